@@ -6,7 +6,7 @@
 /* What the call sends as it came. */
 static struct tagc_traffic sent_plain(const struct tagc_call *call)
 {
-  const struct tagc_hosts hosts = tagc_levels_hosts(call->comm);
+  const struct tagc_hosts hosts = tagc_hierarchy_hosts(call->comm);
   return tagc_trace_sent(call, call->comm->rank, &hosts);
 }
 

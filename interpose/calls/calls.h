@@ -44,6 +44,6 @@ void tagc_call_pass(struct tagc_call *call, enum tagc_reason reason);
 /* ---- a new lock (lock.c) --------------------------------------------------------------------------------------------- */
 
 /* A cycle was locked, or is not any more. All that was kept by slot is void, and *old is to be given back. With the lock. */
-ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_estate *old);
+ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *old);
 
 #endif

@@ -74,8 +74,8 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
     .slot_reason = slot ? slot->reason : allgather ? allgather->reason : TAGC_REASON_off_track,
     .dirty = slot && slot->state.dirty,
     .settles = slot && slot->memory.residual && tagc_retune_is_near(comm->ledger->retune, call->cycle),
-    .strayed = call->strayed,
-    .displaced = call->displaced,
+    .resync_pending = call->resync_pending,
+    .calls_skipped = call->calls_skipped,
     .stale = allgather && allgather->layout.reference_bytes && !tagc_allgather_first(comm, allgather)->referred,
   };
 }

@@ -73,16 +73,16 @@ static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info 
 }
 
 /* What was kept by slot. */
-static void end_slots(struct tagc_comm *comm, struct tagc_estate *old)
+static void end_slots(struct tagc_comm *comm, struct tagc_former_lock *old)
 {
   for (size_t i = 0; i < comm->slot_count; i++)
     tagc_slot_drop_residual(comm, i);
-  *old = tagc_estate_detach(comm);
+  *old = tagc_memory_detach(comm);
   comm->vote.cycle = TAGC_VOTE_CYCLE;
   comm->vote.count = 0;
   comm->observed.lock_number++;              /* calls that are held back find their slots gone */
   comm->observed.cycle_began_ns = 0;
-  tagc_live_reset(comm);
+  tagc_progress_reset(comm);
 }
 
 static bool make_slots(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count)
@@ -107,7 +107,7 @@ static bool make_allgathers(struct tagc_comm *comm)
   return !comm->slot_count || (tagc_allgathers_make(comm) && tagc_ledger_set_gathers(comm->ledger, infos, count));
 }
 
-ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_estate *old)
+ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *old)
 {
   size_t count;
   const struct tagc_slot_info *infos = tagc_cycle_slots(comm->observed.cycle, &count);
@@ -120,8 +120,8 @@ ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_estate *old)
     return tagc_no_memory("the all-gathers of a cycle");
   if (count && !is_hopeful(comm, infos))
     pass_all_slots(comm);
-  if (!tagc_split_sort(comm)) {
-    tagc_split_free(comm->slots, comm->slot_count);
+  if (!tagc_partial_select(comm)) {
+    tagc_partial_free(comm->slots, comm->slot_count);
     comm->slot_count = 0;           /* nothing is voted on that other ranks have sorted otherwise */
     return tagc_no_memory("the parts of slots");
   }

@@ -51,7 +51,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
   drop_nonfinite(comm);
   const int window = account_step(comm, step_ms);
   if (number > 1)
-    tagc_live_cycle(comm, step_ms);
+    tagc_progress_cycle(comm, step_ms);
   tagc_trace_cycle(comm, comm->observed.cycle_number, now_ns, window, disturbed);
   comm->observed.cycle_number = number;
   comm->observed.cycle_disturbed = false;
@@ -90,11 +90,11 @@ static void lose_track(struct tagc_comm *comm)
 static void fill_call(struct tagc_comm *comm, struct tagc_call *call, const struct tagc_sighting *seen)
 {
   const bool on_track = seen->state == TAGC_CYCLE_ON_TRACK;
-  comm->observed.strayed = !on_track || seen->lost ||
-                           (comm->observed.strayed && !(seen->starts && comm->observed.on_track));
+  comm->observed.resync_pending = !on_track || seen->lost ||
+                           (comm->observed.resync_pending && !(seen->starts && comm->observed.on_track));
   comm->observed.on_track = on_track;
-  call->displaced = seen->displaced;
-  call->strayed = comm->observed.strayed;
+  call->calls_skipped = seen->calls_skipped;
+  call->resync_pending = comm->observed.resync_pending;
   call->state = seen->state;
   call->slot = seen->slot < (int)comm->slot_count ? seen->slot : -1;
   call->allgather = seen->allgather;
@@ -104,7 +104,7 @@ static void fill_call(struct tagc_comm *comm, struct tagc_call *call, const stru
     see_home(comm, call);
 }
 
-static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_estate *old)
+static ncclResult_t observe_call(struct tagc_comm *comm, struct tagc_call *call, struct tagc_former_lock *old)
 {
   const struct tagc_signature signature = signature_of(call);
   struct tagc_sighting seen;
@@ -128,10 +128,10 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
 ncclResult_t tagc_call_observe(struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
-  struct tagc_estate old = {0};
+  struct tagc_former_lock old = {0};
   pthread_mutex_lock(&comm->lock);
-  ncclResult_t status = observe(comm, call, &old);
+  ncclResult_t status = observe_call(comm, call, &old);
   pthread_mutex_unlock(&comm->lock);
-  tagc_estate_release(comm, &old);
+  tagc_memory_release(comm, &old);
   return status;
 }

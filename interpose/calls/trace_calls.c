@@ -39,7 +39,7 @@ static unsigned takes(enum tagc_entry entry)
   }
 }
 
-static bool is_collective(enum tagc_entry entry) { return entry < TAGC_ENTRY_ncclSend; }
+static bool entry_is_collective(enum tagc_entry entry) { return entry < TAGC_ENTRY_ncclSend; }
 _Static_assert(TAGC_ENTRY_ncclScatter + 1 == TAGC_ENTRY_ncclSend, "collectives come first in entries.def");
 
 /* ---- what calls send: pure functions of what is called ---------------------------------------------------------------- */
@@ -109,7 +109,7 @@ void tagc_trace_enter(struct tagc_call *call)
   stamp->thread = thread_number;
   if (call->group && takes(call->entry) & STREAM)
     stamp->flags |= TAGC_TRACE_GROUPED;
-  if (!is_collective(call->entry))  /* these have found it when they are written */
+  if (!entry_is_collective(call->entry))  /* these have found it when they are written */
     stamp->comm = tagc_trace_comm(call->handle);
   stamp->number = tagc_trace_number();
   stamp->began_ns = tagc_clock_ns();
@@ -121,7 +121,7 @@ void tagc_trace_return(struct tagc_call *call)
     call->trace.host_ns = tagc_clock_ns() - call->trace.began_ns;
 }
 
-static uint8_t code_of_op(const struct tagc_call *call)
+static uint8_t op_code_of_call(const struct tagc_call *call)
 {
   if ((unsigned)call->op < (unsigned)ncclNumOps)
     return (uint8_t)call->op;
@@ -153,10 +153,10 @@ static uint32_t number_of_comm(const struct tagc_call *call, ncclResult_t result
     return call->trace.comm;
   if (takes(call->entry) & MAKES && good && call->recv)
     return tagc_trace_comm(*(ncclComm_t *)call->recv);
-  return is_collective(call->entry) ? tagc_trace_comm(call->handle) : 0;
+  return entry_is_collective(call->entry) ? tagc_trace_comm(call->handle) : 0;
 }
 
-static void end_comm(const struct tagc_call *call, ncclResult_t result)
+static void trace_comm_end(const struct tagc_call *call, ncclResult_t result)
 {
   if ((call->entry == TAGC_ENTRY_ncclCommDestroy || call->entry == TAGC_ENTRY_ncclCommAbort) && !tagc_real_refuses(result))
     tagc_trace_comm_ends(call->trace.comm, call->handle, (uint16_t)call->entry, false);
@@ -186,14 +186,15 @@ void tagc_trace_call(struct tagc_call *call, ncclResult_t result)
     .group = call->group,
     .thread = stamp->thread, .function = (uint16_t)call->entry,
     .reason = (uint16_t)call->decision.reason, .action = (uint8_t)call->decision.action,
-    .type = has & TYPE ? (uint8_t)call->type : TAGC_TRACE_NO_CODE, .op = has & OP ? code_of_op(call) : TAGC_TRACE_NO_CODE,
+    .type = has & TYPE ? (uint8_t)call->type : TAGC_TRACE_NO_CODE,
+    .op = has & OP ? op_code_of_call(call) : TAGC_TRACE_NO_CODE,
     .flags = (uint8_t)(stamp->flags | (failed ? TAGC_TRACE_FAILED : 0)), .result = (int32_t)result,
     .allgather = call->comm && call->allgather >= 0 ? (uint32_t)call->allgather + 1 : 0,
   };
   tagc_trace_add(&record.record);
   stamp->number = 0;
   if (!has)
-    end_comm(call, result);
+    trace_comm_end(call, result);
 }
 
 void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call)
@@ -202,7 +203,7 @@ void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call)
   struct tagc_trace_stamp *stamp = &call->trace;
   if (!stamp->number)
     return;
-  const struct tagc_hosts hosts = tagc_levels_hosts(comm);
+  const struct tagc_hosts hosts = tagc_hierarchy_hosts(comm);
   stamp->comm = comm->trace.number;
   set_bytes(call, comm->rank, &hosts);
   if (call->decision.reason == TAGC_REASON_capture) {

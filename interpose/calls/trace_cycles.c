@@ -14,7 +14,7 @@ _Static_assert((int)TAGC_TRACE_EMBED == TAGC_CONTENT_EMBED && (int)TAGC_TRACE_AT
                (int)TAGC_TRACE_HEAD == TAGC_CONTENT_HEAD && (int)TAGC_TRACE_OTHER == TAGC_CONTENT_OTHER &&
                (int)TAGC_TRACE_PARTS == TAGC_CONTENTS, "what a layer holds is written as it is counted");
 
-static uint16_t code_of_op(uint8_t op)
+static uint16_t op_code_of_slot(uint8_t op)
 {
   return op == TAGC_OP_SUM ? ncclSum : op == TAGC_OP_AVG ? ncclAvg : op == TAGC_OP_PREMULSUM ? TAGC_TRACE_OP_PREMULSUM : TAGC_TRACE_OP_OTHER;
 }
@@ -40,7 +40,7 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
     .unit = info->unit, .pass = info->pass,
     .count = info->signature.count, .selected = selected(comm, slot),
     .residual_bytes = compressed ? row->residual_bytes : 0,
-    .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->reason,
+    .type = info->signature.dtype, .op = op_code_of_slot(info->signature.op), .reason = (uint16_t)slot->reason,
     .voted = comm->vote.held,
   };
   if (layer)

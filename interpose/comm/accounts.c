@@ -43,7 +43,7 @@ void tagc_times_finish(struct tagc_comm *comm)
 /* Of a call that a device has told. In pieces what the marks say of the stream is the first encoding, exchanges with what they wait for,
  * and the wait for the last decoding; with what the side stream did it becomes what the host's clock tells there (execute.c): all work, that
  * part of it during which the stream did not wait, and exchanges without their waits. What is not hidden comes to the same in both. */
-static struct tagc_times times_of(const struct tagc_tally_times *read)
+static struct tagc_times call_times(const struct tagc_tally_times *read)
 {
   const double *ms = read->ms, *worked = read->worked_ms, *waited = read->waited_ms;      /* ms: what follows on each mark */
   struct tagc_times times = {
@@ -66,7 +66,7 @@ static struct tagc_times times_of(const struct tagc_tally_times *read)
 /* Into the trace, and, where all of it is known, into the sum of such calls. */
 static void enter_times(const struct tagc_comm *comm, const struct tagc_tally_times *read, struct tagc_ledger_times *sum)
 {
-  const struct tagc_times times = times_of(read);
+  const struct tagc_times times = call_times(read);
   tagc_times_add(comm, read->number, &times);
   if (times.hidden_unknown)
     return;
@@ -92,7 +92,7 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
   return true;
 }
 
-bool tagc_comm_read_gather_tally(struct tagc_comm *comm, void *tally, int allgather)
+bool tagc_comm_read_allgather_tally(struct tagc_comm *comm, void *tally, int allgather)
 {
   struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, allgather);
   struct tagc_tally_times read;

@@ -67,13 +67,14 @@ size_t tagc_allgathers_workspace(const struct tagc_comm *comm)
   for (size_t i = 0; i < comm->allgather_count; i++) {
     const struct tagc_allgather *a = &comm->allgathers[i];
     const size_t bytes = a->reason == TAGC_REASON_compressed
-                           ? tagc_chunking_allgather_bytes(comm->device, a->codec, &a->shape, &a->layout, &a->chunks) : 0;
+                           ? tagc_chunking_allgather_bytes(comm->device, a->codec, &a->shape, &a->layout, &a->chunking)
+                           : 0;
     largest = bytes > largest ? bytes : largest;
   }
   return largest;
 }
 
-static void give_back(const struct tagc_comm *comm, struct tagc_allgather *a)
+static void give_back_allgather(const struct tagc_comm *comm, struct tagc_allgather *a)
 {
   if (a->reference && !comm->sync.unfenced)
     comm->device->release_after(comm->device, a->reference, comm->sync.fence);
@@ -87,7 +88,7 @@ bool tagc_allgathers_reserve(struct tagc_comm *comm, void *stream)
   const struct tagc_device *device = comm->device;
   bool good = true;
   for (size_t i = 0; i < comm->allgather_count; i++)
-    give_back(comm, &comm->allgathers[i]);   /* there is something when a vote failed and is held again */
+    give_back_allgather(comm, &comm->allgathers[i]);   /* there is something when a vote failed and is held again */
   for (size_t i = 0; i < comm->allgather_count; i++) {
     struct tagc_allgather *a = &comm->allgathers[i];
     if (a->reason != TAGC_REASON_compressed)
@@ -110,16 +111,16 @@ bool tagc_allgathers_trim(struct tagc_comm *comm)
     if (comm->allgathers[i].reason == TAGC_REASON_compressed)
       any = true;
     else
-      give_back(comm, &comm->allgathers[i]);
+      give_back_allgather(comm, &comm->allgathers[i]);
   return any;
 }
 
 void tagc_allgathers_release(struct tagc_comm *comm, struct tagc_allgather *allgathers, size_t count)
 {
   for (size_t i = 0; i < count; i++) {
-    while (allgathers[i].tally && tagc_comm_read_gather_tally(comm, allgathers[i].tally, -1))
+    while (allgathers[i].tally && tagc_comm_read_allgather_tally(comm, allgathers[i].tally, -1))
       ;
-    give_back(comm, &allgathers[i]);
+    give_back_allgather(comm, &allgathers[i]);
   }
   free(allgathers);
 }

@@ -12,29 +12,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/comm/chunking.h"
 #include "interpose/policy/plan.h"
-#include "kernels/codec/chunks.h"
 
 struct tagc_call;
 struct tagc_comm;
 
-/* In which pieces something is gathered (chunking.h), and their layouts where there are several. */
-struct tagc_allgather_chunks {
-  struct tagc_chunks pieces;
-  struct tagc_allgather_layout layout[TAGC_CHUNKS];
-};
-
 struct tagc_allgather {
   struct tagc_allgather_shape shape;          /* n = 0: the element type cannot be compressed */
-  struct tagc_allgather_layout layout;        /* of the pieces together */
-  struct tagc_allgather_chunks chunks;
+  struct tagc_allgather_layout layout;        /* of the chunks together */
+  struct tagc_allgather_chunking chunking;
   const struct tagc_allgather_codec *codec;   /* of TAGC_ALLGATHER */
   uint32_t slot;                    /* the reduce-scatter of the same unit */
   uint32_t first;                   /* of those that gather the same unit in the same type: what is marked so is kept there */
   bool again;                       /* nothing has changed its parameters since an earlier one of this cycle */
   bool repeated;                    /* first: there are others: whether its shard has changed in between is of interest */
   enum tagc_reason reason;          /* of the vote: TAGC_REASON_compressed, or why its calls pass */
-  enum tagc_reason barred;          /* as in struct tagc_slot */
+  enum tagc_reason reject_reason;   /* as in struct tagc_slot */
   void *tally;                      /* as in struct tagc_slot */
   uint64_t calls;                   /* compressed: seeds are made from this */
   void *reference;                  /* first: device memory; NULL: none */

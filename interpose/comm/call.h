@@ -32,8 +32,8 @@ struct tagc_call {
   int slot;                         /* of a reduce-scatter on track, else -1 */
   int allgather;                    /* of an all-gather of parameters on track: tagc_cycle_allgathers(), else -1 */
   uint64_t lock_number, cycle;      /* of the communicator when the call was made */
-  bool strayed;                     /* likewise */
-  bool displaced;                   /* it was not expected, and has its place as nothing else in the cycle looks like it */
+  bool resync_pending;              /* likewise */
+  bool calls_skipped;               /* it was not expected, and has its place as nothing else in the cycle looks like it */
   enum tagc_op op_kind;
   float scale;                      /* of TAGC_OP_PREMULSUM, else 1 */
   bool scale_hidden;                /* it lies in device memory, where nobody has read it */

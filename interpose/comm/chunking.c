@@ -7,10 +7,10 @@ bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot,
 {
   struct tagc_layout all = {0};
   bool good = device->layout(device, slot->codec, &slot->packed, &slot->layout);
-  slot->pieces = tagc_chunks_of(slot->packed.n, count);
-  for (int k = 0; k < slot->pieces.count && good; k++) {
-    const struct tagc_shape shape = tagc_chunk_shape(&slot->packed, &slot->pieces, k);
-    struct tagc_layout *its = &slot->piece[k];
+  slot->chunking.chunks = tagc_chunks_of(slot->packed.n, count);
+  for (int k = 0; k < slot->chunking.chunks.count && good; k++) {
+    const struct tagc_shape shape = tagc_chunk_shape(&slot->packed, &slot->chunking.chunks, k);
+    struct tagc_layout *its = &slot->chunking.layout[k];
     good = device->layout(device, slot->codec, &shape, its) && !its->exponent_bytes == !slot->layout.exponent_bytes &&
            !its->sketch_count == !slot->layout.sketch_count;
     all.exponent_bytes += its->exponent_bytes;
@@ -22,21 +22,21 @@ bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot,
   if (good)
     slot->layout = all;
   else
-    slot->pieces = tagc_chunks_of(slot->packed.n, 1);
+    slot->chunking.chunks = tagc_chunks_of(slot->packed.n, 1);
   return good;
 }
 
-size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *piece, uint8_t *base)
+size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *chunk, uint8_t *base)
 {
   size_t used = 0;
-  if (slot->pieces.count <= 1)
+  if (slot->chunking.chunks.count <= 1)
     return tagc_job_assign_buffers(job, base);
-  for (int k = 0; k < slot->pieces.count; k++) {
-    struct tagc_job sized = {.shape = tagc_chunk_shape(&slot->packed, &slot->pieces, k)},
-                    *to = base ? &piece[k] : &sized;
+  for (int k = 0; k < slot->chunking.chunks.count; k++) {
+    struct tagc_job sized = {.shape = tagc_chunk_shape(&slot->packed, &slot->chunking.chunks, k)},
+                    *to = base ? &chunk[k] : &sized;
     if (base)
-      *to = tagc_chunk_job(job, &slot->pieces, k);
-    to->layout = slot->piece[k];
+      *to = tagc_chunk_job(job, &slot->chunking.chunks, k);
+    to->layout = slot->chunking.layout[k];
     used += tagc_job_assign_buffers(to, base ? base + used : NULL);
   }
   return used;
@@ -46,36 +46,37 @@ size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, 
 
 bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
                            const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout,
-                           struct tagc_allgather_chunks *chunks, int count)
+                           struct tagc_allgather_chunking *chunking, int count)
 {
   struct tagc_allgather_layout all = {0};
   bool good = device->allgather_layout(device, codec, shape, layout);
-  chunks->pieces = tagc_chunks_of(shape->n, count);
-  for (int k = 0; k < chunks->pieces.count && good; k++) {
-    const struct tagc_allgather_shape its = tagc_chunk_allgather_shape(shape, &chunks->pieces, k);
-    good = device->allgather_layout(device, codec, &its, &chunks->layout[k]);
-    all.payload_bytes += chunks->layout[k].payload_bytes;
-    all.reference_bytes += chunks->layout[k].reference_bytes;
-    all.state_bytes += chunks->layout[k].state_bytes;
+  chunking->chunks = tagc_chunks_of(shape->n, count);
+  for (int k = 0; k < chunking->chunks.count && good; k++) {
+    const struct tagc_allgather_shape its = tagc_chunk_allgather_shape(shape, &chunking->chunks, k);
+    good = device->allgather_layout(device, codec, &its, &chunking->layout[k]);
+    all.payload_bytes += chunking->layout[k].payload_bytes;
+    all.reference_bytes += chunking->layout[k].reference_bytes;
+    all.state_bytes += chunking->layout[k].state_bytes;
   }
   if (good)
     *layout = all;
   else
-    chunks->pieces = tagc_chunks_of(shape->n, 1);
+    chunking->chunks = tagc_chunks_of(shape->n, 1);
   return good;
 }
 
-size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunks *chunks, struct tagc_allgather_job *job, struct tagc_allgather_job *piece,
-                               uint8_t *base)
+size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunking *chunking, struct tagc_allgather_job *job,
+                                      struct tagc_allgather_job *chunk, uint8_t *base)
 {
   size_t used = 0;
-  if (chunks->pieces.count <= 1)
+  if (chunking->chunks.count <= 1)
     return tagc_allgather_assign_buffers(job, base);
-  for (int k = 0; k < chunks->pieces.count; k++) {
-    struct tagc_allgather_job sized = {.shape = tagc_chunk_allgather_shape(&job->shape, &chunks->pieces, k)}, *to = base ? &piece[k] : &sized;
+  for (int k = 0; k < chunking->chunks.count; k++) {
+    struct tagc_allgather_job sized = {.shape = tagc_chunk_allgather_shape(&job->shape, &chunking->chunks, k)},
+                              *to = base ? &chunk[k] : &sized;
     if (base)
-      *to = tagc_chunk_allgather_job(job, &chunks->pieces, k);
-    to->layout = chunks->layout[k];
+      *to = tagc_chunk_allgather_job(job, &chunking->chunks, k);
+    to->layout = chunking->layout[k];
     used += tagc_allgather_assign_buffers(to, base ? base + used : NULL);
   }
   return used;
@@ -83,11 +84,11 @@ size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunks *chunks
 
 size_t tagc_chunking_allgather_bytes(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
                                const struct tagc_allgather_shape *shape, const struct tagc_allgather_layout *layout,
-                               const struct tagc_allgather_chunks *chunks)
+                               const struct tagc_allgather_chunking *chunking)
 {
   struct tagc_allgather_job job = {.shape = *shape, .layout = *layout};
-  const size_t bytes = tagc_chunking_assign_allgather(chunks, &job, NULL, NULL);
-  if (chunks->pieces.count <= 1 || !device->allgather_layout(device, codec, shape, &job.layout))
+  const size_t bytes = tagc_chunking_assign_allgather(chunking, &job, NULL, NULL);
+  if (chunking->chunks.count <= 1 || !device->allgather_layout(device, codec, shape, &job.layout))
     return bytes;
   const size_t in_one = tagc_allgather_assign_buffers(&job, NULL);
   return in_one > bytes ? in_one : bytes;

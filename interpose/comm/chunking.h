@@ -9,8 +9,21 @@
 #ifndef INTERPOSE_COMM_CHUNKING_H
 #define INTERPOSE_COMM_CHUNKING_H
 
-#include "interpose/comm/comm.h"
 #include "interpose/policy/chunk_count.h"
+#include "kernels/codec/chunks.h"
+#include "kernels/codec/device.h"
+
+struct tagc_slot;
+
+/* In which chunks something goes, and their layouts. */
+struct tagc_chunking {
+  struct tagc_chunks chunks;
+  struct tagc_layout layout[TAGC_CHUNKS];
+};
+struct tagc_allgather_chunking {
+  struct tagc_chunks chunks;
+  struct tagc_allgather_layout layout[TAGC_CHUNKS];
+};
 
 /* Gives the slot so many chunks, with their layouts. False where one of them cannot be: then it has one. */
 bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot, int count);
@@ -18,17 +31,18 @@ bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot,
 /* The same for what is gathered: `layout` becomes that of the chunks together. */
 bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
                            const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout,
-                           struct tagc_allgather_chunks *chunks, int count);
+                           struct tagc_allgather_chunking *chunking, int count);
 
-/* The jobs of the chunks, from that of the call, with their payloads and states from `base` on (aligned to 64 bytes). With one chunk that of
- * the call gets them. Returns the bytes that they take; where base is NULL that is all, and `piece` may be, too. */
-size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *piece, uint8_t *base);
-size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunks *chunks, struct tagc_allgather_job *job, struct tagc_allgather_job *piece,
-                               uint8_t *base);
+/* The jobs of the chunks, from that of the call, with their payloads and states from `base` on (aligned to 64 bytes).
+ * With one chunk that of the call gets them. Returns the bytes that they take; where base is NULL that is all, and
+ * `chunk` may be, too. */
+size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *chunk, uint8_t *base);
+size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunking *chunking, struct tagc_allgather_job *job,
+                                      struct tagc_allgather_job *chunk, uint8_t *base);
 
 /* What a call takes at most, whatever the vote makes of its chunks. */
 size_t tagc_chunking_allgather_bytes(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
                                const struct tagc_allgather_shape *shape, const struct tagc_allgather_layout *layout,
-                               const struct tagc_allgather_chunks *chunks);
+                               const struct tagc_allgather_chunking *chunking);
 
 #endif

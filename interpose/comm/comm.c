@@ -19,11 +19,11 @@ static void comm_free(struct tagc_comm *comm)
   if (at_end)
     at_end(comm);
   tagc_topology_free(&comm->hierarchy.topology);
-  tagc_estate_read(comm);
+  tagc_memory_read_tallies(comm);
   if (comm->device)
     comm->device->side_stream_free(comm->device, atomic_load(&comm->memory.side_stream));
-  struct tagc_estate estate = tagc_estate_detach(comm);
-  tagc_estate_release(comm, &estate);
+  struct tagc_former_lock estate = tagc_memory_detach(comm);
+  tagc_memory_release(comm, &estate);
   if (comm->sync.fence)
     comm->device->fence_free(comm->device, comm->sync.fence);
   if (comm->sync.order.plain_fence)
@@ -44,7 +44,7 @@ void tagc_comm_release(struct tagc_comm *comm)
     comm_free(comm);
 }
 
-static void tell_rocm(const struct tagc_nccl *nccl)
+static void warn_rocm(const struct tagc_nccl *nccl)
 {
   static atomic_flag told;
   if (!atomic_flag_test_and_set(&told))
@@ -58,7 +58,7 @@ ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nc
   int ordinal = -1;
   *device = nccl->on_host ? &tagc_device_host : NULL;
   if (nccl->on_rocm)
-    tell_rocm(nccl);
+    warn_rocm(nccl);
   if (nccl->on_host || nccl->on_rocm || !which || !tagc_device_cuda_is_there(&why))
     return ncclSuccess;
   tagc_real_depth++;

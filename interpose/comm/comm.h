@@ -7,7 +7,7 @@
  *             sees to it for our own work, and keeps an abort from another thread apart from it. `lock` guards what
  *             is observed and decided; it is never held across a real NCCL call.
  * Errors      A communicator that cannot be set up for lack of memory makes its call fail with ncclSystemError, as NCCL
- *             does: to pass alone, when the other ranks do not, would hang them. When a birth could not be entered into the
+ *             does: to pass alone, when the other ranks do not, would hang them. When a handle could not be entered into the
  *             table, its call fails, and so does every use of a handle that is not listed: it might be that one.
  */
 #ifndef INTERPOSE_COMM_COMM_H
@@ -54,7 +54,7 @@ struct tagc_comm {
   struct tagc_comm_memory memory;
 
   struct tagc_ledger *ledger;
-  struct tagc_live live;
+  struct tagc_progress progress;
   struct tagc_comm_trace trace;
 };
 
@@ -96,7 +96,7 @@ struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nc
 bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot);
 
 /* The same for an all-gather of parameters, by its place among them. */
-bool tagc_comm_read_gather_tally(struct tagc_comm *comm, void *tally, int allgather);
+bool tagc_comm_read_allgather_tally(struct tagc_comm *comm, void *tally, int allgather);
 
 /* An element type in the codecs' terms; false where it is none that can be compressed. */
 bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out);

@@ -10,12 +10,13 @@
 #include "interpose/nccl/process.h"
 #include "kernels/codec/residual.h"
 
-size_t tagc_estate_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
+size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
   const struct tagc_allgather_phase *phase = &slot->allgather_phase;
   if (!phase->codec)
     return 0;
-  return tagc_chunking_allgather_bytes(comm->device, phase->codec, &phase->shape, &phase->layout, &slot->allgather_phase_chunks);
+  return tagc_chunking_allgather_bytes(comm->device, phase->codec, &phase->shape, &phase->layout,
+                                       &slot->allgather_phase_chunking);
 }
 
 /* What one call of a slot takes of the workspace, to compress or to flush. */
@@ -23,7 +24,7 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
 {
   struct tagc_job job = {.shape = slot->packed, .layout = slot->layout};
   size_t compress = tagc_chunking_assign(slot, &job, NULL, NULL), flush = 0;
-  if (slot->pieces.count > 1 && comm->device->layout(comm->device, slot->codec, &job.shape, &job.layout)) {
+  if (slot->chunking.chunks.count > 1 && comm->device->layout(comm->device, slot->codec, &job.shape, &job.layout)) {
     const size_t in_one = tagc_job_assign_buffers(&job, NULL);        /* what the vote may make of it */
     compress = in_one > compress ? in_one : compress;
   }
@@ -32,13 +33,14 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
       (options->mode == TAGC_MODE_AB || tagc_options_has_budget(options) || (tagc_options_auto(options) && slot->codec->needs_residual)))
     flush = (size_t)slot->packed.nranks * slot->packed.n * tagc_dtype_size(slot->packed.dtype);
   const struct tagc_shape whole = tagc_slot_shard(slot);
-  struct tagc_split split;
-  const size_t levels = comm->hierarchy.scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
-  return tagc_estate_allgather_phase_bytes(comm, slot) + levels + tagc_split_assign_buffers(&split, slot, NULL) +
+  struct tagc_partial partial;
+  const size_t sums = tagc_hierarchy_sum_bytes(&whole) + TAGC_HIERARCHY_TOLD_BYTES;
+  return tagc_memory_allgather_phase_bytes(comm, slot) + (comm->hierarchy.scope.two_levels ? sums : 0) +
+         tagc_partial_assign_buffers(&partial, slot, NULL) +
          (compress > flush ? compress : flush);
 }
 
-static void give_back(const struct tagc_comm *comm, void *memory)
+static void give_back_memory(const struct tagc_comm *comm, void *memory)
 {
   if (memory && !comm->sync.unfenced)
     comm->device->release_after(comm->device, memory, comm->sync.fence);
@@ -46,7 +48,7 @@ static void give_back(const struct tagc_comm *comm, void *memory)
 
 static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
 {
-  give_back(comm, slot->memory.residual);
+  give_back_memory(comm, slot->memory.residual);
   if (slot->memory.tally && !comm->sync.unfenced)
     comm->device->tally_free(comm->device, slot->memory.tally, comm->sync.fence);
   slot->memory.residual = slot->memory.tally = NULL;
@@ -57,16 +59,16 @@ static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
 /* What belongs to all slots together. */
 static void give_back_shared(struct tagc_comm *comm)
 {
-  give_back(comm, comm->memory.workspace);
-  give_back(comm, comm->memory.health);
+  give_back_memory(comm, comm->memory.workspace);
+  give_back_memory(comm, comm->memory.health);
   comm->memory.workspace = NULL;
   comm->memory.workspace_bytes = 0;
   comm->memory.health = NULL;
 }
 
-struct tagc_estate tagc_estate_detach(struct tagc_comm *comm)
+struct tagc_former_lock tagc_memory_detach(struct tagc_comm *comm)
 {
-  const struct tagc_estate estate = {comm->slots,           comm->slot_count, comm->allgathers,
+  const struct tagc_former_lock estate = {comm->slots,           comm->slot_count, comm->allgathers,
                                             comm->allgather_count, comm->memory.workspace,  comm->memory.health};
   comm->slots = NULL;
   comm->allgathers = NULL;
@@ -78,7 +80,7 @@ struct tagc_estate tagc_estate_detach(struct tagc_comm *comm)
   return estate;
 }
 
-void tagc_estate_release(struct tagc_comm *comm, struct tagc_estate *estate)
+void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *estate)
 {
   for (size_t i = 0; i < estate->slot_count; i++) {
     while (estate->slots[i].memory.tally && tagc_comm_read_tally(comm, estate->slots[i].memory.tally, -1))
@@ -86,15 +88,15 @@ void tagc_estate_release(struct tagc_comm *comm, struct tagc_estate *estate)
     give_back_slot(comm, &estate->slots[i]);
   }
   tagc_allgathers_release(comm, estate->allgathers, estate->allgather_count);
-  give_back(comm, estate->workspace);
-  give_back(comm, estate->health);
-  tagc_split_free(estate->slots, estate->slot_count);
+  give_back_memory(comm, estate->workspace);
+  give_back_memory(comm, estate->health);
+  tagc_partial_free(estate->slots, estate->slot_count);
   free(estate->slots);
-  *estate = (struct tagc_estate){0};
+  *estate = (struct tagc_former_lock){0};
 }
 
 /* Gives up what slot i has not sent, and counts it where there is something. */
-static void drop(struct tagc_comm *comm, size_t i)
+static void drop_unsent(struct tagc_comm *comm, size_t i)
 {
   struct tagc_slot *slot = &comm->slots[i];
   if (slot->memory.residual && slot->state.dirty && !slot->state.residual_empty)
@@ -104,7 +106,7 @@ static void drop(struct tagc_comm *comm, size_t i)
   slot->state.surplus_calls = 0;
 }
 
-void tagc_estate_read(struct tagc_comm *comm)
+void tagc_memory_read_tallies(struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count; i++)
     while (comm->slots[i].memory.tally && tagc_comm_read_tally(comm, comm->slots[i].memory.tally, (int)i))
@@ -128,7 +130,7 @@ static void give_back_others(struct tagc_comm *comm)
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     const bool compressed = slot->reason == TAGC_REASON_compressed;
-    drop(comm, i);
+    drop_unsent(comm, i);
     if (!compressed || slot->memory.codec != slot->codec ||
         slot->memory.residual_bytes != tagc_residual_bytes(&slot->packed))
       give_back_slot(comm, slot);
@@ -141,7 +143,7 @@ static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream
   const struct tagc_device *device = comm->device;
   uint8_t *other = bytes && comm->memory.workspace_bytes != bytes ? device->alloc(device, bytes, stream) : NULL;
   if (other) {
-    give_back(comm, comm->memory.workspace);
+    give_back_memory(comm, comm->memory.workspace);
     comm->memory.workspace = other;
     comm->memory.workspace_bytes = bytes;
   }
@@ -175,7 +177,7 @@ static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *s
   return good;
 }
 
-bool tagc_estate_reserve(struct tagc_comm *comm, void *stream)
+bool tagc_memory_reserve(struct tagc_comm *comm, void *stream)
 {
   const struct tagc_device *device = comm->device;
   size_t bytes = workspace_need(comm);
@@ -197,14 +199,14 @@ bool tagc_estate_reserve(struct tagc_comm *comm, void *stream)
   return (!comm->sync.fence || device->fence_set(device, comm->sync.fence, stream)) && good;   /* what is there is given back behind it */
 }
 
-void tagc_estate_trim(struct tagc_comm *comm)
+void tagc_memory_trim(struct tagc_comm *comm)
 {
   bool any = tagc_allgathers_trim(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason == TAGC_REASON_compressed)
       any = true;
     else {
-      drop(comm, i);
+      drop_unsent(comm, i);
       give_back_slot(comm, &comm->slots[i]);
     }
   if (!any)

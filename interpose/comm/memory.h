@@ -7,7 +7,7 @@
  * lock detaches all of it.
  * Order      It is given back behind `fence`, the last work on it; where an abort has left that unknown (`unfenced`),
  *            never.
- * Threads    The device may have to be waited for: but for tagc_estate_detach(), call these without the communicator's
+ * Threads    The device may have to be waited for: but for tagc_memory_detach(), call these without the communicator's
  *            lock.
  */
 #ifndef INTERPOSE_COMM_MEMORY_H
@@ -39,19 +39,19 @@ struct tagc_slot_memory {
 };
 
 /* What of the workspace of a call, at its beginning, is for gathering the sums of an all-reduce. */
-size_t tagc_estate_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);
+size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);
 
 /* Reserves what slots and all-gathers need by the vote, on the stream of the call before which the vote is held.
  * False where it lacks. */
-bool tagc_estate_reserve(struct tagc_comm *comm, void *stream);
+bool tagc_memory_reserve(struct tagc_comm *comm, void *stream);
 /* Gives back what was reserved for slots that stay plain. */
-void tagc_estate_trim(struct tagc_comm *comm);
+void tagc_memory_trim(struct tagc_comm *comm);
 
 /* Enters what devices have counted of the calls of slots into the accounts. */
-void tagc_estate_read(struct tagc_comm *comm);
+void tagc_memory_read_tallies(struct tagc_comm *comm);
 
 /* The slots of a communicator and the memory that is held for them. */
-struct tagc_estate {
+struct tagc_former_lock {
   struct tagc_slot *slots;
   size_t slot_count;
   struct tagc_allgather *allgathers;
@@ -61,8 +61,8 @@ struct tagc_estate {
 };
 
 /* Takes them off the communicator. */
-struct tagc_estate tagc_estate_detach(struct tagc_comm *comm);
+struct tagc_former_lock tagc_memory_detach(struct tagc_comm *comm);
 /* Enters what their device has counted, and gives all of it back. */
-void tagc_estate_release(struct tagc_comm *comm, struct tagc_estate *estate);
+void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *estate);
 
 #endif

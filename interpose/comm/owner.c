@@ -15,7 +15,7 @@ bool tagc_comm_is_aborted(const struct tagc_comm *comm)
 
 struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
 {
-  struct tagc_comm *comm = tagc_comm_forget(handle);
+  struct tagc_comm *comm = tagc_comm_drop(handle);
   while (comm) {
     int owner = atomic_load(&comm->ownership.owner);
     if (owner == TAGC_OWNER_ABORTED)
@@ -31,7 +31,7 @@ struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
   return comm;
 }
 
-static bool enter(struct tagc_comm *comm, enum tagc_owner from, enum tagc_owner to)
+static bool change_when_free(struct tagc_comm *comm, enum tagc_owner from, enum tagc_owner to)
 {
   for (;;) {
     int owner = (int)from;
@@ -46,7 +46,7 @@ static bool enter(struct tagc_comm *comm, enum tagc_owner from, enum tagc_owner 
 bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_owner from, enum tagc_owner to)
 {
   for (size_t i = 0; i < count; i++)
-    if (!enter(comms[i], from, to)) {
+    if (!change_when_free(comms[i], from, to)) {
       if (from == TAGC_OWNER_NONE)
         tagc_comms_leave(comms, i);
       return false;
@@ -70,7 +70,7 @@ bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count)
   for (size_t i = 0; i < count; i++)
     if (!comms[i]->device->host_reads) {
       atomic_store(&comms[i]->ownership.in_driver, true);
-      all &= enter(comms[i], TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
+      all &= change_when_free(comms[i], TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
     }
   return all;
 }
@@ -80,7 +80,7 @@ bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
   bool all = true;
   for (size_t i = 0; i < count; i++)
     if (!comms[i]->device->host_reads) {
-      all &= enter(comms[i], TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
+      all &= change_when_free(comms[i], TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
       atomic_store(&comms[i]->ownership.in_driver, false);
     }
   return all;
@@ -92,7 +92,7 @@ bool tagc_comm_has_streams(const struct tagc_comm *comm)
 }
 
 /* Waits for a flag, a second at most. Is it `wanted`? */
-static bool await(const atomic_bool *flag, bool wanted)
+static bool await_flag(const atomic_bool *flag, bool wanted)
 {
   for (const uint64_t began = tagc_clock_ns(); atomic_load(flag) != wanted && tagc_clock_ns() - began < 1000000000;)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
@@ -104,10 +104,10 @@ void tagc_comm_abort_is_over(struct tagc_comm *comm)
   if (comm && tagc_comm_is_aborted(comm))
     atomic_store(&comm->ownership.abort_over, true);
   if (comm)
-    (void)await(&comm->ownership.in_driver, false);
+    (void)await_flag(&comm->ownership.in_driver, false);
 }
 
 bool tagc_comm_await_abort(const struct tagc_comm *comm)
 {
-  return !tagc_comm_is_aborted(comm) || await(&comm->ownership.abort_over, true);
+  return !tagc_comm_is_aborted(comm) || await_flag(&comm->ownership.abort_over, true);
 }

@@ -24,7 +24,7 @@ static void note_parameters(struct tagc_comm *comm, size_t i, const bool *is_sel
 }
 
 /* Parts that equal ones of an earlier slot are that slot's. */
-static void share(struct tagc_comm *comm, size_t i, struct tagc_parts *parts, const bool *is_selected)
+static void share_parts(struct tagc_comm *comm, size_t i, struct tagc_parts *parts, const bool *is_selected)
 {
   const struct tagc_layer *layers = comm->layers->layers;
   struct tagc_slot *slot = &comm->slots[i];
@@ -45,7 +45,7 @@ static void share(struct tagc_comm *comm, size_t i, struct tagc_parts *parts, co
 
 /* Selected in part: but a part may be nothing. Members that do not fill the buffer are not what is in it: then the slot
  * passes. */
-static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
+static bool select_some(struct tagc_comm *comm, size_t i, const bool *is_selected)
 {
   const struct tagc_layer *layer = &comm->layers->layers[i];
   struct tagc_slot *slot = &comm->slots[i];
@@ -62,7 +62,7 @@ static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
     return true;
   }
   slot->selected.selection = TAGC_SELECT_SOME;
-  share(comm, i, parts, is_selected);
+  share_parts(comm, i, parts, is_selected);
   slot->packed.n = slot->selected.parts->selected;
   return true;
 }
@@ -76,7 +76,7 @@ static void warn_ambiguous(const struct tagc_comm *comm)
 }
 
 /* What is left out by a name that nothing has would be compressed without a word. */
-static void tell_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *infos)
+static void warn_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *infos)
 {
   const struct tagc_options *o = tagc_library_options();
   if (comm->rank != 0 || comm->selection_told)
@@ -87,7 +87,7 @@ static void tell_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *in
   tagc_layers_log_unnamed(comm->ledger->number, "TAGC_SKIP", o->skip, TAGC_LOG_INFO, infos, comm->layers);
 }
 
-bool tagc_split_sort(struct tagc_comm *comm)
+bool tagc_partial_select(struct tagc_comm *comm)
 {
   const struct tagc_options *o = tagc_library_options();
   size_t count, most = 0;
@@ -96,7 +96,7 @@ bool tagc_split_sort(struct tagc_comm *comm)
     return true;
   for (size_t i = 0; i < count; i++)
     most = comm->layers->layers[i].count > most ? comm->layers->layers[i].count : most;
-  tell_unnamed(comm, infos);
+  warn_unnamed(comm, infos);
   /* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision gets it. */
   const bool ambiguous = comm->layers->confidence < TAGC_LAYERS_AMBIGUOUS;
   bool differs = false, whole = false;
@@ -117,7 +117,7 @@ bool tagc_split_sort(struct tagc_comm *comm)
         differs = true;
       }
     } else if (slot->selected.selection == TAGC_SELECT_SOME)
-      good = cut(comm, i, is_selected);
+      good = select_some(comm, i, is_selected);
   }
   if (differs)
     warn_ambiguous(comm);
@@ -128,7 +128,7 @@ bool tagc_split_sort(struct tagc_comm *comm)
   return good;
 }
 
-void tagc_split_free(struct tagc_slot *slots, size_t count)
+void tagc_partial_free(struct tagc_slot *slots, size_t count)
 {
   for (size_t i = 0; i < count; i++)
     if (slots[i].selected.owns_parts)
@@ -137,18 +137,18 @@ void tagc_split_free(struct tagc_slot *slots, size_t count)
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 
-size_t tagc_split_assign_buffers(struct tagc_split *split, const struct tagc_slot *slot, uint8_t *base)
+size_t tagc_partial_assign_buffers(struct tagc_partial *partial, const struct tagc_slot *slot, uint8_t *base)
 {
   const size_t element = tagc_dtype_size(slot->packed.dtype), nranks = (size_t)slot->packed.nranks;
   size_t used = 0;
-  *split = (struct tagc_split){.parts = slot->selected.parts};
+  *partial = (struct tagc_partial){.parts = slot->selected.parts};
   if (!slot->selected.parts)
     return 0;
   const size_t selected = slot->selected.parts->selected * element, rest = slot->selected.parts->rest * element;
-  split->selected = tagc_assign_buffer(base, &used, nranks * selected);
-  split->rest = tagc_assign_buffer(base, &used, nranks * rest);
-  split->selected_sum = tagc_assign_buffer(base, &used, selected);
-  split->rest_sum = tagc_assign_buffer(base, &used, rest);
+  partial->selected = tagc_assign_buffer(base, &used, nranks * selected);
+  partial->rest = tagc_assign_buffer(base, &used, nranks * rest);
+  partial->selected_sum = tagc_assign_buffer(base, &used, selected);
+  partial->rest_sum = tagc_assign_buffer(base, &used, rest);
   return used;
 }
 
@@ -169,7 +169,7 @@ static struct ends ends_of(const struct tagc_call *call, const struct tagc_parts
 
 /* What shard `like` has of the part, of so many shards that are alike. Shards with less than others are filled up with
  * zeros. */
-static bool pack(const struct ends *e, size_t like, uint8_t *to, const uint8_t *from, size_t shards)
+static bool pack_shards(const struct ends *e, size_t like, uint8_t *to, const uint8_t *from, size_t shards)
 {
   const struct tagc_device *device = e->call->comm->device;
   size_t filled = 0;
@@ -189,27 +189,27 @@ static bool pack_part(const struct ends *e, bool two_levels, size_t nranks, uint
   const struct tagc_comm *comm = e->call->comm;
   const struct tagc_topology *t = &comm->hierarchy.topology;
   if (e->parts->uniform)
-    return pack(e, 0, to, from, nranks);
+    return pack_shards(e, 0, to, from, nranks);
   for (int rank = 0; rank < comm->nranks; rank++) {
     const size_t place = two_levels ? (size_t)t->place[rank] : (size_t)rank;
     if (two_levels && t->local[rank] != t->local[comm->rank])
       continue;
-    if (!pack(e, (size_t)rank, to + place * e->packed, from + place * e->whole, 1))
+    if (!pack_shards(e, (size_t)rank, to + place * e->packed, from + place * e->whole, 1))
       return false;
   }
   return true;
 }
 
-bool tagc_split_pack(const struct tagc_split *split, const struct tagc_call *call, const void *from)
+bool tagc_partial_pack(const struct tagc_partial *partial, const struct tagc_call *call, const void *from)
 {
-  const struct ends selected = ends_of(call, split->parts, SELECTED), rest = ends_of(call, split->parts, REST);
+  const struct ends selected = ends_of(call, partial->parts, SELECTED), rest = ends_of(call, partial->parts, REST);
   const bool two_levels = call->comm->hierarchy.scope.two_levels;
-  const size_t nranks = (size_t)tagc_levels_party(call->comm).nranks;
-  return pack_part(&selected, two_levels, nranks, split->selected, from) &&
-         pack_part(&rest, two_levels, nranks, split->rest, from);
+  const size_t nranks = (size_t)tagc_hierarchy_exchange_comm(call->comm).nranks;
+  return pack_part(&selected, two_levels, nranks, partial->selected, from) &&
+         pack_part(&rest, two_levels, nranks, partial->rest, from);
 }
 
-bool tagc_split_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to)
+bool tagc_partial_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to)
 {
   const struct ends selected = ends_of(call, parts, SELECTED);
   return pack_part(&selected, false, (size_t)call->comm->nranks, to, call->send);
@@ -228,13 +228,13 @@ static bool unpack_part(const struct ends *e, const uint8_t *from)
   return good;
 }
 
-bool tagc_split_unpack(const struct tagc_split *split, const struct tagc_call *call)
+bool tagc_partial_unpack(const struct tagc_partial *partial, const struct tagc_call *call)
 {
-  const struct ends selected = ends_of(call, split->parts, SELECTED), rest = ends_of(call, split->parts, REST);
-  return unpack_part(&selected, split->selected_sum) && unpack_part(&rest, split->rest_sum);
+  const struct ends selected = ends_of(call, partial->parts, SELECTED), rest = ends_of(call, partial->parts, REST);
+  return unpack_part(&selected, partial->selected_sum) && unpack_part(&rest, partial->rest_sum);
 }
 
-uint64_t tagc_split_copies(const struct tagc_parts *parts, int nranks)
+uint64_t tagc_partial_copies(const struct tagc_parts *parts, int nranks)
 {
   const uint64_t runs = parts->first[SELECTED][parts->shards] + parts->first[REST][parts->shards];
   return parts->uniform ? 2 * runs : runs + runs / (uint64_t)nranks;

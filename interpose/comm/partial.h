@@ -35,32 +35,32 @@ struct tagc_slot_selection {
 /* At a lock, with comm->layers: which slots are selected, and which parts of them. Slots that are alike share their
  * parts. Once for each lock. False without memory. Where layers are not known nothing happens: slots are selected by
  * their names then. */
-bool tagc_split_sort(struct tagc_comm *comm);
+bool tagc_partial_select(struct tagc_comm *comm);
 
 /* Gives back the parts of slots. */
-void tagc_split_free(struct tagc_slot *slots, size_t count);
+void tagc_partial_free(struct tagc_slot *slots, size_t count);
 
 /* A call's packed buffers; parts = NULL: none, as all is selected. */
-struct tagc_split {
+struct tagc_partial {
   const struct tagc_parts *parts;
-  uint8_t *selected, *rest;         /* a packed shard for each rank of the party */
+  uint8_t *selected, *rest;         /* a packed shard for each rank that exchanges */
   uint8_t *selected_sum, *rest_sum; /* this rank's, with what has come from the others */
 };
 
 /* Points them into the memory at `base`, aligned to 64 bytes; returns the bytes that they take. With NULL for the base
  * only that. */
-size_t tagc_split_assign_buffers(struct tagc_split *split, const struct tagc_slot *slot, uint8_t *base);
+size_t tagc_partial_assign_buffers(struct tagc_partial *partial, const struct tagc_slot *slot, uint8_t *base);
 
-/* Packs what a call sends: `from` holds its shards, one for each rank of the party. */
-bool tagc_split_pack(const struct tagc_split *split, const struct tagc_call *call, const void *from);
+/* Packs what a call sends: `from` holds its shards, one for each rank of the peers. */
+bool tagc_partial_pack(const struct tagc_partial *partial, const struct tagc_call *call, const void *from);
 /* Into the receive buffer. */
-bool tagc_split_unpack(const struct tagc_split *split, const struct tagc_call *call);
+bool tagc_partial_unpack(const struct tagc_partial *partial, const struct tagc_call *call);
 
 /* For a look at the gradient, before anything is known of hosts: the selected parts of all shards of the send buffer,
  * packed to `to`. */
-bool tagc_split_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to);
+bool tagc_partial_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to);
 
 /* How many copies it takes to pack a call and to unpack it, flat. */
-uint64_t tagc_split_copies(const struct tagc_parts *parts, int nranks);
+uint64_t tagc_partial_copies(const struct tagc_parts *parts, int nranks);
 
 #endif

@@ -15,7 +15,7 @@
 struct tagc_comm;
 
 /* Sub-communicators of a communicator in two levels: the ranks of this host, and those of this local index. */
-enum tagc_level { TAGC_LEVEL_HOST, TAGC_LEVEL_BETWEEN, TAGC_LEVELS };
+enum tagc_level { TAGC_LEVEL_INTRA_NODE, TAGC_LEVEL_INTER_NODE, TAGC_LEVELS };
 
 /* Since the first vote: written by exec/hierarchy.c. */
 struct tagc_hierarchy {
@@ -30,21 +30,21 @@ struct tagc_hierarchy {
 };
 
 /* Who exchanges messages: the ranks of a communicator, or one rank a host (hierarchy.h). */
-struct tagc_party {
+struct tagc_exchange_comm {
   ncclComm_t handle;
   int rank, nranks;
 };
 
 /* Who exchanges payloads. */
-struct tagc_party tagc_levels_party(const struct tagc_comm *comm);
+struct tagc_exchange_comm tagc_hierarchy_exchange_comm(const struct tagc_comm *comm);
 
 /* Where the ranks are, as far as it is known. */
-struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm);
+struct tagc_hosts tagc_hierarchy_hosts(const struct tagc_comm *comm);
 
 /* Bytes for the sums over a host, where calls go in two levels: one shard for every host, `shape` being that of the whole. */
-size_t tagc_levels_sum_bytes(const struct tagc_shape *shape);
+size_t tagc_hierarchy_sum_bytes(const struct tagc_shape *shape);
 
 /* Bytes for what the ranks of a host tell one another behind it. */
-#define TAGC_LEVELS_TOLD_BYTES 64
+#define TAGC_HIERARCHY_TOLD_BYTES 64
 
 #endif

@@ -10,14 +10,14 @@
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
 
-static bool is_wanted(const struct tagc_comm *comm)
+static bool wants_progress(const struct tagc_comm *comm)
 {
   const struct tagc_options *options = tagc_library_options();
   return options->log >= TAGC_LOG_INFO && options->log_cycles && comm->rank == 0 && comm->nranks > 1;
 }
 
 /* Other cycles (of activations, say) are nobody's steps. */
-static bool has_gradients(const struct tagc_comm *comm)
+static bool is_of_steps(const struct tagc_comm *comm)
 {
   bool any = tagc_cycle_is_gradients(comm->observed.cycle) || (comm->layers && comm->layers->proven) ||
              tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
@@ -26,15 +26,15 @@ static bool has_gradients(const struct tagc_comm *comm)
   return any;
 }
 
-void tagc_live_reset(struct tagc_comm *comm)
+void tagc_progress_reset(struct tagc_comm *comm)
 {
   const struct tagc_ledger *ledger = comm->ledger;
-  comm->live = (struct tagc_live){.sent = ledger->sent, .plain = ledger->plain, .gather_sent = ledger->gather_sent,
+  comm->progress = (struct tagc_progress){.sent = ledger->sent, .plain = ledger->plain, .gather_sent = ledger->gather_sent,
                                   .gather_plain = ledger->gather_plain};
 }
 
 /* "; A/B so far: ..."; nothing where one side has no step yet. */
-static void print_ab(const struct tagc_ledger *ledger, char *text, size_t size)
+static void print_ab_so_far(const struct tagc_ledger *ledger, char *text, size_t size)
 {
   const struct tagc_series *plain = &ledger->sides[0].step_ms, *compressed = &ledger->sides[1].step_ms;
   *text = '\0';
@@ -56,36 +56,36 @@ static void print_sent(const struct tagc_ledger *ledger, const struct tagc_traff
   snprintf(text, size, "%s%s%s", tagc_units_bytes(wire, bytes[1]), ledger->hosts.hosts > 1 ? " to other hosts" : "", saved);
 }
 
-static void print(const struct tagc_comm *comm)
+static void print_progress(const struct tagc_comm *comm)
 {
   const struct tagc_ledger *ledger = comm->ledger;
-  const struct tagc_live *live = &comm->live;
-  const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &live->sent), plain = tagc_traffic_since(&ledger->plain, &live->plain);
-  const struct tagc_traffic gathers = tagc_traffic_since(&ledger->gather_sent, &live->gather_sent);
-  const struct tagc_traffic plain_gathers = tagc_traffic_since(&ledger->gather_plain, &live->gather_plain);
+  const struct tagc_progress *since = &comm->progress;
+  const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &since->sent), plain = tagc_traffic_since(&ledger->plain, &since->plain);
+  const struct tagc_traffic gathers = tagc_traffic_since(&ledger->gather_sent, &since->gather_sent);
+  const struct tagc_traffic plain_gathers = tagc_traffic_since(&ledger->gather_plain, &since->gather_plain);
   char step[48] = "no step was measured", reduces[112], gathered[160] = "", text[112], ab[160];
-  if (live->steps)
-    snprintf(step, sizeof step, "%.1f ms a step", live->ms / (double)live->steps);
+  if (since->steps)
+    snprintf(step, sizeof step, "%.1f ms a step", since->ms / (double)since->steps);
   print_sent(ledger, &sent, &plain, reduces, sizeof reduces);
   print_sent(ledger, &gathers, &plain_gathers, text, sizeof text);
   if (ledger->gather_codec)
     snprintf(gathered, sizeof gathered, "; all-gathers %s", text);
-  print_ab(ledger, ab, sizeof ab);
+  print_ab_so_far(ledger, ab, sizeof ab);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %" PRIu64 ", cycle %" PRIu64 ": %s; %s sent %s%s%s", ledger->number,
            comm->observed.cycle_number, step, tagc_ledger_slots_words(ledger), reduces, gathered, ab);
 }
 
-void tagc_live_cycle(struct tagc_comm *comm, double step_ms)
+void tagc_progress_cycle(struct tagc_comm *comm, double step_ms)
 {
-  struct tagc_live *live = &comm->live;
-  if (!is_wanted(comm))
+  struct tagc_progress *since = &comm->progress;
+  if (!wants_progress(comm))
     return;
-  live->cycles++;
-  live->steps += step_ms >= 0;
-  live->ms += step_ms >= 0 ? step_ms : 0;
-  if (live->cycles < tagc_library_options()->log_cycles)
+  since->cycles++;
+  since->steps += step_ms >= 0;
+  since->ms += step_ms >= 0 ? step_ms : 0;
+  if (since->cycles < tagc_library_options()->log_cycles)
     return;
-  if (has_gradients(comm))
-    print(comm);
-  tagc_live_reset(comm);
+  if (is_of_steps(comm))
+    print_progress(comm);
+  tagc_progress_reset(comm);
 }

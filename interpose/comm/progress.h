@@ -15,7 +15,7 @@
 struct tagc_comm;
 
 /* Since the last line. */
-struct tagc_live {
+struct tagc_progress {
   uint64_t cycles, steps;           /* steps: those whose time is known */
   double ms;                        /* of these */
   struct tagc_traffic sent, plain;  /* the ledger's then */
@@ -23,8 +23,8 @@ struct tagc_live {
 };
 
 /* Another cycle was found: what was counted belongs to no line. */
-void tagc_live_reset(struct tagc_comm *comm);
+void tagc_progress_reset(struct tagc_comm *comm);
 /* A cycle has ended. step_ms < 0: no measurement of a step. */
-void tagc_live_cycle(struct tagc_comm *comm, double step_ms);
+void tagc_progress_cycle(struct tagc_comm *comm, double step_ms);
 
 #endif

@@ -37,7 +37,7 @@ static float scalar_value(const void *scalar, ncclDataType_t type)
   }
 }
 
-static struct user_op *find(ncclRedOp_t op, ncclComm_t handle)
+static struct user_op *find_op(ncclRedOp_t op, ncclComm_t handle)
 {
   struct key key;
   struct user_op *entry;
@@ -51,7 +51,7 @@ static struct user_op *find(ncclRedOp_t op, ncclComm_t handle)
 void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle)
 {
   pthread_rwlock_wrlock(&lock);
-  struct user_op *entry = find(op, handle);
+  struct user_op *entry = find_op(op, handle);
   if (entry) {
     HASH_DEL(table, entry);
     free(entry);
@@ -105,7 +105,7 @@ enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type
     return TAGC_OP_OTHER;
   enum tagc_op kind = TAGC_OP_OTHER;
   pthread_rwlock_rdlock(&lock);
-  const struct user_op *entry = find(op, handle);
+  const struct user_op *entry = find_op(op, handle);
   if (entry && entry->type == type) {
     if (!entry->device_scalar)
       *scale = entry->scalar;

@@ -38,8 +38,9 @@ struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_
   size_t count;
   return (struct tagc_slot_question){
     .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->observed.cycle, &count)[i],
-    .hosts = tagc_levels_hosts(comm), .scope = comm->hierarchy.scope, .packed = slot->packed, .op = slot->op,
-    .shard_count = slot->shard_count, .rest_count = tagc_slot_rest_count(slot), .sorted = slot->selected.layer_known,
+    .hosts = tagc_hierarchy_hosts(comm), .scope = comm->hierarchy.scope, .packed = slot->packed, .op = slot->op,
+    .shard_count = slot->shard_count, .rest_count = tagc_slot_rest_count(slot),
+    .layer_known = slot->selected.layer_known,
     .selection = slot->selected.selection,
     .gradients = tagc_slot_is_gradient(comm, i),
   };
@@ -82,10 +83,10 @@ bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call 
          comm->device && comm->nranks >= 2 && call->slot >= 0 && call->lock_number == comm->observed.lock_number;
 }
 
-void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason)
+void tagc_comm_reject(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason)
 {
   struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
-  enum tagc_reason *barred = allgather ? &allgather->barred : NULL;
+  enum tagc_reason *barred = allgather ? &allgather->reject_reason : NULL;
   if (call->slot >= 0)
     barred = &comm->slots[call->slot].sample.reject_reason;
   if (barred && call->lock_number == comm->observed.lock_number && *barred == TAGC_REASON_NONE)

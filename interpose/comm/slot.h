@@ -45,10 +45,9 @@ struct tagc_slot {
   const struct tagc_codec *codec;
   struct tagc_shape packed;         /* of a packed shard, for the ranks that exchange. n = 0: its type has no codec */
   struct tagc_layout layout;        /* of the chunks together */
-  struct tagc_chunks pieces;        /* in which its calls are compressed (chunking.h) */
-  struct tagc_layout piece[TAGC_CHUNKS];
+  struct tagc_chunking chunking;
   struct tagc_allgather_phase allgather_phase;   /* of an all-reduce: how its sums are gathered */
-  struct tagc_allgather_chunks allgather_phase_chunks;
+  struct tagc_allgather_chunking allgather_phase_chunking;
   struct tagc_slot_sample sample;
 
   struct tagc_slot_memory memory;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which handles there are: what was agreed on at the birth of each, its communicator from its first use on, and children that NCCL
- * has yet to store.
+ * Which handles there are: the agreement of each, from its init on; its communicator, from its first use on; and children that
+ * NCCL has yet to store.
  */
 #include "interpose/comm/table.h"
 
@@ -14,14 +14,14 @@
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
 #include <uthash.h>
 
-/* The table. A handle is listed from its birth. */
+/* The table. A handle is listed from its init. */
 struct listed {
   ncclComm_t handle;
   bool nonblocking, unhashed;
-  bool begun;                       /* its init has left our hands: when it succeeds, all ranks have reported (agree.h) */
+  bool init_called;                 /* its init has left our hands: when it succeeds, all ranks have reported (agree.h) */
   const struct tagc_nccl *group;    /* its init waits for the end of the group that `by` has open in this copy; NULL: it does not */
   pthread_t by;
-  uint64_t birth;                   /* tells handles at one address apart, from 1 */
+  uint64_t generation;              /* tells handles at one address apart, from 1 */
   uint32_t children;                /* so far */
   bool uneven;                      /* its ranks have made different numbers of children */
   struct tagc_agreement agreement;
@@ -31,8 +31,8 @@ struct listed {
 
 static struct listed *table;
 static atomic_size_t grouped_count; /* those whose init waits for the end of a group */
-static uint64_t births;
-static bool births_lost;            /* there was no memory to list a communicator */
+static uint64_t generations;
+static bool entries_lost;           /* there was no memory to list a communicator */
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
 
 /* Children whose handles NCCL has yet to store: in a group, or on a non-blocking parent. Under the table's lock. */
@@ -47,7 +47,7 @@ static struct expected *expected;
 static atomic_size_t expected_count;
 
 /* Asks the real library who this is. It answers when the communicator is ready, and then all of its ranks have begun. */
-static ncclResult_t introduce(ncclComm_t handle, const struct tagc_nccl *nccl, int *rank, int *nranks)
+static ncclResult_t ask_rank(ncclComm_t handle, const struct tagc_nccl *nccl, int *rank, int *nranks)
 {
   __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, nccl);
   __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, nccl);
@@ -65,30 +65,30 @@ static ncclResult_t introduce(ncclComm_t handle, const struct tagc_nccl *nccl, i
   return status;
 }
 
-struct tagc_leave tagc_comm_take_leave(ncclComm_t handle)
+struct tagc_removed_comm tagc_comm_remove(ncclComm_t handle)
 {
-  struct tagc_leave leave = {.handle = NULL};
+  struct tagc_removed_comm removed = {.handle = NULL};
   struct listed *entry;
   pthread_rwlock_wrlock(&table_lock);
   HASH_FIND_PTR(table, &handle, entry);
   if (entry) {
     HASH_DEL(table, entry);
-    leave = (struct tagc_leave){handle, entry->nonblocking, entry->agreement, entry->comm};
+    removed = (struct tagc_removed_comm){handle, entry->nonblocking, entry->agreement, entry->comm};
     atomic_fetch_sub(&grouped_count, entry->group != NULL);
     free(entry);
   }
   pthread_rwlock_unlock(&table_lock);
-  return leave;
+  return removed;
 }
 
-struct tagc_comm *tagc_comm_forget(ncclComm_t handle)
+struct tagc_comm *tagc_comm_drop(ncclComm_t handle)
 {
   tagc_op_forget(handle);
-  return tagc_comm_take_leave(handle).comm;
+  return tagc_comm_remove(handle).comm;
 }
 
 /* Lists a handle, or gives the entry that stands there already. The table must be locked for writing. */
-static struct listed *list(ncclComm_t handle)
+static struct listed *list_handle(ncclComm_t handle)
 {
   struct listed *entry;
   HASH_FIND_PTR(table, &handle, entry);
@@ -98,7 +98,7 @@ static struct listed *list(ncclComm_t handle)
   if (!entry)
     return NULL;
   entry->handle = handle;
-  entry->birth = ++births;
+  entry->generation = ++generations;
   HASH_ADD_PTR(table, handle, entry);
   if (entry->unhashed) {
     free(entry);
@@ -107,20 +107,20 @@ static struct listed *list(ncclComm_t handle)
   return entry;
 }
 
-bool tagc_comm_stay(const struct tagc_leave *leave)
+bool tagc_comm_restore(const struct tagc_removed_comm *removed)
 {
-  if (!leave->handle)
+  if (!removed->handle)
     return true;
-  struct tagc_comm *other = leave->comm;
+  struct tagc_comm *other = removed->comm;
   pthread_rwlock_wrlock(&table_lock);
-  struct listed *entry = list(leave->handle);
+  struct listed *entry = list_handle(removed->handle);
   if (entry) {
     other = entry->comm;            /* another thread has used the handle meanwhile */
-    entry->nonblocking = leave->nonblocking;
-    entry->agreement = leave->agreement;
-    entry->comm = leave->comm;
+    entry->nonblocking = removed->nonblocking;
+    entry->agreement = removed->agreement;
+    entry->comm = removed->comm;
   }
-  births_lost |= !entry;
+  entries_lost |= !entry;
   pthread_rwlock_unlock(&table_lock);
   tagc_comm_release(other);
   return entry != NULL;
@@ -140,17 +140,17 @@ struct tagc_comm *tagc_comm_find(ncclComm_t handle)
   return comm;
 }
 
-/* What is listed of a handle; *birth: 0 where it is not. */
-static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *birth)
+/* What is listed of a handle; *generation: 0 where it is not. */
+static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *generation)
 {
   struct tagc_agreement agreement = {.state = TAGC_AGREED_NO};
   struct listed *entry;
   pthread_rwlock_rdlock(&table_lock);
   HASH_FIND_PTR(table, &handle, entry);
-  *birth = entry ? entry->birth : 0;
+  *generation = entry ? entry->generation : 0;
   if (entry)
     agreement = entry->agreement;
-  else if (births_lost)
+  else if (entries_lost)
     agreement.state = TAGC_AGREED_LOST;            /* it may be the one: the others may compress */
   pthread_rwlock_unlock(&table_lock);
   return agreement;
@@ -158,10 +158,10 @@ static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *birth)
 
 /* The same, with the agreement; the communicator must be ready. While it is asked for, another thread may abort this
  * communicator, and a new one may get its address: that one is not touched. */
-static struct tagc_agreement settle(ncclComm_t handle, uint64_t *birth)
+static struct tagc_agreement ask_ranks(ncclComm_t handle, uint64_t *generation)
 {
   const struct tagc_options *options = tagc_library_options();
-  struct tagc_agreement agreement = read_agreement(handle, birth);
+  struct tagc_agreement agreement = read_agreement(handle, generation);
   /* A process that passes everything through needs no agreement; its report has told the others. */
   if (agreement.state != TAGC_AGREED_UNKNOWN || options->mode == TAGC_MODE_OBSERVE || options->bad)
     return agreement;
@@ -169,7 +169,7 @@ static struct tagc_agreement settle(ncclComm_t handle, uint64_t *birth)
   struct listed *entry;
   pthread_rwlock_wrlock(&table_lock);
   HASH_FIND_PTR(table, &handle, entry);
-  if (entry && entry->birth == *birth) {
+  if (entry && entry->generation == *generation) {
     if (entry->agreement.state == TAGC_AGREED_UNKNOWN)
       entry->agreement = agreement;
     agreement = entry->agreement;   /* another thread that asked was first */
@@ -180,38 +180,38 @@ static struct tagc_agreement settle(ncclComm_t handle, uint64_t *birth)
 
 struct tagc_agreement tagc_comm_agreement(ncclComm_t handle)
 {
-  uint64_t birth;
-  return read_agreement(handle, &birth);
+  uint64_t generation;
+  return read_agreement(handle, &generation);
 }
 
-struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl *nccl)
+struct tagc_agreement tagc_comm_ask_agreement(ncclComm_t handle, const struct tagc_nccl *nccl)
 {
   int rank, nranks;
-  uint64_t birth;
-  struct tagc_agreement agreement = read_agreement(handle, &birth);
-  bool ask = agreement.state == TAGC_AGREED_UNKNOWN && introduce(handle, nccl, &rank, &nranks) == ncclSuccess;
-  return ask ? settle(handle, &birth) : agreement;
+  uint64_t generation;
+  struct tagc_agreement agreement = read_agreement(handle, &generation);
+  bool ask = agreement.state == TAGC_AGREED_UNKNOWN && ask_rank(handle, nccl, &rank, &nranks) == ncclSuccess;
+  return ask ? ask_ranks(handle, &generation) : agreement;
 }
 
 /* An init has been launched. An agreement that is there is taken before the program hears that the init is over. */
-static void launched(ncclComm_t handle, ncclResult_t status)
+static void init_launched(ncclComm_t handle, ncclResult_t status)
 {
-  uint64_t birth;
+  uint64_t generation;
   struct listed *entry;
   pthread_rwlock_wrlock(&table_lock);
   HASH_FIND_PTR(table, &handle, entry);
   if (entry)
-    entry->begun = status == ncclSuccess || status == ncclInProgress;
+    entry->init_called = status == ncclSuccess || status == ncclInProgress;
   pthread_rwlock_unlock(&table_lock);
   if (status == ncclSuccess)
-    settle(handle, &birth);
+    ask_ranks(handle, &generation);
 }
 
 void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, ncclResult_t status)
 {
   struct listed *entry;
   if (!group) {
-    launched(handle, status);
+    init_launched(handle, status);
     return;
   }
   pthread_rwlock_wrlock(&table_lock);
@@ -245,32 +245,33 @@ void tagc_comm_group_is_over(const struct tagc_nccl *nccl, ncclResult_t status)
   if (atomic_load_explicit(&grouped_count, memory_order_relaxed) == 0)
     return;
   while ((handle = take_grouped(nccl)))
-    launched(handle, status);
+    init_launched(handle, status);
 }
 
 void tagc_comm_has_succeeded(ncclComm_t handle)
 {
-  uint64_t birth;
+  uint64_t generation;
   struct listed *entry;
   pthread_rwlock_rdlock(&table_lock);
   HASH_FIND_PTR(table, &handle, entry);
-  const bool ask = entry && entry->begun && entry->agreement.state == TAGC_AGREED_UNKNOWN;
+  const bool ask = entry && entry->init_called && entry->agreement.state == TAGC_AGREED_UNKNOWN;
   pthread_rwlock_unlock(&table_lock);
   if (ask)
-    settle(handle, &birth);
+    ask_ranks(handle, &generation);
 }
 
-/* Lists a communicator under the handle that was born as number `birth` (0: it was not listed), or takes the one that
+/* Lists a communicator under the handle of number `generation` (0: it was not listed), or takes the one that
  * another thread has listed; with a reference. NULL, and *status, where the handle is gone, or without memory. */
-static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t birth, struct tagc_comm **fresh, ncclResult_t *status)
+static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t generation, struct tagc_comm **fresh,
+                                     ncclResult_t *status)
 {
   struct tagc_comm *comm = NULL;
   struct listed *entry;
   pthread_rwlock_wrlock(&table_lock);
   HASH_FIND_PTR(table, &handle, entry);
-  bool gone = birth ? !entry || entry->birth != birth : entry != NULL && !entry->comm;
+  bool gone = generation ? !entry || entry->generation != generation : entry != NULL && !entry->comm;
   if (!gone)
-    entry = list(handle);
+    entry = list_handle(handle);
   if (!gone && entry) {
     if (!entry->comm) {
       (*fresh)->nonblocking = entry->nonblocking;
@@ -290,7 +291,7 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
   struct tagc_comm *comm = tagc_comm_find(handle);
   const struct tagc_device *device;
   int rank, nranks;
-  uint64_t birth;
+  uint64_t generation;
   *status = ncclSuccess;
   if (comm)
     return comm;
@@ -298,12 +299,12 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
     *status = tagc_no_memory("a communicator");
     return NULL;
   }
-  *status = introduce(handle, nccl, &rank, &nranks);
+  *status = ask_rank(handle, nccl, &rank, &nranks);
   if (*status == ncclSuccess)
     *status = tagc_comm_find_device(handle, nccl, &device);
   if (*status != ncclSuccess)
     return NULL;
-  struct tagc_agreement agreement = settle(handle, &birth);
+  struct tagc_agreement agreement = ask_ranks(handle, &generation);
   *status = ncclRemoteError;
   if (agreement.state == TAGC_AGREED_LOST)
     return NULL;
@@ -312,27 +313,27 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
   if (!fresh)
     return NULL;
   fresh->agreement = agreement;
-  comm = enter_table(handle, birth, &fresh, status);
+  comm = enter_table(handle, generation, &fresh, status);
   if (comm)
     tagc_trace_introduce(comm);
   tagc_comm_release(fresh);         /* another thread was first, the handle is gone, or there is no memory */
   return comm;
 }
 
-bool tagc_comm_born(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement)
+bool tagc_comm_add(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement)
 {
   if (!handle)
     return true;
-  tagc_comm_release(tagc_comm_forget(handle));
+  tagc_comm_release(tagc_comm_drop(handle));
   pthread_rwlock_wrlock(&table_lock);
-  struct listed *entry = list(handle);
+  struct listed *entry = list_handle(handle);
   if (entry) {
     entry->nonblocking = nonblocking;
     entry->agreement = *agreement;
   }
-  births_lost |= !entry;
+  entries_lost |= !entry;
   pthread_rwlock_unlock(&table_lock);
-  tagc_trace_born(handle, nonblocking, &agreement->origin);
+  tagc_trace_comm_begins(handle, nonblocking, &agreement->origin);
   return entry != NULL;
 }
 
@@ -345,7 +346,7 @@ bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, co
     expected = child;
     atomic_fetch_add(&expected_count, 1);
   }
-  births_lost |= !child;
+  entries_lost |= !child;
   pthread_rwlock_unlock(&table_lock);
   return child != NULL;
 }
@@ -377,7 +378,7 @@ bool tagc_comm_collect(ncclComm_t parent, bool failed)
   if (atomic_load_explicit(&expected_count, memory_order_relaxed) == 0)
     return true;
   while ((child = take_expected(parent, failed, &handle))) {
-    good &= tagc_comm_born(handle, child->nonblocking, &child->agreement);
+    good &= tagc_comm_add(handle, child->nonblocking, &child->agreement);
     free(child);
   }
   return good;
@@ -403,9 +404,9 @@ uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, c
 int tagc_comm_ranks(ncclComm_t handle, const struct tagc_nccl *nccl)
 {
   int rank, nranks = 0;
-  uint64_t birth;
-  (void)read_agreement(handle, &birth);
-  return birth && introduce(handle, nccl, &rank, &nranks) == ncclSuccess ? nranks : 0;
+  uint64_t generation;
+  (void)read_agreement(handle, &generation);
+  return generation && ask_rank(handle, nccl, &rank, &nranks) == ncclSuccess ? nranks : 0;
 }
 
 bool tagc_comm_is_nonblocking(ncclComm_t handle)

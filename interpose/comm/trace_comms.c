@@ -40,7 +40,7 @@ void tagc_trace_forget_comms(void)
   version = 0;
 }
 
-static struct traced *find(ncclComm_t handle)
+static struct traced *find_traced(ncclComm_t handle)
 {
   struct traced *found = NULL;
   if (handle)
@@ -55,9 +55,9 @@ static void remove_from_table(struct traced *comm)
 }
 
 /* A new communicator under the handle; NULL without memory: its calls have no communicator then. */
-static struct traced *add(ncclComm_t handle)
+static struct traced *add_traced(ncclComm_t handle)
 {
-  struct traced *before = find(handle), *comm = calloc(1, sizeof *comm);
+  struct traced *before = find_traced(handle), *comm = calloc(1, sizeof *comm);
   if (before)
     remove_from_table(before);
   if (!comm)
@@ -72,9 +72,10 @@ static struct traced *add(ncclComm_t handle)
   return NULL;
 }
 
-/* ---- births ---------------------------------------------------------------------------------------------------------- */
+/* ---- begin
+ * ----------------------------------------------------------------------------------------------------------- */
 
-static void ask_version(const struct tagc_nccl *nccl)
+static void trace_version(const struct tagc_nccl *nccl)
 {
   pthread_mutex_lock(&lock);
   const bool known = version != 0;
@@ -88,26 +89,26 @@ static void ask_version(const struct tagc_nccl *nccl)
   pthread_mutex_unlock(&lock);
 }
 
-void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_origin *birth)
+void tagc_trace_comm_begins(ncclComm_t handle, bool nonblocking, const struct tagc_origin *origin)
 {
-  if (!birth->nccl || !handle || !tagc_trace_on())
+  if (!origin->nccl || !handle || !tagc_trace_on())
     return;
-  ask_version(birth->nccl);
+  trace_version(origin->nccl);
   pthread_mutex_lock(&lock);
-  struct traced *comm = add(handle);
+  struct traced *comm = add_traced(handle);
   if (comm) {
-    comm->nccl = birth->nccl;
+    comm->nccl = origin->nccl;
     comm->blocking = !nonblocking;
-    comm->record.on_host = birth->nccl->on_host;
-    comm->record.identity = birth->identity;
-    comm->record.parent = birth->parent;
-    comm->record.rank = birth->rank;
-    comm->record.nranks = birth->nranks;
-    comm->record.function = birth->function;
+    comm->record.on_host = origin->nccl->on_host;
+    comm->record.identity = origin->identity;
+    comm->record.parent = origin->parent;
+    comm->record.rank = origin->rank;
+    comm->record.nranks = origin->nranks;
+    comm->record.function = origin->function;
     tagc_trace_add(&comm->record.record);
   }
   pthread_mutex_unlock(&lock);
-  if (birth->nranks < 0) {
+  if (origin->nranks < 0) {
     struct tagc_hosts hosts;
     (void)tagc_trace_place(handle, &hosts);
   }
@@ -120,14 +121,14 @@ uint32_t tagc_trace_comm(ncclComm_t handle)
   if (!handle)
     return 0;
   pthread_mutex_lock(&lock);
-  const struct traced *comm = find(handle);
+  const struct traced *comm = find_traced(handle);
   const uint32_t number = comm ? comm->record.record.comm : 0;
   pthread_mutex_unlock(&lock);
   return number;
 }
 
 /* A blocking communicator that was given out is ready, and NCCL answers at once. */
-static bool ask(const struct tagc_nccl *nccl, ncclComm_t handle, int *rank, int *nranks)
+static bool ask_place(const struct tagc_nccl *nccl, ncclComm_t handle, int *rank, int *nranks)
 {
   __typeof__(&ncclCommCount) count = (__typeof__(&ncclCommCount))nccl->functions[TAGC_ENTRY_ncclCommCount];
   __typeof__(&ncclCommUserRank) user_rank = (__typeof__(&ncclCommUserRank))nccl->functions[TAGC_ENTRY_ncclCommUserRank];
@@ -146,7 +147,7 @@ int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts)
   uint32_t number = 0;
   *hosts = unknown_hosts(0);
   pthread_mutex_lock(&lock);
-  struct traced *comm = find(handle);
+  struct traced *comm = find_traced(handle);
   if (comm) {
     number = comm->record.record.comm;
     rank = comm->record.rank;
@@ -156,11 +157,11 @@ int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts)
     comm->asked |= asked != NULL;
   }
   pthread_mutex_unlock(&lock);
-  if (!asked || !ask(asked, handle, &rank, &nranks))
+  if (!asked || !ask_place(asked, handle, &rank, &nranks))
     return rank;
   *hosts = unknown_hosts(nranks);
   pthread_mutex_lock(&lock);
-  comm = find(handle);
+  comm = find_traced(handle);
   if (comm && comm->record.record.comm == number) {
     comm->record.rank = rank;
     comm->record.nranks = nranks;
@@ -175,11 +176,11 @@ void tagc_trace_introduce(struct tagc_comm *of)
   if (!tagc_trace_on())
     return;
   pthread_mutex_lock(&lock);
-  struct traced *comm = find(of->handle);
+  struct traced *comm = find_traced(of->handle);
   if (!comm)
-    comm = add(of->handle);
+    comm = add_traced(of->handle);
   if (comm) {
-    const struct tagc_hosts hosts = tagc_levels_hosts(of);
+    const struct tagc_hosts hosts = tagc_hierarchy_hosts(of);
     of->trace.number = comm->record.record.comm;
     comm->hosts = hosts;
     comm->record.number = (uint32_t)of->ledger->number;
@@ -199,7 +200,7 @@ void tagc_trace_comm_ends(uint32_t number, ncclComm_t handle, uint16_t function,
     return;
   const struct tagc_trace_comm_end end = {{TAGC_TRACE_COMM_END, sizeof end, number}, .at_ns = tagc_clock_ns(), .function = function};
   pthread_mutex_lock(&lock);
-  struct traced *comm = find(handle);
+  struct traced *comm = find_traced(handle);
   const bool known = comm && comm->record.record.comm == number;
   if (!known || !comm->ended)       /* by now the handle may be another one's */
     tagc_trace_add(&end.record);

@@ -24,7 +24,7 @@ struct tagc_comm_trace {
 /* For tagc_trace_at_restart(): nothing is known of any communicator any more. */
 void tagc_trace_forget_comms(void);
 /* A handle was given out. */
-void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_origin *birth);
+void tagc_trace_comm_begins(ncclComm_t handle, bool nonblocking, const struct tagc_origin *origin);
 /* The number of a handle; 0: none. */
 uint32_t tagc_trace_comm(ncclComm_t handle);
 /* The rank in it (-1: not known), and who shares a host (nranks: 0 where it is not known). Asks NCCL where that cannot block. */

@@ -35,6 +35,6 @@ bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call 
 
 /* Before the vote: a call of a slot is of a kind that cannot be compressed, for a reason that other ranks may not have. They hear of it
  * in the vote. Call it with the lock held. */
-void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason);
+void tagc_comm_reject(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason);
 
 #endif

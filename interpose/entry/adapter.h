@@ -13,6 +13,7 @@
 #include "interpose/entry/group.h"
 #include "interpose/entry/start.h"
 #include "interpose/exec/hierarchy.h"
+#include "interpose/exec/order.h"
 #include "interpose/nccl/process.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -63,8 +64,8 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
 /* The same for what works on a stream beside the collectives. */
 #define FORWARD_IN_ORDER(name, ...)                                                                                    \
   ({                                                                                                                   \
-    struct tagc_comm *ordered_comm = watched() ? tagc_levels_find_ordered(comm) : NULL;                                \
-    tagc_levels_before_plain(ordered_comm, stream);                                                                    \
+    struct tagc_comm *ordered_comm = watched() ? tagc_order_find(comm) : NULL;                                \
+    tagc_order_before_plain(ordered_comm, stream);                                                                    \
     ncclResult_t ordered_status = FORWARD(name, __VA_ARGS__);                                                          \
     if (!tagc_group_passed(nccl, ordered_comm, stream)) {                                                              \
       ordered_status = tagc_no_memory("a call of a group");                                                            \

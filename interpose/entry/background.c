@@ -17,7 +17,7 @@ struct destroyed {
 struct tagc_background {
   atomic_int references;            /* the thread, and the communicators that it works on */
   atomic_int status;                /* ncclInProgress until the end */
-  struct tagc_exchange real;
+  struct tagc_nccl_group real;
   tagc_launch_function *run;
   void *context;                    /* that was current when the calls were made; NULL: none */
   struct tagc_call *calls;          /* each holds a reference to its communicator until the thread ends */
@@ -44,7 +44,7 @@ void tagc_background_release(struct tagc_background *launch)
 }
 
 /* Makes a launch the last one of a communicator (NULL: there is none any more). */
-static void attach(struct tagc_comm *comm, struct tagc_background *launch)
+static void attach_launch(struct tagc_comm *comm, struct tagc_background *launch)
 {
   if (launch)
     atomic_fetch_add(&launch->references, 1);
@@ -62,7 +62,7 @@ static void destroy_ops(struct tagc_background *launch, ncclResult_t status)
   launch->over = true;
   pthread_mutex_unlock(&launch->lock);
   for (size_t i = 0; i < launch->destroyed_count && status == ncclSuccess; i++)
-    tagc_exchange_destroy_op(launch->destroyed[i].comm, launch->destroyed[i].op);
+    tagc_nccl_group_destroy_op(launch->destroyed[i].comm, launch->destroyed[i].op);
 }
 
 /* The default stream of a thread is another one on this thread, and yet another one on that which NCCL takes. The legacy stream is the
@@ -88,7 +88,8 @@ static void *run_launch(void *argument)
   return NULL;
 }
 
-bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_function *run, struct tagc_call *calls, size_t count)
+bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_function *run, struct tagc_call *calls,
+                           size_t count)
 {
   struct tagc_background *launch = calloc(1, sizeof *launch);
   struct tagc_call *copies = malloc(count * sizeof *copies);
@@ -108,14 +109,14 @@ bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_functio
     copies[i].stream = shared_stream(copies[i].stream);
     tagc_trace_return(&copies[i]);
     tagc_comm_retain(calls[i].comm);
-    attach(calls[i].comm, launch);
+    attach_launch(calls[i].comm, launch);
   }
   bool started = tagc_thread_start(run_launch, launch);
   for (size_t i = 0; i < count && started; i++)
     calls[i].trace.number = 0;
   if (!started) {
     for (size_t i = 0; i < count; i++) {
-      attach(calls[i].comm, NULL);
+      attach_launch(calls[i].comm, NULL);
       tagc_comm_release(calls[i].comm);
     }
     tagc_background_release(launch);
@@ -125,7 +126,7 @@ bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_functio
 }
 
 /* How the last launch stands; one that has succeeded, or any that is over (`forget_errors`), is forgotten. */
-static ncclResult_t look(struct tagc_comm *comm, bool forget_errors)
+static ncclResult_t check_launch(struct tagc_comm *comm, bool forget_errors)
 {
   struct tagc_background *over = NULL;
   pthread_mutex_lock(&comm->lock);
@@ -141,7 +142,7 @@ static ncclResult_t look(struct tagc_comm *comm, bool forget_errors)
 
 bool tagc_background_clear(struct tagc_comm *comm)
 {
-  return atomic_load_explicit(&alive, memory_order_relaxed) == 0 || look(comm, true) != ncclInProgress;
+  return atomic_load_explicit(&alive, memory_order_relaxed) == 0 || check_launch(comm, true) != ncclInProgress;
 }
 
 ncclResult_t tagc_background_ask(ncclComm_t handle)
@@ -149,12 +150,12 @@ ncclResult_t tagc_background_ask(ncclComm_t handle)
   if (atomic_load_explicit(&alive, memory_order_relaxed) == 0)
     return ncclSuccess;
   struct tagc_comm *comm = tagc_comm_find(handle);
-  ncclResult_t state = comm ? look(comm, false) : ncclSuccess;
+  ncclResult_t state = comm ? check_launch(comm, false) : ncclSuccess;
   tagc_comm_release(comm);
   return state;
 }
 
-static bool defer(struct tagc_background *launch, ncclRedOp_t op, struct tagc_comm *comm)
+static bool defer_op(struct tagc_background *launch, ncclRedOp_t op, struct tagc_comm *comm)
 {
   pthread_mutex_lock(&launch->lock);
   struct destroyed *more =
@@ -175,7 +176,7 @@ bool tagc_background_defer_destroy(ncclRedOp_t op, ncclComm_t handle)
   if (!comm)
     return false;
   pthread_mutex_lock(&comm->lock);
-  bool deferred = comm->background && defer(comm->background, op, comm);
+  bool deferred = comm->background && defer_op(comm->background, op, comm);
   pthread_mutex_unlock(&comm->lock);
   tagc_comm_release(comm);
   return deferred;

@@ -18,11 +18,12 @@
 
 struct tagc_background;
 
-typedef ncclResult_t tagc_launch_function(const struct tagc_exchange *real, struct tagc_call *calls, size_t count);
+typedef ncclResult_t tagc_launch_function(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count);
 
 /* Starts `run` over copies of the calls, all of non-blocking communicators that are known (call->comm); these have the traces' stamps
  * from then on. False where that is impossible. */
-bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_function *run, struct tagc_call *calls, size_t count);
+bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_function *run, struct tagc_call *calls,
+                           size_t count);
 
 /* How the last launch on a communicator stands: ncclInProgress, its error, or ncclSuccess when there is none (any more). Any
  * handle may be asked for, by any thread. */

@@ -42,14 +42,14 @@ struct crew {
   size_t working;
   ncclResult_t failed;              /* the first error */
   void *context;
-  struct tagc_exchange real;
+  struct tagc_nccl_group real;
   tagc_strand_function *run;
   struct tagc_call *calls;          /* each holds a reference to its communicator */
   size_t call_count;
   struct member members[];
 };
 
-static void leave(struct crew *crew)
+static void leave_crew(struct crew *crew)
 {
   if (atomic_fetch_sub(&crew->references, 1) != 1)
     return;
@@ -78,10 +78,10 @@ static void end_work(struct member *member, ncclResult_t status)
     crew->failed = status;
   pthread_cond_signal(&crew->news);
   pthread_mutex_unlock(&crew->lock);
-  leave(crew);
+  leave_crew(crew);
 }
 
-static void *work(void *member_)
+static void *run_member(void *member_)
 {
   struct member *member = member_;
   const struct crew *crew = member->crew;
@@ -90,7 +90,8 @@ static void *work(void *member_)
   return NULL;
 }
 
-static struct crew *make_crew(const struct tagc_exchange *real, const struct tagc_strand *strands, size_t count, tagc_strand_function *run)
+static struct crew *make_crew(const struct tagc_nccl_group *real, const struct tagc_strand *strands, size_t count,
+                              tagc_strand_function *run)
 {
   const struct tagc_call *first = strands[0].calls;
   const size_t call_count = (size_t)(strands[count - 1].calls - first) + strands[count - 1].count;
@@ -121,13 +122,14 @@ static struct crew *make_crew(const struct tagc_exchange *real, const struct tag
   return crew;
 }
 
-ncclResult_t tagc_beside_run(const struct tagc_exchange *real, const struct tagc_strand *strands, size_t count, tagc_strand_function *run)
+ncclResult_t tagc_beside_run(const struct tagc_nccl_group *real, const struct tagc_strand *strands, size_t count,
+                             tagc_strand_function *run)
 {
   struct crew *crew = make_crew(real, strands, count, run);
   if (!crew)
     return tagc_no_memory("the calls of a group");
   for (size_t i = 0; i < count; i++)
-    if (!tagc_thread_start(work, &crew->members[i]))
+    if (!tagc_thread_start(run_member, &crew->members[i]))
       end_work(&crew->members[i], tagc_no_memory("a thread for a communicator of a group"));
   pthread_mutex_lock(&crew->lock);
   while (crew->working && crew->failed == ncclSuccess)
@@ -136,6 +138,6 @@ ncclResult_t tagc_beside_run(const struct tagc_exchange *real, const struct tagc
   if (!crew->working)
     memcpy(strands[0].calls, crew->calls, crew->call_count * sizeof *crew->calls);
   pthread_mutex_unlock(&crew->lock);
-  leave(crew);
+  leave_crew(crew);
   return status;
 }

@@ -154,12 +154,12 @@ static ncclResult_t run_observed(struct tagc_call *call)
 static ncclResult_t pass_captured(struct tagc_call *call)
 {
   call->slot = call->allgather = -1;
-  tagc_levels_note_capture(call->comm);
+  tagc_hierarchy_note_capture(call->comm);
   return pass_accounted(call, TAGC_REASON_capture);
 }
 
 /* Finds out what the reduction is. False for an op that was never made, or of another type: the real library refuses it at once. */
-static bool find_op(struct tagc_call *call)
+static bool find_reduction(struct tagc_call *call)
 {
   const struct tagc_device *device = call->comm->device;
   call->op_kind = tagc_op_kind(call->op, call->handle, call->type, device && device->host_reads, &call->scale, &call->scale_hidden);
@@ -176,7 +176,7 @@ static ncclResult_t run_on_comm(struct tagc_call *call)
   }
   if (tagc_capture_is_active(call->stream))
     return pass_captured(call);
-  return find_op(call) ? run_observed(call) : tagc_forward(call);
+  return find_reduction(call) ? run_observed(call) : tagc_forward(call);
 }
 
 /* Looks the communicator up. The copy of NCCL that made it is the one that is meant, whoever calls. */

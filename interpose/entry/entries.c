@@ -190,8 +190,8 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
     RETURN(ncclInvalidArgument);
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
   if (watched() && (status == ncclSuccess || status == ncclInProgress)) {
-    struct tagc_comm *ended = tagc_comm_forget(comm);
-    tagc_levels_end(ended, false);
+    struct tagc_comm *ended = tagc_comm_drop(comm);
+    tagc_hierarchy_end(ended, false);
     tagc_comm_release(ended);
   }
   RETURN(status);
@@ -204,9 +204,9 @@ static ncclResult_t abort_communicator(const struct tagc_nccl *nccl, ncclComm_t 
   struct tagc_comm *ended = tagc_comm_abort(comm);
   tagc_comm_collect(comm, true);
   tagc_ranges_forget(comm);
-  const bool together = tagc_levels_open_group(ended);
-  tagc_levels_end(ended, true);
-  const ncclResult_t status = tagc_levels_close_group(ended, together, FORWARD(ncclCommAbort, comm));
+  const bool together = tagc_hierarchy_open_group(ended);
+  tagc_hierarchy_end(ended, true);
+  const ncclResult_t status = tagc_hierarchy_close_group(ended, together, FORWARD(ncclCommAbort, comm));
   tagc_comm_abort_is_over(ended);
   tagc_comm_release(ended);
   *real_errno = called_errno;
@@ -231,14 +231,14 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
     RETURN(FORWARD(ncclCommDestroy, comm));
   if (is_waited_on(comm))           /* it would wait for ever, where NCCL has failed and returned */
     RETURN(abort_communicator(nccl, comm, &called_errno));
-  struct tagc_leave leave = tagc_comm_take_leave(comm);
+  struct tagc_removed_comm removed = tagc_comm_remove(comm);
   tagc_ranges_forget(comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
   if (tagc_real_refuses(status))
-    RETURN(tagc_comm_stay(&leave) ? status : tagc_no_memory("a communicator"));
+    RETURN(tagc_comm_restore(&removed) ? status : tagc_no_memory("a communicator"));
   tagc_comm_collect(comm, true);
-  tagc_levels_end(leave.comm, false);
-  tagc_comm_release(leave.comm);
+  tagc_hierarchy_end(removed.comm, false);
+  tagc_comm_release(removed.comm);
   RETURN(status);
 }
 
@@ -263,7 +263,7 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     RETURN(tagc_no_memory("a communicator"));
   if (status == ncclSuccess && watched() && *error == ncclSuccess) {
     tagc_comm_has_succeeded(comm);
-    *error = tagc_levels_error(comm);
+    *error = tagc_hierarchy_error(comm);
   }
   RETURN(status);
 }
@@ -276,9 +276,9 @@ void tagc_entry_begin_anew(ncclComm_t comm)
   struct tagc_agreement agreement = tagc_comm_agreement(comm);
   agreement.origin.nccl = NULL;     /* the handle stays what it is */
   struct tagc_comm *ended = tagc_comm_abort(comm);
-  tagc_levels_end(ended, true);     /* in the group: NCCL takes its own abort back in the end, which they may share */
+  tagc_hierarchy_end(ended, true);  /* in the group: NCCL takes its own abort back in the end, which they may share */
   tagc_comm_release(ended);
-  tagc_comm_born(comm, nonblocking, &agreement);
+  tagc_comm_add(comm, nonblocking, &agreement);
 }
 
 void tagc_entry_note_end(const struct tagc_call *called, ncclResult_t status)
@@ -291,11 +291,11 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
   CALLED(ncclCommRevoke, .handle = comm);
   struct tagc_comm *alive = watched() ? tagc_comm_find(comm) : NULL;
-  bool together = tagc_levels_open_group(alive);
+  bool together = tagc_hierarchy_open_group(alive);
   ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
   if (watched() && comm && !tagc_real_refuses(status))
     tagc_entry_begin_anew(comm);
-  status = tagc_levels_close_group(alive, together, status);
+  status = tagc_hierarchy_close_group(alive, together, status);
   tagc_comm_abort_is_over(alive);
   tagc_comm_release(alive);
   tagc_entry_note_end(&called, status);

@@ -30,7 +30,7 @@ static bool asks_sharing(const ncclConfig_t *config)
 }
 
 /* What is known of a communicator before it is there. */
-struct birth {
+struct comm_init {
   bool nonblocking;
   struct tagc_agreement agreement;
 };
@@ -65,34 +65,34 @@ static uint64_t identity_of_all(void)
 }
 
 /* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
-static struct birth from_ids(enum tagc_entry function, const ncclUniqueId *ids, int count, int nranks, int rank,
-                             const ncclConfig_t *config, const struct tagc_nccl *nccl)
+static struct comm_init from_ids(enum tagc_entry function, const ncclUniqueId *ids, int count, int nranks, int rank,
+                                 const ncclConfig_t *config, const struct tagc_nccl *nccl)
 {
-  struct birth birth = {.agreement.state = TAGC_AGREED_NO};
+  struct comm_init init = {.agreement.state = TAGC_AGREED_NO};
   if (!watched())
-    return birth;
-  birth.nonblocking = asks_nonblocking(config, false);
+    return init;
+  init.nonblocking = asks_nonblocking(config, false);
   if (ids && count > 0 && count <= nranks && nranks > 1 && rank >= 0 && rank < nranks)
-    birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
-  birth.agreement.origin = (struct tagc_origin){traced(nccl), identity_of_ids(ids, count, nranks), 0, rank, nranks,
+    init.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
+  init.agreement.origin = (struct tagc_origin){traced(nccl), identity_of_ids(ids, count, nranks), 0, rank, nranks,
                                                      (uint16_t)function};
-  return birth;
+  return init;
 }
 
 /* A communicator made from another one, by a call that says so much: it inherits what the ranks of that have agreed on. */
-static struct birth from_parent(enum tagc_entry function, ncclComm_t parent, const ncclConfig_t *config, const struct tagc_nccl *nccl,
-                                const void *said, size_t size)
+static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent, const ncclConfig_t *config,
+                                    const struct tagc_nccl *nccl, const void *said, size_t size)
 {
-  struct birth birth = {.agreement.state = TAGC_AGREED_NO};
+  struct comm_init init = {.agreement.state = TAGC_AGREED_NO};
   if (!watched())
-    return birth;
-  birth.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
+    return init;
+  init.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
   if (parent && function != TAGC_ENTRY_ncclCommGrow)         /* ranks that join have agreed on nothing with those that are there: all passes */
-    birth.agreement = tagc_comm_settle(parent, nccl);
-  birth.agreement.shares = asks_sharing(config);
-  birth.agreement.origin = (struct tagc_origin){traced(nccl), tagc_comm_child_identity(parent, function, said, size),
+    init.agreement = tagc_comm_ask_agreement(parent, nccl);
+  init.agreement.shares = asks_sharing(config);
+  init.agreement.origin = (struct tagc_origin){traced(nccl), tagc_comm_child_identity(parent, function, said, size),
                                                      tagc_trace_on() ? tagc_trace_comm(parent) : 0, -1, -1, (uint16_t)function};
-  return birth;
+  return init;
 }
 
 /* How many ranks a communicator has, without asking NCCL: it may have failed. 0: that is not known here. */
@@ -100,8 +100,8 @@ static int count_ranks(ncclComm_t handle)
 {
   struct tagc_hosts traced_hosts;
   struct tagc_comm *used = tagc_comm_find(handle);
-  const int at_birth = tagc_comm_agreement(handle).origin.nranks;
-  const int nranks = used ? used->nranks : at_birth > 0 ? at_birth : 0;
+  const int at_init = tagc_comm_agreement(handle).origin.nranks;
+  const int nranks = used ? used->nranks : at_init > 0 ? at_init : 0;
   tagc_comm_release(used);
   if (!nranks && tagc_trace_on())
     (void)tagc_trace_place(handle, &traced_hosts);
@@ -110,16 +110,16 @@ static int count_ranks(ncclComm_t handle)
 
 /* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for; while a
  * non-blocking parent is still at it, the handle is NCCL's to write. */
-static ncclResult_t born(const struct tagc_nccl *nccl, ncclResult_t status, ncclComm_t *comm, ncclComm_t parent,
-                         const struct birth *birth)
+static ncclResult_t note_comm(const struct tagc_nccl *nccl, ncclResult_t status, ncclComm_t *comm, ncclComm_t parent,
+                              const struct comm_init *init)
 {
   if (!watched() || !comm || (status != ncclSuccess && status != ncclInProgress))
     return status;
-  bool nonblocking = birth->nonblocking || status == ncclInProgress;
+  bool nonblocking = init->nonblocking || status == ncclInProgress;
   ncclComm_t made = parent && status == ncclInProgress ? NULL : *comm;
-  bool good = made || !parent ? tagc_comm_born(made, nonblocking, &birth->agreement)
-                              : tagc_comm_expect(parent, comm, nonblocking, &birth->agreement);
-  if (good && birth->agreement.state == TAGC_AGREED_UNKNOWN && !parent)
+  bool good = made || !parent ? tagc_comm_add(made, nonblocking, &init->agreement)
+                              : tagc_comm_expect(parent, comm, nonblocking, &init->agreement);
+  if (good && init->agreement.state == TAGC_AGREED_UNKNOWN && !parent)
     tagc_comm_init_is_called(made, tagc_group_is_open(nccl) ? nccl : NULL, status);
   if (good)
     return status;
@@ -147,37 +147,38 @@ EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
   CALLED(ncclCommInitRank, .recv = comm);
-  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRank, &id, 1, nranks, rank, NULL, nccl);
-  RETURN(born(nccl, FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &birth));
+  struct comm_init init = from_ids(TAGC_ENTRY_ncclCommInitRank, &id, 1, nranks, rank, NULL, nccl);
+  RETURN(note_comm(nccl, FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &init));
 }
 
 EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
   CALLED(ncclCommInitRankConfig, .recv = comm);
-  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRankConfig, &id, 1, nranks, rank, config, nccl);
-  RETURN(born(nccl, FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &birth));
+  struct comm_init init = from_ids(TAGC_ENTRY_ncclCommInitRankConfig, &id, 1, nranks, rank, config, nccl);
+  RETURN(note_comm(nccl, FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &init));
 }
 
 EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int ids, ncclUniqueId *id,
                                              ncclConfig_t *config)
 {
   CALLED(ncclCommInitRankScalable, .recv = comm);
-  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRankScalable, id, ids, nranks, rank, config, nccl);
-  RETURN(born(nccl, FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &birth));
+  struct comm_init init = from_ids(TAGC_ENTRY_ncclCommInitRankScalable, id, ids, nranks, rank, config, nccl);
+  RETURN(note_comm(nccl, FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &init));
 }
 
 /* All ranks are in this process: they have the same library and options. */
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 {
   CALLED(ncclCommInitAll);
-  struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
+  struct comm_init init = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
   ncclResult_t status = FORWARD(ncclCommInitAll, comms, count, devices);
-  birth.nonblocking = watched() && asks_nonblocking(NULL, false);
+  init.nonblocking = watched() && asks_nonblocking(NULL, false);
   if (watched())
-    birth.agreement.origin = (struct tagc_origin){traced(nccl), identity_of_all(), 0, 0, count, TAGC_ENTRY_ncclCommInitAll};
+    init.agreement.origin = (struct tagc_origin){traced(nccl), identity_of_all(), 0, 0, count,
+                                                 TAGC_ENTRY_ncclCommInitAll};
   for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++) {
-    birth.agreement.origin.rank = i;
-    status = born(nccl, status, &comms[i], NULL, &birth);
+    init.agreement.origin.rank = i;
+    status = note_comm(nccl, status, &comms[i], NULL, &init);
   }
   RETURN(status);
 }
@@ -187,9 +188,9 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
   CALLED(ncclCommSplit, .handle = comm);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  struct birth birth = from_parent(TAGC_ENTRY_ncclCommSplit, comm, config, nccl, &color, sizeof color);
+  struct comm_init init = from_parent(TAGC_ENTRY_ncclCommSplit, comm, config, nccl, &color, sizeof color);
   ncclResult_t status = FORWARD(ncclCommSplit, comm, color, key, child, config);
-  RETURN(color == NCCL_SPLIT_NOCOLOR ? status : born(nccl, status, child, comm, &birth));
+  RETURN(color == NCCL_SPLIT_NOCOLOR ? status : note_comm(nccl, status, child, comm, &init));
 }
 
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
@@ -200,19 +201,20 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
     RETURN(ncclInvalidArgument);
   /* NCCL has not looked at the count yet: where it is none, nothing is read, and no communicator will come of the call. */
   const bool listed = watched() && comm && excluded && count > 0 && count < count_ranks(comm);
-  struct birth birth = from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded, listed ? (size_t)count * sizeof *excluded : 0);
-  birth.agreement.origin.identity = listed ? birth.agreement.origin.identity : 0;
+  struct comm_init init = from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded,
+                                      listed ? (size_t)count * sizeof *excluded : 0);
+  init.agreement.origin.identity = listed ? init.agreement.origin.identity : 0;
   struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
-  bool together = tagc_levels_open_group(alive);
+  bool together = tagc_hierarchy_open_group(alive);
   if (together)
     tagc_entry_begin_anew(comm);
   ncclResult_t status = FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
-  status = tagc_levels_close_group(alive, together, status);
+  status = tagc_hierarchy_close_group(alive, together, status);
   tagc_comm_abort_is_over(alive);
   tagc_comm_release(alive);
   if (flags & NCCL_SHRINK_ABORT)
     tagc_entry_note_end(&called, status);
-  RETURN(born(nccl, status, child, comm, &birth));
+  RETURN(note_comm(nccl, status, child, comm, &init));
 }
 
 EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
@@ -221,6 +223,6 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
   CALLED(ncclCommGrow, .handle = comm);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  struct birth birth = from_parent(TAGC_ENTRY_ncclCommGrow, comm, config, nccl, NULL, 0);
-  RETURN(born(nccl, FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth));
+  struct comm_init init = from_parent(TAGC_ENTRY_ncclCommGrow, comm, config, nccl, NULL, 0);
+  RETURN(note_comm(nccl, FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &init));
 }

@@ -14,6 +14,7 @@
 #include "interpose/entry/rounds.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/nccl_group.h"
+#include "interpose/exec/order.h"
 #include "interpose/nccl/process.h"
 
 struct destroyed {
@@ -136,7 +137,7 @@ bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cud
   if (!comm || !comm->sync.order.kept)
     return true;
   if (!g) {
-    tagc_levels_after_plain(comm, stream);
+    tagc_order_after_plain(comm, stream);
     return true;
   }
   struct passed *more = realloc(g->passed, (g->passed_count + 1) * sizeof *more);
@@ -150,7 +151,7 @@ bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cud
 
 ncclResult_t tagc_group_forward(const struct tagc_call *call)
 {
-  tagc_levels_before_plain(call->comm, call->stream);
+  tagc_order_before_plain(call->comm, call->stream);
   ncclResult_t status = tagc_forward(call);
   return tagc_group_passed(call->nccl, call->comm, call->stream) ? status : tagc_no_memory("a call of a group");
 }
@@ -180,21 +181,21 @@ static void note_passed(void *group)
 {
   struct group *g = group;
   for (size_t i = 0; i < g->passed_count; i++) {
-    tagc_levels_after_plain(g->passed[i].comm, g->passed[i].stream);
+    tagc_order_after_plain(g->passed[i].comm, g->passed[i].stream);
     tagc_comm_release(g->passed[i].comm);
   }
   g->passed_count = 0;
 }
 
 /* Where something has failed, a strand may still be at the ops (beside.h): they live until their communicators end. */
-static void finish(struct group *g, bool failed)
+static void finish_group(struct group *g, bool failed)
 {
   note_passed(g);
   for (size_t i = 0; i < g->destroyed_count && !failed; i++) {
     struct destroyed *d = &g->destroyed[i];
     /* A launch in the background may still need it. The handle of an aborted communicator may be another's by now. */
     if (!tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle))
-      tagc_exchange_destroy_op(d->comm, d->op);
+      tagc_nccl_group_destroy_op(d->comm, d->op);
   }
   group_free(g);
 }
@@ -206,7 +207,7 @@ static void close_one(const struct tagc_nccl *nccl)
   if (!g || --g->depth)
     return;
   of_thread[nccl->group] = NULL;
-  finish(g, false);
+  finish_group(g, false);
 }
 
 ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno)
@@ -244,7 +245,7 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
     of_thread[nccl->group] = NULL;
     status = tagc_launch_run(g->held, g->held_count, note_passed, g);
     end_held(g, status);
-    finish(g, status != ncclSuccess && status != ncclInProgress);
+    finish_group(g, status != ncclSuccess && status != ncclInProgress);
     return status;
   }
   tagc_real_depth++;

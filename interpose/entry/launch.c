@@ -15,7 +15,7 @@
 #include "interpose/vote/tune.h"
 #include "interpose/vote/vote.h"
 
-static ncclResult_t inside(ncclResult_t (*function)(void))
+static ncclResult_t call_real(ncclResult_t (*function)(void))
 {
   tagc_real_depth++;
   ncclResult_t status = function();
@@ -66,7 +66,7 @@ static void find_places(struct tagc_call *calls, size_t count, struct place *pla
 
 /* Puts the calls of each communicator that needs more than forwarding behind one another, by identities; then all others. False without
  * memory. */
-static bool arrange(struct tagc_call *calls, size_t count)
+static bool arrange_calls(struct tagc_call *calls, size_t count)
 {
   struct place *places = malloc(count * sizeof *places);
   struct tagc_call *arranged = malloc(count * sizeof *arranged);
@@ -86,14 +86,14 @@ static bool arrange(struct tagc_call *calls, size_t count)
 /* ---- communicators beside one another --------------------------------------------------------------------------------------- */
 
 /* A strand: the calls of a communicator, or all that need no more than forwarding. */
-static ncclResult_t run_strand(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
+static ncclResult_t run_strand(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count)
 {
   ncclResult_t status = ncclSuccess;
   if (!calls->rounds)
     return tagc_rounds_pass(real, calls, count);
   for (size_t i = 0; i < count && status == ncclSuccess; i++)    /* the program's own group may have had a part of it, too */
     if (calls[i].comm->nonblocking)
-      status = tagc_exchange_await(real, calls[i].comm);
+      status = tagc_nccl_group_await(real, calls[i].comm);
   return status == ncclSuccess ? tagc_rounds_run(real, calls, count) : status;
 }
 
@@ -136,7 +136,7 @@ static bool have_streams_apart(const struct tagc_strand *strands, size_t count)
 }
 
 /* Arranged calls, outside of any group. */
-static ncclResult_t run_calls(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
+static ncclResult_t run_calls(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count)
 {
   struct tagc_strand one, *strands = count > 1 ? malloc(count * sizeof *strands) : &one;
   ncclResult_t status = strands ? ncclSuccess : tagc_no_memory("the calls of a group");
@@ -167,16 +167,17 @@ static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
   return true;
 }
 
-static ncclResult_t end_group(const struct tagc_exchange *real, tagc_launch_ended *ended, void *group)
+static ncclResult_t end_group(const struct tagc_nccl_group *real, tagc_launch_ended *ended, void *group)
 {
-  const ncclResult_t status = inside(real->end);
+  const ncclResult_t status = call_real(real->end);
   ended(group);
   return status;
 }
 
 /* All of them as they came and were decided: one call, or those of the group that is open. A communicator that the real library is
  * still at when it returns is a non-blocking one; but of the communicators of a group one is enough to make it return early. */
-static ncclResult_t pass_all(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group)
+static ncclResult_t pass_all(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
+                             tagc_launch_ended *ended, void *group)
 {
   ncclResult_t status = ncclSuccess;
   for (size_t i = 0; i < count; i++)
@@ -218,7 +219,7 @@ static bool any_waits(const struct tagc_call *calls, size_t count)
 }
 
 /* Does some communicator need more than forwarding? */
-static bool foresee(struct tagc_call *calls, size_t count, bool background)
+static bool foresee_calls(struct tagc_call *calls, size_t count, bool background)
 {
   bool any = false;
   for (size_t i = 0; i < count; i++) {
@@ -233,7 +234,7 @@ static bool foresee(struct tagc_call *calls, size_t count, bool background)
 }
 
 /* The turn of a call has come that passes; `complete`: this NCCL could do more. */
-static void decide_plain(struct tagc_call *call, bool complete)
+static void decide_passed(struct tagc_call *call, bool complete)
 {
   if (complete)
     tagc_rounds_decide(call);
@@ -243,19 +244,20 @@ static void decide_plain(struct tagc_call *call, bool complete)
 
 ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group)
 {
-  struct tagc_exchange real;
+  struct tagc_nccl_group real;
   const bool background = all_nonblocking(calls, count);
-  const bool complete = tagc_exchange_find(&real, calls[0].nccl);
-  if (!complete || !foresee(calls, count, background)) {
+  const bool complete = tagc_nccl_group_find(&real, calls[0].nccl);
+  if (!complete || !foresee_calls(calls, count, background)) {
     for (size_t i = 0; i < count; i++)
-      decide_plain(&calls[i], complete);
+      decide_passed(&calls[i], complete);
     return pass_all(&real, calls, count, ended, group);
   }
-  /* Empty of what was held, the program's group may still hold what NCCL goes on with: a birth or the end of a communicator. */
+  /* Empty of what was held, the program's group may still hold what NCCL goes on with: a communicator that begins or
+   * ends. */
   const ncclResult_t before = ended ? end_group(&real, ended, group) : ncclSuccess;
   if (before != ncclSuccess && before != ncclInProgress)
     return before;
-  if (count > 1 && !arrange(calls, count))
+  if (count > 1 && !arrange_calls(calls, count))
     return tagc_no_memory("the calls of a group");
   if (background && tagc_background_start(&real, run_calls, calls, count))
     return ncclInProgress;

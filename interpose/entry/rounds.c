@@ -8,6 +8,7 @@
 #include "interpose/exec/dump.h"
 #include "interpose/exec/execute.h"
 #include "interpose/exec/hierarchy.h"
+#include "interpose/exec/order.h"
 #include "interpose/exec/timing.h"
 #include "interpose/nccl/process.h"
 #include "interpose/vote/proposal.h"
@@ -19,7 +20,7 @@ bool tagc_rounds_takes(const struct tagc_call *call)
   return tagc_call_may_compress(call) && (call->entry != TAGC_ENTRY_ncclAllReduce || call->slot >= 0);
 }
 
-static bool is_collective(const struct tagc_call *call)
+static bool call_is_collective(const struct tagc_call *call)
 {
   return call->entry != TAGC_ENTRY_ncclSend && call->entry != TAGC_ENTRY_ncclRecv;
 }
@@ -27,7 +28,7 @@ static bool is_collective(const struct tagc_call *call)
 void tagc_rounds_foresee(struct tagc_call *call)
 {
   call->rounds = call->meets = false;
-  if (!is_collective(call))
+  if (!call_is_collective(call))
     return;
   pthread_mutex_lock(&call->comm->lock);
   const bool passes = tagc_call_plan(call).action == TAGC_PASS;
@@ -39,7 +40,7 @@ void tagc_rounds_foresee(struct tagc_call *call)
 
 void tagc_rounds_decide(struct tagc_call *call)
 {
-  if (is_collective(call))
+  if (call_is_collective(call))
     tagc_call_decide(call);
   else
     call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_function};
@@ -57,14 +58,14 @@ static void sample_call(const struct tagc_call *call)
 
 void tagc_rounds_before_plain(struct tagc_call *call)
 {
-  if (is_collective(call)) {
+  if (call_is_collective(call)) {
     sample_call(call);
     tagc_call_account(call);
   }
-  tagc_levels_before_plain(call->comm, call->stream);
+  tagc_order_before_plain(call->comm, call->stream);
 }
 
-void tagc_rounds_after_plain(const struct tagc_call *call) { tagc_levels_after_plain(call->comm, call->stream); }
+void tagc_rounds_after_plain(const struct tagc_call *call) { tagc_order_after_plain(call->comm, call->stream); }
 
 /* ---- calls that go on as they came ---------------------------------------------------------------------------------------- */
 
@@ -77,7 +78,7 @@ struct plain {
 };
 
 /* Those of a communicator that is only known by its handle, as it has never made a collective, go with the first one's. */
-static ncclResult_t enqueue_plain(const struct tagc_exchange *real, void *plain_, size_t i)
+static ncclResult_t enqueue_plain(const struct tagc_nccl_group *real, void *plain_, size_t i)
 {
   const struct plain *plain = plain_;
   ncclResult_t status = ncclSuccess;
@@ -90,7 +91,7 @@ static ncclResult_t enqueue_plain(const struct tagc_exchange *real, void *plain_
   return status;
 }
 
-static void add_comm(struct plain *plain, struct tagc_comm *comm)
+static void add_plain_comm(struct plain *plain, struct tagc_comm *comm)
 {
   for (size_t i = plain->comm_count; i-- > 0;)
     if (plain->comms[i] == comm)
@@ -100,7 +101,7 @@ static void add_comm(struct plain *plain, struct tagc_comm *comm)
 }
 
 /* Sends and receives of communicators of which nothing is known. */
-static ncclResult_t pass_unknown(const struct tagc_exchange *real, const struct plain *plain)
+static ncclResult_t pass_unknown(const struct tagc_nccl_group *real, const struct plain *plain)
 {
   tagc_real_depth++;
   ncclResult_t status = real->start();
@@ -113,14 +114,14 @@ static ncclResult_t pass_unknown(const struct tagc_exchange *real, const struct 
 
 /* What comes next needs them launched. The program may abort their communicators between two groups, and must not lose them under NCCL's
  * call. */
-static ncclResult_t pass(const struct tagc_exchange *real, struct tagc_call **calls, size_t count)
+static ncclResult_t pass_plain(const struct tagc_nccl_group *real, struct tagc_call **calls, size_t count)
 {
   struct tagc_comm *one[1];
   struct plain plain = {calls, count, count > 1 ? malloc(count * sizeof(*plain.comms)) : one, 0};
   if (!plain.comms)
     return tagc_no_memory("the calls of a group");
   for (size_t i = 0; i < count; i++) {
-    add_comm(&plain, calls[i]->comm);
+    add_plain_comm(&plain, calls[i]->comm);
     tagc_rounds_before_plain(calls[i]);
   }
   ncclResult_t status = ncclInternalError;
@@ -128,7 +129,7 @@ static ncclResult_t pass(const struct tagc_exchange *real, struct tagc_call **ca
   if (!plain.comm_count) {
     status = pass_unknown(real, &plain);
   } else if (tagc_comms_enter(plain.comms, plain.comm_count, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY)) {
-    status = tagc_exchange_run(real, plain.comms, plain.comm_count, enqueue_plain, &plain);
+    status = tagc_nccl_group_run(real, plain.comms, plain.comm_count, enqueue_plain, &plain);
     tagc_comms_leave(plain.comms, plain.comm_count);
   }
   tagc_times_end(&timing, status);
@@ -139,7 +140,7 @@ static ncclResult_t pass(const struct tagc_exchange *real, struct tagc_call **ca
   return status;
 }
 
-ncclResult_t tagc_rounds_pass(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
+ncclResult_t tagc_rounds_pass(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count)
 {
   struct tagc_call **chosen = malloc(count * sizeof(*chosen));
   if (!chosen)
@@ -148,7 +149,7 @@ ncclResult_t tagc_rounds_pass(const struct tagc_exchange *real, struct tagc_call
     tagc_rounds_decide(&calls[i]);
     chosen[i] = &calls[i];
   }
-  const ncclResult_t status = pass(real, chosen, count);
+  const ncclResult_t status = pass_plain(real, chosen, count);
   free(chosen);
   return status;
 }
@@ -156,7 +157,7 @@ ncclResult_t tagc_rounds_pass(const struct tagc_exchange *real, struct tagc_call
 /* ---- rounds ------------------------------------------------------------------------------------------------------------------ */
 
 /* One call of each rank. */
-static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call **calls, size_t count)
+static ncclResult_t run_one_round(const struct tagc_nccl_group *real, struct tagc_call **calls, size_t count)
 {
   ncclResult_t status = tagc_vote_hold(real, calls, count);
   size_t plain = 0;
@@ -170,7 +171,7 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call
     }
   }
   if (plain && status == ncclSuccess)
-    status = pass(real, calls, plain);
+    status = pass_plain(real, calls, plain);
   if (plain == count || status != ncclSuccess)
     return status;
   for (size_t i = plain; i < count; i++) {
@@ -224,7 +225,8 @@ static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round)
   return earlier == round && tagc_rounds_takes(&calls[i]);
 }
 
-static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, struct tagc_call **chosen)
+static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
+                               struct tagc_call **chosen)
 {
   ncclResult_t status = ncclSuccess;
   size_t n = 0;
@@ -234,7 +236,7 @@ static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_cal
       chosen[n++] = &calls[i];
     }
   if (n)
-    status = pass(real, chosen, n);
+    status = pass_plain(real, chosen, n);
   n = 1;
   for (size_t round = 0; n && status == ncclSuccess; round++) {
     n = 0;
@@ -242,12 +244,12 @@ static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_cal
       if (is_of_round(calls, i, round))
         chosen[n++] = &calls[i];
     if (n)
-      status = run_round(real, chosen, n);
+      status = run_one_round(real, chosen, n);
   }
   return status;
 }
 
-ncclResult_t tagc_rounds_run(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
+ncclResult_t tagc_rounds_run(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count)
 {
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
   ncclResult_t status = chosen ? ncclSuccess : tagc_no_memory("the calls of a group");

@@ -22,10 +22,10 @@ void tagc_rounds_foresee(struct tagc_call *call);
 void tagc_rounds_decide(struct tagc_call *call);
 
 /* Runs the calls of one communicator. */
-ncclResult_t tagc_rounds_run(const struct tagc_exchange *real, struct tagc_call *calls, size_t count);
+ncclResult_t tagc_rounds_run(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count);
 
 /* Runs calls of any communicators as they came, in one group. Returns when NCCL has launched them. */
-ncclResult_t tagc_rounds_pass(const struct tagc_exchange *real, struct tagc_call *calls, size_t count);
+ncclResult_t tagc_rounds_pass(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count);
 
 /* Before and after a call goes on as it came. */
 void tagc_rounds_before_plain(struct tagc_call *call);

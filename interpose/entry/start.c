@@ -8,13 +8,14 @@
 #include "interpose/comm/traced.h"
 #include "interpose/entry/background.h"
 #include "interpose/exec/hierarchy.h"
+#include "interpose/exec/order.h"
 #include "interpose/nccl/process.h"
 #include "interpose/policy/option_check.h"
 
 atomic_int tagc_library_state;
 
 /* What env/ cannot know: names of codecs, and lists of layers. */
-static void check_texts(const struct tagc_options *options)
+static void check_options(const struct tagc_options *options)
 {
   char why[TAGC_OPTION_WHY];
   for (int i = 0; i < TAGC_OPTION_COUNT; i++)
@@ -39,19 +40,19 @@ static void read_map(const struct tagc_options *options)
   tagc_log(TAGC_LOG_ERROR, "layermap", "%s; this process passes every call through", why);
 }
 
-static void end_comm(struct tagc_comm *comm)
+static void end_comm_rooms(struct tagc_comm *comm)
 {
   tagc_background_release(comm->background);
-  tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
-  tagc_levels_keep_order(comm, false);
+  tagc_hierarchy_end(comm, true);   /* those that were made while the communicator was aborted */
+  tagc_order_keep(comm, false);
 }
 
-static void start(void)
+static void start_library(void)
 {
   const int saved = errno;
   const struct tagc_options *options = tagc_library_options();
-  check_texts(options);
-  tagc_comm_at_end(end_comm);
+  check_options(options);
+  tagc_comm_at_end(end_comm_rooms);
   if (options->mode != TAGC_MODE_OFF) {
     read_map(options);
     tagc_trace_at_restart(tagc_trace_forget_comms);
@@ -65,6 +66,6 @@ static void start(void)
 bool tagc_library_start(void)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, start);
+  pthread_once(&once, start_library);
   return atomic_load(&tagc_library_state) == TAGC_LIBRARY_ON;
 }

@@ -2,8 +2,8 @@
  * The steps of an all-gather that is compressed, or made plain for a codec to refer to: encode, {payloads}, decode, and where some rank's
  * payload holds no shard {the plain call}, refer.
  *
- * They know no more of the call than gather_lay_out() puts into w->gather: what is gathered from where to where, by
- * which codec. The second half of an all-reduce (allreduce_tail.c) is exchanged by them, too.
+ * They know no more of the call than parameters_lay_out() puts into w->allgather: what is gathered from where to where, by
+ * which codec. The second half of an all-reduce (allgather_phase.c) is exchanged by them, too.
  */
 #include "env/hash.h"
 #include "env/log.h"
@@ -15,81 +15,84 @@
 #include "interpose/exec/work.h"
 #include "interpose/nccl/process.h"
 
-static bool gather_mark(const struct tagc_work *w, enum tagc_mark mark)
+static bool parameters_mark(const struct tagc_work *w, enum tagc_mark mark)
 {
-  void *tally = w->gather.job.tally;
+  void *tally = w->allgather.job.tally;
   return !tally || !tagc_work_compresses(w) ||
          w->device->tally_mark(w->device, tally, mark, w->call->trace.number, w->call->stream);
 }
 
 /* ---- what is exchanged ------------------------------------------------------------------------------------------------- */
 
-static ncclResult_t gather_enqueue_plain(const struct tagc_exchange *real, struct tagc_work *w)
+static ncclResult_t parameters_enqueue_plain(const struct tagc_nccl_group *real, struct tagc_work *w)
 {
-  const struct tagc_allgather_job *job = &w->gather.job;
-  return real->all_gather(job->send, job->recv, job->shape.n, w->call->type, w->gather.handle, w->call->stream);
+  const struct tagc_allgather_job *job = &w->allgather.job;
+  return real->all_gather(job->send, job->recv, job->shape.n, w->call->type, w->allgather.handle, w->call->stream);
 }
 
-ncclResult_t tagc_gather_enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk, bool encoded)
+ncclResult_t tagc_work_enqueue_allgather(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk,
+                                         bool encoded)
 {
-  const struct tagc_allgather_job *job = tagc_gather_job(&w->gather, chunk);
+  const struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
   if (!encoded)
-    return gather_enqueue_plain(real, w);
-  return real->all_gather(tagc_allgather_payload(job, job->rank), job->payloads, job->layout.payload_bytes, ncclUint8, w->gather.handle,
-                          w->call->stream);
+    return parameters_enqueue_plain(real, w);
+  return real->all_gather(tagc_allgather_payload(job, job->rank), job->payloads, job->layout.payload_bytes, ncclUint8,
+                          w->allgather.handle, w->call->stream);
 }
 
-static ncclResult_t gather_enqueue_payloads(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk)
+static ncclResult_t parameters_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk)
 {
-  return tagc_gather_enqueue(real, w, chunk, tagc_work_compresses(w));
+  return tagc_work_enqueue_allgather(real, w, chunk, tagc_work_compresses(w));
 }
 
 /* What has to be made again, plain. All ranks know it alike. */
-static bool is_refused(const struct tagc_work *w) { return w->gather.refused; }
+static bool is_refused(const struct tagc_work *w) { return w->allgather.refused; }
 
 /* ---- the steps --------------------------------------------------------------------------------------------------------- */
 
-static uint64_t gather_seed(const struct tagc_call *call, const struct tagc_allgather *a)
+static uint64_t parameters_seed(const struct tagc_call *call, const struct tagc_allgather *a)
 {
   const uint64_t words[] = {tagc_library_options()->seed, (uint64_t)call->allgather, a->calls};
   return tagc_hash_words(words, sizeof words);
 }
 
-void tagc_gather_assign_buffers(struct tagc_work *w, int phase, const struct tagc_allgather_chunks *chunks, uint8_t *base)
+void tagc_work_assign_chunks(struct tagc_work *w, int phase, const struct tagc_allgather_chunking *chunking,
+                             uint8_t *base)
 {
-  struct tagc_gathering *gather = &w->gather;
-  gather->chunks = w->chunks[phase] = (unsigned)chunks->pieces.count;
-  tagc_chunking_assign_allgather(chunks, &gather->job, gather->chunk, base);
-  for (unsigned k = 0; k < gather->chunks; k++) {
-    gather->chunk[k].stats = gather->job.stats ? &gather->seen[k] : NULL;
-    gather->chunk[k].beside = true;
+  struct tagc_allgather_work *allgather = &w->allgather;
+  allgather->chunks = w->chunks[phase] = (unsigned)chunking->chunks.count;
+  tagc_chunking_assign_allgather(chunking, &allgather->job, allgather->chunk, base);
+  for (unsigned k = 0; k < allgather->chunks; k++) {
+    allgather->chunk[k].stats = allgather->job.stats ? &allgather->seen[k] : NULL;
+    allgather->chunk[k].beside = true;
   }
 }
 
-static void gather_lay_out(struct tagc_work *w)
+static void parameters_lay_out(struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
   struct tagc_allgather *a = tagc_allgather_of(comm, call), *first = tagc_allgather_first(comm, a);
   const size_t shard = call->count * tagc_dtype_size(a->shape.dtype);
   struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, call->allgather);
-  w->gather.codec = a->codec;
-  w->gather.handle = comm->handle;
-  w->gather.job = (struct tagc_allgather_job){
+  w->allgather.codec = a->codec;
+  w->allgather.handle = comm->handle;
+  w->allgather.job = (struct tagc_allgather_job){
     .shape = a->shape, .layout = a->layout, .rank = comm->rank, .send = call->send, .recv = call->recv,
-    .keep_own = call->send == (const uint8_t *)call->recv + (size_t)comm->rank * shard, .seed = gather_seed(call, a),
+    .keep_own = call->send == (const uint8_t *)call->recv + (size_t)comm->rank * shard,
+    .seed = parameters_seed(call, a),
     .reference = first->reference, .stats = &row->gather.stats, .tally = a->tally,
   };
   if (tagc_work_compresses(w))
-    tagc_gather_assign_buffers(w, 0, &a->chunks, comm->memory.workspace);
+    tagc_work_assign_chunks(w, 0, &a->chunking, comm->memory.workspace);
   a->calls++;                       /* even if it fails: the seeds of later calls are made from this, on all ranks */
 }
 
-static ncclResult_t gather_begin(struct tagc_work *w)
+static ncclResult_t parameters_begin(struct tagc_work *w)
 {
-  if (w->gather.job.tally)
-    tagc_comm_read_gather_tally(w->call->comm, w->gather.job.tally, w->call->allgather);
-  return tagc_work_done(gather_mark(w, TAGC_MARK_BEGUN));
+  if (w->allgather.job.tally)
+    tagc_comm_read_allgather_tally(w->call->comm, w->allgather.job.tally, w->call->allgather);
+  return tagc_work_done(parameters_mark(w, TAGC_MARK_BEGUN));
 }
 
 /* A rank whose reference is not that of the others has no payload. */
@@ -99,13 +102,13 @@ static bool put_refusal(struct tagc_work *w, const struct tagc_allgather_job *jo
   return w->device->put(w->device, tagc_allgather_payload(job, job->rank), &refused, sizeof refused, stream);
 }
 
-static ncclResult_t gather_encode(struct tagc_work *w, unsigned chunk, void *stream)
+static ncclResult_t parameters_encode(struct tagc_work *w, unsigned chunk, void *stream)
 {
   const struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call);
-  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, chunk);
+  struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
   bool good = true;
   if (tagc_work_compresses(w)) {
-    good = w->device->allgather_encode(w->device, w->gather.codec, job, stream);
+    good = w->device->allgather_encode(w->device, w->allgather.codec, job, stream);
     if (tagc_allgather_first(w->call->comm, a)->damaged)
       good = good && put_refusal(w, job, stream);
   }
@@ -114,46 +117,48 @@ static ncclResult_t gather_encode(struct tagc_work *w, unsigned chunk, void *str
 
 /* As of reduce-scatters in chunks: on a device the encoding of the first one is seen, and what is exchanged or waited
  * for. */
-static ncclResult_t gather_after_encode(struct tagc_work *w, unsigned chunk)
+static ncclResult_t parameters_after_encode(struct tagc_work *w, unsigned chunk)
 {
-  return tagc_work_done(chunk > 0 || gather_mark(w, TAGC_MARK_ENCODED));
+  return tagc_work_done(chunk > 0 || parameters_mark(w, TAGC_MARK_ENCODED));
 }
 
-static ncclResult_t gather_after_exchange(struct tagc_work *w, unsigned chunk)
+static ncclResult_t parameters_after_exchange(struct tagc_work *w, unsigned chunk)
 {
-  return tagc_work_done(chunk + 1 < w->chunks[0] || gather_mark(w, TAGC_MARK_EXCHANGED));
+  return tagc_work_done(chunk + 1 < w->chunks[0] || parameters_mark(w, TAGC_MARK_EXCHANGED));
 }
 
-static ncclResult_t gather_decode(struct tagc_work *w, unsigned chunk, void *stream)
+static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void *stream)
 {
-  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, chunk);
-  return tagc_work_done(tagc_work_compresses(w) ? w->device->allgather_decode(w->device, w->gather.codec, job, stream)
-                                         : w->device->allgather_refer(w->device, w->gather.codec, job, stream));
+  struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
+  return tagc_work_done(tagc_work_compresses(w)
+                          ? w->device->allgather_decode(w->device, w->allgather.codec, job, stream)
+                          : w->device->allgather_refer(w->device, w->allgather.codec, job, stream));
 }
 
 /* Here the host waits for a device, as what is done next hangs on it. Of chunks one that is refused is enough. */
 static bool ask_refused(struct tagc_work *w)
 {
   bool good = true;
-  for (unsigned k = 0; k < w->chunks[0] && good && !w->gather.refused && w->gather.codec->may_refuse; k++)
-    good = w->device->allgather_refused(w->device, tagc_gather_job(&w->gather, k), w->call->stream, &w->gather.refused);
+  for (unsigned k = 0; k < w->chunks[0] && good && !w->allgather.refused && w->allgather.codec->may_refuse; k++)
+    good = w->device->allgather_refused(w->device, tagc_work_allgather_job(&w->allgather, k), w->call->stream,
+                                        &w->allgather.refused);
   return good;
 }
 
-static ncclResult_t gather_after_decode(struct tagc_work *w)
+static ncclResult_t parameters_after_decode(struct tagc_work *w)
 {
   if (!tagc_work_compresses(w))
     return ncclSuccess;
-  if (w->gather.chunks > 1 && w->gather.job.stats && w->device->host_reads)
-    tagc_chunk_allgather_add_stats(&w->gather.job, w->gather.chunk, (int)w->gather.chunks);
-  return tagc_work_done(gather_mark(w, TAGC_MARK_DECODED) && ask_refused(w));
+  if (w->allgather.chunks > 1 && w->allgather.job.stats && w->device->host_reads)
+    tagc_chunk_allgather_add_stats(&w->allgather.job, w->allgather.chunk, (int)w->allgather.chunks);
+  return tagc_work_done(parameters_mark(w, TAGC_MARK_DECODED) && ask_refused(w));
 }
 
 static ncclResult_t refer_again(struct tagc_work *w)
 {
-  if (!w->gather.refused || !w->gather.codec->refer)
+  if (!w->allgather.refused || !w->allgather.codec->refer)
     return ncclSuccess;
-  return tagc_work_done(w->device->allgather_refer(w->device, w->gather.codec, &w->gather.job, w->call->stream));
+  return tagc_work_done(w->device->allgather_refer(w->device, w->allgather.codec, &w->allgather.job, w->call->stream));
 }
 
 /* Where a shard was refused too often, what gathers the same unit is plain for good. All ranks have heard of it alike. */
@@ -161,7 +166,7 @@ static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a)
 {
   struct tagc_comm *comm = w->call->comm;
   const bool refers = a->layout.reference_bytes > 0;
-  a->refused = w->gather.refused ? a->refused + 1 : 0;
+  a->refused = w->allgather.refused ? a->refused + 1 : 0;
   if (a->refused < (refers ? TAGC_ALLGATHER_JUMPS : 1) || a->reason != TAGC_REASON_compressed)
     return;
   const enum tagc_reason reason = refers ? TAGC_REASON_jumps : TAGC_REASON_escapes;
@@ -177,7 +182,7 @@ static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a)
 static void watch_repeats(const struct tagc_work *w, const struct tagc_allgather *a, struct tagc_allgather *first,
                           struct tagc_ledger_gather *gather, const struct tagc_traffic *sent)
 {
-  const struct tagc_allgather_job *job = &w->gather.job;
+  const struct tagc_allgather_job *job = &w->allgather.job;
   const bool host_reads = w->device->host_reads;
   if (!first->repeated)
     return;
@@ -190,26 +195,26 @@ static void watch_repeats(const struct tagc_work *w, const struct tagc_allgather
   first->digest_known = true;
 }
 
-static void gather_account(const struct tagc_work *w)
+static void parameters_account(const struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
   struct tagc_ledger *ledger = call->comm->ledger;
   struct tagc_allgather *a = tagc_allgather_of(call->comm, call), *first = tagc_allgather_first(call->comm, a);
   struct tagc_ledger_row *row = tagc_ledger_gather_row(ledger, call->allgather);
-  const struct tagc_hosts hosts = tagc_levels_hosts(call->comm);
+  const struct tagc_hosts hosts = tagc_hierarchy_hosts(call->comm);
   const uint64_t shard = call->count * tagc_dtype_size(a->shape.dtype);
   const struct tagc_traffic plain = tagc_plain_traffic(shard, &hosts);
   struct tagc_traffic sent = plain;
   if (tagc_work_compresses(w)) {
     sent = tagc_plain_traffic(a->layout.payload_bytes, &hosts);
-    if (w->gather.refused)
+    if (w->allgather.refused)
       tagc_traffic_add(&sent, &plain);
     row->compressed++;
     row->raw_bytes += shard;
     tagc_traffic_add(&row->plain, &plain);
     tagc_traffic_add(&row->sent, &sent);
-    row->gather.refused += w->gather.refused;
-    row->gather.own_left += w->gather.job.keep_own && !w->gather.codec->exact;
+    row->gather.refused += w->allgather.refused;
+    row->gather.own_left += w->allgather.job.keep_own && !w->allgather.codec->exact;
     ledger->gather_times.calls += w->device->host_reads;
   } else {
     row->gather.refreshed++;
@@ -221,37 +226,37 @@ static void gather_account(const struct tagc_work *w)
   w->call->trace.plain = plain;
 }
 
-static void gather_commit(struct tagc_work *w)
+static void parameters_commit(struct tagc_work *w)
 {
   struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call), *first = tagc_allgather_first(w->call->comm, a);
   first->referred = a->layout.reference_bytes > 0;
-  if (!tagc_work_compresses(w) || w->gather.refused)
+  if (!tagc_work_compresses(w) || w->allgather.refused)
     first->damaged = false;
-  gather_account(w);
+  parameters_account(w);
   if (tagc_work_compresses(w))
     watch_refusals(w, a);
-  tagc_state_gather(w->call);
+  tagc_loss_sample_allgather(w->call);
 }
 
 /* The call has failed here. Others may have brought their references up to date: until there is a new one this rank has none to send
  * differences to, and says so in its payloads. */
-static void gather_abort(struct tagc_work *w)
+static void parameters_abort(struct tagc_work *w)
 {
   struct tagc_allgather *first = tagc_allgather_first(w->call->comm, tagc_allgather_of(w->call->comm, w->call));
   first->referred = first->layout.reference_bytes > 0;      /* as on the ranks that did not fail */
   first->damaged = first->referred;
 }
 
-const struct tagc_phase tagc_phase_gather = {
-  .lay_out = gather_lay_out,
-  .begin = gather_begin,
-  .rounds = {[TAGC_ROUND_LAST] = {.wanted = is_refused, .enqueue = gather_enqueue_plain, .then = refer_again}},
-  .encode = gather_encode,
-  .after_encode = gather_after_encode,
-  .enqueue_payloads = gather_enqueue_payloads,
-  .after_exchange = gather_after_exchange,
-  .decode = gather_decode,
-  .after_decode = gather_after_decode,
-  .commit = gather_commit,
-  .abort = gather_abort,
+const struct tagc_phase tagc_phase_parameters = {
+  .lay_out = parameters_lay_out,
+  .begin = parameters_begin,
+  .exchanges = {[TAGC_EXCHANGE_LAST] = {is_refused, parameters_enqueue_plain, .then = refer_again}},
+  .encode = parameters_encode,
+  .after_encode = parameters_after_encode,
+  .enqueue_payloads = parameters_enqueue_payloads,
+  .after_exchange = parameters_after_exchange,
+  .decode = parameters_decode,
+  .after_decode = parameters_after_decode,
+  .commit = parameters_commit,
+  .abort = parameters_abort,
 };

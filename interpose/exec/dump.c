@@ -69,7 +69,7 @@ static const char *type_name(enum tagc_dtype type)
 }
 
 /* Is the call one to dump? Then `path` says where, and *bytes how much. */
-static bool is_wanted(const struct tagc_call *call, char *path, size_t size, size_t *bytes)
+static bool is_dumped(const struct tagc_call *call, char *path, size_t size, size_t *bytes)
 {
   const struct tagc_options *o = tagc_library_options();
   const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o, TAGC_VOTE_CYCLE);
@@ -103,7 +103,7 @@ static bool find_path(const struct tagc_call *call, char *path, size_t size, siz
 {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
-  const bool wanted = is_wanted(call, path, size, bytes);
+  const bool wanted = is_dumped(call, path, size, bytes);
   pthread_mutex_unlock(&comm->lock);
   if (wanted && !comm->device)
     warn(path, "the memory of this GPU cannot be read");

@@ -8,6 +8,7 @@
 #include "env/log.h"
 #include "interpose/comm/slot.h"
 #include "interpose/exec/hierarchy.h"
+#include "interpose/exec/order.h"
 #include "interpose/exec/timing.h"
 #include "interpose/exec/work.h"
 #include "interpose/nccl/process.h"
@@ -21,43 +22,43 @@ struct batch {
 
 /* ---- what all works of a batch do together ---------------------------------------------------------------------------- */
 
-enum { PAYLOADS = TAGC_ROUNDS };    /* the exchange of a chunk */
+enum { PAYLOADS = TAGC_EXCHANGES };    /* the exchange of a chunk */
 
-/* What is done now: of which phase, and of which chunk or round. */
+/* What is done now: of which phase, and of which chunk or exchange. */
 struct step {
   struct batch *batch;
-  int phase, round;
+  int phase, exchange;
   unsigned chunk;
 };
 
-static const struct tagc_round *round_of(const struct step *step, const struct tagc_work *w)
+static const struct tagc_exchange *exchange_of(const struct step *step, const struct tagc_work *w)
 {
-  return &w->phases[step->phase]->rounds[step->round];
+  return &w->phases[step->phase]->exchanges[step->exchange];
 }
 
 static bool takes_part(const struct step *step, const struct tagc_work *w)
 {
   if (!w->phases[step->phase])
     return false;
-  if (step->round == PAYLOADS)
+  if (step->exchange == PAYLOADS)
     return step->chunk < w->chunks[step->phase];
-  const struct tagc_round *round = round_of(step, w);
-  return round->wanted && round->wanted(w);
+  const struct tagc_exchange *exchange = exchange_of(step, w);
+  return exchange->wanted && exchange->wanted(w);
 }
 
-static ncclResult_t enqueue_work(const struct tagc_exchange *real, void *step_, size_t i)
+static ncclResult_t enqueue_work(const struct tagc_nccl_group *real, void *step_, size_t i)
 {
   const struct step *step = step_;
   struct tagc_work *w = &step->batch->work[i];
   if (!takes_part(step, w))
     return ncclSuccess;
-  if (step->round == PAYLOADS)
+  if (step->exchange == PAYLOADS)
     return w->phases[step->phase]->enqueue_payloads(real, w, step->chunk);
-  return round_of(step, w)->enqueue(real, w);
+  return exchange_of(step, w)->enqueue(real, w);
 }
 
 /* Runs one real group over those of the batch that take part, if any does, and notes its time. */
-static ncclResult_t run_exchange(const struct tagc_exchange *real, struct step *step, ncclResult_t status)
+static ncclResult_t run_group(const struct tagc_nccl_group *real, struct step *step, ncclResult_t status)
 {
   struct batch *batch = step->batch;
   bool any = false;
@@ -66,9 +67,9 @@ static ncclResult_t run_exchange(const struct tagc_exchange *real, struct step *
   if (!any || status != ncclSuccess)
     return status;
   const uint64_t began = tagc_clock_ns();
-  status = tagc_exchange_run(real, batch->comms, batch->count, enqueue_work, step);
+  status = tagc_nccl_group_run(real, batch->comms, batch->count, enqueue_work, step);
   for (size_t i = 0; i < batch->count; i++)
-    *(step->round == TAGC_ROUND_SUMS ? &batch->work[i].took.sum_ns : &batch->work[i].took.exchange_ns) +=
+    *(step->exchange == TAGC_EXCHANGE_SUMS ? &batch->work[i].took.sum_ns : &batch->work[i].took.exchange_ns) +=
       tagc_clock_ns() - began;
   return status;
 }
@@ -92,7 +93,7 @@ static ncclResult_t run_each(struct step *step, ncclResult_t (*function)(const s
 
 static void *side_stream_of(const struct tagc_work *w) { return atomic_load(&w->call->comm->memory.side_stream); }
 
-static bool is_gather(const struct tagc_work *w) { return w->phases[0] == &tagc_phase_gather; }
+static bool is_allgather(const struct tagc_work *w) { return w->phases[0] == &tagc_phase_parameters; }
 
 /* What of the side stream's work the caller did not wait for: of what this call has given it, as side stream and caller have clocks of their own. */
 static uint64_t hidden_ns(const struct tagc_work *w)
@@ -110,7 +111,7 @@ static void account_times(struct tagc_work *w)
 {
   struct tagc_ledger *ledger = w->call->comm->ledger;
   const struct tagc_trace_times *took = &w->took;
-  struct tagc_ledger_times *sum = is_gather(w) ? &ledger->gather_times : &ledger->times;
+  struct tagc_ledger_times *sum = is_allgather(w) ? &ledger->gather_times : &ledger->times;
   if (!w->device->host_reads)
     return;
   w->took.hidden_ns = hidden_ns(w);
@@ -129,11 +130,11 @@ static void account_times(struct tagc_work *w)
 static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reason)
 {
   struct tagc_ledger *ledger = w->call->comm->ledger;
-  const struct tagc_ledger_row *row = is_gather(w) ? tagc_ledger_gather_row(ledger, w->call->allgather)
+  const struct tagc_ledger_row *row = is_allgather(w) ? tagc_ledger_gather_row(ledger, w->call->allgather)
                                                    : tagc_ledger_row(ledger, w->call->slot);
   tagc_log(TAGC_LOG_ERROR, "interpose",
            "communicator %llu, %s%s: %s, which is new since the ranks voted to compress it: the call fails",
-           (unsigned long long)ledger->number, is_gather(w) ? "all-gather of " : "", row->name,
+           (unsigned long long)ledger->number, is_allgather(w) ? "all-gather of " : "", row->name,
            tagc_reason_words(reason));
   return reason == TAGC_REASON_memory ? ncclInvalidArgument : ncclInvalidUsage;
 }
@@ -141,7 +142,7 @@ static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reas
 /* What the side stream of a device does for the call goes into the call's tally. */
 static void tally_side_stream(const struct tagc_work *w)
 {
-  void *tally = is_gather(w) ? w->gather.job.tally : w->reduce.job.tally;
+  void *tally = is_allgather(w) ? w->allgather.job.tally : w->reduce.job.tally;
   unsigned tasks = 0;
   for (int phase = 0; phase < TAGC_PHASES && w->phases[phase]; phase++)
     tasks += w->chunks[phase] > 1 ? 2 * w->chunks[phase] - 1 : 0;    /* all but the first encode */
@@ -157,7 +158,7 @@ static ncclResult_t begin_call(struct tagc_work *w)
   if (reason != TAGC_REASON_NONE)
     return fail_unable(w, reason);
   return tagc_work_done(w->device->fence_wait(w->device, call->comm->sync.fence, call->stream) &&
-                        tagc_levels_before_call(call->comm, call->stream));
+                        tagc_order_before_call(call->comm, call->stream));
 }
 
 static ncclResult_t run_begin(const struct step *step, struct tagc_work *w)
@@ -173,8 +174,8 @@ static ncclResult_t run_begin(const struct step *step, struct tagc_work *w)
 
 static ncclResult_t run_then(const struct step *step, struct tagc_work *w)
 {
-  const struct tagc_round *round = round_of(step, w);
-  return round->then ? round->then(w) : ncclSuccess;
+  const struct tagc_exchange *exchange = exchange_of(step, w);
+  return exchange->then ? exchange->then(w) : ncclSuccess;
 }
 
 /* ---- the side stream --------------------------------------------------------------------------------------------------------- */
@@ -300,13 +301,13 @@ static void lay_out_batch(struct batch *batch)
 }
 
 /* In place: a work is too large to be on the caller's stack twice. */
-static void set_up(struct tagc_work *w, struct tagc_call *call)
+static void set_up_work(struct tagc_work *w, struct tagc_call *call)
 {
   memset(w, 0, sizeof *w);
   w->call = call;
   w->device = call->comm->device;
-  w->phases[0] = call->entry == TAGC_ENTRY_ncclAllGather ? &tagc_phase_gather : &tagc_phase_reduce;
-  w->phases[1] = call->entry == TAGC_ENTRY_ncclAllReduce ? &tagc_phase_tail : NULL;
+  w->phases[0] = call->entry == TAGC_ENTRY_ncclAllGather ? &tagc_phase_parameters : &tagc_phase_reduce_scatter;
+  w->phases[1] = call->entry == TAGC_ENTRY_ncclAllReduce ? &tagc_phase_sums : NULL;
 }
 
 /* 0: no work has this phase. */
@@ -319,15 +320,15 @@ static unsigned most_chunks(const struct batch *batch, int phase)
   return most;
 }
 
-static ncclResult_t run_round(const struct tagc_exchange *real, struct batch *batch, int phase, int round,
-                              ncclResult_t status)
+static ncclResult_t run_exchange(const struct tagc_nccl_group *real, struct batch *batch, int phase, int exchange,
+                                 ncclResult_t status)
 {
-  struct step step = {batch, phase, round, 0};
-  status = run_exchange(real, &step, status);
+  struct step step = {batch, phase, exchange, 0};
+  status = run_group(real, &step, status);
   return run_each(&step, run_then, status);
 }
 
-static ncclResult_t run_chunks(const struct tagc_exchange *real, struct batch *batch, int phase, ncclResult_t status)
+static ncclResult_t run_chunks(const struct tagc_nccl_group *real, struct batch *batch, int phase, ncclResult_t status)
 {
   const unsigned chunks = most_chunks(batch, phase);
   struct step first = {batch, phase, PAYLOADS, 0};
@@ -337,23 +338,23 @@ static ncclResult_t run_chunks(const struct tagc_exchange *real, struct batch *b
     if (chunk + 1 < chunks)
       status = run_each(&next, run_encode, status);
     status = run_each(&step, await_encode, status);
-    status = run_exchange(real, &step, status);
+    status = run_group(real, &step, status);
     status = run_each(&step, run_decode, status);
   }
   return run_each(&first, await_decodes, status);
 }
 
-static ncclResult_t run_phase(const struct tagc_exchange *real, struct batch *batch, int phase, ncclResult_t status)
+static ncclResult_t run_phase(const struct tagc_nccl_group *real, struct batch *batch, int phase, ncclResult_t status)
 {
   struct step step = {batch, phase, PAYLOADS, 0};
   if (!most_chunks(batch, phase))
     return status;
   status = run_each(&step, run_begin, status);
-  status = run_round(real, batch, phase, TAGC_ROUND_SUMS, status);
-  status = run_round(real, batch, phase, TAGC_ROUND_EXPONENTS, status);
+  status = run_exchange(real, batch, phase, TAGC_EXCHANGE_SUMS, status);
+  status = run_exchange(real, batch, phase, TAGC_EXCHANGE_EXPONENTS, status);
   status = run_chunks(real, batch, phase, status);
   status = run_each(&step, run_after_decode, status);
-  return run_round(real, batch, phase, TAGC_ROUND_LAST, status);
+  return run_exchange(real, batch, phase, TAGC_EXCHANGE_LAST, status);
 }
 
 /* Behind the last work on our memory, whatever became of the calls. The streams of those that have been aborted may be gone. */
@@ -367,7 +368,7 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
       continue;
     await_side_stream(w);
     const bool set = w->device->fence_set(w->device, w->call->comm->sync.fence, w->call->stream);
-    tagc_levels_after_call(w->call->comm, w->call->stream, set);
+    tagc_order_after_call(w->call->comm, w->call->stream, set);
     if (!set && status == ncclSuccess)
       status = ncclUnhandledCudaError;
   }
@@ -375,7 +376,7 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
   return status == ncclSuccess && !alive ? ncclInternalError : status;
 }
 
-static ncclResult_t run_batch(const struct tagc_exchange *real, struct batch *batch)
+static ncclResult_t run_batch(const struct tagc_nccl_group *real, struct batch *batch)
 {
   const uint64_t began = tagc_clock_ns();
   ncclResult_t status = ncclSuccess;
@@ -386,14 +387,14 @@ static ncclResult_t run_batch(const struct tagc_exchange *real, struct batch *ba
   for (size_t i = 0; i < batch->count; i++) {
     struct tagc_work *w = &batch->work[i];
     account_times(w);
-    if (status == ncclSuccess && !is_gather(w))
+    if (status == ncclSuccess && !is_allgather(w))
       tagc_times_spent(w->call, began);     /* what was hidden does not count */
     (status == ncclSuccess ? w->phases[0]->commit : w->phases[0]->abort)(w);
   }
   return status;
 }
 
-ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count)
+ncclResult_t tagc_execute(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count)
 {
   struct tagc_work one;
   struct tagc_comm *its_comm = NULL;
@@ -407,7 +408,7 @@ ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *co
     status = tagc_no_memory("the calls of a group");
   } else {
     for (size_t i = 0; i < count; i++) {
-      set_up(&batch.work[i], calls[i]);
+      set_up_work(&batch.work[i], calls[i]);
       batch.comms[i] = calls[i]->comm;
     }
     status = ncclInternalError;

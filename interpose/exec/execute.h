@@ -11,6 +11,6 @@
  * error of the real library; ncclInternalError when a communicator was aborted meanwhile; ncclSystemError without memory.
  * After an error nothing has been decoded, but for pieces that had come where the call was cut; and residuals of which a part was
  * under way are given up, and counted. */
-ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count);
+ncclResult_t tagc_execute(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count);
 
 #endif

@@ -8,20 +8,17 @@
 
 #include "env/log.h"
 #include "interpose/comm/table.h"
-#include "interpose/nccl/capture.h"
-#include "interpose/comm/placement.h"
-#include "interpose/comm/slot.h"
 #include "interpose/nccl/process.h"
 #include "kernels/codec/bits.h"
 
 /* ---- the first vote -------------------------------------------------------------------------------------------------- */
 
-bool tagc_levels_pass_all(const struct tagc_comm *comm)
+bool tagc_hierarchy_passes_all(const struct tagc_comm *comm)
 {
   return comm->hierarchy.located && comm->hierarchy.settled.reason != TAGC_REASON_NONE;
 }
 
-bool tagc_levels_can_split(const struct tagc_comm *comm, const struct tagc_exchange *real)
+bool tagc_hierarchy_can_split(const struct tagc_comm *comm, const struct tagc_nccl_group *real)
 {
   return real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking &&
          !comm->hierarchy.captured;
@@ -54,7 +51,7 @@ static void log_scope(const struct tagc_comm *comm)
                                               : "flat");
 }
 
-bool tagc_levels_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split)
+bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split)
 {
   if (comm->hierarchy.located) {
     if (!can_split && comm->hierarchy.settled.two_levels) {
@@ -77,7 +74,7 @@ bool tagc_levels_locate(struct tagc_comm *comm, const uint32_t *host_of, bool ca
   return true;
 }
 
-static void end_one(const struct tagc_nccl *nccl, ncclComm_t child, bool abort)
+static void end_child(const struct tagc_nccl *nccl, ncclComm_t child, bool abort)
 {
   if (!child)
     return;
@@ -109,11 +106,11 @@ struct splits {
 
 /* Colors of our own, a different one for each child: up to 2.23 NCCL names a child by its parent and its color. Without a
  * configuration they inherit everything. */
-static ncclResult_t enqueue_split(const struct tagc_exchange *real, void *splits_, size_t i)
+static ncclResult_t enqueue_split(const struct tagc_nccl_group *real, void *splits_, size_t i)
 {
   struct splits *splits = splits_;
   const struct tagc_comm *comm = splits->comms[i];
-  const int own = splits->level == TAGC_LEVEL_HOST ? TAGC_AGREE_RANKS + (int)comm->agreement.host
+  const int own = splits->level == TAGC_LEVEL_INTRA_NODE ? TAGC_AGREE_RANKS + (int)comm->agreement.host
                                                    : comm->hierarchy.topology.local[comm->rank];
   if (tagc_comm_is_aborted(comm))
     return ncclInternalError;       /* the program may have been given its handle back while another one was split */
@@ -121,7 +118,7 @@ static ncclResult_t enqueue_split(const struct tagc_exchange *real, void *splits
   return splits->refused;
 }
 
-void tagc_levels_pass(struct tagc_comm *comm)
+void tagc_hierarchy_disable(struct tagc_comm *comm)
 {
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: %s: every call passes", (unsigned long long)comm->ledger->number,
            tagc_reason_words(TAGC_REASON_split));
@@ -129,45 +126,45 @@ void tagc_levels_pass(struct tagc_comm *comm)
   comm->hierarchy.scope = comm->hierarchy.settled = (struct tagc_scope_plan){.reason = TAGC_REASON_split};
   comm->ledger->two_levels = false;
   pthread_mutex_unlock(&comm->lock);
-  tagc_levels_end(comm, false);
+  tagc_hierarchy_end(comm, false);
 }
 
 /* NCCL hands out what it has begun, for an abort. The communicators are lost, and so is what it made for some of them. */
-static void give_up(const struct splits *splits, ncclResult_t status, bool aborted)
+static void lose_children(const struct splits *splits, ncclResult_t status, bool aborted)
 {
   if (!aborted)
     tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu: ncclCommSplit fails with %d, and so does the call: the communicator "
              "cannot be used any more (TAGC_SCOPE=flat does without splits)",
              (unsigned long long)splits->comms[0]->ledger->number, (int)status);
   for (size_t i = 0; i < splits->count; i++)
-    end_one(splits->comms[i]->nccl, splits->children[i], true);
+    end_child(splits->comms[i]->nccl, splits->children[i], true);
 }
 
 /* Makes the children of one level. An abort of one communicator is no matter for what was made for the others. */
-static ncclResult_t split_level(const struct tagc_exchange *real, struct splits *splits)
+static ncclResult_t split_level(const struct tagc_nccl_group *real, struct splits *splits)
 {
   bool aborted = false, late = false;
   splits->refused = ncclSuccess;
   for (size_t i = 0; i < splits->count; i++)
     splits->children[i] = NULL;
-  ncclResult_t status = tagc_exchange_run_blocking(real, splits->comms, splits->count, enqueue_split, splits,
-                                                   &late);
+  ncclResult_t status = tagc_nccl_group_run_blocking(real, splits->comms, splits->count, enqueue_split, splits,
+                                                     &late);
   for (size_t i = 0; i < splits->count; i++) {
     if (status == ncclSuccess && late)
-      end_one(splits->comms[i]->nccl, splits->children[i], false);   /* non-blocking, as its parent: of no use here */
+      end_child(splits->comms[i]->nccl, splits->children[i], false);   /* non-blocking, as its parent: of no use here */
     else if (status == ncclSuccess)
       atomic_store(&splits->comms[i]->hierarchy.comm[splits->level], splits->children[i]);
     aborted |= tagc_comm_is_aborted(splits->comms[i]);
   }
   splits->refused = aborted ? ncclSuccess : splits->refused;
   if (status != ncclSuccess && !tagc_real_refuses(splits->refused))
-    give_up(splits, status, aborted);
+    lose_children(splits, status, aborted);
   return status == ncclSuccess && aborted ? ncclInternalError : status;
 }
 
 /* One level after the other: NCCL makes all children of a group at once, and of one parent only the last one would be told of an
  * abort. */
-static ncclResult_t split(const struct tagc_exchange *real, struct splits *splits)
+static ncclResult_t split_levels(const struct tagc_nccl_group *real, struct splits *splits)
 {
   ncclResult_t status = ncclSuccess;
   for (int level = 0; level < TAGC_LEVELS && status == ncclSuccess; level++) {
@@ -179,11 +176,11 @@ static ncclResult_t split(const struct tagc_exchange *real, struct splits *split
   if (!tagc_real_refuses(splits->refused))
     return status;
   for (size_t i = 0; i < splits->count; i++)
-    tagc_levels_pass(splits->comms[i]);
+    tagc_hierarchy_disable(splits->comms[i]);
   return ncclSuccess;
 }
 
-ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
+ncclResult_t tagc_hierarchy_split(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count)
 {
   struct splits splits = {.comms = malloc(count * sizeof(*splits.comms)), .children = malloc(count * sizeof *splits.children)};
   ncclResult_t status = splits.comms && splits.children ? ncclSuccess : tagc_no_memory("sub-communicators");
@@ -191,20 +188,20 @@ ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_com
     if (wants_split(comms[i])) {
       comms[i]->hierarchy.split = true;
       splits.comms[splits.count++] = comms[i];
-    } else if (comms[i]->hierarchy.split && !tagc_levels_ready(comms[i])) {
+    } else if (comms[i]->hierarchy.split && !tagc_hierarchy_is_ready(comms[i])) {
       status = ncclInternalError;   /* a split has failed, and the program goes on all the same: the others may have theirs */
     }
   if (splits.count && status == ncclSuccess)
-    status = split(real, &splits);
+    status = split_levels(real, &splits);
   free(splits.comms);
   free(splits.children);
   return status;
 }
 
-bool tagc_levels_ready(const struct tagc_comm *comm)
+bool tagc_hierarchy_is_ready(const struct tagc_comm *comm)
 {
-  return !comm->hierarchy.scope.two_levels || (atomic_load(&comm->hierarchy.comm[TAGC_LEVEL_HOST]) &&
-                                               atomic_load(&comm->hierarchy.comm[TAGC_LEVEL_BETWEEN]));
+  return !comm->hierarchy.scope.two_levels || (atomic_load(&comm->hierarchy.comm[TAGC_LEVEL_INTRA_NODE]) &&
+                                               atomic_load(&comm->hierarchy.comm[TAGC_LEVEL_INTER_NODE]));
 }
 
 /* ---- a call ---------------------------------------------------------------------------------------------------------- */
@@ -212,7 +209,8 @@ bool tagc_levels_ready(const struct tagc_comm *comm)
 /* What each rank's summands are multiplied by is its own affair, and user-defined operators belong to one communicator: the
  * sub-communicator gets one for this call. By one, too: NCCL sums by other algorithms where there is nothing to multiply by,
  * and the ranks must use the same. */
-static ncclResult_t make_op(const struct tagc_exchange *real, const struct tagc_call *call, ncclComm_t host, ncclRedOp_t *op)
+static ncclResult_t make_level_op(const struct tagc_nccl_group *real, const struct tagc_call *call, ncclComm_t host,
+                                  ncclRedOp_t *op)
 {
   uint8_t scalar[4];
   *op = call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum;
@@ -223,16 +221,16 @@ static ncclResult_t make_op(const struct tagc_exchange *real, const struct tagc_
   return real->create_op(op, scalar, call->type, ncclScalarHostImmediate, host);
 }
 
-ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc_call *call, const struct tagc_shape *shape,
-                             uint8_t *sums)
+ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct tagc_call *call,
+                                const struct tagc_shape *shape, uint8_t *sums)
 {
   const struct tagc_topology *t = &call->comm->hierarchy.topology;
-  const ncclComm_t host = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_HOST]);
+  const ncclComm_t host = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_INTRA_NODE]);
   const size_t n = shape->n, shard = n * tagc_dtype_size(shape->dtype);
   const size_t local = (size_t)t->hosts.local, hosts = (size_t)t->hosts.hosts;
   const uint8_t *send = call->send;
   ncclRedOp_t op;
-  ncclResult_t status = make_op(real, call, host, &op);
+  ncclResult_t status = make_level_op(real, call, host, &op);
   if (status != ncclSuccess)
     return status;
   if (t->placement == TAGC_STRIPES)
@@ -247,26 +245,27 @@ ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc
   return status;
 }
 
-ncclResult_t tagc_levels_largest(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words, size_t count)
+ncclResult_t tagc_hierarchy_max(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words,
+                                size_t count)
 {
-  const ncclComm_t host = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_HOST]);
+  const ncclComm_t host = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_INTRA_NODE]);
   return real->all_reduce(words, words, count, ncclInt64, ncclMax, host, call->stream);
 }
 
-size_t tagc_levels_greeting_words(const struct tagc_comm *comm) { return 2 * (size_t)comm->nranks + TAGC_LEVELS; }
+size_t tagc_hierarchy_connect_words(const struct tagc_comm *comm) { return 2 * (size_t)comm->nranks + TAGC_LEVELS; }
 
-ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words)
+ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words)
 {
   const struct tagc_comm *comm = call->comm;
-  const struct tagc_party party = tagc_levels_party(comm);
+  const struct tagc_exchange_comm peers = tagc_hierarchy_exchange_comm(comm);
   int64_t *in = words + comm->nranks;
   ncclResult_t status = ncclSuccess;
-  for (int peer = 0; peer < party.nranks && status == ncclSuccess; peer++) {
-    if (peer == party.rank)
+  for (int peer = 0; peer < peers.nranks && status == ncclSuccess; peer++) {
+    if (peer == peers.rank)
       continue;
-    status = real->send(words, 1, ncclInt64, peer, party.handle, call->stream);
+    status = real->send(words, 1, ncclInt64, peer, peers.handle, call->stream);
     if (status == ncclSuccess)
-      status = real->receive(in + peer, 1, ncclInt64, peer, party.handle, call->stream);
+      status = real->receive(in + peer, 1, ncclInt64, peer, peers.handle, call->stream);
   }
   /* The ring of the whole communicator is known to NCCL already. */
   for (int level = 0; level < TAGC_LEVELS && comm->hierarchy.scope.two_levels && status == ncclSuccess; level++)
@@ -275,24 +274,7 @@ ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct ta
   return status;
 }
 
-static atomic_int ordered_comms;    /* none is the rule, and costs one load then */
-
-void tagc_levels_keep_order(struct tagc_comm *comm, bool keep)
-{
-  atomic_fetch_add(&ordered_comms, keep - comm->sync.order.kept);
-  comm->sync.order.kept = keep;
-}
-
-struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle)
-{
-  struct tagc_comm *comm = atomic_load_explicit(&ordered_comms, memory_order_relaxed) ? tagc_comm_find(handle) : NULL;
-  if (!comm || comm->sync.order.kept)
-    return comm;
-  tagc_comm_release(comm);
-  return NULL;
-}
-
-void tagc_levels_note_capture(struct tagc_comm *comm)
+void tagc_hierarchy_note_capture(struct tagc_comm *comm)
 {
   pthread_mutex_lock(&comm->lock);
   const bool late = comm->sync.order.kept && !comm->hierarchy.captured;
@@ -303,64 +285,9 @@ void tagc_levels_note_capture(struct tagc_comm *comm)
              "not run while the graph does (TAGC_SCOPE=flat does without levels)", (unsigned long long)comm->ledger->number);
 }
 
-/* The default stream of a thread has one name on all of them. */
-static bool is_stream(bool known, cudaStream_t stream, cudaStream_t other)
-{
-  enum { PER_THREAD = 2 };          /* of cuda.h */
-  return known && stream == other && (uintptr_t)stream != PER_THREAD;
-}
-
-/* A device that fails here has said so in the log, and NCCL's own call will not fare better. */
-void tagc_levels_before_plain(struct tagc_comm *comm, cudaStream_t stream)
-{
-  struct tagc_order *order = comm && comm->sync.order.kept ? &comm->sync.order : NULL;
-  if (!order || is_stream(order->behind_known, order->behind, stream) || is_stream(order->levels_known, order->levels, stream) ||
-      tagc_capture_is_active(stream))
-    return;
-  order->behind_known = comm->device->fence_wait(comm->device, comm->sync.fence, stream);
-  order->behind = stream;
-}
-
-/* One fence is enough for all of them: NCCL keeps their order. */
-void tagc_levels_after_plain(struct tagc_comm *comm, cudaStream_t stream)
-{
-  struct tagc_order *order = comm && comm->sync.order.kept ? &comm->sync.order : NULL;
-  if (!order)
-    return;
-  if (is_stream(order->levels_known, order->levels, stream)) {
-    order->plain_unfenced = true;
-  } else if (!tagc_capture_is_active(stream)) {
-    comm->device->fence_set(comm->device, order->plain_fence, stream);
-    order->plain_fenced = true;
-  }
-}
-
-bool tagc_levels_before_call(struct tagc_comm *comm, cudaStream_t stream)
-{
-  const struct tagc_device *device = comm->device;
-  struct tagc_order *order = &comm->sync.order;
-  bool good = !order->kept || !order->plain_fenced || device->fence_wait(device, order->plain_fence, stream);
-  if (!order->kept || !order->plain_unfenced || is_stream(order->levels_known, order->levels, stream))
-    return good;
-  if (tagc_capture_is_active(order->levels))
-    return good;                    /* what is set there now would be part of the graph */
-  return good && device->fence_set(device, order->plain_fence, order->levels) &&
-         device->fence_wait(device, order->plain_fence, stream);
-}
-
-void tagc_levels_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced)
-{
-  struct tagc_order *order = &comm->sync.order;
-  if (!fenced)                      /* what is on other streams is still to be waited for */
-    return;
-  order->levels = order->behind = stream;
-  order->levels_known = order->behind_known = true;
-  order->plain_unfenced = order->plain_fenced = false;
-}
-
 /* ---- how they fare, and their end ------------------------------------------------------------------------------------ */
 
-ncclResult_t tagc_levels_error(ncclComm_t handle)
+ncclResult_t tagc_hierarchy_error(ncclComm_t handle)
 {
   struct tagc_comm *comm = tagc_comm_find(handle);
   ncclResult_t worst = ncclSuccess;
@@ -381,7 +308,7 @@ ncclResult_t tagc_levels_error(ncclComm_t handle)
   return worst;
 }
 
-bool tagc_levels_open_group(const struct tagc_comm *comm)
+bool tagc_hierarchy_open_group(const struct tagc_comm *comm)
 {
   bool any = false;
   for (int level = 0; comm && level < TAGC_LEVELS; level++)
@@ -395,7 +322,7 @@ bool tagc_levels_open_group(const struct tagc_comm *comm)
   return status == ncclSuccess;
 }
 
-ncclResult_t tagc_levels_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status)
+ncclResult_t tagc_hierarchy_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status)
 {
   if (!opened)
     return status;
@@ -405,12 +332,12 @@ ncclResult_t tagc_levels_close_group(const struct tagc_comm *comm, bool opened, 
   return status == ncclSuccess ? ended : status;
 }
 
-void tagc_levels_end(struct tagc_comm *comm, bool abort)
+void tagc_hierarchy_end(struct tagc_comm *comm, bool abort)
 {
   for (int level = TAGC_LEVELS; comm && level-- > 0;) {
     ncclComm_t child = atomic_exchange(&comm->hierarchy.comm[level], NULL);
     while (child && atomic_load(&comm->hierarchy.askers) > 0)
       sched_yield();                /* they do not wait for anything */
-    end_one(comm->nccl, child, abort);
+    end_child(comm->nccl, child, abort);
   }
 }

@@ -22,77 +22,58 @@
 /* ---- the first vote -------------------------------------------------------------------------------------------------- */
 
 /* Is it known, alike on all ranks, that every call of the communicator passes? Then there is nothing to tell. */
-bool tagc_levels_pass_all(const struct tagc_comm *comm);
+bool tagc_hierarchy_passes_all(const struct tagc_comm *comm);
 
 /* Can this rank make sub-communicators? */
-bool tagc_levels_can_split(const struct tagc_comm *comm, const struct tagc_exchange *real);
+bool tagc_hierarchy_can_split(const struct tagc_comm *comm, const struct tagc_nccl_group *real);
 
 /* Takes over where the ranks are, and whether all can split: comm->hierarchy.topology and comm->hierarchy.scope are
  * equal on all ranks then. The hosts count once: later host_of may be NULL. False without memory. Call it with the lock
  * held. */
-bool tagc_levels_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split);
+bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split);
 
 /* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet; they are
  * in TAGC_OWNER_LIBRARY. Where NCCL refuses, comm->hierarchy.scope says so. After an error the communicator is of no
  * use. */
-ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count);
+ncclResult_t tagc_hierarchy_split(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count);
 
 /* Every call of the communicator passes from now on, as it is not split: alike on all ranks. */
-void tagc_levels_pass(struct tagc_comm *comm);
+void tagc_hierarchy_disable(struct tagc_comm *comm);
 
 /* Are those there that comm->hierarchy.scope asks for? Equal on all ranks: they are missing where no slot would use
  * them. */
-bool tagc_levels_ready(const struct tagc_comm *comm);
+bool tagc_hierarchy_is_ready(const struct tagc_comm *comm);
 
 /* ---- a call ---------------------------------------------------------------------------------------------------------- */
 
 /* Adds the first level to a group: the sums over this host, of the shards whose owners have this rank's local index. */
-ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc_call *call, const struct tagc_shape *shape,
-                             uint8_t *sums);
+ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct tagc_call *call,
+                                const struct tagc_shape *shape, uint8_t *sums);
 
 /* Adds to a group what makes small numbers of all ranks of this host the largest of them, in place. */
-ncclResult_t tagc_levels_largest(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words, size_t count);
+ncclResult_t tagc_hierarchy_max(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words,
+                                size_t count);
 
 /* Adds first contacts to a group: NCCL connects and allocates then, which must not happen in a step. `words`: so many int64 of
  * device memory. */
-size_t tagc_levels_greeting_words(const struct tagc_comm *comm);
-ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words);
+size_t tagc_hierarchy_connect_words(const struct tagc_comm *comm);
+ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words);
 
-/* NCCL runs what is called on a communicator one after the other, whatever streams it is called on: a kernel waits for its peers, and
- * where the ranks' GPUs ran several at once in different orders, they could wait for one another for ever. Of three communicators it
- * knows no order, so fences keep it: what goes in two levels comes after all calls that went on as they came, and these after it.
- * What a CUDA graph has captured is out of reach: a communicator with captured calls stays flat, as far as its votes know of them.
- *
- * Streams keep the order of what is on one of them. So calls that go on as they came cost nothing on the stream of the calls in two
- * levels; on another one the first of them waits, and each sets the fence. It is not set later, on the next call in two levels: the
- * stream may have gone on by then, even to wait for that call, or be gone. */
-
-/* From now on, or no more. */
-void tagc_levels_keep_order(struct tagc_comm *comm, bool keep);
-/* The communicator of a handle if it is one of those, with a reference; else NULL. */
-struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle);
 /* A call of the communicator is captured. Takes and drops the lock. */
-void tagc_levels_note_capture(struct tagc_comm *comm);
-/* Before a call goes on as it came, and when it has been launched. Nothing where the order is not kept (NULL is allowed). */
-void tagc_levels_before_plain(struct tagc_comm *comm, cudaStream_t stream);
-void tagc_levels_after_plain(struct tagc_comm *comm, cudaStream_t stream);
-/* Before a call in two levels, which waits for comm->sync.fence itself, and when that is set behind it, or could not
- * be. */
-bool tagc_levels_before_call(struct tagc_comm *comm, cudaStream_t stream);
-void tagc_levels_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced);
+void tagc_hierarchy_note_capture(struct tagc_comm *comm);
 
 /* ---- how they fare, and their end ------------------------------------------------------------------------------------ */
 
 /* What NCCL says of the sub-communicators of a handle; ncclSuccess where there are none. */
-ncclResult_t tagc_levels_error(ncclComm_t handle);
+ncclResult_t tagc_hierarchy_error(ncclComm_t handle);
 
 /* Opens a group of the real library for the end of the communicator and of its sub-communicators, if it has any: NCCL (from 2.22
  * on) tells all of them to stop before it waits for one, whose work may stand in a stream behind that of another one. The status
  * of the group where it was opened, otherwise `status`. NULL: nothing to do. */
-bool tagc_levels_open_group(const struct tagc_comm *comm);
-ncclResult_t tagc_levels_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status);
+bool tagc_hierarchy_open_group(const struct tagc_comm *comm);
+ncclResult_t tagc_hierarchy_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status);
 
 /* Aborts or destroys them, once, whoever comes first. NULL: nothing to do. */
-void tagc_levels_end(struct tagc_comm *comm, bool abort);
+void tagc_hierarchy_end(struct tagc_comm *comm, bool abort);
 
 #endif

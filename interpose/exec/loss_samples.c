@@ -16,7 +16,7 @@ static bool is_due(const struct tagc_comm *comm, int slot, uint64_t calls)
 }
 
 /* What is known of it without looking. */
-static struct tagc_trace_state state_of(const struct tagc_comm *comm, int slot, uint64_t cycle)
+static struct tagc_trace_state loss_record(const struct tagc_comm *comm, int slot, uint64_t cycle)
 {
   const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, slot);
   const double unknown = __builtin_nan("");
@@ -38,7 +38,7 @@ static bool has_time(struct tagc_comm *comm, uint64_t cycle)
   return comm->trace.sample_ms < SPENT_MS;
 }
 
-void tagc_state_call(const struct tagc_call *call, const struct tagc_job *job)
+void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *job)
 {
   struct tagc_comm *comm = call->comm;
   if (!tagc_trace_on() || call->decision.action != TAGC_COMPRESS)
@@ -48,7 +48,7 @@ void tagc_state_call(const struct tagc_call *call, const struct tagc_job *job)
   if (!slot->state.sample_due || !has_time(comm, call->cycle))
     return;
   slot->state.sample_due = false;
-  struct tagc_trace_state state = state_of(comm, call->slot, call->cycle);
+  struct tagc_trace_state state = loss_record(comm, call->slot, call->cycle);
   const struct tagc_gradient_request question = {
     .shape = job->shape, .rank = job->rank, .send = job->send, .scale = job->scale, .stochastic = job->stochastic,
   };
@@ -62,7 +62,7 @@ void tagc_state_call(const struct tagc_call *call, const struct tagc_job *job)
   tagc_trace_add(&state.record);
 }
 
-void tagc_state_gather(const struct tagc_call *call)
+void tagc_loss_sample_allgather(const struct tagc_call *call)
 {
   const struct tagc_comm *comm = call->comm;
   const struct tagc_allgather *a = tagc_allgather_of(comm, call);
@@ -81,13 +81,13 @@ void tagc_state_gather(const struct tagc_call *call)
   tagc_trace_add(&state.record);
 }
 
-void tagc_state_vote(const struct tagc_comm *comm)
+void tagc_loss_sample_vote(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count && tagc_trace_on() && tagc_options_auto(tagc_library_options()); i++) {
     const struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
     if (comm->slots[i].reason != TAGC_REASON_compressed || !inputs || inputs->choice.candidate < 0)
       continue;
-    struct tagc_trace_state state = state_of(comm, (int)i, comm->observed.cycle_number);
+    struct tagc_trace_state state = loss_record(comm, (int)i, comm->observed.cycle_number);
     state.residual_norm = 0;        /* nothing has been left yet */
     state.error = inputs->gradient.of[inputs->choice.candidate].error;
     tagc_trace_add(&state.record);

@@ -15,10 +15,10 @@
 #include "kernels/codec/codec.h"
 
 /* A compressed call has been made: its send buffer, or what of it goes through the codec, is as it was. */
-void tagc_state_call(const struct tagc_call *call, const struct tagc_job *job);
+void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *job);
 /* The same of an all-gather, whose codec has counted what its shard lost. */
-void tagc_state_gather(const struct tagc_call *call);
+void tagc_loss_sample_allgather(const struct tagc_call *call);
 /* The vote is over; with the communicator's lock. */
-void tagc_state_vote(const struct tagc_comm *comm);
+void tagc_loss_sample_vote(const struct tagc_comm *comm);
 
 #endif

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
-bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl)
+bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *nccl)
 {
   real->start = TAGC_REAL(ncclGroupStart, nccl);
   real->end = TAGC_REAL(ncclGroupEnd, nccl);
@@ -26,7 +26,7 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
 
 /* Asks every communicator once, but for those that were aborted; the others must be ours. ncclInProgress while any is still
  * at it, even where another one has failed: it works on memory that is given back then. After that, the first error: NCCL goes on telling it. */
-static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
+static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count)
 {
   ncclResult_t failed = ncclSuccess;
   bool in_progress = false;
@@ -52,7 +52,7 @@ static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *cons
 
 /* Between two questions: the processor, then ever longer naps, for a launch takes microseconds and a first contact
  * milliseconds. */
-static void nap(unsigned asked)
+static void wait_between(unsigned asked)
 {
   struct timespec t = {0, asked < 100 ? 20000 : 500000};
   if (asked < 20)
@@ -62,7 +62,7 @@ static void nap(unsigned asked)
 }
 
 /* Changes the owner of all communicators that have not been aborted. Is that all of them? */
-static bool move(struct tagc_comm *const *comms, size_t count, enum tagc_owner from, enum tagc_owner to)
+static bool change_owner(struct tagc_comm *const *comms, size_t count, enum tagc_owner from, enum tagc_owner to)
 {
   bool all = true;
   for (size_t i = 0; i < count; i++)
@@ -73,13 +73,13 @@ static bool move(struct tagc_comm *const *comms, size_t count, enum tagc_owner f
 /* Waits until communicators that are ours have launched what was enqueued. While it naps they are NCCL's, so that an abort
  * never waits for more than a question, and never frees what is asked. The abort of one does not end the wait for the
  * others: NCCL works on their memory. */
-static ncclResult_t wait_launched(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
+static ncclResult_t wait_launched(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count)
 {
   ncclResult_t status;
-  for (unsigned asked = 0; (status = ask(real, comms, count)) == ncclInProgress; asked++) {
-    move(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
-    nap(asked);
-    move(comms, count, TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
+  for (unsigned asked = 0; (status = ask_progress(real, comms, count)) == ncclInProgress; asked++) {
+    change_owner(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
+    wait_between(asked);
+    change_owner(comms, count, TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
   }
   return status;
 }
@@ -96,21 +96,21 @@ static bool all_return_at_once(struct tagc_comm *const *comms, size_t count)
 enum abortable { NOT_ABORTABLE, ABORTABLE_END, ABORTABLE_CALLS };
 
 /* A group that was started must be ended, whatever becomes of its communicators. */
-static ncclResult_t group(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                          tagc_enqueue_function *enqueue, void *context, enum abortable abortable)
+static ncclResult_t make_group(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count,
+                               tagc_enqueue_function *enqueue, void *context, enum abortable abortable)
 {
   tagc_real_depth++;
   ncclResult_t status = real->start();
   if (status == ncclSuccess) {
     if (abortable == ABORTABLE_CALLS)
-      move(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
+      change_owner(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
       status = enqueue(real, context, i);
     if (abortable == ABORTABLE_END)
-      move(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
+      change_owner(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
     ncclResult_t ended = real->end();
     if (abortable != NOT_ABORTABLE)
-      move(comms, count, TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
+      change_owner(comms, count, TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
     status = status == ncclSuccess ? ended : status;
   }
   tagc_real_depth--;
@@ -125,8 +125,8 @@ static bool any_aborted(struct tagc_comm *const *comms, size_t count)
   return false;
 }
 
-ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                               tagc_enqueue_function *enqueue, void *context)
+ncclResult_t tagc_nccl_group_run(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count,
+                                 tagc_enqueue_function *enqueue, void *context)
 {
   /* The group of non-blocking communicators ends at once: an abort had better wait for that than free the communicator
    * under it. That of blocking ones may take until it is aborted, and so may that of those that were only announced as
@@ -134,13 +134,13 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
   const enum abortable abortable = all_return_at_once(comms, count) ? NOT_ABORTABLE : ABORTABLE_END;
   if (any_aborted(comms, count))
     return ncclInternalError;
-  ncclResult_t status = group(real, comms, count, enqueue, context, abortable);
+  ncclResult_t status = make_group(real, comms, count, enqueue, context, abortable);
   if (status == ncclInProgress)
     status = wait_launched(real, comms, count);
   return status == ncclSuccess && any_aborted(comms, count) ? ncclInternalError : status;
 }
 
-ncclResult_t tagc_exchange_await(const struct tagc_exchange *real, struct tagc_comm *comm)
+ncclResult_t tagc_nccl_group_await(const struct tagc_nccl_group *real, struct tagc_comm *comm)
 {
   if (!tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
     return ncclInternalError;
@@ -149,33 +149,34 @@ ncclResult_t tagc_exchange_await(const struct tagc_exchange *real, struct tagc_c
   return status == ncclSuccess && tagc_comm_is_aborted(comm) ? ncclInternalError : status;
 }
 
-ncclResult_t tagc_exchange_run_blocking(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                                        tagc_enqueue_function *enqueue, void *context, bool *late)
+ncclResult_t tagc_nccl_group_run_blocking(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
+                                          size_t count, tagc_enqueue_function *enqueue, void *context, bool *late)
 {
   if (any_aborted(comms, count))
     return ncclInternalError;
-  ncclResult_t status = group(real, comms, count, enqueue, context, ABORTABLE_CALLS);
+  ncclResult_t status = make_group(real, comms, count, enqueue, context, ABORTABLE_CALLS);
   *late = status == ncclInProgress;
   return *late ? wait_launched(real, comms, count) : status;
 }
 
-ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_party *party, cudaStream_t stream,
-                                    const uint8_t *out, uint8_t *in, size_t bytes, bool all_to_all)
+ncclResult_t tagc_nccl_group_exchange(const struct tagc_nccl_group *real, const struct tagc_exchange_comm *peers,
+                                      cudaStream_t stream, const uint8_t *out, uint8_t *in, size_t bytes,
+                                      bool all_to_all)
 {
   ncclResult_t status = ncclSuccess;
   if (all_to_all)
-    return real->all_to_all(out, in, bytes, ncclUint8, party->handle, stream);
+    return real->all_to_all(out, in, bytes, ncclUint8, peers->handle, stream);
   /* Each rank begins with the one behind it, so that not all send to the same one first. */
-  for (int step = 1; step < party->nranks && status == ncclSuccess; step++) {
-    const int to = (party->rank + step) % party->nranks, from = (party->rank + party->nranks - step) % party->nranks;
-    status = real->send(out + (size_t)to * bytes, bytes, ncclUint8, to, party->handle, stream);
+  for (int step = 1; step < peers->nranks && status == ncclSuccess; step++) {
+    const int to = (peers->rank + step) % peers->nranks, from = (peers->rank + peers->nranks - step) % peers->nranks;
+    status = real->send(out + (size_t)to * bytes, bytes, ncclUint8, to, peers->handle, stream);
     if (status == ncclSuccess)
-      status = real->receive(in + (size_t)from * bytes, bytes, ncclUint8, from, party->handle, stream);
+      status = real->receive(in + (size_t)from * bytes, bytes, ncclUint8, from, peers->handle, stream);
   }
   return status;
 }
 
-void tagc_exchange_destroy_op(struct tagc_comm *comm, ncclRedOp_t op)
+void tagc_nccl_group_destroy_op(struct tagc_comm *comm, ncclRedOp_t op)
 {
   __typeof__(&ncclRedOpDestroy) destroy = TAGC_REAL(ncclRedOpDestroy, comm->nccl);
   if (!destroy || !tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))

@@ -13,7 +13,7 @@
 #include "interpose/comm/placement.h"
 
 /* The real functions that an exchange needs. */
-struct tagc_exchange {
+struct tagc_nccl_group {
   __typeof__(&ncclGroupStart) start;
   __typeof__(&ncclGroupEnd) end;
   __typeof__(&ncclReduceScatter) reduce_scatter;
@@ -31,34 +31,36 @@ struct tagc_exchange {
 };
 
 /* Finds them. False where this NCCL lacks one that is needed: it gets every call as it came. All ranks have the same version of NCCL. */
-bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl);
+bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *nccl);
 
 /* Adds the calls of the i-th communicator to a group. */
-typedef ncclResult_t tagc_enqueue_function(const struct tagc_exchange *real, void *context, size_t i);
+typedef ncclResult_t tagc_enqueue_function(const struct tagc_nccl_group *real, void *context, size_t i);
 
 /* Runs a group over communicators in TAGC_OWNER_LIBRARY, which they are in again when it returns, but for those that were
  * aborted: an abort waits while calls are added, which does not block, so that none of them meets a communicator that is gone,
  * but not for the end of the group. The first error of the real library; ncclInternalError, which NCCL itself gives then, when a
  * communicator was aborted meanwhile. */
-ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                               tagc_enqueue_function *enqueue, void *context);
+ncclResult_t tagc_nccl_group_run(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count,
+                                 tagc_enqueue_function *enqueue, void *context);
 
 /* Waits until the real library is done with what an idle communicator was called with. The error that it has then. */
-ncclResult_t tagc_exchange_await(const struct tagc_exchange *real, struct tagc_comm *comm);
+ncclResult_t tagc_nccl_group_await(const struct tagc_nccl_group *real, struct tagc_comm *comm);
 
-/* The same as tagc_exchange_run() for calls that may block before the end of the group, as ncclCommSplit() may: an abort waits for none
- * of them. What comes back is what became of the group, whether a communicator was aborted meanwhile or not. *late: it was over only
- * after the end had returned, so that some communicator is a non-blocking one. */
-ncclResult_t tagc_exchange_run_blocking(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                                        tagc_enqueue_function *enqueue, void *context, bool *late);
+/* The same as tagc_nccl_group_run() for calls that may block before the end of the group, as ncclCommSplit() may: an
+ * abort waits for none of them. What comes back is what became of the group, whether a communicator was aborted
+ * meanwhile or not. *late: it was over only after the end had returned, so that some communicator is a non-blocking
+ * one. */
+ncclResult_t tagc_nccl_group_run_blocking(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
+                                          size_t count, tagc_enqueue_function *enqueue, void *context, bool *late);
 
 /* Adds to a group what sends a message of `bytes` bytes to every other rank and receives one from each: nranks of them lie at
  * `out` and at `in`, and those of this rank itself mean nothing. By ncclAlltoAll, where this NCCL has it, or peer by peer. */
-ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_party *party, cudaStream_t stream,
-                                    const uint8_t *out, uint8_t *in, size_t bytes, bool all_to_all);
+ncclResult_t tagc_nccl_group_exchange(const struct tagc_nccl_group *real, const struct tagc_exchange_comm *peers,
+                                      cudaStream_t stream, const uint8_t *out, uint8_t *in, size_t bytes,
+                                      bool all_to_all);
 
 /* Makes up for an ncclRedOpDestroy that was put off. An idle communicator is what it needs; one that was aborted has taken its
  * ops with it. */
-void tagc_exchange_destroy_op(struct tagc_comm *comm, ncclRedOp_t op);
+void tagc_nccl_group_destroy_op(struct tagc_comm *comm, ncclRedOp_t op);
 
 #endif

@@ -40,36 +40,36 @@ static bool has_exponents(const struct tagc_work *w)
 
 static bool has_told(const struct tagc_work *w) { return w->reduce.told != NULL; }
 
-static ncclResult_t enqueue_sums(const struct tagc_exchange *real, struct tagc_work *w)
+static ncclResult_t enqueue_sums(const struct tagc_nccl_group *real, struct tagc_work *w)
 {
   const struct tagc_shape whole = tagc_slot_shard(&w->call->comm->slots[w->call->slot]);
-  return tagc_levels_sum(real, w->call, &whole, w->reduce.sums);
+  return tagc_hierarchy_sum(real, w->call, &whole, w->reduce.sums);
 }
 
-static ncclResult_t enqueue_exponents(const struct tagc_exchange *real, struct tagc_work *w)
+static ncclResult_t enqueue_exponents(const struct tagc_nccl_group *real, struct tagc_work *w)
 {
   struct tagc_job *job = &w->reduce.job;
   size_t bytes = (size_t)job->shape.nranks * job->layout.exponent_bytes;
-  return real->all_reduce(job->exponents, job->exponents, bytes, ncclUint8, ncclMax, w->reduce.party.handle, w->call->stream);
+  return real->all_reduce(job->exponents, job->exponents, bytes, ncclUint8, ncclMax, w->reduce.peers.handle, w->call->stream);
 }
 
 /* The reduction of what needs no more scaling: the sums of a host, or what a flush has made. */
 static ncclRedOp_t plain_op(const struct tagc_work *w) { return w->call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum; }
 
 /* What is not selected, in full precision. */
-static ncclResult_t enqueue_rest(const struct tagc_exchange *real, const struct tagc_work *w)
+static ncclResult_t enqueue_rest(const struct tagc_nccl_group *real, const struct tagc_work *w)
 {
-  const struct tagc_split *split = &w->reduce.split;
-  if (!split->parts)
+  const struct tagc_partial *partial = &w->reduce.partial;
+  if (!partial->parts)
     return ncclSuccess;
-  return real->reduce_scatter(split->rest, split->rest_sum, split->parts->rest, w->call->type,
-                              w->reduce.sums ? plain_op(w) : w->call->op, w->reduce.party.handle, w->call->stream);
+  return real->reduce_scatter(partial->rest, partial->rest_sum, partial->parts->rest, w->call->type,
+                              w->reduce.sums ? plain_op(w) : w->call->op, w->reduce.peers.handle, w->call->stream);
 }
 
-static ncclResult_t reduce_enqueue_payloads(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk)
+static ncclResult_t reduce_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk)
 {
   const struct tagc_job *job = job_of(w, chunk);
-  ncclComm_t comm = w->reduce.party.handle;
+  ncclComm_t comm = w->reduce.peers.handle;
   cudaStream_t stream = w->call->stream;
   size_t bytes = job->layout.message_bytes;
   ncclResult_t status = ncclSuccess;
@@ -81,16 +81,16 @@ static ncclResult_t reduce_enqueue_payloads(const struct tagc_exchange *real, st
     status = real->reduce_scatter(job->sketch_out, job->sketch_in, job->layout.sketch_count, ncclInt32, ncclSum, comm,
                                   stream);
   if (bytes && status == ncclSuccess)
-    status = tagc_exchange_messages(real, &w->reduce.party, stream, job->message_out, job->message_in, bytes,
-                                    w->call->comm->vote.all_to_all);
+    status = tagc_nccl_group_exchange(real, &w->reduce.peers, stream, job->message_out, job->message_in, bytes,
+                                      w->call->comm->vote.all_to_all);
   return status == ncclSuccess && chunk == 0 ? enqueue_rest(real, w) : status;
 }
 
 /* In two levels the messages that a rank receives tell of one rank a host alone; but what is made of it, all ranks must do
  * alike. */
-static ncclResult_t enqueue_told(const struct tagc_exchange *real, struct tagc_work *w)
+static ncclResult_t enqueue_told(const struct tagc_nccl_group *real, struct tagc_work *w)
 {
-  return tagc_levels_largest(real, w->call, w->reduce.told, TAGC_FLAGS);
+  return tagc_hierarchy_max(real, w->call, w->reduce.told, TAGC_FLAGS);
 }
 
 /* ---- the steps ------------------------------------------------------------------------------------------------------- */
@@ -114,8 +114,8 @@ static struct tagc_job reduce_job(const struct tagc_work *w)
   const struct tagc_comm *comm = call->comm;
   const struct tagc_slot *slot = &comm->slots[call->slot];
   struct tagc_job job = {
-    .shape = slot->packed, .layout = slot->layout, .rank = w->reduce.party.rank, .send = call->send, .recv = call->recv,
-    .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)w->reduce.party.nranks : 1,
+    .shape = slot->packed, .layout = slot->layout, .rank = w->reduce.peers.rank, .send = call->send, .recv = call->recv,
+    .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)w->reduce.peers.nranks : 1,
     .residual = slot->memory.residual, .residual_empty = slot->state.residual_empty, .seed = reduce_seed(call, slot),
     .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC,
     .stats = &tagc_ledger_row(comm->ledger, call->slot)->stats, .tally = slot->memory.tally,
@@ -132,7 +132,7 @@ static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory)
 {
   const struct tagc_comm *comm = w->call->comm;
   const struct tagc_shape whole = tagc_slot_shard(&comm->slots[w->call->slot]);
-  const size_t bytes = tagc_levels_sum_bytes(&whole);
+  const size_t bytes = tagc_hierarchy_sum_bytes(&whole);
   if (!comm->hierarchy.scope.two_levels)
     return 0;
   w->reduce.sums = memory;
@@ -140,23 +140,23 @@ static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory)
   w->reduce.job.scale = 1;
   if (comm->vote.keeps_residuals && tagc_work_compresses(w))
     w->reduce.told = (int64_t *)(memory + bytes);
-  return bytes + TAGC_LEVELS_TOLD_BYTES;
+  return bytes + TAGC_HIERARCHY_TOLD_BYTES;
 }
 
 /* Of what is packed, where but a part of the slot is selected. Returns the bytes that it takes. */
-static size_t lay_out_split(struct tagc_work *w, uint8_t *memory)
+static size_t lay_out_partial(struct tagc_work *w, uint8_t *memory)
 {
-  const size_t bytes = tagc_split_assign_buffers(&w->reduce.split, &w->call->comm->slots[w->call->slot], memory);
-  if (w->reduce.split.parts) {
-    w->reduce.job.send = w->reduce.split.selected;
-    w->reduce.job.recv = w->reduce.split.selected_sum;
+  const size_t bytes = tagc_partial_assign_buffers(&w->reduce.partial, &w->call->comm->slots[w->call->slot], memory);
+  if (w->reduce.partial.parts) {
+    w->reduce.job.send = w->reduce.partial.selected;
+    w->reduce.job.recv = w->reduce.partial.selected_sum;
   }
   return bytes;
 }
 
 static void lay_out_chunks(struct tagc_work *w, struct tagc_slot *slot, uint8_t *memory)
 {
-  w->chunks[0] = (unsigned)slot->pieces.count;
+  w->chunks[0] = (unsigned)slot->chunking.chunks.count;
   tagc_chunking_assign(slot, &w->reduce.job, w->reduce.chunk, memory);
   for (unsigned k = 0; k < w->chunks[0]; k++) {
     w->reduce.chunk[k].stats = &w->reduce.seen[k];
@@ -169,11 +169,11 @@ static void reduce_lay_out(struct tagc_work *w)
 {
   const struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
-  uint8_t *memory = comm->memory.workspace + tagc_estate_allgather_phase_bytes(comm, slot);
-  w->reduce.party = tagc_levels_party(comm);
+  uint8_t *memory = comm->memory.workspace + tagc_memory_allgather_phase_bytes(comm, slot);
+  w->reduce.peers = tagc_hierarchy_exchange_comm(comm);
   w->reduce.job = reduce_job(w);
   memory += lay_out_sums(w, memory);
-  memory += lay_out_split(w, memory);
+  memory += lay_out_partial(w, memory);
   if (tagc_work_compresses(w)) {
     lay_out_chunks(w, slot, memory);
     slot->state.calls++;       /* even if it fails: the seeds of later calls are made from this, on all ranks */
@@ -233,7 +233,7 @@ static void reduce_account(const struct tagc_work *w)
   const struct tagc_slot_info info = {.signature.collective = slot->all_reduce ? TAGC_ALL_REDUCE : TAGC_REDUCE_SCATTER};
   const struct tagc_slot_question question = {
     .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none, .slot = &info,
-    .hosts = tagc_levels_hosts(comm), .scope = comm->hierarchy.scope, .packed = slot->packed,
+    .hosts = tagc_hierarchy_hosts(comm), .scope = comm->hierarchy.scope, .packed = slot->packed,
     .shard_count = slot->shard_count, .rest_count = tagc_slot_rest_count(slot),
     .allgather_phase_bytes = slot->allgather_phase.layout.payload_bytes,
   };
@@ -268,15 +268,15 @@ static ncclResult_t reduce_begin(struct tagc_work *w)
   return tagc_work_done(reduce_mark(w, TAGC_MARK_BEGUN));
 }
 
-/* The residual lies in pieces where calls are compressed in pieces. */
+/* The residual lies in chunks where calls go in chunks. */
 static bool flush_residual(struct tagc_work *w)
 {
-  const struct tagc_chunks *pieces = &w->call->comm->slots[w->call->slot].pieces;
+  const struct tagc_chunks *chunks = &w->call->comm->slots[w->call->slot].chunking.chunks;
   bool good = true;
-  for (int k = 0; k < pieces->count && good; k++) {
-    struct tagc_job piece = tagc_chunk_job(&w->reduce.job, pieces, k);
-    char *to = (char *)w->reduce.scratch + pieces->at[k] * tagc_dtype_size(piece.shape.dtype);
-    good = w->device->flush(w->device, &piece, to, w->call->stream);
+  for (int k = 0; k < chunks->count && good; k++) {
+    struct tagc_job chunk = tagc_chunk_job(&w->reduce.job, chunks, k);
+    char *to = (char *)w->reduce.scratch + chunks->at[k] * tagc_dtype_size(chunk.shape.dtype);
+    good = w->device->flush(w->device, &chunk, to, w->call->stream);
   }
   return good;
 }
@@ -285,8 +285,8 @@ static ncclResult_t reduce_prepare(struct tagc_work *w)
 {
   const uint64_t began = tagc_clock_ns();
   bool good = !w->reduce.sums || reduce_mark(w, TAGC_MARK_SUMMED);
-  if (w->reduce.split.parts)
-    good = good && tagc_split_pack(&w->reduce.split, w->call, w->reduce.sums ? w->reduce.sums : w->call->send);
+  if (w->reduce.partial.parts)
+    good = good && tagc_partial_pack(&w->reduce.partial, w->call, w->reduce.sums ? w->reduce.sums : w->call->send);
   if (w->call->decision.action == TAGC_FLUSH)
     good = good && flush_residual(w);
   else if (w->chunks[0] == 1)       /* others are prepared when they are encoded */
@@ -332,8 +332,8 @@ static ncclResult_t reduce_after_decode(struct tagc_work *w)
   bool good = true;
   for (unsigned k = 0; k < w->chunks[0] && w->chunks[0] > 1 && !w->reduce.job.tally; k++)
     tagc_chunk_add_stats(&w->reduce.job, &w->reduce.chunk[k]);
-  if (w->reduce.split.parts)
-    good = tagc_split_unpack(&w->reduce.split, w->call);
+  if (w->reduce.partial.parts)
+    good = tagc_partial_unpack(&w->reduce.partial, w->call);
   if (tagc_work_compresses(w))
     good = good && reduce_mark(w, w->phases[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
   w->took.decode_ns += tagc_clock_ns() - began;
@@ -361,15 +361,15 @@ static void reduce_commit(struct tagc_work *w)
   commit_residual(w);
   watch_density(w);
   reduce_account(w);
-  tagc_state_call(w->call, &w->reduce.job);
+  tagc_loss_sample_slot(w->call, &w->reduce.job);
 }
 
-const struct tagc_phase tagc_phase_reduce = {
+const struct tagc_phase tagc_phase_reduce_scatter = {
   .lay_out = reduce_lay_out,
   .begin = reduce_begin,
-  .rounds = {[TAGC_ROUND_SUMS] = {.wanted = has_sums, .enqueue = enqueue_sums, .then = reduce_prepare},
-             [TAGC_ROUND_EXPONENTS] = {.wanted = has_exponents, .enqueue = enqueue_exponents},
-             [TAGC_ROUND_LAST] = {.wanted = has_told, .enqueue = enqueue_told, .then = reduce_hear}},
+  .exchanges = {[TAGC_EXCHANGE_SUMS] = {.wanted = has_sums, .enqueue = enqueue_sums, .then = reduce_prepare},
+             [TAGC_EXCHANGE_EXPONENTS] = {.wanted = has_exponents, .enqueue = enqueue_exponents},
+             [TAGC_EXCHANGE_LAST] = {.wanted = has_told, .enqueue = enqueue_told, .then = reduce_hear}},
   .encode = reduce_encode,
   .after_encode = reduce_after_encode,
   .enqueue_payloads = reduce_enqueue_payloads,

@@ -6,7 +6,7 @@
 #include "interpose/comm/traced.h"
 
 /* Never waits for another thread that works on the communicator. */
-static bool enter(struct tagc_comm *comm)
+static bool enter_if_idle(struct tagc_comm *comm)
 {
   return atomic_load(&comm->ownership.owner) == TAGC_OWNER_NONE &&
          tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY);
@@ -16,7 +16,7 @@ static int begin_event(struct tagc_comm *comm, const struct tagc_call *call)
 {
   const struct tagc_device *device = comm->device;
   int begun = -1;
-  if (!enter(comm))
+  if (!enter_if_idle(comm))
     return -1;
   if (tagc_comms_enter_driver(&comm, 1)) {         /* else the stream may be gone */
     if (!comm->trace.timer)
@@ -31,7 +31,7 @@ static int begin_event(struct tagc_comm *comm, const struct tagc_call *call)
 
 static void end_event(struct tagc_comm *comm, const struct tagc_timing *timing, ncclResult_t status)
 {
-  const bool entered = enter(comm);
+  const bool entered = enter_if_idle(comm);
   const bool good = entered && tagc_comms_enter_driver(&comm, 1) && status == ncclSuccess;
   comm->device->timer_end(comm->device, comm->trace.timer, timing->begun, timing->call->stream, good);
   if (entered) {
@@ -41,7 +41,7 @@ static void end_event(struct tagc_comm *comm, const struct tagc_timing *timing, 
 }
 
 /* Is the call made as it was chosen for its slot, and does the host know how long it takes? */
-static bool counts(const struct tagc_call *call)
+static bool counts_for_budget(const struct tagc_call *call)
 {
   const struct tagc_comm *comm = call->comm;
   if (!tagc_retune_counts(comm->ledger->retune, call->cycle) || !comm->vote.held || call->slot < 0 ||
@@ -57,7 +57,7 @@ struct tagc_timing tagc_times_begin(const struct tagc_call *call)
   struct tagc_timing timing = {.call = call, .begun = -1};
   if (device && !device->host_reads && call->trace.number)
     timing.begun = begin_event(call->comm, call);
-  if (device && counts(call))
+  if (device && counts_for_budget(call))
     timing.began_ns = tagc_clock_ns();
   return timing;
 }
@@ -72,6 +72,6 @@ void tagc_times_end(const struct tagc_timing *timing, ncclResult_t status)
 
 void tagc_times_spent(const struct tagc_call *call, uint64_t began_ns)
 {
-  if (counts(call))
+  if (counts_for_budget(call))
     tagc_retune_add(call->comm->ledger->retune, call->slot, (double)(tagc_clock_ns() - began_ns));
 }

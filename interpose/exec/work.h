@@ -6,13 +6,13 @@
  *
  *   lay_out                            once for each phase, before anything begins: which memory it has
  *   begin
- *   round SUMS, round EXPONENTS        exchanges that come first
+ *   exchanges SUMS and EXPONENTS       with the next step of a work behind each
  *   encode, enqueue_payloads, decode   for each chunk: one is encoded while another one travels and a third is decoded
  *   after_decode                       all chunks are decoded
- *   round LAST                         an exchange that comes last
+ *   exchange LAST                      likewise
  *   commit, or abort                   once for each work, of its first phase; abort where this rank's work has failed
  *
- * Which rounds there are, and how many chunks a phase has, is equal on all ranks.
+ * Which exchanges there are, and how many chunks a phase has, is equal on all ranks.
  * Threads    Those of execute.h. A step enqueues on a device between tagc_comms_enter_driver() and
  *            tagc_comms_leave_driver(). An exchange enqueues between the start and the end of a real group.
  */
@@ -29,14 +29,14 @@ struct tagc_work;
 /* An exchange with what comes behind it. wanted: does the work take part? Where no work of a batch does, there is
  * none. then: of every work of the batch, taking part or not. Either may be NULL: no work ever takes part; nothing
  * is done. */
-struct tagc_round {
+struct tagc_exchange {
   bool (*wanted)(const struct tagc_work *w);
-  ncclResult_t (*enqueue)(const struct tagc_exchange *real, struct tagc_work *w);
+  ncclResult_t (*enqueue)(const struct tagc_nccl_group *real, struct tagc_work *w);
   ncclResult_t (*then)(struct tagc_work *w);
 };
 
 /* Sums inside a host; exponents of all ranks; what all ranks must hear after the decoding. */
-enum { TAGC_ROUND_SUMS, TAGC_ROUND_EXPONENTS, TAGC_ROUND_LAST, TAGC_ROUNDS };
+enum { TAGC_EXCHANGE_SUMS, TAGC_EXCHANGE_EXPONENTS, TAGC_EXCHANGE_LAST, TAGC_EXCHANGES };
 
 /* The steps of a phase. begin may be NULL; commit and abort are those of a first phase alone. A phase in several chunks
  * is encoded and decoded on the side stream of its communicator: on a thread, or on a stream of its own; but for the first
@@ -45,10 +45,10 @@ enum { TAGC_ROUND_SUMS, TAGC_ROUND_EXPONENTS, TAGC_ROUND_LAST, TAGC_ROUNDS };
 struct tagc_phase {
   void (*lay_out)(struct tagc_work *w);
   ncclResult_t (*begin)(struct tagc_work *w);
-  struct tagc_round rounds[TAGC_ROUNDS];
+  struct tagc_exchange exchanges[TAGC_EXCHANGES];
   ncclResult_t (*encode)(struct tagc_work *w, unsigned chunk, void *stream);
   ncclResult_t (*after_encode)(struct tagc_work *w, unsigned chunk);
-  ncclResult_t (*enqueue_payloads)(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk);
+  ncclResult_t (*enqueue_payloads)(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk);
   ncclResult_t (*after_exchange)(struct tagc_work *w, unsigned chunk);
   ncclResult_t (*decode)(struct tagc_work *w, unsigned chunk, void *stream);
   ncclResult_t (*after_decode)(struct tagc_work *w);
@@ -57,13 +57,13 @@ struct tagc_phase {
 };
 
 /* A reduce-scatter that is compressed or flushed (reduce_scatter.c). */
-struct tagc_reducing {
-  struct tagc_party party;          /* who exchanges payloads */
+struct tagc_reduce_scatter_work {
+  struct tagc_exchange_comm peers;  /* who exchanges payloads */
   struct tagc_job job;              /* in several chunks: of them together, and without memory; else what is done */
   struct tagc_job chunk[TAGC_CHUNKS];
   struct tagc_codec_stats seen[TAGC_CHUNKS];        /* of these */
   uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
-  struct tagc_split split;          /* where but a part of the slot is selected */
+  struct tagc_partial partial;        /* where but a part of the slot is selected */
   int64_t *told;                    /* what the ranks of a host tell one another of the call; NULL: they need not */
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
   bool encoded;                     /* the residual has changed */
@@ -71,9 +71,9 @@ struct tagc_reducing {
 };
 
 /* An all-gather that is compressed, or plain for later ones to refer to (allgather.c); or that of the sums of an
- * all-reduce (allreduce_tail.c): no codec, and nothing of the job but what lies where, where they are gathered
+ * all-reduce (allgather_phase.c): no codec, and nothing of the job but what lies where, where they are gathered
  * plainly. */
-struct tagc_gathering {
+struct tagc_allgather_work {
   ncclComm_t handle;                /* between whose ranks */
   const struct tagc_allgather_codec *codec;
   struct tagc_allgather_job job;    /* what is gathered, from where to where; in several chunks without memory */
@@ -83,20 +83,22 @@ struct tagc_gathering {
   bool refused;                     /* some rank's payload held no shard */
 };
 
-extern const struct tagc_phase tagc_phase_reduce, tagc_phase_gather, tagc_phase_tail;
+extern const struct tagc_phase tagc_phase_reduce_scatter, tagc_phase_parameters, tagc_phase_sums;
 
-/* Gives w->gather.job, compressed, its memory at `base`, in these chunks; w->chunks[phase] is their number then
+/* Gives w->allgather.job, compressed, its memory at `base`, in these chunks; w->chunks[phase] is their number then
  * (allgather.c). */
-void tagc_gather_assign_buffers(struct tagc_work *w, int phase, const struct tagc_allgather_chunks *chunks, uint8_t *base);
+void tagc_work_assign_chunks(struct tagc_work *w, int phase, const struct tagc_allgather_chunking *chunking,
+                             uint8_t *base);
 
 /* In one chunk: what is done; else that chunk. */
-static inline struct tagc_allgather_job *tagc_gather_job(struct tagc_gathering *gather, unsigned chunk)
+static inline struct tagc_allgather_job *tagc_work_allgather_job(struct tagc_allgather_work *allgather, unsigned chunk)
 {
-  return gather->chunks > 1 ? &gather->chunk[chunk] : &gather->job;
+  return allgather->chunks > 1 ? &allgather->chunk[chunk] : &allgather->job;
 }
 
 /* Adds to a group what carries a chunk that is `encoded`, or else the whole as it is (allgather.c). */
-ncclResult_t tagc_gather_enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk, bool encoded);
+ncclResult_t tagc_work_enqueue_allgather(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk,
+                                         bool encoded);
 
 /* What has been given to a side stream. */
 struct tagc_side_task {
@@ -120,8 +122,8 @@ struct tagc_work {
   uint64_t event;                   /* of the last task */
   struct tagc_side_times side_stream; /* when the call began */
   struct tagc_trace_times took;     /* on memory of the host */
-  struct tagc_reducing reduce;
-  struct tagc_gathering gather;
+  struct tagc_reduce_scatter_work reduce;
+  struct tagc_allgather_work allgather;
 };
 
 /* Or is it plain: a flush, or for later calls to refer to? */

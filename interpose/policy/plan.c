@@ -124,10 +124,10 @@ static enum tagc_reason weigh(const struct tagc_slot_question *q, const struct t
   return 5 * sent.between < 4 * plain.between ? TAGC_REASON_NONE : TAGC_REASON_topology;
 }
 
-bool tagc_plan_is_selected(const struct tagc_options *o, const struct tagc_slot_info *slot, bool sorted,
+bool tagc_plan_is_selected(const struct tagc_options *o, const struct tagc_slot_info *slot, bool layer_known,
                            enum tagc_selection selection)
 {
-  if (sorted)
+  if (layer_known)
     return selection != TAGC_SELECT_NONE;
   return tagc_select_matches(o->layers, slot->name, slot->unit) && !tagc_select_matches(o->skip, slot->name, slot->unit);
 }
@@ -147,7 +147,7 @@ enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
     return TAGC_REASON_small;
   if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
     return TAGC_REASON_activations;
-  if (!tagc_plan_is_selected(o, q->slot, q->sorted, q->selection))
+  if (!tagc_plan_is_selected(o, q->slot, q->layer_known, q->selection))
     return TAGC_REASON_unselected;
   return TAGC_REASON_NONE;
 }
@@ -186,7 +186,8 @@ enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, st
     return TAGC_REASON_small;
   if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
     return TAGC_REASON_activations;
-  if (!tagc_plan_is_selected(o, q->slot, q->sorted, q->selection) || (q->sorted && q->selection != TAGC_SELECT_ALL))
+  if (!tagc_plan_is_selected(o, q->slot, q->layer_known, q->selection) ||
+      (q->layer_known && q->selection != TAGC_SELECT_ALL))
     return TAGC_REASON_unselected;
   if (!q->codec->layout(&q->shape, layout) || layout->payload_bytes >= shard)
     return TAGC_REASON_no_gain;
@@ -261,7 +262,7 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
   const enum tagc_reason gate = gate_call(f);
   if (gate != TAGC_REASON_NONE)
     return decide_pass(gate);
-  if ((f->collective == TAGC_ALL_GATHER && f->strayed) || (f->collective == TAGC_ALL_REDUCE && f->displaced))
+  if ((f->collective == TAGC_ALL_GATHER && f->resync_pending) || (f->collective == TAGC_ALL_REDUCE && f->calls_skipped))
     return decide_pass(TAGC_REASON_off_track);
   if (f->slot_reason != TAGC_REASON_compressed)
     return decide_plain(f, f->slot_reason);

@@ -53,14 +53,14 @@ struct tagc_slot_question {
   uint64_t shard_count, rest_count; /* elements of a shard, and of those that go beside the payload as they are. Without
                                      * these, the packed shard is all of it */
   enum tagc_op op;
-  bool sorted;                      /* the slot's layer is known, and how much of it is selected; else its name alone counts */
+  bool layer_known;                 /* the slot's layer is known, and how much of it is selected; else its name alone counts */
   enum tagc_selection selection;
   bool gradients;                   /* tagc_slot_is_gradient() */
   uint64_t residual_left;           /* bytes of TAGC_RESIDUAL_MAX that earlier slots have left */
 };
 
 /* Does the user want something of the slot compressed? */
-bool tagc_plan_is_selected(const struct tagc_options *options, const struct tagc_slot_info *slot, bool sorted,
+bool tagc_plan_is_selected(const struct tagc_options *options, const struct tagc_slot_info *slot, bool layer_known,
                            enum tagc_selection selection);
 
 /* The shape of a whole shard, and of what of it goes beside the payload (n = 0: nothing). */
@@ -106,7 +106,7 @@ struct tagc_allgather_question {
   struct tagc_allgather_shape shape;          /* n = 0 where the element type cannot be compressed */
   struct tagc_hosts hosts;
   const struct tagc_slot_info *slot;          /* the reduce-scatter of the same unit, and what is known of its layer: */
-  bool sorted;
+  bool layer_known;
   enum tagc_selection selection;
   bool gradients;
   uint64_t reference_left;                    /* bytes of TAGC_ALLGATHER_MAX that earlier ones have left */
@@ -134,9 +134,9 @@ struct tagc_call_facts {
   enum tagc_reason slot_reason;     /* its outcome for the slot: TAGC_REASON_compressed, or why not */
   bool settles;                     /* TAGC_BUDGET: it has room for a residual, and its codec is about to be chosen anew */
   bool dirty;                       /* the slot has been compressed since the last flush: its residual is alive */
-  bool strayed;                     /* since an unexpected call no cycle has begun where one was expected to: what is gathered now may be
+  bool resync_pending;              /* since an unexpected call no cycle has begun where one was expected to: what is gathered now may be
                                      * something else that has the sizes of parameters (moments of an optimiser, for a checkpoint) */
-  bool displaced;                   /* calls of the cycle were left out before it: what an all-reduce sums then may have the
+  bool calls_skipped;               /* calls of the cycle were left out before it: what an all-reduce sums then may have the
                                      * size of a gradient alone (a parameter that is averaged now and then) */
   bool stale;                       /* an all-gather's codec refers to what the last call has left, and there is no such thing */
 };

@@ -42,22 +42,23 @@ size_t tagc_probe_scratch(const struct tagc_comm *comm, struct tagc_probe *probe
   return 2 * (size_t)comm->nranks * probe->bytes[1];
 }
 
-static ncclResult_t enqueue_probe(const struct tagc_exchange *real, void *round_, size_t i)
+static ncclResult_t enqueue_probe(const struct tagc_nccl_group *real, void *round_, size_t i)
 {
   const struct round *round = round_;
   const struct tagc_probing *p = &round->probings[i];
   const struct tagc_call *call = p->call;
   if (!p->scratch || (round->of_levels && !call->comm->hierarchy.scope.two_levels))
     return ncclSuccess;
-  const struct tagc_party party = tagc_levels_party(call->comm);
+  const struct tagc_exchange_comm peers = tagc_hierarchy_exchange_comm(call->comm);
   const size_t bytes = p->found.bytes[round->size];
   uint8_t *out = p->scratch, *in = out + (size_t)call->comm->nranks * bytes;
   ncclComm_t ring = NULL;
   switch (round->route) {
   case TAGC_ROUTE_PLAIN: ring = call->handle; break;
-  case TAGC_ROUTE_INSIDE: ring = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_HOST]); break;
-  case TAGC_ROUTE_RING: ring = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_BETWEEN]); break;
-  default: return tagc_exchange_messages(real, &party, call->stream, out, in, bytes, round->route == TAGC_ROUTE_ALL_TO_ALL);
+  case TAGC_ROUTE_INSIDE: ring = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_INTRA_NODE]); break;
+  case TAGC_ROUTE_RING: ring = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_INTER_NODE]); break;
+  default:
+    return tagc_nccl_group_exchange(real, &peers, call->stream, out, in, bytes, round->route == TAGC_ROUTE_ALL_TO_ALL);
   }
   return real->reduce_scatter(out, in, bytes / sizeof(float), ncclFloat32, ncclSum, ring, call->stream);
 }
@@ -74,17 +75,17 @@ static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_p
 }
 
 /* Runs it once, to its end. */
-static ncclResult_t run_probe_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
-                              size_t count)
+static ncclResult_t run_probe_round(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
+                                    struct round *round, size_t count)
 {
-  ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue_probe, round);
+  ncclResult_t status = tagc_nccl_group_run(real, comms, count, enqueue_probe, round);
   return status == ncclSuccess && !wait_for_streams(comms, round->probings, count) ? ncclInternalError : status;
 }
 
 /* Runs it once; keeps the time where it `counts` and is the best so far. All ranks begin together, behind a plain call of next
  * to nothing: the ranks of a host may have met others than this rank in the round before, and to wait for them is not what
  * this one costs. */
-static ncclResult_t time_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
+static ncclResult_t time_round(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, struct round *round,
                                size_t count, bool counts)
 {
   struct round meeting = {round->probings, TAGC_ROUTE_PLAIN, 0, round->of_levels};
@@ -103,8 +104,8 @@ static ncclResult_t time_round(const struct tagc_exchange *real, struct tagc_com
 }
 
 /* All routes with all sizes. */
-static ncclResult_t time_rounds(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct tagc_probing *probings,
-                                size_t count, bool counts)
+static ncclResult_t time_rounds(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
+                                struct tagc_probing *probings, size_t count, bool counts)
 {
   ncclResult_t status = ncclSuccess;
   for (int size = 0; size < 2; size++)
@@ -116,8 +117,8 @@ static ncclResult_t time_rounds(const struct tagc_exchange *real, struct tagc_co
   return status;
 }
 
-ncclResult_t tagc_probe_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct tagc_probing *probings,
-                            size_t count)
+ncclResult_t tagc_probe_run(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
+                            struct tagc_probing *probings, size_t count)
 {
   ncclResult_t status = ncclSuccess;
   bool any = false;

@@ -24,7 +24,7 @@ size_t tagc_probe_scratch(const struct tagc_comm *comm, struct tagc_probe *probe
 
 /* Probes; the communicators are in TAGC_OWNER_LIBRARY and are so again. The times are this rank's own. The first error of the
  * real library; ncclInternalError when a communicator was aborted meanwhile. */
-ncclResult_t tagc_probe_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct tagc_probing *probings,
-                            size_t count);
+ncclResult_t tagc_probe_run(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
+                            struct tagc_probing *probings, size_t count);
 
 #endif

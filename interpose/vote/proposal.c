@@ -8,6 +8,7 @@
 #include "interpose/comm/placement.h"
 #include "interpose/comm/slot.h"
 #include "interpose/exec/hierarchy.h"
+#include "interpose/exec/order.h"
 #include "interpose/nccl/process.h"
 #include "interpose/policy/chunk_count.h"
 #include "interpose/vote/message.h"
@@ -49,7 +50,7 @@ void tagc_proposal_check(const struct tagc_call *call)
     return;
   const enum tagc_reason reason = tagc_slot_reject_reason(call);
   pthread_mutex_lock(&comm->lock);
-  tagc_comm_bar(comm, call, reason);
+  tagc_comm_reject(comm, call, reason);
   pthread_mutex_unlock(&comm->lock);
 }
 
@@ -98,7 +99,8 @@ static void set_phase_chunks(const struct tagc_comm *comm, struct tagc_slot *slo
 {
   struct tagc_allgather_phase *phase = &slot->allgather_phase;
   if (phase->codec)
-    (void)tagc_chunking_set_allgather(comm->device, phase->codec, &phase->shape, &phase->layout, &slot->allgather_phase_chunks, count);
+    (void)tagc_chunking_set_allgather(comm->device, phase->codec, &phase->shape, &phase->layout,
+                                      &slot->allgather_phase_chunking, count);
 }
 
 /* All at once: without a side stream, or where the ranks do not agree. */
@@ -110,7 +112,8 @@ static void set_one_chunk(const struct tagc_comm *comm, struct tagc_slot *slot)
 
 static bool is_chunked(const struct tagc_slot *slot)
 {
-  return slot->pieces.count > 1 || (slot->allgather_phase.codec && slot->allgather_phase_chunks.pieces.count > 1);
+  return slot->chunking.chunks.count > 1 ||
+         (slot->allgather_phase.codec && slot->allgather_phase_chunking.chunks.count > 1);
 }
 
 /* In how many chunks its calls are compressed: with TAGC_CODEC=auto those that its choice was made for. A rank that cannot have these
@@ -132,7 +135,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
   uint64_t residual_bytes = 0;
-  slot->packed.nranks = tagc_levels_party(comm).nranks;
+  slot->packed.nranks = tagc_hierarchy_exchange_comm(comm).nranks;
   struct tagc_slot_question question = tagc_slot_question(comm, i);
   question.residual_left = *residual_left;
   enum tagc_reason reason = choose_codec(comm, i, &question, wire);
@@ -183,7 +186,7 @@ static void reserve_side_stream(struct tagc_comm *comm)
 bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream)
 {
   reserve_side_stream(comm);
-  return tagc_estate_reserve(comm, stream);
+  return tagc_memory_reserve(comm, stream);
 }
 
 /* Codec, how much is kept, and the way of the messages, in one number; all ranks list their codecs alike. */
@@ -198,8 +201,8 @@ static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot
 /* In how many chunks its calls go, and what is gathered of all-reduces. */
 static int64_t chunks_number(const struct tagc_slot *slot)
 {
-  const int64_t gathered = slot->allgather_phase.codec ? slot->allgather_phase_chunks.pieces.count : 0;
-  return slot->pieces.count + (TAGC_CHUNKS + 1) * gathered;
+  const int64_t gathered = slot->allgather_phase.codec ? slot->allgather_phase_chunking.chunks.count : 0;
+  return slot->chunking.chunks.count + (TAGC_CHUNKS + 1) * gathered;
 }
 
 /* What of a slot is selected. */
@@ -313,7 +316,7 @@ void tagc_proposal_resolve(struct tagc_comm *comm, const int64_t **from)
     chunked_ones += compressed && is_chunked(slot);
   }
   if (compressed_ones && comm->hierarchy.scope.two_levels)
-    tagc_levels_keep_order(comm, true);
+    tagc_order_keep(comm, true);
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s), %zu of them in pieces",
            (unsigned long long)comm->ledger->number, compressed_ones, comm->slot_count, tagc_library_options()->codec, chunked_ones);

@@ -11,14 +11,15 @@
 /* A rank that cannot have so many chunks has one, and says so in its proposal. */
 static void set_allgather_chunks(const struct tagc_comm *comm, struct tagc_allgather *a, int count)
 {
-  (void)tagc_chunking_set_allgather(comm->device, a->codec, &a->shape, &a->layout, &a->chunks, count);
+  (void)tagc_chunking_set_allgather(comm->device, a->codec, &a->shape, &a->layout, &a->chunking, count);
 }
 
 static struct tagc_allgather_question allgather_question(const struct tagc_comm *comm, const struct tagc_allgather *a)
 {
   const struct tagc_slot_question slot = tagc_slot_question(comm, a->slot);
   return (struct tagc_allgather_question){
-    .options = slot.options, .codec = a->codec, .shape = a->shape, .hosts = slot.hosts, .slot = slot.slot, .sorted = slot.sorted,
+    .options = slot.options, .codec = a->codec, .shape = a->shape, .hosts = slot.hosts, .slot = slot.slot,
+    .layer_known = slot.layer_known,
     .selection = slot.selection, .gradients = slot.gradients,
   };
 }
@@ -37,8 +38,8 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
     return reason;
   if (first == a)
     *left -= a->layout.reference_bytes;
-  if (a->barred != TAGC_REASON_NONE)
-    return a->barred;
+  if (a->reject_reason != TAGC_REASON_NONE)
+    return a->reject_reason;
   /* What runs on a device depends on its driver: the others learn of it from the proposal. */
   if (!comm->device->allgather_layout(comm->device, a->codec, &a->shape, &a->layout))
     return TAGC_REASON_device;
@@ -58,7 +59,7 @@ void tagc_proposal_plan_allgathers(struct tagc_comm *comm, bool decided)
 bool tagc_proposal_has_chunked_allgathers(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->allgather_count; i++)
-    if (comm->allgathers[i].reason == TAGC_REASON_compressed && comm->allgathers[i].chunks.pieces.count > 1)
+    if (comm->allgathers[i].reason == TAGC_REASON_compressed && comm->allgathers[i].chunking.chunks.count > 1)
       return true;
   return false;
 }
@@ -85,7 +86,7 @@ void tagc_proposal_pack_allgathers(const struct tagc_comm *comm, bool reserved, 
     const bool compressed = a->reason == TAGC_REASON_compressed;
     tagc_vote_allgather_pack(to, &(struct tagc_vote_allgather){
       .can = reserved && compressed, .reason = tagc_vote_own(a->reason), .codec = tagc_vote_own(allgather_codec_number(a)),
-      .chunks = tagc_vote_own(compressed ? a->chunks.pieces.count : 0),
+      .chunks = tagc_vote_own(compressed ? a->chunking.chunks.count : 0),
     });
   }
 }
@@ -118,7 +119,7 @@ void tagc_proposal_resolve_allgathers(struct tagc_comm *comm, const int64_t **fr
       continue;
     resolve_allgather(comm, i, &all);
     compressed += a->reason == TAGC_REASON_compressed;
-    chunked += a->reason == TAGC_REASON_compressed && a->chunks.pieces.count > 1;
+    chunked += a->reason == TAGC_REASON_compressed && a->chunking.chunks.count > 1;
   }
   if (comm->allgather_count && !comm->vote.held)
     tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_ALLGATHER=%s), "

@@ -150,18 +150,18 @@ static bool pack_selected(const struct tagc_call *call, const struct tagc_parts 
 {
   const struct tagc_device *device = call->comm->device;
   const double elements = (double)question->shape.n * question->shape.nranks, whole = (double)call->count * (question->shape.nranks + 1);
-  const double copies = (double)tagc_split_copies(parts, question->shape.nranks);
+  const double copies = (double)tagc_partial_copies(parts, question->shape.nranks);
   struct tagc_gpu_cost cost = {0};
   *packed = device->alloc(device, (size_t)question->shape.n * (size_t)question->shape.nranks * tagc_dtype_size(question->shape.dtype),
                           call->stream);
-  if (!*packed || !tagc_split_pack_selected(call, parts, *packed))
+  if (!*packed || !tagc_partial_pack_selected(call, parts, *packed))
     return false;
   question->send = *packed;
   *copy_ns = device->cost(device, &tagc_codec_none, &question->shape, &cost) ? cost.encode_ns + TAGC_GPU_LAUNCH_NS * copies / whole : 0;
   if (!device->host_reads)
     return true;
   const double began = tagc_clock_ms();
-  const bool good = tagc_split_pack_selected(call, parts, *packed);
+  const bool good = tagc_partial_pack_selected(call, parts, *packed);
   *copy_ns = 1e6 * (tagc_clock_ms() - began) / elements;
   return good;
 }
@@ -217,7 +217,7 @@ static void end_sample(const struct tagc_call *call, bool has_codec, const struc
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   if (!has_codec)
-    tagc_comm_bar(comm, call, TAGC_REASON_device);
+    tagc_comm_reject(comm, call, TAGC_REASON_device);
   if (gradient && call->lock_number == comm->observed.lock_number) {
     comm->slots[call->slot].sample.taken = true;
     tagc_comm_decision_inputs(comm, (size_t)call->slot)->own = *gradient;

@@ -95,7 +95,7 @@ static bool reserve_messages(struct vote *v)
   const struct tagc_device *device = comm->device;
   v->room = longest_message(comm);
   v->message = malloc(v->room * sizeof *v->message);
-  const size_t greeting = tagc_levels_greeting_words(comm), bytes = (v->room + greeting) * sizeof *v->device_message;
+  const size_t greeting = tagc_hierarchy_connect_words(comm), bytes = (v->room + greeting) * sizeof *v->device_message;
   v->device_message = device->alloc(device, bytes, v->call->stream);
   v->pinned = !v->device_message;
   if (v->pinned)
@@ -103,7 +103,7 @@ static bool reserve_messages(struct vote *v)
   if (v->device_message && !device->clear(device, v->device_message + v->room, greeting * sizeof *v->device_message, v->call->stream))
     return false;
   if (comm->vote.held)                  /* with TAGC_BUDGET there is another vote; the wire was probed before the first one */
-    tagc_estate_read(comm);
+    tagc_memory_read_tallies(comm);
   if (tagc_options_auto(tagc_library_options()) && !comm->vote.held) {
     const size_t scratch = tagc_probe_scratch(comm, &v->probing->found);
     v->probing->scratch = v->scratch = device->alloc(device, scratch, v->call->stream);
@@ -127,7 +127,7 @@ static ncclResult_t reserve_all(struct votes *votes)
 
 static bool is_sent(const struct vote *v) { return !v->decided && v->words; }
 
-static ncclResult_t enqueue_message(const struct tagc_exchange *real, void *votes_, size_t i)
+static ncclResult_t enqueue_message(const struct tagc_nccl_group *real, void *votes_, size_t i)
 {
   const struct votes *votes = votes_;
   const struct vote *v = &votes->votes[i];
@@ -135,8 +135,8 @@ static ncclResult_t enqueue_message(const struct tagc_exchange *real, void *vote
     return ncclSuccess;
   ncclResult_t status = real->all_reduce(v->device_message, v->device_message, v->words, ncclInt64, ncclMin, v->call->handle,
                                          v->call->stream);
-  const bool greets = votes->greet && tagc_levels_ready(v->comm);
-  return status == ncclSuccess && greets ? tagc_levels_greet(real, v->call, v->device_message + v->room) : status;
+  const bool greets = votes->greet && tagc_hierarchy_is_ready(v->comm);
+  return status == ncclSuccess && greets ? tagc_hierarchy_connect(real, v->call, v->device_message + v->room) : status;
 }
 
 /* Puts the messages there, or reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
@@ -159,7 +159,7 @@ static ncclResult_t copy_messages(const struct votes *votes, bool to_device)
 }
 
 /* All-reduces the messages of votes that are not decided, with min. */
-static ncclResult_t all_reduce_messages(const struct tagc_exchange *real, struct votes *votes)
+static ncclResult_t all_reduce_messages(const struct tagc_nccl_group *real, struct votes *votes)
 {
   bool any = false;
   for (size_t i = 0; i < votes->count; i++)
@@ -168,14 +168,14 @@ static ncclResult_t all_reduce_messages(const struct tagc_exchange *real, struct
     return ncclSuccess;
   ncclResult_t status = copy_messages(votes, true);
   if (status == ncclSuccess)
-    status = tagc_exchange_run(real, votes->comms, votes->count, enqueue_message, votes);
+    status = tagc_nccl_group_run(real, votes->comms, votes->count, enqueue_message, votes);
   return status == ncclSuccess ? copy_messages(votes, false) : status;
 }
 
 /* One meeting: every vote packs a message, or none, and unpacks what all ranks have made of it. A vote that is decided has all ranks'
  * messages in its own. Both are called with the lock; unpacking is false without memory. */
-static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes,
-                         void (*pack)(struct vote *, const struct tagc_exchange *, int64_t **to),
+static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes,
+                         void (*pack)(struct vote *, const struct tagc_nccl_group *, int64_t **to),
                          bool (*unpack)(struct vote *, const int64_t *from))
 {
   for (size_t i = 0; i < votes->count; i++) {
@@ -199,11 +199,11 @@ static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes,
 
 /* ---- the hosts ---------------------------------------------------------------------------------------------------------- */
 
-static void pack_hosts(struct vote *v, const struct tagc_exchange *real, int64_t **to)
+static void pack_hosts(struct vote *v, const struct tagc_nccl_group *real, int64_t **to)
 {
   const struct tagc_comm *comm = v->comm;
-  if (!tagc_levels_pass_all(comm))
-    tagc_vote_hosts_pack(to, &(struct tagc_vote_hosts){tagc_levels_can_split(comm, real), comm->nranks, comm->rank,
+  if (!tagc_hierarchy_passes_all(comm))
+    tagc_vote_hosts_pack(to, &(struct tagc_vote_hosts){tagc_hierarchy_can_split(comm, real), comm->nranks, comm->rank,
                                                        comm->agreement.host, NULL});
 }
 
@@ -213,17 +213,17 @@ static bool unpack_hosts(struct vote *v, const int64_t *from)
   struct tagc_vote_hosts all = {.nranks = comm->nranks};
   all.host_of = comm->hierarchy.located ? NULL : malloc((size_t)comm->nranks * sizeof *all.host_of);
   tagc_vote_hosts_unpack(&from, &all);
-  const bool good = tagc_levels_locate(comm, all.host_of, all.can_split);
+  const bool good = tagc_hierarchy_locate(comm, all.host_of, all.can_split);
   free(all.host_of);
   return good;
 }
 
 /* Those that are split now: do all ranks have the sub-communicators? */
-static void pack_split(struct vote *v, const struct tagc_exchange *real, int64_t **to)
+static void pack_split(struct vote *v, const struct tagc_nccl_group *real, int64_t **to)
 {
   (void)real;
   if (v->comm->hierarchy.split && !v->was_split)
-    tagc_vote_flag_pack(to, tagc_levels_ready(v->comm));
+    tagc_vote_flag_pack(to, tagc_hierarchy_is_ready(v->comm));
 }
 
 static bool unpack_split(struct vote *v, const int64_t *from)
@@ -232,14 +232,14 @@ static bool unpack_split(struct vote *v, const int64_t *from)
   return true;
 }
 
-static ncclResult_t share_splits(const struct tagc_exchange *real, struct votes *votes)
+static ncclResult_t share_splits(const struct tagc_nccl_group *real, struct votes *votes)
 {
   for (size_t i = 0; i < votes->count; i++)
     votes->votes[i].decided = votes->comms[i]->hierarchy.scope.reason != TAGC_REASON_NONE;
   ncclResult_t status = meet(real, votes, pack_split, unpack_split);
   for (size_t i = 0; i < votes->count && status == ncclSuccess; i++)
     if (votes->votes[i].unsplit) {
-      tagc_levels_pass(votes->comms[i]);
+      tagc_hierarchy_disable(votes->comms[i]);
       votes->votes[i].decided = true;
     }
   return status;
@@ -247,7 +247,7 @@ static ncclResult_t share_splits(const struct tagc_exchange *real, struct votes 
 
 /* Where each rank is, and the sub-communicators that follow from that. Those that pass
  * are decided then. TAGC_SCOPE=flat needs neither before the proposals. */
-static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *votes)
+static ncclResult_t share_hosts(const struct tagc_nccl_group *real, struct votes *votes)
 {
   if (tagc_library_options()->scope == TAGC_SCOPE_FLAT)
     return ncclSuccess;
@@ -255,13 +255,13 @@ static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *
   for (size_t i = 0; i < votes->count; i++)
     votes->votes[i].was_split = votes->comms[i]->hierarchy.split;
   if (status == ncclSuccess)
-    status = tagc_levels_split(real, votes->comms, votes->count);
+    status = tagc_hierarchy_split(real, votes->comms, votes->count);
   return status == ncclSuccess ? share_splits(real, votes) : status;
 }
 
 /* ---- TAGC_CODEC=auto ---------------------------------------------------------------------------------------------------- */
 
-static void pack_samples(struct vote *v, const struct tagc_exchange *real, int64_t **to)
+static void pack_samples(struct vote *v, const struct tagc_nccl_group *real, int64_t **to)
 {
   (void)real;
   if (!v->decided)
@@ -275,7 +275,7 @@ static bool unpack_samples(struct vote *v, const int64_t *from)
   return true;
 }
 
-static void pack_probe(struct vote *v, const struct tagc_exchange *real, int64_t **to)
+static void pack_probe(struct vote *v, const struct tagc_nccl_group *real, int64_t **to)
 {
   (void)real;
   if (!v->decided && !v->comm->vote.held)
@@ -284,7 +284,7 @@ static void pack_probe(struct vote *v, const struct tagc_exchange *real, int64_t
 
 static bool unpack_probe(struct vote *v, const int64_t *from)
 {
-  const struct tagc_hosts hosts = tagc_levels_hosts(v->comm);
+  const struct tagc_hosts hosts = tagc_hierarchy_hosts(v->comm);
   struct tagc_ledger *ledger = v->comm->ledger;
   tagc_vote_probe_unpack(&from, &v->probing->found);
   ledger->wire = tagc_choose_wire(&hosts, v->comm->hierarchy.scope.two_levels, &v->probing->found);
@@ -293,7 +293,7 @@ static bool unpack_probe(struct vote *v, const int64_t *from)
 }
 
 /* What all ranks know of the gradients, and what the wire costs. */
-static ncclResult_t share_times(const struct tagc_exchange *real, struct votes *votes)
+static ncclResult_t share_times(const struct tagc_nccl_group *real, struct votes *votes)
 {
   ncclResult_t status = meet(real, votes, pack_samples, unpack_samples);
   for (size_t i = 0; i < votes->count; i++)
@@ -327,7 +327,7 @@ static bool has_hosts(const struct tagc_comm *comm)
   return tagc_library_options()->scope == TAGC_SCOPE_FLAT && !comm->hierarchy.located;
 }
 
-static void pack_proposals(struct vote *v, const struct tagc_exchange *real, int64_t **to)
+static void pack_proposals(struct vote *v, const struct tagc_nccl_group *real, int64_t **to)
 {
   if (v->postponed)
     return;
@@ -344,12 +344,12 @@ static bool unpack_proposals(struct vote *v, const int64_t *from)
     tagc_retune_end(comm->ledger->retune, comm->ledger->number, v->call->cycle);
   const bool good = v->decided || !has_hosts(comm) || unpack_hosts(v, from);
   tagc_trace_vote(comm, v->call->cycle);
-  tagc_state_vote(comm);
+  tagc_loss_sample_vote(comm);
   return good;
 }
 
 /* And what all do then. */
-static ncclResult_t share_proposals(const struct tagc_exchange *real, struct votes *votes)
+static ncclResult_t share_proposals(const struct tagc_nccl_group *real, struct votes *votes)
 {
   ncclResult_t status = plan_all(votes);
   votes->greet = true;
@@ -358,12 +358,12 @@ static ncclResult_t share_proposals(const struct tagc_exchange *real, struct vot
   tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count; i++)
     if (votes->comms[i]->vote.held)
-      tagc_estate_trim(votes->comms[i]);
+      tagc_memory_trim(votes->comms[i]);
   bool alive = tagc_comms_leave_driver(votes->comms, votes->count);
   return status == ncclSuccess && !alive ? ncclInternalError : status;
 }
 
-static ncclResult_t hold(const struct tagc_exchange *real, struct votes *votes)
+static ncclResult_t hold(const struct tagc_nccl_group *real, struct votes *votes)
 {
   if (!tagc_comms_enter(votes->comms, votes->count, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
     return ncclInternalError;
@@ -379,7 +379,7 @@ static ncclResult_t hold(const struct tagc_exchange *real, struct votes *votes)
   return status;
 }
 
-ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count)
+ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count)
 {
   size_t n = 0;
   for (size_t i = 0; i < count; i++)

@@ -25,6 +25,6 @@ bool tagc_vote_is_due(const struct tagc_call *call);
  * outside a group. ncclSuccess (also when none was due), the real library's error, ncclInternalError when a
  * communicator was aborted meanwhile, or ncclSystemError without memory for its messages. Afterwards comm->vote.held,
  * slot->reason and the memory of the slots that are compressed are set, but for a vote that was put off. */
-ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count);
+ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count);
 
 #endif

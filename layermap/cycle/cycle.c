@@ -225,7 +225,7 @@ static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, s
   if (cycle->strikes > (pattern->whole ? STRIKE : HEAVY_STRIKE) * (2 * pattern->length + patience)) {
     drop(cycle, out);
   } else if (at >= 0) {
-    out->displaced = (uint32_t)at != cycle->next;
+    out->calls_skipped = (uint32_t)at != cycle->next;
     take_place(cycle, (uint32_t)at, out);
   } else if (in_order) {
     cycle->next = cycle->next + 1 == pattern->length ? 0 : cycle->next + 1;

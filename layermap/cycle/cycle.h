@@ -110,7 +110,7 @@ struct tagc_sighting {
   uint64_t cycle;          /* how many cycles have started since the lock, this one included; 0 while learning */
   bool lost;               /* this call was unexpected while on track: see tagc_cycle_suspects(), which come before its
                               own slot, if it has one: where nothing else looks like it, it is on track at once */
-  bool displaced;          /* on track again, but elsewhere than where the track was lost: calls of the cycle were left out. Else there were
+  bool calls_skipped;               /* on track again, but elsewhere than where the track was lost: calls of the cycle were left out. Else there were
                               but others in between */
 };
 

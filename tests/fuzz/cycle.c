@@ -121,8 +121,8 @@ static void observe(struct oracle *o, struct tagc_signature call)
     tagc_cycle_observe(o->twin, &call, &twin);
   MUST(!o->twin || (seen.state == twin.state && seen.slot == twin.slot && seen.locked == twin.locked &&
                     seen.starts == twin.starts && seen.cycle == twin.cycle && seen.lost == twin.lost &&
-                    seen.displaced == twin.displaced));
-  MUST(!seen.displaced || (seen.state == TAGC_CYCLE_ON_TRACK && !seen.locked && (seen.lost || o->place == UNKNOWN)));
+                    seen.calls_skipped == twin.calls_skipped));
+  MUST(!seen.calls_skipped || (seen.state == TAGC_CYCLE_ON_TRACK && !seen.locked && (seen.lost || o->place == UNKNOWN)));
   MUST((seen.slot == -1 && seen.allgather == -1) || seen.state == TAGC_CYCLE_ON_TRACK);
   check_suspects(o, &seen);
   if (seen.state == TAGC_CYCLE_LEARNING) {

@@ -47,7 +47,7 @@ static void check_call(const struct tagc_options *options, struct input *in)
     .voted = (bits & 16) == 0,
     .slot_reason = (enum tagc_reason)(input_byte(in) % 2 ? TAGC_REASON_compressed : input_byte(in) % TAGC_REASON_COUNT),
     .dirty = (bits & 32) != 0,
-    .displaced = bits % 3 == 0,
+    .calls_skipped = bits % 3 == 0,
   };
   struct tagc_decision d = tagc_plan_call(&f), again = tagc_plan_call(&f);
   MUST(d.action == again.action && d.reason == again.reason);
@@ -59,7 +59,7 @@ static void check_call(const struct tagc_options *options, struct input *in)
   MUST(options->mode == TAGC_MODE_COMPRESS || options->mode == TAGC_MODE_AB);
   const bool gathers = f.collective == TAGC_ALL_GATHER && options->allgather != TAGC_ALLGATHER_OFF;
   MUST(f.collective == TAGC_REDUCE_SCATTER || f.collective == TAGC_ALL_REDUCE || gathers);
-  MUST(f.collective != TAGC_ALL_REDUCE || !f.displaced);
+  MUST(f.collective != TAGC_ALL_REDUCE || !f.calls_skipped);
   MUST(f.compressible_type && f.op != TAGC_OP_OTHER && f.nranks >= 2);
   MUST(f.agreed && f.device && f.bytes >= options->min_bytes);
   MUST(f.state == TAGC_CYCLE_ON_TRACK && f.slot >= 0 && f.voted);

@@ -15,7 +15,7 @@
 /* The first of `nranks` new handles as a communicator whose ranks agree, with a reference. *nccl becomes its copy of NCCL, with
  * these functions in place of the real ones (NULL: this NCCL does not have it). Ends the program where that fails. */
 static inline struct tagc_comm *fake_nccl_comm(ncclComm_t *handles, int nranks, struct tagc_nccl *nccl,
-                                               const struct tagc_exchange *fake)
+                                               const struct tagc_nccl_group *fake)
 {
   ncclResult_t status;
   struct tagc_comm *comm = NULL;

@@ -6,6 +6,7 @@
 
 #include "interpose/policy/chunk_count.h"
 #include "interpose/comm/chunking.h"
+#include "interpose/comm/slot.h"
 #include "tests/unit/tap.h"
 
 static struct tagc_options options;
@@ -59,7 +60,7 @@ static void check_slot(void)
   struct tagc_slot slot = {.packed = {.n = 300001, .nranks = 3, .residual = TAGC_STORAGE_INT8},
                            .codec = tagc_codec_find("q4")};
   struct tagc_job job = {.shape = slot.packed, .seed = 5}, piece[TAGC_CHUNKS];
-  ok(tagc_chunking_set(&tagc_device_host, &slot, 4) && slot.pieces.count == 4, "a slot in four pieces");
+  ok(tagc_chunking_set(&tagc_device_host, &slot, 4) && slot.chunking.chunks.count == 4, "a slot in four pieces");
   const size_t bytes = tagc_chunking_assign(&slot, &job, NULL, NULL);
   uint8_t *memory = aligned_alloc(64, bytes);
   size_t messages = 0;
@@ -72,7 +73,7 @@ static void check_slot(void)
   ok(inside && messages == slot.layout.message_bytes, "their payloads lie one behind the other, in so many bytes");
   free(memory);
   struct tagc_layout whole;
-  ok(tagc_chunking_set(&tagc_device_host, &slot, 1) && slot.pieces.count == 1 && slot.codec->layout(&slot.packed, &whole) &&
+  ok(tagc_chunking_set(&tagc_device_host, &slot, 1) && slot.chunking.chunks.count == 1 && slot.codec->layout(&slot.packed, &whole) &&
      whole.message_bytes == slot.layout.message_bytes, "and in one again");
 }
 

@@ -86,7 +86,7 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
   return ncclSuccess;
 }
 
-static const struct tagc_exchange real = {
+static const struct tagc_nccl_group real = {
   .start = start_group, .end = end_group, .reduce_scatter = reduce_scatter, .all_reduce = all_reduce, .send = send_to,
   .receive = receive_from, .async_error = async_error,
 };
@@ -108,7 +108,7 @@ static void set_up(void)
   struct tagc_slot *slot = comm->slots;
   slot->shard_count = N;
   slot->packed = (struct tagc_shape){N, RANKS, TAGC_FLOAT32, 100000, TAGC_STORAGE_FP32};
-  slot->pieces = tagc_chunks_of(N, 1);
+  slot->chunking.chunks = tagc_chunks_of(N, 1);
   slot->codec = tagc_library_codec();
   if (!slot->codec->layout(&slot->packed, &slot->layout))
     exit(1);
@@ -120,7 +120,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-  tagc_comm_release(tagc_comm_forget(handles[0]));
+  tagc_comm_release(tagc_comm_drop(handles[0]));
   tagc_comm_release(comm);
   ncclCommDestroy(handles[0]);
   ncclCommDestroy(handles[1]);
@@ -234,20 +234,20 @@ static void set_up_parts(void)
   static const bool is_selected[] = {false, true};
   const struct tagc_layer layer = {.members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = sizeof(float)};
   struct tagc_job job = {0};
-  struct tagc_split split;
+  struct tagc_partial split;
   set_up();
   struct tagc_slot *slot = comm->slots;
   slot->selected.parts = tagc_parts_create(&layer, RANKS, is_selected);
   slot->selected.owns_parts = true;
   slot->packed.n = N - REST;
-  slot->pieces = tagc_chunks_of(N - REST, 1);
+  slot->chunking.chunks = tagc_chunks_of(N - REST, 1);
   slot->packed.keep_ppm = 150000;    /* enough for a sketch again */
   if (!slot->selected.parts || slot->selected.parts->selected != N - REST || !slot->codec->layout(&slot->packed, &slot->layout))
     exit(1);
   job.shape = slot->packed;
   job.layout = slot->layout;
   comm->device->release(comm->device, comm->memory.workspace, NULL);
-  comm->memory.workspace = comm->device->alloc(comm->device, tagc_split_assign_buffers(&split, slot, NULL) + tagc_job_assign_buffers(&job, NULL) +
+  comm->memory.workspace = comm->device->alloc(comm->device, tagc_partial_assign_buffers(&split, slot, NULL) + tagc_job_assign_buffers(&job, NULL) +
                                                         sizeof(float) * N * RANKS, NULL);
   copying = tagc_device_host;
   copying.copy = copy;
@@ -371,7 +371,7 @@ static void aborts(void)
   tear_down();
 }
 
-static ncclResult_t enqueue_nothing(const struct tagc_exchange *unused, void *context, size_t i)
+static ncclResult_t enqueue_nothing(const struct tagc_nccl_group *unused, void *context, size_t i)
 {
   (void)unused, (void)context, (void)i;
   return ncclSuccess;
@@ -393,13 +393,13 @@ static void abort_of_one(void)
     comms[0]->nonblocking = comms[1]->nonblocking = nonblocking;
     at_end = how[nonblocking];
     bool entered = tagc_comms_enter(comms, 2, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY);
-    status = tagc_exchange_run(&real, comms, 2, enqueue_nothing, NULL);
+    status = tagc_nccl_group_run(&real, comms, 2, enqueue_nothing, NULL);
     tagc_comms_leave(comms, 2);
     if (nonblocking)
       pthread_join(watchdog, NULL);
     ok(entered && status == ncclInternalError && other_in_progress_for < 0,
        "a group loses one %s communicator to an abort: the others are waited for", nonblocking ? "non-blocking" : "blocking");
-    tagc_comm_release(tagc_comm_forget(handles[1]));
+    tagc_comm_release(tagc_comm_drop(handles[1]));
     tagc_comm_release(comms[1]);
     tear_down();
   }

@@ -161,7 +161,7 @@ static void know_layers(struct rank *r)
   tagc_layers_free(r->comm->layers);
   r->comm->slots[0].codec = r->world->c->codec;
   r->comm->layers = &r->world->layers;
-  if (!tagc_split_sort(r->comm))
+  if (!tagc_partial_select(r->comm))
     r->status = ncclSystemError;
 }
 
@@ -254,7 +254,7 @@ static void play(struct world *w)
     r->in_two_levels = r->comm->hierarchy.scope.two_levels;
     if (r->comm->layers == &w->layers)
       r->comm->layers = NULL;
-    tagc_comm_release(tagc_comm_forget(w->handles[rank]));
+    tagc_comm_release(tagc_comm_drop(w->handles[rank]));
   }
   for (int rank = 0; rank < c->nranks; rank++)
     tagc_comm_release(w->ranks[rank].comm);

@@ -246,15 +246,15 @@ static void test_displaced(void)
     for (size_t bucket = 0; bucket < sizeof buckets / sizeof *buckets; bucket++) {
       if (bucket == stranger)
         reduce(cycle, 1, TAGC_CODE_SUM);
-      in_place &= !reduce(cycle, buckets[bucket], TAGC_CODE_SUM).displaced;
+      in_place &= !reduce(cycle, buckets[bucket], TAGC_CODE_SUM).calls_skipped;
     }
   ok(in_place, "behind a stranger the calls that were expected before it are where they should be");
   reduce(cycle, 11, TAGC_CODE_SUM);
   const struct tagc_sighting seen = reduce(cycle, 11, TAGC_CODE_SUM);
-  ok(seen.lost && seen.slot == 0 && seen.displaced, "one that comes too soon is not");
+  ok(seen.lost && seen.slot == 0 && seen.calls_skipped, "one that comes too soon is not");
   reduce(cycle, 2, TAGC_CODE_SUM);
-  ok(reduce(cycle, 15, TAGC_CODE_SUM).displaced, "nor is one behind a stranger, where others were left out");
-  ok(!reduce(cycle, 11, TAGC_CODE_SUM).displaced, "the next one is");
+  ok(reduce(cycle, 15, TAGC_CODE_SUM).calls_skipped, "nor is one behind a stranger, where others were left out");
+  ok(!reduce(cycle, 11, TAGC_CODE_SUM).calls_skipped, "the next one is");
   tagc_cycle_destroy(cycle);
 }
 

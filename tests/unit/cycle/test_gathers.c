@@ -113,7 +113,7 @@ static bool no_layout(const struct tagc_device *self, const struct tagc_allgathe
 
 static void set_up(void)
 {
-  static const struct tagc_exchange fake = {
+  static const struct tagc_nccl_group fake = {
     .start = start_group, .end = end_group, .reduce_scatter = reduce_scatter, .all_reduce = all_reduce, .send = send_to,
     .receive = receive_from, .async_error = async_error,
   };
@@ -131,7 +131,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-  tagc_comm_release(tagc_comm_forget(handles[0]));
+  tagc_comm_release(tagc_comm_drop(handles[0]));
   tagc_comm_release(comm);
   ncclCommDestroy(handles[0]);
   ncclCommDestroy(handles[1]);

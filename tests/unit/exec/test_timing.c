@@ -125,9 +125,9 @@ static void scatters(void)
 {
   static const enum tagc_mark wanted[] = {TAGC_MARK_BEGUN, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED};
   set_up_device();
-  bool good = calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->pieces.count > 2;
+  bool good = calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->chunking.chunks.count > 2;
   ok(good && once(call) && marked(wanted, 4), "a reduce-scatter: its marks");
-  const unsigned pieces = (unsigned)slot()->pieces.count;
+  const unsigned pieces = (unsigned)slot()->chunking.chunks.count;
   ok(functions == 2 * pieces - 1 && submitted[TAGC_SIDE_ENCODE] == (int)pieces - 1 && submitted[TAGC_SIDE_DECODE] == (int)pieces &&
        waited == (int)functions, "all that its side_stream does is timed, and nothing else");
   tear_down();
@@ -148,7 +148,7 @@ static void reduces(void)
     status = all_reduce_once();
   bool good = status == ncclSuccess && comm->slot_count == 1 && slot()->reason == TAGC_REASON_compressed && slot()->allgather_phase.codec;
   ok(good && once(all_reduce_once) && marked(wanted, 7), "an all-reduce: the marks of both halves, and one end");
-  const unsigned pieces = (unsigned)slot()->pieces.count + (unsigned)slot()->allgather_phase_chunks.pieces.count;
+  const unsigned pieces = (unsigned)slot()->chunking.chunks.count + (unsigned)slot()->allgather_phase_chunking.chunks.count;
   ok(pieces > 4 && functions == 2 * pieces - 2 && waited == (int)functions, "all that its side_stream does is timed, for both");
   told = &in_pieces;
   ok(once(all_reduce_once) && told_so_far(1, 9, 29, 6, 8),

@@ -190,11 +190,11 @@ static void all_reduce_calls(void)
   is(&good, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-reduce that is a slot");
   f = good, f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_function, "one that is none");
-  f = good, f.displaced = true;
+  f = good, f.calls_skipped = true;
   is(&f, TAGC_PASS, TAGC_REASON_off_track, "one that came where another one was expected");
   f.slot_reason = TAGC_REASON_denser, f.dirty = true;
   is(&f, TAGC_PASS, TAGC_REASON_off_track, "nothing that is left of gradients is added to such a one");
-  f = good_call(), f.displaced = true;
+  f = good_call(), f.calls_skipped = true;
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a reduce-scatter of that size is of gradients all the same");
 }
 
@@ -220,7 +220,7 @@ static void gather_calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_disagreement, "one of ranks that do not agree");
   f = good, f.voted = false;
   is(&f, TAGC_PASS, TAGC_REASON_warm_up, "one before the vote");
-  f = good, f.strayed = true;
+  f = good, f.resync_pending = true;
   is(&f, TAGC_PASS, TAGC_REASON_off_track, "one in a cycle that did not begin where it was expected to");
   f = good, f.slot_reason = TAGC_REASON_escapes, f.stale = true;
   is(&f, TAGC_PASS, TAGC_REASON_escapes, "one that has become plain");
@@ -321,7 +321,7 @@ static void gathers(void)
   options.skip = "0-4";
   ok(ask_gather(&good) == TAGC_REASON_unselected, "TAGC_SKIP=0-4");
   options.skip = "";
-  q = good, q.sorted = true, q.selection = TAGC_SELECT_SOME;
+  q = good, q.layer_known = true, q.selection = TAGC_SELECT_SOME;
   ok(ask_gather(&q) == TAGC_REASON_unselected, "selected in part: all of it stays plain");
   q.selection = TAGC_SELECT_ALL;
   ok(ask_gather(&q) == TAGC_REASON_compressed, "selected whole");
@@ -479,14 +479,14 @@ static void parts(void)
   ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_compressed, "packed shards with little of either part in some: still worth it");
   flat.rest_count = flat.shard_count * 7 / 10;
   ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_no_gain, "with more of it: no gain");
-  flat.sorted = true;
+  flat.layer_known = true;
   flat.selection = TAGC_SELECT_NONE;
   ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_unselected, "nothing selected of what is known to be in it");
   flat.options = &options;
   options.layers = "block.7";
   flat.selection = TAGC_SELECT_SOME;
   ok(tagc_plan_slot_gate(&flat) == TAGC_REASON_compressed, "what is known to be in it counts, and not the name");
-  flat.sorted = false;
+  flat.layer_known = false;
   ok(tagc_plan_slot_gate(&flat) == TAGC_REASON_unselected, "else the name does");
 }
 

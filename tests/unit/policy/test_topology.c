@@ -134,7 +134,7 @@ static ncclResult_t destroy_op(ncclRedOp_t op, ncclComm_t on)
   return ncclSuccess;
 }
 
-static const struct tagc_exchange real = {.reduce_scatter = reduce_scatter, .reduce = reduce, .create_op = create_op,
+static const struct tagc_nccl_group real = {.reduce_scatter = reduce_scatter, .reduce = reduce, .create_op = create_op,
                                           .destroy_op = destroy_op};
 
 /* Carries out what the ranks of a host have asked for; they must have asked for the same. */
@@ -172,7 +172,7 @@ static void ask(const struct tagc_topology *t, int rank, enum tagc_op op, float 
 {
   struct tagc_slot slot = {.packed = {N, t->hosts.hosts, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}};
   struct tagc_comm comm = {.hierarchy.topology = *t, .slots = &slot, .slot_count = 1, .rank = rank, .nranks = t->hosts.nranks};
-  atomic_store(&comm.hierarchy.comm[TAGC_LEVEL_HOST], handle_of(rank));
+  atomic_store(&comm.hierarchy.comm[TAGC_LEVEL_INTRA_NODE], handle_of(rank));
   struct tagc_call call = {.comm = &comm, .send = send_buffers[rank], .count = N, .type = ncclFloat32, .op_kind = op,
                            .scale = scale};
   playing = rank;
@@ -180,7 +180,7 @@ static void ask(const struct tagc_topology *t, int rank, enum tagc_op op, float 
   for (int owner = 0; owner < t->hosts.nranks; owner++)
     for (int i = 0; i < N; i++)
       send_buffers[rank][owner * N + i] = value(rank, owner, i);
-  misused |= tagc_levels_sum(&real, &call, &slot.packed, (uint8_t *)sums[rank]) != ncclSuccess || scalars[rank] != 0;
+  misused |= tagc_hierarchy_sum(&real, &call, &slot.packed, (uint8_t *)sums[rank]) != ncclSuccess || scalars[rank] != 0;
 }
 
 /* Plays the first level of all ranks, then the second: the ranks of a local index in rank order, each of which gets the

@@ -156,7 +156,7 @@ static inline int end_votes(void)
 
 static inline void set_up(void)
 {
-  static const struct tagc_exchange fake = {
+  static const struct tagc_nccl_group fake = {
     .start = start_group, .end = end_group, .reduce_scatter = reduce_scatter, .all_reduce = all_reduce, .send = send_to,
     .receive = receive_from, .async_error = async_error,
   };
@@ -181,7 +181,7 @@ static inline void tear_down(void)
 {
   if (comm->layers == layers)
     comm->layers = NULL;            /* not the library's to free */
-  tagc_comm_release(tagc_comm_forget(handles[0]));
+  tagc_comm_release(tagc_comm_drop(handles[0]));
   tagc_comm_release(comm);
   ncclCommDestroy(handles[0]);
   ncclCommDestroy(handles[1]);
@@ -197,7 +197,7 @@ static inline ncclResult_t call(void)
   if (layers && comm->slot_count && comm->layers != layers) {
     tagc_layers_free(comm->layers);
     comm->layers = layers;
-    if (!tagc_split_sort(comm))
+    if (!tagc_partial_select(comm))
       return ncclSystemError;
   }
   return status == ncclSuccess ? tagc_launch_run(&c, 1, NULL, NULL) : status;

@@ -120,7 +120,7 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
 
 static void set_up(uint32_t h0, uint32_t h1, uint32_t h2, uint32_t h3)
 {
-  static const struct tagc_exchange fake = {
+  static const struct tagc_nccl_group fake = {
     .start = group, .end = group, .reduce_scatter = reduce_scatter, .all_reduce = all_reduce, .send = send_to,
     .receive = receive_from, .async_error = async_error,
   };
@@ -138,8 +138,8 @@ static void set_up(uint32_t h0, uint32_t h1, uint32_t h2, uint32_t h3)
 
 static void tear_down(void)
 {
-  tagc_levels_end(comm, false);
-  tagc_comm_release(tagc_comm_forget(handles[0]));
+  tagc_hierarchy_end(comm, false);
+  tagc_comm_release(tagc_comm_drop(handles[0]));
   tagc_comm_release(comm);
   for (int r = 0; r < RANKS; r++)
     ncclCommDestroy(handles[r]);
@@ -247,14 +247,14 @@ static void flat_or_plain(void)
     tear_down();
     ok(destroyed == 0 && foreign == 0, "there is nothing to end");
   }
-  struct tagc_exchange real;
+  struct tagc_nccl_group real;
   set_up(5, 5, 1, 1);
-  ok(tagc_exchange_find(&real, &nccl) && tagc_levels_can_split(comm, &real), "a rank says that it can split");
+  ok(tagc_nccl_group_find(&real, &nccl) && tagc_hierarchy_can_split(comm, &real), "a rank says that it can split");
   comm->nonblocking = true;
-  ok(!tagc_levels_can_split(comm, &real), "one that does not block cannot");
+  ok(!tagc_hierarchy_can_split(comm, &real), "one that does not block cannot");
   comm->nonblocking = false;
   real.split = NULL;
-  ok(!tagc_levels_can_split(comm, &real), "nor can one without ncclCommSplit");
+  ok(!tagc_hierarchy_can_split(comm, &real), "nor can one without ncclCommSplit");
   tear_down();
 }
 
