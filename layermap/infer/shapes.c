@@ -12,28 +12,22 @@ enum size {
 };
 _Static_assert(HEADS_V + 1 == TAGC_SHAPE_SIZES, "an index for each size");
 
-static void find_sizes(const struct tagc_architecture *a, uint64_t values[TAGC_SHAPE_SIZES])
+struct sizes {
+  uint64_t of[TAGC_SHAPE_SIZES];
+};
+
+static struct sizes find_sizes(const struct tagc_architecture *a)
 {
-  uint64_t query = (uint64_t)a->heads * a->head_dim, key = (uint64_t)a->kv_heads * a->head_dim;
-  values[HIDDEN] = a->hidden;
-  values[POSITIONS_HIDDEN] = (uint64_t)a->positions * a->hidden;
-  values[HEAD] = a->head_dim;
-  values[QUERY] = query;
-  values[KEY] = key;
-  values[QUERY_KEY_VALUE] = query + 2 * key;
-  values[INTERMEDIATE] = a->intermediate;
-  values[INTERMEDIATE_2] = 2 * (uint64_t)a->intermediate;
-  values[VOCABULARY] = a->vocabulary;
-  values[POSITIONS] = a->positions;
-  values[EXPERTS] = a->experts;
-  values[EXPERT] = a->expert_intermediate;
-  values[SHARED] = a->shared_intermediate;
-  values[Q_RANK] = a->q_rank;
-  values[KV_RANK] = a->kv_rank;
-  values[KV_RANK_ROPE] = (uint64_t)a->kv_rank + a->rope_dim;
-  values[HEADS_NOPE_ROPE] = a->heads * ((uint64_t)a->nope_dim + a->rope_dim);
-  values[HEADS_NOPE_V] = a->heads * ((uint64_t)a->nope_dim + a->v_dim);
-  values[HEADS_V] = (uint64_t)a->heads * a->v_dim;
+  const uint64_t hidden = a->hidden, intermediate = a->intermediate, heads = a->heads, nope = a->nope_dim;
+  const uint64_t query = heads * a->head_dim, key = (uint64_t)a->kv_heads * a->head_dim;
+  return (struct sizes){{
+    [HIDDEN] = hidden, [POSITIONS_HIDDEN] = a->positions * hidden, [HEAD] = a->head_dim, [QUERY] = query, [KEY] = key,
+    [QUERY_KEY_VALUE] = query + 2 * key, [INTERMEDIATE] = intermediate, [INTERMEDIATE_2] = 2 * intermediate,
+    [VOCABULARY] = a->vocabulary, [POSITIONS] = a->positions, [EXPERTS] = a->experts, [EXPERT] = a->expert_intermediate,
+    [SHARED] = a->shared_intermediate, [Q_RANK] = a->q_rank, [KV_RANK] = a->kv_rank,
+    [KV_RANK_ROPE] = (uint64_t)a->kv_rank + a->rope_dim, [HEADS_NOPE_ROPE] = heads * (nope + a->rope_dim),
+    [HEADS_NOPE_V] = heads * (nope + a->v_dim), [HEADS_V] = heads * a->v_dim,
+  }};
 }
 
 /* The unknown that the size is a multiple of, as a bit; 0: none. */
@@ -69,10 +63,10 @@ static struct tagc_architecture make_probe(const struct tagc_architecture *kind)
   return probe;
 }
 
-static uint8_t name_size(const uint64_t values[TAGC_SHAPE_SIZES], uint64_t size, uint32_t *constant)
+static uint8_t name_size(const struct sizes *sizes, uint64_t size, uint32_t *constant)
 {
   for (size_t i = 0; i < TAGC_SHAPE_SIZES; i++)
-    if (values[i] == size)
+    if (sizes->of[i] == size)
       return (uint8_t)i;
   *constant = (uint32_t)size;
   return TAGC_SHAPE_SIZES;
@@ -103,15 +97,14 @@ static bool add_shape(struct tagc_shapes *shapes, const struct tagc_shape *shape
 /* The parameters of all places of the model, of which each unit stands at one. */
 static bool read_model(struct tagc_shapes *shapes, const struct tagc_model *model, const struct tagc_architecture *probe)
 {
-  uint64_t values[TAGC_SHAPE_SIZES];
-  find_sizes(probe, values);
+  const struct sizes sizes = find_sizes(probe);
   *shapes = (struct tagc_shapes){.count = 0};
   for (size_t place = 0; place < model->place_count; place++) {
     const struct tagc_unit *unit = &model->units[model->places[place].unit];
     for (size_t i = 0; i < unit->count; i++) {
       struct tagc_shape shape = {.keep = tagc_keep_of(model, place, &unit->parameters[i])};
-      shape.rows = name_size(values, unit->parameters[i].rows, &shape.constant_rows);
-      shape.columns = name_size(values, unit->parameters[i].columns, &shape.constant_columns);
+      shape.rows = name_size(&sizes, unit->parameters[i].rows, &shape.constant_rows);
+      shape.columns = name_size(&sizes, unit->parameters[i].columns, &shape.constant_columns);
       shape.unknowns = unknown_of(shape.rows) | unknown_of(shape.columns);
       if (!add_shape(shapes, &shape))
         return false;
@@ -151,13 +144,12 @@ bool tagc_shapes_outside(struct tagc_shapes *shapes, const struct tagc_architect
 static void add_up(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout, uint32_t nranks,
                    unsigned keep, unsigned unknowns, uint64_t sums[2])
 {
-  uint64_t values[TAGC_SHAPE_SIZES];
-  find_sizes(a, values);
+  const struct sizes sizes = find_sizes(a);
   for (const struct tagc_shape *s = shapes->shapes; s < shapes->shapes + shapes->count; s++) {
     if (!(s->keep & keep))
       continue;
-    uint64_t rows = s->rows == TAGC_SHAPE_SIZES ? s->constant_rows : values[s->rows];
-    uint64_t columns = s->columns == TAGC_SHAPE_SIZES ? s->constant_columns : values[s->columns];
+    uint64_t rows = s->rows == TAGC_SHAPE_SIZES ? s->constant_rows : sizes.of[s->rows];
+    uint64_t columns = s->columns == TAGC_SHAPE_SIZES ? s->constant_columns : sizes.of[s->columns];
     sums[(s->unknowns & unknowns) != 0] +=
       tagc_layout_part(layout, rows, columns, (int)nranks) * (s->times + (uint64_t)s->times_expert * a->experts);
   }
