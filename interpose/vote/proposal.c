@@ -16,7 +16,7 @@
 
 size_t tagc_proposal_words(const struct tagc_comm *comm)
 {
-  return TAGC_VOTE_SLOT_WORDS * comm->slot_count + TAGC_VOTE_ALLGATHER_WORDS * comm->allgather_count;
+  return TAGC_MESSAGE_SLOT * comm->slot_count + TAGC_MESSAGE_ALLGATHER * comm->allgather_count;
 }
 
 bool tagc_proposal_is_eligible(const struct tagc_comm *comm, size_t i)
@@ -164,10 +164,84 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   return reason;
 }
 
+/* ---- all-gathers of parameters -------------------------------------------------------------------------------------------- */
+
+/* A rank that cannot have so many chunks has one, and says so in its proposal. */
+static void set_allgather_chunks(const struct tagc_comm *comm, struct tagc_allgather *a, int count)
+{
+  (void)tagc_chunking_set_allgather(comm->device, a->codec, &a->shape, &a->layout, &a->chunking, count);
+}
+
+static struct tagc_allgather_question allgather_question(const struct tagc_comm *comm, const struct tagc_allgather *a)
+{
+  const struct tagc_slot_question slot = tagc_slot_question(comm, a->slot);
+  return (struct tagc_allgather_question){
+    .options = slot.options, .codec = a->codec, .shape = a->shape, .hosts = slot.hosts, .slot = slot.slot,
+    .layer_known = slot.layer_known, .selection = slot.selection, .gradients = slot.gradients,
+  };
+}
+
+/* What this rank would do with it if it were alone. */
+static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allgather *a, uint64_t *left)
+{
+  const struct tagc_allgather *first = tagc_allgather_first(comm, a);
+  struct tagc_allgather_question question = allgather_question(comm, a);
+  question.reference_left = *left;
+  question.referred = first != a && first->reason == TAGC_REASON_compressed;
+  enum tagc_reason reason = tagc_plan_allgather(&question, &a->layout);
+  if (reason == TAGC_REASON_compressed && first != a && first->reason != reason)
+    reason = first->reason;
+  if (reason != TAGC_REASON_compressed)
+    return reason;
+  if (first == a)
+    *left -= a->layout.reference_bytes;
+  if (a->reject_reason != TAGC_REASON_NONE)
+    return a->reject_reason;
+  /* What runs on a device depends on its driver: the others learn of it from the proposal. */
+  if (!comm->device->allgather_layout(comm->device, a->codec, &a->shape, &a->layout))
+    return TAGC_REASON_device;
+  set_allgather_chunks(comm, a, tagc_chunk_count_allgather(tagc_library_options(), &a->shape, &a->layout));
+  return TAGC_REASON_compressed;
+}
+
+static void plan_allgathers(struct tagc_comm *comm, bool decided)
+{
+  const enum tagc_reason why = comm->hierarchy.scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote
+                                                                                : comm->hierarchy.scope.reason;
+  uint64_t left = tagc_library_options()->allgather_max;
+  for (size_t i = 0; i < comm->allgather_count; i++)
+    comm->allgathers[i].reason = decided ? why : plan_allgather(comm, &comm->allgathers[i], &left);
+}
+
+static bool has_chunked_allgathers(const struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->allgather_count; i++)
+    if (comm->allgathers[i].reason == TAGC_REASON_compressed && comm->allgathers[i].chunking.chunks.count > 1)
+      return true;
+  return false;
+}
+
+static void join_allgathers(struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->allgather_count; i++)
+    if (comm->allgathers[i].reason == TAGC_REASON_compressed)
+      set_allgather_chunks(comm, &comm->allgathers[i], 1);
+}
+
+static int64_t allgather_codec_number(const struct tagc_allgather *a)
+{
+  int64_t number = 0;
+  while (tagc_allgather_codecs[number] && tagc_allgather_codecs[number] != a->codec)
+    number++;
+  return number;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------------------------------------- */
+
 /* The side stream, where calls go in chunks. Without one none does, on all ranks. */
 static void reserve_side_stream(struct tagc_comm *comm)
 {
-  bool wanted = tagc_proposal_has_chunked_allgathers(comm);
+  bool wanted = has_chunked_allgathers(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     wanted |= comm->slots[i].reason == TAGC_REASON_compressed && is_chunked(&comm->slots[i]);
   if (!wanted || atomic_load(&comm->memory.side_stream))
@@ -180,7 +254,7 @@ static void reserve_side_stream(struct tagc_comm *comm)
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason == TAGC_REASON_compressed)
       set_one_chunk(comm, &comm->slots[i]);
-  tagc_proposal_join_allgathers(comm);
+  join_allgathers(comm);
 }
 
 bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream)
@@ -224,10 +298,22 @@ void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].reason = plan_slot(comm, i, wire, &residual_left);
   if (!comm->vote.held)
-    tagc_proposal_plan_allgathers(comm, decided);
+    plan_allgathers(comm, decided);
 }
 
-void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, int64_t **to)
+static void pack_allgathers(const struct tagc_comm *comm, bool reserved, struct tagc_message *message)
+{
+  for (size_t i = 0; i < comm->allgather_count; i++) {
+    const struct tagc_allgather *a = &comm->allgathers[i];
+    const bool compressed = a->reason == TAGC_REASON_compressed;
+    tagc_message_allgather(message, &(struct tagc_vote_proposal){
+      .can = reserved && compressed, .reason = tagc_vote_own(a->reason), .codec = tagc_vote_own(allgather_codec_number(a)),
+      .chunks = tagc_vote_own(compressed ? a->chunking.chunks.count : 0),
+    });
+  }
+}
+
+void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, struct tagc_message *message)
 {
   if (!reserved)
     tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
@@ -235,53 +321,81 @@ void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, int64_t **t
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
     const bool compressed = slot->reason == TAGC_REASON_compressed;
-    tagc_vote_slot_pack(to, &(struct tagc_vote_slot){
+    tagc_message_slot(message, &(struct tagc_vote_proposal){
       .can = reserved && compressed, .reason = tagc_vote_own(slot->reason), .codec = tagc_vote_own(codec_number(comm, slot)),
       .parts = tagc_vote_own(parts_number(slot)), .chunks = tagc_vote_own(compressed ? chunks_number(slot) : 0),
     });
   }
-  tagc_proposal_pack_allgathers(comm, reserved, to);
+  pack_allgathers(comm, reserved, message);
 }
 
 /* ---- what comes of them ------------------------------------------------------------------------------------------------- */
 
-enum tagc_reason tagc_proposal_reason(struct tagc_vote_range reason, bool same, bool can)
+/* What becomes of a slot, or of an all-gather. same: the ranks mean the same codec. Where some ranks could, and others have all one reason
+ * why they cannot, it is the reason of all. */
+static enum tagc_reason agreed_reason(const struct tagc_vote_proposal *all, bool same)
 {
-  if (same && tagc_vote_is_same(reason) && (can || reason.least != TAGC_REASON_compressed))
+  const struct tagc_vote_range reason = all->reason;
+  if (same && tagc_vote_is_same(reason) && (all->can || reason.least != TAGC_REASON_compressed))
     return (enum tagc_reason)reason.least;
   return reason.least == TAGC_REASON_compressed && !tagc_vote_is_same(reason) ? (enum tagc_reason)reason.most : TAGC_REASON_vote;
 }
 
-/* The accounts of a slot that will be compressed; it may have been plain before. */
-static void open_row(const struct tagc_comm *comm, const struct tagc_slot *slot, struct tagc_ledger_row *row)
-{
-  row->codec = slot->codec->name;
-  row->residual_bytes = slot->memory.residual ? tagc_residual_bytes(&slot->packed) : 0;
-  row->selected = slot->selected.parts ? tagc_parts_elements(slot->selected.parts, comm->nranks) : 0;
-  row->elements = slot->selected.parts ? slot->shard_count * (uint64_t)comm->nranks : 0;
-}
-
-static void close_row(struct tagc_ledger_row *row)
-{
-  row->codec = NULL;
-  row->residual_bytes = 0;
-}
-
-static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vote_slot *all)
+static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vote_proposal *all)
 {
   struct tagc_slot *slot = &comm->slots[i];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+  const struct tagc_parts *parts = slot->selected.parts;
   const bool same_parts = tagc_vote_is_same(all->parts), same = tagc_vote_is_same(all->codec) && same_parts;
-  slot->reason = !same_parts && all->reason.least == TAGC_REASON_compressed ? TAGC_REASON_layers
-                                                                             : tagc_proposal_reason(all->reason, same, all->can);
+  slot->reason = !same_parts && all->reason.least == TAGC_REASON_compressed ? TAGC_REASON_layers : agreed_reason(all, same);
   slot->sample.tried = slot->sample.taken = false;               /* the next vote wants another sample */
-  if (slot->reason != TAGC_REASON_compressed) {
-    close_row(row);
+  row->codec = NULL;                /* it may have been compressed before */
+  row->residual_bytes = 0;
+  if (slot->reason != TAGC_REASON_compressed)
     return;
-  }
   if (!tagc_vote_is_same(all->chunks))
     set_one_chunk(comm, slot);
-  open_row(comm, slot, row);
+  row->codec = slot->codec->name;
+  row->residual_bytes = slot->memory.residual ? tagc_residual_bytes(&slot->packed) : 0;
+  row->selected = parts ? tagc_parts_elements(parts, comm->nranks) : 0;
+  row->elements = parts ? slot->shard_count * (uint64_t)comm->nranks : 0;
+}
+
+static void resolve_allgather(struct tagc_comm *comm, size_t i, const struct tagc_vote_proposal *all)
+{
+  struct tagc_allgather *a = &comm->allgathers[i];
+  struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, (int)i);
+  a->reason = agreed_reason(all, tagc_vote_is_same(all->codec));
+  if (a->reason == TAGC_REASON_compressed)
+    a->reason = tagc_allgather_first(comm, a)->reason;
+  row->gather.reason = a->reason;
+  if (a->reason != TAGC_REASON_compressed)
+    return;
+  if (!tagc_vote_is_same(all->chunks))
+    set_allgather_chunks(comm, a, 1);
+  row->codec = a->codec->name;
+  row->gather.exact = a->codec->exact;
+  row->residual_bytes = a->reference ? a->layout.reference_bytes : 0;
+}
+
+/* After the first vote. Later ones leave them as they are. */
+static void resolve_allgathers(struct tagc_comm *comm, struct tagc_message *message)
+{
+  size_t compressed = 0, chunked = 0;
+  for (size_t i = 0; i < comm->allgather_count; i++) {
+    const struct tagc_allgather *a = &comm->allgathers[i];
+    struct tagc_vote_proposal all = {0};
+    tagc_message_allgather(message, &all);
+    if (comm->vote.held)
+      continue;
+    resolve_allgather(comm, i, &all);
+    compressed += a->reason == TAGC_REASON_compressed;
+    chunked += a->reason == TAGC_REASON_compressed && a->chunking.chunks.count > 1;
+  }
+  if (comm->allgather_count && !comm->vote.held)
+    tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_ALLGATHER=%s), "
+             "%zu of them in pieces", (unsigned long long)comm->ledger->number, compressed, comm->allgather_count,
+             comm->allgathers[0].codec->name, chunked);
 }
 
 /* TAGC_CODEC=auto: all numbers are equal on all ranks, and so are these lines. */
@@ -300,14 +414,14 @@ static void log_choices(const struct tagc_comm *comm)
   }
 }
 
-void tagc_proposal_resolve(struct tagc_comm *comm, const int64_t **from)
+void tagc_proposal_resolve(struct tagc_comm *comm, struct tagc_message *message)
 {
   size_t compressed_ones = 0, chunked_ones = 0;
   comm->vote.keeps_residuals = false;
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
-    struct tagc_vote_slot all;
-    tagc_vote_slot_unpack(from, &all);
+    struct tagc_vote_proposal all = {0};
+    tagc_message_slot(message, &all);
     resolve_slot(comm, i, &all);
     const bool compressed = slot->reason == TAGC_REASON_compressed;
     tagc_retune_resolve(comm->ledger->retune, i, compressed);
@@ -320,7 +434,7 @@ void tagc_proposal_resolve(struct tagc_comm *comm, const int64_t **from)
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s), %zu of them in pieces",
            (unsigned long long)comm->ledger->number, compressed_ones, comm->slot_count, tagc_library_options()->codec, chunked_ones);
-  tagc_proposal_resolve_allgathers(comm, from);
+  resolve_allgathers(comm, message);
   comm->vote.held = true;
   comm->vote.count++;
   comm->observed.cycle_disturbed = true;     /* by the vote */

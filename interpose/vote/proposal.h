@@ -32,23 +32,9 @@ void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_
  * before which the vote is held. False where memory lacks. Without the lock. */
 bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream);
 
-void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, int64_t **to);
+void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, struct tagc_message *message);
 
 /* Turns the proposals of all ranks into the reasons of slots and all-gathers; comm->vote.held is set. */
-void tagc_proposal_resolve(struct tagc_comm *comm, const int64_t **from);
-
-/* ---- of this room: the part of the all-gathers (proposal_allgathers.c) ---------------------------------------------------- */
-
-/* What becomes of a slot, or of an all-gather, with these reasons of the ranks. same: they mean the same codec; can: all of them can do
- * it. Where some ranks could, and others have all one reason why they cannot, it is the reason of all. Pure. */
-enum tagc_reason tagc_proposal_reason(struct tagc_vote_range reason, bool same, bool can);
-
-void tagc_proposal_plan_allgathers(struct tagc_comm *comm, bool decided);
-/* Is one of them in chunks? And no more: without a side stream. */
-bool tagc_proposal_has_chunked_allgathers(const struct tagc_comm *comm);
-void tagc_proposal_join_allgathers(struct tagc_comm *comm);
-void tagc_proposal_pack_allgathers(const struct tagc_comm *comm, bool reserved, int64_t **to);
-/* After the first vote. Later ones leave them as they are. */
-void tagc_proposal_resolve_allgathers(struct tagc_comm *comm, const int64_t **from);
+void tagc_proposal_resolve(struct tagc_comm *comm, struct tagc_message *message);
 
 #endif

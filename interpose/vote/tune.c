@@ -13,39 +13,39 @@
 
 size_t tagc_tune_words(const struct tagc_comm *comm)
 {
-  const size_t words = TAGC_VOTE_FLAG_WORDS + TAGC_VOTE_SAMPLE_WORDS * comm->slot_count +
-                       (comm->ledger->retune ? TAGC_VOTE_RATIOS_WORDS : 0);
-  return words > TAGC_VOTE_PROBE_WORDS ? words : TAGC_VOTE_PROBE_WORDS;
+  const size_t words = TAGC_MESSAGE_FLAG + TAGC_MESSAGE_SAMPLE * comm->slot_count +
+                       (comm->ledger->retune ? TAGC_MESSAGE_RATIOS : 0);
+  return words > TAGC_MESSAGE_PROBE ? words : TAGC_MESSAGE_PROBE;
 }
 
-void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, int64_t **to)
+void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, struct tagc_message *message)
 {
-  tagc_vote_flag_pack(to, can_probe);
+  tagc_message_flag(message, &can_probe);
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
     const struct tagc_gradient_stats *own = &tagc_comm_decision_inputs(comm, i)->own;
-    tagc_vote_sample_pack(to, &(struct tagc_vote_sample){slot->sample.taken, slot->sample.taken && !own->exceptions,
+    tagc_message_sample(message, &(struct tagc_vote_sample){slot->sample.taken, slot->sample.taken && !own->exceptions,
                                                          slot->sample.reject_reason, *own});
   }
   if (comm->ledger->retune) {
     double ratios[2];
     tagc_retune_measure(comm->ledger->retune, ratios);
-    tagc_vote_ratios_pack(to, ratios);
+    tagc_message_ratios(message, ratios);
   }
 }
 
 /* Have all ranks sampled the gradient as it usually is? */
 static bool is_usual(const struct tagc_vote_sample *sample) { return sample->usual && sample->stats.density > 0; }
 
-bool tagc_tune_postpone(struct tagc_comm *comm, const int64_t *from)
+bool tagc_tune_postpone(struct tagc_comm *comm, struct tagc_message message)
 {
   const uint64_t next = comm->vote.held ? 0 : tagc_plan_next_vote(comm->vote.cycle);   /* later samples come again by themselves */
-  bool lacking = false;
-  (void)tagc_vote_flag_unpack(&from);
+  bool lacking = false, can_probe = false;
+  tagc_message_flag(&message, &can_probe);
   for (size_t i = 0; i < comm->slot_count && next; i++) {
     struct tagc_slot *slot = &comm->slots[i];
-    struct tagc_vote_sample sample;
-    tagc_vote_sample_unpack(&from, &sample);
+    struct tagc_vote_sample sample = {0};
+    tagc_message_sample(&message, &sample);
     if (sample.reject_reason != TAGC_REASON_NONE || is_usual(&sample) || !tagc_proposal_is_eligible(comm, i))
       continue;
     slot->sample.tried = slot->sample.taken = false;
@@ -60,14 +60,15 @@ bool tagc_tune_postpone(struct tagc_comm *comm, const int64_t *from)
 }
 
 /* In a later vote the last sample that was as usual stays. */
-bool tagc_tune_resolve(struct tagc_comm *comm, const int64_t *from)
+bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message)
 {
-  const bool again = comm->vote.held, can_probe = tagc_vote_flag_unpack(&from);
-  bool any = again;
+  const bool again = comm->vote.held;
+  bool any = again, can_probe = false;
+  tagc_message_flag(&message, &can_probe);
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
-    struct tagc_vote_sample sample;
-    tagc_vote_sample_unpack(&from, &sample);
+    struct tagc_vote_sample sample = {0};
+    tagc_message_sample(&message, &sample);
     slot->sample.reject_reason = sample.reject_reason;
     if (again && !(sample.sampled && is_usual(&sample)))
       continue;
@@ -76,8 +77,8 @@ bool tagc_tune_resolve(struct tagc_comm *comm, const int64_t *from)
     any |= slot->sample.agreed && slot->sample.reject_reason == TAGC_REASON_NONE && sample.stats.density > 0;
   }
   if (comm->ledger->retune) {
-    double ratios[2];
-    tagc_vote_ratios_unpack(&from, ratios);
+    double ratios[2] = {0, 0};
+    tagc_message_ratios(&message, ratios);
     tagc_retune_correct(comm->ledger->retune, ratios);
   }
   return any && can_probe;

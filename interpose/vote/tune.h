@@ -15,6 +15,7 @@
 #define INTERPOSE_VOTE_TUNE_H
 
 #include "interpose/comm/comm.h"
+#include "interpose/vote/message.h"
 
 /* A reduce-scatter is about to be forwarded as it came: samples its gradient, where that is wanted. Takes and drops the
  * communicator's lock, and keeps an abort waiting while it reads. Not while the library owns it. */
@@ -26,14 +27,14 @@ bool tagc_tune_waits(const struct tagc_call *call);
 /* The samples of a communicator in a message (message.h), and the most int64 that it or that of the probe takes. can_probe: this rank has
  * the memory to probe the wire. Call them, and the next two, with the lock held. */
 size_t tagc_tune_words(const struct tagc_comm *comm);
-void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, int64_t **to);
+void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, struct tagc_message *message);
 
 /* Is the vote to be put off, as some slot that might be compressed was not sampled as it usually is by all ranks? Then
  * comm->vote.cycle says until when, and such slots are sampled anew; samples of the others stay as they are. A function
  * of numbers that are equal on all ranks. */
-bool tagc_tune_postpone(struct tagc_comm *comm, const int64_t *from);
+bool tagc_tune_postpone(struct tagc_comm *comm, struct tagc_message message);
 
 /* Takes over the numbers of all ranks. True where the wire is to be probed: all ranks have the memory, and have sampled some slot. */
-bool tagc_tune_resolve(struct tagc_comm *comm, const int64_t *from);
+bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message);
 
 #endif

@@ -34,13 +34,14 @@ bool tagc_vote_is_due(const struct tagc_call *call)
 
 /* The vote of one rank of the communicator. */
 struct vote {
+  const struct tagc_nccl_group *real;
   struct tagc_call *call;
   struct tagc_comm *comm;           /* its communicator */
   struct tagc_probing *probing;     /* TAGC_CODEC=auto */
-  int64_t *message, *device_message;   /* on the device the words of a greeting come behind it */
-  size_t room, words;               /* int64 in them, and of the message that is packed now; 0: there is nothing to tell */
-  bool pinned;                      /* device_message is memory of the host */
-  bool pending;                     /* a copy to `message` may be under way, of which nobody knows when it ends */
+  int64_t *words, *device_words;    /* the message; on the device the words of a greeting come behind it */
+  size_t room, count;               /* of words, and of those that are packed now; 0: there is nothing to tell */
+  bool pinned;                      /* device_words is memory of the host */
+  bool pending;                     /* a copy to `words` may be under way, of which nobody knows when it ends */
   void *scratch;                    /* of the probe */
   bool was_split, unsplit;          /* before this vote; now, as some rank could not */
   bool decided;                     /* everything stays plain: nothing is left to be asked */
@@ -70,10 +71,10 @@ static void release_messages(const struct votes *votes)
     const struct vote *v = &votes->votes[i];
     const struct tagc_device *device = v->comm->device;
     if (!v->pending)
-      free(v->message);
+      free(v->words);
     if (!released || !tagc_comm_has_streams(v->comm))
       continue;
-    device->release(device, v->pinned ? NULL : v->device_message, v->call->stream);
+    device->release(device, v->pinned ? NULL : v->device_words, v->call->stream);
     device->release(device, v->scratch, v->call->stream);
   }
   tagc_comms_leave_driver(votes->comms, votes->count);
@@ -82,7 +83,7 @@ static void release_messages(const struct votes *votes)
 /* The longest message of a vote: the proposals, with the hosts behind them, or the samples. */
 static size_t longest_message(const struct tagc_comm *comm)
 {
-  const size_t proposals = tagc_proposal_words(comm) + TAGC_VOTE_HOSTS_WORDS + (size_t)comm->nranks;
+  const size_t proposals = tagc_proposal_words(comm) + TAGC_MESSAGE_HOSTS + (size_t)comm->nranks;
   const size_t samples = tagc_options_auto(tagc_library_options()) ? tagc_tune_words(comm) : 0;
   return proposals > samples ? proposals : samples;
 }
@@ -94,13 +95,13 @@ static bool reserve_messages(struct vote *v)
   struct tagc_comm *comm = v->comm;
   const struct tagc_device *device = comm->device;
   v->room = longest_message(comm);
-  v->message = malloc(v->room * sizeof *v->message);
-  const size_t greeting = tagc_hierarchy_connect_words(comm), bytes = (v->room + greeting) * sizeof *v->device_message;
-  v->device_message = device->alloc(device, bytes, v->call->stream);
-  v->pinned = !v->device_message;
+  v->words = malloc(v->room * sizeof *v->words);
+  const size_t greeting = tagc_hierarchy_connect_words(comm), bytes = (v->room + greeting) * sizeof *v->device_words;
+  v->device_words = device->alloc(device, bytes, v->call->stream);
+  v->pinned = !v->device_words;
   if (v->pinned)
-    v->device_message = device->alloc_pinned(device, bytes);
-  if (v->device_message && !device->clear(device, v->device_message + v->room, greeting * sizeof *v->device_message, v->call->stream))
+    v->device_words = device->alloc_pinned(device, bytes);
+  if (v->device_words && !device->clear(device, v->device_words + v->room, greeting * sizeof *v->device_words, v->call->stream))
     return false;
   if (comm->vote.held)                  /* with TAGC_BUDGET there is another vote; the wire was probed before the first one */
     tagc_memory_read_tallies(comm);
@@ -110,7 +111,7 @@ static bool reserve_messages(struct vote *v)
     if (v->scratch && !device->clear(device, v->scratch, scratch, v->call->stream))
       return false;
   }
-  return v->message && v->device_message;
+  return v->words && v->device_words;
 }
 
 /* Without memory the calls fail: the other ranks are waiting, and to pass alone would hang them. */
@@ -125,7 +126,7 @@ static ncclResult_t reserve_all(struct votes *votes)
 
 /* ---- a meeting ---------------------------------------------------------------------------------------------------------- */
 
-static bool is_sent(const struct vote *v) { return !v->decided && v->words; }
+static bool is_sent(const struct vote *v) { return !v->decided && v->count; }
 
 static ncclResult_t enqueue_message(const struct tagc_nccl_group *real, void *votes_, size_t i)
 {
@@ -133,10 +134,10 @@ static ncclResult_t enqueue_message(const struct tagc_nccl_group *real, void *vo
   const struct vote *v = &votes->votes[i];
   if (!is_sent(v))
     return ncclSuccess;
-  ncclResult_t status = real->all_reduce(v->device_message, v->device_message, v->words, ncclInt64, ncclMin, v->call->handle,
+  ncclResult_t status = real->all_reduce(v->device_words, v->device_words, v->count, ncclInt64, ncclMin, v->call->handle,
                                          v->call->stream);
   const bool greets = votes->greet && tagc_hierarchy_is_ready(v->comm);
-  return status == ncclSuccess && greets ? tagc_hierarchy_connect(real, v->call, v->device_message + v->room) : status;
+  return status == ncclSuccess && greets ? tagc_hierarchy_connect(real, v->call, v->device_words + v->room) : status;
 }
 
 /* Puts the messages there, or reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
@@ -146,11 +147,11 @@ static ncclResult_t copy_messages(const struct votes *votes, bool to_device)
   for (size_t i = 0; i < votes->count && alive; i++) {
     struct vote *v = &votes->votes[i];
     const struct tagc_device *device = v->comm->device;
-    const size_t bytes = v->words * sizeof *v->message;
+    const size_t bytes = v->count * sizeof *v->words;
     if (!is_sent(v))
       continue;
-    const bool went = to_device ? device->put(device, v->device_message, v->message, bytes, v->call->stream)
-                                : device->get(device, v->message, v->device_message, bytes, v->call->stream);
+    const bool went = to_device ? device->put(device, v->device_words, v->words, bytes, v->call->stream)
+                                : device->get(device, v->words, v->device_words, bytes, v->call->stream);
     v->pending |= !to_device && !went && !device->host_reads;        /* put() leaves nothing behind */
     good &= went;
   }
@@ -174,23 +175,23 @@ static ncclResult_t all_reduce_messages(const struct tagc_nccl_group *real, stru
 
 /* One meeting: every vote packs a message, or none, and unpacks what all ranks have made of it. A vote that is decided has all ranks'
  * messages in its own. Both are called with the lock; unpacking is false without memory. */
-static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes,
-                         void (*pack)(struct vote *, const struct tagc_nccl_group *, int64_t **to),
-                         bool (*unpack)(struct vote *, const int64_t *from))
+static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes, void (*pack)(struct vote *, struct tagc_message *),
+                         bool (*unpack)(struct vote *, struct tagc_message *))
 {
   for (size_t i = 0; i < votes->count; i++) {
     struct vote *v = &votes->votes[i];
-    int64_t *to = v->message;
+    struct tagc_message message = {.at = v->words};
     pthread_mutex_lock(&v->comm->lock);
-    pack(v, real, &to);
+    pack(v, &message);
     pthread_mutex_unlock(&v->comm->lock);
-    v->words = (size_t)(to - v->message);
+    v->count = (size_t)(message.at - v->words);
   }
   ncclResult_t status = all_reduce_messages(real, votes);
   for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
     struct vote *v = &votes->votes[i];
+    struct tagc_message message = {.at = v->words, .unpacks = true};
     pthread_mutex_lock(&v->comm->lock);
-    if (v->words && !unpack(v, v->message))
+    if (v->count && !unpack(v, &message))
       status = tagc_no_memory("the hosts of a communicator");
     pthread_mutex_unlock(&v->comm->lock);
   }
@@ -199,36 +200,38 @@ static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes
 
 /* ---- the hosts ---------------------------------------------------------------------------------------------------------- */
 
-static void pack_hosts(struct vote *v, const struct tagc_nccl_group *real, int64_t **to)
+static void pack_hosts(struct vote *v, struct tagc_message *message)
 {
   const struct tagc_comm *comm = v->comm;
   if (!tagc_hierarchy_passes_all(comm))
-    tagc_vote_hosts_pack(to, &(struct tagc_vote_hosts){tagc_hierarchy_can_split(comm, real), comm->nranks, comm->rank,
-                                                       comm->agreement.host, NULL});
+    tagc_message_hosts(message, &(struct tagc_vote_hosts){.can_split = tagc_hierarchy_can_split(comm, v->real), .nranks = comm->nranks,
+                                                          .rank = comm->rank, .host = comm->agreement.host});
 }
 
-static bool unpack_hosts(struct vote *v, const int64_t *from)
+static bool unpack_hosts(struct vote *v, struct tagc_message *message)
 {
   struct tagc_comm *comm = v->comm;
   struct tagc_vote_hosts all = {.nranks = comm->nranks};
   all.host_of = comm->hierarchy.located ? NULL : malloc((size_t)comm->nranks * sizeof *all.host_of);
-  tagc_vote_hosts_unpack(&from, &all);
+  tagc_message_hosts(message, &all);
   const bool good = tagc_hierarchy_locate(comm, all.host_of, all.can_split);
   free(all.host_of);
   return good;
 }
 
 /* Those that are split now: do all ranks have the sub-communicators? */
-static void pack_split(struct vote *v, const struct tagc_nccl_group *real, int64_t **to)
+static void pack_split(struct vote *v, struct tagc_message *message)
 {
-  (void)real;
+  bool ready = tagc_hierarchy_is_ready(v->comm);
   if (v->comm->hierarchy.split && !v->was_split)
-    tagc_vote_flag_pack(to, tagc_hierarchy_is_ready(v->comm));
+    tagc_message_flag(message, &ready);
 }
 
-static bool unpack_split(struct vote *v, const int64_t *from)
+static bool unpack_split(struct vote *v, struct tagc_message *message)
 {
-  v->unsplit = !v->decided && !tagc_vote_flag_unpack(&from);
+  bool ready = false;
+  tagc_message_flag(message, &ready);
+  v->unsplit = !v->decided && !ready;
   return true;
 }
 
@@ -261,32 +264,30 @@ static ncclResult_t share_hosts(const struct tagc_nccl_group *real, struct votes
 
 /* ---- TAGC_CODEC=auto ---------------------------------------------------------------------------------------------------- */
 
-static void pack_samples(struct vote *v, const struct tagc_nccl_group *real, int64_t **to)
+static void pack_samples(struct vote *v, struct tagc_message *message)
 {
-  (void)real;
   if (!v->decided)
-    tagc_tune_pack(v->comm, v->comm->vote.held || v->scratch, to);
+    tagc_tune_pack(v->comm, v->comm->vote.held || v->scratch, message);
 }
 
-static bool unpack_samples(struct vote *v, const int64_t *from)
+static bool unpack_samples(struct vote *v, struct tagc_message *message)
 {
-  v->postponed = tagc_tune_postpone(v->comm, from);
-  v->decided = v->postponed || !tagc_tune_resolve(v->comm, from);
+  v->postponed = tagc_tune_postpone(v->comm, *message);
+  v->decided = v->postponed || !tagc_tune_resolve(v->comm, *message);
   return true;
 }
 
-static void pack_probe(struct vote *v, const struct tagc_nccl_group *real, int64_t **to)
+static void pack_probe(struct vote *v, struct tagc_message *message)
 {
-  (void)real;
   if (!v->decided && !v->comm->vote.held)
-    tagc_vote_probe_pack(to, &v->probing->found);
+    tagc_message_probe(message, &v->probing->found);
 }
 
-static bool unpack_probe(struct vote *v, const int64_t *from)
+static bool unpack_probe(struct vote *v, struct tagc_message *message)
 {
   const struct tagc_hosts hosts = tagc_hierarchy_hosts(v->comm);
   struct tagc_ledger *ledger = v->comm->ledger;
-  tagc_vote_probe_unpack(&from, &v->probing->found);
+  tagc_message_probe(message, &v->probing->found);
   ledger->wire = tagc_choose_wire(&hosts, v->comm->hierarchy.scope.two_levels, &v->probing->found);
   ledger->probed = true;
   return true;
@@ -327,22 +328,22 @@ static bool has_hosts(const struct tagc_comm *comm)
   return tagc_library_options()->scope == TAGC_SCOPE_FLAT && !comm->hierarchy.located;
 }
 
-static void pack_proposals(struct vote *v, const struct tagc_nccl_group *real, int64_t **to)
+static void pack_proposals(struct vote *v, struct tagc_message *message)
 {
   if (v->postponed)
     return;
-  tagc_proposal_pack(v->comm, v->reserved, to);
+  tagc_proposal_pack(v->comm, v->reserved, message);
   if (has_hosts(v->comm))
-    pack_hosts(v, real, to);
+    pack_hosts(v, message);
 }
 
-static bool unpack_proposals(struct vote *v, const int64_t *from)
+static bool unpack_proposals(struct vote *v, struct tagc_message *message)
 {
   struct tagc_comm *comm = v->comm;
-  tagc_proposal_resolve(comm, &from);
+  tagc_proposal_resolve(comm, message);
   if (comm->ledger->probed)
     tagc_retune_end(comm->ledger->retune, comm->ledger->number, v->call->cycle);
-  const bool good = v->decided || !has_hosts(comm) || unpack_hosts(v, from);
+  const bool good = v->decided || !has_hosts(comm) || unpack_hosts(v, message);
   tagc_trace_vote(comm, v->call->cycle);
   tagc_loss_sample_vote(comm);
   return good;
@@ -393,7 +394,7 @@ ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call
     if (tagc_vote_is_due(calls[i])) {
       struct tagc_probing *probing = &votes.probings[votes.count];
       probing->call = calls[i];
-      votes.votes[votes.count] = (struct vote){.call = calls[i], .comm = calls[i]->comm, .probing = probing};
+      votes.votes[votes.count] = (struct vote){.real = real, .call = calls[i], .comm = calls[i]->comm, .probing = probing};
       votes.comms[votes.count++] = calls[i]->comm;
     }
   ncclResult_t status = good ? hold(real, &votes) : tagc_no_memory("the messages of a vote");
