@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Registered memory; see registered_memory.h. The ranges of a communicator, and those of the process, are a treap (Aragon, Seidel
- * 1989) each: a tree that is ordered by where they begin, and as a heap by numbers drawn from those of the
- * registrations, which keep it as flat as random ones do. Every node knows where the last range below it ends, so that
- * branches without the buffer are not entered.
+ * Registered memory; see registered_memory.h. The ranges of a communicator, and those of the process, are an array each, by where they
+ * begin. Every range knows where the last one up to it ends, so that a search stops before ranges that cannot hold the buffer.
  */
 #include "interpose/policy/registered_memory.h"
 
@@ -10,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "env/units.h"
 
@@ -18,18 +17,17 @@
 #include <uthash.h>
 
 /* A registration. */
-struct node {
-  uintptr_t begin, end, last;       /* last: the highest `end` in this branch */
-  uint64_t number, weight;
+struct range {
+  uintptr_t begin, end, last;       /* last: the highest `end` of this one and those before it */
+  uint64_t number;
   const void *handle;
-  struct node *left, *right;
-  struct node *older;               /* of the communicator */
 };
 
 /* Those of a communicator, or, under NULL, of the process. */
 struct registry {
   ncclComm_t comm;
-  struct node *root, *newest;
+  struct range *ranges;
+  size_t count, room;
   uint64_t numbers;
   bool unhashed;
   UT_hash_handle hh;
@@ -40,86 +38,53 @@ static struct registry *registries;
 static atomic_size_t living;        /* ranges */
 static atomic_uint_least64_t changes;
 
-/* splitmix64 (Steele, Lea, Flood 2014) */
-static uint64_t mix(uint64_t x)
+/* How many ranges begin at or before `begin`. */
+static size_t count_to(const struct registry *r, uintptr_t begin)
 {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
+  size_t low = 0, high = r->count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (r->ranges[middle].begin <= begin)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
 }
 
-static void update(struct node *n)
+/* Makes `last` right from range `i` on. */
+static void update(struct registry *r, size_t i)
 {
-  n->last = n->end;
-  if (n->left && n->left->last > n->last)
-    n->last = n->left->last;
-  if (n->right && n->right->last > n->last)
-    n->last = n->right->last;
-}
-
-static bool is_before(const struct node *a, const struct node *b)
-{
-  return a->begin != b->begin ? a->begin < b->begin : a->number < b->number;
-}
-
-static struct node *merge(struct node *left, struct node *right)
-{
-  if (!left || !right)
-    return left ? left : right;
-  struct node *top = left->weight > right->weight ? left : right;
-  if (top == left)
-    left->right = merge(left->right, right);
-  else
-    right->left = merge(left, right->left);
-  update(top);
-  return top;
-}
-
-/* Parts the tree in those before `at` and the others. */
-static void split_tree(struct node *tree, const struct node *at, struct node **before, struct node **others)
-{
-  if (!tree) {
-    *before = *others = NULL;
-  } else if (is_before(tree, at)) {
-    split_tree(tree->right, at, &tree->right, others);
-    *before = tree;
-    update(tree);
-  } else {
-    split_tree(tree->left, at, before, &tree->left);
-    *others = tree;
-    update(tree);
+  for (; i < r->count; i++) {
+    struct range *range = &r->ranges[i];
+    range->last = i && range[-1].last > range->end ? range[-1].last : range->end;
   }
 }
 
-static struct node *insert(struct node *tree, struct node *node)
+static bool insert(struct registry *r, const struct range *range)
 {
-  struct node *before, *others;
-  split_tree(tree, node, &before, &others);
-  return merge(merge(before, node), others);
+  const size_t at = count_to(r, range->begin), room = r->room ? 2 * r->room : 16;
+  if (r->count == r->room) {
+    struct range *larger = realloc(r->ranges, room * sizeof *larger);
+    if (!larger)
+      return false;
+    r->ranges = larger;
+    r->room = room;
+  }
+  memmove(&r->ranges[at + 1], &r->ranges[at], (r->count++ - at) * sizeof *range);
+  r->ranges[at] = *range;
+  update(r, at);
+  return true;
 }
 
-static struct node *take_out(struct node *tree, const struct node *node)
+/* The oldest range that holds all of [begin, end). */
+static const struct range *find_range(const struct registry *r, uintptr_t begin, uintptr_t end)
 {
-  if (tree == node)
-    return merge(tree->left, tree->right);
-  if (is_before(node, tree))
-    tree->left = take_out(tree->left, node);
-  else
-    tree->right = take_out(tree->right, node);
-  update(tree);
-  return tree;
-}
-
-/* The oldest range of the tree that holds all of [begin, end), or `found`. */
-static const struct node *find_node(const struct node *tree, uintptr_t begin, uintptr_t end, const struct node *found)
-{
-  for (; tree && tree->last >= end; tree = tree->right) {
-    found = find_node(tree->left, begin, end, found);
-    if (tree->begin > begin)
-      break;
-    if (tree->end >= end && (!found || tree->number < found->number))
-      found = tree;
+  const struct range *found = NULL;
+  for (size_t i = count_to(r, begin); i-- > 0 && r->ranges[i].last >= end;) {
+    const struct range *range = &r->ranges[i];
+    if (range->end >= end && (!found || range->number < found->number))
+      found = range;
   }
   return found;
 }
@@ -152,24 +117,15 @@ static struct registry *make_registry(ncclComm_t comm)
 
 void tagc_ranges_add(ncclComm_t comm, const void *memory, size_t size, const void *handle)
 {
-  struct node *node = memory && size ? calloc(1, sizeof *node) : NULL;
-  if (!node)
+  if (!memory || !size)
     return;
   pthread_mutex_lock(&lock);
   struct registry *r = make_registry(comm);
-  if (r) {
-    *node = (struct node){.begin = (uintptr_t)memory, .end = end_of(memory, size), .number = ++r->numbers, .handle = handle,
-                          .older = r->newest};
-    node->weight = mix(node->number);
-    update(node);
-    r->newest = node;
-    r->root = insert(r->root, node);
+  if (r && insert(r, &(struct range){.begin = (uintptr_t)memory, .end = end_of(memory, size), .number = ++r->numbers, .handle = handle})) {
     atomic_fetch_add(&living, 1);
     atomic_fetch_add(&changes, 1);
   }
   pthread_mutex_unlock(&lock);
-  if (!r)
-    free(node);
 }
 
 void tagc_ranges_remove(ncclComm_t comm, const void *handle)
@@ -178,14 +134,14 @@ void tagc_ranges_remove(ncclComm_t comm, const void *handle)
     return;
   pthread_mutex_lock(&lock);
   struct registry *r = registry_of(comm);
-  struct node **at = r ? &r->newest : NULL;
-  while (at && *at && (*at)->handle != handle)
-    at = &(*at)->older;
-  if (at && *at) {
-    struct node *node = *at;
-    *at = node->older;
-    r->root = take_out(r->root, node);
-    free(node);
+  struct range *newest = NULL;
+  for (size_t i = 0; r && i < r->count; i++)
+    if (r->ranges[i].handle == handle && (!newest || r->ranges[i].number > newest->number))
+      newest = &r->ranges[i];
+  if (newest) {
+    const size_t at = (size_t)(newest - r->ranges);
+    memmove(newest, newest + 1, (--r->count - at) * sizeof *newest);
+    update(r, at);
     atomic_fetch_sub(&living, 1);
     atomic_fetch_add(&changes, 1);
   }
@@ -200,13 +156,10 @@ void tagc_ranges_forget(ncclComm_t comm)
   struct registry *r = registry_of(comm);
   if (r) {
     HASH_DEL(registries, r);
-    for (struct node *node = r->newest, *older; node; node = older) {
-      older = node->older;
-      free(node);
-      atomic_fetch_sub(&living, 1);
-    }
-    free(r);
+    atomic_fetch_sub(&living, r->count);
     atomic_fetch_add(&changes, 1);
+    free(r->ranges);
+    free(r);
   }
   pthread_mutex_unlock(&lock);
 }
@@ -216,16 +169,16 @@ bool tagc_ranges_find(ncclComm_t comm, const void *buffer, size_t size, struct t
   if (atomic_load_explicit(&living, memory_order_relaxed) == 0 || !buffer)
     return false;
   const uintptr_t begin = (uintptr_t)buffer, end = end_of(buffer, size);
-  const struct node *node = NULL;
+  const struct range *range = NULL;
   pthread_mutex_lock(&lock);
-  for (int of_process = 0; of_process < 2 && !node; of_process++) {
+  for (int of_process = 0; of_process < 2 && !range; of_process++) {
     const struct registry *r = registry_of(of_process ? NULL : comm);
-    node = r ? find_node(r->root, begin, end, NULL) : NULL;
-    if (node)
-      *found = (struct tagc_range){node->number, begin - node->begin, of_process};
+    range = r ? find_range(r, begin, end) : NULL;
+    if (range)
+      *found = (struct tagc_range){range->number, begin - range->begin, of_process};
   }
   pthread_mutex_unlock(&lock);
-  return node != NULL;
+  return range != NULL;
 }
 
 const char *tagc_range_text(const struct tagc_range *range, char text[48])

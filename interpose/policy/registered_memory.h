@@ -11,7 +11,7 @@
  *             it was. Of several that hold a buffer the oldest counts, those of the communicator before those of the
  *             process.
  * Threads     Any. One lock, never held across a call of NCCL. Without any range a question is a load.
- * Cost        O(log n) for n ranges, and what overlaps there.
+ * Cost        A search O(log n) for n ranges, and what overlaps there; a registration O(n).
  */
 #ifndef INTERPOSE_POLICY_REGISTERED_MEMORY_H
 #define INTERPOSE_POLICY_REGISTERED_MEMORY_H
