@@ -16,16 +16,14 @@
 
 /* The table. A handle is listed from its init. */
 struct listed {
-  ncclComm_t handle;
-  bool nonblocking, unhashed;
+  struct tagc_listed_comm is;
+  bool unhashed;
   bool init_called;                 /* its init has left our hands: when it succeeds, all ranks have reported (agree.h) */
   const struct tagc_nccl *group;    /* its init waits for the end of the group that `by` has open in this copy; NULL: it does not */
   pthread_t by;
   uint64_t generation;              /* tells handles at one address apart, from 1 */
   uint32_t children;                /* so far */
   bool uneven;                      /* its ranks have made different numbers of children */
-  struct tagc_agreement agreement;
-  struct tagc_comm *comm;           /* NULL until the first use */
   UT_hash_handle hh;
 };
 
@@ -46,6 +44,14 @@ struct expected {
 static struct expected *expected;
 static atomic_size_t expected_count;
 
+/* NULL: not listed. The table must be locked. */
+static struct listed *find_listed(ncclComm_t handle)
+{
+  struct listed *entry;
+  HASH_FIND_PTR(table, &handle, entry);
+  return entry;
+}
+
 /* Asks the real library who this is. It answers when the communicator is ready, and then all of its ranks have begun. */
 static ncclResult_t ask_rank(ncclComm_t handle, const struct tagc_nccl *nccl, int *rank, int *nranks)
 {
@@ -65,15 +71,14 @@ static ncclResult_t ask_rank(ncclComm_t handle, const struct tagc_nccl *nccl, in
   return status;
 }
 
-struct tagc_removed_comm tagc_comm_remove(ncclComm_t handle)
+struct tagc_listed_comm tagc_comm_remove(ncclComm_t handle)
 {
-  struct tagc_removed_comm removed = {.handle = NULL};
-  struct listed *entry;
+  struct tagc_listed_comm removed = {.handle = NULL};
   pthread_rwlock_wrlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
+  struct listed *entry = find_listed(handle);
   if (entry) {
     HASH_DEL(table, entry);
-    removed = (struct tagc_removed_comm){handle, entry->nonblocking, entry->agreement, entry->comm};
+    removed = entry->is;
     atomic_fetch_sub(&grouped_count, entry->group != NULL);
     free(entry);
   }
@@ -90,16 +95,15 @@ struct tagc_comm *tagc_comm_drop(ncclComm_t handle)
 /* Lists a handle, or gives the entry that stands there already. The table must be locked for writing. */
 static struct listed *list_handle(ncclComm_t handle)
 {
-  struct listed *entry;
-  HASH_FIND_PTR(table, &handle, entry);
+  struct listed *entry = find_listed(handle);
   if (entry)
     return entry;
   entry = calloc(1, sizeof *entry);
   if (!entry)
     return NULL;
-  entry->handle = handle;
+  entry->is.handle = handle;
   entry->generation = ++generations;
-  HASH_ADD_PTR(table, handle, entry);
+  HASH_ADD_PTR(table, is.handle, entry);
   if (entry->unhashed) {
     free(entry);
     return NULL;
@@ -107,7 +111,7 @@ static struct listed *list_handle(ncclComm_t handle)
   return entry;
 }
 
-bool tagc_comm_restore(const struct tagc_removed_comm *removed)
+bool tagc_comm_restore(const struct tagc_listed_comm *removed)
 {
   if (!removed->handle)
     return true;
@@ -115,10 +119,8 @@ bool tagc_comm_restore(const struct tagc_removed_comm *removed)
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = list_handle(removed->handle);
   if (entry) {
-    other = entry->comm;            /* another thread has used the handle meanwhile */
-    entry->nonblocking = removed->nonblocking;
-    entry->agreement = removed->agreement;
-    entry->comm = removed->comm;
+    other = entry->is.comm;            /* another thread has used the handle meanwhile */
+    entry->is = *removed;
   }
   entries_lost |= !entry;
   pthread_rwlock_unlock(&table_lock);
@@ -128,12 +130,11 @@ bool tagc_comm_restore(const struct tagc_removed_comm *removed)
 
 struct tagc_comm *tagc_comm_find(ncclComm_t handle)
 {
-  struct listed *entry;
   struct tagc_comm *comm = NULL;
   pthread_rwlock_rdlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
-  if (entry && entry->comm) {
-    comm = entry->comm;
+  struct listed *entry = find_listed(handle);
+  if (entry && entry->is.comm) {
+    comm = entry->is.comm;
     tagc_comm_retain(comm);
   }
   pthread_rwlock_unlock(&table_lock);
@@ -144,12 +145,11 @@ struct tagc_comm *tagc_comm_find(ncclComm_t handle)
 static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *generation)
 {
   struct tagc_agreement agreement = {.state = TAGC_AGREED_NO};
-  struct listed *entry;
   pthread_rwlock_rdlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
+  struct listed *entry = find_listed(handle);
   *generation = entry ? entry->generation : 0;
   if (entry)
-    agreement = entry->agreement;
+    agreement = entry->is.agreement;
   else if (entries_lost)
     agreement.state = TAGC_AGREED_LOST;            /* it may be the one: the others may compress */
   pthread_rwlock_unlock(&table_lock);
@@ -166,13 +166,12 @@ static struct tagc_agreement ask_ranks(ncclComm_t handle, uint64_t *generation)
   if (agreement.state != TAGC_AGREED_UNKNOWN || options->mode == TAGC_MODE_OBSERVE || options->bad)
     return agreement;
   tagc_agree_settle(&agreement);
-  struct listed *entry;
   pthread_rwlock_wrlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
+  struct listed *entry = find_listed(handle);
   if (entry && entry->generation == *generation) {
-    if (entry->agreement.state == TAGC_AGREED_UNKNOWN)
-      entry->agreement = agreement;
-    agreement = entry->agreement;   /* another thread that asked was first */
+    if (entry->is.agreement.state == TAGC_AGREED_UNKNOWN)
+      entry->is.agreement = agreement;
+    agreement = entry->is.agreement;   /* another thread that asked was first */
   }
   pthread_rwlock_unlock(&table_lock);
   return agreement;
@@ -180,8 +179,7 @@ static struct tagc_agreement ask_ranks(ncclComm_t handle, uint64_t *generation)
 
 struct tagc_agreement tagc_comm_agreement(ncclComm_t handle)
 {
-  uint64_t generation;
-  return read_agreement(handle, &generation);
+  return read_agreement(handle, &(uint64_t){0});
 }
 
 struct tagc_agreement tagc_comm_ask_agreement(ncclComm_t handle, const struct tagc_nccl *nccl)
@@ -196,26 +194,23 @@ struct tagc_agreement tagc_comm_ask_agreement(ncclComm_t handle, const struct ta
 /* An init has been launched. An agreement that is there is taken before the program hears that the init is over. */
 static void init_launched(ncclComm_t handle, ncclResult_t status)
 {
-  uint64_t generation;
-  struct listed *entry;
   pthread_rwlock_wrlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
+  struct listed *entry = find_listed(handle);
   if (entry)
     entry->init_called = status == ncclSuccess || status == ncclInProgress;
   pthread_rwlock_unlock(&table_lock);
   if (status == ncclSuccess)
-    ask_ranks(handle, &generation);
+    ask_ranks(handle, &(uint64_t){0});
 }
 
 void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, ncclResult_t status)
 {
-  struct listed *entry;
   if (!group) {
     init_launched(handle, status);
     return;
   }
   pthread_rwlock_wrlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
+  struct listed *entry = find_listed(handle);
   if (entry) {
     entry->group = group;
     entry->by = pthread_self();
@@ -232,7 +227,7 @@ static ncclComm_t take_grouped(const struct tagc_nccl *nccl)
   for (struct listed *entry = table; entry && !handle; entry = entry->hh.next)
     if (entry->group == nccl && pthread_equal(entry->by, pthread_self())) {
       entry->group = NULL;
-      handle = entry->handle;
+      handle = entry->is.handle;
       atomic_fetch_sub(&grouped_count, 1);
     }
   pthread_rwlock_unlock(&table_lock);
@@ -250,14 +245,12 @@ void tagc_comm_group_is_over(const struct tagc_nccl *nccl, ncclResult_t status)
 
 void tagc_comm_has_succeeded(ncclComm_t handle)
 {
-  uint64_t generation;
-  struct listed *entry;
   pthread_rwlock_rdlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
-  const bool ask = entry && entry->init_called && entry->agreement.state == TAGC_AGREED_UNKNOWN;
+  struct listed *entry = find_listed(handle);
+  const bool ask = entry && entry->init_called && entry->is.agreement.state == TAGC_AGREED_UNKNOWN;
   pthread_rwlock_unlock(&table_lock);
   if (ask)
-    ask_ranks(handle, &generation);
+    ask_ranks(handle, &(uint64_t){0});
 }
 
 /* Lists a communicator under the handle of number `generation` (0: it was not listed), or takes the one that
@@ -266,19 +259,18 @@ static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t generation, str
                                      ncclResult_t *status)
 {
   struct tagc_comm *comm = NULL;
-  struct listed *entry;
   pthread_rwlock_wrlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
-  bool gone = generation ? !entry || entry->generation != generation : entry != NULL && !entry->comm;
+  struct listed *entry = find_listed(handle);
+  bool gone = generation ? !entry || entry->generation != generation : entry != NULL && !entry->is.comm;
   if (!gone)
     entry = list_handle(handle);
   if (!gone && entry) {
-    if (!entry->comm) {
-      (*fresh)->nonblocking = entry->nonblocking;
-      entry->comm = *fresh;
+    if (!entry->is.comm) {
+      (*fresh)->nonblocking = entry->is.nonblocking;
+      entry->is.comm = *fresh;
       *fresh = NULL;
     }
-    comm = entry->comm;
+    comm = entry->is.comm;
     tagc_comm_retain(comm);
   }
   pthread_rwlock_unlock(&table_lock);
@@ -328,8 +320,8 @@ bool tagc_comm_add(ncclComm_t handle, bool nonblocking, const struct tagc_agreem
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = list_handle(handle);
   if (entry) {
-    entry->nonblocking = nonblocking;
-    entry->agreement = *agreement;
+    entry->is.nonblocking = nonblocking;
+    entry->is.agreement = *agreement;
   }
   entries_lost |= !entry;
   pthread_rwlock_unlock(&table_lock);
@@ -386,14 +378,13 @@ bool tagc_comm_collect(ncclComm_t parent, bool failed)
 
 uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size)
 {
-  struct listed *entry;
   uint64_t identity = 0;
   pthread_rwlock_wrlock(&table_lock);
-  HASH_FIND_PTR(table, &parent, entry);
+  struct listed *entry = find_listed(parent);
   if (entry) {
-    const uint64_t of[] = {entry->agreement.origin.identity, function, entry->children++};
+    const uint64_t of[] = {entry->is.agreement.origin.identity, function, entry->children++};
     const bool joined = function == TAGC_ENTRY_ncclCommGrow;         /* those who join know no parent */
-    if (entry->agreement.origin.identity && !entry->uneven && !joined)
+    if (entry->is.agreement.origin.identity && !entry->uneven && !joined)
       identity = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, of, sizeof of), said, size);
     entry->uneven |= function == TAGC_ENTRY_ncclCommShrink;          /* those who were left out have not counted this one */
   }
@@ -411,10 +402,9 @@ int tagc_comm_ranks(ncclComm_t handle, const struct tagc_nccl *nccl)
 
 bool tagc_comm_is_nonblocking(ncclComm_t handle)
 {
-  struct listed *entry;
   pthread_rwlock_rdlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
-  bool nonblocking = entry && entry->nonblocking;
+  struct listed *entry = find_listed(handle);
+  bool nonblocking = entry && entry->is.nonblocking;
   pthread_rwlock_unlock(&table_lock);
   return nonblocking;
 }

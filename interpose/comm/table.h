@@ -47,7 +47,7 @@ bool tagc_comm_is_nonblocking(ncclComm_t handle);
 struct tagc_comm *tagc_comm_drop(ncclComm_t handle);
 
 /* What was known of a handle that is about to be destroyed. NULL for the handle: nothing. */
-struct tagc_removed_comm {
+struct tagc_listed_comm {
   ncclComm_t handle;
   bool nonblocking;
   struct tagc_agreement agreement;
@@ -57,9 +57,9 @@ struct tagc_removed_comm {
 /* Takes the handle off the table, for it may be another's as soon as it is destroyed. When the real library has done so, the
  * caller releases the communicator: until then it may still work on our memory. Its reductions are forgotten when the
  * handle is given out again. */
-struct tagc_removed_comm tagc_comm_remove(ncclComm_t handle);
+struct tagc_listed_comm tagc_comm_remove(ncclComm_t handle);
 /* The real library has refused: all is as it was. False without memory: the handle can no longer be used. */
-bool tagc_comm_restore(const struct tagc_removed_comm *removed);
+bool tagc_comm_restore(const struct tagc_listed_comm *removed);
 /* A handle is about to be aborted, or has been revoked, perhaps while another thread uses it: waits for our own work on it,
  * not for NCCL's. What is returned, perhaps NULL, is released after the real library's abort. (owner.c) */
 struct tagc_comm *tagc_comm_abort(ncclComm_t handle);

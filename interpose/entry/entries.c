@@ -231,7 +231,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
     RETURN(FORWARD(ncclCommDestroy, comm));
   if (is_waited_on(comm))           /* it would wait for ever, where NCCL has failed and returned */
     RETURN(abort_communicator(nccl, comm, &called_errno));
-  struct tagc_removed_comm removed = tagc_comm_remove(comm);
+  struct tagc_listed_comm removed = tagc_comm_remove(comm);
   tagc_ranges_forget(comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
   if (tagc_real_refuses(status))

@@ -15,13 +15,6 @@
 #include "interpose/exec/work.h"
 #include "interpose/nccl/process.h"
 
-static bool parameters_mark(const struct tagc_work *w, enum tagc_mark mark)
-{
-  void *tally = w->allgather.job.tally;
-  return !tally || !tagc_work_compresses(w) ||
-         w->device->tally_mark(w->device, tally, mark, w->call->trace.number, w->call->stream);
-}
-
 /* ---- what is exchanged ------------------------------------------------------------------------------------------------- */
 
 static ncclResult_t parameters_enqueue_plain(const struct tagc_nccl_group *real, struct tagc_work *w)
@@ -83,6 +76,7 @@ static void parameters_lay_out(struct tagc_work *w)
     .seed = parameters_seed(call, a),
     .reference = first->reference, .stats = &row->gather.stats, .tally = a->tally,
   };
+  w->tally = a->tally;
   if (tagc_work_compresses(w))
     tagc_work_assign_chunks(w, 0, &a->chunking, comm->memory.workspace);
   a->calls++;                       /* even if it fails: the seeds of later calls are made from this, on all ranks */
@@ -90,9 +84,9 @@ static void parameters_lay_out(struct tagc_work *w)
 
 static ncclResult_t parameters_begin(struct tagc_work *w)
 {
-  if (w->allgather.job.tally)
-    tagc_comm_read_allgather_tally(w->call->comm, w->allgather.job.tally, w->call->allgather);
-  return tagc_work_done(parameters_mark(w, TAGC_MARK_BEGUN));
+  if (w->tally)
+    tagc_comm_read_allgather_tally(w->call->comm, w->tally, w->call->allgather);
+  return tagc_work_done(!tagc_work_compresses(w) || tagc_work_mark(w, TAGC_MARK_BEGUN));
 }
 
 /* A rank whose reference is not that of the others has no payload. */
@@ -113,18 +107,6 @@ static ncclResult_t parameters_encode(struct tagc_work *w, unsigned chunk, void 
       good = good && put_refusal(w, job, stream);
   }
   return tagc_work_done(good);
-}
-
-/* As of reduce-scatters in chunks: on a device the encoding of the first one is seen, and what is exchanged or waited
- * for. */
-static ncclResult_t parameters_after_encode(struct tagc_work *w, unsigned chunk)
-{
-  return tagc_work_done(chunk > 0 || parameters_mark(w, TAGC_MARK_ENCODED));
-}
-
-static ncclResult_t parameters_after_exchange(struct tagc_work *w, unsigned chunk)
-{
-  return tagc_work_done(chunk + 1 < w->chunks[0] || parameters_mark(w, TAGC_MARK_EXCHANGED));
 }
 
 static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void *stream)
@@ -151,7 +133,7 @@ static ncclResult_t parameters_after_decode(struct tagc_work *w)
     return ncclSuccess;
   if (w->allgather.chunks > 1 && w->allgather.job.stats && w->device->host_reads)
     tagc_chunk_allgather_add_stats(&w->allgather.job, w->allgather.chunk, (int)w->allgather.chunks);
-  return tagc_work_done(parameters_mark(w, TAGC_MARK_DECODED) && ask_refused(w));
+  return tagc_work_done(tagc_work_mark(w, TAGC_MARK_DECODED) && ask_refused(w));
 }
 
 static ncclResult_t refer_again(struct tagc_work *w)
@@ -251,10 +233,10 @@ const struct tagc_phase tagc_phase_parameters = {
   .lay_out = parameters_lay_out,
   .begin = parameters_begin,
   .exchanges = {[TAGC_EXCHANGE_LAST] = {is_refused, parameters_enqueue_plain, .then = refer_again}},
+  .encoded = TAGC_MARK_ENCODED,
+  .exchanged = TAGC_MARK_EXCHANGED,
   .encode = parameters_encode,
-  .after_encode = parameters_after_encode,
   .enqueue_payloads = parameters_enqueue_payloads,
-  .after_exchange = parameters_after_exchange,
   .decode = parameters_decode,
   .after_decode = parameters_after_decode,
   .commit = parameters_commit,

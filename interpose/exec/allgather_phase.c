@@ -10,14 +10,6 @@
 /* What a flush has summed in full precision stays so. */
 static bool sums_is_encoded(const struct tagc_work *w) { return w->allgather.codec && tagc_work_compresses(w); }
 
-/* In the tally of the first half, which has begun with the call and ends with it. */
-static bool sums_mark(const struct tagc_work *w, enum tagc_mark mark)
-{
-  void *tally = w->reduce.job.tally;
-  return !tally || !tagc_work_compresses(w) ||
-         w->device->tally_mark(w->device, tally, mark, w->call->trace.number, w->call->stream);
-}
-
 static void sums_lay_out(struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
@@ -40,11 +32,6 @@ static ncclResult_t sums_encode(struct tagc_work *w, unsigned chunk, void *strea
   return tagc_work_done(!sums_is_encoded(w) || w->device->allgather_encode(w->device, w->allgather.codec, job, stream));
 }
 
-static ncclResult_t sums_after_encode(struct tagc_work *w, unsigned chunk)
-{
-  return tagc_work_done(chunk > 0 || sums_mark(w, TAGC_MARK_SUMS_ENCODED));
-}
-
 static ncclResult_t sums_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk)
 {
   const struct tagc_call *call = w->call;
@@ -58,26 +45,24 @@ static ncclResult_t sums_enqueue_payloads(const struct tagc_nccl_group *real, st
   return status;
 }
 
-static ncclResult_t sums_after_exchange(struct tagc_work *w, unsigned chunk)
-{
-  return tagc_work_done(chunk + 1 < w->chunks[1] || sums_mark(w, TAGC_MARK_SUMS_EXCHANGED));
-}
-
 static ncclResult_t sums_decode(struct tagc_work *w, unsigned chunk, void *stream)
 {
   struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
   return tagc_work_done(!sums_is_encoded(w) || w->device->allgather_decode(w->device, w->allgather.codec, job, stream));
 }
 
-static ncclResult_t sums_after_decode(struct tagc_work *w) { return tagc_work_done(sums_mark(w, TAGC_MARK_DECODED)); }
+static ncclResult_t sums_after_decode(struct tagc_work *w)
+{
+  return tagc_work_done(!tagc_work_compresses(w) || tagc_work_mark(w, TAGC_MARK_DECODED));
+}
 
 /* The first phase ends the work of both. */
 const struct tagc_phase tagc_phase_sums = {
   .lay_out = sums_lay_out,
+  .encoded = TAGC_MARK_SUMS_ENCODED,
+  .exchanged = TAGC_MARK_SUMS_EXCHANGED,
   .encode = sums_encode,
-  .after_encode = sums_after_encode,
   .enqueue_payloads = sums_enqueue_payloads,
-  .after_exchange = sums_after_exchange,
   .decode = sums_decode,
   .after_decode = sums_after_decode,
 };

@@ -36,12 +36,16 @@ static const struct tagc_exchange *exchange_of(const struct step *step, const st
   return &w->phases[step->phase]->exchanges[step->exchange];
 }
 
+/* Does the work have the phase, and the chunk? */
+static bool has_step(const struct step *step, const struct tagc_work *w)
+{
+  return w->phases[step->phase] && step->chunk < w->chunks[step->phase];
+}
+
 static bool takes_part(const struct step *step, const struct tagc_work *w)
 {
-  if (!w->phases[step->phase])
-    return false;
-  if (step->exchange == PAYLOADS)
-    return step->chunk < w->chunks[step->phase];
+  if (!has_step(step, w) || step->exchange == PAYLOADS)
+    return has_step(step, w);
   const struct tagc_exchange *exchange = exchange_of(step, w);
   return exchange->wanted && exchange->wanted(w);
 }
@@ -83,7 +87,7 @@ static ncclResult_t run_each(struct step *step, ncclResult_t (*function)(const s
     return status;
   bool alive = tagc_comms_enter_driver(batch->comms, batch->count);
   for (size_t i = 0; i < batch->count && alive && status == ncclSuccess; i++)
-    if (batch->work[i].phases[step->phase])
+    if (has_step(step, &batch->work[i]))
       status = function(step, &batch->work[i]);
   alive &= tagc_comms_leave_driver(batch->comms, batch->count);
   return status == ncclSuccess && !alive ? ncclInternalError : status;
@@ -142,12 +146,11 @@ static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reas
 /* What the side stream of a device does for the call goes into the call's tally. */
 static void tally_side_stream(const struct tagc_work *w)
 {
-  void *tally = is_allgather(w) ? w->allgather.job.tally : w->reduce.job.tally;
   unsigned tasks = 0;
   for (int phase = 0; phase < TAGC_PHASES && w->phases[phase]; phase++)
     tasks += w->chunks[phase] > 1 ? 2 * w->chunks[phase] - 1 : 0;    /* all but the first encode */
-  if (side_stream_of(w) && tally && tasks)
-    w->device->tally_side_stream(w->device, tally, side_stream_of(w), tasks);
+  if (side_stream_of(w) && w->tally && tasks)
+    w->device->tally_side_stream(w->device, w->tally, side_stream_of(w), tasks);
 }
 
 /* Earlier work on our memory may be on another stream. */
@@ -227,12 +230,17 @@ static ncclResult_t await_task(const struct tagc_side_task *task)
   return task->status;
 }
 
+/* On a device. In several chunks it sees the encoding of the first one, and of the others what the exchanges wait
+ * for. */
+static ncclResult_t mark_compressed(const struct tagc_work *w, bool is_wanted, enum tagc_mark mark)
+{
+  return tagc_work_done(!is_wanted || !tagc_work_compresses(w) || tagc_work_mark(w, mark));
+}
+
 static ncclResult_t run_encode(const struct step *step, struct tagc_work *w)
 {
   const struct tagc_phase *phase = w->phases[step->phase];
   struct tagc_side_task *task = &w->encode[step->chunk];
-  if (step->chunk >= w->chunks[step->phase])
-    return ncclSuccess;
   if (step->chunk == 1 && !put_side_stream_behind(step, w))
     return ncclUnhandledCudaError;
   *task = (struct tagc_side_task){.work = w, .function = phase->encode, .chunk = step->chunk, .kind = TAGC_SIDE_ENCODE};
@@ -242,10 +250,8 @@ static ncclResult_t run_encode(const struct step *step, struct tagc_work *w)
 static ncclResult_t await_encode(const struct step *step, struct tagc_work *w)
 {
   const struct tagc_phase *phase = w->phases[step->phase];
-  if (step->chunk >= w->chunks[step->phase])
-    return ncclSuccess;
   const ncclResult_t status = await_task(&w->encode[step->chunk]);
-  return status == ncclSuccess ? phase->after_encode(w, step->chunk) : status;
+  return status == ncclSuccess ? mark_compressed(w, step->chunk == 0, phase->encoded) : status;
 }
 
 static ncclResult_t run_decode(const struct step *step, struct tagc_work *w)
@@ -253,9 +259,7 @@ static ncclResult_t run_decode(const struct step *step, struct tagc_work *w)
   const struct tagc_phase *phase = w->phases[step->phase];
   struct tagc_side_task *task = &w->decode[step->chunk];
   const unsigned chunks = w->chunks[step->phase];
-  if (step->chunk >= chunks)
-    return ncclSuccess;
-  const ncclResult_t status = phase->after_exchange(w, step->chunk);
+  const ncclResult_t status = mark_compressed(w, step->chunk + 1 == chunks, phase->exchanged);
   if (status != ncclSuccess || !put_side_stream_behind(step, w))
     return status != ncclSuccess ? status : ncclUnhandledCudaError;
   *task = (struct tagc_side_task){.work = w, .function = phase->decode, .chunk = step->chunk, .kind = TAGC_SIDE_DECODE};

@@ -17,12 +17,6 @@
 
 static const struct tagc_codec *codec_of(const struct tagc_work *w) { return w->call->comm->slots[w->call->slot].codec; }
 
-static bool reduce_mark(const struct tagc_work *w, enum tagc_mark mark)
-{
-  return !w->reduce.job.tally ||
-         w->device->tally_mark(w->device, w->reduce.job.tally, mark, w->call->trace.number, w->call->stream);
-}
-
 /* ---- what is exchanged ----------------------------------------------------------------------------------------------- */
 
 static bool has_sums(const struct tagc_work *w) { return w->reduce.sums != NULL; }
@@ -172,6 +166,7 @@ static void reduce_lay_out(struct tagc_work *w)
   uint8_t *memory = comm->memory.workspace + tagc_memory_allgather_phase_bytes(comm, slot);
   w->reduce.peers = tagc_hierarchy_exchange_comm(comm);
   w->reduce.job = reduce_job(w);
+  w->tally = slot->memory.tally;
   memory += lay_out_sums(w, memory);
   memory += lay_out_partial(w, memory);
   if (tagc_work_compresses(w)) {
@@ -263,9 +258,9 @@ static void reduce_account(const struct tagc_work *w)
 
 static ncclResult_t reduce_begin(struct tagc_work *w)
 {
-  if (w->reduce.job.tally)
-    tagc_comm_read_tally(w->call->comm, w->reduce.job.tally, w->call->slot);
-  return tagc_work_done(reduce_mark(w, TAGC_MARK_BEGUN));
+  if (w->tally)
+    tagc_comm_read_tally(w->call->comm, w->tally, w->call->slot);
+  return tagc_work_done(tagc_work_mark(w, TAGC_MARK_BEGUN));
 }
 
 /* The residual lies in chunks where calls go in chunks. */
@@ -284,7 +279,7 @@ static bool flush_residual(struct tagc_work *w)
 static ncclResult_t reduce_prepare(struct tagc_work *w)
 {
   const uint64_t began = tagc_clock_ns();
-  bool good = !w->reduce.sums || reduce_mark(w, TAGC_MARK_SUMMED);
+  bool good = !w->reduce.sums || tagc_work_mark(w, TAGC_MARK_SUMMED);
   if (w->reduce.partial.parts)
     good = good && tagc_partial_pack(&w->reduce.partial, w->call, w->reduce.sums ? w->reduce.sums : w->call->send);
   if (w->call->decision.action == TAGC_FLUSH)
@@ -308,18 +303,6 @@ static ncclResult_t reduce_encode(struct tagc_work *w, unsigned chunk, void *str
   return tagc_work_done(good);
 }
 
-/* On a device. In several chunks what is seen there is the encoding of the first one, and of the others what the
- * exchanges wait for. */
-static ncclResult_t reduce_after_encode(struct tagc_work *w, unsigned chunk)
-{
-  return tagc_work_done(chunk > 0 || !tagc_work_compresses(w) || reduce_mark(w, TAGC_MARK_ENCODED));
-}
-
-static ncclResult_t reduce_after_exchange(struct tagc_work *w, unsigned chunk)
-{
-  return tagc_work_done(chunk + 1 < w->chunks[0] || !tagc_work_compresses(w) || reduce_mark(w, TAGC_MARK_EXCHANGED));
-}
-
 static ncclResult_t reduce_decode(struct tagc_work *w, unsigned chunk, void *stream)
 {
   return tagc_work_done(!tagc_work_compresses(w) ||
@@ -330,12 +313,12 @@ static ncclResult_t reduce_after_decode(struct tagc_work *w)
 {
   const uint64_t began = tagc_clock_ns();
   bool good = true;
-  for (unsigned k = 0; k < w->chunks[0] && w->chunks[0] > 1 && !w->reduce.job.tally; k++)
+  for (unsigned k = 0; k < w->chunks[0] && w->chunks[0] > 1 && !w->tally; k++)
     tagc_chunk_add_stats(&w->reduce.job, &w->reduce.chunk[k]);
   if (w->reduce.partial.parts)
     good = tagc_partial_unpack(&w->reduce.partial, w->call);
   if (tagc_work_compresses(w))
-    good = good && reduce_mark(w, w->phases[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
+    good = good && tagc_work_mark(w, w->phases[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
   w->took.decode_ns += tagc_clock_ns() - began;
   return tagc_work_done(good && (!w->reduce.told || w->device->pack_flags(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
 }
@@ -344,9 +327,9 @@ static ncclResult_t reduce_after_decode(struct tagc_work *w)
 static bool ask_density(struct tagc_work *w)
 {
   const struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
-  if (!w->reduce.job.tally || !tagc_options_auto(tagc_library_options()) || slot->state.calls % TAGC_SURPLUS_CALLS)
+  if (!w->tally || !tagc_options_auto(tagc_library_options()) || slot->state.calls % TAGC_SURPLUS_CALLS)
     return true;
-  return w->device->tally_denser(w->device, w->reduce.job.tally, w->call->stream, &w->reduce.denser);
+  return w->device->tally_denser(w->device, w->tally, w->call->stream, &w->reduce.denser);
 }
 
 static ncclResult_t reduce_hear(struct tagc_work *w)
@@ -370,10 +353,10 @@ const struct tagc_phase tagc_phase_reduce_scatter = {
   .exchanges = {[TAGC_EXCHANGE_SUMS] = {.wanted = has_sums, .enqueue = enqueue_sums, .then = reduce_prepare},
              [TAGC_EXCHANGE_EXPONENTS] = {.wanted = has_exponents, .enqueue = enqueue_exponents},
              [TAGC_EXCHANGE_LAST] = {.wanted = has_told, .enqueue = enqueue_told, .then = reduce_hear}},
+  .encoded = TAGC_MARK_ENCODED,
+  .exchanged = TAGC_MARK_EXCHANGED,
   .encode = reduce_encode,
-  .after_encode = reduce_after_encode,
   .enqueue_payloads = reduce_enqueue_payloads,
-  .after_exchange = reduce_after_exchange,
   .decode = reduce_decode,
   .after_decode = reduce_after_decode,
   .commit = reduce_commit,

@@ -38,18 +38,17 @@ struct tagc_exchange {
 /* Sums inside a host; exponents of all ranks; what all ranks must hear after the decoding. */
 enum { TAGC_EXCHANGE_SUMS, TAGC_EXCHANGE_EXPONENTS, TAGC_EXCHANGE_LAST, TAGC_EXCHANGES };
 
-/* The steps of a phase. begin may be NULL; commit and abort are those of a first phase alone. A phase in several chunks
- * is encoded and decoded on the side stream of its communicator: on a thread, or on a stream of its own; but for the first
- * encode, and on a thread the last decode, for which the caller would wait at once. after_encode and after_exchange are
- * on the caller's stream. */
+/* The steps of a phase. Where a device tells times, its stream is marked when the first chunk is encoded, and when the
+ * last one has been exchanged. begin may be NULL; commit and abort are those of a first phase alone. A phase in several
+ * chunks is encoded and decoded on the side stream of its communicator: on a thread, or on a stream of its own; but for
+ * the first encode, and on a thread the last decode, for which the caller would wait at once. */
 struct tagc_phase {
   void (*lay_out)(struct tagc_work *w);
   ncclResult_t (*begin)(struct tagc_work *w);
   struct tagc_exchange exchanges[TAGC_EXCHANGES];
+  enum tagc_mark encoded, exchanged;
   ncclResult_t (*encode)(struct tagc_work *w, unsigned chunk, void *stream);
-  ncclResult_t (*after_encode)(struct tagc_work *w, unsigned chunk);
   ncclResult_t (*enqueue_payloads)(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk);
-  ncclResult_t (*after_exchange)(struct tagc_work *w, unsigned chunk);
   ncclResult_t (*decode)(struct tagc_work *w, unsigned chunk, void *stream);
   ncclResult_t (*after_decode)(struct tagc_work *w);
   void (*commit)(struct tagc_work *w);
@@ -119,6 +118,7 @@ struct tagc_work {
   const struct tagc_phase *phases[TAGC_PHASES];     /* one after the other; NULL: no more */
   unsigned chunks[TAGC_PHASES];     /* of each; lay_out may make several, at most TAGC_CHUNKS */
   struct tagc_side_task encode[TAGC_CHUNKS], decode[TAGC_CHUNKS];
+  void *tally;                      /* of a device that counts by itself; NULL: none */
   uint64_t event;                   /* of the last task */
   struct tagc_side_times side_stream; /* when the call began */
   struct tagc_trace_times took;     /* on memory of the host */
@@ -128,6 +128,12 @@ struct tagc_work {
 
 /* Or is it plain: a flush, or for later calls to refer to? */
 static inline bool tagc_work_compresses(const struct tagc_work *w) { return w->call->decision.action == TAGC_COMPRESS; }
+
+/* The stream of the call is here. */
+static inline bool tagc_work_mark(const struct tagc_work *w, enum tagc_mark mark)
+{
+  return !w->tally || w->device->tally_mark(w->device, w->tally, mark, w->call->trace.number, w->call->stream);
+}
 
 /* What a device could not do is said by what NCCL says of its own troubles with one. */
 static inline ncclResult_t tagc_work_done(bool good) { return good ? ncclSuccess : ncclUnhandledCudaError; }
