@@ -6,11 +6,10 @@
  *   layouts fsdp1|fsdp2|zero3 STEPS [inplace]     under tests/standin/launch, plain or with TAGC_LAYERS=mlp
  *   layouts map                                   writes a map of its model
  */
-#include "tests/e2e/harness.h"
-
 #include "layermap/model/families.h"
 #include "layermap/model/layout.h"
 #include "layermap/model/mapfile.h"
+#include "tests/e2e/harness.h"
 
 enum { MOST_UNITS = 8, MOST_MEMBERS = 16 };
 
