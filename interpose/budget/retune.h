@@ -71,8 +71,6 @@ void tagc_retune_add(struct tagc_retune *retune, int slot, double ns);
 /* What plain and compressed calls took by what was estimated, on this rank; 0: nothing was measured. Then what the ranks agree on. */
 void tagc_retune_measure(const struct tagc_retune *retune, double ratios[2]);
 void tagc_retune_correct(struct tagc_retune *retune, const double ratios[2]);
-/* Nanoseconds of a step's calls since the last choice, as far as they are known, and else as they were estimated; 0: nothing is known. */
-double tagc_retune_spent(const struct tagc_retune *retune);
 
 /* ---- the choice --------------------------------------------------------------------------------------------------------- */
 
