@@ -15,13 +15,13 @@ static void account_allgather(const struct tagc_comm *comm, const struct tagc_ca
 {
   struct tagc_ledger *ledger = comm->ledger;
   struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
-  tagc_ledger_gather_row(ledger, call->allgather)->calls++;
-  ledger->gather_reasons[call->decision.reason]++;
+  tagc_ledger_allgather_row(ledger, call->allgather)->calls++;
+  ledger->allgather_reasons[call->decision.reason]++;
   if (call->decision.action != TAGC_PASS)
     return;
   const struct tagc_traffic plain = sent_plain(call);
-  tagc_traffic_add(&ledger->gather_sent, &plain);
-  tagc_traffic_add(&ledger->gather_plain, &plain);
+  tagc_traffic_add(&ledger->allgather_sent, &plain);
+  tagc_traffic_add(&ledger->allgather_plain, &plain);
   if (allgather) {
     struct tagc_allgather *first = tagc_allgather_first(comm, allgather);
     first->referred = first->digest_known = false;   /* they are of the last call */
@@ -39,8 +39,8 @@ static void account_call(const struct tagc_comm *comm, struct tagc_call *call)
     comm->ledger->other_calls++;
     if (call->allgather >= 0 && tagc_cycle_is_gradients(comm->observed.cycle)) {
       const struct tagc_traffic plain = sent_plain(call);
-      comm->ledger->gathers_left++;
-      tagc_traffic_add(&comm->ledger->gathers_left_sent, &plain);
+      comm->ledger->allgathers_left++;
+      tagc_traffic_add(&comm->ledger->allgathers_left_sent, &plain);
     }
     return;
   }

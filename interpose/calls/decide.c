@@ -22,14 +22,14 @@ uint64_t tagc_call_bytes(const struct tagc_call *call)
 enum tagc_collective tagc_call_collective(const struct tagc_call *call)
 {
   switch (call->entry) {
-  case TAGC_ENTRY_ncclReduceScatter: return TAGC_REDUCE_SCATTER;
-  case TAGC_ENTRY_ncclAllGather: return TAGC_ALL_GATHER;
-  case TAGC_ENTRY_ncclAllReduce: return TAGC_ALL_REDUCE;
-  case TAGC_ENTRY_ncclReduce: return TAGC_REDUCE;
-  case TAGC_ENTRY_ncclAlltoAll: return TAGC_ALL_TO_ALL;
-  case TAGC_ENTRY_ncclGather: return TAGC_GATHER;
-  case TAGC_ENTRY_ncclScatter: return TAGC_SCATTER;
-  default: return TAGC_BROADCAST;
+  case TAGC_ENTRY_ncclReduceScatter: return TAGC_COLL_REDUCE_SCATTER;
+  case TAGC_ENTRY_ncclAllGather: return TAGC_COLL_ALL_GATHER;
+  case TAGC_ENTRY_ncclAllReduce: return TAGC_COLL_ALL_REDUCE;
+  case TAGC_ENTRY_ncclReduce: return TAGC_COLL_REDUCE;
+  case TAGC_ENTRY_ncclAlltoAll: return TAGC_COLL_ALL_TO_ALL;
+  case TAGC_ENTRY_ncclGather: return TAGC_COLL_GATHER;
+  case TAGC_ENTRY_ncclScatter: return TAGC_COLL_SCATTER;
+  default: return TAGC_COLL_BROADCAST;
   }
 }
 
@@ -48,7 +48,7 @@ static void forget_old_lock(struct tagc_call *call)
 {
   if (call->lock_number == call->comm->observed.lock_number)
     return;
-  call->state = TAGC_CYCLE_OFF_TRACK;
+  call->state = TAGC_CYCLE_OUT_OF_SYNC;
   call->slot = call->allgather = -1;
 }
 
@@ -71,7 +71,7 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
     .cycle = call->cycle,
     .vote_cycle = comm->vote.cycle,
     .voted = comm->vote.held,
-    .slot_reason = slot ? slot->reason : allgather ? allgather->reason : TAGC_REASON_off_track,
+    .slot_reason = slot ? slot->reason : allgather ? allgather->reason : TAGC_REASON_out_of_sync,
     .dirty = slot && slot->state.dirty,
     .settles = slot && slot->memory.residual && tagc_retune_is_near(comm->ledger->retune, call->cycle),
     .resync_pending = call->resync_pending,

@@ -21,7 +21,7 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
   if (!count || comm->nranks < 2 ||
       (!map && !tagc_cycle_is_gradients(comm->observed.cycle) &&
        tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS &&
-       infos[0].signature.collective != TAGC_ALL_REDUCE)) /* which may be told by the layers alone */
+       infos[0].signature.collective != TAGC_COLL_ALL_REDUCE)) /* which may be told by the layers alone */
     return true;
   comm->layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
   if (*why)
@@ -33,7 +33,7 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
 /* May some slot be compressed? All-reduces are everybody's: where all of them may be of activations there is nothing to vote on. */
 static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info *infos)
 {
-  bool hopeful = infos[0].signature.collective != TAGC_ALL_REDUCE || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
+  bool hopeful = infos[0].signature.collective != TAGC_COLL_ALL_REDUCE || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
   for (size_t i = 0; i < comm->slot_count && !hopeful; i++)
     hopeful = tagc_slot_is_gradient(comm, i);
   return hopeful;
@@ -51,7 +51,7 @@ static void pass_all_slots(struct tagc_comm *comm)
 static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature *s, struct tagc_slot *slot)
 {
   const bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->packed.dtype);
-  slot->all_reduce = s->collective == TAGC_ALL_REDUCE;
+  slot->all_reduce = s->collective == TAGC_COLL_ALL_REDUCE;
   slot->shard_count = !known ? 0 : slot->all_reduce ? s->count / (uint64_t)comm->nranks : s->count;
   slot->packed.n = slot->shard_count;
   slot->packed.nranks = comm->nranks;
@@ -63,7 +63,7 @@ static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature 
 
 static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info *infos)
 {
-  const bool all_reduces = infos[0].signature.collective == TAGC_ALL_REDUCE;
+  const bool all_reduces = infos[0].signature.collective == TAGC_COLL_ALL_REDUCE;
   tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu %s%s",
            (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->observed.cycle), comm->slot_count,
            all_reduces ? "large all-reduces" : "reduce-scatters", !tagc_cycle_is_gradients(comm->observed.cycle) ? "" :
@@ -104,7 +104,7 @@ static bool make_allgathers(struct tagc_comm *comm)
 {
   size_t count;
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
-  return !comm->slot_count || (tagc_allgathers_make(comm) && tagc_ledger_set_gathers(comm->ledger, infos, count));
+  return !comm->slot_count || (tagc_allgathers_make(comm) && tagc_ledger_set_allgathers(comm->ledger, infos, count));
 }
 
 ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *old)

@@ -31,10 +31,10 @@ static int account_step(struct tagc_comm *comm, double step_ms)
   const bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote.cycle, ended);
   struct tagc_ledger_side *side = &ledger->sides[compressed];
   const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &comm->observed.cycle_began);
-  const struct tagc_traffic gather_sent = tagc_traffic_since(&ledger->gather_sent, &comm->observed.cycle_began_gathers);
+  const struct tagc_traffic allgather_sent = tagc_traffic_since(&ledger->allgather_sent, &comm->observed.cycle_began_allgathers);
   tagc_series_add(&side->step_ms, step_ms);
   tagc_traffic_add(&side->sent, &sent);
-  tagc_traffic_add(&side->gather_sent, &gather_sent);
+  tagc_traffic_add(&side->allgather_sent, &allgather_sent);
   *(compressed ? &ledger->cycles_compressed : &ledger->cycles_plain) += 1;
   if (compressed)
     tagc_log(TAGC_LOG_DEBUG, "interpose", "communicator %llu: cycle %llu left a residual of norm %.6g",
@@ -57,7 +57,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
   comm->observed.cycle_disturbed = false;
   comm->observed.cycle_began_ns = now_ns;
   comm->observed.cycle_began = comm->ledger->sent;
-  comm->observed.cycle_began_gathers = comm->ledger->gather_sent;
+  comm->observed.cycle_began_allgathers = comm->ledger->allgather_sent;
 }
 
 /* Does the slot's gradient lie where it always does? */
@@ -89,10 +89,10 @@ static void lose_track(struct tagc_comm *comm)
 /* What the cycle says of the call. */
 static void fill_call(struct tagc_comm *comm, struct tagc_call *call, const struct tagc_sighting *seen)
 {
-  const bool on_track = seen->state == TAGC_CYCLE_ON_TRACK;
-  comm->observed.resync_pending = !on_track || seen->lost ||
-                           (comm->observed.resync_pending && !(seen->starts && comm->observed.on_track));
-  comm->observed.on_track = on_track;
+  const bool in_sync = seen->state == TAGC_CYCLE_IN_SYNC;
+  comm->observed.resync_pending = !in_sync || seen->lost ||
+                           (comm->observed.resync_pending && !(seen->starts && comm->observed.in_sync));
+  comm->observed.in_sync = in_sync;
   call->calls_skipped = seen->calls_skipped;
   call->resync_pending = comm->observed.resync_pending;
   call->state = seen->state;

@@ -210,9 +210,9 @@ void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call)
     stamp->flags |= TAGC_TRACE_CAPTURED;
     return;
   }
-  if (call->state == TAGC_CYCLE_ON_TRACK)
-    stamp->flags |= TAGC_TRACE_ON_TRACK;
-  if (options->mode == TAGC_MODE_AB && comm->vote.held && call->state == TAGC_CYCLE_ON_TRACK &&
+  if (call->state == TAGC_CYCLE_IN_SYNC)
+    stamp->flags |= TAGC_TRACE_IN_SYNC;
+  if (options->mode == TAGC_MODE_AB && comm->vote.held && call->state == TAGC_CYCLE_IN_SYNC &&
       call->lock_number == comm->observed.lock_number &&
       call->cycle >= tagc_plan_first_cycle(options, comm->vote.cycle))
     stamp->flags |= tagc_plan_ab_compressed(options, comm->vote.cycle, call->cycle) ? TAGC_TRACE_COMPRESSED_SIDE

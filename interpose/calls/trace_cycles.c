@@ -45,7 +45,7 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   };
   if (layer)
     tagc_layer_contents(layer, room.slot.part);
-  const bool all_reduce = info->signature.collective == TAGC_ALL_REDUCE;
+  const bool all_reduce = info->signature.collective == TAGC_COLL_ALL_REDUCE;
   const char *const texts[] = {layer ? layer->name : info->name, compressed ? slot->codec->name : "",
                                all_reduce ? "ncclAllReduce" : "ncclReduceScatter"};
   tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 3);
@@ -65,7 +65,7 @@ static void add_allgathers(const struct tagc_comm *comm)
       .record.comm = comm->trace.number, .lock = (uint32_t)comm->observed.lock_number, .allgather = (uint32_t)i + 1,
       .slot = infos[i].slot,
       .again = infos[i].again, .count = infos[i].signature.count,
-      .reference_bytes = compressed ? tagc_ledger_gather_row(comm->ledger, (int)i)->residual_bytes : 0,
+      .reference_bytes = compressed ? tagc_ledger_allgather_row(comm->ledger, (int)i)->residual_bytes : 0,
       .type = infos[i].signature.dtype, .reason = (uint16_t)(a ? a->reason : TAGC_REASON_allgather_off),
       .voted = a && comm->vote.held,
     };

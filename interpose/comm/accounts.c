@@ -94,10 +94,10 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
 
 bool tagc_comm_read_allgather_tally(struct tagc_comm *comm, void *tally, int allgather)
 {
-  struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, allgather);
+  struct tagc_ledger_row *row = tagc_ledger_allgather_row(comm->ledger, allgather);
   struct tagc_tally_times read;
   if (!comm->device->tally_read(comm->device, tally, &read, &row->stats))
     return false;
-  enter_times(comm, &read, &comm->ledger->gather_times);
+  enter_times(comm, &read, &comm->ledger->allgather_times);
   return true;
 }

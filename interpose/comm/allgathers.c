@@ -21,7 +21,7 @@ bool tagc_allgathers_make(struct tagc_comm *comm)
 {
   size_t count;
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
-  if (!tagc_library_gather_codec() || !count)
+  if (!tagc_library_allgather_codec() || !count)
     return true;
   comm->allgathers = calloc(count, sizeof *comm->allgathers);
   if (!comm->allgathers)
@@ -33,7 +33,7 @@ bool tagc_allgathers_make(struct tagc_comm *comm)
     const bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &a->shape.dtype);
     a->shape.n = known ? s->count : 0;
     a->shape.nranks = comm->nranks;
-    a->codec = tagc_library_gather_codec();
+    a->codec = tagc_library_allgather_codec();
     a->slot = infos[i].slot;
     a->again = infos[i].again;
     a->reason = TAGC_REASON_warm_up;

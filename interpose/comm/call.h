@@ -29,8 +29,8 @@ struct tagc_call {
   /* Filled by tagc_call_observe(). */
   struct tagc_comm *comm;           /* a reference is held; NULL: not ours to touch, or one that has made no collective */
   enum tagc_cycle_state state;
-  int slot;                         /* of a reduce-scatter on track, else -1 */
-  int allgather;                    /* of an all-gather of parameters on track: tagc_cycle_allgathers(), else -1 */
+  int slot;                         /* of a reduce-scatter in sync, else -1 */
+  int allgather;                    /* of an all-gather of parameters in sync: tagc_cycle_allgathers(), else -1 */
   uint64_t lock_number, cycle;      /* of the communicator when the call was made */
   bool resync_pending;              /* likewise */
   bool calls_skipped;               /* it was not expected, and has its place as nothing else in the cycle looks like it */

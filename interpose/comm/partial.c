@@ -106,7 +106,7 @@ bool tagc_partial_select(struct tagc_comm *comm)
     slot->selected.layer_known = true;
     slot->selected.selection = tagc_select_layer(o->layers, o->skip, infos[i].unit, &comm->layers->layers[i],
                                                  is_selected);
-    if (slot->selected.selection == TAGC_SELECT_SOME && infos[i].signature.collective == TAGC_ALL_REDUCE) {
+    if (slot->selected.selection == TAGC_SELECT_SOME && infos[i].signature.collective == TAGC_COLL_ALL_REDUCE) {
       slot->selected.selection = TAGC_SELECT_NONE;    /* all of it goes as the rest of others does */
       whole = true;
     } else if (ambiguous) {

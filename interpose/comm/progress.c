@@ -29,8 +29,8 @@ static bool is_of_steps(const struct tagc_comm *comm)
 void tagc_progress_reset(struct tagc_comm *comm)
 {
   const struct tagc_ledger *ledger = comm->ledger;
-  comm->progress = (struct tagc_progress){.sent = ledger->sent, .plain = ledger->plain, .gather_sent = ledger->gather_sent,
-                                  .gather_plain = ledger->gather_plain};
+  comm->progress = (struct tagc_progress){.sent = ledger->sent, .plain = ledger->plain, .allgather_sent = ledger->allgather_sent,
+                                  .allgather_plain = ledger->allgather_plain};
 }
 
 /* "; A/B so far: ..."; nothing where one side has no step yet. */
@@ -61,14 +61,14 @@ static void print_progress(const struct tagc_comm *comm)
   const struct tagc_ledger *ledger = comm->ledger;
   const struct tagc_progress *since = &comm->progress;
   const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &since->sent), plain = tagc_traffic_since(&ledger->plain, &since->plain);
-  const struct tagc_traffic gathers = tagc_traffic_since(&ledger->gather_sent, &since->gather_sent);
-  const struct tagc_traffic plain_gathers = tagc_traffic_since(&ledger->gather_plain, &since->gather_plain);
+  const struct tagc_traffic allgathers = tagc_traffic_since(&ledger->allgather_sent, &since->allgather_sent);
+  const struct tagc_traffic plain_allgathers = tagc_traffic_since(&ledger->allgather_plain, &since->allgather_plain);
   char step[48] = "no step was measured", reduces[112], gathered[160] = "", text[112], ab[160];
   if (since->steps)
     snprintf(step, sizeof step, "%.1f ms a step", since->ms / (double)since->steps);
   print_sent(ledger, &sent, &plain, reduces, sizeof reduces);
-  print_sent(ledger, &gathers, &plain_gathers, text, sizeof text);
-  if (ledger->gather_codec)
+  print_sent(ledger, &allgathers, &plain_allgathers, text, sizeof text);
+  if (ledger->allgather_codec)
     snprintf(gathered, sizeof gathered, "; all-gathers %s", text);
   print_ab_so_far(ledger, ab, sizeof ab);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %" PRIu64 ", cycle %" PRIu64 ": %s; %s sent %s%s%s", ledger->number,

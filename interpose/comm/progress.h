@@ -19,7 +19,7 @@ struct tagc_progress {
   uint64_t cycles, steps;           /* steps: those whose time is known */
   double ms;                        /* of these */
   struct tagc_traffic sent, plain;  /* the ledger's then */
-  struct tagc_traffic gather_sent, gather_plain;
+  struct tagc_traffic allgather_sent, allgather_plain;
 };
 
 /* Another cycle was found: what was counted belongs to no line. */

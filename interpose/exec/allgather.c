@@ -67,14 +67,14 @@ static void parameters_lay_out(struct tagc_work *w)
   const struct tagc_comm *comm = call->comm;
   struct tagc_allgather *a = tagc_allgather_of(comm, call), *first = tagc_allgather_first(comm, a);
   const size_t shard = call->count * tagc_dtype_size(a->shape.dtype);
-  struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, call->allgather);
+  struct tagc_ledger_row *row = tagc_ledger_allgather_row(comm->ledger, call->allgather);
   w->allgather.codec = a->codec;
   w->allgather.handle = comm->handle;
   w->allgather.job = (struct tagc_allgather_job){
     .shape = a->shape, .layout = a->layout, .rank = comm->rank, .send = call->send, .recv = call->recv,
     .keep_own = call->send == (const uint8_t *)call->recv + (size_t)comm->rank * shard,
     .seed = parameters_seed(call, a),
-    .reference = first->reference, .stats = &row->gather.stats, .tally = a->tally,
+    .reference = first->reference, .stats = &row->allgather.stats, .tally = a->tally,
   };
   w->tally = a->tally;
   if (tagc_work_compresses(w))
@@ -154,15 +154,15 @@ static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a)
   const enum tagc_reason reason = refers ? TAGC_REASON_jumps : TAGC_REASON_escapes;
   for (size_t i = 0; i < comm->allgather_count; i++)
     if (comm->allgathers[i].first == a->first && comm->allgathers[i].reason == TAGC_REASON_compressed)
-      tagc_ledger_gather_row(comm->ledger, (int)i)->gather.reason = comm->allgathers[i].reason = reason;
+      tagc_ledger_allgather_row(comm->ledger, (int)i)->allgather.reason = comm->allgathers[i].reason = reason;
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu, all-gathers of %s: plain from now on: %s",
-           (unsigned long long)comm->ledger->number, tagc_ledger_gather_row(comm->ledger, w->call->allgather)->name,
+           (unsigned long long)comm->ledger->number, tagc_ledger_allgather_row(comm->ledger, w->call->allgather)->name,
            tagc_reason_words(reason));
 }
 
 /* Has this rank's shard changed since the last call that gathered it? Where the host cannot read it, the cycle alone tells. */
 static void watch_repeats(const struct tagc_work *w, const struct tagc_allgather *a, struct tagc_allgather *first,
-                          struct tagc_ledger_gather *gather, const struct tagc_traffic *sent)
+                          struct tagc_ledger_allgather *allgather, const struct tagc_traffic *sent)
 {
   const struct tagc_allgather_job *job = &w->allgather.job;
   const bool host_reads = w->device->host_reads;
@@ -170,8 +170,8 @@ static void watch_repeats(const struct tagc_work *w, const struct tagc_allgather
     return;
   const uint64_t digest = host_reads ? tagc_hash_words(job->send, job->shape.n * tagc_dtype_size(job->shape.dtype)) : 0;
   if (first->digest_known && (host_reads ? digest == first->digest : a->again)) {
-    gather->unchanged++;
-    tagc_traffic_add(&gather->savable, sent);
+    allgather->unchanged++;
+    tagc_traffic_add(&allgather->savable, sent);
   }
   first->digest = digest;
   first->digest_known = true;
@@ -182,7 +182,7 @@ static void parameters_account(const struct tagc_work *w)
   const struct tagc_call *call = w->call;
   struct tagc_ledger *ledger = call->comm->ledger;
   struct tagc_allgather *a = tagc_allgather_of(call->comm, call), *first = tagc_allgather_first(call->comm, a);
-  struct tagc_ledger_row *row = tagc_ledger_gather_row(ledger, call->allgather);
+  struct tagc_ledger_row *row = tagc_ledger_allgather_row(ledger, call->allgather);
   const struct tagc_hosts hosts = tagc_hierarchy_hosts(call->comm);
   const uint64_t shard = call->count * tagc_dtype_size(a->shape.dtype);
   const struct tagc_traffic plain = tagc_plain_traffic(shard, &hosts);
@@ -195,15 +195,15 @@ static void parameters_account(const struct tagc_work *w)
     row->raw_bytes += shard;
     tagc_traffic_add(&row->plain, &plain);
     tagc_traffic_add(&row->sent, &sent);
-    row->gather.refused += w->allgather.refused;
-    row->gather.own_left += w->allgather.job.keep_own && !w->allgather.codec->exact;
-    ledger->gather_times.calls += w->device->host_reads;
+    row->allgather.refused += w->allgather.refused;
+    row->allgather.own_left += w->allgather.job.keep_own && !w->allgather.codec->exact;
+    ledger->allgather_times.calls += w->device->host_reads;
   } else {
-    row->gather.refreshed++;
+    row->allgather.refreshed++;
   }
-  watch_repeats(w, a, first, &row->gather, &sent);
-  tagc_traffic_add(&ledger->gather_sent, &sent);
-  tagc_traffic_add(&ledger->gather_plain, &plain);
+  watch_repeats(w, a, first, &row->allgather, &sent);
+  tagc_traffic_add(&ledger->allgather_sent, &sent);
+  tagc_traffic_add(&ledger->allgather_plain, &plain);
   w->call->trace.sent = sent;
   w->call->trace.plain = plain;
 }

@@ -115,7 +115,7 @@ static void account_times(struct tagc_work *w)
 {
   struct tagc_ledger *ledger = w->call->comm->ledger;
   const struct tagc_trace_times *took = &w->took;
-  struct tagc_ledger_times *sum = is_allgather(w) ? &ledger->gather_times : &ledger->times;
+  struct tagc_ledger_times *sum = is_allgather(w) ? &ledger->allgather_times : &ledger->times;
   if (!w->device->host_reads)
     return;
   w->took.hidden_ns = hidden_ns(w);
@@ -134,7 +134,7 @@ static void account_times(struct tagc_work *w)
 static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reason)
 {
   struct tagc_ledger *ledger = w->call->comm->ledger;
-  const struct tagc_ledger_row *row = is_allgather(w) ? tagc_ledger_gather_row(ledger, w->call->allgather)
+  const struct tagc_ledger_row *row = is_allgather(w) ? tagc_ledger_allgather_row(ledger, w->call->allgather)
                                                    : tagc_ledger_row(ledger, w->call->slot);
   tagc_log(TAGC_LOG_ERROR, "interpose",
            "communicator %llu, %s%s: %s, which is new since the ranks voted to compress it: the call fails",

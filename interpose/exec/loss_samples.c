@@ -66,7 +66,7 @@ void tagc_loss_sample_allgather(const struct tagc_call *call)
 {
   const struct tagc_comm *comm = call->comm;
   const struct tagc_allgather *a = tagc_allgather_of(comm, call);
-  const struct tagc_allgather_stats *stats = &tagc_ledger_gather_row(comm->ledger, call->allgather)->gather.stats;
+  const struct tagc_allgather_stats *stats = &tagc_ledger_allgather_row(comm->ledger, call->allgather)->allgather.stats;
   const double unknown = __builtin_nan("");
   if (!tagc_trace_on() || call->decision.action != TAGC_COMPRESS || (a->calls > OFTEN ? a->calls % OFTEN : a->calls & (a->calls - 1)))
     return;

@@ -225,7 +225,7 @@ static void reduce_account(const struct tagc_work *w)
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
   const struct tagc_slot *slot = &comm->slots[call->slot];
-  const struct tagc_slot_info info = {.signature.collective = slot->all_reduce ? TAGC_ALL_REDUCE : TAGC_REDUCE_SCATTER};
+  const struct tagc_slot_info info = {.signature.collective = slot->all_reduce ? TAGC_COLL_ALL_REDUCE : TAGC_COLL_REDUCE_SCATTER};
   const struct tagc_slot_question question = {
     .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none, .slot = &info,
     .hosts = tagc_hierarchy_hosts(comm), .scope = comm->hierarchy.scope, .packed = slot->packed,

@@ -48,7 +48,7 @@ const struct tagc_model *tagc_library_map(uint64_t *digest)
   return map;
 }
 
-const struct tagc_allgather_codec *tagc_library_gather_codec(void)
+const struct tagc_allgather_codec *tagc_library_allgather_codec(void)
 {
   const int choice = tagc_library_options()->allgather;
   const struct tagc_allgather_codec *const *of_choice = tagc_allgather_codecs;

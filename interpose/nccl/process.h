@@ -22,7 +22,7 @@ const struct tagc_options *tagc_library_options(void);
 const struct tagc_codec *tagc_library_codec(void);
 
 /* That of TAGC_ALLGATHER; NULL for off. */
-const struct tagc_allgather_codec *tagc_library_gather_codec(void);
+const struct tagc_allgather_codec *tagc_library_allgather_codec(void);
 
 /* The model in the file of TAGC_LAYERMAP, and the digest of that file; NULL where there is none. (One that cannot be read is refused like
  * a value that is not understood.) */

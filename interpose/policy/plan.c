@@ -53,7 +53,7 @@ struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *q)
   return shape;
 }
 
-bool tagc_plan_is_all_reduce(const struct tagc_slot_question *q) { return q->slot->signature.collective == TAGC_ALL_REDUCE; }
+bool tagc_plan_is_all_reduce(const struct tagc_slot_question *q) { return q->slot->signature.collective == TAGC_COLL_ALL_REDUCE; }
 
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *q)
 {
@@ -240,10 +240,10 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f)
     return TAGC_REASON_small;
   if (f->state == TAGC_CYCLE_LEARNING)
     return TAGC_REASON_learning;
-  if (f->state == TAGC_CYCLE_OFF_TRACK)
-    return TAGC_REASON_off_track;
+  if (f->state == TAGC_CYCLE_OUT_OF_SYNC)
+    return TAGC_REASON_out_of_sync;
   if (f->slot < 0)
-    return f->collective == TAGC_ALL_GATHER ? TAGC_REASON_unpaired : TAGC_REASON_off_track;
+    return f->collective == TAGC_COLL_ALL_GATHER ? TAGC_REASON_unpaired : TAGC_REASON_out_of_sync;
   if (!f->voted || f->cycle < tagc_plan_first_cycle(o, f->vote_cycle))
     return TAGC_REASON_warm_up;
   return TAGC_REASON_NONE;
@@ -254,16 +254,16 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OFF)
     return decide_pass(TAGC_REASON_off);
-  if (f->collective == TAGC_ALL_GATHER && o->allgather == TAGC_ALLGATHER_OFF)
+  if (f->collective == TAGC_COLL_ALL_GATHER && o->allgather == TAGC_ALLGATHER_OFF)
     return decide_pass(f->slot >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function);
-  const bool is_slot = f->collective == TAGC_REDUCE_SCATTER || (f->collective == TAGC_ALL_REDUCE && f->slot >= 0);
-  if (!is_slot && f->collective != TAGC_ALL_GATHER)
+  const bool is_slot = f->collective == TAGC_COLL_REDUCE_SCATTER || (f->collective == TAGC_COLL_ALL_REDUCE && f->slot >= 0);
+  if (!is_slot && f->collective != TAGC_COLL_ALL_GATHER)
     return decide_pass(TAGC_REASON_function);
   const enum tagc_reason gate = gate_call(f);
   if (gate != TAGC_REASON_NONE)
     return decide_pass(gate);
-  if ((f->collective == TAGC_ALL_GATHER && f->resync_pending) || (f->collective == TAGC_ALL_REDUCE && f->calls_skipped))
-    return decide_pass(TAGC_REASON_off_track);
+  if ((f->collective == TAGC_COLL_ALL_GATHER && f->resync_pending) || (f->collective == TAGC_COLL_ALL_REDUCE && f->calls_skipped))
+    return decide_pass(TAGC_REASON_out_of_sync);
   if (f->slot_reason != TAGC_REASON_compressed)
     return decide_plain(f, f->slot_reason);
   if (o->mode == TAGC_MODE_AB && !tagc_plan_ab_compressed(o, f->vote_cycle, f->cycle))

@@ -80,13 +80,13 @@ static void print_sides(const struct tagc_ledger *ledger)
   for (int i = 0; i < 2; i++) {
     const struct tagc_ledger_side *side = &ledger->sides[i];
     uint64_t n = side->step_ms.count;
-    char gathers[96] = "";
-    if (ledger->gather_codec)
-      snprintf(gathers, sizeof gathers, " gather_wire_bytes=%" PRIu64 " gather_between_bytes=%" PRIu64,
-               n ? all_of(&side->gather_sent) / n : 0, n ? side->gather_sent.between / n : 0);
+    char allgathers[96] = "";
+    if (ledger->allgather_codec)
+      snprintf(allgathers, sizeof allgathers, " gather_wire_bytes=%" PRIu64 " gather_between_bytes=%" PRIu64,
+               n ? all_of(&side->allgather_sent) / n : 0, n ? side->allgather_sent.between / n : 0);
     tagc_say("tagc-ab: side=%s cycles=%" PRIu64 " step_ms_mean=%.3f step_ms_sd=%.3f wire_bytes=%" PRIu64 " between_bytes=%"
              PRIu64 "%s", names[i], n, side->step_ms.mean, tagc_series_deviation(&side->step_ms), n ? all_of(&side->sent) / n : 0,
-             n ? side->sent.between / n : 0, gathers);
+             n ? side->sent.between / n : 0, allgathers);
   }
 }
 
@@ -105,7 +105,7 @@ static void print_hosts(const struct tagc_ledger *ledger, bool compressed)
 /* For programs. */
 static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
 {
-  char gathers[512];
+  char allgathers[512];
   const struct tagc_ledger_times *times = &ledger->times;
   tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
            " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d"
@@ -116,7 +116,7 @@ static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledg
            of_all_calls(times->encode_ms, times, total->compressed), of_all_calls(times->exchange_ms, times, total->compressed),
            of_all_calls(times->decode_ms, times, total->compressed), of_all_calls(times->hidden_ms, times, total->compressed),
            total->stats.unrecovered, __builtin_sqrt(total->stats.residual_norm2), ledger->cycles_compressed, ledger->cycles_plain,
-           tagc_report_gathers_words(ledger, gathers));
+           tagc_report_allgathers_words(ledger, allgathers));
 }
 
 const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[24])
@@ -136,11 +136,11 @@ static void print_ledger(const struct tagc_ledger *ledger)
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " %s compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
            tagc_ledger_slots_words(ledger), ledger->codec, ledger->other_calls);
-  if (ledger->gathers_left) {
+  if (ledger->allgathers_left) {
     char left[16];
-    const struct tagc_traffic *sent = &ledger->gathers_left_sent;
+    const struct tagc_traffic *sent = &ledger->allgathers_left_sent;
     tagc_say("  %" PRIu64 " of these were all-gathers of parameters: %s a rank. TAGC_ALLGATHER=q8 sends a quarter of fp32, half of 16 bits",
-             ledger->gathers_left, tagc_units_bytes(sent->inside + sent->between, left));
+             ledger->allgathers_left, tagc_units_bytes(sent->inside + sent->between, left));
   }
   if (*ledger->layers)
     tagc_say("  layers: %s", ledger->layers);
@@ -164,7 +164,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
              of_all_calls(times->exchange_ms, times, total.compressed) / (double)cycles,
              of_all_calls(times->decode_ms, times, total.compressed) / (double)cycles, tagc_report_hidden(times, hidden),
              ledger->cycles_compressed, ledger->cycles_plain);
-  tagc_report_gathers(ledger);
+  tagc_report_allgathers(ledger);
   print_ab(ledger);
   tagc_retune_report(ledger->retune);
   print_total(ledger, &total);
@@ -177,6 +177,6 @@ void tagc_report_print(const struct tagc_ledger *ledgers)
   int when = tagc_library_options()->report;
   for (const struct tagc_ledger *l = ledgers; l; l = l->next)
     if (l->rank == 0 && l->nranks > 1 &&
-        (when == TAGC_REPORT_ALWAYS || (when == TAGC_REPORT_AUTO && (total_of(l).compressed || tagc_report_gathers_total(l).compressed))))
+        (when == TAGC_REPORT_ALWAYS || (when == TAGC_REPORT_AUTO && (total_of(l).compressed || tagc_report_allgathers_total(l).compressed))))
       print_ledger(l);
 }

@@ -41,10 +41,10 @@ bool tagc_report_make_lines(const struct tagc_ledger_row *rows, size_t count, st
 void tagc_report_free_lines(struct tagc_report_lines *lines);
 
 /* Prints the all-gathers of parameters and what became of them, where TAGC_ALLGATHER asks for something; their sum is filled in any case. */
-void tagc_report_gathers(const struct tagc_ledger *ledger);
-struct tagc_ledger_row tagc_report_gathers_total(const struct tagc_ledger *ledger);
+void tagc_report_allgathers(const struct tagc_ledger *ledger);
+struct tagc_ledger_row tagc_report_allgathers_total(const struct tagc_ledger *ledger);
 /* Adds what a line for programs says of them, and of one side of TAGC_MODE=ab; nothing with TAGC_ALLGATHER=off. Returns `text`. */
-const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char text[512]);
+const char *tagc_report_allgathers_words(const struct tagc_ledger *ledger, char text[512]);
 
 /* ", hidden 83%": what was done beside the exchange, of encoding and decoding; "" where that is nothing. Returns `text`. */
 const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[24]);

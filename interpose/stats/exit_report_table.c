@@ -18,7 +18,7 @@ static int compare(const void *left, const void *right)
 {
   const struct tagc_ledger_row *a = *(const struct tagc_ledger_row *const *)left, *b = *(const struct tagc_ledger_row *const *)right;
   const int kinds = (a->kind > b->kind) - (a->kind < b->kind), units = (a->unit > b->unit) - (a->unit < b->unit);
-  const int agains = a->gather.again - b->gather.again;
+  const int agains = a->allgather.again - b->allgather.again;
   return kinds ? kinds : agains ? agains : units ? units : (a > b) - (a < b);      /* rows are in the order of their calls */
 }
 
@@ -30,7 +30,7 @@ static bool is_alike(const struct tagc_ledger_row *a, const struct tagc_ledger_r
   char span[2 * TAGC_LAYER_NAME];
   const uint64_t more = a->compressed > b->compressed ? a->compressed - b->compressed : b->compressed - a->compressed;
   return a->kind == b->kind && a->shard == b->shard && same_text(a->codec, b->codec) && a->parameters == b->parameters &&
-         !a->home.number && !b->home.number && more <= 1 && a->gather.again == b->gather.again && a->gather.reason == b->gather.reason &&
+         !a->home.number && !b->home.number && more <= 1 && a->allgather.again == b->allgather.again && a->allgather.reason == b->allgather.reason &&
          (!a->inputs || a->inputs->choice.reason == b->inputs->choice.reason) &&
          tagc_layer_span(a->name, b->name, span, sizeof span);
 }

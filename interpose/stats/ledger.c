@@ -55,7 +55,7 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks)
   ledger->rank = rank;
   ledger->nranks = nranks;
   ledger->hosts = (struct tagc_hosts){.nranks = nranks, .local = nranks};
-  ledger->gather_codec = tagc_library_gather_codec() ? tagc_library_gather_codec()->name : NULL;
+  ledger->allgather_codec = tagc_library_allgather_codec() ? tagc_library_allgather_codec()->name : NULL;
   ledger->codec = tagc_library_codec() ? tagc_library_codec()->name : "auto";
   pthread_mutex_lock(&lock);
   if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER) {
@@ -82,16 +82,16 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
   to->stats.nonfinite += from->stats.nonfinite;
   to->stats.overflowed += from->stats.overflowed;
   to->stats.lost += from->stats.lost;
-  struct tagc_ledger_gather *gather = &to->gather;
-  gather->refreshed += from->gather.refreshed;
-  gather->refused += from->gather.refused;
-  gather->own_left += from->gather.own_left;
-  gather->unchanged += from->gather.unchanged;
-  tagc_traffic_add(&gather->savable, &from->gather.savable);
-  gather->stats.escapes += from->gather.stats.escapes;
-  gather->stats.nonfinite += from->gather.stats.nonfinite;
-  gather->stats.error2 += from->gather.stats.error2;
-  gather->stats.norm2 += from->gather.stats.norm2;
+  struct tagc_ledger_allgather *allgather = &to->allgather;
+  allgather->refreshed += from->allgather.refreshed;
+  allgather->refused += from->allgather.refused;
+  allgather->own_left += from->allgather.own_left;
+  allgather->unchanged += from->allgather.unchanged;
+  tagc_traffic_add(&allgather->savable, &from->allgather.savable);
+  allgather->stats.escapes += from->allgather.stats.escapes;
+  allgather->stats.nonfinite += from->allgather.stats.nonfinite;
+  allgather->stats.error2 += from->allgather.stats.error2;
+  allgather->stats.norm2 += from->allgather.stats.norm2;
 }
 
 /* Slots that were known before keep their accounts: a training that is evaluated in between comes back to them. */
@@ -107,40 +107,40 @@ static void take_over(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, 
   }
 }
 
-bool tagc_ledger_set_gathers(struct tagc_ledger *ledger, const struct tagc_allgather_info *gathers, size_t count)
+bool tagc_ledger_set_allgathers(struct tagc_ledger *ledger, const struct tagc_allgather_info *allgathers, size_t count)
 {
-  if (!ledger->gather_codec)
+  if (!ledger->allgather_codec)
     return true;
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   if (!rows)
     return false;
-  bool same = count == ledger->gather_count;
+  bool same = count == ledger->allgather_count;
   for (size_t i = 0; i < count; i++) {
-    const struct tagc_ledger_row *slot = tagc_ledger_row(ledger, (int)gathers[i].slot);
-    rows[i] = (struct tagc_ledger_row){.shard = gathers[i].signature.count, .kind = slot->kind, .unit = slot->unit,
-                                       .gather = {.again = gathers[i].again, .reason = TAGC_REASON_warm_up}};
+    const struct tagc_ledger_row *slot = tagc_ledger_row(ledger, (int)allgathers[i].slot);
+    rows[i] = (struct tagc_ledger_row){.shard = allgathers[i].signature.count, .kind = slot->kind, .unit = slot->unit,
+                                       .allgather = {.again = allgathers[i].again, .reason = TAGC_REASON_warm_up}};
     snprintf(rows[i].name, sizeof rows[i].name, "%s", slot->name);
-    same = same && rows[i].shard == ledger->gathers[i].shard && strcmp(rows[i].name, ledger->gathers[i].name) == 0;
+    same = same && rows[i].shard == ledger->allgathers[i].shard && strcmp(rows[i].name, ledger->allgathers[i].name) == 0;
   }
   pthread_mutex_lock(&lock);        /* the report may be under way */
-  for (size_t i = 0; i < ledger->gather_count; i++)
-    tagc_ledger_add(same ? &rows[i] : &ledger->gather_rest, &ledger->gathers[i]);
-  free(ledger->gathers);
-  ledger->gathers = rows;
-  ledger->gather_count = count;
+  for (size_t i = 0; i < ledger->allgather_count; i++)
+    tagc_ledger_add(same ? &rows[i] : &ledger->allgather_rest, &ledger->allgathers[i]);
+  free(ledger->allgathers);
+  ledger->allgathers = rows;
+  ledger->allgather_count = count;
   pthread_mutex_unlock(&lock);
   return true;
 }
 
-struct tagc_ledger_row *tagc_ledger_gather_row(struct tagc_ledger *ledger, int place)
+struct tagc_ledger_row *tagc_ledger_allgather_row(struct tagc_ledger *ledger, int place)
 {
-  return place < 0 || (size_t)place >= ledger->gather_count ? &ledger->gather_rest : &ledger->gathers[place];
+  return place < 0 || (size_t)place >= ledger->allgather_count ? &ledger->allgather_rest : &ledger->allgathers[place];
 }
 
 void tagc_ledger_end_slots(struct tagc_ledger *ledger)
 {
-  for (size_t i = 0; i < ledger->gather_count; i++)
-    ledger->gathers[i].residual_bytes = 0;
+  for (size_t i = 0; i < ledger->allgather_count; i++)
+    ledger->allgathers[i].residual_bytes = 0;
   for (size_t i = 0; i < ledger->row_count; i++)
     ledger->rows[i].residual_bytes = 0;
 }
@@ -160,7 +160,7 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   }
   for (size_t i = 0; i < count; i++) {
     rows[i].shard = slots[i].signature.count;
-    ledger->all_reduces = slots[i].signature.collective == TAGC_ALL_REDUCE;
+    ledger->all_reduces = slots[i].signature.collective == TAGC_COLL_ALL_REDUCE;
     if (ledger->all_reduces)
       rows[i].shard /= (uint64_t)ledger->nranks;
     rows[i].unit = slots[i].unit;

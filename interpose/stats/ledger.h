@@ -31,7 +31,7 @@ struct tagc_decision_inputs {
 };
 
 /* Of an all-gather of parameters. */
-struct tagc_ledger_gather {
+struct tagc_ledger_allgather {
   enum tagc_reason reason;          /* of the vote, or why it has become plain since */
   bool again;                       /* an earlier one of the cycle gathers the same parameters */
   bool exact;                       /* its codec loses nothing */
@@ -70,14 +70,14 @@ struct tagc_ledger_row {
   struct tagc_codec_stats stats;
   bool counted;                     /* a device has told some of them */
   struct tagc_decision_inputs *inputs; /* the ledger's; NULL but for slots with TAGC_CODEC=auto */
-  struct tagc_ledger_gather gather; /* of an all-gather, whose reference's memory is residual_bytes */
+  struct tagc_ledger_allgather allgather; /* of an all-gather, whose reference's memory is residual_bytes */
 };
 
 /* One side of TAGC_MODE=ab. */
 struct tagc_ledger_side {
   struct tagc_series step_ms;
   struct tagc_traffic sent;         /* by reduce-scatters in the cycles counted */
-  struct tagc_traffic gather_sent;  /* and by all-gathers of parameters, with TAGC_ALLGATHER */
+  struct tagc_traffic allgather_sent; /* and by all-gathers of parameters, with TAGC_ALLGATHER */
 };
 
 struct tagc_ledger {
@@ -97,21 +97,21 @@ struct tagc_ledger {
   char or_layers[TAGC_LAYERS_WHAT]; /* what is different in the next best guess; "": nothing */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t reasons[TAGC_REASON_COUNT];        /* reduce-scatters, by why they went the way they went */
-  uint64_t gathers_left;            /* of other_calls: all-gathers of parameters that TAGC_ALLGATHER could compress, and what they sent */
-  struct tagc_traffic gathers_left_sent;
+  uint64_t allgathers_left;         /* of other_calls: all-gathers of parameters that TAGC_ALLGATHER could compress, and what they sent */
+  struct tagc_traffic allgathers_left_sent;
   uint64_t other_calls;             /* calls that are no reduce-scatter, nor all-gathers or all-reduces that have rows */
   bool all_reduces;                 /* its slots are some, and so are what is said of reduce-scatters here */
   struct tagc_ledger_times times;   /* of compressed reduce-scatters */
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2]; /* plain, compressed */
   struct tagc_traffic sent, plain;  /* by all reduce-scatters so far, plain or not; and had they all been plain */
-  const char *gather_codec;         /* TAGC_ALLGATHER; NULL: off, and what follows is empty */
-  struct tagc_ledger_row *gathers;  /* of the all-gathers of parameters of the last lock */
-  size_t gather_count;
-  struct tagc_ledger_row gather_rest;         /* those of floating-point numbers that are none, or were in earlier locks */
-  uint64_t gather_reasons[TAGC_REASON_COUNT];
-  struct tagc_ledger_times gather_times;      /* of compressed all-gathers */
-  struct tagc_traffic gather_sent, gather_plain;
+  const char *allgather_codec;      /* TAGC_ALLGATHER; NULL: off, and what follows is empty */
+  struct tagc_ledger_row *allgathers; /* of the all-gathers of parameters of the last lock */
+  size_t allgather_count;
+  struct tagc_ledger_row allgather_rest;      /* those of floating-point numbers that are none, or were in earlier locks */
+  uint64_t allgather_reasons[TAGC_REASON_COUNT];
+  struct tagc_ledger_times allgather_times;   /* of compressed all-gathers */
+  struct tagc_traffic allgather_sent, allgather_plain;
 };
 
 /* What its slots are. */
@@ -150,9 +150,9 @@ double tagc_ledger_residual_norm(const struct tagc_ledger *ledger);
 struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot);
 
 /* Gives it rows for the all-gathers of the parameters of these slots, under their names. False without memory. */
-bool tagc_ledger_set_gathers(struct tagc_ledger *ledger, const struct tagc_allgather_info *gathers, size_t count);
+bool tagc_ledger_set_allgathers(struct tagc_ledger *ledger, const struct tagc_allgather_info *allgathers, size_t count);
 /* The row of one of them, by its place; else that of all others. */
-struct tagc_ledger_row *tagc_ledger_gather_row(struct tagc_ledger *ledger, int place);
+struct tagc_ledger_row *tagc_ledger_allgather_row(struct tagc_ledger *ledger, int place);
 
 /* Adds the counts of a row to another (not its name, nor the state of its residual). */
 void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from);

@@ -149,7 +149,7 @@ struct tagc_trace_slot {
 enum {
   TAGC_TRACE_GROUPED = 1,           /* made inside a group, whose end launches it */
   TAGC_TRACE_CAPTURED = 2,          /* into a CUDA graph: it may run many times, or never */
-  TAGC_TRACE_ON_TRACK = 4,          /* its place in the cycle was known */
+  TAGC_TRACE_IN_SYNC = 4,           /* its place in the cycle was known */
   TAGC_TRACE_PLAIN_SIDE = 8,        /* TAGC_MODE=ab: in a plain window of a lock that has been voted on ... */
   TAGC_TRACE_COMPRESSED_SIDE = 16,  /* ... or in a compressed one */
   TAGC_TRACE_FAILED = 32            /* the program got an error for it */

@@ -364,17 +364,17 @@ static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vot
 static void resolve_allgather(struct tagc_comm *comm, size_t i, const struct tagc_vote_proposal *all)
 {
   struct tagc_allgather *a = &comm->allgathers[i];
-  struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, (int)i);
+  struct tagc_ledger_row *row = tagc_ledger_allgather_row(comm->ledger, (int)i);
   a->reason = agreed_reason(all, tagc_vote_is_same(all->codec));
   if (a->reason == TAGC_REASON_compressed)
     a->reason = tagc_allgather_first(comm, a)->reason;
-  row->gather.reason = a->reason;
+  row->allgather.reason = a->reason;
   if (a->reason != TAGC_REASON_compressed)
     return;
   if (!tagc_vote_is_same(all->chunks))
     set_allgather_chunks(comm, a, 1);
   row->codec = a->codec->name;
-  row->gather.exact = a->codec->exact;
+  row->allgather.exact = a->codec->exact;
   row->residual_bytes = a->reference ? a->layout.reference_bytes : 0;
 }
 

@@ -99,18 +99,18 @@ bool tagc_cuda_allgather_passes(struct tagc_cuda_device *device, const struct ta
 /* The end of the set-up: all of them. */
 void tagc_cuda_self_test_codecs(struct tagc_cuda_device *device);
 
-/* -- cuda_gather.c --------------------------------------------------------------------------------------------------- */
+/* -- cuda_allgather.c ------------------------------------------------------------------------------------------------ */
 
 /* Members of the table. */
-bool tagc_cuda_gather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                             const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
-bool tagc_cuda_gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                             struct tagc_allgather_job *job, void *stream);
-bool tagc_cuda_gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                             struct tagc_allgather_job *job, void *stream);
-bool tagc_cuda_gather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                            struct tagc_allgather_job *job, void *stream);
-bool tagc_cuda_gather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused);
+bool tagc_cuda_allgather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
+bool tagc_cuda_allgather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                struct tagc_allgather_job *job, void *stream);
+bool tagc_cuda_allgather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                struct tagc_allgather_job *job, void *stream);
+bool tagc_cuda_allgather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                               struct tagc_allgather_job *job, void *stream);
+bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused);
 
 /* -- cuda_memory.c --------------------------------------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@ enum { FIRST_ALLGATHER = 16 };     /* the bit of the first codec for all-gathers
 /* One of the two kinds. */
 struct tested {
   const struct tagc_codec *codec;
-  const struct tagc_allgather_codec *gather;
+  const struct tagc_allgather_codec *allgather;
   uint32_t bit;                    /* 0 where it does not run on GPUs */
 };
 
@@ -27,7 +27,7 @@ static struct tested tested_codec(const struct tagc_codec *codec)
 
 static struct tested tested_allgather(const struct tagc_allgather_codec *codec)
 {
-  struct tested tested = {.gather = codec};
+  struct tested tested = {.allgather = codec};
   for (int i = 0; tagc_allgather_codecs[i]; i++)
     if (tagc_allgather_codecs[i] == codec && tagc_allgather_cuda_of(codec))
       tested.bit = UINT32_C(1) << (FIRST_ALLGATHER + i);
@@ -39,13 +39,13 @@ static enum tagc_self_test run_self_test(const struct tagc_cuda_device *d, const
   if (d->driver->needs_no_self_test)
     return TAGC_SELF_TEST_PASSED;
   return tested->codec ? tagc_self_test_codec(&d->base, tested->codec, d->service, words, size)
-                       : tagc_self_test_allgather(&d->base, tested->gather, d->service, words, size);
+                       : tagc_self_test_allgather(&d->base, tested->allgather, d->service, words, size);
 }
 
 /* Its kernels are new to this GPU, or its driver has just made them: are they right? */
 static void test_one(struct tagc_cuda_device *d, const struct tested *tested)
 {
-  const char *name = tested->codec ? tested->codec->name : tested->gather->name;
+  const char *name = tested->codec ? tested->codec->name : tested->allgather->name;
   const char *calls = tested->codec ? "calls" : "all-gathers", *made_up = tested->codec ? "gradient" : "parameter";
   char words[160];
   const enum tagc_self_test result = run_self_test(d, tested, words, sizeof words);

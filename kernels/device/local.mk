@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # device/: where codecs run: the host and GPUs.
 libtagc_a_SOURCES += \
-  %D%/codec.c %D%/cuda.c %D%/cuda_codecs.c %D%/cuda_device.h %D%/cuda_gather.c %D%/cuda_side_stream.c %D%/cuda_memory.c \
+  %D%/codec.c %D%/cuda.c %D%/cuda_codecs.c %D%/cuda_device.h %D%/cuda_allgather.c %D%/cuda_side_stream.c %D%/cuda_memory.c \
   %D%/cuda_tally.c %D%/cuda_timer.c %D%/cuda_self_test.c %D%/fatbin.h %D%/host.c %D%/host_side_stream.c %D%/host_side_stream.h \
   %D%/self_test.c %D%/self_test.h %D%/self_test_allgather.c %D%/gradient_stats.c %D%/gradient_stats.h %D%/self_test_run.h
 cuda_sources += %D%/kernels.cu

@@ -16,18 +16,18 @@ static void credit(struct tagc_pattern *pattern, uint32_t i, bool add)
   uint32_t at = pattern->scratch.reduced[i ? i - 1 : pattern->slot_count - 1];
   for (at = (at + 1) % pattern->length; at != pattern->scratch.reduced[i]; at = (at + 1) % pattern->length) {
     const struct tagc_place *place = &pattern->places[at];
-    if (place->kind && tagc_signature_gathers(&place->signature))
-      pattern->gathers.total[place->kind] = add ? (uint16_t)(pattern->gathers.total[place->kind] + 1) : 0;
+    if (place->kind && tagc_signature_allgathers(&place->signature))
+      pattern->allgather_scratch.total[place->kind] = add ? (uint16_t)(pattern->allgather_scratch.total[place->kind] + 1) : 0;
   }
 }
 
 /* Do the reduce-scatters fall into passes, each gathered before it? held[i]: the first i do. */
 static bool are_gathered_ahead(struct tagc_pattern *pattern)
 {
-  bool *held = pattern->gathers.held, reached_end = false;
-  uint16_t *left = pattern->gathers.total;
+  bool *held = pattern->allgather_scratch.held, reached_end = false;
+  uint16_t *left = pattern->allgather_scratch.total;
   const uint32_t count = pattern->slot_count;
-  memset(left, 0, sizeof pattern->gathers.total);
+  memset(left, 0, sizeof pattern->allgather_scratch.total);
   memset(held, 0, count * sizeof *held);
   held[0] = true;
   for (uint32_t begin = 0; begin < count; begin++) {

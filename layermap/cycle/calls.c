@@ -10,9 +10,9 @@
 #include "layermap/model/text.h"
 
 static const char *const collectives[] = {
-  [TAGC_REDUCE_SCATTER] = "reduce-scatter", [TAGC_ALL_GATHER] = "all-gather", [TAGC_ALL_REDUCE] = "all-reduce",
-  [TAGC_BROADCAST] = "broadcast",           [TAGC_REDUCE] = "reduce",         [TAGC_ALL_TO_ALL] = "all-to-all",
-  [TAGC_GATHER] = "gather",                 [TAGC_SCATTER] = "scatter",
+  [TAGC_COLL_REDUCE_SCATTER] = "reduce-scatter", [TAGC_COLL_ALL_GATHER] = "all-gather", [TAGC_COLL_ALL_REDUCE] = "all-reduce",
+  [TAGC_COLL_BROADCAST] = "broadcast",           [TAGC_COLL_REDUCE] = "reduce",         [TAGC_COLL_ALL_TO_ALL] = "all-to-all",
+  [TAGC_COLL_GATHER] = "gather",                 [TAGC_COLL_SCATTER] = "scatter",
 };
 
 /* By ncclDataType_t. Types that are newer than this list are written as type12 and so on. */
@@ -34,7 +34,7 @@ enum { OTHER_OP = 3 };
 
 static bool has_op(enum tagc_collective collective)
 {
-  return collective == TAGC_REDUCE_SCATTER || collective == TAGC_ALL_REDUCE || collective == TAGC_REDUCE;
+  return collective == TAGC_COLL_REDUCE_SCATTER || collective == TAGC_COLL_ALL_REDUCE || collective == TAGC_COLL_REDUCE;
 }
 
 /* A file that is being read. */

@@ -2,7 +2,7 @@
  * Learns, locks and follows the cycle of a communicator; see cycle.h for the rules.
  *
  * While nothing is locked every call goes into the evidence, and each call that could be the anchor of a cycle is
- * tried. While on track a call is compared with the expected one. A lost track starts new evidence, and a leaky bucket
+ * tried. While in sync a call is compared with the expected one. Lost sync starts new evidence, and a leaky bucket
  * of strikes: unexpected calls fill it, expected ones drain it. Empty again, all was well; full, the lock is dropped,
  * and the evidence since that loss is what the next cycle is learned from.
  */
@@ -13,7 +13,7 @@
 #include "layermap/cycle/pattern.h"
 
 enum {
-  /* What a call astray weighs, in calls on track. A third of a training step's calls may go astray (evaluation passes,
+  /* What a call astray weighs, in calls in sync. A third of a training step's calls may go astray (evaluation passes,
    * logging) before its lock is doubted, or its gradients in every second step. A cycle that is no whole step, or a
    * gradient that the cycle does not know, makes one call in 256 too many. */
   STRIKE = 2,
@@ -30,8 +30,8 @@ struct tagc_cycle {
   struct tagc_cycle_options options;
   uint64_t floor;          /* that counts now; see options.floor_calls */
   bool locked;
-  bool on_track;
-  uint32_t next;           /* the place expected next; off track: if calls of others are all that has come in between */
+  bool in_sync;
+  uint32_t next;           /* the place expected next; out of sync: if calls of others are all that has come in between */
   uint64_t cycles;
   uint64_t strikes;
   uint32_t used;           /* slots that have passed since the last lone call ... */
@@ -39,7 +39,7 @@ struct tagc_cycle {
   uint32_t suspect_count;
   uint32_t candidate_count;
   uint32_t suspects[TAGC_PATTERN_CALLS];
-  uint32_t candidates[TAGC_PATTERN_CALLS];    /* off track, without lone places: where the newest call may be */
+  uint32_t candidates[TAGC_PATTERN_CALLS];    /* out of sync, without lone places: where the newest call may be */
   struct tagc_pattern pattern;
   struct tagc_evidence evidence;
 };
@@ -68,7 +68,7 @@ static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighti
     out->starts = true;
     cycle->cycles++;
   }
-  out->state = TAGC_CYCLE_ON_TRACK;
+  out->state = TAGC_CYCLE_IN_SYNC;
   out->slot = place->slot;
   out->allgather = place->allgather;
   out->cycle = cycle->cycles;
@@ -78,7 +78,7 @@ static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighti
     cycle->newest = (uint32_t)place->slot;
     cycle->used += cycle->used < cycle->pattern.slot_count;
   }
-  cycle->on_track = true;
+  cycle->in_sync = true;
   cycle->next = at + 1 == cycle->pattern.length ? 0 : at + 1;
 }
 
@@ -116,7 +116,7 @@ static bool find_cycle(struct tagc_cycle *cycle, uint16_t id)
   if (tagc_evidence_repeats(evidence, (uint32_t)gap, 2 * (uint32_t)gap + 1) && lockable(cycle, (uint32_t)gap))
     return true;
   /* In a cycle without lone calls the anchor is a slot, and never within a row of like ones. */
-  if ((seen->signature.collective != TAGC_REDUCE_SCATTER && !tagc_signature_sums(&seen->signature)) || gap == 1)
+  if ((seen->signature.collective != TAGC_COLL_REDUCE_SCATTER && !tagc_signature_sums(&seen->signature)) || gap == 1)
     return false;
   for (uint32_t period = (uint32_t)gap + 1; period <= LONGEST_WITHOUT_LONE && 2 * period < evidence->kept; period++)
     if (newest[-(ptrdiff_t)period] == id && tagc_evidence_repeats(evidence, period, 2 * period + 1) &&
@@ -187,7 +187,7 @@ static void drop(struct tagc_cycle *cycle, struct tagc_sighting *out)
   if (cycle->floor > highest)
     cycle->floor = highest;
   cycle->locked = false;
-  cycle->on_track = false;
+  cycle->in_sync = false;
   cycle->suspect_count = 0;
   out->state = TAGC_CYCLE_LEARNING;
   out->cycle = 0;
@@ -202,12 +202,12 @@ static unsigned weight(const struct tagc_pattern *pattern, const struct tagc_sig
   return known ? GRADIENT_STRIKE : HEAVY_STRIKE;
 }
 
-/* A call that was not expected, or that came off track. */
+/* A call that was not expected, or that came out of sync. */
 static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out)
 {
   const struct tagc_pattern *pattern = &cycle->pattern;
-  if (cycle->on_track) {
-    cycle->on_track = false;
+  if (cycle->in_sync) {
+    cycle->in_sync = false;
     cycle->candidate_count = 0;
     out->lost = true;
     list_suspects(cycle);
@@ -220,7 +220,7 @@ static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, s
   int32_t at = pattern->has_lone ? find_lone(pattern, call, &known) : narrow_down(cycle, call, &known);
   uint64_t patience = pattern->whole || cycle->options.warmup ? cycle->options.floor_calls : 0;
   cycle->strikes += weight(pattern, call, known);
-  out->state = TAGC_CYCLE_OFF_TRACK;
+  out->state = TAGC_CYCLE_OUT_OF_SYNC;
   out->cycle = cycle->cycles;
   if (cycle->strikes > (pattern->whole ? STRIKE : HEAVY_STRIKE) * (2 * pattern->length + patience)) {
     drop(cycle, out);
@@ -238,7 +238,7 @@ void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *c
   cycle->suspect_count = 0;
   if (!cycle->locked) {
     learn(cycle, call, out);
-  } else if (cycle->on_track && tagc_signature_equal(&cycle->pattern.places[cycle->next].signature, call)) {
+  } else if (cycle->in_sync && tagc_signature_equal(&cycle->pattern.places[cycle->next].signature, call)) {
     take_place(cycle, cycle->next, out);
     if (cycle->strikes) {
       cycle->strikes--;

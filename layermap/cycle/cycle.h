@@ -25,7 +25,7 @@
  * Threads     A cycle belongs to one communicator; calls on it are made one at a time (NCCL's rule, the caller's lock).
  * Failure     create() allocates all that is ever needed (2.7 MB, of which little is touched); nothing else can fail,
  *             so that no rank can fall behind the others here.
- * Cost        On track, observe() is a comparison and a few stores.
+ * Cost        In sync, observe() is a comparison and a few stores.
  */
 #ifndef LAYERMAP_CYCLE_CYCLE_H
 #define LAYERMAP_CYCLE_CYCLE_H
@@ -36,8 +36,8 @@
 
 /* Collectives, by what they do. Point-to-point calls are no collectives and are not observed. */
 enum tagc_collective {
-  TAGC_REDUCE_SCATTER, TAGC_ALL_GATHER, TAGC_ALL_REDUCE, TAGC_BROADCAST, TAGC_REDUCE,
-  TAGC_ALL_TO_ALL, TAGC_GATHER, TAGC_SCATTER
+  TAGC_COLL_REDUCE_SCATTER, TAGC_COLL_ALL_GATHER, TAGC_COLL_ALL_REDUCE, TAGC_COLL_BROADCAST, TAGC_COLL_REDUCE,
+  TAGC_COLL_ALL_TO_ALL, TAGC_COLL_GATHER, TAGC_COLL_SCATTER
 };
 
 /* What is compared of a call. `count` is per rank, as in the call itself (recvcount of a reduce-scatter, sendcount of
@@ -70,8 +70,8 @@ struct tagc_cycle_options {
 
 enum tagc_cycle_state {
   TAGC_CYCLE_LEARNING,     /* no cycle is known: not yet, or no longer, then all that was kept by slot is void */
-  TAGC_CYCLE_ON_TRACK,     /* the place of this call in the cycle is known */
-  TAGC_CYCLE_OFF_TRACK     /* a cycle is known, but not this call's place in it */
+  TAGC_CYCLE_IN_SYNC,     /* the place of this call in the cycle is known */
+  TAGC_CYCLE_OUT_OF_SYNC     /* a cycle is known, but not this call's place in it */
 };
 
 /* One slot: a reduce-scatter of the cycle, or an all-reduce, as its signature says: the count of an all-reduce is that of all elements.
@@ -94,7 +94,7 @@ struct tagc_slot_info {
 struct tagc_allgather_info {
   struct tagc_signature signature;
   uint32_t position;       /* in the cycle, the anchor being 0 */
-  uint32_t slot;           /* the reduce-scatter of the same unit that comes next (gathers.h says how that is known) */
+  uint32_t slot;           /* the reduce-scatter of the same unit that comes next (allgathers.h says how that is known) */
   bool sure;               /* else which of the units of this count it is, is a guess */
   bool again;              /* it is sure, and the unit was gathered before, and not reduced since: nothing has changed it. (The
                               first gather may be at the end of the cycle before.) */
@@ -103,14 +103,14 @@ struct tagc_allgather_info {
 /* What observe() says about a call. */
 struct tagc_sighting {
   enum tagc_cycle_state state;
-  int slot;                /* index into tagc_cycle_slots(), or -1: off track, learning, or no reduce-scatter */
+  int slot;                /* index into tagc_cycle_slots(), or -1: out of sync, learning, or no reduce-scatter */
   int allgather;           /* index into tagc_cycle_allgathers(), or -1 */
   bool locked;             /* this call made (or changed) the lock: all slots are new, what was kept by slot is void */
   bool starts;             /* this call is the anchor of a cycle */
   uint64_t cycle;          /* how many cycles have started since the lock, this one included; 0 while learning */
-  bool lost;               /* this call was unexpected while on track: see tagc_cycle_suspects(), which come before its
-                              own slot, if it has one: where nothing else looks like it, it is on track at once */
-  bool calls_skipped;               /* on track again, but elsewhere than where the track was lost: calls of the cycle were left out. Else there were
+  bool lost;               /* this call was unexpected while in sync: see tagc_cycle_suspects(), which come before its
+                              own slot, if it has one: where nothing else looks like it, it is in sync at once */
+  bool calls_skipped;               /* in sync again, but elsewhere than where sync was lost: calls of the cycle were left out. Else there were
                               but others in between */
 };
 

@@ -45,16 +45,16 @@ static inline bool tagc_signature_equal(const struct tagc_signature *a, const st
 /* Could this call carry gradients, or parameters? */
 static inline bool tagc_signature_reduces(const struct tagc_signature *s)
 {
-  return s->collective == TAGC_REDUCE_SCATTER && s->is_float;
+  return s->collective == TAGC_COLL_REDUCE_SCATTER && s->is_float;
 }
 /* And this all-reduce? */
 static inline bool tagc_signature_sums(const struct tagc_signature *s)
 {
-  return s->collective == TAGC_ALL_REDUCE && s->is_float && s->count >= TAGC_ALL_REDUCE_LEAST && s->op <= TAGC_CODE_SCALED_SUM;
+  return s->collective == TAGC_COLL_ALL_REDUCE && s->is_float && s->count >= TAGC_ALL_REDUCE_LEAST && s->op <= TAGC_CODE_SCALED_SUM;
 }
-static inline bool tagc_signature_gathers(const struct tagc_signature *s)
+static inline bool tagc_signature_allgathers(const struct tagc_signature *s)
 {
-  return s->collective == TAGC_ALL_GATHER && s->is_float;
+  return s->collective == TAGC_COLL_ALL_GATHER && s->is_float;
 }
 
 /* Forgets everything. */

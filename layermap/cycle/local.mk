@@ -2,4 +2,4 @@
 # cycle/: the calls of a training step.
 libtagc_a_SOURCES += \
   %D%/activations.c %D%/activations.h %D%/calls.c %D%/calls.h %D%/cycle.c %D%/cycle.h %D%/evidence.c %D%/evidence.h \
-  %D%/gathers.c %D%/gathers.h %D%/pattern.c %D%/pattern.h %D%/units.c %D%/units.h
+  %D%/allgathers.c %D%/allgathers.h %D%/pattern.c %D%/pattern.h %D%/units.c %D%/units.h

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "layermap/cycle/activations.h"
-#include "layermap/cycle/gathers.h"
+#include "layermap/cycle/allgathers.h"
 #include "layermap/cycle/units.h"
 
 /* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. A cycle that is long
@@ -64,7 +64,7 @@ static bool gathered_ahead(const struct tagc_pattern *pattern, uint64_t count)
 {
   for (uint32_t back = 1; back <= pattern->stretch; back++) {
     uint32_t at = (pattern->first + pattern->length - back) % pattern->length;
-    if (pattern->places[at].signature.count == count && tagc_signature_gathers(&pattern->places[at].signature))
+    if (pattern->places[at].signature.count == count && tagc_signature_allgathers(&pattern->places[at].signature))
       return true;
   }
   return false;
@@ -75,7 +75,7 @@ static bool gathered(const struct tagc_evidence *evidence, uint64_t count)
 {
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
-    if (seen->times && seen->signature.count == count && tagc_signature_gathers(&seen->signature))
+    if (seen->times && seen->signature.count == count && tagc_signature_allgathers(&seen->signature))
       return true;
   }
   return false;
@@ -84,11 +84,11 @@ static bool gathered(const struct tagc_evidence *evidence, uint64_t count)
 /* One kind for all reduce-scatters of a count, and for the gathers of it. */
 static uint16_t kind_of(const struct tagc_evidence *evidence, const struct tagc_signature *s)
 {
-  if (s->collective != TAGC_REDUCE_SCATTER && !tagc_signature_gathers(s))
+  if (s->collective != TAGC_COLL_REDUCE_SCATTER && !tagc_signature_allgathers(s))
     return 0;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
-    if (seen->times && seen->signature.count == s->count && seen->signature.collective == TAGC_REDUCE_SCATTER)
+    if (seen->times && seen->signature.count == s->count && seen->signature.collective == TAGC_COLL_REDUCE_SCATTER)
       return (uint16_t)(i + 1);
   }
   return 0;
@@ -104,7 +104,7 @@ static void set_kinds(struct tagc_pattern *pattern, struct tagc_evidence *eviden
 }
 
 /* Sets what the all-gathers tell about the reduce-scatters. */
-static void match_gathers(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
+static void match_allgathers(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
   uint64_t least = UINT64_MAX, most = 0;
   bool all_ahead = true, averages = false, sums = true;
@@ -199,7 +199,7 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
   for (uint32_t i = 0; i < period; i++) {
     const struct tagc_seen *seen = &evidence->seen[ids[i]];
     pattern->places[i] = (struct tagc_place){.signature = seen->signature, .slot = -1, .allgather = -1, .lone = seen->times == 1};
-    if (reduces ? seen->signature.collective == TAGC_REDUCE_SCATTER : tagc_signature_sums(&seen->signature))
+    if (reduces ? seen->signature.collective == TAGC_COLL_REDUCE_SCATTER : tagc_signature_sums(&seen->signature))
       pattern->places[i].slot = (int32_t)pattern->slot_count++;
     pattern->has_lone |= seen->times == 1;
   }
@@ -208,7 +208,7 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
   find_first(pattern, evidence);
   if (find_anchor(pattern) != 0)
     return false;
-  (reduces ? match_gathers : weigh_all_reduces)(pattern, evidence);
+  (reduces ? match_allgathers : weigh_all_reduces)(pattern, evidence);
   for (uint32_t i = 0; i < period; i++) {
     pattern->places[i].gathered = evidence->seen[ids[i]].gathered;
     pattern->places[i].evident = evidence->seen[ids[i]].evident;
@@ -226,7 +226,7 @@ bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct 
     stale = 2 * (uint64_t)pattern->length;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
-    bool parameters = tagc_signature_gathers(&seen->signature), gradients = tagc_pattern_reduces(pattern, &seen->signature);
+    bool parameters = tagc_signature_allgathers(&seen->signature), gradients = tagc_pattern_reduces(pattern, &seen->signature);
     bool expected = pattern->whole ? gradients && seen->before : gradients || parameters;
     if (expected && !seen->times && evidence->calls - seen->last <= stale)
       return true;
@@ -246,7 +246,7 @@ void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evide
                                     .evident = place->evident};
   }
   tagc_units_number(pattern);
-  tagc_gathers_pair(pattern);
+  tagc_allgathers_pair(pattern);
   for (uint32_t i = 0; i < pattern->slot_count; i++)
     snprintf(pattern->slots[i].name, sizeof pattern->slots[i].name, "unit%u", pattern->slots[i].unit);
 }

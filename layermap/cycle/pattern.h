@@ -32,7 +32,7 @@ struct tagc_order_scratch {
 };
 
 /* What gathers.c works with. */
-struct tagc_gathers_scratch {
+struct tagc_allgathers_scratch {
   uint16_t begin[TAGC_EVIDENCE_SIGNATURES + 2];   /* where a kind's units begin in the two lists below */
   uint16_t ascending[TAGC_PATTERN_CALLS];     /* units in forward order, by kind */
   uint16_t reducing[TAGC_PATTERN_CALLS];      /* units in the order in which a pass reduces them, by kind */
@@ -64,7 +64,7 @@ struct tagc_pattern {
   struct tagc_slot_info slots[TAGC_PATTERN_CALLS];
   struct tagc_allgather_info allgathers[TAGC_PATTERN_CALLS];
   struct tagc_order_scratch scratch;
-  struct tagc_gathers_scratch gathers;
+  struct tagc_allgathers_scratch allgather_scratch;
 };
 
 /* Could this call carry gradients, where the cycle is the pattern's? */

@@ -11,7 +11,7 @@ struct pass {
   const struct tagc_pattern *pattern;
   struct tagc_order_scratch *s;
   uint32_t units;          /* reduce-scatters of one pass */
-  uint32_t gathers;        /* in s->gathered */
+  uint32_t allgathers;     /* in s->gathered */
 };
 
 static uint32_t before(const struct tagc_pattern *pattern, uint32_t at)
@@ -27,7 +27,7 @@ static bool tells(const struct tagc_place *place)
 
 /* The place of the next gather that tells, going back from `at` and not past a reduce-scatter; else that of the
  * reduce-scatter. */
-static uint32_t gather_before(const struct tagc_pattern *pattern, uint32_t at)
+static uint32_t allgather_before(const struct tagc_pattern *pattern, uint32_t at)
 {
   do
     at = before(pattern, at);
@@ -36,25 +36,25 @@ static uint32_t gather_before(const struct tagc_pattern *pattern, uint32_t at)
 }
 
 /* Collects the gathers of the stretch before the first reduce-scatter, oldest first. */
-static void collect_gathers(struct pass *p)
+static void collect_allgathers(struct pass *p)
 {
-  p->gathers = 0;
+  p->allgathers = 0;
   uint32_t at = (p->pattern->first + p->pattern->length - p->pattern->stretch) % p->pattern->length;
   for (uint32_t i = 0; i < p->pattern->stretch; i++) {
     if (tells(&p->pattern->places[at]))
-      p->s->gathered[p->gathers++] = p->pattern->places[at].kind;
+      p->s->gathered[p->allgathers++] = p->pattern->places[at].kind;
     at = at + 1 == p->pattern->length ? 0 : at + 1;
   }
 }
 
 /* Are the same units gathered before these two reduce-scatters? */
-static bool same_gathers(const struct tagc_pattern *pattern, uint32_t a, uint32_t b)
+static bool same_allgathers(const struct tagc_pattern *pattern, uint32_t a, uint32_t b)
 {
   if (a == b)
     return true;
   do {
-    a = gather_before(pattern, a);
-    b = gather_before(pattern, b);
+    a = allgather_before(pattern, a);
+    b = allgather_before(pattern, b);
     if (!tells(&pattern->places[a]) || !tells(&pattern->places[b]))
       return tells(&pattern->places[a]) == tells(&pattern->places[b]);
   } while (pattern->places[a].kind == pattern->places[b].kind);
@@ -63,18 +63,18 @@ static bool same_gathers(const struct tagc_pattern *pattern, uint32_t a, uint32_
 
 /* Are, before this reduce-scatter, all units of a pass gathered, and more than these? (A backward pass in which a few
  * like units are gathered before the same ones are reduced looks like several passes, too.) */
-static bool gathers_pass(struct pass *p, uint32_t at)
+static bool allgathers_pass(struct pass *p, uint32_t at)
 {
   const struct tagc_place *places = p->pattern->places;
-  uint32_t missing = p->units, gathers = 0;
+  uint32_t missing = p->units, allgathers = 0;
   memset(p->s->open, 0, sizeof p->s->open);
   for (uint32_t i = 0; i < p->units; i++)
     p->s->open[places[p->s->reduced[i]].kind]++;
-  for (at = gather_before(p->pattern, at); tells(&places[at]); at = gather_before(p->pattern, at)) {
-    gathers++;
+  for (at = allgather_before(p->pattern, at); tells(&places[at]); at = allgather_before(p->pattern, at)) {
+    allgathers++;
     missing -= p->s->open[places[at].kind]-- > 0;
   }
-  return !missing && gathers > p->units;
+  return !missing && allgathers > p->units;
 }
 
 /* Could these reduce-scatters be of one unit, in two passes? */
@@ -94,8 +94,8 @@ static bool are_passes(struct pass *p)
       return false;
   bool same = true, forward = true;
   for (uint32_t i = 0; i < pattern->slot_count; i += p->units) {
-    same = same && same_gathers(pattern, reduced[0], reduced[i]);
-    forward = forward && gathers_pass(p, reduced[i]);
+    same = same && same_allgathers(pattern, reduced[0], reduced[i]);
+    forward = forward && allgathers_pass(p, reduced[i]);
   }
   return same || forward;
 }
@@ -104,7 +104,7 @@ static bool are_passes(struct pass *p)
 static void find_units(struct pass *p)
 {
   const uint32_t all = p->pattern->slot_count;
-  for (p->units = 2; p->pattern->whole && p->units <= all / 2 && p->units <= p->gathers; p->units++)
+  for (p->units = 2; p->pattern->whole && p->units <= all / 2 && p->units <= p->allgathers; p->units++)
     if (all % p->units == 0 && are_passes(p))
       return;
   p->units = all;
@@ -132,11 +132,11 @@ static const uint16_t *find_row(struct pass *p)
   const uint16_t *found = NULL;
   uint32_t best = 0, wrong = 0;    /* kinds of which there are not as many as wanted */
   int32_t *open = p->s->open;
-  if (p->gathers < p->units)
+  if (p->allgathers < p->units)
     return NULL;
   for (uint32_t i = 0; i < p->units; i++)
     wrong += open[kind_of(p, i)]++ == 0;
-  for (uint32_t i = 0; i < p->gathers; i++) {
+  for (uint32_t i = 0; i < p->allgathers; i++) {
     int32_t *in = &open[p->s->gathered[i]];
     wrong += *in == 0;
     wrong -= --*in == 0;
@@ -164,14 +164,14 @@ static const uint16_t *first_of_each(struct pass *p)
   memset(p->s->open, 0, sizeof p->s->open);
   for (uint32_t i = 0; i < p->units; i++)
     p->s->open[kind_of(p, i)]++;
-  for (uint32_t i = 0; i < p->gathers && kept < p->units; i++)
+  for (uint32_t i = 0; i < p->allgathers && kept < p->units; i++)
     if (p->s->open[p->s->gathered[i]]-- > 0)
       p->s->gathered[kept++] = p->s->gathered[i];
   return kept == p->units ? p->s->gathered : NULL;
 }
 
 /* Puts the ranks into s->ranked in forward order, if the gathers tell it. */
-static enum tagc_order follow_gathers(struct pass *p)
+static enum tagc_order follow_allgathers(struct pass *p)
 {
   memset(p->s->open, 0, sizeof p->s->open);
   const uint16_t *row = find_row(p);
@@ -206,10 +206,10 @@ void tagc_units_number(struct tagc_pattern *pattern)
       p.s->reduced[found++] = (uint16_t)at;
     at = at + 1 == pattern->length ? 0 : at + 1;
   }
-  collect_gathers(&p);
+  collect_allgathers(&p);
   find_units(&p);
   pattern->units = p.units;
-  pattern->order = follow_gathers(&p);
+  pattern->order = follow_allgathers(&p);
   const bool told = pattern->order == TAGC_ORDER_FORWARD || pattern->order == TAGC_ORDER_EITHER;
   for (uint32_t i = 0; i < pattern->slot_count; i++) {
     struct tagc_slot_info *slot = &pattern->slots[pattern->places[p.s->reduced[i]].slot];

@@ -306,7 +306,7 @@ static struct tagc_layers *infer_units(const struct tagc_slot_info *slots, size_
                                        char why[160])
 {
   size_t room = count ? count : 1;
-  const bool all_reduces = count && slots[0].signature.collective == TAGC_ALL_REDUCE;
+  const bool all_reduces = count && slots[0].signature.collective == TAGC_COLL_ALL_REDUCE;
   struct task t = {.slots = slots, .count = count, .nranks = all_reduces ? 1 : nranks, .all_reduces = all_reduces};
   struct tagc_layers *layers = calloc(1, sizeof *layers);
   t.order = calloc(room, sizeof *t.order);

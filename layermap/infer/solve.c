@@ -95,7 +95,7 @@ void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *c
 }
 
 /* All-reduces, of whole parameters. */
-static bool is_whole(const struct tagc_search *search) { return search->reduction->collective == TAGC_ALL_REDUCE; }
+static bool is_whole(const struct tagc_search *search) { return search->reduction->collective == TAGC_COLL_ALL_REDUCE; }
 
 /* Where the search ends, if it has found something convincing: what is likely is tried first. */
 enum stage { STAGE_PUBLISHED, STAGE_TOTALS, STAGE_BLOCKS, STAGE_GROUPS, STAGES };

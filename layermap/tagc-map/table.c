@@ -207,7 +207,7 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
   size_t count;
   char why[160];
   const struct tagc_slot_info *slots = tagc_cycle_slots(cycle, &count);
-  const bool is_whole = count && slots[0].signature.collective == TAGC_ALL_REDUCE;
+  const bool is_whole = count && slots[0].signature.collective == TAGC_COLL_ALL_REDUCE;
   *table = (struct tagc_map_table){.nranks = is_whole ? 1 : list->nranks, .layers = tagc_layers_infer(slots, count, list->nranks, NULL, why)};
   table->rows = calloc(count, sizeof *table->rows);
   const struct tagc_slot_info **order = calloc(count, sizeof *order);

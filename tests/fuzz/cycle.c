@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libFuzzer target: any sequence of collectives may be observed. What is reported of it must be consistent with a simple
- * oracle: from a lock on, the last cycle of calls is known by heart, and every call on track is the one at its place.
+ * oracle: from a lock on, the last cycle of calls is known by heart, and every call in sync is the one at its place.
  *
  * Input  options, then steps: a call (kind, type and count from two bytes), or the newest calls once more, several times.
  * The evidence is smaller here than in the library (layermap/cycle/evidence.h), so that short inputs fill it.
@@ -32,9 +32,9 @@ static bool equal(const struct tagc_signature *a, const struct tagc_signature *b
 static bool is_slot(const struct oracle *o, const struct tagc_signature *call)
 {
   for (size_t place = 0; place < o->length; place++)
-    if (o->known[place].collective == TAGC_REDUCE_SCATTER && o->known[place].is_float)
-      return call->collective == TAGC_REDUCE_SCATTER;
-  return call->collective == TAGC_ALL_REDUCE && call->is_float && call->count >= TAGC_ALL_REDUCE_LEAST &&
+    if (o->known[place].collective == TAGC_COLL_REDUCE_SCATTER && o->known[place].is_float)
+      return call->collective == TAGC_COLL_REDUCE_SCATTER;
+  return call->collective == TAGC_COLL_ALL_REDUCE && call->is_float && call->count >= TAGC_ALL_REDUCE_LEAST &&
          call->op <= TAGC_CODE_SCALED_SUM;
 }
 
@@ -60,7 +60,7 @@ static void check_allgathers(const struct oracle *o)
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(o->cycle, &count);
   for (size_t i = 0; i < count; i++) {
     MUST(infos[i].position < o->length && equal(&infos[i].signature, &o->known[infos[i].position]));
-    MUST(infos[i].signature.collective == TAGC_ALL_GATHER && infos[i].signature.is_float && infos[i].slot < slots_count);
+    MUST(infos[i].signature.collective == TAGC_COLL_ALL_GATHER && infos[i].signature.is_float && infos[i].slot < slots_count);
     MUST(slots[infos[i].slot].signature.is_float && slots[infos[i].slot].signature.count == infos[i].signature.count);
     MUST(infos[i].sure || !infos[i].again);
   }
@@ -79,7 +79,7 @@ static void lock(struct oracle *o)
   check_allgathers(o);
 }
 
-/* The newest call is on track: where? */
+/* The newest call is in sync: where? */
 static void follow(struct oracle *o, const struct tagc_sighting *seen)
 {
   size_t count;
@@ -122,8 +122,8 @@ static void observe(struct oracle *o, struct tagc_signature call)
   MUST(!o->twin || (seen.state == twin.state && seen.slot == twin.slot && seen.locked == twin.locked &&
                     seen.starts == twin.starts && seen.cycle == twin.cycle && seen.lost == twin.lost &&
                     seen.calls_skipped == twin.calls_skipped));
-  MUST(!seen.calls_skipped || (seen.state == TAGC_CYCLE_ON_TRACK && !seen.locked && (seen.lost || o->place == UNKNOWN)));
-  MUST((seen.slot == -1 && seen.allgather == -1) || seen.state == TAGC_CYCLE_ON_TRACK);
+  MUST(!seen.calls_skipped || (seen.state == TAGC_CYCLE_IN_SYNC && !seen.locked && (seen.lost || o->place == UNKNOWN)));
+  MUST((seen.slot == -1 && seen.allgather == -1) || seen.state == TAGC_CYCLE_IN_SYNC);
   check_suspects(o, &seen);
   if (seen.state == TAGC_CYCLE_LEARNING) {
     MUST(tagc_cycle_length(o->cycle) == 0 && !tagc_cycle_is_gradients(o->cycle) && seen.cycle == 0 && !seen.locked);
@@ -132,7 +132,7 @@ static void observe(struct oracle *o, struct tagc_signature call)
   }
   if (seen.locked)
     lock(o);
-  else if (seen.state == TAGC_CYCLE_ON_TRACK)
+  else if (seen.state == TAGC_CYCLE_IN_SYNC)
     follow(o, &seen);
   else
     o->place = UNKNOWN;
@@ -145,7 +145,7 @@ static struct tagc_signature some_call(uint8_t kind, uint8_t count)
 {
   return (struct tagc_signature){
     .count = count % 32 ? count % 32 : UINT64_MAX - count,
-    .collective = (uint8_t)(kind & 1 ? TAGC_REDUCE_SCATTER : kind & 2 ? TAGC_ALL_GATHER : kind >> 2 & 7),
+    .collective = (uint8_t)(kind & 1 ? TAGC_COLL_REDUCE_SCATTER : kind & 2 ? TAGC_COLL_ALL_GATHER : kind >> 2 & 7),
     .dtype = (uint8_t)(kind >> 5 & 1 ? 1 : count >> 5 & 1 ? 9 : 7),
     .op = (uint8_t)(kind >> 6),
     .is_float = !(kind >> 5 & 1),

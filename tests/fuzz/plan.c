@@ -33,7 +33,7 @@ static void check_call(const struct tagc_options *options, struct input *in)
   const uint8_t bits = input_byte(in);
   struct tagc_call_facts f = {
     .options = options,
-    .collective = (enum tagc_collective)(bits & 1 ? input_byte(in) % 8 : TAGC_REDUCE_SCATTER),
+    .collective = (enum tagc_collective)(bits & 1 ? input_byte(in) % 8 : TAGC_COLL_REDUCE_SCATTER),
     .compressible_type = (bits & 2) == 0,
     .op = (enum tagc_op)(input_byte(in) % 4),
     .nranks = (int)input_number(in, bits & 128 ? 4 : 1),
@@ -57,12 +57,12 @@ static void check_call(const struct tagc_options *options, struct input *in)
     return;
   MUST(d.action == TAGC_COMPRESS || d.action == TAGC_FLUSH);
   MUST(options->mode == TAGC_MODE_COMPRESS || options->mode == TAGC_MODE_AB);
-  const bool gathers = f.collective == TAGC_ALL_GATHER && options->allgather != TAGC_ALLGATHER_OFF;
-  MUST(f.collective == TAGC_REDUCE_SCATTER || f.collective == TAGC_ALL_REDUCE || gathers);
-  MUST(f.collective != TAGC_ALL_REDUCE || !f.calls_skipped);
+  const bool allgathers = f.collective == TAGC_COLL_ALL_GATHER && options->allgather != TAGC_ALLGATHER_OFF;
+  MUST(f.collective == TAGC_COLL_REDUCE_SCATTER || f.collective == TAGC_COLL_ALL_REDUCE || allgathers);
+  MUST(f.collective != TAGC_COLL_ALL_REDUCE || !f.calls_skipped);
   MUST(f.compressible_type && f.op != TAGC_OP_OTHER && f.nranks >= 2);
   MUST(f.agreed && f.device && f.bytes >= options->min_bytes);
-  MUST(f.state == TAGC_CYCLE_ON_TRACK && f.slot >= 0 && f.voted);
+  MUST(f.state == TAGC_CYCLE_IN_SYNC && f.slot >= 0 && f.voted);
   MUST(f.cycle >= f.vote_cycle && f.cycle > options->warmup);
   const bool window = options->mode == TAGC_MODE_COMPRESS || tagc_plan_ab_compressed(options, f.vote_cycle, f.cycle);
   MUST((d.action == TAGC_COMPRESS) == (window && f.slot_reason == TAGC_REASON_compressed));

@@ -13,7 +13,7 @@
 struct watch {
   struct tagc_cycle *cycle;
   struct tagc_sighting last;
-  unsigned locks, losses, calls, on_track;
+  unsigned locks, losses, calls, in_sync;
   unsigned reductions, placed;    /* reduce-scatters, and those of them that had a slot */
   unsigned suspects;              /* of the last loss */
   uint32_t suspect[64];
@@ -33,8 +33,8 @@ static inline void watch_call(struct watch *w, const struct tagc_signature *call
   w->locks += w->last.locked;
   if (w->last.locked)
     w->lock_call = w->calls;
-  w->on_track += w->last.state == TAGC_CYCLE_ON_TRACK;
-  w->reductions += call->collective == TAGC_REDUCE_SCATTER;
+  w->in_sync += w->last.state == TAGC_CYCLE_IN_SYNC;
+  w->reductions += call->collective == TAGC_COLL_REDUCE_SCATTER;
   w->placed += w->last.slot >= 0;
   if (!w->last.lost)
     return;

@@ -18,7 +18,7 @@ static void tell(const struct tagc_call_list *list)
   size_t count, reduced = 0;
   for (size_t i = 0; i < list->count && cycle; i++) {
     tagc_cycle_observe(cycle, &list->calls[i], &seen);
-    reduced += list->calls[i].collective == TAGC_REDUCE_SCATTER;
+    reduced += list->calls[i].collective == TAGC_COLL_REDUCE_SCATTER;
   }
   printf("communicator %" PRIu64 " ranks %d rank %d calls %zu reduced %zu", list->communicator, list->nranks, list->rank, list->count,
          reduced);

@@ -8,7 +8,7 @@
  *   auto zero STEPS       in step 2 rank 1 has nothing but zeros
  *   auto denser STEPS     from step 7 on the sparse unit has 20 times as many rows
  *   auto lopsided STEPS   the same, but only in the shards of ranks with even numbers
- *   auto extra STEPS      in step 3 a broadcast comes before unit 0, which is as large as unit 2, and so is off track then
+ *   auto extra STEPS      in step 3 a broadcast comes before unit 0, which is as large as unit 2, and so is out of sync then
  *
  * Checks every result against the exact mean: dense units to what 4 bits can do, the sparse one to what rounding to bf16 can
  * do. Prints a hash of all results, and how far they were off.

@@ -424,7 +424,7 @@ static ncclResult_t launch(void)
   static float elsewhere[N];
   struct tagc_call plain = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = elsewhere, .count = N,
                             .type = ncclFloat32, .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl,
-                            .state = TAGC_CYCLE_ON_TRACK, .slot = -1, .cycle = 1000000, .scale = 1}, calls[] = {plain, plain};
+                            .state = TAGC_CYCLE_IN_SYNC, .slot = -1, .cycle = 1000000, .scale = 1}, calls[] = {plain, plain};
   calls[1].slot = 0;
   calls[1].recv = received;
   comm->agreement.state = TAGC_AGREED_YES;

@@ -45,7 +45,7 @@ static inline void tape_add(struct tape *tape, enum tagc_collective collective, 
       abort();
   }
   struct tagc_signature signature = {count, (uint8_t)collective, (uint8_t)dtype,
-                                     collective == TAGC_REDUCE_SCATTER || collective == TAGC_ALL_REDUCE ? 4 : 0,
+                                     collective == TAGC_COLL_REDUCE_SCATTER || collective == TAGC_COLL_ALL_REDUCE ? 4 : 0,
                                      dtype != BYTES};
   tape->calls[tape->count++] = (struct tape_call){signature, unit, -1};
 }
@@ -71,16 +71,16 @@ static inline uint64_t model_count(const struct model *m, int unit)
   return (100 + block % m->kinds) * m->scale;
 }
 
-static inline void tape_gather(struct tape *tape, const struct model *m, int unit)
+static inline void tape_allgather(struct tape *tape, const struct model *m, int unit)
 {
-  tape_add(tape, TAGC_ALL_GATHER, model_count(m, unit), HALF, -1);
+  tape_add(tape, TAGC_COLL_ALL_GATHER, model_count(m, unit), HALF, -1);
   tape->calls[tape->count - 1].gathered = unit;
 }
 
 static inline void tape_forward(struct tape *tape, const struct model *m)
 {
   for (int unit = 0; unit < model_units(m); unit++)
-    tape_gather(tape, m, unit);
+    tape_allgather(tape, m, unit);
 }
 
 /* The unit whose gradient is the i-th of a backward pass. */
@@ -96,20 +96,20 @@ static inline void tape_backward(struct tape *tape, const struct model *m, bool 
 {
   int last = model_units(m) - 1;
   if (m->reshard && !(m->root && last == 0))
-    tape_gather(tape, m, last);
+    tape_allgather(tape, m, last);
   for (int i = 0; i <= last; i++) {
     int unit = model_reduced(m, i), next = i < last ? model_reduced(m, i + 1) : 0;
     if (m->reshard && i < last && !(m->root && !m->alike && next == 0))
-      tape_gather(tape, m, next);
+      tape_allgather(tape, m, next);
     if (reduce)
-      tape_add(tape, TAGC_REDUCE_SCATTER, model_count(m, unit), FLOAT, unit);
+      tape_add(tape, TAGC_COLL_REDUCE_SCATTER, model_count(m, unit), FLOAT, unit);
   }
 }
 
 static inline void tape_finish(struct tape *tape, const struct model *m)
 {
   if (m->clip)
-    tape_add(tape, TAGC_ALL_REDUCE, 1, FLOAT, -1);
+    tape_add(tape, TAGC_COLL_ALL_REDUCE, 1, FLOAT, -1);
 }
 
 static inline void tape_step(struct tape *tape, const struct model *m)
@@ -130,7 +130,7 @@ static inline void tape_evaluation(struct tape *tape, const struct model *m, int
 {
   while (batches-- > 0)
     tape_forward(tape, m);
-  tape_add(tape, TAGC_ALL_REDUCE, 2, FLOAT, -1);
+  tape_add(tape, TAGC_COLL_ALL_REDUCE, 2, FLOAT, -1);
 }
 
 #endif

@@ -11,15 +11,15 @@ enum { TOKENS = 5000, PROBABILITIES = 700, FEATURES = 4096, OTHER_FEATURES = 300
 
 static struct tape tape;
 
-static void gather(uint64_t count) { tape_add(&tape, TAGC_ALL_GATHER, count, HALF, -1); }
+static void allgather(uint64_t count) { tape_add(&tape, TAGC_COLL_ALL_GATHER, count, HALF, -1); }
 
 static void reduce(uint64_t count, int op)
 {
-  tape_add(&tape, TAGC_REDUCE_SCATTER, count, HALF, -1);
+  tape_add(&tape, TAGC_COLL_REDUCE_SCATTER, count, HALF, -1);
   tape.calls[tape.count - 1].signature.op = (uint8_t)op;
 }
 
-static void norm(void) { tape_add(&tape, TAGC_ALL_REDUCE, 1, FLOAT, -1); }
+static void norm(void) { tape_add(&tape, TAGC_COLL_ALL_REDUCE, 1, FLOAT, -1); }
 
 /* Units of a model: the root, and like blocks. */
 static uint64_t unit(int scale, int i) { return (uint64_t)(i ? 4099 : 2048) * (uint64_t)scale; }
@@ -27,14 +27,14 @@ static uint64_t unit(int scale, int i) { return (uint64_t)(i ? 4099 : 2048) * (u
 static void forward(int scale)
 {
   for (int i = 0; i <= LAYERS; i++)
-    gather(unit(scale, i));
+    allgather(unit(scale, i));
 }
 
 static void backward(int scale, int op, bool reduces)
 {
   for (int i = LAYERS; i >= 0; i--) {
     if (i)
-      gather(unit(scale, i));
+      allgather(unit(scale, i));
     if (reduces)
       reduce(unit(scale, i), op);
   }
@@ -45,9 +45,9 @@ static void backward(int scale, int op, bool reduces)
 /* Megatron-core, MoEAllGatherTokenDispatcher (megatron/core/transformer/moe/token_dispatcher.py), on its own communicator. */
 static void dispatch_tokens(void)
 {
-  tape_add(&tape, TAGC_ALL_GATHER, PROBABILITIES, BYTES, -1);
-  gather(PROBABILITIES);
-  gather(TOKENS);
+  tape_add(&tape, TAGC_COLL_ALL_GATHER, PROBABILITIES, BYTES, -1);
+  allgather(PROBABILITIES);
+  allgather(TOKENS);
   reduce(TOKENS, TAGC_CODE_SUM);
 }
 
@@ -56,7 +56,7 @@ static void moe(void)
   for (int i = 0; i < LAYERS; i++)
     dispatch_tokens();
   for (int i = 0; i < LAYERS; i++) {
-    gather(TOKENS);
+    allgather(TOKENS);
     reduce(TOKENS, TAGC_CODE_SUM);
     reduce(PROBABILITIES, TAGC_CODE_SUM);
   }
@@ -68,7 +68,7 @@ static void moe_recomputed(void)
     dispatch_tokens();
   for (int i = 0; i < LAYERS; i++) {
     dispatch_tokens();
-    gather(TOKENS);
+    allgather(TOKENS);
     reduce(PROBABILITIES, TAGC_CODE_SUM);
     reduce(TOKENS, TAGC_CODE_SUM);
   }
@@ -79,8 +79,8 @@ static void moe_recomputed(void)
 static void decode_forward(int layers)
 {
   for (int i = 0; i < layers; i++) {
-    gather(TOKENS);
-    gather(FEATURES);
+    allgather(TOKENS);
+    allgather(FEATURES);
     reduce(TOKENS, TAGC_CODE_SUM);
   }
 }
@@ -90,9 +90,9 @@ static void cross_attention(void)
 {
   decode_forward(LAYERS);
   for (int i = 0; i < LAYERS; i++) {
-    gather(TOKENS);
-    gather(TOKENS);
-    gather(FEATURES);
+    allgather(TOKENS);
+    allgather(TOKENS);
+    allgather(FEATURES);
     reduce(FEATURES, TAGC_CODE_SUM);
     reduce(TOKENS, TAGC_CODE_SUM);
   }
@@ -103,10 +103,10 @@ static void row_of_layers(void)
 {
   decode_forward(MANY_LAYERS);
   for (int i = 0; i < MANY_LAYERS; i++) {
-    gather(TOKENS);
-    gather(FEATURES);
+    allgather(TOKENS);
+    allgather(FEATURES);
     reduce(FEATURES, TAGC_CODE_SUM);
-    gather(TOKENS);
+    allgather(TOKENS);
     reduce(TOKENS, TAGC_CODE_SUM);
   }
   norm();
@@ -115,8 +115,8 @@ static void row_of_layers(void)
 /* A contrastive loss: the features of all ranks, gathered with their gradients. */
 static void features(uint64_t second)
 {
-  gather(FEATURES);
-  gather(second);
+  allgather(FEATURES);
+  allgather(second);
   reduce(second, TAGC_CODE_SUM);
   reduce(FEATURES, TAGC_CODE_SUM);
 }
@@ -124,7 +124,7 @@ static void features(uint64_t second)
 static void features_of_replicas(void)
 {
   features(OTHER_FEATURES);
-  tape_add(&tape, TAGC_ALL_REDUCE, REPLICATED, FLOAT, -1);
+  tape_add(&tape, TAGC_COLL_ALL_REDUCE, REPLICATED, FLOAT, -1);
   tape.calls[tape.count - 1].signature.op = TAGC_CODE_SUM;
 }
 
@@ -189,7 +189,7 @@ static void megatron(void)
     reduce(i < 3 ? 40000 : 25000, TAGC_CODE_SUM);
   norm();
   for (int i = 0; i < 4; i++)
-    gather(i < 3 ? 40000 : 25000);
+    allgather(i < 3 ? 40000 : 25000);
 }
 
 /* The chunks of an interleaved pipeline are alike. */
@@ -199,7 +199,7 @@ static void megatron_interleaved(void)
     reduce(i % 2 ? 40000 : 25000, TAGC_CODE_SUM);
   norm();
   for (int i = 0; i < 4; i++)
-    gather(i % 2 ? 40000 : 25000);
+    allgather(i % 2 ? 40000 : 25000);
 }
 
 static const struct {

@@ -36,10 +36,10 @@ static void test_reading(void)
   ok(file->count == 2 && a->communicator == 7 && a->nranks == 8 && a->rank == 3 && a->count == 14, "a communicator and its calls");
   ok(b->communicator == UINT64_MAX && b->nranks == 1 && b->rank == 0 && b->count == 1, "and another one between them");
   if (a->count == 14 && b->count == 1) {
-    const struct tagc_signature avg = {1771776, TAGC_REDUCE_SCATTER, ncclFloat32, TAGC_OP_AVG, true},
-                                bf16 = {0, TAGC_ALL_GATHER, ncclBfloat16, 0, true},
-                                other = {UINT64_MAX, TAGC_ALL_REDUCE, ncclInt64, TAGC_OP_OTHER, false},
-                                newer = {5, TAGC_BROADCAST, 255, 0, false};
+    const struct tagc_signature avg = {1771776, TAGC_COLL_REDUCE_SCATTER, ncclFloat32, TAGC_OP_AVG, true},
+                                bf16 = {0, TAGC_COLL_ALL_GATHER, ncclBfloat16, 0, true},
+                                other = {UINT64_MAX, TAGC_COLL_ALL_REDUCE, ncclInt64, TAGC_OP_OTHER, false},
+                                newer = {5, TAGC_COLL_BROADCAST, 255, 0, false};
     ok(tagc_signature_equal(&a->calls[0], &avg) && tagc_signature_equal(&a->calls[11], &avg), "twelve equal ones");
     ok(tagc_signature_equal(&a->calls[12], &bf16), "one without a reduction");
     ok(tagc_signature_equal(&b->calls[0], &other), "max is one of the others");
@@ -99,10 +99,10 @@ static void test_writing(void)
 {
   char line[64], text[200];
   bool same = true;
-  for (unsigned collective = TAGC_REDUCE_SCATTER; collective <= TAGC_SCATTER; collective++)
+  for (unsigned collective = TAGC_COLL_REDUCE_SCATTER; collective <= TAGC_COLL_SCATTER; collective++)
     for (unsigned dtype = 0; dtype <= ncclNumTypes; dtype++)
       for (unsigned op = TAGC_OP_SUM; op <= TAGC_OP_OTHER; op++) {
-        bool reduces = collective == TAGC_REDUCE_SCATTER || collective == TAGC_ALL_REDUCE || collective == TAGC_REDUCE;
+        bool reduces = collective == TAGC_COLL_REDUCE_SCATTER || collective == TAGC_COLL_ALL_REDUCE || collective == TAGC_COLL_REDUCE;
         bool is_float = dtype == ncclFloat32 || dtype == ncclFloat16 || dtype == ncclBfloat16;
         struct tagc_signature call = {UINT64_MAX - dtype, (uint8_t)collective, (uint8_t)dtype, reduces ? (uint8_t)op : 0, is_float};
         struct tagc_call_list list = {.communicator = UINT64_MAX, .rank = 1048575, .nranks = 1048576};

@@ -31,8 +31,8 @@ static void test_models(void)
     play(&w, &tape);
     size_t count;
     const struct tagc_slot_info *slots = tagc_cycle_slots(w.cycle, &count);
-    ok(w.losses == 0 && w.locks == 0 && w.placed == w.reductions && w.on_track == 20 * tagc_cycle_length(w.cycle),
-       "%s: every call of 20 steps is on track", cases[i].what);
+    ok(w.losses == 0 && w.locks == 0 && w.placed == w.reductions && w.in_sync == 20 * tagc_cycle_length(w.cycle),
+       "%s: every call of 20 steps is in sync", cases[i].what);
     ok(count == (size_t)model_units(m) && slots[0].gathered && names_are_true(&w, m),
        "%s: slots and names are the units", cases[i].what);
     ok(tagc_cycle_is_gradients(w.cycle) == cases[i].gradients, "%s: %s", cases[i].what,
@@ -68,22 +68,22 @@ static void test_beginnings(void)
   struct watch w = watch_new(1);
   struct tape tape = {NULL, 0, 0};
   for (int i = 0; i < 200; i++)
-    tape_add(&tape, TAGC_BROADCAST, (uint64_t)(1000 + i % 7), FLOAT, -1);
+    tape_add(&tape, TAGC_COLL_BROADCAST, (uint64_t)(1000 + i % 7), FLOAT, -1);
   for (int i = 0; i < 30; i++)
-    tape_add(&tape, TAGC_ALL_GATHER, (uint64_t)(5 + i), FLOAT, -1);
+    tape_add(&tape, TAGC_COLL_ALL_GATHER, (uint64_t)(5 + i), FLOAT, -1);
   tape_evaluation(&tape, &gpt, 9);
   tape_forward(&tape, &gpt);        /* a first step unlike the others: the head's blocks come twice */
   tape_forward(&tape, &gpt);
   tape_backward(&tape, &gpt, true);
   tape_steps(&tape, &gpt, 5);
   play(&w, &tape);
-  ok(w.locks == 1 && w.last.state == TAGC_CYCLE_ON_TRACK && names_are_true(&w, &gpt),
+  ok(w.locks == 1 && w.last.state == TAGC_CYCLE_IN_SYNC && names_are_true(&w, &gpt),
      "broadcasts, gathers, a validation and an odd first step come first: locked within 5 steps");
   tagc_cycle_destroy(w.cycle);
 
   w = watch_new(1);
   for (int i = 0; i < 5000; i++)
-    tape_add(&tape, TAGC_ALL_REDUCE, 25, FLOAT, -1);
+    tape_add(&tape, TAGC_COLL_ALL_REDUCE, 25, FLOAT, -1);
   play(&w, &tape);
   ok(w.locks == 0 && w.last.state == TAGC_CYCLE_LEARNING && w.last.cycle == 0,
      "nothing to lock without reduce-scatters");
@@ -101,14 +101,14 @@ static void test_activations(void)
     for (int layer = 0; layer < 48; layer++)
       for (int half = 0; half < 2; half++) {
         uint64_t count = layer % 24 < 12 ? 4096 : 8192;       /* an encoder and a decoder of different lengths */
-        tape_add(&tape, TAGC_ALL_GATHER, count, HALF, -1);
-        tape_add(&tape, TAGC_REDUCE_SCATTER, count, HALF, -1);
+        tape_add(&tape, TAGC_COLL_ALL_GATHER, count, HALF, -1);
+        tape_add(&tape, TAGC_COLL_REDUCE_SCATTER, count, HALF, -1);
       }
-    tape_add(&tape, TAGC_ALL_REDUCE, 77, FLOAT, -1);
+    tape_add(&tape, TAGC_COLL_ALL_REDUCE, 77, FLOAT, -1);
   }
   struct watch w = watch_new(1);
   play(&w, &tape);
-  ok(w.last.state != TAGC_CYCLE_OFF_TRACK && !tagc_cycle_is_gradients(w.cycle),
+  ok(w.last.state != TAGC_CYCLE_OUT_OF_SYNC && !tagc_cycle_is_gradients(w.cycle),
      "activations are no gradients (%zu calls)", tagc_cycle_length(w.cycle));
   tagc_cycle_destroy(w.cycle);
 }
@@ -121,9 +121,9 @@ static void test_types_of_passes(void)
   for (int step = 0; step < 20; step++)
     for (int pass = 0; pass < 2; pass++) {
       for (int i = 0; i < 4; i++)
-        tape_add(&tape, TAGC_ALL_GATHER, counts[i], FLOAT, -1);
+        tape_add(&tape, TAGC_COLL_ALL_GATHER, counts[i], FLOAT, -1);
       for (int i = 3; i >= 0; i--)
-        tape_add(&tape, TAGC_REDUCE_SCATTER, counts[i], pass ? BYTES : FLOAT, i);
+        tape_add(&tape, TAGC_COLL_REDUCE_SCATTER, counts[i], pass ? BYTES : FLOAT, i);
     }
   struct watch w = watch_new(1);
   play(&w, &tape);
@@ -144,10 +144,10 @@ static void test_other_programs(void)
   for (int step = 0; step < 20; step++) {
     for (int pass = 0; pass < 2; pass++)
       for (int i = 0; i < 40; i++)
-        tape_add(&tape, TAGC_ALL_GATHER, (uint64_t)(500 + i % 4), HALF, -1);
+        tape_add(&tape, TAGC_COLL_ALL_GATHER, (uint64_t)(500 + i % 4), HALF, -1);
     for (int i = 0; i < 7; i++)
-      tape_add(&tape, TAGC_REDUCE_SCATTER, i < 6 ? 90000 : 1234, HALF, i);
-    tape_add(&tape, TAGC_ALL_REDUCE, 1, FLOAT, -1);
+      tape_add(&tape, TAGC_COLL_REDUCE_SCATTER, i < 6 ? 90000 : 1234, HALF, i);
+    tape_add(&tape, TAGC_COLL_ALL_REDUCE, 1, FLOAT, -1);
   }
   struct watch w = watch_new(1);
   play(&w, &tape);
@@ -161,10 +161,10 @@ static void test_other_programs(void)
   /* Megatron: the buckets of the gradient buffer in a row, then the parameters. */
   for (int step = 0; step < 60; step++) {
     for (int i = 0; i < 5; i++)
-      tape_add(&tape, TAGC_REDUCE_SCATTER, i < 4 ? 40000 : 25000, FLOAT, i);
-    tape_add(&tape, TAGC_ALL_REDUCE, 1, FLOAT, -1);
+      tape_add(&tape, TAGC_COLL_REDUCE_SCATTER, i < 4 ? 40000 : 25000, FLOAT, i);
+    tape_add(&tape, TAGC_COLL_ALL_REDUCE, 1, FLOAT, -1);
     for (int i = 0; i < 5; i++)
-      tape_add(&tape, TAGC_ALL_GATHER, i < 4 ? 40000 : 25000, HALF, -1);
+      tape_add(&tape, TAGC_COLL_ALL_GATHER, i < 4 ? 40000 : 25000, HALF, -1);
   }
   w = watch_new(1);
   play(&w, &tape);
@@ -176,18 +176,18 @@ static void test_other_programs(void)
   /* Equal buckets and nothing that tells one from the other. */
   for (int step = 0; step < 60; step++)
     for (int i = 0; i < 8; i++)
-      tape_add(&tape, i < 4 ? TAGC_REDUCE_SCATTER : TAGC_ALL_GATHER, 40000, FLOAT, -1);
+      tape_add(&tape, i < 4 ? TAGC_COLL_REDUCE_SCATTER : TAGC_COLL_ALL_GATHER, 40000, FLOAT, -1);
   w = watch_new(1);
   play(&w, &tape);
   tagc_cycle_slots(w.cycle, &count);
   ok(w.locks == 1 && count == 4, "equal buckets: 4 slots");
-  tape_add(&tape, TAGC_REDUCE_SCATTER, 40000, FLOAT, -1);
-  tape_add(&tape, TAGC_ALL_REDUCE, 1, FLOAT, -1);
+  tape_add(&tape, TAGC_COLL_REDUCE_SCATTER, 40000, FLOAT, -1);
+  tape_add(&tape, TAGC_COLL_ALL_REDUCE, 1, FLOAT, -1);
   for (int i = 1; i < 24; i++)
-    tape_add(&tape, i % 8 < 4 ? TAGC_REDUCE_SCATTER : TAGC_ALL_GATHER, 40000, FLOAT, -1);
+    tape_add(&tape, i % 8 < 4 ? TAGC_COLL_REDUCE_SCATTER : TAGC_COLL_ALL_GATHER, 40000, FLOAT, -1);
   play(&w, &tape);
-  ok(w.losses == 1 && w.last.state == TAGC_CYCLE_ON_TRACK && w.last.slot == -1 && w.placed >= 8,
-     "equal buckets: back on track after a stranger");
+  ok(w.losses == 1 && w.last.state == TAGC_CYCLE_IN_SYNC && w.last.slot == -1 && w.placed >= 8,
+     "equal buckets: back in sync after a stranger");
   tagc_cycle_destroy(w.cycle);
 }
 
@@ -223,8 +223,8 @@ static void test_false_locks(void)
   struct tape tape = {NULL, 0, 0};
   for (int step = 0; step < 30; step++) {
     for (int i = 0; i < 80; i++)
-      tape_add(&tape, TAGC_REDUCE_SCATTER, 500, FLOAT, i);
-    tape_add(&tape, TAGC_ALL_REDUCE, 1, FLOAT, -1);
+      tape_add(&tape, TAGC_COLL_REDUCE_SCATTER, 500, FLOAT, i);
+    tape_add(&tape, TAGC_COLL_ALL_REDUCE, 1, FLOAT, -1);
   }
   play(&w, &tape);
   ok(tagc_cycle_length(w.cycle) == 81 && w.locks > 1,
@@ -233,7 +233,7 @@ static void test_false_locks(void)
 
   w = watch_new(0);
   for (int i = 0; i < 10; i++)
-    tape_add(&tape, TAGC_REDUCE_SCATTER, 500, FLOAT, 0);
+    tape_add(&tape, TAGC_COLL_REDUCE_SCATTER, 500, FLOAT, 0);
   play(&w, &tape);
   ok(w.lock_call == 3 && w.placed == 8 && w.last.cycle == 8, "a lone kind of call is a cycle of one at its third");
   tagc_cycle_destroy(w.cycle);
@@ -268,9 +268,9 @@ static void test_bounds(void)
   struct watch w = watch_new(1);
   struct tape tape = {NULL, 0, 0};
   for (int i = 0; i < 200000; i++)
-    tape_add(&tape, i % 3 ? TAGC_ALL_REDUCE : TAGC_REDUCE_SCATTER, (uint64_t)(i * 7919 % 100003), BYTES, -1);
+    tape_add(&tape, i % 3 ? TAGC_COLL_ALL_REDUCE : TAGC_COLL_REDUCE_SCATTER, (uint64_t)(i * 7919 % 100003), BYTES, -1);
   for (int i = 0; i < 70000; i++)
-    tape_add(&tape, TAGC_ALL_REDUCE, (uint64_t)i * (uint64_t)i % 4001, FLOAT, -1);
+    tape_add(&tape, TAGC_COLL_ALL_REDUCE, (uint64_t)i * (uint64_t)i % 4001, FLOAT, -1);
   tape_steps(&tape, &gpt, 10);
   play(&w, &tape);
   ok(w.locks == 1 && names_are_true(&w, &gpt), "after 270,000 calls of up to 100,000 kinds a cycle is still learned");

@@ -19,7 +19,7 @@ static void test_accumulation(void)
   play(&w, &tape);
   size_t count;
   tagc_cycle_slots(w.cycle, &count);
-  ok(w.locks == 1 && w.losses == 0 && count == 13 && w.last.state == TAGC_CYCLE_ON_TRACK,
+  ok(w.locks == 1 && w.losses == 0 && count == 13 && w.last.state == TAGC_CYCLE_IN_SYNC,
      "accumulation without reduction: one cycle of all micro-batches, 13 slots");
   ok(tagc_cycle_is_gradients(w.cycle), "and they are gradients");
   tagc_cycle_destroy(w.cycle);
@@ -92,9 +92,9 @@ static void test_skips(void)
   tape_forward(&tape, &gpt);        /* a checkpoint, a barrier and an object gather between steps */
   tape_free(&tape);
   for (int i = 0; i < 26; i++)
-    tape_add(&tape, TAGC_ALL_GATHER, (uint64_t)(90 + i), FLOAT, -1);
-  tape_add(&tape, TAGC_ALL_REDUCE, 1, FLOAT, -1);
-  tape_add(&tape, TAGC_ALL_GATHER, 123, BYTES, -1);
+    tape_add(&tape, TAGC_COLL_ALL_GATHER, (uint64_t)(90 + i), FLOAT, -1);
+  tape_add(&tape, TAGC_COLL_ALL_REDUCE, 1, FLOAT, -1);
+  tape_add(&tape, TAGC_COLL_ALL_GATHER, 123, BYTES, -1);
   tape_steps(&tape, &gpt, 2);
   play(&w, &tape);
   ok(w.placed == 26 && w.locks == 0 && names_are_true(&w, &gpt), "a checkpoint and a barrier cost no slot");
@@ -126,7 +126,7 @@ static void test_suspects(void)
   ok(exact && w.placed == 12, "a like block skipped: exactly the 11 slots passed since the last lone call are suspect");
   tape_step(&tape, &kept);
   play(&w, &tape);
-  ok(w.losses == 0 && w.placed == 13, "and the next step is on track");
+  ok(w.losses == 0 && w.placed == 13, "and the next step is in sync");
 
   struct watch v = learned(&gpt);
   tape_step(&tape, &gpt);
@@ -191,8 +191,8 @@ static double nanoseconds(void)
 static void measure(void)
 {
   static const struct { const char *what; struct model model; int period; } cases[] = {
-    {"on track, 12 blocks", {12, 1, true, false, true, true, 1000, false, false}, 0},
-    {"on track, 160 units of two kinds", {160, 2, true, false, true, true, 1000, false, false}, 0},
+    {"in sync, 12 blocks", {12, 1, true, false, true, true, 1000, false, false}, 0},
+    {"in sync, 160 units of two kinds", {160, 2, true, false, true, true, 1000, false, false}, 0},
     {"12 blocks, an evaluation pass every 5 steps", {12, 1, true, false, true, true, 1000, false, false}, 5},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -216,7 +216,7 @@ static void measure(void)
 /* An all-reduce of so many times 10,000 floats. */
 static struct tagc_sighting reduce(struct tagc_cycle *cycle, uint64_t size, uint8_t op)
 {
-  const struct tagc_signature call = {10000 * size, TAGC_ALL_REDUCE, FLOAT, op, true};
+  const struct tagc_signature call = {10000 * size, TAGC_COLL_ALL_REDUCE, FLOAT, op, true};
   struct tagc_sighting seen;
   tagc_cycle_observe(cycle, &call, &seen);
   return seen;
@@ -238,7 +238,7 @@ static struct tagc_cycle *learned_buckets(uint64_t statistics, uint8_t their_op)
 }
 
 /* Buckets in the sizes of parameters: what comes between two steps may leave calls out, or not. */
-static void test_displaced(void)
+static void test_calls_skipped(void)
 {
   struct tagc_cycle *cycle = learned_buckets(0, 0);
   bool in_place = true;
@@ -279,7 +279,7 @@ int main(void)
   test_accumulation();
   test_regular_visitors();
   test_skips();
-  test_displaced();
+  test_calls_skipped();
   test_other_reductions();
   test_suspects();
   test_two_communicators();

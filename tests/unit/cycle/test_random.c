@@ -5,7 +5,7 @@
  *   placed      a slot that is reported has the signature of the call
  *   found       two clean steps after any disturbance the track of the true cycle is found again
  *   contained   where a slot was taken for another unit's than before, it is among the suspects of the next loss
- *   noticed     a call on track that is not the next one of the cycle is reported as a loss, that very call, and no other is; the track
+ *   noticed     a call in sync that is not the next one of the cycle is reported as a loss, that very call, and no other is; the track
  *               is found again by a call that nothing else in the cycle looks like (where there is none, nobody says when), at its
  *               place: an oracle keeps the calls of the cycle as they were when it was locked, and follows them by itself
  *   named       in a clean step every slot has the number, in forward order, of the unit whose gradient it is
@@ -60,8 +60,8 @@ struct observer {
   bool wrong[SLOTS];       /* it was given to another unit than that */
   bool pure, placed, contained, noticed, named, paired;
   bool held[SLOTS];        /* in steps without a disturbance: the units that are gathered, and not reduced since */
-  unsigned gathers, sure, again;    /* of clean steps */
-  bool clean;              /* the calls shown are those of clean steps, and the one before was on track */
+  unsigned allgathers, sure, again; /* of clean steps */
+  bool clean;              /* the calls shown are those of clean steps, and the one before was in sync */
   struct oracle oracle;
   unsigned drops, losses, locks;
 };
@@ -127,8 +127,8 @@ static int slot_at(const struct oracle *r, long place)
 {
   int slot = -1;
   for (long i = 0; i <= place; i++)
-    slot += r->cycle[i].collective == TAGC_REDUCE_SCATTER;
-  return r->cycle[place].collective == TAGC_REDUCE_SCATTER ? slot : -1;
+    slot += r->cycle[i].collective == TAGC_COLL_REDUCE_SCATTER;
+  return r->cycle[place].collective == TAGC_COLL_REDUCE_SCATTER ? slot : -1;
 }
 
 /* The cycle is the calls before this one, which is its first again. */
@@ -166,11 +166,11 @@ static bool oracle_agrees(struct oracle *r, const struct tagc_signature *call, e
     return !said->lost && said->slot < 0;
   long place = UNKNOWN;
   const bool lone = likes(r, call, &place) == 1;
-  if (before == TAGC_CYCLE_ON_TRACK && r->at != UNKNOWN) {
+  if (before == TAGC_CYCLE_IN_SYNC && r->at != UNKNOWN) {
     const long next = (r->at + 1) % (long)r->length;
     if (same(&r->cycle[next], call)) {
       r->at = next;
-      return !said->lost && said->state == TAGC_CYCLE_ON_TRACK && said->slot == slot_at(r, next);
+      return !said->lost && said->state == TAGC_CYCLE_IN_SYNC && said->slot == slot_at(r, next);
     }
     if (!said->lost)
       return false;
@@ -181,15 +181,15 @@ static bool oracle_agrees(struct oracle *r, const struct tagc_signature *call, e
   if (lone)
     r->at = place;
   if (r->has_lone)
-    return lone ? said->state == TAGC_CYCLE_ON_TRACK && said->slot == slot_at(r, place)
-                : before != TAGC_CYCLE_ON_TRACK || said->state == TAGC_CYCLE_OFF_TRACK;
+    return lone ? said->state == TAGC_CYCLE_IN_SYNC && said->slot == slot_at(r, place)
+                : before != TAGC_CYCLE_IN_SYNC || said->state == TAGC_CYCLE_OUT_OF_SYNC;
   for (size_t i = 0; i < r->length && said->slot >= 0; i++)     /* where there is no lone call, a slot tells the place */
     if (slot_at(r, (long)i) == said->slot)
       r->at = (long)i;
   return true;
 }
 
-static void hold_gather(struct observer *o, const struct tape_call *call)
+static void hold_allgather(struct observer *o, const struct tape_call *call)
 {
   size_t count;
   const struct tagc_allgather_info *info = tagc_cycle_allgathers(o->cycle, &count) + o->last.allgather;
@@ -200,7 +200,7 @@ static void hold_gather(struct observer *o, const struct tape_call *call)
     return;
   o->paired &= !info->sure || slot->unit == (uint32_t)call->gathered;
   o->paired &= !info->again || o->held[call->gathered];
-  o->gathers++;
+  o->allgathers++;
   o->sure += info->sure;
   o->again += info->again;
 }
@@ -227,10 +227,10 @@ static void show(struct observer *o, const struct tape_call *call)
   if (o->last.locked)
     forget_residuals(o);
   o->drops += before != TAGC_CYCLE_LEARNING && o->last.state == TAGC_CYCLE_LEARNING;
-  if (o->last.state != TAGC_CYCLE_ON_TRACK)
+  if (o->last.state != TAGC_CYCLE_IN_SYNC)
     o->placed &= o->last.slot == -1 && o->last.allgather == -1;
   if (o->last.allgather >= 0)
-    hold_gather(o, call);
+    hold_allgather(o, call);
   if (call->gathered >= 0)
     o->held[call->gathered] = true;
   else if (call->unit >= 0 && call->unit < SLOTS)
@@ -269,7 +269,7 @@ static void repeat_calls(struct tape *tape, size_t at, size_t count)
 
 static void insert_stranger(struct tape *tape, struct random *r)
 {
-  static const enum tagc_collective kinds[] = {TAGC_ALL_REDUCE, TAGC_BROADCAST, TAGC_ALL_GATHER, TAGC_REDUCE_SCATTER};
+  static const enum tagc_collective kinds[] = {TAGC_COLL_ALL_REDUCE, TAGC_COLL_BROADCAST, TAGC_COLL_ALL_GATHER, TAGC_COLL_REDUCE_SCATTER};
   enum tagc_collective kind = kinds[below(r, 4)];
   size_t at = below(r, (unsigned)tape->count + 1);
   uint64_t count = 7 + below(r, 900);
@@ -353,10 +353,10 @@ static bool run_sequence(uint64_t seed, struct observer *total, unsigned *found)
     disturbed_step(&tape, &m, &r);
     tape_steps(&tape, &m, 2);
     show_all(&o, &tape);
-    lost_for_good |= follows_steps(&o) && o.last.state == TAGC_CYCLE_OFF_TRACK;
+    lost_for_good |= follows_steps(&o) && o.last.state == TAGC_CYCLE_OUT_OF_SYNC;
     o.contained &= nothing_wrong(&o);
-    *found += follows_steps(&o) && o.last.state == TAGC_CYCLE_ON_TRACK;
-    o.clean = o.last.state == TAGC_CYCLE_ON_TRACK;
+    *found += follows_steps(&o) && o.last.state == TAGC_CYCLE_IN_SYNC;
+    o.clean = o.last.state == TAGC_CYCLE_IN_SYNC;
     tape_steps(&tape, &m, (int)below(&r, 6));
     show_all(&o, &tape);
     o.clean = false;
@@ -367,7 +367,7 @@ static bool run_sequence(uint64_t seed, struct observer *total, unsigned *found)
   total->noticed &= o.noticed;
   total->named &= o.named;
   total->paired &= o.paired;
-  total->gathers += o.gathers;
+  total->allgathers += o.allgathers;
   total->sure += o.sure;
   total->again += o.again;
   total->drops += o.drops;
@@ -387,7 +387,7 @@ int main(void)
   for (uint64_t seed = 1; seed <= SEQUENCES; seed++)
     if (!run_sequence(seed, &total, &found) && ++bad <= 5)
       note("sequence %llu", (unsigned long long)seed);
-  note("%u locks, %u losses, %u locks dropped; on track in the true cycle after %.2f%% of %d "
+  note("%u locks, %u losses, %u locks dropped; in sync in the true cycle after %.2f%% of %d "
        "disturbances", total.locks, total.losses,
        total.drops, 100.0 * found / (SEQUENCES * DISTURBANCES), SEQUENCES * DISTURBANCES);
   ok(total.pure, "equal sequences are reported equally");
@@ -395,8 +395,8 @@ int main(void)
   ok(total.contained, "residuals that were misapplied are suspect at the next loss");
   ok(total.noticed, "every change is noticed at the first differing call, and nothing else is; the track is found where it is");
   ok(total.named, "every slot has the number of its unit in forward order");
-  ok(total.paired && total.sure > total.gathers / 2 && total.again, "of %u all-gathers %u are surely of a unit, and are of it; %u gather "
-     "what is there already", total.gathers, total.sure, total.again);
+  ok(total.paired && total.sure > total.allgathers / 2 && total.again, "of %u all-gathers %u are surely of a unit, and are of it; %u gather "
+     "what is there already", total.allgathers, total.sure, total.again);
   ok(bad == 0, "all of it holds, and the track is found again, in all of %d sequences (%u bad)", SEQUENCES, bad);
   ok(found > 0.9 * SEQUENCES * DISTURBANCES, "nearly always the lock survives");
   return tap_done();

@@ -23,10 +23,10 @@ enum { NONE = -1, MOST = 1024, LONGEST = 400000, FLOOR = 256 };
 
 /* What the comments of a file say. */
 struct expected {
-  size_t step, unit_count, name_count, gather_count;
+  size_t step, unit_count, name_count, allgather_count;
   uint32_t units[MOST];
   char names[MOST][32];
-  int gathers[MOST];                    /* units, or NONE */
+  int allgathers[MOST];                 /* units, or NONE */
   bool guesses[MOST];                   /* nobody need be sure */
   bool all_reduces;                     /* they are the slots */
   int gradients;                        /* how many of these are taken for gradients; NONE: not said */
@@ -40,7 +40,7 @@ struct outcome {
   unsigned locks;
   unsigned reductions, wrong, misnamed; /* of the last step */
   char misnomer[2 * TAGC_UNIT_NAME + 16];
-  unsigned gathers, mispaired, unsure, again;    /* likewise; unsure of those that should be sure */
+  unsigned allgathers, mispaired, unsure, again; /* likewise; unsure of those that should be sure */
 };
 
 /* The words behind "# step", "# units" and "# names". */
@@ -58,9 +58,9 @@ static void read_comment(struct expected *e, char *line)
       e->units[e->unit_count++] = *word == '-' ? NO_UNIT : (uint32_t)strtoul(word, NULL, 10);
     else if (strcmp(what, "names") == 0 && e->name_count < MOST)
       snprintf(e->names[e->name_count++], sizeof *e->names, "%s", word);
-    else if (strcmp(what, "gathers") == 0 && e->gather_count < MOST) {
-      e->guesses[e->gather_count] = strchr(word, '?') != NULL;
-      e->gathers[e->gather_count++] = *word == '-' ? NONE : (int)strtol(word, NULL, 10);
+    else if (strcmp(what, "gathers") == 0 && e->allgather_count < MOST) {
+      e->guesses[e->allgather_count] = strchr(word, '?') != NULL;
+      e->allgathers[e->allgather_count++] = *word == '-' ? NONE : (int)strtol(word, NULL, 10);
     }
 }
 
@@ -114,34 +114,34 @@ static unsigned count_again(const struct tagc_call_list *list, const struct expe
   unsigned again = 0;
   memset(held, 0, sizeof held);
   for (unsigned turn = 0; turn < 2; turn++) {
-    size_t gather = 0, reduced = 0;
+    size_t allgather = 0, reduced = 0;
     for (size_t i = list->count - e->step; i < list->count; i++) {
       const enum tagc_collective what = list->calls[i].collective;
-      if (what == TAGC_REDUCE_SCATTER)
+      if (what == TAGC_COLL_REDUCE_SCATTER)
         if (e->units[reduced++ % e->unit_count] != NO_UNIT)
           held[e->units[(reduced - 1) % e->unit_count]] = false;
-      if (what != TAGC_ALL_GATHER || e->gathers[gather++] == NONE || e->guesses[gather - 1])
+      if (what != TAGC_COLL_ALL_GATHER || e->allgathers[allgather++] == NONE || e->guesses[allgather - 1])
         continue;
-      again += turn && held[e->gathers[gather - 1]];
-      held[e->gathers[gather - 1]] = true;
+      again += turn && held[e->allgathers[allgather - 1]];
+      held[e->allgathers[allgather - 1]] = true;
     }
   }
   return again;
 }
 
 /* A gather of the last step. */
-static void compare_gather(struct outcome *o, const struct expected *e, const struct tagc_sighting *seen)
+static void compare_allgather(struct outcome *o, const struct expected *e, const struct tagc_sighting *seen)
 {
   size_t count;
   const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &count);
   const struct tagc_allgather_info *info = tagc_cycle_allgathers(o->cycle, &count);
-  const size_t which = o->gathers++ % e->gather_count;
+  const size_t which = o->allgathers++ % e->allgather_count;
   const bool paired = seen->allgather >= 0;
   info += paired ? seen->allgather : 0;
   if (paired && info->sure)
-    o->mispaired += e->gathers[which] == NONE || slots[info->slot].unit != (uint32_t)e->gathers[which];
+    o->mispaired += e->allgathers[which] == NONE || slots[info->slot].unit != (uint32_t)e->allgathers[which];
   else
-    o->unsure += e->gathers[which] != NONE && !e->guesses[which];
+    o->unsure += e->allgathers[which] != NONE && !e->guesses[which];
   o->again += paired && info->again;
 }
 
@@ -176,9 +176,9 @@ static struct outcome play(const struct tagc_call_list *list, const struct expec
       o.locks++;
       o.locked_at = o.played;
     }
-    if (i >= most - e->step && call->collective == TAGC_ALL_GATHER)
-      compare_gather(&o, e, &seen);
-    if (i < most - e->step || (e->all_reduces ? !tagc_signature_sums(call) : call->collective != TAGC_REDUCE_SCATTER))
+    if (i >= most - e->step && call->collective == TAGC_COLL_ALL_GATHER)
+      compare_allgather(&o, e, &seen);
+    if (i < most - e->step || (e->all_reduces ? !tagc_signature_sums(call) : call->collective != TAGC_COLL_REDUCE_SCATTER))
       continue;
     size_t count;
     const struct tagc_slot_info *slots = tagc_cycle_slots(o.cycle, &count);
@@ -208,7 +208,7 @@ static void test_file(const char *folder, const char *file)
   const size_t begin = find_beginning(list, e.step);
   e.all_reduces = true;
   for (size_t i = list->count - e.step; i < list->count; i++)
-    e.all_reduces &= list->calls[i].collective != TAGC_REDUCE_SCATTER;
+    e.all_reduces &= list->calls[i].collective != TAGC_COLL_REDUCE_SCATTER;
   for (uint32_t warmup = 0; warmup < 2; warmup++) {
     struct outcome o = play(list, &e, warmup);
     const double steps = ((double)o.locked_at - (double)begin) / (double)e.step;
@@ -221,8 +221,8 @@ static void test_file(const char *folder, const char *file)
     ok(o.reductions && !o.wrong, "%s: %u of %u slots of a step are not the unit they must be", file, o.wrong, o.reductions);
     ok(o.layers && o.layers->count && !o.misnamed, "%s: %u of %u are not called what they must be%s; %s, %u%%", file, o.misnamed,
        o.reductions, o.misnomer, o.layers ? o.layers->what : "no memory", o.layers ? o.layers->confidence : 0);
-    ok(o.gathers == e.gather_count && !o.mispaired && !o.unsure, "%s: %u of %u all-gathers are taken for those of another unit, and %u "
-       "are guesses where it can be told", file, o.mispaired, o.gathers, o.unsure);
+    ok(o.allgathers == e.allgather_count && !o.mispaired && !o.unsure, "%s: %u of %u all-gathers are taken for those of another unit, and %u "
+       "are guesses where it can be told", file, o.mispaired, o.allgathers, o.unsure);
     ok(o.again == count_again(list, &e), "%s: %u all-gathers, of %u, gather what is there already", file, o.again,
        count_again(list, &e));
     if (e.gradients != NONE && (warmup || !e.gradients))

@@ -69,32 +69,32 @@ static void *no_memory(const struct tagc_device *self, size_t bytes, void *strea
 
 /* -- all-gathers --------------------------------------------------------------------------------------------------------- */
 
-static bool gather_lies(const struct tagc_allgather_codec *codec, const char *where)
+static bool allgather_lies(const struct tagc_allgather_codec *codec, const char *where)
 {
   return lies_in && strcmp(where, lies_in) == 0 && strcmp(codec->name, lies_about) == 0 && calls++ >= lies_from;
 }
 
-static bool gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                          struct tagc_allgather_job *job, void *stream)
+static bool allgather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                             struct tagc_allgather_job *job, void *stream)
 {
   const bool done = tagc_device_host.allgather_encode(self, codec, job, stream);
-  if (gather_lies(codec, "a payload"))
+  if (allgather_lies(codec, "a payload"))
     job->payloads[job->layout.payload_bytes - 1] ^= 1;
-  return done && !gather_lies(codec, "nothing");
+  return done && !allgather_lies(codec, "nothing");
 }
 
-static bool gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                          struct tagc_allgather_job *job, void *stream)
+static bool allgather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                             struct tagc_allgather_job *job, void *stream)
 {
   const bool done = tagc_device_host.allgather_decode(self, codec, job, stream);
-  if (gather_lies(codec, "a result"))
+  if (allgather_lies(codec, "a result"))
     ((char *)job->recv)[1] ^= 1;
-  if (gather_lies(codec, "what is kept"))
+  if (allgather_lies(codec, "what is kept"))
     *(char *)job->reference ^= 1;
   return done;
 }
 
-static bool gather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused)
+static bool allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused)
 {
   const bool done = tagc_device_host.allgather_refused(self, job, stream, refused);
   if (lies_in && strcmp(lies_in, "a refusal") == 0 && calls++ >= lies_from)
@@ -102,7 +102,7 @@ static bool gather_refused(const struct tagc_device *self, struct tagc_allgather
   return done;
 }
 
-static const struct tagc_allgather_codec *gather_codec(const char *name)
+static const struct tagc_allgather_codec *allgather_codec(const char *name)
 {
   const struct tagc_allgather_codec *const *codec = tagc_allgather_codecs;
   while (strcmp((*codec)->name, name) != 0)
@@ -110,14 +110,14 @@ static const struct tagc_allgather_codec *gather_codec(const char *name)
   return *codec;
 }
 
-static void found_gather(const char *about, const char *in, unsigned from, enum tagc_self_test wanted, const char *said)
+static void found_allgather(const char *about, const char *in, unsigned from, enum tagc_self_test wanted, const char *said)
 {
   char why[160] = "";
   lies_about = about;
   lies_in = in;
   lies_from = from;
   calls = 0;
-  const enum tagc_self_test result = tagc_self_test_allgather(&liar, gather_codec(about), NULL, why, sizeof why);
+  const enum tagc_self_test result = tagc_self_test_allgather(&liar, allgather_codec(about), NULL, why, sizeof why);
   ok(result ==wanted && strstr(why, said), "all-gathers with %s: %s is wrong from call %u on: %s", about, in, from + 1, why);
   lies_in = NULL;
 }
@@ -131,22 +131,22 @@ static bool all_gathers_are_right(void)
   return good;
 }
 
-static void check_gathers(void)
+static void check_allgathers(void)
 {
   ok(all_gathers_are_right(), "all-gathers: the host does what the host does");
-  liar.allgather_encode = gather_encode;
-  liar.allgather_decode = gather_decode;
-  liar.allgather_refused = gather_refused;
+  liar.allgather_encode = allgather_encode;
+  liar.allgather_decode = allgather_decode;
+  liar.allgather_refused = allgather_refused;
   ok(all_gathers_are_right(), "and so does a device that has not begun to lie");
-  found_gather("bf16", "a payload", 3, TAGC_SELF_TEST_FAILED, "codec bf16: a payload differs");
-  found_gather("q8", "a payload", 7, TAGC_SELF_TEST_FAILED, "codec q8: a payload differs");
-  found_gather("lossless", "a result", 5, TAGC_SELF_TEST_FAILED, "codec lossless: a result differs");
-  found_gather("delta", "what is kept", 9, TAGC_SELF_TEST_FAILED, "codec delta: what is kept differs");
-  found_gather("delta", "a result", 2, TAGC_SELF_TEST_FAILED, "codec delta: a result differs");  /* which is refused */
-  found_gather("lossless", "a refusal", 3, TAGC_SELF_TEST_FAILED, "codec lossless: whether a shard is refused differs");
-  found_gather("lossless", "nothing", 2, TAGC_SELF_TEST_NOT_RUN, "codec lossless: the device fails");
+  found_allgather("bf16", "a payload", 3, TAGC_SELF_TEST_FAILED, "codec bf16: a payload differs");
+  found_allgather("q8", "a payload", 7, TAGC_SELF_TEST_FAILED, "codec q8: a payload differs");
+  found_allgather("lossless", "a result", 5, TAGC_SELF_TEST_FAILED, "codec lossless: a result differs");
+  found_allgather("delta", "what is kept", 9, TAGC_SELF_TEST_FAILED, "codec delta: what is kept differs");
+  found_allgather("delta", "a result", 2, TAGC_SELF_TEST_FAILED, "codec delta: a result differs"); /* which is refused */
+  found_allgather("lossless", "a refusal", 3, TAGC_SELF_TEST_FAILED, "codec lossless: whether a shard is refused differs");
+  found_allgather("lossless", "nothing", 2, TAGC_SELF_TEST_NOT_RUN, "codec lossless: the device fails");
   liar.alloc = no_memory;
-  found_gather("q8", "nothing", 99, TAGC_SELF_TEST_NOT_RUN, "codec q8: no memory");
+  found_allgather("q8", "nothing", 99, TAGC_SELF_TEST_NOT_RUN, "codec q8: no memory");
   liar.alloc = tagc_device_host.alloc;
 }
 
@@ -220,6 +220,6 @@ int main(void)
   untried("q8", "no memory");
   liar.alloc = tagc_device_host.alloc;
   ok(all_are_right(), "and later they can be");
-  check_gathers();
+  check_allgathers();
   return tap_done();
 }

@@ -126,7 +126,7 @@ static void make_slots(struct slots *slots, const struct tagc_model *model, enum
     struct tagc_slot_info *info = &slots->infos[slots->count - 1 - i];
     *info = (struct tagc_slot_info){.unit = (uint32_t)i, .gathered = layout != TAGC_LAYOUT_ZERO3};
     /* torch's fully_shard averages, the others add. */
-    info->signature = (struct tagc_signature){.count = slots->counts[i], .collective = TAGC_REDUCE_SCATTER, .dtype = 7,
+    info->signature = (struct tagc_signature){.count = slots->counts[i], .collective = TAGC_COLL_REDUCE_SCATTER, .dtype = 7,
                                               .op = layout == TAGC_LAYOUT_FSDP2, .is_float = true};
     snprintf(info->name, sizeof info->name, "unit%zu", i);
   }

@@ -190,7 +190,7 @@ static void test_trainer(void)
     for (size_t i = 0; i < slots.count; i++) {
       struct tagc_slot_info *info = &slots.infos[slots.count - 1 - i];
       *info = (struct tagc_slot_info){.unit = (uint32_t)i, .gathered = true};
-      info->signature = (struct tagc_signature){.count = (units[i].count + nranks - 1) / nranks, .collective = TAGC_REDUCE_SCATTER,
+      info->signature = (struct tagc_signature){.count = (units[i].count + nranks - 1) / nranks, .collective = TAGC_COLL_REDUCE_SCATTER,
                                                 .dtype = 7, .op = 0, .is_float = true};
     }
     struct tagc_layers *layers = infer((int)nranks, NULL);
@@ -427,7 +427,7 @@ static void repeat(size_t count, uint64_t even, uint64_t odd)
   for (size_t i = 0; i < count; i++)
     slots.infos[count - 1 - i] = (struct tagc_slot_info){
       .unit = (uint32_t)i, .gathered = true,
-      .signature = {.count = i % 2 ? odd : even, .collective = TAGC_REDUCE_SCATTER, .dtype = 7, .op = 1, .is_float = true}};
+      .signature = {.count = i % 2 ? odd : even, .collective = TAGC_COLL_REDUCE_SCATTER, .dtype = 7, .op = 1, .is_float = true}};
 }
 
 /* What is larger than any model, or would take too long, has but positions: it is no failure. */

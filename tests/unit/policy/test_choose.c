@@ -299,7 +299,7 @@ static void all_reduces(void)
   const struct tagc_wire wire = link_of(25e6);
   options.depth = 1;
   const struct tagc_choice half = tagc_choose(&slot, &gradient, &wire);
-  info.signature.collective = TAGC_ALL_REDUCE;
+  info.signature.collective = TAGC_COLL_ALL_REDUCE;
   const struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   slot.codec = tagc_codec_find("q4");
   const double bytes = (double)tagc_plan_allgather_phase(&slot).layout.payload_bytes;
@@ -320,7 +320,7 @@ static void all_reduces(void)
   const struct tagc_choice four = tagc_choose(&slot, &gradient, &wire);
   ok(fabs(choice.ns[Q4] - four.ns[Q4] - 5. / 6 * 2.5 * (1 << 20) + 6 * 20e3) < 1,
      "in four pieces 5/6 of the work of both halves is hidden, for six latencies more: %.1f ms", 1e-6 * four.ns[Q4]);
-  info.signature.collective = TAGC_REDUCE_SCATTER;
+  info.signature.collective = TAGC_COLL_REDUCE_SCATTER;
   ok(tagc_choose_error(&slot, &gradient, Q4) == q4, "a reduce-scatter loses no sums");
 }
 

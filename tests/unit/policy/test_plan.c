@@ -14,8 +14,8 @@ static struct tagc_call_facts good_call(void)
 {
   tagc_options_default(&options);
   return (struct tagc_call_facts){
-    .options = &options, .collective = TAGC_REDUCE_SCATTER, .compressible_type = true, .op = TAGC_OP_SUM, .nranks = 2,
-    .bytes = 1 << 22, .device = true, .agreed = true, .state = TAGC_CYCLE_ON_TRACK, .slot = 3, .cycle = 5, .vote_cycle = TAGC_VOTE_CYCLE, .voted = true,
+    .options = &options, .collective = TAGC_COLL_REDUCE_SCATTER, .compressible_type = true, .op = TAGC_OP_SUM, .nranks = 2,
+    .bytes = 1 << 22, .device = true, .agreed = true, .state = TAGC_CYCLE_IN_SYNC, .slot = 3, .cycle = 5, .vote_cycle = TAGC_VOTE_CYCLE, .voted = true,
     .slot_reason = TAGC_REASON_compressed,
   };
 }
@@ -30,11 +30,11 @@ static void calls(void)
 {
   struct tagc_call_facts f = good_call();
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a gradient");
-  f = good_call(), f.collective = TAGC_ALL_GATHER;
+  f = good_call(), f.collective = TAGC_COLL_ALL_GATHER;
   is(&f, TAGC_PASS, TAGC_REASON_allgather_off, "an all-gather of parameters");
   f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_function, "another all-gather");
-  f = good_call(), f.collective = TAGC_ALL_REDUCE;
+  f = good_call(), f.collective = TAGC_COLL_ALL_REDUCE;
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-reduce that is a slot");
   f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_function, "another all-reduce");
@@ -57,8 +57,8 @@ static void calls(void)
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "exactly TAGC_MIN_BYTES");
   f = good_call(), f.state = TAGC_CYCLE_LEARNING, f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_learning, "no cycle yet");
-  f = good_call(), f.state = TAGC_CYCLE_OFF_TRACK, f.slot = -1;
-  is(&f, TAGC_PASS, TAGC_REASON_off_track, "an unexpected call");
+  f = good_call(), f.state = TAGC_CYCLE_OUT_OF_SYNC, f.slot = -1;
+  is(&f, TAGC_PASS, TAGC_REASON_out_of_sync, "an unexpected call");
   f = good_call(), f.voted = false;
   is(&f, TAGC_PASS, TAGC_REASON_warm_up, "before the vote");
   f = good_call(), f.slot_reason = TAGC_REASON_vote;
@@ -186,30 +186,30 @@ static uint64_t payload;
 static void all_reduce_calls(void)
 {
   struct tagc_call_facts good = good_call(), f;
-  good.collective = TAGC_ALL_REDUCE;
+  good.collective = TAGC_COLL_ALL_REDUCE;
   is(&good, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-reduce that is a slot");
   f = good, f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_function, "one that is none");
   f = good, f.calls_skipped = true;
-  is(&f, TAGC_PASS, TAGC_REASON_off_track, "one that came where another one was expected");
+  is(&f, TAGC_PASS, TAGC_REASON_out_of_sync, "one that came where another one was expected");
   f.slot_reason = TAGC_REASON_denser, f.dirty = true;
-  is(&f, TAGC_PASS, TAGC_REASON_off_track, "nothing that is left of gradients is added to such a one");
+  is(&f, TAGC_PASS, TAGC_REASON_out_of_sync, "nothing that is left of gradients is added to such a one");
   f = good_call(), f.calls_skipped = true;
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a reduce-scatter of that size is of gradients all the same");
 }
 
 /* ---- all-gathers ------------------------------------------------------------------------------------------------- */
 
-static void gather_calls(void)
+static void allgather_calls(void)
 {
   struct tagc_call_facts good = good_call(), f;
   options.allgather = TAGC_ALLGATHER_Q8;
-  good.collective = TAGC_ALL_GATHER;
+  good.collective = TAGC_COLL_ALL_GATHER;
   is(&good, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-gather of parameters, TAGC_ALLGATHER=q8");
   f = good, f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_unpaired, "one of something else");
-  f.state = TAGC_CYCLE_OFF_TRACK;
-  is(&f, TAGC_PASS, TAGC_REASON_off_track, "an unexpected one");
+  f.state = TAGC_CYCLE_OUT_OF_SYNC;
+  is(&f, TAGC_PASS, TAGC_REASON_out_of_sync, "an unexpected one");
   f.state = TAGC_CYCLE_LEARNING;
   is(&f, TAGC_PASS, TAGC_REASON_learning, "one before there is a cycle");
   f = good, f.compressible_type = false;
@@ -221,7 +221,7 @@ static void gather_calls(void)
   f = good, f.voted = false;
   is(&f, TAGC_PASS, TAGC_REASON_warm_up, "one before the vote");
   f = good, f.resync_pending = true;
-  is(&f, TAGC_PASS, TAGC_REASON_off_track, "one in a cycle that did not begin where it was expected to");
+  is(&f, TAGC_PASS, TAGC_REASON_out_of_sync, "one in a cycle that did not begin where it was expected to");
   f = good, f.slot_reason = TAGC_REASON_escapes, f.stale = true;
   is(&f, TAGC_PASS, TAGC_REASON_escapes, "one that has become plain");
   f = good, f.stale = true;
@@ -243,7 +243,7 @@ static bool is_half(struct tagc_traffic half, struct tagc_traffic whole)
 static void all_reduces(void)
 {
   static const struct tagc_slot_info scatter = {.unit = 4, .name = "unit4"},
-                                     info = {.signature = {.collective = TAGC_ALL_REDUCE}, .unit = 4, .name = "unit4"};
+                                     info = {.signature = {.collective = TAGC_COLL_ALL_REDUCE}, .unit = 4, .name = "unit4"};
   struct tagc_slot_question q = {.options = &options, .codec = &tagc_codec_q4, .slot = &info, .hosts = {4, 4, 1},
                                  .packed = {1 << 20, 4, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, .op = TAGC_OP_SUM, .gradients = true};
   struct tagc_slot_question half = q;
@@ -276,21 +276,21 @@ static void all_reduces(void)
 
 static size_t reference;
 
-static bool gather_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout)
+static bool allgather_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout)
 {
   *layout = (struct tagc_allgather_layout){.payload_bytes = payload, .reference_bytes = reference};
   return shape->dtype == TAGC_FLOAT32;
 }
 
-static enum tagc_reason ask_gather(const struct tagc_allgather_question *q)
+static enum tagc_reason ask_allgather(const struct tagc_allgather_question *q)
 {
   struct tagc_allgather_layout layout;
   return tagc_plan_allgather(q, &layout);
 }
 
-static void gathers(void)
+static void allgathers(void)
 {
-  static const struct tagc_allgather_codec codec = {.name = "some", .layout = gather_layout};
+  static const struct tagc_allgather_codec codec = {.name = "some", .layout = allgather_layout};
   static const struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
   struct tagc_allgather_question good = {
     .options = &options, .codec = &codec, .shape = {SHARD / 4, 4, TAGC_FLOAT32}, .hosts = {4, 2, 2}, .slot = &info, .gradients = true,
@@ -298,42 +298,42 @@ static void gathers(void)
   tagc_options_default(&options);
   options.min_bytes = 4 * SHARD;
   payload = SHARD - 1, reference = 0;
-  ok(ask_gather(&good) == TAGC_REASON_compressed, "an all-gather of parameters: a payload that is a byte smaller");
+  ok(ask_allgather(&good) == TAGC_REASON_compressed, "an all-gather of parameters: a payload that is a byte smaller");
   payload = SHARD;
-  ok(ask_gather(&good) == TAGC_REASON_no_gain, "one that is not");
+  ok(ask_allgather(&good) == TAGC_REASON_no_gain, "one that is not");
   payload = 16;
   q = good, q.shape.dtype = TAGC_BFLOAT16;
-  ok(ask_gather(&q) == TAGC_REASON_small, "half the type, half the bytes");
+  ok(ask_allgather(&q) == TAGC_REASON_small, "half the type, half the bytes");
   options.min_bytes /= 2;
-  ok(ask_gather(&q) == TAGC_REASON_no_gain, "a codec that has nothing for the type");
+  ok(ask_allgather(&q) == TAGC_REASON_no_gain, "a codec that has nothing for the type");
   q = good, q.codec = NULL;
-  ok(ask_gather(&q) == TAGC_REASON_allgather_off, "TAGC_ALLGATHER=off");
+  ok(ask_allgather(&q) == TAGC_REASON_allgather_off, "TAGC_ALLGATHER=off");
   q = good, q.shape.n = 0;
-  ok(ask_gather(&q) == TAGC_REASON_type, "a type without codecs");
+  ok(ask_allgather(&q) == TAGC_REASON_type, "a type without codecs");
   q = good, q.gradients = false;
-  ok(ask_gather(&q) == TAGC_REASON_activations, "whose reduce-scatter is none of gradients");
+  ok(ask_allgather(&q) == TAGC_REASON_activations, "whose reduce-scatter is none of gradients");
   options.assume = TAGC_ASSUME_GRADIENTS;
-  ok(ask_gather(&q) == TAGC_REASON_compressed, "unless TAGC_ASSUME=gradients");
+  ok(ask_allgather(&q) == TAGC_REASON_compressed, "unless TAGC_ASSUME=gradients");
   q = good, q.hosts = (struct tagc_hosts){4, 1, 4};
-  ok(ask_gather(&q) == TAGC_REASON_one_host, "nothing goes over a network");
+  ok(ask_allgather(&q) == TAGC_REASON_one_host, "nothing goes over a network");
   options.scope = TAGC_SCOPE_FLAT;
-  ok(ask_gather(&q) == TAGC_REASON_compressed, "unless TAGC_SCOPE=flat");
+  ok(ask_allgather(&q) == TAGC_REASON_compressed, "unless TAGC_SCOPE=flat");
   options.skip = "0-4";
-  ok(ask_gather(&good) == TAGC_REASON_unselected, "TAGC_SKIP=0-4");
+  ok(ask_allgather(&good) == TAGC_REASON_unselected, "TAGC_SKIP=0-4");
   options.skip = "";
   q = good, q.layer_known = true, q.selection = TAGC_SELECT_SOME;
-  ok(ask_gather(&q) == TAGC_REASON_unselected, "selected in part: all of it stays plain");
+  ok(ask_allgather(&q) == TAGC_REASON_unselected, "selected in part: all of it stays plain");
   q.selection = TAGC_SELECT_ALL;
-  ok(ask_gather(&q) == TAGC_REASON_compressed, "selected whole");
+  ok(ask_allgather(&q) == TAGC_REASON_compressed, "selected whole");
   reference = 1000;
   q = good, q.reference_left = 999;
-  ok(ask_gather(&q) == TAGC_REASON_no_reference, "a byte short of its reference");
+  ok(ask_allgather(&q) == TAGC_REASON_no_reference, "a byte short of its reference");
   q.referred = true;
-  ok(ask_gather(&q) == TAGC_REASON_compressed, "an earlier one has it");
+  ok(ask_allgather(&q) == TAGC_REASON_compressed, "an earlier one has it");
   q.referred = false, q.reference_left = 1000;
-  ok(ask_gather(&q) == TAGC_REASON_compressed, "just enough for it");
+  ok(ask_allgather(&q) == TAGC_REASON_compressed, "just enough for it");
   options.bad = true;
-  ok(ask_gather(&good) == TAGC_REASON_bad_option, "a refused option");
+  ok(ask_allgather(&good) == TAGC_REASON_bad_option, "a refused option");
 }
 
 /* ---- hosts ------------------------------------------------------------------------------------------------------- */
@@ -537,9 +537,9 @@ int main(void)
   windows(8);
   slots();
   all_reduce_calls();
-  gather_calls();
+  allgather_calls();
   all_reduces();
-  gathers();
+  allgathers();
   scopes();
   weights();
   parts();

@@ -18,7 +18,7 @@ static void says(const char *got, const char *wanted)
 
 static void test_unknown(void)
 {
-  struct tagc_slot_info slot = {.signature = {77, TAGC_REDUCE_SCATTER, 7, 1, true}, .unit = 3, .pass = 1};
+  struct tagc_slot_info slot = {.signature = {77, TAGC_COLL_REDUCE_SCATTER, 7, 1, true}, .unit = 3, .pass = 1};
   struct tagc_layer layer = {.name = "unit3"};
   struct tagc_layers layers = {.layers = &layer, .count = 1};
   char text[TAGC_LAYERS_WORDS];

@@ -208,9 +208,9 @@ static inline void job_find_slots(struct tagc_sum_comm *comm, const struct tagc_
 static inline struct tagc_sum_comm *job_fixture(struct tagc_summary *job, const char *path, size_t first)
 {
   static const uint16_t functions[] = {
-      [TAGC_REDUCE_SCATTER] = JOB_RS,   [TAGC_ALL_GATHER] = JOB_AG,  [TAGC_ALL_REDUCE] = JOB_AR,
-      [TAGC_BROADCAST] = JOB_BROADCAST, [TAGC_REDUCE] = JOB_REDUCE,  [TAGC_ALL_TO_ALL] = JOB_A2A,
-      [TAGC_GATHER] = JOB_GATHER,       [TAGC_SCATTER] = JOB_SCATTER};
+      [TAGC_COLL_REDUCE_SCATTER] = JOB_RS,   [TAGC_COLL_ALL_GATHER] = JOB_AG,  [TAGC_COLL_ALL_REDUCE] = JOB_AR,
+      [TAGC_COLL_BROADCAST] = JOB_BROADCAST, [TAGC_COLL_REDUCE] = JOB_REDUCE,  [TAGC_COLL_ALL_TO_ALL] = JOB_A2A,
+      [TAGC_COLL_GATHER] = JOB_GATHER,       [TAGC_COLL_SCATTER] = JOB_SCATTER};
   /* By enum tagc_op; others are maxima in these files. */
   static const uint8_t ops[] = {JOB_SUM, JOB_AVG, JOB_SUM, JOB_MAX};
   struct tagc_complaint complaint;

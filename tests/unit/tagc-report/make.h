@@ -394,7 +394,7 @@ static inline void trace_job_step(struct trace_rank *r, uint64_t cycle)
   bool small = side == 2 || (!job->window && job->compressed && cycle > 2);
   uint64_t began = r->now;
   struct tagc_trace_call like = {
-      .lock = cycle > 0, .cycle = cycle, .slot = -1, .flags = cycle > 0 ? TAGC_TRACE_ON_TRACK : 0};
+      .lock = cycle > 0, .cycle = cycle, .slot = -1, .flags = cycle > 0 ? TAGC_TRACE_IN_SYNC : 0};
   like.flags |= side == 1 ? TAGC_TRACE_PLAIN_SIDE : side == 2 ? TAGC_TRACE_COMPRESSED_SIDE : 0;
   like.action = small ? MADE_COMPRESS : MADE_PASS;
   like.reason = small                            ? MADE_SAID_YES

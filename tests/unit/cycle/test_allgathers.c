@@ -139,8 +139,8 @@ static void tear_down(void)
 
 static ncclResult_t call(enum tagc_entry entry)
 {
-  const bool gathers = entry == TAGC_ENTRY_ncclAllGather;
-  struct tagc_call c = {.entry = entry, .send = gathers ? sent : gradient, .recv = gathers ? gathered : reduced, .count = N,
+  const bool allgathers = entry == TAGC_ENTRY_ncclAllGather;
+  struct tagc_call c = {.entry = entry, .send = allgathers ? sent : gradient, .recv = allgathers ? gathered : reduced, .count = N,
                         .type = ncclFloat32, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1};
   ncclResult_t status = tagc_call_observe(&c);
   return status == ncclSuccess ? tagc_launch_run(&c, 1, NULL, NULL) : status;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Pairs all-gathers with units; see gathers.h.
+ * Pairs all-gathers with units; see allgathers.h.
  */
-#include "layermap/cycle/gathers.h"
+#include "layermap/cycle/allgathers.h"
 
 #include <string.h>
 
 /* One pass: the places from behind the last reduce-scatter of the pass before it up to its own last one. */
 struct stretch {
   struct tagc_pattern *pattern;
-  struct tagc_gathers_scratch *s;
+  struct tagc_allgathers_scratch *s;
   uint32_t begin, length;
   bool interleaved;        /* parameters are gathered between its reduce-scatters */
   uint16_t delimiter;      /* the kind of the first unit, if nothing is like it; else 0 */
@@ -25,13 +25,13 @@ static const struct tagc_slot_info *reduction(const struct tagc_pattern *pattern
 }
 
 /* How many units have this kind? */
-static uint32_t units_of(const struct tagc_gathers_scratch *s, uint16_t kind)
+static uint32_t units_of(const struct tagc_allgathers_scratch *s, uint16_t kind)
 {
   return (uint32_t)(s->begin[kind + 1] - s->begin[kind]);
 }
 
 /* Is it a gather of which a unit is asked? */
-static bool pairs(const struct tagc_gathers_scratch *s, const struct tagc_place *place)
+static bool pairs(const struct tagc_allgathers_scratch *s, const struct tagc_place *place)
 {
   return place->slot < 0 && place->kind && units_of(s, place->kind);
 }
@@ -39,7 +39,7 @@ static bool pairs(const struct tagc_gathers_scratch *s, const struct tagc_place 
 /* Lists the units of each kind, of floating-point gradients alone, in both orders. */
 static void list_units(struct tagc_pattern *pattern)
 {
-  struct tagc_gathers_scratch *s = &pattern->gathers;
+  struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   const uint16_t *reduced = pattern->scratch.reduced;
   memset(s->begin, 0, sizeof s->begin);
   memset(s->seen, 0, sizeof s->seen);
@@ -63,7 +63,7 @@ static void list_units(struct tagc_pattern *pattern)
 /* Sets `early`: of which kinds the last gathers cannot be those of a backward pass. */
 static void hold_against_reductions(struct stretch *w)
 {
-  struct tagc_gathers_scratch *s = w->s;
+  struct tagc_allgathers_scratch *s = w->s;
   bool reducing = false;
   memset(s->seen, 0, sizeof s->seen);
   memset(s->total, 0, sizeof s->total);
@@ -89,7 +89,7 @@ static void hold_against_reductions(struct stretch *w)
 /* Gives the gathers of a segment, the places [from, to) of the stretch, their units; s->seen says how many of each kind there are. */
 static void pair_segment(struct stretch *w, uint32_t from, uint32_t to)
 {
-  struct tagc_gathers_scratch *s = w->s;
+  struct tagc_allgathers_scratch *s = w->s;
   const enum tagc_order order = w->pattern->order;
   for (uint32_t i = from; i < to; i++) {
     const struct tagc_place *place = place_at(w, i);
@@ -112,7 +112,7 @@ static void pair_segment(struct stretch *w, uint32_t from, uint32_t to)
 
 static void pair_stretch(struct stretch *w)
 {
-  struct tagc_gathers_scratch *s = w->s;
+  struct tagc_allgathers_scratch *s = w->s;
   uint32_t from = 0;
   hold_against_reductions(w);
   for (uint32_t i = 0; i < w->length; i++) {
@@ -131,7 +131,7 @@ static void pair_stretch(struct stretch *w)
 /* A gather is of the reduce-scatter that follows in its own pass. */
 static void name_slots(struct tagc_pattern *pattern)
 {
-  const struct tagc_gathers_scratch *s = &pattern->gathers;
+  const struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   pattern->allgather_count = 0;
   for (uint32_t i = 0; i < pattern->length; i++) {
     struct tagc_place *place = &pattern->places[i];
@@ -147,7 +147,7 @@ static void name_slots(struct tagc_pattern *pattern)
 /* Follows the cycle twice: what is gathered at its end may be gathered again at its beginning. */
 static void find_repetitions(struct tagc_pattern *pattern)
 {
-  struct tagc_gathers_scratch *s = &pattern->gathers;
+  struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   memset(s->held, 0, pattern->units * sizeof *s->held);
   for (uint32_t i = 0; i < 2 * pattern->length; i++) {
     const struct tagc_place *place = &pattern->places[i % pattern->length];
@@ -162,9 +162,9 @@ static void find_repetitions(struct tagc_pattern *pattern)
   }
 }
 
-void tagc_gathers_pair(struct tagc_pattern *pattern)
+void tagc_allgathers_pair(struct tagc_pattern *pattern)
 {
-  struct tagc_gathers_scratch *s = &pattern->gathers;
+  struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   const uint16_t *reduced = pattern->scratch.reduced;
   list_units(pattern);
   const uint16_t first = pattern->places[reduced[s->nth[0]]].kind;

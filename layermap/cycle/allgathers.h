@@ -16,12 +16,12 @@
  *            (frozen ones), and the units of programs whose gathers do not tell them, are guesses.
  * Part of struct tagc_pattern; pure, and nothing here can fail. The time it takes is proportional to the length of the cycle.
  */
-#ifndef LAYERMAP_CYCLE_GATHERS_H
-#define LAYERMAP_CYCLE_GATHERS_H
+#ifndef LAYERMAP_CYCLE_ALLGATHERS_H
+#define LAYERMAP_CYCLE_ALLGATHERS_H
 
 #include "layermap/cycle/pattern.h"
 
 /* Fills the all-gathers of a pattern, whose slots have their units. */
-void tagc_gathers_pair(struct tagc_pattern *pattern);
+void tagc_allgathers_pair(struct tagc_pattern *pattern);
 
 #endif
