@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The all-gathers of parameters in the cycle of a communicator: what is known of each, and its memory.
  *
- * There are none with TAGC_ALLGATHER=off. Those that surely gather the same unit in the same type (for the forward and for the backward pass)
- * share one reference, that of the first of them, and what becomes of one becomes of all of them.
- * What asks a device may wait for it: call it without the communicator's lock, and the rest with it.
+ * There are none with TAGC_ALLGATHER=off. Those that surely gather the same unit in the same type (for the forward and for
+ * the backward pass) share the reference and the fate of the first of them.
+ * Threads    With the communicator's lock; without it where a device may have to be waited for.
  */
 #ifndef INTERPOSE_COMM_ALLGATHERS_H
 #define INTERPOSE_COMM_ALLGATHERS_H
@@ -39,7 +39,8 @@ struct tagc_allgather {
   uint64_t digest;
 };
 
-/* One whose codec refers to earlier calls is plain for good, with those that share its reference, after so many refusals in a row. */
+/* If the codec of one refers to earlier calls, so many refusals in a row make it plain for good, and those that share its
+ * reference. */
 enum { TAGC_ALLGATHER_JUMPS = 3 };
 
 /* The one of a call, NULL: none. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What is known of a communicator: its cycle, its slots with their residuals, its memory and its accounts.
  *
- * Ownership   A table keyed by handle holds one reference, every call under way another; the last one frees. A handle
- *             that is destroyed leaves the table at once, so a recycled handle starts anew.
- * Threads     The table has a lock of its own. The calls on a communicator are made one at a time (NCCL's rule); `owner`
- *             sees to it for our own work, and keeps an abort from another thread apart from it. `lock` guards what
- *             is observed and decided; it is never held across a real NCCL call.
- * Errors      A communicator that cannot be set up for lack of memory makes its call fail with ncclSystemError, as NCCL
- *             does: to pass alone, when the other ranks do not, would hang them. When a handle could not be entered into the
- *             table, its call fails, and so does every use of a handle that is not listed: it might be that one.
+ * Ownership   The table (table.h) holds one reference, every call under way another; the last one frees. A handle leaves the
+ *             table before it is destroyed, so a recycled handle starts anew.
+ * Threads     The calls on a communicator are made one at a time (NCCL's rule). Its owner (owner.h) sees to that for our own
+ *             work, and keeps it apart from an abort by another thread. `lock` guards what is observed and decided. It is
+ *             never held across a real NCCL call.
+ * Errors      Without memory for a communicator its call fails with ncclSystemError, as in NCCL: to pass alone, when the
+ *             other ranks do not, would hang them. Without memory for an entry of the table its init fails, and so does
+ *             every use of a handle that is not listed: it might be that one.
  */
 #ifndef INTERPOSE_COMM_COMM_H
 #define INTERPOSE_COMM_COMM_H
@@ -72,8 +72,8 @@ static inline struct tagc_decision_inputs *tagc_comm_decision_inputs(const struc
   return tagc_ledger_row(comm->ledger, (int)i)->inputs;
 }
 
-/* The real library has answered ncclInProgress to a call on the communicator, `alone` or in a group with others: one
- * non-blocking communicator is enough to make a group say so. */
+/* The real library has answered ncclInProgress to a call on the communicator, `alone` or in a group with others, of which one
+ * non-blocking communicator is enough. */
 static inline void tagc_comm_is_in_progress(struct tagc_comm *comm, bool alone)
 {
   if (alone)
@@ -83,16 +83,15 @@ static inline void tagc_comm_is_in_progress(struct tagc_comm *comm, bool alone)
 }
 
 /* For the table (table.c). */
-/* Where the communicator's buffers are; NULL: where no codec runs. Whether there is one at all is equal on all ranks:
- * they have the same NCCL, and have told one another of their drivers (agree.c). What goes wrong here alone is
- * therefore an error. */
+/* The device of the communicator's buffers; NULL: no codec runs there. All ranks have one or none: they have the same NCCL,
+ * and have told one another of their drivers (agree.c). So it is an error if it fails here alone. */
 ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device **device);
 /* With one reference. NULL without memory. */
 struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device *device,
                                    int rank, int nranks);
 
-/* Enters what a device has counted by itself for a call of a slot into its accounts, or, with -1, into those of former slots; false where
- * no other one is known by now. Call it without the lock. */
+/* Enters a device's counts for a call of a slot into its accounts, or, with -1, into those of former slots. False: no more
+ * calls are known by now. Without the lock. */
 bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot);
 
 /* The same for an all-gather of parameters, by its place among them. */

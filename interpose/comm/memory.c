@@ -68,7 +68,7 @@ static void give_back_shared(struct tagc_comm *comm)
 
 struct tagc_former_lock tagc_memory_detach(struct tagc_comm *comm)
 {
-  const struct tagc_former_lock estate = {comm->slots,           comm->slot_count, comm->allgathers,
+  const struct tagc_former_lock former = {comm->slots,           comm->slot_count, comm->allgathers,
                                             comm->allgather_count, comm->memory.workspace,  comm->memory.health};
   comm->slots = NULL;
   comm->allgathers = NULL;
@@ -77,22 +77,22 @@ struct tagc_former_lock tagc_memory_detach(struct tagc_comm *comm)
   comm->memory.workspace_bytes = 0;
   comm->memory.health = NULL;
   comm->vote.held = false;
-  return estate;
+  return former;
 }
 
-void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *estate)
+void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *former)
 {
-  for (size_t i = 0; i < estate->slot_count; i++) {
-    while (estate->slots[i].memory.tally && tagc_comm_read_tally(comm, estate->slots[i].memory.tally, -1))
+  for (size_t i = 0; i < former->slot_count; i++) {
+    while (former->slots[i].memory.tally && tagc_comm_read_tally(comm, former->slots[i].memory.tally, -1))
       ;
-    give_back_slot(comm, &estate->slots[i]);
+    give_back_slot(comm, &former->slots[i]);
   }
-  tagc_allgathers_release(comm, estate->allgathers, estate->allgather_count);
-  give_back_memory(comm, estate->workspace);
-  give_back_memory(comm, estate->health);
-  tagc_partial_free(estate->slots, estate->slot_count);
-  free(estate->slots);
-  *estate = (struct tagc_former_lock){0};
+  tagc_allgathers_release(comm, former->allgathers, former->allgather_count);
+  give_back_memory(comm, former->workspace);
+  give_back_memory(comm, former->health);
+  tagc_partial_free(former->slots, former->slot_count);
+  free(former->slots);
+  *former = (struct tagc_former_lock){0};
 }
 
 /* Gives up what slot i has not sent, and counts it where there is something. */

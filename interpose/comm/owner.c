@@ -43,15 +43,26 @@ static bool change_when_free(struct tagc_comm *comm, enum tagc_owner from, enum 
   }
 }
 
-bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_owner from, enum tagc_owner to)
+bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    if (!change_when_free(comms[i], from, to)) {
-      if (from == TAGC_OWNER_NONE)
-        tagc_comms_leave(comms, i);
+    if (!change_when_free(comms[i], TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY)) {
+      tagc_comms_leave(comms, i);
       return false;
     }
   return true;
+}
+
+void tagc_comms_lend(struct tagc_comm *const *comms, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    (void)change_when_free(comms[i], TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
+}
+
+void tagc_comms_take_back(struct tagc_comm *const *comms, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    (void)change_when_free(comms[i], TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
 }
 
 void tagc_comms_leave(struct tagc_comm *const *comms, size_t count)

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Slots of which a part is compressed: parameters that TAGC_LAYERS selects, beside others in the same buffer.
  *
- * What is selected and the rest are packed, each by itself, before the exchange (layermap/model/parts.h says how). The codec
- * works on what is selected as on any gradient: its counts, residual and bits are of packed shards. The rest goes by one
- * reduce-scatter more in the group of the payloads, with the program's own reduction: it is what it would be without
- * the library. Both sums are unpacked into the receive buffer in the end. So nothing reads the send buffer after
- * packing, or writes the receive buffer before unpacking, in place or not.
+ * A call packs the selected elements and the rest, each by itself (layermap/model/parts.h). The codec gets packed shards,
+ * as any gradient. The rest goes by one more reduce-scatter in the group of the payloads, with the program's own
+ * reduction: it comes out as without the library. In the end both sums are unpacked into the receive buffer. So nothing
+ * reads the send buffer after packing, or writes the receive buffer before unpacking, in place or not. In two levels a
+ * call packs the sums of this host: one shard for each host, of the owners with this rank's local index.
  *
- * In two levels what is packed are the sums of this host: one shard for each host, of the owners with this rank's local
- * index.
- *
- * Memory     Packed buffers lie in the workspace of the communicator. Threads: as those of comm.h. What works on a
- *            device is called between tagc_comms_enter_driver() and tagc_comms_leave_driver().
+ * Memory     Packed buffers lie in the workspace of the communicator.
+ * Threads    As those of comm.h. Packing is done between tagc_comms_enter_driver() and tagc_comms_leave_driver().
  */
 #ifndef INTERPOSE_COMM_PARTIAL_H
 #define INTERPOSE_COMM_PARTIAL_H
@@ -32,9 +29,8 @@ struct tagc_slot_selection {
   bool owns_parts;                  /* and not another slot, which is like it */
 };
 
-/* At a lock, with comm->layers: which slots are selected, and which parts of them. Slots that are alike share their
- * parts. Once for each lock. False without memory. Where layers are not known nothing happens: slots are selected by
- * their names then. */
+/* At a lock, by comm->layers: selects slots, and parts of them. Slots that are alike share their parts. Without layers slots
+ * are selected by their names later. False without memory. */
 bool tagc_partial_select(struct tagc_comm *comm);
 
 /* Gives back the parts of slots. */
@@ -47,20 +43,18 @@ struct tagc_partial {
   uint8_t *selected_sum, *rest_sum; /* this rank's, with what has come from the others */
 };
 
-/* Points them into the memory at `base`, aligned to 64 bytes; returns the bytes that they take. With NULL for the base
- * only that. */
+/* Points them into the memory at `base`, aligned to 64 bytes (NULL: not at all); returns the bytes that they take. */
 size_t tagc_partial_assign_buffers(struct tagc_partial *partial, const struct tagc_slot *slot, uint8_t *base);
 
-/* Packs what a call sends: `from` holds its shards, one for each rank of the peers. */
+/* Packs what a call sends: `from` holds a shard for each rank that exchanges. */
 bool tagc_partial_pack(const struct tagc_partial *partial, const struct tagc_call *call, const void *from);
 /* Into the receive buffer. */
 bool tagc_partial_unpack(const struct tagc_partial *partial, const struct tagc_call *call);
 
-/* For a look at the gradient, before anything is known of hosts: the selected parts of all shards of the send buffer,
- * packed to `to`. */
+/* For a sample of the gradient, before hosts are known: packs the selected parts of all shards of the send buffer. */
 bool tagc_partial_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to);
 
-/* How many copies it takes to pack a call and to unpack it, flat. */
+/* The number of copies that pack and unpack a call, flat. */
 uint64_t tagc_partial_copies(const struct tagc_parts *parts, int nranks);
 
 #endif

@@ -128,7 +128,7 @@ static ncclResult_t pass_plain(const struct tagc_nccl_group *real, struct tagc_c
   const struct tagc_timing timing = tagc_times_begin(count == 1 && plain.comm_count ? calls[0] : NULL);
   if (!plain.comm_count) {
     status = pass_unknown(real, &plain);
-  } else if (tagc_comms_enter(plain.comms, plain.comm_count, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY)) {
+  } else if (tagc_comms_enter(plain.comms, plain.comm_count)) {
     status = tagc_nccl_group_run(real, plain.comms, plain.comm_count, enqueue_plain, &plain);
     tagc_comms_leave(plain.comms, plain.comm_count);
   }
@@ -186,7 +186,7 @@ static ncclResult_t run_one_round(const struct tagc_nccl_group *real, struct tag
 static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, size_t count)
 {
   const struct tagc_device *device = comm->device;
-  if (!tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
+  if (!tagc_comms_enter(&comm, 1))
     return false;
   bool good = tagc_comms_enter_driver(&comm, 1) &&
               (comm->sync.fence || (comm->sync.fence = device->fence_make(device)));

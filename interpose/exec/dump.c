@@ -115,7 +115,7 @@ static void dump_call(const struct tagc_call *call)
   struct tagc_comm *comm = call->comm;
   char path[PATH_MAX];
   size_t bytes;
-  if (!find_path(call, path, sizeof path, &bytes) || !tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
+  if (!find_path(call, path, sizeof path, &bytes) || !tagc_comms_enter(&comm, 1))
     return;                         /* after an abort the program may free its buffers */
   write_file(path, call, bytes);
   tagc_comms_leave(&comm, 1);

@@ -416,7 +416,7 @@ ncclResult_t tagc_execute(const struct tagc_nccl_group *real, struct tagc_call *
       batch.comms[i] = calls[i]->comm;
     }
     status = ncclInternalError;
-    if (tagc_comms_enter(batch.comms, count, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY)) {
+    if (tagc_comms_enter(batch.comms, count)) {
       status = run_batch(real, &batch);
       tagc_comms_leave(batch.comms, count);
     }

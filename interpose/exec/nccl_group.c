@@ -61,15 +61,6 @@ static void wait_between(unsigned asked)
     nanosleep(&t, NULL);
 }
 
-/* Changes the owner of all communicators that have not been aborted. Is that all of them? */
-static bool change_owner(struct tagc_comm *const *comms, size_t count, enum tagc_owner from, enum tagc_owner to)
-{
-  bool all = true;
-  for (size_t i = 0; i < count; i++)
-    all &= tagc_comms_enter(&comms[i], 1, from, to);
-  return all;
-}
-
 /* Waits until communicators that are ours have launched what was enqueued. While it naps they are NCCL's, so that an abort
  * never waits for more than a question, and never frees what is asked. The abort of one does not end the wait for the
  * others: NCCL works on their memory. */
@@ -77,9 +68,9 @@ static ncclResult_t wait_launched(const struct tagc_nccl_group *real, struct tag
 {
   ncclResult_t status;
   for (unsigned asked = 0; (status = ask_progress(real, comms, count)) == ncclInProgress; asked++) {
-    change_owner(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
+    tagc_comms_lend(comms, count);
     wait_between(asked);
-    change_owner(comms, count, TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
+    tagc_comms_take_back(comms, count);
   }
   return status;
 }
@@ -103,14 +94,14 @@ static ncclResult_t make_group(const struct tagc_nccl_group *real, struct tagc_c
   ncclResult_t status = real->start();
   if (status == ncclSuccess) {
     if (abortable == ABORTABLE_CALLS)
-      change_owner(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
+      tagc_comms_lend(comms, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
       status = enqueue(real, context, i);
     if (abortable == ABORTABLE_END)
-      change_owner(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
+      tagc_comms_lend(comms, count);
     ncclResult_t ended = real->end();
     if (abortable != NOT_ABORTABLE)
-      change_owner(comms, count, TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
+      tagc_comms_take_back(comms, count);
     status = status == ncclSuccess ? ended : status;
   }
   tagc_real_depth--;
@@ -142,7 +133,7 @@ ncclResult_t tagc_nccl_group_run(const struct tagc_nccl_group *real, struct tagc
 
 ncclResult_t tagc_nccl_group_await(const struct tagc_nccl_group *real, struct tagc_comm *comm)
 {
-  if (!tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
+  if (!tagc_comms_enter(&comm, 1))
     return ncclInternalError;
   const ncclResult_t status = wait_launched(real, &comm, 1);
   tagc_comms_leave(&comm, 1);
@@ -179,7 +170,7 @@ ncclResult_t tagc_nccl_group_exchange(const struct tagc_nccl_group *real, const 
 void tagc_nccl_group_destroy_op(struct tagc_comm *comm, ncclRedOp_t op)
 {
   __typeof__(&ncclRedOpDestroy) destroy = TAGC_REAL(ncclRedOpDestroy, comm->nccl);
-  if (!destroy || !tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
+  if (!destroy || !tagc_comms_enter(&comm, 1))
     return;
   tagc_op_destroyed(op, comm->handle);
   tagc_real_depth++;

@@ -8,8 +8,7 @@
 /* Never waits for another thread that works on the communicator. */
 static bool enter_if_idle(struct tagc_comm *comm)
 {
-  return atomic_load(&comm->ownership.owner) == TAGC_OWNER_NONE &&
-         tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY);
+  return atomic_load(&comm->ownership.owner) == TAGC_OWNER_NONE && tagc_comms_enter(&comm, 1);
 }
 
 static int begin_event(struct tagc_comm *comm, const struct tagc_call *call)

@@ -237,7 +237,7 @@ void tagc_tune_sample(const struct tagc_call *call)
   struct tagc_gradient_stats gradient;
   if (!tagc_options_auto(tagc_library_options()) || !begin_sample(call, &question, &parts))
     return;
-  if (!tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
+  if (!tagc_comms_enter(&comm, 1))
     return;                         /* after an abort the program may free its buffers */
   bool has_codec = tagc_comms_enter_driver(&comm, 1) && find_candidates(comm->device, &question.shape, candidates);
   has_codec = tagc_comms_leave_driver(&comm, 1) && has_codec;

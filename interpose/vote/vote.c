@@ -366,7 +366,7 @@ static ncclResult_t share_proposals(const struct tagc_nccl_group *real, struct v
 
 static ncclResult_t hold(const struct tagc_nccl_group *real, struct votes *votes)
 {
-  if (!tagc_comms_enter(votes->comms, votes->count, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
+  if (!tagc_comms_enter(votes->comms, votes->count))
     return ncclInternalError;
   ncclResult_t status = reserve_all(votes);
   if (status == ncclSuccess)

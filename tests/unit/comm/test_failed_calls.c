@@ -361,7 +361,7 @@ static void aborts(void)
   }
   set_up();
   aborting = aborted = false;
-  bool entered = tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY);
+  bool entered = tagc_comms_enter(&comm, 1);
   begin_abort();
   tagc_comms_leave(&comm, 1);
   pthread_join(watchdog, NULL);
@@ -392,7 +392,7 @@ static void abort_of_one(void)
     other_in_progress_for = 3;
     comms[0]->nonblocking = comms[1]->nonblocking = nonblocking;
     at_end = how[nonblocking];
-    bool entered = tagc_comms_enter(comms, 2, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY);
+    bool entered = tagc_comms_enter(comms, 2);
     status = tagc_nccl_group_run(&real, comms, 2, enqueue_nothing, NULL);
     tagc_comms_leave(comms, 2);
     if (nonblocking)
