@@ -184,7 +184,7 @@ static double mean_of_side(const struct scratch *s, uint8_t side)
 }
 
 /* `differences`: out->pairs of them, `shared` of which share a plain window with the one before. */
-static void tell_interval(struct tagc_sides *out, const double *differences, size_t shared)
+static void tell_interval(struct tagc_ab_result *out, const double *differences, size_t shared)
 {
   const double n = (double)out->pairs, plain = out->mean_ms[TAGC_SUM_PLAIN], c = 1 + (double)shared / (3 * n);
   double mean = 0, squares = 0;
@@ -204,7 +204,7 @@ static void tell_interval(struct tagc_sides *out, const double *differences, siz
   out->high_speed = plain + out->low_ms > 0 ? plain / (plain + out->low_ms) : INFINITY;
 }
 
-static void compare_pairs(const struct scratch *s, struct tagc_sides *out)
+static void compare_pairs(const struct scratch *s, struct tagc_ab_result *out)
 {
   double plain = 0;
   size_t shared = 0;
@@ -223,7 +223,7 @@ static void compare_pairs(const struct scratch *s, struct tagc_sides *out)
   tell_interval(out, s->values, shared);
 }
 
-static enum tagc_ab_outcome judge(const struct tagc_sides *out)
+static enum tagc_ab_outcome judge(const struct tagc_ab_result *out)
 {
   const double nothing = ROUNDING * out->mean_ms[TAGC_SUM_PLAIN];
   if (out->pairs < FEWEST_PAIRS)
@@ -235,17 +235,17 @@ static enum tagc_ab_outcome judge(const struct tagc_sides *out)
 
 /* -- in words ------------------------------------------------------------------------------------------------------ */
 
-static double bytes_of(const struct tagc_sides *out, uint8_t side)
+static double bytes_of(const struct tagc_ab_result *out, uint8_t side)
 {
   return (double)tagc_sent_all(&out->sent[side]);
 }
 
-static bool saves_bytes(const struct tagc_sides *out)
+static bool saves_bytes(const struct tagc_ab_result *out)
 {
   return bytes_of(out, TAGC_SUM_COMPRESSED) < 0.98 * bytes_of(out, TAGC_SUM_PLAIN);
 }
 
-static const char *why_equal(const struct tagc_sides *out)
+static const char *why_equal(const struct tagc_ab_result *out)
 {
   if (!saves_bytes(out))
     return "Hardly a byte less is sent with it: the table of slots tells why.";
@@ -255,7 +255,7 @@ static const char *why_equal(const struct tagc_sides *out)
 }
 
 /* A cause is named where times show it. */
-static const char *why_slower(const struct tagc_sides *out)
+static const char *why_slower(const struct tagc_ab_result *out)
 {
   if (!saves_bytes(out))
     return "It does not save bytes, either: the table of slots tells why.";
@@ -265,13 +265,13 @@ static const char *why_slower(const struct tagc_sides *out)
   return "Fewer bytes are sent; why that does not help the times of calls do not tell. TAGC_CODEC=auto may do better.";
 }
 
-bool tagc_sides_matter(const struct tagc_sides *sides)
+bool tagc_ab_matters(const struct tagc_ab_result *ab)
 {
-  return (sides->outcome == TAGC_AB_FASTER || sides->outcome == TAGC_AB_SLOWER) &&
-         fabs(sides->speed - 1) > HARDLY;
+  return (ab->outcome == TAGC_AB_FASTER || ab->outcome == TAGC_AB_SLOWER) &&
+         fabs(ab->speed - 1) > HARDLY;
 }
 
-static void say(struct tagc_sides *out)
+static void say(struct tagc_ab_result *out)
 {
   const bool little = fabs(out->speed - 1) <= HARDLY;
   const int digits = little ? 3 : 2;
@@ -316,7 +316,7 @@ const char *tagc_ab_outcome_name(enum tagc_ab_outcome outcome)
   return words[outcome];
 }
 
-static void print_side(FILE *to, const char *name, const struct tagc_sides *s, uint8_t side)
+static void print_side(FILE *to, const char *name, const struct tagc_ab_result *s, uint8_t side)
 {
   char between[16], inside[16], mean[24] = "-", spread[24] = "-";
   if (!isnan(s->mean_ms[side]))
@@ -325,27 +325,27 @@ static void print_side(FILE *to, const char *name, const struct tagc_sides *s, u
     snprintf(spread, sizeof spread, "%.3f", s->deviation_ms[side]);
   fprintf(to, "  %-11s %10s ms  (+- %s)  %8zu steps   sent by a rank: %s to other hosts, %s inside\n", name, mean,
           spread, s->steps[side],
-          tagc_words_bytes((double)s->sent[side].between, between),
-          tagc_words_bytes((double)s->sent[side].inside, inside));
+          tagc_format_bytes((double)s->sent[side].between, between),
+          tagc_format_bytes((double)s->sent[side].inside, inside));
 }
 
-void tagc_sides_print(FILE *to, const struct tagc_sides *sides)
+void tagc_ab_print(FILE *to, const struct tagc_ab_result *ab)
 {
-  if (sides->outcome == TAGC_AB_NONE)
+  if (ab->outcome == TAGC_AB_NONE)
     return;
   fprintf(to, "Plain against compressed\n");
-  print_side(to, "plain", sides, TAGC_SUM_PLAIN);
-  print_side(to, "compressed", sides, TAGC_SUM_COMPRESSED);
-  if (sides->pairs >= 2)
-    fprintf(to, "  %-11s %+10.3f ms  (%+.3f to %+.3f)\n", "difference", sides->difference_ms, sides->low_ms,
-            sides->high_ms);
-  tagc_words_print(to, 2, sides->words);
+  print_side(to, "plain", ab, TAGC_SUM_PLAIN);
+  print_side(to, "compressed", ab, TAGC_SUM_COMPRESSED);
+  if (ab->pairs >= 2)
+    fprintf(to, "  %-11s %+10.3f ms  (%+.3f to %+.3f)\n", "difference", ab->difference_ms, ab->low_ms,
+            ab->high_ms);
+  tagc_format_print(to, 2, ab->words);
 }
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
 
 /* What ranks sent in the steps that count, by the side that they were on. */
-static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct tagc_sides *out)
+static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct tagc_ab_result *out)
 {
   size_t steps[TAGC_SUM_SIDES] = {0};
   for (size_t i = 0; i < count; i++) {
@@ -365,7 +365,7 @@ static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct t
 }
 
 /* Compressed calls against plain ones of the same slots, which differ in size and in whom they wait for. */
-static void add_times(const struct tagc_summary *summary, struct tagc_sides *out)
+static void add_times(const struct tagc_summary *summary, struct tagc_ab_result *out)
 {
   double coding = 0, saved = 0, calls = 0;
   for (size_t i = 0; i < summary->comm_count; i++)
@@ -382,7 +382,7 @@ static void add_times(const struct tagc_summary *summary, struct tagc_sides *out
   out->saved_ms = calls > 0 ? tagc_ms(saved / calls) : NAN;
 }
 
-static void compare(struct scratch *s, const struct tagc_rank_step *sorted, size_t count, struct tagc_sides *out)
+static void compare(struct scratch *s, const struct tagc_rank_step *sorted, size_t count, struct tagc_ab_result *out)
 {
   for (size_t i = 0, same; i < count; i += same) {
     same = tagc_steps_same(&sorted[i], count - i);
@@ -404,16 +404,16 @@ static void compare(struct scratch *s, const struct tagc_rank_step *sorted, size
   out->outcome = has[TAGC_SUM_PLAIN] && has[TAGC_SUM_COMPRESSED] ? judge(out) : TAGC_AB_NONE;
 }
 
-void tagc_sides_compare(const struct tagc_summary *summary, struct tagc_sides *out)
+void tagc_ab_compare(const struct tagc_summary *summary, struct tagc_ab_result *out)
 {
   size_t count;
   struct tagc_rank_step *sorted = tagc_steps_sorted(summary, &count);
   struct scratch s = {.steps = malloc((count + 1) * sizeof *s.steps),
                       .windows = malloc((count + 1) * sizeof *s.windows),
                       .values = malloc((count + 1) * sizeof *s.values)};
-  *out = (struct tagc_sides){.difference_ms = NAN, .low_ms = NAN, .high_ms = NAN, .speed = NAN, .low_speed = NAN,
-                             .high_speed = NAN, .coding_ms = NAN, .saved_ms = NAN, .mean_ms = {NAN, NAN, NAN},
-                             .deviation_ms = {NAN, NAN, NAN}};
+  *out = (struct tagc_ab_result){.difference_ms = NAN, .low_ms = NAN, .high_ms = NAN, .speed = NAN, .low_speed = NAN,
+                                 .high_speed = NAN, .coding_ms = NAN, .saved_ms = NAN, .mean_ms = {NAN, NAN, NAN},
+                                 .deviation_ms = {NAN, NAN, NAN}};
   if (sorted && s.steps && s.windows && s.values) {
     add_sent(sorted, count, out);
     add_times(summary, out);

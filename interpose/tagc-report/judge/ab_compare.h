@@ -35,7 +35,7 @@ enum tagc_ab_outcome {
   TAGC_AB_EQUAL                /* it does not */
 };
 
-struct tagc_sides {
+struct tagc_ab_result {
   enum tagc_ab_outcome outcome;
   size_t pairs, steps[TAGC_SUM_SIDES];   /* steps that count, of all ranks' mean */
   double mean_ms[TAGC_SUM_SIDES];   /* of a step: of the windows in pairs, where there are any; NaN: none */
@@ -51,11 +51,11 @@ struct tagc_sides {
 };
 
 /* Of step i the time is the mean over the ranks that have it. */
-void tagc_sides_compare(const struct tagc_summary *summary, struct tagc_sides *out);
+void tagc_ab_compare(const struct tagc_summary *summary, struct tagc_ab_result *out);
 /* Lines of at most 120 columns; nothing where the run has no sides. */
-void tagc_sides_print(FILE *to, const struct tagc_sides *sides);
+void tagc_ab_print(FILE *to, const struct tagc_ab_result *ab);
 /* Is the difference seen, and large enough to matter to anybody? In either direction. */
-bool tagc_sides_matter(const struct tagc_sides *sides);
+bool tagc_ab_matters(const struct tagc_ab_result *ab);
 /* "faster", for JSON. */
 const char *tagc_ab_outcome_name(enum tagc_ab_outcome outcome);
 

@@ -65,21 +65,21 @@ static double sent_by(const struct tagc_sum_slot *slot)
   return slot->calls.calls ? (double)tagc_sent_all(&slot->calls.sent) / (double)slot->calls.calls : 0;
 }
 
-static void add_gathers(const struct tagc_summary *summary, const struct tagc_sum_comm *c, uint64_t min_bytes,
-                        struct step *step)
+static void add_allgathers(const struct tagc_summary *summary, const struct tagc_sum_comm *c, uint64_t min_bytes,
+                           struct step *step)
 {
-  for (size_t i = 0; i < c->gather_count; i++) {
-    const struct tagc_sum_slot *gather = &c->gathers[i];
-    const double element = element_bytes(summary, gather->type), sent = sent_by(gather);
-    const double whole = (double)gather->count * element * c->nranks;
-    if (gather->lock != c->last_lock || !gather->calls.calls)
+  for (size_t i = 0; i < c->allgather_count; i++) {
+    const struct tagc_sum_slot *allgather = &c->allgathers[i];
+    const double element = element_bytes(summary, allgather->type), sent = sent_by(allgather);
+    const double whole = (double)allgather->count * element * c->nranks;
+    if (allgather->lock != c->last_lock || !allgather->calls.calls)
       continue;
-    if (!gather->calls.compressed && whole >= (double)min_bytes) {
+    if (!allgather->calls.compressed && whole >= (double)min_bytes) {
       step->plain += sent;
       step->packed += sent * (1 + 2.0 / 128) / element;   /* blocks of 128, with a scale each */
     }
-    step->again += gather->again ? sent : 0;
-    step->memory += gather->again ? whole : 0;
+    step->again += allgather->again ? sent : 0;
+    step->memory += allgather->again ? whole : 0;
   }
 }
 
@@ -98,7 +98,7 @@ static struct step add_up(const struct tagc_summary *summary, uint64_t min_bytes
     const struct tagc_sum_comm *c = &summary->comms[i];
     for (size_t j = 0; j < c->slot_count && c->gradients; j++)
       step.gradients += c->slots[j].lock == c->last_lock && !c->slots[j].calls.compressed ? sent_by(&c->slots[j]) : 0;
-    add_gathers(summary, c, min_bytes, &step);
+    add_allgathers(summary, c, min_bytes, &step);
   }
   return step;
 }
@@ -126,10 +126,10 @@ void tagc_advice_make(const struct tagc_summary *summary, struct tagc_advice *ou
         "compressing them changes.", 100 * step.gradients / step.sent);
   if (!options.allgather && step.plain > WORTH * step.sent)
     say(out, "All-gathers of parameters are %.0f%% of what a rank sends in a step, %s: with TAGC_ALLGATHER=q8 they would send "
-        "%s.", 100 * step.plain / step.sent, tagc_words_bytes(step.plain, a), tagc_words_bytes(step.packed, b));
+        "%s.", 100 * step.plain / step.sent, tagc_format_bytes(step.plain, a), tagc_format_bytes(step.packed, b));
   if (step.again > WORTH * step.sent)
     say(out, "In each step a rank sends %s of parameters that were gathered before in the same step, and have not changed "
         "since: a program that keeps them (FSDP2: reshard_after_forward=False, FSDP1: SHARD_GRAD_OP, ZeRO-2 in place of "
-        "ZeRO-3) does not, for %s of memory.", tagc_words_bytes(step.again, a), tagc_words_bytes(step.memory, b));
+        "ZeRO-3) does not, for %s of memory.", tagc_format_bytes(step.again, a), tagc_format_bytes(step.memory, b));
   advise_depth(summary, &options, out);
 }

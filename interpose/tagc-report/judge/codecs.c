@@ -36,8 +36,8 @@ size_t tagc_codecs_sum(const struct tagc_summary *summary, struct tagc_codec_sum
     const struct tagc_sum_comm *c = &summary->comms[i];
     for (size_t j = 0; j < c->slot_count; j++)
       add(out, &count, c->slots[j].all_reduce ? "AllReduce" : "ReduceScatter", &c->slots[j]);
-    for (size_t j = 0; j < c->gather_count; j++)
-      add(out, &count, "AllGather", &c->gathers[j]);
+    for (size_t j = 0; j < c->allgather_count; j++)
+      add(out, &count, "AllGather", &c->allgathers[j]);
   }
   return count;
 }
@@ -95,8 +95,8 @@ static void print_row(FILE *to, const struct tagc_codec_sum *sum)
   char calls[32], packed[32], a[16], b[16], v[24], w[24], x[24], y[24], z[24];
   const double n = c->packed_wire_calls ? 1e6 * (double)c->packed_wire_calls : NAN;
   fprintf(to, "  %-13s %-8.8s %5zu %11s %11s %10s %10s %6s", sum->function, sum->codec, sum->slots,
-          tagc_words_count((double)c->calls, calls), tagc_words_count((double)c->compressed, packed),
-          tagc_words_bytes(plain, a), tagc_words_bytes(sent, b), tagc_text_real(tagc_packed_ratio(plain, sent, c), 3, v));
+          tagc_format_count((double)c->calls, calls), tagc_format_count((double)c->compressed, packed),
+          tagc_format_bytes(plain, a), tagc_format_bytes(sent, b), tagc_text_real(tagc_packed_ratio(plain, sent, c), 3, v));
   fprintf(to, " %7s %7s %7s %7s\n", tagc_text_real((double)c->encode_ns / n, 3, w),
           tagc_text_real((double)c->packed_wire_ns / n, 3, x), tagc_text_real((double)c->decode_ns / n, 3, y),
           tagc_text_percent(tagc_hidden_share(c), z));

@@ -93,13 +93,13 @@ struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const 
     const enum tagc_pattern_kind kind = kind_of(summary, line);
     if (calls->calls == 0 || calls->raw_bytes == 0)
       continue;
-    const bool small = calls->raw_bytes / calls->calls < TAGC_SMALL_CALL, gather = kind == TAGC_PATTERN_ALL_GATHER;
+    const bool small = calls->raw_bytes / calls->calls < TAGC_SMALL_CALL, allgather = kind == TAGC_PATTERN_ALL_GATHER;
     out.calls += (double)calls->calls / ranks;
     out.small_calls += small ? (double)calls->calls / ranks : 0;
     if (kind == TAGC_PATTERN_ALL_REDUCE)
       note_maxima(summary, line, &out);
-    if (!small || ((gather || kind == TAGC_PATTERN_REDUCE_SCATTER) && belongs_to_slots(comm, line)))
-      if (gather || is_float(summary, line))
+    if (!small || ((allgather || kind == TAGC_PATTERN_REDUCE_SCATTER) && belongs_to_slots(comm, line)))
+      if (allgather || is_float(summary, line))
         add_line(&out.of[kind], line, calls, ranks, tagc_line_element(summary, line));
   }
   return out;
@@ -141,9 +141,9 @@ void tagc_pattern_add(struct tagc_pattern *sum, const struct tagc_pattern *more)
   sum->main = sum->main ? sum->main : more->main;
 }
 
-struct tagc_gathers tagc_gathers_find(const struct tagc_summary *summary)
+struct tagc_allgathers tagc_allgathers_find(const struct tagc_summary *summary)
 {
-  struct tagc_gathers out = {.list = malloc((summary->comm_count + 1) * sizeof *out.list), .of = SIZE_MAX};
+  struct tagc_allgathers out = {.list = malloc((summary->comm_count + 1) * sizeof *out.list), .of = SIZE_MAX};
   for (size_t i = 0; i < summary->comm_count && out.list; i++) {
     const struct tagc_patterns p = tagc_patterns_of(summary, &summary->comms[i]);
     double others = 0;
@@ -160,12 +160,12 @@ static bool is_same(const struct tagc_sum_comm *a, const struct tagc_sum_comm *b
   return a->nranks == b->nranks && tagc_comm_is_within(a, b) && tagc_comm_is_within(b, a);
 }
 
-bool tagc_gathers_beside(const struct tagc_summary *summary, size_t comm, struct tagc_gathers *g)
+bool tagc_allgathers_beside(const struct tagc_summary *summary, size_t comm, struct tagc_allgathers *g)
 {
   if (g->of != SIZE_MAX && is_same(&summary->comms[comm], &summary->comms[g->of]))
     return false;
-  *g = (struct tagc_gathers){.list = g->list, .count = g->count, .of = comm,
-                             .least_ranks = summary->comms[comm].nranks};
+  *g = (struct tagc_allgathers){.list = g->list, .count = g->count, .of = comm,
+                                .least_ranks = summary->comms[comm].nranks};
   for (size_t i = 0; i < g->count; i++) {
     const struct tagc_sum_comm *other = &summary->comms[g->list[i]];
     if (g->list[i] == comm || !tagc_comm_is_within(other, &summary->comms[comm]))

@@ -44,7 +44,7 @@ double tagc_slots_parameters(const struct tagc_sum_comm *comm);
 
 /* Communicators on which parameters are gathered and nothing else is done: FSDP may gather on another communicator than it
  * reduces on, and again among fewer ranks. There may be tens of thousands, mostly of the same ranks. */
-struct tagc_gathers {
+struct tagc_allgathers {
   size_t *list, count;                  /* all of them */
   size_t of;                            /* the rest is of those beside this one; SIZE_MAX: of none yet */
   size_t beside;                        /* how many */
@@ -54,9 +54,9 @@ struct tagc_gathers {
 };
 
 /* Without memory none are found; free(list). */
-struct tagc_gathers tagc_gathers_find(const struct tagc_summary *summary);
+struct tagc_allgathers tagc_allgathers_find(const struct tagc_summary *summary);
 /* Makes `gathers` tell of those of the ranks of this communicator, or of some of these. False where it told of them already. */
-bool tagc_gathers_beside(const struct tagc_summary *summary, size_t comm, struct tagc_gathers *gathers);
+bool tagc_allgathers_beside(const struct tagc_summary *summary, size_t comm, struct tagc_allgathers *allgathers);
 bool tagc_comm_is_within(const struct tagc_sum_comm *inner, const struct tagc_sum_comm *outer);
 void tagc_pattern_add(struct tagc_pattern *sum, const struct tagc_pattern *more);
 

@@ -59,15 +59,15 @@ static bool has_one_count(const struct tagc_pattern *p) { return p->lines == 1 &
 /* -- reduce-scatters ----------------------------------------------------------------------------------------------- */
 
 /* How often a step gathers each parameter that is reduced, here and on communicators beside. */
-static double gathers_of(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p,
-                         struct tagc_gathers *gathers)
+static double allgathers_of(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p,
+                            struct tagc_allgathers *allgathers)
 {
   const struct tagc_sum_comm *comm = &summary->comms[at];
   const double slots = tagc_slots_parameters(comm),
                reduced = slots > 0 ? slots : p->of[TAGC_PATTERN_REDUCE_SCATTER].elements;
   double gathered = p->of[TAGC_PATTERN_ALL_GATHER].elements * comm->nranks;
-  tagc_gathers_beside(summary, at, gathers);
-  gathered += gathers->gathered;
+  tagc_allgathers_beside(summary, at, allgathers);
+  gathered += allgathers->gathered;
   return reduced > 0 ? gathered / reduced : 0;
 }
 
@@ -88,15 +88,15 @@ static bool has_several_slots(const struct tagc_sum_comm *comm)
  * by their different sizes, and by parameters that are gathered twice, as those of activations never are (once, or one
  * and a half times). */
 static bool could_be_activations(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p,
-                                 struct tagc_gathers *beside)
+                                 struct tagc_allgathers *beside)
 {
   const struct tagc_sum_comm *comm = &summary->comms[at];
   const struct tagc_pattern *reduced = &p->of[TAGC_PATTERN_REDUCE_SCATTER], *gathered = &p->of[TAGC_PATTERN_ALL_GATHER];
   if (comm->gradients || (gathered->main && gathered->main->type != reduced->main->type))
     return false;
   if (p->steps && has_several_slots(comm)) {
-    const double gathers = gathers_of(summary, at, p, beside);
-    return gathers < 1.7 || gathers > 2 + ALMOST;
+    const double allgathers = allgathers_of(summary, at, p, beside);
+    return allgathers < 1.7 || allgathers > 2 + ALMOST;
   }
   return !p->steps || reduced->calls > FEW;
 }
@@ -121,26 +121,26 @@ static void judge_activations(struct tagc_sum_comm *comm, const struct tagc_patt
 }
 
 static void judge_reduced(struct tagc_summary *summary, size_t at, const struct tagc_patterns *p, bool other_gradients,
-                          struct tagc_gathers *beside)
+                          struct tagc_allgathers *beside)
 {
   struct tagc_sum_comm *comm = &summary->comms[at];
-  const double gathers = gathers_of(summary, at, p, beside);
+  const double allgathers = allgathers_of(summary, at, p, beside);
   const char *where = beside->beside ? ", in part on another communicator" : "";
   if (could_be_activations(summary, at, p, beside))
     judge_activations(comm, p, other_gradients);
-  else if (gathers > 1 + ALMOST)
+  else if (allgathers > 1 + ALMOST)
     say(comm, TAGC_ROLE_SHARDED, "gradients are reduce-scattered, and each parameter is gathered %.2f times a step%s",
-        gathers, where);
-  else if (is_near(gathers, 1))
+        allgathers, where);
+  else if (is_near(allgathers, 1))
     say(comm, TAGC_ROLE_OPTIMIZER,
         "gradients are reduce-scattered, and each parameter is gathered once a step%s (ZeRO-1, ZeRO-2, a "
         "distributed optimizer, or FSDP that keeps parameters after the forward pass)",
         where);
   else
     say(comm, TAGC_ROLE_UNKNOWN,
-        gathers > 0 ? "gradients are reduce-scattered, but only %.2f of the parameters are gathered"
+        allgathers > 0 ? "gradients are reduce-scattered, but only %.2f of the parameters are gathered"
                     : "gradients are reduce-scattered, but nothing (%.0f) is gathered here",
-        gathers);
+        allgathers);
 }
 
 /* -- point to point ------------------------------------------------------------------------------------------------ */
@@ -243,7 +243,7 @@ static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm
   const bool maxima = p->maxima && a->main->least_count % p->maxima_count == 0;
   const struct tagc_sum_comm *shards = shards_like(summary, comm, a, reducers);
   char count[32];
-  tagc_words_count((double)a->main->least_count, count);
+  tagc_format_count((double)a->main->least_count, count);
   if (shards)
     say(comm, TAGC_ROLE_DATA,
         "all-reduces of the counts that are the shards of another communicator: its replicas (HSDP)");
@@ -326,10 +326,10 @@ static void learn_from_others(struct tagc_summary *summary, size_t at, const str
 }
 
 /* `last`: for whom it was done before; SIZE_MAX: for none. */
-static void mark_gathers(struct tagc_summary *summary, size_t at, struct tagc_gathers *beside, size_t *last)
+static void mark_allgathers(struct tagc_summary *summary, size_t at, struct tagc_allgathers *beside, size_t *last)
 {
   const struct tagc_sum_comm *comm = &summary->comms[at];
-  const bool again = !tagc_gathers_beside(summary, at, beside) && *last != SIZE_MAX;
+  const bool again = !tagc_allgathers_beside(summary, at, beside) && *last != SIZE_MAX;
   if (again && summary->comms[*last].role == comm->role)
     return;
   *last = at;
@@ -341,7 +341,7 @@ static void mark_gathers(struct tagc_summary *summary, size_t at, struct tagc_ga
 }
 
 /* What can be told of all-reduces and reduce-scatters: first gradients, then what depends on whether there are some. */
-static void judge_rest(struct tagc_summary *summary, struct tagc_gathers *beside)
+static void judge_rest(struct tagc_summary *summary, struct tagc_allgathers *beside)
 {
   struct comms reducers = comms_that(summary, reduces_gradients);
   size_t gradients = 0;
@@ -375,7 +375,7 @@ void tagc_sum_roles(struct tagc_summary *summary)
     summary->comms[i].role = TAGC_ROLES;            /* for the later rounds */
     judge_alone(summary, i, &p);
   }
-  struct tagc_gathers beside = tagc_gathers_find(summary);
+  struct tagc_allgathers beside = tagc_allgathers_find(summary);
   size_t last = SIZE_MAX;
   judge_rest(summary, &beside);
   const struct comms tensor = comms_that(summary, is_tensor);
@@ -384,7 +384,7 @@ void tagc_sum_roles(struct tagc_summary *summary)
     const struct tagc_patterns p = tagc_patterns_of(summary, &summary->comms[i]);
     learn_from_others(summary, i, &p.of[TAGC_PATTERN_ALL_REDUCE], &tensor);
     if (reduces_gradients(&summary->comms[i]) && p.of[TAGC_PATTERN_REDUCE_SCATTER].main)
-      mark_gathers(summary, i, &beside, &last);
+      mark_allgathers(summary, i, &beside, &last);
   }
   free(beside.list);
   free(tensor.list);

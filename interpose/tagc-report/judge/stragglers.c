@@ -25,11 +25,11 @@ static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_st
   return tagc_ms(fmax(0, (double)step->ns - inside));
 }
 
-static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_pace_rank *out)
+static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_rank *out)
 {
   double wire = 0;
   size_t known = 0;
-  *out = (struct tagc_pace_rank){.wire_ms = NAN, .exposed_ms = NAN, .hidden_ms = NAN};
+  *out = (struct tagc_straggler_rank){.wire_ms = NAN, .exposed_ms = NAN, .hidden_ms = NAN};
   for (size_t i = 0; i < rank->step_count; i++) {
     const struct tagc_sum_step *step = &rank->steps[i];
     if (!step->whole)
@@ -57,7 +57,7 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_pace_rank *ou
 }
 
 /* `usual`: what the median of the ranks does between its calls in a step; NaN: not known. */
-static bool find_slowest(struct tagc_pace *out, double *usual)
+static bool find_slowest(struct tagc_stragglers *out, double *usual)
 {
   double *values = malloc((out->rank_count + 1) * sizeof *values), most = -1;
   size_t known = 0, last = SIZE_MAX;
@@ -83,27 +83,27 @@ static bool find_slowest(struct tagc_pace *out, double *usual)
 /* -- step by step -------------------------------------------------------------------------------------------------- */
 
 /* Keeps the worst ones in order; all of them are counted by the caller. */
-static void keep(struct tagc_pace_step *list, size_t count, const struct tagc_pace_step *step)
+static void keep(struct tagc_straggler_step *list, size_t count, const struct tagc_straggler_step *step)
 {
-  size_t at = count < TAGC_PACE_WORST ? count : TAGC_PACE_WORST;
+  size_t at = count < TAGC_STRAGGLERS_WORST ? count : TAGC_STRAGGLERS_WORST;
   while (at && list[at - 1].ms < step->ms) {
-    if (at < TAGC_PACE_WORST)
+    if (at < TAGC_STRAGGLERS_WORST)
       list[at] = list[at - 1];
     at--;
   }
-  if (at < TAGC_PACE_WORST)
+  if (at < TAGC_STRAGGLERS_WORST)
     list[at] = *step;
 }
 
-static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc_pace *out, double *times)
+static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc_stragglers *out, double *times)
 {
-  struct tagc_pace_step step = {same->step->lock, same->step->cycle, SIZE_MAX, 0, true};
+  struct tagc_straggler_step step = {same->step->lock, same->step->cycle, SIZE_MAX, 0, true};
   for (size_t i = 0; i < n; i++) {
     step.ms += tagc_ms((double)same[i].step->ns) / (double)n;
     step.whole = step.whole && same[i].step->whole;
   }
   keep(out->longest, out->longest_count, &step);
-  out->longest_count += out->longest_count < TAGC_PACE_WORST;
+  out->longest_count += out->longest_count < TAGC_STRAGGLERS_WORST;
   if (step.whole)
     times[out->steps++] = step.ms;
 }
@@ -111,7 +111,7 @@ static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc
 /* Who was behind in this step? False where nobody knows. `usual`: the ranks' median of what they do between calls in
  * all steps; `values`: room for all ranks. */
 static bool note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
-                        struct tagc_pace *out, double *values)
+                        struct tagc_stragglers *out, double *values)
 {
   const double median_step = out->median_ms;
   size_t known = 0, last = 0;
@@ -132,13 +132,13 @@ static bool note_behind(const struct tagc_summary *summary, const struct tagc_ra
   if (behind > STANDS_OUT * median_step)
     out->ranks[last].slowest_share += 1;
   if (behind - (out->ranks[last].outside_ms - usual) > FAR_BEHIND * median_step)
-    keep(out->stragglers, out->straggler_count++,
-         &(struct tagc_pace_step){same->step->lock, same->step->cycle, last, behind, true});
+    keep(out->behind, out->behind_count++,
+         &(struct tagc_straggler_step){same->step->lock, same->step->cycle, last, behind, true});
   return true;
 }
 
 /* Is no rank the last one in more steps than this? */
-static bool is_often_last(const struct tagc_pace *out, size_t rank)
+static bool is_often_last(const struct tagc_stragglers *out, size_t rank)
 {
   for (size_t r = 0; r < out->rank_count; r++)
     if (out->ranks[r].slowest_share > out->ranks[rank].slowest_share)
@@ -146,7 +146,7 @@ static bool is_often_last(const struct tagc_pace *out, size_t rank)
   return true;
 }
 
-static bool by_steps(const struct tagc_summary *summary, double usual, struct tagc_pace *out)
+static bool by_steps(const struct tagc_summary *summary, double usual, struct tagc_stragglers *out)
 {
   size_t count, known = 0;
   struct tagc_rank_step *sorted = tagc_steps_sorted(summary, &count);
@@ -178,7 +178,7 @@ static bool by_steps(const struct tagc_summary *summary, double usual, struct ta
 /* -- in words --------------------------------------------------------------------------------------- */
 
 /* The mean over the ranks that have steps. */
-static double mean_of(const struct tagc_pace *out, double (*value)(const struct tagc_pace_rank *))
+static double mean_of(const struct tagc_stragglers *out, double (*value)(const struct tagc_straggler_rank *))
 {
   double sum = 0;
   size_t n = 0;
@@ -190,10 +190,10 @@ static double mean_of(const struct tagc_pace *out, double (*value)(const struct 
   return n ? sum / (double)n : NAN;
 }
 
-static double exposed_of(const struct tagc_pace_rank *rank) { return rank->exposed_ms / rank->step_ms; }
-static double outside_of(const struct tagc_pace_rank *rank) { return rank->outside_ms; }
+static double exposed_of(const struct tagc_straggler_rank *rank) { return rank->exposed_ms / rank->step_ms; }
+static double outside_of(const struct tagc_straggler_rank *rank) { return rank->outside_ms; }
 
-static size_t say_exposed(const struct tagc_pace *out, char *text, size_t size)
+static size_t say_exposed(const struct tagc_stragglers *out, char *text, size_t size)
 {
   const double share = mean_of(out, exposed_of);
   if (isnan(share))
@@ -207,7 +207,7 @@ static size_t say_exposed(const struct tagc_pace *out, char *text, size_t size)
                100 * share);
 }
 
-static void say(const struct tagc_summary *summary, struct tagc_pace *out)
+static void say(const struct tagc_summary *summary, struct tagc_stragglers *out)
 {
   const size_t used = say_exposed(out, out->words, sizeof out->words);
   const double outside_ms = mean_of(out, outside_of);
@@ -220,11 +220,11 @@ static void say(const struct tagc_summary *summary, struct tagc_pace *out)
     snprintf(out->words + used, sizeof out->words - used, " No rank keeps the others waiting.");
 }
 
-bool tagc_pace_make(const struct tagc_summary *summary, struct tagc_pace *out)
+bool tagc_stragglers_find(const struct tagc_summary *summary, struct tagc_stragglers *out)
 {
   double usual;
-  *out = (struct tagc_pace){.slowest = SIZE_MAX, .rank_count = summary->rank_count, .median_ms = NAN, .p95_ms = NAN,
-                            .exposed_known = true};
+  *out = (struct tagc_stragglers){.slowest = SIZE_MAX, .rank_count = summary->rank_count, .median_ms = NAN, .p95_ms = NAN,
+                                  .exposed_known = true};
   out->ranks = calloc(summary->rank_count + 1, sizeof *out->ranks);
   if (!out->ranks)
     return false;
@@ -233,17 +233,17 @@ bool tagc_pace_make(const struct tagc_summary *summary, struct tagc_pace *out)
     out->exposed_known = out->exposed_known && summary->ranks[r].blocking;
   }
   if (!find_slowest(out, &usual) || !by_steps(summary, usual, out)) {
-    tagc_pace_free(out);
+    tagc_stragglers_free(out);
     return false;
   }
   say(summary, out);
   return true;
 }
 
-void tagc_pace_free(struct tagc_pace *pace)
+void tagc_stragglers_free(struct tagc_stragglers *stragglers)
 {
-  free(pace->ranks);
-  pace->ranks = NULL;
+  free(stragglers->ranks);
+  stragglers->ranks = NULL;
 }
 
 /* -- for people ---------------------------------------------------------------------------------------------------- */
@@ -256,7 +256,7 @@ static const char *number(double value, char text[16])
   return text;
 }
 
-static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct tagc_pace_rank *p)
+static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct tagc_straggler_rank *p)
 {
   char step[16], in_calls[16], wire[16], exposed[16], hidden[16], away[16], last[16] = "-";
   if (!isnan(p->slowest_share))
@@ -267,7 +267,7 @@ static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct 
 }
 
 /* "step 7"; where the first rank does not have it, what its own rank calls it. */
-static const char *step_name(const struct tagc_summary *summary, const struct tagc_pace_step *step, char text[64])
+static const char *step_name(const struct tagc_summary *summary, const struct tagc_straggler_step *step, char text[64])
 {
   const size_t number = tagc_step_number(summary, step->lock, step->cycle);
   if (number)
@@ -277,7 +277,7 @@ static const char *step_name(const struct tagc_summary *summary, const struct ta
   return text;
 }
 
-static void print_worst(FILE *to, const struct tagc_summary *summary, const struct tagc_pace *p)
+static void print_worst(FILE *to, const struct tagc_summary *summary, const struct tagc_stragglers *p)
 {
   char line[400], name[64];
   int used = snprintf(line, sizeof line,
@@ -287,25 +287,25 @@ static void print_worst(FILE *to, const struct tagc_summary *summary, const stru
     used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (%s%s)", i ? "," : "",
                      p->longest[i].ms, step_name(summary, &p->longest[i], name),
                      p->longest[i].whole ? "" : ", not whole");
-  tagc_words_print(to, 2, line);
-  if (p->straggler_count)
+  tagc_format_print(to, 2, line);
+  if (p->behind_count)
     fprintf(to, "  In %zu step%s a rank was much later than it is else (by %.0f%% of a step or more):\n",
-            p->straggler_count, p->straggler_count > 1 ? "s" : "", 100 * FAR_BEHIND);
-  for (size_t i = 0; i < p->straggler_count && i < TAGC_PACE_WORST; i++)
-    fprintf(to, "    %s: rank %d, by %.2f ms\n", step_name(summary, &p->stragglers[i], name),
-            summary->ranks[p->stragglers[i].rank].number, p->stragglers[i].ms);
+            p->behind_count, p->behind_count > 1 ? "s" : "", 100 * FAR_BEHIND);
+  for (size_t i = 0; i < p->behind_count && i < TAGC_STRAGGLERS_WORST; i++)
+    fprintf(to, "    %s: rank %d, by %.2f ms\n", step_name(summary, &p->behind[i], name),
+            summary->ranks[p->behind[i].rank].number, p->behind[i].ms);
 }
 
-void tagc_pace_print(FILE *to, const struct tagc_summary *summary, const struct tagc_pace *pace)
+void tagc_stragglers_print(FILE *to, const struct tagc_summary *summary, const struct tagc_stragglers *stragglers)
 {
-  if (pace->steps == 0)
+  if (stragglers->steps == 0)
     return;
   fprintf(to, "Where the time of a step goes (ms)\n");
   fprintf(to, "  %6s %8s %11s %11s %11s %11s %11s %11s %9s\n", "rank", "steps", "step", "in calls", "under way",
-          pace->exposed_known ? "exposed" : "at most", "hidden", "outside", "last in");
-  for (size_t r = 0; r < pace->rank_count; r++)
-    if (pace->ranks[r].steps)
-      print_rank(to, &summary->ranks[r], &pace->ranks[r]);
-  print_worst(to, summary, pace);
-  tagc_words_print(to, 2, pace->words);
+          stragglers->exposed_known ? "exposed" : "at most", "hidden", "outside", "last in");
+  for (size_t r = 0; r < stragglers->rank_count; r++)
+    if (stragglers->ranks[r].steps)
+      print_rank(to, &summary->ranks[r], &stragglers->ranks[r]);
+  print_worst(to, summary, stragglers);
+  tagc_format_print(to, 2, stragglers->words);
 }

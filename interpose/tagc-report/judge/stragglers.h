@@ -25,7 +25,7 @@
 
 #include "interpose/tagc-report/read/summary.h"
 
-struct tagc_pace_rank {
+struct tagc_straggler_rank {
   double step_ms, in_calls_ms, wire_ms;   /* means over whole steps; NaN: not known */
   double exposed_ms, hidden_ms;     /* NaN: cannot be known here */
   double outside_ms;                /* step less the time in calls (or, where they only enqueue, under way) */
@@ -35,7 +35,7 @@ struct tagc_pace_rank {
 };
 
 /* A rank that was far behind in a step; or a step that took long (rank: SIZE_MAX). */
-struct tagc_pace_step {
+struct tagc_straggler_step {
   uint32_t lock;
   uint64_t cycle;
   size_t rank;                      /* index into ranks */
@@ -43,10 +43,10 @@ struct tagc_pace_step {
   bool whole;                       /* on all ranks that have it */
 };
 
-enum { TAGC_PACE_WORST = 5 };
+enum { TAGC_STRAGGLERS_WORST = 5 };
 
-struct tagc_pace {
-  struct tagc_pace_rank *ranks;     /* as the summary's */
+struct tagc_stragglers {
+  struct tagc_straggler_rank *ranks; /* as the summary's */
   size_t slowest;                   /* SIZE_MAX: none stands out */
   double behind_ms;                 /* how much longer it is outside of calls than the median */
   bool exposed_known;
@@ -54,16 +54,16 @@ struct tagc_pace {
   size_t rank_count;
   size_t steps;                     /* whole ones of the job: of each the mean over its ranks */
   double median_ms, p95_ms;         /* NaN: none */
-  struct tagc_pace_step longest[TAGC_PACE_WORST];   /* of all steps, the longest first */
+  struct tagc_straggler_step longest[TAGC_STRAGGLERS_WORST]; /* of all steps, the longest first */
   size_t longest_count;
-  struct tagc_pace_step stragglers[TAGC_PACE_WORST];   /* the worst first */
-  size_t straggler_count;           /* all there were; TAGC_PACE_WORST at most of them are kept */
+  struct tagc_straggler_step behind[TAGC_STRAGGLERS_WORST]; /* the worst first */
+  size_t behind_count;              /* all there were; TAGC_STRAGGLERS_WORST at most of them are kept */
 };
 
-/* False without memory. tagc_pace_free() gives back the ranks. */
-bool tagc_pace_make(const struct tagc_summary *summary, struct tagc_pace *out);
-void tagc_pace_free(struct tagc_pace *pace);
+/* False without memory. tagc_stragglers_free() gives back the ranks. */
+bool tagc_stragglers_find(const struct tagc_summary *summary, struct tagc_stragglers *out);
+void tagc_stragglers_free(struct tagc_stragglers *stragglers);
 /* Lines of at most 120 columns; nothing without steps. */
-void tagc_pace_print(FILE *to, const struct tagc_summary *summary, const struct tagc_pace *pace);
+void tagc_stragglers_print(FILE *to, const struct tagc_summary *summary, const struct tagc_stragglers *stragglers);
 
 #endif

@@ -23,7 +23,7 @@ struct work {
   size_t at;                            /* the communicator */
   const struct tagc_sum_comm *comm;
   struct tagc_patterns p;
-  struct tagc_gathers gathers;
+  struct tagc_allgathers allgathers;
 };
 
 __attribute__((format(printf, 3, 4))) static void put(char *text, size_t size, const char *format, ...)
@@ -100,7 +100,7 @@ static void check_reduced(struct work *w, double parameters, const char *from)
   char count[32];
   double times;
   put(c->formula, sizeof c->formula, "(W-1)/W P e = %d/%d x %s x %g B", ranks - 1, ranks,
-      tagc_words_count(parameters, count), e);
+      tagc_format_count(parameters, count), e);
   if (!finish(c, ring(w->comm) * parameters * e)) {
     if (c->words[0] == '\0')
       put(c->words, sizeof c->words, "%s", from);
@@ -119,13 +119,13 @@ static void check_reduced(struct work *w, double parameters, const char *from)
 
 /* Of how many microbatches the gathers are, and which slot is gathered less often than twice in each: it is kept. The
  * others are most of the parameters, so that there are more gathers than one a microbatch. */
-struct gathers {
+struct allgathers {
   unsigned microbatches, kept_times;
   const struct tagc_sum_slot *kept;     /* NULL: none */
 };
 
 static bool explains(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot, double missing,
-                     struct gathers *out)
+                     struct allgathers *out)
 {
   const double times = missing / ((double)slot->count * comm->nranks);
   const bool whole = times > 0.5 && times < 2 * out->microbatches - 0.5 && fabs(times - round(times)) < EXACT;
@@ -136,7 +136,7 @@ static bool explains(const struct tagc_sum_comm *comm, const struct tagc_sum_slo
   return true;
 }
 
-static bool find_gathers(const struct tagc_sum_comm *comm, double gathered, double parameters, struct gathers *out)
+static bool find_allgathers(const struct tagc_sum_comm *comm, double gathered, double parameters, struct allgathers *out)
 {
   for (out->microbatches = 1; out->microbatches * parameters < gathered && out->microbatches <= 64;
        out->microbatches++) {
@@ -150,12 +150,12 @@ static bool find_gathers(const struct tagc_sum_comm *comm, double gathered, doub
   return false;
 }
 
-static void say_gathers(const struct work *w, struct tagc_volume_check *c, const struct gathers *found)
+static void say_allgathers(const struct work *w, struct tagc_volume_check *c, const struct allgathers *found)
 {
   char count[32], kept[80] = "", times[24] = "once";
   if (found->kept)
     put(kept, sizeof kept, "'%.24s' (%s parameters)", found->kept->name ? found->kept->name : "?",
-        tagc_words_count((double)found->kept->count * w->comm->nranks, count));
+        tagc_format_count((double)found->kept->count * w->comm->nranks, count));
   if (found->kept_times > 1)
     put(times, sizeof times, "%u times", found->kept_times);
   if (found->microbatches == 1)
@@ -169,20 +169,20 @@ static void say_gathers(const struct work *w, struct tagc_volume_check *c, const
         found->microbatches);
 }
 
-static void explain_gathers(struct work *w, struct tagc_volume_check *c, double gathered, double parameters,
-                            unsigned usual)
+static void explain_allgathers(struct work *w, struct tagc_volume_check *c, double gathered, double parameters,
+                               unsigned usual)
 {
   const double rate = gathered / parameters;
-  struct gathers found = {0};
+  struct allgathers found = {0};
   char count[32];
   if (w->facts->parameters && fabs(c->deviation) < PADDING && rate > usual)
     say_padding(c);
-  else if (usual == 2 && find_gathers(w->comm, gathered, parameters, &found))
-    say_gathers(w, c, &found);
+  else if (usual == 2 && find_allgathers(w->comm, gathered, parameters, &found))
+    say_allgathers(w, c, &found);
   else if (rate < usual && rate > 1)
     put(c->words, sizeof c->words,
         "%s of the parameters are gathered once less: they are kept after the forward pass, or not trained.",
-        tagc_words_count(usual * parameters - gathered, count));
+        tagc_format_count(usual * parameters - gathered, count));
   else
     put(c->words, sizeof c->words,
         "Each parameter is gathered %.2f times a step: for several microbatches, or frozen ones, too.", rate);
@@ -197,10 +197,10 @@ static void check_gathered(struct work *w, double parameters, unsigned usual)
   const int ranks = w->comm->nranks;
   char count[32], times[32] = "", numbers[48] = "";
   tagc_pattern_add(&all, &w->p.of[TAGC_PATTERN_ALL_GATHER]);
-  tagc_gathers_beside(w->summary, w->at, &w->gathers);
-  tagc_pattern_add(&all, &w->gathers.all);
-  gathered += w->gathers.gathered;
-  const int fewer = w->gathers.least_ranks < ranks ? w->gathers.least_ranks : 0;
+  tagc_allgathers_beside(w->summary, w->at, &w->allgathers);
+  tagc_pattern_add(&all, &w->allgathers.all);
+  gathered += w->allgathers.gathered;
+  const int fewer = w->allgathers.least_ranks < ranks ? w->allgathers.least_ranks : 0;
   if (usual == 2 && fewer) {
     rings = ring(w->comm) + (double)(fewer - 1) / fewer;
     put(times, sizeof times, "((W-1)/W + (V-1)/V)");
@@ -211,9 +211,9 @@ static void check_gathered(struct work *w, double parameters, unsigned usual)
   }
   const double e = element(w, &all);
   struct tagc_volume_check *c = begin(w, "all-gather of parameters", &all);
-  put(c->formula, sizeof c->formula, "%s P e = %s x %s x %g B", times, numbers, tagc_words_count(parameters, count), e);
+  put(c->formula, sizeof c->formula, "%s P e = %s x %s x %g B", times, numbers, tagc_format_count(parameters, count), e);
   if (finish(c, rings * parameters * e))
-    explain_gathers(w, c, gathered, parameters, usual);
+    explain_allgathers(w, c, gathered, parameters, usual);
 }
 
 /* Gradients that go to all, or to their owners: what is known of P comes from the user, or from the gathers. */
@@ -231,7 +231,7 @@ static void check_owners(struct work *w)
   struct tagc_volume_check *c =
       begin(w, to_all ? "all-reduce of gradients" : "reduction of gradients to their owners", to_all ? a : r);
   put(c->formula, sizeof c->formula, "%s(W-1)/W P e = %s%d/%d x %s x %g B", to_all ? "2 " : "", to_all ? "2 x " : "",
-      ranks - 1, ranks, tagc_words_count(parameters, count), element(w, to_all ? a : r));
+      ranks - 1, ranks, tagc_format_count(parameters, count), element(w, to_all ? a : r));
   if (finish(c, (to_all ? 2 : 1) * ring(w->comm) * parameters * element(w, to_all ? a : r))) {
     if (is_multiple(c->deviation + 1, &times))
       put(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times,
@@ -270,7 +270,7 @@ static void check_data(struct work *w)
   struct tagc_volume_check *c =
       begin(w, shards > 0 ? "all-reduce of shards of gradients" : "all-reduce of gradients", a);
   put(c->formula, sizeof c->formula, "2 (W-1)/W P e = 2 x %d/%d x %s x %g B", ranks - 1, ranks,
-      tagc_words_count(parameters, count), e);
+      tagc_format_count(parameters, count), e);
   if (known <= 0 && w->p.steps)
     put(c->words, sizeof c->words,
         "P is what the calls themselves carry: not checked. The number of parameters that are trained can be "
@@ -358,7 +358,7 @@ static void check_activations(struct work *w, const char *what, const struct tag
   if (layers && m)
     put(factors, sizeof factors, "4 x %u x %llu", layers, (unsigned long long)m);
   put(c->formula, sizeof c->formula, "%s(W-1)/W b s h e x 4 L m = %s%d/%d x %s x %g B x %s", letters,
-      factor > 1 ? "2 x " : "", w->comm->nranks - 1, w->comm->nranks, tagc_words_count(bsh, count), element(w, p),
+      factor > 1 ? "2 x " : "", w->comm->nranks - 1, w->comm->nranks, tagc_format_count(bsh, count), element(w, p),
       factors);
   if (!w->p.steps)
     return;
@@ -366,7 +366,7 @@ static void check_activations(struct work *w, const char *what, const struct tag
     guess_microbatches(c, p->main_calls, layers);
   else if (finish(c, one * 4 * layers * (double)m)) {
     if (told > 0 && fabs(told / whole - 1) > EXACT)
-      put(c->words, sizeof c->words, "The calls have %s elements, and not b s h.", tagc_words_count(whole, count));
+      put(c->words, sizeof c->words, "The calls have %s elements, and not b s h.", tagc_format_count(whole, count));
     else
       explain_activations(c, p->main_calls, layers, m);
   }
@@ -408,7 +408,7 @@ static void check_pipeline(struct work *w)
   if (m)
     put(factor, sizeof factor, "%llu", (unsigned long long)m);
   put(c->formula, sizeof c->formula, "2 (W-1)/W b s h e m = 2 x %d/%d x %s x %g B x %s", w->comm->nranks - 1,
-      w->comm->nranks, tagc_words_count(bsh, count), element(w, s), factor);
+      w->comm->nranks, tagc_format_count(bsh, count), element(w, s), factor);
   if (!w->p.steps)
     return;
   if ((size_t)w->comm->nranks != w->comm->member_count)
@@ -461,14 +461,14 @@ size_t tagc_volume_checks(const struct tagc_summary *summary, const struct tagc_
                           struct tagc_volume_check *out, size_t most)
 {
   struct work w = {.summary = summary, .facts = facts, .out = out, .most = most,
-                   .gathers = tagc_gathers_find(summary)};
+                   .allgathers = tagc_allgathers_find(summary)};
   for (w.at = 0; w.at < summary->comm_count; w.at++) {
     w.comm = &summary->comms[w.at];
     w.p = tagc_patterns_of(summary, w.comm);
     if (w.comm->nranks > 1)
       check(&w);
   }
-  free(w.gathers.list);
+  free(w.allgathers.list);
   return w.count;
 }
 
@@ -478,11 +478,11 @@ static void print_check(FILE *to, const struct tagc_volume_check *c)
   if (!isnan(c->deviation))
     snprintf(deviation, sizeof deviation, fabs(c->deviation) < EXACT ? "exactly" : "%+.2f%%", 100 * c->deviation);
   fprintf(to, "    %-46s expected %10s  measured %10s  %9s  sent %10s\n", c->what,
-          tagc_words_bytes(c->expected, expected), tagc_words_bytes(c->measured, measured), deviation,
-          tagc_words_bytes(c->sent, sent));
-  tagc_words_print(to, 6, c->formula);
+          tagc_format_bytes(c->expected, expected), tagc_format_bytes(c->measured, measured), deviation,
+          tagc_format_bytes(c->sent, sent));
+  tagc_format_print(to, 6, c->formula);
   if (c->words[0])
-    tagc_words_print(to, 6, c->words);
+    tagc_format_print(to, 6, c->words);
 }
 
 void tagc_volume_print(FILE *to, const struct tagc_summary *summary, const struct tagc_volume_check *checks,
@@ -494,7 +494,7 @@ void tagc_volume_print(FILE *to, const struct tagc_summary *summary, const struc
     const struct tagc_sum_comm *comm = &summary->comms[i];
     snprintf(line, sizeof line, "communicator %zu, %d ranks: %s: %s", i, comm->nranks, tagc_role_words(comm->role),
              comm->role_grounds ? comm->role_grounds : "");
-    tagc_words_print(to, 2, line);
+    tagc_format_print(to, 2, line);
     for (size_t k = 0; k < count; k++)
       if (checks[k].comm == i)
         print_check(to, &checks[k]);

@@ -9,13 +9,13 @@
 #include "env/program/terminal.h"
 #include "env/units.h"
 
-void tagc_words_print(FILE *to, size_t indent, const char *text)
+void tagc_format_print(FILE *to, size_t indent, const char *text)
 {
   tagc_put_wrapped(to, text, 0, indent, TAGC_WORDS_COLUMNS);
   fputs(*text ? "\n" : "", to);
 }
 
-const char *tagc_words_bytes(double bytes, char text[16])
+const char *tagc_format_bytes(double bytes, char text[16])
 {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   size_t unit = 0;
@@ -27,7 +27,7 @@ const char *tagc_words_bytes(double bytes, char text[16])
   return text;
 }
 
-const char *tagc_words_count(double count, char text[32])
+const char *tagc_format_count(double count, char text[32])
 {
   return tagc_units_count((uint64_t)rint(fmin(fmax(count, 0), 1e18)), text);
 }

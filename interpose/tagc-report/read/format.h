@@ -9,10 +9,10 @@
 enum { TAGC_WORDS_COLUMNS = 120 };
 
 /* The text in lines of at most 120 columns, which begin with so many spaces. */
-void tagc_words_print(FILE *to, size_t indent, const char *text);
+void tagc_format_print(FILE *to, size_t indent, const char *text);
 /* "12.3 MiB", "-" for NaN; returns `text`. */
-const char *tagc_words_bytes(double bytes, char text[16]);
+const char *tagc_format_bytes(double bytes, char text[16]);
 /* "124,439,808"; returns `text`. */
-const char *tagc_words_count(double count, char text[32]);
+const char *tagc_format_count(double count, char text[32]);
 
 #endif

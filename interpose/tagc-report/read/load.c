@@ -12,7 +12,7 @@ enum { POINTS = 2 * TAGC_SUM_POINTS, COMMS_MOST = 1 << 16, CHOICES_MOST = 1 << 1
 
 /* -- names and texts ----------------------------------------------------------------------------------------------- */
 
-static char *copy_text(struct tagc_gather *g, const char *text)
+static char *copy_text(struct tagc_load *g, const char *text)
 {
   char *copy = strdup(text);
   g->no_memory |= !copy;
@@ -21,42 +21,42 @@ static char *copy_text(struct tagc_gather *g, const char *text)
   return copy;
 }
 
-static void set_text(struct tagc_gather *g, char **to, const char *text)
+static void set_text(struct tagc_load *g, char **to, const char *text)
 {
   free(*to);
   *to = copy_text(g, text);
 }
 
 /* Codes of another version of the library may mean other things: the summary's own are those of the first file. */
-static void take_name(struct tagc_gather *g, const struct tagc_trace_name *r)
+static void take_name(struct tagc_load *g, const struct tagc_trace_name *r)
 {
-  if (r->table < TAGC_TRACE_FUNCTIONS || r->table > TAGC_TRACE_OPS || r->code >= TAGC_GATHER_CODES) {
+  if (r->table < TAGC_TRACE_FUNCTIONS || r->table > TAGC_TRACE_OPS || r->code >= TAGC_LOAD_CODES) {
     g->part->absurd++;
     return;
   }
   char **texts = g->names->text[r->table];
   unsigned code = r->code;
-  for (unsigned i = 0; i < TAGC_GATHER_CODES; i++)
+  for (unsigned i = 0; i < TAGC_LOAD_CODES; i++)
     if (texts[i] && strcmp(texts[i], r->text) == 0) {
       g->part->rank.code[r->table][r->code] = (uint8_t)i;
       return;
     }
-  for (unsigned i = 0; texts[code] && i < TAGC_GATHER_CODES; i++)
-    code = (code + 1) % TAGC_GATHER_CODES;
+  for (unsigned i = 0; texts[code] && i < TAGC_LOAD_CODES; i++)
+    code = (code + 1) % TAGC_LOAD_CODES;
   if (texts[code])
     return;                         /* all are taken; it keeps its number */
   texts[code] = copy_text(g, r->text);
   g->part->rank.code[r->table][r->code] = (uint8_t)code;
 }
 
-uint8_t tagc_gather_code(const struct tagc_gather *g, enum tagc_trace_table table, uint16_t code)
+uint8_t tagc_load_code(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code)
 {
   return tagc_sum_code(&g->part->rank, table, code);
 }
 
-bool tagc_gather_named(const struct tagc_gather *g, enum tagc_trace_table table, uint16_t code, const char *name)
+bool tagc_load_named(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code, const char *name)
 {
-  const char *text = code < TAGC_GATHER_CODES ? g->names->text[table][code] : NULL;
+  const char *text = code < TAGC_LOAD_CODES ? g->names->text[table][code] : NULL;
   return text && strcmp(text, name) == 0;
 }
 
@@ -68,7 +68,7 @@ static bool same_comm(const void *array, size_t place, const void *key)
 }
 
 /* The index of the communicator; UINT32_MAX: it is none. */
-uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id)
+uint32_t tagc_load_comm(struct tagc_load *g, uint32_t id)
 {
   struct tagc_part *p = g->part;
   bool added;
@@ -78,7 +78,7 @@ uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id)
     p->absurd++;
     return UINT32_MAX;
   }
-  if (!TAGC_SUM_ROOM(p->comms, p->comm_count) || !TAGC_SUM_ROOM(g->placed, p->comm_count)) {
+  if (!TAGC_SUM_ROOM(p->comms, p->comm_count) || !TAGC_SUM_ROOM(g->comm_hosts, p->comm_count)) {
     g->no_memory = true;
     return UINT32_MAX;
   }
@@ -88,7 +88,7 @@ uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id)
     g->no_memory = true;
   else if (added) {
     struct tagc_sum_member *member = calloc(1, sizeof *member);
-    g->placed[place] = (struct tagc_placed){0};
+    g->comm_hosts[place] = (struct tagc_comm_hosts){0};
     p->comms[place] = (struct tagc_sum_comm){.number = UINT32_MAX, .nranks = -1, .members = member, .member_count = 1};
     p->comm_count++;
     if (member)
@@ -98,9 +98,9 @@ uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id)
   return g->no_memory ? UINT32_MAX : (uint32_t)place;
 }
 
-static void take_comm(struct tagc_gather *g, const struct tagc_trace_comm *r)
+static void take_comm(struct tagc_load *g, const struct tagc_trace_comm *r)
 {
-  uint32_t index = tagc_gather_comm(g, r->record.comm);
+  uint32_t index = tagc_load_comm(g, r->record.comm);
   if (index == UINT32_MAX)
     return;
   struct tagc_sum_comm *c = &g->part->comms[index];
@@ -115,21 +115,21 @@ static void take_comm(struct tagc_gather *g, const struct tagc_trace_comm *r)
     m->as = r->rank;
   }
   c->identity = r->identity;
-  g->placed[index] = tagc_places_of(g->places_of_ranks, r->identity, g->part->host);
-  c->hosts = c->hosts ? c->hosts : g->placed[index].hosts;
+  g->comm_hosts[index] = tagc_placement_of(g->placement, r->identity, g->part->host);
+  c->hosts = c->hosts ? c->hosts : g->comm_hosts[index].hosts;
   c->number = r->number;
   g->part->rank.blocking |= r->on_host == 1;
   m->born_ns = r->born_ns;
-  m->born_by = tagc_gather_code(g, TAGC_TRACE_FUNCTIONS, r->function);
+  m->born_by = tagc_load_code(g, TAGC_TRACE_FUNCTIONS, r->function);
 }
 
-static void take_comm_end(struct tagc_gather *g, const struct tagc_trace_comm_end *r)
+static void take_comm_end(struct tagc_load *g, const struct tagc_trace_comm_end *r)
 {
-  uint32_t index = tagc_gather_comm(g, r->record.comm);
+  uint32_t index = tagc_load_comm(g, r->record.comm);
   if (index == UINT32_MAX)
     return;
   g->part->comms[index].members[0].ended_ns = r->at_ns;
-  g->part->comms[index].members[0].ended_by = tagc_gather_code(g, TAGC_TRACE_FUNCTIONS, r->function);
+  g->part->comms[index].members[0].ended_by = tagc_load_code(g, TAGC_TRACE_FUNCTIONS, r->function);
 }
 
 static bool same_slot(const void *array, size_t place, const void *key)
@@ -138,14 +138,14 @@ static bool same_slot(const void *array, size_t place, const void *key)
   return a->comm == b->comm && a->lock == b->lock && a->slot == b->slot;
 }
 
-struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uint32_t lock, uint32_t slot)
+struct tagc_sum_slot *tagc_load_slot(struct tagc_load *g, uint32_t comm, uint32_t lock, uint32_t slot)
 {
   struct tagc_slot_place key = {comm, lock, slot, 0};
   struct tagc_sum_comm *c = &g->part->comms[comm];
   bool added;
-  const bool gathers = slot >= TAGC_GATHER_AG;
-  struct tagc_sum_slot **list = gathers ? &c->gathers : &c->slots;
-  size_t *count = gathers ? &c->gather_count : &c->slot_count;
+  const bool allgathers = slot >= TAGC_LOAD_ALLGATHER;
+  struct tagc_sum_slot **list = allgathers ? &c->allgathers : &c->slots;
+  size_t *count = allgathers ? &c->allgather_count : &c->slot_count;
   if (!TAGC_SUM_ROOM(g->places, g->place_count) || !TAGC_SUM_ROOM(*list, *count)) {
     g->no_memory = true;
     return NULL;
@@ -159,7 +159,7 @@ struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uin
   if (added) {
     key.place = (uint32_t)(*count)++;
     g->places[g->place_count++] = key;
-    (*list)[key.place] = (struct tagc_sum_slot){.lock = lock, .slot = slot % TAGC_GATHER_AG, .of = UINT32_MAX,
+    (*list)[key.place] = (struct tagc_sum_slot){.lock = lock, .slot = slot % TAGC_LOAD_ALLGATHER, .of = UINT32_MAX,
                                                 .kind = TAGC_TRACE_OTHER, .name = copy_text(g, ""),
                                                 .codec = copy_text(g, "")};
   }
@@ -167,7 +167,7 @@ struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uin
 }
 
 /* What a vote has chosen. A second one that holds for the same cycle takes the place of the first. */
-static void choose(struct tagc_gather *g, uint32_t comm, struct tagc_sum_slot *s, const char *codec)
+static void choose(struct tagc_load *g, uint32_t comm, struct tagc_sum_slot *s, const char *codec)
 {
   const uint64_t cycle = g->vote.comm == comm && g->vote.lock == s->lock ? g->vote.cycle : 0;
   struct tagc_sum_choice *last = s->choice_count ? &s->choices[s->choice_count - 1] : NULL;
@@ -189,9 +189,9 @@ static void choose(struct tagc_gather *g, uint32_t comm, struct tagc_sum_slot *s
   last->reason = s->reason;
 }
 
-static void take_slot(struct tagc_gather *g, const struct tagc_trace_slot *r)
+static void take_slot(struct tagc_load *g, const struct tagc_trace_slot *r)
 {
-  uint32_t comm = tagc_gather_comm(g, r->record.comm);
+  uint32_t comm = tagc_load_comm(g, r->record.comm);
   bool sane = r->count <= TAGC_ELEMENTS_MOST && r->selected <= TAGC_ELEMENTS_MOST && r->lock && r->slot <= INT32_MAX;
   for (int i = 0; i < TAGC_TRACE_PARTS; i++)
     sane = sane && r->part[i] <= TAGC_ELEMENTS_MOST;
@@ -199,7 +199,7 @@ static void take_slot(struct tagc_gather *g, const struct tagc_trace_slot *r)
     g->part->absurd++;
     return;
   }
-  struct tagc_sum_slot *s = tagc_gather_slot(g, comm, r->lock, r->slot);
+  struct tagc_sum_slot *s = tagc_load_slot(g, comm, r->lock, r->slot);
   if (!s)
     return;
   set_text(g, &s->name, tagc_trace_text(&r->record, r->text, 0));
@@ -209,8 +209,8 @@ static void take_slot(struct tagc_gather *g, const struct tagc_trace_slot *r)
   s->pass = r->pass;
   s->count = r->count;
   s->selected = r->selected;
-  s->type = tagc_gather_code(g, TAGC_TRACE_TYPES, r->type);
-  s->reason = tagc_gather_code(g, TAGC_TRACE_REASONS, r->reason);
+  s->type = tagc_load_code(g, TAGC_TRACE_TYPES, r->type);
+  s->reason = tagc_load_code(g, TAGC_TRACE_REASONS, r->reason);
   s->voted = r->voted;
   choose(g, comm, s, tagc_trace_text(&r->record, r->text, 1));
   s->parts_known = false;
@@ -222,29 +222,29 @@ static void take_slot(struct tagc_gather *g, const struct tagc_trace_slot *r)
     }
 }
 
-static void take_allgather(struct tagc_gather *g, const struct tagc_trace_allgather *r)
+static void take_allgather(struct tagc_load *g, const struct tagc_trace_allgather *r)
 {
-  uint32_t comm = tagc_gather_comm(g, r->record.comm);
+  uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || r->count > TAGC_ELEMENTS_MOST || !r->lock || !r->allgather || r->allgather > INT32_MAX ||
       r->slot > INT32_MAX) {
     g->part->absurd++;
     return;
   }
-  struct tagc_sum_slot *s = tagc_gather_slot(g, comm, r->lock, TAGC_GATHER_AG + r->allgather);
+  struct tagc_sum_slot *s = tagc_load_slot(g, comm, r->lock, TAGC_LOAD_ALLGATHER + r->allgather);
   if (!s)
     return;
   s->of = r->slot;
   s->again = r->again;
   s->count = r->count;
-  s->type = tagc_gather_code(g, TAGC_TRACE_TYPES, r->type);
-  s->reason = tagc_gather_code(g, TAGC_TRACE_REASONS, r->reason);
+  s->type = tagc_load_code(g, TAGC_TRACE_TYPES, r->type);
+  s->reason = tagc_load_code(g, TAGC_TRACE_REASONS, r->reason);
   s->voted = r->voted;
   choose(g, comm, s, tagc_trace_text(&r->record, r->text, 0));
 }
 
-static void take_vote(struct tagc_gather *g, const struct tagc_trace_vote *r)
+static void take_vote(struct tagc_load *g, const struct tagc_trace_vote *r)
 {
-  uint32_t comm = tagc_gather_comm(g, r->record.comm);
+  uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || !r->lock || g->part->comms[comm].vote_count >= CHOICES_MOST) {
     g->part->absurd++;
     return;
@@ -262,15 +262,15 @@ static void take_vote(struct tagc_gather *g, const struct tagc_trace_vote *r)
   g->vote.cycle = r->cycle;
 }
 
-static void take_lock(struct tagc_gather *g, const struct tagc_trace_lock *r)
+static void take_lock(struct tagc_load *g, const struct tagc_trace_lock *r)
 {
-  uint32_t comm = tagc_gather_comm(g, r->record.comm);
+  uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || r->confidence > 100 || !TAGC_SUM_ROOM(g->locks, g->lock_count)) {
     g->part->absurd++;
     return;
   }
   struct tagc_sum_comm *c = &g->part->comms[comm];
-  g->locks[g->lock_count++] = (struct tagc_gather_lock){comm, r->lock, r->calls};
+  g->locks[g->lock_count++] = (struct tagc_load_lock){comm, r->lock, r->calls};
   if (r->slots == 0 && c->layers)
     return;                         /* given up: what was known of it stays the last word */
   c->last_lock = r->lock;
@@ -281,14 +281,14 @@ static void take_lock(struct tagc_gather *g, const struct tagc_trace_lock *r)
 }
 
 /* A sample of a slot; when there are too many of it, every second one is left. */
-static void take_state(struct tagc_gather *g, const struct tagc_trace_state *r)
+static void take_state(struct tagc_load *g, const struct tagc_trace_state *r)
 {
-  uint32_t comm = tagc_gather_comm(g, r->record.comm);
+  uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || !r->lock || r->slot > INT32_MAX || r->allgather > INT32_MAX) {
     g->part->absurd++;
     return;
   }
-  struct tagc_sum_slot *s = tagc_gather_slot(g, comm, r->lock, r->allgather ? TAGC_GATHER_AG + r->allgather : r->slot);
+  struct tagc_sum_slot *s = tagc_load_slot(g, comm, r->lock, r->allgather ? TAGC_LOAD_ALLGATHER + r->allgather : r->slot);
   if (!s || !TAGC_SUM_ROOM(s->points, s->point_count)) {
     g->no_memory = true;
     return;
@@ -301,9 +301,9 @@ static void take_state(struct tagc_gather *g, const struct tagc_trace_state *r)
   s->point_count /= 2;
 }
 
-static void take_cycle(struct tagc_gather *g, const struct tagc_trace_cycle *r)
+static void take_cycle(struct tagc_load *g, const struct tagc_trace_cycle *r)
 {
-  uint32_t comm = tagc_gather_comm(g, r->record.comm);
+  uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || r->ended_ns < r->began_ns || r->ended_ns - r->began_ns > TAGC_NS_MOST || !r->cycle ||
       r->side >= TAGC_SUM_SIDES) {
     g->part->absurd++;
@@ -313,14 +313,14 @@ static void take_cycle(struct tagc_gather *g, const struct tagc_trace_cycle *r)
     g->no_memory = true;
     return;
   }
-  g->cycles[g->cycle_count++] = (struct tagc_gather_cycle){
+  g->cycles[g->cycle_count++] = (struct tagc_load_cycle){
     .comm = comm, .lock = r->lock, .first = UINT64_MAX,
     .step = {.cycle = r->cycle, .began_ns = r->began_ns, .ns = r->ended_ns - r->began_ns, .lock = r->lock,
              .side = (uint8_t)r->side, .whole = !r->disturbed}};
 }
 
 /* A line for each. */
-static void take_options(struct tagc_gather *g, const struct tagc_trace_options *r)
+static void take_options(struct tagc_load *g, const struct tagc_trace_options *r)
 {
   char **options = &g->part->rank.options;
   free(*options);
@@ -330,7 +330,7 @@ static void take_options(struct tagc_gather *g, const struct tagc_trace_options 
     tagc_tame(*options, '\n');
 }
 
-static void take_process(struct tagc_gather *g, const struct tagc_trace_process *r)
+static void take_process(struct tagc_load *g, const struct tagc_trace_process *r)
 {
   struct tagc_sum_rank *rank = &g->part->rank;
   set_text(g, &rank->host, tagc_trace_text(&r->record, r->text, 0));
@@ -340,14 +340,14 @@ static void take_process(struct tagc_gather *g, const struct tagc_trace_process 
   rank->nccl_version = r->nccl_version ? r->nccl_version : rank->nccl_version;
   rank->clock_ns = (int64_t)((uint64_t)r->realtime_ns - r->monotonic_ns);
   g->part->realtime_ns = r->realtime_ns;
-  g->part->host = tagc_places_host(r);
+  g->part->host = tagc_placement_host(r);
 }
 
-static void take(struct tagc_gather *g, const struct tagc_trace_record *r)
+static void take(struct tagc_load *g, const struct tagc_trace_record *r)
 {
   switch ((enum tagc_trace_kind)r->kind) {
-  case TAGC_TRACE_CALL: tagc_gather_call(g, (const void *)r); break;
-  case TAGC_TRACE_TIMES: tagc_gather_times(g, (const void *)r); break;
+  case TAGC_TRACE_CALL: tagc_load_call(g, (const void *)r); break;
+  case TAGC_TRACE_TIMES: tagc_load_times(g, (const void *)r); break;
   case TAGC_TRACE_CYCLE: take_cycle(g, (const void *)r); break;
   case TAGC_TRACE_STATE: take_state(g, (const void *)r); break;
   case TAGC_TRACE_PROCESS: take_process(g, (const void *)r); break;
@@ -366,7 +366,7 @@ static void take(struct tagc_gather *g, const struct tagc_trace_record *r)
 
 /* -- the file ------------------------------------------------------------------------------------------------------ */
 
-static void gather_free(struct tagc_gather *g)
+static void load_free(struct tagc_load *g)
 {
   tagc_table_free(&g->comm_table);
   tagc_table_free(&g->sort_table);
@@ -376,36 +376,36 @@ static void gather_free(struct tagc_gather *g)
   free(g->cycles);
   free(g->locks);
   free(g->places);
-  free(g->placed);
+  free(g->comm_hosts);
   free(g);
 }
 
-bool tagc_part_gather(struct tagc_part *part, struct tagc_trace_file *file, struct tagc_sum_names *names,
-                      const struct tagc_places *places)
+bool tagc_part_load(struct tagc_part *part, struct tagc_trace_file *file, struct tagc_sum_names *names,
+                    const struct tagc_placement *placement)
 {
-  struct tagc_gather *g = calloc(1, sizeof *g);
+  struct tagc_load *g = calloc(1, sizeof *g);
   const struct tagc_trace_record *record;
   if (!g)
     return false;
   g->part = part;
   g->names = names;
-  g->places_of_ranks = places;
+  g->placement = placement;
   for (int table = 0; table <= TAGC_TRACE_OPS; table++)
-    for (int i = 0; i < TAGC_GATHER_CODES; i++)
+    for (int i = 0; i < TAGC_LOAD_CODES; i++)
       part->rank.code[table][i] = (uint8_t)i;
   part->main = SIZE_MAX;
   while (!g->no_memory && (record = tagc_trace_next(file)))
     take(g, record);
   part->rank.health = *tagc_trace_health(file);
-  tagc_gather_bytes(g);
-  tagc_gather_steps(g);
-  tagc_gather_details(g);
+  tagc_load_bytes(g);
+  tagc_load_steps(g);
+  tagc_load_details(g);
   char **const texts[] = {&part->rank.host, &part->rank.program, &part->rank.version, &part->rank.options};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (!*texts[i])
       set_text(g, texts[i], "");
   bool done = !g->no_memory;
-  gather_free(g);
+  load_free(g);
   return done;
 }
 

@@ -16,12 +16,12 @@
 #define TAGC_NS_MOST (UINT64_C(366) * 86400 * 1000000000)
 #define TAGC_ELEMENTS_MOST (UINT64_C(1) << 50)
 enum {
-  TAGC_GATHER_RECENT = 1 << 16,     /* calls whose times may still come */
-  TAGC_GATHER_EARLY = 1 << 10,      /* times whose calls may */
-  TAGC_GATHER_CODES = 256,
-  TAGC_GATHER_STREAMS = 64
+  TAGC_LOAD_RECENT = 1 << 16,       /* calls whose times may still come */
+  TAGC_LOAD_EARLY = 1 << 10,        /* times whose calls may */
+  TAGC_LOAD_CODES = 256,
+  TAGC_LOAD_STREAMS = 64
 };
-#define TAGC_GATHER_AG (UINT32_C(1) << 31)
+#define TAGC_LOAD_ALLGATHER (UINT32_C(1) << 31)
 
 struct tagc_sort_key {
   uint64_t count, raw_bytes;
@@ -49,36 +49,36 @@ struct tagc_light {
 };
 _Static_assert(sizeof(struct tagc_light) == 56, "there may be millions of them");
 
-struct tagc_gather_cycle {
+struct tagc_load_cycle {
   uint32_t comm, lock;
   struct tagc_sum_step step;
   uint64_t first, last;             /* numbers of its calls */
   uint32_t own;                     /* its calls on the communicator itself */
 };
 
-struct tagc_gather_lock {
+struct tagc_load_lock {
   uint32_t comm, lock, calls;
 };
 
 /* A file while it is read. */
-struct tagc_gather {
+struct tagc_load {
   struct tagc_part *part;
   struct tagc_sum_names *names;
   struct tagc_table comm_table, sort_table, slot_table;
   struct tagc_sort *sorts;
   struct tagc_light *lights;
-  struct tagc_gather_cycle *cycles;
-  struct tagc_gather_lock *locks;
+  struct tagc_load_cycle *cycles;
+  struct tagc_load_lock *locks;
   struct tagc_slot_place {
-    uint32_t comm, lock, slot, place;   /* slot: TAGC_GATHER_AG + its number of an all-gather; place: in the communicator's slots */
+    uint32_t comm, lock, slot, place;   /* slot: TAGC_LOAD_ALLGATHER + its number of an all-gather; place: in the communicator's slots */
   } *places;
-  const struct tagc_places *places_of_ranks;
-  struct tagc_placed *placed;       /* of the part's communicators */
+  const struct tagc_placement *placement;
+  struct tagc_comm_hosts *comm_hosts; /* of the part's communicators */
   size_t sort_count, light_count, cycle_count, lock_count, place_count;
-  uint64_t streams[TAGC_GATHER_STREAMS];
+  uint64_t streams[TAGC_LOAD_STREAMS];
   unsigned stream_count;
-  uint32_t recent[TAGC_GATHER_RECENT];   /* by number: index into lights, from 1 */
-  struct tagc_trace_times early[TAGC_GATHER_EARLY];   /* by number: of calls that have not come yet */
+  uint32_t recent[TAGC_LOAD_RECENT];     /* by number: index into lights, from 1 */
+  struct tagc_trace_times early[TAGC_LOAD_EARLY];     /* by number: of calls that have not come yet */
   struct {
     uint32_t comm, lock;
     uint64_t cycle;
@@ -87,19 +87,19 @@ struct tagc_gather {
 };
 
 /* A code of this file as the summary has it. */
-uint8_t tagc_gather_code(const struct tagc_gather *g, enum tagc_trace_table table, uint16_t code);
+uint8_t tagc_load_code(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code);
 /* Is that the name of the summary's code? */
-bool tagc_gather_named(const struct tagc_gather *g, enum tagc_trace_table table, uint16_t code, const char *name);
+bool tagc_load_named(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code, const char *name);
 /* The index of a communicator of the process; UINT32_MAX: it is none. */
-uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id);
-/* The slot, or with TAGC_GATHER_AG + number the all-gather. NULL without memory. */
-struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uint32_t lock, uint32_t slot);
+uint32_t tagc_load_comm(struct tagc_load *g, uint32_t id);
+/* The slot, or with TAGC_LOAD_ALLGATHER + number the all-gather. NULL without memory. */
+struct tagc_sum_slot *tagc_load_slot(struct tagc_load *g, uint32_t comm, uint32_t lock, uint32_t slot);
 
 /* The slot or all-gather of a call; NULL: it has none, or without memory. */
-struct tagc_sum_slot *tagc_gather_slot_of(struct tagc_gather *g, const struct tagc_sort_key *key);
+struct tagc_sum_slot *tagc_load_slot_of(struct tagc_load *g, const struct tagc_sort_key *key);
 
 /* Times of a call that has some; none of one that does not know what of them was hidden. */
-static inline void tagc_gather_add_times(struct tagc_sum_calls *sum, const struct tagc_light *light, bool compressed)
+static inline void tagc_load_add_times(struct tagc_sum_calls *sum, const struct tagc_light *light, bool compressed)
 {
   if (light->hidden_unknown)
     return;
@@ -112,11 +112,11 @@ static inline void tagc_gather_add_times(struct tagc_sum_calls *sum, const struc
   tagc_sum_add(&sum->packed_wire_ns, compressed ? light->wire_ns : 0);
 }
 
-void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *record);
-void tagc_gather_times(struct tagc_gather *g, const struct tagc_trace_times *record);
+void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *record);
+void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *record);
 /* When the file has ended, in this order: what each communicator sent, the steps, and the rest. */
-void tagc_gather_bytes(struct tagc_gather *g);
-void tagc_gather_steps(struct tagc_gather *g);
-void tagc_gather_details(struct tagc_gather *g);
+void tagc_load_bytes(struct tagc_load *g);
+void tagc_load_steps(struct tagc_load *g);
+void tagc_load_details(struct tagc_load *g);
 
 #endif

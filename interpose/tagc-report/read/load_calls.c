@@ -18,7 +18,7 @@ static uint64_t hash_sort(const struct tagc_sort_key *key)
   return hash;
 }
 
-static size_t sort_of(struct tagc_gather *g, const struct tagc_sort_key *key)
+static size_t sort_of(struct tagc_load *g, const struct tagc_sort_key *key)
 {
   bool added;
   if (!TAGC_SUM_ROOM(g->sorts, g->sort_count))
@@ -38,7 +38,7 @@ static bool sane_call(const struct tagc_trace_call *r)
 
 static uint32_t low(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
 
-static void time_call(struct tagc_gather *g, struct tagc_light *light, const struct tagc_trace_times *r)
+static void time_call(struct tagc_load *g, struct tagc_light *light, const struct tagc_trace_times *r)
 {
   struct tagc_sort *sort = &g->sorts[light->sort];
   light->timed = true;
@@ -49,67 +49,67 @@ static void time_call(struct tagc_gather *g, struct tagc_light *light, const str
   const uint64_t coding = (uint64_t)light->encode_ns + light->decode_ns;   /* by other clocks: a little more may be hidden */
   light->hidden_ns = low(r->hidden_ns < coding ? r->hidden_ns : coding);
   light->queued |= r->by_device || light->encode_ns + light->wire_ns + light->decode_ns - light->hidden_ns > light->host_ns;
-  tagc_gather_add_times(&sort->calls, light, sort->key.compressed);
+  tagc_load_add_times(&sort->calls, light, sort->key.compressed);
 }
 
-static uint8_t stream_of(struct tagc_gather *g, uint64_t stream)
+static uint8_t stream_of(struct tagc_load *g, uint64_t stream)
 {
   unsigned i = 0;
   while (i < g->stream_count && g->streams[i] != stream)
     i++;
-  if (i == g->stream_count && i < TAGC_GATHER_STREAMS)
+  if (i == g->stream_count && i < TAGC_LOAD_STREAMS)
     g->streams[g->stream_count++] = stream;
-  return (uint8_t)(i < TAGC_GATHER_STREAMS ? i : TAGC_GATHER_STREAMS - 1);
+  return (uint8_t)(i < TAGC_LOAD_STREAMS ? i : TAGC_LOAD_STREAMS - 1);
 }
 
 /* A call that has been timed when it returns is written behind its times. */
-void tagc_gather_times(struct tagc_gather *g, const struct tagc_trace_times *r)
+void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *r)
 {
-  uint32_t at = g->recent[r->call % TAGC_GATHER_RECENT];
+  uint32_t at = g->recent[r->call % TAGC_LOAD_RECENT];
   struct tagc_light *light = at ? &g->lights[at - 1] : NULL;
   if (r->sum_ns > TAGC_NS_MOST || r->encode_ns > TAGC_NS_MOST || r->exchange_ns > TAGC_NS_MOST ||
       r->decode_ns > TAGC_NS_MOST || r->hidden_ns > TAGC_NS_MOST)
     g->part->absurd++;
   else if (!light || light->number != (uint32_t)r->call)
-    g->early[r->call % TAGC_GATHER_EARLY] = *r;
+    g->early[r->call % TAGC_LOAD_EARLY] = *r;
   else if (!light->timed)
     time_call(g, light, r);
 }
 
 /* Whoever wrote this did not know where the ranks are, and took all of them to be on one host. */
-static void split_by_hosts(const struct tagc_gather *g, struct tagc_sort_key *key)
+static void split_by_hosts(const struct tagc_load *g, struct tagc_sort_key *key)
 {
   static const char *const names[] = {"ncclSend", "ncclAlltoAll", "ncclGather", "ncclScatter", "ncclPutSignal"};
-  const struct tagc_placed *placed = key->comm == UINT32_MAX ? NULL : &g->placed[key->comm];
+  const struct tagc_comm_hosts *hosts = key->comm == UINT32_MAX ? NULL : &g->comm_hosts[key->comm];
   bool messages = false;
-  if (!placed || placed->hosts < 2 || key->sent.between || key->plain.between)
+  if (!hosts || hosts->hosts < 2 || key->sent.between || key->plain.between)
     return;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    messages |= tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, key->function, names[i]);
+    messages |= tagc_load_named(g, TAGC_TRACE_FUNCTIONS, key->function, names[i]);
   struct tagc_sum_sent *const both[] = {&key->sent, &key->plain};
   for (int i = 0; i < 2; i++) {
-    both[i]->between = tagc_places_between(placed, both[i]->inside, messages);
+    both[i]->between = tagc_placement_between(hosts, both[i]->inside, messages);
     both[i]->inside -= both[i]->between;
   }
 }
 
-struct tagc_sum_slot *tagc_gather_slot_of(struct tagc_gather *g, const struct tagc_sort_key *key)
+struct tagc_sum_slot *tagc_load_slot_of(struct tagc_load *g, const struct tagc_sort_key *key)
 {
   if (key->comm == UINT32_MAX || !key->lock || (key->slot < 0 && !key->allgather))
     return NULL;
-  return tagc_gather_slot(g, key->comm, key->lock,
-                          key->allgather ? TAGC_GATHER_AG + key->allgather : (uint32_t)key->slot);
+  return tagc_load_slot(g, key->comm, key->lock,
+                        key->allgather ? TAGC_LOAD_ALLGATHER + key->allgather : (uint32_t)key->slot);
 }
 
 /* The choice that a call of the cycle goes by. */
-static uint32_t choice_of(struct tagc_gather *g, const struct tagc_sort_key *key, uint64_t cycle)
+static uint32_t choice_of(struct tagc_load *g, const struct tagc_sort_key *key, uint64_t cycle)
 {
-  const struct tagc_sum_slot *slot = tagc_gather_slot_of(g, key);
+  const struct tagc_sum_slot *slot = tagc_load_slot_of(g, key);
   const struct tagc_sum_choice *choice = slot ? tagc_sum_choice_of(slot, cycle) : NULL;
   return choice ? (uint32_t)(choice - slot->choices) + 1 : 0;
 }
 
-void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
+void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r)
 {
   struct tagc_sum_rank *rank = &g->part->rank;
   if (!sane_call(r)) {
@@ -121,17 +121,17 @@ void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
       .raw_bytes = r->raw_bytes,
       .sent = {r->inside, r->between},
       .plain = {r->plain_inside, r->plain_between},
-      .comm = tagc_gather_comm(g, r->record.comm),
+      .comm = tagc_load_comm(g, r->record.comm),
       .lock = r->slot < 0 && !r->allgather ? 0 : r->lock,
       .slot = r->slot,
       .allgather = r->allgather,
       .peer = r->peer,
-      .function = tagc_gather_code(g, TAGC_TRACE_FUNCTIONS, r->function),
-      .reason = tagc_gather_code(g, TAGC_TRACE_REASONS, r->reason),
-      .type = tagc_gather_code(g, TAGC_TRACE_TYPES, r->type),
-      .op = tagc_gather_code(g, TAGC_TRACE_OPS, r->op),
-      .compressed = tagc_gather_named(g, TAGC_TRACE_ACTIONS, tagc_gather_code(g, TAGC_TRACE_ACTIONS, r->action),
-                                      "compress"),
+      .function = tagc_load_code(g, TAGC_TRACE_FUNCTIONS, r->function),
+      .reason = tagc_load_code(g, TAGC_TRACE_REASONS, r->reason),
+      .type = tagc_load_code(g, TAGC_TRACE_TYPES, r->type),
+      .op = tagc_load_code(g, TAGC_TRACE_OPS, r->op),
+      .compressed = tagc_load_named(g, TAGC_TRACE_ACTIONS, tagc_load_code(g, TAGC_TRACE_ACTIONS, r->action),
+                                    "compress"),
       .failed = (r->flags & TAGC_TRACE_FAILED) != 0,
   };
   split_by_hosts(g, &key);
@@ -151,9 +151,9 @@ void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
                                                     .queued = (r->flags & TAGC_TRACE_GROUPED) != 0,
                                                     .stream = stream_of(g, r->stream),
                                                     .cycle = r->lock ? (uint32_t)r->cycle : 0};
-  g->recent[r->number % TAGC_GATHER_RECENT] = (uint32_t)g->light_count;
-  if (g->early[r->number % TAGC_GATHER_EARLY].call == r->number && r->number)
-    time_call(g, &g->lights[g->light_count - 1], &g->early[r->number % TAGC_GATHER_EARLY]);
+  g->recent[r->number % TAGC_LOAD_RECENT] = (uint32_t)g->light_count;
+  if (g->early[r->number % TAGC_LOAD_EARLY].call == r->number && r->number)
+    time_call(g, &g->lights[g->light_count - 1], &g->early[r->number % TAGC_LOAD_EARLY]);
   rank->first_ns = rank->last_ns && rank->first_ns < r->began_ns ? rank->first_ns : r->began_ns;
   rank->last_ns = rank->last_ns > r->began_ns + r->host_ns ? rank->last_ns : r->began_ns + r->host_ns;
 }

@@ -9,7 +9,7 @@
 /* -- steps --------------------------------------------------------------------------------------------------------- */
 
 /* The communicator with gradients, else with cycles, whose calls have most bytes. */
-static void choose_main(struct tagc_gather *g)
+static void choose_main(struct tagc_load *g)
 {
   struct tagc_part *p = g->part;
   unsigned char *cycles = calloc(p->comm_count + 1, 1);
@@ -30,12 +30,12 @@ static void choose_main(struct tagc_gather *g)
 
 static int by_begin(const void *a, const void *b)
 {
-  const struct tagc_gather_cycle *x = a, *y = b;
+  const struct tagc_load_cycle *x = a, *y = b;
   return (x->step.began_ns > y->step.began_ns) - (x->step.began_ns < y->step.began_ns);
 }
 
 /* Only the cycles of the main one, in their order. */
-static void order_cycles(struct tagc_gather *g)
+static void order_cycles(struct tagc_load *g)
 {
   size_t count = 0;
   for (size_t i = 0; i < g->cycle_count; i++)
@@ -45,7 +45,7 @@ static void order_cycles(struct tagc_gather *g)
   if (count > 1)
     qsort(g->cycles, count, sizeof *g->cycles, by_begin);
   for (size_t i = count = 0; i < g->cycle_count; i++) {
-    const struct tagc_gather_cycle *last = count ? &g->cycles[count - 1] : NULL, *next = &g->cycles[i];
+    const struct tagc_load_cycle *last = count ? &g->cycles[count - 1] : NULL, *next = &g->cycles[i];
     if (last && (next->lock < last->lock || (next->lock == last->lock && next->step.cycle <= last->step.cycle)))
       g->part->backwards++;
     else
@@ -56,7 +56,7 @@ static void order_cycles(struct tagc_gather *g)
 
 /* The step in which something began at that time; NULL: none. Times mostly grow, so that the step is near that of the
  * last question. */
-static struct tagc_gather_cycle *step_at(struct tagc_gather *g, uint64_t ns, size_t *near)
+static struct tagc_load_cycle *step_at(struct tagc_load *g, uint64_t ns, size_t *near)
 {
   size_t low_end = 0, high = g->cycle_count;
   if (*near < high && g->cycles[*near].step.began_ns <= ns &&
@@ -68,15 +68,15 @@ static struct tagc_gather_cycle *step_at(struct tagc_gather *g, uint64_t ns, siz
       *(g->cycles[middle].step.began_ns <= ns ? &low_end : &high) = middle;
     }
   *near = low_end;
-  struct tagc_gather_cycle *c = &g->cycles[low_end];
+  struct tagc_load_cycle *c = &g->cycles[low_end];
   return ns >= c->step.began_ns && ns - c->step.began_ns < c->step.ns + (c->step.ns == 0) ? c : NULL;
 }
 
 /* A call of the main communicator that knows its cycle: that is the truth, as steps may end a moment before the last
  * call does. */
-static struct tagc_gather_cycle *step_of(struct tagc_gather *g, const struct tagc_light *light, size_t *near)
+static struct tagc_load_cycle *step_of(struct tagc_load *g, const struct tagc_light *light, size_t *near)
 {
-  struct tagc_gather_cycle *c = g->cycle_count ? step_at(g, light->began_ns, near) : NULL;
+  struct tagc_load_cycle *c = g->cycle_count ? step_at(g, light->began_ns, near) : NULL;
   if (!light->cycle || g->sorts[light->sort].key.comm != g->part->main || !g->cycle_count)
     return c;
   size_t from = *near > 0 ? *near - 1 : 0;
@@ -86,7 +86,7 @@ static struct tagc_gather_cycle *step_of(struct tagc_gather *g, const struct tag
   return NULL;
 }
 
-static void add_to_step(struct tagc_gather_cycle *c, const struct tagc_light *light, const struct tagc_sort_key *key,
+static void add_to_step(struct tagc_load_cycle *c, const struct tagc_light *light, const struct tagc_sort_key *key,
                         bool own)
 {
   struct tagc_sum_step *s = &c->step;
@@ -109,8 +109,8 @@ struct tagc_spans {
     uint64_t from, to;
   } *list;
   size_t count;
-  struct tagc_gather_cycle *step;
-  uint64_t busy[TAGC_GATHER_STREAMS];   /* streams are, until then */
+  struct tagc_load_cycle *step;
+  uint64_t busy[TAGC_LOAD_STREAMS];     /* streams are, until then */
 };
 
 static int by_from(const void *a, const void *b)
@@ -136,7 +136,7 @@ static void add_spans(struct tagc_spans *spans)
 }
 
 /* False without memory. `step`: the light's; NULL: none. */
-static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, struct tagc_gather_cycle *step)
+static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, struct tagc_load_cycle *step)
 {
   uint64_t *busy = &spans->busy[light->stream], at = light->began_ns;
   if (!light->timed)
@@ -162,7 +162,7 @@ static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, s
 
 /* Are all of its calls there? Where nothing was lost nobody asks for their numbers, which threads may take in another
  * order. */
-static bool is_complete(const struct tagc_gather *g, const struct tagc_gather_cycle *c, bool lossy)
+static bool is_complete(const struct tagc_load *g, const struct tagc_load_cycle *c, bool lossy)
 {
   for (size_t i = g->lock_count; i-- > 0;)
     if (g->locks[i].comm == c->comm && g->locks[i].lock == c->lock)
@@ -170,16 +170,16 @@ static bool is_complete(const struct tagc_gather *g, const struct tagc_gather_cy
   return !lossy;
 }
 
-static void add_to_whole(struct tagc_gather *g, const struct tagc_light *light)
+static void add_to_whole(struct tagc_load *g, const struct tagc_light *light)
 {
   struct tagc_sort *sort = &g->sorts[light->sort];
   sort->whole.calls++;
   tagc_sum_add(&sort->whole.host_ns, light->host_ns);
   if (light->timed)
-    tagc_gather_add_times(&sort->whole, light, sort->key.compressed);
+    tagc_load_add_times(&sort->whole, light, sort->key.compressed);
 }
 
-void tagc_gather_steps(struct tagc_gather *g)
+void tagc_load_steps(struct tagc_load *g)
 {
   struct tagc_part *p = g->part;
   const struct tagc_trace_health *h = &p->rank.health;
@@ -191,7 +191,7 @@ void tagc_gather_steps(struct tagc_gather *g)
     return;
   order_cycles(g);
   for (size_t i = 0; i < g->light_count; i++) {
-    struct tagc_gather_cycle *c = step_of(g, &g->lights[i], &near);
+    struct tagc_load_cycle *c = step_of(g, &g->lights[i], &near);
     const struct tagc_sort_key *key = &g->sorts[g->lights[i].sort].key;
     if (c)
       add_to_step(c, &g->lights[i], key, key->comm == p->main && g->lights[i].cycle);
@@ -202,13 +202,13 @@ void tagc_gather_steps(struct tagc_gather *g)
   p->rank.steps = calloc(g->cycle_count + 1, sizeof *p->rank.steps);
   g->no_memory |= !p->rank.steps;
   for (size_t i = 0; p->rank.steps && i < g->cycle_count; i++) {
-    struct tagc_gather_cycle *c = &g->cycles[i];
+    struct tagc_load_cycle *c = &g->cycles[i];
     c->step.whole = c->step.whole && c->step.calls && is_complete(g, c, lossy);
     p->steps_whole += c->step.whole;
     p->rank.steps[p->rank.step_count++] = c->step;
   }
   for (size_t i = near = 0; i < g->light_count; i++) {
-    const struct tagc_gather_cycle *c = step_of(g, &g->lights[i], &near);
+    const struct tagc_load_cycle *c = step_of(g, &g->lights[i], &near);
     if (c && c->step.whole)
       add_to_whole(g, &g->lights[i]);
   }
@@ -246,7 +246,7 @@ static int by_line(const void *a, const void *b)
 }
 
 /* `last`: the sort before this one, in the order of lines; NULL: none. */
-static void add_line(struct tagc_gather *g, struct tagc_sum_comm *c, const struct tagc_sort *s,
+static void add_line(struct tagc_load *g, struct tagc_sum_comm *c, const struct tagc_sort *s,
                      const struct tagc_sort *last)
 {
   if (!last || by_line(last, s) != 0) {
@@ -278,7 +278,7 @@ static enum tagc_sum_way way_of(int from, int to, int nranks)
 }
 
 /* What steps need is summed before them, the rest behind. */
-void tagc_gather_bytes(struct tagc_gather *g)
+void tagc_load_bytes(struct tagc_load *g)
 {
   for (size_t i = 0; i < g->sort_count; i++) {
     struct tagc_sort *s = &g->sorts[i];
@@ -289,7 +289,7 @@ void tagc_gather_bytes(struct tagc_gather *g)
   }
 }
 
-void tagc_gather_details(struct tagc_gather *g)
+void tagc_load_details(struct tagc_load *g)
 {
   if (g->sort_count)
     qsort(g->sorts, g->sort_count, sizeof *g->sorts, by_line);
@@ -302,13 +302,13 @@ void tagc_gather_details(struct tagc_gather *g)
     int as = c->members[0].as;
     add_line(g, c, s, i ? s - 1 : NULL);
     if (s->key.allgather)
-      tagc_sum_add(&c->gather_reasons[s->key.reason], s->calls.calls);
-    if (s->key.slot >= 0 || tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclReduceScatter"))
+      tagc_sum_add(&c->allgather_reasons[s->key.reason], s->calls.calls);
+    if (s->key.slot >= 0 || tagc_load_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclReduceScatter"))
       tagc_sum_add(&c->reasons[s->key.reason], s->calls.calls);
-    else if (tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclSend") && as >= 0 && s->key.peer >= 0 &&
+    else if (tagc_load_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclSend") && as >= 0 && s->key.peer >= 0 &&
              s->key.peer < c->nranks)
       tagc_sum_add(&c->sends[way_of(as, s->key.peer, c->nranks)], s->calls.calls);
-    struct tagc_sum_slot *slot = tagc_gather_slot_of(g, &s->key);
+    struct tagc_sum_slot *slot = tagc_load_slot_of(g, &s->key);
     if (slot)
       tagc_sum_add_calls(&slot->calls, &s->calls);
     if (slot && s->key.choice)

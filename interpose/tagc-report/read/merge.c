@@ -258,7 +258,7 @@ static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_
   for (int i = 0; i < 256; i++)
     tagc_sum_add(&to->reasons[i], from->reasons[i]);
   for (int i = 0; i < 256; i++)
-    tagc_sum_add(&to->gather_reasons[i], from->gather_reasons[i]);
+    tagc_sum_add(&to->allgather_reasons[i], from->allgather_reasons[i]);
   to->all_reduces |= from->all_reduces;
   for (int i = 0; i < TAGC_WAYS; i++)
     tagc_sum_add(&to->sends[i], from->sends[i]);

@@ -26,8 +26,8 @@ struct tagc_part {
 
 /* Reads a file to its end. `names` gets what is named there; codes in `part` are those of `names`. False without
  * memory. */
-bool tagc_part_gather(struct tagc_part *part, struct tagc_trace_file *file, struct tagc_sum_names *names,
-                      const struct tagc_places *places);
+bool tagc_part_load(struct tagc_part *part, struct tagc_trace_file *file, struct tagc_sum_names *names,
+                    const struct tagc_placement *placement);
 void tagc_part_free(struct tagc_part *part);
 
 /* Puts the parts into the summary, which takes what they own. False without memory. */

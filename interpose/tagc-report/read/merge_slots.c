@@ -132,7 +132,7 @@ bool tagc_slots_add(struct tagc_sum_comm *to, struct tagc_sum_comm *from)
     from->vote_count = 0;
   }
   return add_slots((struct slots){&to->slots, &to->slot_count}, (struct slots){&from->slots, &from->slot_count}) &&
-         add_slots((struct slots){&to->gathers, &to->gather_count}, (struct slots){&from->gathers, &from->gather_count});
+         add_slots((struct slots){&to->allgathers, &to->allgather_count}, (struct slots){&from->allgathers, &from->allgather_count});
 }
 
 /* Slots of locks that nothing was called in are not told. */
@@ -155,30 +155,30 @@ static void settle(struct slots slots)
 }
 
 /* The slot of the same unit; NULL: nobody has told of it. */
-static struct tagc_sum_slot *slot_of(struct tagc_sum_comm *c, const struct tagc_sum_slot *gather)
+static struct tagc_sum_slot *slot_of(struct tagc_sum_comm *c, const struct tagc_sum_slot *allgather)
 {
-  const struct tagc_sum_slot key = {.lock = gather->lock, .slot = gather->of};
+  const struct tagc_sum_slot key = {.lock = allgather->lock, .slot = allgather->of};
   return c->slot_count ? bsearch(&key, c->slots, c->slot_count, sizeof key, by_lock_and_slot) : NULL;
 }
 
 bool tagc_slots_settle(struct tagc_sum_comm *c)
 {
   settle((struct slots){&c->slots, &c->slot_count});
-  settle((struct slots){&c->gathers, &c->gather_count});
-  for (size_t i = 0; i < c->gather_count; i++) {
-    struct tagc_sum_slot *gather = &c->gathers[i], *slot = slot_of(c, gather);
+  settle((struct slots){&c->allgathers, &c->allgather_count});
+  for (size_t i = 0; i < c->allgather_count; i++) {
+    struct tagc_sum_slot *allgather = &c->allgathers[i], *slot = slot_of(c, allgather);
     if (!slot)
       continue;
     char *name = strdup(slot->name);
     if (!name)
       return false;
-    free(gather->name);
-    gather->name = name;
-    gather->unit = slot->unit;
-    gather->pass = slot->pass;
-    gather->kind = slot->kind;
-    gather->parts_known = slot->parts_known;
-    tagc_sum_add_calls(&slot->gathered, &gather->calls);
+    free(allgather->name);
+    allgather->name = name;
+    allgather->unit = slot->unit;
+    allgather->pass = slot->pass;
+    allgather->kind = slot->kind;
+    allgather->parts_known = slot->parts_known;
+    tagc_sum_add_calls(&slot->gathered, &allgather->calls);
   }
   return true;
 }

@@ -18,10 +18,10 @@ struct seen {
 /* A host of a communicator of which all ranks have been seen. */
 struct place {
   uint64_t identity, host;
-  struct tagc_placed placed;
+  struct tagc_comm_hosts comm_hosts;
 };
 
-struct tagc_places {
+struct tagc_placement {
   struct place *list;               /* by identity and host */
   size_t count;
 };
@@ -48,7 +48,7 @@ static int by_host(const void *left, const void *right)
   return order ? order : compare(a->host, b->host);
 }
 
-uint64_t tagc_places_host(const struct tagc_trace_process *record)
+uint64_t tagc_placement_host(const struct tagc_trace_process *record)
 {
   return strtoull(tagc_trace_text(&record->record, record->text, 3), NULL, 16);
 }
@@ -60,7 +60,7 @@ static bool read_beginning(struct ranks *ranks, struct tagc_trace_file *file)
   for (int i = 0; i < BEGINNING && (record = tagc_trace_next(file)); i++) {
     const struct tagc_trace_comm *comm = (const void *)record;
     if (record->kind == TAGC_TRACE_PROCESS)
-      host = tagc_places_host((const void *)record);
+      host = tagc_placement_host((const void *)record);
     if (record->kind != TAGC_TRACE_COMM || !host || !comm->identity || comm->rank < 0 || comm->rank >= comm->nranks)
       continue;
     if (!TAGC_SUM_ROOM(ranks->list, ranks->count))
@@ -107,7 +107,7 @@ static void keep_whole(struct ranks *ranks)
   ranks->count = kept;
 }
 
-static bool place(struct tagc_places *places, struct ranks *ranks)
+static bool place(struct tagc_placement *placement, struct ranks *ranks)
 {
   if (!ranks->count)
     return true;
@@ -115,67 +115,67 @@ static bool place(struct tagc_places *places, struct ranks *ranks)
   keep_whole(ranks);
   qsort(ranks->list, ranks->count, sizeof *ranks->list, by_host);
   for (size_t i = 0, n; i < ranks->count; i += n) {
-    const size_t first = places->count;
+    const size_t first = placement->count;
     n = run_of(ranks, i, false);
     for (size_t j = i, local; j < i + n; j += local) {
       local = run_of(ranks, j, true);
-      if (!TAGC_SUM_ROOM(places->list, places->count))
+      if (!TAGC_SUM_ROOM(placement->list, placement->count))
         return false;
-      places->list[places->count++] = (struct place){ranks->list[j].identity, ranks->list[j].host,
-                                                     {.nranks = (uint32_t)n, .local = (uint32_t)local}};
+      placement->list[placement->count++] = (struct place){ranks->list[j].identity, ranks->list[j].host,
+                                                           {.nranks = (uint32_t)n, .local = (uint32_t)local}};
     }
-    for (size_t j = first; j < places->count; j++)
-      places->list[j].placed.hosts = (uint32_t)(places->count - first);
+    for (size_t j = first; j < placement->count; j++)
+      placement->list[j].comm_hosts.hosts = (uint32_t)(placement->count - first);
   }
   return true;
 }
 
-struct tagc_places *tagc_places_read(char *const *paths, size_t count)
+struct tagc_placement *tagc_placement_read(char *const *paths, size_t count)
 {
   char why[TAGC_TRACE_WHY];
-  struct tagc_places *places = calloc(1, sizeof *places);
+  struct tagc_placement *placement = calloc(1, sizeof *placement);
   struct ranks ranks = {0};
-  bool done = places != NULL;
+  bool done = placement != NULL;
   for (size_t i = 0; i < count && done; i++) {
     struct tagc_trace_file *file = tagc_trace_open(paths[i], why);
     done = !file || read_beginning(&ranks, file);
     tagc_trace_close(file);
   }
-  done = done && place(places, &ranks);
+  done = done && place(placement, &ranks);
   free(ranks.list);
   if (done)
-    return places;
-  tagc_places_free(places);
+    return placement;
+  tagc_placement_free(placement);
   return NULL;
 }
 
-void tagc_places_free(struct tagc_places *places)
+void tagc_placement_free(struct tagc_placement *placement)
 {
-  if (places)
-    free(places->list);
-  free(places);
+  if (placement)
+    free(placement->list);
+  free(placement);
 }
 
-struct tagc_placed tagc_places_of(const struct tagc_places *places, uint64_t identity, uint64_t host)
+struct tagc_comm_hosts tagc_placement_of(const struct tagc_placement *placement, uint64_t identity, uint64_t host)
 {
-  size_t from = 0, to = places->count;
+  size_t from = 0, to = placement->count;
   while (from < to) {
     const size_t middle = from + (to - from) / 2;
-    const struct place *at = &places->list[middle];
+    const struct place *at = &placement->list[middle];
     const int order = at->identity == identity ? compare(at->host, host) : compare(at->identity, identity);
     if (order == 0)
-      return at->placed;
+      return at->comm_hosts;
     if (order < 0)
       from = middle + 1;
     else
       to = middle;
   }
-  return (struct tagc_placed){0};
+  return (struct tagc_comm_hosts){0};
 }
 
-uint64_t tagc_places_between(const struct tagc_placed *placed, uint64_t bytes, bool messages)
+uint64_t tagc_placement_between(const struct tagc_comm_hosts *comm_hosts, uint64_t bytes, bool messages)
 {
-  if (placed->hosts < 2)
+  if (comm_hosts->hosts < 2)
     return 0;
-  return messages ? bytes * (placed->nranks - placed->local) / (placed->nranks - 1) : bytes * placed->hosts / placed->nranks;
+  return messages ? bytes * (comm_hosts->nranks - comm_hosts->local) / (comm_hosts->nranks - 1) : bytes * comm_hosts->hosts / comm_hosts->nranks;
 }

@@ -230,7 +230,7 @@ static bool complain_of_job(struct tagc_summary *s)
 /* -- reading ------------------------------------------------------------------------------------------------------- */
 
 static bool read_file(struct tagc_summary *s, struct tagc_part *parts, size_t *count, const char *path,
-                      const struct tagc_places *places)
+                      const struct tagc_placement *placement)
 {
   char why[TAGC_TRACE_WHY];
   struct tagc_trace_file *file = tagc_trace_open(path, why);
@@ -238,7 +238,7 @@ static bool read_file(struct tagc_summary *s, struct tagc_part *parts, size_t *c
     return tagc_sum_complain(s, "%s", why);
   struct tagc_part *part = &parts[*count];
   part->rank.path = strdup(path);
-  bool done = part->rank.path && tagc_part_gather(part, file, &s->names, places) && complain_of_file(s, part);
+  bool done = part->rank.path && tagc_part_load(part, file, &s->names, placement) && complain_of_file(s, part);
   tagc_trace_close(file);
   if (done && !part->rank.health.records)
     tagc_part_free(part);
@@ -251,12 +251,12 @@ struct tagc_summary *tagc_sum_read(char *const *paths, size_t count)
 {
   struct tagc_summary *s = calloc(1, sizeof *s);
   struct tagc_part *parts = calloc(count + 1, sizeof *parts);
-  struct tagc_places *places = tagc_places_read(paths, count);
+  struct tagc_placement *placement = tagc_placement_read(paths, count);
   size_t read = 0;
-  bool done = s && parts && places;
+  bool done = s && parts && placement;
   for (size_t i = 0; done && i < count; i++)
-    done = read_file(s, parts, &read, paths[i], places);
-  tagc_places_free(places);
+    done = read_file(s, parts, &read, paths[i], placement);
+  tagc_placement_free(placement);
   if (done)
     done = tagc_parts_merge(s, parts, read) && complain_of_job(s);
   else
@@ -285,12 +285,12 @@ void tagc_sum_comm_free(struct tagc_sum_comm *c)
 {
   for (size_t i = 0; i < c->slot_count; i++)
     tagc_sum_slot_free(&c->slots[i]);
-  for (size_t i = 0; i < c->gather_count; i++)
-    tagc_sum_slot_free(&c->gathers[i]);
+  for (size_t i = 0; i < c->allgather_count; i++)
+    tagc_sum_slot_free(&c->allgathers[i]);
   for (size_t i = 0; i < c->vote_count; i++)
     free(c->votes[i].why);
   free(c->slots);
-  free(c->gathers);
+  free(c->allgathers);
   free(c->votes);
   free(c->members);
   free(c->lines);

@@ -183,8 +183,8 @@ struct tagc_sum_comm {
   size_t line_count;
   struct tagc_sum_slot *slots;      /* of all its locks with calls, in their order, of the first rank; calls of all ranks */
   size_t slot_count;
-  struct tagc_sum_slot *gathers;    /* all-gathers of parameters, likewise */
-  size_t gather_count;
+  struct tagc_sum_slot *allgathers; /* all-gathers of parameters, likewise */
+  size_t allgather_count;
   struct tagc_sum_vote *votes;      /* of its locks, in their order, of the first rank */
   size_t vote_count;
   uint32_t last_lock;
@@ -194,7 +194,7 @@ struct tagc_sum_comm {
   uint64_t whole_steps;             /* of all members together */
   uint64_t reasons[256];            /* reduce-scatters, and all-reduces that are slots, by why they went the way they went (codes of
                                      * NAME records) */
-  uint64_t gather_reasons[256];     /* all-gathers of parameters, likewise */
+  uint64_t allgather_reasons[256];  /* all-gathers of parameters, likewise */
   bool all_reduces;                 /* some slot is one */
   enum tagc_sum_role role;          /* tagc_sum_roles() */
   const char *role_grounds;         /* why, in words */

@@ -104,9 +104,9 @@ bool tagc_html_write(const struct tagc_summary *summary, const struct tagc_volum
 {
   static const struct tagc_volume_facts nothing;
   struct tagc_page page = {.file = file, .summary = summary, .facts = facts ? facts : &nothing};
-  tagc_sides_compare(summary, &page.sides);
-  bool done = tagc_pace_make(summary, &page.pace) && make_steps(&page) && write_page(&page);
+  tagc_ab_compare(summary, &page.ab);
+  bool done = tagc_stragglers_find(summary, &page.stragglers) && make_steps(&page) && write_page(&page);
   free(page.steps);
-  tagc_pace_free(&page.pace);
+  tagc_stragglers_free(&page.stragglers);
   return done;
 }

@@ -167,13 +167,13 @@ static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const st
   put_calls(j, "gathered", &slot->gathered);
 }
 
-static void put_gather(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *gather)
+static void put_allgather(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *allgather)
 {
-  tagc_json_count(j, "lock", gather->lock);
-  tagc_json_count(j, "allgather", gather->slot);
-  tagc_json_number(j, "slot", gather->of == UINT32_MAX ? -1 : (int64_t)gather->of);
-  tagc_json_truth(j, "again", gather->again);
-  put_common(j, s, gather);
+  tagc_json_count(j, "lock", allgather->lock);
+  tagc_json_count(j, "allgather", allgather->slot);
+  tagc_json_number(j, "slot", allgather->of == UINT32_MAX ? -1 : (int64_t)allgather->of);
+  tagc_json_truth(j, "again", allgather->again);
+  put_common(j, s, allgather);
 }
 
 static void put_votes(struct tagc_json *j, const struct tagc_sum_comm *c)
@@ -235,13 +235,13 @@ static void put_comm(struct tagc_json *j, const struct tagc_summary *s, const st
   tagc_json_count(j, "whole_steps", c->whole_steps);
   put_calls(j, "calls", &c->calls);
   put_reasons(j, s, "reasons", c->reasons);
-  put_reasons(j, s, "gather_reasons", c->gather_reasons);
+  put_reasons(j, s, "gather_reasons", c->allgather_reasons);
   put_members(j, s, c);
   put_lines(j, s, c);
   for (size_t i = tagc_json_list(j, "slots"); tagc_json_item(j, i, c->slot_count); i++)
     put_slot(j, s, &c->slots[i]);
-  for (size_t i = tagc_json_list(j, "allgathers"); tagc_json_item(j, i, c->gather_count); i++)
-    put_gather(j, s, &c->gathers[i]);
+  for (size_t i = tagc_json_list(j, "allgathers"); tagc_json_item(j, i, c->allgather_count); i++)
+    put_allgather(j, s, &c->allgathers[i]);
   put_votes(j, c);
 }
 
@@ -258,35 +258,35 @@ static void put_codecs(struct tagc_json *j, const struct tagc_summary *s)
   }
 }
 
-static void put_sides(struct tagc_json *j, const struct tagc_sides *sides)
+static void put_ab(struct tagc_json *j, const struct tagc_ab_result *ab)
 {
   tagc_json_open(j, "sides", '{');
-  tagc_json_text(j, "verdict", tagc_ab_outcome_name(sides->outcome));
-  tagc_json_text(j, "words", sides->words);
-  tagc_json_count(j, "pairs", sides->pairs);
-  tagc_json_real(j, "difference_ms", sides->difference_ms);
-  tagc_json_real(j, "low_ms", sides->low_ms);
-  tagc_json_real(j, "high_ms", sides->high_ms);
-  tagc_json_real(j, "speed", sides->speed);
-  tagc_json_real(j, "low_speed", sides->low_speed);
-  tagc_json_real(j, "high_speed", sides->high_speed);
-  tagc_json_truth(j, "matters", tagc_sides_matter(sides));
-  tagc_json_real(j, "coding_ms", sides->coding_ms);
-  tagc_json_real(j, "saved_ms", sides->saved_ms);
+  tagc_json_text(j, "verdict", tagc_ab_outcome_name(ab->outcome));
+  tagc_json_text(j, "words", ab->words);
+  tagc_json_count(j, "pairs", ab->pairs);
+  tagc_json_real(j, "difference_ms", ab->difference_ms);
+  tagc_json_real(j, "low_ms", ab->low_ms);
+  tagc_json_real(j, "high_ms", ab->high_ms);
+  tagc_json_real(j, "speed", ab->speed);
+  tagc_json_real(j, "low_speed", ab->low_speed);
+  tagc_json_real(j, "high_speed", ab->high_speed);
+  tagc_json_truth(j, "matters", tagc_ab_matters(ab));
+  tagc_json_real(j, "coding_ms", ab->coding_ms);
+  tagc_json_real(j, "saved_ms", ab->saved_ms);
   for (int i = TAGC_SUM_PLAIN; i < TAGC_SUM_SIDES; i++) {
     tagc_json_open(j, side_words[i], '{');
-    tagc_json_count(j, "steps", sides->steps[i]);
-    tagc_json_real(j, "mean_ms", sides->mean_ms[i]);
-    tagc_json_real(j, "deviation_ms", sides->deviation_ms[i]);
-    put_sent(j, "sent", &sides->sent[i]);
+    tagc_json_count(j, "steps", ab->steps[i]);
+    tagc_json_real(j, "mean_ms", ab->mean_ms[i]);
+    tagc_json_real(j, "deviation_ms", ab->deviation_ms[i]);
+    put_sent(j, "sent", &ab->sent[i]);
     tagc_json_close(j, '}');
   }
   tagc_json_close(j, '}');
 }
 
-static void put_pace(struct tagc_json *j, const struct tagc_report *r)
+static void put_stragglers(struct tagc_json *j, const struct tagc_report *r)
 {
-  const struct tagc_pace *p = &r->pace;
+  const struct tagc_stragglers *p = &r->stragglers;
   const struct tagc_sum_rank *ranks = r->summary->ranks;
   tagc_json_open(j, "pace", '{');
   tagc_json_text(j, "words", p->words);
@@ -340,8 +340,8 @@ void tagc_report_json(const struct tagc_report *r, FILE *to)
   for (size_t i = tagc_json_list(&j, "communicators"); tagc_json_item(&j, i, s->comm_count); i++)
     put_comm(&j, s, &s->comms[i]);
   put_codecs(&j, s);
-  put_sides(&j, &r->sides);
-  put_pace(&j, r);
+  put_ab(&j, &r->ab);
+  put_stragglers(&j, r);
   put_checks(&j, r);
   tagc_json_open(&j, "advice", '[');
   for (size_t i = 0; i < r->advice.count; i++)

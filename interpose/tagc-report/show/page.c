@@ -95,7 +95,7 @@ const char *tagc_page_ms(double ms, char text[32])
 const char *tagc_page_count(uint64_t number, const char *noun, char text[64])
 {
   char digits[32];
-  snprintf(text, 64, "%s %s%s", tagc_words_count((double)number, digits), noun, number == 1 ? "" : "s");
+  snprintf(text, 64, "%s %s%s", tagc_format_count((double)number, digits), noun, number == 1 ? "" : "s");
   return text;
 }
 
@@ -188,7 +188,7 @@ void tagc_cell(struct tagc_page *page, const char *format, ...)
 void tagc_cell_number(struct tagc_page *page, uint64_t number)
 {
   char text[32];
-  tagc_cell(page, "%s", tagc_words_count((double)number, text));
+  tagc_cell(page, "%s", tagc_format_count((double)number, text));
 }
 
 void tagc_cell_real(struct tagc_page *page, double number, int digits)

@@ -27,8 +27,8 @@ struct tagc_page {
   FILE *file;
   const struct tagc_summary *summary;
   const struct tagc_volume_facts *facts;
-  struct tagc_sides sides;
-  struct tagc_pace pace;
+  struct tagc_ab_result ab;
+  struct tagc_stragglers stragglers;
   struct tagc_page_step *steps;     /* in their order */
   size_t step_count;
   bool wide, folded;                /* of the figure and of the table that are open */

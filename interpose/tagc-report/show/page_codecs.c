@@ -23,8 +23,8 @@ static void put_codec(struct tagc_page *page, const struct tagc_codec_sum *sum)
   tagc_cell_number(page, sum->slots);
   tagc_cell_number(page, c->calls);
   tagc_cell_number(page, c->compressed);
-  tagc_cell(page, "%s", tagc_words_bytes(plain, text));
-  tagc_cell(page, "%s", tagc_words_bytes(sent, text));
+  tagc_cell(page, "%s", tagc_format_bytes(plain, text));
+  tagc_cell(page, "%s", tagc_format_bytes(sent, text));
   tagc_cell_real(page, 1 / tagc_packed_ratio(plain, sent, c), 2);
   tagc_cell_real(page, tagc_ms((double)c->encode_ns / n), 3);
   tagc_cell_real(page, tagc_ms((double)c->packed_wire_ns / n), 3);
@@ -57,14 +57,14 @@ static void put_votes(struct tagc_page *page, const struct tagc_sum_comm *comm)
   tagc_table_begin(page, "When codecs were chosen", ">Cycle|Slots|All-gathers|Why", true);
   for (size_t i = 0; i < comm->vote_count && told < VOTES; i++) {
     const struct tagc_sum_vote *vote = &comm->votes[i];
-    char cycle[32], slots[TAGC_CODECS_TEXT], gathers[TAGC_CODECS_TEXT];
+    char cycle[32], slots[TAGC_CODECS_TEXT], allgathers[TAGC_CODECS_TEXT];
     if (vote->lock != comm->last_lock)
       continue;
     tagc_codecs_at(comm->slots, comm->slot_count, vote, slots);
-    tagc_codecs_at(comm->gathers, comm->gather_count, vote, gathers);
-    tagc_row_begin(page, tagc_words_count((double)vote->cycle, cycle));
+    tagc_codecs_at(comm->allgathers, comm->allgather_count, vote, allgathers);
+    tagc_row_begin(page, tagc_format_count((double)vote->cycle, cycle));
     tagc_cell_text(page, slots);
-    tagc_cell_text(page, gathers);
+    tagc_cell_text(page, allgathers);
     tagc_cell_text(page, vote->why);
     tagc_row_end(page);
     told++;

@@ -35,23 +35,23 @@ static void put_unjudged(struct tagc_page *page)
     fprintf(page->file, "Compression saves %.1f%% of what %s", 100 * (1 - sent / plain),
             summary->rank_count == 1 ? "1 rank sends" : "");
   else
-    fprintf(page->file, "%s sent %s", ranks, tagc_words_bytes(sent, bytes));
+    fprintf(page->file, "%s sent %s", ranks, tagc_format_bytes(sent, bytes));
   if (summary->rank_count > 1 && sent < 0.999 * plain)
     fprintf(page->file, "%s send", ranks);
 }
 
 static void put_headline(struct tagc_page *page)
 {
-  const struct tagc_sides *sides = &page->sides;
+  const struct tagc_ab_result *ab = &page->ab;
   fputs("<h1>", page->file);
-  switch (sides->outcome) {
+  switch (ab->outcome) {
   case TAGC_AB_FASTER:
   case TAGC_AB_SLOWER:
-    if (!tagc_sides_matter(sides))
+    if (!tagc_ab_matters(ab))
       fputs("Compression changes the speed by too little to matter", page->file);
     else
       fprintf(page->file, "Compression %s: %.2f times as fast",
-              sides->outcome == TAGC_AB_FASTER ? "helps" : "does not help", sides->speed);
+              ab->outcome == TAGC_AB_FASTER ? "helps" : "does not help", ab->speed);
     break;
   case TAGC_AB_EQUAL:
     fputs("Compression changes the speed by nothing that can be told from noise", page->file);
@@ -75,8 +75,8 @@ static void put_job(struct tagc_page *page)
 
 static void put_lead(struct tagc_page *page)
 {
-  tagc_markup(page->file, "<p class=\"lead\">%s", page->sides.words);
-  if (page->sides.outcome == TAGC_AB_NONE)
+  tagc_markup(page->file, "<p class=\"lead\">%s", page->ab.words);
+  if (page->ab.outcome == TAGC_AB_NONE)
     fputs(
       " Whether it helps is told by a run with <code>TAGC_MODE=ab</code>, which alternates plain and compressed steps.",
       page->file);
@@ -95,18 +95,18 @@ static void put_key(struct tagc_page *page, const char *name, const char *value,
 
 static void put_step_keys(struct tagc_page *page)
 {
-  const struct tagc_sides *sides = &page->sides;
+  const struct tagc_ab_result *ab = &page->ab;
   char a[32], b[32], c[32], value[96], note[160];
-  if (sides->outcome != TAGC_AB_NONE) {
-    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_page_ms(sides->mean_ms[TAGC_SUM_PLAIN], a),
-             tagc_page_ms(sides->mean_ms[TAGC_SUM_COMPRESSED], b));
+  if (ab->outcome != TAGC_AB_NONE) {
+    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_page_ms(ab->mean_ms[TAGC_SUM_PLAIN], a),
+             tagc_page_ms(ab->mean_ms[TAGC_SUM_COMPRESSED], b));
     snprintf(note, sizeof note, "plain \342\206\222 compressed, means of %zu and %zu steps",
-             sides->steps[TAGC_SUM_PLAIN], sides->steps[TAGC_SUM_COMPRESSED]);
+             ab->steps[TAGC_SUM_PLAIN], ab->steps[TAGC_SUM_COMPRESSED]);
     put_key(page, "A step", value, note);
-    if (sides->pairs > 1 && isfinite(sides->low_ms)) {
-      snprintf(value, sizeof value, "%s%s", sides->difference_ms > 0 ? "+" : "", tagc_page_ms(sides->difference_ms, a));
-      snprintf(note, sizeof note, "95%% interval %s to %s, %zu pairs of windows", tagc_page_ms(sides->low_ms, b),
-               tagc_page_ms(sides->high_ms, c), sides->pairs);
+    if (ab->pairs > 1 && isfinite(ab->low_ms)) {
+      snprintf(value, sizeof value, "%s%s", ab->difference_ms > 0 ? "+" : "", tagc_page_ms(ab->difference_ms, a));
+      snprintf(note, sizeof note, "95%% interval %s to %s, %zu pairs of windows", tagc_page_ms(ab->low_ms, b),
+               tagc_page_ms(ab->high_ms, c), ab->pairs);
       put_key(page, "Compressed less plain", value, note);
     }
     return;
@@ -118,19 +118,19 @@ static void put_step_keys(struct tagc_page *page)
       sum += page->steps[i].ms;
       whole++;
     }
-  snprintf(note, sizeof note, "mean of %s whole steps", tagc_words_count((double)whole, b));
+  snprintf(note, sizeof note, "mean of %s whole steps", tagc_format_count((double)whole, b));
   if (whole)
     put_key(page, "A step", tagc_page_ms(sum / (double)whole, a), note);
 }
 
 static void put_sent_keys(struct tagc_page *page)
 {
-  const struct tagc_sides *sides = &page->sides;
+  const struct tagc_ab_result *ab = &page->ab;
   char a[32], b[32], c[64], value[96], note[160];
-  if (sides->outcome != TAGC_AB_NONE) {
-    double plain = (double)tagc_sent_all(&sides->sent[TAGC_SUM_PLAIN]),
-           packed = (double)tagc_sent_all(&sides->sent[TAGC_SUM_COMPRESSED]);
-    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_words_bytes(plain, a), tagc_words_bytes(packed, b));
+  if (ab->outcome != TAGC_AB_NONE) {
+    double plain = (double)tagc_sent_all(&ab->sent[TAGC_SUM_PLAIN]),
+           packed = (double)tagc_sent_all(&ab->sent[TAGC_SUM_COMPRESSED]);
+    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_format_bytes(plain, a), tagc_format_bytes(packed, b));
     snprintf(note, sizeof note, "plain \342\206\222 compressed");
     if (plain > 0 && packed > 0)
       snprintf(note, sizeof note, "plain \342\206\222 compressed: %.2f times less", plain / packed);
@@ -143,8 +143,8 @@ static void put_sent_keys(struct tagc_page *page)
            sent < plain ? "" : ", all of it plain");
   if (sent < plain)
     snprintf(note, sizeof note, "in %s; %s, had all been plain", tagc_page_count(calls, "call", c),
-             tagc_words_bytes(plain, b));
-  put_key(page, "Sent in the whole run", tagc_words_bytes(sent, a), note);
+             tagc_format_bytes(plain, b));
+  put_key(page, "Sent in the whole run", tagc_format_bytes(sent, a), note);
 }
 
 /* The share of a step in which the program waits for the network; the upper bound of it where calls only enqueue. */
@@ -153,8 +153,8 @@ static void put_wait_key(struct tagc_page *page)
   double step = 0, exposed = 0;
   size_t ranks = 0;
   for (size_t i = 0; i < page->summary->rank_count; i++) {
-    const struct tagc_pace_rank *rank = &page->pace.ranks[i];
-    double waits = page->pace.exposed_known        ? rank->exposed_ms
+    const struct tagc_straggler_rank *rank = &page->stragglers.ranks[i];
+    double waits = page->stragglers.exposed_known        ? rank->exposed_ms
                    : rank->wire_ms < rank->step_ms ? rank->wire_ms
                                                    : rank->step_ms;
     if (!(rank->step_ms > 0) || isnan(rank->wire_ms) || isnan(waits))
@@ -166,7 +166,7 @@ static void put_wait_key(struct tagc_page *page)
   if (!ranks)
     return;
   char value[96], note[160], a[32];
-  snprintf(value, sizeof value, page->pace.exposed_known ? "%.0f%%" : "up to %.0f%%", 100 * exposed / step);
+  snprintf(value, sizeof value, page->stragglers.exposed_known ? "%.0f%%" : "up to %.0f%%", 100 * exposed / step);
   snprintf(note, sizeof note, "of a step: %s, mean of the ranks", tagc_page_ms(exposed / (double)ranks, a));
   put_key(page, "Waiting for the network", value, note);
 }

@@ -16,7 +16,7 @@ enum { ROW = 30, BARS = 40, LEFT = 170, RIGHT = 210, PANELS = 12, PANEL_WIDTH = 
 struct row {
   const struct tagc_sum_comm *comm;
   const struct tagc_sum_slot *first, *last, *worst;   /* worst: with the largest last error */
-  const struct tagc_sum_slot *gather;   /* the row is of the all-gathers of these slots, and this is one; NULL: of the slots */
+  const struct tagc_sum_slot *allgather; /* the row is of the all-gathers of these slots, and this is one; NULL: of the slots */
   size_t times;
   char name[200];
   double calls, packed_calls, raw;  /* of one slot; raw: of a call */
@@ -36,7 +36,7 @@ static double last_error(const struct tagc_sum_slot *slot)
 /* Bytes of a call: in runs with both sides plain calls are among them, and what is left is the compressed ones'. */
 static void weigh(struct row *row)
 {
-  const struct tagc_sum_calls *calls = row->gather ? &row->first->gathered : &row->first->calls;
+  const struct tagc_sum_calls *calls = row->allgather ? &row->first->gathered : &row->first->calls;
   double all = (double)calls->calls, packed = (double)calls->compressed;
   row->calls = all;
   row->packed_calls = packed;
@@ -74,16 +74,16 @@ static bool joins(const struct row *row, const struct tagc_sum_comm *comm, const
 }
 
 /* An all-gather of the slot's parameters; NULL: none is known. */
-static const struct tagc_sum_slot *gather_of(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot)
+static const struct tagc_sum_slot *allgather_of(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot)
 {
-  for (size_t i = 0; i < comm->gather_count; i++)
-    if (comm->gathers[i].lock == slot->lock && comm->gathers[i].of == slot->slot && comm->gathers[i].calls.calls)
-      return &comm->gathers[i];
+  for (size_t i = 0; i < comm->allgather_count; i++)
+    if (comm->allgathers[i].lock == slot->lock && comm->allgathers[i].of == slot->slot && comm->allgathers[i].calls.calls)
+      return &comm->allgathers[i];
   return NULL;
 }
 
 /* Which vote, and which codec, the row is of. */
-static const struct tagc_sum_slot *chosen(const struct row *row) { return row->gather ? row->gather : row->first; }
+static const struct tagc_sum_slot *chosen(const struct row *row) { return row->allgather ? row->allgather : row->first; }
 
 static void name_row(struct row *row)
 {
@@ -127,18 +127,18 @@ static struct row *make_rows(const struct tagc_summary *summary, size_t *count)
 }
 
 /* The same, and behind each row one of its all-gathers. NULL without memory. */
-static struct row *add_gathers(struct row *rows, size_t *count)
+static struct row *add_allgathers(struct row *rows, size_t *count)
 {
   struct row *all = calloc(2 * *count + 1, sizeof *all);
   size_t made = 0;
   for (size_t i = 0; all && i < *count; i++) {
     all[made++] = rows[i];
-    const struct tagc_sum_slot *gather = gather_of(rows[i].comm, rows[i].first);
-    if (!gather)
+    const struct tagc_sum_slot *allgather = allgather_of(rows[i].comm, rows[i].first);
+    if (!allgather)
       continue;
     struct row *row = &all[made++];
     *row = rows[i];
-    row->gather = gather;
+    row->allgather = allgather;
     weigh(row);
     snprintf(row->name, sizeof row->name, "all-gathers of %s", rows[i].name);
   }
@@ -153,8 +153,8 @@ static struct row *add_gathers(struct row *rows, size_t *count)
 static void short_name(const struct row *row, char name[64])
 {
   size_t fits = LEFT / 7;
-  snprintf(name, 64, "%s", row->gather ? "its all-gathers" : *row->first->name ? row->first->name : "?");
-  if (row->times > 1 && !row->gather && strlen(name) < fits - 4)
+  snprintf(name, 64, "%s", row->allgather ? "its all-gathers" : *row->first->name ? row->first->name : "?");
+  if (row->times > 1 && !row->allgather && strlen(name) < fits - 4)
     snprintf(name + strlen(name), 64 - strlen(name), " \303\227 %zu", row->times);
   else if (strlen(name) > fits)
     memcpy(name + fits - 2, "..", 3);
@@ -165,8 +165,8 @@ static void draw_bar(struct tagc_page *page, const struct row *row, double y, do
   FILE *file = page->file;
   char label[160], plain[16], packed[16], name[64];
   short_name(row, name);
-  tagc_words_bytes(row->plain, plain);
-  tagc_words_bytes(row->packed, packed);
+  tagc_format_bytes(row->plain, plain);
+  tagc_format_bytes(row->packed, packed);
   if (row->packed_calls > 0)
     snprintf(label, sizeof label, "%s \342\206\222 %s, %s", plain, packed, chosen(row)->codec);
   else
@@ -223,7 +223,7 @@ static void put_bytes(struct tagc_page *page, const struct row *rows, size_t cou
       tagc_cell_real(page, NAN, 0);
     tagc_cell_real(page, packed && row->packed > 0 ? row->plain / row->packed : NAN, 2);
     const struct tagc_sum_slot *slot = chosen(row);
-    tagc_cell_text(page, slot->voted || row->gather ? tagc_sum_name(page->summary, TAGC_TRACE_REASONS, slot->reason)
+    tagc_cell_text(page, slot->voted || row->allgather ? tagc_sum_name(page->summary, TAGC_TRACE_REASONS, slot->reason)
                                                     : "no vote yet");
     tagc_row_end(page);
   }
@@ -234,7 +234,7 @@ bool tagc_page_layers(struct tagc_page *page)
 {
   size_t count;
   struct row *rows = make_rows(page->summary, &count);
-  rows = rows ? add_gathers(rows, &count) : NULL;
+  rows = rows ? add_allgathers(rows, &count) : NULL;
   if (!rows)
     return false;
   const struct tagc_sum_comm *comm = count ? rows[0].comm : NULL;

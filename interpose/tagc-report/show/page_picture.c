@@ -43,12 +43,12 @@ static bool read_part(struct tagc_picture *picture, size_t rank, const struct ta
   picture->count++;
   part->comms = tagc_rank_comms(summary, rank, &part->comm_count);
   if (!part->comms ||
-      !tagc_moment_read(&summary->ranks[rank], step->began_ns, step->began_ns + step->ns, &part->moment))
+      !tagc_time_window_read(&summary->ranks[rank], step->began_ns, step->began_ns + step->ns, &part->window))
     return false;
-  for (size_t i = 0; i < part->moment.count; i++) {
-    add_lane(part->lanes, &part->threads, part->moment.calls[i].call.thread);
-    if (part->moment.calls[i].times.call && !part->moment.calls[i].under)
-      add_lane(part->lanes + TAGC_PICTURE_LANES, &part->streams, part->moment.calls[i].call.stream);
+  for (size_t i = 0; i < part->window.count; i++) {
+    add_lane(part->lanes, &part->threads, part->window.calls[i].call.thread);
+    if (part->window.calls[i].times.call && !part->window.calls[i].under)
+      add_lane(part->lanes + TAGC_PICTURE_LANES, &part->streams, part->window.calls[i].call.stream);
   }
   return true;
 }
@@ -57,8 +57,8 @@ static bool read_part(struct tagc_picture *picture, size_t rank, const struct ta
 static double length_of(const struct tagc_drawn *part)
 {
   double length = tagc_ms((double)part->step->ns), most = 1.25 * length;
-  for (size_t i = 0; i < part->moment.count; i++) {
-    const struct tagc_trace_call *call = &part->moment.calls[i].call;
+  for (size_t i = 0; i < part->window.count; i++) {
+    const struct tagc_trace_call *call = &part->window.calls[i].call;
     length = fmax(length, fmin(most, tagc_ms((double)(call->began_ns - part->step->began_ns) + (double)call->host_ns)));
   }
   return length;
@@ -74,9 +74,9 @@ bool tagc_picture_read(struct tagc_picture *picture)
 {
   const struct tagc_page *page = picture->page;
   const struct tagc_summary *summary = page->summary;
-  bool slowest = page->pace.slowest < summary->rank_count && page->pace.slowest >= TAGC_PICTURE_RANKS;
+  bool slowest = page->stragglers.slowest < summary->rank_count && page->stragglers.slowest >= TAGC_PICTURE_RANKS;
   for (size_t i = 0; i < summary->rank_count && picture->count < TAGC_PICTURE_RANKS; i++) {
-    size_t rank = slowest && picture->count == TAGC_PICTURE_RANKS - 1 ? page->pace.slowest : i;
+    size_t rank = slowest && picture->count == TAGC_PICTURE_RANKS - 1 ? page->stragglers.slowest : i;
     const struct tagc_sum_step *step = tagc_step_find(&summary->ranks[rank], picture->step->lock, picture->step->cycle);
     if (step && !read_part(picture, rank, step))
       return false;
@@ -100,7 +100,7 @@ bool tagc_picture_read(struct tagc_picture *picture)
 void tagc_picture_free(struct tagc_picture *picture)
 {
   for (size_t i = 0; i < picture->count; i++) {
-    tagc_moment_free(&picture->parts[i].moment);
+    tagc_time_window_free(&picture->parts[i].window);
     free(picture->parts[i].comms);
   }
 }

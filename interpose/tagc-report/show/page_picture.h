@@ -16,7 +16,7 @@ enum { TAGC_PICTURE_RANKS = 8, TAGC_PICTURE_LANES = 4 };
 struct tagc_drawn {
   size_t rank;
   const struct tagc_sum_step *step;
-  struct tagc_moment moment;
+  struct tagc_time_window window;
   size_t *comms;
   uint32_t comm_count;
   double offset_ms;                 /* of its beginning in the picture */

@@ -145,7 +145,7 @@ static void draw_panel(struct tagc_page *page, const struct panel *panel)
       if (!value)
         continue;
       double bottom = tagc_axis_at(&y, sum / by), top = tagc_axis_at(&y, (sum + (double)value) / by);
-      panel->bytes ? tagc_words_bytes((double)value, text) : tagc_words_count((double)value, text);
+      panel->bytes ? tagc_format_bytes((double)value, text) : tagc_format_count((double)value, text);
       fprintf(page->file, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">",
               tagc_page_class(panel->stacks[i].name), x, top, width,
               fmax(bottom - top - (bottom - top > 3 ? 1 : 0), 1));

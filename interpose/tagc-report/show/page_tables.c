@@ -76,9 +76,9 @@ static void put_comm(struct tagc_page *page, size_t at)
   comm->hosts ? tagc_cell_number(page, comm->hosts) : tagc_cell(page, "?");
   tagc_cell_number(page, comm->calls.calls);
   tagc_cell_number(page, comm->calls.compressed);
-  tagc_cell(page, "%s", tagc_words_bytes((double)comm->calls.raw_bytes, text));
-  tagc_cell(page, "%s", tagc_words_bytes((double)comm->calls.sent.inside, text));
-  tagc_cell(page, "%s", tagc_words_bytes((double)comm->calls.sent.between, text));
+  tagc_cell(page, "%s", tagc_format_bytes((double)comm->calls.raw_bytes, text));
+  tagc_cell(page, "%s", tagc_format_bytes((double)comm->calls.sent.inside, text));
+  tagc_cell(page, "%s", tagc_format_bytes((double)comm->calls.sent.between, text));
   tagc_cell_number(page, comm->calls.failed);
   tagc_cell_text(page, comm->role_grounds ? comm->role_grounds : "");
   tagc_row_end(page);
@@ -135,21 +135,21 @@ void tagc_page_comms(struct tagc_page *page)
 static void put_rank(struct tagc_page *page, size_t at)
 {
   const struct tagc_sum_rank *rank = &page->summary->ranks[at];
-  const struct tagc_pace_rank *pace = &page->pace.ranks[at];
+  const struct tagc_straggler_rank *stragglers = &page->stragglers.ranks[at];
   char name[32], sent[16];
-  snprintf(name, sizeof name, "%d%s", rank->number, at == page->pace.slowest ? ", slowest" : "");
+  snprintf(name, sizeof name, "%d%s", rank->number, at == page->stragglers.slowest ? ", slowest" : "");
   tagc_row_begin(page, name);
   tagc_cell_text(page, rank->host);
   tagc_cell(page, "%" PRId32, rank->pid);
   tagc_cell_number(page, rank->calls.calls);
-  tagc_cell(page, "%s", tagc_words_bytes((double)tagc_sent_all(&rank->calls.sent), sent));
-  tagc_cell_number(page, pace->steps);
-  tagc_cell_real(page, pace->step_ms, 2);
-  tagc_cell_real(page, pace->outside_ms, 2);
-  tagc_cell_real(page, pace->in_calls_ms, 2);
-  tagc_cell_real(page, pace->exposed_ms, 2);
-  tagc_cell_real(page, pace->hidden_ms, 2);
-  tagc_cell_real(page, 100 * pace->slowest_share, 0);
+  tagc_cell(page, "%s", tagc_format_bytes((double)tagc_sent_all(&rank->calls.sent), sent));
+  tagc_cell_number(page, stragglers->steps);
+  tagc_cell_real(page, stragglers->step_ms, 2);
+  tagc_cell_real(page, stragglers->outside_ms, 2);
+  tagc_cell_real(page, stragglers->in_calls_ms, 2);
+  tagc_cell_real(page, stragglers->exposed_ms, 2);
+  tagc_cell_real(page, stragglers->hidden_ms, 2);
+  tagc_cell_real(page, 100 * stragglers->slowest_share, 0);
   tagc_row_end(page);
 }
 
@@ -157,13 +157,13 @@ void tagc_page_ranks(struct tagc_page *page)
 {
   const struct tagc_summary *summary = page->summary;
   tagc_page_section(page, "ranks", "Ranks", "");
-  if (*page->pace.words)
-    tagc_markup(page->file, "<p>%s</p>\n", page->pace.words);
+  if (*page->stragglers.words)
+    tagc_markup(page->file, "<p>%s</p>\n", page->stragglers.words);
   if (!summary->rank_count)
     tagc_page_nothing(page, "No rank has a trace that can be read.", "The files below say why.");
   else {
     tagc_table_begin(page, "Where the time of a step goes, rank by rank: means of whole steps, in ms",
-                     page->pace.exposed_known ? "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
+                     page->stragglers.exposed_known ? "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
                                                 "calls|>Exposed|>Hidden|>Waited for, % of steps"
                                               : "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
                                                 "calls|>Exposed at most|>Hidden|>Waited for, % of steps",

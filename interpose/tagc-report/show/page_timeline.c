@@ -64,7 +64,7 @@ static void flush(const struct tagc_picture *picture, struct bunch *bunch, doubl
           bunch->function ? tagc_page_class(bunch->function) : "other", bunch->from, y, width, BAR, bunch->calls,
           bunch->calls == 1 ? "call" : "calls");
   tagc_markup(file, "%s%s, %s, %s</title></rect>\n", bunch->function ? " of " : "",
-              bunch->function ? bunch->function : "", tagc_words_bytes(bunch->bytes, bytes),
+              bunch->function ? bunch->function : "", tagc_format_bytes(bunch->bytes, bytes),
               tagc_page_ms(tagc_ms(bunch->ns), ms));
   if (bunch->compressed)
     put_mark(file, bunch->from, y, width);
@@ -87,14 +87,14 @@ static void add_to(struct bunch *bunch, const struct tagc_trace_call *call, cons
 
 /* What is told of a call when it is pointed at. */
 static void put_title(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                      const struct tagc_moment_call *call)
+                      const struct tagc_window_call *call)
 {
   FILE *file = picture->page->file;
   const struct tagc_summary *summary = picture->page->summary;
   const char *layer = layer_of(picture, part, &call->call);
   char a[32], b[32], bytes[16];
   tagc_markup(file, "<title>%s%s%s, %s: at %s, %s in the call; ", tagc_sum_function(summary, call->call.function),
-              *layer ? " of " : "", layer, tagc_words_bytes((double)call->call.raw_bytes, bytes),
+              *layer ? " of " : "", layer, tagc_format_bytes((double)call->call.raw_bytes, bytes),
               tagc_page_ms(tagc_ms((double)call->call.began_ns - (double)part->step->began_ns), a),
               tagc_page_ms(tagc_ms((double)call->call.host_ns), b));
   if (call->times.sum_ns)
@@ -124,7 +124,7 @@ static void put_stage(FILE *file, const char *class, double from, double to, dou
 /* Sum and encode, then what is the exchange, then decode; what of these lay under the exchange is a strip in it: encode's
  * where it begins, decode's where it ends. */
 static void put_stages(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                       const struct tagc_moment_call *call, double y)
+                       const struct tagc_window_call *call, double y)
 {
   FILE *file = picture->page->file;
   const struct tagc_trace_times *times = &call->times;
@@ -140,7 +140,7 @@ static void put_stages(const struct tagc_picture *picture, const struct tagc_dra
 }
 
 static void put_bar(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                    const struct tagc_moment_call *call, bool wire, double y, double from, double to)
+                    const struct tagc_window_call *call, bool wire, double y, double from, double to)
 {
   FILE *file = picture->page->file;
   const char *function = tagc_sum_function(picture->page->summary, call->call.function),
@@ -164,8 +164,8 @@ static void draw_lane(const struct tagc_picture *picture, const struct tagc_draw
                       double y)
 {
   struct bunch bunch = {0};
-  for (size_t i = 0; i < part->moment.count; i++) {
-    const struct tagc_moment_call *call = &part->moment.calls[i];
+  for (size_t i = 0; i < part->window.count; i++) {
+    const struct tagc_window_call *call = &part->window.calls[i];
     if (wire ? !call->times.call || call->under || call->call.stream != what : call->call.thread != what)
       continue;
     uint64_t began = wire ? call->wire_began_ns : call->call.began_ns,
@@ -224,8 +224,8 @@ static void draw_keys(const struct tagc_picture *picture)
   FILE *file = picture->page->file;
   bool seen[6] = {false}, compressed = false, stages = false, sums = false, hidden = false;
   for (size_t i = 0; i < picture->count; i++)
-    for (size_t j = 0; j < picture->parts[i].moment.count; j++) {
-      const struct tagc_moment_call *call = &picture->parts[i].moment.calls[j];
+    for (size_t j = 0; j < picture->parts[i].window.count; j++) {
+      const struct tagc_window_call *call = &picture->parts[i].window.calls[j];
       const char *class = tagc_page_class(tagc_sum_function(picture->page->summary, call->call.function));
       for (size_t k = 0; k < 6; k++)
         seen[k] |= strcmp(class, tagc_page_class(names[k])) == 0;
@@ -252,16 +252,16 @@ static void draw_keys(const struct tagc_picture *picture)
 
 static void draw_picture(struct tagc_picture *picture, const char *id)
 {
-  static const char *const sides[] = {"A step", "A plain step", "A compressed step"};
+  static const char *const ab[] = {"A step", "A plain step", "A compressed step"};
   struct tagc_page *page = picture->page;
   double height = TOP + (double)lanes_of(picture) * LANE + (double)picture->count * APART + 30, y = TOP;
   char title[120], description[300], ms[32];
-  snprintf(title, sizeof title, "%s: number %zu, %s", sides[picture->step->side],
+  snprintf(title, sizeof title, "%s: number %zu, %s", ab[picture->step->side],
            tagc_step_number(page->summary, picture->step->lock, picture->step->cycle),
            tagc_page_ms(picture->step->ms, ms));
   snprintf(description, sizeof description,
            "Timeline of %zu ranks over %s: calls as bars, %zu on the first rank. The table has those.", picture->count,
-           tagc_page_ms(picture->length_ms, ms), picture->parts[0].moment.count);
+           tagc_page_ms(picture->length_ms, ms), picture->parts[0].window.count);
   picture->least = fmax(1, (double)lanes_of(picture) * 2 * TAGC_PAGE_WIDTH / BARS);
   tagc_figure_begin(page, id, title, description, TAGC_PAGE_WIDTH, height);
   draw_keys(picture);
@@ -273,7 +273,7 @@ static void draw_picture(struct tagc_picture *picture, const char *id)
 }
 
 static void put_call(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                     const struct tagc_moment_call *call)
+                     const struct tagc_window_call *call)
 {
   struct tagc_page *page = picture->page;
   const struct tagc_summary *summary = page->summary;
@@ -299,16 +299,16 @@ static void put_calls(const struct tagc_picture *picture)
   struct tagc_page *page = picture->page;
   const struct tagc_drawn *part = &picture->parts[0];
   char caption[160];
-  size_t shown = part->moment.count < ROWS ? part->moment.count : ROWS;
+  size_t shown = part->window.count < ROWS ? part->window.count : ROWS;
   snprintf(caption, sizeof caption, "The calls of rank %d in this step%s: %zu of %zu",
-           page->summary->ranks[part->rank].number, shown < part->moment.count ? ", the first ones" : "", shown,
-           part->moment.count);
+           page->summary->ranks[part->rank].number, shown < part->window.count ? ", the first ones" : "", shown,
+           part->window.count);
   tagc_table_begin(page, caption,
                    "Function|Layer|Codec|>Send buffer, bytes|>Sent, bytes|>Began, ms|>In the call, ms|"
                    ">Sum inside the host, ms|>Encode, ms|>Exchange, ms|>Decode, ms|>Hidden of both, ms|Reason",
                    true);
   for (size_t i = 0; i < shown; i++)
-    put_call(picture, part, &part->moment.calls[i]);
+    put_call(picture, part, &part->window.calls[i]);
   tagc_table_end(page);
 }
 
@@ -318,7 +318,7 @@ static void put_notes(const struct tagc_picture *picture)
   const struct tagc_summary *summary = picture->page->summary;
   size_t left_out = 0;
   for (size_t i = 0; i < picture->count; i++)
-    left_out += picture->parts[i].moment.left_out;
+    left_out += picture->parts[i].window.left_out;
   if (picture->count < summary->rank_count)
     fprintf(file, "<p class=\"faint\">%zu of %zu ranks are drawn.</p>\n", picture->count, summary->rank_count);
   if (!picture->aligned)
@@ -359,7 +359,7 @@ static bool draw_steps(struct tagc_page *page, const struct tagc_page_step *cons
 bool tagc_page_timeline(struct tagc_page *page)
 {
   const struct tagc_page_step *chosen[2] = {NULL, NULL};
-  if (page->sides.outcome != TAGC_AB_NONE) {
+  if (page->ab.outcome != TAGC_AB_NONE) {
     chosen[0] = tagc_picture_choose(page, TAGC_SUM_PLAIN);
     chosen[1] = tagc_picture_choose(page, TAGC_SUM_COMPRESSED);
   }

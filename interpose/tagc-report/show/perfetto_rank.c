@@ -11,7 +11,7 @@
 #include "interpose/tagc-report/show/window.h"
 
 /* Lanes of a rank: its steps, its threads, its streams. */
-enum { LATE = TAGC_MOMENT_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10,
+enum { LATE = TAGC_WINDOW_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10,
        LANE_STREAMS = LANE_THREADS + THREADS, LANES = LANE_STREAMS + STREAMS };
 
 /* The rank whose trace is being read. */
@@ -317,7 +317,7 @@ static void put_step_args(const struct reader *r, const struct tagc_sum_step *st
 
 static void put_steps(struct reader *r)
 {
-  static const char *const sides[] = {"", ", plain", ", compressed"};
+  static const char *const ab[] = {"", ", plain", ", compressed"};
   const struct tagc_sum_rank *rank = r->rank;
   for (size_t i = 0; i < rank->step_count; i++) {
     const struct tagc_sum_step *step = &rank->steps[i];
@@ -331,7 +331,7 @@ static void put_steps(struct reader *r)
     char name[96], of_first[24] = "of this rank alone";
     if (number)
       snprintf(of_first, sizeof of_first, "%zu", number);
-    snprintf(name, sizeof name, "step %s%s", of_first, step->side < TAGC_SUM_SIDES ? sides[step->side] : "");
+    snprintf(name, sizeof name, "step %s%s", of_first, step->side < TAGC_SUM_SIDES ? ab[step->side] : "");
     name_lane(r, LANE_STEPS, "steps");
     put_stretch(r, LANE_STEPS, name, "step", step->began_ns, ns);
     put_step_args(r, step);
@@ -416,7 +416,7 @@ static void write_calls(struct reader *r)
   while (file && r->behind < LATE && (record = tagc_trace_next(file)))
     switch (record->kind) {
     case TAGC_TRACE_CALL: {
-      const struct tagc_trace_call call = tagc_moment_call(r->rank, (const struct tagc_trace_call *)record);
+      const struct tagc_trace_call call = tagc_window_call(r->rank, (const struct tagc_trace_call *)record);
       take_call(r, &call);
       break;
     }

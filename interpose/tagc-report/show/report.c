@@ -15,17 +15,17 @@ bool tagc_report_make(struct tagc_report *r, char *const *paths, size_t count, c
   if (!r->summary || !r->checks)
     return false;
   tagc_sum_roles(r->summary);
-  tagc_sides_compare(r->summary, &r->sides);
+  tagc_ab_compare(r->summary, &r->ab);
   tagc_advice_make(r->summary, &r->advice);
   r->check_count = tagc_volume_checks(r->summary, facts, r->checks, TAGC_REPORT_CHECKS);
   if (r->check_count > TAGC_REPORT_CHECKS)
     r->check_count = TAGC_REPORT_CHECKS;
-  return tagc_pace_make(r->summary, &r->pace);
+  return tagc_stragglers_find(r->summary, &r->stragglers);
 }
 
 void tagc_report_free(struct tagc_report *r)
 {
-  tagc_pace_free(&r->pace);
+  tagc_stragglers_free(&r->stragglers);
   tagc_sum_free(r->summary);
   free(r->checks);
 }

@@ -19,8 +19,8 @@ enum { TAGC_REPORT_CHECKS = 256 };
 struct tagc_report {
   struct tagc_summary *summary;
   struct tagc_volume_facts facts;
-  struct tagc_sides sides;
-  struct tagc_pace pace;
+  struct tagc_ab_result ab;
+  struct tagc_stragglers stragglers;
   struct tagc_advice advice;
   struct tagc_volume_check *checks; /* room for TAGC_REPORT_CHECKS */
   size_t check_count;

@@ -70,8 +70,8 @@ static void biggest(const struct tagc_summary *s, char *text, size_t size)
     const double sent = (double)of[best].inside, plain = (double)of[best].between;
     char bytes[16], instead[16];
     tagc_append(text, size, "%s%s %.0f%% (%s", round ? ", " : "", tagc_sum_function(s, (uint16_t)best), 100.0 * sent / all,
-                tagc_words_bytes(sent, bytes));
-    tagc_append(text, size, sent < 0.999 * plain ? ", plain %s)" : ")", tagc_words_bytes(plain, instead));
+                tagc_format_bytes(sent, bytes));
+    tagc_append(text, size, sent < 0.999 * plain ? ", plain %s)" : ")", tagc_format_bytes(plain, instead));
     of[best].inside = 0;
   }
 }
@@ -103,8 +103,8 @@ static void print_effect(FILE *to, const struct tagc_report *r)
   double sent = (double)tagc_sent_all(&all.sent), plain = (double)tagc_sent_all(&all.plain);
   if (all.hidden_ns)
     snprintf(hidden, sizeof hidden, "; %.0f%% of encoding and decoding is hidden", 100 * tagc_hidden_share(&all));
-  if (r->sides.outcome != TAGC_AB_NONE)
-    tagc_text_labelled(to, "TAGC", "%s", r->sides.words);
+  if (r->ab.outcome != TAGC_AB_NONE)
+    tagc_text_labelled(to, "TAGC", "%s", r->ab.words);
   else if (all.compressed)
     tagc_text_labelled(to, "TAGC",
              "%" PRIu64
@@ -127,9 +127,9 @@ static void print_glance(FILE *to, const struct tagc_report *r)
            *s->ranks[0].program ? s->ranks[0].program : "?", s->rank_count, tagc_text_plural(s->rank_count), e.hosts,
            tagc_text_plural(e.hosts), e.calls, e.seconds, steps);
   if (e.whole) {
-    snprintf(text, sizeof text, "a rank sends %s a step, %s of it to other hosts", tagc_words_bytes(e.sent, a),
-             tagc_words_bytes(e.sent_between, b));
-    tagc_append(text, sizeof text, ". %s", r->pace.words);
+    snprintf(text, sizeof text, "a rank sends %s a step, %s of it to other hosts", tagc_format_bytes(e.sent, a),
+             tagc_format_bytes(e.sent_between, b));
+    tagc_append(text, sizeof text, ". %s", r->stragglers.words);
   } else
     snprintf(text, sizeof text, "no step was found that repeats itself: numbers are of the whole run");
   tagc_text_labelled(to, "network", "%s", text);
@@ -211,15 +211,15 @@ void tagc_report_print(const struct tagc_report *r, FILE *to)
   print_job(to, s);
   tagc_text_comms(to, s);
   tagc_codecs_print(to, s);
-  if (r->sides.outcome != TAGC_AB_NONE)
+  if (r->ab.outcome != TAGC_AB_NONE)
     fputc('\n', to);
-  tagc_sides_print(to, &r->sides);
+  tagc_ab_print(to, &r->ab);
   fputc('\n', to);
-  tagc_pace_print(to, s, &r->pace);
+  tagc_stragglers_print(to, s, &r->stragglers);
   fputc('\n', to);
   tagc_volume_print(to, s, r->checks, r->check_count);
   if (r->advice.count)
     head(to, "What could still be saved");
   for (size_t i = 0; i < r->advice.count; i++)
-    tagc_words_print(to, 2, r->advice.text[i]);
+    tagc_format_print(to, 2, r->advice.text[i]);
 }

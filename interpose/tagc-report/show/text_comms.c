@@ -34,7 +34,7 @@ void tagc_text_labelled(FILE *to, const char *label, const char *format, ...)
   va_end(args);
   FILE *memory = open_memstream(&lines, &size);
   if (memory) {
-    tagc_words_print(memory, LABEL, text);
+    tagc_format_print(memory, LABEL, text);
     if (fclose(memory) == 0 && size > LABEL) {
       memcpy(lines + 2, label, strlen(label) < LABEL - 2 ? strlen(label) : LABEL - 2);
       fputs(lines, to);
@@ -78,11 +78,11 @@ static void print_lines(FILE *to, const struct tagc_summary *s, const struct tag
     bool reduces = strstr(tagc_sum_function(s, l->function), "educe") != NULL;
     class_words(l->size_class, class);
     fprintf(to, "  %-20.20s %-8.8s %-5.5s %-13s %11s", tagc_sum_function(s, l->function), type, reduces ? op : "-", class,
-            tagc_words_count((double)l->calls.calls, count));
+            tagc_format_count((double)l->calls.calls, count));
     fprintf(to, " %8s %10s %10s %5s %10s %8s\n", tagc_text_real(l->per_step, 1, x),
-            tagc_words_bytes((double)l->calls.raw_bytes, a), tagc_words_bytes(sent, b),
+            tagc_format_bytes((double)l->calls.raw_bytes, a), tagc_format_bytes(sent, b),
             tagc_text_percent(l->calls.compressed && plain > 0 ? 1 - sent / plain : NAN, z),
-            tagc_words_bytes((double)tagc_sent_all(&l->whole.sent) / steps, d),
+            tagc_format_bytes((double)tagc_sent_all(&l->whole.sent) / steps, d),
             tagc_text_real((double)l->whole.host_ns / steps / 1e6, 2, y));
   }
 }
@@ -114,8 +114,8 @@ static void print_row(FILE *to, const struct row *row, bool between)
   const bool packed = sum->packed_wire_calls > 0;
   char count[32], a[16], b[16], d[16], v[24], w[24], x[24], y[24], z[24];
   fprintf(to, "  %-21.21s %-5s %3zu %-6.6s %8s %10s %10s %10s", row->name, row->kind, row->n, row->codec,
-          tagc_words_count((double)sum->calls, count), tagc_words_bytes((double)sum->raw_bytes, a),
-          tagc_words_bytes(plain, b), tagc_words_bytes(sent, d));
+          tagc_format_count((double)sum->calls, count), tagc_format_bytes((double)sum->raw_bytes, a),
+          tagc_format_bytes(plain, b), tagc_format_bytes(sent, d));
   fprintf(to, " %6s %7s %7s %7s %6s\n", tagc_text_real(tagc_packed_ratio(plain, sent, sum), 3, v),
           mean_ms(sum->encode_ns, sum->packed_wire_calls, x),
           mean_ms(packed ? sum->packed_wire_ns : sum->wire_ns, packed ? sum->packed_wire_calls : sum->wire_calls, y),
@@ -132,27 +132,27 @@ static void codec_words(const struct tagc_sum_slot *slot, char text[16])
 }
 
 /* All-gathers of the same units, in a line beneath them. */
-static void print_gather_row(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c,
-                             const struct tagc_sum_slot *first, size_t n, bool between)
+static void print_allgather_row(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c,
+                                const struct tagc_sum_slot *first, size_t n, bool between)
 {
   const struct tagc_sum_slot *one = NULL;
   char codec[16] = "-";
   struct row row = {.name = "  all-gathers", .kind = "", .codec = codec};
-  for (size_t i = 0; i < c->gather_count; i++) {
-    const struct tagc_sum_slot *gather = &c->gathers[i];
-    if (gather->lock != first->lock || gather->of < first->slot || gather->of > first[n - 1].slot)
+  for (size_t i = 0; i < c->allgather_count; i++) {
+    const struct tagc_sum_slot *allgather = &c->allgathers[i];
+    if (allgather->lock != first->lock || allgather->of < first->slot || allgather->of > first[n - 1].slot)
       continue;
     row.n++;
-    tagc_sum_add_calls(&row.calls, &gather->calls);
-    codec_words(gather, codec);
-    if (one && strcmp(one->codec, gather->codec) != 0)
+    tagc_sum_add_calls(&row.calls, &allgather->calls);
+    codec_words(allgather, codec);
+    if (one && strcmp(one->codec, allgather->codec) != 0)
       row.codec = "mixed";
-    one = gather;
+    one = allgather;
   }
   if (row.n)
     print_row(to, &row, between);
   if (row.n && one->voted && !row.calls.compressed)
-    tagc_words_print(to, 6, tagc_sum_name(s, TAGC_TRACE_REASONS, one->reason));
+    tagc_format_print(to, 6, tagc_sum_name(s, TAGC_TRACE_REASONS, one->reason));
 }
 
 static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct tagc_sum_slot *first, size_t n,
@@ -167,7 +167,7 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
     tagc_sum_add_calls(&row.calls, &first[i].calls);
   print_row(to, &row, between);
   if (first->voted && row.calls.compressed < row.calls.calls && !*first->codec)
-    tagc_words_print(to, 4, tagc_sum_name(s, TAGC_TRACE_REASONS, first->reason));
+    tagc_format_print(to, 4, tagc_sum_name(s, TAGC_TRACE_REASONS, first->reason));
 }
 
 /* A line for each vote of the last lock that changed codecs, where there are several. */
@@ -187,8 +187,8 @@ static void print_votes(FILE *to, const struct tagc_sum_comm *c)
     if (i - first >= MOST / 2 && c->vote_count - i > MOST / 2)
       continue;                     /* of many the first and the last ones */
     tagc_append(text, sizeof text, "%s", tagc_codecs_at(c->slots, c->slot_count, vote, codecs));
-    if (c->gather_count)
-      tagc_append(text, sizeof text, "; all-gathers: %s", tagc_codecs_at(c->gathers, c->gather_count, vote, codecs));
+    if (c->allgather_count)
+      tagc_append(text, sizeof text, "; all-gathers: %s", tagc_codecs_at(c->allgathers, c->allgather_count, vote, codecs));
     tagc_append(text, sizeof text, "%s%s", *vote->why ? ". " : "", vote->why);
     snprintf(label, sizeof label, "cycle %" PRIu64, vote->cycle);
     tagc_text_labelled(to, label, "%s", text);
@@ -213,7 +213,7 @@ static void print_slots(FILE *to, const struct tagc_summary *s, const struct tag
     for (n = 1; i + n < c->slot_count && alike(&c->slots[i], &c->slots[i + n]); n++)
       ;
     print_slot_row(to, s, &c->slots[i], n, between);
-    print_gather_row(to, s, c, &c->slots[i], n, between);
+    print_allgather_row(to, s, c, &c->slots[i], n, between);
   }
   fprintf(to, "  (ratio, times: of a compressed call, where there is one%s)\n",
           between ? "; plain, sent: to other hosts" : "");
@@ -260,7 +260,7 @@ static void print_comm(FILE *to, const struct tagc_summary *s, const struct tagc
   fputc('\n', to);
   print_lines(to, s, c);
   print_reasons(to, s, "why", c->all_reduces ? "gradients" : "reduce-scatters", c->reasons);
-  print_reasons(to, s, "", "all-gathers of parameters", c->gather_reasons);
+  print_reasons(to, s, "", "all-gathers of parameters", c->allgather_reasons);
   print_slots(to, s, c);
 }
 
@@ -268,10 +268,10 @@ void tagc_text_comms(FILE *to, const struct tagc_summary *s)
 {
   size_t idle = 0;
   fputc('\n', to);
-  tagc_words_print(to, 0,
-                   "Of communicators, calls, buffers and sent are of all ranks and the whole run; what is of a step is "
-                   "of one rank in a whole step, and its ms are those of the program's threads in calls, which on GPUs "
-                   "only enqueue.");
+  tagc_format_print(to, 0,
+                    "Of communicators, calls, buffers and sent are of all ranks and the whole run; what is of a step is "
+                    "of one rank in a whole step, and its ms are those of the program's threads in calls, which on GPUs "
+                    "only enqueue.");
   for (size_t i = 0; i < s->comm_count; i++)
     if (s->comms[i].calls.calls)
       print_comm(to, s, &s->comms[i]);

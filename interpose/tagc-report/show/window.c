@@ -12,53 +12,53 @@
 enum { LATE = 1 << 16 };
 
 /* False without memory. `early`: times that came before their calls. */
-static bool add(struct tagc_moment *moment, const struct tagc_sum_rank *rank, const struct tagc_trace_call *call,
+static bool add(struct tagc_time_window *window, const struct tagc_sum_rank *rank, const struct tagc_trace_call *call,
                 const struct tagc_trace_times *early)
 {
-  const struct tagc_trace_times *times = &early[call->number % TAGC_MOMENT_LATE];
-  if (moment->count == TAGC_MOMENT_CALLS) {
-    moment->left_out++;
+  const struct tagc_trace_times *times = &early[call->number % TAGC_WINDOW_LATE];
+  if (window->count == TAGC_WINDOW_CALLS) {
+    window->left_out++;
     return true;
   }
-  if (!TAGC_SUM_ROOM(moment->calls, moment->count))
+  if (!TAGC_SUM_ROOM(window->calls, window->count))
     return false;
-  moment->calls[moment->count++] = (struct tagc_moment_call){.call = tagc_moment_call(rank, call)};
+  window->calls[window->count++] = (struct tagc_window_call){.call = tagc_window_call(rank, call)};
   if (times->call == call->number)
-    moment->calls[moment->count - 1].times = *times;
+    window->calls[window->count - 1].times = *times;
   return true;
 }
 
 /* Calls are recorded nearly in the order of their numbers: threads may overtake each other by a few. */
-static void add_times(struct tagc_moment *moment, const struct tagc_trace_times *times)
+static void add_times(struct tagc_time_window *window, const struct tagc_trace_times *times)
 {
-  size_t low = 0, high = moment->count;
+  size_t low = 0, high = window->count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (moment->calls[middle].call.number < times->call)
+    if (window->calls[middle].call.number < times->call)
       low = middle + 1;
     else
       high = middle;
   }
-  size_t from = low > 64 ? low - 64 : 0, to = low + 64 < moment->count ? low + 64 : moment->count;
+  size_t from = low > 64 ? low - 64 : 0, to = low + 64 < window->count ? low + 64 : window->count;
   for (size_t i = from; i < to; i++)
-    if (moment->calls[i].call.number == times->call)
-      moment->calls[i].times = *times;
+    if (window->calls[i].call.number == times->call)
+      window->calls[i].times = *times;
 }
 
 static int by_number(const void *a, const void *b)
 {
-  const struct tagc_moment_call *x = a, *y = b;
+  const struct tagc_window_call *x = a, *y = b;
   return (x->call.number > y->call.number) - (x->call.number < y->call.number);
 }
 
 /* Where the streams are busy until. */
-static void place(struct tagc_moment *moment)
+static void place(struct tagc_time_window *window)
 {
   enum { STREAMS = 64 };
   uint64_t stream[STREAMS] = {0}, busy[STREAMS] = {0};
   size_t streams = 0;
-  for (size_t i = 0; i < moment->count; i++) {
-    struct tagc_moment_call *call = &moment->calls[i];
+  for (size_t i = 0; i < window->count; i++) {
+    struct tagc_window_call *call = &window->calls[i];
     size_t at = 0;
     call->wire_began_ns = call->call.began_ns;
     call->under = tagc_times_under(&call->times, &call->call);
@@ -74,20 +74,20 @@ static void place(struct tagc_moment *moment)
   }
 }
 
-bool tagc_moment_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64_t to_ns, struct tagc_moment *out)
+bool tagc_time_window_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64_t to_ns, struct tagc_time_window *out)
 {
   char why[TAGC_TRACE_WHY];
   struct tagc_trace_file *file = tagc_trace_open(rank->path, why);
   const struct tagc_trace_record *record;
-  struct tagc_trace_times *early = calloc(TAGC_MOMENT_LATE, sizeof *early);
+  struct tagc_trace_times *early = calloc(TAGC_WINDOW_LATE, sizeof *early);
   size_t later = 0;
   bool fits = early != NULL;
-  *out = (struct tagc_moment){0};
+  *out = (struct tagc_time_window){0};
   while (file && fits && later < LATE && (record = tagc_trace_next(file))) {
     if (record->kind == TAGC_TRACE_TIMES) {
       const struct tagc_trace_times *times = (const struct tagc_trace_times *)record;
       add_times(out, times);
-      early[times->call % TAGC_MOMENT_LATE] = *times;
+      early[times->call % TAGC_WINDOW_LATE] = *times;
     }
     if (record->kind != TAGC_TRACE_CALL)
       continue;
@@ -106,13 +106,13 @@ bool tagc_moment_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64
   return fits;
 }
 
-void tagc_moment_free(struct tagc_moment *moment)
+void tagc_time_window_free(struct tagc_time_window *window)
 {
-  free(moment->calls);
-  *moment = (struct tagc_moment){0};
+  free(window->calls);
+  *window = (struct tagc_time_window){0};
 }
 
-struct tagc_trace_call tagc_moment_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call)
+struct tagc_trace_call tagc_window_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call)
 {
   struct tagc_trace_call same = *call;
   same.function = tagc_sum_code(rank, TAGC_TRACE_FUNCTIONS, call->function);
@@ -152,9 +152,9 @@ const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, s
   if (comm == SIZE_MAX || (call->slot < 0 && !call->allgather))
     return NULL;
   const struct tagc_sum_comm *in = &summary->comms[comm];
-  const struct tagc_sum_slot *list = call->allgather ? in->gathers : in->slots;
+  const struct tagc_sum_slot *list = call->allgather ? in->allgathers : in->slots;
   const uint32_t slot = call->allgather ? call->allgather : (uint32_t)call->slot;
-  for (size_t low = 0, high = call->allgather ? in->gather_count : in->slot_count; low < high;) {
+  for (size_t low = 0, high = call->allgather ? in->allgather_count : in->slot_count; low < high;) {
     const size_t middle = low + (high - low) / 2; /* they stand in the order of locks and slots */
     const struct tagc_sum_slot *at = &list[middle];
     if (at->lock == call->lock && at->slot == slot)

@@ -9,30 +9,30 @@
 
 #include "interpose/tagc-report/read/summary.h"
 
-struct tagc_moment_call {
-  struct tagc_trace_call call;      /* as tagc_moment_call() gives it */
+struct tagc_window_call {
+  struct tagc_trace_call call;      /* as tagc_window_call() gives it */
   struct tagc_trace_times times;    /* times.call 0: not known */
   uint64_t wire_began_ns;           /* where they are */
   bool under;                       /* in the call itself: the thread that made it has measured them; else on its stream */
 };
 
-struct tagc_moment {
-  struct tagc_moment_call *calls;   /* in the order in which they were made */
+struct tagc_time_window {
+  struct tagc_window_call *calls;   /* in the order in which they were made */
   size_t count;
-  size_t left_out;                  /* more than TAGC_MOMENT_CALLS */
+  size_t left_out;                  /* more than TAGC_WINDOW_CALLS */
 };
 
-enum { TAGC_MOMENT_CALLS = 200000 };
+enum { TAGC_WINDOW_CALLS = 200000 };
 
-/* Times and calls find each other whichever comes first; what a record waits for in a table of TAGC_MOMENT_LATE, by number. */
-enum { TAGC_MOMENT_LATE = 1 << 15 };
+/* Times and calls find each other whichever comes first; what a record waits for in a table of TAGC_WINDOW_LATE, by number. */
+enum { TAGC_WINDOW_LATE = 1 << 15 };
 
 /* The calls of the rank that began in [from_ns, to_ns). False without memory; no calls, if its trace cannot be read any more. */
-bool tagc_moment_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64_t to_ns, struct tagc_moment *out);
-void tagc_moment_free(struct tagc_moment *moment);
+bool tagc_time_window_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64_t to_ns, struct tagc_time_window *out);
+void tagc_time_window_free(struct tagc_time_window *window);
 
 /* A call of the rank's trace with the codes of the summary in place of its own. */
-struct tagc_trace_call tagc_moment_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call);
+struct tagc_trace_call tagc_window_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call);
 
 /* Where a rank's communicators are in the summary, by their numbers in its trace; SIZE_MAX: nowhere. NULL without memory; for free(). */
 size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_t *count);

@@ -246,7 +246,7 @@ struct trace_job {
   int64_t clock_skew_ns;            /* a host's realtime clock is that much before that of the host before it */
   uint64_t identity;                /* of the communicator; 0: not known */
   unsigned disturbed;               /* every so many steps is; 0: none */
-  bool gathers;                     /* the all-gathers of the cycle are told, and compressed with bf16 where reduce-scatters are */
+  bool allgathers;                  /* the all-gathers of the cycle are told, and compressed with bf16 where reduce-scatters are */
   unsigned hidden_percent;          /* of encode and decode, under the exchange */
   bool often_unknown;               /* of every other compressed call it is not known, and little is of encode and decode */
   uint64_t revote;                  /* from this cycle on the codec is q8; 0: it stays q4 */
@@ -370,7 +370,7 @@ static inline void trace_layer_call(struct trace_rank *r, unsigned at, unsigned 
   like.op = (uint8_t)(reduces ? job->op : 0);
   like.raw_bytes = like.count * trace_type_bytes(job->type) * (uint64_t)(reduces && !whole ? job->ranks : 1);
   like.slot = reduces && like.lock ? (int32_t)(job->layers - 1 - layer) : -1;
-  if (!reduces && job->gathers)
+  if (!reduces && job->allgathers)
     like.allgather = like.lock ? (at < job->layers ? layer : 2 * job->layers - 1 - layer) + 1 : 0;
   else if (!reduces) {
     like.action = MADE_PASS;
@@ -420,10 +420,10 @@ static inline void trace_job_step(struct trace_rank *r, uint64_t cycle)
 }
 
 /* The gathers of the backward pass gather once more what those of the forward pass have. */
-static inline void trace_job_gathers(struct trace_rank *r, const char *codec)
+static inline void trace_job_allgathers(struct trace_rank *r, const char *codec)
 {
   const struct trace_job *job = r->job;
-  for (unsigned i = 0; i < 2 * job->layers && job->gathers; i++) {
+  for (unsigned i = 0; i < 2 * job->layers && job->allgathers; i++) {
     const unsigned layer = i < job->layers ? i : 2 * job->layers - 1 - i;
     const struct tagc_trace_allgather fields = {.lock = 1,
                                                 .allgather = i + 1,
@@ -492,7 +492,7 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
   if (job->slots) {
     trace_lock(t, 1, &lock, "llama, hidden 64", "gpt2, hidden 64");
     trace_job_slots(&r, "");
-    trace_job_gathers(&r, "");
+    trace_job_allgathers(&r, "");
   }
   for (uint64_t cycle = 1; cycle <= job->steps; cycle++) {
     if ((cycle == 3 || (job->revote && cycle == job->revote)) && votes && job->slots) {
@@ -501,7 +501,7 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
         trace_vote(t, 1, &(struct tagc_trace_vote){.at_ns = r.now, .cycle = cycle, .lock = 1, .vote = 1 + again},
                    again ? "the error was 3%" : "");
       trace_job_slots(&r, again ? "q8" : "q4");
-      trace_job_gathers(&r, "bf16");
+      trace_job_allgathers(&r, "bf16");
     }
     trace_job_step(&r, cycle);
   }

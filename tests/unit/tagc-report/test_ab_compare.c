@@ -23,11 +23,11 @@ static void fill(struct tagc_summary *run, double base, double effect, double no
   }
 }
 
-static struct tagc_sides sides_of(const struct tagc_summary *run)
+static struct tagc_ab_result sides_of(const struct tagc_summary *run)
 {
-  struct tagc_sides sides;
-  tagc_sides_compare(run, &sides);
-  return sides;
+  struct tagc_ab_result ab;
+  tagc_ab_compare(run, &ab);
+  return ab;
 }
 
 static void test_student(void)
@@ -44,7 +44,7 @@ static void test_student(void)
 static void test_outcomes(void)
 {
   struct tagc_summary *run = run_make(2, 400);
-  struct tagc_sides s = sides_of(run);
+  struct tagc_ab_result s = sides_of(run);
   ok(s.outcome == TAGC_AB_NONE && s.pairs == 0 && strstr(s.words, "TAGC_MODE=ab"),
      "without sides there is no outcome");
   run_take_sides(run, 20);
@@ -76,12 +76,12 @@ static void test_outcomes(void)
      "no noise, twice as fast");
   fill(run, 100, 0.995, 0);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_FASTER && strstr(s.words, "too little to matter") && !tagc_sides_matter(&s),
+  ok(s.outcome == TAGC_AB_FASTER && strstr(s.words, "too little to matter") && !tagc_ab_matters(&s),
      "half a per cent: %s", s.words);
   fill(run, 100, 1.003, 0);
   s = sides_of(run);
   ok(s.outcome == TAGC_AB_SLOWER && strstr(s.words, "0.997 times as fast") &&
-         strstr(s.words, "too little to matter") && !tagc_sides_matter(&s),
+         strstr(s.words, "too little to matter") && !tagc_ab_matters(&s),
      "and in the other direction: %s", s.words);
   run_free(run);
 }
@@ -106,8 +106,8 @@ static void test_cause(void)
                                          .encode_ns = times[i].encode_ns,
                                          .packed_wire_calls = times[i].packed_calls,
                                          .packed_wire_ns = times[i].packed_ns};
-    const struct tagc_sides s = sides_of(run);
-    ok(tagc_sides_matter(&s) && (strstr(s.words, "encoding and decoding take longer") != NULL) == times[i].cause,
+    const struct tagc_ab_result s = sides_of(run);
+    ok(tagc_ab_matters(&s) && (strstr(s.words, "encoding and decoding take longer") != NULL) == times[i].cause,
        "encoding %.0f ms, saved %.0f: %s", s.coding_ms, s.saved_ms, s.words);
   }
   run_free(run);
@@ -122,7 +122,7 @@ static void test_few(void)
     struct tagc_summary *run = run_make(1, runs[i].steps);
     run_take_sides(run, 20);
     fill(run, 100, 0.5, 0.001);
-    const struct tagc_sides s = sides_of(run);
+    const struct tagc_ab_result s = sides_of(run);
     ok(s.outcome == runs[i].outcome && s.pairs == runs[i].pairs, "%zu steps in windows of 20: %zu pairs", runs[i].steps,
        s.pairs);
     if (runs[i].steps == 123)
@@ -279,12 +279,12 @@ static void test_print(void)
   char text[4096] = "";
   FILE *to = fmemopen(text, sizeof text, "w");
   struct tagc_summary *run = run_make(1, 400);
-  tagc_sides_print(to, &(struct tagc_sides){.outcome = TAGC_AB_NONE});
+  tagc_ab_print(to, &(struct tagc_ab_result){.outcome = TAGC_AB_NONE});
   ok(fflush(to) == 0 && text[0] == '\0', "nothing is printed without sides");
   run_take_sides(run, 20);
   fill(run, 100, 1.1, 0.02);
-  const struct tagc_sides s = sides_of(run);
-  tagc_sides_print(to, &s);
+  const struct tagc_ab_result s = sides_of(run);
+  tagc_ab_print(to, &s);
   fclose(to);
   const size_t longest = note_lines(text);
   ok(longest <= 120 && strstr(text, "difference"), "lines of at most 120 columns: %zu", longest);
@@ -307,8 +307,8 @@ static void test_unknown(void)
     run_take_sides(run, runs[i].window);
     for (size_t k = 0; k < run->ranks[0].step_count; k++)
       run->ranks[0].steps[k].ns = runs[i].ns;
-    const struct tagc_sides s = sides_of(run);
-    tagc_sides_print(to, &s);
+    const struct tagc_ab_result s = sides_of(run);
+    tagc_ab_print(to, &s);
     fclose(to);
     ok(strstr(text, runs[i].words) && !strstr(text, "nan") && !strstr(text, "inf"),
        "windows of %zu steps of %.0f ms: %s", runs[i].window, (double)runs[i].ns / 1e6, s.words);

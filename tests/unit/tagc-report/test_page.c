@@ -273,17 +273,17 @@ static void test_sides(void)
   job.window = 6;
   job.jitter_ns = 2000000;
   struct tagc_summary *summary = read_job(&job, paths);
-  struct tagc_sides sides;
-  tagc_sides_compare(summary, &sides);
+  struct tagc_ab_result ab;
+  tagc_ab_compare(summary, &ab);
   struct text page = page_of(summary);
   check_page(&page, "both sides");
   ok(strstr(page.bytes, "<h1>Compression helps: ") != NULL, "the outcome is the headline");
   ok(count_of(page.bytes, "<figure id=\"fig-timeline") == 2, "a plain step and a compressed one are drawn");
   for (int side = TAGC_SUM_PLAIN; side <= TAGC_SUM_COMPRESSED; side++) {
     char cell[64];
-    snprintf(cell, sizeof cell, "<td class=\"n\">%s</td>", tagc_words_count((double)sides.sent[side].between, number));
+    snprintf(cell, sizeof cell, "<td class=\"n\">%s</td>", tagc_format_count((double)ab.sent[side].between, number));
     ok(strstr(page.bytes, cell) != NULL, "the page has what is sent between hosts on side %d: %s", side, number);
-    snprintf(cell, sizeof cell, "<td class=\"n\">%.3f</td>", sides.mean_ms[side]);
+    snprintf(cell, sizeof cell, "<td class=\"n\">%.3f</td>", ab.mean_ms[side]);
     ok(strstr(page.bytes, cell) != NULL, "and its mean step");
   }
   const char *figure = strstr(page.bytes, "<figure id=\"fig-difference\""),
@@ -299,7 +299,7 @@ static void test_sides(void)
   size_t count = tagc_volume_checks(summary, &nothing, checks, 8);
   for (size_t i = 0; i < count && i < 8; i++) {
     char row[160];
-    snprintf(row, sizeof row, "<td class=\"n\">%s</td>", tagc_words_count(checks[i].measured, number));
+    snprintf(row, sizeof row, "<td class=\"n\">%s</td>", tagc_format_count(checks[i].measured, number));
     ok(isnan(checks[i].measured) || strstr(page.bytes, row), "and the measured volume of %s", checks[i].what);
   }
   ok(count >= 2, "volumes are checked");

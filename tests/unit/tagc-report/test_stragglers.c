@@ -41,36 +41,36 @@ static void be_late(struct tagc_summary *run, size_t rank, size_t step, uint64_t
   }
 }
 
-static struct tagc_pace pace_of(const struct tagc_summary *run)
+static struct tagc_stragglers pace_of(const struct tagc_summary *run)
 {
-  struct tagc_pace pace;
-  if (!tagc_pace_make(run, &pace))
+  struct tagc_stragglers stragglers;
+  if (!tagc_stragglers_find(run, &stragglers))
     abort();
-  return pace;
+  return stragglers;
 }
 
 static void test_exposed(void)
 {
   struct tagc_summary *run = make(4, true);
-  struct tagc_pace p = pace_of(run);
+  struct tagc_stragglers p = pace_of(run);
   ok(p.exposed_known && near(p.ranks[2].exposed_ms, 30) && near(p.ranks[2].hidden_ms, 10) &&
          near(p.ranks[2].outside_ms, 70) && near(p.ranks[2].step_ms, 100) && p.ranks[2].steps == STEPS,
      "calls that return when they are done");
-  ok(p.slowest == SIZE_MAX && p.straggler_count == 0 && strstr(p.words, "30% of a step") && strstr(p.words, "No rank"),
+  ok(p.slowest == SIZE_MAX && p.behind_count == 0 && strstr(p.words, "30% of a step") && strstr(p.words, "No rank"),
      "%s", p.words);
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   run->ranks[1].blocking = false;
   p = pace_of(run);
   ok(!p.exposed_known && near(p.ranks[1].exposed_ms, 40) && isnan(p.ranks[1].hidden_ms) &&
          near(p.ranks[1].outside_ms, 60),
      "calls that enqueue: at most what is under way");
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   run_free(run);
   run = make(2, false);
   run->ranks[0].steps[3].wire_ns = run->ranks[1].steps[3].wire_ns = 150000000;
   p = pace_of(run);
   ok(strstr(p.words, "under way for 41% of a step") != NULL, "%s", p.words);
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   for (size_t i = 0; i < STEPS; i++)
     run->ranks[0].steps[i].wire_ns = run->ranks[1].steps[i].wire_ns = 0;
   p = pace_of(run);
@@ -78,13 +78,13 @@ static void test_exposed(void)
          p.slowest == SIZE_MAX && strstr(p.words, "not known"),
      "%s", p.words);
   ok(isnan(p.ranks[0].slowest_share), "nor who is the last one");
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   for (size_t i = 0; i < STEPS; i++)
     run->ranks[0].steps[i].wire_ns = run->ranks[1].steps[i].wire_ns = 120000000;
   p = pace_of(run);
   ok(p.slowest == SIZE_MAX && isnan(p.ranks[1].outside_ms) && !strstr(p.words, "No rank"),
      "calls that are under way all the time do not tell who waits: %s", p.words);
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   run_free(run);
 }
 
@@ -95,12 +95,12 @@ static void test_hiccups(void)
   for (size_t i = 0; i < STEPS; i++)
     if (i % 12 == 0 || i % 5 == 2)
       be_late(run, i % 12 == 0 ? 0 : 2, i, i % 12 == 0 ? 35 : 4);
-  struct tagc_pace p = pace_of(run);
+  struct tagc_stragglers p = pace_of(run);
   ok(p.ranks[0].slowest_share > 0 && p.ranks[2].slowest_share > p.ranks[0].slowest_share && p.behind_ms > 2 &&
          p.slowest == SIZE_MAX,
      "the last one in %.0f%% of the steps is not the one that others wait for: another one is in %.0f%%",
      100 * p.ranks[0].slowest_share, 100 * p.ranks[2].slowest_share);
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   run_free(run);
 }
 
@@ -109,19 +109,19 @@ static void test_slowest(bool blocking)
   struct tagc_summary *run = make(4, blocking);
   for (size_t i = 0; i < STEPS; i++)
     be_late(run, i < 80 ? 2 : i % 4, i, 10);
-  struct tagc_pace p = pace_of(run);
+  struct tagc_stragglers p = pace_of(run);
   ok(p.slowest == 2 && near(p.behind_ms, 8.5 - 0.5) && near(p.ranks[2].slowest_share, 0.85),
      "rank 2 is behind by %.2f ms, in %.2f of the steps", p.behind_ms, p.ranks[2].slowest_share);
   ok(strstr(p.words, "wait for rank 2") != NULL, "%s", p.words);
-  ok(p.straggler_count == 0, "nobody is far behind");
-  tagc_pace_free(&p);
+  ok(p.behind_count == 0, "nobody is far behind");
+  tagc_stragglers_free(&p);
   run_free(run);
   run = make(4, blocking);
   for (size_t i = 0; i < STEPS; i++)
     be_late(run, 1, i, 1);
   p = pace_of(run);
   ok(p.slowest == SIZE_MAX, "1%% of a step is nothing: %.2f ms", p.behind_ms);
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   run_free(run);
 }
 
@@ -134,23 +134,23 @@ static void test_stragglers(void)
   } late[] = {{10, 3, 50}, {20, 1, 90}, {30, 0, 30}, {40, 3, 400}, {50, 2, 25}, {60, 1, 60}, {70, 1, 15}};
   for (size_t i = 0; i < sizeof late / sizeof *late; i++)
     be_late(run, late[i].rank, late[i].step, late[i].ms);
-  struct tagc_pace p = pace_of(run);
+  struct tagc_stragglers p = pace_of(run);
   static const size_t order[] = {3, 1, 5, 0, 2};
-  bool right = p.straggler_count == 6;
-  for (size_t i = 0; i < TAGC_PACE_WORST; i++)
-    right = right && p.stragglers[i].rank == late[order[i]].rank && p.stragglers[i].cycle == late[order[i]].step + 1 &&
-      near(p.stragglers[i].ms, (double)late[order[i]].ms);
-  ok(right, "six steps with a straggler, the worst first: %zu", p.straggler_count);
+  bool right = p.behind_count == 6;
+  for (size_t i = 0; i < TAGC_STRAGGLERS_WORST; i++)
+    right = right && p.behind[i].rank == late[order[i]].rank && p.behind[i].cycle == late[order[i]].step + 1 &&
+      near(p.behind[i].ms, (double)late[order[i]].ms);
+  ok(right, "six steps with a straggler, the worst first: %zu", p.behind_count);
   ok(p.steps == STEPS && near(p.median_ms, 100) && p.p95_ms > 100 && p.longest_count == 5 && p.longest[0].cycle == 41 &&
          near(p.longest[0].ms, 500) && p.longest[1].cycle == 21 && p.longest[0].rank == SIZE_MAX,
      "and the longest: %.2f", p.longest[0].ms);
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   run->ranks[2].steps[40].whole = false;
   p = pace_of(run);
-  ok(p.straggler_count == 5 && p.stragglers[0].cycle == 21 && p.longest[0].cycle == 41 && !p.longest[0].whole &&
+  ok(p.behind_count == 5 && p.behind[0].cycle == 21 && p.longest[0].cycle == 41 && !p.longest[0].whole &&
          p.longest[1].whole && p.ranks[2].steps == STEPS - 1,
      "a step that was disturbed has no straggler, but a length");
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   for (size_t i = 0; i < 60; i++)
     for (size_t r = 0; r < 4; r++) {
       run->ranks[r].steps[i].whole = r != 1;
@@ -159,28 +159,28 @@ static void test_stragglers(void)
   p = pace_of(run);
   ok(p.steps == STEPS - 60 && near(p.median_ms, 100) && p.p95_ms < 120,
      "steps that were disturbed on a rank are no measure of a step: %.2f ms", p.median_ms);
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   run_free(run);
 }
 
 static void test_little(void)
 {
   struct tagc_summary none = {0};
-  struct tagc_pace p = pace_of(&none);
+  struct tagc_stragglers p = pace_of(&none);
   ok(p.steps == 0 && isnan(p.median_ms) && p.slowest == SIZE_MAX, "nothing: %s", p.words);
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   struct tagc_summary *run = make(1, true);
   p = pace_of(run);
   ok(p.slowest == SIZE_MAX && isnan(p.ranks[0].slowest_share) && !strstr(p.words, "rank"), "one rank: %s", p.words);
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   run_free(run);
   run = make(3, true);
   run->ranks[0].step_count = 0;
   be_late(run, 2, 5, 77);
   p = pace_of(run);
-  ok(p.ranks[0].steps == 0 && isnan(p.ranks[0].step_ms) && p.straggler_count == 1 && p.stragglers[0].rank == 2 &&
-     near(p.stragglers[0].ms, 38.5), "a rank without steps; of two ranks the median lies between them");
-  tagc_pace_free(&p);
+  ok(p.ranks[0].steps == 0 && isnan(p.ranks[0].step_ms) && p.behind_count == 1 && p.behind[0].rank == 2 &&
+     near(p.behind[0].ms, 38.5), "a rank without steps; of two ranks the median lies between them");
+  tagc_stragglers_free(&p);
   run_free(run);
 }
 
@@ -192,18 +192,18 @@ static void test_print(void)
   for (size_t i = 0; i < STEPS; i++)
     be_late(run, 2, i, i % 50 == 7 ? 130 : 30);
   const struct tagc_summary none = {0};
-  struct tagc_pace p = pace_of(&none);
-  tagc_pace_print(to, &none, &p);
+  struct tagc_stragglers p = pace_of(&none);
+  tagc_stragglers_print(to, &none, &p);
   ok(fflush(to) == 0 && text[0] == '\0', "nothing is printed without steps");
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   p = pace_of(run);
-  tagc_pace_print(to, run, &p);
+  tagc_stragglers_print(to, run, &p);
   fclose(to);
   const size_t longest = note_lines(text);
-  ok(p.straggler_count == 2 && strstr(text, "step 8: rank 2, by 130.00 ms"),
+  ok(p.behind_count == 2 && strstr(text, "step 8: rank 2, by 130.00 ms"),
      "a rank that is always late is a straggler where it is later");
   ok(longest <= 120 && strstr(text, "The others wait for rank 2"), "lines of at most 120 columns: %zu", longest);
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   run_free(run);
 }
 
@@ -229,13 +229,13 @@ static void test_numbers(void)
       run->ranks[r].steps[i].cycle = i - 59;
     }
   be_late(run, 2, 66, 300);
-  struct tagc_pace p = pace_of(run);
-  tagc_pace_print(to, run, &p);
+  struct tagc_stragglers p = pace_of(run);
+  tagc_stragglers_print(to, run, &p);
   fclose(to);
   ok(strstr(text, "400.00 (step 67)") && strstr(text, "    step 67: rank 2") && tagc_step_number(run, 1, 7) == 7 &&
          tagc_step_number(run, 2, 41) == 0,
      "the seventh step of the second lock is not step 7");
-  tagc_pace_free(&p);
+  tagc_stragglers_free(&p);
   run_free(run);
 }
 

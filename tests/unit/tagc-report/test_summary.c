@@ -56,15 +56,15 @@ static void test_sums(void)
           "four ranks, one communicator, no problem"))
     return;
   const struct tagc_sum_comm *c = &s->comms[0];
-  const struct tagc_sum_line *gathers = line_of(s, c, "ncclAllGather"), *sums = line_of(s, c, "ncclReduceScatter");
+  const struct tagc_sum_line *allgathers = line_of(s, c, "ncclAllGather"), *sums = line_of(s, c, "ncclReduceScatter");
   const uint64_t bytes = step_bytes(&job), calls = 4 * 11;
   ok(c->nranks == 4 && c->hosts == 2 && c->member_count == 4 && c->members[3].as == 3 && c->identity == job.identity,
      "its members");
   ok(c->calls.calls == 10 * calls && c->calls.compressed == 0 && c->calls.failed == 0, "calls: %" PRIu64,
      c->calls.calls);
   ok(c->calls.raw_bytes == calls * (2 * bytes + 4 * bytes + 4), "bytes of buffers: %" PRIu64, c->calls.raw_bytes);
-  ok(gathers && gathers->calls.calls == 6 * 44 && gathers->per_step == 6 &&
-         gathers->calls.sent.inside + gathers->calls.sent.between == 44 * 6 * bytes,
+  ok(allgathers && allgathers->calls.calls == 6 * 44 && allgathers->per_step == 6 &&
+         allgathers->calls.sent.inside + allgathers->calls.sent.between == 44 * 6 * bytes,
      "gathers send what rings send");
   ok(sums && sums->calls.calls == 3 * 44 && sums->per_step == 3 &&
          sums->calls.sent.inside + sums->calls.sent.between == 44 * 3 * bytes && sums->calls.wire_calls == 3 * 44 &&
@@ -97,10 +97,10 @@ static void test_sides(void)
   job.on_gpu = true;
   char **paths = trace_job_write(&job, folder, "sides");
   struct tagc_summary *s = tagc_sum_read(paths, 2);
-  size_t sides[3] = {0};
+  size_t ab[3] = {0};
   for (size_t i = 0; s && i < s->ranks[0].step_count; i++)
-    sides[s->ranks[0].steps[i].side]++;
-  ok(s && sides[0] == 2 && sides[1] == 10 && sides[2] == 10, "steps know their sides");
+    ab[s->ranks[0].steps[i].side]++;
+  ok(s && ab[0] == 2 && ab[1] == 10 && ab[2] == 10, "steps know their sides");
   const struct tagc_sum_comm *c = &s->comms[0];
   ok(c->calls.compressed == 2 * 2 * 10 && c->reasons[MADE_SAID_YES] == 40 && strcmp(c->slots[0].codec, "q4") == 0 &&
          c->slots[0].voted,
@@ -118,18 +118,18 @@ static void test_sides(void)
 
 /* Steps of 100 ms with a call on each of two streams of a GPU, of 60 ms; in the last step 30 ms more on the second stream. */
 /* All-gathers have their slots, forward and backward; what is compressed is known by its codec. */
-static void test_gathers(void)
+static void test_allgathers(void)
 {
   struct trace_job job = trace_job_usual(2, 20, 3);
-  job.gathers = job.compressed = true;
+  job.allgathers = job.compressed = true;
   char **paths = trace_job_write(&job, folder, "gathers");
   struct tagc_summary *s = tagc_sum_read(paths, 2);
   const struct tagc_sum_comm *c = &s->comms[0];
-  const struct tagc_sum_slot *first = &c->gathers[0], *last = &c->gathers[5];
-  ok(c->slot_count == 3 && c->gather_count == 6, "three slots, six all-gathers");
+  const struct tagc_sum_slot *first = &c->allgathers[0], *last = &c->allgathers[5];
+  ok(c->slot_count == 3 && c->allgather_count == 6, "three slots, six all-gathers");
   ok(strcmp(first->name, "embed") == 0 && first->of == 2 && !first->again && first->kind == TAGC_TRACE_EMBED &&
          strcmp(last->name, "embed") == 0 && last->of == 2 && last->again && first->count == job.shard &&
-         strcmp(c->gathers[3].name, "block.1") == 0,
+         strcmp(c->allgathers[3].name, "block.1") == 0,
      "each has the layer of its slot");
   ok(strcmp(first->codec, "bf16") == 0 && first->calls.calls == 2 * 20 && first->calls.compressed == 2 * 18,
      "its codec, and its calls");
@@ -139,7 +139,7 @@ static void test_gathers(void)
   ok(c->slots[2].gathered.calls == 2 * 40 && plain == 2 * 40 * job.shard * 4 &&
          tagc_sent_all(&c->slots[2].gathered.sent) * 40 == plain * 13,
      "and the slot knows what its parameters take");
-  ok(c->gather_reasons[MADE_SAID_YES] == 2 * 18 * 6 && c->gather_reasons[MADE_WARMUP] == 2 * 2 * 6, "and why they go so");
+  ok(c->allgather_reasons[MADE_SAID_YES] == 2 * 18 * 6 && c->allgather_reasons[MADE_WARMUP] == 2 * 2 * 6, "and why they go so");
   tagc_sum_free(s);
   trace_paths_free(paths);
 }
@@ -148,7 +148,7 @@ static void test_gathers(void)
 static void test_votes(void)
 {
   struct trace_job job = trace_job_usual(2, 20, 2);
-  job.compressed = job.gathers = true;
+  job.compressed = job.allgathers = true;
   job.revote = 11;
   char **paths = trace_job_write(&job, folder, "votes");
   struct tagc_summary *s = tagc_sum_read(paths, 2);
@@ -165,7 +165,7 @@ static void test_votes(void)
   ok(!tagc_sum_choice_of(slot, 2) && tagc_sum_choice_of(slot, 3) == &slot->choices[0] &&
          tagc_sum_choice_of(slot, 10) == &slot->choices[0] && tagc_sum_choice_of(slot, 11) == &slot->choices[1],
      "a cycle tells which");
-  ok(c->gathers[0].choice_count == 1, "what stays the same is one choice");
+  ok(c->allgathers[0].choice_count == 1, "what stays the same is one choice");
   struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
   const size_t count = tagc_codecs_sum(s, sums);
   ok(count == 3 && strcmp(sums[0].codec, "q4") == 0 && sums[0].slots == 2 && sums[0].calls.calls == 2 * 2 * 8 &&
@@ -544,7 +544,7 @@ int main(void)
     return 1;
   test_sums();
   test_sides();
-  test_gathers();
+  test_allgathers();
   test_votes();
   test_hidden();
   test_all_reduces();

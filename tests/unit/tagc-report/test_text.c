@@ -60,10 +60,10 @@ static void test_slot_times(void)
 }
 
 /* All-gathers stand beneath their slots; codecs, with what they hide; when they were chosen. */
-static void test_gathers(void)
+static void test_allgathers(void)
 {
   struct trace_job job = trace_job_usual(2, 22, 2);
-  job.compressed = job.gathers = true;
+  job.compressed = job.allgathers = true;
   job.revote = 13;
   job.hidden_percent = 80;
   char *text = print_job(&job, "gathers", tagc_report_print);
@@ -116,7 +116,7 @@ static void test_all_reduces(void)
 static void test_advice(void)
 {
   struct trace_job job = trace_job_usual(2, 10, 2);
-  job.gathers = true;
+  job.allgathers = true;
   char *text = print_job(&job, "plain", tagc_report_print);
   ok(strstr(text, "Gradients are 33% of what a rank sends in a step, and nothing is compressed: TAGC_MODE=ab") != NULL,
      "to compress: %s", line_of(text, "Gradients are"));
@@ -128,7 +128,7 @@ static void test_advice(void)
   text = print_job(&job, "small", tagc_report_print);
   ok(!strstr(text, "TAGC_ALLGATHER=q8") && strstr(text, "reshard_after_forward"), "but not what is below TAGC_MIN_BYTES");
   free(text);
-  job.gathers = false;
+  job.allgathers = false;
   job.compressed = true;
   text = print_job(&job, "none", tagc_report_print);
   ok(!strstr(text, "What could still be saved"), "where nothing is known to be saved nothing is said");
@@ -215,7 +215,7 @@ int main(void)
   if (!mkdtemp(folder))
     return 1;
   test_slot_times();
-  test_gathers();
+  test_allgathers();
   test_all_reduces();
   test_advice();
   test_little();

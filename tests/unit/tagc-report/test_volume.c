@@ -320,13 +320,13 @@ static void test_alike(void)
   job_free(job);
 }
 
-static void test_sequence(unsigned gathers, enum tagc_sum_role role, double deviation, const char *words)
+static void test_sequence(unsigned allgathers, enum tagc_sum_role role, double deviation, const char *words)
 {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *comm = job_comm(job, 4, 0, 1);
   job_calls(comm, JOB_RS, JOB_BF16, JOB_SUM, 1024 * 128, 4 * 4 * 2);
-  job_calls(comm, JOB_AG, JOB_BF16, JOB_SUM, 1024 * 128, gathers * 4 * 2);
-  if (gathers == 4)
+  job_calls(comm, JOB_AG, JOB_BF16, JOB_SUM, 1024 * 128, allgathers * 4 * 2);
+  if (allgathers == 4)
     job_calls(comm, JOB_AR, JOB_F32, JOB_MAX, 1024, 2);
   for (uint32_t i = 0; i < 32; i++)
     job_slot(comm, "slot", i, 0, 1024 * 128, JOB_BF16);
@@ -392,7 +392,7 @@ static void test_others(void)
   struct tagc_sum_comm *pair = job_comm(job, 2, 0, 1), *control = job_comm(job, 8, 0, 1),
                        *exchange = job_comm(job, 4, 0, 1);
   job_comm(job, 8, 0, 1);
-  struct tagc_sum_comm *lone = job_comm(job, 1, 0, 1), *gathers = job_comm(job, 8, 8, 1),
+  struct tagc_sum_comm *lone = job_comm(job, 1, 0, 1), *allgathers = job_comm(job, 8, 8, 1),
                        *variable = job_comm(job, 4, 16, 1), *between = job_comm(job, 4, 0, 1);
   job_calls(pair, JOB_SEND, JOB_BF16, JOB_SUM, 500000, 8);
   pair->sends[TAGC_WAY_ON] = pair->sends[TAGC_WAY_BACK] = 24;
@@ -401,7 +401,7 @@ static void test_others(void)
   job_calls(exchange, JOB_A2A, JOB_BF16, JOB_SUM, 100000, 4);
   job_calls(exchange, JOB_A2A, JOB_BF16, JOB_SUM, 100100, 4);
   job_calls(lone, JOB_AR, JOB_F32, JOB_SUM, 100000, 2);
-  job_calls(gathers, JOB_AG, JOB_BF16, JOB_SUM, 100000, 4);
+  job_calls(allgathers, JOB_AG, JOB_BF16, JOB_SUM, 100000, 4);
   variable->last_lock = 0;              /* sequences of changing lengths */
   for (uint64_t i = 0; i < 10; i++) {
     job_calls(variable, JOB_RS, JOB_BF16, JOB_SUM, 100000 + 512 * i, 4);
