@@ -39,28 +39,28 @@ _Static_assert(TAGC_OPTION_COUNT <= 32, "struct tagc_options.given has 32 bits")
 
 static bool is_text(const struct tagc_option *o) { return o->kind >= TAGC_OPTION_TEXT; }
 
-const struct tagc_option *tagc_option_find(const char *variable)
-{
-  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
-    if (strcmp(tagc_option_table[i].variable, variable) == 0)
-      return &tagc_option_table[i];
-  return NULL;
-}
-
 /* Each of these is still understood. A renamed option is one more row. */
 const struct tagc_option_rename tagc_option_renames[] = {
   {"TAGC_GATHER", TAGC_OPTION_allgather},
   {"TAGC_GATHER_MAX", TAGC_OPTION_allgather_max},
   {NULL, TAGC_OPTION_COUNT}};
 
+const struct tagc_option *tagc_option_find(const char *variable)
+{
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
+    if (strcmp(tagc_option_table[i].variable, variable) == 0)
+      return &tagc_option_table[i];
+  for (const struct tagc_option_rename *r = tagc_option_renames; r->old; r++)
+    if (strcmp(r->old, variable) == 0)
+      return &tagc_option_table[r->option];
+  return NULL;
+}
+
 const struct tagc_option *tagc_option_renamed(const char *old, char *const *environment, bool *ignored, char *why, size_t size)
 {
-  const struct tagc_option_rename *row = tagc_option_renames;
-  while (row->old && strcmp(row->old, old) != 0)
-    row++;
-  if (!row->old)
+  const struct tagc_option *option = tagc_option_find(old);
+  if (!option || strcmp(option->variable, old) == 0)
     return NULL;
-  const struct tagc_option *option = &tagc_option_table[row->option];
   const size_t length = strlen(option->variable);
   *ignored = false;
   for (char *const *e = environment; e && *e && !*ignored; e++)

@@ -105,7 +105,7 @@ extern const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT];
 enum { TAGC_OPTION_PRESET = 80 };
 const char *tagc_option_preset(const struct tagc_option *option, char text[TAGC_OPTION_PRESET]);
 
-/* The option of that name, or NULL. */
+/* The option that has this name, or once had it (in traces of earlier versions); or NULL. */
 const struct tagc_option *tagc_option_find(const char *variable);
 
 /* Options that had another name once; NULL ends the list. */

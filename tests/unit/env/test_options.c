@@ -145,7 +145,8 @@ static void renamed(void)
   for (const struct tagc_option_rename *r = tagc_option_renames; r->old; r++) {
     const struct tagc_option *option = &tagc_option_table[r->option];
     char *both[] = {old, present, NULL};
-    ok(!tagc_option_find(r->old) && strncmp(r->old, "TAGC_", 5) == 0, "%s is no option any more", r->old);
+    ok(tagc_option_find(r->old) == option && strncmp(r->old, "TAGC_", 5) == 0 && strcmp(r->old, option->variable) != 0,
+       "%s is %s now", r->old, option->variable);
     snprintf(old, sizeof old, "%s=%s", r->old, tagc_option_preset(option, text));
     snprintf(present, sizeof present, "%s=%s", option->variable, text);
     tagc_options_default(&o);
