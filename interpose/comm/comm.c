@@ -61,9 +61,7 @@ ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nc
     warn_rocm(nccl);
   if (nccl->on_host || nccl->on_rocm || !which || !tagc_device_cuda_is_there(&why))
     return ncclSuccess;
-  tagc_real_depth++;
-  ncclResult_t status = which(handle, &ordinal);
-  tagc_real_depth--;
+  const ncclResult_t status = TAGC_IN_REAL(which(handle, &ordinal));
   if (status != ncclSuccess)
     return status;
   *device = tagc_device_cuda(ordinal);

@@ -63,12 +63,8 @@ static ncclResult_t ask_rank(ncclComm_t handle, const struct tagc_nccl *nccl, in
       tagc_log(TAGC_LOG_WARN, "interpose", "this NCCL does not tell the rank and the number of ranks: every call passes");
     return ncclInvalidUsage;
   }
-  tagc_real_depth++;
-  ncclResult_t status = count(handle, nranks);
-  if (status == ncclSuccess)
-    status = user_rank(handle, rank);
-  tagc_real_depth--;
-  return status;
+  const ncclResult_t status = TAGC_IN_REAL(count(handle, nranks));
+  return status == ncclSuccess ? TAGC_IN_REAL(user_rank(handle, rank)) : status;
 }
 
 struct tagc_listed_comm tagc_comm_remove(ncclComm_t handle)

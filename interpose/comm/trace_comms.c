@@ -132,10 +132,8 @@ static bool ask_place(const struct tagc_nccl *nccl, ncclComm_t handle, int *rank
 {
   __typeof__(&ncclCommCount) count = (__typeof__(&ncclCommCount))nccl->functions[TAGC_ENTRY_ncclCommCount];
   __typeof__(&ncclCommUserRank) user_rank = (__typeof__(&ncclCommUserRank))nccl->functions[TAGC_ENTRY_ncclCommUserRank];
-  tagc_real_depth++;
-  const bool known = count && user_rank && count(handle, nranks) == ncclSuccess && user_rank(handle, rank) == ncclSuccess;
-  tagc_real_depth--;
-  return known;
+  return count && user_rank &&
+         TAGC_IN_REAL(count(handle, nranks) == ncclSuccess && user_rank(handle, rank) == ncclSuccess);
 }
 
 static struct tagc_hosts unknown_hosts(int nranks) { return (struct tagc_hosts){.nranks = nranks, .local = nranks}; }

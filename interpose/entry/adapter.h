@@ -50,22 +50,14 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
 #define FORWARD(name, ...)                                                                                             \
   ({                                                                                                                   \
     __typeof__(&name) forward_real = TAGC_REAL(name, nccl);                                                            \
-    ncclResult_t forward_status = ncclSystemError;                                                                     \
-    if (forward_real) {                                                                                                \
-      tagc_real_depth++;                                                                                               \
-      errno = called_errno;                                                                                            \
-      forward_status = forward_real(__VA_ARGS__);                                                                      \
-      called_errno = errno;                                                                                            \
-      tagc_real_depth--;                                                                                               \
-    }                                                                                                                  \
-    forward_status;                                                                                                    \
+    forward_real ? TAGC_IN_REAL_ERRNO(forward_real(__VA_ARGS__), &called_errno) : ncclSystemError;                     \
   })
 
 /* The same for what works on a stream beside the collectives. */
 #define FORWARD_IN_ORDER(name, ...)                                                                                    \
   ({                                                                                                                   \
-    struct tagc_comm *ordered_comm = watched() ? tagc_order_find(comm) : NULL;                                \
-    tagc_order_before_plain(ordered_comm, stream);                                                                    \
+    struct tagc_comm *ordered_comm = watched() ? tagc_order_find(comm) : NULL;                                         \
+    tagc_order_before_plain(ordered_comm, stream);                                                                     \
     ncclResult_t ordered_status = FORWARD(name, __VA_ARGS__);                                                          \
     if (!tagc_group_passed(nccl, ordered_comm, stream)) {                                                              \
       ordered_status = tagc_no_memory("a call of a group");                                                            \
@@ -77,15 +69,14 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
 
 /* Is a launch on this communicator under way in the background? NCCL refuses most calls then. */
 static inline bool busy(ncclComm_t comm) { return watched() && tagc_background_ask(comm) == ncclInProgress; }
+#define RETURN_IF_BUSY(comm)                                                                                           \
+  if (busy(comm))                                                                                                      \
+  RETURN(ncclInvalidArgument)
 
 /* The same for a call that is part of a group, which is refused with it. */
-static inline bool refused(const struct tagc_nccl *nccl, ncclComm_t comm)
-{
-  if (!busy(comm))
-    return false;
-  tagc_group_fail(nccl, ncclInvalidArgument);
-  return true;
-}
+#define RETURN_IF_REFUSED(comm)                                                                                        \
+  if (busy(comm))                                                                                                      \
+  RETURN((tagc_group_fail(nccl, ncclInvalidArgument), ncclInvalidArgument))
 
 /* Shared by those that make a communicator anew (entries.c). */
 void tagc_entry_begin_anew(ncclComm_t comm);

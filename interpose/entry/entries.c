@@ -103,8 +103,7 @@ EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type
                              cudaStream_t stream)
 {
   CALLED(ncclSend, .send = send, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   if (is_held(&called, (struct tagc_call){.entry = TAGC_ENTRY_ncclSend, .nccl = nccl, .send = send, .count = count, .type = type,
                                           .root = peer, .handle = comm, .stream = stream}))
     RETURN(ncclSuccess);
@@ -114,8 +113,7 @@ EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type
 EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
   CALLED(ncclRecv, .recv = recv, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   if (is_held(&called, (struct tagc_call){.entry = TAGC_ENTRY_ncclRecv, .nccl = nccl, .recv = recv, .count = count, .type = type,
                                           .root = peer, .handle = comm, .stream = stream}))
     RETURN(ncclSuccess);
@@ -127,24 +125,21 @@ EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_
                                   cudaStream_t stream)
 {
   CALLED(ncclPutSignal, .send = local, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   RETURN(FORWARD_IN_ORDER(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream));
 }
 
 EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream)
 {
   CALLED(ncclSignal, .root = peer, .handle = comm, .stream = stream);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   RETURN(FORWARD_IN_ORDER(ncclSignal, peer, signal, context, flags, comm, stream));
 }
 
 EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream)
 {
   CALLED(ncclWaitSignal, .handle = comm, .stream = stream);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   RETURN(FORWARD_IN_ORDER(ncclWaitSignal, count, signals, comm, stream));
 }
 
@@ -186,8 +181,7 @@ EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
   CALLED(ncclCommFinalize, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
   if (watched() && (status == ncclSuccess || status == ncclInProgress)) {
     struct tagc_comm *ended = tagc_comm_drop(comm);
@@ -225,8 +219,7 @@ static bool is_waited_on(ncclComm_t handle)
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
   CALLED(ncclCommDestroy, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   if (!watched())
     RETURN(FORWARD(ncclCommDestroy, comm));
   if (is_waited_on(comm))           /* it would wait for ever, where NCCL has failed and returned */
@@ -305,16 +298,14 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 {
   CALLED(ncclCommSuspend, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   RETURN(FORWARD(ncclCommSuspend, comm, flags));
 }
 
 EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
 {
   CALLED(ncclCommResume, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   RETURN(FORWARD(ncclCommResume, comm));
 }
 
@@ -323,8 +314,7 @@ EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
 EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle)
 {
   CALLED(ncclCommRegister, .handle = comm);
-  if (busy(comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_BUSY(comm);
   ncclResult_t status = FORWARD(ncclCommRegister, comm, buffer, size, handle);
   if (status == ncclSuccess && watched() && handle && *handle)
     tagc_ranges_add(comm, buffer, size, *handle);
@@ -334,8 +324,7 @@ EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t
 EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
   CALLED(ncclCommDeregister, .handle = comm);
-  if (busy(comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_BUSY(comm);
   if (watched())
     tagc_ranges_remove(comm, handle);
   RETURN(FORWARD(ncclCommDeregister, comm, handle));
@@ -344,8 +333,7 @@ EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags)
 {
   CALLED(ncclCommWindowRegister, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   ncclResult_t status = FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
   /* In a group, NCCL stores the window at its end: such a one is not known here. It may also store none. */
   if (status == ncclSuccess && watched() && !tagc_group_is_open(nccl) && window && *window)
@@ -356,8 +344,7 @@ EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t
 EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
   CALLED(ncclCommWindowDeregister, .handle = comm);
-  if (busy(comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_BUSY(comm);
   if (watched())
     tagc_ranges_remove(comm, window);
   RETURN(FORWARD(ncclCommWindowDeregister, comm, window));
@@ -386,8 +373,7 @@ EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, nccl
                                              ncclScalarResidence_t residence, ncclComm_t comm)
 {
   CALLED(ncclRedOpCreatePreMulSum, .type = type, .handle = comm);
-  if (busy(comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_BUSY(comm);
   ncclResult_t status = FORWARD(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
   if (status == ncclSuccess && watched() && !tagc_op_created(*op, comm, type, scalar, residence))
     RETURN(tagc_no_memory("a user-defined reduction"));  /* taken for an unknown op here alone, it would part the ranks */

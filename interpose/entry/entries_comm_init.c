@@ -186,8 +186,7 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
   CALLED(ncclCommSplit, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   struct comm_init init = from_parent(TAGC_ENTRY_ncclCommSplit, comm, config, nccl, &color, sizeof color);
   ncclResult_t status = FORWARD(ncclCommSplit, comm, color, key, child, config);
   RETURN(color == NCCL_SPLIT_NOCOLOR ? status : note_comm(nccl, status, child, comm, &init));
@@ -197,8 +196,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
                                    int flags)
 {
   CALLED(ncclCommShrink, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   /* NCCL has not looked at the count yet: where it is none, nothing is read, and no communicator will come of the call. */
   const bool listed = watched() && comm && excluded && count > 0 && count < count_ranks(comm);
   struct comm_init init = from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded,
@@ -221,8 +219,7 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
                                  ncclConfig_t *config)
 {
   CALLED(ncclCommGrow, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
+  RETURN_IF_REFUSED(comm);
   struct comm_init init = from_parent(TAGC_ENTRY_ncclCommGrow, comm, config, nccl, NULL, 0);
   RETURN(note_comm(nccl, FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &init));
 }

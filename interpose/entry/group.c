@@ -218,11 +218,7 @@ ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno)
   struct group *open = of_thread[nccl->group], *g = open ? open : calloc(1, sizeof *g);
   if (!g)
     return tagc_no_memory("a group");
-  tagc_real_depth++;
-  errno = *real_errno;
-  ncclResult_t status = real();
-  *real_errno = errno;
-  tagc_real_depth--;
+  const ncclResult_t status = TAGC_IN_REAL_ERRNO(real(), real_errno);
   g->depth += status == ncclSuccess;
   g->number = open ? g->number : atomic_fetch_add(&started, 1) + 1;
   if (!open && status == ncclSuccess) {
@@ -248,11 +244,7 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
     finish_group(g, status != ncclSuccess && status != ncclInProgress);
     return status;
   }
-  tagc_real_depth++;
-  errno = *real_errno;
-  status = real();
-  *real_errno = errno;
-  tagc_real_depth--;
+  status = TAGC_IN_REAL_ERRNO(real(), real_errno);
   close_one(nccl);
   return failed == ncclSuccess ? status : failed;
 }
@@ -281,11 +273,7 @@ ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t
     return ncclSystemError;
   struct group *g = of_thread[nccl->group];
   ncclResult_t status = g && g->depth == 1 ? forward_held(g) : ncclSuccess;
-  tagc_real_depth++;
-  errno = *real_errno;
-  ncclResult_t ended = real(info);
-  *real_errno = errno;
-  tagc_real_depth--;
+  const ncclResult_t ended = TAGC_IN_REAL_ERRNO(real(info), real_errno);
   close_one(nccl);
   if (!of_thread[nccl->group] && ended != ncclInProgress && !tagc_comm_collect(NULL, true))
     return tagc_no_memory("a communicator");         /* no later end makes those that are not there now */

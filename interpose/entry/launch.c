@@ -15,14 +15,6 @@
 #include "interpose/vote/tune.h"
 #include "interpose/vote/vote.h"
 
-static ncclResult_t call_real(ncclResult_t (*function)(void))
-{
-  tagc_real_depth++;
-  ncclResult_t status = function();
-  tagc_real_depth--;
-  return status;
-}
-
 /* ---- the order of a launch ---------------------------------------------------------------------------------------------- */
 
 /* Are these two of one communicator? */
@@ -169,7 +161,7 @@ static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
 
 static ncclResult_t end_group(const struct tagc_nccl_group *real, tagc_launch_ended *ended, void *group)
 {
-  const ncclResult_t status = call_real(real->end);
+  const ncclResult_t status = TAGC_IN_REAL(real->end());
   ended(group);
   return status;
 }

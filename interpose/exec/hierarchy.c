@@ -79,10 +79,8 @@ static void end_child(const struct tagc_nccl *nccl, ncclComm_t child, bool abort
   if (!child)
     return;
   __typeof__(&ncclCommAbort) end = abort ? TAGC_REAL(ncclCommAbort, nccl) : TAGC_REAL(ncclCommDestroy, nccl);
-  tagc_real_depth++;
   if (end)
-    end(child);
-  tagc_real_depth--;
+    (void)TAGC_IN_REAL(end(child));
 }
 
 static bool wants_split(struct tagc_comm *comm)
@@ -298,9 +296,7 @@ ncclResult_t tagc_hierarchy_error(ncclComm_t handle)
   for (int level = 0; level < TAGC_LEVELS && worst == ncclSuccess && ask; level++) {
     ncclComm_t child = atomic_load(&comm->hierarchy.comm[level]);
     ncclResult_t state = ncclSuccess;
-    tagc_real_depth++;
-    ncclResult_t status = child ? ask(child, &state) : ncclSuccess;
-    tagc_real_depth--;
+    ncclResult_t status = child ? TAGC_IN_REAL(ask(child, &state)) : ncclSuccess;
     worst = status != ncclSuccess ? status : state;
   }
   atomic_fetch_sub(&comm->hierarchy.askers, 1);
@@ -314,21 +310,14 @@ bool tagc_hierarchy_open_group(const struct tagc_comm *comm)
   for (int level = 0; comm && level < TAGC_LEVELS; level++)
     any |= atomic_load(&comm->hierarchy.comm[level]) != NULL;
   ncclResult_t (*start)(void) = any ? TAGC_REAL(ncclGroupStart, comm->nccl) : NULL;
-  if (!start)
-    return false;
-  tagc_real_depth++;
-  ncclResult_t status = start();
-  tagc_real_depth--;
-  return status == ncclSuccess;
+  return start && TAGC_IN_REAL(start()) == ncclSuccess;
 }
 
 ncclResult_t tagc_hierarchy_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status)
 {
   if (!opened)
     return status;
-  tagc_real_depth++;
-  ncclResult_t ended = TAGC_REAL(ncclGroupEnd, comm->nccl)();
-  tagc_real_depth--;
+  const ncclResult_t ended = TAGC_IN_REAL(TAGC_REAL(ncclGroupEnd, comm->nccl)());
   return status == ncclSuccess ? ended : status;
 }
 

@@ -30,14 +30,13 @@ static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc
 {
   ncclResult_t failed = ncclSuccess;
   bool in_progress = false;
-  tagc_real_depth++;
   for (size_t i = 0; i < count; i++) {
     if (tagc_comm_is_aborted(comms[i])) {
       /* A thread of NCCL's may still be about to enqueue on a device what is to come before memory is given back there. */
       in_progress |= comms[i]->device && !comms[i]->device->host_reads && !atomic_load(&comms[i]->ownership.abort_over);
       continue;
     }
-    ncclResult_t state = ncclSuccess, status = real->async_error(comms[i]->handle, &state);
+    ncclResult_t state = ncclSuccess, status = TAGC_IN_REAL(real->async_error(comms[i]->handle, &state));
     if (status == ncclSuccess)
       status = state;
     if (status == ncclInProgress) {
@@ -46,7 +45,6 @@ static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc
     } else if (failed == ncclSuccess)
       failed = status;
   }
-  tagc_real_depth--;
   return in_progress ? ncclInProgress : failed;
 }
 
@@ -173,8 +171,6 @@ void tagc_nccl_group_destroy_op(struct tagc_comm *comm, ncclRedOp_t op)
   if (!destroy || !tagc_comms_enter(&comm, 1))
     return;
   tagc_op_destroyed(op, comm->handle);
-  tagc_real_depth++;
-  destroy(op, comm->handle);
-  tagc_real_depth--;
+  (void)TAGC_IN_REAL(destroy(op, comm->handle));
   tagc_comms_leave(&comm, 1);
 }

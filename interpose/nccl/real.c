@@ -417,11 +417,7 @@ int tagc_real_version(const struct tagc_nccl *nccl)
 {
   int version = 0;
   __typeof__(&ncclGetVersion) get = (__typeof__(&ncclGetVersion))nccl->functions[TAGC_ENTRY_ncclGetVersion];
-  tagc_real_depth++;
-  if (get && get(&version) != ncclSuccess)
-    version = 0;
-  tagc_real_depth--;
-  return version;
+  return get && TAGC_IN_REAL(get(&version)) == ncclSuccess ? version : 0;
 }
 
 void *tagc_real_missing(const struct tagc_nccl *nccl, enum tagc_entry entry)

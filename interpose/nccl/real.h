@@ -98,6 +98,22 @@ static inline bool tagc_real_refuses(ncclResult_t status)
  * calls is forwarded untouched. A counter a thread. */
 extern _Thread_local int tagc_real_depth __attribute__((tls_model("initial-exec")));
 
+/* The value of calls of the real library. With *real_errno: calls for the program, and what it finds in errno then. */
+#define TAGC_IN_REAL(calls)                                                                                            \
+  ({                                                                                                                   \
+    tagc_real_depth++;                                                                                                 \
+    const __typeof__(calls) in_real_value = (calls);                                                                   \
+    tagc_real_depth--;                                                                                                 \
+    in_real_value;                                                                                                     \
+  })
+#define TAGC_IN_REAL_ERRNO(calls, real_errno)                                                                          \
+  ({                                                                                                                   \
+    errno = *(real_errno);                                                                                             \
+    const ncclResult_t in_real_status = TAGC_IN_REAL(calls);                                                           \
+    *(real_errno) = errno;                                                                                             \
+    in_real_status;                                                                                                    \
+  })
+
 /* ---- what tagc_real_called() looks at ---------------------------------------------------------------------------- */
 
 /* Set by a stub: one more than the index of its copy. Taken, and set to 0, by the exported function behind it. */
