@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernels of the codecs for all-gathers: see cuda.h for what they do, and allgather_{bf16,q8,lossless,delta}.c
+ * The kernels of the codecs for all-gathers: see cuda.h for what they do, and {bf16,q8,lossless,delta}.c
  * for the same on the host, to the bit.
  *
  * Grid      encode: groups of eight warps in x; decode: the same, and shards in y. A warp takes block after block of 256,

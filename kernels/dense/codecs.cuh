@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What distinguishes the dense codecs on a GPU: a warp encodes a block that it holds in registers, and adds one that was
- * sent. codec_{bf16,q8,q4,q2}.c describe the bytes; lanes.cuh who holds which element. To encode returns whether the block was
+ * sent. {bf16,q8,q4,q2}.c describe the bytes; lanes.cuh who holds which element. To encode returns whether the block was
  * silent: its scales are zero.
  */
 #ifndef KERNELS_DENSE_CODECS_CUH

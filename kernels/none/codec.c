@@ -10,7 +10,8 @@
  * Exceptions None: NaN and infinities travel as what they are.
  *
  * To write another codec: copy this file, say in this comment what the bytes are (with an example that a test checks),
- * fill the table at the end, add it to codecs.def and to kernels/local.mk.
+ * fill the table at the end, add it to codecs.def and to the folder's local.mk. A codec with loss also needs the list of
+ * exceptions, what is lost, and a header in its state: dense/dense.c has them. CONTRIBUTING.md says what tests it.
  */
 #include <string.h>
 

@@ -109,9 +109,9 @@ static void print_size(char *text, size_t size, const struct bench_unit *unit)
 static void print_number(double value)
 {
   if (isfinite(value))
-    printf(" %8.*f", value < 10 ? 3 : value < 1000 ? 1 : 0, value);
+    printf(" %7.*f", value < 10 ? 3 : value < 1000 ? 1 : 0, value);
   else
-    printf(" %8s", "-");
+    printf(" %7s", "-");
 }
 
 enum line { STEP, UNIT, BETWEEN };
@@ -141,7 +141,7 @@ static void print_lines(const struct bench_forecast *f, enum line line, size_t u
     if (way == 0)
       print_number(value_of(f, line, unit, &f->plain, size));
     else
-      printf(" %8s", "");
+      printf(" %7s", "");
     for (size_t i = 0; i < f->o->codec_count; i++)
       print_number(value_of(f, line, unit, &f->by[way][i], size));
     putchar('\n');
@@ -162,9 +162,9 @@ static void print_head(const struct bench_forecast *f)
     printf("%g us a step of a ring, %g Gbit/s; -: the codec cannot carry the shape\n", s->alpha_us, s->beta_gbit);
   printf("%s, %g us a message, sparsity %.4g\n\n", bench_dtype_name(f->o->dtype), s->message_us,
          1 - 1e-6 * f->o->keep_ppm);
-  printf("%5s %-10s%*s %8s", s->by_host ? "hosts" : "ranks", "", f->ways > 1 ? 5 : 0, "", "plain");
+  printf("%5s %-10s%*s %7s", s->by_host ? "hosts" : "ranks", "", f->ways > 1 ? 5 : 0, "", "plain");
   for (size_t i = 0; i < f->o->codec_count; i++)
-    printf(" %8s", f->o->codec[i]->name);
+    printf(" %7s", f->o->codec[i]->name);
   putchar('\n');
 }
 

@@ -26,8 +26,9 @@ enum { MOST_RANKS = 8, MOST_ELEMENTS = 2048, FEW_ELEMENTS = 600 };
 static const char plain[] = "plain";
 static struct tagc_codec_stats stats;
 
-/* By the input's number, so that an input stays what it is when a codec is added: append here. */
-static const char *const codecs[16] = {"none", "lhc", "bf16", "q8", "q4", "q2", "sparse"};
+/* By the input's number, so that an input stays what it is when a codec is added: other codecs follow these. */
+enum { MOST_CODECS = 16 };
+static const char *codecs[MOST_CODECS] = {"none", "lhc", "bf16", "q8", "q4", "q2", "sparse"};
 
 /* The one that --codec asks for, or NULL. */
 static const char *only;
@@ -387,17 +388,18 @@ static void honest(const struct tagc_codec *codec, const struct tagc_shape *shap
     job_free(&jobs[i]);
 }
 
-/* The codec of an input, or NULL. No codec may be missing here. */
+static void add_codec(const char *name)
+{
+  size_t c = 0;
+  while (c < MOST_CODECS && codecs[c] && strcmp(codecs[c], name) != 0)
+    c++;
+  MUST(c < MOST_CODECS);
+  codecs[c] = name;
+}
+
+/* The codec of an input, or NULL. */
 static const struct tagc_codec *codec_of(unsigned number)
 {
-  static bool known;
-  for (size_t i = 0; !known && tagc_codecs[i]; i++) {
-    size_t c = 0;
-    while (c < 16 && codecs[c] && strcmp(codecs[c], tagc_codecs[i]->name) != 0)
-      c++;
-    MUST(c < 16 && codecs[c]);
-  }
-  known = true;
   const char *name = only ? only : codecs[number];
   return name ? tagc_codec_find(name) : NULL;
 }
@@ -409,6 +411,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     if (strncmp((*argv)[i], option, sizeof option - 1) == 0)
       only = (*argv)[i] + sizeof option - 1;
   MUST(!only || tagc_codec_find(only));
+  for (size_t i = 0; tagc_codecs[i]; i++)
+    add_codec(tagc_codecs[i]->name);
   return 0;
 }
 

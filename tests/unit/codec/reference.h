@@ -24,15 +24,21 @@
 #include "kernels/codec/bits.h"
 #include "kernels/codec/exceptions.h"
 
+/* A codec that sends every value stands before `sparse`. */
 enum reference_kind { REFERENCE_BF16, REFERENCE_Q8, REFERENCE_Q4, REFERENCE_Q2, REFERENCE_SPARSE, REFERENCE_KINDS };
 
-static const char *const reference_names[] = {"bf16", "q8", "q4", "q2", "sparse"};
+/* Up to which magnitude its values become zeros. The blocks of q8, q4 and q2 are zeros below 2^-110, or once they are rotated and
+ * shrink to a sixteenth, up to 2^-106. */
+static const struct {
+  const char *name;
+  float least;
+} reference_codecs[] = {{"bf16", 0x1p-120f}, {"q8", 0x1p-106f}, {"q4", 0x1p-106f}, {"q2", 0x1p-106f}, {"sparse", 0x1p-120f}};
 
 /* REFERENCE_KINDS where nothing is known of that codec. */
 static inline enum reference_kind reference_find(const char *codec)
 {
   int kind = 0;
-  while (kind < REFERENCE_KINDS && strcmp(reference_names[kind], codec) != 0)
+  while (kind < REFERENCE_KINDS && strcmp(reference_codecs[kind].name, codec) != 0)
     kind++;
   return (enum reference_kind)kind;
 }

@@ -198,6 +198,8 @@ static void check_gpu_codecs(void)
   for (int i = 0; tagc_codecs[i]; i++) {
     const char *name = tagc_codecs[i]->name;
     double before = 0;
+    if (!tagc_cuda_codec_of(tagc_codecs[i]))
+      continue;
     const struct tagc_gpu_work *work = &tagc_cuda_codec_of(tagc_codecs[i])->work;
     works &= work->passes > 0 && work->launches >= 3;
     for (uint64_t n = 1 << 12; n <= 1 << 28; n *= 4) {

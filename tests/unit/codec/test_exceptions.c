@@ -268,12 +268,11 @@ static struct share share_of(struct sim *sim, float value, int calls)
   return (struct share){share.out / given, share.kept / given};
 }
 
-/* bf16 takes all from 2^-120 on; the blocks of q8, q4 and q2 are zeros below 2^-110, or once they are rotated and shrink to a
- * sixteenth, up to 2^-106 */
+/* Is the value no zero to the codec? */
 static bool carries(const struct tagc_codec *codec, float value)
 {
-  const bool dense = reference_find(codec->name) < REFERENCE_SPARSE && !is(codec, "bf16");
-  return is(codec, "none") || value >= (dense ? 0x1p-106f : 0x1p-120f);
+  const enum reference_kind kind = reference_find(codec->name);
+  return is(codec, "none") || value >= (kind < REFERENCE_KINDS ? reference_codecs[kind].least : 0x1p-120f);
 }
 
 /* Eight calls with one small value everywhere: what was given comes out or stays, or all of it is counted. int8 also counts what it

@@ -244,7 +244,7 @@ static void check_call(struct outcome *v, enum reference_kind kind, const struct
   struct sim sims[TAGC_VARIANT_COUNT];
   const struct reference_parts parts = reference_parts(kind, shape->n, shape->keep_ppm);
   for (int i = 0; i < TAGC_VARIANT_COUNT; i++) {
-    sims[i] = sim_of(tagc_codec_find(reference_names[kind]), shape);
+    sims[i] = sim_of(tagc_codec_find(reference_codecs[kind].name), shape);
     sims[i].in_place = in_place;
   }
   struct expected e = expected_new(sims, kind);
@@ -293,7 +293,7 @@ static void check(enum reference_kind kind, int nranks, enum tagc_dtype dtype)
       note("pattern %d, %s, residual %d, keep %u: %s", (int)pattern, stochastic ? "stochastic" : "nearest",
            (int)shape.residual, shape.keep_ppm, v.first);
   }
-  ok(v.different == 0 && v.compared > 0, "%s, W=%d, type %d: %llu bytes as the reference has them", reference_names[kind],
+  ok(v.different == 0 && v.compared > 0, "%s, W=%d, type %d: %llu bytes as the reference has them", reference_codecs[kind].name,
      nranks, dtype, (unsigned long long)v.compared);
 }
 
@@ -314,7 +314,7 @@ int main(void)
   static const int ranks[] = {2, 3, 5, 8, 64};
   variants_tell();
   for (int kind = 0; kind < REFERENCE_KINDS; kind++) {
-    if (!tagc_codec_find(reference_names[kind]))
+    if (!tagc_codec_find(reference_codecs[kind].name))
       continue;
     for (int i = 0; i < 5; i++)
       for (int dtype = 0; dtype < (ranks[i] > 8 ? 1 : 3); dtype++)
