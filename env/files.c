@@ -52,7 +52,7 @@ int tagc_file_keep(struct tagc_kept_file *kept, const char *path)
   return 0;
 }
 
-static bool is_there(const struct tagc_kept_file *kept, struct stat *about)
+static bool is_still_there(const struct tagc_kept_file *kept, struct stat *about)
 {
   return kept->file >= 0 && fstat(kept->file, about) == 0 && about->st_dev == kept->device && about->st_ino == kept->inode;
 }
@@ -60,7 +60,7 @@ static bool is_there(const struct tagc_kept_file *kept, struct stat *about)
 int tagc_file_look(const struct tagc_kept_file *kept)
 {
   struct stat about;
-  if (!is_there(kept, &about))
+  if (!is_still_there(kept, &about))
     return EBADF;
   return about.st_nlink ? 0 : ENOENT;
 }
@@ -68,7 +68,7 @@ int tagc_file_look(const struct tagc_kept_file *kept)
 void tagc_file_drop(struct tagc_kept_file *kept)
 {
   struct stat about;
-  if (is_there(kept, &about))
+  if (is_still_there(kept, &about))
     close(kept->file);
   kept->file = -1;
 }

@@ -70,7 +70,7 @@ const struct tagc_option *tagc_option_renamed(const char *old, char *const *envi
 }
 
 /* `number` of a budget: how much; the default is none. */
-static void store(struct tagc_options *options, const struct tagc_option *o, uint64_t number, enum tagc_budget_kind kind, const char *text)
+static void store_option(struct tagc_options *options, const struct tagc_option *o, uint64_t number, enum tagc_budget_kind kind, const char *text)
 {
   char *at = (char *)options + o->offset;
   switch (o->kind) {
@@ -90,7 +90,7 @@ void tagc_options_default(struct tagc_options *options)
   memset(options, 0, sizeof *options);
   options->nccl_blocking = -1;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
-    store(options, &tagc_option_table[i], tagc_option_table[i].preset, TAGC_BUDGET_NONE, tagc_option_table[i].text);
+    store_option(options, &tagc_option_table[i], tagc_option_table[i].preset, TAGC_BUDGET_NONE, tagc_option_table[i].text);
 }
 
 static bool parse_choice(const char *choices, const char *value, uint64_t *out)
@@ -171,7 +171,7 @@ static bool parse_budget(const char *value, struct tagc_budget *out)
   return end == value + digits && amount && amount <= units[unit].most;
 }
 
-static void explain(const struct tagc_option *o, char *accepted, size_t size)
+static void explain_accepted(const struct tagc_option *o, char *accepted, size_t size)
 {
   switch (o->kind) {
   case TAGC_OPTION_CHOICE: snprintf(accepted, size, "one of %s", o->text); break;
@@ -217,11 +217,11 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
     good = number >= o->min && number <= o->max;
   if (!good) {
     char accepted[160];
-    explain(o, accepted, sizeof accepted);
+    explain_accepted(o, accepted, sizeof accepted);
     snprintf(why, size, "%s=%.80s: not understood; accepted is %s", variable, value, accepted);
     return false;
   }
-  store(options, o, o->kind == TAGC_OPTION_BUDGET ? budget.amount : number, budget.kind, value);
+  store_option(options, o, o->kind == TAGC_OPTION_BUDGET ? budget.amount : number, budget.kind, value);
   options->given |= UINT32_C(1) << (o - tagc_option_table);
   return true;
 }
@@ -309,7 +309,7 @@ void tagc_options_read_process(struct tagc_options *options)
 }
 
 /* The i-th of "a|b|c". */
-static void print_choice(const char *choices, uint64_t i, char *text, size_t size)
+static void print_option_choice(const char *choices, uint64_t i, char *text, size_t size)
 {
   while (i-- > 0)
     choices += strcspn(choices, "|") + 1;
@@ -352,7 +352,7 @@ static void print_value(const struct tagc_options *options, const struct tagc_op
 {
   const char *at = (const char *)options + o->offset;
   switch (o->kind) {
-  case TAGC_OPTION_CHOICE: print_choice(o->text, (uint64_t)*(const int *)at, text, size); break;
+  case TAGC_OPTION_CHOICE: print_option_choice(o->text, (uint64_t)*(const int *)at, text, size); break;
   case TAGC_OPTION_NUMBER:
   case TAGC_OPTION_BYTES: snprintf(text, size, "%" PRIu64, *(const uint64_t *)at); break;
   case TAGC_OPTION_FRACTION: print_fraction(*(const uint32_t *)at, text, size); break;
@@ -380,7 +380,7 @@ const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTIO
   uint64_t number = o->preset;
   int unit = 0;
   switch (o->kind) {
-  case TAGC_OPTION_CHOICE: print_choice(o->text, number, text, TAGC_OPTION_PRESET); break;
+  case TAGC_OPTION_CHOICE: print_option_choice(o->text, number, text, TAGC_OPTION_PRESET); break;
   case TAGC_OPTION_NUMBER: snprintf(text, TAGC_OPTION_PRESET, "%" PRIu64, number); break;
   case TAGC_OPTION_BYTES:
     for (; unit < 3 && number && number % 1024 == 0; unit++)
@@ -405,7 +405,7 @@ static bool is_local(size_t i)
          i == TAGC_OPTION_trace || i == TAGC_OPTION_trace_buffer || i == TAGC_OPTION_trace_max || i == TAGC_OPTION_log_cycles;
 }
 
-static bool describe(const struct tagc_options *options, bool all, char *text, size_t size)
+static bool describe_options(const struct tagc_options *options, bool all, char *text, size_t size)
 {
   size_t used = 0;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
@@ -423,10 +423,10 @@ static bool describe(const struct tagc_options *options, bool all, char *text, s
 
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size)
 {
-  return describe(options, false, text, size);
+  return describe_options(options, false, text, size);
 }
 
-bool tagc_options_list(const struct tagc_options *options, char *text, size_t size) { return describe(options, true, text, size); }
+bool tagc_options_list(const struct tagc_options *options, char *text, size_t size) { return describe_options(options, true, text, size); }
 
 size_t tagc_options_distance(const char *a, const char *b)
 {

@@ -15,7 +15,7 @@ void tagc_place_self(char self[PATH_MAX])
     *slash = '\0';
 }
 
-static bool is_there(const char *folder, const char *rest, char library[PATH_MAX])
+static bool is_library_there(const char *folder, const char *rest, char library[PATH_MAX])
 {
   char path[2 * PATH_MAX], real[PATH_MAX];
   if (!*folder || (size_t)snprintf(path, sizeof path, "%s/%s/libtagc-preload.so", folder, rest) >= sizeof path || !realpath(path, real))
@@ -48,9 +48,9 @@ bool tagc_place_library(const char *self, const char *bindir, const char *libdir
 {
   char way[PATH_MAX];
   *how = "beside this program";
-  if (is_there(self, ".", library) || (relative(bindir, libdir, way, sizeof way) && is_there(self, way, library)) ||
-      is_there(self, "../lib", library))
+  if (is_library_there(self, ".", library) || (relative(bindir, libdir, way, sizeof way) && is_library_there(self, way, library)) ||
+      is_library_there(self, "../lib", library))
     return true;
   *how = "installed";
-  return is_there(libdir, ".", library);
+  return is_library_there(libdir, ".", library);
 }

@@ -88,7 +88,7 @@ static bool store_choice(const struct tagc_argument *row, const char *value, int
   return false;
 }
 
-static bool store(const struct tagc_argument *row, const char *value, void *to)
+static bool store_value(const struct tagc_argument *row, const char *value, void *to)
 {
   void *field = (char *)to + row->offset;
   switch (row->kind) {
@@ -109,7 +109,7 @@ void tagc_command_line_preset(const struct tagc_command_line *line, void *to)
 {
   for (size_t i = 0; i < line->count; i++)
     if (line->rows[i].preset)
-      store(&line->rows[i], line->rows[i].preset, to);
+      store_value(&line->rows[i], line->rows[i].preset, to);
 }
 
 /* -- help ---------------------------------------------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ static bool is_name(const char *name, const char *text, size_t length)
 }
 
 /* The row of an argument that begins with a dash, or NULL. *value: what stands behind an = or a letter, or NULL. */
-static const struct tagc_argument *find(const struct tagc_command_line *line, const char *argument, const char **value)
+static const struct tagc_argument *find_argument(const struct tagc_command_line *line, const char *argument, const char **value)
 {
   const bool is_long = argument[1] == '-';
   const size_t length = is_long ? strcspn(argument + 2, "=") : 0;
@@ -200,8 +200,8 @@ static int refuse_unknown(const struct tagc_command_line *line, const char *argu
 }
 
 /* `value`: NULL: none. */
-static int take(const struct tagc_command_line *line, const struct tagc_argument *row, const char *value, void *to,
-                FILE *out)
+static int take_value(const struct tagc_command_line *line, const struct tagc_argument *row, const char *value, void *to,
+                      FILE *out)
 {
   char text[TEXT];
   if (row->kind == TAGC_ARGUMENT_FLAG && value)
@@ -216,7 +216,7 @@ static int take(const struct tagc_command_line *line, const struct tagc_argument
   }
   if (!value && row->kind != TAGC_ARGUMENT_FLAG)
     return tagc_refuse(line, "--%s needs a value: %s", row->name, wanted(row, text));
-  if (!store(row, value, to))
+  if (!store_value(row, value, to))
     return tagc_refuse(line, "--%s does not take '%s': accepted is %s", row->name, value, wanted(row, text));
   return TAGC_COMMAND_LINE_GO;
 }
@@ -236,13 +236,13 @@ int tagc_command_line_parse(const struct tagc_command_line *line, char **argv, v
       options = false;
       continue;
     }
-    const struct tagc_argument *row = find(line, argument, &value);
+    const struct tagc_argument *row = find_argument(line, argument, &value);
     if (!row)
       return refuse_unknown(line, argument);
     const bool follows = !value && row->kind != TAGC_ARGUMENT_FLAG && !row->optional;
     if (follows && at[1] && strcmp(at[1], "--") != 0)
       value = *++at;
-    const int status = take(line, row, value, to, out);
+    const int status = take_value(line, row, value, to, out);
     if (status != TAGC_COMMAND_LINE_GO)
       return status;
   }

@@ -8,7 +8,7 @@
 #include "env/program/markup.h"
 
 /* The comma, the line and the name of what comes. */
-static void begin(struct tagc_json *j, const char *name)
+static void begin_value(struct tagc_json *j, const char *name)
 {
   fputs(j->comma ? "," : "", j->out);
   if (j->line)
@@ -25,7 +25,7 @@ static void begin(struct tagc_json *j, const char *name)
 
 void tagc_json_open(struct tagc_json *j, const char *name, char bracket)
 {
-  begin(j, name);
+  begin_value(j, name);
   putc(bracket, j->out);
   j->comma = false;
 }
@@ -33,7 +33,7 @@ void tagc_json_open(struct tagc_json *j, const char *name, char bracket)
 void tagc_json_close(struct tagc_json *j, char bracket)
 {
   j->comma = false;
-  begin(j, NULL);
+  begin_value(j, NULL);
   putc(bracket, j->out);
 }
 
@@ -62,7 +62,7 @@ void tagc_json_line(struct tagc_json *j, int indent)
 
 void tagc_json_text(struct tagc_json *j, const char *name, const char *value)
 {
-  begin(j, name);
+  begin_value(j, name);
   tagc_put_json(j->out, value);
 }
 
@@ -100,7 +100,7 @@ void tagc_json_truth(struct tagc_json *j, const char *name, bool value)
 void tagc_json_format(struct tagc_json *j, const char *name, const char *format, ...)
 {
   va_list arguments;
-  begin(j, name);
+  begin_value(j, name);
   va_start(arguments, format);
   vfprintf(j->out, format, arguments);
   va_end(arguments);

@@ -26,7 +26,7 @@ bool tagc_run_set_options(const struct tagc_run *run)
 }
 
 /* The library of our name in a list, of *length bytes, or NULL. */
-static const char *find_library(const char *list, size_t *length)
+static const char *find_in_preload(const char *list, size_t *length)
 {
   for (const char *c = list; *(c += strspn(c, " :")); c += *length) {
     *length = strcspn(c, " :");
@@ -52,7 +52,7 @@ int tagc_run_set_preload(const struct tagc_run *run, const char *library)
   const char *list = getenv("LD_PRELOAD");
   list = list ? list : "";
   size_t length = 0;
-  const char *there = find_library(list, &length);
+  const char *there = find_in_preload(list, &length);
   if (there && !run->no_check && !is_there(there, length))
     return tagc_fail("tagc-run", run->force ? TAGC_RUN_GO : TAGC_RUN_FAILED,
                      "LD_PRELOAD names %.*s, which cannot be read: %s; take it out, and %s is used", (int)length, there,
@@ -87,7 +87,7 @@ static void print_variable(const char *variable)
   puts("'");
 }
 
-static bool is_name(const char *variable)
+static bool is_variable_name(const char *variable)
 {
   size_t length = strspn(variable, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_abcdefghijklmnopqrstuvwxyz");
   return variable[length] == '=';
@@ -96,6 +96,6 @@ static bool is_name(const char *variable)
 void tagc_run_print(void)
 {
   for (char **e = environ; e && *e; e++)
-    if ((strncmp(*e, "TAGC_", 5) == 0 || strncmp(*e, "LD_PRELOAD=", 11) == 0) && is_name(*e))
+    if ((strncmp(*e, "TAGC_", 5) == 0 || strncmp(*e, "LD_PRELOAD=", 11) == 0) && is_variable_name(*e))
       print_variable(*e);
 }

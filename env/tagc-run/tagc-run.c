@@ -26,7 +26,7 @@ extern char **environ;
 /* -- values, which are checked always: no machine understands others ------------------------------------------------ */
 
 /* Reads all TAGC_ variables as the library will. False where it would not understand one of them. */
-static bool read_options(struct tagc_options *options)
+static bool read_tagc_variables(struct tagc_options *options)
 {
   char why[TAGC_OPTION_WHY];
   bool good = true;
@@ -134,7 +134,7 @@ static int check_machine(const struct tagc_run *run, const struct tagc_options *
 
 /* -- all of it ------------------------------------------------------------------------------------------------------- */
 
-static int find_library(const char *self, char library[PATH_MAX])
+static int find_preload_library(const char *self, char library[PATH_MAX])
 {
   const char *how;
   if (tagc_place_library(self, BINDIR, PRELOADDIR, library, &how))
@@ -165,9 +165,9 @@ int main(int argc, char **argv)
   tagc_place_self(self);
   if (!tagc_run_set_options(&run))
     return FAIL(TAGC_RUN_FAILED, "no memory");
-  if (!read_options(&options))
+  if (!read_tagc_variables(&options))
     return TAGC_RUN_USAGE;
-  if ((status = find_library(self, library)) != TAGC_RUN_GO || (status = check_machine(&run, &options, self)) != TAGC_RUN_GO ||
+  if ((status = find_preload_library(self, library)) != TAGC_RUN_GO || (status = check_machine(&run, &options, self)) != TAGC_RUN_GO ||
       (status = tagc_run_set_preload(&run, library)) != TAGC_RUN_GO)
     return status;
   if (!run.print)

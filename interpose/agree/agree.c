@@ -200,7 +200,7 @@ static bool find_stamp(const ncclUniqueId *ids, int count, struct tagc_agree_sta
 }
 
 /* What must be equal on all ranks. */
-static bool describe(char *text, size_t size, int nccl_version, const char *memory)
+static bool describe_rank(char *text, size_t size, int nccl_version, const char *memory)
 {
   const struct tagc_options *options = tagc_library_options();
   char map[20] = "none";            /* the file may lie elsewhere on other hosts: its content counts */
@@ -230,7 +230,7 @@ static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nran
   struct tagc_agreement a = {.state = TAGC_AGREED_NO, .rank = (uint32_t)rank, .nranks = (uint32_t)nranks};
   char text[TAGC_AGREE_TEXT + 1], name[80];
   if (nranks > TAGC_AGREE_RANKS || !find_stamp(ids, count, &a.stamp) || !can_ask() ||
-      !describe(text, sizeof text, nccl_version, memory))
+      !describe_rank(text, sizeof text, nccl_version, memory))
     return a;
   struct talk t = {.request = {.kind = TAGC_AGREE_REPORT, .rank = a.rank, .nranks = a.nranks, .host = tagc_host_id(),
                                .text_size = (uint16_t)strlen(text)}, .text = text};

@@ -90,7 +90,7 @@ static bool same_secret(const uint8_t *a, const uint8_t *b)
   return !differ;
 }
 
-static struct session *find(const struct tagc_agree_decider *decider, const uint8_t *secret)
+static struct session *find_session(const struct tagc_agree_decider *decider, const uint8_t *secret)
 {
   struct session *s = decider->sessions;
   while (s && !same_secret(s->secret, secret))
@@ -100,7 +100,7 @@ static struct session *find(const struct tagc_agree_decider *decider, const uint
 
 bool tagc_agree_decider_knows(const struct tagc_agree_decider *decider, const uint8_t secret[TAGC_AGREE_SECRET])
 {
-  return find(decider, secret) != NULL;
+  return find_session(decider, secret) != NULL;
 }
 
 size_t tagc_agree_decider_open(const struct tagc_agree_decider *decider) { return decider->open; }
@@ -120,7 +120,7 @@ struct words {
   size_t left;                      /* with the NUL */
 };
 
-__attribute__((format(printf, 2, 3))) static void say(struct words *w, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void append_words(struct words *w, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
@@ -137,7 +137,7 @@ static void say_ranks(struct words *w, const struct session *s, const bool *want
   uint32_t count = 0, said = 0;
   for (uint32_t r = 0; r < s->nranks; r++)
     count += wanted[s->sheet_of[r]];
-  say(w, count == 1 ? "rank " : "ranks ");
+  append_words(w, count == 1 ? "rank " : "ranks ");
   for (uint32_t r = 0, first; r < s->nranks; r++) {
     if (!wanted[s->sheet_of[r]])
       continue;
@@ -145,10 +145,10 @@ static void say_ranks(struct words *w, const struct session *s, const bool *want
     while (r + 1 < s->nranks && wanted[s->sheet_of[r + 1]])
       r++;
     if (said++ == 2 * VALUES || w->left <= 1) {
-      say(w, ",...");
+      append_words(w, ",...");
       return;
     }
-    say(w, r > first ? "%s%u-%u" : "%s%u", said > 1 ? "," : "", first, r);
+    append_words(w, r > first ? "%s%u-%u" : "%s%u", said > 1 ? "," : "", first, r);
   }
 }
 
@@ -185,7 +185,7 @@ static void say_fact(struct words *w, const struct session *s, const char *name,
   }
   if (!differs)
     return;
-  say(w, "%.*s is", (int)name_size, name);
+  append_words(w, "%.*s is", (int)name_size, name);
   wanted[0] = false;
   for (uint32_t r = 0, values = 0; r < s->nranks && w->left > 1; r++) {
     const struct fact_sheet *f = s->sheets;
@@ -200,17 +200,17 @@ static void say_fact(struct words *w, const struct session *s, const char *name,
     size_t size;
     const char *value = value_of(f, name, name_size, &size);
     if (values == VALUES) {
-      say(w, " ...");
+      append_words(w, " ...");
       break;
     }
-    say(w, values++ ? ", " : " ");
+    append_words(w, values++ ? ", " : " ");
     if (value)
-      say(w, "%.*s%s on ", (int)(size < 40 ? size : 40), value, size <= 40 ? "" : "...");
+      append_words(w, "%.*s%s on ", (int)(size < 40 ? size : 40), value, size <= 40 ? "" : "...");
     else
-      say(w, "unknown to ");
+      append_words(w, "unknown to ");
     say_ranks(w, s, wanted);
   }
-  say(w, "; ");
+  append_words(w, "; ");
 }
 
 static bool earlier_sheet_has(const struct session *s, const struct fact_sheet *f, const char *name, size_t name_size)
@@ -223,7 +223,7 @@ static bool earlier_sheet_has(const struct session *s, const struct fact_sheet *
 }
 
 /* Why the decision is "off": who is missing, and what differs. False without memory. */
-static bool explain(struct session *s)
+static bool explain_refusal(struct session *s)
 {
   uint32_t sheets = 0;
   for (const struct fact_sheet *f = s->sheets; f; f = f->next)
@@ -240,7 +240,7 @@ static bool explain(struct session *s)
   if (s->reported < s->nranks) {
     wanted[0] = true;
     say_ranks(&w, s, wanted);
-    say(&w, " of %u did not report (no library, TAGC_MODE=off, no connection, or few descriptors); ", s->nranks);
+    append_words(&w, " of %u did not report (no library, TAGC_MODE=off, no connection, or few descriptors); ", s->nranks);
   }
   for (const struct fact_sheet *f = s->sheets; f && w.left > 1; f = f->next)
     for (const char *line = f->text; *line;) {
@@ -251,7 +251,7 @@ static bool explain(struct session *s)
     }
   free(wanted);
   if (w.at == why)
-    say(&w, "they report different things; ");
+    append_words(&w, "they report different things; ");
   if (w.at > why + 2 && w.at[-1] == ' ')
     w.at[-2] = '\0';                /* the last "; " */
   s->why = why;
@@ -261,7 +261,7 @@ static bool explain(struct session *s)
 /* ---- decisions ------------------------------------------------------------------------------------------------------- */
 
 /* Room for the ranks, at the first report. */
-static bool make_room(struct session *s, uint32_t nranks)
+static bool reserve_ranks(struct session *s, uint32_t nranks)
 {
   if (s->nranks)
     return true;
@@ -303,7 +303,7 @@ static bool decide(struct tagc_agree_decider *decider, struct session *s)
   if (s->decision)
     return true;
   bool on = !s->spoiled && s->reported == s->nranks && !s->sheets->next;
-  if (!on && !s->why && !explain(s))
+  if (!on && !s->why && !explain_refusal(s))
     return false;
   for (uint32_t r = 0; on && r < s->nranks; r++) {
     uint32_t same = r;              /* mostly that of the rank before */
@@ -353,7 +353,7 @@ static size_t note_report(struct session *s, const struct tagc_agree_request *re
 {
   if (s->decision)
     return refuse("the verdict has been given", reply);
-  struct fact_sheet *f = make_room(s, request->nranks) ? sheet(s, text, request->text_size) : NULL;
+  struct fact_sheet *f = reserve_ranks(s, request->nranks) ? sheet(s, text, request->text_size) : NULL;
   if (!f)
     return 0;
   const char *wrong = objection(s, request, f);
@@ -371,12 +371,12 @@ static size_t note_report(struct session *s, const struct tagc_agree_request *re
 size_t tagc_agree_decider_answer(struct tagc_agree_decider *decider, const struct tagc_agree_request *request,
                                  const char *text, uint8_t **reply)
 {
-  struct session *s = find(decider, request->secret);
+  struct session *s = find_session(decider, request->secret);
   if (!s)
     return 0;
   if (request->kind == TAGC_AGREE_REPORT)
     return note_report(s, request, text, reply);
-  if (!make_room(s, request->nranks))
+  if (!reserve_ranks(s, request->nranks))
     return 0;
   if (request->nranks != s->nranks)
     return refuse("the communicator has another number of ranks", reply);
@@ -389,7 +389,7 @@ size_t tagc_agree_decider_answer(struct tagc_agree_decider *decider, const struc
 
 void tagc_agree_decider_confirm(struct tagc_agree_decider *decider, const struct tagc_agree_request *request)
 {
-  struct session *s = find(decider, request->secret);
+  struct session *s = find_session(decider, request->secret);
   if (!s || !s->decision || request->nranks != s->nranks || !s->sheet_of || !s->sheet_of[request->rank] ||
       s->has_confirmed[request->rank])
     return;

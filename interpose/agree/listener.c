@@ -114,7 +114,7 @@ static void welcome(struct worker *w)
 }
 
 /* The request is complete: the reply. */
-static bool answer(struct listener *l, struct connection *c)
+static bool answer_connection(struct listener *l, struct connection *c)
 {
   pthread_mutex_lock(&l->lock);
   c->size = tagc_agree_decider_answer(l->decider, &c->request, (const char *)c->bytes + TAGC_AGREE_REQUEST_SIZE, &c->reply);
@@ -123,7 +123,7 @@ static bool answer(struct listener *l, struct connection *c)
 }
 
 /* Says what was decided, when the first who asked has been told: a log that nobody reads must not keep the ranks waiting. */
-static void complain(struct listener *l)
+static void warn_of_listener(struct listener *l)
 {
   char complaint[1000];
   pthread_mutex_lock(&l->lock);
@@ -140,7 +140,7 @@ static bool read_request(struct listener *l, struct connection *c)
     size_t want = c->got < TAGC_AGREE_REQUEST_SIZE ? TAGC_AGREE_REQUEST_SIZE
                                                    : TAGC_AGREE_REQUEST_SIZE + (size_t)c->request.text_size;
     if (c->got == want && c->got >= TAGC_AGREE_REQUEST_SIZE)
-      return answer(l, c);
+      return answer_connection(l, c);
     ssize_t n = recv(c->fd, c->bytes + c->got, want - c->got, 0);
     if (n <= 0)
       return n < 0 && (errno == EAGAIN || errno == EINTR);
@@ -165,7 +165,7 @@ static bool write_reply(struct listener *l, struct connection *c)
   c->sent += (size_t)n;
   if (c->sent < c->size)
     return true;
-  complain(l);
+  warn_of_listener(l);
   return c->request.kind == TAGC_AGREE_ASK;        /* who has reported says no more */
 }
 
@@ -241,7 +241,7 @@ static void wait_for_any(struct worker *w, struct pollfd *fds)
 }
 
 /* The lock: whoever started the thread holds it until all is set. */
-static struct worker begin(struct listener *l)
+static struct worker begin_worker(struct listener *l)
 {
   pthread_mutex_lock(&l->lock);
   struct worker w = {.fd = l->fd, .socket = l->socket, .accepting = true};
@@ -252,7 +252,7 @@ static struct worker begin(struct listener *l)
 static void *work(void *argument)
 {
   struct listener *l = argument;
-  struct worker w = begin(l);
+  struct worker w = begin_worker(l);
   pthread_setname_np(pthread_self(), "tagc-agree");
   struct pollfd fds[1 + CONNECTIONS];
   while (!is_over(l, &w)) {

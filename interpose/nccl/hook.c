@@ -58,7 +58,7 @@ static void *answer_visible(const char *name, enum tagc_entry entry, const void 
   return tagc_linker_dlsym()(RTLD_NEXT, name);
 }
 
-static struct tagc_hook_answer answer(void *handle, const char *name, enum tagc_entry entry, const void *caller)
+static struct tagc_hook_answer answer_lookup(void *handle, const char *name, enum tagc_entry entry, const void *caller)
 {
   struct tagc_hook_answer jump = {(void *)tagc_linker_next_dlsym(), NULL};
   void *own = own_function(entry);
@@ -90,7 +90,7 @@ TAGC_BEFORE_SANITIZERS struct tagc_hook_answer tagc_hook_dlsym(void *handle, con
   if (entry == TAGC_ENTRY_COUNT || tagc_real_is_opening())
     return jump;
   int saved = errno;
-  struct tagc_hook_answer next = answer(handle, name, entry, caller);
+  struct tagc_hook_answer next = answer_lookup(handle, name, entry, caller);
   errno = saved;
   return next;
 }

@@ -43,7 +43,7 @@ struct dynamic {
 };
 
 /* Copies an element of the file, which need not be aligned there. False where the file ends before it does. */
-static bool take(const struct file *file, uint64_t offset, void *to, size_t bytes)
+static bool read_bytes(const struct file *file, uint64_t offset, void *to, size_t bytes)
 {
   if (offset > file->size || bytes > file->size - offset)
     return false;
@@ -54,11 +54,11 @@ static bool take(const struct file *file, uint64_t offset, void *to, size_t byte
 static bool take_segment(const struct file *file, unsigned i, Elf64_Phdr *segment)
 {
   uint64_t begin = file->header.e_phoff;
-  return begin <= file->size && take(file, begin + i * sizeof *segment, segment, sizeof *segment);
+  return begin <= file->size && read_bytes(file, begin + i * sizeof *segment, segment, sizeof *segment);
 }
 
 /* Where a virtual address lies in the file; false where it does not. */
-static bool locate(const struct file *file, uint64_t address, size_t *offset)
+static bool find_offset(const struct file *file, uint64_t address, size_t *offset)
 {
   Elf64_Phdr segment;
   for (unsigned i = 0; i < file->header.e_phnum && take_segment(file, i, &segment); i++)
@@ -73,14 +73,14 @@ static bool locate(const struct file *file, uint64_t address, size_t *offset)
 static bool take_header(struct file *file)
 {
   const Elf64_Ehdr *h = &file->header;
-  return take(file, 0, &file->header, sizeof file->header) && memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 &&
+  return read_bytes(file, 0, &file->header, sizeof file->header) && memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 &&
          h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == BYTE_ORDER_HERE && h->e_machine == MACHINE &&
          h->e_type == ET_DYN && h->e_phentsize == sizeof(Elf64_Phdr) && h->e_phnum <= MOST_SEGMENTS;
 }
 
 static bool take_dynamic(const struct file *file, const struct dynamic *d, size_t i, Elf64_Dyn *entry)
 {
-  return i < d->entries && take(file, d->begin + i * sizeof *entry, entry, sizeof *entry) && entry->d_tag != DT_NULL;
+  return i < d->entries && read_bytes(file, d->begin + i * sizeof *entry, entry, sizeof *entry) && entry->d_tag != DT_NULL;
 }
 
 /* How many symbols there are to look at. The hash tables know: the older one has them all, the newer one begins behind
@@ -89,9 +89,9 @@ static size_t count_symbols(const struct file *file, const struct dynamic *d, si
 {
   size_t until_names = d->strings > d->symbols ? (d->strings - d->symbols) / sizeof(Elf64_Sym) : 0;
   uint32_t words[2];
-  if (hash && take(file, hash, words, sizeof words))
+  if (hash && read_bytes(file, hash, words, sizeof words))
     return words[1];
-  if (gnu_hash && take(file, gnu_hash, words, sizeof words) && words[1] > 1)
+  if (gnu_hash && read_bytes(file, gnu_hash, words, sizeof words) && words[1] > 1)
     return words[1];
   return until_names;
 }
@@ -109,11 +109,11 @@ static bool find_dynamic(const struct file *file, struct dynamic *d)
   *d = (struct dynamic){.begin = segment.p_offset, .entries = segment.p_filesz / sizeof entry};
   for (size_t i = 0; take_dynamic(file, d, i, &entry); i++)
     switch (entry.d_tag) {
-    case DT_SYMTAB: symbols = locate(file, entry.d_un.d_ptr, &d->symbols); break;
-    case DT_STRTAB: strings = locate(file, entry.d_un.d_ptr, &d->strings); break;
+    case DT_SYMTAB: symbols = find_offset(file, entry.d_un.d_ptr, &d->symbols); break;
+    case DT_STRTAB: strings = find_offset(file, entry.d_un.d_ptr, &d->strings); break;
     case DT_STRSZ: d->string_bytes = entry.d_un.d_val; break;
-    case DT_HASH: locate(file, entry.d_un.d_ptr, &hash); break;
-    case DT_GNU_HASH: locate(file, entry.d_un.d_ptr, &gnu_hash); break;
+    case DT_HASH: find_offset(file, entry.d_un.d_ptr, &hash); break;
+    case DT_GNU_HASH: find_offset(file, entry.d_un.d_ptr, &gnu_hash); break;
     default: break;
     }
   if (!symbols || !strings || d->string_bytes > file->size - d->strings)
@@ -123,7 +123,7 @@ static bool find_dynamic(const struct file *file, struct dynamic *d)
 }
 
 /* A name of the string table; NULL where it does not end in it, or is longer than any that matters here. */
-static const char *name_at(const struct file *file, const struct dynamic *d, uint64_t at)
+static const char *string_at(const struct file *file, const struct dynamic *d, uint64_t at)
 {
   if (at >= d->string_bytes)
     return NULL;
@@ -141,14 +141,14 @@ bool tagc_imports_scan(const void *bytes, size_t size, struct tagc_imports *impo
     return false;
   Elf64_Sym symbol;
   for (size_t i = 1; i < dynamic.symbol_count && !imports->nccl; i++) {
-    if (!take(&file, dynamic.symbols + i * sizeof symbol, &symbol, sizeof symbol))
+    if (!read_bytes(&file, dynamic.symbols + i * sizeof symbol, &symbol, sizeof symbol))
       break;
-    const char *name = symbol.st_shndx == SHN_UNDEF ? name_at(&file, &dynamic, symbol.st_name) : NULL;
+    const char *name = symbol.st_shndx == SHN_UNDEF ? string_at(&file, &dynamic, symbol.st_name) : NULL;
     imports->nccl = name && tagc_real_find_entry(name) != TAGC_ENTRY_COUNT;
   }
   Elf64_Dyn entry;
   for (size_t i = 0; take_dynamic(&file, &dynamic, i, &entry); i++) {
-    const char *name = entry.d_tag == DT_NEEDED ? name_at(&file, &dynamic, entry.d_un.d_val) : NULL;
+    const char *name = entry.d_tag == DT_NEEDED ? string_at(&file, &dynamic, entry.d_un.d_val) : NULL;
     if (name && strstr(name, "nccl")) {
       strcpy(imports->library, name);
       break;

@@ -80,7 +80,7 @@ static void span(const struct dl_phdr_info *info, uintptr_t *low, uintptr_t *hig
 }
 
 /* Objects come in the order in which they were loaded: the program, what is preloaded, everything else. */
-static int visit(struct dl_phdr_info *info, size_t size, void *argument)
+static int visit_object(struct dl_phdr_info *info, size_t size, void *argument)
 {
   struct search *search = argument;
   uintptr_t low, high, us = (uintptr_t)&tagc_linker_find;
@@ -99,7 +99,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *argument)
 bool tagc_linker_find(const void *address, struct tagc_object *object)
 {
   struct search search = {(uintptr_t)address, object, false};
-  return dl_iterate_phdr(visit, &search) == 1;
+  return dl_iterate_phdr(visit_object, &search) == 1;
 }
 
 /* Of the dynamic section, what names the functions that an object imports. */
@@ -121,7 +121,7 @@ static bool is_within(const struct tagc_object *object, uintptr_t address, size_
 }
 
 /* An address of the dynamic section: glibc has added the base to it, others leave it as it is in the file. */
-static const void *locate(const struct tagc_object *object, uintptr_t value)
+static const void *find_address(const struct tagc_object *object, uintptr_t value)
 {
   uintptr_t address = is_within(object, value, 1) ? value : value + object->base;
   return is_within(object, address, 1) ? (const void *)address : NULL;
@@ -133,12 +133,12 @@ static struct references find_references(const struct tagc_object *object)
   const Elf64_Dyn *d = object->dynamic;
   for (int i = 0; d && i < MOST_DYNAMIC && is_within(object, (uintptr_t)d, sizeof *d) && d->d_tag != DT_NULL; i++, d++)
     switch (d->d_tag) {
-    case DT_SYMTAB: r.symbols = locate(object, d->d_un.d_ptr); break;
-    case DT_STRTAB: r.strings = locate(object, d->d_un.d_ptr); break;
+    case DT_SYMTAB: r.symbols = find_address(object, d->d_un.d_ptr); break;
+    case DT_STRTAB: r.strings = find_address(object, d->d_un.d_ptr); break;
     case DT_STRSZ: r.string_bytes = d->d_un.d_val; break;
-    case DT_JMPREL: r.tables[0] = locate(object, d->d_un.d_ptr); break;
+    case DT_JMPREL: r.tables[0] = find_address(object, d->d_un.d_ptr); break;
     case DT_PLTRELSZ: r.bytes[0] = d->d_un.d_val; break;
-    case DT_RELA: r.tables[1] = locate(object, d->d_un.d_ptr); break;
+    case DT_RELA: r.tables[1] = find_address(object, d->d_un.d_ptr); break;
     case DT_RELASZ: r.bytes[1] = d->d_un.d_val; break;
     default: break;
     }

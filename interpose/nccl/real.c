@@ -34,10 +34,10 @@ struct scope {
   const struct tagc_object *except; /* an object whose own functions are not meant; NULL: none */
 };
 
-static bool is_ours(const void *function)
+static bool is_own_function(const void *function)
 {
   struct tagc_object us;
-  return tagc_linker_find((const void *)&is_ours, &us) && tagc_object_holds(&us, function);
+  return tagc_linker_find((const void *)&is_own_function, &us) && tagc_object_holds(&us, function);
 }
 
 static void *look_up(const struct scope *scope, const char *name)
@@ -46,7 +46,7 @@ static void *look_up(const struct scope *scope, const char *name)
   if (!found && scope->handle)
     found = scope->dlsym(scope->handle, name);
   /* This library must not find itself, nor a wrapper itself through us. */
-  return found && (is_ours(found) || (scope->except && tagc_object_holds(scope->except, found))) ? NULL : found;
+  return found && (is_own_function(found) || (scope->except && tagc_object_holds(scope->except, found))) ? NULL : found;
 }
 
 /* The library itself, behind whatever wraps its functions: wrappers leave the second name of each function alone, and
@@ -85,7 +85,7 @@ static void tell_unpinned(const char *name)
 }
 
 /* Keeps all objects of a table loaded, which is about to be called: its addresses must stay valid. */
-static bool keep(const struct tagc_nccl *nccl)
+static bool keep_loaded(const struct tagc_nccl *nccl)
 {
   if (is_kept(nccl))
     return true;
@@ -102,7 +102,7 @@ static bool keep(const struct tagc_nccl *nccl)
 }
 
 /* Fills a table. False where the scope has no NCCL, or one in a namespace of its own. */
-static bool fill(const struct scope *scope, struct tagc_nccl *nccl)
+static bool fill_functions(const struct scope *scope, struct tagc_nccl *nccl)
 {
   bool any = false;
   for (int i = 0; i < TAGC_ENTRY_COUNT; i++) {
@@ -160,7 +160,7 @@ static const struct tagc_nccl *find_or_add(const struct tagc_nccl *candidate, co
 }
 
 /* The same, tagc_real_none without room for it, and said. */
-static const struct tagc_nccl *add(const struct tagc_nccl *candidate)
+static const struct tagc_nccl *add_copy(const struct tagc_nccl *candidate)
 {
   const struct tagc_nccl *gone[TAGC_NCCL_MAX];
   bool added = false;
@@ -180,7 +180,7 @@ static const struct tagc_nccl *add(const struct tagc_nccl *candidate)
 static const struct tagc_nccl *in_scope(const struct scope *scope)
 {
   struct tagc_nccl candidate = {0};
-  const struct tagc_nccl *found = fill(scope, &candidate) ? add(&candidate) : NULL;
+  const struct tagc_nccl *found = fill_functions(scope, &candidate) ? add_copy(&candidate) : NULL;
   dlerror();
   return found;
 }
@@ -255,7 +255,7 @@ const struct tagc_nccl *tagc_real_by_stub(void)
   tagc_real_stub = 0;
   if (!is_kept(nccl)) {
     int saved = errno;
-    keep(nccl);
+    keep_loaded(nccl);
     errno = saved;
   }
   return nccl;
@@ -286,7 +286,7 @@ static const struct tagc_real_caller *recall(const void *address)
 }
 
 /* Two threads may remember the same object twice: no harm. */
-static void remember(const struct tagc_object *object, const struct tagc_nccl *nccl)
+static void remember_caller(const struct tagc_object *object, const struct tagc_nccl *nccl)
 {
   static atomic_flag first_taken;
   unsigned room = sizeof callers / sizeof *callers;
@@ -402,9 +402,9 @@ const struct tagc_nccl *tagc_real_by_caller(const void *caller)
   const struct tagc_nccl *seen = seen_by(has_object ? &object : NULL, has_object && *object.name ? handle : NULL,
                                            true);
   const struct tagc_nccl *nccl = seen ? seen : only_one();
-  bool good = nccl != &tagc_real_none && keep(nccl);   /* where it cannot be kept, it is still there for this call */
+  bool good = nccl != &tagc_real_none && keep_loaded(nccl); /* where it cannot be kept, it is still there for this call */
   if (handle && good && !opening)
-    remember(&object, seen);
+    remember_caller(&object, seen);
   else if (handle)
     dlclose(handle);                /* before there is an NCCL, nothing is known of anybody */
   errno = saved;

@@ -109,7 +109,7 @@ struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const 
 }
 
 /* Is a payload of this layout worth sending? */
-static enum tagc_reason weigh(const struct tagc_slot_question *q, const struct tagc_layout *layout)
+static enum tagc_reason weigh_levels(const struct tagc_slot_question *q, const struct tagc_layout *layout)
 {
   const struct tagc_traffic plain = tagc_plan_plain_traffic(q), sent = tagc_plan_traffic(q, layout);
   if (q->codec == &tagc_codec_none)
@@ -162,7 +162,7 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
     return TAGC_REASON_loss_scale;
   if (!q->codec->layout(&q->packed, layout))
     return TAGC_REASON_no_gain;
-  enum tagc_reason worth = weigh(q, layout);
+  enum tagc_reason worth = weigh_levels(q, layout);
   if (worth != TAGC_REASON_NONE)
     return worth;
   uint64_t bytes = tagc_residual_bytes(&q->packed);

@@ -78,7 +78,7 @@ static bool insert(struct registry *r, const struct range *range)
 }
 
 /* The oldest range that holds all of [begin, end). */
-static const struct range *find_range(const struct registry *r, uintptr_t begin, uintptr_t end)
+static const struct range *find_registered(const struct registry *r, uintptr_t begin, uintptr_t end)
 {
   const struct range *found = NULL;
   for (size_t i = count_to(r, begin); i-- > 0 && r->ranges[i].last >= end;) {
@@ -89,7 +89,7 @@ static const struct range *find_range(const struct registry *r, uintptr_t begin,
   return found;
 }
 
-static uintptr_t end_of(const void *memory, size_t size)
+static uintptr_t end_of_memory(const void *memory, size_t size)
 {
   const uintptr_t begin = (uintptr_t)memory;
   return size > UINTPTR_MAX - begin ? UINTPTR_MAX : begin + size;
@@ -121,7 +121,7 @@ void tagc_ranges_add(ncclComm_t comm, const void *memory, size_t size, const voi
     return;
   pthread_mutex_lock(&lock);
   struct registry *r = make_registry(comm);
-  if (r && insert(r, &(struct range){.begin = (uintptr_t)memory, .end = end_of(memory, size), .number = ++r->numbers, .handle = handle})) {
+  if (r && insert(r, &(struct range){.begin = (uintptr_t)memory, .end = end_of_memory(memory, size), .number = ++r->numbers, .handle = handle})) {
     atomic_fetch_add(&living, 1);
     atomic_fetch_add(&changes, 1);
   }
@@ -168,12 +168,12 @@ bool tagc_ranges_find(ncclComm_t comm, const void *buffer, size_t size, struct t
 {
   if (atomic_load_explicit(&living, memory_order_relaxed) == 0 || !buffer)
     return false;
-  const uintptr_t begin = (uintptr_t)buffer, end = end_of(buffer, size);
+  const uintptr_t begin = (uintptr_t)buffer, end = end_of_memory(buffer, size);
   const struct range *range = NULL;
   pthread_mutex_lock(&lock);
   for (int of_process = 0; of_process < 2 && !range; of_process++) {
     const struct registry *r = registry_of(of_process ? NULL : comm);
-    range = r ? find_range(r, begin, end) : NULL;
+    range = r ? find_registered(r, begin, end) : NULL;
     if (range)
       *found = (struct tagc_range){range->number, begin - range->begin, of_process};
   }
@@ -194,7 +194,7 @@ const char *tagc_range_text(const struct tagc_range *range, char text[48])
 /* So many calls in a row at one place are not by chance. */
 enum { SETTLED = 3 };
 
-static bool is_same(const struct tagc_range *a, const struct tagc_range *b)
+static bool is_same_range(const struct tagc_range *a, const struct tagc_range *b)
 {
   return a->number == b->number && a->offset == b->offset && a->of_process == b->of_process;
 }
@@ -210,7 +210,7 @@ bool tagc_home_see(struct tagc_home *home, ncclComm_t comm, const void *buffer, 
   const bool found = tagc_ranges_find(comm, buffer, size, &place);
   if (!found)
     home->calls = 0;
-  else if (home->calls == 0 || !is_same(&place, &home->place))
+  else if (home->calls == 0 || !is_same_range(&place, &home->place))
     home->calls = 1;
   else if (home->calls < SETTLED)
     home->calls++;

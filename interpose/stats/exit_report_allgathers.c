@@ -27,7 +27,7 @@ static const char *error_of(const struct tagc_ledger_row *row, char text[16])
   return text;
 }
 
-static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row, const char *name, size_t slots, int width)
+static void print_exit_allgather_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row, const char *name, size_t slots, int width)
 {
   const struct tagc_ledger_allgather *allgather = &row->allgather;
   char plain[16], wire[16], savable[16], memory[16], bytes[16], error[16], inside[24] = "", times[24] = "-";
@@ -42,7 +42,7 @@ static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger
            tagc_units_bytes(tagc_report_wire(ledger, &allgather->savable), savable), tagc_units_bytes(row->residual_bytes, memory));
 }
 
-static void print_line(const struct tagc_ledger *ledger, const struct tagc_report_line *line, int width)
+static void print_allgather_line(const struct tagc_ledger *ledger, const struct tagc_report_line *line, int width)
 {
   const struct tagc_ledger_row *of = line->rows[0];
   struct tagc_ledger_row sum = {.codec = of->codec, .allgather.exact = of->allgather.exact};
@@ -50,7 +50,7 @@ static void print_line(const struct tagc_ledger *ledger, const struct tagc_repor
   for (size_t i = 0; i < line->count; i++)
     tagc_report_sum(&sum, line->rows[i]);
   snprintf(name, sizeof name, "%s%s", line->name, of->allgather.again ? " again" : "");
-  print_row(ledger, &sum, name, line->count, width);
+  print_exit_allgather_row(ledger, &sum, name, line->count, width);
 }
 
 static void print_lines(const struct tagc_ledger *ledger, const struct tagc_report_lines *lines, const struct tagc_ledger_row *total)
@@ -63,10 +63,10 @@ static void print_lines(const struct tagc_ledger *ledger, const struct tagc_repo
   tagc_say("  %-*s %3s %-8s %6s %10s %7s %8s %8s %5s%s %7s %9s %8s %8s", width, "gather", "x", "codec", "calls", "compressed", "refused",
            "plain", "wire", "ratio", tagc_report_has_inside(ledger) ? "   inside" : "", "error", "unchanged", "savable", "memory");
   for (const struct tagc_report_line *line = lines->lines; line < lines->lines + lines->count; line++)
-    print_line(ledger, line, width);
+    print_allgather_line(ledger, line, width);
   if (ledger->allgather_rest.calls)
-    print_row(ledger, &ledger->allgather_rest, "(none)", 0, width);
-  print_row(ledger, total, "total", ledger->allgather_count, width);
+    print_exit_allgather_row(ledger, &ledger->allgather_rest, "(none)", 0, width);
+  print_exit_allgather_row(ledger, total, "total", ledger->allgather_count, width);
 }
 
 static double a_call(double ms, const struct tagc_ledger_times *times) { return times->calls ? ms / (double)times->calls : 0; }

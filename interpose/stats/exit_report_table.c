@@ -14,7 +14,7 @@
 
 enum { FOLDED = 4 };                /* fewer slots have a line each */
 
-static int compare(const void *left, const void *right)
+static int compare_rows(const void *left, const void *right)
 {
   const struct tagc_ledger_row *a = *(const struct tagc_ledger_row *const *)left, *b = *(const struct tagc_ledger_row *const *)right;
   const int kinds = (a->kind > b->kind) - (a->kind < b->kind), units = (a->unit > b->unit) - (a->unit < b->unit);
@@ -35,7 +35,7 @@ static bool is_alike(const struct tagc_ledger_row *a, const struct tagc_ledger_r
          tagc_layer_span(a->name, b->name, span, sizeof span);
 }
 
-static void add_line(struct tagc_report_lines *lines, const struct tagc_ledger_row *const *rows, size_t count)
+static void add_slot_line(struct tagc_report_lines *lines, const struct tagc_ledger_row *const *rows, size_t count)
 {
   struct tagc_report_line *line = &lines->lines[lines->count++];
   *line = (struct tagc_report_line){.rows = rows, .count = count};
@@ -55,13 +55,13 @@ bool tagc_report_make_lines(const struct tagc_ledger_row *rows, size_t count, st
     return false;
   for (size_t i = 0; i < count; i++)
     lines->rows[i] = &rows[i];
-  qsort(lines->rows, count, sizeof(*lines->rows), compare);
+  qsort(lines->rows, count, sizeof(*lines->rows), compare_rows);
   for (size_t i = 0, n; i < count; i += n) {
     for (n = 1; i + n < count && is_alike(lines->rows[i], lines->rows[i + n]);)
       n++;
     if (n < FOLDED)
       n = 1;
-    add_line(lines, lines->rows + i, n);
+    add_slot_line(lines, lines->rows + i, n);
   }
   return true;
 }
@@ -75,7 +75,7 @@ void tagc_report_free_lines(struct tagc_report_lines *lines)
 /* ---- what was sent --------------------------------------------------------------------------------------------------- */
 
 /* `slots`: 0: not of slots. */
-static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row, const char *name, size_t slots, int width)
+static void print_exit_slot_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row, const char *name, size_t slots, int width)
 {
   char plain[16], wire[16], memory[16], bytes[16], inside[24] = "", home[48], times[24] = "-";
   const uint64_t plain_bytes = tagc_report_wire(ledger, &row->plain), wire_bytes = tagc_report_wire(ledger, &row->sent);
@@ -97,14 +97,14 @@ void tagc_report_sum(struct tagc_ledger_row *sum, const struct tagc_ledger_row *
   sum->residual_bytes += row->residual_bytes;
 }
 
-static void print_line(const struct tagc_ledger *ledger, const struct tagc_report_line *line, int width)
+static void print_slot_line(const struct tagc_ledger *ledger, const struct tagc_report_line *line, int width)
 {
   struct tagc_ledger_row sum = {.codec = line->rows[0]->codec};
   for (size_t i = 0; i < line->count; i++)
     tagc_report_sum(&sum, line->rows[i]);
   if (line->count == 1)
     sum.home = line->rows[0]->home;
-  print_row(ledger, &sum, line->name, line->count, width);
+  print_exit_slot_row(ledger, &sum, line->name, line->count, width);
 }
 
 /* What the lines of a kind come to, where there are several. */
@@ -122,7 +122,7 @@ static void print_kind(const struct tagc_ledger *ledger, const struct tagc_repor
       sum.codec = "mixed";
   }
   snprintf(name, sizeof name, "all %s", tagc_layer_kind_words(kind));
-  print_row(ledger, &sum, name, slots, width);
+  print_exit_slot_row(ledger, &sum, name, slots, width);
 }
 
 /* Of the names, those of print_kind() too. */
@@ -146,7 +146,7 @@ static void print_slots(const struct tagc_ledger *ledger, const struct tagc_repo
            "plain", "wire", "ratio", tagc_report_has_inside(ledger) ? "   inside" : "", "unrecovered", "nonfinite", "residual",
            "memory");
   for (const struct tagc_report_line *line = lines->lines, *first = line; line < end; line++) {
-    print_line(ledger, line, width);
+    print_slot_line(ledger, line, width);
     if (line + 1 < end && line[1].rows[0]->kind == line->rows[0]->kind)
       continue;
     if (line > first && (first > lines->lines || line + 1 < end))      /* else it is the total */
@@ -154,8 +154,8 @@ static void print_slots(const struct tagc_ledger *ledger, const struct tagc_repo
     first = line + 1;
   }
   if (ledger->rest.calls)
-    print_row(ledger, &ledger->rest, "(none)", 0, width);
-  print_row(ledger, total, "total", ledger->row_count, width);
+    print_exit_slot_row(ledger, &ledger->rest, "(none)", 0, width);
+  print_exit_slot_row(ledger, total, "total", ledger->row_count, width);
 }
 
 /* ---- why each slot has its codec -------------------------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ static struct tagc_decision_inputs inputs_of(const struct tagc_report_line *line
   return all;
 }
 
-static void print_choice(const struct tagc_report_lines *lines, const struct tagc_report_line *its)
+static void print_codec_choice(const struct tagc_report_lines *lines, const struct tagc_report_line *its)
 {
   char line[160 + 2 * TAGC_LAYER_NAME], text[2][16];
   const struct tagc_decision_inputs inputs = inputs_of(its);
@@ -253,7 +253,7 @@ static void print_choices(const struct tagc_ledger *ledger, const struct tagc_re
   for (const struct tagc_report_line *its = lines->lines; its < lines->lines + lines->count; its++) {
     const struct tagc_choice *choice = &its->rows[0]->inputs->choice;
     if (choice->plain_ns > 0 || choice->reason == TAGC_REASON_unseen)
-      print_choice(lines, its);
+      print_codec_choice(lines, its);
   }
 }
 

@@ -95,7 +95,7 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
 }
 
 /* Slots that were known before keep their accounts: a training that is evaluated in between comes back to them. */
-static void take_over(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, size_t count)
+static void take_over_totals(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, size_t count)
 {
   bool same = count == ledger->row_count;
   for (size_t i = 0; i < count && same; i++)
@@ -177,7 +177,7 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
     }
   }
   pthread_mutex_lock(&lock);        /* the report may be under way */
-  take_over(ledger, rows, count);
+  take_over_totals(ledger, rows, count);
   free(ledger->rows);
   free(ledger->inputs);
   free(ledger->retune);

@@ -35,7 +35,7 @@ struct reader {
   Elf_Data *texts, *symbols; /* the dynamic string and symbol tables, or NULL */
 };
 
-static void refuse(struct tagc_image *image, const char *why)
+static void refuse_image(struct tagc_image *image, const char *why)
 {
   image->state = TAGC_IMAGE_BAD;
   snprintf(image->why, sizeof image->why, "%s", why);
@@ -79,13 +79,13 @@ static bool read_segments(struct reader *r)
   GElf_Phdr segment;
   for (size_t i = 0; i < r->segments; i++) {
     if (!gelf_getphdr(r->elf, (int)i, &segment)) {
-      refuse(r->image, "damaged: its program headers lie outside the file");
+      refuse_image(r->image, "damaged: its program headers lie outside the file");
       return false;
     }
     if (segment.p_type != PT_LOAD && segment.p_type != PT_DYNAMIC && segment.p_type != PT_INTERP)
       continue;
     if (segment.p_offset > r->size || segment.p_filesz > r->size - segment.p_offset) {
-      refuse(r->image, "cut short: a segment ends beyond the file");
+      refuse_image(r->image, "cut short: a segment ends beyond the file");
       return false;
     }
     if (segment.p_type != PT_INTERP || r->image->has_interpreter)
@@ -98,7 +98,7 @@ static bool read_segments(struct reader *r)
   return true;
 }
 
-static void note_address(struct dynamic *d, const GElf_Dyn *entry)
+static void note_dynamic_entry(struct dynamic *d, const GElf_Dyn *entry)
 {
   switch (entry->d_tag) {
   case DT_STRTAB: d->strtab = entry->d_un.d_ptr; break;
@@ -121,7 +121,7 @@ static void note_address(struct dynamic *d, const GElf_Dyn *entry)
   }
 }
 
-static Elf_Data *find_dynamic(struct reader *r)
+static Elf_Data *find_dynamic_section(struct reader *r)
 {
   GElf_Phdr segment;
   for (size_t i = 0; i < r->segments; i++)
@@ -133,11 +133,11 @@ static Elf_Data *find_dynamic(struct reader *r)
 /* The entries of the dynamic section: addresses first, for the texts need the string table. */
 static void read_dynamic(struct reader *r)
 {
-  Elf_Data *data = find_dynamic(r);
+  Elf_Data *data = find_dynamic_section(r);
   struct tagc_image *image = r->image;
   GElf_Dyn entry;
   for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++) {
-    note_address(&r->dynamic, &entry);
+    note_dynamic_entry(&r->dynamic, &entry);
     image->symbolic |= entry.d_tag == DT_SYMBOLIC || (entry.d_tag == DT_FLAGS && entry.d_un.d_val & DF_SYMBOLIC);
     image->pie |= entry.d_tag == DT_FLAGS_1 && entry.d_un.d_val & DF_1_PIE;
   }
@@ -159,7 +159,7 @@ static void read_dynamic(struct reader *r)
 }
 
 /* The number of dynamic symbols, which only the hash tables tell. */
-static uint64_t count_symbols(struct reader *r)
+static uint64_t count_dynamic_symbols(struct reader *r)
 {
   Elf_Data *data = at_address(r, r->dynamic.hash, 8, ELF_T_WORD);
   if (data && data->d_size == 8)
@@ -221,7 +221,7 @@ static void read_relocations(struct reader *r, uint64_t address, uint64_t size, 
 
 static void read_exports(struct reader *r)
 {
-  uint64_t count = r->symbols ? count_symbols(r) : 0;
+  uint64_t count = r->symbols ? count_dynamic_symbols(r) : 0;
   GElf_Sym symbol;
   for (uint64_t i = 1; i < count && i <= INT32_MAX && gelf_getsym(r->symbols, (int)i, &symbol); i++)
     if (symbol.st_shndx != SHN_UNDEF)
@@ -368,7 +368,7 @@ static void read_elf(struct reader *r)
   struct tagc_image *image = r->image;
   GElf_Ehdr header;
   if (elf_kind(r->elf) != ELF_K_ELF || !gelf_getehdr(r->elf, &header)) {
-    refuse(image, elf_kind(r->elf) == ELF_K_AR ? "an archive, not a program or shared library" : "not an ELF file");
+    refuse_image(image, elf_kind(r->elf) == ELF_K_AR ? "an archive, not a program or shared library" : "not an ELF file");
     return;
   }
   image->is64 = header.e_ident[EI_CLASS] == ELFCLASS64;
@@ -379,13 +379,13 @@ static void read_elf(struct reader *r)
     return;
   }
   if (header.e_type != ET_EXEC && header.e_type != ET_DYN) {
-    refuse(image, header.e_type == ET_REL    ? "an object file, not a program or shared library"
+    refuse_image(image, header.e_type == ET_REL    ? "an object file, not a program or shared library"
                   : header.e_type == ET_CORE ? "a core file, not a program or shared library"
                                              : "neither a program nor a shared library");
     return;
   }
   if (elf_getphdrnum(r->elf, &r->segments) != 0 || !r->segments) {
-    refuse(image, "damaged: it has no program headers");
+    refuse_image(image, "damaged: it has no program headers");
     return;
   }
   if (!read_segments(r))
@@ -407,7 +407,7 @@ void tagc_image_read(struct tagc_image *image, const void *bytes, size_t size)
   memset(image, 0, sizeof *image);
   struct reader r = {.image = image, .size = size};
   if (size < EI_NIDENT || memcmp(bytes, ELFMAG, SELFMAG) != 0) {
-    refuse(image, size ? "not an ELF file" : "an empty file");
+    refuse_image(image, size ? "not an ELF file" : "an empty file");
     return;
   }
   elf_version(EV_CURRENT);
@@ -415,7 +415,7 @@ void tagc_image_read(struct tagc_image *image, const void *bytes, size_t size)
   if (r.elf)
     read_elf(&r);
   else
-    refuse(image, "not a readable ELF file");
+    refuse_image(image, "not a readable ELF file");
   elf_end(r.elf);
 }
 

@@ -60,7 +60,7 @@ bool tagc_version_supported(const char *version)
   return !*version || sscanf(version, "%4u.%4u", &major, &minor) != 2 || major > 2 || (major == 2 && minor >= 18);
 }
 
-static const char *name_of(const struct tagc_findings *f, int object)
+static const char *object_name(const struct tagc_findings *f, int object)
 {
   return tagc_base_name(f->walk.objects[object].path);
 }
@@ -92,7 +92,7 @@ static void judge_program(struct tagc_findings *f)
 static unsigned glibc_of(const struct tagc_findings *f)
 {
   for (size_t i = 0; i < f->walk.count; i++)
-    if (strcmp(name_of(f, (int)i), "libc.so.6") == 0)
+    if (strcmp(object_name(f, (int)i), "libc.so.6") == 0)
       return f->walk.objects[i].image.glibc_defined;
   return 0;
 }
@@ -199,16 +199,16 @@ static void judge_callers(struct tagc_findings *f)
 {
   int inside = tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS), first = first_caller(f);
   if (inside >= 0 && first < 0)
-    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "static NCCL in %s; use a build with a shared NCCL", name_of(f, inside));
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "static NCCL in %s; use a build with a shared NCCL", object_name(f, inside));
   else if (inside >= 0)
     tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "the calls of %s are intercepted, those of the static NCCL in %s are not",
-                     name_of(f, first), name_of(f, inside));
+                     object_name(f, first), object_name(f, inside));
   else if (first < 0)
     say_no_caller(f);
   for (size_t i = 0; i < f->walk.missing_count && !fails(f) && f->kind != TAGC_KIND_PROCESS; i++)
     if (is_lost(f, f->walk.missing[i].name))
       tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "%s, which %s needs, was not found: the program would not start here",
-                       f->walk.missing[i].name, name_of(f, f->walk.missing[i].parent));
+                       f->walk.missing[i].name, object_name(f, f->walk.missing[i].parent));
 }
 
 static void judge_versions(struct tagc_findings *f)
@@ -242,7 +242,7 @@ static void judge_rccl(struct tagc_findings *f)
   int rccl = tagc_walk_first(&f->walk, TAGC_ROLE_RCCL);
   if (rccl >= 0 && tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0)
     say_idle(f, "%s calls RCCL (%s); codecs run on NVIDIA's GPUs alone, so every call passes",
-             name_of(f, first_caller(f)), f->walk.objects[rccl].path);
+             object_name(f, first_caller(f)), f->walk.objects[rccl].path);
 }
 
 /* An option or a variable may forbid it. */
@@ -269,7 +269,7 @@ static void say_works(struct tagc_findings *f)
   char others[48] = "";
   if (calls + asks > 1)
     snprintf(others, sizeof others, " (and %zu more)", calls + asks - 1);
-  tagc_diagnosis_set(f, TAGC_DIAGNOSIS_WORKS, "%s%s %s%s%s", name_of(f, first_caller(f)), others,
+  tagc_diagnosis_set(f, TAGC_DIAGNOSIS_WORKS, "%s%s %s%s%s", object_name(f, first_caller(f)), others,
                    calls ? "calls NCCL through the dynamic linker" : "asks dlsym for NCCL's functions", how,
                    f->library.preloaded ? "" : f->library.path);
   bool compressible = tagc_walk_count(&f->walk, TAGC_ROLE_CALLS) < calls + asks;

@@ -62,7 +62,7 @@ static struct tagc_interface *interface_of(struct tagc_findings *f, const char *
   return row;
 }
 
-static void note_address(struct tagc_findings *f, const struct ifaddrs *address)
+static void add_address(struct tagc_findings *f, const struct ifaddrs *address)
 {
   char text[64];
   size_t size = address->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
@@ -74,7 +74,7 @@ static void note_address(struct tagc_findings *f, const struct ifaddrs *address)
     snprintf(row->addresses + used, sizeof row->addresses - used, "%s%s", used ? " " : "", text);
 }
 
-static bool choose(struct tagc_findings *f, const char *rule)
+static bool choose_interface(struct tagc_findings *f, const char *rule)
 {
   bool any = false;
   for (size_t i = 0; i < f->interface_count; i++)
@@ -101,7 +101,7 @@ void tagc_find_interfaces(struct tagc_findings *f, char *const *environment)
     if (a->ifa_addr->sa_family == AF_INET6 &&
         IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr))
       continue;
-    note_address(f, a);
+    add_address(f, a);
   }
   freeifaddrs(list);
   for (size_t i = 0; i < f->nccl_count; i++)
@@ -111,13 +111,13 @@ void tagc_find_interfaces(struct tagc_findings *f, char *const *environment)
     }
   if (rule) {
     snprintf(f->interface_rule, sizeof f->interface_rule, "NCCL_SOCKET_IFNAME=%.40s (%.40s)", rule, source);
-    if (!choose(f, rule))
+    if (!choose_interface(f, rule))
       tagc_findings_note(f, "NCCL_SOCKET_IFNAME=%s matches no running interface with an address: NCCL would fail",
                          rule);
     return;
   }
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (choose(f, rules[i])) {
+    if (choose_interface(f, rules[i])) {
       snprintf(f->interface_rule, sizeof f->interface_rule, "NCCL's default order, \"%s\"", rules[i]);
       return;
     }

@@ -46,7 +46,7 @@ static char question[] =
 
 /* Runs the interpreter; its answer is written to `answer`. Returns its exit status, -1 with errno set where it did not
  * run. */
-static int ask(const char *python, char *const *environment, char *answer)
+static int ask_python(const char *python, char *const *environment, char *answer)
 {
   int ends[2], status;
   pid_t child;
@@ -122,7 +122,7 @@ static void find_libraries(struct tagc_findings *f)
 bool tagc_find_python(struct tagc_findings *f, char *const *environment)
 {
   char *answer = malloc(ANSWER_MAX + 1);
-  int status = answer ? ask(f->given, environment, answer) : -1;
+  int status = answer ? ask_python(f->given, environment, answer) : -1;
   if (status != 0) {
     snprintf(f->path, sizeof f->path, "%s", f->given);
     if (status < 0)

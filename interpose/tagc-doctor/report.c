@@ -62,7 +62,7 @@ static void print_package(const struct page *page, const char *name, const char 
     line(page, name, PLAIN, "%s  %s", *version ? version : "(version not known)", folder);
 }
 
-static void print_target(const struct page *page, const struct tagc_findings *f)
+static void print_examined(const struct page *page, const struct tagc_findings *f)
 {
   static const char *const labels[] = {"program", "library", "process", "python"};
   char words[48];
@@ -221,7 +221,7 @@ void tagc_report_text(const struct tagc_findings *f, FILE *out, bool colour)
   static const enum colour colours[] = {GREEN, RED, YELLOW};
   const struct page page = {out, colour};
   char words[TAGC_WORDS];
-  print_target(&page, f);
+  print_examined(&page, f);
   if (readable(f)) {
     print_objects(&page, f);
     print_library(&page, f);

@@ -71,7 +71,7 @@ static void read_preload(struct tagc_findings *f, const char *list, const char *
 }
 
 /* The copy that a process has mapped, or that LD_PRELOAD names; otherwise the one that came with this program. */
-static bool find_library(struct tagc_findings *f, const char *self, const char *bindir, const char *libdir)
+static bool find_preload(struct tagc_findings *f, const char *self, const char *bindir, const char *libdir)
 {
   const struct tagc_preloaded *named = NULL;
   int mapped = f->kind == TAGC_KIND_PROCESS ? tagc_walk_first(&f->walk, TAGC_ROLE_OURS) : -1;
@@ -100,7 +100,7 @@ void tagc_find_library(struct tagc_findings *f, char *const *environment, const 
   read_preload(f, tagc_environment_value(environment, "LD_PRELOAD"), "LD_PRELOAD");
   read_preload(f, system, "/etc/ld.so.preload");
   free(system);
-  if (!find_library(f, self, bindir, libdir))
+  if (!find_preload(f, self, bindir, libdir))
     return;
   if (f->process.mapped || f->library.preloaded)
     tagc_path_to_read(f, f->library.path, path, sizeof path);

@@ -137,7 +137,7 @@ static bool is_pid(const char *target, int *pid)
   return true;
 }
 
-static void examine(struct tagc_findings *f, const struct request *request)
+static void run_examination(struct tagc_findings *f, const struct request *request)
 {
   char **environment = environ, self[PATH_MAX];
   tagc_place_self(self);
@@ -184,7 +184,7 @@ static int run(const struct request *request)
              *no_colour = tagc_environment_value(environ, "NO_COLOR");
   if (!findings || !tagc_walk_start(&findings->walk, library_path))
     return FAIL("no memory");
-  examine(findings, request);
+  run_examination(findings, request);
   if (request->quick)
     return report_quick(findings);
   if (request->json)

@@ -235,7 +235,7 @@ static FILE *open_beside(const char *path, char **beside)
 }
 
 /* Writes one kind of output to a file, or ("") to standard output. 0, or the exit status. */
-static int put(const struct request *request, const struct tagc_report *report, const char *path, enum output output)
+static int write_to(const struct request *request, const struct tagc_report *report, const char *path, enum output output)
 {
   char why[TAGC_TRACE_WHY] = "no memory";
   const char *name = *path ? path : "standard output";
@@ -267,13 +267,13 @@ static int put_all(const struct request *request, const struct tagc_report *repo
   const bool read = report->summary->rank_count > 0, to_stdout = request->json && !*request->json;
   int result = READ;
   if (read && request->html)
-    result = put(request, report, request->html, HTML);
+    result = write_to(request, report, request->html, HTML);
   if (read && request->perfetto && !result)
-    result = put(request, report, request->perfetto, PERFETTO);
+    result = write_to(request, report, request->perfetto, PERFETTO);
   if (request->json && !result)
-    result = put(request, report, request->json, JSON);
+    result = write_to(request, report, request->json, JSON);
   if (!to_stdout && !result)
-    result = put(request, report, "", TEXT);
+    result = write_to(request, report, "", TEXT);
   if (!read && !result)
     result = fail("nothing could be read", report->summary->problem_count ? report->summary->problems[0] : "no traces");
   return result;

@@ -31,7 +31,7 @@ static struct {
 } record;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void fail(int error)
+static void fail_record(int error)
 {
   tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_CALLS: %s: %s; no more calls are recorded", record.path, tagc_file_words(error));
   tagc_file_drop(&record.file);
@@ -62,7 +62,7 @@ static void write_text(void)
   record.good += (off_t)record.used;
   record.used = 0;
   if (error)
-    fail(error);
+    fail_record(error);
 }
 
 /* Room for one more line. */
@@ -74,7 +74,7 @@ static char *line_room(void)
 }
 
 /* The line at `text` is part of the text. */
-static void add_line(void)
+static void add_record_line(void)
 {
   size_t length = strlen(record.text + record.used);
   record.text[record.used + length] = '\n';
@@ -89,7 +89,7 @@ static void add_last_call(void)
   tagc_calls_line(&record.call, line, LINE);
   if (record.times > 1)
     snprintf(line + strlen(line), LINE - strlen(line), " x%llu", (unsigned long long)record.times);
-  add_line();
+  add_record_line();
   record.times = 0;
 }
 
@@ -124,7 +124,7 @@ static bool take_lock(void)
 }
 
 /* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs what is held back. */
-static void at_exit(void *unused)
+static void flush_record_at_exit(void *unused)
 {
   (void)unused;
   if (!try_lock())
@@ -135,7 +135,7 @@ static void at_exit(void *unused)
 
 int __cxa_atexit(void (*function)(void *), void *argument, void *object);
 
-static void begin(int rank)
+static void begin_record(int rank)
 {
   static bool ends;
   record.owner = getpid();
@@ -146,21 +146,21 @@ static void begin(int rank)
   record.file.file = -1;            /* in a child: its parent's */
   const int error = named ? tagc_file_keep(&record.file, record.path) : errno;
   if (error) {
-    fail(error);
+    fail_record(error);
     return;
   }
   if (!ends)
-    __cxa_atexit(at_exit, NULL, NULL);
+    __cxa_atexit(flush_record_at_exit, NULL, NULL);
   ends = true;
   strcpy(line_room(), TAGC_CALLS_VERSION);
-  add_line();
+  add_record_line();
 }
 
 static void end_cut(void)
 {
   add_last_call();
   snprintf(line_room(), LINE, "# cut: the program has made more calls than the first %d, which are above", TAGC_RECORD_CALLS);
-  add_line();
+  add_record_line();
   write_text();
   tagc_file_drop(&record.file);
 }
@@ -175,7 +175,7 @@ static void add_call(const struct tagc_call_list *of, const struct tagc_signatur
   if (record.communicator != of->communicator) {
     add_last_call();
     tagc_calls_communicator_line(of, line_room(), LINE);
-    add_line();
+    add_record_line();
     record.communicator = of->communicator;
   }
   if (record.times && !tagc_signature_equal(&record.call, call))
@@ -191,7 +191,7 @@ void tagc_record_call(uint64_t communicator, int rank, int nranks, const struct 
   if (!take_lock())
     return;
   if (record.owner != getpid())
-    begin(rank);
+    begin_record(rank);
   if (record.file.file >= 0)
     add_call(&of, call);
   pthread_mutex_unlock(&lock);

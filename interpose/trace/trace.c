@@ -81,7 +81,7 @@ void tagc_trace_start(const struct tagc_options *options)
 /* ---- writing; one at a time ------------------------------------------------------------------------------------------ */
 
 /* A process that ends now waits for who writes as long as the trace is on: off is the last thing that it gets. */
-static void fail(int error)
+static void fail_trace(int error)
 {
   trace.failed = true;
   tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: %s; the trace of this process ends here", trace.path,
@@ -154,7 +154,7 @@ static int end_at_bound(uint64_t dropped)
   const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_clock_ns(), atomic_load(&calls), dropped, .bounded = 1};
   const int error = write_chunk((const uint8_t *)&end, sizeof end, dropped);
   if (error)
-    return error;                   /* fail() switches it off */
+    return error;                   /* fail_trace() switches it off */
   tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: the file would grow beyond %llu bytes (TAGC_TRACE_MAX); the trace of this process "
            "ends here", trace.path, (unsigned long long)most_bytes());
   atomic_store(&tagc_trace_is_on, false);
@@ -189,7 +189,7 @@ static void write_records(const uint8_t *records, size_t size, uint64_t dropped)
   if (!error)
     return;
   tagc_file_drop(&trace.file);
-  fail(error);
+  fail_trace(error);
 }
 
 static void write_end(uint64_t dropped)
@@ -232,7 +232,7 @@ static void *write_on(void *unused)
 /* ---- the end --------------------------------------------------------------------------------------------------------- */
 
 /* Who holds the lock may be gone, and the thread that writes may be at a disk that hangs. With the lock, where nobody writes. */
-static bool take_over(void)
+static bool take_over_trace(void)
 {
   const uint64_t until = tagc_clock_ns() + (adding ? PATIENCE_NS / 100 : PATIENCE_NS);
   do {
@@ -254,13 +254,13 @@ static void write_rest(void)
 }
 
 /* Other threads may still be at work. */
-static void at_exit(void *unused)
+static void end_trace_at_exit(void *unused)
 {
   (void)unused;
   const int saved = errno;
   if (!tagc_trace_on() || atomic_load(state) != OURS || trace.owner != getpid())
     return;
-  if (!take_over()) {
+  if (!take_over_trace()) {
     atomic_store(&tagc_trace_is_on, false);
     tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: it was being written when the process ended; its end is missing", trace.path);
     errno = saved;
@@ -302,19 +302,19 @@ static void set_up(void)
   if (forget)
     forget();
   if (!trace.rooms[0] || !trace.rooms[1]) {
-    fail(ENOMEM);
+    fail_trace(ENOMEM);
     return;
   }
   if (!ends)
-    __cxa_atexit(at_exit, NULL, NULL);
+    __cxa_atexit(end_trace_at_exit, NULL, NULL);
   ends = true;
   tagc_trace_head();
   if (!tagc_thread_start(write_on, NULL))
-    fail(errno);
+    fail_trace(errno);
 }
 
 /* Who finds the trace of its parent touches nothing of it: its locks may have been held at the fork. */
-static bool is_ours(void)
+static bool belongs_to_process(void)
 {
   if (wiped || trace.owner == getpid())
     return true;
@@ -326,7 +326,7 @@ bool tagc_trace_begin(void)
 {
   int found = atomic_load_explicit(state, memory_order_acquire);
   if (found == OURS)
-    return tagc_trace_on() && is_ours();
+    return tagc_trace_on() && belongs_to_process();
   const int saved = errno;
   found = NOBODYS;
   if (atomic_compare_exchange_strong(state, &found, BEGINNING)) {
@@ -341,7 +341,7 @@ bool tagc_trace_begin(void)
 
 void tagc_trace_add(const struct tagc_trace_record *record)
 {
-  if (!tagc_trace_on() || !is_ours())
+  if (!tagc_trace_on() || !belongs_to_process())
     return;
   /* Without a communicator's record its calls tell little, and of these there are many. */
   const bool one_of_many = record->kind == TAGC_TRACE_CALL || record->kind == TAGC_TRACE_TIMES;

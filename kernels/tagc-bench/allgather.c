@@ -38,8 +38,8 @@ static void make_reference(const struct bench_world *world, void *reference)
 }
 
 /* Medians: of a shard copied, encoded, decoded, in turn. */
-static void measure(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, size_t shard, int repeat,
-                    double ns[TIMES])
+static void measure_allgather(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, size_t shard, int repeat,
+                              double ns[TIMES])
 {
   static double times[TIMES][BENCH_MOST_REPEAT];
   void *copy = bench_need(shard);
@@ -96,14 +96,14 @@ static void run_codec(const struct bench_options *o, const struct bench_world *w
     if (!tagc_variant_force(tagc_variant_name((enum tagc_variant)v)))
       continue;
     g->speed[g->speeds].variant = (enum tagc_variant)v;
-    measure(g->codec, &job, shard, o->repeat, g->speed[g->speeds++].ns);
+    measure_allgather(g->codec, &job, shard, o->repeat, g->speed[g->speeds++].ns);
   }
   bench_release(memory);
   bench_release(job.recv);
   bench_release(job.reference);
 }
 
-static void print_table(const struct bench_options *o, const struct bench_world *w, const struct allgather *all, size_t count)
+static void print_allgather_table(const struct bench_options *o, const struct bench_world *w, const struct allgather *all, size_t count)
 {
   const double bytes = (double)w->n * (double)tagc_dtype_size(w->dtype);
   printf("%s\n%s, %d ranks, %llu elements a shard, seed %llu\n", basename(w->name), bench_dtype_name(w->dtype),
@@ -155,7 +155,7 @@ static void put_codec(struct tagc_json *j, const struct allgather *g, double byt
   tagc_json_close(j, '}');
 }
 
-static void print_json(const struct bench_options *o, const struct bench_world *w, const struct allgather *all, size_t count)
+static void print_allgather_json(const struct bench_options *o, const struct bench_world *w, const struct allgather *all, size_t count)
 {
   struct tagc_json j = bench_json_begin();
   bench_json_world(&j, w);
@@ -179,8 +179,8 @@ void bench_allgather(const struct bench_options *o)
     run_codec(o, &world, &all[count]);
   }
   if (o->json)
-    print_json(o, &world, all, count);
+    print_allgather_json(o, &world, all, count);
   else
-    print_table(o, &world, all, count);
+    print_allgather_table(o, &world, all, count);
   bench_world_free(&world);
 }

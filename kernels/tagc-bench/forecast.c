@@ -28,8 +28,8 @@ int bench_next_size(const struct bench_simulation *s, int size)
 /* -- where one way of sending overtakes another ------------------------------------------------------------------- */
 
 /* The first range of sizes from *from on in which `one` has a shorter step than `other`. False: there is none. */
-static bool find_range(const struct bench_options *o, const struct bench_sender *one, const struct bench_sender *other,
-                       int *from, int *to)
+static bool find_forecast_range(const struct bench_options *o, const struct bench_sender *one, const struct bench_sender *other,
+                                int *from, int *to)
 {
   const struct bench_simulation *s = &o->simulation;
   bool inside = false;
@@ -65,7 +65,7 @@ static void print_contest(const struct bench_forecast *f, const struct bench_sen
   print_name(f, one);
   putchar(' ');
   int from = f->o->simulation.least, count = 0;
-  for (int to; find_range(f->o, one, other, &from, &to); from = to + 1)
+  for (int to; find_forecast_range(f->o, one, other, &from, &to); from = to + 1)
     printf("%s%d to %d", count++ ? ", " : "", from, to);
   puts(count ? "" : "none");
 }
@@ -106,7 +106,7 @@ static void print_size(char *text, size_t size, const struct bench_unit *unit)
            (unsigned long long)(e % m == 0 ? e / m : e % k == 0 ? e / k : e), e % m == 0 ? "M" : e % k == 0 ? "k" : "");
 }
 
-static void print_number(double value)
+static void print_forecast_number(double value)
 {
   if (isfinite(value))
     printf(" %7.*f", value < 10 ? 3 : value < 1000 ? 1 : 0, value);
@@ -116,8 +116,8 @@ static void print_number(double value)
 
 enum line { STEP, UNIT, BETWEEN };
 
-static double value_of(const struct bench_forecast *f, enum line line, size_t unit, const struct bench_sender *sender,
-                       int size)
+static double forecast_value(const struct bench_forecast *f, enum line line, size_t unit, const struct bench_sender *sender,
+                             int size)
 {
   if (line == UNIT)
     return 1e-6 * bench_unit_cost(f->o, sender, f->o->simulation.unit[unit].elements, size).ns;
@@ -126,7 +126,7 @@ static double value_of(const struct bench_forecast *f, enum line line, size_t un
 }
 
 /* A line a way: what belongs to the size, or to no way, is said on the first. */
-static void print_lines(const struct bench_forecast *f, enum line line, size_t unit, int size)
+static void print_forecast_lines(const struct bench_forecast *f, enum line line, size_t unit, int size)
 {
   char name[48];
   print_size(name, sizeof name, &f->o->simulation.unit[unit]);
@@ -139,16 +139,16 @@ static void print_lines(const struct bench_forecast *f, enum line line, size_t u
     if (f->ways > 1)
       printf(" %-4s", way ? "two" : "flat");
     if (way == 0)
-      print_number(value_of(f, line, unit, &f->plain, size));
+      print_forecast_number(forecast_value(f, line, unit, &f->plain, size));
     else
       printf(" %7s", "");
     for (size_t i = 0; i < f->o->codec_count; i++)
-      print_number(value_of(f, line, unit, &f->by[way][i], size));
+      print_forecast_number(forecast_value(f, line, unit, &f->by[way][i], size));
     putchar('\n');
   }
 }
 
-static void print_head(const struct bench_forecast *f)
+static void print_forecast_head(const struct bench_forecast *f)
 {
   const struct bench_simulation *s = &f->o->simulation;
   printf("Milliseconds of the reduce-scatters of a step, and of one unit of each kind; ");
@@ -168,16 +168,16 @@ static void print_head(const struct bench_forecast *f)
   putchar('\n');
 }
 
-static void print_table(const struct bench_forecast *f)
+static void print_forecast_table(const struct bench_forecast *f)
 {
   const struct bench_simulation *s = &f->o->simulation;
-  print_head(f);
+  print_forecast_head(f);
   for (int size = s->least; size; size = bench_next_size(s, size)) {
-    print_lines(f, STEP, 0, size);
+    print_forecast_lines(f, STEP, 0, size);
     for (size_t u = 0; u < s->unit_count; u++)
-      print_lines(f, UNIT, u, size);
+      print_forecast_lines(f, UNIT, u, size);
     if (s->by_host)
-      print_lines(f, BETWEEN, 0, size);
+      print_forecast_lines(f, BETWEEN, 0, size);
   }
   print_crossovers(f);
 }
@@ -225,7 +225,7 @@ static void put_ranges(struct tagc_json *j, const char *name, const struct bench
                        const struct bench_sender *one, const struct bench_sender *other)
 {
   tagc_json_open(j, name, '[');
-  for (int from = f->o->simulation.least, to; find_range(f->o, one, other, &from, &to); from = to + 1) {
+  for (int from = f->o->simulation.least, to; find_forecast_range(f->o, one, other, &from, &to); from = to + 1) {
     tagc_json_open(j, NULL, '[');
     tagc_json_number(j, NULL, from);
     tagc_json_number(j, NULL, to);
@@ -257,7 +257,7 @@ static void put_crossovers(struct tagc_json *j, const struct bench_forecast *f)
   tagc_json_close(j, '}');
 }
 
-static void print_json(const struct bench_forecast *f)
+static void print_forecast_json(const struct bench_forecast *f)
 {
   const struct bench_simulation *s = &f->o->simulation;
   struct tagc_json j = bench_json_begin();
@@ -285,9 +285,9 @@ void bench_simulate(const struct bench_options *o, const struct bench_result *re
 {
   const struct bench_forecast f = forecast_of(o, results);
   if (o->json)
-    print_json(&f);
+    print_forecast_json(&f);
   else
-    print_table(&f);
+    print_forecast_table(&f);
   if (o->plot)
     bench_outlook(&f);
 }

@@ -35,7 +35,7 @@ static double ratio(const struct panel *p, const struct bench_sender *sender, in
 }
 
 /* One size alone stands in the middle. */
-static double x_of(const struct panel *p, int size)
+static double outlook_x(const struct panel *p, int size)
 {
   const struct bench_simulation *s = &p->f->o->simulation;
   const struct bench_box *frame = &p->canvas->frame;
@@ -43,13 +43,13 @@ static double x_of(const struct panel *p, int size)
   return frame->x + 16 + (frame->wide - 32) * part;
 }
 
-static double y_of(const struct panel *p, double value)
+static double outlook_y(const struct panel *p, double value)
 {
   const struct bench_box *frame = &p->canvas->frame;
   return frame->y + frame->high * (1 - (log2(value) - p->least) / (p->most - p->least));
 }
 
-static void find_range(struct panel *p)
+static void find_outlook_range(struct panel *p)
 {
   const struct bench_simulation *s = &p->f->o->simulation;
   double least = 1, most = 1;
@@ -64,7 +64,7 @@ static void find_range(struct panel *p)
   p->most = (int)ceil(log2(most) + 0.05);
 }
 
-static void draw_axes(struct panel *p)
+static void draw_outlook_axes(struct panel *p)
 {
   char text[32];
   struct bench_canvas *c = p->canvas;
@@ -72,21 +72,21 @@ static void draw_axes(struct panel *p)
   const struct bench_box *frame = &c->frame;
   const double right = frame->x + frame->wide, bottom = frame->y + frame->high;
   for (int size = s->least; size; size = bench_next_size(s, size)) {
-    bench_line(c, x_of(p, size), frame->y, x_of(p, size), bottom, "#e4e4e4");
+    bench_line(c, outlook_x(p, size), frame->y, outlook_x(p, size), bottom, "#e4e4e4");
     snprintf(text, sizeof text, "%d", size);
-    bench_words(c, x_of(p, size), bottom + 18, "middle", "#333", text);
+    bench_words(c, outlook_x(p, size), bottom + 18, "middle", "#333", text);
   }
   for (int power = p->least; power <= p->most; power++) {
-    bench_line(c, frame->x, y_of(p, exp2(power)), right, y_of(p, exp2(power)), power ? "#e4e4e4" : "#777");
+    bench_line(c, frame->x, outlook_y(p, exp2(power)), right, outlook_y(p, exp2(power)), power ? "#e4e4e4" : "#777");
     snprintf(text, sizeof text, power < 0 ? "1/%g" : "%g", exp2(power < 0 ? -power : power));
-    bench_words(c, frame->x - 8, y_of(p, exp2(power)) + 4, "end", "#333", text);
+    bench_words(c, frame->x - 8, outlook_y(p, exp2(power)) + 4, "end", "#333", text);
   }
   bench_frame(c);
   bench_words_upwards(c, (frame->y + bottom) / 2, p->name);
 }
 
 /* The curve of a codec in one way, a dot a size. */
-static void draw_curve(struct panel *p, int way, size_t codec)
+static void draw_outlook_curve(struct panel *p, int way, size_t codec)
 {
   const struct bench_simulation *s = &p->f->o->simulation;
   const struct bench_sender *sender = &p->f->by[way][codec];
@@ -96,25 +96,25 @@ static void draw_curve(struct panel *p, int way, size_t codec)
           dashed ? " stroke-dasharray=\"5 4\"" : "");
   for (int size = s->least; size; size = bench_next_size(s, size))
     if (isfinite(ratio(p, sender, size)))
-      fprintf(out, "%.1f,%.1f ", x_of(p, size), y_of(p, ratio(p, sender, size)));
+      fprintf(out, "%.1f,%.1f ", outlook_x(p, size), outlook_y(p, ratio(p, sender, size)));
   fputs("\"/>\n", out);
   for (int size = s->least; size; size = bench_next_size(s, size)) {
     const double value = ratio(p, sender, size);
     const struct bench_cost cost = bench_step_cost(p->f->o, sender, size);
     if (!isfinite(value))
       continue;
-    fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"><title>%s%s, %d %s: ", x_of(p, size),
-            y_of(p, value), bench_colour(codec), sender->codec->name,
+    fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"><title>%s%s, %d %s: ", outlook_x(p, size),
+            outlook_y(p, value), bench_colour(codec), sender->codec->name,
             p->f->ways == 1 ? "" : dashed ? ", flat" : ", two levels", size, s->by_host ? "hosts" : "ranks");
     fprintf(out, p->bytes ? "%.4g MB" : "%.4g ms", 1e-6 * (p->bytes ? cost.between : cost.ns));
     fprintf(out, ", %.3g of plain</title></circle>\n", value);
   }
 }
 
-static void add_name(struct panel *p, double value, const char *colour, const char *text, const char *way)
+static void add_curve_name(struct panel *p, double value, const char *colour, const char *text, const char *way)
 {
   struct name *name = &p->names[p->name_count++];
-  *name = (struct name){ .y = y_of(p, value), .colour = colour };
+  *name = (struct name){ .y = outlook_y(p, value), .colour = colour };
   snprintf(name->text, sizeof name->text, "%s%s", text, way);
 }
 
@@ -127,10 +127,10 @@ static void name_curve(struct panel *p, int way, size_t codec)
   for (int size = s->least; size; size = bench_next_size(s, size))
     last = isfinite(ratio(p, sender, size)) ? ratio(p, sender, size) : last;
   if (isfinite(last))
-    add_name(p, last, bench_colour(codec), sender->codec->name, way + 1 < p->f->ways ? ", flat" : "");
+    add_curve_name(p, last, bench_colour(codec), sender->codec->name, way + 1 < p->f->ways ? ", flat" : "");
 }
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
   const double x = ((const struct name *)a)->y, y = ((const struct name *)b)->y;
   return (x > y) - (x < y);
@@ -142,7 +142,7 @@ static void write_names(struct panel *p)
   const struct bench_box *frame = &p->canvas->frame;
   const double room = frame->high / p->name_count, line = room < LINE ? room : LINE;
   double y = frame->y;
-  qsort(p->names, (size_t)p->name_count, sizeof *p->names, compare);
+  qsort(p->names, (size_t)p->name_count, sizeof *p->names, compare_names);
   for (int i = 0; i < p->name_count; i++)
     y = p->names[i].y = fmax(p->names[i].y, i ? y + line : y);
   y = frame->y + frame->high + line;
@@ -154,12 +154,12 @@ static void write_names(struct panel *p)
 
 static void draw_panel(struct panel *p)
 {
-  find_range(p);
-  draw_axes(p);
-  add_name(p, 1, "#777", "plain", "");
+  find_outlook_range(p);
+  draw_outlook_axes(p);
+  add_curve_name(p, 1, "#777", "plain", "");
   for (int way = 0; way < p->f->ways; way++)
     for (size_t i = 0; i < p->f->o->codec_count; i++) {
-      draw_curve(p, way, i);
+      draw_outlook_curve(p, way, i);
       name_curve(p, way, i);
     }
   write_names(p);

@@ -62,7 +62,7 @@ static void sim_end(struct sim *sim)
 }
 
 /* The all-reduce with max. */
-static void exchange_exponents(struct sim *sim)
+static void exchange_all_exponents(struct sim *sim)
 {
   const size_t bytes = (size_t)sim->world->ranks * sim->layout.exponent_bytes;
   for (size_t i = 0; i < bytes; i++) {
@@ -99,7 +99,7 @@ static void sim_step(struct sim *sim, uint64_t seed)
     if (sim->codec->prepare)
       sim->codec->prepare(&sim->job[rank]);
   }
-  exchange_exponents(sim);
+  exchange_all_exponents(sim);
   for (int rank = 0; rank < ranks; rank++)
     sim->codec->encode(&sim->job[rank]);
   for (int owner = ranks; owner-- > 0;) {
@@ -113,7 +113,7 @@ static void sim_step(struct sim *sim, uint64_t seed)
 }
 
 /* How far the sums over `steps` equal steps are from the exact ones. */
-static void compare(const struct sim *sim, int steps, struct bench_result *result)
+static void compare_sim_times(const struct sim *sim, int steps, struct bench_result *result)
 {
   const struct bench_world *world = sim->world;
   double error2 = 0, exact2 = 0, sum2 = 0, product = 0, worst = 0;
@@ -144,7 +144,7 @@ static void compare(const struct sim *sim, int steps, struct bench_result *resul
 }
 
 /* The times of rank 0, for the variants that are asked for; the chosen one's come first. */
-static void measure(const struct bench_options *o, struct sim *sim, int repeat, struct bench_result *result)
+static void measure_codec(const struct bench_options *o, struct sim *sim, int repeat, struct bench_result *result)
 {
   const enum tagc_variant chosen = tagc_variant();
   for (int turn = TAGC_VARIANT_COUNT; turn >= 0; turn--) {
@@ -189,17 +189,17 @@ struct bench_result bench_run(const struct bench_options *o, const struct bench_
   for (int step = 0; step < o->steps; step++) {
     sim_step(&sim, tagc_mix64(o->seed + (uint64_t)step + 1));
     if (step == 0) {
-      compare(&sim, 1, &result);
+      compare_sim_times(&sim, 1, &result);
       result.error_first = result.error;
     }
   }
   if (o->steps > 1)
-    compare(&sim, o->steps, &result);
+    compare_sim_times(&sim, o->steps, &result);
   const double sent = (double)sim.stats.selected;
   result.density = sent / (foreign * world->ranks * o->steps);
   result.unpeeled = sent > 0 ? (double)sim.stats.unrecovered / sent : 0;
   if (repeat > 0)
-    measure(o, &sim, repeat, &result);
+    measure_codec(o, &sim, repeat, &result);
   sim_end(&sim);
   return result;
 }

@@ -10,7 +10,7 @@
 
 enum { COPY = BENCH_PHASES, TIMES };
 
-static int compare(const void *a, const void *b)
+static int compare_times(const void *a, const void *b)
 {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -18,7 +18,7 @@ static int compare(const void *a, const void *b)
 
 double bench_median(double *times, int count)
 {
-  qsort(times, (size_t)count, sizeof *times, compare);
+  qsort(times, (size_t)count, sizeof *times, compare_times);
   return times[count / 2];
 }
 

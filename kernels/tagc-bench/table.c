@@ -9,7 +9,7 @@
 static void print_ms(double ns) { printf(" %6.*f", ns < 1e7 ? 3 : ns < 1e9 ? 1 : 0, 1e-6 * ns); }
 
 /* A number with three digits that count, in nine columns. */
-static void print_number(double value)
+static void print_cell(double value)
 {
   if (value == 0)
     printf(" %8s", "0");
@@ -28,7 +28,7 @@ static void print_speed(const struct bench_speed *speed, int from, int to)
     printf("  %6s %5s", "-", "-");
 }
 
-static void print_head(const struct bench_options *o, const struct bench_world *w)
+static void print_codec_head(const struct bench_options *o, const struct bench_world *w)
 {
   printf("%s\n%s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n",
          basename(w->name), bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n,
@@ -57,10 +57,10 @@ static void print_errors(const struct bench_options *o, const struct bench_resul
       continue;
     }
     printf(" %7.3f", r->bits);
-    print_number(r->error_first);
+    print_cell(r->error_first);
     if (o->steps > 1)
-      print_number(r->error);
-    print_number(r->worst);
+      print_cell(r->error);
+    print_cell(r->worst);
     printf(" %8.6f", r->cosine);
     if (o->repeat > 0) {
       print_speed(&r->speed[0], BENCH_PREPARE, BENCH_ENCODE);
@@ -100,7 +100,7 @@ void bench_print_table(const struct bench_options *o, const struct bench_world *
                        size_t count)
 {
   uint64_t nonfinite = 0;
-  print_head(o, w);
+  print_codec_head(o, w);
   print_errors(o, results, count);
   if (o->phases && o->repeat > 0)
     print_phases(results, count);

@@ -45,7 +45,7 @@ static void simulate(struct bench_options *o, struct bench_result *results)
   bench_simulate(o, results);
 }
 
-static void show(const struct bench_options *o, struct bench_result *results)
+static void show_codecs(const struct bench_options *o, struct bench_result *results)
 {
   struct bench_world world = bench_world_new(o);
   run_codecs(o, &world, results);
@@ -66,7 +66,7 @@ static void run(struct bench_options *o)
   else if (o->simulation.wanted)
     simulate(o, results);
   else
-    show(o, results);
+    show_codecs(o, results);
 }
 
 int main(int argc, char **argv)

@@ -5,7 +5,7 @@
 
 #include "layermap/cycle/units.h"
 
-static struct tagc_place *reduction(struct tagc_pattern *pattern, uint32_t i)
+static struct tagc_place *reduction_place(struct tagc_pattern *pattern, uint32_t i)
 {
   return &pattern->places[pattern->scratch.reduced[i]];
 }
@@ -33,12 +33,12 @@ static bool are_gathered_ahead(struct tagc_pattern *pattern)
   for (uint32_t begin = 0; begin < count; begin++) {
     if (!held[begin])
       continue;
-    const uint16_t first = reduction(pattern, begin)->kind;
+    const uint16_t first = reduction_place(pattern, begin)->kind;
     bool several = false;
     credit(pattern, begin, true);
-    for (uint32_t i = begin; i < count && left[reduction(pattern, i)->kind]; i++) {
-      left[reduction(pattern, i)->kind]--;
-      several |= reduction(pattern, i)->kind != first;
+    for (uint32_t i = begin; i < count && left[reduction_place(pattern, i)->kind]; i++) {
+      left[reduction_place(pattern, i)->kind]--;
+      several |= reduction_place(pattern, i)->kind != first;
       if (several && i + 1 < count)
         held[i + 1] = true;
       reached_end |= several && i + 1 == count;

@@ -19,7 +19,7 @@ static struct tagc_place *place_at(const struct stretch *w, uint32_t i)
   return &w->pattern->places[(w->begin + i) % w->pattern->length];
 }
 
-static const struct tagc_slot_info *reduction(const struct tagc_pattern *pattern, uint32_t i)
+static const struct tagc_slot_info *reduction_slot(const struct tagc_pattern *pattern, uint32_t i)
 {
   return &pattern->slots[pattern->places[pattern->scratch.reduced[i]].slot];
 }
@@ -45,7 +45,7 @@ static void list_units(struct tagc_pattern *pattern)
   memset(s->seen, 0, sizeof s->seen);
   memset(s->total, 0, sizeof s->total);
   for (uint32_t i = 0; i < pattern->units; i++) {
-    s->nth[reduction(pattern, i)->unit] = (uint16_t)i;
+    s->nth[reduction_slot(pattern, i)->unit] = (uint16_t)i;
     if (tagc_signature_reduces(&pattern->places[reduced[i]].signature))
       s->begin[pattern->places[reduced[i]].kind + 1]++;
   }
@@ -54,7 +54,7 @@ static void list_units(struct tagc_pattern *pattern)
   for (uint32_t i = 0; i < pattern->units; i++) {
     const struct tagc_place *place = &pattern->places[reduced[i]], *forward = &pattern->places[reduced[s->nth[i]]];
     if (tagc_signature_reduces(&place->signature))
-      s->reducing[s->begin[place->kind] + s->seen[place->kind]++] = (uint16_t)reduction(pattern, i)->unit;
+      s->reducing[s->begin[place->kind] + s->seen[place->kind]++] = (uint16_t)reduction_slot(pattern, i)->unit;
     if (tagc_signature_reduces(&forward->signature))
       s->ascending[s->begin[forward->kind] + s->total[forward->kind]++] = (uint16_t)i;
   }

@@ -212,7 +212,7 @@ static bool read_call(struct reader *reader, struct tagc_word first)
          add_calls(reader, &call, times);
 }
 
-static bool read_lines(struct reader *reader)
+static bool read_call_lines(struct reader *reader)
 {
   struct tagc_text *text = &reader->text;
   if (!tagc_text_version(text, "tagc-calls", 1))
@@ -229,7 +229,7 @@ struct tagc_call_file *tagc_calls_parse(const char *bytes, size_t count, struct 
 {
   struct reader reader = {.file = calloc(1, sizeof *reader.file)};
   tagc_text_begin(&reader.text, bytes, count, complaint);
-  if (reader.file ? read_lines(&reader) : tagc_text_without_memory(&reader.text)) {
+  if (reader.file ? read_call_lines(&reader) : tagc_text_without_memory(&reader.text)) {
     free(reader.rooms);
     return reader.file;
   }

@@ -82,7 +82,7 @@ static bool gathered(const struct tagc_evidence *evidence, uint64_t count)
 }
 
 /* One kind for all reduce-scatters of a count, and for the gathers of it. */
-static uint16_t kind_of(const struct tagc_evidence *evidence, const struct tagc_signature *s)
+static uint16_t kind_of_signature(const struct tagc_evidence *evidence, const struct tagc_signature *s)
 {
   if (s->collective != TAGC_COLL_REDUCE_SCATTER && !tagc_signature_allgathers(s))
     return 0;
@@ -97,7 +97,7 @@ static uint16_t kind_of(const struct tagc_evidence *evidence, const struct tagc_
 static void set_kinds(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
   for (uint32_t i = 0; i < evidence->signatures; i++)
-    evidence->seen[i].kind = evidence->seen[i].times ? kind_of(evidence, &evidence->seen[i].signature) : 0;
+    evidence->seen[i].kind = evidence->seen[i].times ? kind_of_signature(evidence, &evidence->seen[i].signature) : 0;
   const uint16_t *ids = evidence->history + (evidence->kept - 1 - pattern->length);
   for (uint32_t i = 0; i < pattern->length; i++)
     pattern->places[i].kind = evidence->seen[ids[i]].kind;

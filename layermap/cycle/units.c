@@ -111,7 +111,7 @@ static void find_units(struct pass *p)
 }
 
 /* The kind of the unit of a rank. */
-static uint16_t kind_of(const struct pass *p, uint32_t rank)
+static uint16_t kind_of_rank(const struct pass *p, uint32_t rank)
 {
   return p->pattern->places[p->s->reduced[p->units - 1 - rank]].kind;
 }
@@ -122,7 +122,7 @@ static uint32_t agreement(const struct pass *p, const uint16_t *row, bool turned
 {
   uint32_t equal = 0;
   for (uint32_t i = 0; i < p->units; i++)
-    equal += row[i] == kind_of(p, turned ? p->units - 1 - i : i);
+    equal += row[i] == kind_of_rank(p, turned ? p->units - 1 - i : i);
   return equal;
 }
 
@@ -135,7 +135,7 @@ static const uint16_t *find_row(struct pass *p)
   if (p->allgathers < p->units)
     return NULL;
   for (uint32_t i = 0; i < p->units; i++)
-    wrong += open[kind_of(p, i)]++ == 0;
+    wrong += open[kind_of_rank(p, i)]++ == 0;
   for (uint32_t i = 0; i < p->allgathers; i++) {
     int32_t *in = &open[p->s->gathered[i]];
     wrong += *in == 0;
@@ -163,7 +163,7 @@ static const uint16_t *first_of_each(struct pass *p)
   uint32_t kept = 0;
   memset(p->s->open, 0, sizeof p->s->open);
   for (uint32_t i = 0; i < p->units; i++)
-    p->s->open[kind_of(p, i)]++;
+    p->s->open[kind_of_rank(p, i)]++;
   for (uint32_t i = 0; i < p->allgathers && kept < p->units; i++)
     if (p->s->open[p->s->gathered[i]]-- > 0)
       p->s->gathered[kept++] = p->s->gathered[i];
@@ -185,7 +185,7 @@ static enum tagc_order follow_allgathers(struct pass *p)
   /* Lists of the ranks of each kind, lowest first: open[] is the head, +1. */
   memset(p->s->open, 0, sizeof p->s->open);
   for (uint32_t rank = p->units; rank-- > 0;) {
-    int32_t *head = &p->s->open[kind_of(p, rank)];
+    int32_t *head = &p->s->open[kind_of_rank(p, rank)];
     p->s->link[rank] = (uint16_t)*head;
     *head = (int32_t)rank + 1;
   }

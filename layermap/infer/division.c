@@ -22,7 +22,7 @@ static void mix(struct digest *digest, uint64_t word)
   digest->hash ^= digest->hash >> 29;
 }
 
-static bool visit(const struct tagc_segment *segment, void *data)
+static bool add_segment(const struct tagc_segment *segment, void *data)
 {
   struct digest *digest = data;
   if (segment->member < 0)
@@ -66,7 +66,7 @@ bool tagc_division_digest(enum tagc_division what, const struct tagc_model *mode
     const int step = 1 + (int)((uint64_t)nranks * needed * count / MOST_WALKED);
     for (int shard = 0; shard < nranks; shard += step)
       if (all || shard == 0 || shard == nranks - 1) {
-        tagc_layout_walk(match->layout, members, needed, nranks, element_bytes, shard, visit, &digest);
+        tagc_layout_walk(match->layout, members, needed, nranks, element_bytes, shard, add_segment, &digest);
         mix(&digest, (uint64_t)digest.kinds << 56 ^ digest.length);
         digest.kinds = 0;
         digest.length = 0;

@@ -84,7 +84,7 @@ struct filling {
 };
 
 /* The same units, whose blocks have numbers as far apart: all members differ by one offset. */
-static bool alike(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b)
+static bool differ_by_offset(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b)
 {
   if (a->keep != b->keep || a->count != b->count || a->to || b->to || (a->keep & TAGC_KEEP_OUTSIDE))
     return false;
@@ -101,7 +101,7 @@ static void find_leaders(const struct filling *f)
   for (uint32_t i = 0; i < f->count; i++) {
     uint32_t j = 0;
     bool seek = !f->pieces[i].to && f->pieces[i].keep;
-    while (j < i && seek && !(f->leader[j] == j && alike(f->model, &f->pieces[j], &f->pieces[i])))
+    while (j < i && seek && !(f->leader[j] == j && differ_by_offset(f->model, &f->pieces[j], &f->pieces[i])))
       j++;
     f->leader[i] = seek ? j : i;
   }
@@ -154,7 +154,7 @@ struct task {
   size_t element_bytes;
 };
 
-static bool fill(const struct task *t, const struct tagc_model *model, struct tagc_layers *layers)
+static bool fill_layers(const struct task *t, const struct tagc_model *model, struct tagc_layers *layers)
 {
   struct filling f = {model, &t->match, t->pieces, t->order, t->count, t->element_bytes, t->leaders};
   find_leaders(&f);
@@ -256,7 +256,7 @@ static enum tagc_found take_map(struct task *t, const struct tagc_model *map, st
     snprintf(layers->runner_up, sizeof layers->runner_up, "%s%s, of which the sizes are the same: a line \"layout\" in the map tells",
              tagc_layout_name(rival->match.layout), rival->element_bytes != best->element_bytes ? " of two-byte parameters" : "");
   }
-  return fill(t, map, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
+  return fill_layers(t, map, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
 }
 
 static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
@@ -283,7 +283,7 @@ static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
   tagc_solution_words(&solutions[0], layers->what);
   if (solutions[1].confidence)
     tagc_solution_difference(&solutions[0], &solutions[1], layers->runner_up);
-  return fill(t, memory->model, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
+  return fill_layers(t, memory->model, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
 }
 
 /* From the map, else from the arithmetic, else from the positions. False: without memory. */

@@ -93,7 +93,7 @@ static struct tagc_piece block_piece(const struct search *s, const struct wrap *
 }
 
 /* Are the units of two pieces the same ones? */
-static bool alike(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b)
+static bool have_same_units(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b)
 {
   if (a->count != b->count || a->keep != b->keep)
     return false;
@@ -119,7 +119,7 @@ static void find_shards(const struct search *s, const struct wrap *wrap, uint32_
     struct tagc_piece piece = block_piece(s, wrap, group, i);
     if (i >= wrap->parts) {
       struct tagc_piece before = block_piece(s, wrap, group, i - wrap->parts);
-      if (alike(s->model, &before, &piece)) {
+      if (have_same_units(s->model, &before, &piece)) {
         s->shards[i] = s->shards[i - wrap->parts];
         continue;
       }
@@ -128,7 +128,7 @@ static void find_shards(const struct search *s, const struct wrap *wrap, uint32_
   }
 }
 
-static bool is_there(const struct search *s, uint64_t shard)
+static bool is_among_slots(const struct search *s, uint64_t shard)
 {
   for (size_t i = 0; i < s->count; i++)
     if (s->counts[i] == shard)
@@ -143,7 +143,7 @@ static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t gro
   if (needed > s->count)
     return false;
   struct tagc_piece first = block_piece(s, wrap, group, 0);
-  if (!is_there(s, piece_shard(s, &first)))
+  if (!is_among_slots(s, piece_shard(s, &first)))
     return false;
   find_shards(s, wrap, group, needed);
   size_t start = 0;
@@ -301,7 +301,7 @@ static bool try_layout(struct search *s)
 }
 
 /* Says what does not fit: the unit of which the size comes nearest to that most calls in a row have. */
-static void complain(struct search *s, unsigned layouts, char *why)
+static void explain_no_match(struct search *s, unsigned layouts, char *why)
 {
   uint64_t usual = 0, nearest = UINT64_MAX, shard = 0;
   size_t best = 0;
@@ -374,7 +374,7 @@ enum tagc_found tagc_match_find(const struct tagc_model *model, const uint64_t *
     find_blocks(&s);
     found = try_layouts(&s, layouts, match, pieces) ? TAGC_FOUND : TAGC_FOUND_NONE;
     if (found == TAGC_FOUND_NONE && why)
-      complain(&s, layouts, why);
+      explain_no_match(&s, layouts, why);
   }
   free(s.members);
   free(s.shards);

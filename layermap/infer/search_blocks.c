@@ -81,7 +81,7 @@ bool tagc_equation_range(const struct tagc_equation *e, const struct tagc_archit
   return true;
 }
 
-static void keep(struct tagc_search *search, const struct tagc_candidate *candidate)
+static void keep_candidate(struct tagc_search *search, const struct tagc_candidate *candidate)
 {
   size_t at = search->used;
   while (at && search->candidates[at - 1].cost > candidate->cost)
@@ -101,8 +101,8 @@ struct attempt {
   uint64_t beside;                  /* measure of what is in the MLP's slot, too */
 };
 
-static struct tagc_equation equation(const struct attempt *t, const struct tagc_shapes *shapes, unsigned sorts, uint32_t times,
-                                     uint64_t count)
+static struct tagc_equation blocks_equation(const struct attempt *t, const struct tagc_shapes *shapes, unsigned sorts, uint32_t times,
+                                            uint64_t count)
 {
   return (struct tagc_equation){.shapes = shapes, .keep = sorts, .layout = t->candidate.layout, .nranks = t->search->nranks,
                                 .times = times, .count = count, .steps = t->search->steps};
@@ -116,7 +116,7 @@ static void keep_group(struct attempt *t)
   struct tagc_architecture *a = &whole.architecture;
   const uint64_t *counts = t->search->counts;
   for (uint32_t rest = 1; rest < frame->group && frame->start + frame->length < t->search->count; rest++) {
-    struct tagc_equation e = equation(t, &t->shapes->block, TAGC_KEEP_BLOCK, rest, counts[frame->start + frame->length]);
+    struct tagc_equation e = blocks_equation(t, &t->shapes->block, TAGC_KEEP_BLOCK, rest, counts[frame->start + frame->length]);
     if (!tagc_equation_holds(&e, a))
       continue;
     a->blocks += rest;
@@ -127,7 +127,7 @@ static void keep_group(struct attempt *t)
     uint32_t slots = (dense + frame->group - 1) / frame->group, fitting = 0;
     for (uint32_t i = 0; i < slots && slots <= frame->start; i++) {
       uint32_t others = dense - i * frame->group < frame->group ? dense - i * frame->group : frame->group;
-      struct tagc_equation e = equation(t, &t->shapes->block, TAGC_KEEP_BLOCK, frame->group - others, counts[frame->start - slots + i]);
+      struct tagc_equation e = blocks_equation(t, &t->shapes->block, TAGC_KEEP_BLOCK, frame->group - others, counts[frame->start - slots + i]);
       e.more = others * tagc_shapes_measure(&t->shapes->dense, a, t->candidate.layout, t->search->nranks, TAGC_KEEP_BLOCK);
       fitting += tagc_equation_holds(&e, a);
     }
@@ -138,7 +138,7 @@ static void keep_group(struct attempt *t)
     frame->start -= slots;
     frame->length += slots;
   }
-  keep(t->search, &whole);
+  keep_candidate(t->search, &whole);
 }
 
 /* Widths of MLPs are multiples of that. */
@@ -154,8 +154,8 @@ static bool solve_dense(struct attempt *t)
   uint64_t low, high;
   if (!t->search->frame.dense)
     return true;
-  struct tagc_equation e = equation(t, &t->shapes->dense, t->search->frame.period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1,
-                                    t->search->frame.dense_count);
+  struct tagc_equation e = blocks_equation(t, &t->shapes->dense, t->search->frame.period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1,
+                                           t->search->frame.dense_count);
   if (!tagc_equation_range(&e, a, TAGC_UNKNOWN_INTERMEDIATE, &low, &high))
     return false;
   a->intermediate = (uint32_t)(high / 64 * 64);
@@ -184,7 +184,7 @@ static void solve_width(struct attempt *t)
   const struct tagc_frame *frame = &t->search->frame;
   struct tagc_architecture *a = &t->candidate.architecture;
   enum tagc_unknown unknown = t->candidate.prior->is_sparse ? TAGC_UNKNOWN_EXPERT : TAGC_UNKNOWN_INTERMEDIATE;
-  struct tagc_equation e = equation(t, &t->shapes->block, TAGC_KEEP_MLP, frame->group, frame->counts[frame->period - 1]);
+  struct tagc_equation e = blocks_equation(t, &t->shapes->block, TAGC_KEEP_MLP, frame->group, frame->counts[frame->period - 1]);
   e.more = frame->group * t->beside;
   uint64_t low, high, quantum = grain(a->hidden);
   if (!tagc_equation_range(&e, a, unknown, &low, &high))
@@ -204,12 +204,12 @@ static bool parts_fit(const struct attempt *t)
   const struct tagc_frame *frame = &t->search->frame;
   if (frame->period == 1)
     return true;
-  struct tagc_equation e = equation(t, &t->shapes->block, TAGC_KEEP_ATTN, 1, frame->counts[frame->period - 2]);
+  struct tagc_equation e = blocks_equation(t, &t->shapes->block, TAGC_KEEP_ATTN, 1, frame->counts[frame->period - 2]);
   if (!tagc_equation_holds(&e, &t->candidate.architecture))
     return false;
   if (frame->period == 2)
     return true;
-  e = equation(t, &t->shapes->block, TAGC_KEEP_REST, 1, frame->counts[0]);
+  e = blocks_equation(t, &t->shapes->block, TAGC_KEEP_REST, 1, frame->counts[0]);
   return tagc_equation_holds(&e, &t->candidate.architecture);
 }
 
@@ -218,10 +218,10 @@ static void try_known(struct attempt *t)
 {
   const struct tagc_frame *frame = &t->search->frame;
   const struct tagc_architecture *a = &t->candidate.architecture;
-  struct tagc_equation e = equation(t, &t->shapes->block, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, frame->group,
-                                    frame->counts[frame->period - 1]);
-  struct tagc_equation dense = equation(t, &t->shapes->dense, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1,
-                                        frame->dense_count);
+  struct tagc_equation e = blocks_equation(t, &t->shapes->block, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, frame->group,
+                                           frame->counts[frame->period - 1]);
+  struct tagc_equation dense = blocks_equation(t, &t->shapes->dense, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1,
+                                               frame->dense_count);
   if (parts_fit(t) && tagc_equation_holds(&e, a) && (!frame->dense || tagc_equation_holds(&dense, a)))
     keep_group(t);
 }
@@ -344,7 +344,7 @@ static uint64_t next_hidden(uint64_t hidden)
   return hidden < 64 ? hidden + 1 : hidden < 512 ? hidden + 8 : hidden < 8192 ? hidden + 64 : hidden + 256;
 }
 
-static struct attempt begin(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
+static struct attempt begin_attempt(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
 {
   struct attempt t = {.search = search, .shapes = &search->shapes[prior - tagc_priors]};
   t.candidate = (struct tagc_candidate){.architecture = tagc_search_kind(prior), .prior = prior, .layout = layout,
@@ -356,7 +356,7 @@ static struct attempt begin(struct tagc_search *search, const struct tagc_prior 
 
 void tagc_search_published(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
 {
-  struct attempt t = begin(search, prior, layout);
+  struct attempt t = begin_attempt(search, prior, layout);
   for (size_t i = 0; i < tagc_published_count; i++) {
     tagc_published_set(&t.candidate.architecture, &tagc_published[i]);
     if (tagc_published[i].family == prior->family)
@@ -367,7 +367,7 @@ void tagc_search_published(struct tagc_search *search, const struct tagc_prior *
 void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
 {
   const struct tagc_frame *frame = &search->frame;
-  struct attempt t = begin(search, prior, layout);
+  struct attempt t = begin_attempt(search, prior, layout);
   uint64_t elements = 0;
   for (size_t i = 0; i < frame->period; i++)
     elements += frame->counts[i] * search->nranks / frame->group;

@@ -67,7 +67,7 @@ static void find_slots(struct outside *o)
   }
 }
 
-static struct tagc_equation equation(const struct outside *o, uint8_t part, size_t slot)
+static struct tagc_equation outside_equation(const struct outside *o, uint8_t part, size_t slot)
 {
   return (struct tagc_equation){.shapes = o->shapes, .keep = part, .layout = o->candidate->layout, .nranks = o->search->nranks,
                                 .times = 1, .more = part & TAGC_KEEP_NORM ? o->norms : 0, .count = o->search->counts[slot],
@@ -89,7 +89,7 @@ static bool is_shard(const struct outside *o, size_t slot, uint64_t shard)
 }
 
 /* All sizes are known: which slots do they explain? */
-static void weigh(struct outside *o, const struct tagc_architecture *a)
+static void weigh_outside(struct outside *o, const struct tagc_architecture *a)
 {
   unsigned cost = o->cost + o->odd;
   size_t used = 0;
@@ -150,24 +150,24 @@ static void solve_positions(struct outside *o, struct tagc_architecture *a, bool
     if (!(o->shapes->depends[TAGC_UNKNOWN_POSITIONS] & o->parts[i]))
       continue;
     for (size_t slot = 0; slot < o->slot_count; slot++) {
-      struct tagc_equation e = equation(o, o->parts[i], o->slots[slot]);
+      struct tagc_equation e = outside_equation(o, o->parts[i], o->slots[slot]);
       uint64_t low, high, size;
       if (!tagc_equation_range(&e, a, TAGC_UNKNOWN_POSITIONS, &low, &high) || high > 1 << 20 ||
           !(size = likeliest(&e, a, TAGC_UNKNOWN_POSITIONS, low, high)))
         continue;
       a->positions = (uint32_t)size;
-      weigh(o, a);
+      weigh_outside(o, a);
     }
     a->positions = tagc_positions[0];
   }
-  weigh(o, a);
+  weigh_outside(o, a);
 }
 
 /* The part of which the vocabulary is solved for lies in that slot. */
 static void solve_vocabulary(struct outside *o, uint8_t part, size_t slot)
 {
   struct tagc_architecture a = o->candidate->architecture;
-  struct tagc_equation e = equation(o, part, slot);
+  struct tagc_equation e = outside_equation(o, part, slot);
   bool with_positions = o->shapes->depends[TAGC_UNKNOWN_POSITIONS] & part;
   uint64_t low, high;
   for (const uint32_t *positions = tagc_positions; *positions; positions++) {

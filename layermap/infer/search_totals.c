@@ -16,7 +16,7 @@ struct total {
 };
 
 /* Padding hides what the slots hold exactly. */
-static void find_range(struct total *t)
+static void find_total_range(struct total *t)
 {
   const struct tagc_search *search = t->search;
   uint64_t sum = 0, nranks = search->nranks;
@@ -103,7 +103,7 @@ void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *pri
 {
   struct total t = {.search = search, .shapes = &search->shapes[prior - tagc_priors]};
   t.candidate = (struct tagc_candidate){.architecture = tagc_search_kind(prior), .prior = prior, .layout = layout};
-  find_range(&t);
+  find_total_range(&t);
   for (size_t i = 0; i < tagc_published_count; i++) {
     if (tagc_published[i].family != prior->family)
       continue;

@@ -72,7 +72,7 @@ static uint8_t name_size(const struct sizes *sizes, uint64_t size, uint32_t *con
   return TAGC_SHAPE_SIZES;
 }
 
-static bool equal(const struct tagc_shape *a, const struct tagc_shape *b)
+static bool is_same_shape(const struct tagc_shape *a, const struct tagc_shape *b)
 {
   return a->rows == b->rows && a->columns == b->columns && a->keep == b->keep && a->constant_rows == b->constant_rows &&
          a->constant_columns == b->constant_columns;
@@ -81,7 +81,7 @@ static bool equal(const struct tagc_shape *a, const struct tagc_shape *b)
 static bool add_shape(struct tagc_shapes *shapes, const struct tagc_shape *shape)
 {
   size_t i = 0;
-  while (i < shapes->count && !equal(&shapes->shapes[i], shape))
+  while (i < shapes->count && !is_same_shape(&shapes->shapes[i], shape))
     i++;
   if (i == TAGC_SHAPES)
     return false;

@@ -47,7 +47,7 @@ static void say_outside(const struct tagc_architecture *a, char text[PHRASE])
 }
 
 /* "" where there is nothing to say. */
-static void say(const struct tagc_solution *s, enum phrase phrase, char text[PHRASE])
+static void say_phrase(const struct tagc_solution *s, enum phrase phrase, char text[PHRASE])
 {
   static const char *const wrappings[] = {[TAGC_WRAP_BLOCK] = "block by block", [TAGC_WRAP_SUB_BLOCK] = "attention and MLP apart",
                                           [TAGC_WRAP_GROUP] = "several blocks at once", [TAGC_WRAP_WHOLE] = "whole",
@@ -89,7 +89,7 @@ void tagc_solution_words(const struct tagc_solution *solution, char text[TAGC_LA
   char phrase[PHRASE];
   text[0] = '\0';
   for (enum phrase i = FAMILY; i < USUAL; i++) {
-    say(solution, i, phrase);
+    say_phrase(solution, i, phrase);
     tagc_append(text, TAGC_LAYERS_WHAT, "%s%s", *text && *phrase ? ", " : "", phrase);
   }
 }
@@ -104,8 +104,8 @@ void tagc_solution_difference(const struct tagc_solution *best, const struct tag
     return;
   }
   for (enum phrase i = WIDTH; i < PHRASES; i++) {
-    say(best, i, here);
-    say(other, i, there);
+    say_phrase(best, i, here);
+    say_phrase(other, i, there);
     if (strcmp(here, there) == 0)
       continue;
     if (!*there)

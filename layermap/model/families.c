@@ -66,7 +66,7 @@ struct builder {
 };
 
 /* The traits of the family, and of the variant. */
-static struct builder begin(struct tagc_model *model, const struct tagc_architecture *a, uint32_t kinds)
+static struct builder begin_model(struct tagc_model *model, const struct tagc_architecture *a, uint32_t kinds)
 {
   struct builder b = {.model = model, .a = a, .traits = families[a->family], .kinds = kinds, .is_good = true};
   b.traits.qkv_bias |= a->attention_bias;
@@ -79,7 +79,7 @@ static struct builder begin(struct tagc_model *model, const struct tagc_architec
   return b;
 }
 
-static void add(struct builder *b, const char *name, const char *suffix, uint64_t rows, uint64_t columns)
+static void add_parameter(struct builder *b, const char *name, const char *suffix, uint64_t rows, uint64_t columns)
 {
   char whole[TAGC_PARAMETER_NAME];
   snprintf(whole, sizeof whole, "%s%s", name, suffix);
@@ -90,18 +90,18 @@ static void add(struct builder *b, const char *name, const char *suffix, uint64_
 static void add_linear(struct builder *b, const char *name, uint64_t outputs, uint64_t inputs, bool has_bias)
 {
   bool is_transposed = b->traits.is_transposed;
-  add(b, name, ".weight", is_transposed ? inputs : outputs, is_transposed ? outputs : inputs);
+  add_parameter(b, name, ".weight", is_transposed ? inputs : outputs, is_transposed ? outputs : inputs);
   if (has_bias)
-    add(b, name, ".bias", outputs, 1);
+    add_parameter(b, name, ".bias", outputs, 1);
 }
 
 static void add_norm(struct builder *b, const char *name, uint64_t size)
 {
   uint32_t around = b->kinds;
   b->kinds = TAGC_KIND_NORM | (around & TAGC_KIND_ATTN);
-  add(b, name, ".weight", size, 1);
+  add_parameter(b, name, ".weight", size, 1);
   if (b->traits.norm_bias)
-    add(b, name, ".bias", size, 1);
+    add_parameter(b, name, ".bias", size, 1);
   b->kinds = around;
 }
 
@@ -181,8 +181,8 @@ static void add_experts(struct builder *b)
   if (is_router_first)
     add_router(b);
   if (a->fused_experts) {
-    add(b, "experts.gate_up", "", a->experts, 2 * intermediate * a->hidden);
-    add(b, "experts.down", "", a->experts, intermediate * a->hidden);
+    add_parameter(b, "experts.gate_up", "", a->experts, 2 * intermediate * a->hidden);
+    add_parameter(b, "experts.down", "", a->experts, intermediate * a->hidden);
   } else {
     for (uint32_t i = 0; i < a->experts && b->is_good; i++) {
       char name[24];
@@ -201,7 +201,7 @@ bool tagc_family_has_experts(const struct tagc_architecture *a, uint32_t number)
   return a->experts && number >= a->dense_blocks;
 }
 
-static void add_part(struct builder *b, char part, uint32_t number)
+static void add_family_part(struct builder *b, char part, uint32_t number)
 {
   const struct tagc_architecture *a = b->a;
   bool has_experts = tagc_family_has_experts(a, number);
@@ -225,27 +225,27 @@ static void add_part(struct builder *b, char part, uint32_t number)
 
 bool tagc_family_add_block(struct tagc_model *model, const struct tagc_architecture *a, uint32_t number)
 {
-  struct builder b = begin(model, a, 0);
+  struct builder b = begin_model(model, a, 0);
   for (const char *part = b.traits.order; *part; part++)
-    add_part(&b, *part, number);
+    add_family_part(&b, *part, number);
   return b.is_good;
 }
 
 bool tagc_family_add_embedding(struct tagc_model *model, const struct tagc_architecture *a)
 {
-  struct builder b = begin(model, a, TAGC_KIND_EMBED);
+  struct builder b = begin_model(model, a, TAGC_KIND_EMBED);
   if (a->family == TAGC_FAMILY_VIT) {
     uint64_t patch = a->patch ? a->patch : 16, channels = a->channels ? a->channels : 3;
-    add(&b, "embed.class", "", 1, a->hidden);
-    add(&b, "embed.positions", "", 1, (uint64_t)a->positions * a->hidden);
+    add_parameter(&b, "embed.class", "", 1, a->hidden);
+    add_parameter(&b, "embed.positions", "", 1, (uint64_t)a->positions * a->hidden);
     add_linear(&b, "embed.patches", a->hidden, channels * patch * patch, true);
     return b.is_good;
   }
-  add(&b, "embed", ".weight", a->vocabulary, a->hidden);
+  add_parameter(&b, "embed", ".weight", a->vocabulary, a->hidden);
   if (a->positions)
-    add(&b, "embed.positions", ".weight", a->positions, a->hidden);
+    add_parameter(&b, "embed.positions", ".weight", a->positions, a->hidden);
   if (a->family == TAGC_FAMILY_BERT) {
-    add(&b, "embed.types", ".weight", a->types ? a->types : 2, a->hidden);
+    add_parameter(&b, "embed.types", ".weight", a->types ? a->types : 2, a->hidden);
     add_norm(&b, "embed.norm", a->hidden);
   }
   return b.is_good;
@@ -258,11 +258,11 @@ static void add_heads(struct builder *b)
   if (a->pooler)
     add_linear(b, "head.pooler", a->hidden, a->hidden, true);
   if (a->masked_head) {
-    add(b, "head", ".bias", a->vocabulary, 1);
+    add_parameter(b, "head", ".bias", a->vocabulary, 1);
     add_linear(b, "head.dense", a->hidden, a->hidden, true);
     add_norm(b, "head.norm", a->hidden);
     if (!a->tied)
-      add(b, "head", ".weight", a->vocabulary, a->hidden);
+      add_parameter(b, "head", ".weight", a->vocabulary, a->hidden);
   }
   if (a->next_head)
     add_linear(b, "head.next", 2, a->hidden, true);
@@ -272,16 +272,16 @@ static void add_heads(struct builder *b)
 
 bool tagc_family_add_head(struct tagc_model *model, const struct tagc_architecture *a)
 {
-  struct builder b = begin(model, a, TAGC_KIND_HEAD);
+  struct builder b = begin_model(model, a, TAGC_KIND_HEAD);
   bool has_words_behind = a->family != TAGC_FAMILY_BERT && a->family != TAGC_FAMILY_VIT;
   if (a->family != TAGC_FAMILY_BERT)
     add_norm(&b, "norm", a->hidden);
   if (!has_words_behind)
     add_heads(&b);
   if (has_words_behind && !a->tied)
-    add(&b, "head", ".weight", a->vocabulary, a->hidden);
+    add_parameter(&b, "head", ".weight", a->vocabulary, a->hidden);
   if (a->family == TAGC_FAMILY_PHI && !a->no_bias)
-    add(&b, "head", ".bias", a->vocabulary, 1);
+    add_parameter(&b, "head", ".bias", a->vocabulary, 1);
   return b.is_good;
 }
 

@@ -17,14 +17,11 @@ struct token {
   const char *why;                  /* BAD */
 };
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/* Reads digits; false where there are none, or too many. */
-static bool read_number(const char **at, const char *end, uint32_t *number)
+bool tagc_glob_number(const char **at, const char *end, uint32_t *number)
 {
   uint64_t value = 0;
   const char *begin = *at;
-  for (; *at < end && is_digit(**at); ++*at) {
+  for (; *at < end && tagc_is_digit(**at); ++*at) {
     value = value * 10 + (uint64_t)(**at - '0');
     if (value > UINT32_MAX)
       return false;
@@ -37,12 +34,12 @@ static bool read_number(const char **at, const char *end, uint32_t *number)
 static const char *end_of_range(const char *at, const char *end)
 {
   const char *begin = at;
-  while (at < end && is_digit(*at))
+  while (at < end && tagc_is_digit(*at))
     at++;
   if (at == begin || at == end || *at != '-')
     return NULL;
   begin = ++at;
-  while (at < end && is_digit(*at))
+  while (at < end && tagc_is_digit(*at))
     at++;
   return at > begin && (at == end || *at == '.') ? at : NULL;
 }
@@ -61,11 +58,11 @@ static const char *end_of_set(const char *at, const char *end)
 
 static struct token bad(const char *why) { return (struct token){.kind = BAD, .why = why}; }
 
-static struct token read_range(const char *at, const char *range_end)
+static struct token range_token(const char *at, const char *range_end)
 {
   struct token token = {.kind = RANGE, .end = range_end};
   const char *dash = memchr(at, '-', (size_t)(range_end - at));
-  if (!read_number(&at, dash, &token.first) || (at = dash + 1, !read_number(&at, range_end, &token.last)))
+  if (!tagc_glob_number(&at, dash, &token.first) || (at = dash + 1, !tagc_glob_number(&at, range_end, &token.last)))
     return bad("a number is too large");
   return token.first > token.last ? bad("a range runs backwards") : token;
 }
@@ -75,7 +72,7 @@ static struct token next_token(const char *at, const char *end, bool starts)
 {
   const char *range_end = starts ? end_of_range(at, end) : NULL;
   if (range_end)
-    return read_range(at, range_end);
+    return range_token(at, range_end);
   if (*at == '*')
     return (struct token){.kind = STAR, .end = at + 1};
   if (*at == '?')
@@ -119,12 +116,12 @@ static const char *match_range(const struct token *token, const char *name, cons
 {
   uint32_t first, last;
   const char *end = at + strcspn(at, ".");
-  if ((at > name && at[-1] != '.') || !read_number(&at, end, &first))
+  if ((at > name && at[-1] != '.') || !tagc_glob_number(&at, end, &first))
     return NULL;
   last = first;
   if (at < end && *at == '-') {
     at++;
-    if (!read_number(&at, end, &last))
+    if (!tagc_glob_number(&at, end, &last))
       return NULL;
   }
   return at == end && token->first <= first && last <= token->last ? end : NULL;

@@ -13,11 +13,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What is wrong with the glob of `length` bytes, as a constant string, or NULL. */
 const char *tagc_glob_check(const char *glob, size_t length);
 
 /* Does the glob (one that is wrong names nothing) name `name`, or what it is inside of? */
 bool tagc_glob_matches(const char *glob, size_t length, const char *name);
+
+static inline bool tagc_is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Reads digits. False where there are none, which leaves *at as it was, or where the number is too large. */
+bool tagc_glob_number(const char **at, const char *end, uint32_t *number);
 
 #endif

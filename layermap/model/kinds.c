@@ -7,6 +7,7 @@
  * checkpoints, Megatron-core (also with Transformer Engine's fused norms), GPT-NeoX, nanoGPT, examples/gpt, and those
  * of families.h.
  */
+#include "layermap/model/glob.h"
 #include "layermap/model/model.h"
 
 #include <string.h>
@@ -78,11 +79,6 @@ static char lower(char c)
   return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-static bool is_digit(char c)
-{
-  return c >= '0' && c <= '9';
-}
-
 /* The part of `whole` in front of the next of the separators; `whole` begins behind it afterwards. */
 static struct text next_part(struct text *whole, const char *separators)
 {
@@ -94,9 +90,9 @@ static struct text next_part(struct text *whole, const char *separators)
   return part;
 }
 
-static bool equal(struct text text, const char *clue)
+static bool is_clue(struct text text, const char *clue)
 {
-  while (text.length > 0 && is_digit(text.at[text.length - 1]))
+  while (text.length > 0 && tagc_is_digit(text.at[text.length - 1]))
     text.length--;
   if (text.length > 0 && text.at[text.length - 1] == '_')
     text.length--;
@@ -109,7 +105,7 @@ static bool equal(struct text text, const char *clue)
 static bool has_word(struct text component, const char *word)
 {
   while (component.length > 0)
-    if (equal(next_part(&component, "_"), word))
+    if (is_clue(next_part(&component, "_"), word))
       return true;
   return false;
 }
@@ -117,7 +113,7 @@ static bool has_word(struct text component, const char *word)
 static bool is_number(struct text component)
 {
   for (size_t i = 0; i < component.length; i++)
-    if (!is_digit(component.at[i]))
+    if (!tagc_is_digit(component.at[i]))
       return false;
   return component.length > 0;
 }
@@ -127,7 +123,7 @@ static enum hint read_component(struct text component)
   if (is_number(component))
     return NUMBER;
   for (size_t i = 0; i < sizeof whole_components / sizeof *whole_components; i++)
-    if (equal(component, whole_components[i].text))
+    if (is_clue(component, whole_components[i].text))
       return whole_components[i].hint;
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (has_word(component, words[i].text))
@@ -141,7 +137,7 @@ static bool is_bias(struct text component)
   struct text word = {component.at, 0};
   while (component.length > 0)
     word = next_part(&component, "_");
-  return equal(word, "bias");
+  return is_clue(word, "bias");
 }
 
 struct path {

@@ -50,7 +50,7 @@ static uint64_t round_up(uint64_t n, uint64_t multiple)
 
 /* The whole of a flat layout ends at a multiple of that (128 is a power of two: the least common multiple is reached by
  * doubling). */
-static uint64_t end_of(enum tagc_layout_kind layout, int nranks)
+static uint64_t end_of_shards(enum tagc_layout_kind layout, int nranks)
 {
   uint64_t end = (uint64_t)nranks;
   if (layout == TAGC_LAYOUT_MEGATRON)
@@ -61,7 +61,7 @@ static uint64_t end_of(enum tagc_layout_kind layout, int nranks)
 
 uint64_t tagc_layout_shard_of_parts(enum tagc_layout_kind layout, uint64_t parts, int nranks)
 {
-  return tagc_layout_is_uniform(layout) ? parts : round_up(parts, end_of(layout, nranks)) / (uint64_t)nranks;
+  return tagc_layout_is_uniform(layout) ? parts : round_up(parts, end_of_shards(layout, nranks)) / (uint64_t)nranks;
 }
 
 /* -- chunked layouts --------------------------------------------------------------------------------------------------------- */

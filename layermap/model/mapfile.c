@@ -140,7 +140,7 @@ static bool read_blocks(struct reader *reader, struct tagc_word range, const cha
 
 /* -- units -------------------------------------------------------------------------------------------------------------- */
 
-static bool is_same(const struct tagc_unit *unit, const struct reader *reader, const char *name)
+static bool is_same_unit(const struct tagc_unit *unit, const struct reader *reader, const char *name)
 {
   if (unit->count != reader->count || strcmp(unit->name, name) != 0)
     return false;
@@ -157,7 +157,7 @@ static int32_t find_or_add_unit(struct reader *reader, const char *name)
 {
   struct tagc_model *model = reader->model;
   for (size_t i = 0; i < model->unit_count; i++)
-    if (is_same(&model->units[i], reader, name))
+    if (is_same_unit(&model->units[i], reader, name))
       return (int32_t)i;
   bool added = tagc_model_add_unit(model, name) && tagc_model_add_parameters(model, reader->parameters, reader->count);
   return added ? (int32_t)model->unit_count - 1 : -1;
@@ -252,7 +252,7 @@ static bool read_kinds(struct tagc_text *text, struct tagc_word word, uint32_t *
 }
 
 /* Is the name new in its unit? Then it is remembered, for the parameter of the next index. */
-static bool remember(struct reader *reader, const char *name)
+static bool remember_unit(struct reader *reader, const char *name)
 {
   uint64_t slot = tagc_hash_add(TAGC_HASH_START, name, strlen(name));
   for (;; slot++) {
@@ -266,7 +266,7 @@ static bool remember(struct reader *reader, const char *name)
   }
 }
 
-static bool make_room(struct reader *reader)
+static bool reserve_place(struct reader *reader)
 {
   if (reader->count < reader->room)
     return true;
@@ -300,9 +300,9 @@ static bool read_parameter(struct reader *reader, struct tagc_word first)
     return tagc_text_refuse(text, shape, "are too many elements; a unit has at most %" PRIu64, TAGC_UNIT_ELEMENTS);
   if (reader->model->parameter_count + reader->count == TAGC_MODEL_PARAMETERS)
     return tagc_text_refuse(text, name, "is one too many; a map has at most %d parameters", TAGC_MODEL_PARAMETERS);
-  if (!make_room(reader))
+  if (!reserve_place(reader))
     return false;
-  if (!remember(reader, parameter.name))
+  if (!remember_unit(reader, parameter.name))
     return tagc_text_refuse(text, name, "is there twice; expected is another name in the same unit");
   reader->parameters[reader->count++] = parameter;
   reader->elements += elements;
@@ -334,7 +334,7 @@ static bool read_layout(struct reader *reader, struct tagc_word first)
   return tagc_text_refuse(text, word, "is no layout; expected is fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron");
 }
 
-static bool read_lines(struct reader *reader)
+static bool read_map_lines(struct reader *reader)
 {
   struct tagc_text *text = &reader->text;
   if (!tagc_text_version(text, "tagc-map", 1))
@@ -371,7 +371,7 @@ struct tagc_model *tagc_mapfile_parse(const char *bytes, size_t count, struct ta
   for (size_t i = 0; i < BLOCKS; i++)
     reader->unit_of_block[i] = NO_UNIT;
   tagc_text_begin(&reader->text, bytes, count, complaint);
-  bool is_right = read_lines(reader);
+  bool is_right = read_map_lines(reader);
   free(reader->parameters);
   free(reader);
   if (is_right)

@@ -15,7 +15,7 @@
 /* So many bytes of a list of blocks are in one line, and in one part of it: ",16382-16382" with its end. */
 enum { LIST = 800, LONGEST_RANGE = 24 };
 
-static const char *name_at(const struct tagc_model *model, size_t place)
+static const char *name_of_place(const struct tagc_model *model, size_t place)
 {
   return model->units[model->places[place].unit].name;
 }
@@ -89,7 +89,7 @@ static bool write_stretch(FILE *file, const struct tagc_model *model, size_t beg
 static size_t end_of_stretch(const struct tagc_model *model, size_t begin)
 {
   size_t end = begin + 1;
-  while (model->places[begin].block >= 0 && end < model->place_count && strcmp(name_at(model, end), name_at(model, begin)) == 0)
+  while (model->places[begin].block >= 0 && end < model->place_count && strcmp(name_of_place(model, end), name_of_place(model, begin)) == 0)
     end++;
   return end;
 }
@@ -99,7 +99,7 @@ struct place {
   int32_t block;
 };
 
-static int compare(const void *left, const void *right)
+static int compare_units(const void *left, const void *right)
 {
   const struct place *a = left, *b = right;
   int by_name = strcmp(a->name, b->name);
@@ -112,9 +112,9 @@ static bool are_unique(const struct tagc_model *model)
   struct place *sorted = calloc(model->place_count, sizeof *sorted);
   bool unique = sorted != NULL;
   for (size_t i = 0; i < model->place_count && unique; i++)
-    sorted[i] = (struct place){name_at(model, i), model->places[i].block};
+    sorted[i] = (struct place){name_of_place(model, i), model->places[i].block};
   if (unique)
-    qsort(sorted, model->place_count, sizeof *sorted, compare);
+    qsort(sorted, model->place_count, sizeof *sorted, compare_units);
   for (size_t i = 1; i < model->place_count && unique; i++)
     unique = strcmp(sorted[i - 1].name, sorted[i].name) != 0 ||
              (sorted[i - 1].block >= 0 && sorted[i - 1].block != sorted[i].block);
@@ -132,7 +132,7 @@ static bool is_writable(const struct tagc_model *model)
   for (size_t i = 0; i < model->place_count; i++) {
     const struct tagc_unit *unit = &model->units[model->places[i].unit];
     bool goes_back = i > 0 && model->places[i].block >= 0 && model->places[i - 1].block > model->places[i].block &&
-                     strcmp(name_at(model, i - 1), unit->name) == 0;
+                     strcmp(name_of_place(model, i - 1), unit->name) == 0;
     if (goes_back || model->places[i].block >= TAGC_MODEL_PLACES || !unit->count || !is_nameable(unit->name))
       return false;
     size_t to_check = next_place(model, model->places[i].unit, 0, i) == i ? unit->count : 0;

@@ -19,7 +19,7 @@ static const struct part {
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
-static const struct tagc_parameter *find(const struct tagc_unit *unit, const char *name)
+static const struct tagc_parameter *find_parameter(const struct tagc_unit *unit, const char *name)
 {
   for (size_t i = 0; i < unit->count; i++)
     if (strcmp(unit->parameters[i].name, name) == 0)
@@ -34,7 +34,7 @@ static const struct tagc_parameter *find_source(const struct tagc_unit *unit, co
   if (!part->sources[source])
     return NULL;
   snprintf(name, sizeof name, "%s%s", part->sources[source], suffix);
-  return find(unit, name);
+  return find_parameter(unit, name);
 }
 
 /* Has the block two norms, and nothing that is in no part? */
@@ -44,11 +44,11 @@ static bool is_known(const struct tagc_unit *unit)
   for (size_t i = 0; i < PARTS; i++)
     for (size_t j = 0; j < SOURCES; j++)
       taken += (size_t)!!find_source(unit, &parts[i], j, ".weight") + (size_t)!!find_source(unit, &parts[i], j, ".bias");
-  return taken == unit->count && find(unit, "norm2.weight");
+  return taken == unit->count && find_parameter(unit, "norm2.weight");
 }
 
 /* Adds the weights, or the biases, of a part as one parameter. */
-static bool add_part(struct tagc_model *to, const struct tagc_unit *unit, const struct part *part, const char *suffix)
+static bool add_megatron_part(struct tagc_model *to, const struct tagc_unit *unit, const struct part *part, const char *suffix)
 {
   uint64_t elements = 0, columns = 0;
   char name[TAGC_PARAMETER_NAME];
@@ -67,7 +67,7 @@ static bool add_unit(struct tagc_model *to, const struct tagc_unit *unit)
   if (!is_known(unit))
     return done && tagc_model_add_parameters(to, unit->parameters, unit->count);
   for (size_t i = 0; i < PARTS; i++)
-    done = done && add_part(to, unit, &parts[i], ".weight") && add_part(to, unit, &parts[i], ".bias");
+    done = done && add_megatron_part(to, unit, &parts[i], ".weight") && add_megatron_part(to, unit, &parts[i], ".bias");
   return done;
 }
 

@@ -20,7 +20,7 @@ struct walk {
 };
 
 /* A segment continues the run before it where it goes the same way: between two segments of a shard there is nothing. */
-static bool visit(const struct tagc_segment *segment, void *data)
+static bool count_segment(const struct tagc_segment *segment, void *data)
 {
   struct walk *w = data;
   const bool selected = segment->member >= 0 ? w->is_selected[segment->member] : w->selected;
@@ -50,7 +50,7 @@ static void walk_all(struct walk *w, const struct tagc_layer *layer, int nranks)
     w->any = false;
     for (int part = 0; part < 2 && w->writes; part++)
       p->first[part][shard] = w->count[part];
-    tagc_layout_walk(layer->layout, layer->members, layer->count, nranks, layer->element_bytes, (int)shard, visit, w);
+    tagc_layout_walk(layer->layout, layer->members, layer->count, nranks, layer->element_bytes, (int)shard, count_segment, w);
     p->selected = w->packed[0] > p->selected ? w->packed[0] : p->selected;
     p->rest = w->packed[1] > p->rest ? w->packed[1] : p->rest;
   }
@@ -59,7 +59,7 @@ static void walk_all(struct walk *w, const struct tagc_layer *layer, int nranks)
 }
 
 /* One memory: the parts, their places of runs, the runs. */
-static struct tagc_parts *take(size_t shards, const size_t count[2])
+static struct tagc_parts *alloc_parts(size_t shards, const size_t count[2])
 {
   const size_t places = 2 * (shards + 1) * sizeof(size_t), runs = (count[0] + count[1]) * sizeof(struct tagc_run);
   struct tagc_parts *p = calloc(1, sizeof *p + runs + places);
@@ -78,7 +78,7 @@ struct tagc_parts *tagc_parts_create(const struct tagc_layer *layer, int nranks,
   struct tagc_parts none = {.uniform = uniform, .shards = uniform ? 1 : (size_t)nranks};
   struct walk w = {.is_selected = is_selected, .parts = &none};
   walk_all(&w, layer, nranks);
-  struct tagc_parts *p = take(none.shards, w.count);
+  struct tagc_parts *p = alloc_parts(none.shards, w.count);
   if (!p)
     return NULL;
   p->uniform = uniform;

@@ -43,11 +43,6 @@ static bool is_space(char c)
   return c == ' ' || c == '\t';
 }
 
-static bool is_digit(char c)
-{
-  return c >= '0' && c <= '9';
-}
-
 /* The element at *rest, without the spaces around it; *rest moves on to the next one, or becomes NULL. */
 static struct element next_element(const char **rest)
 {
@@ -62,7 +57,7 @@ static struct element next_element(const char **rest)
   return (struct element){begin, (size_t)(end - begin)};
 }
 
-static bool is_blank(const char *list)
+static bool is_empty_list(const char *list)
 {
   return list[strspn(list, " \t")] == '\0';
 }
@@ -70,18 +65,8 @@ static bool is_blank(const char *list)
 /* Reads a number from *at; NULL, or what is wrong. *at moves behind it. */
 static const char *read_number(const char **at, const char *end, uint32_t *number)
 {
-  uint64_t value = 0;
-  const char *digit = *at;
-  for (; digit < end && is_digit(*digit); digit++) {
-    value = value * 10 + (uint64_t)(*digit - '0');
-    if (value > UINT32_MAX)
-      return "a number is too large";
-  }
-  if (digit == *at)
-    return "not a number";
-  *at = digit;
-  *number = (uint32_t)value;
-  return NULL;
+  const char *begin = *at;
+  return tagc_glob_number(at, end, number) ? NULL : *at > begin ? "a number is too large" : "not a number";
 }
 
 /* Reads "7" or "0-3"; NULL, or what is wrong. */
@@ -115,7 +100,7 @@ static const char *check_element(struct element element)
   uint32_t first, last;
   if (element.length == 0)
     return "an element is empty";
-  if (is_digit(*element.text))
+  if (tagc_is_digit(*element.text))
     return read_range(element, &first, &last);
   if (*element.text == '@')
     return find_preset(element) ? NULL : "neither @paper nor @all";
@@ -132,7 +117,7 @@ static const char *check_element(struct element element)
 
 bool tagc_select_valid(const char *list, const char **why, size_t *at)
 {
-  const char *rest = is_blank(list) ? NULL : list;
+  const char *rest = is_empty_list(list) ? NULL : list;
   while (rest) {
     struct element element = next_element(&rest);
     const char *wrong = check_element(element);
@@ -191,7 +176,7 @@ static bool element_names(struct element element, const struct question *q)
   uint32_t first, last;
   if (element.length == 0 || element.length > LONGEST_ELEMENT)
     return false;
-  if (is_digit(*element.text))
+  if (tagc_is_digit(*element.text))
     return !read_range(element, &first, &last) && first <= q->unit && q->unit <= last;
   if (*element.text == '@') {
     const struct preset *preset = find_preset(element);

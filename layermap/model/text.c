@@ -88,8 +88,8 @@ void tagc_text_begin(struct tagc_text *text, const char *bytes, size_t count, st
   *complaint = (struct tagc_complaint){0};
 }
 
-__attribute__((format(printf, 5, 0))) static bool complain(struct tagc_text *text, unsigned line, size_t column, const char *what,
-                                                            const char *message, va_list args)
+__attribute__((format(printf, 5, 0))) static bool complain_at(struct tagc_text *text, unsigned line, size_t column, const char *what,
+                                                               const char *message, va_list args)
 {
   struct tagc_complaint *complaint = text->complaint;
   text->failed = true;
@@ -120,7 +120,7 @@ bool tagc_text_refuse(struct tagc_text *text, struct tagc_word word, const char 
   char quoted[SHOWN + 8];
   va_list args;
   va_start(args, message);
-  complain(text, text->number, (size_t)(word.text - text->line) + 1, quote(word, quoted), message, args);
+  complain_at(text, text->number, (size_t)(word.text - text->line) + 1, quote(word, quoted), message, args);
   va_end(args);
   return false;
 }
@@ -129,7 +129,7 @@ bool tagc_text_fail(struct tagc_text *text, const char *message, ...)
 {
   va_list args;
   va_start(args, message);
-  complain(text, text->number, text->number ? 1 : 0, "", message, args);
+  complain_at(text, text->number, text->number ? 1 : 0, "", message, args);
   va_end(args);
   return false;
 }
@@ -162,14 +162,14 @@ static bool cut(struct tagc_text *text)
   return true;
 }
 
-static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+static bool is_space_or_tab(char c) { return c == ' ' || c == '\t'; }
 
 bool tagc_text_line(struct tagc_text *text)
 {
   while (!text->failed && text->next < text->end) {
     if (!cut(text))
       return false;
-    while (text->at < text->line_end && is_blank(*text->at))
+    while (text->at < text->line_end && is_space_or_tab(*text->at))
       text->at++;
     if (text->at < text->line_end)
       return true;
@@ -181,12 +181,12 @@ struct tagc_word tagc_text_word(struct tagc_text *text)
 {
   /* The end of a line is where its last word ends. */
   const char *last = text->at, *begin = last;
-  while (begin < text->line_end && is_blank(*begin))
+  while (begin < text->line_end && is_space_or_tab(*begin))
     begin++;
   if (begin == text->line_end)
     return (struct tagc_word){last, 0};
   text->at = begin;
-  while (text->at < text->line_end && !is_blank(*text->at))
+  while (text->at < text->line_end && !is_space_or_tab(*text->at))
     text->at++;
   return (struct tagc_word){begin, (size_t)(text->at - begin)};
 }

@@ -15,7 +15,7 @@ struct sizes {
   uint64_t (*shards)[TAGC_LAYOUTS];
 };
 
-static bool measure(struct sizes *sizes, const struct tagc_model *model, int nranks)
+static bool measure_sizes(struct sizes *sizes, const struct tagc_model *model, int nranks)
 {
   size_t most = 0;
   for (size_t i = 0; i < model->unit_count; i++)
@@ -82,7 +82,7 @@ static bool tell_slots(FILE *file, const struct tagc_model *model, const struct 
 {
   struct sizes sizes = {model, NULL};
   char number[32];
-  if (!fitting && !measure(&sizes, model, nranks))
+  if (!fitting && !measure_sizes(&sizes, model, nranks))
     return false;
   for (size_t i = 0; i < count; i++) {
     fprintf(file, "  slot %zu, unit %" PRIu32 ", %s elements a shard: ", i, slots[i].unit,

@@ -53,13 +53,13 @@ struct reader {
 };
 
 /* The value of a key; NULL: absent, or null. */
-static const json_t *look_up(const struct reader *r, const char *key)
+static const json_t *look_up_key(const struct reader *r, const char *key)
 {
   const json_t *value = json_object_get(r->object, key);
   return json_is_null(value) ? NULL : value;
 }
 
-static size_t place_of(const struct reader *r, const char *key)
+static size_t key_place(const struct reader *r, const char *key)
 {
   return tagc_json_find(&r->json, r->from, key);
 }
@@ -67,15 +67,15 @@ static size_t place_of(const struct reader *r, const char *key)
 /* A whole number from `least` on. Where something is wrong already nothing more is said. */
 static uint32_t read_size(struct reader *r, const char *key, uint32_t by_default, uint32_t least)
 {
-  const json_t *value = look_up(r, key);
+  const json_t *value = look_up_key(r, key);
   if (!value || !r->is_good)
     return by_default;
   if (!json_is_integer(value)) {
-    r->is_good = tagc_json_complain(&r->json, place_of(r, key), r->complaint,
+    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
                                     "\"%s\" is %s; expected is a whole number from %u to %u", key, tagc_json_kind(value), least,
                                     LARGEST_SIZE);
   } else if (json_integer_value(value) < least || json_integer_value(value) > LARGEST_SIZE) {
-    r->is_good = tagc_json_complain(&r->json, place_of(r, key), r->complaint,
+    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
                                     "\"%s\" is %lld; expected is a whole number from %u to %u", key,
                                     (long long)json_integer_value(value), least, LARGEST_SIZE);
   }
@@ -84,11 +84,11 @@ static uint32_t read_size(struct reader *r, const char *key, uint32_t by_default
 
 static bool read_flag(struct reader *r, const char *key, bool by_default)
 {
-  const json_t *value = look_up(r, key);
+  const json_t *value = look_up_key(r, key);
   if (!value || !r->is_good)
     return by_default;
   if (!json_is_boolean(value))
-    r->is_good = tagc_json_complain(&r->json, place_of(r, key), r->complaint, "\"%s\" is %s; expected is true or false", key,
+    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint, "\"%s\" is %s; expected is true or false", key,
                                     tagc_json_kind(value));
   return json_is_true(value);
 }
@@ -97,7 +97,7 @@ static bool read_flag(struct reader *r, const char *key, bool by_default)
 static void require_flag(struct reader *r, const char *key, bool required)
 {
   if (read_flag(r, key, required) != required && r->is_good)
-    r->is_good = tagc_json_complain(&r->json, place_of(r, key), r->complaint, "\"%s\" is %s; only models where it is %s are known", key,
+    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint, "\"%s\" is %s; only models where it is %s are known", key,
                                     required ? "false" : "true", required ? "true" : "false");
 }
 
@@ -109,7 +109,7 @@ static const char *read_class(struct reader *r)
   return name ? name : "";
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool config_ends_with(const char *text, const char *end)
 {
   size_t length = strlen(text), size = strlen(end);
   return length >= size && !strcmp(text + length - size, end);
@@ -136,16 +136,16 @@ static void read_bert(struct reader *r, struct tagc_architecture *a)
   a->positions = read_size(r, "max_position_embeddings", 512, 1);
   a->types = read_size(r, "type_vocab_size", 2, 1);
   require_flag(r, "add_cross_attention", false);
-  if (ends_with(name, "ForPreTraining"))
+  if (config_ends_with(name, "ForPreTraining"))
     a->pooler = a->masked_head = a->next_head = true;
-  else if (ends_with(name, "ForMaskedLM") || ends_with(name, "LMHeadModel"))
+  else if (config_ends_with(name, "ForMaskedLM") || config_ends_with(name, "LMHeadModel"))
     a->masked_head = true;
-  else if (ends_with(name, "ForSequenceClassification") || ends_with(name, "ForTokenClassification") ||
-           ends_with(name, "ForQuestionAnswering"))
+  else if (config_ends_with(name, "ForSequenceClassification") || config_ends_with(name, "ForTokenClassification") ||
+           config_ends_with(name, "ForQuestionAnswering"))
     a->labels = read_labels(r);
-  else if (*name && !ends_with(name, "Model"))
+  else if (*name && !config_ends_with(name, "Model"))
     refuse_class(r, name, "BertModel, BertForPreTraining, ...MaskedLM, ...SequenceClassification, ...TokenClassification, ...");
-  a->pooler |= !*name || (ends_with(name, "Model") && !a->masked_head) || ends_with(name, "ForSequenceClassification");
+  a->pooler |= !*name || (config_ends_with(name, "Model") && !a->masked_head) || config_ends_with(name, "ForSequenceClassification");
 }
 
 static void read_vit(struct reader *r, struct tagc_architecture *a)
@@ -156,13 +156,13 @@ static void read_vit(struct reader *r, struct tagc_architecture *a)
   a->channels = read_size(r, "num_channels", 3, 1);
   uint64_t patches = (uint64_t)(image / a->patch) * (image / a->patch);
   if (r->is_good && (patches < 1 || patches > LARGEST_SIZE))
-    r->is_good = tagc_json_complain(&r->json, place_of(r, "patch_size"), r->complaint,
+    r->is_good = tagc_json_complain(&r->json, key_place(r, "patch_size"), r->complaint,
                                     "patches of %u in an image of %u; expected is at least one", a->patch, image);
   a->positions = r->is_good ? (uint32_t)patches + 1 : 0;
   require_flag(r, "qkv_bias", true);
-  if (ends_with(name, "ForImageClassification"))
+  if (config_ends_with(name, "ForImageClassification"))
     a->labels = read_labels(r);
-  else if (!*name || ends_with(name, "Model"))
+  else if (!*name || config_ends_with(name, "Model"))
     a->pooler = true;
   else
     refuse_class(r, name, "ViTModel or ViTForImageClassification");
@@ -171,15 +171,15 @@ static void read_vit(struct reader *r, struct tagc_architecture *a)
 /* Blocks whose MLPs are dense, which must be the first ones. */
 static void read_qwen_dense(struct reader *r, struct tagc_architecture *a)
 {
-  const json_t *dense = look_up(r, "mlp_only_layers");
+  const json_t *dense = look_up_key(r, "mlp_only_layers");
   for (size_t i = 0; i < json_array_size(dense); i++)
     if (json_integer_value(json_array_get(dense, i)) == (json_int_t)i)
       a->dense_blocks++;
   if (r->is_good && dense && (!json_is_array(dense) || a->dense_blocks != json_array_size(dense)))
-    r->is_good = tagc_json_complain(&r->json, place_of(r, "mlp_only_layers"), r->complaint,
+    r->is_good = tagc_json_complain(&r->json, key_place(r, "mlp_only_layers"), r->complaint,
                                     "\"mlp_only_layers\" is not known; expected is [], or the first blocks: [0, 1]");
   if (read_size(r, "decoder_sparse_step", 1, 1) != 1 && r->is_good)
-    r->is_good = tagc_json_complain(&r->json, place_of(r, "decoder_sparse_step"), r->complaint,
+    r->is_good = tagc_json_complain(&r->json, key_place(r, "decoder_sparse_step"), r->complaint,
                                     "\"decoder_sparse_step\" is not known; expected is 1");
 }
 
@@ -191,14 +191,14 @@ static void read_deepseek(struct reader *r, const struct type *type, struct tagc
   uint64_t shared = (uint64_t)read_size(r, "n_shared_experts", is_v3 ? 1 : 2, 0) * a->expert_intermediate;
   a->shared_intermediate = shared > LARGEST_SIZE ? LARGEST_SIZE : (uint32_t)shared;
   a->dense_blocks = read_size(r, "first_k_dense_replace", is_v3 ? 3 : 0, 0);
-  bool is_full = json_object_get(r->object, "q_lora_rank") && !look_up(r, "q_lora_rank");
+  bool is_full = json_object_get(r->object, "q_lora_rank") && !look_up_key(r, "q_lora_rank");
   a->q_rank = is_full ? 0 : read_size(r, "q_lora_rank", 1536, 1);
   a->kv_rank = read_size(r, "kv_lora_rank", 512, 1);
   a->rope_dim = read_size(r, "qk_rope_head_dim", 64, 1);
   a->nope_dim = read_size(r, "qk_nope_head_dim", 128, 1);
   a->v_dim = read_size(r, "v_head_dim", 128, 1);
   if (read_size(r, "moe_layer_freq", 1, 1) != 1 && r->is_good)
-    r->is_good = tagc_json_complain(&r->json, place_of(r, "moe_layer_freq"), r->complaint,
+    r->is_good = tagc_json_complain(&r->json, key_place(r, "moe_layer_freq"), r->complaint,
                                     "\"moe_layer_freq\" is not known; expected is 1");
 }
 
@@ -240,9 +240,9 @@ static void read_particular(struct reader *r, const struct type *type, struct ta
 static void read_head(struct reader *r, struct tagc_architecture *a)
 {
   const char *name = read_class(r);
-  if (ends_with(name, "ForCausalLM") || ends_with(name, "ForConditionalGeneration") || ends_with(name, "LMHeadModel") || !*name)
+  if (config_ends_with(name, "ForCausalLM") || config_ends_with(name, "ForConditionalGeneration") || config_ends_with(name, "LMHeadModel") || !*name)
     return;
-  if (!ends_with(name, "Model") || a->family == TAGC_FAMILY_PHI)
+  if (!config_ends_with(name, "Model") || a->family == TAGC_FAMILY_PHI)
     refuse_class(r, name, "a class that ends with ForCausalLM, or Model");
   a->tied = true;
 }
@@ -263,7 +263,7 @@ static void note_defaults(const struct reader *r, const struct type *type, FILE 
     {"vocab_size", type->vocabulary},
   };
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    if (sizes[i].by_default && !look_up(r, sizes[i].key))
+    if (sizes[i].by_default && !look_up_key(r, sizes[i].key))
       fprintf(notes, "tagc-map: %s: \"%s\" is not there: %u, the default of %s\n", path, sizes[i].key,
               sizes[i].by_default, type->name);
 }
@@ -289,7 +289,7 @@ static bool read_architecture(struct reader *r, const struct type *type, struct 
   return r->is_good;
 }
 
-static const struct type *find_type(const char *name)
+static const struct type *find_model_type(const char *name)
 {
   for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
     if (!strcmp(types[i].name, name))
@@ -310,11 +310,11 @@ static void refuse_type(struct reader *r, const char *name)
 }
 
 /* The type of the model, or else that of its text. */
-static const struct type *read_type(struct reader *r)
+static const struct type *read_model_type(struct reader *r)
 {
   const char *name = json_string_value(json_object_get(r->json.root, "model_type"));
   const json_t *text = json_object_get(r->json.root, "text_config");
-  const struct type *type = find_type(name);
+  const struct type *type = find_model_type(name);
   if (type || !json_is_object(text)) {
     if (!type)
       refuse_type(r, name);
@@ -323,13 +323,13 @@ static const struct type *read_type(struct reader *r)
   r->object = text;
   r->from = tagc_json_find(&r->json, 0, "text_config");
   const char *text_name = json_string_value(json_object_get(text, "model_type"));
-  type = find_type(text_name ? text_name : name && !strcmp(name, "gemma3") ? "gemma3_text" : NULL);
+  type = find_model_type(text_name ? text_name : name && !strcmp(name, "gemma3") ? "gemma3_text" : NULL);
   if (!type)
     refuse_type(r, text_name ? text_name : name);
   return type;
 }
 
-static char *read_file(const char *path, size_t *bytes, struct tagc_complaint *complaint)
+static char *read_config_file(const char *path, size_t *bytes, struct tagc_complaint *complaint)
 {
   char *text = NULL;
   FILE *file = fopen(path, "rb");
@@ -373,11 +373,11 @@ struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct ta
   struct tagc_architecture a;
   struct tagc_model *model = NULL;
   size_t bytes;
-  char *text = read_file(path, &bytes, complaint);
+  char *text = read_config_file(path, &bytes, complaint);
   if (!text || !tagc_json_parse(&r.json, text, bytes, complaint))
     return NULL;
   r.object = r.json.root;
-  const struct type *type = read_type(&r);
+  const struct type *type = read_model_type(&r);
   if (type && read_architecture(&r, type, &a)) {
     model = tagc_family_model(&a);
     if (!model)

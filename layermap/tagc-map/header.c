@@ -87,7 +87,7 @@ static const struct type types[] = {
   {"I8", 8, false}, {"U8", 8, false}, {"BOOL", 8, false},
 };
 
-static const struct type *find_type(const char *name)
+static const struct type *find_tensor_type(const char *name)
 {
   for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
     if (!strcmp(types[i].name, name))
@@ -95,7 +95,7 @@ static const struct type *find_type(const char *name)
   return NULL;
 }
 
-static bool read_shape(struct tagc_headers *h, struct tagc_tensor *t, const json_t *value, const char *shown)
+static bool read_tensor_shape(struct tagc_headers *h, struct tagc_tensor *t, const json_t *value, const char *shown)
 {
   const json_t *shape = json_object_get(value, "shape");
   uint64_t elements = 1;
@@ -147,7 +147,7 @@ static bool check_name(struct tagc_headers *h, const struct tagc_tensor *t, cons
   return true;
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool name_ends_with(const char *text, const char *end)
 {
   size_t length = strlen(text), size = strlen(end);
   return length >= size && !strcmp(text + length - size, end);
@@ -158,9 +158,9 @@ static bool is_buffer(const char *name, const json_t *shape)
 {
   static const char *const ends[] = {"inv_freq", ".masked_bias", "position_ids", ".e_score_correction_bias", "_scale_inv"};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-    if (ends_with(name, ends[i]))
+    if (name_ends_with(name, ends[i]))
       return true;
-  return json_array_size(shape) == 4 && (ends_with(name, "attn.bias") || ends_with(name, "attention.bias"));
+  return json_array_size(shape) == 4 && (name_ends_with(name, "attn.bias") || name_ends_with(name, "attention.bias"));
 }
 
 static bool add_tensor(struct tagc_headers *h, int file, const char *name, const json_t *value)
@@ -169,7 +169,7 @@ static bool add_tensor(struct tagc_headers *h, int file, const char *name, const
   struct tagc_tensor t = {.name = name, .file = file};
   tagc_json_show(name, shown);
   const char *type_name = json_string_value(json_object_get(value, "dtype"));
-  const struct type *type = find_type(type_name);
+  const struct type *type = find_tensor_type(type_name);
   char shown_type[64];
   if (!json_is_object(value))
     return COMPLAIN_ABOUT(h, &t, "%s is %s; expected is an object with \"dtype\", \"shape\" and \"data_offsets\"", shown,
@@ -177,7 +177,7 @@ static bool add_tensor(struct tagc_headers *h, int file, const char *name, const
   if (!type)
     return COMPLAIN_ABOUT(h, &t, "\"dtype\" of %s is %.20s; expected is one like F32 or BF16", shown,
                           type_name ? tagc_json_show(type_name, shown_type) : "missing");
-  if (!read_shape(h, &t, value, shown) || !read_offsets(h, &t, value, type, shown) || !check_name(h, &t, shown))
+  if (!read_tensor_shape(h, &t, value, shown) || !read_offsets(h, &t, value, type, shown) || !check_name(h, &t, shown))
     return false;
   if (h->tensor_count == h->room) {
     size_t room = h->room ? 2 * h->room : 256;
@@ -211,7 +211,7 @@ static int by_name(const void *a, const void *b)
   return strcmp(((const struct tagc_tensor *)a)->name, ((const struct tagc_tensor *)b)->name);
 }
 
-static bool read_file(struct tagc_headers *h, int file)
+static bool read_header_file(struct tagc_headers *h, int file)
 {
   FILE *stream = fopen(h->paths[file], "rb");
   if (!stream)
@@ -263,7 +263,7 @@ bool tagc_headers_read(struct tagc_headers *h, char *const *paths, int count, st
   h->data_bytes = calloc((size_t)count, sizeof *h->data_bytes);
   bool is_good = (h->files && h->data_bytes) || without_memory(h);
   for (int i = 0; is_good && i < count; i++)
-    is_good = read_file(h, i);
+    is_good = read_header_file(h, i);
   return is_good && keep_parameters(h);
 }
 

@@ -61,7 +61,7 @@ void tagc_json_free(struct tagc_json_document *json)
   *json = (struct tagc_json_document){.root = NULL};
 }
 
-static bool is_space(char c)
+static bool is_json_space(char c)
 {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -77,13 +77,13 @@ size_t tagc_json_find(const struct tagc_json_document *json, size_t from, const 
       i += json->text[i] == '\\' ? 2 : 1;
     bool is_same = i < json->bytes && i - begin == length && memcmp(json->text + begin, key, length) == 0;
     size_t behind = i + 1;
-    while (behind < json->bytes && is_space(json->text[behind]))
+    while (behind < json->bytes && is_json_space(json->text[behind]))
       behind++;
     if (!is_same || behind >= json->bytes || json->text[behind] != ':')
       continue;
     do
       behind++;
-    while (behind < json->bytes && is_space(json->text[behind]));
+    while (behind < json->bytes && is_json_space(json->text[behind]));
     return behind;
   }
   return from;

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "layermap/model/glob.h"
 #include "layermap/model/model.h"
 
 /* `tell` is in a name of a block of that style; `parts` are modules, in the order in which they are registered. Both
@@ -57,19 +58,14 @@ static const char *const places[] = {
 
 enum { PLACES = sizeof places / sizeof *places };
 
-static bool is_digit(char c)
-{
-  return c >= '0' && c <= '9';
-}
-
 /* Does the name, from the beginning of a component on, go on with this path? */
 static bool goes_on_with(const char *name, const char *path)
 {
   while (*path) {
     if (*path == '#') {
-      if (!is_digit(*name))
+      if (!tagc_is_digit(*name))
         return false;
-      while (is_digit(*name))
+      while (tagc_is_digit(*name))
         name++;
       path++;
     } else if (*name++ != *path++) {
@@ -85,7 +81,7 @@ static const char *next_component(const char *name)
   return dot ? dot + 1 : NULL;
 }
 
-static bool holds(const char *name, const char *path)
+static bool name_holds_path(const char *name, const char *path)
 {
   for (; name; name = next_component(name))
     if (goes_on_with(name, path))
@@ -96,7 +92,7 @@ static bool holds(const char *name, const char *path)
 unsigned tagc_style_of(const char *name)
 {
   for (unsigned style = FIRST_OF_BLOCKS; style < STYLES; style++)
-    if (holds(name, styles[style].tell))
+    if (name_holds_path(name, styles[style].tell))
       return style;
   return TAGC_STYLE_UNKNOWN;
 }
@@ -108,7 +104,7 @@ static uint32_t part_of(unsigned style, const char *name)
   size_t longest = 0;
   for (uint32_t i = 0; i < PARTS && styles[style].parts[i]; i++) {
     size_t length = strlen(styles[style].parts[i]);
-    if (length > longest && holds(name, styles[style].parts[i])) {
+    if (length > longest && name_holds_path(name, styles[style].parts[i])) {
       best = i;
       longest = length;
     }
@@ -133,9 +129,9 @@ struct tagc_order tagc_order_of(unsigned style, const char *name)
   order.part = style < STYLES ? part_of(style, name) : part_by_kind(name);
   order.is_bias = (tagc_kinds_of_name(name) & TAGC_KIND_BIAS) != 0;
   for (const char *component = name; component; component = next_component(component)) {
-    if (is_digit(*component)) {
+    if (tagc_is_digit(*component)) {
       order.number = 0;
-      for (const char *digit = component; is_digit(*digit) && order.number < UINT32_MAX / 16; digit++)
+      for (const char *digit = component; tagc_is_digit(*digit) && order.number < UINT32_MAX / 16; digit++)
         order.number = 10 * order.number + (uint32_t)(*digit - '0');
     }
     for (uint32_t i = 0; i < PLACES; i++)

@@ -83,7 +83,7 @@ static int find_stack(struct checkpoint *c, const char *name, size_t length)
 
 /* Are the blocks of a stack numbered without a gap? (*missing: the first that is not there.) Tensors are sorted by
  * place. */
-static bool is_whole(const struct checkpoint *c, int stack, int32_t *missing)
+static bool is_whole_stack(const struct checkpoint *c, int stack, int32_t *missing)
 {
   *missing = 0;
   for (size_t i = 0; i < c->tensor_count; i++) {
@@ -117,7 +117,7 @@ static bool find_stacks(struct checkpoint *c)
       c->main_stack = i;
   for (int i = 0; i < c->stack_count; i++) {
     int32_t missing;
-    bool whole = is_whole(c, i, &missing);
+    bool whole = is_whole_stack(c, i, &missing);
     if (!whole && i == c->main_stack)
       return tagc_file_complain(c->complaint, "block %d of %.*s is missing; expected are all files of a checkpoint", (int)missing,
                                 (int)(c->stacks[i].length < 80 ? c->stacks[i].length - 1 : 80), c->stacks[i].prefix);
@@ -129,13 +129,13 @@ static bool find_stacks(struct checkpoint *c)
 /* -- the model ----------------------------------------------------------------------------------------------------- */
 
 /* Is what is in no block in front of the blocks? Embeddings are, with their norms. */
-static bool is_in_front(const char *name)
+static bool is_before_blocks(const char *name)
 {
   uint32_t kinds = tagc_kinds_of_name(name);
   return (kinds & TAGC_KIND_EMBED) || ((kinds & TAGC_KIND_NORM) && strstr(name, "embed"));
 }
 
-static int place_of(const struct checkpoint *c, int stack)
+static int stack_place(const struct checkpoint *c, int stack)
 {
   const struct stack *s = &c->stacks[stack];
   return stack == c->main_stack ? MAIN : (memmem(s->prefix, s->length, "decoder", 7) ? DECODERS : OTHERS) + stack;
@@ -149,7 +149,7 @@ static void order_tensors(struct checkpoint *c)
     if (t->stack < 0 || !c->stacks[t->stack].blocks) {
       t->own = t->name;
       t->block = -1;
-      t->stack = is_in_front(t->name) ? BEFORE : BEHIND;
+      t->stack = is_before_blocks(t->name) ? BEFORE : BEHIND;
     }
   }
   for (size_t i = 0, end; i < c->tensor_count; i = end) {
@@ -168,7 +168,7 @@ static void order_tensors(struct checkpoint *c)
   }
   for (size_t i = 0; i < c->tensor_count; i++)
     if (c->tensors[i].stack != BEFORE && c->tensors[i].stack != BEHIND)
-      c->tensors[i].stack = place_of(c, c->tensors[i].stack);
+      c->tensors[i].stack = stack_place(c, c->tensors[i].stack);
   qsort(c->tensors, c->tensor_count, sizeof *c->tensors, by_place);
 }
 
@@ -198,7 +198,7 @@ static bool is_like(const struct tagc_unit *unit, const struct tensor *tensors, 
 }
 
 /* Adds a unit of these tensors, unless one from `first` on is like it, and its place. */
-static bool add_unit(struct tagc_model *model, const char *name, size_t first, const struct tensor *tensors, size_t count)
+static bool add_tensor_unit(struct tagc_model *model, const char *name, size_t first, const struct tensor *tensors, size_t count)
 {
   for (size_t i = first; i < model->unit_count; i++)
     if (is_like(&model->units[i], tensors, count))
@@ -244,7 +244,7 @@ static struct tagc_model *make_model(const struct checkpoint *c)
       first = model->unit_count;
     for (end = i; end < c->tensor_count && c->tensors[end].stack == t->stack && c->tensors[end].block == t->block; end++)
       ;
-    if (!add_unit(model, name, first, t, end - i)) {
+    if (!add_tensor_unit(model, name, first, t, end - i)) {
       tagc_model_free(model);
       model = NULL;
     }
@@ -255,7 +255,7 @@ static struct tagc_model *make_model(const struct checkpoint *c)
 }
 
 /* Takes over what headers say. */
-static bool take(struct checkpoint *c, const struct tagc_headers *headers)
+static bool take_tensors(struct checkpoint *c, const struct tagc_headers *headers)
 {
   c->tensors = calloc(headers->tensor_count, sizeof *c->tensors);
   if (!c->tensors)
@@ -273,7 +273,7 @@ struct tagc_model *tagc_map_from_safetensors(char *const *paths, int count, stru
   struct checkpoint c = {.complaint = complaint};
   struct tagc_headers headers;
   struct tagc_model *model = NULL;
-  if (tagc_headers_read(&headers, paths, count, complaint) && take(&c, &headers) && find_stacks(&c)) {
+  if (tagc_headers_read(&headers, paths, count, complaint) && take_tensors(&c, &headers) && find_stacks(&c)) {
     order_tensors(&c);
     model = make_model(&c);
   }

@@ -83,7 +83,7 @@ static void put_member(const struct bar *bar, int32_t member)
 }
 
 /* Draws what is collected. Of several that are narrower than a pixel in the same place the first one is drawn. */
-static void flush(struct bar *bar)
+static void flush_bar(struct bar *bar)
 {
   if (!bar->length)
     return;
@@ -129,7 +129,7 @@ static bool joins(const struct bar *bar, const struct tagc_segment *segment, uin
           is_narrow(bar, segment->length) && (bar->members > 1 || is_narrow(bar, bar->length)));
 }
 
-static bool take(const struct tagc_segment *segment, void *data)
+static bool add_bar_segment(const struct tagc_segment *segment, void *data)
 {
   struct bar *bar = data;
   uint64_t offset = bar->begin + segment->offset;
@@ -139,7 +139,7 @@ static bool take(const struct tagc_segment *segment, void *data)
     bar->length += segment->length;
     return true;
   }
-  flush(bar);
+  flush_bar(bar);
   bar->offset = offset;
   bar->length = segment->length;
   bar->member = bar->last = segment->member;
@@ -157,9 +157,9 @@ static void draw_bar(FILE *file, const struct tagc_map_row *row, int nranks, dou
   struct bar bar = {.file = file, .row = row, .all = is_one_shard(row) ? row->shard : row->all, .y = y};
   for (int shard = 0; shard < shards && layer->count && bar.all; shard++) {
     bar.begin = (uint64_t)shard * row->shard;
-    tagc_layout_walk(layer->layout, layer->members, layer->count, nranks, layer->element_bytes, shard, take, &bar);
+    tagc_layout_walk(layer->layout, layer->members, layer->count, nranks, layer->element_bytes, shard, add_bar_segment, &bar);
   }
-  flush(&bar);
+  flush_bar(&bar);
   fprintf(file, "<rect class=\"frame\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\"/>\n", MARGIN, y, BAR, BAR_HEIGHT);
   for (int shard = 1; shard < shards && shards <= 64; shard++)
     fprintf(file, "<path class=\"tick\" d=\"M%.2f %.0fv5\"/>\n", MARGIN + BAR * (double)shard / shards, y + BAR_HEIGHT);

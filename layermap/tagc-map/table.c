@@ -176,7 +176,7 @@ static int by_unit(const void *left, const void *right)
   return ((*a)->unit > (*b)->unit) - ((*a)->unit < (*b)->unit);
 }
 
-static bool is_alike(const struct tagc_map_row *row, const struct tagc_layer *layer, uint64_t shard)
+static bool is_alike_row(const struct tagc_map_row *row, const struct tagc_layer *layer, uint64_t shard)
 {
   return row->shard == shard && row->layer.count == layer->count && row->layer.members == layer->members &&
          row->layer.layout == layer->layout;
@@ -189,7 +189,7 @@ static void add_slot_rows(struct tagc_map_table *table, const struct tagc_slot_i
   for (size_t i = 0; i < count; i++) {
     const struct tagc_layer *layer = &table->layers->layers[order[i] - slots];
     struct tagc_map_row *row = table->count ? &table->rows[table->count - 1] : NULL;
-    if (row && is_alike(row, layer, order[i]->signature.count)) {
+    if (row && is_alike_row(row, layer, order[i]->signature.count)) {
       tagc_layer_span(row->layer.name, layer->name, row->name, sizeof row->name);
       row->times++;
       continue;
@@ -255,7 +255,7 @@ static const char *share_heading(int share)
   return share == TAGC_SHARE_PADDING ? "pad" : tagc_share_name((enum tagc_share)share);
 }
 
-static struct widths measure(const struct tagc_map_table *table)
+static struct widths measure_columns(const struct tagc_map_table *table)
 {
   struct widths w = {.name = strlen("layer"), .times = strlen("x"), .parameters = strlen("params"), .all = strlen("elements"),
                      .shard = strlen("a shard")};
@@ -327,7 +327,7 @@ static void print_row(FILE *file, const struct widths *w, const struct tagc_map_
 
 void tagc_map_print(const struct tagc_map_table *table, FILE *file)
 {
-  const struct widths w = measure(table);
+  const struct widths w = measure_columns(table);
   fprintf(file, "%s\n", table->title);
   if (table->what[0])
     print_wrapped(file, "  ", table->what);

@@ -60,7 +60,7 @@ static const struct tagc_command_line command_line = {
   .count = sizeof rows / sizeof *rows,
 };
 
-static int refuse(const char *what) { return tagc_refuse(&command_line, "%s", what); }
+static int refuse_usage(const char *what) { return tagc_refuse(&command_line, "%s", what); }
 
 #define FAIL(...) tagc_fail(command_line.program, TROUBLE, __VA_ARGS__)
 
@@ -125,7 +125,7 @@ static int from_config(const struct request *request)
 {
   struct tagc_complaint complaint = {0};
   if (request->count != 1)
-    return refuse("from-config takes one file");
+    return refuse_usage("from-config takes one file");
   return make(request, tagc_map_from_config(request->files[0], stderr, &complaint), &complaint);
 }
 
@@ -133,7 +133,7 @@ static int from_safetensors(const struct request *request)
 {
   struct tagc_complaint complaint = {0};
   if (request->count < 1)
-    return refuse("from-safetensors takes the files of a checkpoint");
+    return refuse_usage("from-safetensors takes the files of a checkpoint");
   return make(request, tagc_map_from_safetensors(request->files, request->count, &complaint), &complaint);
 }
 
@@ -203,12 +203,12 @@ static bool is_calls(const char *bytes, size_t count)
   return tagc_text_line(&text) && tagc_word_is(tagc_text_word(&text), "tagc-calls");
 }
 
-static int show(const struct request *request)
+static int run_show(const struct request *request)
 {
   struct tagc_complaint complaint;
   size_t bytes;
   if (request->count != 1)
-    return refuse("show takes one file");
+    return refuse_usage("show takes one file");
   const char *path = request->files[0];
   char *text = tagc_text_load(path, TAGC_CALLS_BYTES, &bytes, &complaint);
   if (!text)
@@ -217,7 +217,7 @@ static int show(const struct request *request)
   struct tagc_call_file *calls = has_calls ? tagc_calls_parse(text, bytes, &complaint) : NULL;
   struct tagc_model *model = has_calls ? NULL : tagc_mapfile_parse(text, bytes, &complaint);
   free(text);
-  int status = calls && for_map          ? refuse("--ranks and --layout are for maps; calls tell them")
+  int status = calls && for_map          ? refuse_usage("--ranks and --layout are for maps; calls tell them")
                : calls                   ? show_calls(request, calls)
                : model                   ? show_model(request, model)
                                          : complain(path, &complaint);
@@ -226,11 +226,11 @@ static int show(const struct request *request)
   return status;
 }
 
-static int check(const struct request *request)
+static int run_check(const struct request *request)
 {
   struct tagc_complaint complaint;
   if (request->count != 2)
-    return refuse("check takes a map and recorded calls");
+    return refuse_usage("check takes a map and recorded calls");
   struct tagc_model *model = tagc_mapfile_read(request->files[0], NULL, &complaint);
   if (!model)
     return complain(request->files[0], &complaint);
@@ -252,7 +252,7 @@ static const struct command {
   bool takes_stdin;                 /* as "-"; headers are found by seeking */
 } commands[] = {
   {"from-config", from_config, OUTPUT | LAYOUT, true}, {"from-safetensors", from_safetensors, OUTPUT | LAYOUT, false},
-  {"show", show, RANKS | LAYOUT | SVG, true},          {"check", check, 0, true},
+  {"show", run_show, RANKS | LAYOUT | SVG, true},          {"check", run_check, 0, true},
 };
 
 static unsigned options_of(const struct request *request)
@@ -277,7 +277,7 @@ static int run(char **argv)
   if (status >= 0)
     return status;
   if (!argv[1])
-    return refuse("nothing to do: give a command");
+    return refuse_usage("nothing to do: give a command");
   const struct command *command = find_command(argv[1]);
   if (!command)
     return tagc_refuse(&command_line, "there is no command %s", argv[1]);

@@ -156,7 +156,7 @@ static bool has_pair(const struct scratch *s, size_t i)
 }
 
 /* How the steps of a side lie around their windows' values. */
-static double spread(struct scratch *s, uint8_t side)
+static double side_spread(struct scratch *s, uint8_t side)
 {
   size_t n = 0;
   for (size_t k = 0; k < s->window_count; k++) {
@@ -271,7 +271,7 @@ bool tagc_ab_matters(const struct tagc_ab_result *ab)
          fabs(ab->speed - 1) > HARDLY;
 }
 
-static void say(struct tagc_ab_result *out)
+static void say_outcome(struct tagc_ab_result *out)
 {
   const bool little = fabs(out->speed - 1) <= HARDLY;
   const int digits = little ? 3 : 2;
@@ -365,7 +365,7 @@ static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct t
 }
 
 /* Compressed calls against plain ones of the same slots, which differ in size and in whom they wait for. */
-static void add_times(const struct tagc_summary *summary, struct tagc_ab_result *out)
+static void add_coding_times(const struct tagc_summary *summary, struct tagc_ab_result *out)
 {
   double coding = 0, saved = 0, calls = 0;
   for (size_t i = 0; i < summary->comm_count; i++)
@@ -382,7 +382,7 @@ static void add_times(const struct tagc_summary *summary, struct tagc_ab_result 
   out->saved_ms = calls > 0 ? tagc_ms(saved / calls) : NAN;
 }
 
-static void compare(struct scratch *s, const struct tagc_rank_step *sorted, size_t count, struct tagc_ab_result *out)
+static void compare_windows(struct scratch *s, const struct tagc_rank_step *sorted, size_t count, struct tagc_ab_result *out)
 {
   for (size_t i = 0, same; i < count; i += same) {
     same = tagc_steps_same(&sorted[i], count - i);
@@ -391,7 +391,7 @@ static void compare(struct scratch *s, const struct tagc_rank_step *sorted, size
   find_windows(s);
   for (uint8_t side = TAGC_SUM_PLAIN; side < TAGC_SUM_SIDES; side++) {
     out->mean_ms[side] = mean_of_side(s, side);
-    out->deviation_ms[side] = spread(s, side);
+    out->deviation_ms[side] = side_spread(s, side);
   }
   for (size_t k = 0; k < s->window_count; k++)
     if (s->windows[k].side < TAGC_SUM_SIDES && !isnan(s->windows[k].ms))
@@ -416,12 +416,12 @@ void tagc_ab_compare(const struct tagc_summary *summary, struct tagc_ab_result *
                                  .deviation_ms = {NAN, NAN, NAN}};
   if (sorted && s.steps && s.windows && s.values) {
     add_sent(sorted, count, out);
-    add_times(summary, out);
-    compare(&s, sorted, count, out);
+    add_coding_times(summary, out);
+    compare_windows(&s, sorted, count, out);
   }
   free(s.values);
   free(s.windows);
   free(s.steps);
   free(sorted);
-  say(out);
+  say_outcome(out);
 }

@@ -11,7 +11,7 @@
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/show/text.h"
 
-static void add(struct tagc_codec_sum *out, size_t *count, const char *function, const struct tagc_sum_slot *slot)
+static void add_slot_codecs(struct tagc_codec_sum *out, size_t *count, const char *function, const struct tagc_sum_slot *slot)
 {
   for (size_t i = 0; i < slot->choice_count; i++) {
     const struct tagc_sum_choice *choice = &slot->choices[i];
@@ -35,9 +35,9 @@ size_t tagc_codecs_sum(const struct tagc_summary *summary, struct tagc_codec_sum
   for (size_t i = 0; i < summary->comm_count; i++) {
     const struct tagc_sum_comm *c = &summary->comms[i];
     for (size_t j = 0; j < c->slot_count; j++)
-      add(out, &count, c->slots[j].all_reduce ? "AllReduce" : "ReduceScatter", &c->slots[j]);
+      add_slot_codecs(out, &count, c->slots[j].all_reduce ? "AllReduce" : "ReduceScatter", &c->slots[j]);
     for (size_t j = 0; j < c->allgather_count; j++)
-      add(out, &count, "AllGather", &c->allgathers[j]);
+      add_slot_codecs(out, &count, "AllGather", &c->allgathers[j]);
   }
   return count;
 }
@@ -88,7 +88,7 @@ const char *tagc_codecs_at(const struct tagc_sum_slot *slots, size_t count, cons
   return text;
 }
 
-static void print_row(FILE *to, const struct tagc_codec_sum *sum)
+static void print_codec_row(FILE *to, const struct tagc_codec_sum *sum)
 {
   const struct tagc_sum_calls *c = &sum->calls;
   const double plain = (double)tagc_sent_all(&c->plain), sent = (double)tagc_sent_all(&c->sent);
@@ -115,7 +115,7 @@ void tagc_codecs_print(FILE *to, const struct tagc_summary *summary)
   fprintf(to, "  %-13s %-8s %5s %11s %11s %10s %10s %6s %7s %7s %7s %7s\n", "call", "codec", "slots", "calls", "compressed",
           "plain", "sent", "ratio", "encode", "wire", "decode", "hidden");
   for (size_t i = 0; i < count; i++)
-    print_row(to, &sums[i]);
+    print_codec_row(to, &sums[i]);
   if (count > 1)
-    print_row(to, &all);
+    print_codec_row(to, &all);
 }

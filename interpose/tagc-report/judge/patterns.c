@@ -37,8 +37,8 @@ static bool is_float(const struct tagc_summary *summary, const struct tagc_sum_l
   return strstr(tagc_sum_name(summary, TAGC_TRACE_TYPES, line->type), "float") != NULL;
 }
 
-static void add_line(struct tagc_pattern *p, const struct tagc_sum_line *line, const struct tagc_sum_calls *calls,
-                     double ranks, double element)
+static void add_pattern_line(struct tagc_pattern *p, const struct tagc_sum_line *line, const struct tagc_sum_calls *calls,
+                             double ranks, double element)
 {
   const double bytes = (double)calls->raw_bytes / ranks;
   p->calls += (double)calls->calls / ranks;
@@ -100,7 +100,7 @@ struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const 
       note_maxima(summary, line, &out);
     if (!small || ((allgather || kind == TAGC_PATTERN_REDUCE_SCATTER) && belongs_to_slots(comm, line)))
       if (allgather || is_float(summary, line))
-        add_line(&out.of[kind], line, calls, ranks, tagc_line_element(summary, line));
+        add_pattern_line(&out.of[kind], line, calls, ranks, tagc_line_element(summary, line));
   }
   return out;
 }
@@ -115,7 +115,7 @@ double tagc_slots_parameters(const struct tagc_sum_comm *comm)
 }
 
 /* Members stand in the order of their ranks in the communicator, which is mostly the same in both. */
-static bool has_rank(const struct tagc_sum_comm *comm, size_t rank, size_t *near)
+static bool comm_has_rank(const struct tagc_sum_comm *comm, size_t rank, size_t *near)
 {
   for (size_t i = 0; i < comm->member_count; i++, ++*near)
     if (comm->members[*near % comm->member_count].rank == rank)
@@ -127,7 +127,7 @@ bool tagc_comm_is_within(const struct tagc_sum_comm *inner, const struct tagc_su
 {
   size_t near = 0;
   for (size_t i = 0; i < inner->member_count; i++)
-    if (!has_rank(outer, inner->members[i].rank, &near))
+    if (!comm_has_rank(outer, inner->members[i].rank, &near))
       return false;
   return inner->member_count > 0 && inner->nranks <= outer->nranks;
 }

@@ -32,8 +32,8 @@ enum { FEW = 3, MANY = 8 };
 static const double ALMOST = 0.02;      /* padding */
 static const double MOST = 0.9;         /* of the bytes of a communicator */
 
-__attribute__((format(printf, 3, 4))) static void say(struct tagc_sum_comm *comm, enum tagc_sum_role role,
-                                                      const char *why, ...)
+__attribute__((format(printf, 3, 4))) static void set_role(struct tagc_sum_comm *comm, enum tagc_sum_role role,
+                                                           const char *why, ...)
 {
   va_list args;
   va_start(args, why);
@@ -45,7 +45,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct tagc_sum_comm *comm
 
 static bool is_near(double a, double b) { return fabs(a - b) <= ALMOST * b; }
 
-static double bytes_of_all(const struct tagc_patterns *p)
+static double bytes_of_patterns(const struct tagc_patterns *p)
 {
   double bytes = 0;
   for (int kind = 0; kind < TAGC_PATTERNS; kind++)
@@ -110,13 +110,13 @@ static void judge_activations(struct tagc_sum_comm *comm, const struct tagc_patt
       g->main && has_one_count(r) && g->main->least_count == r->least_count && g->main->most_count == r->least_count;
   if (alike && r->main_calls >= FEW &&
       ((ratio > 1.25 && ratio < 1.75) || (ratio > 0.9 && ratio < 1.25 && (p->maxima || other_gradients))))
-    say(comm, TAGC_ROLE_SEQUENCE, "%.0f reduce-scatters and %.0f gathers%s, all of %" PRIu64 " elements: activations%s",
-        r->main_calls, g->main_calls, p->steps ? " a step" : "", r->least_count,
-        p->maxima ? ", and maxima over a divided vocabulary" : "");
+    set_role(comm, TAGC_ROLE_SEQUENCE, "%.0f reduce-scatters and %.0f gathers%s, all of %" PRIu64 " elements: activations%s",
+             r->main_calls, g->main_calls, p->steps ? " a step" : "", r->least_count,
+             p->maxima ? ", and maxima over a divided vocabulary" : "");
   else
-    say(comm, TAGC_ROLE_UNKNOWN, "reduce-scatters that may be of gradients or of activations: %s",
-        p->beside_steps ? "none is in a step"
-        : alike         ? "all have one count, as gathers have"
+    set_role(comm, TAGC_ROLE_UNKNOWN, "reduce-scatters that may be of gradients or of activations: %s",
+             p->beside_steps ? "none is in a step"
+             : alike         ? "all have one count, as gathers have"
                         : "no cycle of gradients was found");
 }
 
@@ -129,18 +129,18 @@ static void judge_reduced(struct tagc_summary *summary, size_t at, const struct 
   if (could_be_activations(summary, at, p, beside))
     judge_activations(comm, p, other_gradients);
   else if (allgathers > 1 + ALMOST)
-    say(comm, TAGC_ROLE_SHARDED, "gradients are reduce-scattered, and each parameter is gathered %.2f times a step%s",
-        allgathers, where);
+    set_role(comm, TAGC_ROLE_SHARDED, "gradients are reduce-scattered, and each parameter is gathered %.2f times a step%s",
+             allgathers, where);
   else if (is_near(allgathers, 1))
-    say(comm, TAGC_ROLE_OPTIMIZER,
-        "gradients are reduce-scattered, and each parameter is gathered once a step%s (ZeRO-1, ZeRO-2, a "
-        "distributed optimizer, or FSDP that keeps parameters after the forward pass)",
-        where);
+    set_role(comm, TAGC_ROLE_OPTIMIZER,
+             "gradients are reduce-scattered, and each parameter is gathered once a step%s (ZeRO-1, ZeRO-2, a "
+             "distributed optimizer, or FSDP that keeps parameters after the forward pass)",
+             where);
   else
-    say(comm, TAGC_ROLE_UNKNOWN,
-        allgathers > 0 ? "gradients are reduce-scattered, but only %.2f of the parameters are gathered"
+    set_role(comm, TAGC_ROLE_UNKNOWN,
+             allgathers > 0 ? "gradients are reduce-scattered, but only %.2f of the parameters are gathered"
                     : "gradients are reduce-scattered, but nothing (%.0f) is gathered here",
-        allgathers);
+             allgathers);
 }
 
 /* -- point to point ------------------------------------------------------------------------------------------------ */
@@ -151,30 +151,30 @@ static void judge_messages(struct tagc_sum_comm *comm, const struct tagc_pattern
   const bool on = w[TAGC_WAY_ON] + w[TAGC_WAY_ROUND_ON] > 0, back = w[TAGC_WAY_BACK] + w[TAGC_WAY_ROUND_BACK] > 0;
   const bool one_count = has_one_count(send);
   if (!on && !back && !w[TAGC_WAY_ACROSS])
-    say(comm, TAGC_ROLE_UNKNOWN, "messages, but who sends to whom is not known");
+    set_role(comm, TAGC_ROLE_UNKNOWN, "messages, but who sends to whom is not known");
   else if (w[TAGC_WAY_ACROSS] && !one_count && comm->nranks > 1)
-    say(comm, TAGC_ROLE_EXPERT,
-        "messages of changing sizes from each rank to the others: tokens on the way to experts");
+    set_role(comm, TAGC_ROLE_EXPERT,
+             "messages of changing sizes from each rank to the others: tokens on the way to experts");
   else if (w[TAGC_WAY_ACROSS])
-    say(comm, TAGC_ROLE_UNKNOWN,
-        "messages of one size between all ranks: experts, or attention that exchanges heads for tokens");
+    set_role(comm, TAGC_ROLE_UNKNOWN,
+             "messages of one size between all ranks: experts, or attention that exchanges heads for tokens");
   else if (comm->nranks == 2 && !one_count)
-    say(comm, TAGC_ROLE_UNKNOWN,
-        "messages of changing sizes between two ranks: stages of a pipeline, experts, or keys and values");
+    set_role(comm, TAGC_ROLE_UNKNOWN,
+             "messages of changing sizes between two ranks: stages of a pipeline, experts, or keys and values");
   else if (comm->nranks == 2)
-    say(comm, TAGC_ROLE_PIPELINE, "messages of one size between two neighbours");
+    set_role(comm, TAGC_ROLE_PIPELINE, "messages of one size between two neighbours");
   else if (round && on != back)
-    say(comm, TAGC_ROLE_CONTEXT, "messages go round in one direction: keys and values of a divided context");
+    set_role(comm, TAGC_ROLE_CONTEXT, "messages go round in one direction: keys and values of a divided context");
   else if (on != back && comm->member_count < (size_t)comm->nranks)
-    say(comm, TAGC_ROLE_UNKNOWN,
-        "messages go in one direction; whether they go round is not known, as traces of ranks are missing");
+    set_role(comm, TAGC_ROLE_UNKNOWN,
+             "messages go in one direction; whether they go round is not known, as traces of ranks are missing");
   else if (!one_count && round)
-    say(comm, TAGC_ROLE_UNKNOWN,
-        "messages of changing sizes, in both directions round: stages of a pipeline, or keys and values");
+    set_role(comm, TAGC_ROLE_UNKNOWN,
+             "messages of changing sizes, in both directions round: stages of a pipeline, or keys and values");
   else
-    say(comm, TAGC_ROLE_PIPELINE, "messages go to neighbours alone, %s%s",
-        on && back ? "in both directions" : "in one direction",
-        round ? ", and from the last rank to the first: stages take turns" : "");
+    set_role(comm, TAGC_ROLE_PIPELINE, "messages go to neighbours alone, %s%s",
+             on && back ? "in both directions" : "in one direction",
+             round ? ", and from the last rank to the first: stages take turns" : "");
 }
 
 /* -- all-reduces --------------------------------------------------------------------------------------------------- */
@@ -225,12 +225,12 @@ static bool judge_owners(struct tagc_sum_comm *comm, const struct tagc_patterns 
   const double back = gathered + told, times = back > 0 ? round(reduced / back) : 0;
   if (!p->steps || times < 1 || fabs(reduced / (back * times) - 1) > 2 * ALMOST)
     return false;
-  say(comm, TAGC_ROLE_OPTIMIZER,
-      "gradients are %s, and each parameter %s once a step: an optimizer in parts (DeepSpeed's ZeRO-1 and "
-      "ZeRO-2 do so)",
-      p->of[TAGC_PATTERN_REDUCE].elements > p->of[TAGC_PATTERN_ALL_REDUCE].elements ? "reduced to their owners"
+  set_role(comm, TAGC_ROLE_OPTIMIZER,
+           "gradients are %s, and each parameter %s once a step: an optimizer in parts (DeepSpeed's ZeRO-1 and "
+           "ZeRO-2 do so)",
+           p->of[TAGC_PATTERN_REDUCE].elements > p->of[TAGC_PATTERN_ALL_REDUCE].elements ? "reduced to their owners"
                                                                                     : "all-reduced",
-      gathered > told ? "gathered" : "sent by its owner");
+           gathered > told ? "gathered" : "sent by its owner");
   return true;
 }
 
@@ -245,28 +245,28 @@ static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm
   char count[32];
   tagc_format_count((double)a->main->least_count, count);
   if (shards)
-    say(comm, TAGC_ROLE_DATA,
-        "all-reduces of the counts that are the shards of another communicator: its replicas (HSDP)");
+    set_role(comm, TAGC_ROLE_DATA,
+             "all-reduces of the counts that are the shards of another communicator: its replicas (HSDP)");
   else if (comm->gradients && !maxima)
-    say(comm, TAGC_ROLE_DATA, "%.0f large all-reduce%s a step, which are evidently of gradients: those of replicas",
-        a->calls, a->calls > 1.5 ? "s" : "");
+    set_role(comm, TAGC_ROLE_DATA, "%.0f large all-reduce%s a step, which are evidently of gradients: those of replicas",
+             a->calls, a->calls > 1.5 ? "s" : "");
   else if (repeated && (maxima || other_gradients))
-    say(comm, TAGC_ROLE_TENSOR, "%.0f all-reduces a step of %s elements each%s", a->main_calls, count,
-        maxima ? ", and maxima over a divided vocabulary" : ": activations, as gradients are reduced elsewhere");
+    set_role(comm, TAGC_ROLE_TENSOR, "%.0f all-reduces a step of %s elements each%s", a->main_calls, count,
+             maxima ? ", and maxima over a divided vocabulary" : ": activations, as gradients are reduced elsewhere");
   else if (repeated)
-    say(comm, TAGC_ROLE_UNKNOWN,
-        "%.0f all-reduces a step of %s elements each: activations (tensor parallel), or gradients of layers that "
-        "are alike",
-        a->main_calls, count);
+    set_role(comm, TAGC_ROLE_UNKNOWN,
+             "%.0f all-reduces a step of %s elements each: activations (tensor parallel), or gradients of layers that "
+             "are alike",
+             a->main_calls, count);
   else if (maxima)
-    say(comm, TAGC_ROLE_TENSOR, "maxima over a divided vocabulary beside all-reduces of %s elements", count);
+    set_role(comm, TAGC_ROLE_TENSOR, "maxima over a divided vocabulary beside all-reduces of %s elements", count);
   else if (p->steps && comm->last_lock && (!has_one_count(a) || a->calls < FEW + 0.5))
-    say(comm, TAGC_ROLE_DATA, "%.0f large all-reduce%s a step%s, the same in each step: gradients", a->calls,
-        a->calls > 1.5 ? "s" : "", has_one_count(a) ? "" : " of several sizes");
+    set_role(comm, TAGC_ROLE_DATA, "%.0f large all-reduce%s a step%s, the same in each step: gradients", a->calls,
+             a->calls > 1.5 ? "s" : "", has_one_count(a) ? "" : " of several sizes");
   else
-    say(comm, TAGC_ROLE_UNKNOWN, "large all-reduces of %s, but %s", has_one_count(a) ? "one size" : "several sizes",
-        p->steps          ? "gradients and activations may look so"
-        : p->beside_steps ? "none is in a step"
+    set_role(comm, TAGC_ROLE_UNKNOWN, "large all-reduces of %s, but %s", has_one_count(a) ? "one size" : "several sizes",
+             p->steps          ? "gradients and activations may look so"
+             : p->beside_steps ? "none is in a step"
                           : "no steps are known");
 }
 
@@ -280,30 +280,30 @@ static bool has_gradients(const struct tagc_sum_comm *comm) { return reduces_gra
 static bool judge_alone(struct tagc_summary *summary, size_t at, const struct tagc_patterns *p)
 {
   struct tagc_sum_comm *comm = &summary->comms[at];
-  const double all = bytes_of_all(p), sent = p->of[TAGC_PATTERN_SEND].raw_bytes + p->of[TAGC_PATTERN_RECV].raw_bytes;
+  const double all = bytes_of_patterns(p), sent = p->of[TAGC_PATTERN_SEND].raw_bytes + p->of[TAGC_PATTERN_RECV].raw_bytes;
   const struct tagc_pattern *exchange = &p->of[TAGC_PATTERN_ALL_TO_ALL];
   if (comm->calls.calls == 0)
-    say(comm, TAGC_ROLE_IDLE, "no calls");
+    set_role(comm, TAGC_ROLE_IDLE, "no calls");
   else if (comm->nranks == 1)
-    say(comm, TAGC_ROLE_IDLE, "one rank: nothing is sent");
+    set_role(comm, TAGC_ROLE_IDLE, "one rank: nothing is sent");
   else if (all <= 0)
-    say(comm, p->calls > p->small_calls ? TAGC_ROLE_UNKNOWN : TAGC_ROLE_CONTROL, p->calls > p->small_calls ?
-        "no large calls with floating-point numbers" : p->steps ? "no call of %d bytes or more in a step" :
-        "no call of %d bytes or more", TAGC_SMALL_CALL);
+    set_role(comm, p->calls > p->small_calls ? TAGC_ROLE_UNKNOWN : TAGC_ROLE_CONTROL, p->calls > p->small_calls ?
+             "no large calls with floating-point numbers" : p->steps ? "no call of %d bytes or more in a step" :
+             "no call of %d bytes or more", TAGC_SMALL_CALL);
   else if (p->of[TAGC_PATTERN_REDUCE_SCATTER].raw_bytes > 0.05 * all)
     return false;
   else if (sent > MOST * all && p->of[TAGC_PATTERN_SEND].main)
     judge_messages(comm, &p->of[TAGC_PATTERN_SEND]);
   else if (exchange->raw_bytes > 0.5 * all)
-    say(comm, has_one_count(exchange) ? TAGC_ROLE_UNKNOWN : TAGC_ROLE_EXPERT,
-        has_one_count(exchange) ? "all-to-alls of one size: experts, or attention that exchanges heads for tokens"
+    set_role(comm, has_one_count(exchange) ? TAGC_ROLE_UNKNOWN : TAGC_ROLE_EXPERT,
+             has_one_count(exchange) ? "all-to-alls of one size: experts, or attention that exchanges heads for tokens"
                                 : "all-to-alls of changing sizes");
   else if (judge_owners(comm, p))
     return true;
   else if (p->of[TAGC_PATTERN_ALL_REDUCE].raw_bytes > 0.5 * all)
     return false;
   else
-    say(comm, TAGC_ROLE_UNKNOWN, "none of the patterns that are known");
+    set_role(comm, TAGC_ROLE_UNKNOWN, "none of the patterns that are known");
   return true;
 }
 
@@ -320,8 +320,8 @@ static void learn_from_others(struct tagc_summary *summary, size_t at, const str
     const struct tagc_sum_line *main = p.of[TAGC_PATTERN_ALL_REDUCE].main;
     if (main && main->least_count == a->main->least_count && main->most_count == a->main->most_count &&
         main->type == a->main->type)
-      say(comm, TAGC_ROLE_TENSOR, "all-reduces of %" PRIu64 " elements, as on another communicator for tensor parallel",
-          main->least_count);
+      set_role(comm, TAGC_ROLE_TENSOR, "all-reduces of %" PRIu64 " elements, as on another communicator for tensor parallel",
+               main->least_count);
   }
 }
 
@@ -335,9 +335,9 @@ static void mark_allgathers(struct tagc_summary *summary, size_t at, struct tagc
   *last = at;
   for (size_t i = 0; i < beside->count; i++)
     if (beside->list[i] != at && tagc_comm_is_within(&summary->comms[beside->list[i]], comm))
-      say(&summary->comms[beside->list[i]], comm->role,
-          "gathers alone, of parameters whose gradients another communicator of these ranks "
-          "reduces");
+      set_role(&summary->comms[beside->list[i]], comm->role,
+               "gathers alone, of parameters whose gradients another communicator of these ranks "
+               "reduces");
 }
 
 /* What can be told of all-reduces and reduce-scatters: first gradients, then what depends on whether there are some. */
@@ -353,7 +353,7 @@ static void judge_rest(struct tagc_summary *summary, struct tagc_allgathers *bes
       if (comm->role != TAGC_ROLES)
         continue;
       const struct tagc_patterns p = tagc_patterns_of(summary, comm);
-      const bool reduced = p.of[TAGC_PATTERN_REDUCE_SCATTER].raw_bytes > 0.05 * bytes_of_all(&p);
+      const bool reduced = p.of[TAGC_PATTERN_REDUCE_SCATTER].raw_bytes > 0.05 * bytes_of_patterns(&p);
       if (round == 0 && (!reduced || could_be_activations(summary, i, &p, beside)))
         continue;
       gradients -= has_gradients(comm);

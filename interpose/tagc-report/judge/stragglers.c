@@ -207,7 +207,7 @@ static size_t say_exposed(const struct tagc_stragglers *out, char *text, size_t 
                100 * share);
 }
 
-static void say(const struct tagc_summary *summary, struct tagc_stragglers *out)
+static void say_who(const struct tagc_summary *summary, struct tagc_stragglers *out)
 {
   const size_t used = say_exposed(out, out->words, sizeof out->words);
   const double outside_ms = mean_of(out, outside_of);
@@ -236,7 +236,7 @@ bool tagc_stragglers_find(const struct tagc_summary *summary, struct tagc_stragg
     tagc_stragglers_free(out);
     return false;
   }
-  say(summary, out);
+  say_who(summary, out);
   return true;
 }
 

@@ -26,7 +26,7 @@ struct work {
   struct tagc_allgathers allgathers;
 };
 
-__attribute__((format(printf, 3, 4))) static void put(char *text, size_t size, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void put_formula(char *text, size_t size, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
@@ -35,7 +35,7 @@ __attribute__((format(printf, 3, 4))) static void put(char *text, size_t size, c
 }
 
 /* A check of calls of one pattern; the caller fills in what is expected. There is always a place to write to. */
-static struct tagc_volume_check *begin(struct work *w, const char *what, const struct tagc_pattern *measured)
+static struct tagc_volume_check *begin_check(struct work *w, const char *what, const struct tagc_pattern *measured)
 {
   static struct tagc_volume_check beyond;           /* nobody reads it */
   struct tagc_volume_check *c = w->count < w->most ? &w->out[w->count] : &beyond;
@@ -43,10 +43,10 @@ static struct tagc_volume_check *begin(struct work *w, const char *what, const s
   *c = (struct tagc_volume_check){.comm = w->at, .expected = NAN, .deviation = NAN,
                                   .measured = w->p.steps ? measured->plain_bytes : NAN,
                                   .sent = w->p.steps ? measured->sent_bytes : NAN};
-  put(c->what, sizeof c->what, "%s", what);
+  put_formula(c->what, sizeof c->what, "%s", what);
   if (!w->p.steps)
-    put(c->words, sizeof c->words,
-        w->p.beside_steps ? "No whole step has these calls." : "No whole step is in the trace.");
+    put_formula(c->words, sizeof c->words,
+                w->p.beside_steps ? "No whole step has these calls." : "No whole step is in the trace.");
   return c;
 }
 
@@ -81,7 +81,7 @@ static double parameters_of(const struct work *w, const char **from)
 
 static void say_padding(struct tagc_volume_check *c)
 {
-  put(c->words, sizeof c->words, "Padding to the ranks: %.2g%%.", 100 * c->deviation);
+  put_formula(c->words, sizeof c->words, "Padding to the ranks: %.2g%%.", 100 * c->deviation);
 }
 
 /* "x3" of whole numbers. */
@@ -96,23 +96,23 @@ static void check_reduced(struct work *w, double parameters, const char *from)
   const struct tagc_pattern *r = &w->p.of[TAGC_PATTERN_REDUCE_SCATTER];
   const double e = element(w, r);
   const int ranks = w->comm->nranks;
-  struct tagc_volume_check *c = begin(w, "reduce-scatter of gradients", r);
+  struct tagc_volume_check *c = begin_check(w, "reduce-scatter of gradients", r);
   char count[32];
   double times;
-  put(c->formula, sizeof c->formula, "(W-1)/W P e = %d/%d x %s x %g B", ranks - 1, ranks,
-      tagc_format_count(parameters, count), e);
+  put_formula(c->formula, sizeof c->formula, "(W-1)/W P e = %d/%d x %s x %g B", ranks - 1, ranks,
+              tagc_format_count(parameters, count), e);
   if (!finish(c, ring(w->comm) * parameters * e)) {
     if (c->words[0] == '\0')
-      put(c->words, sizeof c->words, "%s", from);
+      put_formula(c->words, sizeof c->words, "%s", from);
     return;
   }
   if (is_multiple(c->deviation + 1, &times))
-    put(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times, times);
+    put_formula(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times, times);
   else if (w->facts->parameters && c->deviation > 0 && c->deviation < PADDING)
     say_padding(c);
   else
-    put(c->words, sizeof c->words,
-        c->deviation < 0 ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
+    put_formula(c->words, sizeof c->words,
+                c->deviation < 0 ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
                          : "More than once for each parameter: some of them are reduced in several microbatches, or in "
                            "several types.");
 }
@@ -154,19 +154,19 @@ static void say_allgathers(const struct work *w, struct tagc_volume_check *c, co
 {
   char count[32], kept[80] = "", times[24] = "once";
   if (found->kept)
-    put(kept, sizeof kept, "'%.24s' (%s parameters)", found->kept->name ? found->kept->name : "?",
-        tagc_format_count((double)found->kept->count * w->comm->nranks, count));
+    put_formula(kept, sizeof kept, "'%.24s' (%s parameters)", found->kept->name ? found->kept->name : "?",
+                tagc_format_count((double)found->kept->count * w->comm->nranks, count));
   if (found->kept_times > 1)
-    put(times, sizeof times, "%u times", found->kept_times);
+    put_formula(times, sizeof times, "%u times", found->kept_times);
   if (found->microbatches == 1)
-    put(c->words, sizeof c->words, "%s is gathered once: it is kept after the forward pass.", kept);
+    put_formula(c->words, sizeof c->words, "%s is gathered once: it is kept after the forward pass.", kept);
   else if (found->kept)
-    put(c->words, sizeof c->words,
-        "As for %u microbatches, or for fewer with activations that are computed again; %s is gathered %s.",
-        found->microbatches, kept, times);
+    put_formula(c->words, sizeof c->words,
+                "As for %u microbatches, or for fewer with activations that are computed again; %s is gathered %s.",
+                found->microbatches, kept, times);
   else
-    put(c->words, sizeof c->words, "As for %u microbatches, or for fewer with activations that are computed again.",
-        found->microbatches);
+    put_formula(c->words, sizeof c->words, "As for %u microbatches, or for fewer with activations that are computed again.",
+                found->microbatches);
 }
 
 static void explain_allgathers(struct work *w, struct tagc_volume_check *c, double gathered, double parameters,
@@ -180,12 +180,12 @@ static void explain_allgathers(struct work *w, struct tagc_volume_check *c, doub
   else if (usual == 2 && find_allgathers(w->comm, gathered, parameters, &found))
     say_allgathers(w, c, &found);
   else if (rate < usual && rate > 1)
-    put(c->words, sizeof c->words,
-        "%s of the parameters are gathered once less: they are kept after the forward pass, or not trained.",
-        tagc_format_count(usual * parameters - gathered, count));
+    put_formula(c->words, sizeof c->words,
+                "%s of the parameters are gathered once less: they are kept after the forward pass, or not trained.",
+                tagc_format_count(usual * parameters - gathered, count));
   else
-    put(c->words, sizeof c->words,
-        "Each parameter is gathered %.2f times a step: for several microbatches, or frozen ones, too.", rate);
+    put_formula(c->words, sizeof c->words,
+                "Each parameter is gathered %.2f times a step: for several microbatches, or frozen ones, too.", rate);
 }
 
 /* Gathers here, and on the communicators beside. Those of fewer ranks have the second gather, before the backward
@@ -203,15 +203,15 @@ static void check_gathered(struct work *w, double parameters, unsigned usual)
   const int fewer = w->allgathers.least_ranks < ranks ? w->allgathers.least_ranks : 0;
   if (usual == 2 && fewer) {
     rings = ring(w->comm) + (double)(fewer - 1) / fewer;
-    put(times, sizeof times, "((W-1)/W + (V-1)/V)");
-    put(numbers, sizeof numbers, "(%d/%d + %d/%d)", ranks - 1, ranks, fewer - 1, fewer);
+    put_formula(times, sizeof times, "((W-1)/W + (V-1)/V)");
+    put_formula(numbers, sizeof numbers, "(%d/%d + %d/%d)", ranks - 1, ranks, fewer - 1, fewer);
   } else {
-    put(times, sizeof times, "(W-1)/W%s", usual == 2 ? " 2" : "");
-    put(numbers, sizeof numbers, "%d/%d%s", ranks - 1, ranks, usual == 2 ? " x 2" : "");
+    put_formula(times, sizeof times, "(W-1)/W%s", usual == 2 ? " 2" : "");
+    put_formula(numbers, sizeof numbers, "%d/%d%s", ranks - 1, ranks, usual == 2 ? " x 2" : "");
   }
   const double e = element(w, &all);
-  struct tagc_volume_check *c = begin(w, "all-gather of parameters", &all);
-  put(c->formula, sizeof c->formula, "%s P e = %s x %s x %g B", times, numbers, tagc_format_count(parameters, count), e);
+  struct tagc_volume_check *c = begin_check(w, "all-gather of parameters", &all);
+  put_formula(c->formula, sizeof c->formula, "%s P e = %s x %s x %g B", times, numbers, tagc_format_count(parameters, count), e);
   if (finish(c, rings * parameters * e))
     explain_allgathers(w, c, gathered, parameters, usual);
 }
@@ -229,18 +229,18 @@ static void check_owners(struct work *w)
   double times;
   char count[32];
   struct tagc_volume_check *c =
-      begin(w, to_all ? "all-reduce of gradients" : "reduction of gradients to their owners", to_all ? a : r);
-  put(c->formula, sizeof c->formula, "%s(W-1)/W P e = %s%d/%d x %s x %g B", to_all ? "2 " : "", to_all ? "2 x " : "",
-      ranks - 1, ranks, tagc_format_count(parameters, count), element(w, to_all ? a : r));
+      begin_check(w, to_all ? "all-reduce of gradients" : "reduction of gradients to their owners", to_all ? a : r);
+  put_formula(c->formula, sizeof c->formula, "%s(W-1)/W P e = %s%d/%d x %s x %g B", to_all ? "2 " : "", to_all ? "2 x " : "",
+              ranks - 1, ranks, tagc_format_count(parameters, count), element(w, to_all ? a : r));
   if (finish(c, (to_all ? 2 : 1) * ring(w->comm) * parameters * element(w, to_all ? a : r))) {
     if (is_multiple(c->deviation + 1, &times))
-      put(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times,
-          times);
+      put_formula(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times,
+                  times);
     else if (fabs(c->deviation) < PADDING)
-      put(c->words, sizeof c->words, "Padding of the parameters that are gathered: %.2g%%.", fabs(100 * c->deviation));
+      put_formula(c->words, sizeof c->words, "Padding of the parameters that are gathered: %.2g%%.", fabs(100 * c->deviation));
     else
-      put(c->words, sizeof c->words,
-          "Parameters and gradients differ in number: some are frozen, or reduced elsewhere.");
+      put_formula(c->words, sizeof c->words,
+                  "Parameters and gradients differ in number: some are frozen, or reduced elsewhere.");
   }
   if (gathered > 0)
     check_gathered(w, parameters, 1);
@@ -268,24 +268,24 @@ static void check_data(struct work *w)
   double times;
   char count[32];
   struct tagc_volume_check *c =
-      begin(w, shards > 0 ? "all-reduce of shards of gradients" : "all-reduce of gradients", a);
-  put(c->formula, sizeof c->formula, "2 (W-1)/W P e = 2 x %d/%d x %s x %g B", ranks - 1, ranks,
-      tagc_format_count(parameters, count), e);
+      begin_check(w, shards > 0 ? "all-reduce of shards of gradients" : "all-reduce of gradients", a);
+  put_formula(c->formula, sizeof c->formula, "2 (W-1)/W P e = 2 x %d/%d x %s x %g B", ranks - 1, ranks,
+              tagc_format_count(parameters, count), e);
   if (known <= 0 && w->p.steps)
-    put(c->words, sizeof c->words,
-        "P is what the calls themselves carry: not checked. The number of parameters that are trained can be "
-        "told (--parameters).");
+    put_formula(c->words, sizeof c->words,
+                "P is what the calls themselves carry: not checked. The number of parameters that are trained can be "
+                "told (--parameters).");
   if (known <= 0 || !finish(c, 2 * ring(w->comm) * parameters * e))
     return;
   if (is_multiple(c->deviation + 1, &times))
-    put(c->words, sizeof c->words, "x%.0f: gradients are all-reduced in each microbatch (no_sync() would do so once).",
-        times);
+    put_formula(c->words, sizeof c->words, "x%.0f: gradients are all-reduced in each microbatch (no_sync() would do so once).",
+                times);
   else if (shards <= 0 && told <= 0 && c->deviation != 0)
-    put(c->words, sizeof c->words, "P is that of the slots; other large all-reduces are among these.");
+    put_formula(c->words, sizeof c->words, "P is that of the slots; other large all-reduces are among these.");
   else
-    put(c->words, sizeof c->words,
-        c->deviation < 0         ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
-        : c->deviation < PADDING ? "Padding of the buckets."
+    put_formula(c->words, sizeof c->words,
+                c->deviation < 0         ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
+                : c->deviation < PADDING ? "Padding of the buckets."
                                  : "More gradients than parameters: buffers, or a second model.");
 }
 
@@ -308,15 +308,15 @@ static void explain_activations(struct tagc_volume_check *c, double calls, unsig
 {
   const double one = (double)layers * (double)microbatches, more = calls - 4 * one;
   if (fabs(more - 2 * one) < 0.5)
-    put(c->words, sizeof c->words, "x1.5: activations are computed again in the backward pass.");
+    put_formula(c->words, sizeof c->words, "x1.5: activations are computed again in the backward pass.");
   else if (more > 0.5 && more < 2 * one && fabs(fmod(more, (double)microbatches)) < 0.01)
-    put(c->words, sizeof c->words, "%.0f more a microbatch: embedding, head, or layers that are computed again.",
-        more / (double)microbatches);
+    put_formula(c->words, sizeof c->words, "%.0f more a microbatch: embedding, head, or layers that are computed again.",
+                more / (double)microbatches);
   else if (more < 0)
-    put(c->words, sizeof c->words,
-        "Fewer than four a layer and microbatch: some of the layers are on other stages, or are not divided.");
+    put_formula(c->words, sizeof c->words,
+                "Fewer than four a layer and microbatch: some of the layers are on other stages, or are not divided.");
   else
-    put(c->words, sizeof c->words, "%.1f a layer and microbatch instead of 4.", calls / one);
+    put_formula(c->words, sizeof c->words, "%.1f a layer and microbatch instead of 4.", calls / one);
 }
 
 /* Without the number of microbatches: which would fit? */
@@ -331,14 +331,14 @@ static void guess_microbatches(struct tagc_volume_check *c, double calls, unsign
   for (size_t i = 0; layers && i < sizeof fits / sizeof *fits; i++) {
     const double m = calls / (fits[i].a_layer * layers + fits[i].beside);
     if (m >= 0.99 && fabs(m - round(m)) < 0.01) {
-      put(c->words, sizeof c->words,
-          "%.0f calls a step fit %.0f microbatch%s of %u layers (%s); their number can be told (--microbatches).",
-          calls, m, m > 1.5 ? "es" : "", layers, fits[i].words);
+      put_formula(c->words, sizeof c->words,
+                  "%.0f calls a step fit %.0f microbatch%s of %u layers (%s); their number can be told (--microbatches).",
+                  calls, m, m > 1.5 ? "es" : "", layers, fits[i].words);
       return;
     }
   }
-  put(c->words, sizeof c->words,
-      "%.0f calls a step; to check that, layers and microbatches are needed (--layers, --microbatches).", calls);
+  put_formula(c->words, sizeof c->words,
+              "%.0f calls a step; to check that, layers and microbatches are needed (--layers, --microbatches).", calls);
 }
 
 /* `p`: its main line holds the activations; `factor`: what a ring sends of them. */
@@ -353,20 +353,20 @@ static void check_activations(struct work *w, const char *what, const struct tag
   const double ranks = w->comm->whole_steps ? (double)w->comm->whole_steps : 1;
   const struct tagc_pattern main = {.plain_bytes = (double)tagc_sent_all(&calls->plain) / ranks,
                                     .sent_bytes = (double)tagc_sent_all(&calls->sent) / ranks};
-  struct tagc_volume_check *c = begin(w, what, &main);
+  struct tagc_volume_check *c = begin_check(w, what, &main);
   char count[32], factors[48] = "4 L m";
   if (layers && m)
-    put(factors, sizeof factors, "4 x %u x %llu", layers, (unsigned long long)m);
-  put(c->formula, sizeof c->formula, "%s(W-1)/W b s h e x 4 L m = %s%d/%d x %s x %g B x %s", letters,
-      factor > 1 ? "2 x " : "", w->comm->nranks - 1, w->comm->nranks, tagc_format_count(bsh, count), element(w, p),
-      factors);
+    put_formula(factors, sizeof factors, "4 x %u x %llu", layers, (unsigned long long)m);
+  put_formula(c->formula, sizeof c->formula, "%s(W-1)/W b s h e x 4 L m = %s%d/%d x %s x %g B x %s", letters,
+              factor > 1 ? "2 x " : "", w->comm->nranks - 1, w->comm->nranks, tagc_format_count(bsh, count), element(w, p),
+              factors);
   if (!w->p.steps)
     return;
   if (!layers || !m)
     guess_microbatches(c, p->main_calls, layers);
   else if (finish(c, one * 4 * layers * (double)m)) {
     if (told > 0 && fabs(told / whole - 1) > EXACT)
-      put(c->words, sizeof c->words, "The calls have %s elements, and not b s h.", tagc_format_count(whole, count));
+      put_formula(c->words, sizeof c->words, "The calls have %s elements, and not b s h.", tagc_format_count(whole, count));
     else
       explain_activations(c, p->main_calls, layers, m);
   }
@@ -388,8 +388,8 @@ static void check_sequence(struct work *w)
   check_activations(w, "all-gather of activations", g, ring(w->comm), "", whole);
   struct tagc_volume_check *c = w->count <= w->most ? &w->out[w->count - 1] : NULL;
   if (c && fabs(c->deviation - 0.5) < 0.1)
-    put(c->words, sizeof c->words, "x%.2f: inputs are gathered again in the backward pass, instead of being kept.",
-        c->deviation + 1);
+    put_formula(c->words, sizeof c->words, "x%.2f: inputs are gathered again in the backward pass, instead of being kept.",
+                c->deviation + 1);
 }
 
 /* W stages have W-1 borders, over each of which m activations go on and m gradients back: a mean of 2 (W-1)/W m a
@@ -403,30 +403,30 @@ static void check_pipeline(struct work *w)
                                                                                      ? (double)s->main->least_count
                                                                                      : 0;
   const double times = 2 * ring(w->comm) * (double)m;
-  struct tagc_volume_check *c = begin(w, "activations and their gradients to neighbours", s);
+  struct tagc_volume_check *c = begin_check(w, "activations and their gradients to neighbours", s);
   char count[32], factor[32] = "m";
   if (m)
-    put(factor, sizeof factor, "%llu", (unsigned long long)m);
-  put(c->formula, sizeof c->formula, "2 (W-1)/W b s h e m = 2 x %d/%d x %s x %g B x %s", w->comm->nranks - 1,
-      w->comm->nranks, tagc_format_count(bsh, count), element(w, s), factor);
+    put_formula(factor, sizeof factor, "%llu", (unsigned long long)m);
+  put_formula(c->formula, sizeof c->formula, "2 (W-1)/W b s h e m = 2 x %d/%d x %s x %g B x %s", w->comm->nranks - 1,
+              w->comm->nranks, tagc_format_count(bsh, count), element(w, s), factor);
   if (!w->p.steps)
     return;
   if ((size_t)w->comm->nranks != w->comm->member_count)
-    put(c->words, sizeof c->words, "Not all stages have a trace: %.1f messages a rank and step.", s->calls);
+    put_formula(c->words, sizeof c->words, "Not all stages have a trace: %.1f messages a rank and step.", s->calls);
   else if (!m)
-    put(c->words, sizeof c->words,
-        "%.2f messages a rank and step fit %.1f microbatches; their number can be told (--microbatches).", s->calls,
-        s->calls / (2 * ring(w->comm)));
+    put_formula(c->words, sizeof c->words,
+                "%.2f messages a rank and step fit %.1f microbatches; their number can be told (--microbatches).", s->calls,
+                s->calls / (2 * ring(w->comm)));
   else if (finish(c, times * bsh * element(w, s)))
-    put(c->words, sizeof c->words, told > 0 && s->main && told > 1.5 * (double)s->main->least_count ?
-        "Messages hold a part of b s h: sequences or tokens are divided, too." : c->deviation > 0 ?
-        "More than one message a border and microbatch: stages take turns (interleaved), or they are sent in parts." :
-        "Fewer: some stages or microbatches send nothing.");
+    put_formula(c->words, sizeof c->words, told > 0 && s->main && told > 1.5 * (double)s->main->least_count ?
+                "Messages hold a part of b s h: sequences or tokens are divided, too." : c->deviation > 0 ?
+                "More than one message a border and microbatch: stages take turns (interleaved), or they are sent in parts." :
+                "Fewer: some stages or microbatches send nothing.");
 }
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
 
-static void check(struct work *w)
+static void check_comm(struct work *w)
 {
   const char *from;
   const double parameters = parameters_of(w, &from);
@@ -466,7 +466,7 @@ size_t tagc_volume_checks(const struct tagc_summary *summary, const struct tagc_
     w.comm = &summary->comms[w.at];
     w.p = tagc_patterns_of(summary, w.comm);
     if (w.comm->nranks > 1)
-      check(&w);
+      check_comm(&w);
   }
   free(w.allgathers.list);
   return w.count;

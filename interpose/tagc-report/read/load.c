@@ -167,7 +167,7 @@ struct tagc_sum_slot *tagc_load_slot(struct tagc_load *g, uint32_t comm, uint32_
 }
 
 /* What a vote has chosen. A second one that holds for the same cycle takes the place of the first. */
-static void choose(struct tagc_load *g, uint32_t comm, struct tagc_sum_slot *s, const char *codec)
+static void note_choice(struct tagc_load *g, uint32_t comm, struct tagc_sum_slot *s, const char *codec)
 {
   const uint64_t cycle = g->vote.comm == comm && g->vote.lock == s->lock ? g->vote.cycle : 0;
   struct tagc_sum_choice *last = s->choice_count ? &s->choices[s->choice_count - 1] : NULL;
@@ -212,7 +212,7 @@ static void take_slot(struct tagc_load *g, const struct tagc_trace_slot *r)
   s->type = tagc_load_code(g, TAGC_TRACE_TYPES, r->type);
   s->reason = tagc_load_code(g, TAGC_TRACE_REASONS, r->reason);
   s->voted = r->voted;
-  choose(g, comm, s, tagc_trace_text(&r->record, r->text, 1));
+  note_choice(g, comm, s, tagc_trace_text(&r->record, r->text, 1));
   s->parts_known = false;
   memcpy(s->part, r->part, sizeof s->part);
   for (int i = 0; i < TAGC_TRACE_PARTS; i++)
@@ -239,7 +239,7 @@ static void take_allgather(struct tagc_load *g, const struct tagc_trace_allgathe
   s->type = tagc_load_code(g, TAGC_TRACE_TYPES, r->type);
   s->reason = tagc_load_code(g, TAGC_TRACE_REASONS, r->reason);
   s->voted = r->voted;
-  choose(g, comm, s, tagc_trace_text(&r->record, r->text, 0));
+  note_choice(g, comm, s, tagc_trace_text(&r->record, r->text, 0));
 }
 
 static void take_vote(struct tagc_load *g, const struct tagc_trace_vote *r)
@@ -262,7 +262,7 @@ static void take_vote(struct tagc_load *g, const struct tagc_trace_vote *r)
   g->vote.cycle = r->cycle;
 }
 
-static void take_lock(struct tagc_load *g, const struct tagc_trace_lock *r)
+static void take_lock_record(struct tagc_load *g, const struct tagc_trace_lock *r)
 {
   uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || r->confidence > 100 || !TAGC_SUM_ROOM(g->locks, g->lock_count)) {
@@ -281,7 +281,7 @@ static void take_lock(struct tagc_load *g, const struct tagc_trace_lock *r)
 }
 
 /* A sample of a slot; when there are too many of it, every second one is left. */
-static void take_state(struct tagc_load *g, const struct tagc_trace_state *r)
+static void take_state_record(struct tagc_load *g, const struct tagc_trace_state *r)
 {
   uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || !r->lock || r->slot > INT32_MAX || r->allgather > INT32_MAX) {
@@ -343,19 +343,19 @@ static void take_process(struct tagc_load *g, const struct tagc_trace_process *r
   g->part->host = tagc_placement_host(r);
 }
 
-static void take(struct tagc_load *g, const struct tagc_trace_record *r)
+static void take_record(struct tagc_load *g, const struct tagc_trace_record *r)
 {
   switch ((enum tagc_trace_kind)r->kind) {
   case TAGC_TRACE_CALL: tagc_load_call(g, (const void *)r); break;
   case TAGC_TRACE_TIMES: tagc_load_times(g, (const void *)r); break;
   case TAGC_TRACE_CYCLE: take_cycle(g, (const void *)r); break;
-  case TAGC_TRACE_STATE: take_state(g, (const void *)r); break;
+  case TAGC_TRACE_STATE: take_state_record(g, (const void *)r); break;
   case TAGC_TRACE_PROCESS: take_process(g, (const void *)r); break;
   case TAGC_TRACE_NAME: take_name(g, (const void *)r); break;
   case TAGC_TRACE_OPTIONS: take_options(g, (const void *)r); break;
   case TAGC_TRACE_COMM: take_comm(g, (const void *)r); break;
   case TAGC_TRACE_COMM_END: take_comm_end(g, (const void *)r); break;
-  case TAGC_TRACE_LOCK: take_lock(g, (const void *)r); break;
+  case TAGC_TRACE_LOCK: take_lock_record(g, (const void *)r); break;
   case TAGC_TRACE_SLOT: take_slot(g, (const void *)r); break;
   case TAGC_TRACE_ALLGATHER: take_allgather(g, (const void *)r); break;
   case TAGC_TRACE_VOTE: take_vote(g, (const void *)r); break;
@@ -395,7 +395,7 @@ bool tagc_part_load(struct tagc_part *part, struct tagc_trace_file *file, struct
       part->rank.code[table][i] = (uint8_t)i;
   part->main = SIZE_MAX;
   while (!g->no_memory && (record = tagc_trace_next(file)))
-    take(g, record);
+    take_record(g, record);
   part->rank.health = *tagc_trace_health(file);
   tagc_load_bytes(g);
   tagc_load_steps(g);

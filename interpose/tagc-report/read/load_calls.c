@@ -38,7 +38,7 @@ static bool sane_call(const struct tagc_trace_call *r)
 
 static uint32_t low(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
 
-static void time_call(struct tagc_load *g, struct tagc_light *light, const struct tagc_trace_times *r)
+static void add_call_times(struct tagc_load *g, struct tagc_light *light, const struct tagc_trace_times *r)
 {
   struct tagc_sort *sort = &g->sorts[light->sort];
   light->timed = true;
@@ -73,7 +73,7 @@ void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *r)
   else if (!light || light->number != (uint32_t)r->call)
     g->early[r->call % TAGC_LOAD_EARLY] = *r;
   else if (!light->timed)
-    time_call(g, light, r);
+    add_call_times(g, light, r);
 }
 
 /* Whoever wrote this did not know where the ranks are, and took all of them to be on one host. */
@@ -153,7 +153,7 @@ void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r)
                                                     .cycle = r->lock ? (uint32_t)r->cycle : 0};
   g->recent[r->number % TAGC_LOAD_RECENT] = (uint32_t)g->light_count;
   if (g->early[r->number % TAGC_LOAD_EARLY].call == r->number && r->number)
-    time_call(g, &g->lights[g->light_count - 1], &g->early[r->number % TAGC_LOAD_EARLY]);
+    add_call_times(g, &g->lights[g->light_count - 1], &g->early[r->number % TAGC_LOAD_EARLY]);
   rank->first_ns = rank->last_ns && rank->first_ns < r->began_ns ? rank->first_ns : r->began_ns;
   rank->last_ns = rank->last_ns > r->began_ns + r->host_ns ? rank->last_ns : r->began_ns + r->host_ns;
 }

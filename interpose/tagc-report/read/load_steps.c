@@ -246,8 +246,8 @@ static int by_line(const void *a, const void *b)
 }
 
 /* `last`: the sort before this one, in the order of lines; NULL: none. */
-static void add_line(struct tagc_load *g, struct tagc_sum_comm *c, const struct tagc_sort *s,
-                     const struct tagc_sort *last)
+static void add_sum_line(struct tagc_load *g, struct tagc_sum_comm *c, const struct tagc_sort *s,
+                         const struct tagc_sort *last)
 {
   if (!last || by_line(last, s) != 0) {
     if (!TAGC_SUM_ROOM(c->lines, c->line_count)) {
@@ -300,7 +300,7 @@ void tagc_load_details(struct tagc_load *g)
       continue;
     struct tagc_sum_comm *c = &g->part->comms[s->key.comm];
     int as = c->members[0].as;
-    add_line(g, c, s, i ? s - 1 : NULL);
+    add_sum_line(g, c, s, i ? s - 1 : NULL);
     if (s->key.allgather)
       tagc_sum_add(&c->allgather_reasons[s->key.reason], s->calls.calls);
     if (s->key.slot >= 0 || tagc_load_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclReduceScatter"))

@@ -101,7 +101,7 @@ static void nameless_free(struct nameless *n)
   free(n->sizes);
 }
 
-static bool has_rank(const struct whole *w, const struct tagc_part *parts, int as)
+static bool whole_has_rank(const struct whole *w, const struct tagc_part *parts, int as)
 {
   for (size_t i = 0; i < w->count; i++)
     if (comm_at(parts, w->members[i])->members[0].as == as)
@@ -127,7 +127,7 @@ static size_t whole_of(struct wholes *ws, struct whole_key **keys, const struct 
       (*keys)[place] = key;
       ws->all[ws->count++] = (struct whole){.identity = c->identity, .nranks = -1, .first = place};
     }
-    if (c->identity || !has_rank(&ws->all[place], parts, c->members[0].as))
+    if (c->identity || !whole_has_rank(&ws->all[place], parts, c->members[0].as))
       return place;
   }
 }
@@ -211,7 +211,7 @@ static bool add_lines(struct tagc_sum_comm *to, const struct tagc_sum_comm *from
   return true;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int order_by_bytes(const void *a, const void *b)
 {
   const struct tagc_sum_line *x = a, *y = b;
   uint64_t left = tagc_sent_all(&x->calls.sent), right = tagc_sent_all(&y->calls.sent);
@@ -239,7 +239,7 @@ static void settle_lines(struct tagc_sum_comm *c)
   for (size_t i = 0; i < count; i++)
     c->lines[i].per_step = c->whole_steps ? (double)c->lines[i].whole.calls / (double)c->whole_steps : NAN;
   if (count)
-    qsort(c->lines, count, sizeof *c->lines, by_bytes);
+    qsort(c->lines, count, sizeof *c->lines, order_by_bytes);
 }
 
 /* Adds what the communicator of a part knows; texts and slots of it move over. */
@@ -299,7 +299,7 @@ static bool make_comm(struct tagc_sum_comm *c, const struct whole *w, struct tag
 
 /* -- all ----------------------------------------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b)
+static int order_by_number(const void *a, const void *b)
 {
   const struct tagc_part *x = a, *y = b;
   return (x->rank.number > y->rank.number) - (x->rank.number < y->rank.number);
@@ -360,7 +360,7 @@ bool tagc_parts_merge(struct tagc_summary *s, struct tagc_part *parts, size_t co
     number_ranks(&ws, parts, count);
     wholes_free(&ws);
     if (count)
-      qsort(parts, count, sizeof *parts, by_number);
+      qsort(parts, count, sizeof *parts, order_by_number);
     done = find_wholes(&ws, parts, count);
   }
   if (done && ws.count)

@@ -155,7 +155,7 @@ static void settle(struct slots slots)
 }
 
 /* The slot of the same unit; NULL: nobody has told of it. */
-static struct tagc_sum_slot *slot_of(struct tagc_sum_comm *c, const struct tagc_sum_slot *allgather)
+static struct tagc_sum_slot *slot_of_allgather(struct tagc_sum_comm *c, const struct tagc_sum_slot *allgather)
 {
   const struct tagc_sum_slot key = {.lock = allgather->lock, .slot = allgather->of};
   return c->slot_count ? bsearch(&key, c->slots, c->slot_count, sizeof key, by_lock_and_slot) : NULL;
@@ -166,7 +166,7 @@ bool tagc_slots_settle(struct tagc_sum_comm *c)
   settle((struct slots){&c->slots, &c->slot_count});
   settle((struct slots){&c->allgathers, &c->allgather_count});
   for (size_t i = 0; i < c->allgather_count; i++) {
-    struct tagc_sum_slot *allgather = &c->allgathers[i], *slot = slot_of(c, allgather);
+    struct tagc_sum_slot *allgather = &c->allgathers[i], *slot = slot_of_allgather(c, allgather);
     if (!slot)
       continue;
     char *name = strdup(slot->name);

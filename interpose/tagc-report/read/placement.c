@@ -31,21 +31,21 @@ struct ranks {
   size_t count;
 };
 
-static int compare(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
+static int compare_u64(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
 
 static int by_rank(const void *left, const void *right)
 {
   const struct seen *a = left, *b = right;
-  int order = compare(a->identity, b->identity);
-  order = order ? order : compare(a->rank, b->rank);
-  return order ? order : compare(a->host, b->host);
+  int order = compare_u64(a->identity, b->identity);
+  order = order ? order : compare_u64(a->rank, b->rank);
+  return order ? order : compare_u64(a->host, b->host);
 }
 
 static int by_host(const void *left, const void *right)
 {
   const struct seen *a = left, *b = right;
-  int order = compare(a->identity, b->identity);
-  return order ? order : compare(a->host, b->host);
+  int order = compare_u64(a->identity, b->identity);
+  return order ? order : compare_u64(a->host, b->host);
 }
 
 uint64_t tagc_placement_host(const struct tagc_trace_process *record)
@@ -81,7 +81,7 @@ static size_t run_of(const struct ranks *ranks, size_t from, bool host)
 }
 
 /* Are these all ranks of a communicator, each of them once? */
-static bool is_whole(const struct seen *seen, size_t count)
+static bool is_whole_comm(const struct seen *seen, size_t count)
 {
   for (size_t i = 0; i < count; i++)
     if (seen[i].rank != i || seen[i].nranks != count)
@@ -99,7 +99,7 @@ static void keep_whole(struct ranks *ranks)
   ranks->count = unique;
   for (size_t i = 0, n; i < unique; i += n) {
     n = run_of(ranks, i, false);
-    if (!is_whole(&ranks->list[i], n))
+    if (!is_whole_comm(&ranks->list[i], n))
       continue;
     memmove(&ranks->list[kept], &ranks->list[i], n * sizeof *ranks->list);
     kept += n;
@@ -107,7 +107,7 @@ static void keep_whole(struct ranks *ranks)
   ranks->count = kept;
 }
 
-static bool place(struct tagc_placement *placement, struct ranks *ranks)
+static bool place_ranks(struct tagc_placement *placement, struct ranks *ranks)
 {
   if (!ranks->count)
     return true;
@@ -141,7 +141,7 @@ struct tagc_placement *tagc_placement_read(char *const *paths, size_t count)
     done = !file || read_beginning(&ranks, file);
     tagc_trace_close(file);
   }
-  done = done && place(placement, &ranks);
+  done = done && place_ranks(placement, &ranks);
   free(ranks.list);
   if (done)
     return placement;
@@ -162,7 +162,7 @@ struct tagc_comm_hosts tagc_placement_of(const struct tagc_placement *placement,
   while (from < to) {
     const size_t middle = from + (to - from) / 2;
     const struct place *at = &placement->list[middle];
-    const int order = at->identity == identity ? compare(at->host, host) : compare(at->identity, identity);
+    const int order = at->identity == identity ? compare_u64(at->host, host) : compare_u64(at->identity, identity);
     if (order == 0)
       return at->comm_hosts;
     if (order < 0)

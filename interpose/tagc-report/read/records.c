@@ -136,7 +136,7 @@ static bool find_chunk(struct tagc_trace_file *f, uint64_t from, uint64_t *at, s
 }
 
 /* Its records are next: they are moved to where they are aligned, onto the header. */
-static void take(struct tagc_trace_file *f, uint64_t at, size_t bytes)
+static void take_chunk(struct tagc_trace_file *f, uint64_t at, size_t bytes)
 {
   size_t got;
   unsigned char *records = look(f, at, HEADER + bytes, &got) + HEADER;
@@ -162,7 +162,7 @@ static bool take_rest(struct tagc_trace_file *f, uint64_t at, enum found found, 
   f->health.cut = cut || f->size - at < HEADER;
   f->health.damaged_chunks += !f->health.cut;
   if (cut) {
-    take(f, at, (size_t)(f->size - at - HEADER) & ~(size_t)7);
+    take_chunk(f, at, (size_t)(f->size - at - HEADER) & ~(size_t)7);
     f->health.skipped_bytes += f->size - f->at;
   } else
     skip_to(f, f->size);
@@ -186,7 +186,7 @@ static bool next_chunk(struct tagc_trace_file *f)
       skip_to(f, at + HEADER + chunk.bytes);
       continue;
     }
-    take(f, at, chunk.bytes);
+    take_chunk(f, at, chunk.bytes);
     f->health.chunks++;
     f->health.damaged_chunks += chunk.number - f->expected;
     f->health.dropped = chunk.dropped > f->health.dropped ? chunk.dropped : f->health.dropped;
@@ -237,7 +237,7 @@ static bool accept(struct tagc_trace_file *f, const struct tagc_trace_record *re
 }
 
 /* The record as this version has it. */
-static const struct tagc_trace_record *complete(struct tagc_trace_file *f, const struct tagc_trace_record *record)
+static const struct tagc_trace_record *complete_record(struct tagc_trace_file *f, const struct tagc_trace_record *record)
 {
   const uint16_t bytes = kinds[record->kind].bytes;
   if (kinds[record->kind].texts || record->bytes >= bytes)
@@ -269,7 +269,7 @@ const struct tagc_trace_record *tagc_trace_next(struct tagc_trace_file *f)
         f->health.bounded |= end->bounded != 0;
         f->health.dropped = end->dropped > f->health.dropped ? end->dropped : f->health.dropped;
       }
-      return complete(f, record);
+      return complete_record(f, record);
     }
   } while (next_chunk(f));
   return NULL;
@@ -323,7 +323,7 @@ bool tagc_trace_rewind(struct tagc_trace_file *f)
 }
 
 /* Begins to read; closes the file where it is none. */
-static struct tagc_trace_file *begin(struct tagc_trace_file *f, char why[TAGC_TRACE_WHY])
+static struct tagc_trace_file *begin_file(struct tagc_trace_file *f, char why[TAGC_TRACE_WHY])
 {
   char words[128];
   size_t got = read_at(f, (unsigned char *)&f->head, sizeof f->head, 0);
@@ -368,7 +368,7 @@ struct tagc_trace_file *tagc_trace_open(const char *path, char why[TAGC_TRACE_WH
     return NULL;
   }
   f->size = (uint64_t)status.st_size;
-  return begin(f, why);
+  return begin_file(f, why);
 }
 
 struct tagc_trace_file *tagc_trace_open_bytes(const char *path, const void *bytes, size_t size,
@@ -381,7 +381,7 @@ struct tagc_trace_file *tagc_trace_open_bytes(const char *path, const void *byte
   }
   f->bytes = bytes;
   f->size = size;
-  return begin(f, why);
+  return begin_file(f, why);
 }
 
 const struct tagc_trace_health *tagc_trace_health(const struct tagc_trace_file *f) { return &f->health; }

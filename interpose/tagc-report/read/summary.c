@@ -77,7 +77,7 @@ bool tagc_sum_complain(struct tagc_summary *s, const char *format, ...)
 
 /* -- what is wrong ------------------------------------------------------------------------------------------------- */
 
-static bool complain_of_file(struct tagc_summary *s, const struct tagc_part *part)
+static bool note_damage(struct tagc_summary *s, const struct tagc_part *part)
 {
   const struct tagc_trace_health *h = &part->rank.health;
   const char *path = part->rank.path;
@@ -238,7 +238,7 @@ static bool read_file(struct tagc_summary *s, struct tagc_part *parts, size_t *c
     return tagc_sum_complain(s, "%s", why);
   struct tagc_part *part = &parts[*count];
   part->rank.path = strdup(path);
-  bool done = part->rank.path && tagc_part_load(part, file, &s->names, placement) && complain_of_file(s, part);
+  bool done = part->rank.path && tagc_part_load(part, file, &s->names, placement) && note_damage(s, part);
   tagc_trace_close(file);
   if (done && !part->rank.health.records)
     tagc_part_free(part);

@@ -19,7 +19,7 @@ static void put_sent(struct tagc_json *j, const char *name, const struct tagc_su
   tagc_json_close(j, '}');
 }
 
-static void put_calls(struct tagc_json *j, const char *name, const struct tagc_sum_calls *c)
+static void put_json_calls(struct tagc_json *j, const char *name, const struct tagc_sum_calls *c)
 {
   tagc_json_open(j, name, '{');
   tagc_json_count(j, "calls", c->calls);
@@ -78,7 +78,7 @@ static void put_step(struct tagc_json *j, const struct tagc_sum_step *s, size_t 
 
 static void put_option(void *j, const char *name, const char *value) { tagc_json_text(j, name, value); }
 
-static void put_rank(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_rank *r)
+static void put_json_rank(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_rank *r)
 {
   tagc_json_number(j, "rank", r->number);
   tagc_json_text(j, "path", r->path);
@@ -95,7 +95,7 @@ static void put_rank(struct tagc_json *j, const struct tagc_summary *s, const st
   tagc_json_count(j, "last_ns", r->last_ns);
   tagc_json_truth(j, "blocking", r->blocking);
   put_health(j, &r->health);
-  put_calls(j, "calls", &r->calls);
+  put_json_calls(j, "calls", &r->calls);
   for (size_t i = tagc_json_list(j, "steps"); tagc_json_item(j, i, r->step_count); i++)
     put_step(j, &r->steps[i], tagc_step_number(s, r->steps[i].lock, r->steps[i].cycle));
 }
@@ -111,8 +111,8 @@ static void put_lines(struct tagc_json *j, const struct tagc_summary *s, const s
     tagc_json_count(j, "least_count", l->least_count);
     tagc_json_count(j, "most_count", l->most_count);
     tagc_json_real(j, "per_step", l->per_step);
-    put_calls(j, "all", &l->calls);
-    put_calls(j, "in_whole_steps", &l->whole);
+    put_json_calls(j, "all", &l->calls);
+    put_json_calls(j, "in_whole_steps", &l->whole);
   }
 }
 
@@ -122,7 +122,7 @@ static void put_choices(struct tagc_json *j, const struct tagc_summary *s, const
     tagc_json_count(j, "cycle", slot->choices[i].cycle);
     tagc_json_text_or_null(j, "codec", slot->choices[i].codec);
     tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, slot->choices[i].reason));
-    put_calls(j, "calls", &slot->choices[i].calls);
+    put_json_calls(j, "calls", &slot->choices[i].calls);
   }
 }
 
@@ -149,7 +149,7 @@ static void put_common(struct tagc_json *j, const struct tagc_summary *s, const 
   tagc_json_truth(j, "voted", slot->voted);
   tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, slot->reason));
   put_choices(j, s, slot);
-  put_calls(j, "calls", &slot->calls);
+  put_json_calls(j, "calls", &slot->calls);
   put_samples(j, slot);
 }
 
@@ -164,7 +164,7 @@ static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const st
     tagc_json_count(j, tagc_sum_kind((enum tagc_trace_part)i), slot->part[i]);
   tagc_json_close(j, '}');
   put_common(j, s, slot);
-  put_calls(j, "gathered", &slot->gathered);
+  put_json_calls(j, "gathered", &slot->gathered);
 }
 
 static void put_allgather(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *allgather)
@@ -176,7 +176,7 @@ static void put_allgather(struct tagc_json *j, const struct tagc_summary *s, con
   put_common(j, s, allgather);
 }
 
-static void put_votes(struct tagc_json *j, const struct tagc_sum_comm *c)
+static void put_json_votes(struct tagc_json *j, const struct tagc_sum_comm *c)
 {
   for (size_t i = tagc_json_list(j, "votes"); tagc_json_item(j, i, c->vote_count); i++) {
     tagc_json_count(j, "lock", c->votes[i].lock);
@@ -203,7 +203,7 @@ static void put_members(struct tagc_json *j, const struct tagc_summary *s, const
   }
 }
 
-static void put_reasons(struct tagc_json *j, const struct tagc_summary *s, const char *name, const uint64_t reasons[256])
+static void put_json_reasons(struct tagc_json *j, const struct tagc_summary *s, const char *name, const uint64_t reasons[256])
 {
   tagc_json_open(j, name, '[');
   for (unsigned i = 0; i < 256; i++)
@@ -216,7 +216,7 @@ static void put_reasons(struct tagc_json *j, const struct tagc_summary *s, const
   tagc_json_close(j, ']');
 }
 
-static void put_comm(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
+static void put_json_comm(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
 {
   char identity[24];
   snprintf(identity, sizeof identity, "%016" PRIx64, c->identity);
@@ -233,19 +233,19 @@ static void put_comm(struct tagc_json *j, const struct tagc_summary *s, const st
   tagc_json_count(j, "confidence", c->confidence);
   tagc_json_truth(j, "gradients", c->gradients);
   tagc_json_count(j, "whole_steps", c->whole_steps);
-  put_calls(j, "calls", &c->calls);
-  put_reasons(j, s, "reasons", c->reasons);
-  put_reasons(j, s, "gather_reasons", c->allgather_reasons);
+  put_json_calls(j, "calls", &c->calls);
+  put_json_reasons(j, s, "reasons", c->reasons);
+  put_json_reasons(j, s, "gather_reasons", c->allgather_reasons);
   put_members(j, s, c);
   put_lines(j, s, c);
   for (size_t i = tagc_json_list(j, "slots"); tagc_json_item(j, i, c->slot_count); i++)
     put_slot(j, s, &c->slots[i]);
   for (size_t i = tagc_json_list(j, "allgathers"); tagc_json_item(j, i, c->allgather_count); i++)
     put_allgather(j, s, &c->allgathers[i]);
-  put_votes(j, c);
+  put_json_votes(j, c);
 }
 
-static void put_codecs(struct tagc_json *j, const struct tagc_summary *s)
+static void put_json_codecs(struct tagc_json *j, const struct tagc_summary *s)
 {
   struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
   const size_t count = tagc_codecs_sum(s, sums);
@@ -253,12 +253,12 @@ static void put_codecs(struct tagc_json *j, const struct tagc_summary *s)
     tagc_json_text(j, "function", sums[i].function);
     tagc_json_text(j, "codec", sums[i].codec);
     tagc_json_count(j, "slots", sums[i].slots);
-    put_calls(j, "calls", &sums[i].calls);
+    put_json_calls(j, "calls", &sums[i].calls);
     tagc_json_real(j, "hidden_share", tagc_hidden_share(&sums[i].calls));
   }
 }
 
-static void put_ab(struct tagc_json *j, const struct tagc_ab_result *ab)
+static void put_json_ab(struct tagc_json *j, const struct tagc_ab_result *ab)
 {
   tagc_json_open(j, "sides", '{');
   tagc_json_text(j, "verdict", tagc_ab_outcome_name(ab->outcome));
@@ -310,7 +310,7 @@ static void put_stragglers(struct tagc_json *j, const struct tagc_report *r)
   tagc_json_close(j, '}');
 }
 
-static void put_checks(struct tagc_json *j, const struct tagc_report *r)
+static void put_json_checks(struct tagc_json *j, const struct tagc_report *r)
 {
   for (size_t i = tagc_json_list(j, "volume"); tagc_json_item(j, i, r->check_count); i++) {
     const struct tagc_volume_check *c = &r->checks[i];
@@ -336,13 +336,13 @@ void tagc_report_json(const struct tagc_report *r, FILE *to)
     tagc_json_text(&j, NULL, s->problems[i]);
   tagc_json_close(&j, ']');
   for (size_t i = tagc_json_list(&j, "ranks"); tagc_json_item(&j, i, s->rank_count); i++)
-    put_rank(&j, s, &s->ranks[i]);
+    put_json_rank(&j, s, &s->ranks[i]);
   for (size_t i = tagc_json_list(&j, "communicators"); tagc_json_item(&j, i, s->comm_count); i++)
-    put_comm(&j, s, &s->comms[i]);
-  put_codecs(&j, s);
-  put_ab(&j, &r->ab);
+    put_json_comm(&j, s, &s->comms[i]);
+  put_json_codecs(&j, s);
+  put_json_ab(&j, &r->ab);
   put_stragglers(&j, r);
-  put_checks(&j, r);
+  put_json_checks(&j, r);
   tagc_json_open(&j, "advice", '[');
   for (size_t i = 0; i < r->advice.count; i++)
     tagc_json_text(&j, NULL, r->advice.text[i]);

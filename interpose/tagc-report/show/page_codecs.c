@@ -33,7 +33,7 @@ static void put_codec(struct tagc_page *page, const struct tagc_codec_sum *sum)
   tagc_row_end(page);
 }
 
-static void put_codecs(struct tagc_page *page, const struct tagc_codec_sum *sums, size_t count)
+static void put_codec_rows(struct tagc_page *page, const struct tagc_codec_sum *sums, size_t count)
 {
   const struct tagc_codec_sum all = tagc_codecs_all(sums, count);
   tagc_table_begin(page, "Codecs, on all ranks; times are means of compressed calls",
@@ -47,7 +47,7 @@ static void put_codecs(struct tagc_page *page, const struct tagc_codec_sum *sums
 }
 
 /* The votes of a communicator's last lock. */
-static void put_votes(struct tagc_page *page, const struct tagc_sum_comm *comm)
+static void put_vote_rows(struct tagc_page *page, const struct tagc_sum_comm *comm)
 {
   size_t all = 0, told = 0;
   for (size_t i = 0; i < comm->vote_count; i++)
@@ -80,12 +80,12 @@ void tagc_page_codecs(struct tagc_page *page)
                     "Hidden is the part of encoding and decoding that is done while the transfer of the same call is under "
                     "way, and so takes no time of its own.");
   if (count)
-    put_codecs(page, sums, count);
+    put_codec_rows(page, sums, count);
   else
     tagc_page_nothing(page, "Nothing was compressed.",
                       "<code>TAGC_MODE=compress</code> or <code>ab</code> does; the table of layers tells why calls stay plain.");
   for (size_t i = 0; i < page->summary->comm_count; i++)
-    put_votes(page, &page->summary->comms[i]);
+    put_vote_rows(page, &page->summary->comms[i]);
   tagc_page_section_end(page);
 }
 

@@ -127,7 +127,7 @@ static struct row *make_rows(const struct tagc_summary *summary, size_t *count)
 }
 
 /* The same, and behind each row one of its all-gathers. NULL without memory. */
-static struct row *add_allgathers(struct row *rows, size_t *count)
+static struct row *add_allgather_rows(struct row *rows, size_t *count)
 {
   struct row *all = calloc(2 * *count + 1, sizeof *all);
   size_t made = 0;
@@ -202,7 +202,7 @@ static void draw_bytes(struct tagc_page *page, const struct row *rows, size_t co
     fprintf(page->file, "<p class=\"faint\">The first %zu of %zu; the table has all.</p>\n", shown, count);
 }
 
-static void put_bytes(struct tagc_page *page, const struct row *rows, size_t count)
+static void put_bytes_table(struct tagc_page *page, const struct row *rows, size_t count)
 {
   tagc_table_begin(page, "Layers, in the order of their calls; bytes are of a rank and a call",
                    "Layer|Codec|>Calls|>Compressed|>Send buffer, bytes|>Sent if plain, bytes|>Sent if compressed, "
@@ -234,7 +234,7 @@ bool tagc_page_layers(struct tagc_page *page)
 {
   size_t count;
   struct row *rows = make_rows(page->summary, &count);
-  rows = rows ? add_allgathers(rows, &count) : NULL;
+  rows = rows ? add_allgather_rows(rows, &count) : NULL;
   if (!rows)
     return false;
   const struct tagc_sum_comm *comm = count ? rows[0].comm : NULL;
@@ -255,7 +255,7 @@ bool tagc_page_layers(struct tagc_page *page)
     fprintf(page->file, "A layer here is %s at its place in the step.</p>\n",
             comm->all_reduces ? "a sum of gradients" : "a reduce-scatter");
     draw_bytes(page, rows, count);
-    put_bytes(page, rows, count);
+    put_bytes_table(page, rows, count);
   }
   tagc_page_section_end(page);
   free(rows);
@@ -266,8 +266,8 @@ bool tagc_page_layers(struct tagc_page *page)
 
 static double share(double part, double whole) { return whole > 0 ? part / whole : NAN; }
 
-static double residual_of(const struct tagc_sum_point *point) { return share(point->residual, point->gradient); }
-static double error_of(const struct tagc_sum_point *point) { return point->error; }
+static double point_residual(const struct tagc_sum_point *point) { return share(point->residual, point->gradient); }
+static double point_error(const struct tagc_sum_point *point) { return point->error; }
 
 static void draw_line(FILE *file, const char *class, const struct tagc_sum_slot *slot,
                       double (*value)(const struct tagc_sum_point *), const struct tagc_axis *x,
@@ -309,7 +309,7 @@ static double range_of(const struct row *row, double *first, double *last)
   for (const struct tagc_sum_slot *slot = row->first; slot <= row->last; slot++)
     for (size_t i = 0; i < slot->point_count; i++) {
       const struct tagc_sum_point *point = &slot->points[i];
-      double residual = residual_of(point);
+      double residual = point_residual(point);
       *first = fmin(*first, (double)point->cycle);
       *last = fmax(*last, (double)point->cycle);
       if (isfinite(point->error))
@@ -320,7 +320,7 @@ static double range_of(const struct row *row, double *first, double *last)
   return most;
 }
 
-static void draw_panel(struct tagc_page *page, const struct row *row, size_t index)
+static void draw_layers_panel(struct tagc_page *page, const struct row *row, size_t index)
 {
   double first, last, most = range_of(row, &first, &last);
   char id[32], name[64], title[160], description[400];
@@ -337,10 +337,10 @@ static void draw_panel(struct tagc_page *page, const struct row *row, size_t ind
   tagc_axis_draw_left(page->file, &y, 44, PANEL_WIDTH - 54, "%");
   for (const struct tagc_sum_slot *slot = row->first; slot <= row->last; slot++)
     if (slot != row->worst)
-      draw_line(page->file, "thin", slot, error_of, &x, &values);
+      draw_line(page->file, "thin", slot, point_error, &x, &values);
   if (has_residual(row->worst))
-    draw_line(page->file, "line dash", row->worst, residual_of, &x, &values);
-  draw_line(page->file, "line", row->worst, error_of, &x, &values);
+    draw_line(page->file, "line dash", row->worst, point_residual, &x, &values);
+  draw_line(page->file, "line", row->worst, point_error, &x, &values);
   char text[64];
   snprintf(text, sizeof text, "cycle %.0f", first);
   tagc_svg_text(page->file, "tick", 44, PANEL_HEIGHT - 8, text);
@@ -374,7 +374,7 @@ static void put_losses(struct tagc_page *page, const struct row *rows, size_t co
       tagc_cell_real(page, 100 * last->error, 3);
       isfinite(last->residual) ? tagc_cell(page, "%.4g", last->residual) : tagc_cell_real(page, NAN, 0);
       isfinite(last->gradient) ? tagc_cell(page, "%.4g", last->gradient) : tagc_cell_real(page, NAN, 0);
-      tagc_cell_real(page, 100 * residual_of(last), 1);
+      tagc_cell_real(page, 100 * point_residual(last), 1);
       tagc_row_end(page);
     }
   tagc_table_end(page);
@@ -401,7 +401,7 @@ bool tagc_page_losses(struct tagc_page *page)
           "sent later. Thin lines: other layers of the group.</p>\n<div class=\"many\">\n",
           page->file);
     for (size_t i = 0; i < sampled && i < PANELS; i++)
-      draw_panel(page, &rows[i], i);
+      draw_layers_panel(page, &rows[i], i);
     fputs("</div>\n", page->file);
     if (sampled > PANELS)
       fprintf(page->file, "<p class=\"faint\">The %d with the largest errors, of %zu.</p>\n", PANELS, sampled);

@@ -18,7 +18,7 @@ struct stack {
   uint64_t calls[CLASSES], raw[CLASSES], sent[CLASSES], all;
 };
 
-static void add(struct stack *stack, const struct tagc_sum_line *line)
+static void add_to_stack(struct stack *stack, const struct tagc_sum_line *line)
 {
   size_t at = line->size_class < 0 ? 0 : (size_t)line->size_class + 1;
   stack->calls[at] += line->calls.calls;
@@ -27,7 +27,7 @@ static void add(struct stack *stack, const struct tagc_sum_line *line)
   stack->all += line->calls.raw_bytes;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int order_stacks(const void *a, const void *b)
 {
   const struct stack *x = a, *y = b;
   return x->all != y->all ? (x->all < y->all) - (x->all > y->all) : strcmp(x->name, y->name);
@@ -51,10 +51,10 @@ static struct stack *make_stacks(const struct tagc_summary *summary, size_t *cou
         continue;
       *count += at == *count;
       stacks[at].name = name;
-      add(&stacks[at], line);
+      add_to_stack(&stacks[at], line);
     }
   if (stacks)
-    qsort(stacks, *count, sizeof *stacks, by_bytes);
+    qsort(stacks, *count, sizeof *stacks, order_stacks);
   return stacks;
 }
 
@@ -96,7 +96,7 @@ static void find_columns(struct panel *panel)
   }
 }
 
-static uint64_t value_of(const struct panel *panel, size_t i, size_t class)
+static uint64_t panel_value(const struct panel *panel, size_t i, size_t class)
 {
   return panel->bytes ? panel->stacks[i].raw[class] : panel->stacks[i].calls[class];
 }
@@ -112,7 +112,7 @@ static double scale_of(const struct panel *panel, struct tagc_axis *y, const cha
   for (size_t column = 0; column < panel->columns; column++) {
     double sum = 0;
     for (size_t i = 0; i < panel->count && panel->class[column] != NONE; i++)
-      sum += (double)value_of(panel, i, panel->class[column]);
+      sum += (double)panel_value(panel, i, panel->class[column]);
     most = fmax(most, sum);
   }
   for (; most / by >= (panel->bytes ? 1024 : 5000) && at < (panel->bytes ? 5 : 3); at++)
@@ -122,7 +122,7 @@ static double scale_of(const struct panel *panel, struct tagc_axis *y, const cha
   return by;
 }
 
-static void draw_panel(struct tagc_page *page, const struct panel *panel)
+static void draw_sizes_panel(struct tagc_page *page, const struct panel *panel)
 {
   struct tagc_axis y;
   const char *unit;
@@ -141,7 +141,7 @@ static void draw_panel(struct tagc_page *page, const struct panel *panel)
       continue;
     }
     for (size_t i = 0; i < panel->count; i++) {
-      uint64_t value = value_of(panel, i, class);
+      uint64_t value = panel_value(panel, i, class);
       if (!value)
         continue;
       double bottom = tagc_axis_at(&y, sum / by), top = tagc_axis_at(&y, (sum + (double)value) / by);
@@ -172,10 +172,10 @@ static void draw_sizes(struct tagc_page *page, const struct stack *stacks, size_
   double x = LEFT;
   for (size_t i = 0; i < count && x < TAGC_PAGE_WIDTH - 120; i++)
     x = tagc_svg_key(page->file, tagc_page_class(stacks[i].name), x, 20, stacks[i].name);
-  draw_panel(page, &panel);
+  draw_sizes_panel(page, &panel);
   panel.bytes = false;
   panel.top += PANEL + GAP;
-  draw_panel(page, &panel);
+  draw_sizes_panel(page, &panel);
   tagc_figure_end(page);
 }
 

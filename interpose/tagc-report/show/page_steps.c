@@ -133,7 +133,7 @@ static void draw_mean(const struct plot *plot, enum tagc_sum_side side)
           plot->x.from, y, plot->x.to);
 }
 
-static void draw_keys(const struct plot *plot)
+static void draw_step_keys(const struct plot *plot)
 {
   FILE *file = plot->page->file;
   const struct tagc_ab_result *ab = &plot->page->ab;
@@ -175,7 +175,7 @@ static void draw_times(struct tagc_page *page, double least, double most, double
   draw_dots(&plot);
   draw_mean(&plot, TAGC_SUM_PLAIN);
   draw_mean(&plot, TAGC_SUM_COMPRESSED);
-  draw_keys(&plot);
+  draw_step_keys(&plot);
   if (plot.y.low > 0)
     tagc_svg_text(page->file, "note end", TAGC_PAGE_WIDTH - RIGHT, 20, "the scale does not begin at 0");
   tagc_figure_end(page);
@@ -213,7 +213,7 @@ static void draw_difference(struct tagc_page *page)
   tagc_figure_end(page);
 }
 
-static void put_ab(struct tagc_page *page)
+static void put_ab_table(struct tagc_page *page)
 {
   static const char *const names[] = {"", "plain", "compressed"};
   const struct tagc_ab_result *ab = &page->ab;
@@ -236,7 +236,7 @@ static void put_ab(struct tagc_page *page)
 }
 
 /* Runs of steps, in a table of bounded length. */
-static void put_times(struct tagc_page *page)
+static void put_step_times(struct tagc_page *page)
 {
   static const char *const names[] = {"", "plain", "compressed"};
   size_t together = (page->step_count + ROWS - 1) / ROWS;
@@ -283,9 +283,9 @@ void tagc_page_steps(struct tagc_page *page)
                       "<code>TAGC_WARMUP</code>).");
   else {
     draw_times(page, least, most, slowest, whole);
-    put_times(page);
+    put_step_times(page);
     draw_difference(page);
-    put_ab(page);
+    put_ab_table(page);
     if (page->ab.outcome == TAGC_AB_NONE)
       tagc_page_nothing(page, "The run has no plain and compressed windows to be compared.",
                         "Run it with <code>TAGC_MODE=ab</code>.");

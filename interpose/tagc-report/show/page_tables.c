@@ -20,7 +20,7 @@ static const char *comm_name(const struct tagc_summary *summary, size_t comm, ch
   return text;
 }
 
-static void put_checks(struct tagc_page *page, const struct tagc_volume_check *checks, size_t count)
+static void put_check_rows(struct tagc_page *page, const struct tagc_volume_check *checks, size_t count)
 {
   tagc_table_begin(page, "Bytes that a rank sends in a step",
                    "What|Communicator|Formula|>Expected, bytes|>Measured, bytes|>Deviation|What it means", false);
@@ -54,7 +54,7 @@ bool tagc_page_volume(struct tagc_page *page)
   tagc_page_section(page, "volume", "Volume against formulas",
                     "What the plain calls of a step send, held against what the kind of parallelism says.");
   if (count)
-    put_checks(page, checks, count);
+    put_check_rows(page, checks, count);
   else
     tagc_page_nothing(
       page, "Nothing here can be checked: no communicator has whole steps and a known role.",
@@ -66,7 +66,7 @@ bool tagc_page_volume(struct tagc_page *page)
 
 /* -- communicators --------------------------------------------------------------------------------------------------------- */
 
-static void put_comm(struct tagc_page *page, size_t at)
+static void put_comm_row(struct tagc_page *page, size_t at)
 {
   const struct tagc_sum_comm *comm = &page->summary->comms[at];
   char name[48], text[16];
@@ -85,7 +85,7 @@ static void put_comm(struct tagc_page *page, size_t at)
 }
 
 /* Why reduce-scatters of the main communicator went the way they went, the most frequent reason first. */
-static void put_reasons(struct tagc_page *page)
+static void put_reason_rows(struct tagc_page *page)
 {
   if (!page->summary->has_main)
     return;
@@ -121,18 +121,18 @@ void tagc_page_comms(struct tagc_page *page)
                      "hosts|>Failed|Why this role",
                      false);
     for (size_t i = 0; i < summary->comm_count && i < COMMS; i++)
-      put_comm(page, i);
+      put_comm_row(page, i);
     tagc_table_end(page);
     if (summary->comm_count > COMMS)
       fprintf(page->file, "<p class=\"faint\">And %zu more.</p>\n", summary->comm_count - COMMS);
-    put_reasons(page);
+    put_reason_rows(page);
   }
   tagc_page_section_end(page);
 }
 
 /* -- ranks ------------------------------------------------------------------------------------------------------------------ */
 
-static void put_rank(struct tagc_page *page, size_t at)
+static void put_rank_row(struct tagc_page *page, size_t at)
 {
   const struct tagc_sum_rank *rank = &page->summary->ranks[at];
   const struct tagc_straggler_rank *stragglers = &page->stragglers.ranks[at];
@@ -169,7 +169,7 @@ void tagc_page_ranks(struct tagc_page *page)
                                                 "calls|>Exposed at most|>Hidden|>Waited for, % of steps",
                      false);
     for (size_t i = 0; i < summary->rank_count && i < RANKS; i++)
-      put_rank(page, i);
+      put_rank_row(page, i);
     tagc_table_end(page);
     if (summary->rank_count > RANKS)
       fprintf(page->file, "<p class=\"faint\">And %zu more.</p>\n", summary->rank_count - RANKS);

@@ -23,8 +23,8 @@ struct bunch {
   const char *function;             /* NULL: of several */
 };
 
-static const struct tagc_sum_slot *slot_of(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                                           const struct tagc_trace_call *call)
+static const struct tagc_sum_slot *drawn_slot(const struct tagc_picture *picture, const struct tagc_drawn *part,
+                                              const struct tagc_trace_call *call)
 {
   size_t comm = call->record.comm < part->comm_count ? part->comms[call->record.comm] : SIZE_MAX;
   return tagc_call_slot(picture->page->summary, comm, call);
@@ -33,7 +33,7 @@ static const struct tagc_sum_slot *slot_of(const struct tagc_picture *picture, c
 static const char *layer_of(const struct tagc_picture *picture, const struct tagc_drawn *part,
                             const struct tagc_trace_call *call)
 {
-  const struct tagc_sum_slot *slot = slot_of(picture, part, call);
+  const struct tagc_sum_slot *slot = drawn_slot(picture, part, call);
   return slot ? slot->name : "";
 }
 
@@ -53,7 +53,7 @@ static void put_mark(FILE *file, double x, double y, double width)
   fprintf(file, "<rect class=\"mark\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"2.5\"/>", x, y + BAR, width);
 }
 
-static void flush(const struct tagc_picture *picture, struct bunch *bunch, double y)
+static void flush_bunch(const struct tagc_picture *picture, struct bunch *bunch, double y)
 {
   FILE *file = picture->page->file;
   char bytes[16], ms[32];
@@ -110,7 +110,7 @@ static void put_title(const struct tagc_picture *picture, const struct tagc_draw
   tagc_markup(file, "%s%s", call->times.call ? "; " : "",
               tagc_sum_name(summary, TAGC_TRACE_REASONS, call->call.reason));
   if (is_compressed(picture, &call->call))
-    tagc_markup(file, " %s", tagc_call_codec(slot_of(picture, part, &call->call), &call->call));
+    tagc_markup(file, " %s", tagc_call_codec(drawn_slot(picture, part, &call->call), &call->call));
   fputs("</title>", file);
 }
 
@@ -123,8 +123,8 @@ static void put_stage(FILE *file, const char *class, double from, double to, dou
 
 /* Sum and encode, then what is the exchange, then decode; what of these lay under the exchange is a strip in it: encode's
  * where it begins, decode's where it ends. */
-static void put_stages(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                       const struct tagc_window_call *call, double y)
+static void draw_stages(const struct tagc_picture *picture, const struct tagc_drawn *part,
+                        const struct tagc_window_call *call, double y)
 {
   FILE *file = picture->page->file;
   const struct tagc_trace_times *times = &call->times;
@@ -151,7 +151,7 @@ static void put_bar(const struct tagc_picture *picture, const struct tagc_drawn 
   fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", tagc_page_class(function),
           from, y, width, BAR);
   if (call->times.call && wire == !call->under)
-    put_stages(picture, part, call, y);
+    draw_stages(picture, part, call, y);
   if (is_compressed(picture, &call->call))
     put_mark(file, from, y, width);
   const char *label = *layer ? layer : function;
@@ -173,14 +173,14 @@ static void draw_lane(const struct tagc_picture *picture, const struct tagc_draw
     double from = x_of(picture, part, began), to = x_of(picture, part, began + ns);
     bool narrow = to - from < picture->least;
     if (!narrow || (bunch.calls && (from - bunch.to > picture->least || from - bunch.from > 4 * picture->least)))
-      flush(picture, &bunch, y);
+      flush_bunch(picture, &bunch, y);
     if (narrow)
       add_to(&bunch, &call->call, tagc_sum_function(picture->page->summary, call->call.function), from, to, ns,
              is_compressed(picture, &call->call));
     else
       put_bar(picture, part, call, wire, y, from, to);
   }
-  flush(picture, &bunch, y);
+  flush_bunch(picture, &bunch, y);
 }
 
 /* -- a picture --------------------------------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ static void draw_part(const struct tagc_picture *picture, const struct tagc_draw
   *y += APART;
 }
 
-static void draw_keys(const struct tagc_picture *picture)
+static void draw_timeline_keys(const struct tagc_picture *picture)
 {
   static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Send", "GroupEnd"};
   static const char *const words[] = {"ReduceScatter", "AllGather", "AllReduce", "one to all", "Send, Recv", "other"};
@@ -264,7 +264,7 @@ static void draw_picture(struct tagc_picture *picture, const char *id)
            tagc_page_ms(picture->length_ms, ms), picture->parts[0].window.count);
   picture->least = fmax(1, (double)lanes_of(picture) * 2 * TAGC_PAGE_WIDTH / BARS);
   tagc_figure_begin(page, id, title, description, TAGC_PAGE_WIDTH, height);
-  draw_keys(picture);
+  draw_timeline_keys(picture);
   for (size_t i = 0; i < picture->count; i++)
     draw_part(picture, &picture->parts[i], &y);
   fprintf(page->file, "<path class=\"base\" d=\"M%d %.1fH%.1f\"/>", LEFT, y, picture->x.to);
@@ -280,7 +280,7 @@ static void put_call(const struct tagc_picture *picture, const struct tagc_drawn
   bool timed = call->times.call != 0, packed = is_compressed(picture, &call->call);
   tagc_row_begin(page, tagc_sum_function(summary, call->call.function));
   tagc_cell_text(page, layer_of(picture, part, &call->call));
-  tagc_cell_text(page, packed ? tagc_call_codec(slot_of(picture, part, &call->call), &call->call) : "");
+  tagc_cell_text(page, packed ? tagc_call_codec(drawn_slot(picture, part, &call->call), &call->call) : "");
   tagc_cell_number(page, call->call.raw_bytes);
   tagc_cell_number(page, call->call.inside + call->call.between);
   tagc_cell_real(page, tagc_ms((double)call->call.began_ns - (double)part->step->began_ns), 3);
@@ -294,7 +294,7 @@ static void put_call(const struct tagc_picture *picture, const struct tagc_drawn
   tagc_row_end(page);
 }
 
-static void put_calls(const struct tagc_picture *picture)
+static void put_call_list(const struct tagc_picture *picture)
 {
   struct tagc_page *page = picture->page;
   const struct tagc_drawn *part = &picture->parts[0];
@@ -347,7 +347,7 @@ static bool draw_steps(struct tagc_page *page, const struct tagc_page_step *cons
     pictures[i].x = tagc_axis_make(0, length, LEFT, TAGC_PAGE_WIDTH - RIGHT, 8);
     pictures[i].x.to = LEFT + (pictures[i].x.high - pictures[i].x.low) * (pictures[i].x.to - LEFT) / pictures[i].x.high;
     draw_picture(&pictures[i], i ? "fig-timeline-2" : "fig-timeline");
-    put_calls(&pictures[i]);
+    put_call_list(&pictures[i]);
     if (!i)
       put_notes(&pictures[i]);
   }

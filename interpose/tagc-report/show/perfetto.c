@@ -129,7 +129,7 @@ static const struct tagc_sum_rank *find_leader(const struct tagc_summary *summar
   return leader;
 }
 
-static bool is_whole(const struct tagc_summary *summary)
+static bool is_undamaged(const struct tagc_summary *summary)
 {
   for (size_t i = 0; i < summary->rank_count; i++) {
     const struct tagc_trace_health *health = &summary->ranks[i].health;
@@ -158,7 +158,7 @@ static int64_t find_base(const struct tagc_summary *summary, const struct tagc_s
 bool tagc_perfetto_write(const struct tagc_summary *summary, struct tagc_step_range range, FILE *file,
                          char why[TAGC_TRACE_WHY])
 {
-  struct tagc_perfetto w = {.json = {.out = file}, .summary = summary, .linked = is_whole(summary)};
+  struct tagc_perfetto w = {.json = {.out = file}, .summary = summary, .linked = is_undamaged(summary)};
   const struct tagc_sum_rank *leader = NULL;
   if ((range.first || range.last) && !(leader = find_leader(summary, &range, why)))
     return false;

@@ -148,7 +148,7 @@ static void put_call_names(struct reader *r, const struct tagc_trace_call *call,
   }
 }
 
-static void put_bytes(struct tagc_json *j, const struct tagc_trace_call *call)
+static void put_call_bytes(struct tagc_json *j, const struct tagc_trace_call *call)
 {
   if (call->raw_bytes) {
     tagc_json_count(j, "bytes", call->raw_bytes);
@@ -171,7 +171,7 @@ static void put_call_args(struct reader *r, const struct tagc_trace_call *call, 
   snprintf(text, sizeof text, "%zu.%" PRIu64, comm, k);
   if (k)
     tagc_json_text(j, "collective", text);
-  put_bytes(j, call);
+  put_call_bytes(j, call);
   put_call_names(r, call, tagc_call_slot(r->w->summary, comm, call));
   if (call->slot >= 0) {
     tagc_json_number(j, "slot", call->slot);
@@ -201,7 +201,7 @@ static void keep_arrow(const struct reader *r, const struct tagc_trace_call *cal
       (struct tagc_perfetto_arrow){k, time_of(w, r->rank, call->began_ns), (uint32_t)comm, r->pid, thread_lane(call)};
 }
 
-static void put_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call);
+static void put_call_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call);
 
 static void take_call(struct reader *r, const struct tagc_trace_call *call)
 {
@@ -222,7 +222,7 @@ static void take_call(struct reader *r, const struct tagc_trace_call *call)
     keep_arrow(r, call, comm, k);
   const struct tagc_trace_times *times = &r->early[call->number % LATE];
   if (times->call == call->number)
-    put_times(r, times, call);
+    put_call_times(r, times, call);
   else
     r->late[call->number % LATE] = *call;
 }
@@ -236,7 +236,7 @@ static void put_span(struct reader *r, uint32_t lane, const char *name, uint64_t
 }
 
 /* What of encode and decode lay under the exchange is one event in it: a viewer cannot show two that overlap. */
-static void put_stages(struct reader *r, uint32_t lane, const struct tagc_trace_times *times, uint64_t began)
+static void put_stage_spans(struct reader *r, uint32_t lane, const struct tagc_trace_times *times, uint64_t began)
 {
   const uint64_t hidden = tagc_times_hidden(times), early = tagc_encode_hidden(times->encode_ns, times->decode_ns, hidden);
   const uint64_t stages[] = {times->sum_ns, times->encode_ns - early, times->exchange_ns,
@@ -263,13 +263,13 @@ static size_t place_of(struct reader *r, uint64_t stream)
   return r->streams++;
 }
 
-static void put_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call)
+static void put_call_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call)
 {
   uint64_t sum = tagc_times_sum(times);
   if (!sum)
     return;
   if (tagc_times_under(times, call)) {
-    put_stages(r, thread_lane(call), times, call->began_ns);
+    put_stage_spans(r, thread_lane(call), times, call->began_ns);
     return;
   }
   char name[256];
@@ -282,14 +282,14 @@ static void put_times(struct reader *r, const struct tagc_trace_times *times, co
   call_name(r, call, name);
   put_span(r, lane, name, began, sum);
   if (times->sum_ns || times->encode_ns || times->decode_ns)
-    put_stages(r, lane, times, began);
+    put_stage_spans(r, lane, times, began);
 }
 
 static void take_times(struct reader *r, const struct tagc_trace_times *times)
 {
   const struct tagc_trace_call *call = &r->late[times->call % LATE];
   if (times->call && call->number == times->call)
-    put_times(r, times, call);
+    put_call_times(r, times, call);
   else
     r->early[times->call % LATE] = *times;
 }
@@ -357,7 +357,7 @@ static void end_states(struct reader *r)
 }
 
 /* Samples of one cycle follow each other. */
-static void take_state(struct reader *r, const struct tagc_trace_state *state)
+static void read_state(struct reader *r, const struct tagc_trace_state *state)
 {
   if (comm_of(r, state->record.comm) != 0)
     return;
@@ -421,7 +421,7 @@ static void write_calls(struct reader *r)
       break;
     }
     case TAGC_TRACE_TIMES: take_times(r, (const struct tagc_trace_times *)record); break;
-    case TAGC_TRACE_STATE: take_state(r, (const struct tagc_trace_state *)record); break;
+    case TAGC_TRACE_STATE: read_state(r, (const struct tagc_trace_state *)record); break;
     default:;
     }
   end_states(r);

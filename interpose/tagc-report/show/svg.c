@@ -8,7 +8,7 @@
 #include "interpose/tagc-report/show/svg.h"
 
 /* 1, 2 or 5 times a power of ten that is not smaller. */
-static double round_up(double value)
+static double round_up_axis(double value)
 {
   double power = pow(10, floor(log10(value))), first = value / power;
   return power * (first <= 1 ? 1 : first <= 2 ? 2 : first <= 5 ? 5 : 10);
@@ -20,7 +20,7 @@ struct tagc_axis tagc_axis_make(double low, double high, double from, double to,
     low = 0, high = 1;
   if (!(high > low))
     high = low + (low > 0 ? low * 0.1 : 1);
-  double step = round_up((high - low) / ticks);
+  double step = round_up_axis((high - low) / ticks);
   return (struct tagc_axis){floor(low / step + 1e-9) * step, ceil(high / step - 1e-9) * step, from, to, step};
 }
 

@@ -25,7 +25,7 @@ struct extent {
   uint64_t calls, whole;
 };
 
-static struct extent measure(const struct tagc_summary *s)
+static struct extent measure_extent(const struct tagc_summary *s)
 {
   struct extent e = {.hosts = tagc_sum_hosts(s)};
   double ns = 0, sent = 0, between = 0;
@@ -118,7 +118,7 @@ static void print_effect(FILE *to, const struct tagc_report *r)
 static void print_glance(FILE *to, const struct tagc_report *r)
 {
   const struct tagc_summary *s = r->summary;
-  const struct extent e = measure(s);
+  const struct extent e = measure_extent(s);
   char a[16], b[16], text[500], steps[128] = "";
   if (e.whole)
     snprintf(steps, sizeof steps, "; %" PRIu64 " whole steps a rank of %.*f ms", e.whole / s->rank_count,

@@ -64,7 +64,7 @@ static void class_words(int size_class, char text[24])
     snprintf(text, 24, "%d-%d %s", low, 2 * low, units[unit]);
 }
 
-static void print_lines(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c)
+static void print_call_lines(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c)
 {
   char count[32], class[24], a[16], b[16], d[16], x[24], y[24], z[24];
   double steps = c->whole_steps ? (double)c->whole_steps : NAN;
@@ -106,7 +106,7 @@ struct row {
   struct tagc_sum_calls calls;
 };
 
-static void print_row(FILE *to, const struct row *row, bool between)
+static void print_slots_row(FILE *to, const struct row *row, bool between)
 {
   const struct tagc_sum_calls *sum = &row->calls;
   const double plain = (double)(between ? sum->plain.between : tagc_sent_all(&sum->plain)),
@@ -150,7 +150,7 @@ static void print_allgather_row(FILE *to, const struct tagc_summary *s, const st
     one = allgather;
   }
   if (row.n)
-    print_row(to, &row, between);
+    print_slots_row(to, &row, between);
   if (row.n && one->voted && !row.calls.compressed)
     tagc_format_print(to, 6, tagc_sum_name(s, TAGC_TRACE_REASONS, one->reason));
 }
@@ -165,7 +165,7 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
   codec_words(first, codec);
   for (size_t i = 0; i < n; i++)
     tagc_sum_add_calls(&row.calls, &first[i].calls);
-  print_row(to, &row, between);
+  print_slots_row(to, &row, between);
   if (first->voted && row.calls.compressed < row.calls.calls && !*first->codec)
     tagc_format_print(to, 4, tagc_sum_name(s, TAGC_TRACE_REASONS, first->reason));
 }
@@ -195,7 +195,7 @@ static void print_votes(FILE *to, const struct tagc_sum_comm *c)
   }
 }
 
-static void print_slots(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c)
+static void print_slot_rows(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c)
 {
   size_t first = c->slot_count;
   while (first > 0 && c->slots[first - 1].lock == c->slots[c->slot_count - 1].lock)
@@ -258,10 +258,10 @@ static void print_comm(FILE *to, const struct tagc_summary *s, const struct tagc
   if (c->nranks >= 0 && c->member_count != (size_t)c->nranks)
     fprintf(to, ", %zu of them traced", c->member_count);
   fputc('\n', to);
-  print_lines(to, s, c);
+  print_call_lines(to, s, c);
   print_reasons(to, s, "why", c->all_reduces ? "gradients" : "reduce-scatters", c->reasons);
   print_reasons(to, s, "", "all-gathers of parameters", c->allgather_reasons);
-  print_slots(to, s, c);
+  print_slot_rows(to, s, c);
 }
 
 void tagc_text_comms(FILE *to, const struct tagc_summary *s)

@@ -12,8 +12,8 @@
 enum { LATE = 1 << 16 };
 
 /* False without memory. `early`: times that came before their calls. */
-static bool add(struct tagc_time_window *window, const struct tagc_sum_rank *rank, const struct tagc_trace_call *call,
-                const struct tagc_trace_times *early)
+static bool add_window_call(struct tagc_time_window *window, const struct tagc_sum_rank *rank, const struct tagc_trace_call *call,
+                     const struct tagc_trace_times *early)
 {
   const struct tagc_trace_times *times = &early[call->number % TAGC_WINDOW_LATE];
   if (window->count == TAGC_WINDOW_CALLS) {
@@ -29,7 +29,7 @@ static bool add(struct tagc_time_window *window, const struct tagc_sum_rank *ran
 }
 
 /* Calls are recorded nearly in the order of their numbers: threads may overtake each other by a few. */
-static void add_times(struct tagc_time_window *window, const struct tagc_trace_times *times)
+static void add_call_window_times(struct tagc_time_window *window, const struct tagc_trace_times *times)
 {
   size_t low = 0, high = window->count;
   while (low < high) {
@@ -45,14 +45,14 @@ static void add_times(struct tagc_time_window *window, const struct tagc_trace_t
       window->calls[i].times = *times;
 }
 
-static int by_number(const void *a, const void *b)
+static int order_calls(const void *a, const void *b)
 {
   const struct tagc_window_call *x = a, *y = b;
   return (x->call.number > y->call.number) - (x->call.number < y->call.number);
 }
 
 /* Where the streams are busy until. */
-static void place(struct tagc_time_window *window)
+static void place_on_wire(struct tagc_time_window *window)
 {
   enum { STREAMS = 64 };
   uint64_t stream[STREAMS] = {0}, busy[STREAMS] = {0};
@@ -86,7 +86,7 @@ bool tagc_time_window_read(const struct tagc_sum_rank *rank, uint64_t from_ns, u
   while (file && fits && later < LATE && (record = tagc_trace_next(file))) {
     if (record->kind == TAGC_TRACE_TIMES) {
       const struct tagc_trace_times *times = (const struct tagc_trace_times *)record;
-      add_times(out, times);
+      add_call_window_times(out, times);
       early[times->call % TAGC_WINDOW_LATE] = *times;
     }
     if (record->kind != TAGC_TRACE_CALL)
@@ -95,14 +95,14 @@ bool tagc_time_window_read(const struct tagc_sum_rank *rank, uint64_t from_ns, u
     if (call->began_ns >= to_ns)
       later++;
     else if (call->began_ns >= from_ns)
-      fits = add(out, rank, call, early);
+      fits = add_window_call(out, rank, call, early);
   }
   if (file)
     tagc_trace_close(file);
   free(early);
   if (out->count)
-    qsort(out->calls, out->count, sizeof *out->calls, by_number);
-  place(out);
+    qsort(out->calls, out->count, sizeof *out->calls, order_calls);
+  place_on_wire(out);
   return fits;
 }
 
