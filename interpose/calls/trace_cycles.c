@@ -28,7 +28,7 @@ static uint64_t selected(const struct tagc_comm *comm, const struct tagc_slot *s
                               : tagc_slot_shard(slot).n * (uint64_t)comm->nranks;
 }
 
-static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_slot_info *info)
+static void record_slot(const struct tagc_comm *comm, size_t i, const struct tagc_slot_info *info)
 {
   const struct tagc_slot *slot = &comm->slots[i];
   const struct tagc_layer *layer = comm->layers ? &comm->layers->layers[i] : NULL;
@@ -52,7 +52,7 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
 }
 
 /* What is known of the all-gathers of parameters; with TAGC_ALLGATHER=off where they are. */
-static void add_allgathers(const struct tagc_comm *comm)
+static void record_allgathers(const struct tagc_comm *comm)
 {
   size_t count;
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
@@ -89,12 +89,12 @@ void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots,
   const char *const texts[] = {known ? layers->what : "", known ? layers->runner_up : ""};
   tagc_trace_add_texts(&room, TAGC_TRACE_LOCK, sizeof room.lock, texts, 2);
   for (size_t i = 0; i < count; i++)
-    add_slot(comm, i, &slots[i]);
-  add_allgathers(comm);
+    record_slot(comm, i, &slots[i]);
+  record_allgathers(comm);
 }
 
 /* Only with TAGC_BUDGET is there a reason that is worth words. */
-static void add_vote(const struct tagc_comm *comm, uint64_t cycle)
+static void record_vote(const struct tagc_comm *comm, uint64_t cycle)
 {
   char why[TAGC_RETUNE_TEXT];
   union tagc_trace_room room;
@@ -111,10 +111,10 @@ void tagc_trace_vote(struct tagc_comm *comm, uint64_t cycle)
   if (!tagc_trace_on())
     return;
   tagc_trace_introduce(comm);       /* the vote has learned of its hosts */
-  add_vote(comm, cycle);
+  record_vote(comm, cycle);
   for (size_t i = 0; i < count && i < comm->slot_count; i++)
-    add_slot(comm, i, &slots[i]);
-  add_allgathers(comm);
+    record_slot(comm, i, &slots[i]);
+  record_allgathers(comm);
 }
 
 void tagc_trace_cycle(const struct tagc_comm *comm, uint64_t cycle, uint64_t ended_ns, int side, bool disturbed)

@@ -52,7 +52,7 @@ void tagc_allgathers_forget(struct tagc_comm *comm)
     comm->allgathers[i].referred = comm->allgathers[i].digest_known = false;
 }
 
-bool tagc_allgathers_looks(const struct tagc_comm *comm, const struct tagc_call *call)
+bool tagc_allgathers_await_vote(const struct tagc_comm *comm, const struct tagc_call *call)
 {
   const struct tagc_allgather *a = tagc_allgather_of(comm, call);
   return a && a->shape.n && !comm->vote.held && tagc_comm_agreed(comm) && comm->device &&

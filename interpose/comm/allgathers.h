@@ -55,7 +55,7 @@ bool tagc_allgathers_make(struct tagc_comm *comm);
 void tagc_allgathers_forget(struct tagc_comm *comm);
 
 /* Is there still a vote to come on the call's all-gather, for which its buffers are to be looked at now? */
-bool tagc_allgathers_looks(const struct tagc_comm *comm, const struct tagc_call *call);
+bool tagc_allgathers_await_vote(const struct tagc_comm *comm, const struct tagc_call *call);
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------- */
 

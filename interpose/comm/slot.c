@@ -86,9 +86,9 @@ bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call 
 void tagc_comm_reject(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason)
 {
   struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
-  enum tagc_reason *barred = allgather ? &allgather->reject_reason : NULL;
+  enum tagc_reason *known = allgather ? &allgather->reject_reason : NULL;
   if (call->slot >= 0)
-    barred = &comm->slots[call->slot].sample.reject_reason;
-  if (barred && call->lock_number == comm->observed.lock_number && *barred == TAGC_REASON_NONE)
-    *barred = reason;
+    known = &comm->slots[call->slot].sample.reject_reason;
+  if (known && call->lock_number == comm->observed.lock_number && *known == TAGC_REASON_NONE)
+    *known = reason;
 }

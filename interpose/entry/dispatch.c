@@ -18,54 +18,38 @@
 #include "interpose/nccl/capture.h"
 #include "interpose/nccl/process.h"
 
-ncclResult_t tagc_forward(const struct tagc_call *c)
+static ncclResult_t call_function(const struct tagc_call *c, void *real)
 {
-  void *real = tagc_real_get(c->nccl, c->entry);
-  if (!real)
-    return ncclSystemError;
-  ncclResult_t status = ncclInternalError;
-  tagc_real_depth++;
 #define FUNCTION(name) ((__typeof__(&name))real)
   switch (c->entry) {
   case TAGC_ENTRY_ncclReduceScatter:
-    status = FUNCTION(ncclReduceScatter)(c->send, c->recv, c->count, c->type, c->op, c->handle, c->stream);
-    break;
+    return FUNCTION(ncclReduceScatter)(c->send, c->recv, c->count, c->type, c->op, c->handle, c->stream);
   case TAGC_ENTRY_ncclAllGather:
-    status = FUNCTION(ncclAllGather)(c->send, c->recv, c->count, c->type, c->handle, c->stream);
-    break;
+    return FUNCTION(ncclAllGather)(c->send, c->recv, c->count, c->type, c->handle, c->stream);
   case TAGC_ENTRY_ncclAllReduce:
-    status = FUNCTION(ncclAllReduce)(c->send, c->recv, c->count, c->type, c->op, c->handle, c->stream);
-    break;
+    return FUNCTION(ncclAllReduce)(c->send, c->recv, c->count, c->type, c->op, c->handle, c->stream);
   case TAGC_ENTRY_ncclBroadcast:
-    status = FUNCTION(ncclBroadcast)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
-    break;
-  case TAGC_ENTRY_ncclBcast:
-    status = FUNCTION(ncclBcast)(c->recv, c->count, c->type, c->root, c->handle, c->stream);
-    break;
+    return FUNCTION(ncclBroadcast)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
+  case TAGC_ENTRY_ncclBcast: return FUNCTION(ncclBcast)(c->recv, c->count, c->type, c->root, c->handle, c->stream);
   case TAGC_ENTRY_ncclReduce:
-    status = FUNCTION(ncclReduce)(c->send, c->recv, c->count, c->type, c->op, c->root, c->handle, c->stream);
-    break;
+    return FUNCTION(ncclReduce)(c->send, c->recv, c->count, c->type, c->op, c->root, c->handle, c->stream);
   case TAGC_ENTRY_ncclAlltoAll:
-    status = FUNCTION(ncclAlltoAll)(c->send, c->recv, c->count, c->type, c->handle, c->stream);
-    break;
+    return FUNCTION(ncclAlltoAll)(c->send, c->recv, c->count, c->type, c->handle, c->stream);
   case TAGC_ENTRY_ncclGather:
-    status = FUNCTION(ncclGather)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
-    break;
+    return FUNCTION(ncclGather)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
   case TAGC_ENTRY_ncclScatter:
-    status = FUNCTION(ncclScatter)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
-    break;
-  case TAGC_ENTRY_ncclSend:
-    status = FUNCTION(ncclSend)(c->send, c->count, c->type, c->root, c->handle, c->stream);
-    break;
-  case TAGC_ENTRY_ncclRecv:
-    status = FUNCTION(ncclRecv)(c->recv, c->count, c->type, c->root, c->handle, c->stream);
-    break;
-  default:
-    break;                          /* no other entry makes a call of this struct */
+    return FUNCTION(ncclScatter)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
+  case TAGC_ENTRY_ncclSend: return FUNCTION(ncclSend)(c->send, c->count, c->type, c->root, c->handle, c->stream);
+  case TAGC_ENTRY_ncclRecv: return FUNCTION(ncclRecv)(c->recv, c->count, c->type, c->root, c->handle, c->stream);
+  default: return ncclInternalError; /* no other entry makes a call of this struct */
   }
 #undef FUNCTION
-  tagc_real_depth--;
-  return status;
+}
+
+ncclResult_t tagc_forward(const struct tagc_call *c)
+{
+  void *real = tagc_real_get(c->nccl, c->entry);
+  return real ? TAGC_IN_REAL(call_function(c, real)) : ncclSystemError;
 }
 
 /* Is the element type one that the real library knows? Those of 8 bits came with 2.24. */

@@ -17,13 +17,11 @@
 #include "interpose/exec/order.h"
 #include "interpose/nccl/process.h"
 
-struct destroyed {
+/* What the end of a group leaves to be done. */
+struct deferred {
+  struct tagc_comm *comm;           /* a reference is held; NULL: it is done */
+  bool is_op;                       /* op is destroyed; else a call on the stream went on as it came, and that is noted */
   ncclRedOp_t op;
-  struct tagc_comm *comm;           /* a reference is held */
-};
-
-struct passed {
-  struct tagc_comm *comm;           /* a reference is held */
   cudaStream_t stream;
 };
 
@@ -33,10 +31,8 @@ struct group {
   ncclResult_t error;               /* of a call in it that failed here */
   struct tagc_call *held;
   size_t held_count, held_room;
-  struct destroyed *destroyed;      /* ops to destroy after the end */
-  size_t destroyed_count;
-  struct passed *passed;            /* calls to be noted after the end */
-  size_t passed_count;
+  struct deferred *deferred;
+  size_t deferred_count;
 };
 
 /* The group that is open, NULL: none. The thread-local part is small on purpose: a preloaded library has little static TLS.
@@ -67,13 +63,10 @@ static void group_free(struct group *g)
   end_held(g, g->error == ncclSuccess ? ncclInvalidUsage : g->error);
   for (size_t i = 0; i < g->held_count; i++)
     tagc_comm_release(g->held[i].comm);
-  for (size_t i = 0; i < g->destroyed_count; i++)
-    tagc_comm_release(g->destroyed[i].comm);
-  for (size_t i = 0; i < g->passed_count; i++)
-    tagc_comm_release(g->passed[i].comm);
-  free(g->passed);
+  for (size_t i = 0; i < g->deferred_count; i++)
+    tagc_comm_release(g->deferred[i].comm);
   free(g->held);
-  free(g->destroyed);
+  free(g->deferred);
   free(g);
 }
 
@@ -131,21 +124,26 @@ void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error)
     group->error = error;
 }
 
+/* False without memory. */
+static bool defer(struct group *g, struct deferred what)
+{
+  struct deferred *more = realloc(g->deferred, (g->deferred_count + 1) * sizeof *more);
+  if (!more)
+    return false;
+  tagc_comm_retain(what.comm);
+  more[g->deferred_count++] = what;
+  g->deferred = more;
+  return true;
+}
+
 bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cudaStream_t stream)
 {
   struct group *g = of_thread[nccl->group];
   if (!comm || !comm->sync.order.kept)
     return true;
-  if (!g) {
-    tagc_order_after_plain(comm, stream);
-    return true;
-  }
-  struct passed *more = realloc(g->passed, (g->passed_count + 1) * sizeof *more);
-  if (!more)
-    return false;
-  tagc_comm_retain(comm);
-  more[g->passed_count++] = (struct passed){comm, stream};
-  g->passed = more;
+  if (g)
+    return defer(g, (struct deferred){.comm = comm, .stream = stream});
+  tagc_order_after_plain(comm, stream);
   return true;
 }
 
@@ -165,14 +163,8 @@ bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, nccl
       user = g->held[i].comm;
   if (!user)
     return false;
-  struct destroyed *more = realloc(g->destroyed, (g->destroyed_count + 1) * sizeof *more);
-  if (!more) {
+  if (!defer(g, (struct deferred){.comm = user, .is_op = true, .op = op}))
     tagc_log(TAGC_LOG_WARN, "interpose", "no memory: a user-defined reduction lives until its communicator ends");
-    return true;
-  }
-  tagc_comm_retain(user);
-  more[g->destroyed_count++] = (struct destroyed){op, user};
-  g->destroyed = more;
   return true;
 }
 
@@ -180,21 +172,24 @@ bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, nccl
 static void note_passed(void *group)
 {
   struct group *g = group;
-  for (size_t i = 0; i < g->passed_count; i++) {
-    tagc_order_after_plain(g->passed[i].comm, g->passed[i].stream);
-    tagc_comm_release(g->passed[i].comm);
+  for (size_t i = 0; i < g->deferred_count; i++) {
+    struct deferred *d = &g->deferred[i];
+    if (d->comm && !d->is_op) {
+      tagc_order_after_plain(d->comm, d->stream);
+      tagc_comm_release(d->comm);
+      d->comm = NULL;
+    }
   }
-  g->passed_count = 0;
 }
 
 /* Where something has failed, a strand may still be at the ops (beside.h): they live until their communicators end. */
 static void finish_group(struct group *g, bool failed)
 {
   note_passed(g);
-  for (size_t i = 0; i < g->destroyed_count && !failed; i++) {
-    struct destroyed *d = &g->destroyed[i];
+  for (size_t i = 0; i < g->deferred_count && !failed; i++) {
+    const struct deferred *d = &g->deferred[i];
     /* A launch in the background may still need it. The handle of an aborted communicator may be another's by now. */
-    if (!tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle))
+    if (d->is_op && !tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle))
       tagc_nccl_group_destroy_op(d->comm, d->op);
   }
   group_free(g);

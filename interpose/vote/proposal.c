@@ -29,7 +29,7 @@ static bool is_checked(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
-  bool wanted = tagc_allgathers_looks(comm, call) ||
+  bool wanted = tagc_allgathers_await_vote(comm, call) ||
                 (tagc_comm_awaits_vote(comm, call) && tagc_plan_samples(tagc_comm_next_vote(comm), call->cycle) &&
                  tagc_proposal_is_eligible(comm, (size_t)call->slot));
   pthread_mutex_unlock(&comm->lock);
