@@ -27,25 +27,25 @@ int main(int argc, char **argv)
   struct tagc_volume_facts facts = {.parameters = argc > 1 ? strtoull(argv[1], &end, 10) : 0};
   const int first = end && *end == '\0' ? 2 : 1;
   struct tagc_volume_check checks[MOST];
-  struct tagc_sides sides;
-  struct tagc_pace pace;
+  struct tagc_ab_result ab;
+  struct tagc_stragglers stragglers;
   struct tagc_summary *summary = tagc_sum_read(&argv[first], (size_t)(argc - first));
-  if (!summary || !tagc_pace_make(summary, &pace))
+  if (!summary || !tagc_stragglers_find(summary, &stragglers))
     return 1;
   tagc_sum_roles(summary);
   const size_t checked =
       tagc_volume_checks(summary, first == 2 ? &facts : &(struct tagc_volume_facts){0}, checks, MOST);
   const size_t count = checked < MOST ? checked : MOST;
-  tagc_sides_compare(summary, &sides);
+  tagc_ab_compare(summary, &ab);
   printf("ranks %zu problems %zu steps %zu verdict %s pairs %zu\n", summary->rank_count, summary->problem_count,
-         pace.steps, tagc_ab_outcome_name(sides.outcome), sides.pairs);
+         stragglers.steps, tagc_ab_outcome_name(ab.outcome), ab.pairs);
   for (size_t i = 0; i < summary->problem_count; i++)
     printf("problem %s\n", summary->problems[i]);
   print_checks(summary, checks, count);
   tagc_volume_print(stdout, summary, checks, count);
-  tagc_pace_print(stdout, summary, &pace);
-  tagc_sides_print(stdout, &sides);
-  tagc_pace_free(&pace);
+  tagc_stragglers_print(stdout, summary, &stragglers);
+  tagc_ab_print(stdout, &ab);
+  tagc_stragglers_free(&stragglers);
   tagc_sum_free(summary);
   return 0;
 }
