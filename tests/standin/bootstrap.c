@@ -276,13 +276,13 @@ ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks)
 }
 
 /* -- members ----------------------------------------------------------------------------------------------------- */
-/* One hello to the root, and its answer. */
-static ncclResult_t ask(const struct address *root, int wake, const struct hello *hello, struct member *table,
+/* One hello to the root, and its answer. `known`: a rank of the parent, which has gone if it does not listen any more. */
+static ncclResult_t ask(const struct address *root, bool known, int wake, const struct hello *hello, struct member *table,
                         uint64_t *secret)
 {
   int fd = standin_connect_to(root);
   if (fd < 0)
-    return standin_fail(ncclSystemError, "cannot reach the root of the unique id: %s", strerror(errno));
+    return standin_fail(known && errno == ECONNREFUSED ? ncclRemoteError : ncclSystemError, "cannot reach the root of the unique id: %s", strerror(errno));
   struct answer answer;
   ncclResult_t result = ncclSuccess;
   if (!write_all(fd, "hello", hello, sizeof *hello) || !read_all(fd, wake, -1, &answer, sizeof answer) ||
@@ -306,7 +306,7 @@ ncclResult_t standin_meet(struct ncclComm *parent, int wake, const int *ranks, i
   while (ranks[hello.rank] != parent->rank)
     hello.rank++;
   if (hello.rank)
-    return ask(&parent->members[ranks[0]].address, wake, &hello, table, secret);
+    return ask(&parent->members[ranks[0]].address, true, wake, &hello, table, secret);
   struct member *served = NULL;
   ncclResult_t result = serve(&(struct place){parent->listener, wake, parent, ranks}, &hello, &served, secret);
   if (result == ncclSuccess)
@@ -438,6 +438,6 @@ ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int ni
   if (comm->listener < 0 || !comm->members)
     result = standin_fail(ncclSystemError, "no memory or no socket for %d ranks", comm->nranks);
   if (result == ncclSuccess)
-    result = ask(&head.address, comm->wake, &hello, comm->members, &comm->secret);
+    result = ask(&head.address, false, comm->wake, &hello, comm->members, &comm->secret);
   return result == ncclSuccess ? standin_connect(comm, comm->wake) : result;
 }
