@@ -78,7 +78,7 @@ struct bf16 {
     const uint32_t count = count_of(gather.call, block);
     struct rows to = {};
     const struct rows rows = rows_fetch<4, true>(sent_block(gather, block), lane, count, scratch->stage);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       rows_put<2>(to, i, tagc_allgather_to_bf16(tagc_float_of(rows_get<4>(rows, i))));
     rows_store<2>(payload_of(gather, gather.call.rank) + gather.codes + (uint64_t)block * BLOCK * 2, lane, count, to,
                   scratch->stage);
@@ -91,7 +91,7 @@ struct bf16 {
     struct rows to = {};
     const uint8_t *from = payload_of(gather, rank) + gather.codes + (uint64_t)block * BLOCK * 2;
     const struct rows rows = rows_fetch<2>(from, lane, count, stage);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       rows_put<4>(to, i, rows_get<2>(rows, i) << 16);
     rows_store<4>(block_of(gather, gather.call.recv, rank, block), lane, count, to, stage);
   }
@@ -112,13 +112,13 @@ struct q8 {
                      call.dtype, x);
     if (__any_sync(ALL_LANES, has_exception(x)))
       append(call, (struct tagc_exceptions *)(payload + gather.exceptions), block, lane, x);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = tagc_dense_strip(x[i]);
-    UNROLL for (uint32_t half = 0; half < 2; half++) {
+    UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
       const uint16_t scale = tagc_scale_up(warp_largest(x + ROW * half, ROW), 127);
       const float inverse = tagc_scale_inverse(scale);
       scales |= (uint32_t)scale << 16 * half;
-      UNROLL for (uint32_t i = ROW * half; i < ROW * half + ROW; i++)
+      UNROLL_FOR (uint32_t i = ROW * half; i < ROW * half + ROW; i++)
         rows_put<1>(codes, i, (uint32_t)(int32_t)tagc_code(x[i] * inverse, 127) & 0xff);
     }
     rows_write<1>((char *)payload + gather.codes + (uint64_t)block * BLOCK, lane, codes);
@@ -134,7 +134,7 @@ struct q8 {
     const uint32_t scales = ((const uint32_t *)(payload + gather.scales))[block];
     const struct rows codes = rows_read<1>((const char *)payload + gather.codes + (uint64_t)block * BLOCK, lane);
     float x[EACH];
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const float scale = tagc_from_bf16((uint16_t)(scales >> i / ROW * 16));
       x[i] = tagc_allgather_within((float)(int8_t)rows_get<1>(codes, i) * scale, (enum tagc_dtype)call.dtype);
       x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);
@@ -189,13 +189,13 @@ DEVICE bool is_far(const float difference[EACH], const float value[EACH], uint32
 {
   float squares = 0;
   __syncwarp();
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     pair->row[0][place_of(lane, i)] = difference[i];
     pair->row[1][place_of(lane, i)] = value[i];
   }
   __syncwarp();
   const float *row = pair->row[lane / 16];
-  UNROLL_4 for (uint32_t i = 0; i < BLOCK; i += 16) {
+  UNROLL_4_FOR (uint32_t i = 0; i < BLOCK; i += 16) {
     const float x = row[i + lane % 16];
     squares += x * x;
   }
@@ -222,12 +222,12 @@ DEVICE void encode_delta(const struct tagc_allgather_call &gather)
     const struct rows was = elements_fetch(block_of(gather, gather.reference, call.rank, block), call.dtype, lane, count, stage);
     elements_convert(sent, call.dtype, value);
     elements_convert(was, call.dtype, difference);
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       difference[i] = value[i] - difference[i];
       unfit |= tagc_delta_unfit(value[i], difference[i]);
     }
     far += is_far(difference, value, lane, &pairs[warp]);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       difference[i] = tagc_dense_strip(difference[i]);
     to.scales = (uint16_t *)(payload + gather.scales) + (uint64_t)block * steps<TAGC_DENSE_Q4>::SCALES;
     to.codes = payload + gather.codes + (uint64_t)block * steps<TAGC_DENSE_Q4>::BYTES;
@@ -257,7 +257,7 @@ struct delta {
     q4::add(sum, scales, payload + gather.codes + (uint64_t)block * q4::BYTES, lane, count, stage);
     turn_back(sum, signs_of(tagc_rotation_key(call.seed, rank), block, lane), lane);
     elements_convert(was, call.dtype, x);
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       x[i] = tagc_allgather_within(x[i] + sum[i], (enum tagc_dtype)call.dtype);
       x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);
     }

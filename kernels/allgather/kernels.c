@@ -19,7 +19,7 @@ enum {
 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 4")
+#define UNROLL_4_FOR(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
 
 /* A function of a type, where the type is known. */
 #define EACH_TYPE(dtype, function, ...) \
@@ -192,7 +192,7 @@ enum { PARTS = BLOCK / TAGC_BYTES };
 /* What is read, or written, PREFETCH_BYTES from here on. */
 static ALWAYS_INLINE void fetch_ahead(const void *from, size_t bytes, bool to_write)
 {
-  UNROLL for (size_t line = 0; line < bytes; line += 64)
+  UNROLL_4_FOR (size_t line = 0; line < bytes; line += 64)
     if (to_write)
       __builtin_prefetch((const char *)from + line + PREFETCH_BYTES, 1);
     else
@@ -204,7 +204,7 @@ static ALWAYS_INLINE void fetch_ahead(const void *from, size_t bytes, bool to_wr
 static ALWAYS_INLINE uint32_t next_is_better(const struct v64 exponents[PARTS], uint32_t m)
 {
   uint32_t gained = 0, lost = 0;
-  UNROLL for (int part = 0; part < PARTS; part++) {
+  UNROLL_4_FOR (int part = 0; part < PARTS; part++) {
     gained += v64_count(exponents[part], m + 1);
     lost += v64_count(exponents[part], m + 1 - TAGC_LOSSLESS_ESCAPE);
   }
@@ -218,7 +218,7 @@ static ALWAYS_INLINE uint8_t *take_escapes(const uint8_t exponents[TAGC_BYTES + 
   uint64_t left = plane[0] & plane[1] & plane[2];
   uint8_t *const next = end + __builtin_popcountll(left);
   do
-    UNROLL for (int i = 0; i < TAGC_LOSSLESS_AT_ONCE; i++, left &= left - 1)
+    UNROLL_4_FOR (int i = 0; i < TAGC_LOSSLESS_AT_ONCE; i++, left &= left - 1)
       *end++ = exponents[first_bit(left)];
   while (left);
   return next;
@@ -229,7 +229,7 @@ static ALWAYS_INLINE uint32_t lossless_encode_typed(const void *from, uint8_t *r
 {
   struct v64 exponents[PARTS], rest, most;
   uint8_t *end = escaped;
-  UNROLL for (int part = 0; part < PARTS; part++) {
+  UNROLL_4_FOR (int part = 0; part < PARTS; part++) {
     const void *at = tagc_element_of(from, (uint64_t)part * TAGC_BYTES, dtype);
     fetch_ahead(at, TAGC_BYTES * tagc_dtype_size(dtype), false);
     fetch_ahead(record + part * TAGC_LOSSLESS_RECORD / PARTS, TAGC_LOSSLESS_RECORD / PARTS, true);
@@ -243,7 +243,7 @@ static ALWAYS_INLINE uint32_t lossless_encode_typed(const void *from, uint8_t *r
     most = part ? v64_max(most, exponents[part]) : exponents[part];
   }
   const uint32_t m = v64_least_group(most), chosen = m + next_is_better(exponents, m);
-  UNROLL for (int part = 0; part < PARTS; part++) {
+  UNROLL_4_FOR (int part = 0; part < PARTS; part++) {
     uint64_t plane[3];
     uint8_t byte[TAGC_BYTES + 1];
     v64_store(byte, exponents[part]);
@@ -271,7 +271,7 @@ static ALWAYS_INLINE const uint8_t *put_escapes(uint8_t exponents[TAGC_BYTES + 1
   uint64_t left = plane[0] & plane[1] & plane[2];
   const uint8_t *const next = end + __builtin_popcountll(left);
   do
-    UNROLL for (int i = 0; i < TAGC_LOSSLESS_AT_ONCE; i++, left &= left - 1)
+    UNROLL_4_FOR (int i = 0; i < TAGC_LOSSLESS_AT_ONCE; i++, left &= left - 1)
       exponents[first_bit(left)] = *end++;
   while (left);
   return next;
@@ -281,14 +281,14 @@ static ALWAYS_INLINE int lossless_decode_typed(const uint8_t *record, uint8_t ba
                                                void *to, enum tagc_dtype dtype)
 {
   uint8_t exponents[PARTS][TAGC_BYTES + 1];
-  UNROLL for (int part = 0; part < PARTS; part++) {
+  UNROLL_4_FOR (int part = 0; part < PARTS; part++) {
     uint64_t plane[3];
     for (int p = 0; p < 3; p++)
       memcpy(&plane[p], record + p * TAGC_LOSSLESS_PLANE + part * sizeof(uint64_t), sizeof(uint64_t));
     v64_store(exponents[part], v64_exponents(base, plane));
     escaped = put_escapes(exponents[part], plane, escaped);
   }
-  UNROLL for (int part = 0; part < PARTS; part++) {
+  UNROLL_4_FOR (int part = 0; part < PARTS; part++) {
     void *at = (char *)to + (size_t)part * TAGC_BYTES * tagc_dtype_size(dtype);
     const uint8_t *rests = record + TAGC_LOSSLESS_RESTS + part * TAGC_BYTES;
     fetch_ahead(record + part * TAGC_LOSSLESS_RECORD / PARTS, TAGC_LOSSLESS_RECORD / PARTS, false);

@@ -58,9 +58,9 @@ DEVICE struct apart take_apart(uint32_t bits, bool wide)
 DEVICE uint32_t least_group(const uint32_t exponent[EACH])
 {
   uint32_t least = 0xff;
-  UNROLL for (uint32_t i = 0; i < ROW; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < ROW; i++) {
     uint32_t most = exponent[i] > exponent[ROW + i] ? exponent[i] : exponent[ROW + i];
-    UNROLL for (int by = 2; by < LANES; by *= 2) {
+    UNROLL_FOR (int by = 2; by < LANES; by *= 2) {
       const uint32_t other = __shfl_xor_sync(ALL_LANES, most, by);
       most = other > most ? other : most;
     }
@@ -73,7 +73,7 @@ DEVICE uint32_t least_group(const uint32_t exponent[EACH])
 DEVICE uint32_t count_escapes(const uint32_t exponent[EACH], uint32_t base)
 {
   uint32_t count = 0;
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     count += tagc_lossless_code(exponent[i], base) == TAGC_LOSSLESS_ESCAPE;
   return count;
 }
@@ -87,7 +87,7 @@ DEVICE struct rows fetch_whole(const struct tagc_allgather_call &gather, uint32_
   if (count == BLOCK)
     return rows;
   const uint32_t last = wide ? ((const uint32_t *)from)[count - 1] : ((const uint16_t *)from)[count - 1];
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     if (place_of(lane, i) >= count) {         /* there are zeros */
       if (wide)
         rows_put<4>(rows, i, last);
@@ -108,7 +108,7 @@ struct lossless {
     const struct rows rows = fetch_whole(gather, block, lane, wide, scratch->stage);
     struct rows rests = {}, lows = {};
     uint32_t exponent[EACH], bits[3] = {0, 0, 0};
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const struct apart apart = take_apart(wide ? rows_get<4>(rows, i) : rows_get<2>(rows, i), wide);
       exponent[i] = tagc_lossless_exponent(apart.half);
       rows_put<1>(rests, i, tagc_lossless_rest(apart.half));
@@ -117,11 +117,11 @@ struct lossless {
     const uint32_t m = least_group(exponent);
     const uint32_t both = warp_add(count_escapes(exponent, m) | count_escapes(exponent, m + 1) << 16);
     const uint32_t base = tagc_lossless_base(m, both & 0xffff, both >> 16);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
-      UNROLL for (uint32_t plane = 0; plane < 3; plane++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
+      UNROLL_FOR (uint32_t plane = 0; plane < 3; plane++)
         bits[plane] |= (tagc_lossless_code(exponent[i], base) >> plane & 1) << i;
-    UNROLL for (uint32_t plane = 0; plane < 3; plane++)
-      UNROLL for (uint32_t half = 0; half < 2; half++) {
+    UNROLL_FOR (uint32_t plane = 0; plane < 3; plane++)
+      UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
         const uint32_t word = line_word(bits[plane], lane, half);
         if (lane % 8 == 2 * plane + half)
           ((uint32_t *)(record + plane * TAGC_LOSSLESS_PLANE))[half * (LANES / 8) + lane / 8] = word;
@@ -147,17 +147,17 @@ struct lossless {
     if (wide)
       lows = rows_read<2>((const char *)payload + gather.lows + (uint64_t)block * BLOCK * 2, lane);
     uint32_t bits[3] = {0, 0, 0}, exponent[EACH];
-    UNROLL for (uint32_t plane = 0; plane < 3; plane++)
-      UNROLL for (uint32_t half = 0; half < 2; half++) {
+    UNROLL_FOR (uint32_t plane = 0; plane < 3; plane++)
+      UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
         const uint32_t word = ((const uint32_t *)(record + plane * TAGC_LOSSLESS_PLANE))[half * (LANES / 8) + lane / 8];
         bits[plane] |= (word >> shift & ((1u << ROW) - 1)) << ROW * half;
       }
     const uint32_t base = payload[gather.bases + block], escapes = bits[0] & bits[1] & bits[2];
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       exponent[i] = base - (bits[0] >> i & 1) - 2 * (bits[1] >> i & 1) - 4 * (bits[2] >> i & 1);
     if (__any_sync(ALL_LANES, escapes != 0))
       take_escapes(gather, payload, block, lane, escapes, exponent);
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const uint32_t half = tagc_lossless_half(exponent[i], rows_get<1>(rests, i));
       if (wide)
         rows_put<4>(to, i, half << 16 | rows_get<2>(lows, i));
@@ -181,7 +181,7 @@ struct lossless {
     uint32_t all;
     const uint32_t before = warp_before((uint32_t)__popc(escapes & row) | (uint32_t)__popc(escapes >> ROW) << 16, lane, &all);
     uint32_t at[2] = {start + (before & 0xffff), start + (all & 0xffff) + (before >> 16)};
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       if (escapes >> i & 1) {
         exponent[i] = at[i / ROW] < end ? payload[gather.escaped + at[i / ROW]] : 0;
         at[i / ROW]++;

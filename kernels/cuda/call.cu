@@ -73,7 +73,7 @@ DEVICE void flush(const struct tagc_cuda_flushing &flush)
     for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
       float x[EACH];
       load(call, shard_of(call, shard), kept, adds && shard != call.rank, block, lane, stages[warp], x);
-      UNROLL for (uint32_t i = 0; i < EACH; i++)
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
         x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);     /* which payload it has, depends on the processor */
       elements_store(to + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count_of(call, block), x, stages[warp]);
     }
@@ -96,7 +96,7 @@ DEVICE void count(const struct tagc_cuda_counting &counting)
       float x[EACH];
       uint32_t found = 0;
       load(call, from, {}, false, block, lane, stages[warp], x);
-      UNROLL for (uint32_t i = 0; i < EACH; i++)
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
         found += tagc_is_value(x[i]);
       wild |= has_exception(x);
       values += found;

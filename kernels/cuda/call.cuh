@@ -51,7 +51,7 @@ DEVICE uint32_t count_of(const struct tagc_cuda_call &call, uint32_t block)
 DEVICE bool has_exception(const float x[EACH])
 {
   bool seen = false;
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     seen |= tagc_is_exception(tagc_bits_of(x[i]));
   return seen;
 }
@@ -93,14 +93,14 @@ DEVICE void kept_add(const struct tagc_cuda_call &call, const struct kept &kept,
                      float x[EACH])
 {
   if (call.storage == TAGC_STORAGE_FP32) {
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = x[i] + tagc_float_of(rows_get<4>(rows, i));
   } else if (call.storage == TAGC_STORAGE_BF16) {
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = x[i] + tagc_from_bf16((uint16_t)rows_get<2>(rows, i));
   } else {
     const float scale = tagc_from_bf16(kept.scales[block]);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = x[i] + (float)(int8_t)rows_get<1>(rows, i) * scale;
   }
 }
@@ -108,7 +108,7 @@ DEVICE void kept_add(const struct tagc_cuda_call &call, const struct kept &kept,
 DEVICE uint32_t count_values(const float x[EACH])
 {
   uint32_t values = 0;
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     values += x[i] != 0;
   return values;
 }
@@ -122,7 +122,7 @@ DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &k
   struct rows rows = {};
   double norm2 = 0;
   if (call.storage == TAGC_STORAGE_FP32) {
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       rows_put<4>(rows, i, tagc_bits_of(x[i]));
       norm2 += (double)x[i] * (double)x[i];
     }
@@ -131,7 +131,7 @@ DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &k
   }
   const struct chance chance = chance_of(kept.key, block, lane);
   if (call.storage == TAGC_STORAGE_BF16) {
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const uint32_t bits = tagc_kept_bf16(x[i], chance_get(chance, i));
       rows_put<2>(rows, i, bits >> 16);
       norm2 += (double)tagc_float_of(bits) * (double)tagc_float_of(bits);
@@ -142,7 +142,7 @@ DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &k
   const uint16_t scale = tagc_scale_up(warp_largest(x, EACH), 127);
   const float inverse = tagc_scale_inverse(scale), unit = tagc_from_bf16(scale);
   int32_t squares = 0;
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     const int32_t code = tagc_kept_int8(x[i], inverse, chance_get(chance, i));
     rows_put<1>(rows, i, (uint32_t)code & 0xff);
     squares += code * code;
@@ -165,11 +165,11 @@ DEVICE void load(const struct tagc_cuda_call &call, const char *from, const stru
   if (adds)
     residual = kept_fetch(call, kept, block, lane, count, stage);
   elements_convert(rows, call.dtype, x);
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     x[i] = call.scale * x[i];
   if (adds)
     kept_add(call, kept, block, residual, x);
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     x[i] = place_of(lane, i) < count ? x[i] : 0;     /* the scale may be no number */
 }
 
@@ -189,26 +189,26 @@ DEVICE void load_some(const struct tagc_cuda_call &call, const char *from, const
   uint32_t raw[some], rest[some] = {};
   float unit[some] = {};
   if ((uintptr_t)from % size_of(call) != 0)
-    UNROLL for (uint32_t i = 0; i < some; i++)
+    UNROLL_FOR (uint32_t i = 0; i < some; i++)
       raw[i] = element_at_odd(from, size_of(call), position[i]);
   else if (call.dtype == TAGC_FLOAT32)
-    UNROLL for (uint32_t i = 0; i < some; i++)
+    UNROLL_FOR (uint32_t i = 0; i < some; i++)
       raw[i] = ((const uint32_t *)from)[position[i]];
   else
-    UNROLL for (uint32_t i = 0; i < some; i++)
+    UNROLL_FOR (uint32_t i = 0; i < some; i++)
       raw[i] = ((const uint16_t *)from)[position[i]];
   if (adds && call.storage == TAGC_STORAGE_FP32)
-    UNROLL for (uint32_t i = 0; i < some; i++)
+    UNROLL_FOR (uint32_t i = 0; i < some; i++)
       rest[i] = ((const uint32_t *)kept.values)[position[i]];
   else if (adds && call.storage == TAGC_STORAGE_BF16)
-    UNROLL for (uint32_t i = 0; i < some; i++)
+    UNROLL_FOR (uint32_t i = 0; i < some; i++)
       rest[i] = (uint32_t)((const uint16_t *)kept.values)[position[i]] << 16;
   else if (adds)
-    UNROLL for (uint32_t i = 0; i < some; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < some; i++) {
       rest[i] = (uint32_t)(int32_t)((const int8_t *)kept.values)[position[i]];
       unit[i] = tagc_from_bf16(kept.scales[position[i] / BLOCK]);
     }
-  UNROLL for (uint32_t i = 0; i < some; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < some; i++) {
     const uint16_t half = (uint16_t)raw[i];
     x[i] = call.dtype == TAGC_FLOAT32 ? tagc_float_of(raw[i])
                                       : call.dtype == TAGC_FLOAT16 ? tagc_from_fp16(half) : tagc_from_bf16(half);
@@ -230,7 +230,7 @@ DEVICE void append(const struct tagc_cuda_call &call, struct tagc_exceptions *li
                    const float x[EACH])
 {
   uint32_t mine = 0, all, first = 0;
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     mine += tagc_is_exception(tagc_bits_of(x[i]));
   uint32_t at = warp_before(mine, lane, &all);
   if (lane == 0 && all > 0)
@@ -262,7 +262,7 @@ DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, ui
     }
     for (; at < count && list->entry[at].position / BLOCK == block; at++) {
       const uint32_t place = list->entry[at].position % BLOCK;
-      UNROLL for (uint32_t i = 0; i < EACH; i++)
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
         if (place_of(lane, i) == place)
           x[i] += tagc_float_of(list->entry[at].bits);
     }
@@ -279,7 +279,7 @@ DEVICE bool own_has_exception(const struct tagc_cuda_call &call, uint32_t first,
     const uint32_t count = count_of(call, block);
     float x[EACH];
     elements_convert(elements_fetch<true>(from + (uint64_t)block * BLOCK * size, call.dtype, lane, count, stage), call.dtype, x);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = place_of(lane, i) < count ? call.scale * x[i] : 0;
     seen |= has_exception(x);
   }
@@ -295,7 +295,7 @@ DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint3
 /* The quotient, and one NaN for all. */
 DEVICE void finish(const struct tagc_cuda_call &call, bool by_inverse, float inverse, float x[EACH])
 {
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     x[i] = by_inverse ? x[i] * inverse : x[i] / call.divisor;
     x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);
   }
@@ -334,14 +334,14 @@ DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result 
   bool large = false;
   float x[EACH];
   elements_convert(own, call.dtype, x);
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     x[i] = sum[i] + call.scale * x[i];
     large |= place_of(lane, i) < count && tagc_is_exception(tagc_bits_of(x[i]));
   }
   if (result.exceptions && result.fits)
     add_exceptions(call, block, lane, x);
   finish(call, result.by_inverse, result.inverse, x);
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     x[i] = result.fits ? x[i] : tagc_float_of(TAGC_NAN_BITS);
   const uint64_t at = (uint64_t)block * BLOCK * size_of(call);
   elements_store((char *)call.recv + at, call.dtype, lane, count, x, stage);
@@ -360,7 +360,7 @@ DEVICE uint32_t group_before(uint32_t x, uint32_t *all)
   if (threadIdx.x % LANES == 0)
     parts[threadIdx.x / LANES] = warp_all;
   __syncthreads();
-  UNROLL for (uint32_t warp = 0; warp < WARPS; warp++) {
+  UNROLL_FOR (uint32_t warp = 0; warp < WARPS; warp++) {
     before += warp < threadIdx.x / LANES ? parts[warp] : 0;
     sum += parts[warp];
   }

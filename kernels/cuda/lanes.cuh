@@ -20,14 +20,15 @@ enum { BLOCK = TAGC_DENSE_BLOCK, HALF = BLOCK / 2, LANES = 32, EACH = BLOCK / LA
 
 #define ALL_LANES 0xffffffffu
 #define DEVICE static __device__ __forceinline__
+/* A loop that nvcc unrolls, by as many as its name says or wholly. clang-format knows these as loops. */
 #ifdef __CUDACC__
-#define UNROLL _Pragma("unroll")
-#define UNROLL_4 _Pragma("unroll 4")
-#define UNROLL_8 _Pragma("unroll 8")
+#define UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
+#define UNROLL_4_FOR(...) _Pragma("unroll 4") for (__VA_ARGS__)
+#define UNROLL_8_FOR(...) _Pragma("unroll 8") for (__VA_ARGS__)
 #else
-#define UNROLL
-#define UNROLL_4
-#define UNROLL_8
+#define UNROLL_FOR(...) for (__VA_ARGS__)
+#define UNROLL_4_FOR UNROLL_FOR
+#define UNROLL_8_FOR UNROLL_FOR
 #endif
 
 /* Where a lane's element i is in its block. */
@@ -57,7 +58,7 @@ template <uint32_t size> DEVICE void rows_put(struct rows &rows, uint32_t i, uin
 template <uint32_t size, bool once = false> DEVICE struct rows rows_read(const char *from, uint32_t lane)
 {
   struct rows rows = {};
-  UNROLL for (uint32_t half = 0; half < 2; half++) {
+  UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     const char *at = from + size * place_of(lane, ROW * half);
     uint32_t *word = rows.word[half];
     if (size == 4) {
@@ -84,7 +85,7 @@ template <typename T, bool once> DEVICE void put(void *to, T value)
 
 template <uint32_t size, bool once = false> DEVICE void rows_write(char *to, uint32_t lane, const struct rows &rows)
 {
-  UNROLL for (uint32_t half = 0; half < 2; half++) {
+  UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     char *at = to + size * place_of(lane, ROW * half);
     const uint32_t *word = rows.word[half];
     if (size == 4)
@@ -101,7 +102,7 @@ template <uint32_t size, bool once = false> DEVICE void rows_write(char *to, uin
 /* Copies the first `bytes` of `all`, both multiples of sizeof(T), and puts zeros in place of the others. */
 template <typename T> DEVICE void copy_as(void *to, const void *from, uint32_t bytes, uint32_t all, uint32_t lane)
 {
-  UNROLL_4 for (uint32_t i = lane; i < all / sizeof(T); i += LANES)
+  UNROLL_4_FOR (uint32_t i = lane; i < all / sizeof(T); i += LANES)
     ((T *)to)[i] = i < bytes / sizeof(T) ? ((const T *)from)[i] : (T)0;
 }
 
@@ -154,13 +155,13 @@ DEVICE struct rows elements_fetch(const void *from, uint32_t dtype, uint32_t lan
 DEVICE void elements_convert(const struct rows &rows, uint32_t dtype, float x[EACH])
 {
   if (dtype == TAGC_FLOAT32)
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = tagc_float_of(rows_get<4>(rows, i));
   else if (dtype == TAGC_FLOAT16)
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = tagc_from_fp16((uint16_t)rows_get<2>(rows, i));
   else
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = tagc_from_bf16((uint16_t)rows_get<2>(rows, i));
 }
 
@@ -168,12 +169,12 @@ DEVICE void elements_store(void *to, uint32_t dtype, uint32_t lane, uint32_t cou
 {
   struct rows rows = {};
   if (dtype == TAGC_FLOAT32) {
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       rows_put<4>(rows, i, tagc_bits_of(x[i]));
     rows_store<4>(to, lane, count, rows, stage);
     return;
   }
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     rows_put<2>(rows, i, dtype == TAGC_FLOAT16 ? tagc_to_fp16(x[i]) : tagc_to_bf16(x[i]));
   rows_store<2>(to, lane, count, rows, stage);
 }
@@ -185,7 +186,7 @@ DEVICE uint32_t warp_most(uint32_t x)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   return __reduce_max_sync(ALL_LANES, x);
 #else
-  UNROLL for (int by = LANES / 2; by > 0; by /= 2) {
+  UNROLL_FOR (int by = LANES / 2; by > 0; by /= 2) {
     const uint32_t other = __shfl_xor_sync(ALL_LANES, x, by);
     x = other > x ? other : x;
   }
@@ -198,7 +199,7 @@ DEVICE uint32_t warp_add(uint32_t x)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   return __reduce_add_sync(ALL_LANES, x);
 #else
-  UNROLL for (int by = LANES / 2; by > 0; by /= 2)
+  UNROLL_FOR (int by = LANES / 2; by > 0; by /= 2)
     x += __shfl_xor_sync(ALL_LANES, x, by);
   return x;
 #endif
@@ -208,7 +209,7 @@ DEVICE uint32_t warp_add(uint32_t x)
 DEVICE float warp_largest(const float *x, uint32_t count)
 {
   uint32_t most = 0;
-  UNROLL for (uint32_t i = 0; i < count; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < count; i++) {
     const uint32_t magnitude = tagc_bits_of(x[i]) & 0x7fffffffu;
     most = magnitude > most ? magnitude : most;
   }
@@ -218,7 +219,7 @@ DEVICE float warp_largest(const float *x, uint32_t count)
 /* The sum over each sixteen lanes, for all of them: the tree of the formats. */
 template <typename T> DEVICE T tree_sum(T x)
 {
-  UNROLL for (int by = LANES / 4; by > 0; by /= 2)
+  UNROLL_FOR (int by = LANES / 4; by > 0; by /= 2)
     x = x + __shfl_xor_sync(ALL_LANES, x, by);
   return x;
 }
@@ -233,7 +234,7 @@ template <typename T> DEVICE T warp_sum(T x)
 DEVICE uint32_t warp_before(uint32_t x, uint32_t lane, uint32_t *all)
 {
   uint32_t upto = x;
-  UNROLL for (uint32_t by = 1; by < LANES; by *= 2) {
+  UNROLL_FOR (uint32_t by = 1; by < LANES; by *= 2) {
     const uint32_t other = __shfl_up_sync(ALL_LANES, upto, by);
     upto += lane >= by ? other : 0;
   }
@@ -246,7 +247,7 @@ DEVICE uint32_t warp_before(uint32_t x, uint32_t lane, uint32_t *all)
 DEVICE uint32_t warp_owner(uint32_t before, uint32_t at)
 {
   uint32_t owner = 0;
-  UNROLL for (uint32_t by = LANES / 2; by > 0; by /= 2)
+  UNROLL_FOR (uint32_t by = LANES / 2; by > 0; by /= 2)
     owner += __shfl_sync(ALL_LANES, before, (int)(owner + by)) <= at ? by : 0;
   return owner;
 }
@@ -261,7 +262,7 @@ struct chance {
 DEVICE struct chance chance_of(uint64_t key, uint32_t block, uint32_t lane)
 {
   struct chance chance;
-  UNROLL for (uint32_t half = 0; half < 2; half++)
+  UNROLL_FOR (uint32_t half = 0; half < 2; half++)
     chance.half[half] = tagc_chance(key, block, place_of(lane, ROW * half) / 4);
   return chance;
 }
@@ -275,7 +276,7 @@ DEVICE uint32_t chance_get(const struct chance &chance, uint32_t i)
 DEVICE uint32_t signs_of(uint64_t key, uint32_t block, uint32_t lane)
 {
   uint32_t signs = 0;
-  UNROLL for (uint32_t half = 0; half < 2; half++) {
+  UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     const uint32_t place = place_of(lane, ROW * half);
     signs |= (uint32_t)(tagc_rotation_signs(key, block, place / 64) >> place % 64 & ((1u << ROW) - 1)) << ROW * half;
   }
@@ -286,7 +287,7 @@ DEVICE float turn_sign(float x, uint32_t signs, uint32_t i) { return tagc_float_
 
 DEVICE void butterflies(float x[EACH], uint32_t stride)
 {
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     if (!(i & stride)) {
       const float a = x[i], b = x[i + stride];
       x[i] = a + b;
@@ -299,9 +300,9 @@ DEVICE void hadamard(float x[EACH], uint32_t lane)
 {
   butterflies(x, 1);
   butterflies(x, 2);
-  UNROLL for (uint32_t by = 1; by < LANES; by *= 2) {
+  UNROLL_FOR (uint32_t by = 1; by < LANES; by *= 2) {
     const float sign = lane & by ? -1 : 1;    /* other - x is -1 * x + other, to the bit: the product is exact */
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const float other = __shfl_xor_sync(ALL_LANES, x[i], (int)by);
       x[i] = __fmaf_rn(sign, x[i], other);
     }
@@ -311,7 +312,7 @@ DEVICE void hadamard(float x[EACH], uint32_t lane)
 
 DEVICE void rotate(const float x[EACH], uint32_t signs, uint32_t lane, float rotated[EACH])
 {
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     rotated[i] = turn_sign(x[i] * 0x1p-8f, signs, i);
   hadamard(rotated, lane);
 }
@@ -319,7 +320,7 @@ DEVICE void rotate(const float x[EACH], uint32_t signs, uint32_t lane, float rot
 DEVICE void turn_back(float x[EACH], uint32_t signs, uint32_t lane)
 {
   hadamard(x, lane);
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     x[i] = turn_sign(x[i], signs, i);
 }
 

@@ -32,7 +32,7 @@ template <> struct steps<TAGC_DENSE_BF16> {
     struct chance chance = {};
     if (to.stochastic)
       chance = chance_of(to.chance_key, to.block, lane);
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const uint32_t code = to.stochastic ? (tagc_bits_of(x[i]) + chance_get(chance, i)) >> 16 : tagc_to_bf16(x[i]);
       rows_put<2>(rows, i, code);
       left[i] = x[i] - tagc_from_bf16((uint16_t)code);
@@ -45,7 +45,7 @@ template <> struct steps<TAGC_DENSE_BF16> {
                                              uint32_t count, float *scratch)
   {
     const struct rows rows = rows_fetch<2>(codes, lane, count, scratch);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       sum[i] += tagc_from_bf16((uint16_t)rows_get<2>(rows, i));
   }
 };
@@ -72,7 +72,7 @@ template <> struct steps<TAGC_DENSE_Q8> {
     struct chance chance = {};
     if (to.stochastic)
       chance = chance_of(to.chance_key, to.block, lane);
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const float code = code_of(to, x[i], inverse, 127, chance, i);
       rows_put<1>(rows, i, (uint32_t)(int32_t)code & 0xff);
       left[i] = x[i] - code * unit;
@@ -88,7 +88,7 @@ template <> struct steps<TAGC_DENSE_Q8> {
   {
     const struct rows rows = rows_read<1>((const char *)codes, lane);
     const float unit = tagc_from_bf16(*scales);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       sum[i] += (float)(int8_t)rows_get<1>(rows, i) * unit;
   }
 };
@@ -107,11 +107,11 @@ template <> struct steps<TAGC_DENSE_Q4> {
     if (to.stochastic)
       chance = chance_of(to.chance_key, to.block, lane);
     uint32_t word = 0, scales = 0;
-    UNROLL for (uint32_t half = 0; half < 2; half++) {
+    UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
       const uint16_t scale = tagc_scale_up(warp_largest(rotated + ROW * half, ROW), 7);
       const float inverse = tagc_scale_inverse(scale), unit = tagc_from_bf16(scale);
       scales |= (uint32_t)scale << 16 * half;
-      UNROLL for (uint32_t i = 0; i < ROW; i++) {
+      UNROLL_FOR (uint32_t i = 0; i < ROW; i++) {
         const float code = code_of(to, rotated[ROW * half + i], inverse, 7, chance, ROW * half + i);
         word |= ((uint32_t)(int32_t)code & 15) << (8 * i + 4 * half);
         left[ROW * half + i] = code * unit;
@@ -121,7 +121,7 @@ template <> struct steps<TAGC_DENSE_Q4> {
     if (lane == 0)
       *(uint32_t *)to.scales = scales;
     turn_back(left, signs, lane);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       left[i] = x[i] - left[i];
     return scales == 0;
   }
@@ -130,7 +130,7 @@ template <> struct steps<TAGC_DENSE_Q4> {
                                              uint32_t, float *)
   {
     const uint32_t word = ((const uint32_t *)codes)[lane], both = *(const uint32_t *)scales;
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const uint32_t nibble = word >> (8 * (i % ROW) + i / ROW * 4) & 15;
       sum[i] += (float)((int32_t)(nibble ^ 8) - 8) * tagc_from_bf16((uint16_t)(both >> i / ROW * 16));
     }
@@ -143,7 +143,7 @@ template <> struct steps<TAGC_DENSE_Q4> {
 DEVICE float q2_squares(const float *row, uint32_t lane)
 {
   float squares = 0;
-  UNROLL_4 for (uint32_t i = 0; i < BLOCK; i += 16) {
+  UNROLL_4_FOR (uint32_t i = 0; i < BLOCK; i += 16) {
     const float v = row[i + lane % 16];
     squares += v * v;
   }
@@ -155,7 +155,7 @@ DEVICE float q2_products(const float *row, uint32_t lane, float threshold, uint3
 {
   float products = 0;
   uint32_t count = 0;
-  UNROLL_4 for (uint32_t i = 0; i < BLOCK; i += 16) {
+  UNROLL_4_FOR (uint32_t i = 0; i < BLOCK; i += 16) {
     const float v = row[i + lane % 16];
     const bool is_large = v * v > threshold;
     products += tagc_float_of(tagc_bits_of(v) & 0x7fffffffu) * (is_large ? TAGC_Q2_LARGE : TAGC_Q2_SMALL);
@@ -192,7 +192,7 @@ template <> struct steps<TAGC_DENSE_Q2> {
     uint16_t scale = 0;
     if (most >= TAGC_SILENT_BITS) {
       const float power = tagc_q2_power(most);
-      UNROLL for (uint32_t i = 0; i < EACH; i++)
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
         rotated[i] = rotated[i] * power;
       scale = choose(to, rotated, power, lane, scratch, &word);
     }
@@ -202,15 +202,15 @@ template <> struct steps<TAGC_DENSE_Q2> {
     if (lane == 0)
       *to.scales = scale;
     if (most < TAGC_SILENT_BITS) {
-      UNROLL for (uint32_t i = 0; i < EACH; i++)
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
         left[i] = x[i];
       return true;
     }
     tagc_q2_values(scale, four);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       left[i] = q2_pick(word >> shift_of(lane, i), four);
     turn_back(left, signs, lane);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       left[i] = x[i] - left[i];
     return false;
   }
@@ -221,13 +221,13 @@ template <> struct steps<TAGC_DENSE_Q2> {
   {
     uint32_t large;
     __syncwarp();                  /* who read from there before is done */
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       scratch[place_of(lane, i)] = v[i];
     __syncwarp();
     const float squares = q2_squares(scratch, lane), threshold = tagc_q2_threshold(squares);
     const float product = q2_products(scratch, lane, threshold, &large);
     __syncwarp();
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const uint32_t code = tagc_bits_of(v[i]) >> 31 << 1 | (v[i] * v[i] > threshold);
       *word |= code << shift_of(lane, i);
     }
@@ -241,7 +241,7 @@ template <> struct steps<TAGC_DENSE_Q2> {
     const uint32_t word = ((const uint32_t *)codes)[lane % 16];
     float four[4];
     tagc_q2_values(*scales, four);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       sum[i] += q2_pick(word >> shift_of(lane, i), four);
   }
 };

@@ -27,7 +27,7 @@ DEVICE void pad(const struct tagc_dense_call &dense, uint8_t *message, uint32_t 
 DEVICE void count_lost(const struct tagc_cuda_call &call, const float x[EACH], const float *aside, bool silent, uint32_t lane)
 {
   uint32_t lost = 0;
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     lost += tagc_dense_loses(aside ? aside[LANES * i + lane] : x[i], silent);
   add_lost(call, lost, lane);
 }
@@ -51,12 +51,12 @@ DEVICE double encode_shard(const struct tagc_dense_call &dense, uint32_t shard, 
     float x[EACH], left[EACH];
     bool unusual = false;
     load(call, from, kept, adds, block, lane, scratch->stage, x);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       unusual |= tagc_dense_unusual(x[i]);
     unusual = __any_sync(ALL_LANES, unusual);
     if (unusual) {
       append(call, (struct tagc_exceptions *)message, block, lane, x);
-      UNROLL for (uint32_t i = 0; i < EACH; i++) {
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
         scratch->aside[LANES * i + lane] = x[i];
         x[i] = tagc_dense_strip(x[i]);
       }
@@ -74,9 +74,9 @@ DEVICE double encode_shard(const struct tagc_dense_call &dense, uint32_t shard, 
       continue;
     }
     if (unusual)
-      UNROLL for (uint32_t i = 0; i < EACH; i++)
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
         left[i] = tagc_dense_mend(scratch->aside[LANES * i + lane], left[i]);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       left[i] = place_of(lane, i) < to.count ? left[i] : 0;
     norm2 += kept_store(call, kept, block, lane, to.count, left, scratch->stage);
   }
@@ -114,7 +114,7 @@ template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dens
   for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += stride) {
     const struct rows own = result_fetch(call, result, block, lane, stage);
     float sum[EACH] = {0, 0, 0, 0, 0, 0, 0, 0};
-    UNROLL_4 for (uint32_t i = 0; i < call.nranks - 1; i++) {    /* no branches: several loads are under way at once */
+    UNROLL_4_FOR (uint32_t i = 0; i < call.nranks - 1; i++) {    /* no branches: several loads are under way at once */
       const uint8_t *message = call.message_in + call.message_bytes * (i + (i >= call.rank));
       const uint16_t *scales = (const uint16_t *)(message + dense.scales_at) + (uint64_t)block * steps<codec>::SCALES;
       const uint8_t *codes = message + dense.codes_at + (uint64_t)block * steps<codec>::BYTES;

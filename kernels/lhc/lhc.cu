@@ -42,7 +42,7 @@ DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t
   const int32_t q = tagc_lhc_quantise(tagc_bits_of(value), exponent, geo.counter_bits);
   int32_t *counters = lhc.sketch_out + lhc.sketch_count * shard + (uint64_t)stripe * geo.hashes * geo.part_cells;
   uint64_t cells = tagc_lhc_cells(tagc_grid_seed(lhc.call.seed, shard, stripe), geo.part_cells, id);
-  UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++, cells >>= 16)
+  UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++, cells >>= 16)
     if (hash < geo.hashes)
       atomicAdd(&counters[hash * geo.part_cells + (cells & 0xffff)], q);
   return value - (float)q * tagc_lhc_unit(exponent, geo.counter_bits);
@@ -58,14 +58,14 @@ struct norms {
 DEVICE double squares_of(const float x[EACH], uint32_t which)
 {
   uint32_t most = 1u << 23;
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     const uint32_t magnitude = which >> i & 1 ? tagc_bits_of(x[i]) & 0x7fffffffu : 0;
     most = magnitude > most ? magnitude : most;
   }
   const uint32_t exponent = most >> 23;
   const float scale = tagc_pow2(128 - (int)exponent);
   float sum = 0;
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     const float part = which >> i & 1 ? x[i] * scale : 0;
     sum += part * part;
   }
@@ -87,7 +87,7 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
     const uint32_t exponent = exponents[block * BLOCK_LINES / TAGC_GRID_BLOCK_LINES];
     const uint32_t chosen = lane_bits(lhc.geo.grid, bitmap, block, lane);
     load(call, from, kept, adds, block, lane, stage, x);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = tagc_is_exception(tagc_bits_of(x[i])) ? 0 : x[i] + 0.0f;    /* -0 becomes 0, as where there is a residual of 0 */
     norms.left += squares_of(x, ~chosen);
     if (chosen)
@@ -95,10 +95,10 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
     for (uint32_t bits = chosen; bits; bits &= bits - 1) {
       const uint32_t which = (uint32_t)__ffs((int)bits) - 1, line = line_of(block, lane, which / ROW);
       float value = x[0];
-      UNROLL for (uint32_t i = 1; i < EACH; i++)
+      UNROLL_FOR (uint32_t i = 1; i < EACH; i++)
         value = i == which ? x[i] : value;
       const float left = add_value(lhc, shard, line, place_of(lane, which) % TAGC_GRID_LINE, exponent, value);
-      UNROLL for (uint32_t i = 0; i < EACH; i++)
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
         x[i] = i == which ? left : x[i];
     }
     norms.stored += kept_store(call, kept, block, lane, count_of(call, block), x, stage);
@@ -169,9 +169,9 @@ DEVICE void open(const struct tagc_lhc_call &lhc)
   const uint64_t stripes = geo.grid.stripes, first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
   for (uint64_t i = first; i < stripes * TAGC_LHC_WORDS; i += stride)
     lhc.meetings[i] = 0;
-  UNROLL_4 for (uint64_t i = first; i < stripes * geo.hashes * geo.part_cells; i += stride)
+  UNROLL_4_FOR (uint64_t i = first; i < stripes * geo.hashes * geo.part_cells; i += stride)
     lhc.cells[i] = (unsigned long long)(uint32_t)lhc.sketch_in[i] << 32;
-  UNROLL_4 for (uint64_t i = first; i < stripes * geo.union_capacity; i += stride)
+  UNROLL_4_FOR (uint64_t i = first; i < stripes * geo.union_capacity; i += stride)
     lhc.due[i] = ~0ull;
 }
 
@@ -259,7 +259,7 @@ DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part)
 {
   const struct range range = range_of(part);
   uint32_t sum = 0;
-  UNROLL_4 for (uint32_t local = range.from + part.thread % LANES; local < range.to; local += LANES)
+  UNROLL_4_FOR (uint32_t local = range.from + part.thread % LANES; local < range.to; local += LANES)
     sum += (uint32_t)__popc(merged(lhc, part, local));
   sum = warp_add(sum);
   if (part.thread % LANES == 0)
@@ -336,7 +336,7 @@ DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part, uint
 {
   for (uint32_t i = part.thread; i < count; i += part.threads) {
     const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
-    UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
+    UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
       if (hash < lhc.geo.hashes)
         atomicAdd(cell_of(lhc, part, cells, hash), 1ull << 24 | i);
   }
@@ -368,7 +368,7 @@ DEVICE uint32_t enqueue(const struct tagc_lhc_call &lhc, const struct part &part
   if (lane == 0)
     first = (uint32_t)atomicAdd(&part.meetings[TAGC_LHC_QUEUED], (unsigned long long)all);
   at += part.base + __shfl_sync(ALL_LANES, first, 0);
-  UNROLL for (uint32_t i = 0; i < AT_ONCE; i++)
+  UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++)
     if (found >> i & 1)
       lhc.queue[at++] = (uint32_t)cell[i] & 0xffffff;
   return mine;
@@ -382,11 +382,11 @@ DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &
   for (uint32_t from = part.thread - lane; from < all; from += AT_ONCE * part.threads) {
     unsigned long long cell[AT_ONCE];
     uint32_t found = 0;
-    UNROLL for (uint32_t i = 0; i < AT_ONCE; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++) {
       const uint32_t at = from + lane + i * part.threads;
       cell[i] = at < all ? __ldcg(&part.cells[at]) : 0;
     }
-    UNROLL for (uint32_t i = 0; i < AT_ONCE; i++)
+    UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++)
       found |= (uint32_t)look(lhc, part, cell[i], 1, count) << i;
     queued += enqueue(lhc, part, cell, found);
   }
@@ -402,10 +402,10 @@ DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &par
   const unsigned long long due = word_read(&lhc.due[part.base + index]), word = due << 32 | 1u << 24 | index;
   const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + index]));
   uint32_t found = 0;
-  UNROLL for (uint32_t hash = 0; hash < AT_ONCE; hash++)
+  UNROLL_FOR (uint32_t hash = 0; hash < AT_ONCE; hash++)
     left[hash] = hash < lhc.geo.hashes ? atomicAdd(cell_of(lhc, part, cells, hash), 0 - word) - word : 0;
   lhc.elements[part.base + index] = (uint32_t)due;
-  UNROLL for (uint32_t hash = 0; hash < AT_ONCE; hash++)
+  UNROLL_FOR (uint32_t hash = 0; hash < AT_ONCE; hash++)
     found |= (uint32_t)look(lhc, part, left[hash], round + 1, count) << hash;
   return found;
 }
@@ -436,7 +436,7 @@ DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, u
       continue;
     const uint64_t cells = tagc_lhc_cells(part.seed, geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
     int32_t share[TAGC_LHC_MAX_HASHES];
-    UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++) {
+    UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++) {
       const unsigned long long cell = hash < geo.hashes ? __ldcg(cell_of(lhc, part, cells, hash)) : 0;
       const int32_t degree = (int32_t)((uint32_t)cell >> 24);
       share[hash] = (int32_t)(cell >> 32) / (degree ? degree : 1);
@@ -480,11 +480,11 @@ DEVICE void recover(const struct tagc_lhc_call &lhc)
 /* The foreign sums of a lane's elements. */
 DEVICE void sums_of(const struct tagc_lhc_call &lhc, uint32_t block, uint32_t lane, float unit, float sum[EACH])
 {
-  UNROLL for (uint32_t half = 0; half < 2; half++) {
+  UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     const uint32_t number = line_of(block, lane, half), shift = lane % 8 * ROW;
     const struct tagc_lhc_line line = number < lhc.geo.grid.lines ? lhc.lines[number] : tagc_lhc_line{0, 0};
     uint32_t at = line.first + (uint32_t)__popc(line.mask & ((1u << shift) - 1));
-    UNROLL for (uint32_t i = 0; i < ROW; i++)
+    UNROLL_FOR (uint32_t i = 0; i < ROW; i++)
       sum[ROW * half + i] = line.mask >> (shift + i) & 1 ? (float)(int32_t)lhc.elements[at++] * unit : 0;
   }
 }

@@ -12,7 +12,7 @@ DEVICE double encode_block(const struct tagc_cuda_call &call, uint32_t shard, ui
   const uint32_t count = count_of(call, block);
   float x[EACH], sent[EACH];
   load(call, shard_of(call, shard), kept, adds, block, lane, stage, x);
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     x[i] = adds ? x[i] : x[i] + 0.0f;          /* of an empty residual: minus zero becomes zero */
     x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);
     sent[i] = call.dtype == TAGC_FLOAT32 ? x[i]
@@ -21,7 +21,7 @@ DEVICE double encode_block(const struct tagc_cuda_call &call, uint32_t shard, ui
   elements_store(to, call.dtype, lane, count, sent, stage);
   if (call.storage == TAGC_STORAGE_NONE)
     return 0;
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     x[i] = x[i] - sent[i];
     x[i] = tagc_is_exception(tagc_bits_of(x[i])) || place_of(lane, i) >= count ? 0.0f : x[i];
   }
@@ -102,7 +102,7 @@ DEVICE void decode_none(const struct tagc_cuda_call &call)
         continue;
       const uint8_t *from = call.message_in + call.message_bytes * sender + (uint64_t)block * BLOCK * size_of(call);
       elements_convert(elements_fetch(from, call.dtype, lane, count_of(call, block), stage), call.dtype, x);
-      UNROLL for (uint32_t i = 0; i < EACH; i++)
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
         sum[i] += x[i];
     }
     seen |= result_store(call, result, block, lane, sum, own, stage);

@@ -37,7 +37,7 @@ DEVICE uint32_t line_of(uint32_t block, uint32_t lane, uint32_t half)
 DEVICE uint32_t line_word(uint32_t bits, uint32_t lane, uint32_t half)
 {
   uint32_t word = (bits >> ROW * half & ((1u << ROW) - 1)) << lane % 8 * ROW;
-  UNROLL for (int by = 1; by < 8; by *= 2)
+  UNROLL_FOR (int by = 1; by < 8; by *= 2)
     word |= __shfl_xor_sync(ALL_LANES, word, by);
   return word;
 }
@@ -46,7 +46,7 @@ DEVICE uint32_t line_word(uint32_t bits, uint32_t lane, uint32_t half)
 DEVICE uint32_t lane_bits(const struct tagc_grid &grid, const uint32_t *bitmap, uint32_t block, uint32_t lane)
 {
   uint32_t bits = 0;
-  UNROLL for (uint32_t half = 0; half < 2; half++) {
+  UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     const uint32_t line = line_of(block, lane, half);
     const uint32_t word = line < grid.lines ? bitmap[word_of(grid, place_of_line(grid, line))] : 0;
     bits |= (word >> lane % 8 * ROW & ((1u << ROW) - 1)) << ROW * half;

@@ -17,7 +17,7 @@ struct queue {
 DEVICE uint32_t queue_next(struct queue &queue, bool exact)
 {
   const uint32_t width = exact ? 16 : 8, first = queue.word[0] & ((1u << width) - 1);
-  UNROLL for (uint32_t i = 0; i < 7; i++)
+  UNROLL_FOR (uint32_t i = 0; i < 7; i++)
     queue.word[i] = __funnelshift_r(queue.word[i], queue.word[i + 1], width);
   queue.word[7] >>= width;
   return first;
@@ -44,7 +44,7 @@ DEVICE uint32_t count_block(const struct tagc_lists_call &lists, const uint32_t 
   const uint32_t first = block * BLOCK_LINES, lines = lists.of.grid.lines;
   uint32_t some = 0;
   if (first + BLOCK_LINES <= lines)
-    UNROLL for (uint32_t half = 0; half < 2; half++) {
+    UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
       const uint4 four = ((const uint4 *)(bitmap + first))[half];
       some += (uint32_t)(__popc(four.x) + __popc(four.y) + __popc(four.z) + __popc(four.w));
     }
@@ -62,9 +62,9 @@ DEVICE uint32_t count_blocks(const struct tagc_lists_call &lists, uint32_t place
   const uint32_t *bitmap = lists.of.bitmap + lists.of.bitmap_words * shard;
   uint8_t *counts = call.message_out + call.message_bytes * shard + lists.counts_at;
   uint32_t all = 0;
-  UNROLL for (uint32_t four = 0; four < TAGC_LISTS_TILE; four += 4) {
+  UNROLL_FOR (uint32_t four = 0; four < TAGC_LISTS_TILE; four += 4) {
     uint32_t word[2] = {0, 0};
-    UNROLL for (uint32_t i = 0; i < 4; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < 4; i++) {
       const uint32_t some = four + i < blocks ? count_block(lists, bitmap, tile * TAGC_LISTS_TILE + four + i) : 0;
       all += some;
       if (lists.exact)
@@ -131,16 +131,16 @@ struct packed {
 DEVICE uint32_t find_surplus(const float x[EACH], uint32_t lane)
 {
   uint32_t least = 0, last = 0, bit = 0;
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     const uint32_t turned = ~(tagc_bits_of(x[i]) & 0x7fffffffu);
     least = turned > least ? turned : least;
   }
   least = ~warp_most(least);
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     if ((tagc_bits_of(x[i]) & 0x7fffffffu) == least)
       last = place_of(lane, i);
   last = warp_most(last);
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     bit |= (uint32_t)((tagc_bits_of(x[i]) & 0x7fffffffu) == least && place_of(lane, i) == last) << i;
   return bit;
 }
@@ -172,7 +172,7 @@ DEVICE uint32_t send_block(const struct tagc_lists_call &lists, uint8_t *message
   const uint32_t low = (uint32_t)__popc(sent & row), high = (uint32_t)__popc(sent >> ROW);
   const uint32_t before = warp_before(low | high << 16, lane, &all);
   uint32_t at[2] = {start + (before & 0xffffu), start + (all & 0xffffu) + (before >> 16)};
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     const double square = (double)x[i] * (double)x[i];
     if (picked >> i & 1)
       sums->chosen += square;
@@ -212,7 +212,7 @@ DEVICE void pack_tile(const struct tagc_lists_call &lists, uint32_t place, uint3
     const uint32_t picked = lane_bits(lists.of.grid, bitmap, block, lane);
     float x[EACH];
     load(call, shard_of(call, shard), kept, adds, block, lane, stage, x);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = adds ? x[i] : x[i] + 0.0f;     /* an empty residual is zero, and -0 + 0 is +0 */
     start += send_block(lists, message, start, lane, picked, x, sums);
     if (call.storage != TAGC_STORAGE_NONE)
@@ -282,7 +282,7 @@ DEVICE void add_values(const struct tagc_lists_call &lists, uint32_t first_sende
 DEVICE uint32_t entries_before(const struct tagc_lists_call &lists, uint32_t sender, uint32_t tile)
 {
   uint64_t before = lists.starts[(uint64_t)sender * lists.tiles + tile];
-  UNROLL_4 for (uint32_t i = 0; i < tile / TAGC_LISTS_SEGMENT; i++)
+  UNROLL_4_FOR (uint32_t i = 0; i < tile / TAGC_LISTS_SEGMENT; i++)
     before += lists.totals[(uint64_t)sender * lists.segments + i];
   return before < lists.capacity ? (uint32_t)before : lists.capacity;
 }
@@ -350,14 +350,14 @@ DEVICE void sum_tile(const struct tagc_lists_call &lists, const struct result &r
     const struct rows own = result_fetch(call, result, block, lane, stage);
     float sum[EACH];
     __syncwarp();
-    UNROLL for (uint32_t k = 0; k < EACH; k++)
+    UNROLL_FOR (uint32_t k = 0; k < EACH; k++)
       stage[LANES * k + lane] = 0;
     __syncwarp();
     if (few)
       add_of_few(lists, cursor, lane, stage);
     else
       add_of_many(lists, block, lane, stage);
-    UNROLL for (uint32_t k = 0; k < EACH; k++)
+    UNROLL_FOR (uint32_t k = 0; k < EACH; k++)
       sum[k] = stage[place_of(lane, k)];
     *seen |= result_store(call, result, block, lane, sum, own, stage);
   }

@@ -76,12 +76,12 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place, u
   for (uint32_t first = threadIdx.x / LANES; first < lines; first += AT_ONCE * WARPS) {
     uint32_t position[AT_ONCE];
     float x[AT_ONCE];
-    UNROLL for (uint32_t i = 0; i < AT_ONCE; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++) {
       const uint64_t at = ((uint64_t)step / 2 + (first + (uint64_t)i * WARPS) * step) * TAGC_GRID_LINE + lane;
       position[i] = (uint32_t)(at < grid.n ? at : grid.n - 1);     /* what is too far is not used */
     }
     load_some<AT_ONCE>(call, from, kept, adds, position, x);
-    UNROLL for (uint32_t i = 0; i < AT_ONCE; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++) {
       const uint32_t line = first + i * WARPS, magnitude = tagc_bits_of(x[i]) & 0x7fffffffu;
       const bool counts = position[i] % LANES == lane && can_be_chosen(magnitude);
       if (line < lines)
@@ -173,7 +173,7 @@ DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &
 {
   const struct tagc_grid &grid = choosing.of.grid;
   const bool many = warp_sum((uint32_t)__popc(between)) > MANY;
-  UNROLL for (uint32_t half = 0; half < 2; half++) {
+  UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     const uint32_t line = line_of(block, lane, half), four = between >> ROW * half & 15;
     const uint32_t chosen = line_word(above, lane, half), candidates = line_word(between, lane, half);
     const struct place at = place_of_line(grid, line);
@@ -185,7 +185,7 @@ DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &
         atomicAdd(grid.stripes <= SURE_STRIPES ? &sure[at.stripe] : &histogram[TAGC_SPARSIFY_NEAR - 1], (uint32_t)__popc(chosen));
     }
     if (many || four != 0)
-      UNROLL for (uint32_t i = 0; i < ROW; i++) {
+      UNROLL_FOR (uint32_t i = 0; i < ROW; i++) {
         const uint32_t bin = tagc_bin_of(tagc_bits_of(x[ROW * half + i])) - tagc_bin_of(shard.guess.least);
         count_near(shard.histograms, four >> i & 1 ? at.stripe * TAGC_SPARSIFY_NEAR + bin : NOWHERE, many);
       }
@@ -201,7 +201,7 @@ DEVICE uint32_t scan_block(const struct tagc_choosing &choosing, const struct sc
   bool unusual = false;
   float x[EACH];
   load(call, shard.from, shard.kept, shard.adds, block, lane, stage, x);
-  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     const uint32_t magnitude = tagc_bits_of(x[i]) & 0x7fffffffu;
     const bool exception = magnitude >= TAGC_EXCEPTION_BITS;
     unusual |= exception;
@@ -230,7 +230,7 @@ DEVICE void add_sure(const struct scanned &shard, uint32_t *sure)
 DEVICE void tell_of_own(const struct tagc_choosing &choosing)
 {
   bool seen = false;
-  UNROLL_8 for (uint32_t i = threadIdx.x; i < choosing.own_groups; i += blockDim.x)
+  UNROLL_8_FOR (uint32_t i = threadIdx.x; i < choosing.own_groups; i += blockDim.x)
     seen |= choosing.own[i] != 0;
   if (__syncthreads_or(seen) && threadIdx.x == 0)
     atomicOr(&choosing.of.call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);

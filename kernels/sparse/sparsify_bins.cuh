@@ -32,12 +32,12 @@ DEVICE uint32_t find_boundary(const uint32_t *histogram, uint32_t bins, bool sha
     const uint32_t at = lane * each;
     uint32_t mine = 0;
     uint4 last = make_uint4(0, 0, 0, 0);
-    UNROLL_8 for (uint32_t i = 0; i < each && at < bins; i += 4) {
+    UNROLL_8_FOR (uint32_t i = 0; i < each && at < bins; i += 4) {
       last = four_of(histogram + from + at + i, shared);
       mine += last.x + last.y + last.z + last.w;
     }
     uint32_t upto = mine;
-    UNROLL for (uint32_t by = 1; by < LANES; by *= 2) {
+    UNROLL_FOR (uint32_t by = 1; by < LANES; by *= 2) {
       const uint32_t other = __shfl_down_sync(ALL_LANES, upto, by);
       upto += lane + by < LANES ? other : 0;
     }
@@ -55,7 +55,7 @@ DEVICE uint32_t find_boundary(const uint32_t *histogram, uint32_t bins, bool sha
     const uint32_t four[4] = {__shfl_sync(ALL_LANES, last.x, owner), __shfl_sync(ALL_LANES, last.y, owner),
                               __shfl_sync(ALL_LANES, last.z, owner), __shfl_sync(ALL_LANES, last.w, owner)};
     uint32_t bin = 3;
-    UNROLL for (uint32_t i = 3; i > 0; i--)
+    UNROLL_FOR (uint32_t i = 3; i > 0; i--)
       if (bin == i && four[i] <= capacity - *above) {
         *above += four[i];
         bin = i - 1;

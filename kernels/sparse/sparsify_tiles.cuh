@@ -57,7 +57,7 @@ DEVICE void count_tile(const struct tagc_choosing &choosing, uint32_t place, con
   for (uint32_t local = first + threadIdx.x / LANES; local < end && local < tile.lines; local += FEW_AT_ONCE * WARPS) {
     uint32_t position[FEW_AT_ONCE], counts = 0;
     float x[FEW_AT_ONCE];
-    UNROLL for (uint32_t i = 0; i < FEW_AT_ONCE; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < FEW_AT_ONCE; i++) {
       const uint32_t mine = local + i * WARPS < tile.lines ? local + i * WARPS : local;
       const uint32_t line = tagc_grid_line(grid.stripes, tile.stripe, mine);
       const bool there = mine == local + i * WARPS && whole_line(grid, line) >> lane & 1;
@@ -65,7 +65,7 @@ DEVICE void count_tile(const struct tagc_choosing &choosing, uint32_t place, con
       counts |= (uint32_t)there << i;
     }
     load_some<FEW_AT_ONCE>(call, from, kept, adds, position, x);
-    UNROLL for (uint32_t i = 0; i < FEW_AT_ONCE; i++) {
+    UNROLL_FOR (uint32_t i = 0; i < FEW_AT_ONCE; i++) {
       const uint32_t bits = tagc_bits_of(x[i]), bin = tagc_bin_of(bits);
       if (counts >> i & 1 && can_be_chosen(bits & 0x7fffffffu) && (!fine || bin / TAGC_BIN_FINE == coarse))
         atomicAdd(&histogram[fine ? bin % TAGC_BIN_FINE : bin / TAGC_BIN_FINE], 1u);
@@ -155,7 +155,7 @@ DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, cons
                      (uint64_t)tile.stripe * grid.stripe_lines;
   uint32_t *edges = choosing.edges + ((uint64_t)tile.part * choosing.tiles + tile.number) * TAGC_CHOOSE_TILE + in_tile;
   const bool long_way = choosing.parts[tile.part].long_way;
-  UNROLL for (uint32_t k = 0; k < EACH_WORDS; k++) {
+  UNROLL_FOR (uint32_t k = 0; k < EACH_WORDS; k++) {
     const uint32_t i = LANES * k + lane, local = first + i;
     const bool there = local < tile.lines;
     uint32_t word = there && !long_way ? edges[i] : 0;
@@ -169,7 +169,7 @@ DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, cons
   mark_lines(choosing, place, tile, first, lane, marks);
   __syncwarp();
   uint32_t some = 0, all;
-  UNROLL for (uint32_t k = 0; k < EACH_WORDS; k++) {
+  UNROLL_FOR (uint32_t k = 0; k < EACH_WORDS; k++) {
     const uint32_t i = LANES * k + lane, local = first + i;
     if (local < grid.stripe_lines) /* stripes differ by a line at most; the wire has no undefined bytes */
       bitmap[local] = marks->above[i];
@@ -229,12 +229,12 @@ DEVICE void fill_tile(const struct tagc_choosing &choosing, uint32_t place, cons
     *(const uint4 *)(choosing.edges + (uint64_t)tile.part * choosing.tiles * TAGC_CHOOSE_TILE + first);
   const uint32_t word[each] = {four.x, four.y, four.z, four.w};
   uint32_t mine = 0;
-  UNROLL for (uint32_t i = 0; i < each; i++)
+  UNROLL_FOR (uint32_t i = 0; i < each; i++)
     mine += (uint32_t)__popc(word[i]);
   uint32_t rank = before + group_before(mine, &all);
   uint32_t *bitmap = choosing.of.bitmap + choosing.of.bitmap_words * shard_at(choosing.of.call, place) +
                      (uint64_t)tile.stripe * grid.stripe_lines;
-  UNROLL for (uint32_t i = 0; i < each; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < each; i++) {
     const uint32_t some = taken(choice, word[i], rank);
     if (some != 0)
       bitmap[first + i] |= some;
