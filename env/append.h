@@ -9,8 +9,7 @@
 #include <string.h>
 
 /* Appends to text, which has room for `size` bytes; what does not fit is cut. */
-__attribute__((format(printf, 3, 4))) static inline void tagc_append(char *text, size_t size, const char *format, ...)
-{
+__attribute__((format(printf, 3, 4))) static inline void tagc_append(char *text, size_t size, const char *format, ...) {
   const size_t used = strlen(text);
   va_list arguments;
   va_start(arguments, format);

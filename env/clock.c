@@ -3,8 +3,7 @@
 
 #include <time.h>
 
-uint64_t tagc_clock_ns(void)
-{
+uint64_t tagc_clock_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;

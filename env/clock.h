@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-uint64_t tagc_clock_ns(void);      /* nanoseconds since some moment before the process began */
-double tagc_clock_ms(void);        /* milliseconds of the same clock */
+uint64_t tagc_clock_ns(void); /* nanoseconds since some moment before the process began */
+double tagc_clock_ms(void);   /* milliseconds of the same clock */
 
 #endif

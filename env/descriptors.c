@@ -6,15 +6,14 @@
 #include <limits.h>
 #include <sys/resource.h>
 
-int tagc_descriptors_limit(void)
-{
+int tagc_descriptors_limit(void) {
   struct rlimit limit;
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < INT_MAX ? (int)limit.rlim_cur : INT_MAX;
 }
 
-/* The lowest number that is free is the next one: mostly the highest ones are. A process where none of so many is has few. */
-bool tagc_descriptors_are_free(int wanted)
-{
+/* The lowest number that is free is the next one: mostly the highest ones are. A process where none of so many is has
+ * few. */
+bool tagc_descriptors_are_free(int wanted) {
   enum { LOOKED_AT = 4096 };
   const int saved = errno, limit = tagc_descriptors_limit(), last = limit > LOOKED_AT ? limit - LOOKED_AT : 0;
   int free = 0;

@@ -11,8 +11,7 @@
 
 #include "env/host.h"
 
-bool tagc_file_name(char *path, size_t size, const char *prefix, const char *rest, ...)
-{
+bool tagc_file_name(char *path, size_t size, const char *prefix, const char *rest, ...) {
   char host[TAGC_HOST_NAME];
   tagc_host_name(host);
   int used = snprintf(path, size, "%s-%s-pid%d", prefix, host, (int)getpid());
@@ -29,15 +28,16 @@ bool tagc_file_name(char *path, size_t size, const char *prefix, const char *res
   return false;
 }
 
-int tagc_file_create(const char *path) { return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); }
+int tagc_file_create(const char *path) {
+  return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
 
-int tagc_file_keep(struct tagc_kept_file *kept, const char *path)
-{
+int tagc_file_keep(struct tagc_kept_file *kept, const char *path) {
   struct stat about;
   int file = tagc_file_create(path), high = -1;
   if (file < 0)
     return errno;
-  for (int least = 512; least > 8 && high < 0; least /= 2)         /* a process may be allowed few */
+  for (int least = 512; least > 8 && high < 0; least /= 2) /* a process may be allowed few */
     high = fcntl(file, F_DUPFD_CLOEXEC, least);
   if (high >= 0) {
     close(file);
@@ -52,21 +52,19 @@ int tagc_file_keep(struct tagc_kept_file *kept, const char *path)
   return 0;
 }
 
-static bool is_still_there(const struct tagc_kept_file *kept, struct stat *about)
-{
-  return kept->file >= 0 && fstat(kept->file, about) == 0 && about->st_dev == kept->device && about->st_ino == kept->inode;
+static bool is_still_there(const struct tagc_kept_file *kept, struct stat *about) {
+  return kept->file >= 0 && fstat(kept->file, about) == 0 && about->st_dev == kept->device &&
+         about->st_ino == kept->inode;
 }
 
-int tagc_file_look(const struct tagc_kept_file *kept)
-{
+int tagc_file_look(const struct tagc_kept_file *kept) {
   struct stat about;
   if (!is_still_there(kept, &about))
     return EBADF;
   return about.st_nlink ? 0 : ENOENT;
 }
 
-void tagc_file_drop(struct tagc_kept_file *kept)
-{
+void tagc_file_drop(struct tagc_kept_file *kept) {
   struct stat about;
   if (is_still_there(kept, &about))
     close(kept->file);
@@ -75,8 +73,7 @@ void tagc_file_drop(struct tagc_kept_file *kept)
 
 const char *tagc_file_words(int error) { return error == EBADF ? "the program has closed it" : strerror(error); }
 
-int tagc_write_all(int file, const char *data, size_t size)
-{
+int tagc_write_all(int file, const char *data, size_t size) {
   while (size) {
     ssize_t written = write(file, data, size);
     if (written == 0)

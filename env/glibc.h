@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What is built on a new system shall run with the C library of an old one, from glibc 2.28 on (RHEL 8, Ubuntu 20.04,
- * manylinux_2_28). Every object of the library includes this first (Makefile.am; not with sanitizers, whose functions have
- * the plain names), and so binds the versions that were there before 2.28. tests/e2e/project/hardening.test says what is
- * missing here. Before 2.34 these functions were in libpthread and libdl, so the library needs both by name.
+ * manylinux_2_28). Every object of the library includes this first (Makefile.am; not with sanitizers, whose functions
+ * have the plain names), and so binds the versions that were there before 2.28. tests/e2e/project/hardening.test says
+ * what is missing here. Before 2.34 these functions were in libpthread and libdl, so the library needs both by name.
  */
 #ifndef ENV_GLIBC_H
 #define ENV_GLIBC_H
@@ -12,7 +12,7 @@
 #if defined __x86_64__
 #define BIND(name, old, version) __asm__(".symver " #name ", " #old "@GLIBC_" version)
 enum { TAGC_STAT_LAYOUT = 1 };
-#elif defined __aarch64__           /* its first version was 2.17 */
+#elif defined __aarch64__ /* its first version was 2.17 */
 #define BIND(name, old, version) __asm__(".symver " #name ", " #old "@GLIBC_2.17")
 enum { TAGC_STAT_LAYOUT = 0 };
 #endif

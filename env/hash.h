@@ -10,18 +10,17 @@
 
 #define TAGC_HASH_START UINT64_C(0xcbf29ce484222325)
 
-/* FNV-1a (Fowler, Noll, Vo), for texts. The hash of what `hash` stands for (TAGC_HASH_START: nothing), followed by `size` bytes of data. */
-static inline uint64_t tagc_hash_add(uint64_t hash, const void *data, size_t size)
-{
+/* FNV-1a (Fowler, Noll, Vo), for texts. The hash of what `hash` stands for (TAGC_HASH_START: nothing), followed by
+ * `size` bytes of data. */
+static inline uint64_t tagc_hash_add(uint64_t hash, const void *data, size_t size) {
   for (const unsigned char *c = data; size--; c++)
     hash = (hash ^ *c) * UINT64_C(0x100000001b3);
   return hash;
 }
 
-/* For much data: four lanes of words, each multiplied and folded as FNV does with bytes, at the rate of the memory. Whole words count; the
- * bytes behind the last one are a word with zeros. */
-static inline uint64_t tagc_hash_words(const void *data, size_t size)
-{
+/* For much data: four lanes of words, each multiplied and folded as FNV does with bytes, at the rate of the memory.
+ * Whole words count; the bytes behind the last one are a word with zeros. */
+static inline uint64_t tagc_hash_words(const void *data, size_t size) {
   uint64_t lane[4] = {TAGC_HASH_START, TAGC_HASH_START + 1, TAGC_HASH_START + 2, TAGC_HASH_START + 3}, hash = size;
   for (size_t at = 0; at < size; at += 32) {
     uint64_t word[4] = {0};

@@ -8,8 +8,7 @@
 
 #include "env/hash.h"
 
-uint64_t tagc_host_id(void)
-{
+uint64_t tagc_host_id(void) {
   const char *given = getenv("NCCL_HOSTID");
   if (given)
     return tagc_hash_add(TAGC_HASH_START, given, strlen(given));
@@ -23,8 +22,7 @@ uint64_t tagc_host_id(void)
   return tagc_hash_add(hash, boot, size > 0 ? (size_t)size : 0);
 }
 
-void tagc_host_name(char name[TAGC_HOST_NAME])
-{
+void tagc_host_name(char name[TAGC_HOST_NAME]) {
   static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
   memset(name, 0, TAGC_HOST_NAME);
   if (gethostname(name, TAGC_HOST_NAME - 1) != 0 || !*name)
@@ -35,14 +33,12 @@ void tagc_host_name(char name[TAGC_HOST_NAME])
 
 bool tagc_host_ids_are_fixed(void) { return getenv("NCCL_COMM_ID") != NULL; }
 
-bool tagc_host_shares_resources(void)
-{
+bool tagc_host_shares_resources(void) {
   const char *shares = getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES");
   return shares && *shares && strcmp(shares, "0") != 0;
 }
 
-const char *tagc_host_lacks(void)
-{
+const char *tagc_host_lacks(void) {
   const char *given = secure_getenv(TAGC_HOST_LACKS);
   return given && *given ? given : NULL;
 }

@@ -11,7 +11,7 @@
 uint64_t tagc_host_id(void);
 
 /* The host name for the name of a file: what is no ASCII letter, digit, '_' or '-' becomes '_'. Never empty. */
-enum { TAGC_HOST_NAME = 65 };       /* with its end; longer ones, which Linux does not allow, are cut */
+enum { TAGC_HOST_NAME = 65 }; /* with its end; longer ones, which Linux does not allow, are cut */
 void tagc_host_name(char name[TAGC_HOST_NAME]);
 
 /* NCCL_COMM_ID is set: every rank makes its unique ids by itself, and they must come out equal. */
@@ -20,8 +20,9 @@ bool tagc_host_ids_are_fixed(void);
 /* NCCL_COMM_SPLIT_SHARE_RESOURCES is on: a split communicator has the connections of its parent. */
 bool tagc_host_shares_resources(void);
 
-/* For tests alone: the name of an instruction set that this processor is taken to lack (kernels/codec/variant.h), or NULL. Not an option:
- * results are the same, bit for bit, and only slower. A program with more rights than its caller has is not told. */
+/* For tests alone: the name of an instruction set that this processor is taken to lack (kernels/codec/variant.h), or
+ * NULL. Not an option: results are the same, bit for bit, and only slower. A program with more rights than its caller
+ * has is not told. */
 #define TAGC_HOST_LACKS "TAGC_TEST_HIDE"
 const char *tagc_host_lacks(void);
 

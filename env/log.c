@@ -23,23 +23,23 @@ int tagc_log_rank(void) { return atomic_load_explicit(&own_rank, memory_order_re
 
 void tagc_log_start(void) { atomic_store(&was_closed, fcntl(STDERR_FILENO, F_GETFD) < 0); }
 
-/* Is descriptor 2 a stderr? Where it was closed, the next file or connection of the program gets its number, and a line in
- * there would damage it. A stderr came through exec or dup2, so it is not close-on-exec, as most files that libraries open
- * are; it is a file, a pipe, a terminal or a local socket, but no connection to another host, no eventfd and no epoll. */
-static bool is_stderr(void)
-{
+/* Is descriptor 2 a stderr? Where it was closed, the next file or connection of the program gets its number, and a line
+ * in there would damage it. A stderr came through exec or dup2, so it is not close-on-exec, as most files that
+ * libraries open are; it is a file, a pipe, a terminal or a local socket, but no connection to another host, no eventfd
+ * and no epoll. */
+static bool is_stderr(void) {
   struct stat status;
   int flags = fcntl(STDERR_FILENO, F_GETFD), domain = AF_UNSPEC;
   if (flags < 0 || flags & FD_CLOEXEC || atomic_load(&was_closed) || fstat(STDERR_FILENO, &status) != 0)
     return false;
   if (S_ISSOCK(status.st_mode))
-    return getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) == 0 && domain == AF_UNIX;
+    return getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) == 0 &&
+           domain == AF_UNIX;
   return S_ISREG(status.st_mode) || S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode);
 }
 
 /* A signal that interrupts it does not end it. The errno of what went wrong, else 0. */
-static int write_all(const char *data, size_t size)
-{
+static int write_all(const char *data, size_t size) {
   while (size) {
     ssize_t written = write(STDERR_FILENO, data, size);
     if (written == 0 || (written < 0 && errno != EINTR))
@@ -52,8 +52,7 @@ static int write_all(const char *data, size_t size)
 
 enum { LONGEST_LINE = 1100 };
 
-size_t tagc_log_escape(char *out, size_t size, const char *text)
-{
+size_t tagc_log_escape(char *out, size_t size, const char *text) {
   static const char digits[] = "0123456789abcdef";
   size_t used = 0;
   for (; *text; text++) {
@@ -75,8 +74,7 @@ size_t tagc_log_escape(char *out, size_t size, const char *text)
 }
 
 /* Writes the prefix and the formatted rest out as one line. */
-__attribute__((format(printf, 2, 0))) static void write_line(const char *prefix, const char *format, va_list args)
-{
+__attribute__((format(printf, 2, 0))) static void write_line(const char *prefix, const char *format, va_list args) {
   char raw[LONGEST_LINE], line[LONGEST_LINE + 1];
   int n = snprintf(raw, sizeof raw, "%s", prefix);
   if (vsnprintf(raw + n, sizeof raw - (size_t)n, format, args) < 0)
@@ -91,8 +89,7 @@ __attribute__((format(printf, 2, 0))) static void write_line(const char *prefix,
   tagc_signals_release(&held, write_all(line, used));
 }
 
-void tagc_log(enum tagc_log_level level, const char *component, const char *message, ...)
-{
+void tagc_log(enum tagc_log_level level, const char *component, const char *message, ...) {
   static const char *const names[] = {"error", "warn", "info", "debug"};
   if ((int)level > atomic_load_explicit(&threshold, memory_order_relaxed))
     return;
@@ -109,8 +106,7 @@ void tagc_log(enum tagc_log_level level, const char *component, const char *mess
   errno = saved;
 }
 
-void tagc_say(const char *format, ...)
-{
+void tagc_say(const char *format, ...) {
   int saved = errno;
   va_list args;
   va_start(args, format);

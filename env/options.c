@@ -19,11 +19,11 @@ const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
   {#variable, TAGC_OPTION_CHOICE, FIELD(field), 0, 0, preset, choices, help},
 #define NUMBER(field, variable, preset, min, max, help) \
   {#variable, TAGC_OPTION_NUMBER, FIELD(field), min, max, preset, NULL, help},
-#define BYTES(field, variable, preset, max, help) {#variable, TAGC_OPTION_BYTES, FIELD(field), 0, max, preset, NULL, help},
+#define BYTES(field, variable, preset, max, help) \
+  {#variable, TAGC_OPTION_BYTES, FIELD(field), 0, max, preset, NULL, help},
 #define FRACTION(field, variable, preset, max, help) \
   {#variable, TAGC_OPTION_FRACTION, FIELD(field), 0, max, preset, NULL, help},
-#define BUDGET(field, variable, help) \
-  {#variable, TAGC_OPTION_BUDGET, FIELD(field), 0, 0, 0, NULL, help},
+#define BUDGET(field, variable, help) {#variable, TAGC_OPTION_BUDGET, FIELD(field), 0, 0, 0, NULL, help},
 #define TEXT(field, variable, preset, help) {#variable, TAGC_OPTION_TEXT, FIELD(field), 0, 0, 0, preset, help},
 #define INPUT(field, variable, help) {#variable, TAGC_OPTION_INPUT, FIELD(field), 0, 0, 0, "", help},
 #define OUTPUT(field, variable, help) {#variable, TAGC_OPTION_OUTPUT, FIELD(field), 0, 0, 0, "", help},
@@ -41,12 +41,9 @@ static bool is_text(const struct tagc_option *o) { return o->kind >= TAGC_OPTION
 
 /* Each of these is still understood. A renamed option is one more row. */
 const struct tagc_option_rename tagc_option_renames[] = {
-  {"TAGC_GATHER", TAGC_OPTION_allgather},
-  {"TAGC_GATHER_MAX", TAGC_OPTION_allgather_max},
-  {NULL, TAGC_OPTION_COUNT}};
+  {"TAGC_GATHER", TAGC_OPTION_allgather}, {"TAGC_GATHER_MAX", TAGC_OPTION_allgather_max}, {NULL, TAGC_OPTION_COUNT}};
 
-const struct tagc_option *tagc_option_find(const char *variable)
-{
+const struct tagc_option *tagc_option_find(const char *variable) {
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
     if (strcmp(tagc_option_table[i].variable, variable) == 0)
       return &tagc_option_table[i];
@@ -56,8 +53,8 @@ const struct tagc_option *tagc_option_find(const char *variable)
   return NULL;
 }
 
-const struct tagc_option *tagc_option_renamed(const char *old, char *const *environment, bool *ignored, char *why, size_t size)
-{
+const struct tagc_option *tagc_option_renamed(const char *old, char *const *environment, bool *ignored, char *why,
+                                              size_t size) {
   const struct tagc_option *option = tagc_option_find(old);
   if (!option || strcmp(option->variable, old) == 0)
     return NULL;
@@ -65,13 +62,14 @@ const struct tagc_option *tagc_option_renamed(const char *old, char *const *envi
   *ignored = false;
   for (char *const *e = environment; e && *e && !*ignored; e++)
     *ignored = strncmp(*e, option->variable, length) == 0 && (*e)[length] == '=';
-  snprintf(why, size, "%s is called %s now%s", old, option->variable, *ignored ? ", which is set, too; the old name is ignored" : "");
+  snprintf(why, size, "%s is called %s now%s", old, option->variable,
+           *ignored ? ", which is set, too; the old name is ignored" : "");
   return option;
 }
 
 /* `number` of a budget: how much; the default is none. */
-static void store_option(struct tagc_options *options, const struct tagc_option *o, uint64_t number, enum tagc_budget_kind kind, const char *text)
-{
+static void store_option(struct tagc_options *options, const struct tagc_option *o, uint64_t number,
+                         enum tagc_budget_kind kind, const char *text) {
   char *at = (char *)options + o->offset;
   switch (o->kind) {
   case TAGC_OPTION_CHOICE: *(int *)at = (int)number; break;
@@ -85,16 +83,15 @@ static void store_option(struct tagc_options *options, const struct tagc_option 
   }
 }
 
-void tagc_options_default(struct tagc_options *options)
-{
+void tagc_options_default(struct tagc_options *options) {
   memset(options, 0, sizeof *options);
   options->nccl_blocking = -1;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
-    store_option(options, &tagc_option_table[i], tagc_option_table[i].preset, TAGC_BUDGET_NONE, tagc_option_table[i].text);
+    store_option(options, &tagc_option_table[i], tagc_option_table[i].preset, TAGC_BUDGET_NONE,
+                 tagc_option_table[i].text);
 }
 
-static bool parse_choice(const char *choices, const char *value, uint64_t *out)
-{
+static bool parse_choice(const char *choices, const char *value, uint64_t *out) {
   size_t length = strlen(value);
   uint64_t index = 0;
   for (const char *c = choices;; c++, index++) {
@@ -109,17 +106,15 @@ static bool parse_choice(const char *choices, const char *value, uint64_t *out)
   }
 }
 
-static bool parse_number(const char *value, bool bytes, uint64_t *out)
-{
+static bool parse_number(const char *value, bool bytes, uint64_t *out) {
   const char *end;
   return tagc_units_read(value, bytes, out, &end) && !*end;
 }
 
-/* Decimal digits with a point somewhere, as 0.8, .95 or 12, in parts of which `one` are 1; *end becomes what is behind them. False where
- * the number is finer than these, or where what is before the point comes to more than `most`. No locale is involved, so that all ranks
- * read the same. */
-static bool parse_decimal(const char *value, uint64_t one, uint64_t most, uint64_t *out, const char **end)
-{
+/* Decimal digits with a point somewhere, as 0.8, .95 or 12, in parts of which `one` are 1; *end becomes what is behind
+ * them. False where the number is finer than these, or where what is before the point comes to more than `most`. No
+ * locale is involved, so that all ranks read the same. */
+static bool parse_decimal(const char *value, uint64_t one, uint64_t most, uint64_t *out, const char **end) {
   uint64_t amount = 0;
   const char *c = value;
   if (!isdigit((unsigned char)c[0]) && !(c[0] == '.' && isdigit((unsigned char)c[1])))
@@ -142,19 +137,23 @@ static bool parse_decimal(const char *value, uint64_t one, uint64_t most, uint64
 }
 
 /* In millionths: with at most six decimals. */
-static bool parse_fraction(const char *value, uint64_t *out)
-{
+static bool parse_fraction(const char *value, uint64_t *out) {
   const char *end;
   return parse_decimal(value, 1000000, 1000000, out, &end) && !*end;
 }
 
-/* A decimal number with its unit: 5ms, 250us, 0.02s, 2%. Exact to a nanosecond, or to a millionth: what is finer is refused, so that all
- * ranks read the same. "": none. */
-static bool parse_budget(const char *value, struct tagc_budget *out)
-{
-  static const struct { const char *name; uint64_t one, most; enum tagc_budget_kind kind; } units[] = {
-    {"us", 1000, TAGC_BUDGET_MOST_NS, TAGC_BUDGET_TIME}, {"ms", 1000000, TAGC_BUDGET_MOST_NS, TAGC_BUDGET_TIME},
-    {"s", 1000000000, TAGC_BUDGET_MOST_NS, TAGC_BUDGET_TIME}, {"%", 10000, TAGC_BUDGET_MOST_PPM, TAGC_BUDGET_ERROR},
+/* A decimal number with its unit: 5ms, 250us, 0.02s, 2%. Exact to a nanosecond, or to a millionth: what is finer is
+ * refused, so that all ranks read the same. "": none. */
+static bool parse_budget(const char *value, struct tagc_budget *out) {
+  static const struct {
+    const char *name;
+    uint64_t one, most;
+    enum tagc_budget_kind kind;
+  } units[] = {
+    {"us", 1000, TAGC_BUDGET_MOST_NS, TAGC_BUDGET_TIME},
+    {"ms", 1000000, TAGC_BUDGET_MOST_NS, TAGC_BUDGET_TIME},
+    {"s", 1000000000, TAGC_BUDGET_MOST_NS, TAGC_BUDGET_TIME},
+    {"%", 10000, TAGC_BUDGET_MOST_PPM, TAGC_BUDGET_ERROR},
   };
   const size_t digits = strspn(value, "0123456789."), count = sizeof units / sizeof *units;
   size_t unit = 0;
@@ -171,8 +170,7 @@ static bool parse_budget(const char *value, struct tagc_budget *out)
   return end == value + digits && amount && amount <= units[unit].most;
 }
 
-static void explain_accepted(const struct tagc_option *o, char *accepted, size_t size)
-{
+static void explain_accepted(const struct tagc_option *o, char *accepted, size_t size) {
   switch (o->kind) {
   case TAGC_OPTION_CHOICE: snprintf(accepted, size, "one of %s", o->text); break;
   case TAGC_OPTION_NUMBER:
@@ -185,7 +183,9 @@ static void explain_accepted(const struct tagc_option *o, char *accepted, size_t
     snprintf(accepted, size, "a decimal fraction from 0 to 0.%06" PRIu64 ", with at most six decimals", o->max);
     break;
   case TAGC_OPTION_BUDGET:
-    snprintf(accepted, size, "a time above 0 up to an hour, as 5ms, 250us or 0.02s, or an error above 0%% up to 100%%, as 2%% or 0.5%%");
+    snprintf(
+      accepted, size,
+      "a time above 0 up to an hour, as 5ms, 250us or 0.02s, or an error above 0%% up to 100%%, as 2%% or 0.5%%");
     break;
   case TAGC_OPTION_TEXT:
   case TAGC_OPTION_INPUT:
@@ -193,8 +193,7 @@ static void explain_accepted(const struct tagc_option *o, char *accepted, size_t
   }
 }
 
-bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size)
-{
+bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size) {
   const struct tagc_option *o = tagc_option_find(variable);
   if (!o) {
     snprintf(why, size, "%s is not an option (did you mean %s?)", variable, tagc_options_nearest(variable));
@@ -227,8 +226,7 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
 }
 
 /* What NCCL will make of its own variable: text that is no number is 0 to it, and other numbers decide nothing. */
-static void read_nccl(struct tagc_options *options, const char *variable)
-{
+static void read_nccl(struct tagc_options *options, const char *variable) {
   static const char name[] = "NCCL_COMM_BLOCKING=";
   const char *value = variable + sizeof name - 1;
   if (strncmp(variable, name, sizeof name - 1) != 0 || !*value)
@@ -237,9 +235,8 @@ static void read_nccl(struct tagc_options *options, const char *variable)
   options->nccl_blocking = number == 0 || number == 1 ? (int)number : -1;
 }
 
-enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *const *environment, const char *variable, char *why,
-                                          size_t size)
-{
+enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *const *environment, const char *variable,
+                                          char *why, size_t size) {
   const char *equals = strchr(variable, '=');
   char name[64];
   bool ignored = false;
@@ -261,8 +258,7 @@ enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *co
   return renamed ? TAGC_TAKEN_RENAMED : TAGC_TAKEN;
 }
 
-void tagc_options_read(struct tagc_options *options, char *const *environment)
-{
+void tagc_options_read(struct tagc_options *options, char *const *environment) {
   char why[320];
   tagc_options_default(options);
   for (char *const *e = environment; e && *e; e++) {
@@ -282,18 +278,17 @@ void tagc_options_read(struct tagc_options *options, char *const *environment)
 
 /* Nobody may steer a program with more rights than his own: TAGC_NCCL names a library to run. What NCCL itself will see
  * of the environment stays known. */
-static void distrust(struct tagc_options *options)
-{
+static void distrust(struct tagc_options *options) {
   const int blocking = options->nccl_blocking;
   tagc_options_default(options);
   options->nccl_blocking = blocking;
   options->bad = true;
-  tagc_log(TAGC_LOG_WARN, "env", "this process runs with more rights than its caller: TAGC_* is ignored, and every call "
+  tagc_log(TAGC_LOG_WARN, "env",
+           "this process runs with more rights than its caller: TAGC_* is ignored, and every call "
            "passes through");
 }
 
-void tagc_options_read_process(struct tagc_options *options)
-{
+void tagc_options_read_process(struct tagc_options *options) {
   extern char **environ;
   tagc_options_read(options, environ);
   if (getauxval(AT_SECURE)) {
@@ -302,31 +297,32 @@ void tagc_options_read_process(struct tagc_options *options)
   }
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
     const char **text = (const char **)((char *)options + tagc_option_table[i].offset);
-    const char *copy = is_text(&tagc_option_table[i]) && tagc_option_given(options, (enum tagc_option_index)i) ? strdup(*text) : NULL;
+    const char *copy =
+      is_text(&tagc_option_table[i]) && tagc_option_given(options, (enum tagc_option_index)i) ? strdup(*text) : NULL;
     if (copy)
-      *text = copy;                 /* kept as long as the process lives */
+      *text = copy; /* kept as long as the process lives */
   }
 }
 
 /* The i-th of "a|b|c". */
-static void print_option_choice(const char *choices, uint64_t i, char *text, size_t size)
-{
+static void print_option_choice(const char *choices, uint64_t i, char *text, size_t size) {
   while (i-- > 0)
     choices += strcspn(choices, "|") + 1;
   snprintf(text, size, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
 /* Parts per million as a fraction without trailing zeros. */
-static void print_fraction(uint32_t ppm, char *text, size_t size)
-{
+static void print_fraction(uint32_t ppm, char *text, size_t size) {
   int n = snprintf(text, size, "%" PRIu32 ".%06" PRIu32, ppm / 1000000, ppm % 1000000);
   while (text[n - 1] == '0' && text[n - 2] != '.')
     text[--n] = '\0';
 }
 
-const char *tagc_budget_text(const struct tagc_budget *budget, char text[32])
-{
-  static const struct { const char *name; uint64_t one; } units[] = {{"s", 1000000000}, {"ms", 1000000}, {"us", 1000}};
+const char *tagc_budget_text(const struct tagc_budget *budget, char text[32]) {
+  static const struct {
+    const char *name;
+    uint64_t one;
+  } units[] = {{"s", 1000000000}, {"ms", 1000000}, {"us", 1000}};
   size_t unit = 0;
   uint64_t one = 10000;
   const char *name = "%";
@@ -339,7 +335,8 @@ const char *tagc_budget_text(const struct tagc_budget *budget, char text[32])
   if (budget->kind == TAGC_BUDGET_NONE)
     return strcpy(text, "");
   const int places = one == 10000 ? 4 : 3;
-  int n = snprintf(text, 32, "%" PRIu64 ".%0*" PRIu64, budget->amount / one, places, budget->amount % one / (one > 10000 ? one / 1000 : 1));
+  int n = snprintf(text, 32, "%" PRIu64 ".%0*" PRIu64, budget->amount / one, places,
+                   budget->amount % one / (one > 10000 ? one / 1000 : 1));
   while (text[n - 1] == '0')
     n--;
   n -= text[n - 1] == '.';
@@ -348,11 +345,10 @@ const char *tagc_budget_text(const struct tagc_budget *budget, char text[32])
 }
 
 /* The value as text; what is longer than a line of a message is cut, and told from others by its hash. */
-static void print_value(const struct tagc_options *options, const struct tagc_option *o, char *text, size_t size)
-{
+static void print_value(const struct tagc_options *options, const struct tagc_option *o, char *text, size_t size) {
   const char *at = (const char *)options + o->offset;
   switch (o->kind) {
-  case TAGC_OPTION_CHOICE: print_option_choice(o->text, (uint64_t)*(const int *)at, text, size); break;
+  case TAGC_OPTION_CHOICE: print_option_choice(o->text, (uint64_t) * (const int *)at, text, size); break;
   case TAGC_OPTION_NUMBER:
   case TAGC_OPTION_BYTES: snprintf(text, size, "%" PRIu64, *(const uint64_t *)at); break;
   case TAGC_OPTION_FRACTION: print_fraction(*(const uint32_t *)at, text, size); break;
@@ -368,15 +364,14 @@ static void print_value(const struct tagc_options *options, const struct tagc_op
     if (strlen(value) < 80 && !strchr(value, '\n'))
       snprintf(text, size, "%s", value);
     else
-      snprintf(text, size, "%.*s...#%016" PRIx64, (int)strcspn(value, "\n") < 40 ? (int)strcspn(value, "\n") : 40, value,
-               tagc_hash_add(TAGC_HASH_START, value, strlen(value)));
+      snprintf(text, size, "%.*s...#%016" PRIx64, (int)strcspn(value, "\n") < 40 ? (int)strcspn(value, "\n") : 40,
+               value, tagc_hash_add(TAGC_HASH_START, value, strlen(value)));
     break;
   }
   }
 }
 
-const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTION_PRESET])
-{
+const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTION_PRESET]) {
   uint64_t number = o->preset;
   int unit = 0;
   switch (o->kind) {
@@ -396,17 +391,16 @@ const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTIO
   return text;
 }
 
-/* Options in which ranks may differ: what is printed or written to files, how long is waited, and where files are (what is in the
- * one of TAGC_LAYERMAP, the library compares by itself). */
-static bool is_local(size_t i)
-{
+/* Options in which ranks may differ: what is printed or written to files, how long is waited, and where files are (what
+ * is in the one of TAGC_LAYERMAP, the library compares by itself). */
+static bool is_local(size_t i) {
   return i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout ||
          i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle || i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls ||
-         i == TAGC_OPTION_trace || i == TAGC_OPTION_trace_buffer || i == TAGC_OPTION_trace_max || i == TAGC_OPTION_log_cycles;
+         i == TAGC_OPTION_trace || i == TAGC_OPTION_trace_buffer || i == TAGC_OPTION_trace_max ||
+         i == TAGC_OPTION_log_cycles;
 }
 
-static bool describe_options(const struct tagc_options *options, bool all, char *text, size_t size)
-{
+static bool describe_options(const struct tagc_options *options, bool all, char *text, size_t size) {
   size_t used = 0;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
     if (is_local(i) && !all)
@@ -421,15 +415,15 @@ static bool describe_options(const struct tagc_options *options, bool all, char 
   return true;
 }
 
-bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size)
-{
+bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size) {
   return describe_options(options, false, text, size);
 }
 
-bool tagc_options_list(const struct tagc_options *options, char *text, size_t size) { return describe_options(options, true, text, size); }
+bool tagc_options_list(const struct tagc_options *options, char *text, size_t size) {
+  return describe_options(options, true, text, size);
+}
 
-size_t tagc_options_distance(const char *a, const char *b)
-{
+size_t tagc_options_distance(const char *a, const char *b) {
   size_t row[64], length = strnlen(b, 63);
   for (size_t j = 0; j <= length; j++)
     row[j] = j;
@@ -446,8 +440,7 @@ size_t tagc_options_distance(const char *a, const char *b)
   return row[length];
 }
 
-const char *tagc_options_nearest(const char *name)
-{
+const char *tagc_options_nearest(const char *name) {
   const char *nearest = tagc_option_table[0].variable;
   size_t least = SIZE_MAX;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {

@@ -14,12 +14,22 @@
 /* Indices of the choices, in the order of options.def. */
 enum tagc_mode { TAGC_MODE_OFF, TAGC_MODE_OBSERVE, TAGC_MODE_COMPRESS, TAGC_MODE_AB };
 enum tagc_residual_choice {
-  TAGC_RESIDUAL_AUTO, TAGC_RESIDUAL_NONE, TAGC_RESIDUAL_FP32, TAGC_RESIDUAL_BF16, TAGC_RESIDUAL_INT8
+  TAGC_RESIDUAL_AUTO,
+  TAGC_RESIDUAL_NONE,
+  TAGC_RESIDUAL_FP32,
+  TAGC_RESIDUAL_BF16,
+  TAGC_RESIDUAL_INT8
 };
 enum tagc_rounding { TAGC_ROUNDING_NEAREST, TAGC_ROUNDING_STOCHASTIC };
 enum tagc_scope { TAGC_SCOPE_AUTO, TAGC_SCOPE_FLAT, TAGC_SCOPE_INTER };
 enum tagc_assume { TAGC_ASSUME_NOTHING, TAGC_ASSUME_GRADIENTS };
-enum tagc_allgather_choice { TAGC_ALLGATHER_OFF, TAGC_ALLGATHER_BF16, TAGC_ALLGATHER_Q8, TAGC_ALLGATHER_LOSSLESS, TAGC_ALLGATHER_DELTA };
+enum tagc_allgather_choice {
+  TAGC_ALLGATHER_OFF,
+  TAGC_ALLGATHER_BF16,
+  TAGC_ALLGATHER_Q8,
+  TAGC_ALLGATHER_LOSSLESS,
+  TAGC_ALLGATHER_DELTA
+};
 enum tagc_report_when { TAGC_REPORT_NEVER, TAGC_REPORT_ALWAYS, TAGC_REPORT_AUTO };
 
 /* Which options were set by the user (bit = line in options.def). */
@@ -40,8 +50,8 @@ enum tagc_option_index {
   TAGC_OPTION_COUNT
 };
 
-/* A target for the choice of codecs: exposed communication a step in nanoseconds, or the relative L2 error of a step's gradients in
- * parts per million. */
+/* A target for the choice of codecs: exposed communication a step in nanoseconds, or the relative L2 error of a step's
+ * gradients in parts per million. */
 enum tagc_budget_kind { TAGC_BUDGET_NONE, TAGC_BUDGET_TIME, TAGC_BUDGET_ERROR };
 struct tagc_budget {
   enum tagc_budget_kind kind;
@@ -67,13 +77,13 @@ struct tagc_options {
 #undef FRACTION
 #undef BUDGET
 #undef TEXT
-  uint32_t given;          /* bit i: option i was set by the user */
-  int nccl_blocking;       /* NCCL_COMM_BLOCKING: 0 or 1 makes every communicator so, whatever its configuration says; else -1 */
-  bool bad;                /* some value was refused (said in the log): this process must pass everything through */
+  uint32_t given;    /* bit i: option i was set by the user */
+  int nccl_blocking; /* NCCL_COMM_BLOCKING: 0 or 1 makes every communicator so, whatever its configuration says; else -1
+                      */
+  bool bad;          /* some value was refused (said in the log): this process must pass everything through */
 };
 
-static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_option_index i)
-{
+static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_option_index i) {
   return o->given >> i & 1;
 }
 
@@ -81,22 +91,27 @@ static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_opt
 static inline bool tagc_options_auto(const struct tagc_options *o) { return strcmp(o->codec, "auto") == 0; }
 
 /* Does TAGC_BUDGET choose the codecs? It has nothing to choose where TAGC_CODEC names one. */
-static inline bool tagc_options_has_budget(const struct tagc_options *o)
-{
+static inline bool tagc_options_has_budget(const struct tagc_options *o) {
   return o->budget.kind != TAGC_BUDGET_NONE && tagc_options_auto(o);
 }
 
 /* A line of options.def. */
 enum tagc_option_kind {
-  TAGC_OPTION_CHOICE, TAGC_OPTION_NUMBER, TAGC_OPTION_BYTES, TAGC_OPTION_FRACTION, TAGC_OPTION_BUDGET, TAGC_OPTION_TEXT,
-  TAGC_OPTION_INPUT, TAGC_OPTION_OUTPUT
+  TAGC_OPTION_CHOICE,
+  TAGC_OPTION_NUMBER,
+  TAGC_OPTION_BYTES,
+  TAGC_OPTION_FRACTION,
+  TAGC_OPTION_BUDGET,
+  TAGC_OPTION_TEXT,
+  TAGC_OPTION_INPUT,
+  TAGC_OPTION_OUTPUT
 };
 struct tagc_option {
   const char *variable;
   enum tagc_option_kind kind;
-  size_t offset;                    /* in struct tagc_options */
-  uint64_t min, max, preset;        /* choices: the index; fractions: parts per million */
-  const char *text;                 /* CHOICE: "a|b|c"; TEXT and its kinds: the default */
+  size_t offset;             /* in struct tagc_options */
+  uint64_t min, max, preset; /* choices: the index; fractions: parts per million */
+  const char *text;          /* CHOICE: "a|b|c"; TEXT and its kinds: the default */
   const char *help;
 };
 extern const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT];
@@ -115,9 +130,10 @@ struct tagc_option_rename {
 };
 extern const struct tagc_option_rename tagc_option_renames[];
 
-/* The option that once had this name, or NULL. An old name sets the option, unless the environment sets the present name, too: *ignored
- * then. `why` says both. */
-const struct tagc_option *tagc_option_renamed(const char *old, char *const *environment, bool *ignored, char *why, size_t size);
+/* The option that once had this name, or NULL. An old name sets the option, unless the environment sets the present
+ * name, too: *ignored then. `why` says both. */
+const struct tagc_option *tagc_option_renamed(const char *old, char *const *environment, bool *ignored, char *why,
+                                              size_t size);
 
 /* The defaults. */
 void tagc_options_default(struct tagc_options *options);
@@ -127,24 +143,26 @@ void tagc_options_default(struct tagc_options *options);
  * *options. An unknown name is refused, too. */
 bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size);
 
-/* The same for a string of an environment, "NAME=value". `why` is a warning for RENAMED (an old name, and the option is set) and for IGNORED
- * (a TAGC_ name that is no option, or an old one beside the present one), and the error for REFUSED. */
+/* The same for a string of an environment, "NAME=value". `why` is a warning for RENAMED (an old name, and the option is
+ * set) and for IGNORED (a TAGC_ name that is no option, or an old one beside the present one), and the error for
+ * REFUSED. */
 enum tagc_options_taken { TAGC_TAKEN_NOT_OURS, TAGC_TAKEN, TAGC_TAKEN_RENAMED, TAGC_TAKEN_IGNORED, TAGC_TAKEN_REFUSED };
-enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *const *environment, const char *variable, char *why,
-                                          size_t size);
+enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *const *environment, const char *variable,
+                                          char *why, size_t size);
 
 /* Fills *options from an environment (as `environ`: NAME=value strings, NULL-terminated). What is refused is logged and
- * sets options->bad; an unknown TAGC_ name is a warning that names the nearest known one, an old name one that tells the present name. */
+ * sets options->bad; an unknown TAGC_ name is a warning that names the nearest known one, an old name one that tells
+ * the present name. */
 void tagc_options_read(struct tagc_options *options, char *const *environment);
 
-/* The same from the environment of the process; text is copied, for programs may overwrite their environment. Where that
- * is the caller's and not the process's own (it was started with more rights than its caller has: setuid, setgid, file
- * capabilities), no TAGC_ variable counts, options->bad is set, and the log says so. */
+/* The same from the environment of the process; text is copied, for programs may overwrite their environment. Where
+ * that is the caller's and not the process's own (it was started with more rights than its caller has: setuid, setgid,
+ * file capabilities), no TAGC_ variable counts, options->bad is set, and the log says so. */
 void tagc_options_read_process(struct tagc_options *options);
 
-/* Writes the options that ranks must have in common (those that only change what is printed or dumped, or how long is waited,
- * and the paths of files are left out) as lines of NAME=value, with a NUL behind them. A long text is cut and gets a hash. False where `size` is too
- * small; TAGC_OPTIONS_TEXT never is. */
+/* Writes the options that ranks must have in common (those that only change what is printed or dumped, or how long is
+ * waited, and the paths of files are left out) as lines of NAME=value, with a NUL behind them. A long text is cut and
+ * gets a hash. False where `size` is too small; TAGC_OPTIONS_TEXT never is. */
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size);
 #define TAGC_OPTIONS_TEXT 3500
 

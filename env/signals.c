@@ -5,8 +5,7 @@
 #include <pthread.h>
 #include <time.h>
 
-void tagc_signals_hold(struct tagc_held_signals *held)
-{
+void tagc_signals_hold(struct tagc_held_signals *held) {
   sigset_t ours;
   sigemptyset(&ours);
   sigaddset(&ours, SIGPIPE);
@@ -15,8 +14,7 @@ void tagc_signals_hold(struct tagc_held_signals *held)
   sigpending(&held->pending);
 }
 
-void tagc_signals_release(const struct tagc_held_signals *held, int error)
-{
+void tagc_signals_release(const struct tagc_held_signals *held, int error) {
   const int ours = error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0;
   sigset_t one;
   sigemptyset(&one);

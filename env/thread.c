@@ -5,8 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-bool tagc_thread_start(void *(*work)(void *), void *argument)
-{
+bool tagc_thread_start(void *(*work)(void *), void *argument) {
   pthread_attr_t attributes;
   pthread_t thread;
   sigset_t all, before;

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *tagc_units_bytes(uint64_t bytes, char text[16])
-{
+const char *tagc_units_bytes(uint64_t bytes, char text[16]) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = (double)bytes;
   size_t unit = 0;
@@ -19,8 +18,7 @@ const char *tagc_units_bytes(uint64_t bytes, char text[16])
   return text;
 }
 
-const char *tagc_units_count(uint64_t number, char text[32])
-{
+const char *tagc_units_count(uint64_t number, char text[32]) {
   char digits[24], *to = text;
   const int length = snprintf(digits, sizeof digits, "%" PRIu64, number);
   for (int i = 0; i < length; i++) {
@@ -32,8 +30,7 @@ const char *tagc_units_count(uint64_t number, char text[32])
   return text;
 }
 
-bool tagc_units_read(const char *text, bool units, uint64_t *number, const char **end)
-{
+bool tagc_units_read(const char *text, bool units, uint64_t *number, const char **end) {
   static const char letters[] = "kmg";
   char *behind;
   errno = 0;

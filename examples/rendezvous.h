@@ -33,9 +33,9 @@
 
 struct rendezvous {
   int rank, nranks;
-  const char *address;      /* a name or number of rank 0's host */
-  int port;                 /* MASTER_PORT */
-  const char *job;          /* tells jobs with the same port apart; may be "" */
+  const char *address; /* a name or number of rank 0's host */
+  int port;            /* MASTER_PORT */
+  const char *job;     /* tells jobs with the same port apart; may be "" */
   double timeout_s;
 };
 
@@ -45,9 +45,8 @@ struct rendezvous_greeting {
   uint32_t rank, bytes;
 };
 
-__attribute__((format(printf, 3, 4)))
-static inline bool rendezvous_fail(char *why, size_t size, const char *format, ...)
-{
+__attribute__((format(printf, 3, 4))) static inline bool rendezvous_fail(char *why, size_t size, const char *format,
+                                                                         ...) {
   va_list args;
   va_start(args, format);
   vsnprintf(why, size, format, args);
@@ -55,8 +54,7 @@ static inline bool rendezvous_fail(char *why, size_t size, const char *format, .
   return false;
 }
 
-static inline double rendezvous_clock(void)
-{
+static inline double rendezvous_clock(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -64,8 +62,7 @@ static inline double rendezvous_clock(void)
 
 /* An integer from the environment, `fallback` where the variable is not set. */
 static inline bool rendezvous_env(const char *name, long low, long high, long fallback, int *out, char *why,
-                                  size_t size)
-{
+                                  size_t size) {
   const char *text = getenv(name);
   char *end = NULL;
   errno = 0;
@@ -77,8 +74,7 @@ static inline bool rendezvous_env(const char *name, long low, long high, long fa
 }
 
 /* Fills *r from RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TORCHELASTIC_RUN_ID; without them: one rank alone. */
-static inline bool rendezvous_from_env(struct rendezvous *r, char *why, size_t size)
-{
+static inline bool rendezvous_from_env(struct rendezvous *r, char *why, size_t size) {
   *r = (struct rendezvous){.nranks = 1, .timeout_s = 60.0};
   const char *address = getenv("MASTER_ADDR"), *job = getenv("TORCHELASTIC_RUN_ID");
   if (!rendezvous_env("WORLD_SIZE", 1, RENDEZVOUS_MAX_RANKS, 1, &r->nranks, why, size) ||
@@ -92,8 +88,7 @@ static inline bool rendezvous_from_env(struct rendezvous *r, char *why, size_t s
   return true;
 }
 
-static inline uint64_t rendezvous_key(const struct rendezvous *r)
-{
+static inline uint64_t rendezvous_key(const struct rendezvous *r) {
   uint64_t key = 0xcbf29ce484222325u; /* FNV-1a */
   for (const char *c = r->job; *c; c++)
     key = (key ^ (unsigned char)*c) * 0x100000001b3u;
@@ -101,15 +96,13 @@ static inline uint64_t rendezvous_key(const struct rendezvous *r)
   return (key ^ (uint64_t)r->nranks) * 0x100000001b3u;
 }
 
-static inline int rendezvous_port(const struct rendezvous *r, int i)
-{
+static inline int rendezvous_port(const struct rendezvous *r, int i) {
   int port = r->port + 1 + i;
   return port <= 65535 ? port : port - 65536 + 1024;
 }
 
 /* All of `bytes`, however TCP cuts them; false at the end of the stream, an error, or after the socket's timeout. */
-static inline bool rendezvous_read(int fd, void *data, size_t bytes)
-{
+static inline bool rendezvous_read(int fd, void *data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     ssize_t got = recv(fd, (char *)data + done, bytes - done, 0);
     if (got < 0 && errno == EINTR)
@@ -121,8 +114,7 @@ static inline bool rendezvous_read(int fd, void *data, size_t bytes)
   return true;
 }
 
-static inline bool rendezvous_write(int fd, const void *data, size_t bytes)
-{
+static inline bool rendezvous_write(int fd, const void *data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     ssize_t put = send(fd, (const char *)data + done, bytes - done, MSG_NOSIGNAL);
     if (put < 0 && errno == EINTR)
@@ -135,16 +127,14 @@ static inline bool rendezvous_write(int fd, const void *data, size_t bytes)
 }
 
 /* A silent peer must not hold anybody for long. On Linux the sending timeout also bounds connect(). */
-static inline void rendezvous_set_timeouts(int fd)
-{
+static inline void rendezvous_set_timeouts(int fd) {
   struct timeval limit = {.tv_sec = 2};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
 /* The addresses of rank 0's host with one of its ports; NULL where the name is unknown. freeaddrinfo() the result. */
-static inline struct addrinfo *rendezvous_resolve(const struct rendezvous *r, int port)
-{
+static inline struct addrinfo *rendezvous_resolve(const struct rendezvous *r, int port) {
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
   char service[16];
   snprintf(service, sizeof service, "%d", port);
@@ -152,8 +142,7 @@ static inline struct addrinfo *rendezvous_resolve(const struct rendezvous *r, in
 }
 
 /* A socket listening on (or connected to) the given port of rank 0's host, or -1. */
-static inline int rendezvous_open(const struct rendezvous *r, int port, bool listening)
-{
+static inline int rendezvous_open(const struct rendezvous *r, int port, bool listening) {
   struct addrinfo *all = rendezvous_resolve(r, port);
   int fd = -1;
   for (struct addrinfo *a = all; a && fd < 0; a = a->ai_next) {
@@ -180,8 +169,7 @@ static inline int rendezvous_open(const struct rendezvous *r, int port, bool lis
 }
 
 /* Rank 0 with one connection: the rank that has got the data and said so, or -1. */
-static inline int rendezvous_answer(int fd, const struct rendezvous *r, const void *data, size_t bytes)
-{
+static inline int rendezvous_answer(int fd, const struct rendezvous *r, const void *data, size_t bytes) {
   struct rendezvous_greeting hello, reply = {RENDEZVOUS_REPLY, rendezvous_key(r), 0, (uint32_t)bytes};
   char received;
   rendezvous_set_timeouts(fd);
@@ -194,8 +182,8 @@ static inline int rendezvous_answer(int fd, const struct rendezvous *r, const vo
   return (int)hello.rank;
 }
 
-static inline bool rendezvous_serve(const struct rendezvous *r, const void *data, size_t bytes, char *why, size_t size)
-{
+static inline bool rendezvous_serve(const struct rendezvous *r, const void *data, size_t bytes, char *why,
+                                    size_t size) {
   int listener = -1;
   for (int i = 0; i < RENDEZVOUS_PORTS && listener < 0; i++)
     listener = rendezvous_open(r, rendezvous_port(r, i), true);
@@ -221,13 +209,11 @@ static inline bool rendezvous_serve(const struct rendezvous *r, const void *data
     }
   }
   close(listener);
-  return missing == 0 ||
-         rendezvous_fail(why, size, "%d of %d ranks did not come to %s within %g s", missing, r->nranks, r->address,
-                         r->timeout_s);
+  return missing == 0 || rendezvous_fail(why, size, "%d of %d ranks did not come to %s within %g s", missing, r->nranks,
+                                         r->address, r->timeout_s);
 }
 
-static inline bool rendezvous_ask(const struct rendezvous *r, int port, void *data, size_t bytes)
-{
+static inline bool rendezvous_ask(const struct rendezvous *r, int port, void *data, size_t bytes) {
   struct rendezvous_greeting hello = {RENDEZVOUS_HELLO, rendezvous_key(r), (uint32_t)r->rank, (uint32_t)bytes}, reply;
   int fd = rendezvous_open(r, port, false);
   if (fd < 0)
@@ -240,8 +226,7 @@ static inline bool rendezvous_ask(const struct rendezvous *r, int port, void *da
 }
 
 /* After it all ranks hold rank 0's data. False on any rank: that rank does not, whatever the others have. */
-static inline bool rendezvous_share(const struct rendezvous *r, void *data, size_t bytes, char *why, size_t size)
-{
+static inline bool rendezvous_share(const struct rendezvous *r, void *data, size_t bytes, char *why, size_t size) {
   if (r->nranks == 1)
     return true;
   if (r->rank == 0)

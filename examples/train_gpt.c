@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Trains a small GPT the way FSDP does: each rank owns a shard of every unit's parameters, gathers a unit just
- * before its forward and its backward pass, and reduce-scatters its gradient just after; or, with --parallel ddp, the way DDP
- * does: each rank owns all parameters, and gradients are all-reduced in buckets. An ordinary NCCL program in C.
+ * before its forward and its backward pass, and reduce-scatters its gradient just after; or, with --parallel ddp, the
+ * way DDP does: each rank owns all parameters, and gradients are all-reduced in buckets. An ordinary NCCL program in C.
  *
- * A step of L blocks calls NCCL for 2L+4 all-gathers and L+2 reduce-scatters, or for an all-reduce a bucket, and for one all-reduce
- * of two floats that carries the loss and the squared norm of the gradient; the sequence is the same in every step. Everything it
- * computes is a function of the options and the number of ranks: equal runs give equal bits.
+ * A step of L blocks calls NCCL for 2L+4 all-gathers and L+2 reduce-scatters, or for an all-reduce a bucket, and for
+ * one all-reduce of two floats that carries the loss and the squared norm of the gradient; the sequence is the same in
+ * every step. Everything it computes is a function of the options and the number of ranks: equal runs give equal bits.
  */
 #include <cblas.h>
 #include <errno.h>
@@ -40,8 +40,7 @@ struct trainer {
   size_t skipped;             /* steps */
 };
 
-static ncclComm_t connect_ranks(const struct rendezvous *world)
-{
+static ncclComm_t connect_ranks(const struct rendezvous *world) {
   char why[256];
   ncclUniqueId id = {{0}};
   ncclComm_t comm;
@@ -56,8 +55,7 @@ static ncclComm_t connect_ranks(const struct rendezvous *world)
   return comm;
 }
 
-static void initialise_params(struct trainer *t)
-{
+static void initialise_params(struct trainer *t) {
   for (size_t unit = 0; unit < t->model->nunits; unit++) {
     const struct parallel_unit *u = &t->parallel->units[unit];
     for (size_t i = 0; i < u->owned && u->first + i < t->model->units[unit].count; i++)
@@ -67,11 +65,14 @@ static void initialise_params(struct trainer *t)
 
 static size_t vocabulary_size(const struct options *o) { return o->vocabulary ? o->vocabulary : VOCABULARY_BYTES; }
 
-static void trainer_create(struct trainer *t)
-{
+static void trainer_create(struct trainer *t) {
   const struct options *o = &t->options;
-  struct gpt_shape shape = {.layers = o->layers, .hidden = o->hidden, .heads = o->heads, .context = o->context,
-                            .vocabulary = vocabulary_size(o), .batch = o->batch};
+  struct gpt_shape shape = {.layers = o->layers,
+                            .hidden = o->hidden,
+                            .heads = o->heads,
+                            .context = o->context,
+                            .vocabulary = vocabulary_size(o),
+                            .batch = o->batch};
   t->text = text_read(o->text, o->ntext, shape.vocabulary, o->context);
   t->model = gpt_create(&shape);
   t->inputs = malloc(o->batch * o->context * sizeof *t->inputs);
@@ -80,8 +81,10 @@ static void trainer_create(struct trainer *t)
     fail(1, "no memory for a model of --layers %zu --hidden %zu --context %zu --batch %zu", o->layers, o->hidden,
          o->context, o->batch);
   gpt_set_batch(t->model, t->inputs, t->targets);
-  struct parallel_options parallel = {.kind = (enum parallel_kind)o->parallel, .accumulates = o->accumulate > 1,
-                                      .allgather_in_place = o->allgather_in_place, .gather_bf16 = o->allgather_type == ALLGATHER_BF16,
+  struct parallel_options parallel = {.kind = (enum parallel_kind)o->parallel,
+                                      .accumulates = o->accumulate > 1,
+                                      .allgather_in_place = o->allgather_in_place,
+                                      .gather_bf16 = o->allgather_type == ALLGATHER_BF16,
                                       .bucket_bytes = (size_t)((double)o->bucket_mb * 1048576.0)};
   t->parallel = parallel_create(&parallel, t->model->units, t->model->nunits, connect_ranks(&t->world), t->world.rank,
                                 t->world.nranks);
@@ -89,8 +92,7 @@ static void trainer_create(struct trainer *t)
   initialise_params(t);
 }
 
-static void trainer_destroy(struct trainer *t)
-{
+static void trainer_destroy(struct trainer *t) {
   ncclCommDestroy(t->parallel->comm);
   adamw_destroy(t->adamw, t->parallel);
   parallel_destroy(t->parallel);
@@ -102,24 +104,21 @@ static void trainer_destroy(struct trainer *t)
 }
 
 /* Puts a sequence of context + 1 tokens into the batch: each is to predict the next. */
-static void place_sequence(struct trainer *t, size_t i, const uint16_t *sequence)
-{
+static void place_sequence(struct trainer *t, size_t i, const uint16_t *sequence) {
   size_t context = t->options.context;
   memcpy(t->inputs + i * context, sequence, context * sizeof *sequence);
   memcpy(t->targets + i * context, sequence + 1, context * sizeof *sequence);
 }
 
 /* Forward over all units; returns the sum of the loss over the first `counted` sequences. */
-static double forward(struct trainer *t, size_t counted, float grad_scale)
-{
+static double forward(struct trainer *t, size_t counted, float grad_scale) {
   for (size_t unit = 0; unit < t->model->nunits; unit++)
     gpt_forward(t->model, unit, parallel_params(t->parallel, unit), counted, grad_scale);
   return t->model->loss;
 }
 
 /* All passes of a step. Leaves the averaged gradient in what this rank owns; returns this rank's mean loss. */
-static double accumulate_gradients(struct trainer *t, size_t step)
-{
+static double accumulate_gradients(struct trainer *t, size_t step) {
   const struct options *o = &t->options;
   size_t tokens = o->batch * o->context * o->accumulate, ranks = (size_t)t->world.nranks;
   double loss = 0.0;
@@ -138,8 +137,7 @@ static double accumulate_gradients(struct trainer *t, size_t step)
   return loss;
 }
 
-static double squared_norm(const float *values, size_t count)
-{
+static double squared_norm(const float *values, size_t count) {
   float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
   for (size_t i = 0; i < count; i++)
@@ -147,9 +145,9 @@ static double squared_norm(const float *values, size_t count)
   return (double)sum;
 }
 
-/* One optimiser step; sets the loss averaged over the ranks, and the norm. A gradient that is not finite is left out. */
-static void train_step(struct trainer *t, size_t step, struct step *told)
-{
+/* One optimiser step; sets the loss averaged over the ranks, and the norm. A gradient that is not finite is left
+ * out. */
+static void train_step(struct trainer *t, size_t step, struct step *told) {
   const struct options *o = &t->options;
   double loss = accumulate_gradients(t, step), squares = 0.0;
   for (size_t unit = 0; unit < t->parallel->nunits; unit++)
@@ -170,8 +168,7 @@ static void train_step(struct trainer *t, size_t step, struct step *told)
 
 /* Mean loss over the held-out sequences. Every rank makes the same number of passes; what is beyond the end of the last
  * one is computed on some sequence, but not counted. */
-static double validate(struct trainer *t)
-{
+static double validate(struct trainer *t) {
   const struct options *o = &t->options;
   size_t count = text_validation_count(&t->text, o->context, o->eval_sequences), ranks = (size_t)t->world.nranks;
   double loss = 0.0;
@@ -187,14 +184,16 @@ static double validate(struct trainer *t)
   return (double)shared;
 }
 
-static void train(struct trainer *t, struct step *steps)
-{
+static void train(struct trainer *t, struct step *steps) {
   const struct options *o = &t->options;
   const struct parallel *p = t->parallel;
   size_t printed = 0;
   for (size_t i = 0; i < o->steps; i++) {
-    struct step before = {.total_s = parallel_clock(), .all_gather_s = p->all_gather_s, .reduce_scatter_s = p->reduce_scatter_s,
-                          .all_reduce_s = p->all_reduce_s, .other_s = p->other_s};
+    struct step before = {.total_s = parallel_clock(),
+                          .all_gather_s = p->all_gather_s,
+                          .reduce_scatter_s = p->reduce_scatter_s,
+                          .all_reduce_s = p->all_reduce_s,
+                          .other_s = p->other_s};
     train_step(t, i, &steps[i]);
     steps[i].total_s = parallel_clock() - before.total_s;
     steps[i].all_gather_s = p->all_gather_s - before.all_gather_s;
@@ -214,8 +213,7 @@ static void train(struct trainer *t, struct step *steps)
 }
 
 /* Every rank gathers; rank 0 writes. */
-static void dump_params(struct trainer *t, const char *path)
-{
+static void dump_params(struct trainer *t, const char *path) {
   FILE *file = t->world.rank == 0 ? fopen(path, "wb") : NULL;
   if (t->world.rank == 0 && !file)
     fail(1, "cannot write %s: %s", path, strerror(errno));
@@ -228,11 +226,13 @@ static void dump_params(struct trainer *t, const char *path)
     fail(1, "cannot write %s: %s", path, strerror(errno));
 }
 
-static void finish(struct trainer *t, const struct step *steps)
-{
+static void finish(struct trainer *t, const struct step *steps) {
   const struct options *o = &t->options;
-  struct summary summary = {.steps = o->steps, .skip_timing = o->skip_timing, .skipped = t->skipped,
-                            .ranks = (size_t)t->world.nranks, .loss_val = validate(t)};
+  struct summary summary = {.steps = o->steps,
+                            .skip_timing = o->skip_timing,
+                            .skipped = t->skipped,
+                            .ranks = (size_t)t->world.nranks,
+                            .loss_val = validate(t)};
   for (size_t unit = 0; unit < t->model->nunits; unit++)
     summary.params += t->model->units[unit].count;
   parallel_check_replicas(t->parallel);
@@ -245,8 +245,7 @@ static void finish(struct trainer *t, const struct step *steps)
   steps_print_summary(steps, &summary);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   char why[256];
   struct trainer t = {.options = options_parse(argc, argv)};
   if (openblas_set_num_threads)

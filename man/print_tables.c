@@ -13,15 +13,13 @@
 #include "layermap/model/model.h"
 
 /* Text as the manual's source has it, with a full stop behind it. */
-static void wrapped(const char *text)
-{
+static void wrapped(const char *text) {
   tagc_put_wrapped(stdout, text, 0, 0, 77);
   puts(".");
 }
 
 /* What an option accepts, as an argument of mdoc(7). */
-static const char *accepted(const struct tagc_option *o)
-{
+static const char *accepted(const struct tagc_option *o) {
   switch (o->kind) {
   case TAGC_OPTION_CHOICE: return o->text;
   case TAGC_OPTION_NUMBER: return "number";
@@ -34,8 +32,7 @@ static const char *accepted(const struct tagc_option *o)
   }
 }
 
-static void explain(const struct tagc_option *o)
-{
+static void explain(const struct tagc_option *o) {
   char preset[TAGC_OPTION_PRESET];
   wrapped(o->help);
   if (*tagc_option_preset(o, preset))
@@ -45,22 +42,19 @@ static void explain(const struct tagc_option *o)
 #define EACH_OPTION(o) \
   for (const struct tagc_option *o = tagc_option_table; o < tagc_option_table + TAGC_OPTION_COUNT; o++)
 
-static void options(void)
-{
+static void options(void) {
   EACH_OPTION(o) {
     printf(".It Ev %s Ns = Ns Ar %s\n", o->variable, accepted(o));
     explain(o);
   }
 }
 
-static void renames(void)
-{
+static void renames(void) {
   for (const struct tagc_option_rename *r = tagc_option_renames; r->old; r++)
     printf(".It\n.Ev %s\nis\n.Ev %s\nnow\n", r->old, tagc_option_table[r->option].variable);
 }
 
-static void run(void)
-{
+static void run(void) {
   char name[TAGC_RUN_NAME];
   EACH_OPTION(o) {
     printf(".It Fl -%s Ar %s\n", tagc_run_name(o, name) + 2, accepted(o));
@@ -69,8 +63,7 @@ static void run(void)
 }
 
 /* The words that the value of an option may be, or begin with: "off|observe"; "" where none are known. */
-static const char *words_of(const struct tagc_option *o, char text[160])
-{
+static const char *words_of(const struct tagc_option *o, char text[160]) {
   text[0] = '\0';
   switch (o - tagc_option_table) {
   case TAGC_OPTION_codec:
@@ -95,8 +88,7 @@ static const char *words_of(const struct tagc_option *o, char text[160])
 }
 
 /* A case for each option: $words, or $files, to choose its value from. */
-static void bash(void)
-{
+static void bash(void) {
   char name[TAGC_RUN_NAME], words[160];
   EACH_OPTION(o) {
     printf("    %s) ", tagc_run_name(o, name));
@@ -108,8 +100,7 @@ static void bash(void)
 }
 
 /* A specification of _arguments for each. */
-static void zsh(void)
-{
+static void zsh(void) {
   char name[TAGC_RUN_NAME], words[160];
   EACH_OPTION(o) {
     tagc_run_name(o, name);
@@ -123,25 +114,24 @@ static void zsh(void)
   }
 }
 
-static void reasons(void)
-{
-#define REASON(name, words)                                                                                            \
-  if (strcmp(#name, "compressed") != 0)                                                                                \
+static void reasons(void) {
+#define REASON(name, words) \
+  if (strcmp(#name, "compressed") != 0) \
     printf(".It\n%s\n", words);
 #include "interpose/policy/reasons.def"
 }
 
-static void entries(void)
-{
+static void entries(void) {
 #define ENTRY(name) printf(".It\n.Fn " #name "\n");
 #include "interpose/nccl/entries.def"
 }
 
-int main(int argc, char **argv)
-{
-  static const struct { const char *name; void (*print)(void); } lists[] = {
-    {"options", options}, {"renames", renames}, {"reasons", reasons}, {"entries", entries}, {"run", run},
-    {"bash", bash}, {"zsh", zsh}};
+int main(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    void (*print)(void);
+  } lists[] = {{"options", options}, {"renames", renames}, {"reasons", reasons}, {"entries", entries},
+               {"run", run},         {"bash", bash},       {"zsh", zsh}};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     if (argc == 2 && strcmp(argv[1], lists[i].name) == 0) {
       lists[i].print();

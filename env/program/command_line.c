@@ -20,8 +20,7 @@ static const struct tagc_argument own[OWN] = {
   [OWN_VERSION] = {.name = "version"},
 };
 
-int tagc_refuse(const struct tagc_command_line *line, const char *why, ...)
-{
+int tagc_refuse(const struct tagc_command_line *line, const char *why, ...) {
   char text[4096];
   va_list arguments;
   va_start(arguments, why);
@@ -33,29 +32,25 @@ int tagc_refuse(const struct tagc_command_line *line, const char *why, ...)
 /* -- values -------------------------------------------------------------------------------------------------------- */
 
 /* What is accepted, in words: "" where nothing more than the kind of value is known. */
-static const char *accepted(const struct tagc_argument *row, char text[TEXT])
-{
+static const char *accepted(const struct tagc_argument *row, char text[TEXT]) {
   snprintf(text, TEXT, "%s", row->accepts ? row->accepts : "");
   for (const char *const *name = row->names; name && *name; name++)
     tagc_append(text, TEXT, "%s%s", name == row->names ? "" : name[1] ? ", " : " or ", *name);
   return text;
 }
 
-static const char *wanted(const struct tagc_argument *row, char text[TEXT])
-{
+static const char *wanted(const struct tagc_argument *row, char text[TEXT]) {
   return *accepted(row, text) ? text : row->value;
 }
 
 /* Is it between the limits that begin `accepts`? */
-static bool is_accepted(const struct tagc_argument *row, double value)
-{
+static bool is_accepted(const struct tagc_argument *row, double value) {
   char *end;
   const double least = strtod(row->accepts, &end), most = strtod(end + strlen(" to "), NULL);
   return value >= least && value <= most;
 }
 
-static bool store_number(const struct tagc_argument *row, const char *value, void *field)
-{
+static bool store_number(const struct tagc_argument *row, const char *value, void *field) {
   uint64_t number;
   const char *end;
   const bool read = tagc_units_read(value, row->kind == TAGC_ARGUMENT_SIZE, &number, &end) && !*end;
@@ -68,8 +63,7 @@ static bool store_number(const struct tagc_argument *row, const char *value, voi
   return true;
 }
 
-static bool store_real(const struct tagc_argument *row, const char *value, double *field)
-{
+static bool store_real(const struct tagc_argument *row, const char *value, double *field) {
   char *end;
   const double number = strtod(value, &end);
   if (end == value || *end || !is_accepted(row, number))
@@ -78,8 +72,7 @@ static bool store_real(const struct tagc_argument *row, const char *value, doubl
   return true;
 }
 
-static bool store_choice(const struct tagc_argument *row, const char *value, int *field)
-{
+static bool store_choice(const struct tagc_argument *row, const char *value, int *field) {
   for (int i = 0; row->names[i]; i++)
     if (strcmp(row->names[i], value) == 0) {
       *field = i;
@@ -88,8 +81,7 @@ static bool store_choice(const struct tagc_argument *row, const char *value, int
   return false;
 }
 
-static bool store_value(const struct tagc_argument *row, const char *value, void *to)
-{
+static bool store_value(const struct tagc_argument *row, const char *value, void *to) {
   void *field = (char *)to + row->offset;
   switch (row->kind) {
   case TAGC_ARGUMENT_FLAG: return *(bool *)field = true;
@@ -105,8 +97,7 @@ static bool store_value(const struct tagc_argument *row, const char *value, void
   return false;
 }
 
-void tagc_command_line_preset(const struct tagc_command_line *line, void *to)
-{
+void tagc_command_line_preset(const struct tagc_command_line *line, void *to) {
   for (size_t i = 0; i < line->count; i++)
     if (line->rows[i].preset)
       store_value(&line->rows[i], line->rows[i].preset, to);
@@ -114,8 +105,7 @@ void tagc_command_line_preset(const struct tagc_command_line *line, void *to)
 
 /* -- help ---------------------------------------------------------------------------------------------------------- */
 
-static void put_row(const struct tagc_command_line *line, const struct tagc_argument *row, FILE *out)
-{
+static void put_row(const struct tagc_command_line *line, const struct tagc_argument *row, FILE *out) {
   char head[TEXT] = "  ", text[TEXT] = "", words[TEXT];
   if (row->letter)
     tagc_append(head, TEXT, "-%c, ", row->letter);
@@ -132,14 +122,12 @@ static void put_row(const struct tagc_command_line *line, const struct tagc_argu
   putc('\n', out);
 }
 
-static int put_version(const struct tagc_command_line *line, FILE *out)
-{
+static int put_version(const struct tagc_command_line *line, FILE *out) {
   fprintf(out, "%s " PACKAGE_VERSION "\n", line->program);
   return 0;
 }
 
-static int put_help(const struct tagc_command_line *line, FILE *out)
-{
+static int put_help(const struct tagc_command_line *line, FILE *out) {
   fputs(line->head, out);
   for (size_t i = 0; i < line->count; i++)
     if (line->rows[i].name)
@@ -152,19 +140,17 @@ static int put_help(const struct tagc_command_line *line, FILE *out)
 
 /* -- the parser ---------------------------------------------------------------------------------------------------- */
 
-static const struct tagc_argument *row_at(const struct tagc_command_line *line, size_t i)
-{
+static const struct tagc_argument *row_at(const struct tagc_command_line *line, size_t i) {
   return i < line->count ? &line->rows[i] : &own[i - line->count];
 }
 
-static bool is_name(const char *name, const char *text, size_t length)
-{
+static bool is_name(const char *name, const char *text, size_t length) {
   return name && strlen(name) == length && memcmp(name, text, length) == 0;
 }
 
 /* The row of an argument that begins with a dash, or NULL. *value: what stands behind an = or a letter, or NULL. */
-static const struct tagc_argument *find_argument(const struct tagc_command_line *line, const char *argument, const char **value)
-{
+static const struct tagc_argument *find_argument(const struct tagc_command_line *line, const char *argument,
+                                                 const char **value) {
   const bool is_long = argument[1] == '-';
   const size_t length = is_long ? strcspn(argument + 2, "=") : 0;
   const char *rest = argument + 2 + length;
@@ -181,12 +167,11 @@ static const struct tagc_argument *find_argument(const struct tagc_command_line 
   return NULL;
 }
 
-static int refuse_unknown(const struct tagc_command_line *line, const char *argument)
-{
+static int refuse_unknown(const struct tagc_command_line *line, const char *argument) {
   char name[64];
   const char *nearest = NULL;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
-  size_t least = argument[1] == '-' ? strlen(name) / 2 : 0;     /* what is farther is no slip */
+  size_t least = argument[1] == '-' ? strlen(name) / 2 : 0; /* what is farther is no slip */
   for (size_t i = 0; i < line->count + OWN && least; i++) {
     const char *other = row_at(line, i)->name;
     const size_t distance = other ? tagc_options_distance(name + 2, other) : least;
@@ -200,9 +185,8 @@ static int refuse_unknown(const struct tagc_command_line *line, const char *argu
 }
 
 /* `value`: NULL: none. */
-static int take_value(const struct tagc_command_line *line, const struct tagc_argument *row, const char *value, void *to,
-                      FILE *out)
-{
+static int take_value(const struct tagc_command_line *line, const struct tagc_argument *row, const char *value,
+                      void *to, FILE *out) {
   char text[TEXT];
   if (row->kind == TAGC_ARGUMENT_FLAG && value)
     return tagc_refuse(line, "--%s takes no value", row->name);
@@ -221,8 +205,7 @@ static int take_value(const struct tagc_command_line *line, const struct tagc_ar
   return TAGC_COMMAND_LINE_GO;
 }
 
-int tagc_command_line_parse(const struct tagc_command_line *line, char **argv, void *to, FILE *out)
-{
+int tagc_command_line_parse(const struct tagc_command_line *line, char **argv, void *to, FILE *out) {
   bool options = true;
   char **word = argv + (*argv != NULL);
   for (char **at = word; *at; at++) {

@@ -12,9 +12,9 @@
 /* {file} begins a document. */
 struct tagc_json {
   FILE *out;
-  bool spaced;                      /* a space behind commas and colons */
-  bool comma;                       /* one is due before the next value */
-  bool line;                        /* what comes next stands on a line of its own, behind `indent` spaces */
+  bool spaced; /* a space behind commas and colons */
+  bool comma;  /* one is due before the next value */
+  bool line;   /* what comes next stands on a line of its own, behind `indent` spaces */
   int indent;
 };
 

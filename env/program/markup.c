@@ -8,8 +8,7 @@
 #include "env/program/markup.h"
 
 /* The length of the UTF-8 character at `c`, 0 for what is none (overlong forms, surrogates and stray bytes, too). */
-static int character(const unsigned char *c)
-{
+static int character(const unsigned char *c) {
   if (c[0] < 0x80)
     return 1;
   if (c[0] >= 0xc2 && c[0] < 0xe0)
@@ -27,8 +26,7 @@ static int character(const unsigned char *c)
 }
 
 /* Controls, among them U+0080 to U+009F; marks of direction; U+FFFE and U+FFFF. */
-static bool is_unfit(const unsigned char *c, int length)
-{
+static bool is_unfit(const unsigned char *c, int length) {
   if (length == 1)
     return *c < 0x20 || *c == 0x7f;
   if (length == 2)
@@ -36,11 +34,11 @@ static bool is_unfit(const unsigned char *c, int length)
   if (length != 3)
     return false;
   return (c[0] == 0xe2 && c[1] == 0x80 && ((c[2] >= 0x8e && c[2] <= 0x8f) || (c[2] >= 0xa8 && c[2] <= 0xae))) ||
-         (c[0] == 0xe2 && c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9) || (c[0] == 0xef && c[1] == 0xbf && c[2] >= 0xbe);
+         (c[0] == 0xe2 && c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9) ||
+         (c[0] == 0xef && c[1] == 0xbf && c[2] >= 0xbe);
 }
 
-static void put_escaped(FILE *file, const char *text)
-{
+static void put_escaped(FILE *file, const char *text) {
   for (const unsigned char *c = (const unsigned char *)text; *c;) {
     int length = character(c);
     if (!length || is_unfit(c, length))
@@ -59,8 +57,7 @@ static void put_escaped(FILE *file, const char *text)
   }
 }
 
-void tagc_markup(FILE *file, const char *format, ...)
-{
+void tagc_markup(FILE *file, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   for (const char *c = format; *c; c++) {
@@ -79,14 +76,13 @@ void tagc_markup(FILE *file, const char *format, ...)
     case 'g': fprintf(file, "%.*g", precision, va_arg(arguments, double)); break;
     case 'd': fprintf(file, "%ld", wide ? va_arg(arguments, long) : va_arg(arguments, int)); break;
     case 'u': fprintf(file, "%lu", wide ? va_arg(arguments, unsigned long) : va_arg(arguments, unsigned)); break;
-    default: putc(*c, file);        /* %% */
+    default: putc(*c, file); /* %% */
     }
   }
   va_end(arguments);
 }
 
-void tagc_put_json(FILE *file, const char *text)
-{
+void tagc_put_json(FILE *file, const char *text) {
   putc('"', file);
   for (const unsigned char *c = (const unsigned char *)text; *c;) {
     int length = character(c);

@@ -5,16 +5,14 @@
 #include <stdbool.h>
 #include <string.h>
 
-void tagc_tame(char *text, char keep)
-{
+void tagc_tame(char *text, char keep) {
   for (unsigned char *c = (unsigned char *)text; *c; c++)
     if ((*c < 0x20 && *c != (unsigned char)keep) || *c == 0x7f ||
         (*c >= 0x80 && *c < 0xa0 && c > (unsigned char *)text && c[-1] == 0xc2))
       *c = '?';
 }
 
-void tagc_put_wrapped(FILE *to, const char *text, size_t column, size_t indent, size_t width)
-{
+void tagc_put_wrapped(FILE *to, const char *text, size_t column, size_t indent, size_t width) {
   while (*text) {
     size_t space = strspn(text, " ");
     const size_t word = strcspn(text + space, " ");
@@ -32,8 +30,7 @@ void tagc_put_wrapped(FILE *to, const char *text, size_t column, size_t indent, 
   }
 }
 
-int tagc_fail(const char *program, int status, const char *format, ...)
-{
+int tagc_fail(const char *program, int status, const char *format, ...) {
   char text[8192];
   va_list arguments;
   va_start(arguments, format);

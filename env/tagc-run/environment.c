@@ -14,8 +14,7 @@ extern char **environ;
 
 static const char library_name[] = "libtagc-preload.so";
 
-bool tagc_run_set_options(const struct tagc_run *run)
-{
+bool tagc_run_set_options(const struct tagc_run *run) {
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
     if (run->values[i]) {
       unsetenv(tagc_option_table[i].variable); /* all of them, where an environment has a name twice */
@@ -26,29 +25,27 @@ bool tagc_run_set_options(const struct tagc_run *run)
 }
 
 /* The library of our name in a list, of *length bytes, or NULL. */
-static const char *find_in_preload(const char *list, size_t *length)
-{
+static const char *find_in_preload(const char *list, size_t *length) {
   for (const char *c = list; *(c += strspn(c, " :")); c += *length) {
     *length = strcspn(c, " :");
     const char *name = c + *length;
     while (name > c && name[-1] != '/')
       name--;
-    if ((size_t)(c + *length - name) == sizeof library_name - 1 && memcmp(name, library_name, sizeof library_name - 1) == 0)
+    if ((size_t)(c + *length - name) == sizeof library_name - 1 &&
+        memcmp(name, library_name, sizeof library_name - 1) == 0)
       return c;
   }
   return NULL;
 }
 
 /* An entry of LD_PRELOAD that has our name: is it there? Without a slash the dynamic linker looks for it. */
-static bool is_there(const char *entry, size_t length)
-{
+static bool is_there(const char *entry, size_t length) {
   char path[PATH_MAX];
   return !memchr(entry, '/', length) || length >= sizeof path ||
          (snprintf(path, sizeof path, "%.*s", (int)length, entry), access(path, R_OK) == 0);
 }
 
-int tagc_run_set_preload(const struct tagc_run *run, const char *library)
-{
+int tagc_run_set_preload(const struct tagc_run *run, const char *library) {
   const char *list = getenv("LD_PRELOAD");
   list = list ? list : "";
   size_t length = 0;
@@ -63,8 +60,10 @@ int tagc_run_set_preload(const struct tagc_run *run, const char *library)
     return tagc_fail("tagc-run", TAGC_RUN_GO, "LD_PRELOAD names %.*s already: that one is used, not %s", (int)length,
                      there, library);
   if (strpbrk(library, " :"))
-    return tagc_fail("tagc-run", TAGC_RUN_FAILED, "%s has a space or a colon in its path, and LD_PRELOAD cannot name "
-                     "such a file; move the library or its folder", library);
+    return tagc_fail("tagc-run", TAGC_RUN_FAILED,
+                     "%s has a space or a colon in its path, and LD_PRELOAD cannot name "
+                     "such a file; move the library or its folder",
+                     library);
   char *both = malloc(strlen(list) + strlen(library) + 2);
   if (both)
     sprintf(both, "%s%s%s", list, *list ? ":" : "", library);
@@ -75,8 +74,7 @@ int tagc_run_set_preload(const struct tagc_run *run, const char *library)
 }
 
 /* NAME='value': inside single quotes a shell takes everything as it is, but a single quote. */
-static void print_variable(const char *variable)
-{
+static void print_variable(const char *variable) {
   size_t name = strcspn(variable, "=");
   printf("export %.*s='", (int)name, variable);
   for (const char *c = variable + name + 1; *c; c++)
@@ -87,14 +85,12 @@ static void print_variable(const char *variable)
   puts("'");
 }
 
-static bool is_variable_name(const char *variable)
-{
+static bool is_variable_name(const char *variable) {
   size_t length = strspn(variable, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_abcdefghijklmnopqrstuvwxyz");
   return variable[length] == '=';
 }
 
-void tagc_run_print(void)
-{
+void tagc_run_print(void) {
   for (char **e = environ; e && *e; e++)
     if ((strncmp(*e, "TAGC_", 5) == 0 || strncmp(*e, "LD_PRELOAD=", 11) == 0) && is_variable_name(*e))
       print_variable(*e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * tagc-run's parts: what is asked for on the command line, and the environment that is made of it. See tagc-run(1).
  *
- * One thread; everything lives as long as the process. Errors are said on stderr by whoever finds them, and come back as
- * exit statuses.
+ * One thread; everything lives as long as the process. Errors are said on stderr by whoever finds them, and come back
+ * as exit statuses.
  */
 #ifndef ENV_TAGC_RUN_RUN_H
 #define ENV_TAGC_RUN_RUN_H
@@ -14,13 +14,18 @@
 #include "env/options.h"
 
 /* Exit statuses of tagc-run itself; any other is the command's. The last two are those of env(1). */
-enum tagc_run_status { TAGC_RUN_GO = -1, TAGC_RUN_FAILED = 1, TAGC_RUN_USAGE = 2, TAGC_RUN_NOT_EXECUTABLE = 126,
-                       TAGC_RUN_NOT_FOUND = 127 };
+enum tagc_run_status {
+  TAGC_RUN_GO = -1,
+  TAGC_RUN_FAILED = 1,
+  TAGC_RUN_USAGE = 2,
+  TAGC_RUN_NOT_EXECUTABLE = 126,
+  TAGC_RUN_NOT_FOUND = 127
+};
 
 struct tagc_run {
-  const char *values[TAGC_OPTION_COUNT];  /* of the long options; NULL: not given */
+  const char *values[TAGC_OPTION_COUNT]; /* of the long options; NULL: not given */
   bool no_check, force, print;
-  char **command;                         /* of argv; empty: none */
+  char **command; /* of argv; empty: none */
 };
 
 /* -- name.c ------------------------------------------------------------------------------------------------------ */
@@ -42,8 +47,8 @@ int tagc_run_parse(struct tagc_run *run, char **argv);
 /* Puts the options into the environment, over what is there. False: no memory. */
 bool tagc_run_set_options(const struct tagc_run *run);
 
-/* Appends the library to LD_PRELOAD, unless a library of that name stands there, which must exist (--no-check, --force).
- * TAGC_RUN_GO, or TAGC_RUN_FAILED. */
+/* Appends the library to LD_PRELOAD, unless a library of that name stands there, which must exist (--no-check,
+ * --force). TAGC_RUN_GO, or TAGC_RUN_FAILED. */
 int tagc_run_set_preload(const struct tagc_run *run, const char *library);
 
 /* Writes LD_PRELOAD and all TAGC_ variables to stdout, as lines for a shell. */

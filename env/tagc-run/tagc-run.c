@@ -23,11 +23,10 @@ extern char **environ;
 
 #define FAIL(status, ...) tagc_fail("tagc-run", status, __VA_ARGS__)
 
-/* -- values, which are checked always: no machine understands others ------------------------------------------------ */
+/* -- values, which are checked always: no machine understands others ----------------------------------------------- */
 
 /* Reads all TAGC_ variables as the library will. False where it would not understand one of them. */
-static bool read_tagc_variables(struct tagc_options *options)
-{
+static bool read_tagc_variables(struct tagc_options *options) {
   char why[TAGC_OPTION_WHY];
   bool good = true;
   tagc_options_default(options);
@@ -43,12 +42,11 @@ static bool read_tagc_variables(struct tagc_options *options)
   return good;
 }
 
-/* -- what is on this machine ----------------------------------------------------------------------------------------- */
+/* -- what is on this machine --------------------------------------------------------------------------------------- */
 
-/* Can files that begin with the prefix be made? A folder is taken for a slip: files would come to lie beside it, or have names that
- * begin with a dash. */
-static bool check_prefix(const char *variable, const char *prefix)
-{
+/* Can files that begin with the prefix be made? A folder is taken for a slip: files would come to lie beside it, or
+ * have names that begin with a dash. */
+static bool check_prefix(const char *variable, const char *prefix) {
   struct stat whole;
   if (stat(prefix, &whole) == 0 && S_ISDIR(whole.st_mode)) {
     int length = (int)strlen(prefix);
@@ -68,8 +66,7 @@ static bool check_prefix(const char *variable, const char *prefix)
   return good;
 }
 
-static bool check_input(enum tagc_option_index i, const char *path)
-{
+static bool check_input(enum tagc_option_index i, const char *path) {
   char why[TAGC_OPTION_WHY];
   const char *variable = tagc_option_table[i].variable;
   uint64_t digest;
@@ -85,8 +82,7 @@ static bool check_input(enum tagc_option_index i, const char *path)
   return FAIL(false, "%s=%s: %s", variable, path, strerror(errno));
 }
 
-static bool check_files(const struct tagc_options *options)
-{
+static bool check_files(const struct tagc_options *options) {
   bool good = true;
   for (int i = 0; i < TAGC_OPTION_COUNT && options->mode != TAGC_MODE_OFF; i++) {
     const struct tagc_option *o = &tagc_option_table[i];
@@ -94,15 +90,15 @@ static bool check_files(const struct tagc_options *options)
       continue;
     const char *path = *(const char *const *)((const char *)options + o->offset);
     if (*path)
-      good &= o->kind == TAGC_OPTION_INPUT ? check_input((enum tagc_option_index)i, path) : check_prefix(o->variable, path);
+      good &=
+        o->kind == TAGC_OPTION_INPUT ? check_input((enum tagc_option_index)i, path) : check_prefix(o->variable, path);
   }
   return good;
 }
 
-/* Asks tagc-doctor, where it was installed beside this program. True but where it says that it will not work, which it does on
- * stderr. */
-static bool check_program(const char *self, char *program)
-{
+/* Asks tagc-doctor, where it was installed beside this program. True but where it says that it will not work, which it
+ * does on stderr. */
+static bool check_program(const char *self, char *program) {
   char doctor[PATH_MAX + 16];
   char *arguments[] = {doctor, "--quick", "--", program, NULL};
   pid_t child;
@@ -120,8 +116,7 @@ static bool check_program(const char *self, char *program)
   return child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 1;
 }
 
-static int check_machine(const struct tagc_run *run, const struct tagc_options *options, const char *self)
-{
+static int check_machine(const struct tagc_run *run, const struct tagc_options *options, const char *self) {
   if (run->no_check)
     return TAGC_RUN_GO;
   bool good = check_files(options);
@@ -132,29 +127,25 @@ static int check_machine(const struct tagc_run *run, const struct tagc_options *
   return FAIL(TAGC_RUN_FAILED, "nothing was started; --force starts it all the same, --no-check does not look");
 }
 
-/* -- all of it ------------------------------------------------------------------------------------------------------- */
+/* -- all of it ----------------------------------------------------------------------------------------------------- */
 
-static int find_preload_library(const char *self, char library[PATH_MAX])
-{
+static int find_preload_library(const char *self, char library[PATH_MAX]) {
   const char *how;
   if (tagc_place_library(self, BINDIR, PRELOADDIR, library, &how))
     return TAGC_RUN_GO;
   return FAIL(TAGC_RUN_FAILED, "libtagc-preload.so is neither beside this program, in %s, nor in %s", self, PRELOADDIR);
 }
 
-static int start(char **command)
-{
+static int start(char **command) {
   execvp(command[0], command);
   return FAIL(errno == ENOENT ? TAGC_RUN_NOT_FOUND : TAGC_RUN_NOT_EXECUTABLE, "%s: %s", command[0], strerror(errno));
 }
 
-static int finish_output(void)
-{
+static int finish_output(void) {
   return fflush(stdout) == 0 && !ferror(stdout) ? 0 : FAIL(TAGC_RUN_FAILED, "cannot write: %s", strerror(errno));
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   (void)argc;
   static struct tagc_run run;
   static struct tagc_options options;
@@ -167,7 +158,8 @@ int main(int argc, char **argv)
     return FAIL(TAGC_RUN_FAILED, "no memory");
   if (!read_tagc_variables(&options))
     return TAGC_RUN_USAGE;
-  if ((status = find_preload_library(self, library)) != TAGC_RUN_GO || (status = check_machine(&run, &options, self)) != TAGC_RUN_GO ||
+  if ((status = find_preload_library(self, library)) != TAGC_RUN_GO ||
+      (status = check_machine(&run, &options, self)) != TAGC_RUN_GO ||
       (status = tagc_run_set_preload(&run, library)) != TAGC_RUN_GO)
     return status;
   if (!run.print)

@@ -12,8 +12,7 @@
 #define BETA2 0.95f
 #define EPSILON 1e-8f
 
-struct adamw *adamw_create(const struct parallel *p, float weight_decay)
-{
+struct adamw *adamw_create(const struct parallel *p, float weight_decay) {
   struct adamw *a = calloc(1, sizeof *a);
   float **first = calloc(p->nunits, sizeof *first), **second = calloc(p->nunits, sizeof *second);
   if (!a || !first || !second)
@@ -28,8 +27,7 @@ struct adamw *adamw_create(const struct parallel *p, float weight_decay)
   return a;
 }
 
-void adamw_destroy(struct adamw *a, const struct parallel *p)
-{
+void adamw_destroy(struct adamw *a, const struct parallel *p) {
   for (size_t i = 0; i < p->nunits; i++) {
     free(a->first[i]);
     free(a->second[i]);
@@ -45,8 +43,7 @@ struct coefficients {
 };
 
 static void update_range(const struct coefficients *c, float decay, float *params, const float *grads, float *first,
-                         float *second, size_t count)
-{
+                         float *second, size_t count) {
 #pragma omp simd
   for (size_t i = 0; i < count; i++) {
     float g = grads[i] * c->grad_scale;
@@ -57,10 +54,10 @@ static void update_range(const struct coefficients *c, float decay, float *param
   }
 }
 
-void adamw_update(struct adamw *a, struct parallel *p, const struct gpt_unit *units, float rate, float grad_scale)
-{
+void adamw_update(struct adamw *a, struct parallel *p, const struct gpt_unit *units, float rate, float grad_scale) {
   a->updates++;
-  struct coefficients c = {.rate = rate, .grad_scale = grad_scale,
+  struct coefficients c = {.rate = rate,
+                           .grad_scale = grad_scale,
                            .correction1 = (float)(1.0 / (1.0 - pow((double)BETA1, (double)a->updates))),
                            .correction2 = (float)(1.0 / (1.0 - pow((double)BETA2, (double)a->updates)))};
   for (size_t i = 0; i < p->nunits; i++) {
@@ -80,8 +77,7 @@ void adamw_update(struct adamw *a, struct parallel *p, const struct gpt_unit *un
   }
 }
 
-float adamw_rate(float peak, size_t left, size_t step, size_t warmup_steps, size_t steps)
-{
+float adamw_rate(float peak, size_t left, size_t step, size_t warmup_steps, size_t steps) {
   if (step < warmup_steps)
     return peak * (float)(step + 1) / (float)warmup_steps;
   double progress = steps > warmup_steps + 1 ? (double)(step - warmup_steps) / (double)(steps - 1 - warmup_steps) : 1.0;

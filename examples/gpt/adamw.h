@@ -11,8 +11,8 @@
 
 struct adamw {
   float weight_decay;
-  size_t updates;           /* done so far; skipped steps do not count */
-  float **first, **second;  /* moments of what this rank owns of every unit */
+  size_t updates;          /* done so far; skipped steps do not count */
+  float **first, **second; /* moments of what this rank owns of every unit */
 };
 
 /* Ends the process without memory. */

@@ -9,33 +9,35 @@ struct block_view {
   float *gain2, *bias2, *in_weight, *in_bias, *down_weight, *down_bias;
 };
 
-static struct block_view view_block(const struct gpt_model *m, size_t layer, float *flat)
-{
+static struct block_view view_block(const struct gpt_model *m, size_t layer, float *flat) {
   const struct gpt_tensor *t = m->units[layer + 1].tensors;
   return (struct block_view){
-    .gain1 = flat + t[0].offset, .bias1 = flat + t[1].offset,
-    .qkv_weight = flat + t[2].offset, .qkv_bias = flat + t[3].offset,
-    .out_weight = flat + t[4].offset, .out_bias = flat + t[5].offset,
-    .gain2 = flat + t[6].offset, .bias2 = flat + t[7].offset,
-    .in_weight = flat + t[8].offset, .in_bias = flat + t[9].offset,
-    .down_weight = flat + t[10].offset, .down_bias = flat + t[11].offset,
+    .gain1 = flat + t[0].offset,
+    .bias1 = flat + t[1].offset,
+    .qkv_weight = flat + t[2].offset,
+    .qkv_bias = flat + t[3].offset,
+    .out_weight = flat + t[4].offset,
+    .out_bias = flat + t[5].offset,
+    .gain2 = flat + t[6].offset,
+    .bias2 = flat + t[7].offset,
+    .in_weight = flat + t[8].offset,
+    .in_bias = flat + t[9].offset,
+    .down_weight = flat + t[10].offset,
+    .down_bias = flat + t[11].offset,
   };
 }
 
-static struct attention attention_of(const struct gpt_shape *s)
-{
+static struct attention attention_of(const struct gpt_shape *s) {
   return (struct attention){.batch = s->batch, .context = s->context, .heads = s->heads, .width = s->hidden / s->heads};
 }
 
-static void add(float *y, const float *a, size_t count)
-{
+static void add(float *y, const float *a, size_t count) {
 #pragma omp simd
   for (size_t i = 0; i < count; i++)
     y[i] += a[i];
 }
 
-void gpt_block_forward(struct gpt_model *m, size_t layer, const float *params)
-{
+void gpt_block_forward(struct gpt_model *m, size_t layer, const float *params) {
   size_t h = m->shape.hidden, rows = m->shape.batch * m->shape.context;
   struct attention attention = attention_of(&m->shape);
   struct block_view p = view_block(m, layer, (float *)params); /* only read */
@@ -56,8 +58,7 @@ void gpt_block_forward(struct gpt_model *m, size_t layer, const float *params)
   add(y, b->middle, rows * h);
 }
 
-void gpt_block_backward(struct gpt_model *m, size_t layer, const float *params, float *grads)
-{
+void gpt_block_backward(struct gpt_model *m, size_t layer, const float *params, float *grads) {
   size_t h = m->shape.hidden, rows = m->shape.batch * m->shape.context;
   struct attention attention = attention_of(&m->shape);
   struct block_view p = view_block(m, layer, (float *)params); /* only read */

@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-__attribute__((format(printf, 2, 3), noreturn)) static inline void fail(int status, const char *format, ...)
-{
+__attribute__((format(printf, 2, 3), noreturn)) static inline void fail(int status, const char *format, ...) {
   va_list args;
   va_start(args, format);
   flockfile(stderr);

@@ -10,8 +10,7 @@
 /* e^x to 2 units in the last place for |x| <= 87; towards 0 and infinity beyond, for |x| up to 1e12; NaN stays NaN.
  * x = n ln 2 + r, e^r by its Taylor series to the 7th power (|r| <= 0.35: remainder 6e-9), 2^n by its exponent bits.
  * The limits are put on the integer n: on x they would be branches, which compilers follow instead of vectorising. */
-static inline float fast_exp(float x)
-{
+static inline float fast_exp(float x) {
   /* Adding 1.5 * 2^23 leaves the nearest integer in the low bits of the sum. */
   const float magic = 12582912.0f;
   const int32_t magic_bits = 0x4b400000;

@@ -28,8 +28,7 @@ struct checker {
   uint64_t seed;
 };
 
-static double loss_of(struct checker *c)
-{
+static double loss_of(struct checker *c) {
   size_t tokens = c->model->shape.batch * c->model->shape.context;
   for (size_t unit = 0; unit < c->model->nunits; unit++)
     gpt_forward(c->model, unit, c->params[unit], c->model->shape.batch, 1.0f / (float)tokens);
@@ -37,8 +36,7 @@ static double loss_of(struct checker *c)
 }
 
 /* The loss with the tensor moved by `distance` along c->direction. */
-static double loss_at(struct checker *c, float *tensor, size_t count, double distance)
-{
+static double loss_at(struct checker *c, float *tensor, size_t count, double distance) {
   memcpy(c->saved, tensor, count * sizeof *tensor);
   for (size_t i = 0; i < count; i++)
     tensor[i] += (float)(distance * (double)c->direction[i]);
@@ -48,8 +46,7 @@ static double loss_at(struct checker *c, float *tensor, size_t count, double dis
 }
 
 /* Fills c->direction with the unit vector number `kind` for a gradient. */
-static void choose_direction(struct checker *c, const float *g, size_t count, size_t kind)
-{
+static void choose_direction(struct checker *c, const float *g, size_t count, size_t kind) {
   double squares = 0.0;
   for (size_t i = 0; i < count; i++) {
     bool coin = random_bits(c->seed, 1000 + kind, i) & 1;
@@ -61,8 +58,7 @@ static void choose_direction(struct checker *c, const float *g, size_t count, si
 }
 
 /* The largest difference of slopes over all directions, as a part of |g|. */
-static double tensor_error(struct checker *c, float *tensor, const float *g, size_t count)
-{
+static double tensor_error(struct checker *c, float *tensor, const float *g, size_t count) {
   double worst = 0.0, squares = 0.0;
   for (size_t i = 0; i < count; i++)
     squares += (double)g[i] * (double)g[i];
@@ -79,8 +75,7 @@ static double tensor_error(struct checker *c, float *tensor, const float *g, siz
   return worst;
 }
 
-static float *array(size_t count)
-{
+static float *array(size_t count) {
   float *memory = calloc(count, sizeof *memory);
   if (!memory)
     fail(1, "no memory");
@@ -88,16 +83,14 @@ static float *array(size_t count)
 }
 
 /* Far from the usual start, where many gradients vanish: every parameter gets noise. */
-static void fill_params(struct checker *c)
-{
+static void fill_params(struct checker *c) {
   for (size_t unit = 0; unit < c->model->nunits; unit++)
     for (size_t i = 0; i < c->model->units[unit].count; i++)
-      c->params[unit][i] = gpt_initial_value(&c->model->units[unit], unit, i, c->seed) +
-                           0.3f * random_normal(c->seed, 100 + unit, i);
+      c->params[unit][i] =
+        gpt_initial_value(&c->model->units[unit], unit, i, c->seed) + 0.3f * random_normal(c->seed, 100 + unit, i);
 }
 
-static bool check_all(struct checker *c)
-{
+static bool check_all(struct checker *c) {
   bool good = true;
   loss_of(c);
   for (size_t unit = c->model->nunits; unit-- > 0;)
@@ -114,10 +107,8 @@ static bool check_all(struct checker *c)
   return good;
 }
 
-bool gradients_check(uint64_t seed, size_t vocabulary)
-{
-  struct gpt_shape shape = {.layers = 2, .hidden = 12, .heads = 3, .context = 7, .batch = 3,
-                            .vocabulary = vocabulary};
+bool gradients_check(uint64_t seed, size_t vocabulary) {
+  struct gpt_shape shape = {.layers = 2, .hidden = 12, .heads = 3, .context = 7, .batch = 3, .vocabulary = vocabulary};
   struct checker c = {.model = gpt_create(&shape), .seed = seed};
   if (!c.model)
     fail(1, "no memory");

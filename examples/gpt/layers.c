@@ -10,8 +10,7 @@
 
 #include "examples/gpt/fast_exp.h"
 
-void linear_forward(float *y, const float *x, const float *w, const float *b, size_t rows, size_t in, size_t out)
-{
+void linear_forward(float *y, const float *x, const float *w, const float *b, size_t rows, size_t in, size_t out) {
   if (b)
     for (size_t row = 0; row < rows; row++)
       memcpy(y + row * out, b, out * sizeof *y);
@@ -20,8 +19,7 @@ void linear_forward(float *y, const float *x, const float *w, const float *b, si
 }
 
 void linear_backward(float *dx, float *dw, float *db, const float *dy, const float *x, const float *w, size_t rows,
-                     size_t in, size_t out)
-{
+                     size_t in, size_t out) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)in, (int)out, 1.0f, dy, (int)out, w, (int)in,
               0.0f, dx, (int)in);
   cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)out, (int)in, (int)rows, 1.0f, dy, (int)out, x, (int)in,
@@ -35,8 +33,7 @@ void linear_backward(float *dx, float *dw, float *db, const float *dy, const flo
 }
 
 void layernorm_forward(float *y, float *stats, const float *x, const float *gain, const float *bias, size_t rows,
-                       size_t width)
-{
+                       size_t width) {
   for (size_t row = 0; row < rows; row++, x += width, y += width) {
     float sum = 0.0f, squares = 0.0f;
 #pragma omp simd reduction(+ : sum)
@@ -56,8 +53,7 @@ void layernorm_forward(float *y, float *stats, const float *x, const float *gain
 }
 
 void layernorm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x, const float *stats,
-                        const float *gain, size_t rows, size_t width)
-{
+                        const float *gain, size_t rows, size_t width) {
   for (size_t row = 0; row < rows; row++, x += width, dy += width, dx += width) {
     float mean = stats[2 * row], scale = stats[2 * row + 1], sum = 0.0f, dot = 0.0f;
 #pragma omp simd reduction(+ : sum, dot)
@@ -79,15 +75,13 @@ void layernorm_backward(float *dx, float *dgain, float *dbias, const float *dy, 
 #define GELU_SLOPE 1.5957691216f /* 2 sqrt(2 / pi) */
 #define GELU_CUBIC 0.044715f
 
-void gelu_forward(float *y, const float *x, size_t count)
-{
+void gelu_forward(float *y, const float *x, size_t count) {
 #pragma omp simd
   for (size_t i = 0; i < count; i++)
     y[i] = x[i] / (1.0f + fast_exp(-GELU_SLOPE * (x[i] + GELU_CUBIC * x[i] * x[i] * x[i])));
 }
 
-void gelu_backward(float *dx, const float *x, size_t count)
-{
+void gelu_backward(float *dx, const float *x, size_t count) {
 #pragma omp simd
   for (size_t i = 0; i < count; i++) {
     float square = x[i] * x[i];
@@ -98,8 +92,7 @@ void gelu_backward(float *dx, const float *x, size_t count)
 }
 
 /* Lane by lane: compilers may not reorder a plain maximum because of NaN. Those are ignored here, but for the first. */
-static float maximum(const float *values, size_t count)
-{
+static float maximum(const float *values, size_t count) {
   float lanes[16];
   for (size_t k = 0; k < 16; k++)
     lanes[k] = values[0];
@@ -117,8 +110,7 @@ static float maximum(const float *values, size_t count)
 
 /* Softmax of the first `used` of `count` values in place; the others become zero. Returns the logarithm of the sum of
  * exponentials. A NaN anywhere makes the row NaN. */
-static float softmax(float *values, size_t used, size_t count)
-{
+static float softmax(float *values, size_t used, size_t count) {
   float largest = maximum(values, used), sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
   for (size_t i = 0; i < used; i++) {
@@ -133,8 +125,7 @@ static float softmax(float *values, size_t used, size_t count)
   return largest + logf(sum);
 }
 
-void attention_forward(const struct attention *a, float *y, float *probs, const float *qkv)
-{
+void attention_forward(const struct attention *a, float *y, float *probs, const float *qkv) {
   size_t hidden = a->heads * a->width;
   int t = (int)a->context, d = (int)a->width, h = (int)hidden;
   float scale = 1.0f / sqrtf((float)a->width);
@@ -151,8 +142,7 @@ void attention_forward(const struct attention *a, float *y, float *probs, const 
 }
 
 /* Turns gradients of probabilities, in place, into gradients of the scores that softmax got. */
-static void softmax_backward(float *d, const float *probs, size_t count)
-{
+static void softmax_backward(float *d, const float *probs, size_t count) {
   float dot = 0.0f;
 #pragma omp simd reduction(+ : dot)
   for (size_t i = 0; i < count; i++)
@@ -163,8 +153,7 @@ static void softmax_backward(float *d, const float *probs, size_t count)
 }
 
 void attention_backward(const struct attention *a, float *dqkv, const float *dy, const float *probs, const float *qkv,
-                        float *scratch)
-{
+                        float *scratch) {
   size_t hidden = a->heads * a->width;
   int t = (int)a->context, d = (int)a->width, h = (int)hidden;
   float scale = 1.0f / sqrtf((float)a->width);
@@ -183,8 +172,7 @@ void attention_backward(const struct attention *a, float *dqkv, const float *dy,
   }
 }
 
-double cross_entropy(float *logits, const uint16_t *targets, size_t rows, size_t classes, float grad_scale)
-{
+double cross_entropy(float *logits, const uint16_t *targets, size_t rows, size_t classes, float grad_scale) {
   double loss = 0.0;
   for (size_t row = 0; row < rows; row++, logits += classes) {
     float target = logits[targets[row]];

@@ -12,15 +12,13 @@ struct carver {
   size_t used;
 };
 
-static float *carve(struct carver *carver, size_t count)
-{
+static float *carve(struct carver *carver, size_t count) {
   float *part = carver->memory ? carver->memory + carver->used : NULL;
   carver->used += (count + 15) / 16 * 16; /* whole cache lines */
   return part;
 }
 
-static void place_arrays(struct gpt_model *m, struct carver *carver)
-{
+static void place_arrays(struct gpt_model *m, struct carver *carver) {
   size_t h = m->shape.hidden, t = m->shape.context, rows = m->shape.batch * t;
   for (size_t i = 0; i < m->shape.layers; i++)
     m->blocks[i] = (struct gpt_block){
@@ -46,8 +44,7 @@ static void place_arrays(struct gpt_model *m, struct carver *carver)
   m->dscores = carve(carver, t * t);
 }
 
-struct gpt_model *gpt_create(const struct gpt_shape *shape)
-{
+struct gpt_model *gpt_create(const struct gpt_shape *shape) {
   struct gpt_model *m = calloc(1, sizeof *m);
   if (!m)
     return NULL;
@@ -71,8 +68,7 @@ no_memory:
   return NULL;
 }
 
-void gpt_destroy(struct gpt_model *m)
-{
+void gpt_destroy(struct gpt_model *m) {
   if (!m)
     return;
   free(m->memory);
@@ -82,14 +78,12 @@ void gpt_destroy(struct gpt_model *m)
   free(m);
 }
 
-void gpt_set_batch(struct gpt_model *m, const uint16_t *inputs, const uint16_t *targets)
-{
+void gpt_set_batch(struct gpt_model *m, const uint16_t *inputs, const uint16_t *targets) {
   m->inputs = inputs;
   m->targets = targets;
 }
 
-static void embedding_forward(struct gpt_model *m, const float *params)
-{
+static void embedding_forward(struct gpt_model *m, const float *params) {
   size_t h = m->shape.hidden, rows = m->shape.batch * m->shape.context;
   const float *token = params, *position = params + m->shape.vocabulary * h;
   for (size_t row = 0; row < rows; row++) {
@@ -101,8 +95,7 @@ static void embedding_forward(struct gpt_model *m, const float *params)
   }
 }
 
-static void embedding_backward(const struct gpt_model *m, float *grads)
-{
+static void embedding_backward(const struct gpt_model *m, float *grads) {
   size_t h = m->shape.hidden, rows = m->shape.batch * m->shape.context;
   float *token = grads, *position = grads + m->shape.vocabulary * h;
   for (size_t row = 0; row < rows; row++) {
@@ -116,8 +109,7 @@ static void embedding_backward(const struct gpt_model *m, float *grads)
   }
 }
 
-static void head_forward(struct gpt_model *m, const float *params, size_t counted, float grad_scale)
-{
+static void head_forward(struct gpt_model *m, const float *params, size_t counted, float grad_scale) {
   size_t h = m->shape.hidden, t = m->shape.context, rows = m->shape.batch * t, classes = m->shape.vocabulary;
   const float *gain = params, *bias = params + h, *weight = params + 2 * h;
   layernorm_forward(m->final, m->final_stats, m->stream[m->shape.layers], gain, bias, rows, h);
@@ -127,18 +119,15 @@ static void head_forward(struct gpt_model *m, const float *params, size_t counte
   cross_entropy(m->logits + first * classes, m->targets + first, rows - first, classes, grad_scale);
 }
 
-static void head_backward(struct gpt_model *m, const float *params, float *grads)
-{
+static void head_backward(struct gpt_model *m, const float *params, float *grads) {
   size_t h = m->shape.hidden, rows = m->shape.batch * m->shape.context;
-  linear_backward(m->dnarrow, grads + 2 * h, NULL, m->logits, m->final, params + 2 * h, rows, h,
-                  m->shape.vocabulary);
+  linear_backward(m->dnarrow, grads + 2 * h, NULL, m->logits, m->final, params + 2 * h, rows, h, m->shape.vocabulary);
   memset(m->dstream, 0, rows * h * sizeof *m->dstream);
   layernorm_backward(m->dstream, grads, grads + h, m->dnarrow, m->stream[m->shape.layers], m->final_stats, params, rows,
                      h);
 }
 
-void gpt_forward(struct gpt_model *m, size_t unit, const float *params, size_t counted, float grad_scale)
-{
+void gpt_forward(struct gpt_model *m, size_t unit, const float *params, size_t counted, float grad_scale) {
   if (unit == 0)
     embedding_forward(m, params);
   else if (unit < m->nunits - 1)
@@ -147,8 +136,7 @@ void gpt_forward(struct gpt_model *m, size_t unit, const float *params, size_t c
     head_forward(m, params, counted, grad_scale);
 }
 
-void gpt_backward(struct gpt_model *m, size_t unit, const float *params, float *grads)
-{
+void gpt_backward(struct gpt_model *m, size_t unit, const float *params, float *grads) {
   if (unit == 0)
     embedding_backward(m, grads);
   else if (unit < m->nunits - 1)

@@ -20,8 +20,8 @@
 
 struct gpt_shape {
   size_t layers, hidden, heads, context;
-  size_t vocabulary;          /* tokens that there are: 256 bytes, and perhaps words */
-  size_t batch;               /* sequences of one pass */
+  size_t vocabulary; /* tokens that there are: 256 bytes, and perhaps words */
+  size_t batch;      /* sequences of one pass */
 };
 
 /* A named part of a unit's flat parameters. It starts as `start` plus normal numbers of that deviation, or as sinusoids
@@ -31,14 +31,14 @@ struct gpt_tensor {
   size_t offset, count;
   float start, deviation;
   size_t sinusoid_width;
-  bool decays;                /* weight decay applies (matrices) */
+  bool decays; /* weight decay applies (matrices) */
 };
 
 #define GPT_MAX_TENSORS 12
 
 struct gpt_unit {
   char name[32];
-  size_t count;               /* parameters */
+  size_t count; /* parameters */
   size_t ntensors;
   struct gpt_tensor tensors[GPT_MAX_TENSORS];
 };
@@ -50,15 +50,15 @@ struct gpt_block {
 
 struct gpt_model {
   struct gpt_shape shape;
-  size_t nunits;              /* layers + 2 */
-  struct gpt_unit *units;     /* in forward order */
+  size_t nunits;          /* layers + 2 */
+  struct gpt_unit *units; /* in forward order */
   struct gpt_block *blocks;
   float **stream;             /* layers + 1 arrays of tokens x hidden: what goes into block 0, 1, ..., the head */
   float *final, *final_stats; /* output of the last LayerNorm, and its statistics */
   float *logits;
-  float *dstream;             /* gradient of the stream where the backward pass is */
+  float *dstream; /* gradient of the stream where the backward pass is */
   float *dnarrow, *dwide, *dscores;
-  float *memory;              /* all of the arrays above */
+  float *memory; /* all of the arrays above */
   const uint16_t *inputs, *targets;
   double loss;
 };

@@ -18,7 +18,7 @@ enum option_type { OPTION_SIZE, OPTION_REAL, OPTION_CHOICE, OPTION_FLAG, OPTION_
 struct option {
   const char *field;
   enum option_type type;
-  size_t offset;            /* of the field in struct options */
+  size_t offset; /* of the field in struct options */
   double fallback, least, most;
   const char *choices, *help;
 };
@@ -30,32 +30,30 @@ static const struct option option_table[] = {
 #undef ENTRY
 #define ENTRY(field, fallback, least, most, help) \
   {#field, OPTION_REAL, offsetof(struct options, field), fallback, least, most, NULL, help},
-  OPTIONS_REALS(ENTRY)
+    OPTIONS_REALS(ENTRY)
 #undef ENTRY
 #define ENTRY(field, choices, help) {#field, OPTION_CHOICE, offsetof(struct options, field), 0, 0, 0, choices, help},
-  OPTIONS_CHOICES(ENTRY)
+      OPTIONS_CHOICES(ENTRY)
 #undef ENTRY
 #define ENTRY(field, help) {#field, OPTION_FLAG, offsetof(struct options, field), 0, 0, 0, NULL, help},
-  OPTIONS_FLAGS(ENTRY)
+        OPTIONS_FLAGS(ENTRY)
 #undef ENTRY
 #define ENTRY(field, help) {#field, OPTION_PATH, offsetof(struct options, field), 0, 0, 0, NULL, help},
-  OPTIONS_PATHS(ENTRY)
+          OPTIONS_PATHS(ENTRY)
 #undef ENTRY
 };
 
 #define OPTION_COUNT (sizeof option_table / sizeof *option_table)
 
 /* The name on the command line: "--" and the field with dashes. */
-static void option_name(const struct option *option, char *name, size_t size)
-{
+static void option_name(const struct option *option, char *name, size_t size) {
   snprintf(name, size, "--%s", option->field);
   for (char *c = name; *c; c++)
     if (*c == '_')
       *c = '-';
 }
 
-static void store(struct options *o, const struct option *option, double value)
-{
+static void store(struct options *o, const struct option *option, double value) {
   char *field = (char *)o + option->offset;
   if (option->type == OPTION_SIZE)
     *(size_t *)field = (size_t)value;
@@ -64,8 +62,7 @@ static void store(struct options *o, const struct option *option, double value)
 }
 
 /* The index of a word in a list such as "fsdp|ddp"; -1 where it is none of them. */
-static int index_in(const char *choices, const char *word)
-{
+static int index_in(const char *choices, const char *word) {
   size_t length = strlen(word);
   for (int index = 0;; index++) {
     size_t span = strcspn(choices, "|");
@@ -77,8 +74,7 @@ static int index_in(const char *choices, const char *word)
   }
 }
 
-static void parse_value(struct options *o, const struct option *option, const char *name, const char *text)
-{
+static void parse_value(struct options *o, const struct option *option, const char *name, const char *text) {
   if (option->type == OPTION_CHOICE) {
     int index = index_in(option->choices, text);
     if (index < 0)
@@ -101,8 +97,7 @@ static void parse_value(struct options *o, const struct option *option, const ch
   store(o, option, value);
 }
 
-static void print_help(void)
-{
+static void print_help(void) {
   printf("usage: train_gpt [OPTION VALUE]...\n"
          "Trains a small GPT over NCCL, fully sharded or replicated. Ranks come from RANK, WORLD_SIZE,\n"
          "MASTER_ADDR and MASTER_PORT, as torchrun sets them; without them there is one rank.\n\n");
@@ -110,8 +105,8 @@ static void print_help(void)
     const struct option *option = &option_table[i];
     char name[64];
     option_name(option, name, sizeof name);
-    static const char *const values[] = {[OPTION_SIZE] = "N", [OPTION_REAL] = "N", [OPTION_CHOICE] = "NAME",
-                                         [OPTION_FLAG] = "", [OPTION_PATH] = "FILE"};
+    static const char *const values[] = {
+      [OPTION_SIZE] = "N", [OPTION_REAL] = "N", [OPTION_CHOICE] = "NAME", [OPTION_FLAG] = "", [OPTION_PATH] = "FILE"};
     printf("  %-18s %-5s %s", name, values[option->type], option->help);
     if (option->type == OPTION_CHOICE)
       printf(" (%s; the first)", option->choices);
@@ -124,8 +119,7 @@ static void print_help(void)
   printf("  %-18s %-5s print this and end\n", "--help", "");
 }
 
-static const struct option *find_option(const char *argument)
-{
+static const struct option *find_option(const char *argument) {
   char now[64];
   if (strncmp(argument, "--gather-", strlen("--gather-")) == 0) {
     snprintf(now, sizeof now, "--all%s", argument + 2);
@@ -141,20 +135,19 @@ static const struct option *find_option(const char *argument)
   return NULL;
 }
 
-static void check_together(const struct options *o)
-{
+static void check_together(const struct options *o) {
   if (o->hidden % o->heads)
     fail(2, "--hidden %zu: expected a multiple of --heads, which is %zu", o->hidden, o->heads);
   if (o->vocabulary && o->vocabulary <= VOCABULARY_BYTES)
     fail(2, "--vocabulary %zu: expected 0, or more than the %d bytes", o->vocabulary, VOCABULARY_BYTES);
   if (o->parallel == PARALLEL_DDP && (o->allgather_type != ALLGATHER_FP32 || o->allgather_in_place))
-    fail(2, "%s goes with --parallel fsdp only: ddp gathers nothing", o->allgather_in_place ? "--allgather-in-place" : "--allgather-type");
+    fail(2, "%s goes with --parallel fsdp only: ddp gathers nothing",
+         o->allgather_in_place ? "--allgather-in-place" : "--allgather-type");
   if (o->skip_timing >= o->steps)
     fail(2, "--skip-timing %zu: expected less than --steps, which is %zu", o->skip_timing, o->steps);
 }
 
-struct options options_parse(int argc, char **argv)
-{
+struct options options_parse(int argc, char **argv) {
   struct options o = {0};
   for (size_t i = 0; i < OPTION_COUNT; i++)
     if (option_table[i].type == OPTION_SIZE || option_table[i].type == OPTION_REAL)

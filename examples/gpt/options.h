@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The command line. From the lists below come the struct, the parser, the checks and --help; a field `print_every` is the
- * option --print-every. Only --text and --help are not of their form.
+ * The command line. From the lists below come the struct, the parser, the checks and --help; a field `print_every` is
+ * the option --print-every. Only --text and --help are not of their form.
  */
 #ifndef EXAMPLES_GPT_OPTIONS_H
 #define EXAMPLES_GPT_OPTIONS_H
@@ -31,7 +31,8 @@
   X(lr, 3e-3, 0, 10, "peak learning rate; it falls by a half cosine") \
   X(weight_decay, 0.1, 0, 10, "of AdamW, for matrices") \
   X(clip, 1.0, 0, 1e30, "largest L2 norm of the whole gradient; 0: no clipping") \
-  X(bucket_mb, 25, 0, 1e6, "MiB of gradients from which on a bucket of --parallel ddp is complete; 0: one for each unit")
+  X(bucket_mb, 25, 0, 1e6, \
+    "MiB of gradients from which on a bucket of --parallel ddp is complete; 0: one for each unit")
 
 /* X(field, choices, help): the first one is the default; the field is its index. */
 #define OPTIONS_CHOICES(X) \
@@ -48,7 +49,7 @@
   X(dump_params, "write the final parameters as raw fp32, in forward order") \
   X(times, "write every step's times as tab-separated text")
 
-enum { ALLGATHER_FP32, ALLGATHER_BF16 };   /* of allgather_type */
+enum { ALLGATHER_FP32, ALLGATHER_BF16 }; /* of allgather_type */
 
 struct options {
 #define FIELD(field, fallback, least, most, help) size_t field;
@@ -66,7 +67,7 @@ struct options {
 #define FIELD(field, help) const char *field;
   OPTIONS_PATHS(FIELD)
 #undef FIELD
-  const char **text;        /* files; none: the default folder */
+  const char **text; /* files; none: the default folder */
   size_t ntext;
 };
 

@@ -9,21 +9,18 @@
 
 #include "examples/gpt/fail.h"
 
-double parallel_clock(void)
-{
+double parallel_clock(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void check(const struct parallel *p, ncclResult_t result, const char *call)
-{
+static void check(const struct parallel *p, ncclResult_t result, const char *call) {
   if (result != ncclSuccess)
     fail(1, "rank %d: %s: %s", p->rank, call, ncclGetErrorString(result));
 }
 
-static void *zeros(size_t count, size_t size)
-{
+static void *zeros(size_t count, size_t size) {
   size_t bytes = (count * size + 63) / 64 * 64;
   void *memory = aligned_alloc(64, bytes);
   if (!memory)
@@ -33,8 +30,7 @@ static void *zeros(size_t count, size_t size)
 
 /* ---- fsdp ---- */
 
-static void create_shards(struct parallel *p, const struct gpt_unit *units)
-{
+static void create_shards(struct parallel *p, const struct gpt_unit *units) {
   size_t ranks = (size_t)p->nranks, largest = 0;
   for (size_t i = 0; i < p->nunits; i++) {
     struct parallel_unit *u = &p->units[i];
@@ -57,15 +53,13 @@ static void create_shards(struct parallel *p, const struct gpt_unit *units)
 }
 
 /* Nearest, ties to even; parameters are finite. */
-static uint16_t to_bf16(float value)
-{
+static uint16_t to_bf16(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static float from_bf16(uint16_t value)
-{
+static float from_bf16(uint16_t value) {
   uint32_t bits = (uint32_t)value << 16;
   float result;
   memcpy(&result, &bits, sizeof result);
@@ -73,8 +67,7 @@ static float from_bf16(uint16_t value)
 }
 
 static void gather(struct parallel *p, const struct parallel_unit *u, const void *shard, void *all, size_t size,
-                   ncclDataType_t type)
-{
+                   ncclDataType_t type) {
   if (p->options.allgather_in_place)
     shard = memcpy((char *)all + u->owned * (size_t)p->rank * size, shard, u->owned * size);
   double start = parallel_clock();
@@ -82,8 +75,7 @@ static void gather(struct parallel *p, const struct parallel_unit *u, const void
   p->all_gather_s += parallel_clock() - start;
 }
 
-static const float *gather_params(struct parallel *p, const struct parallel_unit *u)
-{
+static const float *gather_params(struct parallel *p, const struct parallel_unit *u) {
   if (!p->options.gather_bf16) {
     gather(p, u, u->params, p->gathered, sizeof(float), ncclFloat);
     return p->gathered;
@@ -98,8 +90,7 @@ static const float *gather_params(struct parallel *p, const struct parallel_unit
 
 /* ---- ddp ---- */
 
-static void create_replicas(struct parallel *p, const struct gpt_unit *units)
-{
+static void create_replicas(struct parallel *p, const struct gpt_unit *units) {
   p->buckets = calloc(p->nunits, sizeof *p->buckets);
   if (!p->buckets)
     fail(1, "no memory");
@@ -125,8 +116,7 @@ static void create_replicas(struct parallel *p, const struct gpt_unit *units)
   }
 }
 
-static void reduce_bucket_of(struct parallel *p, size_t unit)
-{
+static void reduce_bucket_of(struct parallel *p, size_t unit) {
   const struct parallel_bucket *b = p->buckets;
   while (b->first > unit)
     b++;
@@ -140,11 +130,10 @@ static void reduce_bucket_of(struct parallel *p, size_t unit)
   p->all_reduce_s += parallel_clock() - start;
 }
 
-void parallel_check_replicas(struct parallel *p)
-{
+void parallel_check_replicas(struct parallel *p) {
   if (p->options.kind != PARALLEL_DDP)
     return;
-  uint64_t sum = UINT64_C(0xcbf29ce484222325), largest;     /* FNV-1a, by words */
+  uint64_t sum = UINT64_C(0xcbf29ce484222325), largest; /* FNV-1a, by words */
   for (size_t i = 0; i < p->nunits; i++)
     for (size_t k = 0; k < p->units[i].owned; k++) {
       uint32_t bits;
@@ -162,13 +151,13 @@ void parallel_check_replicas(struct parallel *p)
 /* ---- both ---- */
 
 struct parallel *parallel_create(const struct parallel_options *options, const struct gpt_unit *units, size_t nunits,
-                                 ncclComm_t comm, int rank, int nranks)
-{
+                                 ncclComm_t comm, int rank, int nranks) {
   struct parallel *p = calloc(1, sizeof *p);
   struct parallel_unit *parts = calloc(nunits, sizeof *parts);
   if (!p || !parts)
     fail(1, "no memory");
-  *p = (struct parallel){.options = *options, .comm = comm, .rank = rank, .nranks = nranks, .nunits = nunits, .units = parts};
+  *p = (struct parallel){
+    .options = *options, .comm = comm, .rank = rank, .nranks = nranks, .nunits = nunits, .units = parts};
   if (options->kind == PARALLEL_DDP)
     create_replicas(p, units);
   else
@@ -176,8 +165,7 @@ struct parallel *parallel_create(const struct parallel_options *options, const s
   return p;
 }
 
-void parallel_destroy(struct parallel *p)
-{
+void parallel_destroy(struct parallel *p) {
   bool sharded = p->options.kind == PARALLEL_FSDP;
   for (size_t i = 0; i < p->nunits; i++) {
     free(p->units[i].params);
@@ -196,13 +184,11 @@ void parallel_destroy(struct parallel *p)
   free(p);
 }
 
-const float *parallel_params(struct parallel *p, size_t unit)
-{
+const float *parallel_params(struct parallel *p, size_t unit) {
   return p->options.kind == PARALLEL_DDP ? p->units[unit].params : gather_params(p, &p->units[unit]);
 }
 
-float *parallel_full_grads(struct parallel *p, size_t unit, bool clear)
-{
+float *parallel_full_grads(struct parallel *p, size_t unit, bool clear) {
   const struct parallel_unit *u = &p->units[unit];
   size_t count = p->options.kind == PARALLEL_DDP ? u->owned : u->owned * (size_t)p->nranks;
   if (clear)
@@ -210,8 +196,7 @@ float *parallel_full_grads(struct parallel *p, size_t unit, bool clear)
   return u->full_grads;
 }
 
-void parallel_reduce(struct parallel *p, size_t unit)
-{
+void parallel_reduce(struct parallel *p, size_t unit) {
   const struct parallel_unit *u = &p->units[unit];
   if (p->options.kind == PARALLEL_DDP) {
     reduce_bucket_of(p, unit);
@@ -222,12 +207,12 @@ void parallel_reduce(struct parallel *p, size_t unit)
   for (size_t i = 0; i < count; i++)
     u->full_grads[i] *= share;
   double start = parallel_clock();
-  check(p, ncclReduceScatter(u->full_grads, u->grads, u->owned, ncclFloat, ncclSum, p->comm, NULL), "ncclReduceScatter");
+  check(p, ncclReduceScatter(u->full_grads, u->grads, u->owned, ncclFloat, ncclSum, p->comm, NULL),
+        "ncclReduceScatter");
   p->reduce_scatter_s += parallel_clock() - start;
 }
 
-void parallel_sum(struct parallel *p, float *values, size_t count)
-{
+void parallel_sum(struct parallel *p, float *values, size_t count) {
   double start = parallel_clock();
   check(p, ncclAllReduce(values, values, count, ncclFloat, ncclSum, p->comm, NULL), "ncclAllReduce");
   p->other_s += parallel_clock() - start;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Data parallelism: every rank works on its own sequences, and they share one model, in one of two ways.
  *
- * fsdp   Fully sharded (Zhao et al. 2023; ZeRO-3): every rank owns one shard of each unit's flat parameters and gradients. A
- *        unit's parameters are gathered just before they are used, into a buffer that the next unit reuses; its gradient
- *        is averaged over the ranks, divided by their number and then summed, and only the own shard is kept. A unit is padded
- *        with zeros to a multiple of the ranks.
- * ddp    Replicated (Li et al. 2020; PyTorch's DistributedDataParallel): every rank owns all parameters. Gradients lie in
- *        buckets, in the order in which the backward pass makes them: one after the other, units are put into a bucket until it
- *        holds bucket_bytes. A bucket is averaged in place, by one all-reduce, as soon as its last unit is done.
+ * fsdp   Fully sharded (Zhao et al. 2023; ZeRO-3): every rank owns one shard of each unit's flat parameters and
+ *        gradients. A unit's parameters are gathered just before they are used, into a buffer that the next unit
+ *        reuses; its gradient is averaged over the ranks, divided by their number and then summed, and only the own
+ *        shard is kept. A unit is padded with zeros to a multiple of the ranks.
+ * ddp    Replicated (Li et al. 2020; PyTorch's DistributedDataParallel): every rank owns all parameters. Gradients lie
+ *        in buckets, in the order in which the backward pass makes them: one after the other, units are put into a
+ *        bucket until it holds bucket_bytes. A bucket is averaged in place, by one all-reduce, as soon as its last unit
+ *        is done.
  *
- * What a rank owns it updates. All memory is host memory: this program is for an NCCL that works on it, and calls have finished
- * when they return. Any NCCL error ends the process. Single-threaded.
+ * What a rank owns it updates. All memory is host memory: this program is for an NCCL that works on it, and calls have
+ * finished when they return. Any NCCL error ends the process. Single-threaded.
  */
 #ifndef EXAMPLES_GPT_PARALLEL_H
 #define EXAMPLES_GPT_PARALLEL_H
@@ -26,16 +27,18 @@ enum parallel_kind { PARALLEL_FSDP, PARALLEL_DDP };
 
 struct parallel_options {
   enum parallel_kind kind;
-  bool accumulates;         /* several passes add to a gradient before it is reduced: fsdp then keeps all unsharded gradients */
-  bool allgather_in_place;     /* fsdp: the shard is put into its place in the gathered buffer, and gathered from there (as FSDP2 does) */
-  bool gather_bf16;         /* fsdp: parameters are rounded to bf16, and gathered as that (as mixed precision does) */
-  size_t bucket_bytes;      /* ddp */
+  bool accumulates; /* several passes add to a gradient before it is reduced: fsdp then keeps all unsharded gradients */
+  bool allgather_in_place; /* fsdp: the shard is put into its place in the gathered buffer, and gathered from there (as
+                              FSDP2 does) */
+  bool gather_bf16;        /* fsdp: parameters are rounded to bf16, and gathered as that (as mixed precision does) */
+  size_t bucket_bytes;     /* ddp */
 };
 
 struct parallel_unit {
-  size_t first, owned;      /* which elements of the unit this rank owns; padding may be among them */
-  float *params, *grads;    /* those */
-  float *full_grads;        /* the whole unit's gradient. fsdp: one buffer for all units unless they accumulate; ddp: `grads` */
+  size_t first, owned;   /* which elements of the unit this rank owns; padding may be among them */
+  float *params, *grads; /* those */
+  float *full_grads; /* the whole unit's gradient. fsdp: one buffer for all units unless they accumulate; ddp: `grads`
+                      */
 };
 
 /* Gradients of units that are reduced at once. The backward pass meets `last` first, and `first` as the last one. */
@@ -50,10 +53,11 @@ struct parallel {
   int rank, nranks;
   size_t nunits, nbuckets;
   struct parallel_unit *units;
-  struct parallel_bucket *buckets;        /* ddp: in the order of the backward pass */
-  float *gathered;                        /* fsdp: a unit's parameters */
-  uint16_t *gathered_bf16, *shard_bf16;   /* and as they travel with gather_bf16 */
-  double all_gather_s, reduce_scatter_s, all_reduce_s, other_s; /* time spent in calls so far; other: sums of a few values */
+  struct parallel_bucket *buckets;                              /* ddp: in the order of the backward pass */
+  float *gathered;                                              /* fsdp: a unit's parameters */
+  uint16_t *gathered_bf16, *shard_bf16;                         /* and as they travel with gather_bf16 */
+  double all_gather_s, reduce_scatter_s, all_reduce_s, other_s; /* time spent in calls so far; other: sums of a few
+                                                                   values */
 };
 
 /* The communicator stays the caller's. Parameters are zeros. Ends the process without memory. */
@@ -65,8 +69,9 @@ void parallel_destroy(struct parallel *p);
 const float *parallel_params(struct parallel *p, size_t unit);
 /* Where the backward pass of a unit adds its gradient; cleared first if `clear`. Valid until its parallel_reduce(). */
 float *parallel_full_grads(struct parallel *p, size_t unit, bool clear);
-/* To be called in the order of the backward pass: averages the unit's gradient over the ranks, or, with ddp, its bucket's if that is
- * complete now. After that of unit 0 all units' `grads` are averages. Uses up parallel_full_grads(). */
+/* To be called in the order of the backward pass: averages the unit's gradient over the ranks, or, with ddp, its
+ * bucket's if that is complete now. After that of unit 0 all units' `grads` are averages. Uses up
+ * parallel_full_grads(). */
 void parallel_reduce(struct parallel *p, size_t unit);
 /* Sums a few values over the ranks, in place. */
 void parallel_sum(struct parallel *p, float *values, size_t count);

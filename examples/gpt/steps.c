@@ -10,8 +10,7 @@
 
 #include "examples/gpt/fail.h"
 
-void steps_print_progress(const struct step *steps, size_t from, size_t to, size_t all)
-{
+void steps_print_progress(const struct step *steps, size_t from, size_t to, size_t all) {
   double seconds = 0.0;
   for (size_t i = from; i < to; i++)
     seconds += steps[i].total_s;
@@ -20,14 +19,12 @@ void steps_print_progress(const struct step *steps, size_t from, size_t to, size
   fflush(stdout);
 }
 
-static int by_value(const void *a, const void *b)
-{
+static int by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-static double median_total(const struct step *steps, size_t count)
-{
+static double median_total(const struct step *steps, size_t count) {
   double *sorted = malloc(count * sizeof *sorted);
   if (!sorted)
     fail(1, "no memory");
@@ -39,8 +36,7 @@ static double median_total(const struct step *steps, size_t count)
   return median;
 }
 
-static struct step mean_step(const struct step *steps, size_t count)
-{
+static struct step mean_step(const struct step *steps, size_t count) {
   struct step mean = {0};
   for (size_t i = 0; i < count; i++) {
     mean.total_s += steps[i].total_s / (double)count;
@@ -53,21 +49,18 @@ static struct step mean_step(const struct step *steps, size_t count)
   return mean;
 }
 
-static double deviation_total(const struct step *steps, size_t count, double mean)
-{
+static double deviation_total(const struct step *steps, size_t count, double mean) {
   double squares = 0.0;
   for (size_t i = 0; i < count; i++)
     squares += (steps[i].total_s - mean) * (steps[i].total_s - mean);
   return count > 1 ? sqrt(squares / (double)(count - 1)) : 0.0;
 }
 
-static void print_share(const char *what, double seconds, double total_s)
-{
+static void print_share(const char *what, double seconds, double total_s) {
   printf("  %-16s %8.1f ms  %5.1f %%\n", what, 1e3 * seconds, 100.0 * seconds / total_s);
 }
 
-void steps_print_summary(const struct step *steps, const struct summary *s)
-{
+void steps_print_summary(const struct step *steps, const struct summary *s) {
   const struct step *timed = steps + s->skip_timing;
   size_t count = s->steps - s->skip_timing, tail = (s->steps + 9) / 10;
   struct step mean = mean_step(timed, count);
@@ -94,12 +87,13 @@ void steps_print_summary(const struct step *steps, const struct summary *s)
   fflush(stdout);
 }
 
-void steps_write(const struct step *steps, size_t count, const char *path)
-{
+void steps_write(const struct step *steps, size_t count, const char *path) {
   FILE *file = fopen(path, "w");
   if (!file)
     fail(1, "cannot write %s: %s", path, strerror(errno));
-  fprintf(file, "step\ttotal_ms\tcompute_ms\tall_gather_ms\treduce_scatter_ms\tall_reduce_ms\tother_ms\tloss\tgradient_norm\n");
+  fprintf(
+    file,
+    "step\ttotal_ms\tcompute_ms\tall_gather_ms\treduce_scatter_ms\tall_reduce_ms\tother_ms\tloss\tgradient_norm\n");
   for (size_t i = 0; i < count; i++)
     fprintf(file, "%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.6f\t%.6g\n", i + 1, 1e3 * steps[i].total_s,
             1e3 * step_compute_s(&steps[i]), 1e3 * steps[i].all_gather_s, 1e3 * steps[i].reduce_scatter_s,

@@ -8,14 +8,14 @@
 #include <stdio.h>
 
 struct step {
-  double total_s, all_gather_s, reduce_scatter_s, all_reduce_s, other_s; /* all_reduce: of gradients; other: of a few values */
-  double loss;              /* mean over the tokens of all ranks */
-  double gradient_norm;     /* of the whole model, before clipping */
+  /* all_reduce: of gradients; other: of a few values. */
+  double total_s, all_gather_s, reduce_scatter_s, all_reduce_s, other_s;
+  double loss;          /* mean over the tokens of all ranks */
+  double gradient_norm; /* of the whole model, before clipping */
 };
 
 /* Time that is not spent in communication calls. */
-static inline double step_compute_s(const struct step *s)
-{
+static inline double step_compute_s(const struct step *s) {
   return s->total_s - s->all_gather_s - s->reduce_scatter_s - s->all_reduce_s - s->other_s;
 }
 

@@ -24,8 +24,7 @@ struct bytes {
   size_t count;
 };
 
-static void append_file(struct bytes *text, const char *path)
-{
+static void append_file(struct bytes *text, const char *path) {
   FILE *file = fopen(path, "rb");
   if (!file)
     fail(2, "cannot read text file %s: %s", path, strerror(errno));
@@ -45,8 +44,7 @@ static void append_file(struct bytes *text, const char *path)
   fclose(file);
 }
 
-static int is_regular(const struct dirent *entry)
-{
+static int is_regular(const struct dirent *entry) {
   char path[PATH_MAX];
   struct stat status;
   snprintf(path, sizeof path, "%s/%s", TEXT_DEFAULT_FOLDER, entry->d_name);
@@ -54,13 +52,9 @@ static int is_regular(const struct dirent *entry)
 }
 
 /* By bytes, whatever the locale. */
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-  return strcmp((*a)->d_name, (*b)->d_name);
-}
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
-static void append_default_folder(struct bytes *text)
-{
+static void append_default_folder(struct bytes *text) {
   struct dirent **entries;
   int count = scandir(TEXT_DEFAULT_FOLDER, &entries, is_regular, by_name);
   if (count <= 0)
@@ -74,8 +68,7 @@ static void append_default_folder(struct bytes *text)
   free(entries);
 }
 
-struct text text_read(const char *const *files, size_t nfiles, size_t vocabulary, size_t context)
-{
+struct text text_read(const char *const *files, size_t nfiles, size_t vocabulary, size_t context) {
   struct bytes all = {0};
   for (size_t i = 0; i < nfiles; i++)
     append_file(&all, files[i]);
@@ -90,32 +83,29 @@ struct text text_read(const char *const *files, size_t nfiles, size_t vocabulary
   text.train = vocabulary_encode(&v, all.bytes, before, text.tokens);
   text.count = text.train + vocabulary_encode(&v, all.bytes + before, held_out, text.tokens + text.train);
   if (text.count - text.train < context + 1)
-    fail(2, "the text has %zu bytes; its last tenth is %zu tokens, and must hold a sequence of --context %zu and one more",
+    fail(2,
+         "the text has %zu bytes; its last tenth is %zu tokens, and must hold a sequence of --context %zu and one more",
          all.count, text.count - text.train, context);
   vocabulary_destroy(&v);
   free(all.bytes);
   return text;
 }
 
-void text_free(struct text *text)
-{
+void text_free(struct text *text) {
   free(text->tokens);
   *text = (struct text){0};
 }
 
-const uint16_t *text_training_sequence(const struct text *text, uint64_t seed, uint64_t number, size_t context)
-{
+const uint16_t *text_training_sequence(const struct text *text, uint64_t seed, uint64_t number, size_t context) {
   return text->tokens + random_bits(seed, SEQUENCE_STREAM, number) % (text->train - context);
 }
 
-size_t text_validation_count(const struct text *text, size_t context, size_t limit)
-{
+size_t text_validation_count(const struct text *text, size_t context, size_t limit) {
   size_t windows = (text->count - text->train - 1) / context;
   return limit && limit < windows ? limit : windows;
 }
 
-const uint16_t *text_validation_sequence(const struct text *text, size_t number, size_t count, size_t context)
-{
+const uint16_t *text_validation_sequence(const struct text *text, size_t number, size_t count, size_t context) {
   size_t windows = text_validation_count(text, context, 0);
   return text->tokens + text->train + number * windows / count * context;
 }

@@ -12,7 +12,7 @@
 
 struct text {
   uint16_t *tokens;
-  size_t count, train;      /* tokens [0, train) are for training, [train, count) held out */
+  size_t count, train; /* tokens [0, train) are for training, [train, count) held out */
 };
 
 #define TEXT_DEFAULT_FOLDER "/usr/share/common-licenses"

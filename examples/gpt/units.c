@@ -10,27 +10,23 @@
 #include "examples/gpt/model.h"
 #include "examples/gpt/random.h"
 
-static void add_tensor(struct gpt_unit *unit, const char *name, size_t count, float start, float deviation, bool decays)
-{
-  unit->tensors[unit->ntensors++] =
-    (struct gpt_tensor){.name = name, .offset = unit->count, .count = count, .start = start, .deviation = deviation,
-                        .decays = decays};
+static void add_tensor(struct gpt_unit *unit, const char *name, size_t count, float start, float deviation,
+                       bool decays) {
+  unit->tensors[unit->ntensors++] = (struct gpt_tensor){
+    .name = name, .offset = unit->count, .count = count, .start = start, .deviation = deviation, .decays = decays};
   unit->count += count;
 }
 
-static void add_matrix(struct gpt_unit *unit, const char *name, size_t outputs, size_t inputs)
-{
+static void add_matrix(struct gpt_unit *unit, const char *name, size_t outputs, size_t inputs) {
   add_tensor(unit, name, outputs * inputs, 0.0f, 1.0f / sqrtf((float)inputs), true);
 }
 
-static void add_vector(struct gpt_unit *unit, const char *name, size_t count, float start)
-{
+static void add_vector(struct gpt_unit *unit, const char *name, size_t count, float start) {
   add_tensor(unit, name, count, start, 0.0f, false);
 }
 
 /* The order is known to view_block() in block.c. */
-static void describe_block(struct gpt_unit *unit, size_t h)
-{
+static void describe_block(struct gpt_unit *unit, size_t h) {
   add_vector(unit, "norm1.gain", h, 1.0f);
   add_vector(unit, "norm1.bias", h, 0.0f);
   add_matrix(unit, "attention.qkv.weight", 3 * h, h);
@@ -45,8 +41,7 @@ static void describe_block(struct gpt_unit *unit, size_t h)
   add_vector(unit, "mlp.out.bias", h, 0.0f);
 }
 
-struct gpt_unit *gpt_units_create(const struct gpt_shape *shape)
-{
+struct gpt_unit *gpt_units_create(const struct gpt_shape *shape) {
   size_t h = shape->hidden;
   struct gpt_unit *units = calloc(shape->layers + 2, sizeof *units);
   if (!units)
@@ -68,15 +63,13 @@ struct gpt_unit *gpt_units_create(const struct gpt_shape *shape)
 }
 
 /* Column pairs turn with the position, the first by one radian a byte, the last 200 times slower. */
-static float sinusoid(size_t i, size_t width)
-{
+static float sinusoid(size_t i, size_t width) {
   size_t column = i % width, pair = column / 2 * 2;
   double angle = (double)(i / width) * pow(200.0, -(double)pair / (double)width);
   return (float)(column % 2 ? cos(angle) : sin(angle));
 }
 
-float gpt_initial_value(const struct gpt_unit *unit, size_t unit_index, size_t i, uint64_t seed)
-{
+float gpt_initial_value(const struct gpt_unit *unit, size_t unit_index, size_t i, uint64_t seed) {
   const struct gpt_tensor *tensor = unit->tensors;
   while (i >= tensor->offset + tensor->count)
     tensor++;

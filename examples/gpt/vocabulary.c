@@ -13,31 +13,27 @@
 static bool is_letter(uint8_t byte) { return (byte | 32) >= 'a' && (byte | 32) <= 'z'; }
 
 /* Bytes of the word that begins here, with its space; 0 or 1 where none does. */
-static size_t word_length(const uint8_t *text, size_t count)
-{
+static size_t word_length(const uint8_t *text, size_t count) {
   size_t length = count > 0 && *text == ' ';
   while (length < count && is_letter(text[length]))
     length++;
   return length;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
+static int by_bytes(const void *a, const void *b) {
   const struct word *x = a, *y = b;
   int order = memcmp(x->bytes, y->bytes, x->length < y->length ? x->length : y->length);
   return order ? order : (x->length > y->length) - (x->length < y->length);
 }
 
 /* The most frequent first; equally frequent ones by their bytes. */
-static int by_count(const void *a, const void *b)
-{
+static int by_count(const void *a, const void *b) {
   const struct word *x = a, *y = b;
   return x->count != y->count ? (x->count < y->count ? 1 : -1) : by_bytes(a, b);
 }
 
 /* All words of the text one after another, as often as they are there. Returns their number. */
-static size_t list_words(const uint8_t *text, size_t count, struct word *words)
-{
+static size_t list_words(const uint8_t *text, size_t count, struct word *words) {
   size_t n = 0, at = 0;
   while (at < count) {
     size_t length = word_length(text + at, count - at);
@@ -49,8 +45,7 @@ static size_t list_words(const uint8_t *text, size_t count, struct word *words)
 }
 
 /* Equal words, which lie side by side, become one. Returns how many are left. */
-static size_t merge_equal(struct word *words, size_t n)
-{
+static size_t merge_equal(struct word *words, size_t n) {
   size_t kept = 0;
   for (size_t i = 0; i < n; i++) {
     if (kept && by_bytes(&words[kept - 1], &words[i]) == 0)
@@ -61,8 +56,7 @@ static size_t merge_equal(struct word *words, size_t n)
   return kept;
 }
 
-struct vocabulary vocabulary_create(const uint8_t *text, size_t count, size_t nwords)
-{
+struct vocabulary vocabulary_create(const uint8_t *text, size_t count, size_t nwords) {
   struct vocabulary v = {.nwords = nwords};
   if (!nwords)
     return v;
@@ -80,15 +74,13 @@ struct vocabulary vocabulary_create(const uint8_t *text, size_t count, size_t nw
   return v;
 }
 
-void vocabulary_destroy(struct vocabulary *v)
-{
+void vocabulary_destroy(struct vocabulary *v) {
   free(v->words);
   *v = (struct vocabulary){0};
 }
 
 /* The token of the longest word that begins here, or of one byte; *length: its bytes. */
-static uint16_t longest_match(const struct vocabulary *v, const uint8_t *text, size_t count, size_t *length)
-{
+static uint16_t longest_match(const struct vocabulary *v, const uint8_t *text, size_t count, size_t *length) {
   for (*length = v->nwords ? word_length(text, count) : 0; *length > 1; --*length) {
     struct word key = {.bytes = text, .length = *length};
     const struct word *found = bsearch(&key, v->words, v->nwords, sizeof *v->words, by_bytes);
@@ -99,8 +91,7 @@ static uint16_t longest_match(const struct vocabulary *v, const uint8_t *text, s
   return *text;
 }
 
-size_t vocabulary_encode(const struct vocabulary *v, const uint8_t *text, size_t count, uint16_t *tokens)
-{
+size_t vocabulary_encode(const struct vocabulary *v, const uint8_t *text, size_t count, uint16_t *tokens) {
   size_t n = 0;
   for (size_t at = 0, length; at < count; at += length)
     tokens[n++] = longest_match(v, text + at, count - at, &length);

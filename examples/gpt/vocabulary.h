@@ -20,7 +20,7 @@ struct word {
 };
 
 struct vocabulary {
-  struct word *words;   /* token 256 + i is words[i] */
+  struct word *words; /* token 256 + i is words[i] */
   size_t nwords;
 };
 

@@ -19,34 +19,39 @@
 #include "interpose/nccl/process.h"
 
 /* Once a process: what is wrong with one id is mostly wrong with all. */
-#define COMPLAIN_ONCE(...)                                                                                             \
-  do {                                                                                                                 \
-    static atomic_flag complained = ATOMIC_FLAG_INIT;                                                                  \
-    if (!atomic_flag_test_and_set(&complained))                                                                        \
-      tagc_log(TAGC_LOG_WARN, "agree", __VA_ARGS__);                                                                   \
+#define COMPLAIN_ONCE(...) \
+  do { \
+    static atomic_flag complained = ATOMIC_FLAG_INIT; \
+    if (!atomic_flag_test_and_set(&complained)) \
+      tagc_log(TAGC_LOG_WARN, "agree", __VA_ARGS__); \
   } while (0)
 
 /* NCCL's init may need all that a process may have: where no more than these are free, it gets every one. */
 enum { DESCRIPTORS_FREE = 64 };
 
-void tagc_agree_clear_id(ncclUniqueId *id) { memset(id->internal + TAGC_AGREE_USED, 0, TAGC_AGREE_ID - TAGC_AGREE_USED); }
+void tagc_agree_clear_id(ncclUniqueId *id) {
+  memset(id->internal + TAGC_AGREE_USED, 0, TAGC_AGREE_ID - TAGC_AGREE_USED);
+}
 
-void tagc_agree_stamp_id(ncclUniqueId *id)
-{
+void tagc_agree_stamp_id(ncclUniqueId *id) {
   int saved = errno;
   uint8_t *bytes = (uint8_t *)id->internal;
   union tagc_agree_address host;
   struct tagc_agree_stamp stamp;
   const char *why;
   if (tagc_host_ids_are_fixed())
-    COMPLAIN_ONCE("NCCL_COMM_ID is set, so every rank makes its ids by itself and the ranks cannot agree: every call passes "
-                  "through");
+    COMPLAIN_ONCE(
+      "NCCL_COMM_ID is set, so every rank makes its ids by itself and the ranks cannot agree: every call passes "
+      "through");
   else if (!tagc_agree_id_address(bytes, &host))
-    COMPLAIN_ONCE("this NCCL's unique ids are not laid out as those of 2.18 to 2.30, so the ranks cannot agree: every call "
-                  "passes through");
+    COMPLAIN_ONCE(
+      "this NCCL's unique ids are not laid out as those of 2.18 to 2.30, so the ranks cannot agree: every call "
+      "passes through");
   else if (!tagc_descriptors_are_free(DESCRIPTORS_FREE))
-    COMPLAIN_ONCE("fewer than %d file descriptors are free (ulimit -n %d), and NCCL may need them, so the ranks cannot agree: "
-                  "every call passes through", DESCRIPTORS_FREE, tagc_descriptors_limit());
+    COMPLAIN_ONCE(
+      "fewer than %d file descriptors are free (ulimit -n %d), and NCCL may need them, so the ranks cannot agree: "
+      "every call passes through",
+      DESCRIPTORS_FREE, tagc_descriptors_limit());
   else if (!tagc_agree_listen(&host, &stamp, &why))
     COMPLAIN_ONCE("the ranks cannot agree (%s%s%s): every call passes through", why, errno ? ": " : "",
                   errno ? strerror(errno) : "");
@@ -55,23 +60,22 @@ void tagc_agree_stamp_id(ncclUniqueId *id)
   errno = saved;
 }
 
-/* ---- one request, one reply ------------------------------------------------------------------------------------------ */
+/* ---- one request, one reply -------------------------------------------------------------------------------------- */
 
 struct talk {
   struct tagc_agree_request request;
-  const char *text;                 /* request.text_size bytes */
-  bool sent;                        /* something of it has left this process */
+  const char *text; /* request.text_size bytes */
+  bool sent;        /* something of it has left this process */
   struct tagc_agree_reply reply;
   char answer[TAGC_AGREE_TEXT + 1];
 };
 
 /* Waits until the socket is ready for `events`. False at the deadline. */
-static bool ready(int fd, short events, double deadline)
-{
+static bool ready(int fd, short events, double deadline) {
   for (;;) {
     double left = deadline - tagc_clock_ms();
     struct pollfd p = {.fd = fd, .events = events};
-    int n = poll(&p, 1, left > 1000 ? 1000 : left > 0 ? (int)left + 1 : 0);     /* once more after the deadline, too */
+    int n = poll(&p, 1, left > 1000 ? 1000 : left > 0 ? (int)left + 1 : 0); /* once more after the deadline, too */
     if (n > 0)
       return true;
     if (n < 0 ? errno != EINTR : left <= 0) {
@@ -81,15 +85,15 @@ static bool ready(int fd, short events, double deadline)
   }
 }
 
-static int dial(const union tagc_agree_address *address, double deadline)
-{
+static int dial(const union tagc_agree_address *address, double deadline) {
   int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
   socklen_t size = sizeof error;
   if (fd < 0)
     return -1;
   if (connect(fd, &address->any, tagc_agree_address_size(address)) != 0)
     error = errno == EINTR ? EINPROGRESS : errno;
-  if (error == EINPROGRESS && (!ready(fd, POLLOUT, deadline) || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0))
+  if (error == EINPROGRESS &&
+      (!ready(fd, POLLOUT, deadline) || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0))
     error = errno;
   if (!error)
     return fd;
@@ -98,8 +102,7 @@ static int dial(const union tagc_agree_address *address, double deadline)
   return -1;
 }
 
-static bool send_all(int fd, const void *data, size_t size, double deadline, bool *sent)
-{
+static bool send_all(int fd, const void *data, size_t size, double deadline, bool *sent) {
   for (const char *at = data; size;) {
     ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -115,8 +118,7 @@ static bool send_all(int fd, const void *data, size_t size, double deadline, boo
   return true;
 }
 
-static bool receive_all(int fd, void *data, size_t size, double deadline)
-{
+static bool receive_all(int fd, void *data, size_t size, double deadline) {
   for (char *at = data; size;) {
     ssize_t n = recv(fd, at, size, 0);
     if (n == 0)
@@ -133,8 +135,7 @@ static bool receive_all(int fd, void *data, size_t size, double deadline)
   return true;
 }
 
-static bool exchange(int fd, struct talk *t, double deadline)
-{
+static bool exchange(int fd, struct talk *t, double deadline) {
   uint8_t head[TAGC_AGREE_REQUEST_SIZE], reply[TAGC_AGREE_REPLY_SIZE];
   tagc_agree_request_write(head, &t->request);
   if (!send_all(fd, head, sizeof head, deadline, &t->sent) ||
@@ -148,10 +149,9 @@ static bool exchange(int fd, struct talk *t, double deadline)
   return receive_all(fd, t->answer, t->reply.text_size, deadline);
 }
 
-/* Talks to the decider until it has answered, the deadline has come, or nobody listens there any more (ECONNREFUSED). What
- * else goes wrong may pass: no descriptor is free, a network is down, the decider has too many guests. */
-static bool talk(const union tagc_agree_address *address, struct talk *t, double seconds)
-{
+/* Talks to the decider until it has answered, the deadline has come, or nobody listens there any more (ECONNREFUSED).
+ * What else goes wrong may pass: no descriptor is free, a network is down, the decider has too many guests. */
+static bool talk(const union tagc_agree_address *address, struct talk *t, double seconds) {
   double deadline = tagc_clock_ms() + 1e3 * seconds;
   for (;;) {
     int fd = dial(address, deadline);
@@ -171,20 +171,19 @@ static bool talk(const union tagc_agree_address *address, struct talk *t, double
   }
 }
 
-static const char *name_of(const union tagc_agree_address *address, char *text, size_t size)
-{
+static const char *name_of(const union tagc_agree_address *address, char *text, size_t size) {
   char host[INET6_ADDRSTRLEN] = "?";
   bool six = address->any.sa_family == AF_INET6;
-  inet_ntop(address->any.sa_family, six ? (const void *)&address->v6.sin6_addr : &address->v4.sin_addr, host, sizeof host);
+  inet_ntop(address->any.sa_family, six ? (const void *)&address->v6.sin6_addr : &address->v4.sin_addr, host,
+            sizeof host);
   snprintf(text, size, six ? "[%s]:%u" : "%s:%u", host, ntohs(six ? address->v6.sin6_port : address->v4.sin_port));
   return text;
 }
 
-/* ---- reports and decisions ------------------------------------------------------------------------------------------- */
+/* ---- reports and decisions --------------------------------------------------------------------------------------- */
 
 /* The stamp to report to: that of the first of several ids, all of which must have one. */
-static bool find_stamp(const ncclUniqueId *ids, int count, struct tagc_agree_stamp *stamp)
-{
+static bool find_stamp(const ncclUniqueId *ids, int count, struct tagc_agree_stamp *stamp) {
   for (int i = count - 1; i >= 0; i--)
     switch (tagc_agree_stamp_read((const uint8_t *)ids[i].internal, stamp)) {
     case TAGC_AGREE_STAMPED: break;
@@ -200,42 +199,47 @@ static bool find_stamp(const ncclUniqueId *ids, int count, struct tagc_agree_sta
 }
 
 /* What must be equal on all ranks. */
-static bool describe_rank(char *text, size_t size, int nccl_version, const char *memory)
-{
+static bool describe_rank(char *text, size_t size, int nccl_version, const char *memory) {
   const struct tagc_options *options = tagc_library_options();
-  char map[20] = "none";            /* the file may lie elsewhere on other hosts: its content counts */
+  char map[20] = "none"; /* the file may lie elsewhere on other hosts: its content counts */
   uint64_t digest;
   if (tagc_library_map(&digest))
     snprintf(map, sizeof map, "#%016" PRIx64, digest);
-  int n = snprintf(text, size, "tagc version=%s\nNCCL version=%d\nmemory=%s\noptions=%s\nTAGC_LAYERMAP=%s\n", PACKAGE_VERSION,
-                   nccl_version, memory, options->bad ? "refused" : "understood", map);
+  int n = snprintf(text, size, "tagc version=%s\nNCCL version=%d\nmemory=%s\noptions=%s\nTAGC_LAYERMAP=%s\n",
+                   PACKAGE_VERSION, nccl_version, memory, options->bad ? "refused" : "understood", map);
   return n > 0 && (size_t)n < size && tagc_options_describe(options, text + n, size - (size_t)n);
 }
 
 /* Who has reported must be able to ask. */
-static bool can_ask(void)
-{
+static bool can_ask(void) {
   if (tagc_descriptors_are_free(DESCRIPTORS_FREE))
     return true;
-  COMPLAIN_ONCE("fewer than %d file descriptors are free (ulimit -n %d), and NCCL may need them, so this rank does not report: "
-                "the calls of its communicators pass through", DESCRIPTORS_FREE, tagc_descriptors_limit());
+  COMPLAIN_ONCE(
+    "fewer than %d file descriptors are free (ulimit -n %d), and NCCL may need them, so this rank does not report: "
+    "the calls of its communicators pass through",
+    DESCRIPTORS_FREE, tagc_descriptors_limit());
   return false;
 }
 
 /* A rank reports. What it cannot say within TAGC_AGREE_TIMEOUT, it will hardly say for the next communicator: that one
  * is not kept waiting as long. */
-static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version, const char *memory)
-{
+static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
+                                    const char *memory) {
   static atomic_bool unreachable;
   struct tagc_agreement a = {.state = TAGC_AGREED_NO, .rank = (uint32_t)rank, .nranks = (uint32_t)nranks};
   char text[TAGC_AGREE_TEXT + 1], name[80];
   if (nranks > TAGC_AGREE_RANKS || !find_stamp(ids, count, &a.stamp) || !can_ask() ||
       !describe_rank(text, sizeof text, nccl_version, memory))
     return a;
-  struct talk t = {.request = {.kind = TAGC_AGREE_REPORT, .rank = a.rank, .nranks = a.nranks, .host = tagc_host_id(),
-                               .text_size = (uint16_t)strlen(text)}, .text = text};
+  struct talk t = {.request = {.kind = TAGC_AGREE_REPORT,
+                               .rank = a.rank,
+                               .nranks = a.nranks,
+                               .host = tagc_host_id(),
+                               .text_size = (uint16_t)strlen(text)},
+                   .text = text};
   memcpy(t.request.secret, a.stamp.secret, sizeof t.request.secret);
-  bool heard = talk(&a.stamp.address, &t, atomic_load(&unreachable) ? 1 : (double)tagc_library_options()->agree_timeout);
+  bool heard =
+    talk(&a.stamp.address, &t, atomic_load(&unreachable) ? 1 : (double)tagc_library_options()->agree_timeout);
   if (heard && t.reply.kind == TAGC_AGREE_REFUSED)
     tagc_log(TAGC_LOG_WARN, "agree", "rank %d of %d: %s refuses its report: %s", rank, nranks,
              name_of(&a.stamp.address, name, sizeof name), t.answer);
@@ -250,16 +254,14 @@ static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nran
 }
 
 struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
-                                        const char *memory)
-{
+                                        const char *memory) {
   int saved = errno;
   struct tagc_agreement agreement = report(ids, count, nranks, rank, nccl_version, memory);
   errno = saved;
   return agreement;
 }
 
-static void ask(struct tagc_agreement *a)
-{
+static void ask(struct tagc_agreement *a) {
   struct talk t = {.request = {.kind = TAGC_AGREE_ASK, .rank = a->rank, .nranks = a->nranks}, .text = ""};
   char name[80];
   memcpy(t.request.secret, a->stamp.secret, sizeof t.request.secret);
@@ -275,14 +277,14 @@ static void ask(struct tagc_agreement *a)
     tagc_log(TAGC_LOG_INFO, "agree", "rank %u of %u passes every call through: %s", a->rank, a->nranks, t.answer);
   } else {
     a->state = TAGC_AGREED_LOST;
-    tagc_log(TAGC_LOG_ERROR, "agree", "rank %u of %u has reported to %s, but gets no verdict (%s); its collectives fail with "
-             "ncclRemoteError, because the other ranks may compress", a->rank, a->nranks,
-             name_of(&a->stamp.address, name, sizeof name), heard ? t.answer : strerror(errno));
+    tagc_log(TAGC_LOG_ERROR, "agree",
+             "rank %u of %u has reported to %s, but gets no verdict (%s); its collectives fail with "
+             "ncclRemoteError, because the other ranks may compress",
+             a->rank, a->nranks, name_of(&a->stamp.address, name, sizeof name), heard ? t.answer : strerror(errno));
   }
 }
 
-bool tagc_agree_settle(struct tagc_agreement *a)
-{
+bool tagc_agree_settle(struct tagc_agreement *a) {
   int saved = errno;
   if (a->state == TAGC_AGREED_UNKNOWN)
     ask(a);

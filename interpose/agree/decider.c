@@ -8,28 +8,28 @@
 
 struct fact_sheet {
   struct fact_sheet *next;
-  uint32_t number;                  /* from 1 */
-  char text[];                      /* lines as they came, NUL-terminated */
+  uint32_t number; /* from 1 */
+  char text[];     /* lines as they came, NUL-terminated */
 };
 
 struct session {
   struct session *next;
   uint8_t secret[TAGC_AGREE_SECRET];
-  uint32_t nranks;                  /* 0 until the first report */
-  uint32_t reported, confirmed;     /* ranks */
-  struct fact_sheet *sheets;        /* the different reports: one where all is well */
-  uint32_t *sheet_of;               /* a rank's sheet, 0: it has not reported */
+  uint32_t nranks;              /* 0 until the first report */
+  uint32_t reported, confirmed; /* ranks */
+  struct fact_sheet *sheets;    /* the different reports: one where all is well */
+  uint32_t *sheet_of;           /* a rank's sheet, 0: it has not reported */
   uint64_t *host_of;
-  bool *has_confirmed;                /* ranks that confirmed */
-  uint32_t *host_number, hosts;     /* made with the decision "on" */
-  enum tagc_agree_kind decision;    /* TAGC_AGREE_ON, TAGC_AGREE_OFF, or 0 before it */
-  bool spoiled;                     /* a report contradicts another one: "off" */
-  char *why;                        /* of the decision "off"; before: what has gone wrong already; or NULL */
+  bool *has_confirmed;           /* ranks that confirmed */
+  uint32_t *host_number, hosts;  /* made with the decision "on" */
+  enum tagc_agree_kind decision; /* TAGC_AGREE_ON, TAGC_AGREE_OFF, or 0 before it */
+  bool spoiled;                  /* a report contradicts another one: "off" */
+  char *why;                     /* of the decision "off"; before: what has gone wrong already; or NULL */
 };
 
 enum {
-  LONGEST_WHY = 900,                /* a line of the log is about that long */
-  VALUES = 8,                       /* of a fact are named, and ranges of ranks 16: enough to go and look */
+  LONGEST_WHY = 900, /* a line of the log is about that long */
+  VALUES = 8,        /* of a fact are named, and ranges of ranks 16: enough to go and look */
 };
 
 struct tagc_agree_decider {
@@ -39,8 +39,7 @@ struct tagc_agree_decider {
 };
 
 /* Frees what is kept for each rank. */
-static void forget_ranks(struct session *s)
-{
+static void forget_ranks(struct session *s) {
   for (struct fact_sheet *f = s->sheets, *after; f; f = after) {
     after = f->next;
     free(f);
@@ -56,10 +55,11 @@ static void forget_ranks(struct session *s)
   s->host_number = NULL;
 }
 
-struct tagc_agree_decider *tagc_agree_decider_create(void) { return calloc(1, sizeof(struct tagc_agree_decider)); }
+struct tagc_agree_decider *tagc_agree_decider_create(void) {
+  return calloc(1, sizeof(struct tagc_agree_decider));
+}
 
-void tagc_agree_decider_destroy(struct tagc_agree_decider *decider)
-{
+void tagc_agree_decider_destroy(struct tagc_agree_decider *decider) {
   for (struct session *s = decider ? decider->sessions : NULL, *next; s; s = next) {
     next = s->next;
     forget_ranks(s);
@@ -69,8 +69,7 @@ void tagc_agree_decider_destroy(struct tagc_agree_decider *decider)
   free(decider);
 }
 
-bool tagc_agree_decider_expect(struct tagc_agree_decider *decider, const uint8_t secret[TAGC_AGREE_SECRET])
-{
+bool tagc_agree_decider_expect(struct tagc_agree_decider *decider, const uint8_t secret[TAGC_AGREE_SECRET]) {
   struct session *s = calloc(1, sizeof *s);
   if (!s)
     return false;
@@ -82,46 +81,41 @@ bool tagc_agree_decider_expect(struct tagc_agree_decider *decider, const uint8_t
 }
 
 /* Compares in a time that does not tell a stranger how far he guessed right. */
-static bool same_secret(const uint8_t *a, const uint8_t *b)
-{
+static bool same_secret(const uint8_t *a, const uint8_t *b) {
   unsigned differ = 0;
   for (size_t i = 0; i < TAGC_AGREE_SECRET; i++)
     differ |= a[i] ^ b[i];
   return !differ;
 }
 
-static struct session *find_session(const struct tagc_agree_decider *decider, const uint8_t *secret)
-{
+static struct session *find_session(const struct tagc_agree_decider *decider, const uint8_t *secret) {
   struct session *s = decider->sessions;
   while (s && !same_secret(s->secret, secret))
     s = s->next;
   return s;
 }
 
-bool tagc_agree_decider_knows(const struct tagc_agree_decider *decider, const uint8_t secret[TAGC_AGREE_SECRET])
-{
+bool tagc_agree_decider_knows(const struct tagc_agree_decider *decider, const uint8_t secret[TAGC_AGREE_SECRET]) {
   return find_session(decider, secret) != NULL;
 }
 
 size_t tagc_agree_decider_open(const struct tagc_agree_decider *decider) { return decider->open; }
 
-const char *tagc_agree_decider_complaint(struct tagc_agree_decider *decider)
-{
+const char *tagc_agree_decider_complaint(struct tagc_agree_decider *decider) {
   const char *complaint = decider->complaint;
   decider->complaint = NULL;
   return complaint ? complaint : "";
 }
 
-/* ---- words ----------------------------------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
 /* A text that is written piece by piece, and cut where it is full. */
 struct words {
   char *at;
-  size_t left;                      /* with the NUL */
+  size_t left; /* with the NUL */
 };
 
-__attribute__((format(printf, 2, 3))) static void append_words(struct words *w, const char *format, ...)
-{
+__attribute__((format(printf, 2, 3))) static void append_words(struct words *w, const char *format, ...) {
   va_list args;
   va_start(args, format);
   int n = vsnprintf(w->at, w->left, format, args);
@@ -132,8 +126,7 @@ __attribute__((format(printf, 2, 3))) static void append_words(struct words *w, 
 }
 
 /* "rank 3" or "ranks 0-2,5": those for which `wanted[sheet_of[rank]]` holds. */
-static void say_ranks(struct words *w, const struct session *s, const bool *wanted)
-{
+static void say_ranks(struct words *w, const struct session *s, const bool *wanted) {
   uint32_t count = 0, said = 0;
   for (uint32_t r = 0; r < s->nranks; r++)
     count += wanted[s->sheet_of[r]];
@@ -153,8 +146,7 @@ static void say_ranks(struct words *w, const struct session *s, const bool *want
 }
 
 /* The value of a fact in a sheet; NULL where it does not have it. */
-static const char *value_of(const struct fact_sheet *f, const char *name, size_t name_size, size_t *size)
-{
+static const char *value_of(const struct fact_sheet *f, const char *name, size_t name_size, size_t *size) {
   for (const char *line = f->text; *line;) {
     size_t length = strcspn(line, "\n");
     if (length > name_size && line[name_size] == '=' && memcmp(line, name, name_size) == 0) {
@@ -167,17 +159,16 @@ static const char *value_of(const struct fact_sheet *f, const char *name, size_t
   return NULL;
 }
 
-static bool same_value(const struct fact_sheet *a, const struct fact_sheet *b, const char *name, size_t name_size)
-{
+static bool same_value(const struct fact_sheet *a, const struct fact_sheet *b, const char *name, size_t name_size) {
   size_t na, nb;
   const char *va = value_of(a, name, name_size, &na), *vb = value_of(b, name, name_size, &nb);
   return !va == !vb && na == nb && (!va || memcmp(va, vb, na) == 0);
 }
 
-/* "TAGC_SPARSITY is 0.8 on ranks 0-2, 0.9 on rank 3; " where the sheets differ in it, in the order of the ranks. `wanted` and
- * `said` have room for all sheets. */
-static void say_fact(struct words *w, const struct session *s, const char *name, size_t name_size, bool *wanted, bool *said)
-{
+/* "TAGC_SPARSITY is 0.8 on ranks 0-2, 0.9 on rank 3; " where the sheets differ in it, in the order of the ranks.
+ * `wanted` and `said` have room for all sheets. */
+static void say_fact(struct words *w, const struct session *s, const char *name, size_t name_size, bool *wanted,
+                     bool *said) {
   bool differs = false;
   for (const struct fact_sheet *f = s->sheets; f; f = f->next) {
     differs |= !same_value(f, s->sheets, name, name_size);
@@ -213,8 +204,7 @@ static void say_fact(struct words *w, const struct session *s, const char *name,
   append_words(w, "; ");
 }
 
-static bool earlier_sheet_has(const struct session *s, const struct fact_sheet *f, const char *name, size_t name_size)
-{
+static bool earlier_sheet_has(const struct session *s, const struct fact_sheet *f, const char *name, size_t name_size) {
   size_t size;
   for (const struct fact_sheet *e = s->sheets; e != f; e = e->next)
     if (value_of(e, name, name_size, &size))
@@ -223,8 +213,7 @@ static bool earlier_sheet_has(const struct session *s, const struct fact_sheet *
 }
 
 /* Why the decision is "off": who is missing, and what differs. False without memory. */
-static bool explain_refusal(struct session *s)
-{
+static bool explain_refusal(struct session *s) {
   uint32_t sheets = 0;
   for (const struct fact_sheet *f = s->sheets; f; f = f->next)
     sheets++;
@@ -240,7 +229,8 @@ static bool explain_refusal(struct session *s)
   if (s->reported < s->nranks) {
     wanted[0] = true;
     say_ranks(&w, s, wanted);
-    append_words(&w, " of %u did not report (no library, TAGC_MODE=off, no connection, or few descriptors); ", s->nranks);
+    append_words(&w, " of %u did not report (no library, TAGC_MODE=off, no connection, or few descriptors); ",
+                 s->nranks);
   }
   for (const struct fact_sheet *f = s->sheets; f && w.left > 1; f = f->next)
     for (const char *line = f->text; *line;) {
@@ -253,16 +243,15 @@ static bool explain_refusal(struct session *s)
   if (w.at == why)
     append_words(&w, "they report different things; ");
   if (w.at > why + 2 && w.at[-1] == ' ')
-    w.at[-2] = '\0';                /* the last "; " */
+    w.at[-2] = '\0'; /* the last "; " */
   s->why = why;
   return true;
 }
 
-/* ---- decisions ------------------------------------------------------------------------------------------------------- */
+/* ---- decisions --------------------------------------------------------------------------------------------------- */
 
 /* Room for the ranks, at the first report. */
-static bool reserve_ranks(struct session *s, uint32_t nranks)
-{
+static bool reserve_ranks(struct session *s, uint32_t nranks) {
   if (s->nranks)
     return true;
   s->sheet_of = calloc(nranks, sizeof *s->sheet_of);
@@ -278,13 +267,12 @@ static bool reserve_ranks(struct session *s, uint32_t nranks)
 }
 
 /* The sheet with this text, perhaps a new one. */
-static struct fact_sheet *sheet(struct session *s, const char *text, size_t size)
-{
+static struct fact_sheet *sheet(struct session *s, const char *text, size_t size) {
   struct fact_sheet *fresh = malloc(sizeof *fresh + size + 1), **at = &s->sheets;
   if (!fresh)
     return NULL;
   for (size_t i = 0; i < size; i++)
-    fresh->text[i] = text[i] ? text[i] : '?';      /* no library sends that */
+    fresh->text[i] = text[i] ? text[i] : '?'; /* no library sends that */
   fresh->text[size] = '\0';
   fresh->number = 1;
   fresh->next = NULL;
@@ -298,15 +286,14 @@ static struct fact_sheet *sheet(struct session *s, const char *text, size_t size
   return *at = fresh;
 }
 
-static bool decide(struct tagc_agree_decider *decider, struct session *s)
-{
+static bool decide(struct tagc_agree_decider *decider, struct session *s) {
   if (s->decision)
     return true;
   bool on = !s->spoiled && s->reported == s->nranks && !s->sheets->next;
   if (!on && !s->why && !explain_refusal(s))
     return false;
   for (uint32_t r = 0; on && r < s->nranks; r++) {
-    uint32_t same = r;              /* mostly that of the rank before */
+    uint32_t same = r; /* mostly that of the rank before */
     while (same-- > 0 && s->host_of[same] != s->host_of[r])
       ;
     s->host_number[r] = same == UINT32_MAX ? s->hosts++ : s->host_number[same];
@@ -317,8 +304,7 @@ static bool decide(struct tagc_agree_decider *decider, struct session *s)
   return true;
 }
 
-static size_t reply_with(struct tagc_agree_reply head, const char *text, uint8_t **reply)
-{
+static size_t reply_with(struct tagc_agree_reply head, const char *text, uint8_t **reply) {
   head.text_size = (uint16_t)strlen(text);
   size_t size = TAGC_AGREE_REPLY_SIZE + (size_t)head.text_size;
   if (!(*reply = malloc(size)))
@@ -328,14 +314,12 @@ static size_t reply_with(struct tagc_agree_reply head, const char *text, uint8_t
   return size;
 }
 
-static size_t refuse(const char *text, uint8_t **reply)
-{
+static size_t refuse(const char *text, uint8_t **reply) {
   return reply_with((struct tagc_agree_reply){.kind = TAGC_AGREE_REFUSED}, text, reply);
 }
 
 /* What is wrong with a report, or NULL. What is wrong with one is wrong with all. */
-static const char *objection(struct session *s, const struct tagc_agree_request *request, const struct fact_sheet *f)
-{
+static const char *objection(struct session *s, const struct tagc_agree_request *request, const struct fact_sheet *f) {
   char text[100];
   if (request->nranks != s->nranks)
     snprintf(text, sizeof text, "rank %u reports %u ranks, another one %u", request->rank, request->nranks, s->nranks);
@@ -349,8 +333,8 @@ static const char *objection(struct session *s, const struct tagc_agree_request 
   return s->why ? s->why : "no memory";
 }
 
-static size_t note_report(struct session *s, const struct tagc_agree_request *request, const char *text, uint8_t **reply)
-{
+static size_t note_report(struct session *s, const struct tagc_agree_request *request, const char *text,
+                          uint8_t **reply) {
   if (s->decision)
     return refuse("the verdict has been given", reply);
   struct fact_sheet *f = reserve_ranks(s, request->nranks) ? sheet(s, text, request->text_size) : NULL;
@@ -360,7 +344,7 @@ static size_t note_report(struct session *s, const struct tagc_agree_request *re
   if (wrong)
     return refuse(wrong, reply);
   size_t size = reply_with((struct tagc_agree_reply){.kind = TAGC_AGREE_NOTED}, "", reply);
-  if (size && !s->sheet_of[request->rank]) {       /* a repeated report counts once */
+  if (size && !s->sheet_of[request->rank]) { /* a repeated report counts once */
     s->sheet_of[request->rank] = f->number;
     s->host_of[request->rank] = request->host;
     s->reported++;
@@ -369,8 +353,7 @@ static size_t note_report(struct session *s, const struct tagc_agree_request *re
 }
 
 size_t tagc_agree_decider_answer(struct tagc_agree_decider *decider, const struct tagc_agree_request *request,
-                                 const char *text, uint8_t **reply)
-{
+                                 const char *text, uint8_t **reply) {
   struct session *s = find_session(decider, request->secret);
   if (!s)
     return 0;
@@ -382,13 +365,12 @@ size_t tagc_agree_decider_answer(struct tagc_agree_decider *decider, const struc
     return refuse("the communicator has another number of ranks", reply);
   if (!decide(decider, s))
     return 0;
-  struct tagc_agree_reply head = {.kind = s->decision, .hosts = s->hosts,
-                                  .host = s->hosts && s->host_number ? s->host_number[request->rank] : 0};
+  struct tagc_agree_reply head = {
+    .kind = s->decision, .hosts = s->hosts, .host = s->hosts && s->host_number ? s->host_number[request->rank] : 0};
   return reply_with(head, s->why ? s->why : "", reply);
 }
 
-void tagc_agree_decider_confirm(struct tagc_agree_decider *decider, const struct tagc_agree_request *request)
-{
+void tagc_agree_decider_confirm(struct tagc_agree_decider *decider, const struct tagc_agree_request *request) {
   struct session *s = find_session(decider, request->secret);
   if (!s || !s->decision || request->nranks != s->nranks || !s->sheet_of || !s->sheet_of[request->rank] ||
       s->has_confirmed[request->rank])

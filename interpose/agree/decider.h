@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The decider: the one place that knows which ranks of a communicator have reported what, and that says once and for all
- * whether its calls may be compressed. It lives in the process that made the id (listener.c feeds it).
+ * The decider: the one place that knows which ranks of a communicator have reported what, and that says once and for
+ * all whether its calls may be compressed. It lives in the process that made the id (listener.c feeds it).
  *
- * A rank's report is noted before that rank enters NCCL's init, and a rank asks for the decision after its init has succeeded,
- * which needs all ranks to have entered theirs. So when the first rank asks, everybody who has the library has reported:
- * the decision needs no timer, and never changes afterwards. All ranks there, with the same facts: on. Otherwise off, with
- * a text that names ranks and facts.
+ * A rank's report is noted before that rank enters NCCL's init, and a rank asks for the decision after its init has
+ * succeeded, which needs all ranks to have entered theirs. So when the first rank asks, everybody who has the library
+ * has reported: the decision needs no timer, and never changes afterwards. All ranks there, with the same facts: on.
+ * Otherwise off, with a text that names ranks and facts.
  *
- * No I/O, no clock, no lock: one thread at a time. Memory: a session (one id) takes about 20 bytes a rank from the first
- * report until every rank that reported has its decision, and about 100 bytes for as long as the process lives.
+ * No I/O, no clock, no lock: one thread at a time. Memory: a session (one id) takes about 20 bytes a rank from the
+ * first report until every rank that reported has its decision, and about 100 bytes for as long as the process lives.
  */
 #ifndef INTERPOSE_AGREE_DECIDER_H
 #define INTERPOSE_AGREE_DECIDER_H
@@ -17,7 +17,7 @@
 
 struct tagc_agree_decider;
 
-struct tagc_agree_decider *tagc_agree_decider_create(void);   /* NULL without memory */
+struct tagc_agree_decider *tagc_agree_decider_create(void); /* NULL without memory */
 void tagc_agree_decider_destroy(struct tagc_agree_decider *decider);
 
 /* An id with this secret goes out. False without memory. */
@@ -26,8 +26,8 @@ bool tagc_agree_decider_expect(struct tagc_agree_decider *decider, const uint8_t
 /* Does an id with this secret exist? */
 bool tagc_agree_decider_knows(const struct tagc_agree_decider *decider, const uint8_t secret[TAGC_AGREE_SECRET]);
 
-/* Answers a request whose secret is known; `text` is what came with it (request->text_size bytes). The reply is allocated;
- * its size comes back. 0, and no reply, without memory or for an unknown secret: say nothing then. */
+/* Answers a request whose secret is known; `text` is what came with it (request->text_size bytes). The reply is
+ * allocated; its size comes back. 0, and no reply, without memory or for an unknown secret: say nothing then. */
 size_t tagc_agree_decider_answer(struct tagc_agree_decider *decider, const struct tagc_agree_request *request,
                                  const char *text, uint8_t **reply);
 
@@ -37,8 +37,8 @@ void tagc_agree_decider_confirm(struct tagc_agree_decider *decider, const struct
 /* Ids whose decision somebody may still ask for. */
 size_t tagc_agree_decider_open(const struct tagc_agree_decider *decider);
 
-/* The text of the last decision that was "off" since it was last asked for; "" where there is none. Valid until the next
- * decision. */
+/* The text of the last decision that was "off" since it was last asked for; "" where there is none. Valid until the
+ * next decision. */
 const char *tagc_agree_decider_complaint(struct tagc_agree_decider *decider);
 
 #endif

@@ -20,37 +20,37 @@
 #include "interpose/agree/decider.h"
 
 enum {
-  CONNECTIONS = 64,                 /* at a time at most; the others wait in the kernel */
-  SHARE = 32,                       /* of so many descriptors that the process may have, one is for a connection */
-  PATIENCE_MS = 10000,              /* for a connection, from its first to its last byte */
-  STRANGER_MS = 1000,               /* for one that has not shown the secret of an id */
+  CONNECTIONS = 64,    /* at a time at most; the others wait in the kernel */
+  SHARE = 32,          /* of so many descriptors that the process may have, one is for a connection */
+  PATIENCE_MS = 10000, /* for a connection, from its first to its last byte */
+  STRANGER_MS = 1000,  /* for one that has not shown the secret of an id */
 };
 
 /* One request on its way in, then its reply on the way out. */
 struct connection {
   int fd;
   int64_t began_ms;
-  bool known;                       /* has shown the secret of an id */
+  bool known; /* has shown the secret of an id */
   struct tagc_agree_request request;
-  size_t got;                       /* bytes of the request and its text, then of the confirmation */
+  size_t got; /* bytes of the request and its text, then of the confirmation */
   uint8_t *reply;
   size_t size, sent;
   uint8_t bytes[TAGC_AGREE_REQUEST_SIZE + TAGC_AGREE_TEXT];
 };
 
 struct listener {
-  pid_t owner;                      /* the process that it works in */
-  pthread_mutex_t lock;             /* guards what follows */
+  pid_t owner;          /* the process that it works in */
+  pthread_mutex_t lock; /* guards what follows */
   struct tagc_agree_decider *decider;
   bool running;
   int fd;
-  ino_t socket;                     /* fd must still be this one: programs close what they did not open */
+  ino_t socket; /* fd must still be this one: programs close what they did not open */
   union tagc_agree_address address;
 };
 
 /* What a thread has of its own: it outlives its turn by a moment, when the next thread may be there already. */
 struct worker {
-  int fd;                           /* the socket */
+  int fd; /* the socket */
   ino_t socket;
   bool accepting;
   struct connection *connections[CONNECTIONS];
@@ -60,25 +60,23 @@ static _Atomic(struct listener *) current;
 
 static int64_t now_ms(void) { return (int64_t)tagc_clock_ms(); }
 
-/* ---- connections ----------------------------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------------------------- */
 
-static void hang_up(struct connection **at)
-{
+static void hang_up(struct connection **at) {
   close((*at)->fd);
   free((*at)->reply);
   free(*at);
   *at = NULL;
 }
 
-static size_t places(void)
-{
+static size_t places(void) {
   const int share = tagc_descriptors_limit() / SHARE;
   return share < 2 ? 2 : share < CONNECTIONS ? (size_t)share : CONNECTIONS;
 }
 
-/* A place for a newcomer: a free one, or that of the oldest connection that has not shown a secret. NULL: there is none. */
-static struct connection **place(struct worker *w)
-{
+/* A place for a newcomer: a free one, or that of the oldest connection that has not shown a secret. NULL: there is
+ * none. */
+static struct connection **place(struct worker *w) {
   struct connection **oldest = NULL;
   for (size_t i = 0, count = places(); i < count; i++) {
     struct connection **at = &w->connections[i];
@@ -90,10 +88,9 @@ static struct connection **place(struct worker *w)
   return oldest;
 }
 
-/* Takes the next newcomer. It has come with its first bytes (open_socket()): those of a rank are read before the next one is
- * taken, who so makes room of strangers alone. */
-static void welcome(struct worker *w)
-{
+/* Takes the next newcomer. It has come with its first bytes (open_socket()): those of a rank are read before the next
+ * one is taken, who so makes room of strangers alone. */
+static void welcome(struct worker *w) {
   struct connection **at = place(w), *c;
   if (!at)
     return;
@@ -102,7 +99,7 @@ static void welcome(struct worker *w)
   int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   w->accepting = fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
   if (fd < 0)
-    return;                         /* mostly no descriptor is free: perhaps one is soon */
+    return; /* mostly no descriptor is free: perhaps one is soon */
   if (!(c = malloc(sizeof *c))) {
     close(fd);
     return;
@@ -114,28 +111,28 @@ static void welcome(struct worker *w)
 }
 
 /* The request is complete: the reply. */
-static bool answer_connection(struct listener *l, struct connection *c)
-{
+static bool answer_connection(struct listener *l, struct connection *c) {
   pthread_mutex_lock(&l->lock);
-  c->size = tagc_agree_decider_answer(l->decider, &c->request, (const char *)c->bytes + TAGC_AGREE_REQUEST_SIZE, &c->reply);
+  c->size =
+    tagc_agree_decider_answer(l->decider, &c->request, (const char *)c->bytes + TAGC_AGREE_REQUEST_SIZE, &c->reply);
   pthread_mutex_unlock(&l->lock);
   return c->size > 0;
 }
 
-/* Says what was decided, when the first who asked has been told: a log that nobody reads must not keep the ranks waiting. */
-static void warn_of_listener(struct listener *l)
-{
+/* Says what was decided, when the first who asked has been told: a log that nobody reads must not keep the ranks
+ * waiting. */
+static void warn_of_listener(struct listener *l) {
   char complaint[1000];
   pthread_mutex_lock(&l->lock);
   snprintf(complaint, sizeof complaint, "%s", tagc_agree_decider_complaint(l->decider));
   pthread_mutex_unlock(&l->lock);
   if (*complaint)
-    tagc_log(TAGC_LOG_WARN, "agree", "the ranks of a communicator differ, so all of its calls pass through: %s", complaint);
+    tagc_log(TAGC_LOG_WARN, "agree", "the ranks of a communicator differ, so all of its calls pass through: %s",
+             complaint);
 }
 
 /* What can be read of the request, in two steps: who it is, then the text. False: hang up. */
-static bool read_request(struct listener *l, struct connection *c)
-{
+static bool read_request(struct listener *l, struct connection *c) {
   for (;;) {
     size_t want = c->got < TAGC_AGREE_REQUEST_SIZE ? TAGC_AGREE_REQUEST_SIZE
                                                    : TAGC_AGREE_REQUEST_SIZE + (size_t)c->request.text_size;
@@ -157,8 +154,7 @@ static bool read_request(struct listener *l, struct connection *c)
   }
 }
 
-static bool write_reply(struct listener *l, struct connection *c)
-{
+static bool write_reply(struct listener *l, struct connection *c) {
   ssize_t n = send(c->fd, c->reply + c->sent, c->size - c->sent, MSG_NOSIGNAL);
   if (n < 0)
     return errno == EAGAIN || errno == EINTR;
@@ -166,12 +162,11 @@ static bool write_reply(struct listener *l, struct connection *c)
   if (c->sent < c->size)
     return true;
   warn_of_listener(l);
-  return c->request.kind == TAGC_AGREE_ASK;        /* who has reported says no more */
+  return c->request.kind == TAGC_AGREE_ASK; /* who has reported says no more */
 }
 
 /* The byte that says that a decision has arrived. Either way, this is the end of the connection. */
-static bool read_confirmation(struct listener *l, struct connection *c)
-{
+static bool read_confirmation(struct listener *l, struct connection *c) {
   uint8_t byte;
   ssize_t n = recv(c->fd, &byte, 1, 0);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -184,8 +179,7 @@ static bool read_confirmation(struct listener *l, struct connection *c)
   return false;
 }
 
-static bool serve(struct listener *l, struct connection *c)
-{
+static bool serve(struct listener *l, struct connection *c) {
   if (!c->reply && !read_request(l, c))
     return false;
   if (c->reply && c->sent < c->size)
@@ -193,18 +187,16 @@ static bool serve(struct listener *l, struct connection *c)
   return !c->reply || read_confirmation(l, c);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------------ */
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 /* Is it still our socket? */
-static bool is_socket(int fd, ino_t socket)
-{
+static bool is_socket(int fd, ino_t socket) {
   struct stat status;
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == socket;
 }
 
 /* Nobody waits for a decision any more, or the program has closed our socket: the next id starts another thread. */
-static bool is_over(struct listener *l, const struct worker *w)
-{
+static bool is_over(struct listener *l, const struct worker *w) {
   pthread_mutex_lock(&l->lock);
   bool ours = is_socket(w->fd, w->socket), over = tagc_agree_decider_open(l->decider) == 0 || !ours;
   if (over && ours)
@@ -216,11 +208,12 @@ static bool is_over(struct listener *l, const struct worker *w)
 }
 
 /* For how long a connection may still last; negative where it is over. */
-static int64_t left_ms(const struct connection *c) { return c->began_ms + (c->known ? PATIENCE_MS : STRANGER_MS) - now_ms(); }
+static int64_t left_ms(const struct connection *c) {
+  return c->began_ms + (c->known ? PATIENCE_MS : STRANGER_MS) - now_ms();
+}
 
 /* Waits for something to happen; fills fds[0] for the socket and one for each connection, in order. */
-static void wait_for_any(struct worker *w, struct pollfd *fds)
-{
+static void wait_for_any(struct worker *w, struct pollfd *fds) {
   int64_t patience = -1;
   nfds_t count = 1;
   fds[0] = (struct pollfd){.fd = w->accepting && place(w) ? w->fd : -1, .events = POLLIN};
@@ -234,23 +227,21 @@ static void wait_for_any(struct worker *w, struct pollfd *fds)
     fds[count++] = (struct pollfd){.fd = c->fd, .events = c->reply && c->sent < c->size ? POLLOUT : POLLIN};
   }
   if (!w->accepting && (patience < 0 || patience > 100))
-    patience = 100;                 /* perhaps there is a descriptor then */
+    patience = 100; /* perhaps there is a descriptor then */
   if (poll(fds, count, (int)patience) < 0)
     for (nfds_t i = 0; i < count; i++)
       fds[i].revents = 0;
 }
 
 /* The lock: whoever started the thread holds it until all is set. */
-static struct worker begin_worker(struct listener *l)
-{
+static struct worker begin_worker(struct listener *l) {
   pthread_mutex_lock(&l->lock);
   struct worker w = {.fd = l->fd, .socket = l->socket, .accepting = true};
   pthread_mutex_unlock(&l->lock);
   return w;
 }
 
-static void *work(void *argument)
-{
+static void *work(void *argument) {
   struct listener *l = argument;
   struct worker w = begin_worker(l);
   pthread_setname_np(pthread_self(), "tagc-agree");
@@ -278,8 +269,7 @@ static void *work(void *argument)
   return NULL;
 }
 
-static bool open_socket(struct listener *l, const union tagc_agree_address *host)
-{
+static bool open_socket(struct listener *l, const union tagc_agree_address *host) {
   l->address = *host;
   socklen_t size = tagc_agree_address_size(host);
   l->fd = socket(host->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -299,11 +289,11 @@ static bool open_socket(struct listener *l, const union tagc_agree_address *host
   return false;
 }
 
-/* ---- ids ------------------------------------------------------------------------------------------------------------- */
+/* ---- ids --------------------------------------------------------------------------------------------------------- */
 
-/* The listener of this process. After a fork the parent's is left alone: its thread is not here, its lock may be held. */
-static struct listener *own_listener(void)
-{
+/* The listener of this process. After a fork the parent's is left alone: its thread is not here, its lock may be
+ * held. */
+static struct listener *own_listener(void) {
   struct listener *l = atomic_load(&current);
   if (l && l->owner == getpid())
     return l;
@@ -318,13 +308,12 @@ static struct listener *own_listener(void)
   pthread_mutex_init(&fresh->lock, NULL);
   if (atomic_compare_exchange_strong(&current, &l, fresh))
     return fresh;
-  tagc_agree_decider_destroy(decider);             /* another thread was first */
+  tagc_agree_decider_destroy(decider); /* another thread was first */
   free(fresh);
   return l;
 }
 
-static bool same_host(const union tagc_agree_address *a, const union tagc_agree_address *b)
-{
+static bool same_host(const union tagc_agree_address *a, const union tagc_agree_address *b) {
   if (a->any.sa_family != b->any.sa_family)
     return false;
   return a->any.sa_family == AF_INET6 ? memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof a->v6.sin6_addr) == 0
@@ -332,8 +321,8 @@ static bool same_host(const union tagc_agree_address *a, const union tagc_agree_
 }
 
 /* Takes up one more id; the lock is held. */
-static bool take_up(struct listener *l, const union tagc_agree_address *host, struct tagc_agree_stamp *stamp, const char **why)
-{
+static bool take_up(struct listener *l, const union tagc_agree_address *host, struct tagc_agree_stamp *stamp,
+                    const char **why) {
   *why = "this process listens on another interface already";
   errno = 0;
   if (l->running && !same_host(&l->address, host))
@@ -346,14 +335,13 @@ static bool take_up(struct listener *l, const union tagc_agree_address *host, st
     close(l->fd);
     return false;
   }
-  l->running = true;                /* the thread ends again where the next step fails */
+  l->running = true; /* the thread ends again where the next step fails */
   stamp->address = l->address;
   *why = "no memory";
   return tagc_agree_decider_expect(l->decider, stamp->secret);
 }
 
-bool tagc_agree_listen(const union tagc_agree_address *host, struct tagc_agree_stamp *stamp, const char **why)
-{
+bool tagc_agree_listen(const union tagc_agree_address *host, struct tagc_agree_stamp *stamp, const char **why) {
   memset(stamp, 0, sizeof *stamp);
   *why = "no random numbers";
   if (getrandom(stamp->secret, sizeof stamp->secret, 0) != (ssize_t)sizeof stamp->secret)

@@ -5,8 +5,8 @@
 
 #include "env/hash.h"
 
-static const uint64_t stamp_magic = UINT64_C(0x0a6469632d636761);    /* "agc-cid\n" */
-static const uint32_t message_magic = UINT32_C(0x63676174);          /* "tagc" */
+static const uint64_t stamp_magic = UINT64_C(0x0a6469632d636761); /* "agc-cid\n" */
+static const uint32_t message_magic = UINT32_C(0x63676174);       /* "tagc" */
 
 struct stamp {
   uint64_t magic;
@@ -39,18 +39,15 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the structs above are
 
 /* Ties a stamp to its id: before 2.23 NCCL writes 40 bytes alone, so the stamp of an earlier id may still stand in a
  * variable that is used again. */
-static uint64_t check_of(const uint8_t *id, const struct stamp *s)
-{
+static uint64_t check_of(const uint8_t *id, const struct stamp *s) {
   return tagc_hash_add(tagc_hash_add(TAGC_HASH_START, id, TAGC_AGREE_USED), s, offsetof(struct stamp, check));
 }
 
-socklen_t tagc_agree_address_size(const union tagc_agree_address *address)
-{
+socklen_t tagc_agree_address_size(const union tagc_agree_address *address) {
   return address->any.sa_family == AF_INET6 ? sizeof address->v6 : sizeof address->v4;
 }
 
-bool tagc_agree_id_address(const uint8_t id[TAGC_AGREE_ID], union tagc_agree_address *address)
-{
+bool tagc_agree_id_address(const uint8_t id[TAGC_AGREE_ID], union tagc_agree_address *address) {
   for (size_t i = TAGC_AGREE_USED; i < TAGC_AGREE_ID; i++)
     if (id[i])
       return false;
@@ -66,8 +63,7 @@ bool tagc_agree_id_address(const uint8_t id[TAGC_AGREE_ID], union tagc_agree_add
 }
 _Static_assert(sizeof(union tagc_agree_address) == 28, "the union in NCCL's id");
 
-void tagc_agree_stamp_write(uint8_t id[TAGC_AGREE_ID], const struct tagc_agree_stamp *stamp)
-{
+void tagc_agree_stamp_write(uint8_t id[TAGC_AGREE_ID], const struct tagc_agree_stamp *stamp) {
   const union tagc_agree_address *from = &stamp->address;
   struct stamp s = {.magic = stamp_magic, .protocol = TAGC_AGREE_PROTOCOL, .family = from->any.sa_family};
   if (s.family == AF_INET6) {
@@ -83,8 +79,7 @@ void tagc_agree_stamp_write(uint8_t id[TAGC_AGREE_ID], const struct tagc_agree_s
   memcpy(id + TAGC_AGREE_STAMP_AT, &s, sizeof s);
 }
 
-enum tagc_agree_read tagc_agree_stamp_read(const uint8_t id[TAGC_AGREE_ID], struct tagc_agree_stamp *stamp)
-{
+enum tagc_agree_read tagc_agree_stamp_read(const uint8_t id[TAGC_AGREE_ID], struct tagc_agree_stamp *stamp) {
   struct stamp s;
   memcpy(&s, id + TAGC_AGREE_STAMP_AT, sizeof s);
   if (s.magic != stamp_magic || s.check != check_of(id, &s))
@@ -109,40 +104,44 @@ enum tagc_agree_read tagc_agree_stamp_read(const uint8_t id[TAGC_AGREE_ID], stru
   return TAGC_AGREE_STAMPED;
 }
 
-void tagc_agree_request_write(uint8_t *bytes, const struct tagc_agree_request *r)
-{
-  struct request m = {.magic = message_magic, .protocol = TAGC_AGREE_PROTOCOL, .kind = (uint8_t)r->kind,
-                      .text_size = r->text_size, .rank = r->rank, .nranks = r->nranks, .host = r->host};
+void tagc_agree_request_write(uint8_t *bytes, const struct tagc_agree_request *r) {
+  struct request m = {.magic = message_magic,
+                      .protocol = TAGC_AGREE_PROTOCOL,
+                      .kind = (uint8_t)r->kind,
+                      .text_size = r->text_size,
+                      .rank = r->rank,
+                      .nranks = r->nranks,
+                      .host = r->host};
   memcpy(m.secret, r->secret, sizeof m.secret);
   memcpy(bytes, &m, sizeof m);
 }
 
-bool tagc_agree_request_read(const uint8_t bytes[TAGC_AGREE_REQUEST_SIZE], struct tagc_agree_request *r)
-{
+bool tagc_agree_request_read(const uint8_t bytes[TAGC_AGREE_REQUEST_SIZE], struct tagc_agree_request *r) {
   struct request m;
   memcpy(&m, bytes, sizeof m);
-  *r = (struct tagc_agree_request){.kind = (enum tagc_agree_kind)m.kind, .rank = m.rank, .nranks = m.nranks,
-                                   .host = m.host, .text_size = m.text_size};
+  *r = (struct tagc_agree_request){
+    .kind = (enum tagc_agree_kind)m.kind, .rank = m.rank, .nranks = m.nranks, .host = m.host, .text_size = m.text_size};
   memcpy(r->secret, m.secret, sizeof m.secret);
   return m.magic == message_magic && m.protocol == TAGC_AGREE_PROTOCOL &&
          (m.kind == TAGC_AGREE_REPORT || m.kind == TAGC_AGREE_ASK) && m.text_size <= TAGC_AGREE_TEXT && m.nranks >= 1 &&
          m.nranks <= TAGC_AGREE_RANKS && m.rank < m.nranks;
 }
 
-void tagc_agree_reply_write(uint8_t *bytes, const struct tagc_agree_reply *r)
-{
-  struct reply m = {.magic = message_magic, .protocol = TAGC_AGREE_PROTOCOL, .kind = (uint8_t)r->kind,
-                    .text_size = r->text_size, .hosts = r->hosts, .host = r->host};
+void tagc_agree_reply_write(uint8_t *bytes, const struct tagc_agree_reply *r) {
+  struct reply m = {.magic = message_magic,
+                    .protocol = TAGC_AGREE_PROTOCOL,
+                    .kind = (uint8_t)r->kind,
+                    .text_size = r->text_size,
+                    .hosts = r->hosts,
+                    .host = r->host};
   memcpy(bytes, &m, sizeof m);
 }
 
-bool tagc_agree_reply_read(const uint8_t bytes[TAGC_AGREE_REPLY_SIZE], struct tagc_agree_reply *r)
-{
+bool tagc_agree_reply_read(const uint8_t bytes[TAGC_AGREE_REPLY_SIZE], struct tagc_agree_reply *r) {
   struct reply m;
   memcpy(&m, bytes, sizeof m);
-  *r = (struct tagc_agree_reply){.kind = (enum tagc_agree_kind)m.kind, .text_size = m.text_size, .hosts = m.hosts,
-                                 .host = m.host};
+  *r = (struct tagc_agree_reply){
+    .kind = (enum tagc_agree_kind)m.kind, .text_size = m.text_size, .hosts = m.hosts, .host = m.host};
   return m.magic == message_magic && m.protocol == TAGC_AGREE_PROTOCOL && m.kind >= TAGC_AGREE_NOTED &&
-         m.kind <= TAGC_AGREE_OFF && m.text_size <= TAGC_AGREE_TEXT && m.hosts <= TAGC_AGREE_RANKS &&
-         m.host <= m.hosts;
+         m.kind <= TAGC_AGREE_OFF && m.text_size <= TAGC_AGREE_TEXT && m.hosts <= TAGC_AGREE_RANKS && m.host <= m.hosts;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What travels for the agreement of ranks: the stamp inside an ncclUniqueId, and one request and one reply a connection.
+ * What travels for the agreement of ranks: the stamp inside an ncclUniqueId, and one request and one reply a
+ * connection.
  *
- * NCCL uses the first 40 of an id's 128 bytes and hashes all of them into the identity of the communicator (bootstrap.h,
- * init.cc, 2.18 to 2.30), so every rank hands over the same 128 bytes, and whoever reads a stamp knows that all ranks can.
+ * NCCL uses the first 40 of an id's 128 bytes and hashes all of them into the identity of the communicator
+ * (bootstrap.h, init.cc, 2.18 to 2.30), so every rank hands over the same 128 bytes, and whoever reads a stamp knows
+ * that all ranks can.
  *
  *   stamp    64 bytes, the last ones of the id
  *     0 u64 magic | 8 u16 protocol | 10 u16 address family | 12 u16 port | 14 u16 zero | 16 u8[16] address |
@@ -13,8 +15,8 @@
  *   reply    16 bytes and a text
  *     0 u32 magic | 4 u8 protocol | 5 u8 kind | 6 u16 bytes of text | 8 u32 hosts | 12 u32 number of the rank's host
  *
- * Integers are little-endian (both machines that the library runs on are); addresses are in network order. The text of a
- * report is lines of name=value, one for every fact that must be equal on all ranks.
+ * Integers are little-endian (both machines that the library runs on are); addresses are in network order. The text of
+ * a report is lines of name=value, one for every fact that must be equal on all ranks.
  *
  * Pure functions on memory: no allocation, no I/O, any thread.
  */
@@ -28,8 +30,8 @@
 
 #define TAGC_AGREE_PROTOCOL 1
 #define TAGC_AGREE_SECRET 16
-#define TAGC_AGREE_TEXT 4095        /* the longest text */
-#define TAGC_AGREE_RANKS 65536      /* the largest communicator */
+#define TAGC_AGREE_TEXT 4095   /* the longest text */
+#define TAGC_AGREE_RANKS 65536 /* the largest communicator */
 
 /* Where an id's maker listens. */
 union tagc_agree_address {
@@ -47,8 +49,8 @@ struct tagc_agree_stamp {
 
 enum { TAGC_AGREE_ID = 128, TAGC_AGREE_USED = 40, TAGC_AGREE_STAMP_AT = 64 };
 
-/* The address that NCCL put into an id (its bootstrap listens there), without its port. False where the id does not look
- * like one of NCCL's, or where its bytes from 40 on are not all zero: such an id gets no stamp. */
+/* The address that NCCL put into an id (its bootstrap listens there), without its port. False where the id does not
+ * look like one of NCCL's, or where its bytes from 40 on are not all zero: such an id gets no stamp. */
 bool tagc_agree_id_address(const uint8_t id[TAGC_AGREE_ID], union tagc_agree_address *address);
 
 void tagc_agree_stamp_write(uint8_t id[TAGC_AGREE_ID], const struct tagc_agree_stamp *stamp);
@@ -56,29 +58,29 @@ void tagc_agree_stamp_write(uint8_t id[TAGC_AGREE_ID], const struct tagc_agree_s
 enum tagc_agree_read { TAGC_AGREE_STAMPED, TAGC_AGREE_UNSTAMPED, TAGC_AGREE_OTHER_PROTOCOL };
 enum tagc_agree_read tagc_agree_stamp_read(const uint8_t id[TAGC_AGREE_ID], struct tagc_agree_stamp *stamp);
 
-/* ---- messages -------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 enum tagc_agree_kind {
-  TAGC_AGREE_REPORT = 1,            /* request: here I am, with these facts */
-  TAGC_AGREE_ASK,                   /* request: the decision, please; confirmed by one byte when it has come */
-  TAGC_AGREE_NOTED = 16,            /* reply to a report: it counts */
-  TAGC_AGREE_REFUSED,               /* reply to a request that makes no sense; the text says why */
-  TAGC_AGREE_ON,                    /* decision: all ranks have reported the same facts */
-  TAGC_AGREE_OFF,                   /* decision: not so; the text says why */
+  TAGC_AGREE_REPORT = 1, /* request: here I am, with these facts */
+  TAGC_AGREE_ASK,        /* request: the decision, please; confirmed by one byte when it has come */
+  TAGC_AGREE_NOTED = 16, /* reply to a report: it counts */
+  TAGC_AGREE_REFUSED,    /* reply to a request that makes no sense; the text says why */
+  TAGC_AGREE_ON,         /* decision: all ranks have reported the same facts */
+  TAGC_AGREE_OFF,        /* decision: not so; the text says why */
 };
 
 struct tagc_agree_request {
   enum tagc_agree_kind kind;
   uint8_t secret[TAGC_AGREE_SECRET];
   uint32_t rank, nranks;
-  uint64_t host;                    /* equal for ranks that share a host */
-  uint16_t text_size;               /* bytes that follow */
+  uint64_t host;      /* equal for ranks that share a host */
+  uint16_t text_size; /* bytes that follow */
 };
 
 struct tagc_agree_reply {
   enum tagc_agree_kind kind;
   uint16_t text_size;
-  uint32_t hosts, host;             /* "on": how many hosts there are, and which one is the rank's, from 0 in rank order */
+  uint32_t hosts, host; /* "on": how many hosts there are, and which one is the rank's, from 0 in rank order */
 };
 
 enum { TAGC_AGREE_REQUEST_SIZE = 40, TAGC_AGREE_REPLY_SIZE = 16 };

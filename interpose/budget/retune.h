@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * TAGC_BUDGET on a communicator: the codecs of all slots of a lock together (budget.h), and anew at agreed cycles.
  *
- * When     The first choice is that of the first vote, in its cycle v. The next ones are votes like it, in the cycles v + 32,
- *          v + 96, v + 224 and so on, at last every 1024. A slot that stays plain as its gradient got denser has the next one brought
- *          forward, and one that the guard has changed makes the next intervals short again. All of that is equal on all ranks.
- * Before   In the cycle before it, every gradient is sampled again (vote/tune.h), compressed or not, and slots with a residual send
- *          it: nothing is lost when a codec changes. Where some rank could not sample, or has met NaN or zeros, the last sample counts.
- * Times    Estimates, times what calls have taken by what was estimated for them: of compressed and plain calls each, over all slots,
- *          since the last choice. Of the ranks the least counts, for that one has waited least for others: no codec mends that some
- *          ranks come late. A measured time enters through the vote alone.
+ * When     The first choice is that of the first vote, in its cycle v. The next ones are votes like it, in the cycles v
+ *          + 32, v + 96, v + 224 and so on, at last every 1024. A slot that stays plain as its gradient got denser has
+ *          the next one brought forward, and one that the guard has changed makes the next intervals short again. All
+ *          of that is equal on all ranks.
+ * Before   In the cycle before it, every gradient is sampled again (vote/tune.h), compressed or not, and slots with a
+ *          residual send it: nothing is lost when a codec changes. Where some rank could not sample, or has met NaN or
+ *          zeros, the last sample counts.
+ * Times    Estimates, times what calls have taken by what was estimated for them: of compressed and plain calls each,
+ *          over all slots, since the last choice. Of the ranks the least counts, for that one has waited least for
+ *          others: no codec mends that some ranks come late. A measured time enters through the vote alone.
  * Norms    Of a gradient the largest of the ranks' counts, as of errors.
  * Threads  As the calls of a communicator: one at a time; with its lock where it says so. The report reads it at exit.
  *
@@ -23,27 +25,27 @@ enum { TAGC_RETUNE_ENTRIES = 48, TAGC_RETUNE_CODECS = 120, TAGC_RETUNE_TEXT = TA
 
 /* A choice, and those after it that have changed nothing. */
 struct tagc_retune_entry {
-  uint64_t cycle, last;             /* the first one's cycle, and the last one's */
+  uint64_t cycle, last; /* the first one's cycle, and the last one's */
   uint64_t times;
-  struct tagc_budget_outcome outcome;   /* of the first one */
-  char codecs[TAGC_RETUNE_CODECS];  /* how many slots have which */
-  double measured_ns;               /* of a step's calls until the next choice; 0: not known */
-  double measured_error;            /* by the sample before the next choice; 0: there was none */
+  struct tagc_budget_outcome outcome; /* of the first one */
+  char codecs[TAGC_RETUNE_CODECS];    /* how many slots have which */
+  double measured_ns;                 /* of a step's calls until the next choice; 0: not known */
+  double measured_error;              /* by the sample before the next choice; 0: there was none */
 };
 
 /* What is known of a slot; its options for the choice are beside it. */
 struct tagc_retune_slot {
-  struct tagc_choice *choice;       /* the ledger's; NULL: never offered */
-  double spent_ns;                  /* what calls that were made as chosen have taken since the last choice, ... */
-  uint64_t spent_calls;             /* ... and how many of them there were */
+  struct tagc_choice *choice; /* the ledger's; NULL: never offered */
+  double spent_ns;            /* what calls that were made as chosen have taken since the last choice, ... */
+  uint64_t spent_calls;       /* ... and how many of them there were */
 };
 
 struct tagc_retune {
-  uint64_t next;                    /* codecs are chosen anew in this cycle; 0: no more */
-  uint64_t chosen;                  /* and were in this one; 0: not yet */
-  uint32_t interval;                /* between the two */
-  double ratios[2];                 /* plain, compressed: what calls take by what is estimated, as of the last vote */
-  struct tagc_budget_outcome outcome;   /* of the last choice */
+  uint64_t next;                      /* codecs are chosen anew in this cycle; 0: no more */
+  uint64_t chosen;                    /* and were in this one; 0: not yet */
+  uint32_t interval;                  /* between the two */
+  double ratios[2];                   /* plain, compressed: what calls take by what is estimated, as of the last vote */
+  struct tagc_budget_outcome outcome; /* of the last choice */
   struct tagc_retune_entry entries[TAGC_RETUNE_ENTRIES];
   size_t entry_count, slot_count;
   struct tagc_budget_slot *options; /* of the slots, in their order */
@@ -53,7 +55,7 @@ struct tagc_retune {
 /* For the slots of a new lock. NULL without memory. */
 struct tagc_retune *tagc_retune_make(size_t slot_count);
 
-/* ---- when ------------------------------------------------------------------------------------------------------------- */
+/* ---- when -------------------------------------------------------------------------------------------------------- */
 
 /* The cycle of the next choice; 0: none. */
 static inline uint64_t tagc_retune_next(const struct tagc_retune *retune) { return retune ? retune->next : 0; }
@@ -62,29 +64,30 @@ bool tagc_retune_is_near(const struct tagc_retune *retune, uint64_t cycle);
 /* A slot has become plain, on all ranks, by a call in this cycle: the next choice comes as soon as it can. */
 void tagc_retune_hasten(struct tagc_retune *retune, uint64_t cycle);
 
-/* ---- what calls take ---------------------------------------------------------------------------------------------------- */
+/* ---- what calls take --------------------------------------------------------------------------------------------- */
 
 /* Do times of calls in this cycle count? Not where a sample or a vote disturbs them. */
 bool tagc_retune_counts(const struct tagc_retune *retune, uint64_t cycle);
 /* A call of a slot, made as chosen, has taken so long. slot < 0: of a former one, which counts no more. */
 void tagc_retune_add(struct tagc_retune *retune, int slot, double ns);
-/* What plain and compressed calls took by what was estimated, on this rank; 0: nothing was measured. Then what the ranks agree on. */
+/* What plain and compressed calls took by what was estimated, on this rank; 0: nothing was measured. Then what the
+ * ranks agree on. */
 void tagc_retune_measure(const struct tagc_retune *retune, double ratios[2]);
 void tagc_retune_correct(struct tagc_retune *retune, const double ratios[2]);
 
-/* ---- the choice --------------------------------------------------------------------------------------------------------- */
+/* ---- the choice -------------------------------------------------------------------------------------------------- */
 
 /* Offers a slot for the choice, with its estimates. */
 void tagc_retune_offer(struct tagc_retune *retune, size_t slot, const struct tagc_slot_question *question,
                        const struct tagc_gradient_stats *gradient, struct tagc_choice *choice);
 /* Chooses for all slots: fills the choice of each. offered: they were all offered; else they stay plain. */
 void tagc_retune_choose(struct tagc_retune *retune, bool offered);
-/* What the vote has made of a slot; and of all of them, in this cycle: says what has come of it, and when the next one is due. With the
- * communicator's lock. */
+/* What the vote has made of a slot; and of all of them, in this cycle: says what has come of it, and when the next one
+ * is due. With the communicator's lock. */
 void tagc_retune_resolve(struct tagc_retune *retune, size_t slot, bool compressed);
 void tagc_retune_end(struct tagc_retune *retune, uint64_t communicator, uint64_t cycle);
 
-/* ---- reports ------------------------------------------------------------------------------------------------------------ */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 /* The last choice in words, for a trace; "": there was none. */
 const char *tagc_retune_text(const struct tagc_retune *retune, char text[TAGC_RETUNE_TEXT]);

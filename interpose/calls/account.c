@@ -4,15 +4,13 @@
 #include "interpose/comm/placement.h"
 
 /* What the call sends as it came. */
-static struct tagc_traffic sent_plain(const struct tagc_call *call)
-{
+static struct tagc_traffic sent_plain(const struct tagc_call *call) {
   const struct tagc_hosts hosts = tagc_hierarchy_hosts(call->comm);
   return tagc_trace_sent(call, call->comm->rank, &hosts);
 }
 
 /* An all-gather that may be compressed. */
-static void account_allgather(const struct tagc_comm *comm, const struct tagc_call *call)
-{
+static void account_allgather(const struct tagc_comm *comm, const struct tagc_call *call) {
   struct tagc_ledger *ledger = comm->ledger;
   struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
   tagc_ledger_allgather_row(ledger, call->allgather)->calls++;
@@ -24,12 +22,11 @@ static void account_allgather(const struct tagc_comm *comm, const struct tagc_ca
   tagc_traffic_add(&ledger->allgather_plain, &plain);
   if (allgather) {
     struct tagc_allgather *first = tagc_allgather_first(comm, allgather);
-    first->referred = first->digest_known = false;   /* they are of the last call */
+    first->referred = first->digest_known = false; /* they are of the last call */
   }
 }
 
-static void account_call(const struct tagc_comm *comm, struct tagc_call *call)
-{
+static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
   tagc_trace_account(comm, call);
   if (call->entry == TAGC_ENTRY_ncclAllGather && tagc_call_may_compress(call)) {
     account_allgather(comm, call);
@@ -54,15 +51,13 @@ static void account_call(const struct tagc_comm *comm, struct tagc_call *call)
   }
 }
 
-void tagc_call_account(struct tagc_call *call)
-{
+void tagc_call_account(struct tagc_call *call) {
   pthread_mutex_lock(&call->comm->lock);
   account_call(call->comm, call);
   pthread_mutex_unlock(&call->comm->lock);
 }
 
-void tagc_call_pass(struct tagc_call *call, enum tagc_reason reason)
-{
+void tagc_call_pass(struct tagc_call *call, enum tagc_reason reason) {
   call->decision = (struct tagc_decision){TAGC_PASS, reason};
   tagc_call_account(call);
 }

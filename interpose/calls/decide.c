@@ -3,24 +3,26 @@
 
 #include "interpose/nccl/process.h"
 
-size_t tagc_call_type_size(ncclDataType_t type)
-{
+size_t tagc_call_type_size(ncclDataType_t type) {
   switch (type) {
-  case ncclFloat64: case ncclInt64: case ncclUint64: return 8;
-  case ncclFloat32: case ncclInt32: case ncclUint32: return 4;
-  case ncclFloat16: case ncclBfloat16: return 2;
+  case ncclFloat64:
+  case ncclInt64:
+  case ncclUint64: return 8;
+  case ncclFloat32:
+  case ncclInt32:
+  case ncclUint32: return 4;
+  case ncclFloat16:
+  case ncclBfloat16: return 2;
   default: return 1;
   }
 }
 
-uint64_t tagc_call_bytes(const struct tagc_call *call)
-{
+uint64_t tagc_call_bytes(const struct tagc_call *call) {
   const uint64_t shards = call->entry == TAGC_ENTRY_ncclAllReduce ? 1 : (uint64_t)call->comm->nranks;
   return call->count * shards * tagc_call_type_size(call->type);
 }
 
-enum tagc_collective tagc_call_collective(const struct tagc_call *call)
-{
+enum tagc_collective tagc_call_collective(const struct tagc_call *call) {
   switch (call->entry) {
   case TAGC_ENTRY_ncclReduceScatter: return TAGC_COLL_REDUCE_SCATTER;
   case TAGC_ENTRY_ncclAllGather: return TAGC_COLL_ALL_GATHER;
@@ -33,8 +35,7 @@ enum tagc_collective tagc_call_collective(const struct tagc_call *call)
   }
 }
 
-bool tagc_call_may_compress(const struct tagc_call *call)
-{
+bool tagc_call_may_compress(const struct tagc_call *call) {
   enum tagc_dtype dtype;
   if (call->entry == TAGC_ENTRY_ncclAllReduce)
     return call->count >= TAGC_ALL_REDUCE_LEAST && tagc_comm_dtype(call->type, &dtype);
@@ -44,16 +45,14 @@ bool tagc_call_may_compress(const struct tagc_call *call)
 }
 
 /* A later call of its group may have changed the lock. */
-static void forget_old_lock(struct tagc_call *call)
-{
+static void forget_old_lock(struct tagc_call *call) {
   if (call->lock_number == call->comm->observed.lock_number)
     return;
   call->state = TAGC_CYCLE_OUT_OF_SYNC;
   call->slot = call->allgather = -1;
 }
 
-static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struct tagc_call *call)
-{
+static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struct tagc_call *call) {
   enum tagc_dtype dtype;
   const struct tagc_slot *slot = call->slot < 0 ? NULL : &comm->slots[call->slot];
   const struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
@@ -71,7 +70,9 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
     .cycle = call->cycle,
     .vote_cycle = comm->vote.cycle,
     .voted = comm->vote.held,
-    .slot_reason = slot ? slot->reason : allgather ? allgather->reason : TAGC_REASON_out_of_sync,
+    .slot_reason = slot        ? slot->reason
+                   : allgather ? allgather->reason
+                               : TAGC_REASON_out_of_sync,
     .dirty = slot && slot->state.dirty,
     .settles = slot && slot->memory.residual && tagc_retune_is_near(comm->ledger->retune, call->cycle),
     .resync_pending = call->resync_pending,
@@ -80,15 +81,13 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
   };
 }
 
-struct tagc_decision tagc_call_plan(struct tagc_call *call)
-{
+struct tagc_decision tagc_call_plan(struct tagc_call *call) {
   forget_old_lock(call);
   const struct tagc_call_facts facts = facts_of(call->comm, call);
   return tagc_plan_call(&facts);
 }
 
-void tagc_call_decide(struct tagc_call *call)
-{
+void tagc_call_decide(struct tagc_call *call) {
   pthread_mutex_lock(&call->comm->lock);
   call->decision = tagc_call_plan(call);
   pthread_mutex_unlock(&call->comm->lock);

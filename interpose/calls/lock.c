@@ -9,10 +9,9 @@
 #include "interpose/nccl/process.h"
 #include "interpose/stats/layers_log.h"
 
-/* Layers are asked for where slots may be gradients. False without memory: they decide what is compressed, and a rank without them would
- * decide differently from the others. */
-static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count)
-{
+/* Layers are asked for where slots may be gradients. False without memory: they decide what is compressed, and a rank
+ * without them would decide differently from the others. */
+static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count) {
   char why[160] = "";
   uint64_t digest;
   const struct tagc_model *map = tagc_library_map(&digest);
@@ -30,26 +29,25 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
   return comm->layers != NULL;
 }
 
-/* May some slot be compressed? All-reduces are everybody's: where all of them may be of activations there is nothing to vote on. */
-static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info *infos)
-{
-  bool hopeful = infos[0].signature.collective != TAGC_COLL_ALL_REDUCE || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
+/* May some slot be compressed? All-reduces are everybody's: where all of them may be of activations there is nothing to
+ * vote on. */
+static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info *infos) {
+  bool hopeful =
+    infos[0].signature.collective != TAGC_COLL_ALL_REDUCE || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
   for (size_t i = 0; i < comm->slot_count && !hopeful; i++)
     hopeful = tagc_slot_is_gradient(comm, i);
   return hopeful;
 }
 
 /* As if that had been the outcome of the vote. */
-static void pass_all_slots(struct tagc_comm *comm)
-{
+static void pass_all_slots(struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].reason = TAGC_REASON_activations;
   comm->vote.held = true;
 }
 
 /* As it is before the vote. */
-static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature *s, struct tagc_slot *slot)
-{
+static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature *s, struct tagc_slot *slot) {
   const bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->packed.dtype);
   slot->all_reduce = s->collective == TAGC_COLL_ALL_REDUCE;
   slot->shard_count = !known ? 0 : slot->all_reduce ? s->count / (uint64_t)comm->nranks : s->count;
@@ -61,32 +59,31 @@ static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature 
   slot->reason = TAGC_REASON_warm_up;
 }
 
-static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info *infos)
-{
+static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info *infos) {
   const bool all_reduces = infos[0].signature.collective == TAGC_COLL_ALL_REDUCE;
   tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu %s%s",
            (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->observed.cycle), comm->slot_count,
-           all_reduces ? "large all-reduces" : "reduce-scatters", !tagc_cycle_is_gradients(comm->observed.cycle) ? "" :
-           all_reduces ? ", most of them gradients" : ", gradients with the gathers of their parameters");
+           all_reduces ? "large all-reduces" : "reduce-scatters",
+           !tagc_cycle_is_gradients(comm->observed.cycle) ? ""
+           : all_reduces                                  ? ", most of them gradients"
+                                                          : ", gradients with the gathers of their parameters");
   if (comm->layers)
     tagc_layers_log(comm->ledger->number, infos, comm->layers);
 }
 
 /* What was kept by slot. */
-static void end_slots(struct tagc_comm *comm, struct tagc_former_lock *old)
-{
+static void end_slots(struct tagc_comm *comm, struct tagc_former_lock *old) {
   for (size_t i = 0; i < comm->slot_count; i++)
     tagc_slot_drop_residual(comm, i);
   *old = tagc_memory_detach(comm);
   comm->vote.cycle = TAGC_VOTE_CYCLE;
   comm->vote.count = 0;
-  comm->observed.lock_number++;              /* calls that are held back find their slots gone */
+  comm->observed.lock_number++; /* calls that are held back find their slots gone */
   comm->observed.cycle_began_ns = 0;
   tagc_progress_reset(comm);
 }
 
-static bool make_slots(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count)
-{
+static bool make_slots(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count) {
   if (!count)
     tagc_ledger_end_slots(comm->ledger);
   else if (!tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers))
@@ -100,15 +97,13 @@ static bool make_slots(struct tagc_comm *comm, const struct tagc_slot_info *info
   return true;
 }
 
-static bool make_allgathers(struct tagc_comm *comm)
-{
+static bool make_allgathers(struct tagc_comm *comm) {
   size_t count;
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
   return !comm->slot_count || (tagc_allgathers_make(comm) && tagc_ledger_set_allgathers(comm->ledger, infos, count));
 }
 
-ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *old)
-{
+ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *old) {
   size_t count;
   const struct tagc_slot_info *infos = tagc_cycle_slots(comm->observed.cycle, &count);
   end_slots(comm, old);
@@ -122,7 +117,7 @@ ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *ol
     pass_all_slots(comm);
   if (!tagc_partial_select(comm)) {
     tagc_partial_free(comm->slots, comm->slot_count);
-    comm->slot_count = 0;           /* nothing is voted on that other ranks have sorted otherwise */
+    comm->slot_count = 0; /* nothing is voted on that other ranks have sorted otherwise */
     return tagc_no_memory("the parts of slots");
   }
   if (count)

@@ -8,21 +8,21 @@
 #include "interpose/trace/record.h"
 
 _Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC_CODE_FLOAT32 &&
-               (int)ncclFloat64 == TAGC_CODE_FLOAT64 && (int)TAGC_OP_SUM == TAGC_CODE_SUM &&
-               (int)TAGC_OP_AVG == TAGC_CODE_AVERAGE && (int)TAGC_OP_PREMULSUM == TAGC_CODE_SCALED_SUM, "what signatures hold");
+                 (int)ncclFloat64 == TAGC_CODE_FLOAT64 && (int)TAGC_OP_SUM == TAGC_CODE_SUM &&
+                 (int)TAGC_OP_AVG == TAGC_CODE_AVERAGE && (int)TAGC_OP_PREMULSUM == TAGC_CODE_SCALED_SUM,
+               "what signatures hold");
 
 /* A step with NaN or Inf leaves residuals that are void. */
-static void drop_nonfinite(struct tagc_comm *comm)
-{
+static void drop_nonfinite(struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count && comm->observed.nonfinite; i++)
     if (comm->slots[i].state.residual_cycle == comm->observed.cycle_number)
       tagc_slot_drop_residual(comm, i);
   comm->observed.nonfinite = false;
 }
 
-/* A cycle has ended that measures a step of either side. Returns its window for the trace: 1 + compressed; 0: it is none. */
-static int account_step(struct tagc_comm *comm, double step_ms)
-{
+/* A cycle has ended that measures a step of either side. Returns its window for the trace: 1 + compressed; 0: it is
+ * none. */
+static int account_step(struct tagc_comm *comm, double step_ms) {
   const struct tagc_options *options = tagc_library_options();
   const uint64_t ended = comm->observed.cycle_number;
   struct tagc_ledger *ledger = comm->ledger;
@@ -31,7 +31,8 @@ static int account_step(struct tagc_comm *comm, double step_ms)
   const bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote.cycle, ended);
   struct tagc_ledger_side *side = &ledger->sides[compressed];
   const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &comm->observed.cycle_began);
-  const struct tagc_traffic allgather_sent = tagc_traffic_since(&ledger->allgather_sent, &comm->observed.cycle_began_allgathers);
+  const struct tagc_traffic allgather_sent =
+    tagc_traffic_since(&ledger->allgather_sent, &comm->observed.cycle_began_allgathers);
   tagc_series_add(&side->step_ms, step_ms);
   tagc_traffic_add(&side->sent, &sent);
   tagc_traffic_add(&side->allgather_sent, &allgather_sent);
@@ -43,8 +44,7 @@ static int account_step(struct tagc_comm *comm, double step_ms)
 }
 
 /* The first call of a cycle: closes the accounts of the one before it. */
-static void start_cycle(struct tagc_comm *comm, uint64_t number)
-{
+static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   const uint64_t now_ns = tagc_clock_ns();
   const bool disturbed = comm->observed.cycle_disturbed || !comm->observed.cycle_began_ns;
   const double step_ms = disturbed ? -1 : (double)(now_ns - comm->observed.cycle_began_ns) * 1e-6;
@@ -61,23 +61,20 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
 }
 
 /* Does the slot's gradient lie where it always does? */
-static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
-{
+static void see_home(struct tagc_comm *comm, const struct tagc_call *call) {
   struct tagc_home *home = &comm->slots[call->slot].home;
   const bool settled = tagc_home_see(home, call->handle, call->send, tagc_call_bytes(call));
   tagc_ledger_row(comm->ledger, call->slot)->home = settled ? home->place : (struct tagc_range){0};
 }
 
-static struct tagc_signature signature_of(const struct tagc_call *call)
-{
+static struct tagc_signature signature_of(const struct tagc_call *call) {
   enum tagc_dtype dtype;
-  return (struct tagc_signature){call->count, (uint8_t)tagc_call_collective(call), (uint8_t)call->type, (uint8_t)call->op_kind,
-                                 tagc_comm_dtype(call->type, &dtype)};
+  return (struct tagc_signature){call->count, (uint8_t)tagc_call_collective(call), (uint8_t)call->type,
+                                 (uint8_t)call->op_kind, tagc_comm_dtype(call->type, &dtype)};
 }
 
 /* An unexpected call: slots that may have been taken for one another lose what they have not sent. */
-static void lose_track(struct tagc_comm *comm)
-{
+static void lose_track(struct tagc_comm *comm) {
   size_t count;
   const uint32_t *suspects = tagc_cycle_suspects(comm->observed.cycle, &count);
   for (size_t i = 0; i < count; i++)
@@ -87,11 +84,10 @@ static void lose_track(struct tagc_comm *comm)
 }
 
 /* What the cycle says of the call. */
-static void fill_call(struct tagc_comm *comm, struct tagc_call *call, const struct tagc_sighting *seen)
-{
+static void fill_call(struct tagc_comm *comm, struct tagc_call *call, const struct tagc_sighting *seen) {
   const bool in_sync = seen->state == TAGC_CYCLE_IN_SYNC;
-  comm->observed.resync_pending = !in_sync || seen->lost ||
-                           (comm->observed.resync_pending && !(seen->starts && comm->observed.in_sync));
+  comm->observed.resync_pending =
+    !in_sync || seen->lost || (comm->observed.resync_pending && !(seen->starts && comm->observed.in_sync));
   comm->observed.in_sync = in_sync;
   call->calls_skipped = seen->calls_skipped;
   call->resync_pending = comm->observed.resync_pending;
@@ -104,8 +100,7 @@ static void fill_call(struct tagc_comm *comm, struct tagc_call *call, const stru
     see_home(comm, call);
 }
 
-static ncclResult_t observe_call(struct tagc_comm *comm, struct tagc_call *call, struct tagc_former_lock *old)
-{
+static ncclResult_t observe_call(struct tagc_comm *comm, struct tagc_call *call, struct tagc_former_lock *old) {
   const struct tagc_signature signature = signature_of(call);
   struct tagc_sighting seen;
   if (*tagc_library_options()->calls)
@@ -125,8 +120,7 @@ static ncclResult_t observe_call(struct tagc_comm *comm, struct tagc_call *call,
   return ncclSuccess;
 }
 
-ncclResult_t tagc_call_observe(struct tagc_call *call)
-{
+ncclResult_t tagc_call_observe(struct tagc_call *call) {
   struct tagc_comm *comm = call->comm;
   struct tagc_former_lock old = {0};
   pthread_mutex_lock(&comm->lock);

@@ -8,14 +8,13 @@
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
 
-static atomic_uint threads;         /* that have made some */
+static atomic_uint threads; /* that have made some */
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t thread_number;
 
 /* What a function takes: CALL records have nothing where it takes none. */
 enum { COUNT = 1, TYPE = 2, OP = 4, PEER = 8, STREAM = 16, MAKES = 32 };
 
-static unsigned takes(enum tagc_entry entry)
-{
+static unsigned takes(enum tagc_entry entry) {
   switch (entry) {
   case TAGC_ENTRY_ncclReduceScatter:
   case TAGC_ENTRY_ncclAllReduce: return COUNT | TYPE | OP | STREAM;
@@ -42,24 +41,22 @@ static unsigned takes(enum tagc_entry entry)
 static bool entry_is_collective(enum tagc_entry entry) { return entry < TAGC_ENTRY_ncclSend; }
 _Static_assert(TAGC_ENTRY_ncclScatter + 1 == TAGC_ENTRY_ncclSend, "collectives come first in entries.def");
 
-/* ---- what calls send: pure functions of what is called ---------------------------------------------------------------- */
+/* ---- what calls send: pure functions of what is called ----------------------------------------------------------- */
 
 /* What goes along a ring: it leaves each host once. */
-static struct tagc_traffic along_ring(uint64_t bytes, const struct tagc_hosts *hosts)
-{
+static struct tagc_traffic along_ring(uint64_t bytes, const struct tagc_hosts *hosts) {
   const uint64_t between = hosts->hosts > 1 ? bytes * (uint64_t)hosts->hosts / (uint64_t)hosts->nranks : 0;
   return (struct tagc_traffic){bytes - between, between};
 }
 
 /* What goes to other ranks, as much to each, or to nobody knows which. */
-static struct tagc_traffic to_peers(uint64_t bytes, const struct tagc_hosts *hosts)
-{
-  const uint64_t between = hosts->hosts > 1 ? bytes * (uint64_t)(hosts->nranks - hosts->local) / (uint64_t)(hosts->nranks - 1) : 0;
+static struct tagc_traffic to_peers(uint64_t bytes, const struct tagc_hosts *hosts) {
+  const uint64_t between =
+    hosts->hosts > 1 ? bytes * (uint64_t)(hosts->nranks - hosts->local) / (uint64_t)(hosts->nranks - 1) : 0;
   return (struct tagc_traffic){bytes - between, between};
 }
 
-struct tagc_traffic tagc_trace_sent(const struct tagc_call *call, int rank, const struct tagc_hosts *hosts)
-{
+struct tagc_traffic tagc_trace_sent(const struct tagc_call *call, int rank, const struct tagc_hosts *hosts) {
   const int nranks = hosts->nranks;
   const uint64_t bytes = call->count * tagc_call_type_size(call->type), peers = nranks > 0 ? (uint64_t)nranks - 1 : 0;
   if (nranks < 2)
@@ -80,8 +77,7 @@ struct tagc_traffic tagc_trace_sent(const struct tagc_call *call, int rank, cons
   }
 }
 
-uint64_t tagc_trace_raw_bytes(const struct tagc_call *call, int rank, int nranks)
-{
+uint64_t tagc_trace_raw_bytes(const struct tagc_call *call, int rank, int nranks) {
   const uint64_t bytes = call->count * tagc_call_type_size(call->type), all = nranks > 0 ? (uint64_t)nranks : 0;
   switch (call->entry) {
   case TAGC_ENTRY_ncclReduceScatter:
@@ -94,10 +90,9 @@ uint64_t tagc_trace_raw_bytes(const struct tagc_call *call, int rank, int nranks
   }
 }
 
-/* ---- the way of a call ----------------------------------------------------------------------------------------------- */
+/* ---- the way of a call ------------------------------------------------------------------------------------------- */
 
-void tagc_trace_enter(struct tagc_call *call)
-{
+void tagc_trace_enter(struct tagc_call *call) {
   struct tagc_trace_stamp *stamp = &call->trace;
   *stamp = (struct tagc_trace_stamp){.number = 0};
   if (!tagc_trace_begin())
@@ -109,35 +104,31 @@ void tagc_trace_enter(struct tagc_call *call)
   stamp->thread = thread_number;
   if (call->group && takes(call->entry) & STREAM)
     stamp->flags |= TAGC_TRACE_GROUPED;
-  if (!entry_is_collective(call->entry))  /* these have found it when they are written */
+  if (!entry_is_collective(call->entry)) /* these have found it when they are written */
     stamp->comm = tagc_trace_comm(call->handle);
   stamp->number = tagc_trace_number();
   stamp->began_ns = tagc_clock_ns();
 }
 
-void tagc_trace_return(struct tagc_call *call)
-{
+void tagc_trace_return(struct tagc_call *call) {
   if (call->trace.number && !call->trace.host_ns)
     call->trace.host_ns = tagc_clock_ns() - call->trace.began_ns;
 }
 
-static uint8_t op_code_of_call(const struct tagc_call *call)
-{
+static uint8_t op_code_of_call(const struct tagc_call *call) {
   if ((unsigned)call->op < (unsigned)ncclNumOps)
     return (uint8_t)call->op;
   return call->op_kind == TAGC_OP_PREMULSUM ? TAGC_TRACE_OP_PREMULSUM : TAGC_TRACE_OP_OTHER;
 }
 
-static void set_bytes(struct tagc_call *call, int rank, const struct tagc_hosts *hosts)
-{
+static void set_bytes(struct tagc_call *call, int rank, const struct tagc_hosts *hosts) {
   call->trace.known = true;
   call->trace.plain = call->trace.sent = tagc_trace_sent(call, rank, hosts);
   call->trace.raw_bytes = tagc_trace_raw_bytes(call, rank, hosts->nranks);
 }
 
 /* What was not accounted for: point-to-point calls, and collectives that did not get so far. */
-static void find_bytes(struct tagc_call *call)
-{
+static void find_bytes(struct tagc_call *call) {
   struct tagc_hosts hosts;
   if (call->trace.known)
     return;
@@ -146,8 +137,7 @@ static void find_bytes(struct tagc_call *call)
 }
 
 /* Which communicator it made, or had. */
-static uint32_t number_of_comm(const struct tagc_call *call, ncclResult_t result)
-{
+static uint32_t number_of_comm(const struct tagc_call *call, ncclResult_t result) {
   const bool good = result == ncclSuccess || result == ncclInProgress;
   if (call->trace.comm)
     return call->trace.comm;
@@ -156,14 +146,13 @@ static uint32_t number_of_comm(const struct tagc_call *call, ncclResult_t result
   return entry_is_collective(call->entry) ? tagc_trace_comm(call->handle) : 0;
 }
 
-static void trace_comm_end(const struct tagc_call *call, ncclResult_t result)
-{
-  if ((call->entry == TAGC_ENTRY_ncclCommDestroy || call->entry == TAGC_ENTRY_ncclCommAbort) && !tagc_real_refuses(result))
+static void trace_comm_end(const struct tagc_call *call, ncclResult_t result) {
+  if ((call->entry == TAGC_ENTRY_ncclCommDestroy || call->entry == TAGC_ENTRY_ncclCommAbort) &&
+      !tagc_real_refuses(result))
     tagc_trace_comm_ends(call->trace.comm, call->handle, (uint16_t)call->entry, false);
 }
 
-void tagc_trace_call(struct tagc_call *call, ncclResult_t result)
-{
+void tagc_trace_call(struct tagc_call *call, ncclResult_t result) {
   struct tagc_trace_stamp *stamp = &call->trace;
   if (!stamp->number)
     return;
@@ -176,19 +165,29 @@ void tagc_trace_call(struct tagc_call *call, ncclResult_t result)
     stamp->sent = (struct tagc_traffic){0};
   const struct tagc_trace_call record = {
     {TAGC_TRACE_CALL, sizeof record, number_of_comm(call, result)},
-    .number = stamp->number, .began_ns = stamp->began_ns, .host_ns = stamp->host_ns,
-    .count = has & COUNT ? call->count : 0, .raw_bytes = stamp->raw_bytes,
-    .inside = stamp->sent.inside, .between = stamp->sent.between,
-    .plain_inside = stamp->plain.inside, .plain_between = stamp->plain.between,
+    .number = stamp->number,
+    .began_ns = stamp->began_ns,
+    .host_ns = stamp->host_ns,
+    .count = has & COUNT ? call->count : 0,
+    .raw_bytes = stamp->raw_bytes,
+    .inside = stamp->sent.inside,
+    .between = stamp->sent.between,
+    .plain_inside = stamp->plain.inside,
+    .plain_between = stamp->plain.between,
     .stream = has & STREAM ? (uint64_t)(uintptr_t)call->stream : 0,
-    .cycle = call->comm && call->state != TAGC_CYCLE_LEARNING ? call->cycle : 0, .lock = (uint32_t)call->lock_number,
-    .slot = call->comm ? call->slot : -1, .peer = has & PEER ? call->root : -1,
+    .cycle = call->comm && call->state != TAGC_CYCLE_LEARNING ? call->cycle : 0,
+    .lock = (uint32_t)call->lock_number,
+    .slot = call->comm ? call->slot : -1,
+    .peer = has & PEER ? call->root : -1,
     .group = call->group,
-    .thread = stamp->thread, .function = (uint16_t)call->entry,
-    .reason = (uint16_t)call->decision.reason, .action = (uint8_t)call->decision.action,
+    .thread = stamp->thread,
+    .function = (uint16_t)call->entry,
+    .reason = (uint16_t)call->decision.reason,
+    .action = (uint8_t)call->decision.action,
     .type = has & TYPE ? (uint8_t)call->type : TAGC_TRACE_NO_CODE,
     .op = has & OP ? op_code_of_call(call) : TAGC_TRACE_NO_CODE,
-    .flags = (uint8_t)(stamp->flags | (failed ? TAGC_TRACE_FAILED : 0)), .result = (int32_t)result,
+    .flags = (uint8_t)(stamp->flags | (failed ? TAGC_TRACE_FAILED : 0)),
+    .result = (int32_t)result,
     .allgather = call->comm && call->allgather >= 0 ? (uint32_t)call->allgather + 1 : 0,
   };
   tagc_trace_add(&record.record);
@@ -197,8 +196,7 @@ void tagc_trace_call(struct tagc_call *call, ncclResult_t result)
     trace_comm_end(call, result);
 }
 
-void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call)
-{
+void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call) {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_trace_stamp *stamp = &call->trace;
   if (!stamp->number)

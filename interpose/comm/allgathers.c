@@ -7,18 +7,16 @@
 #include "interpose/comm/comm.h"
 #include "interpose/nccl/process.h"
 
-struct tagc_allgather *tagc_allgather_of(const struct tagc_comm *comm, const struct tagc_call *call)
-{
-  return call->allgather >= 0 && (size_t)call->allgather < comm->allgather_count ? &comm->allgathers[call->allgather] : NULL;
+struct tagc_allgather *tagc_allgather_of(const struct tagc_comm *comm, const struct tagc_call *call) {
+  return call->allgather >= 0 && (size_t)call->allgather < comm->allgather_count ? &comm->allgathers[call->allgather]
+                                                                                 : NULL;
 }
 
-struct tagc_allgather *tagc_allgather_first(const struct tagc_comm *comm, const struct tagc_allgather *allgather)
-{
+struct tagc_allgather *tagc_allgather_first(const struct tagc_comm *comm, const struct tagc_allgather *allgather) {
   return &comm->allgathers[allgather->first];
 }
 
-bool tagc_allgathers_make(struct tagc_comm *comm)
-{
+bool tagc_allgathers_make(struct tagc_comm *comm) {
   size_t count;
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
   if (!tagc_library_allgather_codec() || !count)
@@ -46,23 +44,20 @@ bool tagc_allgathers_make(struct tagc_comm *comm)
   return true;
 }
 
-void tagc_allgathers_forget(struct tagc_comm *comm)
-{
+void tagc_allgathers_forget(struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->allgather_count; i++)
     comm->allgathers[i].referred = comm->allgathers[i].digest_known = false;
 }
 
-bool tagc_allgathers_await_vote(const struct tagc_comm *comm, const struct tagc_call *call)
-{
+bool tagc_allgathers_await_vote(const struct tagc_comm *comm, const struct tagc_call *call) {
   const struct tagc_allgather *a = tagc_allgather_of(comm, call);
   return a && a->shape.n && !comm->vote.held && tagc_comm_agreed(comm) && comm->device &&
          call->lock_number == comm->observed.lock_number && tagc_plan_samples(comm->vote.cycle, call->cycle);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-size_t tagc_allgathers_workspace(const struct tagc_comm *comm)
-{
+size_t tagc_allgathers_workspace(const struct tagc_comm *comm) {
   size_t largest = 0;
   for (size_t i = 0; i < comm->allgather_count; i++) {
     const struct tagc_allgather *a = &comm->allgathers[i];
@@ -74,8 +69,7 @@ size_t tagc_allgathers_workspace(const struct tagc_comm *comm)
   return largest;
 }
 
-static void give_back_allgather(const struct tagc_comm *comm, struct tagc_allgather *a)
-{
+static void give_back_allgather(const struct tagc_comm *comm, struct tagc_allgather *a) {
   if (a->reference && !comm->sync.unfenced)
     comm->device->release_after(comm->device, a->reference, comm->sync.fence);
   if (a->tally && !comm->sync.unfenced)
@@ -83,12 +77,11 @@ static void give_back_allgather(const struct tagc_comm *comm, struct tagc_allgat
   a->reference = a->tally = NULL;
 }
 
-bool tagc_allgathers_reserve(struct tagc_comm *comm, void *stream)
-{
+bool tagc_allgathers_reserve(struct tagc_comm *comm, void *stream) {
   const struct tagc_device *device = comm->device;
   bool good = true;
   for (size_t i = 0; i < comm->allgather_count; i++)
-    give_back_allgather(comm, &comm->allgathers[i]);   /* there is something when a vote failed and is held again */
+    give_back_allgather(comm, &comm->allgathers[i]); /* there is something when a vote failed and is held again */
   for (size_t i = 0; i < comm->allgather_count; i++) {
     struct tagc_allgather *a = &comm->allgathers[i];
     if (a->reason != TAGC_REASON_compressed)
@@ -104,8 +97,7 @@ bool tagc_allgathers_reserve(struct tagc_comm *comm, void *stream)
   return good;
 }
 
-bool tagc_allgathers_trim(struct tagc_comm *comm)
-{
+bool tagc_allgathers_trim(struct tagc_comm *comm) {
   bool any = false;
   for (size_t i = 0; i < comm->allgather_count; i++)
     if (comm->allgathers[i].reason == TAGC_REASON_compressed)
@@ -115,8 +107,7 @@ bool tagc_allgathers_trim(struct tagc_comm *comm)
   return any;
 }
 
-void tagc_allgathers_release(struct tagc_comm *comm, struct tagc_allgather *allgathers, size_t count)
-{
+void tagc_allgathers_release(struct tagc_comm *comm, struct tagc_allgather *allgathers, size_t count) {
   for (size_t i = 0; i < count; i++) {
     while (allgathers[i].tally && tagc_comm_read_allgather_tally(comm, allgathers[i].tally, -1))
       ;

@@ -3,8 +3,7 @@
 
 #include "interpose/comm/comm.h"
 
-bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot, int count)
-{
+bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot, int count) {
   struct tagc_layout all = {0};
   bool good = device->layout(device, slot->codec, &slot->packed, &slot->layout);
   slot->chunking.chunks = tagc_chunks_of(slot->packed.n, count);
@@ -26,8 +25,7 @@ bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot,
   return good;
 }
 
-size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *chunk, uint8_t *base)
-{
+size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *chunk, uint8_t *base) {
   size_t used = 0;
   if (slot->chunking.chunks.count <= 1)
     return tagc_job_assign_buffers(job, base);
@@ -42,12 +40,11 @@ size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, 
   return used;
 }
 
-/* ---- all-gathers ------------------------------------------------------------------------------------------------------ */
+/* ---- all-gathers ------------------------------------------------------------------------------------------------- */
 
 bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
-                           const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout,
-                           struct tagc_allgather_chunking *chunking, int count)
-{
+                                 const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout,
+                                 struct tagc_allgather_chunking *chunking, int count) {
   struct tagc_allgather_layout all = {0};
   bool good = device->allgather_layout(device, codec, shape, layout);
   chunking->chunks = tagc_chunks_of(shape->n, count);
@@ -66,8 +63,7 @@ bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct 
 }
 
 size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunking *chunking, struct tagc_allgather_job *job,
-                                      struct tagc_allgather_job *chunk, uint8_t *base)
-{
+                                      struct tagc_allgather_job *chunk, uint8_t *base) {
   size_t used = 0;
   if (chunking->chunks.count <= 1)
     return tagc_allgather_assign_buffers(job, base);
@@ -83,9 +79,9 @@ size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunking *chun
 }
 
 size_t tagc_chunking_allgather_bytes(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
-                               const struct tagc_allgather_shape *shape, const struct tagc_allgather_layout *layout,
-                               const struct tagc_allgather_chunking *chunking)
-{
+                                     const struct tagc_allgather_shape *shape,
+                                     const struct tagc_allgather_layout *layout,
+                                     const struct tagc_allgather_chunking *chunking) {
   struct tagc_allgather_job job = {.shape = *shape, .layout = *layout};
   const size_t bytes = tagc_chunking_assign_allgather(chunking, &job, NULL, NULL);
   if (chunking->chunks.count <= 1 || !device->allgather_layout(device, codec, shape, &job.layout))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * TAGC_DEPTH: the chunks (kernels/codec/chunks.h) in which the calls of a slot are compressed, and where these lie.
  *
- * A call is cut as long as the payload of a chunk is worth an exchange of its own. With TAGC_CODEC=auto, which knows the
- * wire and the codec, it is cut only if that is expected to be faster. Codecs with several exchanges (lhc) are not cut. All
- * of it follows from facts that are equal on all ranks. A rank without a side stream says so in the vote (proposal.c), and
- * all ranks use one chunk.
+ * A call is cut as long as the payload of a chunk is worth an exchange of its own. With TAGC_CODEC=auto, which knows
+ * the wire and the codec, it is cut only if that is expected to be faster. Codecs with several exchanges (lhc) are not
+ * cut. All of it follows from facts that are equal on all ranks. A rank without a side stream says so in the vote
+ * (proposal.c), and all ranks use one chunk.
  */
 #ifndef INTERPOSE_COMM_CHUNKING_H
 #define INTERPOSE_COMM_CHUNKING_H
@@ -33,8 +33,8 @@ bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct 
                                  const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout,
                                  struct tagc_allgather_chunking *chunking, int count);
 
-/* Makes the jobs of the chunks of that of the call, with payloads and states from `base` on (aligned to 64 bytes). With one
- * chunk the job of the call gets these. Returns the bytes that they take; with NULL for base that is all. */
+/* Makes the jobs of the chunks of that of the call, with payloads and states from `base` on (aligned to 64 bytes). With
+ * one chunk the job of the call gets these. Returns the bytes that they take; with NULL for base that is all. */
 size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *chunk, uint8_t *base);
 size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunking *chunking, struct tagc_allgather_job *job,
                                       struct tagc_allgather_job *chunk, uint8_t *base);

@@ -14,8 +14,7 @@ static void (*at_end)(struct tagc_comm *comm);
 
 void tagc_comm_at_end(void (*end)(struct tagc_comm *comm)) { at_end = end; }
 
-static void comm_free(struct tagc_comm *comm)
-{
+static void comm_free(struct tagc_comm *comm) {
   if (at_end)
     at_end(comm);
   tagc_topology_free(&comm->hierarchy.topology);
@@ -38,21 +37,19 @@ static void comm_free(struct tagc_comm *comm)
 
 void tagc_comm_retain(struct tagc_comm *comm) { atomic_fetch_add(&comm->references, 1); }
 
-void tagc_comm_release(struct tagc_comm *comm)
-{
+void tagc_comm_release(struct tagc_comm *comm) {
   if (comm && atomic_fetch_sub(&comm->references, 1) == 1)
     comm_free(comm);
 }
 
-static void warn_rocm(const struct tagc_nccl *nccl)
-{
+static void warn_rocm(const struct tagc_nccl *nccl) {
   static atomic_flag told;
   if (!atomic_flag_test_and_set(&told))
-    tagc_log(TAGC_LOG_WARN, "interpose", "%s is RCCL: codecs run on NVIDIA's GPUs alone, so every call passes", nccl->library.name);
+    tagc_log(TAGC_LOG_WARN, "interpose", "%s is RCCL: codecs run on NVIDIA's GPUs alone, so every call passes",
+             nccl->library.name);
 }
 
-ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device **device)
-{
+ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device **device) {
   __typeof__(&ncclCommCuDevice) which = TAGC_REAL(ncclCommCuDevice, nccl);
   const char *why;
   int ordinal = -1;
@@ -67,14 +64,15 @@ ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nc
   *device = tagc_device_cuda(ordinal);
   if (*device)
     return ncclSuccess;
-  tagc_log(TAGC_LOG_ERROR, "interpose", "GPU %d has a number that this library does not support: the call fails, as other ranks would wait for it "
-           "(TAGC_MODE=off on all of them does without)", ordinal);
+  tagc_log(TAGC_LOG_ERROR, "interpose",
+           "GPU %d has a number that this library does not support: the call fails, as other ranks would wait for it "
+           "(TAGC_MODE=off on all of them does without)",
+           ordinal);
   return ncclInternalError;
 }
 
-struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device *device, int rank,
-                                   int nranks)
-{
+struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device *device,
+                                   int rank, int nranks) {
   struct tagc_comm *comm = calloc(1, sizeof *comm);
   const struct tagc_cycle_options options = {(uint32_t)tagc_library_options()->warmup, 256, nranks};
   struct tagc_cycle *cycle = comm ? tagc_cycle_create(&options) : NULL;
@@ -100,8 +98,7 @@ struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nc
   return comm;
 }
 
-bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out)
-{
+bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out) {
   switch (type) {
   case ncclFloat32: *out = TAGC_FLOAT32; return true;
   case ncclFloat16: *out = TAGC_FLOAT16; return true;

@@ -10,8 +10,7 @@
 #include "interpose/nccl/process.h"
 #include "kernels/codec/residual.h"
 
-size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
-{
+size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   const struct tagc_allgather_phase *phase = &slot->allgather_phase;
   if (!phase->codec)
     return 0;
@@ -20,34 +19,31 @@ size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const str
 }
 
 /* What one call of a slot takes of the workspace, to compress or to flush. */
-static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
-{
+static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   struct tagc_job job = {.shape = slot->packed, .layout = slot->layout};
   size_t compress = tagc_chunking_assign(slot, &job, NULL, NULL), flush = 0;
   if (slot->chunking.chunks.count > 1 && comm->device->layout(comm->device, slot->codec, &job.shape, &job.layout)) {
-    const size_t in_one = tagc_job_assign_buffers(&job, NULL);        /* what the vote may make of it */
+    const size_t in_one = tagc_job_assign_buffers(&job, NULL); /* what the vote may make of it */
     compress = in_one > compress ? in_one : compress;
   }
   const struct tagc_options *options = tagc_library_options();
   if (slot->packed.residual != TAGC_STORAGE_NONE &&
-      (options->mode == TAGC_MODE_AB || tagc_options_has_budget(options) || (tagc_options_auto(options) && slot->codec->needs_residual)))
+      (options->mode == TAGC_MODE_AB || tagc_options_has_budget(options) ||
+       (tagc_options_auto(options) && slot->codec->needs_residual)))
     flush = (size_t)slot->packed.nranks * slot->packed.n * tagc_dtype_size(slot->packed.dtype);
   const struct tagc_shape whole = tagc_slot_shard(slot);
   struct tagc_partial partial;
   const size_t sums = tagc_hierarchy_sum_bytes(&whole) + TAGC_HIERARCHY_TOLD_BYTES;
   return tagc_memory_allgather_phase_bytes(comm, slot) + (comm->hierarchy.scope.two_levels ? sums : 0) +
-         tagc_partial_assign_buffers(&partial, slot, NULL) +
-         (compress > flush ? compress : flush);
+         tagc_partial_assign_buffers(&partial, slot, NULL) + (compress > flush ? compress : flush);
 }
 
-static void give_back_memory(const struct tagc_comm *comm, void *memory)
-{
+static void give_back_memory(const struct tagc_comm *comm, void *memory) {
   if (memory && !comm->sync.unfenced)
     comm->device->release_after(comm->device, memory, comm->sync.fence);
 }
 
-static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
-{
+static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot) {
   give_back_memory(comm, slot->memory.residual);
   if (slot->memory.tally && !comm->sync.unfenced)
     comm->device->tally_free(comm->device, slot->memory.tally, comm->sync.fence);
@@ -57,8 +53,7 @@ static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
 }
 
 /* What belongs to all slots together. */
-static void give_back_shared(struct tagc_comm *comm)
-{
+static void give_back_shared(struct tagc_comm *comm) {
   give_back_memory(comm, comm->memory.workspace);
   give_back_memory(comm, comm->memory.health);
   comm->memory.workspace = NULL;
@@ -66,10 +61,9 @@ static void give_back_shared(struct tagc_comm *comm)
   comm->memory.health = NULL;
 }
 
-struct tagc_former_lock tagc_memory_detach(struct tagc_comm *comm)
-{
-  const struct tagc_former_lock former = {comm->slots,           comm->slot_count, comm->allgathers,
-                                            comm->allgather_count, comm->memory.workspace,  comm->memory.health};
+struct tagc_former_lock tagc_memory_detach(struct tagc_comm *comm) {
+  const struct tagc_former_lock former = {comm->slots,           comm->slot_count,       comm->allgathers,
+                                          comm->allgather_count, comm->memory.workspace, comm->memory.health};
   comm->slots = NULL;
   comm->allgathers = NULL;
   comm->slot_count = comm->allgather_count = 0;
@@ -80,8 +74,7 @@ struct tagc_former_lock tagc_memory_detach(struct tagc_comm *comm)
   return former;
 }
 
-void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *former)
-{
+void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *former) {
   for (size_t i = 0; i < former->slot_count; i++) {
     while (former->slots[i].memory.tally && tagc_comm_read_tally(comm, former->slots[i].memory.tally, -1))
       ;
@@ -96,26 +89,23 @@ void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *former
 }
 
 /* Gives up what slot i has not sent, and counts it where there is something. */
-static void drop_unsent(struct tagc_comm *comm, size_t i)
-{
+static void drop_unsent(struct tagc_comm *comm, size_t i) {
   struct tagc_slot *slot = &comm->slots[i];
   if (slot->memory.residual && slot->state.dirty && !slot->state.residual_empty)
     tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
   slot->state.residual_empty = true;
-  slot->state.dirty = false;              /* there is nothing to be sent beside the next plain call */
+  slot->state.dirty = false; /* there is nothing to be sent beside the next plain call */
   slot->state.surplus_calls = 0;
 }
 
-void tagc_memory_read_tallies(struct tagc_comm *comm)
-{
+void tagc_memory_read_tallies(struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count; i++)
     while (comm->slots[i].memory.tally && tagc_comm_read_tally(comm, comm->slots[i].memory.tally, (int)i))
       ;
 }
 
 /* The workspace: the calls of a communicator run one after the other, so the largest one counts. */
-static size_t workspace_need(const struct tagc_comm *comm)
-{
+static size_t workspace_need(const struct tagc_comm *comm) {
   size_t largest = tagc_allgathers_workspace(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason == TAGC_REASON_compressed && call_bytes(comm, &comm->slots[i]) > largest)
@@ -123,10 +113,10 @@ static size_t workspace_need(const struct tagc_comm *comm)
   return largest;
 }
 
-/* There is something when a vote failed and is held again, and in votes after the first one. Of slots that keep their codec it stays; the
- * residuals of others were sent before the vote, but for that of a slot whose call did not come then. */
-static void give_back_others(struct tagc_comm *comm)
-{
+/* There is something when a vote failed and is held again, and in votes after the first one. Of slots that keep their
+ * codec it stays; the residuals of others were sent before the vote, but for that of a slot whose call did not come
+ * then. */
+static void give_back_others(struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     const bool compressed = slot->reason == TAGC_REASON_compressed;
@@ -138,8 +128,7 @@ static void give_back_others(struct tagc_comm *comm)
 }
 
 /* Where there is none of another size, the one that is there stays: all-gathers go on with it. */
-static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream)
-{
+static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream) {
   const struct tagc_device *device = comm->device;
   uint8_t *other = bytes && comm->memory.workspace_bytes != bytes ? device->alloc(device, bytes, stream) : NULL;
   if (other) {
@@ -154,8 +143,7 @@ static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream
 }
 
 /* What a slot needs beside the workspace; what it has stays. */
-static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *stream)
-{
+static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *stream) {
   const struct tagc_device *device = comm->device;
   bool good = true;
   slot->memory.codec = slot->codec;
@@ -177,12 +165,12 @@ static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *s
   return good;
 }
 
-bool tagc_memory_reserve(struct tagc_comm *comm, void *stream)
-{
+bool tagc_memory_reserve(struct tagc_comm *comm, void *stream) {
   const struct tagc_device *device = comm->device;
   size_t bytes = workspace_need(comm);
   bool good = true;
-  /* In votes after the first one earlier calls may still be at this memory, on other streams; and the fence is set anew below. */
+  /* In votes after the first one earlier calls may still be at this memory, on other streams; and the fence is set anew
+   * below. */
   if (comm->sync.fence && !device->fence_wait(device, comm->sync.fence, stream))
     return false;
   give_back_others(comm);
@@ -195,12 +183,12 @@ bool tagc_memory_reserve(struct tagc_comm *comm, void *stream)
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason == TAGC_REASON_compressed)
       good &= reserve_slot(comm, &comm->slots[i], stream);
-  good &= comm->vote.held || tagc_allgathers_reserve(comm, stream);   /* they stay as the first vote has them */
-  return (!comm->sync.fence || device->fence_set(device, comm->sync.fence, stream)) && good;   /* what is there is given back behind it */
+  good &= comm->vote.held || tagc_allgathers_reserve(comm, stream); /* they stay as the first vote has them */
+  /* What is there is given back behind the fence. */
+  return (!comm->sync.fence || device->fence_set(device, comm->sync.fence, stream)) && good;
 }
 
-void tagc_memory_trim(struct tagc_comm *comm)
-{
+void tagc_memory_trim(struct tagc_comm *comm) {
   bool any = tagc_allgathers_trim(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason == TAGC_REASON_compressed)

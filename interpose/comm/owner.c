@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Who works on a communicator: its owner. By it an abort from another thread keeps apart from our own work, and waits for none
- * of NCCL's.
+ * Who works on a communicator: its owner. By it an abort from another thread keeps apart from our own work, and waits
+ * for none of NCCL's.
  */
 #include <sched.h>
 #include <time.h>
@@ -8,13 +8,11 @@
 #include "env/clock.h"
 #include "interpose/comm/table.h"
 
-bool tagc_comm_is_aborted(const struct tagc_comm *comm)
-{
+bool tagc_comm_is_aborted(const struct tagc_comm *comm) {
   return atomic_load(&comm->ownership.owner) == TAGC_OWNER_ABORTED;
 }
 
-struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
-{
+struct tagc_comm *tagc_comm_abort(ncclComm_t handle) {
   struct tagc_comm *comm = tagc_comm_drop(handle);
   while (comm) {
     int owner = atomic_load(&comm->ownership.owner);
@@ -26,13 +24,12 @@ struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
   }
   /* It may be reading the program's buffers while the thread of the call waits for NCCL. */
   void *side_stream = comm ? atomic_load(&comm->memory.side_stream) : NULL;
-  if (side_stream && comm->device->host_reads)            /* else the driver may wait for us: tagc_comms_enter_driver() */
+  if (side_stream && comm->device->host_reads) /* else the driver may wait for us: tagc_comms_enter_driver() */
     comm->device->side_stream_close(comm->device, side_stream);
   return comm;
 }
 
-static bool change_when_free(struct tagc_comm *comm, enum tagc_owner from, enum tagc_owner to)
-{
+static bool change_when_free(struct tagc_comm *comm, enum tagc_owner from, enum tagc_owner to) {
   for (;;) {
     int owner = (int)from;
     if (atomic_compare_exchange_strong(&comm->ownership.owner, &owner, (int)to))
@@ -43,8 +40,7 @@ static bool change_when_free(struct tagc_comm *comm, enum tagc_owner from, enum 
   }
 }
 
-bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count)
-{
+bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (!change_when_free(comms[i], TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY)) {
       tagc_comms_leave(comms, i);
@@ -53,20 +49,17 @@ bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count)
   return true;
 }
 
-void tagc_comms_lend(struct tagc_comm *const *comms, size_t count)
-{
+void tagc_comms_lend(struct tagc_comm *const *comms, size_t count) {
   for (size_t i = 0; i < count; i++)
     (void)change_when_free(comms[i], TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
 }
 
-void tagc_comms_take_back(struct tagc_comm *const *comms, size_t count)
-{
+void tagc_comms_take_back(struct tagc_comm *const *comms, size_t count) {
   for (size_t i = 0; i < count; i++)
     (void)change_when_free(comms[i], TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
 }
 
-void tagc_comms_leave(struct tagc_comm *const *comms, size_t count)
-{
+void tagc_comms_leave(struct tagc_comm *const *comms, size_t count) {
   for (size_t i = 0; i < count; i++) {
     int owner = atomic_load(&comms[i]->ownership.owner);
     while (owner != TAGC_OWNER_ABORTED &&
@@ -75,8 +68,7 @@ void tagc_comms_leave(struct tagc_comm *const *comms, size_t count)
   }
 }
 
-bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count)
-{
+bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count) {
   bool all = true;
   for (size_t i = 0; i < count; i++)
     if (!comms[i]->device->host_reads) {
@@ -86,8 +78,7 @@ bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count)
   return all;
 }
 
-bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
-{
+bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count) {
   bool all = true;
   for (size_t i = 0; i < count; i++)
     if (!comms[i]->device->host_reads) {
@@ -97,28 +88,24 @@ bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
   return all;
 }
 
-bool tagc_comm_has_streams(const struct tagc_comm *comm)
-{
+bool tagc_comm_has_streams(const struct tagc_comm *comm) {
   return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->ownership.abort_over);
 }
 
 /* Waits for a flag, a second at most. Is it `wanted`? */
-static bool await_flag(const atomic_bool *flag, bool wanted)
-{
+static bool await_flag(const atomic_bool *flag, bool wanted) {
   for (const uint64_t began = tagc_clock_ns(); atomic_load(flag) != wanted && tagc_clock_ns() - began < 1000000000;)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   return atomic_load(flag) == wanted;
 }
 
-void tagc_comm_abort_is_over(struct tagc_comm *comm)
-{
+void tagc_comm_abort_is_over(struct tagc_comm *comm) {
   if (comm && tagc_comm_is_aborted(comm))
     atomic_store(&comm->ownership.abort_over, true);
   if (comm)
     (void)await_flag(&comm->ownership.in_driver, false);
 }
 
-bool tagc_comm_await_abort(const struct tagc_comm *comm)
-{
+bool tagc_comm_await_abort(const struct tagc_comm *comm) {
   return !tagc_comm_is_aborted(comm) || await_flag(&comm->ownership.abort_over, true);
 }

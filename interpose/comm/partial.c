@@ -15,8 +15,7 @@ enum { SELECTED, REST };
 /* ---- at a lock --------------------------------------------------------------------------------------------------- */
 
 /* For the report. Without memory it says less. */
-static void note_parameters(struct tagc_comm *comm, size_t i, const bool *is_selected)
-{
+static void note_parameters(struct tagc_comm *comm, size_t i, const bool *is_selected) {
   char text[TAGC_LAYERS_WORDS];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
   row->parameters = strdup(tagc_selected_words(&comm->layers->layers[i], is_selected, text));
@@ -24,8 +23,7 @@ static void note_parameters(struct tagc_comm *comm, size_t i, const bool *is_sel
 }
 
 /* Parts that equal ones of an earlier slot are that slot's. */
-static void share_parts(struct tagc_comm *comm, size_t i, struct tagc_parts *parts, const bool *is_selected)
-{
+static void share_parts(struct tagc_comm *comm, size_t i, struct tagc_parts *parts, const bool *is_selected) {
   const struct tagc_layer *layers = comm->layers->layers;
   struct tagc_slot *slot = &comm->slots[i];
   for (size_t j = 0; j < i; j++) {
@@ -45,12 +43,12 @@ static void share_parts(struct tagc_comm *comm, size_t i, struct tagc_parts *par
 
 /* Selected in part: but a part may be nothing. Members that do not fill the buffer are not what is in it: then the slot
  * passes. */
-static bool select_some(struct tagc_comm *comm, size_t i, const bool *is_selected)
-{
+static bool select_some(struct tagc_comm *comm, size_t i, const bool *is_selected) {
   const struct tagc_layer *layer = &comm->layers->layers[i];
   struct tagc_slot *slot = &comm->slots[i];
   slot->selected.selection = TAGC_SELECT_NONE;
-  const uint64_t shard = tagc_layout_shard(layer->layout, layer->members, layer->count, comm->nranks, layer->element_bytes);
+  const uint64_t shard =
+    tagc_layout_shard(layer->layout, layer->members, layer->count, comm->nranks, layer->element_bytes);
   if (!slot->shard_count || shard != slot->shard_count)
     return true;
   struct tagc_parts *parts = tagc_parts_create(layer, comm->nranks, is_selected);
@@ -67,17 +65,16 @@ static bool select_some(struct tagc_comm *comm, size_t i, const bool *is_selecte
   return true;
 }
 
-static void warn_ambiguous(const struct tagc_comm *comm)
-{
+static void warn_ambiguous(const struct tagc_comm *comm) {
   if (comm->rank == 0)
-    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, but sizes alone leave "
+    tagc_log(TAGC_LOG_WARN, "interpose",
+             "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, but sizes alone leave "
              "their layout open: such slots pass; a map with a line \"layout\" settles it (TAGC_LAYERMAP)",
              (unsigned long long)comm->ledger->number);
 }
 
 /* What is left out by a name that nothing has would be compressed without a word. */
-static void warn_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *infos)
-{
+static void warn_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *infos) {
   const struct tagc_options *o = tagc_library_options();
   if (comm->rank != 0 || comm->selection_told)
     return;
@@ -87,8 +84,7 @@ static void warn_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *in
   tagc_layers_log_unnamed(comm->ledger->number, "TAGC_SKIP", o->skip, TAGC_LOG_INFO, infos, comm->layers);
 }
 
-bool tagc_partial_select(struct tagc_comm *comm)
-{
+bool tagc_partial_select(struct tagc_comm *comm) {
   const struct tagc_options *o = tagc_library_options();
   size_t count, most = 0;
   const struct tagc_slot_info *infos = tagc_cycle_slots(comm->observed.cycle, &count);
@@ -97,17 +93,18 @@ bool tagc_partial_select(struct tagc_comm *comm)
   for (size_t i = 0; i < count; i++)
     most = comm->layers->layers[i].count > most ? comm->layers->layers[i].count : most;
   warn_unnamed(comm, infos);
-  /* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision gets it. */
+  /* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision
+   * gets it. */
   const bool ambiguous = comm->layers->confidence < TAGC_LAYERS_AMBIGUOUS;
   bool differs = false, whole = false;
   bool *is_selected = calloc(most ? most : 1, sizeof *is_selected), good = is_selected;
   for (size_t i = 0; i < count && good; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     slot->selected.layer_known = true;
-    slot->selected.selection = tagc_select_layer(o->layers, o->skip, infos[i].unit, &comm->layers->layers[i],
-                                                 is_selected);
+    slot->selected.selection =
+      tagc_select_layer(o->layers, o->skip, infos[i].unit, &comm->layers->layers[i], is_selected);
     if (slot->selected.selection == TAGC_SELECT_SOME && infos[i].signature.collective == TAGC_COLL_ALL_REDUCE) {
-      slot->selected.selection = TAGC_SELECT_NONE;    /* all of it goes as the rest of others does */
+      slot->selected.selection = TAGC_SELECT_NONE; /* all of it goes as the rest of others does */
       whole = true;
     } else if (ambiguous) {
       struct tagc_layer unknown = comm->layers->layers[i];
@@ -122,14 +119,15 @@ bool tagc_partial_select(struct tagc_comm *comm)
   if (differs)
     warn_ambiguous(comm);
   if (whole && comm->rank == 0)
-    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside all-reduces: these pass "
-             "whole", (unsigned long long)comm->ledger->number);
+    tagc_log(TAGC_LOG_WARN, "interpose",
+             "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside all-reduces: these pass "
+             "whole",
+             (unsigned long long)comm->ledger->number);
   free(is_selected);
   return good;
 }
 
-void tagc_partial_free(struct tagc_slot *slots, size_t count)
-{
+void tagc_partial_free(struct tagc_slot *slots, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (slots[i].selected.owns_parts)
       tagc_parts_free(slots[i].selected.parts);
@@ -137,8 +135,7 @@ void tagc_partial_free(struct tagc_slot *slots, size_t count)
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 
-size_t tagc_partial_assign_buffers(struct tagc_partial *partial, const struct tagc_slot *slot, uint8_t *base)
-{
+size_t tagc_partial_assign_buffers(struct tagc_partial *partial, const struct tagc_slot *slot, uint8_t *base) {
   const size_t element = tagc_dtype_size(slot->packed.dtype), nranks = (size_t)slot->packed.nranks;
   size_t used = 0;
   *partial = (struct tagc_partial){.parts = slot->selected.parts};
@@ -157,11 +154,10 @@ struct ends {
   const struct tagc_call *call;
   const struct tagc_parts *parts;
   int part;
-  size_t element, whole, packed;    /* bytes: of an element, and of a shard on either side */
+  size_t element, whole, packed; /* bytes: of an element, and of a shard on either side */
 };
 
-static struct ends ends_of(const struct tagc_call *call, const struct tagc_parts *parts, int part)
-{
+static struct ends ends_of(const struct tagc_call *call, const struct tagc_parts *parts, int part) {
   const size_t element = tagc_dtype_size(call->comm->slots[call->slot].packed.dtype);
   const size_t packed = (part == SELECTED ? parts->selected : parts->rest) * element;
   return (struct ends){call, parts, part, element, call->count * element, packed};
@@ -169,8 +165,7 @@ static struct ends ends_of(const struct tagc_call *call, const struct tagc_parts
 
 /* What shard `like` has of the part, of so many shards that are alike. Shards with less than others are filled up with
  * zeros. */
-static bool pack_shards(const struct ends *e, size_t like, uint8_t *to, const uint8_t *from, size_t shards)
-{
+static bool pack_shards(const struct ends *e, size_t like, uint8_t *to, const uint8_t *from, size_t shards) {
   const struct tagc_device *device = e->call->comm->device;
   size_t filled = 0;
   for (size_t i = e->parts->first[e->part][like]; i < e->parts->first[e->part][like + 1]; i++) {
@@ -184,8 +179,7 @@ static bool pack_shards(const struct ends *e, size_t like, uint8_t *to, const ui
 }
 
 /* Of the shards of all ranks, or in two levels of those with this one's local index. */
-static bool pack_part(const struct ends *e, bool two_levels, size_t nranks, uint8_t *to, const uint8_t *from)
-{
+static bool pack_part(const struct ends *e, bool two_levels, size_t nranks, uint8_t *to, const uint8_t *from) {
   const struct tagc_comm *comm = e->call->comm;
   const struct tagc_topology *t = &comm->hierarchy.topology;
   if (e->parts->uniform)
@@ -200,8 +194,7 @@ static bool pack_part(const struct ends *e, bool two_levels, size_t nranks, uint
   return true;
 }
 
-bool tagc_partial_pack(const struct tagc_partial *partial, const struct tagc_call *call, const void *from)
-{
+bool tagc_partial_pack(const struct tagc_partial *partial, const struct tagc_call *call, const void *from) {
   const struct ends selected = ends_of(call, partial->parts, SELECTED), rest = ends_of(call, partial->parts, REST);
   const bool two_levels = call->comm->hierarchy.scope.two_levels;
   const size_t nranks = (size_t)tagc_hierarchy_exchange_comm(call->comm).nranks;
@@ -209,33 +202,29 @@ bool tagc_partial_pack(const struct tagc_partial *partial, const struct tagc_cal
          pack_part(&rest, two_levels, nranks, partial->rest, from);
 }
 
-bool tagc_partial_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to)
-{
+bool tagc_partial_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to) {
   const struct ends selected = ends_of(call, parts, SELECTED);
   return pack_part(&selected, false, (size_t)call->comm->nranks, to, call->send);
 }
 
-static bool unpack_part(const struct ends *e, const uint8_t *from)
-{
+static bool unpack_part(const struct ends *e, const uint8_t *from) {
   const struct tagc_device *device = e->call->comm->device;
   const size_t own = e->parts->uniform ? 0 : (size_t)e->call->comm->rank;
   bool good = true;
   for (size_t i = e->parts->first[e->part][own]; i < e->parts->first[e->part][own + 1] && good; i++) {
     const struct tagc_run *run = &e->parts->runs[e->part][i];
-    good = device->copy(device, (uint8_t *)e->call->recv + run->from * e->element, e->whole, from + run->to * e->element,
-                        e->packed, run->length * e->element, 1, e->call->stream);
+    good = device->copy(device, (uint8_t *)e->call->recv + run->from * e->element, e->whole,
+                        from + run->to * e->element, e->packed, run->length * e->element, 1, e->call->stream);
   }
   return good;
 }
 
-bool tagc_partial_unpack(const struct tagc_partial *partial, const struct tagc_call *call)
-{
+bool tagc_partial_unpack(const struct tagc_partial *partial, const struct tagc_call *call) {
   const struct ends selected = ends_of(call, partial->parts, SELECTED), rest = ends_of(call, partial->parts, REST);
   return unpack_part(&selected, partial->selected_sum) && unpack_part(&rest, partial->rest_sum);
 }
 
-uint64_t tagc_partial_copies(const struct tagc_parts *parts, int nranks)
-{
+uint64_t tagc_partial_copies(const struct tagc_parts *parts, int nranks) {
   const uint64_t runs = parts->first[SELECTED][parts->shards] + parts->first[REST][parts->shards];
   return parts->uniform ? 2 * runs : runs + runs / (uint64_t)nranks;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Slots of which a part is compressed: parameters that TAGC_LAYERS selects, beside others in the same buffer.
  *
- * A call packs the selected elements and the rest, each by itself (layermap/model/parts.h). The codec gets packed shards,
- * as any gradient. The rest goes by one more reduce-scatter in the group of the payloads, with the program's own
- * reduction: it comes out as without the library. In the end both sums are unpacked into the receive buffer. So nothing
- * reads the send buffer after packing, or writes the receive buffer before unpacking, in place or not. In two levels a
- * call packs the sums of this host: one shard for each host, of the owners with this rank's local index.
+ * A call packs the selected elements and the rest, each by itself (layermap/model/parts.h). The codec gets packed
+ * shards, as any gradient. The rest goes by one more reduce-scatter in the group of the payloads, with the program's
+ * own reduction: it comes out as without the library. In the end both sums are unpacked into the receive buffer. So
+ * nothing reads the send buffer after packing, or writes the receive buffer before unpacking, in place or not. In two
+ * levels a call packs the sums of this host: one shard for each host, of the owners with this rank's local index.
  *
  * Memory     Packed buffers lie in the workspace of the communicator.
  * Threads    As those of comm.h. Packing is done between tagc_comms_enter_driver() and tagc_comms_leave_driver().
@@ -23,14 +23,14 @@ struct tagc_slot;
 
 /* What of a slot is selected, since its lock. */
 struct tagc_slot_selection {
-  bool layer_known;                 /* and with it: */
+  bool layer_known; /* and with it: */
   enum tagc_selection selection;
-  struct tagc_parts *parts;         /* selected in part; else NULL */
-  bool owns_parts;                  /* and not another slot, which is like it */
+  struct tagc_parts *parts; /* selected in part; else NULL */
+  bool owns_parts;          /* and not another slot, which is like it */
 };
 
-/* At a lock, by comm->layers: selects slots, and parts of them. Slots that are alike share their parts. Without layers slots
- * are selected by their names later. False without memory. */
+/* At a lock, by comm->layers: selects slots, and parts of them. Slots that are alike share their parts. Without layers
+ * slots are selected by their names later. False without memory. */
 bool tagc_partial_select(struct tagc_comm *comm);
 
 /* Gives back the parts of slots. */

@@ -10,15 +10,13 @@
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
 
-static bool wants_progress(const struct tagc_comm *comm)
-{
+static bool wants_progress(const struct tagc_comm *comm) {
   const struct tagc_options *options = tagc_library_options();
   return options->log >= TAGC_LOG_INFO && options->log_cycles && comm->rank == 0 && comm->nranks > 1;
 }
 
 /* Other cycles (of activations, say) are nobody's steps. */
-static bool is_of_steps(const struct tagc_comm *comm)
-{
+static bool is_of_steps(const struct tagc_comm *comm) {
   bool any = tagc_cycle_is_gradients(comm->observed.cycle) || (comm->layers && comm->layers->proven) ||
              tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
   for (size_t i = 0; i < comm->slot_count && !any; i++)
@@ -26,41 +24,43 @@ static bool is_of_steps(const struct tagc_comm *comm)
   return any;
 }
 
-void tagc_progress_reset(struct tagc_comm *comm)
-{
+void tagc_progress_reset(struct tagc_comm *comm) {
   const struct tagc_ledger *ledger = comm->ledger;
-  comm->progress = (struct tagc_progress){.sent = ledger->sent, .plain = ledger->plain, .allgather_sent = ledger->allgather_sent,
-                                  .allgather_plain = ledger->allgather_plain};
+  comm->progress = (struct tagc_progress){.sent = ledger->sent,
+                                          .plain = ledger->plain,
+                                          .allgather_sent = ledger->allgather_sent,
+                                          .allgather_plain = ledger->allgather_plain};
 }
 
 /* "; A/B so far: ..."; nothing where one side has no step yet. */
-static void print_ab_so_far(const struct tagc_ledger *ledger, char *text, size_t size)
-{
+static void print_ab_so_far(const struct tagc_ledger *ledger, char *text, size_t size) {
   const struct tagc_series *plain = &ledger->sides[0].step_ms, *compressed = &ledger->sides[1].step_ms;
   *text = '\0';
   if (tagc_library_options()->mode == TAGC_MODE_AB && plain->count && compressed->count)
-    snprintf(text, size, "; A/B so far: plain %.1f ms (steps: %" PRIu64 "), compressed %.1f ms (steps: %" PRIu64 "), %.3f times as fast",
+    snprintf(text, size,
+             "; A/B so far: plain %.1f ms (steps: %" PRIu64 "), compressed %.1f ms (steps: %" PRIu64
+             "), %.3f times as fast",
              plain->mean, plain->count, compressed->mean, compressed->count, plain->mean / compressed->mean);
 }
 
 /* "9.4 MiB, 2.1 MiB less than plain, ratio 0.817" */
-static void print_sent(const struct tagc_ledger *ledger, const struct tagc_traffic *sent, const struct tagc_traffic *plain, char *text,
-                       size_t size)
-{
+static void print_sent(const struct tagc_ledger *ledger, const struct tagc_traffic *sent,
+                       const struct tagc_traffic *plain, char *text, size_t size) {
   const uint64_t wire = tagc_report_wire(ledger, sent), plain_wire = tagc_report_wire(ledger, plain);
   char bytes[2][16], saved[64] = "";
   if (plain_wire != wire)
     snprintf(saved, sizeof saved, ", %s %s than plain, ratio %.3f",
-             tagc_units_bytes(plain_wire > wire ? plain_wire - wire : wire - plain_wire, bytes[0]), plain_wire > wire ? "less" : "more",
-             tagc_report_ratio(wire, plain_wire));
-  snprintf(text, size, "%s%s%s", tagc_units_bytes(wire, bytes[1]), ledger->hosts.hosts > 1 ? " to other hosts" : "", saved);
+             tagc_units_bytes(plain_wire > wire ? plain_wire - wire : wire - plain_wire, bytes[0]),
+             plain_wire > wire ? "less" : "more", tagc_report_ratio(wire, plain_wire));
+  snprintf(text, size, "%s%s%s", tagc_units_bytes(wire, bytes[1]), ledger->hosts.hosts > 1 ? " to other hosts" : "",
+           saved);
 }
 
-static void print_progress(const struct tagc_comm *comm)
-{
+static void print_progress(const struct tagc_comm *comm) {
   const struct tagc_ledger *ledger = comm->ledger;
   const struct tagc_progress *since = &comm->progress;
-  const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &since->sent), plain = tagc_traffic_since(&ledger->plain, &since->plain);
+  const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &since->sent),
+                            plain = tagc_traffic_since(&ledger->plain, &since->plain);
   const struct tagc_traffic allgathers = tagc_traffic_since(&ledger->allgather_sent, &since->allgather_sent);
   const struct tagc_traffic plain_allgathers = tagc_traffic_since(&ledger->allgather_plain, &since->allgather_plain);
   char step[48] = "no step was measured", reduces[112], gathered[160] = "", text[112], ab[160];
@@ -71,12 +71,11 @@ static void print_progress(const struct tagc_comm *comm)
   if (ledger->allgather_codec)
     snprintf(gathered, sizeof gathered, "; all-gathers %s", text);
   print_ab_so_far(ledger, ab, sizeof ab);
-  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %" PRIu64 ", cycle %" PRIu64 ": %s; %s sent %s%s%s", ledger->number,
-           comm->observed.cycle_number, step, tagc_ledger_slots_words(ledger), reduces, gathered, ab);
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %" PRIu64 ", cycle %" PRIu64 ": %s; %s sent %s%s%s",
+           ledger->number, comm->observed.cycle_number, step, tagc_ledger_slots_words(ledger), reduces, gathered, ab);
 }
 
-void tagc_progress_cycle(struct tagc_comm *comm, double step_ms)
-{
+void tagc_progress_cycle(struct tagc_comm *comm, double step_ms) {
   struct tagc_progress *since = &comm->progress;
   if (!wants_progress(comm))
     return;

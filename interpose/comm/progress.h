@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_LOG=info: a line every TAGC_LOG_CYCLES cycles, on rank 0 of a communicator with gradients: how long steps take, and what
- * their reduce-scatters have sent, since the last one.
+ * TAGC_LOG=info: a line every TAGC_LOG_CYCLES cycles, on rank 0 of a communicator with gradients: how long steps take,
+ * and what their reduce-scatters have sent, since the last one.
  *
  * Without that level, or on other ranks, a branch a cycle.
  * Threads    Called with the communicator's lock held.
@@ -16,9 +16,9 @@ struct tagc_comm;
 
 /* Since the last line. */
 struct tagc_progress {
-  uint64_t cycles, steps;           /* steps: those whose time is known */
-  double ms;                        /* of these */
-  struct tagc_traffic sent, plain;  /* the ledger's then */
+  uint64_t cycles, steps;          /* steps: those whose time is known */
+  double ms;                       /* of these */
+  struct tagc_traffic sent, plain; /* the ledger's then */
   struct tagc_traffic allgather_sent, allgather_plain;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * User-defined reductions. NCCL knows one kind: a sum of which every rank multiplies its own part by a scalar of its own.
- * Handles are per communicator and are recycled, so an entry lives from its creation to its destruction.
+ * User-defined reductions. NCCL knows one kind: a sum of which every rank multiplies its own part by a scalar of its
+ * own. Handles are per communicator and are recycled, so an entry lives from its creation to its destruction.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct user_op {
     int64_t op;
   } key;
   ncclDataType_t type;
-  const void *device_scalar;        /* read when the call is made; NULL: `scalar` is it */
+  const void *device_scalar; /* read when the call is made; NULL: `scalar` is it */
   float scalar;
   bool unhashed;
   UT_hash_handle hh;
@@ -27,18 +27,16 @@ struct user_op {
 static struct user_op *table;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 
-static float scalar_value(const void *scalar, ncclDataType_t type)
-{
+static float scalar_value(const void *scalar, ncclDataType_t type) {
   switch (type) {
   case ncclFloat32: return tagc_load(scalar, 0, TAGC_FLOAT32);
   case ncclFloat16: return tagc_load(scalar, 0, TAGC_FLOAT16);
   case ncclBfloat16: return tagc_load(scalar, 0, TAGC_BFLOAT16);
-  default: return 1;                /* other types are never compressed */
+  default: return 1; /* other types are never compressed */
   }
 }
 
-static struct user_op *find_op(ncclRedOp_t op, ncclComm_t handle)
-{
+static struct user_op *find_op(ncclRedOp_t op, ncclComm_t handle) {
   struct key key;
   struct user_op *entry;
   memset(&key, 0, sizeof key);
@@ -48,8 +46,7 @@ static struct user_op *find_op(ncclRedOp_t op, ncclComm_t handle)
   return entry;
 }
 
-void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle)
-{
+void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle) {
   pthread_rwlock_wrlock(&lock);
   struct user_op *entry = find_op(op, handle);
   if (entry) {
@@ -59,20 +56,19 @@ void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle)
   pthread_rwlock_unlock(&lock);
 }
 
-void tagc_op_forget(ncclComm_t handle)
-{
+void tagc_op_forget(ncclComm_t handle) {
   struct user_op *entry, *next;
   pthread_rwlock_wrlock(&lock);
-  HASH_ITER(hh, table, entry, next)
-  if (entry->key.handle == handle) {
-    HASH_DEL(table, entry);
-    free(entry);
-  }
+  HASH_ITER (hh, table, entry, next)
+    if (entry->key.handle == handle) {
+      HASH_DEL(table, entry);
+      free(entry);
+    }
   pthread_rwlock_unlock(&lock);
 }
 
-bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, const void *scalar, ncclScalarResidence_t where)
-{
+bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, const void *scalar,
+                     ncclScalarResidence_t where) {
   tagc_op_destroyed(op, handle);
   struct user_op *entry = calloc(1, sizeof *entry);
   if (!entry)
@@ -93,8 +89,8 @@ bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, con
   return false;
 }
 
-enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool host_reads, float *scale, bool *hidden)
-{
+enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool host_reads, float *scale,
+                          bool *hidden) {
   *scale = 1;
   *hidden = false;
   if (op == ncclSum)

@@ -7,39 +7,40 @@
 #include "interpose/nccl/process.h"
 
 /* Does TAGC_LAYERMAP say which parameters the slot holds the gradients of? */
-static bool is_in_map(const struct tagc_comm *comm, size_t i)
-{
+static bool is_in_map(const struct tagc_comm *comm, size_t i) {
   const struct tagc_layers *layers = comm->layers;
   return layers && layers->source == TAGC_LAYER_MAP && i < layers->count && layers->layers[i].count;
 }
 
-bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i)
-{
+bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i) {
   size_t count;
   return (tagc_cycle_is_gradients(comm->observed.cycle) && tagc_cycle_slots(comm->observed.cycle, &count)[i].evident) ||
          is_in_map(comm, i) || (comm->layers && comm->layers->proven);
 }
 
-struct tagc_shape tagc_slot_shard(const struct tagc_slot *slot)
-{
+struct tagc_shape tagc_slot_shard(const struct tagc_slot *slot) {
   struct tagc_shape shape = slot->packed;
   shape.n = slot->shard_count;
   return shape;
 }
 
-uint64_t tagc_slot_rest_count(const struct tagc_slot *slot)
-{
+uint64_t tagc_slot_rest_count(const struct tagc_slot *slot) {
   return slot->selected.parts ? slot->selected.parts->rest : 0;
 }
 
-struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i)
-{
+struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i) {
   const struct tagc_slot *slot = &comm->slots[i];
   size_t count;
   return (struct tagc_slot_question){
-    .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->observed.cycle, &count)[i],
-    .hosts = tagc_hierarchy_hosts(comm), .scope = comm->hierarchy.scope, .packed = slot->packed, .op = slot->op,
-    .shard_count = slot->shard_count, .rest_count = tagc_slot_rest_count(slot),
+    .options = tagc_library_options(),
+    .codec = slot->codec,
+    .slot = &tagc_cycle_slots(comm->observed.cycle, &count)[i],
+    .hosts = tagc_hierarchy_hosts(comm),
+    .scope = comm->hierarchy.scope,
+    .packed = slot->packed,
+    .op = slot->op,
+    .shard_count = slot->shard_count,
+    .rest_count = tagc_slot_rest_count(slot),
     .layer_known = slot->selected.layer_known,
     .selection = slot->selected.selection,
     .gradients = tagc_slot_is_gradient(comm, i),
@@ -47,16 +48,14 @@ struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_
 }
 
 /* Kernels cannot take an element from anywhere, and the device must have access. */
-static bool are_reached(const struct tagc_call *call)
-{
+static bool are_reached(const struct tagc_call *call) {
   const struct tagc_device *device = call->comm->device;
   const size_t element = call->type == ncclFloat32 ? 4 : 2;
   const uintptr_t both = (uintptr_t)call->send | (uintptr_t)call->recv;
   return both % element == 0 && device->reaches(device, call->send) && device->reaches(device, call->recv);
 }
 
-enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call)
-{
+enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call) {
   if (call->scale_hidden)
     return TAGC_REASON_scalar;
   if (call->comm->device->host_reads)
@@ -64,27 +63,23 @@ enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call)
   return are_reached(call) ? TAGC_REASON_NONE : TAGC_REASON_memory;
 }
 
-void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i)
-{
+void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i) {
   if (i >= comm->slot_count || !comm->slots[i].memory.residual || comm->slots[i].state.residual_empty)
     return;
   comm->slots[i].state.residual_empty = true;
   tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
 }
 
-uint64_t tagc_comm_next_vote(const struct tagc_comm *comm)
-{
+uint64_t tagc_comm_next_vote(const struct tagc_comm *comm) {
   return comm->vote.held ? tagc_retune_next(comm->ledger->retune) : comm->vote.cycle;
 }
 
-bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call)
-{
+bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call) {
   return tagc_library_options()->mode != TAGC_MODE_OBSERVE && tagc_comm_next_vote(comm) && tagc_comm_agreed(comm) &&
          comm->device && comm->nranks >= 2 && call->slot >= 0 && call->lock_number == comm->observed.lock_number;
 }
 
-void tagc_comm_reject(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason)
-{
+void tagc_comm_reject(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason) {
   struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
   enum tagc_reason *known = allgather ? &allgather->reject_reason : NULL;
   if (call->slot >= 0)

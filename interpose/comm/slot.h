@@ -17,18 +17,19 @@ struct tagc_comm;
 
 /* What calls leave behind: written by exec/. */
 struct tagc_slot_state {
-  uint64_t calls;                   /* compressed so far: seeds are made from this */
-  bool residual_empty;              /* its content is void */
-  uint64_t residual_cycle;          /* the cycle that changed it last */
-  bool dirty;                       /* compressed since the last flush */
-  unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
-  bool sample_due;                  /* for the trace (exec/loss_samples.h) */
+  uint64_t calls;          /* compressed so far: seeds are made from this */
+  bool residual_empty;     /* its content is void */
+  uint64_t residual_cycle; /* the cycle that changed it last */
+  bool dirty;              /* compressed since the last flush */
+  unsigned surplus_calls;  /* the last so many had more values than room for them on some rank */
+  bool sample_due;         /* for the trace (exec/loss_samples.h) */
 };
 
 /* Counts of elements follow from one another:
  *   call->count    of the call, as the program gives it to NCCL: one shard, or of an all-reduce all shards and the tail
  *   shard_count    of a shard, which one rank of the communicator owns: count, or of an all-reduce count / nranks
- *   packed.n       of a packed shard: the selected elements of a shard, of the one that has most. Codecs know no other n
+ *   packed.n       of a packed shard: the selected elements of a shard, of the one that has most. Codecs know no other
+ *                  n
  *   rest count     likewise the others; 0: all are selected, and packed.n is shard_count
  *   chunks         cut packed.n where a call goes in several; the job of each has an n of its own
  * The tail of an all-reduce are the last count - shard_count * nranks elements. */
@@ -38,15 +39,15 @@ struct tagc_slot {
   enum tagc_op op;
   uint64_t shard_count;
   struct tagc_slot_selection selected;
-  struct tagc_home home;            /* where its gradients lie, for reports */
+  struct tagc_home home; /* where its gradients lie, for reports */
 
   /* Of the vote: written by vote/proposal.c. */
-  enum tagc_reason reason;          /* TAGC_REASON_compressed, or why its calls pass */
+  enum tagc_reason reason; /* TAGC_REASON_compressed, or why its calls pass */
   const struct tagc_codec *codec;
-  struct tagc_shape packed;         /* of a packed shard, for the ranks that exchange. n = 0: its type has no codec */
-  struct tagc_layout layout;        /* of the chunks together */
+  struct tagc_shape packed;  /* of a packed shard, for the ranks that exchange. n = 0: its type has no codec */
+  struct tagc_layout layout; /* of the chunks together */
   struct tagc_chunking chunking;
-  struct tagc_allgather_phase allgather_phase;   /* of an all-reduce: how its sums are gathered */
+  struct tagc_allgather_phase allgather_phase; /* of an all-reduce: how its sums are gathered */
   struct tagc_allgather_chunking allgather_phase_chunking;
   struct tagc_slot_sample sample;
 

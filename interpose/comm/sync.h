@@ -10,20 +10,21 @@
 
 #include "interpose/nccl/nccl_newer.h"
 
-/* How calls in two levels, and those that go on as they came, are kept in the order in which they are made (exec/hierarchy.h). */
+/* How calls in two levels, and those that go on as they came, are kept in the order in which they are made
+ * (exec/hierarchy.h). */
 struct tagc_order {
   bool kept;
-  bool two_levels_known, waiting_known;   /* are the streams known? */
-  cudaStream_t two_levels;          /* that of the last call in two levels */
-  cudaStream_t waiting;             /* the last one that was made to wait for that call, or its own */
-  bool plain_unfenced;              /* since then calls have gone on as they came on its stream */
-  bool plain_fenced;                /* and on others: */
-  void *plain_fence;                /* set behind the last one of these */
+  bool two_levels_known, waiting_known; /* are the streams known? */
+  cudaStream_t two_levels;              /* that of the last call in two levels */
+  cudaStream_t waiting;                 /* the last one that was made to wait for that call, or its own */
+  bool plain_unfenced;                  /* since then calls have gone on as they came on its stream */
+  bool plain_fenced;                    /* and on others: */
+  void *plain_fence;                    /* set behind the last one of these */
 };
 
 struct tagc_sync {
-  void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
-  bool unfenced;                    /* an abort was over before that could be done: nobody knows when the memory is free */
+  void *fence;   /* set behind the last work on our memory, whatever stream it was on */
+  bool unfenced; /* an abort was over before that could be done: nobody knows when the memory is free */
   struct tagc_order order;
 };
 

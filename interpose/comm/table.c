@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which handles there are: the agreement of each, from its init on; its communicator, from its first use on; and children that
- * NCCL has yet to store.
+ * Which handles there are: the agreement of each, from its init on; its communicator, from its first use on; and
+ * children that NCCL has yet to store.
  */
 #include "interpose/comm/table.h"
 
@@ -10,7 +10,7 @@
 #include "env/log.h"
 #include "interpose/nccl/process.h"
 
-#define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
+#define HASH_NONFATAL_OOM 1 /* uthash must not end the host program */
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
 #include <uthash.h>
 
@@ -18,19 +18,20 @@
 struct listed {
   struct tagc_listed_comm is;
   bool unhashed;
-  bool init_called;                 /* its init has left our hands: when it succeeds, all ranks have reported (agree.h) */
-  const struct tagc_nccl *group;    /* its init waits for the end of the group that `by` has open in this copy; NULL: it does not */
+  bool init_called;              /* its init has left our hands: when it succeeds, all ranks have reported (agree.h) */
+  const struct tagc_nccl *group; /* its init waits for the end of the group that `by` has open in this copy; NULL: it
+                                    does not */
   pthread_t by;
-  uint64_t generation;              /* tells handles at one address apart, from 1 */
-  uint32_t children;                /* so far */
-  bool uneven;                      /* its ranks have made different numbers of children */
+  uint64_t generation; /* tells handles at one address apart, from 1 */
+  uint32_t children;   /* so far */
+  bool uneven;         /* its ranks have made different numbers of children */
   UT_hash_handle hh;
 };
 
 static struct listed *table;
 static atomic_size_t grouped_count; /* those whose init waits for the end of a group */
 static uint64_t generations;
-static bool entries_lost;           /* there was no memory to list a communicator */
+static bool entries_lost; /* there was no memory to list a communicator */
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
 
 /* Children whose handles NCCL has yet to store: in a group, or on a non-blocking parent. Under the table's lock. */
@@ -45,30 +46,29 @@ static struct expected *expected;
 static atomic_size_t expected_count;
 
 /* NULL: not listed. The table must be locked. */
-static struct listed *find_listed(ncclComm_t handle)
-{
+static struct listed *find_listed(ncclComm_t handle) {
   struct listed *entry;
   HASH_FIND_PTR(table, &handle, entry);
   return entry;
 }
 
-/* Asks the real library who this is. It answers when the communicator is ready, and then all of its ranks have begun. */
-static ncclResult_t ask_rank(ncclComm_t handle, const struct tagc_nccl *nccl, int *rank, int *nranks)
-{
+/* Asks the real library who this is. It answers when the communicator is ready, and then all of its ranks have
+ * begun. */
+static ncclResult_t ask_rank(ncclComm_t handle, const struct tagc_nccl *nccl, int *rank, int *nranks) {
   __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, nccl);
   __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, nccl);
   if (!count || !user_rank) {
-    static atomic_flag told;        /* the ranks of a job have one NCCL: all of them come here */
+    static atomic_flag told; /* the ranks of a job have one NCCL: all of them come here */
     if (!atomic_flag_test_and_set(&told))
-      tagc_log(TAGC_LOG_WARN, "interpose", "this NCCL does not tell the rank and the number of ranks: every call passes");
+      tagc_log(TAGC_LOG_WARN, "interpose",
+               "this NCCL does not tell the rank and the number of ranks: every call passes");
     return ncclInvalidUsage;
   }
   const ncclResult_t status = TAGC_IN_REAL(count(handle, nranks));
   return status == ncclSuccess ? TAGC_IN_REAL(user_rank(handle, rank)) : status;
 }
 
-struct tagc_listed_comm tagc_comm_remove(ncclComm_t handle)
-{
+struct tagc_listed_comm tagc_comm_remove(ncclComm_t handle) {
   struct tagc_listed_comm removed = {.handle = NULL};
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = find_listed(handle);
@@ -82,15 +82,13 @@ struct tagc_listed_comm tagc_comm_remove(ncclComm_t handle)
   return removed;
 }
 
-struct tagc_comm *tagc_comm_drop(ncclComm_t handle)
-{
+struct tagc_comm *tagc_comm_drop(ncclComm_t handle) {
   tagc_op_forget(handle);
   return tagc_comm_remove(handle).comm;
 }
 
 /* Lists a handle, or gives the entry that stands there already. The table must be locked for writing. */
-static struct listed *list_handle(ncclComm_t handle)
-{
+static struct listed *list_handle(ncclComm_t handle) {
   struct listed *entry = find_listed(handle);
   if (entry)
     return entry;
@@ -107,15 +105,14 @@ static struct listed *list_handle(ncclComm_t handle)
   return entry;
 }
 
-bool tagc_comm_restore(const struct tagc_listed_comm *removed)
-{
+bool tagc_comm_restore(const struct tagc_listed_comm *removed) {
   if (!removed->handle)
     return true;
   struct tagc_comm *other = removed->comm;
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = list_handle(removed->handle);
   if (entry) {
-    other = entry->is.comm;            /* another thread has used the handle meanwhile */
+    other = entry->is.comm; /* another thread has used the handle meanwhile */
     entry->is = *removed;
   }
   entries_lost |= !entry;
@@ -124,8 +121,7 @@ bool tagc_comm_restore(const struct tagc_listed_comm *removed)
   return entry != NULL;
 }
 
-struct tagc_comm *tagc_comm_find(ncclComm_t handle)
-{
+struct tagc_comm *tagc_comm_find(ncclComm_t handle) {
   struct tagc_comm *comm = NULL;
   pthread_rwlock_rdlock(&table_lock);
   struct listed *entry = find_listed(handle);
@@ -138,8 +134,7 @@ struct tagc_comm *tagc_comm_find(ncclComm_t handle)
 }
 
 /* What is listed of a handle; *generation: 0 where it is not. */
-static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *generation)
-{
+static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *generation) {
   struct tagc_agreement agreement = {.state = TAGC_AGREED_NO};
   pthread_rwlock_rdlock(&table_lock);
   struct listed *entry = find_listed(handle);
@@ -147,15 +142,14 @@ static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *generat
   if (entry)
     agreement = entry->is.agreement;
   else if (entries_lost)
-    agreement.state = TAGC_AGREED_LOST;            /* it may be the one: the others may compress */
+    agreement.state = TAGC_AGREED_LOST; /* it may be the one: the others may compress */
   pthread_rwlock_unlock(&table_lock);
   return agreement;
 }
 
 /* The same, with the agreement; the communicator must be ready. While it is asked for, another thread may abort this
  * communicator, and a new one may get its address: that one is not touched. */
-static struct tagc_agreement ask_ranks(ncclComm_t handle, uint64_t *generation)
-{
+static struct tagc_agreement ask_ranks(ncclComm_t handle, uint64_t *generation) {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_agreement agreement = read_agreement(handle, generation);
   /* A process that passes everything through needs no agreement; its report has told the others. */
@@ -167,19 +161,17 @@ static struct tagc_agreement ask_ranks(ncclComm_t handle, uint64_t *generation)
   if (entry && entry->generation == *generation) {
     if (entry->is.agreement.state == TAGC_AGREED_UNKNOWN)
       entry->is.agreement = agreement;
-    agreement = entry->is.agreement;   /* another thread that asked was first */
+    agreement = entry->is.agreement; /* another thread that asked was first */
   }
   pthread_rwlock_unlock(&table_lock);
   return agreement;
 }
 
-struct tagc_agreement tagc_comm_agreement(ncclComm_t handle)
-{
+struct tagc_agreement tagc_comm_agreement(ncclComm_t handle) {
   return read_agreement(handle, &(uint64_t){0});
 }
 
-struct tagc_agreement tagc_comm_ask_agreement(ncclComm_t handle, const struct tagc_nccl *nccl)
-{
+struct tagc_agreement tagc_comm_ask_agreement(ncclComm_t handle, const struct tagc_nccl *nccl) {
   int rank, nranks;
   uint64_t generation;
   struct tagc_agreement agreement = read_agreement(handle, &generation);
@@ -188,8 +180,7 @@ struct tagc_agreement tagc_comm_ask_agreement(ncclComm_t handle, const struct ta
 }
 
 /* An init has been launched. An agreement that is there is taken before the program hears that the init is over. */
-static void init_launched(ncclComm_t handle, ncclResult_t status)
-{
+static void init_launched(ncclComm_t handle, ncclResult_t status) {
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = find_listed(handle);
   if (entry)
@@ -199,8 +190,7 @@ static void init_launched(ncclComm_t handle, ncclResult_t status)
     ask_ranks(handle, &(uint64_t){0});
 }
 
-void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, ncclResult_t status)
-{
+void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, ncclResult_t status) {
   if (!group) {
     init_launched(handle, status);
     return;
@@ -216,8 +206,7 @@ void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, 
 }
 
 /* Takes one off the group of this thread; NULL: there is none. */
-static ncclComm_t take_grouped(const struct tagc_nccl *nccl)
-{
+static ncclComm_t take_grouped(const struct tagc_nccl *nccl) {
   ncclComm_t handle = NULL;
   pthread_rwlock_wrlock(&table_lock);
   for (struct listed *entry = table; entry && !handle; entry = entry->hh.next)
@@ -230,8 +219,7 @@ static ncclComm_t take_grouped(const struct tagc_nccl *nccl)
   return handle;
 }
 
-void tagc_comm_group_is_over(const struct tagc_nccl *nccl, ncclResult_t status)
-{
+void tagc_comm_group_is_over(const struct tagc_nccl *nccl, ncclResult_t status) {
   ncclComm_t handle;
   if (atomic_load_explicit(&grouped_count, memory_order_relaxed) == 0)
     return;
@@ -239,8 +227,7 @@ void tagc_comm_group_is_over(const struct tagc_nccl *nccl, ncclResult_t status)
     init_launched(handle, status);
 }
 
-void tagc_comm_has_succeeded(ncclComm_t handle)
-{
+void tagc_comm_has_succeeded(ncclComm_t handle) {
   pthread_rwlock_rdlock(&table_lock);
   struct listed *entry = find_listed(handle);
   const bool ask = entry && entry->init_called && entry->is.agreement.state == TAGC_AGREED_UNKNOWN;
@@ -252,8 +239,7 @@ void tagc_comm_has_succeeded(ncclComm_t handle)
 /* Lists a communicator under the handle of number `generation` (0: it was not listed), or takes the one that
  * another thread has listed; with a reference. NULL, and *status, where the handle is gone, or without memory. */
 static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t generation, struct tagc_comm **fresh,
-                                     ncclResult_t *status)
-{
+                                     ncclResult_t *status) {
   struct tagc_comm *comm = NULL;
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = find_listed(handle);
@@ -274,8 +260,7 @@ static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t generation, str
   return comm;
 }
 
-struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
-{
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status) {
   struct tagc_comm *comm = tagc_comm_find(handle);
   const struct tagc_device *device;
   int rank, nranks;
@@ -304,12 +289,11 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
   comm = enter_table(handle, generation, &fresh, status);
   if (comm)
     tagc_trace_introduce(comm);
-  tagc_comm_release(fresh);         /* another thread was first, the handle is gone, or there is no memory */
+  tagc_comm_release(fresh); /* another thread was first, the handle is gone, or there is no memory */
   return comm;
 }
 
-bool tagc_comm_add(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement)
-{
+bool tagc_comm_add(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement) {
   if (!handle)
     return true;
   tagc_comm_release(tagc_comm_drop(handle));
@@ -325,8 +309,7 @@ bool tagc_comm_add(ncclComm_t handle, bool nonblocking, const struct tagc_agreem
   return entry != NULL;
 }
 
-bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement)
-{
+bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement) {
   struct expected *child = malloc(sizeof *child);
   pthread_rwlock_wrlock(&table_lock);
   if (child) {
@@ -340,8 +323,7 @@ bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, co
 }
 
 /* Takes a child off the list that is stored by now, or, with `failed`, never will be. */
-static struct expected *take_expected(ncclComm_t parent, bool failed, ncclComm_t *handle)
-{
+static struct expected *take_expected(ncclComm_t parent, bool failed, ncclComm_t *handle) {
   pthread_rwlock_wrlock(&table_lock);
   struct expected **at = &expected, *found;
   for (; (found = *at); at = &found->next) {
@@ -358,8 +340,7 @@ static struct expected *take_expected(ncclComm_t parent, bool failed, ncclComm_t
   return found;
 }
 
-bool tagc_comm_collect(ncclComm_t parent, bool failed)
-{
+bool tagc_comm_collect(ncclComm_t parent, bool failed) {
   struct expected *child;
   ncclComm_t handle;
   bool good = true;
@@ -372,32 +353,29 @@ bool tagc_comm_collect(ncclComm_t parent, bool failed)
   return good;
 }
 
-uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size)
-{
+uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size) {
   uint64_t identity = 0;
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = find_listed(parent);
   if (entry) {
     const uint64_t of[] = {entry->is.agreement.origin.identity, function, entry->children++};
-    const bool joined = function == TAGC_ENTRY_ncclCommGrow;         /* those who join know no parent */
+    const bool joined = function == TAGC_ENTRY_ncclCommGrow; /* those who join know no parent */
     if (entry->is.agreement.origin.identity && !entry->uneven && !joined)
       identity = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, of, sizeof of), said, size);
-    entry->uneven |= function == TAGC_ENTRY_ncclCommShrink;          /* those who were left out have not counted this one */
+    entry->uneven |= function == TAGC_ENTRY_ncclCommShrink; /* those who were left out have not counted this one */
   }
   pthread_rwlock_unlock(&table_lock);
   return identity;
 }
 
-int tagc_comm_ranks(ncclComm_t handle, const struct tagc_nccl *nccl)
-{
+int tagc_comm_ranks(ncclComm_t handle, const struct tagc_nccl *nccl) {
   int rank, nranks = 0;
   uint64_t generation;
   (void)read_agreement(handle, &generation);
   return generation && ask_rank(handle, nccl, &rank, &nranks) == ncclSuccess ? nranks : 0;
 }
 
-bool tagc_comm_is_nonblocking(ncclComm_t handle)
-{
+bool tagc_comm_is_nonblocking(ncclComm_t handle) {
   pthread_rwlock_rdlock(&table_lock);
   struct listed *entry = find_listed(handle);
   bool nonblocking = entry && entry->is.nonblocking;

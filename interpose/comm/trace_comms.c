@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The communicators of a trace: which number a handle has, and what the records say of it.
  *
- * A table of its own, beside that of table.c: a call that is only forwarded must find its communicator here, without being asked
- * for the agreement of the ranks there. A lock of its own; under it nothing is called but tagc_trace_add().
+ * A table of its own, beside that of table.c: a call that is only forwarded must find its communicator here, without
+ * being asked for the agreement of the ranks there. A lock of its own; under it nothing is called but tagc_trace_add().
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 #include "interpose/comm/traced.h"
 #include "interpose/nccl/process.h"
 
-#define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
+#define HASH_NONFATAL_OOM 1 /* uthash must not end the host program */
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
 #include <uthash.h>
 
 struct traced {
   ncclComm_t handle;
-  const struct tagc_nccl *nccl;     /* NULL: nobody may be asked */
-  struct tagc_trace_comm record;    /* as it was written last */
+  const struct tagc_nccl *nccl;  /* NULL: nobody may be asked */
+  struct tagc_trace_comm record; /* as it was written last */
   struct tagc_hosts hosts;
   bool blocking, asked, ended, unhashed;
   UT_hash_handle hh;
@@ -29,42 +29,42 @@ struct traced {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct traced *table;
-static uint32_t numbers;            /* given so far */
-static int version;                 /* of NCCL, as the PROCESS record tells it */
+static uint32_t numbers; /* given so far */
+static int version;      /* of NCCL, as the PROCESS record tells it */
 
-void tagc_trace_forget_comms(void)
-{
+void tagc_trace_forget_comms(void) {
   pthread_mutex_init(&lock, NULL);
   table = NULL;
   numbers = 0;
   version = 0;
 }
 
-static struct traced *find_traced(ncclComm_t handle)
-{
+static struct traced *find_traced(ncclComm_t handle) {
   struct traced *found = NULL;
   if (handle)
     HASH_FIND_PTR(table, &handle, found);
   return found;
 }
 
-static void remove_from_table(struct traced *comm)
-{
+static void remove_from_table(struct traced *comm) {
   HASH_DEL(table, comm);
   free(comm);
 }
 
 /* A new communicator under the handle; NULL without memory: its calls have no communicator then. */
-static struct traced *add_traced(ncclComm_t handle)
-{
+static struct traced *add_traced(ncclComm_t handle) {
   struct traced *before = find_traced(handle), *comm = calloc(1, sizeof *comm);
   if (before)
     remove_from_table(before);
   if (!comm)
     return NULL;
   comm->handle = handle;
-  comm->record = (struct tagc_trace_comm){{TAGC_TRACE_COMM, sizeof comm->record, ++numbers}, .born_ns = tagc_clock_ns(),
-                                          .number = UINT32_MAX, .rank = -1, .nranks = -1, .function = UINT16_MAX};
+  comm->record = (struct tagc_trace_comm){{TAGC_TRACE_COMM, sizeof comm->record, ++numbers},
+                                          .born_ns = tagc_clock_ns(),
+                                          .number = UINT32_MAX,
+                                          .rank = -1,
+                                          .nranks = -1,
+                                          .function = UINT16_MAX};
   HASH_ADD_PTR(table, handle, comm);
   if (!comm->unhashed)
     return comm;
@@ -75,8 +75,7 @@ static struct traced *add_traced(ncclComm_t handle)
 /* ---- begin
  * ----------------------------------------------------------------------------------------------------------- */
 
-static void trace_version(const struct tagc_nccl *nccl)
-{
+static void trace_version(const struct tagc_nccl *nccl) {
   pthread_mutex_lock(&lock);
   const bool known = version != 0;
   pthread_mutex_unlock(&lock);
@@ -89,8 +88,7 @@ static void trace_version(const struct tagc_nccl *nccl)
   pthread_mutex_unlock(&lock);
 }
 
-void tagc_trace_comm_begins(ncclComm_t handle, bool nonblocking, const struct tagc_origin *origin)
-{
+void tagc_trace_comm_begins(ncclComm_t handle, bool nonblocking, const struct tagc_origin *origin) {
   if (!origin->nccl || !handle || !tagc_trace_on())
     return;
   trace_version(origin->nccl);
@@ -114,10 +112,9 @@ void tagc_trace_comm_begins(ncclComm_t handle, bool nonblocking, const struct ta
   }
 }
 
-/* ---- lives ----------------------------------------------------------------------------------------------------------- */
+/* ---- lives ------------------------------------------------------------------------------------------------------- */
 
-uint32_t tagc_trace_comm(ncclComm_t handle)
-{
+uint32_t tagc_trace_comm(ncclComm_t handle) {
   if (!handle)
     return 0;
   pthread_mutex_lock(&lock);
@@ -128,8 +125,7 @@ uint32_t tagc_trace_comm(ncclComm_t handle)
 }
 
 /* A blocking communicator that was given out is ready, and NCCL answers at once. */
-static bool ask_place(const struct tagc_nccl *nccl, ncclComm_t handle, int *rank, int *nranks)
-{
+static bool ask_place(const struct tagc_nccl *nccl, ncclComm_t handle, int *rank, int *nranks) {
   __typeof__(&ncclCommCount) count = (__typeof__(&ncclCommCount))nccl->functions[TAGC_ENTRY_ncclCommCount];
   __typeof__(&ncclCommUserRank) user_rank = (__typeof__(&ncclCommUserRank))nccl->functions[TAGC_ENTRY_ncclCommUserRank];
   return count && user_rank &&
@@ -138,8 +134,7 @@ static bool ask_place(const struct tagc_nccl *nccl, ncclComm_t handle, int *rank
 
 static struct tagc_hosts unknown_hosts(int nranks) { return (struct tagc_hosts){.nranks = nranks, .local = nranks}; }
 
-int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts)
-{
+int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts) {
   int rank = -1, nranks = -1;
   const struct tagc_nccl *asked = NULL;
   uint32_t number = 0;
@@ -169,8 +164,7 @@ int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts)
   return rank;
 }
 
-void tagc_trace_introduce(struct tagc_comm *of)
-{
+void tagc_trace_introduce(struct tagc_comm *of) {
   if (!tagc_trace_on())
     return;
   pthread_mutex_lock(&lock);
@@ -192,15 +186,15 @@ void tagc_trace_introduce(struct tagc_comm *of)
   pthread_mutex_unlock(&lock);
 }
 
-void tagc_trace_comm_ends(uint32_t number, ncclComm_t handle, uint16_t function, bool stays)
-{
+void tagc_trace_comm_ends(uint32_t number, ncclComm_t handle, uint16_t function, bool stays) {
   if (!number)
     return;
-  const struct tagc_trace_comm_end end = {{TAGC_TRACE_COMM_END, sizeof end, number}, .at_ns = tagc_clock_ns(), .function = function};
+  const struct tagc_trace_comm_end end = {
+    {TAGC_TRACE_COMM_END, sizeof end, number}, .at_ns = tagc_clock_ns(), .function = function};
   pthread_mutex_lock(&lock);
   struct traced *comm = find_traced(handle);
   const bool known = comm && comm->record.record.comm == number;
-  if (!known || !comm->ended)       /* by now the handle may be another one's */
+  if (!known || !comm->ended) /* by now the handle may be another one's */
     tagc_trace_add(&end.record);
   if (known && stays)
     comm->ended = true;

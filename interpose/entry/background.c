@@ -11,20 +11,20 @@
 
 struct destroyed {
   ncclRedOp_t op;
-  struct tagc_comm *comm;           /* one of those that the launch works on */
+  struct tagc_comm *comm; /* one of those that the launch works on */
 };
 
 struct tagc_background {
-  atomic_int references;            /* the thread, and the communicators that it works on */
-  atomic_int status;                /* ncclInProgress until the end */
+  atomic_int references; /* the thread, and the communicators that it works on */
+  atomic_int status;     /* ncclInProgress until the end */
   struct tagc_nccl_group real;
   tagc_launch_function *run;
-  void *context;                    /* that was current when the calls were made; NULL: none */
-  struct tagc_call *calls;          /* each holds a reference to its communicator until the thread ends */
+  void *context;           /* that was current when the calls were made; NULL: none */
+  struct tagc_call *calls; /* each holds a reference to its communicator until the thread ends */
   size_t count;
 
-  pthread_mutex_t lock;             /* guards what follows */
-  bool over;                        /* nothing uses an op any more */
+  pthread_mutex_t lock; /* guards what follows */
+  bool over;            /* nothing uses an op any more */
   struct destroyed *destroyed;
   size_t destroyed_count;
 };
@@ -32,8 +32,7 @@ struct tagc_background {
 /* Launches that some communicator still refers to. None is the rule, and costs one load then. */
 static atomic_int alive;
 
-void tagc_background_release(struct tagc_background *launch)
-{
+void tagc_background_release(struct tagc_background *launch) {
   if (!launch || atomic_fetch_sub(&launch->references, 1) != 1)
     return;
   pthread_mutex_destroy(&launch->lock);
@@ -44,8 +43,7 @@ void tagc_background_release(struct tagc_background *launch)
 }
 
 /* Makes a launch the last one of a communicator (NULL: there is none any more). */
-static void attach_launch(struct tagc_comm *comm, struct tagc_background *launch)
-{
+static void attach_launch(struct tagc_comm *comm, struct tagc_background *launch) {
   if (launch)
     atomic_fetch_add(&launch->references, 1);
   pthread_mutex_lock(&comm->lock);
@@ -56,8 +54,7 @@ static void attach_launch(struct tagc_comm *comm, struct tagc_background *launch
 }
 
 /* What the program destroyed meanwhile. Where the launch has failed, a part of it may still be at work (beside.h). */
-static void destroy_ops(struct tagc_background *launch, ncclResult_t status)
-{
+static void destroy_ops(struct tagc_background *launch, ncclResult_t status) {
   pthread_mutex_lock(&launch->lock);
   launch->over = true;
   pthread_mutex_unlock(&launch->lock);
@@ -65,22 +62,20 @@ static void destroy_ops(struct tagc_background *launch, ncclResult_t status)
     tagc_nccl_group_destroy_op(launch->destroyed[i].comm, launch->destroyed[i].op);
 }
 
-/* The default stream of a thread is another one on this thread, and yet another one on that which NCCL takes. The legacy stream is the
- * same on all of them, comes after what is on those of threads, and they after it. */
-static cudaStream_t shared_stream(cudaStream_t stream)
-{
-  enum { LEGACY = 1, PER_THREAD = 2 };   /* of cuda.h */
+/* The default stream of a thread is another one on this thread, and yet another one on that which NCCL takes. The
+ * legacy stream is the same on all of them, comes after what is on those of threads, and they after it. */
+static cudaStream_t shared_stream(cudaStream_t stream) {
+  enum { LEGACY = 1, PER_THREAD = 2 }; /* of cuda.h */
   return (uintptr_t)stream == PER_THREAD ? (cudaStream_t)(uintptr_t)LEGACY : stream;
 }
 
-static void *run_launch(void *argument)
-{
+static void *run_launch(void *argument) {
   struct tagc_background *launch = argument;
   tagc_beside_enter(launch->context);
   ncclResult_t status = launch->run(&launch->real, launch->calls, launch->count);
   destroy_ops(launch, status);
   for (size_t i = 0; i < launch->count; i++)
-    tagc_trace_call(&launch->calls[i], status);   /* before the program hears of it: it may end then */
+    tagc_trace_call(&launch->calls[i], status); /* before the program hears of it: it may end then */
   atomic_store(&launch->status, (int)status);
   for (size_t i = 0; i < launch->count; i++)
     tagc_comm_release(launch->calls[i].comm);
@@ -89,8 +84,7 @@ static void *run_launch(void *argument)
 }
 
 bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_function *run, struct tagc_call *calls,
-                           size_t count)
-{
+                           size_t count) {
   struct tagc_background *launch = calloc(1, sizeof *launch);
   struct tagc_call *copies = malloc(count * sizeof *copies);
   if (!launch || !copies) {
@@ -100,9 +94,9 @@ bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_funct
   }
   atomic_fetch_add(&alive, 1);
   memcpy(copies, calls, count * sizeof *copies);
-  *launch = (struct tagc_background){.real = *real, .run = run, .calls = copies, .count = count,
-                                     .context = tagc_beside_context(calls->nccl)};
-  atomic_init(&launch->references, 2);             /* ours, too, until the communicators are attached */
+  *launch = (struct tagc_background){
+    .real = *real, .run = run, .calls = copies, .count = count, .context = tagc_beside_context(calls->nccl)};
+  atomic_init(&launch->references, 2); /* ours, too, until the communicators are attached */
   atomic_init(&launch->status, ncclInProgress);
   pthread_mutex_init(&launch->lock, NULL);
   for (size_t i = 0; i < count; i++) {
@@ -126,8 +120,7 @@ bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_funct
 }
 
 /* How the last launch stands; one that has succeeded, or any that is over (`forget_errors`), is forgotten. */
-static ncclResult_t check_launch(struct tagc_comm *comm, bool forget_errors)
-{
+static ncclResult_t check_launch(struct tagc_comm *comm, bool forget_errors) {
   struct tagc_background *over = NULL;
   pthread_mutex_lock(&comm->lock);
   ncclResult_t state = comm->background ? (ncclResult_t)atomic_load(&comm->background->status) : ncclSuccess;
@@ -140,13 +133,11 @@ static ncclResult_t check_launch(struct tagc_comm *comm, bool forget_errors)
   return state;
 }
 
-bool tagc_background_clear(struct tagc_comm *comm)
-{
+bool tagc_background_clear(struct tagc_comm *comm) {
   return atomic_load_explicit(&alive, memory_order_relaxed) == 0 || check_launch(comm, true) != ncclInProgress;
 }
 
-ncclResult_t tagc_background_ask(ncclComm_t handle)
-{
+ncclResult_t tagc_background_ask(ncclComm_t handle) {
   if (atomic_load_explicit(&alive, memory_order_relaxed) == 0)
     return ncclSuccess;
   struct tagc_comm *comm = tagc_comm_find(handle);
@@ -155,8 +146,7 @@ ncclResult_t tagc_background_ask(ncclComm_t handle)
   return state;
 }
 
-static bool defer_op(struct tagc_background *launch, ncclRedOp_t op, struct tagc_comm *comm)
-{
+static bool defer_op(struct tagc_background *launch, ncclRedOp_t op, struct tagc_comm *comm) {
   pthread_mutex_lock(&launch->lock);
   struct destroyed *more =
     launch->over ? NULL : realloc(launch->destroyed, (launch->destroyed_count + 1) * sizeof *more);
@@ -168,8 +158,7 @@ static bool defer_op(struct tagc_background *launch, ncclRedOp_t op, struct tagc
   return more != NULL;
 }
 
-bool tagc_background_defer_destroy(ncclRedOp_t op, ncclComm_t handle)
-{
+bool tagc_background_defer_destroy(ncclRedOp_t op, ncclComm_t handle) {
   if (atomic_load_explicit(&alive, memory_order_relaxed) == 0)
     return false;
   struct tagc_comm *comm = tagc_comm_find(handle);

@@ -10,19 +10,18 @@
 #include "interpose/nccl/process.h"
 #include "kernels/cuda/driver.h"
 
-/* NCCL takes a call as one of the thread's current device: it asks whether the call's stream is captured, and what the default
- * stream is depends on the device (taskAppend() in enqueue.cc). On a thread that has chosen none that is device 0, on which every
- * process of a host would get a context then. What NCCL launches itself it launches on the communicator's device (cudaSetDevice() in
- * group.cc), also on threads of its own. Our own work makes its context current where it needs one. */
-void *tagc_beside_context(const struct tagc_nccl *nccl)
-{
+/* NCCL takes a call as one of the thread's current device: it asks whether the call's stream is captured, and what the
+ * default stream is depends on the device (taskAppend() in enqueue.cc). On a thread that has chosen none that is device
+ * 0, on which every process of a host would get a context then. What NCCL launches itself it launches on the
+ * communicator's device (cudaSetDevice() in group.cc), also on threads of its own. Our own work makes its context
+ * current where it needs one. */
+void *tagc_beside_context(const struct tagc_nccl *nccl) {
   const struct tagc_cuda_driver *driver = nccl->on_host || nccl->on_rocm ? NULL : tagc_cuda_driver(NULL);
   void *context = NULL;
   return driver && driver->context_current(&context) == 0 ? context : NULL;
 }
 
-void tagc_beside_enter(void *context)
-{
+void tagc_beside_enter(void *context) {
   if (context)
     tagc_cuda_good(tagc_cuda_driver(NULL)->context_set(context), "cuCtxSetCurrent");
 }
@@ -40,17 +39,16 @@ struct crew {
   pthread_mutex_t lock;
   pthread_cond_t news;
   size_t working;
-  ncclResult_t failed;              /* the first error */
+  ncclResult_t failed; /* the first error */
   void *context;
   struct tagc_nccl_group real;
   tagc_strand_function *run;
-  struct tagc_call *calls;          /* each holds a reference to its communicator */
+  struct tagc_call *calls; /* each holds a reference to its communicator */
   size_t call_count;
   struct member members[];
 };
 
-static void leave_crew(struct crew *crew)
-{
+static void leave_crew(struct crew *crew) {
   if (atomic_fetch_sub(&crew->references, 1) != 1)
     return;
   for (size_t i = 0; i < crew->call_count; i++)
@@ -61,15 +59,13 @@ static void leave_crew(struct crew *crew)
   free(crew);
 }
 
-static void count_strand(const struct tagc_strand *strand, int more)
-{
+static void count_strand(const struct tagc_strand *strand, int more) {
   for (size_t i = 0; i < strand->count; i++)
     if (strand->calls[i].comm)
       atomic_fetch_add(&strand->calls[i].comm->strands, more);
 }
 
-static void end_work(struct member *member, ncclResult_t status)
-{
+static void end_work(struct member *member, ncclResult_t status) {
   struct crew *crew = member->crew;
   count_strand(&member->strand, -1);
   pthread_mutex_lock(&crew->lock);
@@ -81,8 +77,7 @@ static void end_work(struct member *member, ncclResult_t status)
   leave_crew(crew);
 }
 
-static void *run_member(void *member_)
-{
+static void *run_member(void *member_) {
   struct member *member = member_;
   const struct crew *crew = member->crew;
   tagc_beside_enter(crew->context);
@@ -91,8 +86,7 @@ static void *run_member(void *member_)
 }
 
 static struct crew *make_crew(const struct tagc_nccl_group *real, const struct tagc_strand *strands, size_t count,
-                              tagc_strand_function *run)
-{
+                              tagc_strand_function *run) {
   const struct tagc_call *first = strands[0].calls;
   const size_t call_count = (size_t)(strands[count - 1].calls - first) + strands[count - 1].count;
   struct crew *crew = calloc(1, sizeof *crew + count * sizeof *crew->members);
@@ -123,8 +117,7 @@ static struct crew *make_crew(const struct tagc_nccl_group *real, const struct t
 }
 
 ncclResult_t tagc_beside_run(const struct tagc_nccl_group *real, const struct tagc_strand *strands, size_t count,
-                             tagc_strand_function *run)
-{
+                             tagc_strand_function *run) {
   struct crew *crew = make_crew(real, strands, count, run);
   if (!crew)
     return tagc_no_memory("the calls of a group");

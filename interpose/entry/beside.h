@@ -19,10 +19,11 @@ struct tagc_strand {
 
 typedef ncclResult_t tagc_strand_function(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count);
 
-/* Runs strands that may wait for one another, each on a thread; their calls lie behind one another, from strands[0].calls on.
- * Returns when all are over, or as soon as one has failed: the others then go on, until their communicators are aborted, for the ranks
- * that they wait for may wait for that abort. Threads work on copies of the calls; the calls are what became of these when all are
- * over. ncclSystemError without memory, or where a thread cannot be had: this one could not do two strands' work at a time. */
+/* Runs strands that may wait for one another, each on a thread; their calls lie behind one another, from
+ * strands[0].calls on. Returns when all are over, or as soon as one has failed: the others then go on, until their
+ * communicators are aborted, for the ranks that they wait for may wait for that abort. Threads work on copies of the
+ * calls; the calls are what became of these when all are over. ncclSystemError without memory, or where a thread cannot
+ * be had: this one could not do two strands' work at a time. */
 ncclResult_t tagc_beside_run(const struct tagc_nccl_group *real, const struct tagc_strand *strands, size_t count,
                              tagc_strand_function *run);
 

@@ -18,8 +18,7 @@
 #include "interpose/nccl/capture.h"
 #include "interpose/nccl/process.h"
 
-static ncclResult_t call_function(const struct tagc_call *c, void *real)
-{
+static ncclResult_t call_function(const struct tagc_call *c, void *real) {
 #define FUNCTION(name) ((__typeof__(&name))real)
   switch (c->entry) {
   case TAGC_ENTRY_ncclReduceScatter:
@@ -46,45 +45,42 @@ static ncclResult_t call_function(const struct tagc_call *c, void *real)
 #undef FUNCTION
 }
 
-ncclResult_t tagc_forward(const struct tagc_call *c)
-{
+ncclResult_t tagc_forward(const struct tagc_call *c) {
   void *real = tagc_real_get(c->nccl, c->entry);
   return real ? TAGC_IN_REAL(call_function(c, real)) : ncclSystemError;
 }
 
 /* Is the element type one that the real library knows? Those of 8 bits came with 2.24. */
-static bool is_type(const struct tagc_call *c)
-{
+static bool is_type(const struct tagc_call *c) {
   return (int)c->type >= 0 && ((int)c->type <= (int)ncclBfloat16 ||
                                ((int)c->type <= (int)ncclFloat8e5m2 && tagc_real_version(c->nccl) >= 22403));
 }
 
-/* Would the real library refuse this call, if it may be compressed? Then it is not observed. Other collectives are, whatever their
- * pointers: a rank that is not the root may pass NULL, and all ranks must see the same sequence. */
-static bool looks_valid(const struct tagc_call *c)
-{
+/* Would the real library refuse this call, if it may be compressed? Then it is not observed. Other collectives are,
+ * whatever their pointers: a rank that is not the root may pass NULL, and all ranks must see the same sequence. */
+static bool looks_valid(const struct tagc_call *c) {
   return !tagc_call_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
 }
 
-/* May a collective in a group be held back? What the real library would refuse it must refuse now, not at the end of the group. */
-static bool may_be_held(const struct tagc_call *c)
-{
+/* May a collective in a group be held back? What the real library would refuse it must refuse now, not at the end of
+ * the group. */
+static bool may_be_held(const struct tagc_call *c) {
   const bool is_reduction = c->entry == TAGC_ENTRY_ncclReduce || c->entry == TAGC_ENTRY_ncclAllReduce;
   const bool is_root = c->root == c->comm->rank;
   const bool sends = is_root || (c->entry != TAGC_ENTRY_ncclBroadcast && c->entry != TAGC_ENTRY_ncclScatter);
   const bool receives = is_root || (c->entry != TAGC_ENTRY_ncclReduce && c->entry != TAGC_ENTRY_ncclGather);
   if (tagc_rounds_takes(c))
     return true;
-  return c->root >= 0 && c->root < c->comm->nranks && is_type(c) && (!is_reduction || (int)c->type <= (int)ncclBfloat16) &&
+  return c->root >= 0 && c->root < c->comm->nranks && is_type(c) &&
+         (!is_reduction || (int)c->type <= (int)ncclBfloat16) &&
          (c->count == 0 || ((!sends || c->send) && (!receives || c->recv)));
 }
 
-/* A communicator that has made no collective is known by its handle alone. Where it does not block, the program asks NCCL whether it is
- * done: such a call goes on at once. */
-bool tagc_dispatch_hold(struct tagc_call *call)
-{
-  if (!tagc_group_is_open(call->nccl) || tagc_library_options()->mode == TAGC_MODE_OBSERVE || !call->handle || !is_type(call) ||
-      (call->count && !call->send && !call->recv) || tagc_capture_is_active(call->stream))
+/* A communicator that has made no collective is known by its handle alone. Where it does not block, the program asks
+ * NCCL whether it is done: such a call goes on at once. */
+bool tagc_dispatch_hold(struct tagc_call *call) {
+  if (!tagc_group_is_open(call->nccl) || tagc_library_options()->mode == TAGC_MODE_OBSERVE || !call->handle ||
+      !is_type(call) || (call->count && !call->send && !call->recv) || tagc_capture_is_active(call->stream))
     return false;
   call->comm = tagc_comm_find(call->handle);
   call->nccl = call->comm ? call->comm->nccl : call->nccl;
@@ -97,8 +93,7 @@ bool tagc_dispatch_hold(struct tagc_call *call)
 }
 
 /* A call that goes on as it came and is entered into the accounts, with its reason. */
-static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reason)
-{
+static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reason) {
   tagc_call_pass(call, reason);
   /* What a group holds is launched by its end, what is captured by a graph. */
   const bool launches = reason != TAGC_REASON_capture && !tagc_group_is_open(call->nccl);
@@ -109,8 +104,7 @@ static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reas
 }
 
 /* Why a call that is never compressed goes on as it came. */
-static enum tagc_reason unheld_reason(const struct tagc_call *call)
-{
+static enum tagc_reason unheld_reason(const struct tagc_call *call) {
   if (call->entry != TAGC_ENTRY_ncclAllGather || tagc_library_options()->mode == TAGC_MODE_OBSERVE)
     return TAGC_REASON_function;
   if (tagc_library_options()->allgather != TAGC_ALLGATHER_OFF)
@@ -119,8 +113,7 @@ static enum tagc_reason unheld_reason(const struct tagc_call *call)
 }
 
 /* A call that is part of the cycle. */
-static ncclResult_t run_observed(struct tagc_call *call)
-{
+static ncclResult_t run_observed(struct tagc_call *call) {
   ncclResult_t status = tagc_call_observe(call);
   if (status != ncclSuccess)
     return status;
@@ -135,26 +128,25 @@ static ncclResult_t run_observed(struct tagc_call *call)
 }
 
 /* What a CUDA graph captures is no part of the cycle. */
-static ncclResult_t pass_captured(struct tagc_call *call)
-{
+static ncclResult_t pass_captured(struct tagc_call *call) {
   call->slot = call->allgather = -1;
   tagc_hierarchy_note_capture(call->comm);
   return pass_accounted(call, TAGC_REASON_capture);
 }
 
-/* Finds out what the reduction is. False for an op that was never made, or of another type: the real library refuses it at once. */
-static bool find_reduction(struct tagc_call *call)
-{
+/* Finds out what the reduction is. False for an op that was never made, or of another type: the real library refuses it
+ * at once. */
+static bool find_reduction(struct tagc_call *call) {
   const struct tagc_device *device = call->comm->device;
-  call->op_kind = tagc_op_kind(call->op, call->handle, call->type, device && device->host_reads, &call->scale, &call->scale_hidden);
+  call->op_kind =
+    tagc_op_kind(call->op, call->handle, call->type, device && device->host_reads, &call->scale, &call->scale_hidden);
   return call->op_kind != TAGC_OP_OTHER || (int)call->op < (int)ncclNumOps;
 }
 
-static ncclResult_t run_on_comm(struct tagc_call *call)
-{
+static ncclResult_t run_on_comm(struct tagc_call *call) {
   if (!tagc_background_clear(call->comm))
-    return ncclInvalidArgument;     /* as NCCL does: the call before it has not been seen to succeed */
-  if (call->comm->nranks < 2) {     /* NCCL runs it at once, even inside a group */
+    return ncclInvalidArgument; /* as NCCL does: the call before it has not been seen to succeed */
+  if (call->comm->nranks < 2) { /* NCCL runs it at once, even inside a group */
     call->decision.reason = TAGC_REASON_one_rank;
     return tagc_forward(call);
   }
@@ -164,8 +156,7 @@ static ncclResult_t run_on_comm(struct tagc_call *call)
 }
 
 /* Looks the communicator up. The copy of NCCL that made it is the one that is meant, whoever calls. */
-static ncclResult_t find_and_run(struct tagc_call *call)
-{
+static ncclResult_t find_and_run(struct tagc_call *call) {
   ncclResult_t status;
   if (!call->handle || !looks_valid(call))
     return tagc_forward(call);
@@ -176,14 +167,13 @@ static ncclResult_t find_and_run(struct tagc_call *call)
     tagc_comm_release(call->comm);
     return status;
   }
-  /* No memory, no agreement, or aborted meanwhile: to pass here alone would be wrong. A handle that the real library does not know is its
-   * own to refuse. */
+  /* No memory, no agreement, or aborted meanwhile: to pass here alone would be wrong. A handle that the real library
+   * does not know is its own to refuse. */
   const bool final = status == ncclSystemError || status == ncclRemoteError || status == ncclInternalError;
   return final ? status : tagc_forward(call);
 }
 
-ncclResult_t tagc_dispatch(struct tagc_call *call)
-{
+ncclResult_t tagc_dispatch(struct tagc_call *call) {
   if (tagc_real_depth > 0 || !tagc_library_on())
     return tagc_forward(call);
   int saved = errno;

@@ -3,7 +3,8 @@
  * signature that does not agree with it does not compile.
  *
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
- * known (deaths of communicators, user-defined reductions), it is told to comm.c before or after. Births: entries_comm_init.c.
+ * known (deaths of communicators, user-defined reductions), it is told to comm.c before or after. Births:
+ * entries_comm_init.c.
  */
 #include "interpose/comm/table.h"
 #include "interpose/entry/adapter.h"
@@ -13,80 +14,75 @@
 #include "interpose/policy/registered_memory.h"
 
 /* A collective: with TAGC_MODE=off one load and one branch more than the direct call. */
-#define COLLECTIVE(name, arguments, ...)                                                                               \
-  do {                                                                                                                 \
-    const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0));  /* tagc_dispatch() keeps errno */   \
-    if (!tagc_library_on()) {                                                                                          \
-      __typeof__(&name) off_real = TAGC_REAL(name, nccl);                                                              \
-      return off_real ? off_real arguments : ncclSystemError;                                                          \
-    }                                                                                                                  \
-    struct tagc_call call = {.entry = TAGC_ENTRY_##name, .nccl = nccl, .type = type, .handle = comm,                   \
-                             .stream = stream, .count = count, __VA_ARGS__};                                           \
-    return tagc_dispatch(&call);                                                                                       \
+#define COLLECTIVE(name, arguments, ...) \
+  do { \
+    const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0)); /* tagc_dispatch() keeps errno */ \
+    if (!tagc_library_on()) { \
+      __typeof__(&name) off_real = TAGC_REAL(name, nccl); \
+      return off_real ? off_real arguments : ncclSystemError; \
+    } \
+    struct tagc_call call = {.entry = TAGC_ENTRY_##name, \
+                             .nccl = nccl, \
+                             .type = type, \
+                             .handle = comm, \
+                             .stream = stream, \
+                             .count = count, \
+                             __VA_ARGS__}; \
+    return tagc_dispatch(&call); \
   } while (0)
 
 /* ---- collectives ------------------------------------------------------------------------------------------------- */
 
 EXPORT ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                      ncclComm_t comm, cudaStream_t stream)
-{
+                                      ncclComm_t comm, cudaStream_t stream) {
   COLLECTIVE(ncclReduceScatter, (send, recv, count, type, op, comm, stream), .send = send, .recv = recv, .op = op);
 }
 
 EXPORT ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
-                                  cudaStream_t stream)
-{
+                                  cudaStream_t stream) {
   COLLECTIVE(ncclAllGather, (send, recv, count, type, comm, stream), .send = send, .recv = recv);
 }
 
 EXPORT ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                  ncclComm_t comm, cudaStream_t stream)
-{
+                                  ncclComm_t comm, cudaStream_t stream) {
   COLLECTIVE(ncclAllReduce, (send, recv, count, type, op, comm, stream), .send = send, .recv = recv, .op = op);
 }
 
 EXPORT ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
-                                  ncclComm_t comm, cudaStream_t stream)
-{
+                                  ncclComm_t comm, cudaStream_t stream) {
   COLLECTIVE(ncclBroadcast, (send, recv, count, type, root, comm, stream), .send = send, .recv = recv, .root = root);
 }
 
 EXPORT ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                              cudaStream_t stream)
-{
+                              cudaStream_t stream) {
   COLLECTIVE(ncclBcast, (buffer, count, type, root, comm, stream), .send = buffer, .recv = buffer, .root = root);
 }
 
-EXPORT ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                               ncclComm_t comm, cudaStream_t stream)
-{
+EXPORT ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               int root, ncclComm_t comm, cudaStream_t stream) {
   COLLECTIVE(ncclReduce, (send, recv, count, type, op, root, comm, stream), .send = send, .recv = recv, .op = op,
              .root = root);
 }
 
 EXPORT ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
-                                 cudaStream_t stream)
-{
+                                 cudaStream_t stream) {
   COLLECTIVE(ncclAlltoAll, (send, recv, count, type, comm, stream), .send = send, .recv = recv);
 }
 
-EXPORT ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                               cudaStream_t stream)
-{
+EXPORT ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                               ncclComm_t comm, cudaStream_t stream) {
   COLLECTIVE(ncclGather, (send, recv, count, type, root, comm, stream), .send = send, .recv = recv, .root = root);
 }
 
-EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                                cudaStream_t stream)
-{
+EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                                ncclComm_t comm, cudaStream_t stream) {
   COLLECTIVE(ncclScatter, (send, recv, count, type, root, comm, stream), .send = send, .recv = recv, .root = root);
 }
 
-/* ---- point to point and one-sided ---------------------------------------------------------------------------------- */
+/* ---- point to point and one-sided -------------------------------------------------------------------------------- */
 
 /* Does the call wait for the end of its group? Then its trace goes on there. */
-static bool is_held(struct tagc_call *called, struct tagc_call call)
-{
+static bool is_held(struct tagc_call *called, struct tagc_call call) {
   if (!watched())
     return false;
   if (called->trace.number) {
@@ -100,63 +96,71 @@ static bool is_held(struct tagc_call *called, struct tagc_call call)
 }
 
 EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                             cudaStream_t stream)
-{
+                             cudaStream_t stream) {
   CALLED(ncclSend, .send = send, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   RETURN_IF_REFUSED(comm);
-  if (is_held(&called, (struct tagc_call){.entry = TAGC_ENTRY_ncclSend, .nccl = nccl, .send = send, .count = count, .type = type,
-                                          .root = peer, .handle = comm, .stream = stream}))
+  if (is_held(&called, (struct tagc_call){.entry = TAGC_ENTRY_ncclSend,
+                                          .nccl = nccl,
+                                          .send = send,
+                                          .count = count,
+                                          .type = type,
+                                          .root = peer,
+                                          .handle = comm,
+                                          .stream = stream}))
     RETURN(ncclSuccess);
   RETURN(FORWARD_IN_ORDER(ncclSend, send, count, type, peer, comm, stream));
 }
 
-EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
-{
+EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                             cudaStream_t stream) {
   CALLED(ncclRecv, .recv = recv, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   RETURN_IF_REFUSED(comm);
-  if (is_held(&called, (struct tagc_call){.entry = TAGC_ENTRY_ncclRecv, .nccl = nccl, .recv = recv, .count = count, .type = type,
-                                          .root = peer, .handle = comm, .stream = stream}))
+  if (is_held(&called, (struct tagc_call){.entry = TAGC_ENTRY_ncclRecv,
+                                          .nccl = nccl,
+                                          .recv = recv,
+                                          .count = count,
+                                          .type = type,
+                                          .root = peer,
+                                          .handle = comm,
+                                          .stream = stream}))
     RETURN(ncclSuccess);
   RETURN(FORWARD_IN_ORDER(ncclRecv, recv, count, type, peer, comm, stream));
 }
 
 EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
                                   size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
-                                  cudaStream_t stream)
-{
+                                  cudaStream_t stream) {
   CALLED(ncclPutSignal, .send = local, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   RETURN_IF_REFUSED(comm);
-  RETURN(FORWARD_IN_ORDER(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream));
+  RETURN(
+    FORWARD_IN_ORDER(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream));
 }
 
-EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream)
-{
+EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm,
+                               cudaStream_t stream) {
   CALLED(ncclSignal, .root = peer, .handle = comm, .stream = stream);
   RETURN_IF_REFUSED(comm);
   RETURN(FORWARD_IN_ORDER(ncclSignal, peer, signal, context, flags, comm, stream));
 }
 
-EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream)
-{
+EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream) {
   CALLED(ncclWaitSignal, .handle = comm, .stream = stream);
   RETURN_IF_REFUSED(comm);
   RETURN(FORWARD_IN_ORDER(ncclWaitSignal, count, signals, comm, stream));
 }
 
-/* ---- groups -------------------------------------------------------------------------------------------------------- */
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
-EXPORT ncclResult_t ncclGroupStart(void)
-{
+EXPORT ncclResult_t ncclGroupStart(void) {
   CALLED(ncclGroupStart);
   if (!watched())
     RETURN(FORWARD(ncclGroupStart));
   const ncclResult_t status = tagc_group_start(nccl, &called_errno);
-  called.group = tagc_group_number(nccl);           /* the one that it has opened */
+  called.group = tagc_group_number(nccl); /* the one that it has opened */
   RETURN(status);
 }
 
-EXPORT ncclResult_t ncclGroupEnd(void)
-{
+EXPORT ncclResult_t ncclGroupEnd(void) {
   CALLED(ncclGroupEnd);
   if (!watched())
     RETURN(FORWARD(ncclGroupEnd));
@@ -170,16 +174,14 @@ EXPORT ncclResult_t ncclGroupEnd(void)
   RETURN(status);
 }
 
-EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
-{
+EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info) {
   CALLED(ncclGroupSimulateEnd);
   RETURN(watched() ? tagc_group_simulate_end(nccl, info, &called_errno) : FORWARD(ncclGroupSimulateEnd, info));
 }
 
 /* ---- communicators: how they fare, and deaths. A rank may clean up when it likes. ---- */
 
-EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
-{
+EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   CALLED(ncclCommFinalize, .handle = comm);
   RETURN_IF_REFUSED(comm);
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
@@ -192,8 +194,7 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 }
 
 /* *real_errno becomes what the real function leaves in errno. */
-static ncclResult_t abort_communicator(const struct tagc_nccl *nccl, ncclComm_t comm, int *real_errno)
-{
+static ncclResult_t abort_communicator(const struct tagc_nccl *nccl, ncclComm_t comm, int *real_errno) {
   int called_errno = *real_errno;
   struct tagc_comm *ended = tagc_comm_abort(comm);
   tagc_comm_collect(comm, true);
@@ -208,21 +209,19 @@ static ncclResult_t abort_communicator(const struct tagc_nccl *nccl, ncclComm_t 
 }
 
 /* Does a part of a group that has failed still wait on the communicator? */
-static bool is_waited_on(ncclComm_t handle)
-{
+static bool is_waited_on(ncclComm_t handle) {
   struct tagc_comm *comm = tagc_comm_find(handle);
   const bool waits = comm && atomic_load(&comm->strands) > 0;
   tagc_comm_release(comm);
   return waits;
 }
 
-EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
-{
+EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   CALLED(ncclCommDestroy, .handle = comm);
   RETURN_IF_REFUSED(comm);
   if (!watched())
     RETURN(FORWARD(ncclCommDestroy, comm));
-  if (is_waited_on(comm))           /* it would wait for ever, where NCCL has failed and returned */
+  if (is_waited_on(comm)) /* it would wait for ever, where NCCL has failed and returned */
     RETURN(abort_communicator(nccl, comm, &called_errno));
   struct tagc_listed_comm removed = tagc_comm_remove(comm);
   tagc_ranges_forget(comm);
@@ -235,16 +234,14 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
   RETURN(status);
 }
 
-EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
-{
+EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   CALLED(ncclCommAbort, .handle = comm);
   RETURN(watched() ? abort_communicator(nccl, comm, &called_errno) : FORWARD(ncclCommAbort, comm));
 }
 
-/* Where a program learns that a launch in the background is over, and that a non-blocking communicator is there, or has its
- * children. */
-EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
-{
+/* Where a program learns that a launch in the background is over, and that a non-blocking communicator is there, or has
+ * its children. */
+EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   CALLED(ncclCommGetAsyncError, .handle = comm);
   ncclResult_t ours = watched() && error ? tagc_background_ask(comm) : ncclSuccess;
   if (ours != ncclSuccess) {
@@ -261,27 +258,24 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
   RETURN(status);
 }
 
-/* What was under way on a communicator is aborted, and it may only be shrunk and destroyed: nothing is left of it here but what
- * its children inherit. */
-void tagc_entry_begin_anew(ncclComm_t comm)
-{
+/* What was under way on a communicator is aborted, and it may only be shrunk and destroyed: nothing is left of it here
+ * but what its children inherit. */
+void tagc_entry_begin_anew(ncclComm_t comm) {
   const bool nonblocking = tagc_comm_is_nonblocking(comm);
   struct tagc_agreement agreement = tagc_comm_agreement(comm);
-  agreement.origin.nccl = NULL;     /* the handle stays what it is */
+  agreement.origin.nccl = NULL; /* the handle stays what it is */
   struct tagc_comm *ended = tagc_comm_abort(comm);
-  tagc_hierarchy_end(ended, true);  /* in the group: NCCL takes its own abort back in the end, which they may share */
+  tagc_hierarchy_end(ended, true); /* in the group: NCCL takes its own abort back in the end, which they may share */
   tagc_comm_release(ended);
   tagc_comm_add(comm, nonblocking, &agreement);
 }
 
-void tagc_entry_note_end(const struct tagc_call *called, ncclResult_t status)
-{
+void tagc_entry_note_end(const struct tagc_call *called, ncclResult_t status) {
   if (called->trace.number && !tagc_real_refuses(status))
     tagc_trace_comm_ends(called->trace.comm, called->handle, (uint16_t)called->entry, true);
 }
 
-EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
-{
+EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   CALLED(ncclCommRevoke, .handle = comm);
   struct tagc_comm *alive = watched() ? tagc_comm_find(comm) : NULL;
   bool together = tagc_hierarchy_open_group(alive);
@@ -295,24 +289,21 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
   RETURN(status);
 }
 
-EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
-{
+EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags) {
   CALLED(ncclCommSuspend, .handle = comm);
   RETURN_IF_REFUSED(comm);
   RETURN(FORWARD(ncclCommSuspend, comm, flags));
 }
 
-EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
-{
+EXPORT ncclResult_t ncclCommResume(ncclComm_t comm) {
   CALLED(ncclCommResume, .handle = comm);
   RETURN_IF_REFUSED(comm);
   RETURN(FORWARD(ncclCommResume, comm));
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle)
-{
+EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle) {
   CALLED(ncclCommRegister, .handle = comm);
   RETURN_IF_BUSY(comm);
   ncclResult_t status = FORWARD(ncclCommRegister, comm, buffer, size, handle);
@@ -321,8 +312,7 @@ EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t
   RETURN(status);
 }
 
-EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
-{
+EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle) {
   CALLED(ncclCommDeregister, .handle = comm);
   RETURN_IF_BUSY(comm);
   if (watched())
@@ -330,8 +320,8 @@ EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
   RETURN(FORWARD(ncclCommDeregister, comm, handle));
 }
 
-EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags)
-{
+EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window,
+                                           int flags) {
   CALLED(ncclCommWindowRegister, .handle = comm);
   RETURN_IF_REFUSED(comm);
   ncclResult_t status = FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
@@ -341,8 +331,7 @@ EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t
   RETURN(status);
 }
 
-EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
-{
+EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   CALLED(ncclCommWindowDeregister, .handle = comm);
   RETURN_IF_BUSY(comm);
   if (watched())
@@ -350,8 +339,7 @@ EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t windo
   RETURN(FORWARD(ncclCommWindowDeregister, comm, window));
 }
 
-EXPORT ncclResult_t ncclMemAlloc(void **pointer, size_t size)
-{
+EXPORT ncclResult_t ncclMemAlloc(void **pointer, size_t size) {
   CALLED(ncclMemAlloc);
   ncclResult_t status = FORWARD(ncclMemAlloc, pointer, size);
   if (status == ncclSuccess && watched() && pointer)
@@ -359,29 +347,27 @@ EXPORT ncclResult_t ncclMemAlloc(void **pointer, size_t size)
   RETURN(status);
 }
 
-EXPORT ncclResult_t ncclMemFree(void *pointer)
-{
+EXPORT ncclResult_t ncclMemFree(void *pointer) {
   CALLED(ncclMemFree);
   if (watched())
     tagc_ranges_remove(NULL, pointer);
   RETURN(FORWARD(ncclMemFree, pointer));
 }
 
-/* ---- user-defined reductions --------------------------------------------------------------------------------------- */
+/* ---- user-defined reductions ------------------------------------------------------------------------------------- */
 
 EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
-                                             ncclScalarResidence_t residence, ncclComm_t comm)
-{
+                                             ncclScalarResidence_t residence, ncclComm_t comm) {
   CALLED(ncclRedOpCreatePreMulSum, .type = type, .handle = comm);
   RETURN_IF_BUSY(comm);
   ncclResult_t status = FORWARD(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
   if (status == ncclSuccess && watched() && !tagc_op_created(*op, comm, type, scalar, residence))
-    RETURN(tagc_no_memory("a user-defined reduction"));  /* taken for an unknown op here alone, it would part the ranks */
+    RETURN(tagc_no_memory("a user-defined reduction")); /* taken for an unknown op here alone, it would part the ranks
+                                                         */
   RETURN(status);
 }
 
-EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
-{
+EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   CALLED(ncclRedOpDestroy, .handle = comm);
   if (watched()) {
     if (tagc_group_defer_destroy(nccl, op, comm) || tagc_background_defer_destroy(op, comm))

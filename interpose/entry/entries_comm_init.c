@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The exported functions that make communicators: what is known of each before it is there is told to comm.c when it has been handed
- * out.
+ * The exported functions that make communicators: what is known of each before it is there is told to comm.c when it
+ * has been handed out.
  */
 #include <unistd.h>
 
@@ -10,10 +10,9 @@
 #include "interpose/entry/adapter.h"
 #include "interpose/nccl/process.h"
 
-/* Does a configuration ask for a non-blocking communicator? The environment has the last word. Older callers have shorter structs. A child inherits that of
- * its parent only without a configuration of its own. */
-static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
-{
+/* Does a configuration ask for a non-blocking communicator? The environment has the last word. Older callers have
+ * shorter structs. A child inherits that of its parent only without a configuration of its own. */
+static bool asks_nonblocking(const ncclConfig_t *config, bool inherited) {
   int forced = tagc_library_options()->nccl_blocking;
   if (forced >= 0)
     return forced == 0;
@@ -23,8 +22,7 @@ static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
 }
 
 /* Shall a child have the connections of its parent? */
-static bool asks_sharing(const ncclConfig_t *config)
-{
+static bool asks_sharing(const ncclConfig_t *config) {
   const bool told = config && config->size >= offsetof(ncclConfig_t, splitShare) + sizeof config->splitShare;
   return tagc_host_shares_resources() || (told && config->splitShare == 1);
 }
@@ -36,8 +34,7 @@ struct comm_init {
 };
 
 /* Where buffers are, and whether codecs run there. */
-static const char *memory_of(const struct tagc_nccl *nccl)
-{
+static const char *memory_of(const struct tagc_nccl *nccl) {
   const char *why = "CUDA";
   if (nccl->on_host)
     return "host";
@@ -50,15 +47,13 @@ static const char *memory_of(const struct tagc_nccl *nccl)
 static const struct tagc_nccl *traced(const struct tagc_nccl *nccl) { return tagc_trace_on() ? nccl : NULL; }
 
 /* With NCCL_COMM_ID set all ids are equal, and tell nothing. */
-static uint64_t identity_of_ids(const ncclUniqueId *ids, int count, int nranks)
-{
+static uint64_t identity_of_ids(const ncclUniqueId *ids, int count, int nranks) {
   const bool told = ids && count > 0 && count <= nranks && !tagc_host_ids_are_fixed();
   return told ? tagc_hash_add(TAGC_HASH_START, ids, (size_t)count * sizeof *ids) : 0;
 }
 
 /* Communicators of one process. */
-static uint64_t identity_of_all(void)
-{
+static uint64_t identity_of_all(void) {
   static atomic_uint calls;
   const uint64_t said[] = {tagc_host_id(), (uint64_t)getpid(), atomic_fetch_add(&calls, 1)};
   return tagc_hash_add(TAGC_HASH_START, said, sizeof said);
@@ -66,38 +61,41 @@ static uint64_t identity_of_all(void)
 
 /* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
 static struct comm_init from_ids(enum tagc_entry function, const ncclUniqueId *ids, int count, int nranks, int rank,
-                                 const ncclConfig_t *config, const struct tagc_nccl *nccl)
-{
+                                 const ncclConfig_t *config, const struct tagc_nccl *nccl) {
   struct comm_init init = {.agreement.state = TAGC_AGREED_NO};
   if (!watched())
     return init;
   init.nonblocking = asks_nonblocking(config, false);
   if (ids && count > 0 && count <= nranks && nranks > 1 && rank >= 0 && rank < nranks)
     init.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
-  init.agreement.origin = (struct tagc_origin){traced(nccl), identity_of_ids(ids, count, nranks), 0, rank, nranks,
-                                                     (uint16_t)function};
+  init.agreement.origin =
+    (struct tagc_origin){traced(nccl), identity_of_ids(ids, count, nranks), 0, rank, nranks, (uint16_t)function};
   return init;
 }
 
-/* A communicator made from another one, by a call that says so much: it inherits what the ranks of that have agreed on. */
+/* A communicator made from another one, by a call that says so much: it inherits what the ranks of that have agreed
+ * on. */
 static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent, const ncclConfig_t *config,
-                                    const struct tagc_nccl *nccl, const void *said, size_t size)
-{
+                                    const struct tagc_nccl *nccl, const void *said, size_t size) {
   struct comm_init init = {.agreement.state = TAGC_AGREED_NO};
   if (!watched())
     return init;
   init.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
-  if (parent && function != TAGC_ENTRY_ncclCommGrow)         /* ranks that join have agreed on nothing with those that are there: all passes */
+  if (parent && function != TAGC_ENTRY_ncclCommGrow) /* ranks that join have agreed on nothing with those that are
+                                                        there: all passes */
     init.agreement = tagc_comm_ask_agreement(parent, nccl);
   init.agreement.shares = asks_sharing(config);
-  init.agreement.origin = (struct tagc_origin){traced(nccl), tagc_comm_child_identity(parent, function, said, size),
-                                                     tagc_trace_on() ? tagc_trace_comm(parent) : 0, -1, -1, (uint16_t)function};
+  init.agreement.origin = (struct tagc_origin){traced(nccl),
+                                               tagc_comm_child_identity(parent, function, said, size),
+                                               tagc_trace_on() ? tagc_trace_comm(parent) : 0,
+                                               -1,
+                                               -1,
+                                               (uint16_t)function};
   return init;
 }
 
 /* How many ranks a communicator has, without asking NCCL: it may have failed. 0: that is not known here. */
-static int count_ranks(ncclComm_t handle)
-{
+static int count_ranks(ncclComm_t handle) {
   struct tagc_hosts traced_hosts;
   struct tagc_comm *used = tagc_comm_find(handle);
   const int at_init = tagc_comm_agreement(handle).origin.nranks;
@@ -108,11 +106,10 @@ static int count_ranks(ncclComm_t handle)
   return !nranks && tagc_trace_on() ? traced_hosts.nranks : nranks;
 }
 
-/* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for; while a
- * non-blocking parent is still at it, the handle is NCCL's to write. */
+/* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for;
+ * while a non-blocking parent is still at it, the handle is NCCL's to write. */
 static ncclResult_t note_comm(const struct tagc_nccl *nccl, ncclResult_t status, ncclComm_t *comm, ncclComm_t parent,
-                              const struct comm_init *init)
-{
+                              const struct comm_init *init) {
   if (!watched() || !comm || (status != ncclSuccess && status != ncclInProgress))
     return status;
   bool nonblocking = init->nonblocking || status == ncclInProgress;
@@ -127,8 +124,7 @@ static ncclResult_t note_comm(const struct tagc_nccl *nccl, ncclResult_t status,
   return tagc_no_memory("a communicator");
 }
 
-EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
-{
+EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
   CALLED(ncclGetUniqueId);
   if (id && watched())
     tagc_agree_clear_id(id);
@@ -138,44 +134,40 @@ EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
   RETURN(status);
 }
 
-EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
-{
+EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id) {
   CALLED(ncclCommGetUniqueId, .handle = comm);
   RETURN(FORWARD(ncclCommGetUniqueId, comm, id));
 }
 
-EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
-{
+EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank) {
   CALLED(ncclCommInitRank, .recv = comm);
   struct comm_init init = from_ids(TAGC_ENTRY_ncclCommInitRank, &id, 1, nranks, rank, NULL, nccl);
   RETURN(note_comm(nccl, FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &init));
 }
 
-EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
-{
+EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank,
+                                           ncclConfig_t *config) {
   CALLED(ncclCommInitRankConfig, .recv = comm);
   struct comm_init init = from_ids(TAGC_ENTRY_ncclCommInitRankConfig, &id, 1, nranks, rank, config, nccl);
   RETURN(note_comm(nccl, FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &init));
 }
 
 EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int ids, ncclUniqueId *id,
-                                             ncclConfig_t *config)
-{
+                                             ncclConfig_t *config) {
   CALLED(ncclCommInitRankScalable, .recv = comm);
   struct comm_init init = from_ids(TAGC_ENTRY_ncclCommInitRankScalable, id, ids, nranks, rank, config, nccl);
   RETURN(note_comm(nccl, FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &init));
 }
 
 /* All ranks are in this process: they have the same library and options. */
-EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
-{
+EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices) {
   CALLED(ncclCommInitAll);
   struct comm_init init = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
   ncclResult_t status = FORWARD(ncclCommInitAll, comms, count, devices);
   init.nonblocking = watched() && asks_nonblocking(NULL, false);
   if (watched())
-    init.agreement.origin = (struct tagc_origin){traced(nccl), identity_of_all(), 0, 0, count,
-                                                 TAGC_ENTRY_ncclCommInitAll};
+    init.agreement.origin =
+      (struct tagc_origin){traced(nccl), identity_of_all(), 0, 0, count, TAGC_ENTRY_ncclCommInitAll};
   for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++) {
     init.agreement.origin.rank = i;
     status = note_comm(nccl, status, &comms[i], NULL, &init);
@@ -183,8 +175,7 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
   RETURN(status);
 }
 
-EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
-{
+EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config) {
   CALLED(ncclCommSplit, .handle = comm);
   RETURN_IF_REFUSED(comm);
   struct comm_init init = from_parent(TAGC_ENTRY_ncclCommSplit, comm, config, nccl, &color, sizeof color);
@@ -193,14 +184,14 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
 }
 
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
-                                   int flags)
-{
+                                   int flags) {
   CALLED(ncclCommShrink, .handle = comm);
   RETURN_IF_REFUSED(comm);
-  /* NCCL has not looked at the count yet: where it is none, nothing is read, and no communicator will come of the call. */
+  /* NCCL has not looked at the count yet: where it is none, nothing is read, and no communicator will come of the
+   * call. */
   const bool listed = watched() && comm && excluded && count > 0 && count < count_ranks(comm);
-  struct comm_init init = from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded,
-                                      listed ? (size_t)count * sizeof *excluded : 0);
+  struct comm_init init =
+    from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded, listed ? (size_t)count * sizeof *excluded : 0);
   init.agreement.origin.identity = listed ? init.agreement.origin.identity : 0;
   struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
   bool together = tagc_hierarchy_open_group(alive);
@@ -216,8 +207,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
 }
 
 EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
-                                 ncclConfig_t *config)
-{
+                                 ncclConfig_t *config) {
   CALLED(ncclCommGrow, .handle = comm);
   RETURN_IF_REFUSED(comm);
   struct comm_init init = from_parent(TAGC_ENTRY_ncclCommGrow, comm, config, nccl, NULL, 0);

@@ -19,8 +19,8 @@
 
 /* What the end of a group leaves to be done. */
 struct deferred {
-  struct tagc_comm *comm;           /* a reference is held; NULL: it is done */
-  bool is_op;                       /* op is destroyed; else a call on the stream went on as it came, and that is noted */
+  struct tagc_comm *comm; /* a reference is held; NULL: it is done */
+  bool is_op;             /* op is destroyed; else a call on the stream went on as it came, and that is noted */
   ncclRedOp_t op;
   cudaStream_t stream;
 };
@@ -28,36 +28,33 @@ struct deferred {
 struct group {
   int depth;
   uint32_t number;
-  ncclResult_t error;               /* of a call in it that failed here */
+  ncclResult_t error; /* of a call in it that failed here */
   struct tagc_call *held;
   size_t held_count, held_room;
   struct deferred *deferred;
   size_t deferred_count;
 };
 
-/* The group that is open, NULL: none. The thread-local part is small on purpose: a preloaded library has little static TLS.
- * One for each copy of NCCL, and one for where there is none. */
+/* The group that is open, NULL: none. The thread-local part is small on purpose: a preloaded library has little static
+ * TLS. One for each copy of NCCL, and one for where there is none. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) struct group *of_thread[TAGC_NCCL_MAX + 1];
 
-static atomic_uint started;         /* of this process, so far */
+static atomic_uint started; /* of this process, so far */
 
 bool tagc_group_is_open(const struct tagc_nccl *nccl) { return of_thread[nccl->group] != NULL; }
 
-uint32_t tagc_group_number(const struct tagc_nccl *nccl)
-{
+uint32_t tagc_group_number(const struct tagc_nccl *nccl) {
   const struct group *group = of_thread[nccl->group];
   return group ? group->number : 0;
 }
 
 /* What was held has been launched, or never will be. */
-static void end_held(struct group *group, ncclResult_t result)
-{
+static void end_held(struct group *group, ncclResult_t result) {
   for (size_t i = 0; i < group->held_count; i++)
     tagc_trace_call(&group->held[i], result);
 }
 
-static void group_free(struct group *g)
-{
+static void group_free(struct group *g) {
   if (!g)
     return;
   end_held(g, g->error == ncclSuccess ? ncclInvalidUsage : g->error);
@@ -70,10 +67,9 @@ static void group_free(struct group *g)
   free(g);
 }
 
-/* A thread may end with groups open. NCCL forgets them, and so do we, with the children that were asked for in them. What
- * else runs at its end may call us again, and finds no group. */
-static void thread_ends(void *groups)
-{
+/* A thread may end with groups open. NCCL forgets them, and so do we, with the children that were asked for in them.
+ * What else runs at its end may call us again, and finds no group. */
+static void thread_ends(void *groups) {
   bool open = false;
   for (struct group **g = groups; g <= (struct group **)groups + TAGC_NCCL_MAX; g++) {
     open |= *g != NULL;
@@ -90,16 +86,14 @@ static bool has_key;
 static void make_key(void) { has_key = pthread_key_create(&threads, thread_ends) == 0; }
 
 /* This thread has something to forget. */
-static void note_thread(void)
-{
+static void note_thread(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_key);
   if (has_key)
     pthread_setspecific(threads, of_thread);
 }
 
-bool tagc_group_hold(struct tagc_call *call)
-{
+bool tagc_group_hold(struct tagc_call *call) {
   struct group *group = of_thread[call->nccl->group];
   if (group->held_count == group->held_room) {
     size_t room = group->held_room ? 2 * group->held_room : 8;
@@ -117,16 +111,14 @@ bool tagc_group_hold(struct tagc_call *call)
   return true;
 }
 
-void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error)
-{
+void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error) {
   struct group *group = of_thread[nccl->group];
   if (group && group->error == ncclSuccess)
     group->error = error;
 }
 
 /* False without memory. */
-static bool defer(struct group *g, struct deferred what)
-{
+static bool defer(struct group *g, struct deferred what) {
   struct deferred *more = realloc(g->deferred, (g->deferred_count + 1) * sizeof *more);
   if (!more)
     return false;
@@ -136,8 +128,7 @@ static bool defer(struct group *g, struct deferred what)
   return true;
 }
 
-bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cudaStream_t stream)
-{
+bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cudaStream_t stream) {
   struct group *g = of_thread[nccl->group];
   if (!comm || !comm->sync.order.kept)
     return true;
@@ -147,15 +138,13 @@ bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cud
   return true;
 }
 
-ncclResult_t tagc_group_forward(const struct tagc_call *call)
-{
+ncclResult_t tagc_group_forward(const struct tagc_call *call) {
   tagc_order_before_plain(call->comm, call->stream);
   ncclResult_t status = tagc_forward(call);
   return tagc_group_passed(call->nccl, call->comm, call->stream) ? status : tagc_no_memory("a call of a group");
 }
 
-bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm)
-{
+bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm) {
   struct group *g = of_thread[nccl->group];
   struct tagc_comm *user = NULL;
   for (size_t i = 0; g && i < g->held_count; i++)
@@ -169,8 +158,7 @@ bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, nccl
 }
 
 /* The real group has ended: what was forwarded in it has been launched. */
-static void note_passed(void *group)
-{
+static void note_passed(void *group) {
   struct group *g = group;
   for (size_t i = 0; i < g->deferred_count; i++) {
     struct deferred *d = &g->deferred[i];
@@ -183,8 +171,7 @@ static void note_passed(void *group)
 }
 
 /* Where something has failed, a strand may still be at the ops (beside.h): they live until their communicators end. */
-static void finish_group(struct group *g, bool failed)
-{
+static void finish_group(struct group *g, bool failed) {
   note_passed(g);
   for (size_t i = 0; i < g->deferred_count && !failed; i++) {
     const struct deferred *d = &g->deferred[i];
@@ -196,8 +183,7 @@ static void finish_group(struct group *g, bool failed)
 }
 
 /* A group has been ended by the real library. */
-static void close_one(const struct tagc_nccl *nccl)
-{
+static void close_one(const struct tagc_nccl *nccl) {
   struct group *g = of_thread[nccl->group];
   if (!g || --g->depth)
     return;
@@ -205,8 +191,7 @@ static void close_one(const struct tagc_nccl *nccl)
   finish_group(g, false);
 }
 
-ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno)
-{
+ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno) {
   __typeof__(&ncclGroupStart) real = TAGC_REAL(ncclGroupStart, nccl);
   if (!real)
     return ncclSystemError;
@@ -225,8 +210,7 @@ ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno)
   return status;
 }
 
-ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
-{
+ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno) {
   __typeof__(&ncclGroupEnd) real = TAGC_REAL(ncclGroupEnd, nccl);
   struct group *g = of_thread[nccl->group];
   if (!real)
@@ -245,8 +229,7 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
 }
 
 /* Nothing is launched, and what was held must be part of the estimate. */
-static ncclResult_t forward_held(struct group *group)
-{
+static ncclResult_t forward_held(struct group *group) {
   ncclResult_t status = ncclSuccess;
   for (size_t i = 0; i < group->held_count; i++) {
     struct tagc_call *call = &group->held[i];
@@ -261,8 +244,7 @@ static ncclResult_t forward_held(struct group *group)
   return status;
 }
 
-ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info, int *real_errno)
-{
+ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info, int *real_errno) {
   __typeof__(&ncclGroupSimulateEnd) real = TAGC_REAL(ncclGroupSimulateEnd, nccl);
   if (!real)
     return ncclSystemError;
@@ -271,6 +253,6 @@ ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t
   const ncclResult_t ended = TAGC_IN_REAL_ERRNO(real(info), real_errno);
   close_one(nccl);
   if (!of_thread[nccl->group] && ended != ncclInProgress && !tagc_comm_collect(NULL, true))
-    return tagc_no_memory("a communicator");         /* no later end makes those that are not there now */
+    return tagc_no_memory("a communicator"); /* no later end makes those that are not there now */
   return status == ncclSuccess ? ended : status;
 }

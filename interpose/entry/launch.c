@@ -15,23 +15,21 @@
 #include "interpose/vote/tune.h"
 #include "interpose/vote/vote.h"
 
-/* ---- the order of a launch ---------------------------------------------------------------------------------------------- */
+/* ---- the order of a launch --------------------------------------------------------------------------------------- */
 
 /* Are these two of one communicator? */
-static bool is_of_same(const struct tagc_call *a, const struct tagc_call *b)
-{
+static bool is_of_same(const struct tagc_call *a, const struct tagc_call *b) {
   return a->comm == b->comm || (a->comm && b->comm && a->comm->agreement.origin.identity &&
                                 a->comm->agreement.origin.identity == b->comm->agreement.origin.identity);
 }
 
 struct place {
   bool rounds;
-  uint64_t identity;                /* of its communicator */
-  size_t first, index;              /* the first call of that in the launch; its own */
+  uint64_t identity;   /* of its communicator */
+  size_t first, index; /* the first call of that in the launch; its own */
 };
 
-static int compare_places(const void *a_, const void *b_)
-{
+static int compare_places(const void *a_, const void *b_) {
   const struct place *a = a_, *b = b_;
   if (a->rounds != b->rounds)
     return a->rounds ? -1 : 1;
@@ -43,8 +41,7 @@ static int compare_places(const void *a_, const void *b_)
 }
 
 /* Says of all calls of a communicator what is so of one of them, and fills the places. */
-static void find_places(struct tagc_call *calls, size_t count, struct place *places)
-{
+static void find_places(struct tagc_call *calls, size_t count, struct place *places) {
   for (size_t i = 0; i < count; i++) {
     size_t first = 0;
     while (first < i && (places[first].first != first || !is_of_same(&calls[first], &calls[i])))
@@ -56,10 +53,9 @@ static void find_places(struct tagc_call *calls, size_t count, struct place *pla
     places[i].rounds = calls[i].rounds = calls[places[i].first].rounds;
 }
 
-/* Puts the calls of each communicator that needs more than forwarding behind one another, by identities; then all others. False without
- * memory. */
-static bool arrange_calls(struct tagc_call *calls, size_t count)
-{
+/* Puts the calls of each communicator that needs more than forwarding behind one another, by identities; then all
+ * others. False without memory. */
+static bool arrange_calls(struct tagc_call *calls, size_t count) {
   struct place *places = malloc(count * sizeof *places);
   struct tagc_call *arranged = malloc(count * sizeof *arranged);
   const bool good = places && arranged;
@@ -75,32 +71,31 @@ static bool arrange_calls(struct tagc_call *calls, size_t count)
   return good;
 }
 
-/* ---- communicators beside one another --------------------------------------------------------------------------------------- */
+/* ---- communicators beside one another ---------------------------------------------------------------------------- */
 
 /* A strand: the calls of a communicator, or all that need no more than forwarding. */
-static ncclResult_t run_strand(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count)
-{
+static ncclResult_t run_strand(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {
   ncclResult_t status = ncclSuccess;
   if (!calls->rounds)
     return tagc_rounds_pass(real, calls, count);
-  for (size_t i = 0; i < count && status == ncclSuccess; i++)    /* the program's own group may have had a part of it, too */
+  for (size_t i = 0; i < count && status == ncclSuccess; i++) /* the program's own group may have had a part of it, too
+                                                               */
     if (calls[i].comm->nonblocking)
       status = tagc_nccl_group_await(real, calls[i].comm);
   return status == ncclSuccess ? tagc_rounds_run(real, calls, count) : status;
 }
 
 /* Does the host wait for other ranks in some call? */
-static bool any_meets(const struct tagc_call *calls, size_t count)
-{
+static bool any_meets(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (calls[i].rounds && (calls[i].nccl->on_host || calls[i].meets))
       return true;
   return false;
 }
 
-/* NCCL connects ranks communicator by communicator where connections are shared ("race condition" in groupLaunch(), group.cc). */
-static bool any_shares(const struct tagc_call *calls, size_t count)
-{
+/* NCCL connects ranks communicator by communicator where connections are shared ("race condition" in groupLaunch(),
+ * group.cc). */
+static bool any_shares(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (calls[i].comm && calls[i].comm->agreement.shares)
       return true;
@@ -108,15 +103,13 @@ static bool any_shares(const struct tagc_call *calls, size_t count)
 }
 
 /* The default stream is not alone: others wait for it. */
-static bool is_default(cudaStream_t stream)
-{
-  enum { PER_THREAD = 2 };          /* of cuda.h: 0 and 1 are the legacy one */
+static bool is_default(cudaStream_t stream) {
+  enum { PER_THREAD = 2 }; /* of cuda.h: 0 and 1 are the legacy one */
   return (uintptr_t)stream <= PER_THREAD;
 }
 
 /* Does no stream have calls of two strands? Those of one stream must be launched in one order on all ranks. */
-static bool have_streams_apart(const struct tagc_strand *strands, size_t count)
-{
+static bool have_streams_apart(const struct tagc_strand *strands, size_t count) {
   for (size_t a = 0; a < count; a++)
     for (size_t i = 0; i < strands[a].count; i++)
       for (size_t b = 0; b < a; b++)
@@ -128,8 +121,7 @@ static bool have_streams_apart(const struct tagc_strand *strands, size_t count)
 }
 
 /* Arranged calls, outside of any group. */
-static ncclResult_t run_calls(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count)
-{
+static ncclResult_t run_calls(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {
   struct tagc_strand one, *strands = count > 1 ? malloc(count * sizeof *strands) : &one;
   ncclResult_t status = strands ? ncclSuccess : tagc_no_memory("the calls of a group");
   size_t strand_count = 0;
@@ -149,28 +141,26 @@ static ncclResult_t run_calls(const struct tagc_nccl_group *real, struct tagc_ca
   return status;
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
-{
+static bool is_of_one_communicator(const struct tagc_call *calls, size_t count) {
   for (size_t i = 1; i < count; i++)
     if (calls[i].comm != calls[0].comm)
       return false;
   return true;
 }
 
-static ncclResult_t end_group(const struct tagc_nccl_group *real, tagc_launch_ended *ended, void *group)
-{
+static ncclResult_t end_group(const struct tagc_nccl_group *real, tagc_launch_ended *ended, void *group) {
   const ncclResult_t status = TAGC_IN_REAL(real->end());
   ended(group);
   return status;
 }
 
-/* All of them as they came and were decided: one call, or those of the group that is open. A communicator that the real library is
- * still at when it returns is a non-blocking one; but of the communicators of a group one is enough to make it return early. */
+/* All of them as they came and were decided: one call, or those of the group that is open. A communicator that the real
+ * library is still at when it returns is a non-blocking one; but of the communicators of a group one is enough to make
+ * it return early. */
 static ncclResult_t pass_all(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
-                             tagc_launch_ended *ended, void *group)
-{
+                             tagc_launch_ended *ended, void *group) {
   ncclResult_t status = ncclSuccess;
   for (size_t i = 0; i < count; i++)
     if (tagc_rounds_takes(&calls[i]))
@@ -193,8 +183,7 @@ static ncclResult_t pass_all(const struct tagc_nccl_group *real, struct tagc_cal
   return status;
 }
 
-static bool all_nonblocking(const struct tagc_call *calls, size_t count)
-{
+static bool all_nonblocking(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (!calls[i].comm || !calls[i].comm->nonblocking)
       return false;
@@ -202,17 +191,16 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count)
 }
 
 /* Does anything wait for the device, or for its set-up, before these calls can go on as they came? */
-static bool any_waits(const struct tagc_call *calls, size_t count)
-{
+static bool any_waits(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
-    if (tagc_rounds_takes(&calls[i]) && (tagc_dump_waits(&calls[i]) || tagc_tune_waits(&calls[i]) || tagc_proposal_waits(&calls[i])))
+    if (tagc_rounds_takes(&calls[i]) &&
+        (tagc_dump_waits(&calls[i]) || tagc_tune_waits(&calls[i]) || tagc_proposal_waits(&calls[i])))
       return true;
   return false;
 }
 
 /* Does some communicator need more than forwarding? */
-static bool foresee_calls(struct tagc_call *calls, size_t count, bool background)
-{
+static bool foresee_calls(struct tagc_call *calls, size_t count, bool background) {
   bool any = false;
   for (size_t i = 0; i < count; i++) {
     tagc_rounds_foresee(&calls[i]);
@@ -226,16 +214,15 @@ static bool foresee_calls(struct tagc_call *calls, size_t count, bool background
 }
 
 /* The turn of a call has come that passes; `complete`: this NCCL could do more. */
-static void decide_passed(struct tagc_call *call, bool complete)
-{
+static void decide_passed(struct tagc_call *call, bool complete) {
   if (complete)
     tagc_rounds_decide(call);
   else
-    call->decision = (struct tagc_decision){TAGC_PASS, tagc_rounds_takes(call) ? TAGC_REASON_missing : TAGC_REASON_function};
+    call->decision =
+      (struct tagc_decision){TAGC_PASS, tagc_rounds_takes(call) ? TAGC_REASON_missing : TAGC_REASON_function};
 }
 
-ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group)
-{
+ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group) {
   struct tagc_nccl_group real;
   const bool background = all_nonblocking(calls, count);
   const bool complete = tagc_nccl_group_find(&real, calls[0].nccl);

@@ -15,18 +15,15 @@
 #include "interpose/vote/tune.h"
 #include "interpose/vote/vote.h"
 
-bool tagc_rounds_takes(const struct tagc_call *call)
-{
+bool tagc_rounds_takes(const struct tagc_call *call) {
   return tagc_call_may_compress(call) && (call->entry != TAGC_ENTRY_ncclAllReduce || call->slot >= 0);
 }
 
-static bool call_is_collective(const struct tagc_call *call)
-{
+static bool call_is_collective(const struct tagc_call *call) {
   return call->entry != TAGC_ENTRY_ncclSend && call->entry != TAGC_ENTRY_ncclRecv;
 }
 
-void tagc_rounds_foresee(struct tagc_call *call)
-{
+void tagc_rounds_foresee(struct tagc_call *call) {
   call->rounds = call->meets = false;
   if (!call_is_collective(call))
     return;
@@ -35,11 +32,11 @@ void tagc_rounds_foresee(struct tagc_call *call)
   pthread_mutex_unlock(&call->comm->lock);
   const bool votes = tagc_vote_is_due(call);
   call->rounds = votes || !passes;
-  call->meets = votes || (!passes && call->entry == TAGC_ENTRY_ncclAllGather);   /* which may have to be made again, plain */
+  /* They may have to be made again, plain. */
+  call->meets = votes || (!passes && call->entry == TAGC_ENTRY_ncclAllGather);
 }
 
-void tagc_rounds_decide(struct tagc_call *call)
-{
+void tagc_rounds_decide(struct tagc_call *call) {
   if (call_is_collective(call))
     tagc_call_decide(call);
   else
@@ -47,8 +44,7 @@ void tagc_rounds_decide(struct tagc_call *call)
 }
 
 /* Before a vote: what is to be known of a call. */
-static void sample_call(const struct tagc_call *call)
-{
+static void sample_call(const struct tagc_call *call) {
   if (!tagc_rounds_takes(call) ||
       (call->decision.reason != TAGC_REASON_warm_up && !tagc_retune_is_near(call->comm->ledger->retune, call->cycle)))
     return;
@@ -56,8 +52,7 @@ static void sample_call(const struct tagc_call *call)
   tagc_tune_sample(call);
 }
 
-void tagc_rounds_before_plain(struct tagc_call *call)
-{
+void tagc_rounds_before_plain(struct tagc_call *call) {
   if (call_is_collective(call)) {
     sample_call(call);
     tagc_call_account(call);
@@ -67,7 +62,7 @@ void tagc_rounds_before_plain(struct tagc_call *call)
 
 void tagc_rounds_after_plain(const struct tagc_call *call) { tagc_order_after_plain(call->comm, call->stream); }
 
-/* ---- calls that go on as they came ---------------------------------------------------------------------------------------- */
+/* ---- calls that go on as they came ------------------------------------------------------------------------------- */
 
 /* One group of them, and their communicators, each once. */
 struct plain {
@@ -77,9 +72,9 @@ struct plain {
   size_t comm_count;
 };
 
-/* Those of a communicator that is only known by its handle, as it has never made a collective, go with the first one's. */
-static ncclResult_t enqueue_plain(const struct tagc_nccl_group *real, void *plain_, size_t i)
-{
+/* Those of a communicator that is only known by its handle, as it has never made a collective, go with the first
+ * one's. */
+static ncclResult_t enqueue_plain(const struct tagc_nccl_group *real, void *plain_, size_t i) {
   const struct plain *plain = plain_;
   ncclResult_t status = ncclSuccess;
   (void)real;
@@ -91,8 +86,7 @@ static ncclResult_t enqueue_plain(const struct tagc_nccl_group *real, void *plai
   return status;
 }
 
-static void add_plain_comm(struct plain *plain, struct tagc_comm *comm)
-{
+static void add_plain_comm(struct plain *plain, struct tagc_comm *comm) {
   for (size_t i = plain->comm_count; i-- > 0;)
     if (plain->comms[i] == comm)
       return;
@@ -101,8 +95,7 @@ static void add_plain_comm(struct plain *plain, struct tagc_comm *comm)
 }
 
 /* Sends and receives of communicators of which nothing is known. */
-static ncclResult_t pass_unknown(const struct tagc_nccl_group *real, const struct plain *plain)
-{
+static ncclResult_t pass_unknown(const struct tagc_nccl_group *real, const struct plain *plain) {
   tagc_real_depth++;
   ncclResult_t status = real->start();
   for (size_t i = 0; i < plain->count && status == ncclSuccess; i++)
@@ -112,10 +105,9 @@ static ncclResult_t pass_unknown(const struct tagc_nccl_group *real, const struc
   return status == ncclSuccess ? ended : status;
 }
 
-/* What comes next needs them launched. The program may abort their communicators between two groups, and must not lose them under NCCL's
- * call. */
-static ncclResult_t pass_plain(const struct tagc_nccl_group *real, struct tagc_call **calls, size_t count)
-{
+/* What comes next needs them launched. The program may abort their communicators between two groups, and must not lose
+ * them under NCCL's call. */
+static ncclResult_t pass_plain(const struct tagc_nccl_group *real, struct tagc_call **calls, size_t count) {
   struct tagc_comm *one[1];
   struct plain plain = {calls, count, count > 1 ? malloc(count * sizeof(*plain.comms)) : one, 0};
   if (!plain.comms)
@@ -140,8 +132,7 @@ static ncclResult_t pass_plain(const struct tagc_nccl_group *real, struct tagc_c
   return status;
 }
 
-ncclResult_t tagc_rounds_pass(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count)
-{
+ncclResult_t tagc_rounds_pass(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {
   struct tagc_call **chosen = malloc(count * sizeof(*chosen));
   if (!chosen)
     return tagc_no_memory("the calls of a group");
@@ -154,16 +145,15 @@ ncclResult_t tagc_rounds_pass(const struct tagc_nccl_group *real, struct tagc_ca
   return status;
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------------------------------------ */
+/* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
 /* One call of each rank. */
-static ncclResult_t run_one_round(const struct tagc_nccl_group *real, struct tagc_call **calls, size_t count)
-{
+static ncclResult_t run_one_round(const struct tagc_nccl_group *real, struct tagc_call **calls, size_t count) {
   ncclResult_t status = tagc_vote_hold(real, calls, count);
   size_t plain = 0;
   for (size_t i = 0; i < count && status == ncclSuccess; i++) {
     tagc_call_decide(calls[i]);
-    if (calls[i]->decision.action == TAGC_PASS) {  /* plain ones to the front, in their order */
+    if (calls[i]->decision.action == TAGC_PASS) { /* plain ones to the front, in their order */
       struct tagc_call *call = calls[i];
       for (size_t j = i; j > plain; j--)
         calls[j] = calls[j - 1];
@@ -181,15 +171,14 @@ static ncclResult_t run_one_round(const struct tagc_nccl_group *real, struct tag
   return tagc_execute(real, calls + plain, count - plain);
 }
 
-/* Nothing on any of the streams on which these calls call the communicator comes before what is on another one. Its fence goes from
- * one to the next, and so stays behind all that it was behind. */
-static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, size_t count)
-{
+/* Nothing on any of the streams on which these calls call the communicator comes before what is on another one. Its
+ * fence goes from one to the next, and so stays behind all that it was behind. */
+static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, size_t count) {
   const struct tagc_device *device = comm->device;
   if (!tagc_comms_enter(&comm, 1))
     return false;
-  bool good = tagc_comms_enter_driver(&comm, 1) &&
-              (comm->sync.fence || (comm->sync.fence = device->fence_make(device)));
+  bool good =
+    tagc_comms_enter_driver(&comm, 1) && (comm->sync.fence || (comm->sync.fence = device->fence_make(device)));
   for (size_t i = 0; i < count && good; i++)
     good = calls[i].comm != comm || (device->fence_wait(device, comm->sync.fence, calls[i].stream) &&
                                      device->fence_set(device, comm->sync.fence, calls[i].stream));
@@ -200,12 +189,11 @@ static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, 
   return good;
 }
 
-/* NCCL runs a group as if it were called on each of a communicator's streams in it: all of them are joined before and after. In rounds
- * that is ours to do. */
-static ncclResult_t join_all(const struct tagc_call *calls, size_t count)
-{
+/* NCCL runs a group as if it were called on each of a communicator's streams in it: all of them are joined before and
+ * after. In rounds that is ours to do. */
+static ncclResult_t join_all(const struct tagc_call *calls, size_t count) {
   for (size_t i = 1; i < count; i++) {
-    size_t before = 0, own = 0;     /* is it the first one of its communicator on a second stream? */
+    size_t before = 0, own = 0; /* is it the first one of its communicator on a second stream? */
     for (size_t j = 0; j < i; j++) {
       before += calls[j].comm == calls[i].comm;
       own += calls[j].comm == calls[i].comm && calls[j].stream == calls[i].stream;
@@ -217,8 +205,7 @@ static ncclResult_t join_all(const struct tagc_call *calls, size_t count)
 }
 
 /* Is calls[i] the `round`-th call of its rank that has one? */
-static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round)
-{
+static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round) {
   size_t earlier = 0;
   for (size_t j = 0; j < i; j++)
     earlier += calls[j].comm == calls[i].comm && tagc_rounds_takes(&calls[j]);
@@ -226,8 +213,7 @@ static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round)
 }
 
 static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
-                               struct tagc_call **chosen)
-{
+                               struct tagc_call **chosen) {
   ncclResult_t status = ncclSuccess;
   size_t n = 0;
   for (size_t i = 0; i < count; i++)
@@ -249,8 +235,7 @@ static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_c
   return status;
 }
 
-ncclResult_t tagc_rounds_run(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count)
-{
+ncclResult_t tagc_rounds_run(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
   ncclResult_t status = chosen ? ncclSuccess : tagc_no_memory("the calls of a group");
   for (size_t i = 0; i < count; i++)

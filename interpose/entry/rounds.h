@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The calls of one communicator in a launch, by one rank or by several of this thread.
  *
- * What is never compressed goes first, in one group, as NCCL fuses it. The others run in rounds: the first one of each rank, then the
- * second one, and so on, whether a rank makes them in a group or one by one; in a round first the vote, if it is due, then the call.
+ * What is never compressed goes first, in one group, as NCCL fuses it. The others run in rounds: the first one of each
+ * rank, then the second one, and so on, whether a rank makes them in a group or one by one; in a round first the vote,
+ * if it is due, then the call.
  *
- * Must be outside a group. Errors: the first one of the real library; ncclInternalError where a communicator was aborted meanwhile;
- * ncclSystemError without memory.
+ * Must be outside a group. Errors: the first one of the real library; ncclInternalError where a communicator was
+ * aborted meanwhile; ncclSystemError without memory.
  */
 #ifndef INTERPOSE_ENTRY_ROUNDS_H
 #define INTERPOSE_ENTRY_ROUNDS_H

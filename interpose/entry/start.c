@@ -15,8 +15,7 @@
 atomic_int tagc_library_state;
 
 /* What env/ cannot know: names of codecs, and lists of layers. */
-static void check_options(const struct tagc_options *options)
-{
+static void check_options(const struct tagc_options *options) {
   char why[TAGC_OPTION_WHY];
   for (int i = 0; i < TAGC_OPTION_COUNT; i++)
     if (!tagc_option_check(options, (enum tagc_option_index)i, why)) {
@@ -25,8 +24,7 @@ static void check_options(const struct tagc_options *options)
     }
 }
 
-static void read_map(const struct tagc_options *options)
-{
+static void read_map(const struct tagc_options *options) {
   char why[TAGC_OPTION_WHY];
   uint64_t digest = 0;
   if (!*options->layermap)
@@ -40,15 +38,13 @@ static void read_map(const struct tagc_options *options)
   tagc_log(TAGC_LOG_ERROR, "layermap", "%s; this process passes every call through", why);
 }
 
-static void end_comm_rooms(struct tagc_comm *comm)
-{
+static void end_comm_rooms(struct tagc_comm *comm) {
   tagc_background_release(comm->background);
-  tagc_hierarchy_end(comm, true);   /* those that were made while the communicator was aborted */
+  tagc_hierarchy_end(comm, true); /* those that were made while the communicator was aborted */
   tagc_order_keep(comm, false);
 }
 
-static void start_library(void)
-{
+static void start_library(void) {
   const int saved = errno;
   const struct tagc_options *options = tagc_library_options();
   check_options(options);
@@ -63,8 +59,7 @@ static void start_library(void)
   errno = saved;
 }
 
-bool tagc_library_start(void)
-{
+bool tagc_library_start(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, start_library);
   return atomic_load(&tagc_library_state) == TAGC_LIBRARY_ON;

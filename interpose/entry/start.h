@@ -14,8 +14,7 @@ extern atomic_int tagc_library_state;
 bool tagc_library_start(void);
 
 /* Does the library do anything but forward? One load and one branch after the first call. */
-static inline bool tagc_library_on(void)
-{
+static inline bool tagc_library_on(void) {
   int state = atomic_load_explicit(&tagc_library_state, memory_order_acquire);
   return state == TAGC_LIBRARY_NEW ? tagc_library_start() : state == TAGC_LIBRARY_ON;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The steps of an all-gather that is compressed, or made plain for a codec to refer to: encode, {payloads}, decode, and where some rank's
- * payload holds no shard {the plain call}, refer.
+ * The steps of an all-gather that is compressed, or made plain for a codec to refer to: encode, {payloads}, decode, and
+ * where some rank's payload holds no shard {the plain call}, refer.
  *
- * They know no more of the call than parameters_lay_out() puts into w->allgather: what is gathered from where to where, by
- * which codec. The second half of an all-reduce (allgather_phase.c) is exchanged by them, too.
+ * They know no more of the call than parameters_lay_out() puts into w->allgather: what is gathered from where to where,
+ * by which codec. The second half of an all-reduce (allgather_phase.c) is exchanged by them, too.
  */
 #include "env/hash.h"
 #include "env/log.h"
@@ -15,17 +15,15 @@
 #include "interpose/exec/work.h"
 #include "interpose/nccl/process.h"
 
-/* ---- what is exchanged ------------------------------------------------------------------------------------------------- */
+/* ---- what is exchanged ------------------------------------------------------------------------------------------- */
 
-static ncclResult_t parameters_enqueue_plain(const struct tagc_nccl_group *real, struct tagc_work *w)
-{
+static ncclResult_t parameters_enqueue_plain(const struct tagc_nccl_group *real, struct tagc_work *w) {
   const struct tagc_allgather_job *job = &w->allgather.job;
   return real->all_gather(job->send, job->recv, job->shape.n, w->call->type, w->allgather.handle, w->call->stream);
 }
 
 ncclResult_t tagc_work_enqueue_allgather(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk,
-                                         bool encoded)
-{
+                                         bool encoded) {
   const struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
   if (!encoded)
     return parameters_enqueue_plain(real, w);
@@ -33,25 +31,23 @@ ncclResult_t tagc_work_enqueue_allgather(const struct tagc_nccl_group *real, str
                           w->allgather.handle, w->call->stream);
 }
 
-static ncclResult_t parameters_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk)
-{
+static ncclResult_t parameters_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w,
+                                                unsigned chunk) {
   return tagc_work_enqueue_allgather(real, w, chunk, tagc_work_compresses(w));
 }
 
 /* What has to be made again, plain. All ranks know it alike. */
 static bool is_refused(const struct tagc_work *w) { return w->allgather.refused; }
 
-/* ---- the steps --------------------------------------------------------------------------------------------------------- */
+/* ---- the steps --------------------------------------------------------------------------------------------------- */
 
-static uint64_t parameters_seed(const struct tagc_call *call, const struct tagc_allgather *a)
-{
+static uint64_t parameters_seed(const struct tagc_call *call, const struct tagc_allgather *a) {
   const uint64_t words[] = {tagc_library_options()->seed, (uint64_t)call->allgather, a->calls};
   return tagc_hash_words(words, sizeof words);
 }
 
 void tagc_work_assign_chunks(struct tagc_work *w, int phase, const struct tagc_allgather_chunking *chunking,
-                             uint8_t *base)
-{
+                             uint8_t *base) {
   struct tagc_allgather_work *allgather = &w->allgather;
   allgather->chunks = w->chunks[phase] = (unsigned)chunking->chunks.count;
   tagc_chunking_assign_allgather(chunking, &allgather->job, allgather->chunk, base);
@@ -61,8 +57,7 @@ void tagc_work_assign_chunks(struct tagc_work *w, int phase, const struct tagc_a
   }
 }
 
-static void parameters_lay_out(struct tagc_work *w)
-{
+static void parameters_lay_out(struct tagc_work *w) {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
   struct tagc_allgather *a = tagc_allgather_of(comm, call), *first = tagc_allgather_first(comm, a);
@@ -71,33 +66,36 @@ static void parameters_lay_out(struct tagc_work *w)
   w->allgather.codec = a->codec;
   w->allgather.handle = comm->handle;
   w->allgather.job = (struct tagc_allgather_job){
-    .shape = a->shape, .layout = a->layout, .rank = comm->rank, .send = call->send, .recv = call->recv,
+    .shape = a->shape,
+    .layout = a->layout,
+    .rank = comm->rank,
+    .send = call->send,
+    .recv = call->recv,
     .keep_own = call->send == (const uint8_t *)call->recv + (size_t)comm->rank * shard,
     .seed = parameters_seed(call, a),
-    .reference = first->reference, .stats = &row->allgather.stats, .tally = a->tally,
+    .reference = first->reference,
+    .stats = &row->allgather.stats,
+    .tally = a->tally,
   };
   w->tally = a->tally;
   if (tagc_work_compresses(w))
     tagc_work_assign_chunks(w, 0, &a->chunking, comm->memory.workspace);
-  a->calls++;                       /* even if it fails: the seeds of later calls are made from this, on all ranks */
+  a->calls++; /* even if it fails: the seeds of later calls are made from this, on all ranks */
 }
 
-static ncclResult_t parameters_begin(struct tagc_work *w)
-{
+static ncclResult_t parameters_begin(struct tagc_work *w) {
   if (w->tally)
     tagc_comm_read_allgather_tally(w->call->comm, w->tally, w->call->allgather);
   return tagc_work_done(!tagc_work_compresses(w) || tagc_work_mark(w, TAGC_MARK_BEGUN));
 }
 
 /* A rank whose reference is not that of the others has no payload. */
-static bool put_refusal(struct tagc_work *w, const struct tagc_allgather_job *job, void *stream)
-{
+static bool put_refusal(struct tagc_work *w, const struct tagc_allgather_job *job, void *stream) {
   static const struct tagc_allgather_header refused = {.flags = TAGC_ALLGATHER_REFUSED};
   return w->device->put(w->device, tagc_allgather_payload(job, job->rank), &refused, sizeof refused, stream);
 }
 
-static ncclResult_t parameters_encode(struct tagc_work *w, unsigned chunk, void *stream)
-{
+static ncclResult_t parameters_encode(struct tagc_work *w, unsigned chunk, void *stream) {
   const struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call);
   struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
   bool good = true;
@@ -109,8 +107,7 @@ static ncclResult_t parameters_encode(struct tagc_work *w, unsigned chunk, void 
   return tagc_work_done(good);
 }
 
-static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void *stream)
-{
+static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void *stream) {
   struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
   return tagc_work_done(tagc_work_compresses(w)
                           ? w->device->allgather_decode(w->device, w->allgather.codec, job, stream)
@@ -118,8 +115,7 @@ static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void 
 }
 
 /* Here the host waits for a device, as what is done next hangs on it. Of chunks one that is refused is enough. */
-static bool ask_refused(struct tagc_work *w)
-{
+static bool ask_refused(struct tagc_work *w) {
   bool good = true;
   for (unsigned k = 0; k < w->chunks[0] && good && !w->allgather.refused && w->allgather.codec->may_refuse; k++)
     good = w->device->allgather_refused(w->device, tagc_work_allgather_job(&w->allgather, k), w->call->stream,
@@ -127,8 +123,7 @@ static bool ask_refused(struct tagc_work *w)
   return good;
 }
 
-static ncclResult_t parameters_after_decode(struct tagc_work *w)
-{
+static ncclResult_t parameters_after_decode(struct tagc_work *w) {
   if (!tagc_work_compresses(w))
     return ncclSuccess;
   if (w->allgather.chunks > 1 && w->allgather.job.stats && w->device->host_reads)
@@ -136,16 +131,15 @@ static ncclResult_t parameters_after_decode(struct tagc_work *w)
   return tagc_work_done(tagc_work_mark(w, TAGC_MARK_DECODED) && ask_refused(w));
 }
 
-static ncclResult_t refer_again(struct tagc_work *w)
-{
+static ncclResult_t refer_again(struct tagc_work *w) {
   if (!w->allgather.refused || !w->allgather.codec->refer)
     return ncclSuccess;
   return tagc_work_done(w->device->allgather_refer(w->device, w->allgather.codec, &w->allgather.job, w->call->stream));
 }
 
-/* Where a shard was refused too often, what gathers the same unit is plain for good. All ranks have heard of it alike. */
-static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a)
-{
+/* Where a shard was refused too often, what gathers the same unit is plain for good. All ranks have heard of it
+ * alike. */
+static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a) {
   struct tagc_comm *comm = w->call->comm;
   const bool refers = a->layout.reference_bytes > 0;
   a->refused = w->allgather.refused ? a->refused + 1 : 0;
@@ -160,10 +154,10 @@ static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a)
            tagc_reason_words(reason));
 }
 
-/* Has this rank's shard changed since the last call that gathered it? Where the host cannot read it, the cycle alone tells. */
+/* Has this rank's shard changed since the last call that gathered it? Where the host cannot read it, the cycle alone
+ * tells. */
 static void watch_repeats(const struct tagc_work *w, const struct tagc_allgather *a, struct tagc_allgather *first,
-                          struct tagc_ledger_allgather *allgather, const struct tagc_traffic *sent)
-{
+                          struct tagc_ledger_allgather *allgather, const struct tagc_traffic *sent) {
   const struct tagc_allgather_job *job = &w->allgather.job;
   const bool host_reads = w->device->host_reads;
   if (!first->repeated)
@@ -177,8 +171,7 @@ static void watch_repeats(const struct tagc_work *w, const struct tagc_allgather
   first->digest_known = true;
 }
 
-static void parameters_account(const struct tagc_work *w)
-{
+static void parameters_account(const struct tagc_work *w) {
   const struct tagc_call *call = w->call;
   struct tagc_ledger *ledger = call->comm->ledger;
   struct tagc_allgather *a = tagc_allgather_of(call->comm, call), *first = tagc_allgather_first(call->comm, a);
@@ -208,8 +201,7 @@ static void parameters_account(const struct tagc_work *w)
   w->call->trace.plain = plain;
 }
 
-static void parameters_commit(struct tagc_work *w)
-{
+static void parameters_commit(struct tagc_work *w) {
   struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call), *first = tagc_allgather_first(w->call->comm, a);
   first->referred = a->layout.reference_bytes > 0;
   if (!tagc_work_compresses(w) || w->allgather.refused)
@@ -220,12 +212,11 @@ static void parameters_commit(struct tagc_work *w)
   tagc_loss_sample_allgather(w->call);
 }
 
-/* The call has failed here. Others may have brought their references up to date: until there is a new one this rank has none to send
- * differences to, and says so in its payloads. */
-static void parameters_abort(struct tagc_work *w)
-{
+/* The call has failed here. Others may have brought their references up to date: until there is a new one this rank has
+ * none to send differences to, and says so in its payloads. */
+static void parameters_abort(struct tagc_work *w) {
   struct tagc_allgather *first = tagc_allgather_first(w->call->comm, tagc_allgather_of(w->call->comm, w->call));
-  first->referred = first->layout.reference_bytes > 0;      /* as on the ranks that did not fail */
+  first->referred = first->layout.reference_bytes > 0; /* as on the ranks that did not fail */
   first->damaged = first->referred;
 }
 

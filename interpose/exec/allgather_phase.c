@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The second half of an all-reduce, whose first half (reduce_scatter.c) has left each rank its shard of the sum, where that lies in the whole:
- * encode, {payloads, and the tail}, decode.
+ * The second half of an all-reduce, whose first half (reduce_scatter.c) has left each rank its shard of the sum, where
+ * that lies in the whole: encode, {payloads, and the tail}, decode.
  *
- * All ranks decode all payloads, their own, too, so that all end with the same bytes. The tail, fewer elements than there are ranks,
- * is summed as it came. In two levels all this goes between all ranks all the same: shard j is rank j's, wherever it is.
+ * All ranks decode all payloads, their own, too, so that all end with the same bytes. The tail, fewer elements than
+ * there are ranks, is summed as it came. In two levels all this goes between all ranks all the same: shard j is rank
+ * j's, wherever it is.
  */
 #include "interpose/exec/work.h"
 
 /* What a flush has summed in full precision stays so. */
 static bool sums_is_encoded(const struct tagc_work *w) { return w->allgather.codec && tagc_work_compresses(w); }
 
-static void sums_lay_out(struct tagc_work *w)
-{
+static void sums_lay_out(struct tagc_work *w) {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
   const struct tagc_slot *slot = &comm->slots[call->slot];
   w->allgather.codec = slot->allgather_phase.codec;
   w->allgather.handle = comm->handle;
   w->allgather.job = (struct tagc_allgather_job){
-    .shape = slot->allgather_phase.shape, .layout = slot->allgather_phase.layout, .rank = comm->rank,
-    .send = w->reduce.job.recv, .recv = call->recv,
+    .shape = slot->allgather_phase.shape,
+    .layout = slot->allgather_phase.layout,
+    .rank = comm->rank,
+    .send = w->reduce.job.recv,
+    .recv = call->recv,
     .seed = w->reduce.job.seed,
   };
   if (sums_is_encoded(w))
     tagc_work_assign_chunks(w, 1, &slot->allgather_phase_chunking, comm->memory.workspace);
 }
 
-static ncclResult_t sums_encode(struct tagc_work *w, unsigned chunk, void *stream)
-{
+static ncclResult_t sums_encode(struct tagc_work *w, unsigned chunk, void *stream) {
   struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
   return tagc_work_done(!sums_is_encoded(w) || w->device->allgather_encode(w->device, w->allgather.codec, job, stream));
 }
 
-static ncclResult_t sums_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk)
-{
+static ncclResult_t sums_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk) {
   const struct tagc_call *call = w->call;
   const struct tagc_allgather_shape *shape = &w->allgather.job.shape;
   const uint64_t whole = shape->n * (uint64_t)shape->nranks, tail = call->count - whole;
@@ -45,14 +46,12 @@ static ncclResult_t sums_enqueue_payloads(const struct tagc_nccl_group *real, st
   return status;
 }
 
-static ncclResult_t sums_decode(struct tagc_work *w, unsigned chunk, void *stream)
-{
+static ncclResult_t sums_decode(struct tagc_work *w, unsigned chunk, void *stream) {
   struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
   return tagc_work_done(!sums_is_encoded(w) || w->device->allgather_decode(w->device, w->allgather.codec, job, stream));
 }
 
-static ncclResult_t sums_after_decode(struct tagc_work *w)
-{
+static ncclResult_t sums_after_decode(struct tagc_work *w) {
   return tagc_work_done(!tagc_work_compresses(w) || tagc_work_mark(w, TAGC_MARK_DECODED));
 }
 

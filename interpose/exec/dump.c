@@ -18,16 +18,14 @@
 enum { PIECE = 4 << 20 };
 
 /* Once in a process: a disk that is full is full for all that follows. */
-static void warn(const char *path, const char *why)
-{
+static void warn(const char *path, const char *why) {
   static atomic_bool warned;
   if (!atomic_exchange(&warned, true))
     tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_DUMP: %s: %s; left out, and so are later files that fail", path, why);
 }
 
 /* Out of memory that the host cannot read, piece by piece; it waits for each of them. */
-static int write_from_device(int file, struct tagc_comm *comm, const char *data, size_t size, void *stream)
-{
+static int write_from_device(int file, struct tagc_comm *comm, const char *data, size_t size, void *stream) {
   const size_t most = size < PIECE ? size : PIECE;
   char *piece = malloc(most);
   int error = piece ? 0 : ENOMEM;
@@ -42,8 +40,7 @@ static int write_from_device(int file, struct tagc_comm *comm, const char *data,
 }
 
 /* A new file with the gradient, or none. */
-static void write_file(const char *path, const struct tagc_call *call, size_t size)
-{
+static void write_file(const char *path, const struct tagc_call *call, size_t size) {
   struct tagc_comm *comm = call->comm;
   struct tagc_held_signals held;
   int file = tagc_file_create(path);
@@ -55,7 +52,7 @@ static void write_file(const char *path, const struct tagc_call *call, size_t si
   int error = comm->device->host_reads ? tagc_write_all(file, call->send, size)
                                        : write_from_device(file, comm, call->send, size, call->stream);
   if (close(file) != 0 && error == 0 && errno != EINTR)
-    error = errno;                  /* some file systems learn only now that the disk is full */
+    error = errno; /* some file systems learn only now that the disk is full */
   tagc_signals_release(&held, error);
   if (error == 0)
     return;
@@ -63,14 +60,12 @@ static void write_file(const char *path, const struct tagc_call *call, size_t si
   warn(path, strerror(error));
 }
 
-static const char *type_name(enum tagc_dtype type)
-{
+static const char *type_name(enum tagc_dtype type) {
   return type == TAGC_FLOAT32 ? "fp32" : type == TAGC_FLOAT16 ? "fp16" : "bf16";
 }
 
 /* Is the call one to dump? Then `path` says where, and *bytes how much. */
-static bool is_dumped(const struct tagc_call *call, char *path, size_t size, size_t *bytes)
-{
+static bool is_dumped(const struct tagc_call *call, char *path, size_t size, size_t *bytes) {
   const struct tagc_options *o = tagc_library_options();
   const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o, TAGC_VOTE_CYCLE);
   const struct tagc_comm *comm = call->comm;
@@ -91,16 +86,16 @@ static bool is_dumped(const struct tagc_call *call, char *path, size_t size, siz
     snprintf(lock, sizeof lock, "-lock%llu", (unsigned long long)comm->observed.lock_number);
   if (slot->pass)
     snprintf(pass, sizeof pass, "-pass%u", slot->pass + 1);
-  if (!tagc_file_name(path, size, o->dump, "-comm%llu%s%s-rank%d-%s-%s-W%d-n%llu.raw", (unsigned long long)comm->ledger->number, lock,
-                      pass, comm->rank, slot->name, type_name(shape->dtype), comm->nranks, (unsigned long long)call->count)) {
+  if (!tagc_file_name(path, size, o->dump, "-comm%llu%s%s-rank%d-%s-%s-W%d-n%llu.raw",
+                      (unsigned long long)comm->ledger->number, lock, pass, comm->rank, slot->name,
+                      type_name(shape->dtype), comm->nranks, (unsigned long long)call->count)) {
     warn(o->dump, strerror(errno));
     return false;
   }
   return true;
 }
 
-static bool find_path(const struct tagc_call *call, char *path, size_t size, size_t *bytes)
-{
+static bool find_path(const struct tagc_call *call, char *path, size_t size, size_t *bytes) {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   const bool wanted = is_dumped(call, path, size, bytes);
@@ -110,26 +105,23 @@ static bool find_path(const struct tagc_call *call, char *path, size_t size, siz
   return wanted && comm->device;
 }
 
-static void dump_call(const struct tagc_call *call)
-{
+static void dump_call(const struct tagc_call *call) {
   struct tagc_comm *comm = call->comm;
   char path[PATH_MAX];
   size_t bytes;
   if (!find_path(call, path, sizeof path, &bytes) || !tagc_comms_enter(&comm, 1))
-    return;                         /* after an abort the program may free its buffers */
+    return; /* after an abort the program may free its buffers */
   write_file(path, call, bytes);
   tagc_comms_leave(&comm, 1);
 }
 
-bool tagc_dump_waits(const struct tagc_call *call)
-{
+bool tagc_dump_waits(const struct tagc_call *call) {
   char path[PATH_MAX];
   size_t bytes;
   return *tagc_library_options()->dump && find_path(call, path, sizeof path, &bytes) && !call->comm->device->host_reads;
 }
 
-void tagc_dump_calls(const struct tagc_call *calls, size_t count)
-{
+void tagc_dump_calls(const struct tagc_call *calls, size_t count) {
   if (!*tagc_library_options()->dump)
     return;
   const int saved = errno;

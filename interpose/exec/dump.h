@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * TAGC_DUMP=PREFIX: the send buffers of one cycle as files, for tagc-bench --input.
  *
- * What     Each slot that TAGC_LAYERS, TAGC_SKIP and TAGC_MIN_BYTES select: its send buffer as the program handed it over
- *          (W shards of n elements), before anything is added, encoded or sent.
- * When     In cycle TAGC_DUMP_CYCLE; by default in the first in which calls may be compressed. TAGC_MODE=observe dumps, too.
+ * What     Each slot that TAGC_LAYERS, TAGC_SKIP and TAGC_MIN_BYTES select: its send buffer as the program handed it
+ *          over (W shards of n elements), before anything is added, encoded or sent.
+ * When     In cycle TAGC_DUMP_CYCLE; by default in the first in which calls may be compressed. TAGC_MODE=observe dumps,
+ *          too.
  * Names    PREFIX-HOST-pid1234-comm1-rank0-unit3-fp32-W2-n12345.raw: host and process (two processes may both have a
  *          communicator 1 and rank 0 in it: the stages of a pipeline), the number that the report gives the
  *          communicator, the rank in it, the slot, type, ranks, elements of a shard. When another cycle is found later,
- *          -lock2 (or 3 ...) stands behind the communicator; where a cycle reduces a unit several times, -pass2 (or 3 ...) does.
+ *          -lock2 (or 3 ...) stands behind the communicator; where a cycle reduces a unit several times, -pass2 (or 3
+ *          ...) does.
  * Harm     None: a file that is there is not touched, and no link is followed; where one cannot be written (disk full,
  *          no permission, RLIMIT_FSIZE) the partial file is removed; the first such failure of a process is one warning
  *          with file and reason. Calls, errno and signals stay as they are; no lock is held while writing, but an abort

@@ -20,9 +20,9 @@ struct batch {
   size_t count;
 };
 
-/* ---- what all works of a batch do together ---------------------------------------------------------------------------- */
+/* ---- what all works of a batch do together ----------------------------------------------------------------------- */
 
-enum { PAYLOADS = TAGC_EXCHANGES };    /* the exchange of a chunk */
+enum { PAYLOADS = TAGC_EXCHANGES }; /* the exchange of a chunk */
 
 /* What is done now: of which phase, and of which chunk or exchange. */
 struct step {
@@ -31,27 +31,23 @@ struct step {
   unsigned chunk;
 };
 
-static const struct tagc_exchange *exchange_of(const struct step *step, const struct tagc_work *w)
-{
+static const struct tagc_exchange *exchange_of(const struct step *step, const struct tagc_work *w) {
   return &w->phases[step->phase]->exchanges[step->exchange];
 }
 
 /* Does the work have the phase, and the chunk? */
-static bool has_step(const struct step *step, const struct tagc_work *w)
-{
+static bool has_step(const struct step *step, const struct tagc_work *w) {
   return w->phases[step->phase] && step->chunk < w->chunks[step->phase];
 }
 
-static bool takes_part(const struct step *step, const struct tagc_work *w)
-{
+static bool takes_part(const struct step *step, const struct tagc_work *w) {
   if (!has_step(step, w) || step->exchange == PAYLOADS)
     return has_step(step, w);
   const struct tagc_exchange *exchange = exchange_of(step, w);
   return exchange->wanted && exchange->wanted(w);
 }
 
-static ncclResult_t enqueue_work(const struct tagc_nccl_group *real, void *step_, size_t i)
-{
+static ncclResult_t enqueue_work(const struct tagc_nccl_group *real, void *step_, size_t i) {
   const struct step *step = step_;
   struct tagc_work *w = &step->batch->work[i];
   if (!takes_part(step, w))
@@ -62,8 +58,7 @@ static ncclResult_t enqueue_work(const struct tagc_nccl_group *real, void *step_
 }
 
 /* Runs one real group over those of the batch that take part, if any does, and notes its time. */
-static ncclResult_t run_group(const struct tagc_nccl_group *real, struct step *step, ncclResult_t status)
-{
+static ncclResult_t run_group(const struct tagc_nccl_group *real, struct step *step, ncclResult_t status) {
   struct batch *batch = step->batch;
   bool any = false;
   for (size_t i = 0; i < batch->count; i++)
@@ -80,8 +75,7 @@ static ncclResult_t run_group(const struct tagc_nccl_group *real, struct step *s
 
 /* Nothing more is begun where one of the communicators has been aborted: the program may free its buffers. */
 static ncclResult_t run_each(struct step *step, ncclResult_t (*function)(const struct step *step, struct tagc_work *w),
-                             ncclResult_t status)
-{
+                             ncclResult_t status) {
   struct batch *batch = step->batch;
   if (status != ncclSuccess)
     return status;
@@ -93,15 +87,15 @@ static ncclResult_t run_each(struct step *step, ncclResult_t (*function)(const s
   return status == ncclSuccess && !alive ? ncclInternalError : status;
 }
 
-/* ---- the steps of one ------------------------------------------------------------------------------------------------- */
+/* ---- the steps of one -------------------------------------------------------------------------------------------- */
 
 static void *side_stream_of(const struct tagc_work *w) { return atomic_load(&w->call->comm->memory.side_stream); }
 
 static bool is_allgather(const struct tagc_work *w) { return w->phases[0] == &tagc_phase_parameters; }
 
-/* What of the side stream's work the caller did not wait for: of what this call has given it, as side stream and caller have clocks of their own. */
-static uint64_t hidden_ns(const struct tagc_work *w)
-{
+/* What of the side stream's work the caller did not wait for: of what this call has given it, as side stream and caller
+ * have clocks of their own. */
+static uint64_t hidden_ns(const struct tagc_work *w) {
   struct tagc_side_times now;
   if (!w->event || !w->device->side_stream_times(w->device, side_stream_of(w), &now))
     return 0;
@@ -111,8 +105,7 @@ static uint64_t hidden_ns(const struct tagc_work *w)
 }
 
 /* Where the host does the work its times go into the accounts, and into the trace. A device tells its own, later. */
-static void account_times(struct tagc_work *w)
-{
+static void account_times(struct tagc_work *w) {
   struct tagc_ledger *ledger = w->call->comm->ledger;
   const struct tagc_trace_times *took = &w->took;
   struct tagc_ledger_times *sum = is_allgather(w) ? &ledger->allgather_times : &ledger->times;
@@ -129,13 +122,12 @@ static void account_times(struct tagc_work *w)
     tagc_trace_add(&w->took.record);
 }
 
-/* When the ranks voted, all of them could compress the calls of the slot. A rank that cannot any more has no way of its own: the others
- * send payloads and wait for some. */
-static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reason)
-{
+/* When the ranks voted, all of them could compress the calls of the slot. A rank that cannot any more has no way of its
+ * own: the others send payloads and wait for some. */
+static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reason) {
   struct tagc_ledger *ledger = w->call->comm->ledger;
-  const struct tagc_ledger_row *row = is_allgather(w) ? tagc_ledger_allgather_row(ledger, w->call->allgather)
-                                                   : tagc_ledger_row(ledger, w->call->slot);
+  const struct tagc_ledger_row *row =
+    is_allgather(w) ? tagc_ledger_allgather_row(ledger, w->call->allgather) : tagc_ledger_row(ledger, w->call->slot);
   tagc_log(TAGC_LOG_ERROR, "interpose",
            "communicator %llu, %s%s: %s, which is new since the ranks voted to compress it: the call fails",
            (unsigned long long)ledger->number, is_allgather(w) ? "all-gather of " : "", row->name,
@@ -144,18 +136,16 @@ static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reas
 }
 
 /* What the side stream of a device does for the call goes into the call's tally. */
-static void tally_side_stream(const struct tagc_work *w)
-{
+static void tally_side_stream(const struct tagc_work *w) {
   unsigned tasks = 0;
   for (int phase = 0; phase < TAGC_PHASES && w->phases[phase]; phase++)
-    tasks += w->chunks[phase] > 1 ? 2 * w->chunks[phase] - 1 : 0;    /* all but the first encode */
+    tasks += w->chunks[phase] > 1 ? 2 * w->chunks[phase] - 1 : 0; /* all but the first encode */
   if (side_stream_of(w) && w->tally && tasks)
     w->device->tally_side_stream(w->device, w->tally, side_stream_of(w), tasks);
 }
 
 /* Earlier work on our memory may be on another stream. */
-static ncclResult_t begin_call(struct tagc_work *w)
-{
+static ncclResult_t begin_call(struct tagc_work *w) {
   const struct tagc_call *call = w->call;
   const enum tagc_reason reason = tagc_slot_reject_reason(call);
   if (reason != TAGC_REASON_NONE)
@@ -164,8 +154,7 @@ static ncclResult_t begin_call(struct tagc_work *w)
                         tagc_order_before_call(call->comm, call->stream));
 }
 
-static ncclResult_t run_begin(const struct step *step, struct tagc_work *w)
-{
+static ncclResult_t run_begin(const struct step *step, struct tagc_work *w) {
   const struct tagc_phase *phase = w->phases[step->phase];
   ncclResult_t status = step->phase == 0 ? begin_call(w) : ncclSuccess;
   if (phase->begin && status == ncclSuccess)
@@ -175,17 +164,15 @@ static ncclResult_t run_begin(const struct step *step, struct tagc_work *w)
   return status;
 }
 
-static ncclResult_t run_then(const struct step *step, struct tagc_work *w)
-{
+static ncclResult_t run_then(const struct step *step, struct tagc_work *w) {
   const struct tagc_exchange *exchange = exchange_of(step, w);
   return exchange->then ? exchange->then(w) : ncclSuccess;
 }
 
-/* ---- the side stream --------------------------------------------------------------------------------------------------------- */
+/* ---- the side stream --------------------------------------------------------------------------------------------- */
 
 /* On the side stream. Nothing that it does is the caller's before the event has been waited for. */
-static void run_task(void *task_, void *stream)
-{
+static void run_task(void *task_, void *stream) {
   struct tagc_side_task *task = task_;
   const uint64_t began = tagc_clock_ns();
   task->status = task->function(task->work, task->chunk, stream);
@@ -193,15 +180,13 @@ static void run_task(void *task_, void *stream)
 }
 
 /* What stops where the side stream did not do its work. */
-static ncclResult_t side_stream_error(const struct tagc_work *w)
-{
+static ncclResult_t side_stream_error(const struct tagc_work *w) {
   return tagc_comm_is_aborted(w->call->comm) ? ncclInternalError : ncclUnhandledCudaError;
 }
 
-/* Gives a task to the side stream, where it is `beside` the call; or does it, as in a process that has no side stream because it is
- * the child of a fork. */
-static ncclResult_t submit_task(struct tagc_side_task *task, bool beside)
-{
+/* Gives a task to the side stream, where it is `beside` the call; or does it, as in a process that has no side stream
+ * because it is the child of a fork. */
+static ncclResult_t submit_task(struct tagc_side_task *task, bool beside) {
   struct tagc_work *w = task->work;
   void *side_stream = side_stream_of(w);
   if (side_stream && beside)
@@ -217,13 +202,12 @@ static ncclResult_t submit_task(struct tagc_side_task *task, bool beside)
 }
 
 /* What the side stream is given next comes behind what is on the caller's stream. */
-static bool put_side_stream_behind(const struct step *step, const struct tagc_work *w)
-{
-  return !side_stream_of(w) || w->chunks[step->phase] <= 1 || w->device->side_stream_after(w->device, side_stream_of(w), w->call->stream);
+static bool put_side_stream_behind(const struct step *step, const struct tagc_work *w) {
+  return !side_stream_of(w) || w->chunks[step->phase] <= 1 ||
+         w->device->side_stream_after(w->device, side_stream_of(w), w->call->stream);
 }
 
-static ncclResult_t await_task(const struct tagc_side_task *task)
-{
+static ncclResult_t await_task(const struct tagc_side_task *task) {
   const struct tagc_work *w = task->work;
   if (task->event && !w->device->side_stream_wait(w->device, side_stream_of(w), task->event, w->call->stream))
     return side_stream_error(w);
@@ -232,13 +216,11 @@ static ncclResult_t await_task(const struct tagc_side_task *task)
 
 /* On a device. In several chunks it sees the encoding of the first one, and of the others what the exchanges wait
  * for. */
-static ncclResult_t mark_compressed(const struct tagc_work *w, bool is_wanted, enum tagc_mark mark)
-{
+static ncclResult_t mark_compressed(const struct tagc_work *w, bool is_wanted, enum tagc_mark mark) {
   return tagc_work_done(!is_wanted || !tagc_work_compresses(w) || tagc_work_mark(w, mark));
 }
 
-static ncclResult_t run_encode(const struct step *step, struct tagc_work *w)
-{
+static ncclResult_t run_encode(const struct step *step, struct tagc_work *w) {
   const struct tagc_phase *phase = w->phases[step->phase];
   struct tagc_side_task *task = &w->encode[step->chunk];
   if (step->chunk == 1 && !put_side_stream_behind(step, w))
@@ -247,15 +229,13 @@ static ncclResult_t run_encode(const struct step *step, struct tagc_work *w)
   return submit_task(task, step->chunk > 0);
 }
 
-static ncclResult_t await_encode(const struct step *step, struct tagc_work *w)
-{
+static ncclResult_t await_encode(const struct step *step, struct tagc_work *w) {
   const struct tagc_phase *phase = w->phases[step->phase];
   const ncclResult_t status = await_task(&w->encode[step->chunk]);
   return status == ncclSuccess ? mark_compressed(w, step->chunk == 0, phase->encoded) : status;
 }
 
-static ncclResult_t run_decode(const struct step *step, struct tagc_work *w)
-{
+static ncclResult_t run_decode(const struct step *step, struct tagc_work *w) {
   const struct tagc_phase *phase = w->phases[step->phase];
   struct tagc_side_task *task = &w->decode[step->chunk];
   const unsigned chunks = w->chunks[step->phase];
@@ -266,8 +246,7 @@ static ncclResult_t run_decode(const struct step *step, struct tagc_work *w)
   return submit_task(task, step->chunk + 1 < chunks || (chunks > 1 && !w->device->host_reads));
 }
 
-static ncclResult_t await_decodes(const struct step *step, struct tagc_work *w)
-{
+static ncclResult_t await_decodes(const struct step *step, struct tagc_work *w) {
   ncclResult_t status = ncclSuccess;
   for (unsigned chunk = 0; chunk < w->chunks[step->phase] && status == ncclSuccess; chunk++) {
     status = await_task(&w->decode[chunk]);
@@ -278,21 +257,18 @@ static ncclResult_t await_decodes(const struct step *step, struct tagc_work *w)
 }
 
 /* What the side stream still works on, when the call has failed half way, is the program's. */
-static void await_side_stream(const struct tagc_work *w)
-{
+static void await_side_stream(const struct tagc_work *w) {
   if (w->event)
     (void)w->device->side_stream_wait(w->device, side_stream_of(w), w->event, w->call->stream);
 }
 
-static ncclResult_t run_after_decode(const struct step *step, struct tagc_work *w)
-{
+static ncclResult_t run_after_decode(const struct step *step, struct tagc_work *w) {
   return w->phases[step->phase]->after_decode(w);
 }
 
-/* ---- the order of all that -------------------------------------------------------------------------------------------- */
+/* ---- the order of all that --------------------------------------------------------------------------------------- */
 
-static void lay_out_batch(struct batch *batch)
-{
+static void lay_out_batch(struct batch *batch) {
   for (size_t i = 0; i < batch->count; i++) {
     struct tagc_work *w = &batch->work[i];
     if (!side_stream_of(w) || !w->device->side_stream_times(w->device, side_stream_of(w), &w->side_stream))
@@ -305,8 +281,7 @@ static void lay_out_batch(struct batch *batch)
 }
 
 /* In place: a work is too large to be on the caller's stack twice. */
-static void set_up_work(struct tagc_work *w, struct tagc_call *call)
-{
+static void set_up_work(struct tagc_work *w, struct tagc_call *call) {
   memset(w, 0, sizeof *w);
   w->call = call;
   w->device = call->comm->device;
@@ -315,8 +290,7 @@ static void set_up_work(struct tagc_work *w, struct tagc_call *call)
 }
 
 /* 0: no work has this phase. */
-static unsigned most_chunks(const struct batch *batch, int phase)
-{
+static unsigned most_chunks(const struct batch *batch, int phase) {
   unsigned most = 0;
   for (size_t i = 0; i < batch->count; i++)
     if (batch->work[i].phases[phase] && batch->work[i].chunks[phase] > most)
@@ -325,15 +299,14 @@ static unsigned most_chunks(const struct batch *batch, int phase)
 }
 
 static ncclResult_t run_exchange(const struct tagc_nccl_group *real, struct batch *batch, int phase, int exchange,
-                                 ncclResult_t status)
-{
+                                 ncclResult_t status) {
   struct step step = {batch, phase, exchange, 0};
   status = run_group(real, &step, status);
   return run_each(&step, run_then, status);
 }
 
-static ncclResult_t run_chunks(const struct tagc_nccl_group *real, struct batch *batch, int phase, ncclResult_t status)
-{
+static ncclResult_t run_chunks(const struct tagc_nccl_group *real, struct batch *batch, int phase,
+                               ncclResult_t status) {
   const unsigned chunks = most_chunks(batch, phase);
   struct step first = {batch, phase, PAYLOADS, 0};
   status = run_each(&first, run_encode, status);
@@ -348,8 +321,7 @@ static ncclResult_t run_chunks(const struct tagc_nccl_group *real, struct batch 
   return run_each(&first, await_decodes, status);
 }
 
-static ncclResult_t run_phase(const struct tagc_nccl_group *real, struct batch *batch, int phase, ncclResult_t status)
-{
+static ncclResult_t run_phase(const struct tagc_nccl_group *real, struct batch *batch, int phase, ncclResult_t status) {
   struct step step = {batch, phase, PAYLOADS, 0};
   if (!most_chunks(batch, phase))
     return status;
@@ -361,9 +333,9 @@ static ncclResult_t run_phase(const struct tagc_nccl_group *real, struct batch *
   return run_exchange(real, batch, phase, TAGC_EXCHANGE_LAST, status);
 }
 
-/* Behind the last work on our memory, whatever became of the calls. The streams of those that have been aborted may be gone. */
-static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
-{
+/* Behind the last work on our memory, whatever became of the calls. The streams of those that have been aborted may be
+ * gone. */
+static ncclResult_t set_fences(struct batch *batch, ncclResult_t status) {
   tagc_comms_enter_driver(batch->comms, batch->count);
   for (size_t i = 0; i < batch->count; i++) {
     const struct tagc_work *w = &batch->work[i];
@@ -380,8 +352,7 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
   return status == ncclSuccess && !alive ? ncclInternalError : status;
 }
 
-static ncclResult_t run_batch(const struct tagc_nccl_group *real, struct batch *batch)
-{
+static ncclResult_t run_batch(const struct tagc_nccl_group *real, struct batch *batch) {
   const uint64_t began = tagc_clock_ns();
   ncclResult_t status = ncclSuccess;
   lay_out_batch(batch);
@@ -392,14 +363,13 @@ static ncclResult_t run_batch(const struct tagc_nccl_group *real, struct batch *
     struct tagc_work *w = &batch->work[i];
     account_times(w);
     if (status == ncclSuccess && !is_allgather(w))
-      tagc_times_spent(w->call, began);     /* what was hidden does not count */
+      tagc_times_spent(w->call, began); /* what was hidden does not count */
     (status == ncclSuccess ? w->phases[0]->commit : w->phases[0]->abort)(w);
   }
   return status;
 }
 
-ncclResult_t tagc_execute(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count)
-{
+ncclResult_t tagc_execute(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count) {
   struct tagc_work one;
   struct tagc_comm *its_comm = NULL;
   struct batch batch = {&one, &its_comm, count};

@@ -11,22 +11,19 @@
 #include "interpose/nccl/process.h"
 #include "kernels/codec/bits.h"
 
-/* ---- the first vote -------------------------------------------------------------------------------------------------- */
+/* ---- the first vote ---------------------------------------------------------------------------------------------- */
 
-bool tagc_hierarchy_passes_all(const struct tagc_comm *comm)
-{
+bool tagc_hierarchy_passes_all(const struct tagc_comm *comm) {
   return comm->hierarchy.located && comm->hierarchy.settled.reason != TAGC_REASON_NONE;
 }
 
-bool tagc_hierarchy_can_split(const struct tagc_comm *comm, const struct tagc_nccl_group *real)
-{
+bool tagc_hierarchy_can_split(const struct tagc_comm *comm, const struct tagc_nccl_group *real) {
   return real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking &&
          !comm->hierarchy.captured;
 }
 
 /* Is there a slot that could be compressed, whatever comm->hierarchy.scope says? Call it with the lock held. */
-static bool has_use(const struct tagc_comm *comm)
-{
+static bool has_use(const struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot_question question = tagc_slot_question(comm, i);
     question.scope.reason = TAGC_REASON_NONE;
@@ -37,8 +34,7 @@ static bool has_use(const struct tagc_comm *comm)
 }
 
 /* Who expects compression and gets none is told without asking. */
-static void log_scope(const struct tagc_comm *comm)
-{
+static void log_scope(const struct tagc_comm *comm) {
   const struct tagc_topology *t = &comm->hierarchy.topology;
   const bool passes = comm->hierarchy.scope.reason != TAGC_REASON_NONE;
   char local[32];
@@ -51,12 +47,13 @@ static void log_scope(const struct tagc_comm *comm)
                                               : "flat");
 }
 
-bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split)
-{
+bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split) {
   if (comm->hierarchy.located) {
     if (!can_split && comm->hierarchy.settled.two_levels) {
-      tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: flat from now on: a rank has captured calls of it into a CUDA graph, or "
-               "launches without waiting", (unsigned long long)comm->ledger->number);
+      tagc_log(TAGC_LOG_WARN, "interpose",
+               "communicator %llu: flat from now on: a rank has captured calls of it into a CUDA graph, or "
+               "launches without waiting",
+               (unsigned long long)comm->ledger->number);
       comm->hierarchy.settled.two_levels = comm->ledger->two_levels = false;
     }
     comm->hierarchy.scope = comm->hierarchy.settled;
@@ -65,8 +62,8 @@ bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool
   comm->hierarchy.located = host_of && tagc_topology_make(&comm->hierarchy.topology, host_of, comm->nranks, comm->rank);
   if (!comm->hierarchy.located)
     return false;
-  comm->hierarchy.scope = tagc_plan_scope(tagc_library_options(), &comm->hierarchy.topology.hosts,
-                                          comm->hierarchy.topology.even, can_split);
+  comm->hierarchy.scope =
+    tagc_plan_scope(tagc_library_options(), &comm->hierarchy.topology.hosts, comm->hierarchy.topology.even, can_split);
   comm->hierarchy.settled = comm->hierarchy.scope;
   comm->ledger->hosts = comm->hierarchy.topology.hosts;
   comm->ledger->two_levels = comm->hierarchy.scope.two_levels;
@@ -74,8 +71,7 @@ bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool
   return true;
 }
 
-static void end_child(const struct tagc_nccl *nccl, ncclComm_t child, bool abort)
-{
+static void end_child(const struct tagc_nccl *nccl, ncclComm_t child, bool abort) {
   if (!child)
     return;
   __typeof__(&ncclCommAbort) end = abort ? TAGC_REAL(ncclCommAbort, nccl) : TAGC_REAL(ncclCommDestroy, nccl);
@@ -83,8 +79,7 @@ static void end_child(const struct tagc_nccl *nccl, ncclComm_t child, bool abort
     (void)TAGC_IN_REAL(end(child));
 }
 
-static bool wants_split(struct tagc_comm *comm)
-{
+static bool wants_split(struct tagc_comm *comm) {
   if (!comm->hierarchy.scope.two_levels || comm->hierarchy.split)
     return false;
   pthread_mutex_lock(&comm->lock);
@@ -99,27 +94,25 @@ struct splits {
   size_t count;
   ncclComm_t *children;
   enum tagc_level level;
-  ncclResult_t refused;             /* what the call said, before anything was done */
+  ncclResult_t refused; /* what the call said, before anything was done */
 };
 
-/* Colors of our own, a different one for each child: up to 2.23 NCCL names a child by its parent and its color. Without a
- * configuration they inherit everything. */
-static ncclResult_t enqueue_split(const struct tagc_nccl_group *real, void *splits_, size_t i)
-{
+/* Colors of our own, a different one for each child: up to 2.23 NCCL names a child by its parent and its color. Without
+ * a configuration they inherit everything. */
+static ncclResult_t enqueue_split(const struct tagc_nccl_group *real, void *splits_, size_t i) {
   struct splits *splits = splits_;
   const struct tagc_comm *comm = splits->comms[i];
   const int own = splits->level == TAGC_LEVEL_INTRA_NODE ? TAGC_AGREE_RANKS + (int)comm->agreement.host
-                                                   : comm->hierarchy.topology.local[comm->rank];
+                                                         : comm->hierarchy.topology.local[comm->rank];
   if (tagc_comm_is_aborted(comm))
-    return ncclInternalError;       /* the program may have been given its handle back while another one was split */
+    return ncclInternalError; /* the program may have been given its handle back while another one was split */
   splits->refused = real->split(comm->handle, INT_MAX - own, comm->rank, &splits->children[i], NULL);
   return splits->refused;
 }
 
-void tagc_hierarchy_disable(struct tagc_comm *comm)
-{
-  tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: %s: every call passes", (unsigned long long)comm->ledger->number,
-           tagc_reason_words(TAGC_REASON_split));
+void tagc_hierarchy_disable(struct tagc_comm *comm) {
+  tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: %s: every call passes",
+           (unsigned long long)comm->ledger->number, tagc_reason_words(TAGC_REASON_split));
   pthread_mutex_lock(&comm->lock);
   comm->hierarchy.scope = comm->hierarchy.settled = (struct tagc_scope_plan){.reason = TAGC_REASON_split};
   comm->ledger->two_levels = false;
@@ -127,11 +120,12 @@ void tagc_hierarchy_disable(struct tagc_comm *comm)
   tagc_hierarchy_end(comm, false);
 }
 
-/* NCCL hands out what it has begun, for an abort. The communicators are lost, and so is what it made for some of them. */
-static void lose_children(const struct splits *splits, ncclResult_t status, bool aborted)
-{
+/* NCCL hands out what it has begun, for an abort. The communicators are lost, and so is what it made for some of
+ * them. */
+static void lose_children(const struct splits *splits, ncclResult_t status, bool aborted) {
   if (!aborted)
-    tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu: ncclCommSplit fails with %d, and so does the call: the communicator "
+    tagc_log(TAGC_LOG_ERROR, "interpose",
+             "communicator %llu: ncclCommSplit fails with %d, and so does the call: the communicator "
              "cannot be used any more (TAGC_SCOPE=flat does without splits)",
              (unsigned long long)splits->comms[0]->ledger->number, (int)status);
   for (size_t i = 0; i < splits->count; i++)
@@ -139,17 +133,15 @@ static void lose_children(const struct splits *splits, ncclResult_t status, bool
 }
 
 /* Makes the children of one level. An abort of one communicator is no matter for what was made for the others. */
-static ncclResult_t split_level(const struct tagc_nccl_group *real, struct splits *splits)
-{
+static ncclResult_t split_level(const struct tagc_nccl_group *real, struct splits *splits) {
   bool aborted = false, late = false;
   splits->refused = ncclSuccess;
   for (size_t i = 0; i < splits->count; i++)
     splits->children[i] = NULL;
-  ncclResult_t status = tagc_nccl_group_run_blocking(real, splits->comms, splits->count, enqueue_split, splits,
-                                                     &late);
+  ncclResult_t status = tagc_nccl_group_run_blocking(real, splits->comms, splits->count, enqueue_split, splits, &late);
   for (size_t i = 0; i < splits->count; i++) {
     if (status == ncclSuccess && late)
-      end_child(splits->comms[i]->nccl, splits->children[i], false);   /* non-blocking, as its parent: of no use here */
+      end_child(splits->comms[i]->nccl, splits->children[i], false); /* non-blocking, as its parent: of no use here */
     else if (status == ncclSuccess)
       atomic_store(&splits->comms[i]->hierarchy.comm[splits->level], splits->children[i]);
     aborted |= tagc_comm_is_aborted(splits->comms[i]);
@@ -160,17 +152,16 @@ static ncclResult_t split_level(const struct tagc_nccl_group *real, struct split
   return status == ncclSuccess && aborted ? ncclInternalError : status;
 }
 
-/* One level after the other: NCCL makes all children of a group at once, and of one parent only the last one would be told of an
- * abort. */
-static ncclResult_t split_levels(const struct tagc_nccl_group *real, struct splits *splits)
-{
+/* One level after the other: NCCL makes all children of a group at once, and of one parent only the last one would be
+ * told of an abort. */
+static ncclResult_t split_levels(const struct tagc_nccl_group *real, struct splits *splits) {
   ncclResult_t status = ncclSuccess;
   for (int level = 0; level < TAGC_LEVELS && status == ncclSuccess; level++) {
     splits->level = (enum tagc_level)level;
     status = split_level(real, splits);
   }
-  /* What it says of the call and of the communicator, which are the same on all ranks, each of them hears, and none waits for
-   * the others. Any other error is this rank's own. */
+  /* What it says of the call and of the communicator, which are the same on all ranks, each of them hears, and none
+   * waits for the others. Any other error is this rank's own. */
   if (!tagc_real_refuses(splits->refused))
     return status;
   for (size_t i = 0; i < splits->count; i++)
@@ -178,16 +169,17 @@ static ncclResult_t split_levels(const struct tagc_nccl_group *real, struct spli
   return ncclSuccess;
 }
 
-ncclResult_t tagc_hierarchy_split(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count)
-{
-  struct splits splits = {.comms = malloc(count * sizeof(*splits.comms)), .children = malloc(count * sizeof *splits.children)};
+ncclResult_t tagc_hierarchy_split(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count) {
+  struct splits splits = {.comms = malloc(count * sizeof(*splits.comms)),
+                          .children = malloc(count * sizeof *splits.children)};
   ncclResult_t status = splits.comms && splits.children ? ncclSuccess : tagc_no_memory("sub-communicators");
   for (size_t i = 0; i < count && status == ncclSuccess; i++)
     if (wants_split(comms[i])) {
       comms[i]->hierarchy.split = true;
       splits.comms[splits.count++] = comms[i];
     } else if (comms[i]->hierarchy.split && !tagc_hierarchy_is_ready(comms[i])) {
-      status = ncclInternalError;   /* a split has failed, and the program goes on all the same: the others may have theirs */
+      status = ncclInternalError; /* a split has failed, and the program goes on all the same: the others may have
+                                     theirs */
     }
   if (splits.count && status == ncclSuccess)
     status = split_levels(real, &splits);
@@ -196,20 +188,18 @@ ncclResult_t tagc_hierarchy_split(const struct tagc_nccl_group *real, struct tag
   return status;
 }
 
-bool tagc_hierarchy_is_ready(const struct tagc_comm *comm)
-{
+bool tagc_hierarchy_is_ready(const struct tagc_comm *comm) {
   return !comm->hierarchy.scope.two_levels || (atomic_load(&comm->hierarchy.comm[TAGC_LEVEL_INTRA_NODE]) &&
                                                atomic_load(&comm->hierarchy.comm[TAGC_LEVEL_INTER_NODE]));
 }
 
-/* ---- a call ---------------------------------------------------------------------------------------------------------- */
+/* ---- a call ------------------------------------------------------------------------------------------------------ */
 
-/* What each rank's summands are multiplied by is its own affair, and user-defined operators belong to one communicator: the
- * sub-communicator gets one for this call. By one, too: NCCL sums by other algorithms where there is nothing to multiply by,
- * and the ranks must use the same. */
+/* What each rank's summands are multiplied by is its own affair, and user-defined operators belong to one communicator:
+ * the sub-communicator gets one for this call. By one, too: NCCL sums by other algorithms where there is nothing to
+ * multiply by, and the ranks must use the same. */
 static ncclResult_t make_level_op(const struct tagc_nccl_group *real, const struct tagc_call *call, ncclComm_t host,
-                                  ncclRedOp_t *op)
-{
+                                  ncclRedOp_t *op) {
   uint8_t scalar[4];
   *op = call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum;
   if (call->op_kind != TAGC_OP_PREMULSUM)
@@ -220,8 +210,7 @@ static ncclResult_t make_level_op(const struct tagc_nccl_group *real, const stru
 }
 
 ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct tagc_call *call,
-                                const struct tagc_shape *shape, uint8_t *sums)
-{
+                                const struct tagc_shape *shape, uint8_t *sums) {
   const struct tagc_topology *t = &call->comm->hierarchy.topology;
   const ncclComm_t host = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_INTRA_NODE]);
   const size_t n = shape->n, shard = n * tagc_dtype_size(shape->dtype);
@@ -239,21 +228,19 @@ ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct
     status = real->reduce(send + r * shard, sums + (size_t)t->place[r] * shard, n, call->type, op, t->local[r], host,
                           call->stream);
   if (op >= ncclNumOps)
-    real->destroy_op(op, host);     /* what was enqueued with it keeps it */
+    real->destroy_op(op, host); /* what was enqueued with it keeps it */
   return status;
 }
 
 ncclResult_t tagc_hierarchy_max(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words,
-                                size_t count)
-{
+                                size_t count) {
   const ncclComm_t host = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_INTRA_NODE]);
   return real->all_reduce(words, words, count, ncclInt64, ncclMax, host, call->stream);
 }
 
 size_t tagc_hierarchy_connect_words(const struct tagc_comm *comm) { return 2 * (size_t)comm->nranks + TAGC_LEVELS; }
 
-ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words)
-{
+ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words) {
   const struct tagc_comm *comm = call->comm;
   const struct tagc_exchange_comm peers = tagc_hierarchy_exchange_comm(comm);
   int64_t *in = words + comm->nranks;
@@ -272,21 +259,21 @@ ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const st
   return status;
 }
 
-void tagc_hierarchy_note_capture(struct tagc_comm *comm)
-{
+void tagc_hierarchy_note_capture(struct tagc_comm *comm) {
   pthread_mutex_lock(&comm->lock);
   const bool late = comm->sync.order.kept && !comm->hierarchy.captured;
   comm->hierarchy.captured = true;
   pthread_mutex_unlock(&comm->lock);
   if (late)
-    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: a call is captured into a CUDA graph, and others go in two levels: they must "
-             "not run while the graph does (TAGC_SCOPE=flat does without levels)", (unsigned long long)comm->ledger->number);
+    tagc_log(TAGC_LOG_WARN, "interpose",
+             "communicator %llu: a call is captured into a CUDA graph, and others go in two levels: they must "
+             "not run while the graph does (TAGC_SCOPE=flat does without levels)",
+             (unsigned long long)comm->ledger->number);
 }
 
-/* ---- how they fare, and their end ------------------------------------------------------------------------------------ */
+/* ---- how they fare, and their end -------------------------------------------------------------------------------- */
 
-ncclResult_t tagc_hierarchy_error(ncclComm_t handle)
-{
+ncclResult_t tagc_hierarchy_error(ncclComm_t handle) {
   struct tagc_comm *comm = tagc_comm_find(handle);
   ncclResult_t worst = ncclSuccess;
   if (!comm)
@@ -304,8 +291,7 @@ ncclResult_t tagc_hierarchy_error(ncclComm_t handle)
   return worst;
 }
 
-bool tagc_hierarchy_open_group(const struct tagc_comm *comm)
-{
+bool tagc_hierarchy_open_group(const struct tagc_comm *comm) {
   bool any = false;
   for (int level = 0; comm && level < TAGC_LEVELS; level++)
     any |= atomic_load(&comm->hierarchy.comm[level]) != NULL;
@@ -313,20 +299,18 @@ bool tagc_hierarchy_open_group(const struct tagc_comm *comm)
   return start && TAGC_IN_REAL(start()) == ncclSuccess;
 }
 
-ncclResult_t tagc_hierarchy_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status)
-{
+ncclResult_t tagc_hierarchy_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status) {
   if (!opened)
     return status;
   const ncclResult_t ended = TAGC_IN_REAL(TAGC_REAL(ncclGroupEnd, comm->nccl)());
   return status == ncclSuccess ? ended : status;
 }
 
-void tagc_hierarchy_end(struct tagc_comm *comm, bool abort)
-{
+void tagc_hierarchy_end(struct tagc_comm *comm, bool abort) {
   for (int level = TAGC_LEVELS; comm && level-- > 0;) {
     ncclComm_t child = atomic_exchange(&comm->hierarchy.comm[level], NULL);
     while (child && atomic_load(&comm->hierarchy.askers) > 0)
-      sched_yield();                /* they do not wait for anything */
+      sched_yield(); /* they do not wait for anything */
     end_child(comm->nccl, child, abort);
   }
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Two levels: the ranks of a host sum plainly, and the sums go compressed between hosts.
  *
- * A communicator in two levels has two sub-communicators of ours, made by ncclCommSplit. Intra-node: the ranks of this host
- * in the order of their numbers. Inter-node: one rank a host, those of this rank's local index (topology.h). The first vote
- * makes them, once: outside of groups and captures, behind all that was enqueued before, on all ranks in the same order.
- * If NCCL cannot split, or some rank's communicator is non-blocking, calls stay flat. If NCCL refuses to, which it does on
- * all ranks, all calls pass. A split that fails later fails the call. For the other ranks wait in it, or have lost this
- * one; and up to 2.27 NCCL has aborted the communicator then, so that its next call would leave garbage behind.
+ * A communicator in two levels has two sub-communicators of ours, made by ncclCommSplit. Intra-node: the ranks of this
+ * host in the order of their numbers. Inter-node: one rank a host, those of this rank's local index (topology.h). The
+ * first vote makes them, once: outside of groups and captures, behind all that was enqueued before, on all ranks in the
+ * same order. If NCCL cannot split, or some rank's communicator is non-blocking, calls stay flat. If NCCL refuses to,
+ * which it does on all ranks, all calls pass. A split that fails later fails the call. For the other ranks wait in it,
+ * or have lost this one; and up to 2.27 NCCL has aborted the communicator then, so that its next call would leave
+ * garbage behind.
  *
  * They live and die with the communicator. An abort of it aborts them first, for a thread may be inside NCCL on their
  * account; after it is destroyed they are. Their errors are told when the program asks about the communicator. With
@@ -19,7 +20,7 @@
 
 #include "interpose/exec/nccl_group.h"
 
-/* ---- the first vote -------------------------------------------------------------------------------------------------- */
+/* ---- the first vote ---------------------------------------------------------------------------------------------- */
 
 /* Do all ranks know that every call of the communicator passes? Then there is nothing to tell. */
 bool tagc_hierarchy_passes_all(const struct tagc_comm *comm);
@@ -27,8 +28,8 @@ bool tagc_hierarchy_passes_all(const struct tagc_comm *comm);
 /* Can this rank make sub-communicators? */
 bool tagc_hierarchy_can_split(const struct tagc_comm *comm, const struct tagc_nccl_group *real);
 
-/* Takes over where the ranks are, and whether all can split: comm->hierarchy is equal on all ranks then. The hosts count
- * once: later host_of may be NULL. False without memory. With the lock. */
+/* Takes over where the ranks are, and whether all can split: comm->hierarchy is equal on all ranks then. The hosts
+ * count once: later host_of may be NULL. False without memory. With the lock. */
 bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split);
 
 /* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet. The library
@@ -41,7 +42,7 @@ void tagc_hierarchy_disable(struct tagc_comm *comm);
 /* Are those there that the scope asks for? Equal on all ranks: they are missing if no slot would use them. */
 bool tagc_hierarchy_is_ready(const struct tagc_comm *comm);
 
-/* ---- a call ---------------------------------------------------------------------------------------------------------- */
+/* ---- a call ------------------------------------------------------------------------------------------------------ */
 
 /* Adds the first level to a group: the sums over this host, of the shards whose owners have this rank's local index. */
 ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct tagc_call *call,
@@ -51,22 +52,22 @@ ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct
 ncclResult_t tagc_hierarchy_max(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words,
                                 size_t count);
 
-/* Adds first contacts to a group: NCCL connects and allocates then, and must not in a step. `words`: so many int64 of device
- * memory. */
+/* Adds first contacts to a group: NCCL connects and allocates then, and must not in a step. `words`: so many int64 of
+ * device memory. */
 size_t tagc_hierarchy_connect_words(const struct tagc_comm *comm);
 ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words);
 
 /* A call of the communicator is captured. Takes and drops the lock. */
 void tagc_hierarchy_note_capture(struct tagc_comm *comm);
 
-/* ---- how they fare, and their end ------------------------------------------------------------------------------------ */
+/* ---- how they fare, and their end -------------------------------------------------------------------------------- */
 
 /* The error of the sub-communicators of a handle; ncclSuccess if there are none. */
 ncclResult_t tagc_hierarchy_error(ncclComm_t handle);
 
-/* Opens a group of the real library for the end of the communicator and of its sub-communicators, if it has any. From 2.22
- * on NCCL tells all of them to stop before it waits for one, whose work may stand in a stream behind another's. Closing
- * returns the status of the group if it was opened, else `status`. NULL: nothing to do. */
+/* Opens a group of the real library for the end of the communicator and of its sub-communicators, if it has any. From
+ * 2.22 on NCCL tells all of them to stop before it waits for one, whose work may stand in a stream behind another's.
+ * Closing returns the status of the group if it was opened, else `status`. NULL: nothing to do. */
 bool tagc_hierarchy_open_group(const struct tagc_comm *comm);
 ncclResult_t tagc_hierarchy_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status);
 

@@ -5,41 +5,42 @@
 #include "interpose/comm/comm.h"
 #include "interpose/nccl/process.h"
 
-enum { OFTEN = 64 };                /* calls of a slot from one sample to the next, at least */
+enum { OFTEN = 64 }; /* calls of a slot from one sample to the next, at least */
 static const double SPENT_MS = 0.15;
 
 /* `calls`: of the slot that were compressed, this one included. */
-static bool is_due(const struct tagc_comm *comm, int slot, uint64_t calls)
-{
+static bool is_due(const struct tagc_comm *comm, int slot, uint64_t calls) {
   const uint64_t period = comm->slot_count > OFTEN ? comm->slot_count : OFTEN;
   return calls <= OFTEN ? (calls & (calls - 1)) == 0 : calls % period == (uint64_t)slot % period;
 }
 
 /* What is known of it without looking. */
-static struct tagc_trace_state loss_record(const struct tagc_comm *comm, int slot, uint64_t cycle)
-{
+static struct tagc_trace_state loss_record(const struct tagc_comm *comm, int slot, uint64_t cycle) {
   const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, slot);
   const double unknown = __builtin_nan("");
   const bool is_counted = comm->device->host_reads || row->counted;
   return (struct tagc_trace_state){
-    {TAGC_TRACE_STATE, sizeof(struct tagc_trace_state), comm->trace.number}, .cycle = cycle,
+    {TAGC_TRACE_STATE, sizeof(struct tagc_trace_state), comm->trace.number},
+    .cycle = cycle,
     .lock = (uint32_t)comm->observed.lock_number,
-    .slot = (uint32_t)slot, .residual_norm = is_counted ? __builtin_sqrt(row->stats.residual_norm2) : unknown,
-    .gradient_norm = unknown, .error = unknown, .unrecovered = row->stats.unrecovered, .nonfinite = row->stats.nonfinite,
+    .slot = (uint32_t)slot,
+    .residual_norm = is_counted ? __builtin_sqrt(row->stats.residual_norm2) : unknown,
+    .gradient_norm = unknown,
+    .error = unknown,
+    .unrecovered = row->stats.unrecovered,
+    .nonfinite = row->stats.nonfinite,
   };
 }
 
 /* A slot that is due may have its sample now. */
-static bool has_time(struct tagc_comm *comm, uint64_t cycle)
-{
+static bool has_time(struct tagc_comm *comm, uint64_t cycle) {
   if (comm->trace.sample_cycle != cycle)
     comm->trace.sample_ms = 0;
   comm->trace.sample_cycle = cycle;
   return comm->trace.sample_ms < SPENT_MS;
 }
 
-void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *job)
-{
+void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *job) {
   struct tagc_comm *comm = call->comm;
   if (!tagc_trace_on() || call->decision.action != TAGC_COMPRESS)
     return;
@@ -50,7 +51,11 @@ void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *
   slot->state.sample_due = false;
   struct tagc_trace_state state = loss_record(comm, call->slot, call->cycle);
   const struct tagc_gradient_request question = {
-    .shape = job->shape, .rank = job->rank, .send = job->send, .scale = job->scale, .stochastic = job->stochastic,
+    .shape = job->shape,
+    .rank = job->rank,
+    .send = job->send,
+    .scale = job->scale,
+    .stochastic = job->stochastic,
   };
   const double began = tagc_clock_ms();
   double error, norm;
@@ -62,33 +67,36 @@ void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *
   tagc_trace_add(&state.record);
 }
 
-void tagc_loss_sample_allgather(const struct tagc_call *call)
-{
+void tagc_loss_sample_allgather(const struct tagc_call *call) {
   const struct tagc_comm *comm = call->comm;
   const struct tagc_allgather *a = tagc_allgather_of(comm, call);
   const struct tagc_allgather_stats *stats = &tagc_ledger_allgather_row(comm->ledger, call->allgather)->allgather.stats;
   const double unknown = __builtin_nan("");
-  if (!tagc_trace_on() || call->decision.action != TAGC_COMPRESS || (a->calls > OFTEN ? a->calls % OFTEN : a->calls & (a->calls - 1)))
+  if (!tagc_trace_on() || call->decision.action != TAGC_COMPRESS ||
+      (a->calls > OFTEN ? a->calls % OFTEN : a->calls & (a->calls - 1)))
     return;
   const bool counted = comm->device->host_reads && stats->norm2 > 0;
   const struct tagc_trace_state state = {
-    {TAGC_TRACE_STATE, sizeof state, comm->trace.number}, .cycle = call->cycle,
-    .lock = (uint32_t)comm->observed.lock_number, .slot = a->slot,
-    .residual_norm = unknown, .gradient_norm = counted ? __builtin_sqrt(stats->norm2) : unknown,
-    .error = counted ? __builtin_sqrt(stats->error2 / stats->norm2) : unknown, .nonfinite = stats->nonfinite,
+    {TAGC_TRACE_STATE, sizeof state, comm->trace.number},
+    .cycle = call->cycle,
+    .lock = (uint32_t)comm->observed.lock_number,
+    .slot = a->slot,
+    .residual_norm = unknown,
+    .gradient_norm = counted ? __builtin_sqrt(stats->norm2) : unknown,
+    .error = counted ? __builtin_sqrt(stats->error2 / stats->norm2) : unknown,
+    .nonfinite = stats->nonfinite,
     .allgather = (uint32_t)call->allgather + 1,
   };
   tagc_trace_add(&state.record);
 }
 
-void tagc_loss_sample_vote(const struct tagc_comm *comm)
-{
+void tagc_loss_sample_vote(const struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count && tagc_trace_on() && tagc_options_auto(tagc_library_options()); i++) {
     const struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
     if (comm->slots[i].reason != TAGC_REASON_compressed || !inputs || inputs->choice.candidate < 0)
       continue;
     struct tagc_trace_state state = loss_record(comm, (int)i, comm->observed.cycle_number);
-    state.residual_norm = 0;        /* nothing has been left yet */
+    state.residual_norm = 0; /* nothing has been left yet */
     state.error = inputs->gradient.of[inputs->choice.candidate].error;
     tagc_trace_add(&state.record);
   }

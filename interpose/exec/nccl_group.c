@@ -4,8 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
-bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *nccl)
-{
+bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *nccl) {
   real->start = TAGC_REAL(ncclGroupStart, nccl);
   real->end = TAGC_REAL(ncclGroupEnd, nccl);
   real->reduce_scatter = TAGC_REAL(ncclReduceScatter, nccl);
@@ -20,19 +19,20 @@ bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *
   real->reduce = (__typeof__(&ncclReduce))nccl->functions[TAGC_ENTRY_ncclReduce];
   real->create_op = (__typeof__(&ncclRedOpCreatePreMulSum))nccl->functions[TAGC_ENTRY_ncclRedOpCreatePreMulSum];
   real->destroy_op = (__typeof__(&ncclRedOpDestroy))nccl->functions[TAGC_ENTRY_ncclRedOpDestroy];
-  return real->start && real->end && real->reduce_scatter && real->all_gather && real->all_reduce && real->send && real->receive &&
-         real->async_error;
+  return real->start && real->end && real->reduce_scatter && real->all_gather && real->all_reduce && real->send &&
+         real->receive && real->async_error;
 }
 
-/* Asks every communicator once, but for those that were aborted; the others must be ours. ncclInProgress while any is still
- * at it, even where another one has failed: it works on memory that is given back then. After that, the first error: NCCL goes on telling it. */
-static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count)
-{
+/* Asks every communicator once, but for those that were aborted; the others must be ours. ncclInProgress while any is
+ * still at it, even where another one has failed: it works on memory that is given back then. After that, the first
+ * error: NCCL goes on telling it. */
+static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count) {
   ncclResult_t failed = ncclSuccess;
   bool in_progress = false;
   for (size_t i = 0; i < count; i++) {
     if (tagc_comm_is_aborted(comms[i])) {
-      /* A thread of NCCL's may still be about to enqueue on a device what is to come before memory is given back there. */
+      /* A thread of NCCL's may still be about to enqueue on a device what is to come before memory is given back
+       * there. */
       in_progress |= comms[i]->device && !comms[i]->device->host_reads && !atomic_load(&comms[i]->ownership.abort_over);
       continue;
     }
@@ -50,8 +50,7 @@ static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc
 
 /* Between two questions: the processor, then ever longer naps, for a launch takes microseconds and a first contact
  * milliseconds. */
-static void wait_between(unsigned asked)
-{
+static void wait_between(unsigned asked) {
   struct timespec t = {0, asked < 100 ? 20000 : 500000};
   if (asked < 20)
     sched_yield();
@@ -59,11 +58,10 @@ static void wait_between(unsigned asked)
     nanosleep(&t, NULL);
 }
 
-/* Waits until communicators that are ours have launched what was enqueued. While it naps they are NCCL's, so that an abort
- * never waits for more than a question, and never frees what is asked. The abort of one does not end the wait for the
- * others: NCCL works on their memory. */
-static ncclResult_t wait_launched(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count)
-{
+/* Waits until communicators that are ours have launched what was enqueued. While it naps they are NCCL's, so that an
+ * abort never waits for more than a question, and never frees what is asked. The abort of one does not end the wait for
+ * the others: NCCL works on their memory. */
+static ncclResult_t wait_launched(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count) {
   ncclResult_t status;
   for (unsigned asked = 0; (status = ask_progress(real, comms, count)) == ncclInProgress; asked++) {
     tagc_comms_lend(comms, count);
@@ -73,8 +71,7 @@ static ncclResult_t wait_launched(const struct tagc_nccl_group *real, struct tag
   return status;
 }
 
-static bool all_return_at_once(struct tagc_comm *const *comms, size_t count)
-{
+static bool all_return_at_once(struct tagc_comm *const *comms, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (!comms[i]->returns_at_once)
       return false;
@@ -86,8 +83,7 @@ enum abortable { NOT_ABORTABLE, ABORTABLE_END, ABORTABLE_CALLS };
 
 /* A group that was started must be ended, whatever becomes of its communicators. */
 static ncclResult_t make_group(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count,
-                               tagc_enqueue_function *enqueue, void *context, enum abortable abortable)
-{
+                               tagc_enqueue_function *enqueue, void *context, enum abortable abortable) {
   tagc_real_depth++;
   ncclResult_t status = real->start();
   if (status == ncclSuccess) {
@@ -106,8 +102,7 @@ static ncclResult_t make_group(const struct tagc_nccl_group *real, struct tagc_c
   return status;
 }
 
-static bool any_aborted(struct tagc_comm *const *comms, size_t count)
-{
+static bool any_aborted(struct tagc_comm *const *comms, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (tagc_comm_is_aborted(comms[i]))
       return true;
@@ -115,8 +110,7 @@ static bool any_aborted(struct tagc_comm *const *comms, size_t count)
 }
 
 ncclResult_t tagc_nccl_group_run(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count,
-                                 tagc_enqueue_function *enqueue, void *context)
-{
+                                 tagc_enqueue_function *enqueue, void *context) {
   /* The group of non-blocking communicators ends at once: an abort had better wait for that than free the communicator
    * under it. That of blocking ones may take until it is aborted, and so may that of those that were only announced as
    * non-blocking: NCCL reads files of its own, too. */
@@ -129,8 +123,7 @@ ncclResult_t tagc_nccl_group_run(const struct tagc_nccl_group *real, struct tagc
   return status == ncclSuccess && any_aborted(comms, count) ? ncclInternalError : status;
 }
 
-ncclResult_t tagc_nccl_group_await(const struct tagc_nccl_group *real, struct tagc_comm *comm)
-{
+ncclResult_t tagc_nccl_group_await(const struct tagc_nccl_group *real, struct tagc_comm *comm) {
   if (!tagc_comms_enter(&comm, 1))
     return ncclInternalError;
   const ncclResult_t status = wait_launched(real, &comm, 1);
@@ -139,8 +132,7 @@ ncclResult_t tagc_nccl_group_await(const struct tagc_nccl_group *real, struct ta
 }
 
 ncclResult_t tagc_nccl_group_run_blocking(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
-                                          size_t count, tagc_enqueue_function *enqueue, void *context, bool *late)
-{
+                                          size_t count, tagc_enqueue_function *enqueue, void *context, bool *late) {
   if (any_aborted(comms, count))
     return ncclInternalError;
   ncclResult_t status = make_group(real, comms, count, enqueue, context, ABORTABLE_CALLS);
@@ -150,8 +142,7 @@ ncclResult_t tagc_nccl_group_run_blocking(const struct tagc_nccl_group *real, st
 
 ncclResult_t tagc_nccl_group_exchange(const struct tagc_nccl_group *real, const struct tagc_exchange_comm *peers,
                                       cudaStream_t stream, const uint8_t *out, uint8_t *in, size_t bytes,
-                                      bool all_to_all)
-{
+                                      bool all_to_all) {
   ncclResult_t status = ncclSuccess;
   if (all_to_all)
     return real->all_to_all(out, in, bytes, ncclUint8, peers->handle, stream);
@@ -165,8 +156,7 @@ ncclResult_t tagc_nccl_group_exchange(const struct tagc_nccl_group *real, const 
   return status;
 }
 
-void tagc_nccl_group_destroy_op(struct tagc_comm *comm, ncclRedOp_t op)
-{
+void tagc_nccl_group_destroy_op(struct tagc_comm *comm, ncclRedOp_t op) {
   __typeof__(&ncclRedOpDestroy) destroy = TAGC_REAL(ncclRedOpDestroy, comm->nccl);
   if (!destroy || !tagc_comms_enter(&comm, 1))
     return;

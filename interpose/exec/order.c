@@ -4,16 +4,14 @@
 #include "interpose/comm/table.h"
 #include "interpose/nccl/capture.h"
 
-static atomic_int ordered_comms;    /* none is the rule, and costs one load then */
+static atomic_int ordered_comms; /* none is the rule, and costs one load then */
 
-void tagc_order_keep(struct tagc_comm *comm, bool keep)
-{
+void tagc_order_keep(struct tagc_comm *comm, bool keep) {
   atomic_fetch_add(&ordered_comms, keep - comm->sync.order.kept);
   comm->sync.order.kept = keep;
 }
 
-struct tagc_comm *tagc_order_find(ncclComm_t handle)
-{
+struct tagc_comm *tagc_order_find(ncclComm_t handle) {
   struct tagc_comm *comm = atomic_load_explicit(&ordered_comms, memory_order_relaxed) ? tagc_comm_find(handle) : NULL;
   if (!comm || comm->sync.order.kept)
     return comm;
@@ -22,15 +20,13 @@ struct tagc_comm *tagc_order_find(ncclComm_t handle)
 }
 
 /* The default stream of a thread has one name on all of them. */
-static bool is_stream(bool known, cudaStream_t stream, cudaStream_t other)
-{
-  enum { PER_THREAD = 2 };          /* of cuda.h */
+static bool is_stream(bool known, cudaStream_t stream, cudaStream_t other) {
+  enum { PER_THREAD = 2 }; /* of cuda.h */
   return known && stream == other && (uintptr_t)stream != PER_THREAD;
 }
 
 /* A device that fails here has said so in the log, and NCCL's own call will not fare better. */
-void tagc_order_before_plain(struct tagc_comm *comm, cudaStream_t stream)
-{
+void tagc_order_before_plain(struct tagc_comm *comm, cudaStream_t stream) {
   struct tagc_order *order = comm && comm->sync.order.kept ? &comm->sync.order : NULL;
   if (!order || is_stream(order->waiting_known, order->waiting, stream) ||
       is_stream(order->two_levels_known, order->two_levels, stream) || tagc_capture_is_active(stream))
@@ -40,8 +36,7 @@ void tagc_order_before_plain(struct tagc_comm *comm, cudaStream_t stream)
 }
 
 /* One fence is enough for all of them: NCCL keeps their order. */
-void tagc_order_after_plain(struct tagc_comm *comm, cudaStream_t stream)
-{
+void tagc_order_after_plain(struct tagc_comm *comm, cudaStream_t stream) {
   struct tagc_order *order = comm && comm->sync.order.kept ? &comm->sync.order : NULL;
   if (!order)
     return;
@@ -53,23 +48,21 @@ void tagc_order_after_plain(struct tagc_comm *comm, cudaStream_t stream)
   }
 }
 
-bool tagc_order_before_call(struct tagc_comm *comm, cudaStream_t stream)
-{
+bool tagc_order_before_call(struct tagc_comm *comm, cudaStream_t stream) {
   const struct tagc_device *device = comm->device;
   struct tagc_order *order = &comm->sync.order;
   bool good = !order->kept || !order->plain_fenced || device->fence_wait(device, order->plain_fence, stream);
   if (!order->kept || !order->plain_unfenced || is_stream(order->two_levels_known, order->two_levels, stream))
     return good;
   if (tagc_capture_is_active(order->two_levels))
-    return good;                    /* what is set there now would be part of the graph */
+    return good; /* what is set there now would be part of the graph */
   return good && device->fence_set(device, order->plain_fence, order->two_levels) &&
          device->fence_wait(device, order->plain_fence, stream);
 }
 
-void tagc_order_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced)
-{
+void tagc_order_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced) {
   struct tagc_order *order = &comm->sync.order;
-  if (!fenced)                      /* what is on other streams is still to be waited for */
+  if (!fenced) /* what is on other streams is still to be waited for */
     return;
   order->two_levels = order->waiting = stream;
   order->two_levels_known = order->waiting_known = true;

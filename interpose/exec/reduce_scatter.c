@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The steps of a reduce-scatter that is compressed or flushed: {sums of a host}, prepare, {exponents}, encode, {payloads}, decode,
- * tell, {what was told}, hear.
+ * The steps of a reduce-scatter that is compressed or flushed: {sums of a host}, prepare, {exponents}, encode,
+ * {payloads}, decode, tell, {what was told}, hear.
  */
 #include "env/clock.h"
 #include "env/log.h"
@@ -15,44 +15,42 @@
 #include "kernels/codec/cost.h"
 #include "kernels/codec/residual.h"
 
-static const struct tagc_codec *codec_of(const struct tagc_work *w) { return w->call->comm->slots[w->call->slot].codec; }
+static const struct tagc_codec *codec_of(const struct tagc_work *w) {
+  return w->call->comm->slots[w->call->slot].codec;
+}
 
-/* ---- what is exchanged ----------------------------------------------------------------------------------------------- */
+/* ---- what is exchanged ------------------------------------------------------------------------------------------- */
 
 static bool has_sums(const struct tagc_work *w) { return w->reduce.sums != NULL; }
 
 /* In one chunk: what is done; else that chunk. */
-static struct tagc_job *job_of(struct tagc_work *w, unsigned chunk)
-{
+static struct tagc_job *job_of(struct tagc_work *w, unsigned chunk) {
   return w->chunks[0] > 1 ? &w->reduce.chunk[chunk] : &w->reduce.job;
 }
 
-static bool has_exponents(const struct tagc_work *w)
-{
-  return tagc_work_compresses(w) && w->reduce.job.layout.exponent_bytes > 0;    /* then in one chunk */
+static bool has_exponents(const struct tagc_work *w) {
+  return tagc_work_compresses(w) && w->reduce.job.layout.exponent_bytes > 0; /* then in one chunk */
 }
 
 static bool has_told(const struct tagc_work *w) { return w->reduce.told != NULL; }
 
-static ncclResult_t enqueue_sums(const struct tagc_nccl_group *real, struct tagc_work *w)
-{
+static ncclResult_t enqueue_sums(const struct tagc_nccl_group *real, struct tagc_work *w) {
   const struct tagc_shape whole = tagc_slot_shard(&w->call->comm->slots[w->call->slot]);
   return tagc_hierarchy_sum(real, w->call, &whole, w->reduce.sums);
 }
 
-static ncclResult_t enqueue_exponents(const struct tagc_nccl_group *real, struct tagc_work *w)
-{
+static ncclResult_t enqueue_exponents(const struct tagc_nccl_group *real, struct tagc_work *w) {
   struct tagc_job *job = &w->reduce.job;
   size_t bytes = (size_t)job->shape.nranks * job->layout.exponent_bytes;
-  return real->all_reduce(job->exponents, job->exponents, bytes, ncclUint8, ncclMax, w->reduce.peers.handle, w->call->stream);
+  return real->all_reduce(job->exponents, job->exponents, bytes, ncclUint8, ncclMax, w->reduce.peers.handle,
+                          w->call->stream);
 }
 
 /* The reduction of what needs no more scaling: the sums of a host, or what a flush has made. */
 static ncclRedOp_t plain_op(const struct tagc_work *w) { return w->call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum; }
 
 /* What is not selected, in full precision. */
-static ncclResult_t enqueue_rest(const struct tagc_nccl_group *real, const struct tagc_work *w)
-{
+static ncclResult_t enqueue_rest(const struct tagc_nccl_group *real, const struct tagc_work *w) {
   const struct tagc_partial *partial = &w->reduce.partial;
   if (!partial->parts)
     return ncclSuccess;
@@ -60,8 +58,7 @@ static ncclResult_t enqueue_rest(const struct tagc_nccl_group *real, const struc
                               w->reduce.sums ? plain_op(w) : w->call->op, w->reduce.peers.handle, w->call->stream);
 }
 
-static ncclResult_t reduce_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk)
-{
+static ncclResult_t reduce_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk) {
   const struct tagc_job *job = job_of(w, chunk);
   ncclComm_t comm = w->reduce.peers.handle;
   cudaStream_t stream = w->call->stream;
@@ -72,25 +69,23 @@ static ncclResult_t reduce_enqueue_payloads(const struct tagc_nccl_group *real, 
     return status == ncclSuccess ? enqueue_rest(real, w) : status;
   }
   if (job->layout.sketch_count)
-    status = real->reduce_scatter(job->sketch_out, job->sketch_in, job->layout.sketch_count, ncclInt32, ncclSum, comm,
-                                  stream);
+    status =
+      real->reduce_scatter(job->sketch_out, job->sketch_in, job->layout.sketch_count, ncclInt32, ncclSum, comm, stream);
   if (bytes && status == ncclSuccess)
     status = tagc_nccl_group_exchange(real, &w->reduce.peers, stream, job->message_out, job->message_in, bytes,
                                       w->call->comm->vote.all_to_all);
   return status == ncclSuccess && chunk == 0 ? enqueue_rest(real, w) : status;
 }
 
-/* In two levels the messages that a rank receives tell of one rank a host alone; but what is made of it, all ranks must do
- * alike. */
-static ncclResult_t enqueue_told(const struct tagc_nccl_group *real, struct tagc_work *w)
-{
+/* In two levels the messages that a rank receives tell of one rank a host alone; but what is made of it, all ranks must
+ * do alike. */
+static ncclResult_t enqueue_told(const struct tagc_nccl_group *real, struct tagc_work *w) {
   return tagc_hierarchy_max(real, w->call, w->reduce.told, TAGC_FLAGS);
 }
 
-/* ---- the steps ------------------------------------------------------------------------------------------------------- */
+/* ---- the steps --------------------------------------------------------------------------------------------------- */
 
-static uint64_t reduce_seed(const struct tagc_call *call, const struct tagc_slot *slot)
-{
+static uint64_t reduce_seed(const struct tagc_call *call, const struct tagc_slot *slot) {
   /* splitmix64 (Steele, Lea, Flood 2014) over what all ranks know of the call. */
   uint64_t x = tagc_library_options()->seed + UINT64_C(0x9e3779b97f4a7c15) * (1 + (uint64_t)call->slot);
   for (int i = 0; i < 2; i++) {
@@ -102,28 +97,35 @@ static uint64_t reduce_seed(const struct tagc_call *call, const struct tagc_slot
 }
 
 /* The job of a call from its slot, without memory for payloads. */
-static struct tagc_job reduce_job(const struct tagc_work *w)
-{
+static struct tagc_job reduce_job(const struct tagc_work *w) {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
   const struct tagc_slot *slot = &comm->slots[call->slot];
   struct tagc_job job = {
-    .shape = slot->packed, .layout = slot->layout, .rank = w->reduce.peers.rank, .send = call->send, .recv = call->recv,
-    .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)w->reduce.peers.nranks : 1,
-    .residual = slot->memory.residual, .residual_empty = slot->state.residual_empty, .seed = reduce_seed(call, slot),
+    .shape = slot->packed,
+    .layout = slot->layout,
+    .rank = w->reduce.peers.rank,
+    .send = call->send,
+    .recv = call->recv,
+    .scale = call->scale,
+    .divisor = call->op_kind == TAGC_OP_AVG ? (float)w->reduce.peers.nranks : 1,
+    .residual = slot->memory.residual,
+    .residual_empty = slot->state.residual_empty,
+    .seed = reduce_seed(call, slot),
     .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC,
-    .stats = &tagc_ledger_row(comm->ledger, call->slot)->stats, .tally = slot->memory.tally,
+    .stats = &tagc_ledger_row(comm->ledger, call->slot)->stats,
+    .tally = slot->memory.tally,
     .health = comm->memory.health,
-    .cycle = call->cycle + 1, .residual_cycle = slot->state.residual_cycle + 1,
+    .cycle = call->cycle + 1,
+    .residual_cycle = slot->state.residual_cycle + 1,
   };
-  if (slot->all_reduce)             /* its shard of the sum lies where it lies in the whole */
+  if (slot->all_reduce) /* its shard of the sum lies where it lies in the whole */
     job.recv = (uint8_t *)call->recv + (size_t)comm->rank * slot->packed.n * tagc_dtype_size(slot->packed.dtype);
   return job;
 }
 
 /* In two levels, of what the host's ranks have summed, scaled and averaged. Returns the bytes that it takes. */
-static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory)
-{
+static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory) {
   const struct tagc_comm *comm = w->call->comm;
   const struct tagc_shape whole = tagc_slot_shard(&comm->slots[w->call->slot]);
   const size_t bytes = tagc_hierarchy_sum_bytes(&whole);
@@ -138,8 +140,7 @@ static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory)
 }
 
 /* Of what is packed, where but a part of the slot is selected. Returns the bytes that it takes. */
-static size_t lay_out_partial(struct tagc_work *w, uint8_t *memory)
-{
+static size_t lay_out_partial(struct tagc_work *w, uint8_t *memory) {
   const size_t bytes = tagc_partial_assign_buffers(&w->reduce.partial, &w->call->comm->slots[w->call->slot], memory);
   if (w->reduce.partial.parts) {
     w->reduce.job.send = w->reduce.partial.selected;
@@ -148,8 +149,7 @@ static size_t lay_out_partial(struct tagc_work *w, uint8_t *memory)
   return bytes;
 }
 
-static void lay_out_chunks(struct tagc_work *w, struct tagc_slot *slot, uint8_t *memory)
-{
+static void lay_out_chunks(struct tagc_work *w, struct tagc_slot *slot, uint8_t *memory) {
   w->chunks[0] = (unsigned)slot->chunking.chunks.count;
   tagc_chunking_assign(slot, &w->reduce.job, w->reduce.chunk, memory);
   for (unsigned k = 0; k < w->chunks[0]; k++) {
@@ -159,8 +159,7 @@ static void lay_out_chunks(struct tagc_work *w, struct tagc_slot *slot, uint8_t 
 }
 
 /* All of it lies in the workspace of the communicator, behind what the all-gather of the sums needs. */
-static void reduce_lay_out(struct tagc_work *w)
-{
+static void reduce_lay_out(struct tagc_work *w) {
   const struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
   uint8_t *memory = comm->memory.workspace + tagc_memory_allgather_phase_bytes(comm, slot);
@@ -171,15 +170,14 @@ static void reduce_lay_out(struct tagc_work *w)
   memory += lay_out_partial(w, memory);
   if (tagc_work_compresses(w)) {
     lay_out_chunks(w, slot, memory);
-    slot->state.calls++;       /* even if it fails: the seeds of later calls are made from this, on all ranks */
+    slot->state.calls++; /* even if it fails: the seeds of later calls are made from this, on all ranks */
   } else {
     w->reduce.scratch = memory;
   }
 }
 
 /* The call is done: its residual holds what it did not send. */
-static void commit_residual(const struct tagc_work *w)
-{
+static void commit_residual(const struct tagc_work *w) {
   struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
   slot->state.residual_empty = w->call->decision.action == TAGC_FLUSH;
   slot->state.dirty = !slot->state.residual_empty && slot->memory.residual != NULL;
@@ -187,25 +185,23 @@ static void commit_residual(const struct tagc_work *w)
     slot->state.residual_cycle = w->call->cycle;
 }
 
-/* The call has failed. A residual that was encoded from lacks what was under way: nobody knows where that is now, so the
- * rest of it is given up, too. One that was only read is as it was. */
-static void reduce_abort(struct tagc_work *w)
-{
+/* The call has failed. A residual that was encoded from lacks what was under way: nobody knows where that is now, so
+ * the rest of it is given up, too. One that was only read is as it was. */
+static void reduce_abort(struct tagc_work *w) {
   struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
   if (!w->reduce.encoded || !slot->memory.residual)
     return;
   slot->state.residual_empty = true;
-  slot->state.dirty = true;               /* as on the ranks that did not fail: a flush is not made like a plain call */
+  slot->state.dirty = true; /* as on the ranks that did not fail: a flush is not made like a plain call */
   tagc_ledger_row(comm->ledger, w->call->slot)->residuals_dropped++;
 }
 
-/* Has the gradient outgrown the codec that auto chose? A slot becomes plain when TAGC_SURPLUS_CALLS calls in a row had more values
- * than room for them. The room is half as much again as was needed when its codec was chosen, so that single steps are ridden
- * out, and the next ones send what they leave behind; but without an end to it ever more of the gradient comes late.
- * What is said of it is equal on all ranks. */
-static void watch_density(const struct tagc_work *w)
-{
+/* Has the gradient outgrown the codec that auto chose? A slot becomes plain when TAGC_SURPLUS_CALLS calls in a row had
+ * more values than room for them. The room is half as much again as was needed when its codec was chosen, so that
+ * single steps are ridden out, and the next ones send what they leave behind; but without an end to it ever more of the
+ * gradient comes late. What is said of it is equal on all ranks. */
+static void watch_density(const struct tagc_work *w) {
   struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
   if (!tagc_work_compresses(w) || !tagc_options_auto(tagc_library_options()))
@@ -220,16 +216,20 @@ static void watch_density(const struct tagc_work *w)
            tagc_reason_words(slot->reason));
 }
 
-static void reduce_account(const struct tagc_work *w)
-{
+static void reduce_account(const struct tagc_work *w) {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
   const struct tagc_slot *slot = &comm->slots[call->slot];
-  const struct tagc_slot_info info = {.signature.collective = slot->all_reduce ? TAGC_COLL_ALL_REDUCE : TAGC_COLL_REDUCE_SCATTER};
+  const struct tagc_slot_info info = {.signature.collective =
+                                        slot->all_reduce ? TAGC_COLL_ALL_REDUCE : TAGC_COLL_REDUCE_SCATTER};
   const struct tagc_slot_question question = {
-    .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none, .slot = &info,
-    .hosts = tagc_hierarchy_hosts(comm), .scope = comm->hierarchy.scope, .packed = slot->packed,
-    .shard_count = slot->shard_count, .rest_count = tagc_slot_rest_count(slot),
+    .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none,
+    .slot = &info,
+    .hosts = tagc_hierarchy_hosts(comm),
+    .scope = comm->hierarchy.scope,
+    .packed = slot->packed,
+    .shard_count = slot->shard_count,
+    .rest_count = tagc_slot_rest_count(slot),
     .allgather_phase_bytes = slot->allgather_phase.layout.payload_bytes,
   };
   const struct tagc_shape selected = w->reduce.job.shape, rest = tagc_plan_rest(&question);
@@ -256,16 +256,14 @@ static void reduce_account(const struct tagc_work *w)
   w->call->trace.plain = plain;
 }
 
-static ncclResult_t reduce_begin(struct tagc_work *w)
-{
+static ncclResult_t reduce_begin(struct tagc_work *w) {
   if (w->tally)
     tagc_comm_read_tally(w->call->comm, w->tally, w->call->slot);
   return tagc_work_done(tagc_work_mark(w, TAGC_MARK_BEGUN));
 }
 
 /* The residual lies in chunks where calls go in chunks. */
-static bool flush_residual(struct tagc_work *w)
-{
+static bool flush_residual(struct tagc_work *w) {
   const struct tagc_chunks *chunks = &w->call->comm->slots[w->call->slot].chunking.chunks;
   bool good = true;
   for (int k = 0; k < chunks->count && good; k++) {
@@ -276,22 +274,20 @@ static bool flush_residual(struct tagc_work *w)
   return good;
 }
 
-static ncclResult_t reduce_prepare(struct tagc_work *w)
-{
+static ncclResult_t reduce_prepare(struct tagc_work *w) {
   const uint64_t began = tagc_clock_ns();
   bool good = !w->reduce.sums || tagc_work_mark(w, TAGC_MARK_SUMMED);
   if (w->reduce.partial.parts)
     good = good && tagc_partial_pack(&w->reduce.partial, w->call, w->reduce.sums ? w->reduce.sums : w->call->send);
   if (w->call->decision.action == TAGC_FLUSH)
     good = good && flush_residual(w);
-  else if (w->chunks[0] == 1)       /* others are prepared when they are encoded */
+  else if (w->chunks[0] == 1) /* others are prepared when they are encoded */
     good = good && w->device->prepare(w->device, codec_of(w), &w->reduce.job, w->call->stream);
   w->took.encode_ns += tagc_clock_ns() - began;
   return tagc_work_done(good);
 }
 
-static ncclResult_t reduce_encode(struct tagc_work *w, unsigned chunk, void *stream)
-{
+static ncclResult_t reduce_encode(struct tagc_work *w, unsigned chunk, void *stream) {
   const bool compressed = tagc_work_compresses(w);
   bool good = true;
   if (chunk == 0)
@@ -303,14 +299,12 @@ static ncclResult_t reduce_encode(struct tagc_work *w, unsigned chunk, void *str
   return tagc_work_done(good);
 }
 
-static ncclResult_t reduce_decode(struct tagc_work *w, unsigned chunk, void *stream)
-{
+static ncclResult_t reduce_decode(struct tagc_work *w, unsigned chunk, void *stream) {
   return tagc_work_done(!tagc_work_compresses(w) ||
                         w->device->decode(w->device, codec_of(w), job_of(w, chunk), stream));
 }
 
-static ncclResult_t reduce_after_decode(struct tagc_work *w)
-{
+static ncclResult_t reduce_after_decode(struct tagc_work *w) {
   const uint64_t began = tagc_clock_ns();
   bool good = true;
   for (unsigned k = 0; k < w->chunks[0] && w->chunks[0] > 1 && !w->tally; k++)
@@ -320,26 +314,25 @@ static ncclResult_t reduce_after_decode(struct tagc_work *w)
   if (tagc_work_compresses(w))
     good = good && tagc_work_mark(w, w->phases[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
   w->took.decode_ns += tagc_clock_ns() - began;
-  return tagc_work_done(good && (!w->reduce.told || w->device->pack_flags(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
+  return tagc_work_done(
+    good && (!w->reduce.told || w->device->pack_flags(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
 }
 
 /* What a device has counted is asked for at the same calls on all ranks, and is some calls old then. */
-static bool ask_density(struct tagc_work *w)
-{
+static bool ask_density(struct tagc_work *w) {
   const struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
   if (!w->tally || !tagc_options_auto(tagc_library_options()) || slot->state.calls % TAGC_SURPLUS_CALLS)
     return true;
   return w->device->tally_denser(w->device, w->tally, w->call->stream, &w->reduce.denser);
 }
 
-static ncclResult_t reduce_hear(struct tagc_work *w)
-{
-  return tagc_work_done(!tagc_work_compresses(w) ||
-                        (w->device->end_call(w->device, &w->reduce.job, w->reduce.told, w->call->stream) && ask_density(w)));
+static ncclResult_t reduce_hear(struct tagc_work *w) {
+  return tagc_work_done(
+    !tagc_work_compresses(w) ||
+    (w->device->end_call(w->device, &w->reduce.job, w->reduce.told, w->call->stream) && ask_density(w)));
 }
 
-static void reduce_commit(struct tagc_work *w)
-{
+static void reduce_commit(struct tagc_work *w) {
   w->call->comm->observed.nonfinite |= w->reduce.job.nonfinite_seen;
   commit_residual(w);
   watch_density(w);
@@ -351,8 +344,8 @@ const struct tagc_phase tagc_phase_reduce_scatter = {
   .lay_out = reduce_lay_out,
   .begin = reduce_begin,
   .exchanges = {[TAGC_EXCHANGE_SUMS] = {.wanted = has_sums, .enqueue = enqueue_sums, .then = reduce_prepare},
-             [TAGC_EXCHANGE_EXPONENTS] = {.wanted = has_exponents, .enqueue = enqueue_exponents},
-             [TAGC_EXCHANGE_LAST] = {.wanted = has_told, .enqueue = enqueue_told, .then = reduce_hear}},
+                [TAGC_EXCHANGE_EXPONENTS] = {.wanted = has_exponents, .enqueue = enqueue_exponents},
+                [TAGC_EXCHANGE_LAST] = {.wanted = has_told, .enqueue = enqueue_told, .then = reduce_hear}},
   .encoded = TAGC_MARK_ENCODED,
   .exchanged = TAGC_MARK_EXCHANGED,
   .encode = reduce_encode,

@@ -6,18 +6,16 @@
 #include "interpose/comm/traced.h"
 
 /* Never waits for another thread that works on the communicator. */
-static bool enter_if_idle(struct tagc_comm *comm)
-{
+static bool enter_if_idle(struct tagc_comm *comm) {
   return atomic_load(&comm->ownership.owner) == TAGC_OWNER_NONE && tagc_comms_enter(&comm, 1);
 }
 
-static int begin_event(struct tagc_comm *comm, const struct tagc_call *call)
-{
+static int begin_event(struct tagc_comm *comm, const struct tagc_call *call) {
   const struct tagc_device *device = comm->device;
   int begun = -1;
   if (!enter_if_idle(comm))
     return -1;
-  if (tagc_comms_enter_driver(&comm, 1)) {         /* else the stream may be gone */
+  if (tagc_comms_enter_driver(&comm, 1)) { /* else the stream may be gone */
     if (!comm->trace.timer)
       comm->trace.timer = device->timer_make(device);
     tagc_times_read(comm);
@@ -28,8 +26,7 @@ static int begin_event(struct tagc_comm *comm, const struct tagc_call *call)
   return begun;
 }
 
-static void end_event(struct tagc_comm *comm, const struct tagc_timing *timing, ncclResult_t status)
-{
+static void end_event(struct tagc_comm *comm, const struct tagc_timing *timing, ncclResult_t status) {
   const bool entered = enter_if_idle(comm);
   const bool good = entered && tagc_comms_enter_driver(&comm, 1) && status == ncclSuccess;
   comm->device->timer_end(comm->device, comm->trace.timer, timing->begun, timing->call->stream, good);
@@ -40,8 +37,7 @@ static void end_event(struct tagc_comm *comm, const struct tagc_timing *timing, 
 }
 
 /* Is the call made as it was chosen for its slot, and does the host know how long it takes? */
-static bool counts_for_budget(const struct tagc_call *call)
-{
+static bool counts_for_budget(const struct tagc_call *call) {
   const struct tagc_comm *comm = call->comm;
   if (!tagc_retune_counts(comm->ledger->retune, call->cycle) || !comm->vote.held || call->slot < 0 ||
       call->lock_number != comm->observed.lock_number || !comm->device || !comm->device->host_reads)
@@ -50,8 +46,7 @@ static bool counts_for_budget(const struct tagc_call *call)
   return call->decision.action == (chosen ? TAGC_COMPRESS : TAGC_PASS);
 }
 
-struct tagc_timing tagc_times_begin(const struct tagc_call *call)
-{
+struct tagc_timing tagc_times_begin(const struct tagc_call *call) {
   const struct tagc_device *device = call ? call->comm->device : NULL;
   struct tagc_timing timing = {.call = call, .begun = -1};
   if (device && !device->host_reads && call->trace.number)
@@ -61,16 +56,14 @@ struct tagc_timing tagc_times_begin(const struct tagc_call *call)
   return timing;
 }
 
-void tagc_times_end(const struct tagc_timing *timing, ncclResult_t status)
-{
+void tagc_times_end(const struct tagc_timing *timing, ncclResult_t status) {
   if (timing->begun >= 0)
     end_event(timing->call->comm, timing, status);
   if (timing->began_ns)
     tagc_times_spent(timing->call, timing->began_ns);
 }
 
-void tagc_times_spent(const struct tagc_call *call, uint64_t began_ns)
-{
+void tagc_times_spent(const struct tagc_call *call, uint64_t began_ns) {
   if (counts_for_budget(call))
     tagc_retune_add(call->comm->ledger->retune, call->slot, (double)(tagc_clock_ns() - began_ns));
 }

@@ -57,29 +57,29 @@ struct tagc_phase {
 
 /* A reduce-scatter that is compressed or flushed (reduce_scatter.c). */
 struct tagc_reduce_scatter_work {
-  struct tagc_exchange_comm peers;  /* who exchanges payloads */
-  struct tagc_job job;              /* in several chunks: of them together, and without memory; else what is done */
+  struct tagc_exchange_comm peers; /* who exchanges payloads */
+  struct tagc_job job;             /* in several chunks: of them together, and without memory; else what is done */
   struct tagc_job chunk[TAGC_CHUNKS];
-  struct tagc_codec_stats seen[TAGC_CHUNKS];        /* of these */
-  uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
-  struct tagc_partial partial;        /* where but a part of the slot is selected */
-  int64_t *told;                    /* what the ranks of a host tell one another of the call; NULL: they need not */
-  void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
-  bool encoded;                     /* the residual has changed */
-  bool denser;                      /* the device says that the gradient has outgrown the codec */
+  struct tagc_codec_stats seen[TAGC_CHUNKS]; /* of these */
+  uint8_t *sums;                             /* two levels: the sums over this host's ranks; otherwise NULL */
+  struct tagc_partial partial;               /* where but a part of the slot is selected */
+  int64_t *told; /* what the ranks of a host tell one another of the call; NULL: they need not */
+  void *scratch; /* TAGC_FLUSH: the send buffer of the plain call */
+  bool encoded;  /* the residual has changed */
+  bool denser;   /* the device says that the gradient has outgrown the codec */
 };
 
 /* An all-gather that is compressed, or plain for later ones to refer to (allgather.c); or that of the sums of an
  * all-reduce (allgather_phase.c): no codec, and nothing of the job but what lies where, where they are gathered
  * plainly. */
 struct tagc_allgather_work {
-  ncclComm_t handle;                /* between whose ranks */
+  ncclComm_t handle; /* between whose ranks */
   const struct tagc_allgather_codec *codec;
-  struct tagc_allgather_job job;    /* what is gathered, from where to where; in several chunks without memory */
+  struct tagc_allgather_job job; /* what is gathered, from where to where; in several chunks without memory */
   struct tagc_allgather_job chunk[TAGC_CHUNKS];
-  struct tagc_allgather_stats seen[TAGC_CHUNKS];    /* of these */
+  struct tagc_allgather_stats seen[TAGC_CHUNKS]; /* of these */
   unsigned chunks;
-  bool refused;                     /* some rank's payload held no shard */
+  bool refused; /* some rank's payload held no shard */
 };
 
 extern const struct tagc_phase tagc_phase_reduce_scatter, tagc_phase_parameters, tagc_phase_sums;
@@ -90,8 +90,8 @@ void tagc_work_assign_chunks(struct tagc_work *w, int phase, const struct tagc_a
                              uint8_t *base);
 
 /* In one chunk: what is done; else that chunk. */
-static inline struct tagc_allgather_job *tagc_work_allgather_job(struct tagc_allgather_work *allgather, unsigned chunk)
-{
+static inline struct tagc_allgather_job *tagc_work_allgather_job(struct tagc_allgather_work *allgather,
+                                                                 unsigned chunk) {
   return allgather->chunks > 1 ? &allgather->chunk[chunk] : &allgather->job;
 }
 
@@ -105,7 +105,7 @@ struct tagc_side_task {
   ncclResult_t (*function)(struct tagc_work *w, unsigned chunk, void *stream);
   enum tagc_side_work kind;
   unsigned chunk;
-  uint64_t event;                   /* 0: it was done at once */
+  uint64_t event; /* 0: it was done at once */
   ncclResult_t status;
   uint64_t took_ns;
 };
@@ -115,13 +115,13 @@ enum { TAGC_PHASES = 2 };
 struct tagc_work {
   struct tagc_call *call;
   const struct tagc_device *device;
-  const struct tagc_phase *phases[TAGC_PHASES];     /* one after the other; NULL: no more */
-  unsigned chunks[TAGC_PHASES];     /* of each; lay_out may make several, at most TAGC_CHUNKS */
+  const struct tagc_phase *phases[TAGC_PHASES]; /* one after the other; NULL: no more */
+  unsigned chunks[TAGC_PHASES];                 /* of each; lay_out may make several, at most TAGC_CHUNKS */
   struct tagc_side_task encode[TAGC_CHUNKS], decode[TAGC_CHUNKS];
-  void *tally;                      /* of a device that counts by itself; NULL: none */
-  uint64_t event;                   /* of the last task */
+  void *tally;                        /* of a device that counts by itself; NULL: none */
+  uint64_t event;                     /* of the last task */
   struct tagc_side_times side_stream; /* when the call began */
-  struct tagc_trace_times took;     /* on memory of the host */
+  struct tagc_trace_times took;       /* on memory of the host */
   struct tagc_reduce_scatter_work reduce;
   struct tagc_allgather_work allgather;
 };
@@ -130,8 +130,7 @@ struct tagc_work {
 static inline bool tagc_work_compresses(const struct tagc_work *w) { return w->call->decision.action == TAGC_COMPRESS; }
 
 /* The stream of the call is here. */
-static inline bool tagc_work_mark(const struct tagc_work *w, enum tagc_mark mark)
-{
+static inline bool tagc_work_mark(const struct tagc_work *w, enum tagc_mark mark) {
   return !w->tally || w->device->tally_mark(w->device, w->tally, mark, w->call->trace.number, w->call->stream);
 }
 

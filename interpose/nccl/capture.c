@@ -12,18 +12,16 @@ typedef int is_capturing_function(cudaStream_t stream, int *status);
 
 static _Atomic(is_capturing_function *) is_capturing;
 
-void tagc_capture_find_driver(void)
-{
+void tagc_capture_find_driver(void) {
   if (atomic_load_explicit(&is_capturing, memory_order_relaxed))
     return;
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (driver)                       /* the reference is kept: the pointer must stay valid */
+  if (driver) /* the reference is kept: the pointer must stay valid */
     atomic_store_explicit(&is_capturing, (is_capturing_function *)tagc_linker_dlsym()(driver, "cuStreamIsCapturing"),
                           memory_order_release);
 }
 
-bool tagc_capture_is_active(cudaStream_t stream)
-{
+bool tagc_capture_is_active(cudaStream_t stream) {
   is_capturing_function *ask = atomic_load_explicit(&is_capturing, memory_order_acquire);
   if (!ask)
     return false;

@@ -14,24 +14,23 @@
 _Static_assert(TAGC_NCCL_MAX == 4, "the assembly has stubs for four");
 
 /* The address of our own function of an entry, through the dynamic symbol table as everybody else sees it. */
-static void *own_function(enum tagc_entry entry)
-{
+static void *own_function(enum tagc_entry entry) {
   switch (entry) {
+/* clang-format off */
 #define ENTRY(name) case TAGC_ENTRY_##name: return (void *)&name;
+/* clang-format on */
 #include "interpose/nccl/entries.def"
   default: return NULL;
   }
 }
 
-static void *stub_of(const struct tagc_nccl *nccl, enum tagc_entry entry)
-{
+static void *stub_of(const struct tagc_nccl *nccl, enum tagc_entry entry) {
   return (void *)(tagc_hook_stubs + TAGC_HOOK_STUB * ((size_t)nccl->index * TAGC_ENTRY_COUNT + entry));
 }
 
-/* Do all who look for the name find ours? Not asked with RTLD_DEFAULT: from here, a library that is linked with -Bsymbolic,
- * that finds itself first. */
-static bool is_in_front(const char *name, const void *own)
-{
+/* Do all who look for the name find ours? Not asked with RTLD_DEFAULT: from here, a library that is linked with
+ * -Bsymbolic, that finds itself first. */
+static bool is_in_front(const char *name, const void *own) {
   void *program = dlopen(NULL, RTLD_LAZY);
   bool is = program && tagc_linker_dlsym()(program, name) == own;
   if (program)
@@ -40,49 +39,46 @@ static bool is_in_front(const char *name, const void *own)
 }
 
 /* Does the handle stand for this library, and nothing else? */
-static bool is_own_handle(void *handle)
-{
+static bool is_own_handle(void *handle) {
   struct tagc_object us;
   return tagc_linker_find((const void *)&tagc_hook_dlsym, &us) && tagc_linker_pin(&us) == handle;
 }
 
 /* A name that everybody, or the caller, is taken to see: what is there without us: not intercepted
  * where there is no room for another copy, and NULL, with something for dlerror() to say, where nothing is. */
-static void *answer_visible(const char *name, enum tagc_entry entry, const void *caller)
-{
+static void *answer_visible(const char *name, enum tagc_entry entry, const void *caller) {
   if (tagc_real_is_lost())
-    return own_function(entry);     /* it will say so when it is called */
+    return own_function(entry); /* it will say so when it is called */
   const struct tagc_nccl *nccl = tagc_real_visible(entry, caller);
   if (nccl)
     return stub_of(nccl, entry);
   return tagc_linker_dlsym()(RTLD_NEXT, name);
 }
 
-static struct tagc_hook_answer answer_lookup(void *handle, const char *name, enum tagc_entry entry, const void *caller)
-{
+static struct tagc_hook_answer answer_lookup(void *handle, const char *name, enum tagc_entry entry,
+                                             const void *caller) {
   struct tagc_hook_answer jump = {(void *)tagc_linker_next_dlsym(), NULL};
   void *own = own_function(entry);
   if (handle == RTLD_DEFAULT) {
     if (!is_in_front(name, own))
-      return jump;                  /* of a library in front of us, or of the program itself */
+      return jump; /* of a library in front of us, or of the program itself */
     return (struct tagc_hook_answer){NULL, answer_visible(name, entry, caller)};
   }
   void *found = tagc_linker_next_dlsym()(handle, name);
   if (!found)
-    return jump;                    /* it makes dlerror() say so */
-  if (found == own)                 /* dlopen(NULL), which sees what everybody sees */
+    return jump;    /* it makes dlerror() say so */
+  if (found == own) /* dlopen(NULL), which sees what everybody sees */
     return (struct tagc_hook_answer){NULL, is_own_handle(handle) ? own : answer_visible(name, entry, NULL)};
   struct tagc_object holder;
   if (tagc_linker_find(found, &holder) && holder.before_us)
-    return jump;                    /* a wrapper that comes to us, or a program whose own calls never do */
+    return jump; /* a wrapper that comes to us, or a program whose own calls never do */
   const struct tagc_nccl *nccl = tagc_real_of_handle(handle, entry, found);
   if (nccl)
     return (struct tagc_hook_answer){NULL, stub_of(nccl, entry)};
   return (struct tagc_hook_answer){NULL, tagc_real_is_lost() ? own : found};
 }
 
-TAGC_BEFORE_SANITIZERS struct tagc_hook_answer tagc_hook_dlsym(void *handle, const char *name, const void *caller)
-{
+TAGC_BEFORE_SANITIZERS struct tagc_hook_answer tagc_hook_dlsym(void *handle, const char *name, const void *caller) {
   struct tagc_hook_answer jump = {(void *)tagc_linker_next_dlsym(), NULL};
   if (!name || name[0] != 'n' || name[1] != 'c' || name[2] != 'c' || name[3] != 'l' || handle == RTLD_NEXT)
     return jump;
@@ -99,8 +95,7 @@ tagc_dlopen_function *tagc_hook_next_dlopen;
 
 /* Would a library that needs `library` get the NCCL that everybody sees? True also where nobody sees one: then there is
  * nothing to be bound to by mistake. */
-static bool shares_nccl(const char *library)
-{
+static bool shares_nccl(const char *library) {
   const struct tagc_nccl *everybodys = tagc_real_visible(TAGC_ENTRY_ncclReduceScatter, NULL);
   if (!everybodys)
     return true;
@@ -114,24 +109,24 @@ static bool shares_nccl(const char *library)
 }
 
 /* May a library be opened without RTLD_DEEPBIND? Only if that is needed to see its calls, and brings it no other NCCL:
- * it calls functions, too, that are not intercepted, and in front of this library there may be another NCCL (in the program, or
- * preloaded). A name without a slash is searched for in places that depend on
+ * it calls functions, too, that are not intercepted, and in front of this library there may be another NCCL (in the
+ * program, or preloaded). A name without a slash is searched for in places that depend on
  * the caller; that is not repeated here. */
-static bool can_be_bound_to_us(const char *path)
-{
+static bool can_be_bound_to_us(const char *path) {
   struct tagc_imports imports;
   if (!strchr(path, '/') || strchr(path, '$') || !tagc_imports_read(path, &imports) || !imports.nccl ||
       tagc_library_options()->mode == TAGC_MODE_OFF)
     return false;
-  bool can = is_in_front("ncclReduceScatter", own_function(TAGC_ENTRY_ncclReduceScatter)) && shares_nccl(imports.library);
+  bool can =
+    is_in_front("ncclReduceScatter", own_function(TAGC_ENTRY_ncclReduceScatter)) && shares_nccl(imports.library);
   tagc_log(TAGC_LOG_INFO, "interpose",
            can ? "%s imports NCCL's functions: opened without RTLD_DEEPBIND, to see its calls"
-               : "%s is opened with RTLD_DEEPBIND, and binds to an NCCL of its own: its calls are not seen", path);
+               : "%s is opened with RTLD_DEEPBIND, and binds to an NCCL of its own: its calls are not seen",
+           path);
   return can;
 }
 
-TAGC_BEFORE_SANITIZERS struct tagc_hook_opening tagc_hook_dlopen(const char *path, int flags)
-{
+TAGC_BEFORE_SANITIZERS struct tagc_hook_opening tagc_hook_dlopen(const char *path, int flags) {
   struct tagc_hook_opening opening = {tagc_linker_next_dlopen(), flags};
   __atomic_store_n(&tagc_hook_next_dlopen, opening.target, __ATOMIC_RELAXED);
   if (!(flags & RTLD_DEEPBIND) || (flags & RTLD_NOLOAD) || !path)

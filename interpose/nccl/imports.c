@@ -43,23 +43,20 @@ struct dynamic {
 };
 
 /* Copies an element of the file, which need not be aligned there. False where the file ends before it does. */
-static bool read_bytes(const struct file *file, uint64_t offset, void *to, size_t bytes)
-{
+static bool read_bytes(const struct file *file, uint64_t offset, void *to, size_t bytes) {
   if (offset > file->size || bytes > file->size - offset)
     return false;
   memcpy(to, file->bytes + offset, bytes);
   return true;
 }
 
-static bool take_segment(const struct file *file, unsigned i, Elf64_Phdr *segment)
-{
+static bool take_segment(const struct file *file, unsigned i, Elf64_Phdr *segment) {
   uint64_t begin = file->header.e_phoff;
   return begin <= file->size && read_bytes(file, begin + i * sizeof *segment, segment, sizeof *segment);
 }
 
 /* Where a virtual address lies in the file; false where it does not. */
-static bool find_offset(const struct file *file, uint64_t address, size_t *offset)
-{
+static bool find_offset(const struct file *file, uint64_t address, size_t *offset) {
   Elf64_Phdr segment;
   for (unsigned i = 0; i < file->header.e_phnum && take_segment(file, i, &segment); i++)
     if (segment.p_type == PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz &&
@@ -70,23 +67,21 @@ static bool find_offset(const struct file *file, uint64_t address, size_t *offse
   return false;
 }
 
-static bool take_header(struct file *file)
-{
+static bool take_header(struct file *file) {
   const Elf64_Ehdr *h = &file->header;
   return read_bytes(file, 0, &file->header, sizeof file->header) && memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 &&
          h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == BYTE_ORDER_HERE && h->e_machine == MACHINE &&
          h->e_type == ET_DYN && h->e_phentsize == sizeof(Elf64_Phdr) && h->e_phnum <= MOST_SEGMENTS;
 }
 
-static bool take_dynamic(const struct file *file, const struct dynamic *d, size_t i, Elf64_Dyn *entry)
-{
-  return i < d->entries && read_bytes(file, d->begin + i * sizeof *entry, entry, sizeof *entry) && entry->d_tag != DT_NULL;
+static bool take_dynamic(const struct file *file, const struct dynamic *d, size_t i, Elf64_Dyn *entry) {
+  return i < d->entries && read_bytes(file, d->begin + i * sizeof *entry, entry, sizeof *entry) &&
+         entry->d_tag != DT_NULL;
 }
 
 /* How many symbols there are to look at. The hash tables know: the older one has them all, the newer one begins behind
  * those that are imported (at 1 when it is empty). Without either, linkers put the names right behind the symbols. */
-static size_t count_symbols(const struct file *file, const struct dynamic *d, size_t hash, size_t gnu_hash)
-{
+static size_t count_symbols(const struct file *file, const struct dynamic *d, size_t hash, size_t gnu_hash) {
   size_t until_names = d->strings > d->symbols ? (d->strings - d->symbols) / sizeof(Elf64_Sym) : 0;
   uint32_t words[2];
   if (hash && read_bytes(file, hash, words, sizeof words))
@@ -96,8 +91,7 @@ static size_t count_symbols(const struct file *file, const struct dynamic *d, si
   return until_names;
 }
 
-static bool find_dynamic(const struct file *file, struct dynamic *d)
-{
+static bool find_dynamic(const struct file *file, struct dynamic *d) {
   Elf64_Phdr segment = {0};
   Elf64_Dyn entry;
   size_t hash = 0, gnu_hash = 0;
@@ -123,17 +117,15 @@ static bool find_dynamic(const struct file *file, struct dynamic *d)
 }
 
 /* A name of the string table; NULL where it does not end in it, or is longer than any that matters here. */
-static const char *string_at(const struct file *file, const struct dynamic *d, uint64_t at)
-{
+static const char *string_at(const struct file *file, const struct dynamic *d, uint64_t at) {
   if (at >= d->string_bytes)
     return NULL;
   const char *name = (const char *)file->bytes + d->strings + at;
-  size_t left = d->string_bytes - at, most = sizeof ((struct tagc_imports *)0)->library;
+  size_t left = d->string_bytes - at, most = sizeof((struct tagc_imports *)0)->library;
   return memchr(name, 0, left < most ? left : most) ? name : NULL;
 }
 
-bool tagc_imports_scan(const void *bytes, size_t size, struct tagc_imports *imports)
-{
+bool tagc_imports_scan(const void *bytes, size_t size, struct tagc_imports *imports) {
   struct file file = {.bytes = bytes, .size = size};
   struct dynamic dynamic;
   *imports = (struct tagc_imports){0};
@@ -157,8 +149,7 @@ bool tagc_imports_scan(const void *bytes, size_t size, struct tagc_imports *impo
   return true;
 }
 
-bool tagc_imports_read(const char *path, struct tagc_imports *imports)
-{
+bool tagc_imports_read(const char *path, struct tagc_imports *imports) {
   *imports = (struct tagc_imports){0};
   struct stat status;
   bool good = false;

@@ -11,8 +11,8 @@
 #include <stddef.h>
 
 struct tagc_imports {
-  bool nccl;                        /* it has an undefined symbol with the name of an intercepted function */
-  char library[64];                 /* the library it needs that looks like NCCL ("libnccl.so.2"); "" where none does */
+  bool nccl;        /* it has an undefined symbol with the name of an intercepted function */
+  char library[64]; /* the library it needs that looks like NCCL ("libnccl.so.2"); "" where none does */
 };
 
 /* Reads an ELF object from memory. False where it is none for this machine, or is damaged; *imports is then empty. */

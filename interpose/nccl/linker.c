@@ -13,17 +13,16 @@ enum { SLOT_OF_CALL = R_X86_64_JUMP_SLOT, SLOT_OF_ADDRESS = R_X86_64_GLOB_DAT };
 enum { SLOT_OF_CALL = R_AARCH64_JUMP_SLOT, SLOT_OF_ADDRESS = R_AARCH64_GLOB_DAT };
 #endif
 
-/* The version that every C library for this machine has, be it to run what was built long ago. To ask for one that is not
- * there would allocate the text for dlerror(): a malloc that is preloaded, and looks for the next one by dlsym, would come
- * back here for ever. */
+/* The version that every C library for this machine has, be it to run what was built long ago. To ask for one that is
+ * not there would allocate the text for dlerror(): a malloc that is preloaded, and looks for the next one by dlsym,
+ * would come back here for ever. */
 #if defined __x86_64__
 #define BASELINE "GLIBC_2.2.5"
 #elif defined __aarch64__
 #define BASELINE "GLIBC_2.17"
 #endif
 
-TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_dlsym(void)
-{
+TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_dlsym(void) {
   static _Atomic(tagc_dlsym_function *) known;
   tagc_dlsym_function *found = atomic_load_explicit(&known, memory_order_relaxed);
   if (found)
@@ -34,8 +33,7 @@ TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_dlsym(void)
   return found;
 }
 
-TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_next_dlsym(void)
-{
+TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_next_dlsym(void) {
   static _Atomic(tagc_dlsym_function *) known;
   tagc_dlsym_function *found = atomic_load_explicit(&known, memory_order_relaxed);
   if (found)
@@ -45,8 +43,7 @@ TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_next_dlsym(void)
   return found;
 }
 
-TAGC_BEFORE_SANITIZERS tagc_dlopen_function *tagc_linker_next_dlopen(void)
-{
+TAGC_BEFORE_SANITIZERS tagc_dlopen_function *tagc_linker_next_dlopen(void) {
   static _Atomic(tagc_dlopen_function *) known;
   tagc_dlopen_function *found = atomic_load_explicit(&known, memory_order_relaxed);
   if (found)
@@ -59,11 +56,10 @@ TAGC_BEFORE_SANITIZERS tagc_dlopen_function *tagc_linker_next_dlopen(void)
 struct search {
   uintptr_t address;
   struct tagc_object *found;
-  bool past_us;                     /* this library has been visited */
+  bool past_us; /* this library has been visited */
 };
 
-static void span(const struct dl_phdr_info *info, uintptr_t *low, uintptr_t *high, const void **dynamic)
-{
+static void span(const struct dl_phdr_info *info, uintptr_t *low, uintptr_t *high, const void **dynamic) {
   *dynamic = NULL;
   *low = UINTPTR_MAX;
   *high = 0;
@@ -80,24 +76,22 @@ static void span(const struct dl_phdr_info *info, uintptr_t *low, uintptr_t *hig
 }
 
 /* Objects come in the order in which they were loaded: the program, what is preloaded, everything else. */
-static int visit_object(struct dl_phdr_info *info, size_t size, void *argument)
-{
+static int visit_object(struct dl_phdr_info *info, size_t size, void *argument) {
   struct search *search = argument;
   uintptr_t low, high, us = (uintptr_t)&tagc_linker_find;
   const void *dynamic;
   (void)size;
   span(info, &low, &high, &dynamic);
   if (low <= search->address && search->address < high) {
-    *search->found = (struct tagc_object){low, high, info->dlpi_name ? info->dlpi_name : "", !search->past_us,
-                                          info->dlpi_addr, dynamic};
+    *search->found = (struct tagc_object){
+      low, high, info->dlpi_name ? info->dlpi_name : "", !search->past_us, info->dlpi_addr, dynamic};
     return 1;
   }
   search->past_us |= low <= us && us < high;
   return 0;
 }
 
-bool tagc_linker_find(const void *address, struct tagc_object *object)
-{
+bool tagc_linker_find(const void *address, struct tagc_object *object) {
   struct search search = {(uintptr_t)address, object, false};
   return dl_iterate_phdr(visit_object, &search) == 1;
 }
@@ -114,21 +108,18 @@ struct references {
 /* Far more than linkers make. */
 enum { MOST_DYNAMIC = 8192 };
 
-static bool is_within(const struct tagc_object *object, uintptr_t address, size_t bytes)
-{
+static bool is_within(const struct tagc_object *object, uintptr_t address, size_t bytes) {
   uintptr_t at = address - object->low, size = object->high - object->low;
   return at < size && bytes <= size - at;
 }
 
 /* An address of the dynamic section: glibc has added the base to it, others leave it as it is in the file. */
-static const void *find_address(const struct tagc_object *object, uintptr_t value)
-{
+static const void *find_address(const struct tagc_object *object, uintptr_t value) {
   uintptr_t address = is_within(object, value, 1) ? value : value + object->base;
   return is_within(object, address, 1) ? (const void *)address : NULL;
 }
 
-static struct references find_references(const struct tagc_object *object)
-{
+static struct references find_references(const struct tagc_object *object) {
   struct references r = {0};
   const Elf64_Dyn *d = object->dynamic;
   for (int i = 0; d && i < MOST_DYNAMIC && is_within(object, (uintptr_t)d, sizeof *d) && d->d_tag != DT_NULL; i++, d++)
@@ -151,21 +142,19 @@ static struct references find_references(const struct tagc_object *object)
 }
 
 /* The name that a relocation is for, where it holds the address of an imported function; else NULL. */
-static const char *imported(const struct tagc_object *object, const struct references *r, const Elf64_Rela *relocation)
-{
+static const char *imported(const struct tagc_object *object, const struct references *r,
+                            const Elf64_Rela *relocation) {
   uint64_t type = ELF64_R_TYPE(relocation->r_info);
   const Elf64_Sym *symbol = r->symbols + ELF64_R_SYM(relocation->r_info);
   if ((type != SLOT_OF_CALL && type != SLOT_OF_ADDRESS) || ELF64_R_SYM(relocation->r_info) == 0 ||
       !is_within(object, (uintptr_t)symbol, sizeof *symbol) || symbol->st_shndx != SHN_UNDEF ||
-      symbol->st_name >= r->string_bytes ||
-      !memchr(r->strings + symbol->st_name, 0, r->string_bytes - symbol->st_name))
+      symbol->st_name >= r->string_bytes || !memchr(r->strings + symbol->st_name, 0, r->string_bytes - symbol->st_name))
     return NULL;
   return r->strings + symbol->st_name;
 }
 
 bool tagc_linker_find_binding(const struct tagc_object *object, bool (*wanted)(const char *name),
-                              struct tagc_binding *binding)
-{
+                              struct tagc_binding *binding) {
   struct references r = find_references(object);
   struct tagc_object holder;
   for (int table = 0; table < 2; table++)
@@ -185,7 +174,6 @@ bool tagc_linker_find_binding(const struct tagc_object *object, bool (*wanted)(c
   return false;
 }
 
-void *tagc_linker_pin(const struct tagc_object *object)
-{
+void *tagc_linker_pin(const struct tagc_object *object) {
   return dlopen(*object->name ? object->name : NULL, RTLD_LAZY | RTLD_NOLOAD);
 }

@@ -27,30 +27,29 @@ tagc_dlopen_function *tagc_linker_next_dlopen(void);
 
 /* A loaded object. */
 struct tagc_object {
-  uintptr_t low, high;              /* all of its segments lie in [low, high) */
-  const char *name;                 /* the dynamic linker's; "" is the program. Valid while the object is loaded */
-  bool before_us;                   /* found before this library: the program, or one that is preloaded before it */
-  uintptr_t base;                   /* what is added to the addresses in it */
-  const void *dynamic;              /* its dynamic section; NULL: it has none */
+  uintptr_t low, high; /* all of its segments lie in [low, high) */
+  const char *name;    /* the dynamic linker's; "" is the program. Valid while the object is loaded */
+  bool before_us;      /* found before this library: the program, or one that is preloaded before it */
+  uintptr_t base;      /* what is added to the addresses in it */
+  const void *dynamic; /* its dynamic section; NULL: it has none */
 };
 
 /* The object that holds an address; false where none does (memory that a program filled with code itself), or one in
  * another namespace (dlmopen). */
 bool tagc_linker_find(const void *address, struct tagc_object *object);
 
-static inline bool tagc_object_holds(const struct tagc_object *object, const void *address)
-{
+static inline bool tagc_object_holds(const struct tagc_object *object, const void *address) {
   return (uintptr_t)address - object->low < object->high - object->low;
 }
 
 /* A function of another object that the dynamic linker has bound an object to. */
 struct tagc_binding {
-  const char *name;                 /* valid while the object that is bound is loaded */
+  const char *name; /* valid while the object that is bound is loaded */
   void *address;
 };
 
-/* The first of the functions an object imports that is `wanted`, and bound already (with lazy binding that is done when it is
- * called), to an object behind this library. False where there is none. The object must stay loaded meanwhile. */
+/* The first of the functions an object imports that is `wanted`, and bound already (with lazy binding that is done when
+ * it is called), to an object behind this library. False where there is none. The object must stay loaded meanwhile. */
 bool tagc_linker_find_binding(const struct tagc_object *object, bool (*wanted)(const char *name),
                               struct tagc_binding *binding);
 

@@ -18,8 +18,7 @@ const char *tagc_real_name(enum tagc_entry entry) { return entries[entry].name; 
 
 bool tagc_real_is_exported(enum tagc_entry entry) { return entries[entry].exported; }
 
-enum tagc_entry tagc_real_find_entry(const char *name)
-{
+enum tagc_entry tagc_real_find_entry(const char *name) {
   if (strncmp(name, "nccl", 4) != 0)
     return TAGC_ENTRY_COUNT;
   for (int i = 0; i < TAGC_ENTRY_COUNT; i++)

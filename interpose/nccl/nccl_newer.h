@@ -39,7 +39,8 @@ typedef struct ncclSimInfo_v22200 {
   unsigned int version;
   float estimatedTime;
 } ncclSimInfo_t;
-#define NCCL_SIM_INFO_INITIALIZER { sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT }
+#define NCCL_SIM_INFO_INITIALIZER \
+  { sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT }
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo);
 #endif
 

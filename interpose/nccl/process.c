@@ -12,22 +12,20 @@ static const struct tagc_codec *codec;
 static const struct tagc_model *map;
 static uint64_t map_digest;
 
-static void read_options(void)
-{
+static void read_options(void) {
   const int saved = errno;
   tagc_log_start();
   tagc_options_read_process(&options);
   tagc_log_set_level(options.log);
   codec = tagc_codec_find(options.codec);
   if (!codec && !tagc_options_auto(&options))
-    codec = tagc_codecs[0];         /* of a name that will be refused: nothing is encoded with it */
+    codec = tagc_codecs[0]; /* of a name that will be refused: nothing is encoded with it */
   errno = saved;
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-const struct tagc_options *tagc_library_options(void)
-{
+const struct tagc_options *tagc_library_options(void) {
   pthread_once(&once, read_options);
   return &options;
 }
@@ -36,20 +34,17 @@ const struct tagc_codec *tagc_library_codec(void) { return codec; }
 
 void tagc_library_refuse(void) { options.bad = true; }
 
-void tagc_library_set_map(const struct tagc_model *model, uint64_t digest)
-{
+void tagc_library_set_map(const struct tagc_model *model, uint64_t digest) {
   map = model;
   map_digest = digest;
 }
 
-const struct tagc_model *tagc_library_map(uint64_t *digest)
-{
+const struct tagc_model *tagc_library_map(uint64_t *digest) {
   *digest = map_digest;
   return map;
 }
 
-const struct tagc_allgather_codec *tagc_library_allgather_codec(void)
-{
+const struct tagc_allgather_codec *tagc_library_allgather_codec(void) {
   const int choice = tagc_library_options()->allgather;
   const struct tagc_allgather_codec *const *of_choice = tagc_allgather_codecs;
   for (int i = TAGC_ALLGATHER_OFF + 1; *of_choice && i < choice; i++)
@@ -57,11 +52,12 @@ const struct tagc_allgather_codec *tagc_library_allgather_codec(void)
   return choice == TAGC_ALLGATHER_OFF ? NULL : *of_choice;
 }
 
-ncclResult_t tagc_no_memory(const char *what)
-{
+ncclResult_t tagc_no_memory(const char *what) {
   static atomic_flag told;
   if (!atomic_flag_test_and_set(&told))
-    tagc_log(TAGC_LOG_ERROR, "interpose", "no memory for %s: the call fails with ncclSystemError, as this rank cannot go its "
-             "own way", what);
+    tagc_log(TAGC_LOG_ERROR, "interpose",
+             "no memory for %s: the call fails with ncclSystemError, as this rank cannot go its "
+             "own way",
+             what);
   return ncclSystemError;
 }

@@ -24,12 +24,12 @@ const struct tagc_codec *tagc_library_codec(void);
 /* That of TAGC_ALLGATHER; NULL for off. */
 const struct tagc_allgather_codec *tagc_library_allgather_codec(void);
 
-/* The model in the file of TAGC_LAYERMAP, and the digest of that file; NULL where there is none. (One that cannot be read is refused like
- * a value that is not understood.) */
+/* The model in the file of TAGC_LAYERMAP, and the digest of that file; NULL where there is none. (One that cannot be
+ * read is refused like a value that is not understood.) */
 const struct tagc_model *tagc_library_map(uint64_t *digest);
 
-/* For who starts the library, before anything else asks: a value was refused, so every call passes; the model of TAGC_LAYERMAP, which
- * lives as long as the process. */
+/* For who starts the library, before anything else asks: a value was refused, so every call passes; the model of
+ * TAGC_LAYERMAP, which lives as long as the process. */
 void tagc_library_refuse(void);
 void tagc_library_set_map(const struct tagc_model *model, uint64_t digest);
 

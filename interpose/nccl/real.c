@@ -16,12 +16,12 @@ _Thread_local int tagc_real_stub __attribute__((tls_model("initial-exec")));
 
 const struct tagc_nccl tagc_real_none = {.index = -1, .group = TAGC_NCCL_MAX};
 
-/* A table is published, by its address, when it is complete, and never changes from then on: there are some for copies that
- * take the places of others, which were only asked for a function and closed. */
+/* A table is published, by its address, when it is complete, and never changes from then on: there are some for copies
+ * that take the places of others, which were only asked for a function and closed. */
 static struct tagc_nccl tables[4 * TAGC_NCCL_MAX];
 static unsigned table_count;
 static _Atomic(const struct tagc_nccl *) copies[TAGC_NCCL_MAX];
-static atomic_bool kept[TAGC_NCCL_MAX];   /* loaded until the process ends, as it has been called */
+static atomic_bool kept[TAGC_NCCL_MAX]; /* loaded until the process ends, as it has been called */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct tagc_nccl *copy(int i) { return atomic_load_explicit(&copies[i], memory_order_acquire); }
@@ -34,14 +34,12 @@ struct scope {
   const struct tagc_object *except; /* an object whose own functions are not meant; NULL: none */
 };
 
-static bool is_own_function(const void *function)
-{
+static bool is_own_function(const void *function) {
   struct tagc_object us;
   return tagc_linker_find((const void *)&is_own_function, &us) && tagc_object_holds(&us, function);
 }
 
-static void *look_up(const struct scope *scope, const char *name)
-{
+static void *look_up(const struct scope *scope, const char *name) {
   void *found = scope->next ? scope->dlsym(RTLD_NEXT, name) : NULL;
   if (!found && scope->handle)
     found = scope->dlsym(scope->handle, name);
@@ -51,8 +49,7 @@ static void *look_up(const struct scope *scope, const char *name)
 
 /* The library itself, behind whatever wraps its functions: wrappers leave the second name of each function alone, and
  * that which turns a code into words. */
-static bool find_library(const struct scope *scope, struct tagc_nccl *nccl)
-{
+static bool find_library(const struct scope *scope, struct tagc_nccl *nccl) {
   static const char *const unwrapped[] = {"pncclGroupStart", "ncclGetErrorString", "ncclGroupStart"};
   void *function = NULL;
   for (size_t i = 0; i < sizeof unwrapped / sizeof *unwrapped && !function; i++)
@@ -64,29 +61,26 @@ static bool find_library(const struct scope *scope, struct tagc_nccl *nccl)
 
 /* Is it the one that was found? Nothing else is known of copies that were never called: their addresses may be those of
  * another library by now. */
-static bool is_kept(const struct tagc_nccl *nccl)
-{
+static bool is_kept(const struct tagc_nccl *nccl) {
   return nccl->index >= 0 && atomic_load_explicit(&kept[nccl->index], memory_order_acquire);
 }
 
-static bool is_loaded(const struct tagc_nccl *nccl)
-{
+static bool is_loaded(const struct tagc_nccl *nccl) {
   struct tagc_object there;
   return is_kept(nccl) || (tagc_linker_find((const void *)nccl->library.low, &there) &&
                            there.low == nccl->library.low && there.high == nccl->library.high);
 }
 
-static void tell_unpinned(const char *name)
-{
+static void tell_unpinned(const char *name) {
   static atomic_flag told;
   const char *why = dlerror();
   if (!atomic_flag_test_and_set(&told))
-    tagc_log(TAGC_LOG_WARN, "interpose", "%s cannot be kept loaded (%s): calls of it may fail once it is closed", name, why ? why : "the dynamic linker does not say why");
+    tagc_log(TAGC_LOG_WARN, "interpose", "%s cannot be kept loaded (%s): calls of it may fail once it is closed", name,
+             why ? why : "the dynamic linker does not say why");
 }
 
 /* Keeps all objects of a table loaded, which is about to be called: its addresses must stay valid. */
-static bool keep_loaded(const struct tagc_nccl *nccl)
-{
+static bool keep_loaded(const struct tagc_nccl *nccl) {
   if (is_kept(nccl))
     return true;
   struct tagc_object object = nccl->library;
@@ -102,8 +96,7 @@ static bool keep_loaded(const struct tagc_nccl *nccl)
 }
 
 /* Fills a table. False where the scope has no NCCL, or one in a namespace of its own. */
-static bool fill_functions(const struct scope *scope, struct tagc_nccl *nccl)
-{
+static bool fill_functions(const struct scope *scope, struct tagc_nccl *nccl) {
   bool any = false;
   for (int i = 0; i < TAGC_ENTRY_COUNT; i++) {
     nccl->functions[i] = look_up(scope, tagc_real_name((enum tagc_entry)i));
@@ -119,25 +112,25 @@ static bool fill_functions(const struct scope *scope, struct tagc_nccl *nccl)
   return library != NULL;
 }
 
-static void tell_found(const struct tagc_nccl *nccl)
-{
+static void tell_found(const struct tagc_nccl *nccl) {
   tagc_log(TAGC_LOG_INFO, "interpose", "NCCL library %d of this process: %s%s", nccl->index + 1,
            *nccl->library.name ? nccl->library.name : "the program itself",
            nccl->group != nccl->index ? " (seen before; other libraries stand in front of it)" : "");
 }
 
-static void tell_no_room(const struct tagc_nccl *nccl)
-{
+static void tell_no_room(const struct tagc_nccl *nccl) {
   static atomic_flag told;
   if (!atomic_flag_test_and_set(&told))
-    tagc_log(TAGC_LOG_WARN, "interpose", "%s is NCCL library %d of this process, one too many: functions that programs ask for by "
-             "name are not intercepted there, and linked calls of it fail", nccl->library.name, TAGC_NCCL_MAX + 1);
+    tagc_log(TAGC_LOG_WARN, "interpose",
+             "%s is NCCL library %d of this process, one too many: functions that programs ask for by "
+             "name are not intercepted there, and linked calls of it fail",
+             nccl->library.name, TAGC_NCCL_MAX + 1);
 }
 
 /* The table that is like a candidate, which becomes one where there is none. NULL without room for it. Those that are
  * `gone` give up their places. The lock is held. */
-static const struct tagc_nccl *find_or_add(const struct tagc_nccl *candidate, const struct tagc_nccl *const *gone, bool *added)
-{
+static const struct tagc_nccl *find_or_add(const struct tagc_nccl *candidate, const struct tagc_nccl *const *gone,
+                                           bool *added) {
   struct tagc_nccl fresh = *candidate;
   int place = TAGC_NCCL_MAX, group = TAGC_NCCL_MAX;
   for (int i = TAGC_NCCL_MAX - 1; i >= 0; i--) {
@@ -160,12 +153,12 @@ static const struct tagc_nccl *find_or_add(const struct tagc_nccl *candidate, co
 }
 
 /* The same, tagc_real_none without room for it, and said. */
-static const struct tagc_nccl *add_copy(const struct tagc_nccl *candidate)
-{
+static const struct tagc_nccl *add_copy(const struct tagc_nccl *candidate) {
   const struct tagc_nccl *gone[TAGC_NCCL_MAX];
   bool added = false;
   for (int i = 0; i < TAGC_NCCL_MAX; i++)
-    gone[i] = copy(i) && !is_loaded(copy(i)) ? copy(i) : NULL;   /* the linker takes locks of its own: none of ours is held */
+    gone[i] = copy(i) && !is_loaded(copy(i)) ? copy(i) : NULL; /* the linker takes locks of its own: none of ours is
+                                                                  held */
   pthread_mutex_lock(&adding);
   const struct tagc_nccl *found = find_or_add(candidate, gone, &added);
   pthread_mutex_unlock(&adding);
@@ -177,8 +170,7 @@ static const struct tagc_nccl *add_copy(const struct tagc_nccl *candidate)
 }
 
 /* The copy that a scope shows; NULL where it shows none. dlerror() has nothing to say of it afterwards. */
-static const struct tagc_nccl *in_scope(const struct scope *scope)
-{
+static const struct tagc_nccl *in_scope(const struct scope *scope) {
   struct tagc_nccl candidate = {0};
   const struct tagc_nccl *found = fill_functions(scope, &candidate) ? add_copy(&candidate) : NULL;
   dlerror();
@@ -196,8 +188,7 @@ static _Thread_local bool opening __attribute__((tls_model("initial-exec")));
 bool tagc_real_is_opening(void) { return opening; }
 
 /* tagc_real_none where there is nothing to be had. */
-static const struct tagc_nccl *open_given(void)
-{
+static const struct tagc_nccl *open_given(void) {
   static atomic_flag told;
   const char *path = tagc_library_options()->nccl;
   struct scope scope = {.dlsym = tagc_linker_dlsym(), .handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL)};
@@ -210,10 +201,9 @@ static const struct tagc_nccl *open_given(void)
   return &tagc_real_none;
 }
 
-/* Is there a library that all calls go to? Threads that come at once may all open it, the first to be done says which it is:
- * a lock here, and the dynamic linker's, would be taken in either order. */
-static bool is_given(const struct tagc_nccl **nccl)
-{
+/* Is there a library that all calls go to? Threads that come at once may all open it, the first to be done says which
+ * it is: a lock here, and the dynamic linker's, would be taken in either order. */
+static bool is_given(const struct tagc_nccl **nccl) {
   if (!*tagc_library_options()->nccl || opening)
     return false;
   const struct tagc_nccl *known = atomic_load_explicit(&given, memory_order_acquire);
@@ -228,16 +218,14 @@ static bool is_given(const struct tagc_nccl **nccl)
   return true;
 }
 
-bool tagc_real_is_lost(void)
-{
+bool tagc_real_is_lost(void) {
   const struct tagc_nccl *nccl = NULL;
   return is_given(&nccl) && !nccl;
 }
 
 /* ---- programs that ask by name ----------------------------------------------------------------------------------- */
 
-const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry, void *function)
-{
+const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry, void *function) {
   const struct tagc_nccl *nccl;
   if (is_given(&nccl))
     return nccl;
@@ -249,8 +237,7 @@ const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry,
   return nccl == &tagc_real_none ? NULL : nccl;
 }
 
-const struct tagc_nccl *tagc_real_by_stub(void)
-{
+const struct tagc_nccl *tagc_real_by_stub(void) {
   const struct tagc_nccl *nccl = copy(tagc_real_stub - 1);
   tagc_real_stub = 0;
   if (!is_kept(nccl)) {
@@ -269,15 +256,13 @@ struct tagc_real_caller tagc_real_first_caller;
 static struct tagc_real_caller callers[32];
 static atomic_uint caller_count;
 
-static bool holds(struct tagc_real_caller *c, const void *address)
-{
+static bool holds(struct tagc_real_caller *c, const void *address) {
   uintptr_t size = atomic_load_explicit(&c->size, memory_order_acquire);
   return (uintptr_t)address - atomic_load_explicit(&c->low, memory_order_relaxed) < size;
 }
 
 /* One that is remembered; NULL where it is not. */
-static const struct tagc_real_caller *recall(const void *address)
-{
+static const struct tagc_real_caller *recall(const void *address) {
   unsigned count = atomic_load_explicit(&caller_count, memory_order_relaxed), room = sizeof callers / sizeof *callers;
   for (unsigned i = 0; i < (count < room ? count : room); i++)
     if (holds(&callers[i], address))
@@ -286,13 +271,12 @@ static const struct tagc_real_caller *recall(const void *address)
 }
 
 /* Two threads may remember the same object twice: no harm. */
-static void remember_caller(const struct tagc_object *object, const struct tagc_nccl *nccl)
-{
+static void remember_caller(const struct tagc_object *object, const struct tagc_nccl *nccl) {
   static atomic_flag first_taken;
   unsigned room = sizeof callers / sizeof *callers;
   struct tagc_real_caller *c = NULL;
   if (nccl && !atomic_flag_test_and_set(&first_taken)) {
-    c = &tagc_real_first_caller;    /* that every call looks at */
+    c = &tagc_real_first_caller; /* that every call looks at */
   } else {
     unsigned i = atomic_load(&caller_count);
     while (i < room && !atomic_compare_exchange_weak(&caller_count, &i, i + 1))
@@ -307,15 +291,13 @@ static void remember_caller(const struct tagc_object *object, const struct tagc_
 }
 
 /* One of NCCL's functions that this library does not export: its callers are bound past us. */
-static bool is_unhooked(const char *name)
-{
+static bool is_unhooked(const char *name) {
   return strncmp(name, "nccl", 4) == 0 && tagc_real_find_entry(name) == TAGC_ENTRY_COUNT;
 }
 
-/* The copy that the dynamic linker has bound an object to, where that can be told: what its scope shows now may not be what it
- * showed then, and a library is bound in the scope of the one that it was loaded for. NULL where it cannot. */
-static const struct tagc_nccl *bound_to(const struct tagc_object *object, const struct scope *usual)
-{
+/* The copy that the dynamic linker has bound an object to, where that can be told: what its scope shows now may not be
+ * what it showed then, and a library is bound in the scope of the one that it was loaded for. NULL where it cannot. */
+static const struct tagc_nccl *bound_to(const struct tagc_object *object, const struct scope *usual) {
   struct tagc_binding binding;
   struct tagc_object holder;
   if (!tagc_linker_find_binding(object, is_unhooked, &binding) || !tagc_linker_find(binding.address, &holder))
@@ -327,28 +309,28 @@ static const struct tagc_nccl *bound_to(const struct tagc_object *object, const 
     if (look_up(&scopes[i], binding.name) == binding.address)
       nccl = in_scope(&scopes[i]);
   if (scopes[2].handle)
-    dlclose(scopes[2].handle);      /* kept by its table, if it has one */
+    dlclose(scopes[2].handle); /* kept by its table, if it has one */
   dlerror();
   return nccl;
 }
 
 /* What the references of an object were bound to (`linked`), or else would be: the global scope goes before its own. */
-static const struct tagc_nccl *seen_by(const struct tagc_object *object, void *handle, bool linked)
-{
+static const struct tagc_nccl *seen_by(const struct tagc_object *object, void *handle, bool linked) {
   const struct tagc_nccl *nccl;
   if (is_given(&nccl))
     return nccl;
   for (int i = 0; object && i < TAGC_NCCL_MAX && (nccl = copy(i)); i++)
     if (is_kept(nccl) && nccl->library.low == object->low)
-      return copy(nccl->group);     /* NCCL calls itself */
-  struct scope scope = {.dlsym = tagc_linker_dlsym(), .next = true, .handle = handle,
+      return copy(nccl->group); /* NCCL calls itself */
+  struct scope scope = {.dlsym = tagc_linker_dlsym(),
+                        .next = true,
+                        .handle = handle,
                         .except = object && object->before_us ? object : NULL};
   nccl = object && linked ? bound_to(object, &scope) : NULL;
   return nccl ? nccl : in_scope(&scope);
 }
 
-const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *caller)
-{
+const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *caller) {
   struct tagc_object object;
   const struct tagc_nccl *nccl;
   void *everybodys = tagc_linker_dlsym()(RTLD_NEXT, tagc_real_name(entry));
@@ -359,13 +341,12 @@ const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *cal
   void *handle = known ? tagc_linker_pin(&object) : NULL;
   nccl = seen_by(known ? &object : NULL, known && *object.name ? handle : NULL, !everybodys);
   if (handle)
-    dlclose(handle);                /* it has only asked */
+    dlclose(handle); /* it has only asked */
   return nccl && nccl->functions[entry] ? nccl : NULL;
 }
 
 /* For a caller that sees no NCCL, and yet calls one: the only one. */
-static const struct tagc_nccl *only_one(void)
-{
+static const struct tagc_nccl *only_one(void) {
   const struct tagc_nccl *nccl, *only = NULL;
   if (is_given(&nccl))
     return nccl ? nccl : &tagc_real_none;
@@ -375,7 +356,8 @@ static const struct tagc_nccl *only_one(void)
     if (only && nccl->group != only->group) {
       static atomic_flag told;
       if (!atomic_flag_test_and_set(&told))
-        tagc_log(TAGC_LOG_ERROR, "interpose", "this process has several NCCL libraries, and a caller sees "
+        tagc_log(TAGC_LOG_ERROR, "interpose",
+                 "this process has several NCCL libraries, and a caller sees "
                  "none of them: such calls fail (TAGC_NCCL chooses one)");
       return &tagc_real_none;
     }
@@ -388,8 +370,7 @@ static const struct tagc_nccl *only_one(void)
   return nccl ? nccl : &tagc_real_none;
 }
 
-const struct tagc_nccl *tagc_real_by_caller(const void *caller)
-{
+const struct tagc_nccl *tagc_real_by_caller(const void *caller) {
   const struct tagc_real_caller *known = recall(caller);
   if (known)
     return known->nccl ? known->nccl : only_one();
@@ -397,31 +378,29 @@ const struct tagc_nccl *tagc_real_by_caller(const void *caller)
   struct tagc_object object;
   bool has_object = tagc_linker_find(caller, &object);
   if (!has_object && copy(0) && !copy(1) && is_kept(copy(0)))
-    return copy(0);                 /* nothing to remember it by: at least not slowly every time */
+    return copy(0); /* nothing to remember it by: at least not slowly every time */
   void *handle = has_object ? tagc_linker_pin(&object) : NULL;
-  const struct tagc_nccl *seen = seen_by(has_object ? &object : NULL, has_object && *object.name ? handle : NULL,
-                                           true);
+  const struct tagc_nccl *seen = seen_by(has_object ? &object : NULL, has_object && *object.name ? handle : NULL, true);
   const struct tagc_nccl *nccl = seen ? seen : only_one();
-  bool good = nccl != &tagc_real_none && keep_loaded(nccl); /* where it cannot be kept, it is still there for this call */
+  bool good = nccl != &tagc_real_none && keep_loaded(nccl); /* where it cannot be kept, it is still there for this call
+                                                             */
   if (handle && good && !opening)
     remember_caller(&object, seen);
   else if (handle)
-    dlclose(handle);                /* before there is an NCCL, nothing is known of anybody */
+    dlclose(handle); /* before there is an NCCL, nothing is known of anybody */
   errno = saved;
   return nccl;
 }
 
-/* ---- what is missing ------------------------------------------------------------------------------------------------- */
+/* ---- what is missing --------------------------------------------------------------------------------------------- */
 
-int tagc_real_version(const struct tagc_nccl *nccl)
-{
+int tagc_real_version(const struct tagc_nccl *nccl) {
   int version = 0;
   __typeof__(&ncclGetVersion) get = (__typeof__(&ncclGetVersion))nccl->functions[TAGC_ENTRY_ncclGetVersion];
   return get && TAGC_IN_REAL(get(&version)) == ncclSuccess ? version : 0;
 }
 
-void *tagc_real_missing(const struct tagc_nccl *nccl, enum tagc_entry entry)
-{
+void *tagc_real_missing(const struct tagc_nccl *nccl, enum tagc_entry entry) {
   static atomic_flag told[TAGC_ENTRY_COUNT];
   if (atomic_flag_test_and_set(&told[entry]))
     return NULL;
@@ -430,7 +409,8 @@ void *tagc_real_missing(const struct tagc_nccl *nccl, enum tagc_entry entry)
     tagc_log(TAGC_LOG_ERROR, "interpose", "%s: the NCCL of this process (%d.%d.%d) does not have it: calls of it fail",
              tagc_real_name(entry), version / 10000, version / 100 % 100, version % 100);
   else
-    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found for its caller", tagc_real_name(entry));
+    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found for its caller",
+             tagc_real_name(entry));
   errno = saved;
   return NULL;
 }

@@ -9,16 +9,17 @@ static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse",
 
 enum { Q2 = TAGC_CANDIDATES - 1 };
 
-static const double WORTH_IT = 0.95;   /* of the plain time, or of what is used without it */
+static const double WORTH_IT = 0.95; /* of the plain time, or of what is used without it */
 
-/* What a call must gain at least: one exchange more, and the host's work for it, are in no estimate, and on a machine that has
- * other things to do the best of a few measurements still varies by as much. */
+/* What a call must gain at least: one exchange more, and the host's work for it, are in no estimate, and on a machine
+ * that has other things to do the best of a few measurements still varies by as much. */
 static const double LEAST_GAIN_NS = 50e3;
 
-bool tagc_choose_is_worth_it(double ns, double plain_ns) { return ns <= WORTH_IT * plain_ns && ns <= plain_ns - LEAST_GAIN_NS; }
+bool tagc_choose_is_worth_it(double ns, double plain_ns) {
+  return ns <= WORTH_IT * plain_ns && ns <= plain_ns - LEAST_GAIN_NS;
+}
 
-void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES])
-{
+void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES]) {
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
     const bool asked = i != Q2 || options->budget.kind != TAGC_BUDGET_NONE;
     const struct tagc_codec *codec = asked ? tagc_codec_find(names[i]) : NULL;
@@ -29,8 +30,7 @@ void tagc_choose_candidates(const struct tagc_options *options, struct tagc_cand
 const char *tagc_choose_name(int candidate) { return names[candidate]; }
 
 /* The line through two times: of `steps` steps after one another, each of `parts` times so many bytes. */
-static struct tagc_link fit(const struct tagc_probe *probe, enum tagc_route route, double steps, double parts)
-{
+static struct tagc_link fit(const struct tagc_probe *probe, enum tagc_route route, double steps, double parts) {
   const double small = probe->ns[route][0] / steps, large = probe->ns[route][1] / steps;
   const double slope = (large - small) / (parts * (double)(probe->bytes[1] - probe->bytes[0]));
   struct tagc_link link = {.ns_per_byte = slope > 0 ? slope : 0};
@@ -40,8 +40,7 @@ static struct tagc_link fit(const struct tagc_probe *probe, enum tagc_route rout
   return link;
 }
 
-struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_levels, const struct tagc_probe *probe)
-{
+struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_levels, const struct tagc_probe *probe) {
   const double peers = two_levels ? hosts->hosts - 1 : hosts->nranks - 1;
   struct tagc_wire wire = {.plain = fit(probe, TAGC_ROUTE_PLAIN, hosts->nranks - 1, 1)};
   wire.ring = wire.plain;
@@ -54,10 +53,9 @@ struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_level
   return wire;
 }
 
-/* What it takes to send a part of the slot as it is, whatever the codec: the wire of the rest; and packing all that goes out, and
- * unpacking the result. */
-static double time_of_parts(const struct tagc_slot_question *q, const struct tagc_wire *wire, double copy_ns)
-{
+/* What it takes to send a part of the slot as it is, whatever the codec: the wire of the rest; and packing all that
+ * goes out, and unpacking the result. */
+static double time_of_parts(const struct tagc_slot_question *q, const struct tagc_wire *wire, double copy_ns) {
   const struct tagc_shape rest = tagc_plan_rest(q);
   return q->rest_count
            ? tagc_plain_wire_ns(&rest, &wire->ring) + copy_ns * (double)q->shard_count * (q->packed.nranks + 1)
@@ -65,21 +63,22 @@ static double time_of_parts(const struct tagc_slot_question *q, const struct tag
 }
 
 /* The estimate for the codec that is like the one by which the sums are gathered; NULL: they are gathered plainly. */
-static const struct tagc_codec_estimate *measured_of(const struct tagc_allgather_phase *phase, const struct tagc_gradient_stats *gradient)
-{
+static const struct tagc_codec_estimate *measured_of(const struct tagc_allgather_phase *phase,
+                                                     const struct tagc_gradient_stats *gradient) {
   for (int i = 0; i < TAGC_CANDIDATES && phase->codec; i++)
     if (strcmp(names[i], phase->codec->name) == 0)
       return &gradient->of[i];
   return NULL;
 }
 
-/* The second half of an all-reduce: a ring of the payloads of all ranks, one of which each rank fills, and all of which it reads. What
- * that takes is taken to be what the codec for gradients takes that is like it. */
-static double time_of_allgather_phase(const struct tagc_slot_question *q, const struct tagc_gradient_stats *gradient, const struct tagc_wire *wire)
-{
+/* The second half of an all-reduce: a ring of the payloads of all ranks, one of which each rank fills, and all of which
+ * it reads. What that takes is taken to be what the codec for gradients takes that is like it. */
+static double time_of_allgather_phase(const struct tagc_slot_question *q, const struct tagc_gradient_stats *gradient,
+                                      const struct tagc_wire *wire) {
   const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(q);
   const double n = (double)phase.shape.n, steps = q->hosts.nranks - 1;
-  const double bytes = phase.codec ? (double)phase.layout.payload_bytes : n * (double)tagc_dtype_size(phase.shape.dtype);
+  const double bytes =
+    phase.codec ? (double)phase.layout.payload_bytes : n * (double)tagc_dtype_size(phase.shape.dtype);
   struct tagc_call_times times = {.wire_ns = steps * (wire->plain.latency_ns + bytes * wire->plain.ns_per_byte),
                                   .latency_ns = steps * wire->plain.latency_ns};
   if (!phase.codec)
@@ -93,8 +92,8 @@ static double time_of_allgather_phase(const struct tagc_slot_question *q, const 
   return tagc_call_ns(&times, tagc_chunk_count_allgather(q->options, &phase.shape, &phase.layout));
 }
 
-double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient, int candidate)
-{
+double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
+                         int candidate) {
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   const double error = gradient->of[candidate].error;
   struct tagc_slot_question q = *slot;
@@ -115,15 +114,15 @@ struct estimate {
 
 /* Of a call with this candidate; infinite where the slot cannot have it, or should not. */
 static struct estimate time_with(const struct tagc_slot_question *slot, const struct tagc_candidate *candidate,
-                                 const struct tagc_gradient_stats *gradient, const struct tagc_codec_estimate *measured, const struct tagc_wire *wire,
-                                 uint32_t keep_ppm)
-{
+                                 const struct tagc_gradient_stats *gradient, const struct tagc_codec_estimate *measured,
+                                 const struct tagc_wire *wire, uint32_t keep_ppm) {
   const struct estimate never = {__builtin_inf(), __builtin_inf(), 0};
   struct tagc_slot_question q = *slot;
   struct tagc_layout layout;
   uint64_t residual_bytes;
   const double most = slot->options->budget.kind == TAGC_BUDGET_NONE ? TAGC_CHOOSE_ERROR : __builtin_inf();
-  if (!candidate->codec || !(measured->error <= most && measured->error < __builtin_inf()) || (candidate->codec->needs_residual && !keep_ppm))
+  if (!candidate->codec || !(measured->error <= most && measured->error < __builtin_inf()) ||
+      (candidate->codec->needs_residual && !keep_ppm))
     return never;
   q.codec = candidate->codec;
   q.packed.residual = candidate->residual;
@@ -133,7 +132,9 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
   const double peers = q.packed.nranks - 1, elements = peers * (double)q.packed.n;
   const struct tagc_shape whole = tagc_plan_shard(&q);
   const struct tagc_call_times times = {
-    .encode_ns = elements * measured->encode_ns, .decode_ns = elements * measured->decode_ns, .chunk_ns = measured->call_ns / 2,
+    .encode_ns = elements * measured->encode_ns,
+    .decode_ns = elements * measured->decode_ns,
+    .chunk_ns = measured->call_ns / 2,
     .wire_ns = tagc_layout_wire_ns(&q.packed, &layout, &wire->ring, &wire->exchange),
     .latency_ns = wire->exchange.latency_ns + peers * wire->exchange.message_ns,
   };
@@ -144,8 +145,7 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
 }
 
 /* Of those within 5% of the fastest the most exact one; -1: the plain call is as good. */
-static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const struct tagc_gradient_stats *gradient)
-{
+static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const struct tagc_gradient_stats *gradient) {
   double fastest = __builtin_inf();
   int best = -1;
   for (int i = 0; i < TAGC_CANDIDATES; i++)
@@ -159,25 +159,25 @@ static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const stru
 }
 
 /* The time that chunks hide is an estimate: it changes the choice only where it is clearly faster. */
-static int choose_one(const struct tagc_choice *choice, const double whole_ns[TAGC_CANDIDATES], const struct tagc_gradient_stats *gradient)
-{
-  const int best = best_of(choice->ns, choice->plain_ns, gradient), without = best_of(whole_ns, choice->plain_ns, gradient);
+static int choose_one(const struct tagc_choice *choice, const double whole_ns[TAGC_CANDIDATES],
+                      const struct tagc_gradient_stats *gradient) {
+  const int best = best_of(choice->ns, choice->plain_ns, gradient),
+            without = best_of(whole_ns, choice->plain_ns, gradient);
   const bool kept = best >= 0 && without >= 0 && tagc_choose_is_worth_it(choice->ns[without], choice->plain_ns) &&
                     choice->ns[best] > WORTH_IT * choice->ns[without];
   return kept ? without : best;
 }
 
 /* Of the call as it came. */
-static double time_of_plain(const struct tagc_slot_question *q, const struct tagc_wire *wire)
-{
+static double time_of_plain(const struct tagc_slot_question *q, const struct tagc_wire *wire) {
   struct tagc_shape plain = tagc_plan_shard(q);
   plain.nranks = q->hosts.nranks;
   return (tagc_plan_is_all_reduce(q) ? 2 : 1) * tagc_plain_wire_ns(&plain, &wire->plain);
 }
 
 /* Why there is nothing to choose from; TAGC_REASON_no_faster: there is. */
-static enum tagc_reason gate_choice(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient, const struct tagc_wire *wire)
-{
+static enum tagc_reason gate_choice(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
+                                    const struct tagc_wire *wire) {
   const enum tagc_reason gate = tagc_plan_slot_gate(slot);
   if (gate != TAGC_REASON_NONE)
     return gate;
@@ -187,14 +187,15 @@ static enum tagc_reason gate_choice(const struct tagc_slot_question *slot, const
 }
 
 /* Fills the times and the chunks of all candidates. */
-static void estimate_candidates(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient, const struct tagc_wire *wire,
-                                struct tagc_choice *choice, double whole_ns[TAGC_CANDIDATES])
-{
+static void estimate_candidates(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
+                                const struct tagc_wire *wire, struct tagc_choice *choice,
+                                double whole_ns[TAGC_CANDIDATES]) {
   const double parts_ns = time_of_parts(slot, wire, gradient->copy_ns);
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   tagc_choose_candidates(slot->options, candidates);
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
-    const struct estimate estimate = time_with(slot, &candidates[i], gradient, &gradient->of[i], wire, choice->keep_ppm);
+    const struct estimate estimate =
+      time_with(slot, &candidates[i], gradient, &gradient->of[i], wire, choice->keep_ppm);
     choice->ns[i] = parts_ns + estimate.ns;
     choice->chunks[i] = estimate.chunks;
     whole_ns[i] = parts_ns + estimate.whole_ns;
@@ -202,15 +203,14 @@ static void estimate_candidates(const struct tagc_slot_question *slot, const str
 }
 
 struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
-                               const struct tagc_wire *wire)
-{
+                               const struct tagc_wire *wire) {
   const bool budget = slot->options->budget.kind != TAGC_BUDGET_NONE;
   struct tagc_choice choice = {.reason = gate_choice(slot, gradient, wire), .candidate = -1};
   double whole_ns[TAGC_CANDIDATES];
   const bool open = choice.reason == TAGC_REASON_no_faster;
   for (int i = 0; i < TAGC_CANDIDATES && budget; i++)
     choice.ns[i] = __builtin_inf();
-  if (wire && (open || budget))     /* a call that cannot be compressed takes its share of a budget */
+  if (wire && (open || budget)) /* a call that cannot be compressed takes its share of a budget */
     choice.plain_ns = time_of_plain(slot, wire);
   if (!open)
     return choice;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/policy/chunk_count.h"
 
-/* What a rank sends of a chunk, at least, and how many there are at most by itself: measured on the host (tests/bench/depth.sh), where more
- * gain little. The same for all devices, as bits may depend on it. */
+/* What a rank sends of a chunk, at least, and how many there are at most by itself: measured on the host
+ * (tests/bench/depth.sh), where more gain little. The same for all devices, as bits may depend on it. */
 enum { LEAST_BYTES = 512 << 10, MOST_BY_ITSELF = 4 };
 
 /* What it must gain at least: estimates leave out what else the machine does. */
 static const double WORTH_IT = 0.97;
 
-static int room_of(uint64_t sent)
-{
+static int room_of(uint64_t sent) {
   const uint64_t most = sent / LEAST_BYTES;
   return most > MOST_BY_ITSELF ? MOST_BY_ITSELF : most > 1 ? (int)most : 1;
 }
@@ -18,8 +17,7 @@ static int room_of(uint64_t sent)
 static int chunks_for(uint64_t n, int count) { return tagc_chunks_of(n, count).count; }
 
 int tagc_chunk_count(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                    const struct tagc_layout *layout, const struct tagc_call_times *times)
-{
+                     const struct tagc_layout *layout, const struct tagc_call_times *times) {
   if (!tagc_chunks_possible(codec, layout))
     return 1;
   if (options->depth)
@@ -35,7 +33,7 @@ int tagc_chunk_count(const struct tagc_options *options, const struct tagc_codec
 }
 
 int tagc_chunk_count_allgather(const struct tagc_options *options, const struct tagc_allgather_shape *shape,
-                           const struct tagc_allgather_layout *layout)
-{
-  return chunks_for(shape->n, options->depth ? (int)options->depth : room_of(layout->payload_bytes * (uint64_t)(shape->nranks - 1)));
+                               const struct tagc_allgather_layout *layout) {
+  return chunks_for(shape->n, options->depth ? (int)options->depth
+                                             : room_of(layout->payload_bytes * (uint64_t)(shape->nranks - 1)));
 }

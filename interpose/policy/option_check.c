@@ -7,8 +7,7 @@
 #include "layermap/model/mapfile.h"
 #include "layermap/model/select.h"
 
-static bool check_codec(const char *name, char *why)
-{
+static bool check_codec(const char *name, char *why) {
   char names[120];
   if (strcmp(name, "auto") == 0 || tagc_codec_find(name))
     return true;
@@ -17,29 +16,28 @@ static bool check_codec(const char *name, char *why)
   return false;
 }
 
-static bool check_list(const char *variable, const char *list, char *why)
-{
+static bool check_list(const char *variable, const char *list, char *why) {
   const char *expected;
   size_t at;
   if (tagc_select_valid(list, &expected, &at))
     return true;
-  snprintf(why, TAGC_OPTION_WHY, "%s=%.80s: %s, at character %zu; " TAGC_SELECT_ACCEPTED, variable, list, expected, at + 1);
+  snprintf(why, TAGC_OPTION_WHY, "%s=%.80s: %s, at character %zu; " TAGC_SELECT_ACCEPTED, variable, list, expected,
+           at + 1);
   return false;
 }
 
 /* With a codec by name there is nothing to choose: who sets both has meant one of them otherwise. */
-static bool check_budget(const struct tagc_options *options, char *why)
-{
+static bool check_budget(const struct tagc_options *options, char *why) {
   char text[32];
   if (options->budget.kind == TAGC_BUDGET_NONE || tagc_options_auto(options))
     return true;
-  snprintf(why, TAGC_OPTION_WHY, "TAGC_BUDGET=%s: codecs are chosen by it with TAGC_CODEC=auto alone, and TAGC_CODEC is %.80s",
+  snprintf(why, TAGC_OPTION_WHY,
+           "TAGC_BUDGET=%s: codecs are chosen by it with TAGC_CODEC=auto alone, and TAGC_CODEC is %.80s",
            tagc_budget_text(&options->budget, text), options->codec);
   return false;
 }
 
-bool tagc_option_check(const struct tagc_options *options, enum tagc_option_index i, char why[TAGC_OPTION_WHY])
-{
+bool tagc_option_check(const struct tagc_options *options, enum tagc_option_index i, char why[TAGC_OPTION_WHY]) {
   switch (i) {
   case TAGC_OPTION_codec: return check_codec(options->codec, why);
   case TAGC_OPTION_budget: return check_budget(options, why);
@@ -49,8 +47,7 @@ bool tagc_option_check(const struct tagc_options *options, enum tagc_option_inde
   }
 }
 
-struct tagc_model *tagc_option_map(const char *path, uint64_t *digest, char why[TAGC_OPTION_WHY])
-{
+struct tagc_model *tagc_option_map(const char *path, uint64_t *digest, char why[TAGC_OPTION_WHY]) {
   struct tagc_complaint complaint;
   char where[32] = "";
   struct tagc_model *map = tagc_mapfile_read(path, digest, &complaint);

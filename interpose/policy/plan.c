@@ -5,8 +5,7 @@
 #include "kernels/codec/cost.h"
 #include "kernels/codec/residual.h"
 
-const char *tagc_reason_words(enum tagc_reason reason)
-{
+const char *tagc_reason_words(enum tagc_reason reason) {
   static const char *const words[] = {
 #define REASON(name, text) text,
 #include "interpose/policy/reasons.def"
@@ -14,8 +13,7 @@ const char *tagc_reason_words(enum tagc_reason reason)
   return words[reason];
 }
 
-enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const struct tagc_codec *codec)
-{
+enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const struct tagc_codec *codec) {
   switch (options->residual) {
   case TAGC_RESIDUAL_AUTO: return codec->needs_residual ? TAGC_STORAGE_INT8 : TAGC_STORAGE_NONE;
   case TAGC_RESIDUAL_FP32: return TAGC_STORAGE_FP32;
@@ -25,8 +23,8 @@ enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const st
   }
 }
 
-struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even, bool splits)
-{
+struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even,
+                                       bool splits) {
   struct tagc_scope_plan plan = {.reason = TAGC_REASON_NONE};
   if (options->scope == TAGC_SCOPE_FLAT)
     return plan;
@@ -39,24 +37,23 @@ struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const
   return plan;
 }
 
-struct tagc_shape tagc_plan_shard(const struct tagc_slot_question *q)
-{
+struct tagc_shape tagc_plan_shard(const struct tagc_slot_question *q) {
   struct tagc_shape shape = q->packed;
   shape.n = q->rest_count ? q->shard_count : shape.n;
   return shape;
 }
 
-struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *q)
-{
+struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *q) {
   struct tagc_shape shape = q->packed;
   shape.n = q->rest_count;
   return shape;
 }
 
-bool tagc_plan_is_all_reduce(const struct tagc_slot_question *q) { return q->slot->signature.collective == TAGC_COLL_ALL_REDUCE; }
+bool tagc_plan_is_all_reduce(const struct tagc_slot_question *q) {
+  return q->slot->signature.collective == TAGC_COLL_ALL_REDUCE;
+}
 
-struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *q)
-{
+struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *q) {
   const struct tagc_allgather_codec *const wide = &tagc_allgather_bf16, *const narrow = &tagc_allgather_q8;
   struct tagc_allgather_phase phase = {
     .shape = {.n = tagc_plan_shard(q).n, .nranks = q->hosts.nranks, .dtype = q->packed.dtype}};
@@ -70,16 +67,14 @@ struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_que
 }
 
 /* What a rank sends for the second half of an all-reduce. */
-static struct tagc_traffic allgather_phase_traffic(const struct tagc_slot_question *q, bool plain)
-{
+static struct tagc_traffic allgather_phase_traffic(const struct tagc_slot_question *q, bool plain) {
   const struct tagc_allgather_phase phase = plain ? (struct tagc_allgather_phase){0} : tagc_plan_allgather_phase(q);
   const struct tagc_shape whole = tagc_plan_shard(q);
   const size_t payload = q->allgather_phase_bytes ? q->allgather_phase_bytes : phase.layout.payload_bytes;
   return tagc_plain_traffic(phase.codec ? payload : whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
 }
 
-struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q)
-{
+struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q) {
   const struct tagc_shape whole = tagc_plan_shard(q);
   struct tagc_traffic plain = tagc_plain_traffic(whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
   if (tagc_plan_is_all_reduce(q)) {
@@ -91,14 +86,14 @@ struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q)
 }
 
 /* What is not selected is summed among those who exchange payloads, as a plain call is among all. */
-struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const struct tagc_layout *layout)
-{
+struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const struct tagc_layout *layout) {
   const struct tagc_shape whole = tagc_plan_shard(q);
   const uint64_t rest_bytes = q->rest_count * tagc_dtype_size(q->packed.dtype);
   const struct tagc_layout rest = {.message_bytes = rest_bytes};
   struct tagc_traffic sent = tagc_layout_traffic(&whole, layout, &q->hosts, q->scope.two_levels), beside;
-  beside = q->scope.two_levels ? tagc_layout_traffic(&whole, &rest, &q->hosts, true) : tagc_plain_traffic(rest_bytes, &q->hosts);
-  sent.inside += q->scope.two_levels ? 0 : beside.inside;   /* there it is part of the sums of a host */
+  beside = q->scope.two_levels ? tagc_layout_traffic(&whole, &rest, &q->hosts, true)
+                               : tagc_plain_traffic(rest_bytes, &q->hosts);
+  sent.inside += q->scope.two_levels ? 0 : beside.inside; /* there it is part of the sums of a host */
   sent.between += beside.between;
   if (tagc_plan_is_all_reduce(q)) {
     const struct tagc_traffic phase = allgather_phase_traffic(q, false);
@@ -109,11 +104,10 @@ struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const 
 }
 
 /* Is a payload of this layout worth sending? */
-static enum tagc_reason weigh_levels(const struct tagc_slot_question *q, const struct tagc_layout *layout)
-{
+static enum tagc_reason weigh_levels(const struct tagc_slot_question *q, const struct tagc_layout *layout) {
   const struct tagc_traffic plain = tagc_plan_plain_traffic(q), sent = tagc_plan_traffic(q, layout);
   if (q->codec == &tagc_codec_none)
-    return TAGC_REASON_NONE;  /* the control for our overhead may cost bytes */
+    return TAGC_REASON_NONE; /* the control for our overhead may cost bytes */
   if (q->scope.two_levels)
     return sent.between < plain.between ? TAGC_REASON_NONE : TAGC_REASON_no_gain;
   if (sent.inside + sent.between >= plain.inside + plain.between)
@@ -125,15 +119,14 @@ static enum tagc_reason weigh_levels(const struct tagc_slot_question *q, const s
 }
 
 bool tagc_plan_is_selected(const struct tagc_options *o, const struct tagc_slot_info *slot, bool layer_known,
-                           enum tagc_selection selection)
-{
+                           enum tagc_selection selection) {
   if (layer_known)
     return selection != TAGC_SELECT_NONE;
-  return tagc_select_matches(o->layers, slot->name, slot->unit) && !tagc_select_matches(o->skip, slot->name, slot->unit);
+  return tagc_select_matches(o->layers, slot->name, slot->unit) &&
+         !tagc_select_matches(o->skip, slot->name, slot->unit);
 }
 
-enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
-{
+enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q) {
   const struct tagc_options *o = q->options;
   if (o->bad)
     return TAGC_REASON_bad_option;
@@ -152,8 +145,8 @@ enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
   return TAGC_REASON_NONE;
 }
 
-enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_layout *layout, uint64_t *residual_bytes)
-{
+enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_layout *layout,
+                                uint64_t *residual_bytes) {
   *residual_bytes = 0;
   enum tagc_reason gate = tagc_plan_slot_gate(q);
   if (gate != TAGC_REASON_NONE)
@@ -170,8 +163,7 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
   return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_NONE;
 }
 
-enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, struct tagc_allgather_layout *layout)
-{
+enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, struct tagc_allgather_layout *layout) {
   const struct tagc_options *o = q->options;
   const uint64_t shard = q->shape.n * tagc_dtype_size(q->shape.dtype);
   if (!q->codec)
@@ -191,38 +183,32 @@ enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, st
     return TAGC_REASON_unselected;
   if (!q->codec->layout(&q->shape, layout) || layout->payload_bytes >= shard)
     return TAGC_REASON_no_gain;
-  return layout->reference_bytes && !q->referred && layout->reference_bytes > q->reference_left ? TAGC_REASON_no_reference
-                                                                                                 : TAGC_REASON_NONE;
+  return layout->reference_bytes && !q->referred && layout->reference_bytes > q->reference_left
+           ? TAGC_REASON_no_reference
+           : TAGC_REASON_NONE;
 }
 
 uint64_t tagc_plan_next_vote(uint64_t vote_cycle) { return vote_cycle < TAGC_LAST_VOTE_CYCLE ? 2 * vote_cycle : 0; }
 
 bool tagc_plan_samples(uint64_t vote_cycle, uint64_t cycle) { return cycle + 1 >= vote_cycle; }
 
-uint64_t tagc_plan_first_cycle(const struct tagc_options *options, uint64_t vote_cycle)
-{
+uint64_t tagc_plan_first_cycle(const struct tagc_options *options, uint64_t vote_cycle) {
   return options->warmup + 1 > vote_cycle ? options->warmup + 1 : vote_cycle;
 }
 
-bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t vote_cycle, uint64_t cycle)
-{
+bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t vote_cycle, uint64_t cycle) {
   return (cycle - tagc_plan_first_cycle(options, vote_cycle)) / options->ab % 2 == 1;
 }
 
-static struct tagc_decision decide_pass(enum tagc_reason reason)
-{
-  return (struct tagc_decision){TAGC_PASS, reason};
-}
+static struct tagc_decision decide_pass(enum tagc_reason reason) { return (struct tagc_decision){TAGC_PASS, reason}; }
 
 /* A slot that is not compressed now: its residual, if there is one, goes with the call. */
-static struct tagc_decision decide_plain(const struct tagc_call_facts *f, enum tagc_reason reason)
-{
+static struct tagc_decision decide_plain(const struct tagc_call_facts *f, enum tagc_reason reason) {
   return f->dirty ? (struct tagc_decision){TAGC_FLUSH, TAGC_REASON_flushed} : decide_pass(reason);
 }
 
 /* Why the call passes, whatever its slot is; TAGC_REASON_NONE: nothing is in the way. */
-static enum tagc_reason gate_call(const struct tagc_call_facts *f)
-{
+static enum tagc_reason gate_call(const struct tagc_call_facts *f) {
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OBSERVE)
     return TAGC_REASON_observe;
@@ -232,7 +218,7 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f)
     return TAGC_REASON_op;
   if (f->nranks < 2)
     return TAGC_REASON_one_rank;
-  if (!f->agreed)                   /* a rank that has refused an option agrees with nobody */
+  if (!f->agreed) /* a rank that has refused an option agrees with nobody */
     return o->bad ? TAGC_REASON_bad_option : TAGC_REASON_disagreement;
   if (!f->device)
     return TAGC_REASON_device;
@@ -249,20 +235,21 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f)
   return TAGC_REASON_NONE;
 }
 
-struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
-{
+struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f) {
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OFF)
     return decide_pass(TAGC_REASON_off);
   if (f->collective == TAGC_COLL_ALL_GATHER && o->allgather == TAGC_ALLGATHER_OFF)
     return decide_pass(f->slot >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function);
-  const bool is_slot = f->collective == TAGC_COLL_REDUCE_SCATTER || (f->collective == TAGC_COLL_ALL_REDUCE && f->slot >= 0);
+  const bool is_slot =
+    f->collective == TAGC_COLL_REDUCE_SCATTER || (f->collective == TAGC_COLL_ALL_REDUCE && f->slot >= 0);
   if (!is_slot && f->collective != TAGC_COLL_ALL_GATHER)
     return decide_pass(TAGC_REASON_function);
   const enum tagc_reason gate = gate_call(f);
   if (gate != TAGC_REASON_NONE)
     return decide_pass(gate);
-  if ((f->collective == TAGC_COLL_ALL_GATHER && f->resync_pending) || (f->collective == TAGC_COLL_ALL_REDUCE && f->calls_skipped))
+  if ((f->collective == TAGC_COLL_ALL_GATHER && f->resync_pending) ||
+      (f->collective == TAGC_COLL_ALL_REDUCE && f->calls_skipped))
     return decide_pass(TAGC_REASON_out_of_sync);
   if (f->slot_reason != TAGC_REASON_compressed)
     return decide_plain(f, f->slot_reason);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Registered memory; see registered_memory.h. The ranges of a communicator, and those of the process, are an array each, by where they
- * begin. Every range knows where the last one up to it ends, so that a search stops before ranges that cannot hold the buffer.
+ * Registered memory; see registered_memory.h. The ranges of a communicator, and those of the process, are an array
+ * each, by where they begin. Every range knows where the last one up to it ends, so that a search stops before ranges
+ * that cannot hold the buffer.
  */
 #include "interpose/policy/registered_memory.h"
 
@@ -12,13 +13,13 @@
 
 #include "env/units.h"
 
-#define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
+#define HASH_NONFATAL_OOM 1 /* uthash must not end the host program */
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
 #include <uthash.h>
 
 /* A registration. */
 struct range {
-  uintptr_t begin, end, last;       /* last: the highest `end` of this one and those before it */
+  uintptr_t begin, end, last; /* last: the highest `end` of this one and those before it */
   uint64_t number;
   const void *handle;
 };
@@ -35,12 +36,11 @@ struct registry {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct registry *registries;
-static atomic_size_t living;        /* ranges */
+static atomic_size_t living; /* ranges */
 static atomic_uint_least64_t changes;
 
 /* How many ranges begin at or before `begin`. */
-static size_t count_to(const struct registry *r, uintptr_t begin)
-{
+static size_t count_to(const struct registry *r, uintptr_t begin) {
   size_t low = 0, high = r->count;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
@@ -53,16 +53,14 @@ static size_t count_to(const struct registry *r, uintptr_t begin)
 }
 
 /* Makes `last` right from range `i` on. */
-static void update(struct registry *r, size_t i)
-{
+static void update(struct registry *r, size_t i) {
   for (; i < r->count; i++) {
     struct range *range = &r->ranges[i];
     range->last = i && range[-1].last > range->end ? range[-1].last : range->end;
   }
 }
 
-static bool insert(struct registry *r, const struct range *range)
-{
+static bool insert(struct registry *r, const struct range *range) {
   const size_t at = count_to(r, range->begin), room = r->room ? 2 * r->room : 16;
   if (r->count == r->room) {
     struct range *larger = realloc(r->ranges, room * sizeof *larger);
@@ -78,8 +76,7 @@ static bool insert(struct registry *r, const struct range *range)
 }
 
 /* The oldest range that holds all of [begin, end). */
-static const struct range *find_registered(const struct registry *r, uintptr_t begin, uintptr_t end)
-{
+static const struct range *find_registered(const struct registry *r, uintptr_t begin, uintptr_t end) {
   const struct range *found = NULL;
   for (size_t i = count_to(r, begin); i-- > 0 && r->ranges[i].last >= end;) {
     const struct range *range = &r->ranges[i];
@@ -89,21 +86,18 @@ static const struct range *find_registered(const struct registry *r, uintptr_t b
   return found;
 }
 
-static uintptr_t end_of_memory(const void *memory, size_t size)
-{
+static uintptr_t end_of_memory(const void *memory, size_t size) {
   const uintptr_t begin = (uintptr_t)memory;
   return size > UINTPTR_MAX - begin ? UINTPTR_MAX : begin + size;
 }
 
-static struct registry *registry_of(ncclComm_t comm)
-{
+static struct registry *registry_of(ncclComm_t comm) {
   struct registry *r;
   HASH_FIND_PTR(registries, &comm, r);
   return r;
 }
 
-static struct registry *make_registry(ncclComm_t comm)
-{
+static struct registry *make_registry(ncclComm_t comm) {
   struct registry *r = registry_of(comm);
   if (r || !(r = calloc(1, sizeof *r)))
     return r;
@@ -115,21 +109,22 @@ static struct registry *make_registry(ncclComm_t comm)
   return NULL;
 }
 
-void tagc_ranges_add(ncclComm_t comm, const void *memory, size_t size, const void *handle)
-{
+void tagc_ranges_add(ncclComm_t comm, const void *memory, size_t size, const void *handle) {
   if (!memory || !size)
     return;
   pthread_mutex_lock(&lock);
   struct registry *r = make_registry(comm);
-  if (r && insert(r, &(struct range){.begin = (uintptr_t)memory, .end = end_of_memory(memory, size), .number = ++r->numbers, .handle = handle})) {
+  if (r && insert(r, &(struct range){.begin = (uintptr_t)memory,
+                                     .end = end_of_memory(memory, size),
+                                     .number = ++r->numbers,
+                                     .handle = handle})) {
     atomic_fetch_add(&living, 1);
     atomic_fetch_add(&changes, 1);
   }
   pthread_mutex_unlock(&lock);
 }
 
-void tagc_ranges_remove(ncclComm_t comm, const void *handle)
-{
+void tagc_ranges_remove(ncclComm_t comm, const void *handle) {
   if (!handle || atomic_load_explicit(&living, memory_order_relaxed) == 0)
     return;
   pthread_mutex_lock(&lock);
@@ -148,8 +143,7 @@ void tagc_ranges_remove(ncclComm_t comm, const void *handle)
   pthread_mutex_unlock(&lock);
 }
 
-void tagc_ranges_forget(ncclComm_t comm)
-{
+void tagc_ranges_forget(ncclComm_t comm) {
   if (!comm)
     return;
   pthread_mutex_lock(&lock);
@@ -164,8 +158,7 @@ void tagc_ranges_forget(ncclComm_t comm)
   pthread_mutex_unlock(&lock);
 }
 
-bool tagc_ranges_find(ncclComm_t comm, const void *buffer, size_t size, struct tagc_range *found)
-{
+bool tagc_ranges_find(ncclComm_t comm, const void *buffer, size_t size, struct tagc_range *found) {
   if (atomic_load_explicit(&living, memory_order_relaxed) == 0 || !buffer)
     return false;
   const uintptr_t begin = (uintptr_t)buffer, end = end_of_memory(buffer, size);
@@ -181,8 +174,7 @@ bool tagc_ranges_find(ncclComm_t comm, const void *buffer, size_t size, struct t
   return range != NULL;
 }
 
-const char *tagc_range_text(const struct tagc_range *range, char text[48])
-{
+const char *tagc_range_text(const struct tagc_range *range, char text[48]) {
   char offset[16];
   snprintf(text, 48, "%s %llu + %s", range->of_process ? "allocated" : "registered", (unsigned long long)range->number,
            tagc_units_bytes(range->offset, offset));
@@ -194,13 +186,11 @@ const char *tagc_range_text(const struct tagc_range *range, char text[48])
 /* So many calls in a row at one place are not by chance. */
 enum { SETTLED = 3 };
 
-static bool is_same_range(const struct tagc_range *a, const struct tagc_range *b)
-{
+static bool is_same_range(const struct tagc_range *a, const struct tagc_range *b) {
   return a->number == b->number && a->offset == b->offset && a->of_process == b->of_process;
 }
 
-bool tagc_home_see(struct tagc_home *home, ncclComm_t comm, const void *buffer, size_t size)
-{
+bool tagc_home_see(struct tagc_home *home, ncclComm_t comm, const void *buffer, size_t size) {
   if (home->calls == 0 && atomic_load_explicit(&living, memory_order_relaxed) == 0)
     return false;
   const uint64_t now = atomic_load_explicit(&changes, memory_order_acquire);

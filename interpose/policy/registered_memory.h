@@ -24,8 +24,8 @@
 
 struct tagc_range {
   uint64_t number;
-  uint64_t offset;                  /* of the buffer, in bytes */
-  bool of_process;                  /* ncclMemAlloc */
+  uint64_t offset; /* of the buffer, in bytes */
+  bool of_process; /* ncclMemAlloc */
 };
 
 /* After the real library has registered it. `comm` NULL: ncclMemAlloc, the handle being the memory. */
@@ -43,9 +43,9 @@ const char *tagc_range_text(const struct tagc_range *range, char text[48]);
 
 /* Where the buffers of a slot lie. All zero: not known. Under the lock of its communicator. */
 struct tagc_home {
-  const void *buffer;               /* the last one ... */
-  uint64_t changes;                 /* ... when so many registrations had been made and ended */
-  unsigned calls;                   /* so many in a row have been at that place, as far as this is counted */
+  const void *buffer; /* the last one ... */
+  uint64_t changes;   /* ... when so many registrations had been made and ended */
+  unsigned calls;     /* so many in a row have been at that place, as far as this is counted */
   struct tagc_range place;
 };
 

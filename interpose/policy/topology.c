@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-static enum tagc_placement placement_of(const struct tagc_topology *t)
-{
+static enum tagc_placement placement_of(const struct tagc_topology *t) {
   bool blocks = true, stripes = true;
   for (int r = 0; r < t->hosts.nranks; r++) {
     blocks &= r == t->place[r] * t->hosts.local + t->local[r];
@@ -13,14 +12,14 @@ static enum tagc_placement placement_of(const struct tagc_topology *t)
   return blocks ? TAGC_BLOCKS : stripes ? TAGC_STRIPES : TAGC_SCATTERED;
 }
 
-bool tagc_topology_make(struct tagc_topology *t, const uint32_t *host_of, int nranks, int rank)
-{
+bool tagc_topology_make(struct tagc_topology *t, const uint32_t *host_of, int nranks, int rank) {
   uint32_t last = 0;
   for (int r = 0; r < nranks; r++)
     last = host_of[r] > last ? host_of[r] : last;
-  *t = (struct tagc_topology){.hosts.nranks = nranks, .even = true, .local = malloc(2 * (size_t)nranks * sizeof *t->local)};
-  int *on_host = calloc((size_t)last + 1, sizeof *on_host);      /* ranks so far on each host, */
-  int *met = calloc((size_t)nranks, sizeof *met);                /* and with each local index */
+  *t = (struct tagc_topology){
+    .hosts.nranks = nranks, .even = true, .local = malloc(2 * (size_t)nranks * sizeof *t->local)};
+  int *on_host = calloc((size_t)last + 1, sizeof *on_host); /* ranks so far on each host, */
+  int *met = calloc((size_t)nranks, sizeof *met);           /* and with each local index */
   if (!t->local || !on_host || !met) {
     tagc_topology_free(t);
     t = NULL;
@@ -42,8 +41,7 @@ bool tagc_topology_make(struct tagc_topology *t, const uint32_t *host_of, int nr
   return t != NULL;
 }
 
-void tagc_topology_free(struct tagc_topology *t)
-{
+void tagc_topology_free(struct tagc_topology *t) {
   free(t->local);
   t->local = t->place = NULL;
 }

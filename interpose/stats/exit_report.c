@@ -11,16 +11,14 @@
 #include "interpose/stats/exit_report.h"
 
 /* The times of those calls that tell them, for all. */
-static double of_all_calls(double ms, const struct tagc_ledger_times *times, uint64_t compressed)
-{
+static double of_all_calls(double ms, const struct tagc_ledger_times *times, uint64_t compressed) {
   return times->calls ? ms * (double)compressed / (double)times->calls : 0;
 }
 
 static uint64_t all_of(const struct tagc_traffic *traffic) { return traffic->inside + traffic->between; }
 
 /* Slots of which the same parameters are compressed, and the others go with full precision beside them. */
-static void print_parts_like(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row)
-{
+static void print_parts_like(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row) {
   const struct tagc_ledger_row *last = row;
   char slots[2 * TAGC_LAYER_NAME + 32];
   size_t count = 1;
@@ -33,12 +31,12 @@ static void print_parts_like(const struct tagc_ledger *ledger, const struct tagc
     snprintf(slots, sizeof slots, "%s to %s, %zu slots", row->name, last->name, count);
   else
     snprintf(slots, sizeof slots, "%s", row->name);
-  tagc_say("    %s: %.1f%% of %" PRIu64 " elements selected: %s", slots, 100 * tagc_report_ratio(row->selected, row->elements), row->elements,
+  tagc_say("    %s: %.1f%% of %" PRIu64 " elements selected: %s", slots,
+           100 * tagc_report_ratio(row->selected, row->elements), row->elements,
            row->parameters ? row->parameters : "?");
 }
 
-void tagc_report_parts(const struct tagc_ledger *ledger)
-{
+void tagc_report_parts(const struct tagc_ledger *ledger) {
   const struct tagc_ledger_row *rows = ledger->rows;
   bool told = false;
   for (size_t i = 0; i < ledger->row_count; i++) {
@@ -55,27 +53,26 @@ void tagc_report_parts(const struct tagc_ledger *ledger)
 }
 
 /* The sum of all rows. Residuals are of the present slots alone. */
-static struct tagc_ledger_row total_of(const struct tagc_ledger *ledger)
-{
+static struct tagc_ledger_row total_of(const struct tagc_ledger *ledger) {
   struct tagc_ledger_row total = ledger->rest;
   for (size_t i = 0; i < ledger->row_count; i++)
     tagc_report_sum(&total, &ledger->rows[i]);
   return total;
 }
 
-static void print_ab(const struct tagc_ledger *ledger)
-{
+static void print_ab(const struct tagc_ledger *ledger) {
   const struct tagc_ledger_side *plain = &ledger->sides[0], *compressed = &ledger->sides[1];
   if (!plain->step_ms.count || !compressed->step_ms.count)
     return;
-  tagc_say("  A/B: plain %.1f ms a step (+- %.1f, %" PRIu64 " cycles), compressed %.1f ms (+- %.1f, %" PRIu64 " cycles): "
-           "%.3f times as fast", plain->step_ms.mean, tagc_series_deviation(&plain->step_ms), plain->step_ms.count,
-           compressed->step_ms.mean, tagc_series_deviation(&compressed->step_ms), compressed->step_ms.count,
+  tagc_say("  A/B: plain %.1f ms a step (+- %.1f, %" PRIu64 " cycles), compressed %.1f ms (+- %.1f, %" PRIu64
+           " cycles): "
+           "%.3f times as fast",
+           plain->step_ms.mean, tagc_series_deviation(&plain->step_ms), plain->step_ms.count, compressed->step_ms.mean,
+           tagc_series_deviation(&compressed->step_ms), compressed->step_ms.count,
            plain->step_ms.mean / compressed->step_ms.mean);
 }
 
-static void print_sides(const struct tagc_ledger *ledger)
-{
+static void print_sides(const struct tagc_ledger *ledger) {
   static const char *const names[] = {"plain", "compressed"};
   for (int i = 0; i < 2; i++) {
     const struct tagc_ledger_side *side = &ledger->sides[i];
@@ -84,15 +81,15 @@ static void print_sides(const struct tagc_ledger *ledger)
     if (ledger->allgather_codec)
       snprintf(allgathers, sizeof allgathers, " gather_wire_bytes=%" PRIu64 " gather_between_bytes=%" PRIu64,
                n ? all_of(&side->allgather_sent) / n : 0, n ? side->allgather_sent.between / n : 0);
-    tagc_say("tagc-ab: side=%s cycles=%" PRIu64 " step_ms_mean=%.3f step_ms_sd=%.3f wire_bytes=%" PRIu64 " between_bytes=%"
-             PRIu64 "%s", names[i], n, side->step_ms.mean, tagc_series_deviation(&side->step_ms), n ? all_of(&side->sent) / n : 0,
+    tagc_say("tagc-ab: side=%s cycles=%" PRIu64 " step_ms_mean=%.3f step_ms_sd=%.3f wire_bytes=%" PRIu64
+             " between_bytes=%" PRIu64 "%s",
+             names[i], n, side->step_ms.mean, tagc_series_deviation(&side->step_ms), n ? all_of(&side->sent) / n : 0,
              n ? side->sent.between / n : 0, allgathers);
   }
 }
 
 /* Where the ranks are, and what the columns of bytes mean there. */
-static void print_hosts(const struct tagc_ledger *ledger, bool compressed)
-{
+static void print_hosts(const struct tagc_ledger *ledger, bool compressed) {
   const struct tagc_hosts *h = &ledger->hosts;
   if (h->hosts == 1)
     tagc_say("  all ranks share a host; wire: bytes that a rank sends");
@@ -103,24 +100,24 @@ static void print_hosts(const struct tagc_ledger *ledger, bool compressed)
 }
 
 /* For programs. */
-static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
-{
+static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total) {
   char allgathers[512];
   const struct tagc_ledger_times *times = &ledger->times;
-  tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
-           " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d"
-           " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f hidden_ms=%.3f unrecovered=%" PRIu64 " residual_norm=%.6g"
-           " cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64 "%s",
-           ledger->codec, ledger->nranks, total->calls, total->compressed, total->raw_bytes, all_of(&total->sent),
-           all_of(&total->plain), total->sent.between, total->plain.between, ledger->hosts.hosts, ledger->two_levels ? 2 : 1,
-           of_all_calls(times->encode_ms, times, total->compressed), of_all_calls(times->exchange_ms, times, total->compressed),
-           of_all_calls(times->decode_ms, times, total->compressed), of_all_calls(times->hidden_ms, times, total->compressed),
-           total->stats.unrecovered, __builtin_sqrt(total->stats.residual_norm2), ledger->cycles_compressed, ledger->cycles_plain,
-           tagc_report_allgathers_words(ledger, allgathers));
+  tagc_say(
+    "tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
+    " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d"
+    " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f hidden_ms=%.3f unrecovered=%" PRIu64 " residual_norm=%.6g"
+    " cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64 "%s",
+    ledger->codec, ledger->nranks, total->calls, total->compressed, total->raw_bytes, all_of(&total->sent),
+    all_of(&total->plain), total->sent.between, total->plain.between, ledger->hosts.hosts, ledger->two_levels ? 2 : 1,
+    of_all_calls(times->encode_ms, times, total->compressed),
+    of_all_calls(times->exchange_ms, times, total->compressed),
+    of_all_calls(times->decode_ms, times, total->compressed), of_all_calls(times->hidden_ms, times, total->compressed),
+    total->stats.unrecovered, __builtin_sqrt(total->stats.residual_norm2), ledger->cycles_compressed,
+    ledger->cycles_plain, tagc_report_allgathers_words(ledger, allgathers));
 }
 
-const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[24])
-{
+const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[24]) {
   const double hidden_ms = times->hidden_ms, coding_ms = times->encode_ms + times->decode_ms;
   *text = '\0';
   if (hidden_ms > 0 && coding_ms > 0)
@@ -128,19 +125,21 @@ const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[
   return text;
 }
 
-static void print_ledger(const struct tagc_ledger *ledger)
-{
+static void print_ledger(const struct tagc_ledger *ledger) {
   char hidden[24];
   const struct tagc_ledger_times *times = &ledger->times;
   struct tagc_ledger_row total = total_of(ledger);
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " %s compressed (%s), %" PRIu64
-           " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
-           tagc_ledger_slots_words(ledger), ledger->codec, ledger->other_calls);
+           " other collectives passed through",
+           ledger->number, ledger->nranks, total.compressed, total.calls, tagc_ledger_slots_words(ledger),
+           ledger->codec, ledger->other_calls);
   if (ledger->allgathers_left) {
     char left[16];
     const struct tagc_traffic *sent = &ledger->allgathers_left_sent;
-    tagc_say("  %" PRIu64 " of these were all-gathers of parameters: %s a rank. TAGC_ALLGATHER=q8 sends a quarter of fp32, half of 16 bits",
-             ledger->allgathers_left, tagc_units_bytes(sent->inside + sent->between, left));
+    tagc_say(
+      "  %" PRIu64
+      " of these were all-gathers of parameters: %s a rank. TAGC_ALLGATHER=q8 sends a quarter of fp32, half of 16 bits",
+      ledger->allgathers_left, tagc_units_bytes(sent->inside + sent->between, left));
   }
   if (*ledger->layers)
     tagc_say("  layers: %s", ledger->layers);
@@ -150,20 +149,25 @@ static void print_ledger(const struct tagc_ledger *ledger)
   tagc_report_tables(ledger, &total);
   for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
     if (ledger->reasons[reason] && reason != TAGC_REASON_compressed)
-      tagc_say("  %7" PRIu64 " not compressed: %s", ledger->reasons[reason], tagc_reason_words((enum tagc_reason)reason));
+      tagc_say("  %7" PRIu64 " not compressed: %s", ledger->reasons[reason],
+               tagc_reason_words((enum tagc_reason)reason));
   if (total.residuals_dropped)
-    tagc_say("  %7" PRIu64 " residuals dropped: a disturbed cycle, a step with NaN or Inf, or a failed call", total.residuals_dropped);
+    tagc_say("  %7" PRIu64 " residuals dropped: a disturbed cycle, a step with NaN or Inf, or a failed call",
+             total.residuals_dropped);
   if (total.stats.overflowed)
-    tagc_say("  %7" PRIu64 " shards came out NaN: more values that are not finite, or 2^120 and more, than fit", total.stats.overflowed);
+    tagc_say("  %7" PRIu64 " shards came out NaN: more values that are not finite, or 2^120 and more, than fit",
+             total.stats.overflowed);
   if (total.stats.lost)
-    tagc_say("  %7" PRIu64 " values lost: too small for their codec (below 2^-106 or less), and no residual keeps them", total.stats.lost);
+    tagc_say("  %7" PRIu64 " values lost: too small for their codec (below 2^-106 or less), and no residual keeps them",
+             total.stats.lost);
   uint64_t cycles = ledger->cycles_compressed ? ledger->cycles_compressed : 1;
   if (total.compressed)
-    tagc_say("  a compressed cycle: encode %.2f ms, exchange %.2f ms, decode %.2f ms%s; %" PRIu64 " cycles compressed, %"
-             PRIu64 " plain", of_all_calls(times->encode_ms, times, total.compressed) / (double)cycles,
+    tagc_say("  a compressed cycle: encode %.2f ms, exchange %.2f ms, decode %.2f ms%s; %" PRIu64
+             " cycles compressed, %" PRIu64 " plain",
+             of_all_calls(times->encode_ms, times, total.compressed) / (double)cycles,
              of_all_calls(times->exchange_ms, times, total.compressed) / (double)cycles,
-             of_all_calls(times->decode_ms, times, total.compressed) / (double)cycles, tagc_report_hidden(times, hidden),
-             ledger->cycles_compressed, ledger->cycles_plain);
+             of_all_calls(times->decode_ms, times, total.compressed) / (double)cycles,
+             tagc_report_hidden(times, hidden), ledger->cycles_compressed, ledger->cycles_plain);
   tagc_report_allgathers(ledger);
   print_ab(ledger);
   tagc_retune_report(ledger->retune);
@@ -172,11 +176,11 @@ static void print_ledger(const struct tagc_ledger *ledger)
     print_sides(ledger);
 }
 
-void tagc_report_print(const struct tagc_ledger *ledgers)
-{
+void tagc_report_print(const struct tagc_ledger *ledgers) {
   int when = tagc_library_options()->report;
   for (const struct tagc_ledger *l = ledgers; l; l = l->next)
     if (l->rank == 0 && l->nranks > 1 &&
-        (when == TAGC_REPORT_ALWAYS || (when == TAGC_REPORT_AUTO && (total_of(l).compressed || tagc_report_allgathers_total(l).compressed))))
+        (when == TAGC_REPORT_ALWAYS ||
+         (when == TAGC_REPORT_AUTO && (total_of(l).compressed || tagc_report_allgathers_total(l).compressed))))
       print_ledger(l);
 }

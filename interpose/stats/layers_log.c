@@ -7,10 +7,10 @@
 #include "layermap/cycle/calls.h"
 #include "layermap/model/select.h"
 
-const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_LAYERS_WORDS])
-{
+const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_LAYERS_WORDS]) {
   if (layers->source == TAGC_LAYER_POSITION) {
-    snprintf(text, TAGC_LAYERS_WORDS, "no model is known that has units of these sizes: slots are named by their "
+    snprintf(text, TAGC_LAYERS_WORDS,
+             "no model is known that has units of these sizes: slots are named by their "
              "places");
     return text;
   }
@@ -21,8 +21,7 @@ const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_L
 }
 
 /* What a member is called in its slot: "mlp.up.weight" in block.3, "block.3.mlp.up.weight" in what holds more. */
-static const char *inside_name(const struct tagc_layer *layer, size_t member, char text[TAGC_MEMBER_NAME])
-{
+static const char *inside_name(const struct tagc_layer *layer, size_t member, char text[TAGC_MEMBER_NAME]) {
   const size_t prefix = strlen(layer->name);
   tagc_layer_member_name(layer, member, text, TAGC_MEMBER_NAME);
   const bool in_block = layer->members[member].block >= 0;
@@ -30,8 +29,7 @@ static const char *inside_name(const struct tagc_layer *layer, size_t member, ch
 }
 
 const char *tagc_layer_words(const struct tagc_slot_info *slot, const struct tagc_layer *layer,
-                             char text[TAGC_LAYERS_WORDS])
-{
+                             char text[TAGC_LAYERS_WORDS]) {
   char call[64], pass[32] = "", members[128] = "parameters unknown", first[TAGC_MEMBER_NAME], last[TAGC_MEMBER_NAME];
   const char *of_call = strchr(tagc_calls_line(&slot->signature, call, sizeof call), ' ');
   if (slot->pass)
@@ -46,9 +44,8 @@ const char *tagc_layer_words(const struct tagc_slot_info *slot, const struct tag
   return text;
 }
 
-const char *tagc_selected_words(const struct tagc_layer *layer, const bool *is_selected, char text[TAGC_LAYERS_WORDS])
-{
-  enum { MOST = 96 };               /* what fits beside the rest of a line */
+const char *tagc_selected_words(const struct tagc_layer *layer, const bool *is_selected, char text[TAGC_LAYERS_WORDS]) {
+  enum { MOST = 96 }; /* what fits beside the rest of a line */
   size_t used = 0, left = 0;
   *text = '\0';
   for (size_t i = 0; i < layer->count; i++) {
@@ -66,8 +63,7 @@ const char *tagc_selected_words(const struct tagc_layer *layer, const bool *is_s
   return text;
 }
 
-void tagc_layers_log(uint64_t communicator, const struct tagc_slot_info *slots, const struct tagc_layers *layers)
-{
+void tagc_layers_log(uint64_t communicator, const struct tagc_slot_info *slots, const struct tagc_layers *layers) {
   char text[TAGC_LAYERS_WORDS];
   tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: %s", (unsigned long long)communicator,
            tagc_layers_words(layers, text));
@@ -81,8 +77,7 @@ void tagc_layers_log(uint64_t communicator, const struct tagc_slot_info *slots, 
 
 /* ---- what lists name in vain ------------------------------------------------------------------------------------- */
 
-static bool is_named(const char *element, const struct tagc_slot_info *slots, const struct tagc_layers *layers)
-{
+static bool is_named(const char *element, const struct tagc_slot_info *slots, const struct tagc_layers *layers) {
   for (size_t i = 0; i < layers->count; i++)
     if (tagc_select_names(element, slots[i].unit, &layers->layers[i]))
       return true;
@@ -90,8 +85,7 @@ static bool is_named(const char *element, const struct tagc_slot_info *slots, co
 }
 
 /* A name that there is: of a parameter in the middle of the model, or of a slot. */
-static const char *an_example(const struct tagc_layers *layers, char text[TAGC_MEMBER_NAME])
-{
+static const char *an_example(const struct tagc_layers *layers, char text[TAGC_MEMBER_NAME]) {
   const struct tagc_layer *layer = &layers->layers[layers->count / 2];
   if (layer->count)
     return tagc_layer_member_name(layer, 0, text, TAGC_MEMBER_NAME);
@@ -99,20 +93,19 @@ static const char *an_example(const struct tagc_layers *layers, char text[TAGC_M
 }
 
 static void log_unnamed(uint64_t communicator, const char *variable, const char *element, enum tagc_log_level level,
-                        const struct tagc_layers *layers)
-{
+                        const struct tagc_layers *layers) {
   char meant[32] = "", name[TAGC_MEMBER_NAME];
   const char *word = tagc_select_meant(element);
   if (word && strcmp(word, element) != 0)
     snprintf(meant, sizeof meant, " (is %s meant?)", word);
-  tagc_log(level, "layermap", "communicator %llu: %s: \"%.80s\" matches nothing here%s; known are the kinds attn, mlp, embed, "
-           "head, norm, bias and expert, and names such as %s", (unsigned long long)communicator, variable, element, meant,
-           an_example(layers, name));
+  tagc_log(level, "layermap",
+           "communicator %llu: %s: \"%.80s\" matches nothing here%s; known are the kinds attn, mlp, embed, "
+           "head, norm, bias and expert, and names such as %s",
+           (unsigned long long)communicator, variable, element, meant, an_example(layers, name));
 }
 
 void tagc_layers_log_unnamed(uint64_t communicator, const char *variable, const char *list, enum tagc_log_level missing,
-                             const struct tagc_slot_info *slots, const struct tagc_layers *layers)
-{
+                             const struct tagc_slot_info *slots, const struct tagc_layers *layers) {
   char element[TAGC_SELECT_ELEMENT];
   size_t unknown = 0;
   bool asks_kinds = false;
@@ -127,7 +120,8 @@ void tagc_layers_log_unnamed(uint64_t communicator, const char *variable, const 
       log_unnamed(communicator, variable, element, is_kind ? missing : TAGC_LOG_WARN, layers);
   }
   if (asks_kinds && unknown)
-    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: %s=%.80s: the layers of %zu of %zu slots are not known: kinds "
-             "match nothing there; a map tells them (TAGC_LAYERMAP)", (unsigned long long)communicator, variable, list, unknown,
-             layers->count);
+    tagc_log(TAGC_LOG_WARN, "layermap",
+             "communicator %llu: %s=%.80s: the layers of %zu of %zu slots are not known: kinds "
+             "match nothing there; a map tells them (TAGC_LAYERMAP)",
+             (unsigned long long)communicator, variable, list, unknown, layers->count);
 }

@@ -8,7 +8,7 @@
 #include "env/log.h"
 #include "layermap/infer/layers.h"
 
-enum { TAGC_LAYERS_WORDS = 256 };   /* room for a line */
+enum { TAGC_LAYERS_WORDS = 256 }; /* room for a line */
 
 /* Writes these lines to the log. `layers`: of the slots of the cycle, which are as many. */
 void tagc_layers_log(uint64_t communicator, const struct tagc_slot_info *slots, const struct tagc_layers *layers);

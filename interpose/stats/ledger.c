@@ -15,25 +15,23 @@ static struct tagc_ledger *first, **last = &first;
 static uint64_t created;
 static pid_t owner;
 
-void tagc_series_add(struct tagc_series *series, double value)
-{
+void tagc_series_add(struct tagc_series *series, double value) {
   double delta = value - series->mean;
   series->count++;
   series->mean += delta / (double)series->count;
   series->m2 += delta * (value - series->mean);
 }
 
-double tagc_series_deviation(const struct tagc_series *series)
-{
+double tagc_series_deviation(const struct tagc_series *series) {
   return series->count > 1 ? __builtin_sqrt(series->m2 / (double)(series->count - 1)) : 0;
 }
 
-static void report_at_exit(void *unused)
-{
+static void report_at_exit(void *unused) {
   (void)unused;
-  if (getpid() != owner)            /* a forked child has nothing to report */
+  if (getpid() != owner) /* a forked child has nothing to report */
     return;
-  /* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs the report. */
+  /* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs the
+   * report. */
   for (int tries = 0; tries < 1000; tries++) {
     if (pthread_mutex_trylock(&lock) == 0) {
       tagc_report_print(first);
@@ -44,11 +42,11 @@ static void report_at_exit(void *unused)
   }
 }
 
-/* What atexit() is made of: the library is linked without the start files that atexit() leans on, and is never unloaded. */
+/* What atexit() is made of: the library is linked without the start files that atexit() leans on, and is never
+ * unloaded. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *object);
 
-struct tagc_ledger *tagc_ledger_create(int rank, int nranks)
-{
+struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
   struct tagc_ledger *ledger = calloc(1, sizeof *ledger);
   if (!ledger)
     return NULL;
@@ -69,8 +67,7 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks)
   return ledger;
 }
 
-void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from)
-{
+void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from) {
   to->calls += from->calls;
   to->compressed += from->compressed;
   to->raw_bytes += from->raw_bytes;
@@ -95,8 +92,7 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
 }
 
 /* Slots that were known before keep their accounts: a training that is evaluated in between comes back to them. */
-static void take_over_totals(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, size_t count)
-{
+static void take_over_totals(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, size_t count) {
   bool same = count == ledger->row_count;
   for (size_t i = 0; i < count && same; i++)
     same = rows[i].shard == ledger->rows[i].shard && strcmp(rows[i].name, ledger->rows[i].name) == 0;
@@ -107,8 +103,8 @@ static void take_over_totals(struct tagc_ledger *ledger, struct tagc_ledger_row 
   }
 }
 
-bool tagc_ledger_set_allgathers(struct tagc_ledger *ledger, const struct tagc_allgather_info *allgathers, size_t count)
-{
+bool tagc_ledger_set_allgathers(struct tagc_ledger *ledger, const struct tagc_allgather_info *allgathers,
+                                size_t count) {
   if (!ledger->allgather_codec)
     return true;
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
@@ -117,12 +113,15 @@ bool tagc_ledger_set_allgathers(struct tagc_ledger *ledger, const struct tagc_al
   bool same = count == ledger->allgather_count;
   for (size_t i = 0; i < count; i++) {
     const struct tagc_ledger_row *slot = tagc_ledger_row(ledger, (int)allgathers[i].slot);
-    rows[i] = (struct tagc_ledger_row){.shard = allgathers[i].signature.count, .kind = slot->kind, .unit = slot->unit,
+    rows[i] = (struct tagc_ledger_row){.shard = allgathers[i].signature.count,
+                                       .kind = slot->kind,
+                                       .unit = slot->unit,
                                        .allgather = {.again = allgathers[i].again, .reason = TAGC_REASON_warm_up}};
     snprintf(rows[i].name, sizeof rows[i].name, "%s", slot->name);
-    same = same && rows[i].shard == ledger->allgathers[i].shard && strcmp(rows[i].name, ledger->allgathers[i].name) == 0;
+    same =
+      same && rows[i].shard == ledger->allgathers[i].shard && strcmp(rows[i].name, ledger->allgathers[i].name) == 0;
   }
-  pthread_mutex_lock(&lock);        /* the report may be under way */
+  pthread_mutex_lock(&lock); /* the report may be under way */
   for (size_t i = 0; i < ledger->allgather_count; i++)
     tagc_ledger_add(same ? &rows[i] : &ledger->allgather_rest, &ledger->allgathers[i]);
   free(ledger->allgathers);
@@ -132,13 +131,11 @@ bool tagc_ledger_set_allgathers(struct tagc_ledger *ledger, const struct tagc_al
   return true;
 }
 
-struct tagc_ledger_row *tagc_ledger_allgather_row(struct tagc_ledger *ledger, int place)
-{
+struct tagc_ledger_row *tagc_ledger_allgather_row(struct tagc_ledger *ledger, int place) {
   return place < 0 || (size_t)place >= ledger->allgather_count ? &ledger->allgather_rest : &ledger->allgathers[place];
 }
 
-void tagc_ledger_end_slots(struct tagc_ledger *ledger)
-{
+void tagc_ledger_end_slots(struct tagc_ledger *ledger) {
   for (size_t i = 0; i < ledger->allgather_count; i++)
     ledger->allgathers[i].residual_bytes = 0;
   for (size_t i = 0; i < ledger->row_count; i++)
@@ -146,9 +143,9 @@ void tagc_ledger_end_slots(struct tagc_ledger *ledger)
 }
 
 bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
-                           const struct tagc_layers *layers)
-{
-  const bool is_auto = tagc_options_auto(tagc_library_options()), has_budget = tagc_options_has_budget(tagc_library_options());
+                           const struct tagc_layers *layers) {
+  const bool is_auto = tagc_options_auto(tagc_library_options()),
+             has_budget = tagc_options_has_budget(tagc_library_options());
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   struct tagc_decision_inputs *inputs = is_auto ? calloc(count ? count : 1, sizeof *inputs) : NULL;
   struct tagc_retune *retune = has_budget ? tagc_retune_make(count) : NULL;
@@ -176,7 +173,7 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
       inputs[i].choice.candidate = -1;
     }
   }
-  pthread_mutex_lock(&lock);        /* the report may be under way */
+  pthread_mutex_lock(&lock); /* the report may be under way */
   take_over_totals(ledger, rows, count);
   free(ledger->rows);
   free(ledger->inputs);
@@ -196,15 +193,13 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   return true;
 }
 
-double tagc_ledger_residual_norm(const struct tagc_ledger *ledger)
-{
+double tagc_ledger_residual_norm(const struct tagc_ledger *ledger) {
   double norm2 = 0;
   for (size_t i = 0; i < ledger->row_count; i++)
     norm2 += ledger->rows[i].stats.residual_norm2;
   return __builtin_sqrt(norm2);
 }
 
-struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot)
-{
+struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot) {
   return slot < 0 || (size_t)slot >= ledger->row_count ? &ledger->rest : &ledger->rows[slot];
 }

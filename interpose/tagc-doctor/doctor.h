@@ -89,7 +89,7 @@ struct tagc_findings {
   char notes[TAGC_ROWS_MAX][TAGC_WORDS];
   size_t note_count;
   enum tagc_diagnosis diagnosis;
-  bool intercepted;       /* it fails because nothing would be compressed */
+  bool intercepted; /* it fails because nothing would be compressed */
   char words[TAGC_WORDS];
 };
 
@@ -114,8 +114,8 @@ bool tagc_find_process(struct tagc_findings *findings, char ***environment);
 /* A Python interpreter: runs it to find torch, without importing torch. */
 bool tagc_find_python(struct tagc_findings *findings, char *const *environment);
 
-/* Our library, LD_PRELOAD, options, NCCL's variables, the driver. `self` is this program's folder; `bindir`, `libdir`: where
- * it and the library are installed. */
+/* Our library, LD_PRELOAD, options, NCCL's variables, the driver. `self` is this program's folder; `bindir`, `libdir`:
+ * where it and the library are installed. */
 void tagc_find_library(struct tagc_findings *findings, char *const *environment, const char *self, const char *bindir,
                        const char *libdir);
 void tagc_find_variables(struct tagc_findings *findings, char *const *environment);
@@ -127,8 +127,8 @@ bool tagc_interface_matches(const char *rule, const char *name);
 
 /* The diagnosis and its words. */
 void tagc_judge(struct tagc_findings *findings);
-__attribute__((format(printf, 3, 4))) void tagc_diagnosis_set(struct tagc_findings *findings, enum tagc_diagnosis diagnosis,
-                                                            const char *format, ...);
+__attribute__((format(printf, 3, 4))) void tagc_diagnosis_set(struct tagc_findings *findings,
+                                                              enum tagc_diagnosis diagnosis, const char *format, ...);
 
 /* -- the reports ------------------------------------------------------------------------------------------------- */
 void tagc_report_text(const struct tagc_findings *findings, FILE *out, bool colour);

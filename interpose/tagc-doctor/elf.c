@@ -35,15 +35,13 @@ struct reader {
   Elf_Data *texts, *symbols; /* the dynamic string and symbol tables, or NULL */
 };
 
-static void refuse_image(struct tagc_image *image, const char *why)
-{
+static void refuse_image(struct tagc_image *image, const char *why) {
   image->state = TAGC_IMAGE_BAD;
   snprintf(image->why, sizeof image->why, "%s", why);
 }
 
 /* What the file holds from an address on, up to `want` bytes; NULL where it is nothing. */
-static Elf_Data *at_address(struct reader *r, uint64_t address, uint64_t want, Elf_Type type)
-{
+static Elf_Data *at_address(struct reader *r, uint64_t address, uint64_t want, Elf_Type type) {
   GElf_Phdr segment;
   for (size_t i = 0; address && i < r->segments; i++) {
     if (!gelf_getphdr(r->elf, (int)i, &segment) || segment.p_type != PT_LOAD || address < segment.p_vaddr ||
@@ -58,8 +56,7 @@ static Elf_Data *at_address(struct reader *r, uint64_t address, uint64_t want, E
 }
 
 /* The text at an offset of a string table, if it ends within `limit` bytes; NULL otherwise. */
-static const char *text_in(const Elf_Data *table, uint64_t offset, size_t limit)
-{
+static const char *text_in(const Elf_Data *table, uint64_t offset, size_t limit) {
   if (!table || !table->d_buf || offset >= table->d_size)
     return NULL;
   const char *text = (const char *)table->d_buf + offset;
@@ -67,15 +64,13 @@ static const char *text_in(const Elf_Data *table, uint64_t offset, size_t limit)
   return memchr(text, '\0', there < limit ? there : limit) ? text : NULL;
 }
 
-static char *copy_text(const struct reader *r, uint64_t offset)
-{
+static char *copy_text(const struct reader *r, uint64_t offset) {
   const char *text = text_in(r->texts, offset, TEXT_MAX);
   return text ? strdup(text) : NULL;
 }
 
 /* Every segment must lie in the file: ld.so would map what is not there. Also finds the interpreter. */
-static bool read_segments(struct reader *r)
-{
+static bool read_segments(struct reader *r) {
   GElf_Phdr segment;
   for (size_t i = 0; i < r->segments; i++) {
     if (!gelf_getphdr(r->elf, (int)i, &segment)) {
@@ -98,8 +93,7 @@ static bool read_segments(struct reader *r)
   return true;
 }
 
-static void note_dynamic_entry(struct dynamic *d, const GElf_Dyn *entry)
-{
+static void note_dynamic_entry(struct dynamic *d, const GElf_Dyn *entry) {
   switch (entry->d_tag) {
   case DT_STRTAB: d->strtab = entry->d_un.d_ptr; break;
   case DT_STRSZ: d->strsz = entry->d_un.d_val; break;
@@ -121,8 +115,7 @@ static void note_dynamic_entry(struct dynamic *d, const GElf_Dyn *entry)
   }
 }
 
-static Elf_Data *find_dynamic_section(struct reader *r)
-{
+static Elf_Data *find_dynamic_section(struct reader *r) {
   GElf_Phdr segment;
   for (size_t i = 0; i < r->segments; i++)
     if (gelf_getphdr(r->elf, (int)i, &segment) && segment.p_type == PT_DYNAMIC && segment.p_filesz)
@@ -131,8 +124,7 @@ static Elf_Data *find_dynamic_section(struct reader *r)
 }
 
 /* The entries of the dynamic section: addresses first, for the texts need the string table. */
-static void read_dynamic(struct reader *r)
-{
+static void read_dynamic(struct reader *r) {
   Elf_Data *data = find_dynamic_section(r);
   struct tagc_image *image = r->image;
   GElf_Dyn entry;
@@ -159,8 +151,7 @@ static void read_dynamic(struct reader *r)
 }
 
 /* The number of dynamic symbols, which only the hash tables tell. */
-static uint64_t count_dynamic_symbols(struct reader *r)
-{
+static uint64_t count_dynamic_symbols(struct reader *r) {
   Elf_Data *data = at_address(r, r->dynamic.hash, 8, ELF_T_WORD);
   if (data && data->d_size == 8)
     return ((const uint32_t *)data->d_buf)[1];
@@ -184,8 +175,7 @@ static uint64_t count_dynamic_symbols(struct reader *r)
 }
 
 /* The bit of a symbol's name, 0 for what is no function of ours. */
-static uint64_t function_bit(const char *name)
-{
+static uint64_t function_bit(const char *name) {
   if (name && strncmp(name, "nccl", 4) == 0)
     for (int i = 0; i < TAGC_FUNCTION_COUNT; i++)
       if (strcmp(name, tagc_function_names[i]) == 0)
@@ -194,8 +184,7 @@ static uint64_t function_bit(const char *name)
 }
 
 /* Calls that the dynamic linker binds are those that a relocation names. */
-static void note_relocation(struct reader *r, uint64_t index)
-{
+static void note_relocation(struct reader *r, uint64_t index) {
   GElf_Sym symbol;
   if (!index || index > INT32_MAX || !gelf_getsym(r->symbols, (int)index, &symbol))
     return;
@@ -208,8 +197,7 @@ static void note_relocation(struct reader *r, uint64_t index)
     r->image->open_calls |= bit;
 }
 
-static void read_relocations(struct reader *r, uint64_t address, uint64_t size, bool addends)
-{
+static void read_relocations(struct reader *r, uint64_t address, uint64_t size, bool addends) {
   Elf_Data *data = r->symbols ? at_address(r, address, size, addends ? ELF_T_RELA : ELF_T_REL) : NULL;
   GElf_Rela rela;
   GElf_Rel rel;
@@ -219,8 +207,7 @@ static void read_relocations(struct reader *r, uint64_t address, uint64_t size, 
     note_relocation(r, GELF_R_SYM(rel.r_info));
 }
 
-static void read_exports(struct reader *r)
-{
+static void read_exports(struct reader *r) {
   uint64_t count = r->symbols ? count_dynamic_symbols(r) : 0;
   GElf_Sym symbol;
   for (uint64_t i = 1; i < count && i <= INT32_MAX && gelf_getsym(r->symbols, (int)i, &symbol); i++)
@@ -229,16 +216,14 @@ static void read_exports(struct reader *r)
 }
 
 /* The minor of "GLIBC_2.minor", 0 for other names. */
-static unsigned glibc_minor(const char *name)
-{
+static unsigned glibc_minor(const char *name) {
   unsigned minor = 0;
   if (name && strncmp(name, "GLIBC_2.", 8) == 0 && isdigit((unsigned char)name[8]))
     sscanf(name + 8, "%4u", &minor);
   return minor;
 }
 
-static void read_versions(struct reader *r)
-{
+static void read_versions(struct reader *r) {
   struct tagc_image *image = r->image;
   Elf_Data *data = at_address(r, r->dynamic.verneed, UINT64_MAX, ELF_T_VNEED);
   GElf_Verneed need;
@@ -274,8 +259,7 @@ static void read_versions(struct reader *r)
   }
 }
 
-bool tagc_nccl_version_text(const char *text, size_t size, char version[TAGC_NCCL_VERSION_SIZE])
-{
+bool tagc_nccl_version_text(const char *text, size_t size, char version[TAGC_NCCL_VERSION_SIZE]) {
   static const char before[] = "NCCL version ";
   size_t at = sizeof before - 1, start = at, dots = 0;
   if (size <= at || memcmp(text, before, at) != 0)
@@ -297,8 +281,7 @@ bool tagc_nccl_version_text(const char *text, size_t size, char version[TAGC_NCC
   return ends;
 }
 
-static void search_texts(struct tagc_image *image, const Elf_Data *data)
-{
+static void search_texts(struct tagc_image *image, const Elf_Data *data) {
   if (!data || !data->d_buf)
     return;
   const char *start = data->d_buf, *end = start + data->d_size, *hit = start;
@@ -311,8 +294,7 @@ static void search_texts(struct tagc_image *image, const Elf_Data *data)
 }
 
 /* The string table that is section `index`; not elf_strptr(), whose check of one text can take as long as the table. */
-static Elf_Data *string_table(struct reader *r, size_t index)
-{
+static Elf_Data *string_table(struct reader *r, size_t index) {
   GElf_Shdr header;
   Elf_Scn *section = index ? elf_getscn(r->elf, index) : NULL;
   if (!section || !gelf_getshdr(section, &header) || header.sh_type != SHT_STRTAB)
@@ -320,8 +302,7 @@ static Elf_Data *string_table(struct reader *r, size_t index)
   return elf_getdata_rawchunk(r->elf, (int64_t)header.sh_offset, header.sh_size, ELF_T_BYTE);
 }
 
-static void read_hidden(struct reader *r, const GElf_Shdr *table)
-{
+static void read_hidden(struct reader *r, const GElf_Shdr *table) {
   Elf_Data *data = elf_getdata_rawchunk(r->elf, (int64_t)table->sh_offset, table->sh_size, ELF_T_SYM);
   Elf_Data *texts = string_table(r, table->sh_link);
   GElf_Sym symbol;
@@ -332,8 +313,7 @@ static void read_hidden(struct reader *r, const GElf_Shdr *table)
 
 /* What the dynamic linker does not look at: hidden symbols, and texts. Together no more is read than the file is long,
  * whatever its section headers say. Where no section holds texts, the segments that are not written to are searched. */
-static void read_sections(struct reader *r)
-{
+static void read_sections(struct reader *r) {
   size_t index = 0, examined = 0;
   uint64_t budget = r->size;
   bool searched = false;
@@ -363,12 +343,12 @@ static void read_sections(struct reader *r)
     }
 }
 
-static void read_elf(struct reader *r)
-{
+static void read_elf(struct reader *r) {
   struct tagc_image *image = r->image;
   GElf_Ehdr header;
   if (elf_kind(r->elf) != ELF_K_ELF || !gelf_getehdr(r->elf, &header)) {
-    refuse_image(image, elf_kind(r->elf) == ELF_K_AR ? "an archive, not a program or shared library" : "not an ELF file");
+    refuse_image(image,
+                 elf_kind(r->elf) == ELF_K_AR ? "an archive, not a program or shared library" : "not an ELF file");
     return;
   }
   image->is64 = header.e_ident[EI_CLASS] == ELFCLASS64;
@@ -380,8 +360,8 @@ static void read_elf(struct reader *r)
   }
   if (header.e_type != ET_EXEC && header.e_type != ET_DYN) {
     refuse_image(image, header.e_type == ET_REL    ? "an object file, not a program or shared library"
-                  : header.e_type == ET_CORE ? "a core file, not a program or shared library"
-                                             : "neither a program nor a shared library");
+                        : header.e_type == ET_CORE ? "a core file, not a program or shared library"
+                                                   : "neither a program nor a shared library");
     return;
   }
   if (elf_getphdrnum(r->elf, &r->segments) != 0 || !r->segments) {
@@ -402,8 +382,7 @@ static void read_elf(struct reader *r)
   image->hidden &= ~image->exported;
 }
 
-void tagc_image_read(struct tagc_image *image, const void *bytes, size_t size)
-{
+void tagc_image_read(struct tagc_image *image, const void *bytes, size_t size) {
   memset(image, 0, sizeof *image);
   struct reader r = {.image = image, .size = size};
   if (size < EI_NIDENT || memcmp(bytes, ELFMAG, SELFMAG) != 0) {
@@ -419,8 +398,7 @@ void tagc_image_read(struct tagc_image *image, const void *bytes, size_t size)
   elf_end(r.elf);
 }
 
-void tagc_image_free(struct tagc_image *image)
-{
+void tagc_image_free(struct tagc_image *image) {
   for (size_t i = 0; i < image->needed_count; i++)
     free(image->needed[i]);
   free(image->needed);
@@ -431,7 +409,6 @@ void tagc_image_free(struct tagc_image *image)
   memset(image, 0, sizeof *image);
 }
 
-bool tagc_image_is_static(const struct tagc_image *image)
-{
+bool tagc_image_is_static(const struct tagc_image *image) {
   return image->state == TAGC_IMAGE_GOOD && !image->has_interpreter && (image->type == ET_EXEC || image->pie);
 }

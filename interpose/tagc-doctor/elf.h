@@ -42,7 +42,7 @@ struct tagc_image {
   uint64_t open_calls;       /* defined here, exported, and named by a dynamic relocation all the same */
   uint64_t exported, hidden; /* defined in the dynamic symbol table; in .symtab alone */
   bool asks_dlsym;           /* imports dlsym */
-  bool names_nccl;        /* holds the text "libnccl.so", or "ncclReduceScatter" as a text of its own */
+  bool names_nccl;           /* holds the text "libnccl.so", or "ncclReduceScatter" as a text of its own */
   char nccl_version[TAGC_NCCL_VERSION_SIZE]; /* from a text "NCCL version 2.28.9+cuda13.0"; "" where there is none */
   unsigned glibc_needed, glibc_defined;      /* the highest minor of GLIBC_2.minor that it needs, or defines */
 };

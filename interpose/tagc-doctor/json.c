@@ -4,8 +4,7 @@
 #include "env/program/json.h"
 #include "interpose/tagc-doctor/doctor.h"
 
-static void functions(struct tagc_json *j, const char *name, uint64_t set)
-{
+static void functions(struct tagc_json *j, const char *name, uint64_t set) {
   tagc_json_open(j, name, '[');
   for (int i = 0; i < TAGC_FUNCTION_COUNT; i++)
     if (set & TAGC_FUNCTION_BIT(i))
@@ -13,8 +12,7 @@ static void functions(struct tagc_json *j, const char *name, uint64_t set)
   tagc_json_close(j, ']');
 }
 
-static void put_target(struct tagc_json *j, const struct tagc_findings *f)
-{
+static void put_target(struct tagc_json *j, const struct tagc_findings *f) {
   static const char *const kinds[] = {"program", "library", "process", "python"};
   char words[48];
   tagc_json_open(j, "target", '{');
@@ -46,8 +44,7 @@ static void put_target(struct tagc_json *j, const struct tagc_findings *f)
   tagc_json_close(j, '}');
 }
 
-static void put_object(struct tagc_json *j, const struct tagc_object *o)
-{
+static void put_object(struct tagc_json *j, const struct tagc_object *o) {
   static const char *const roles[] = {"none", "calls", "dlsym", "contains-open", "contains", "nccl", "tagc", "rccl"};
   tagc_json_text(j, "path", o->path);
   tagc_json_text(j, "found", o->how);
@@ -63,8 +60,7 @@ static void put_object(struct tagc_json *j, const struct tagc_object *o)
   }
 }
 
-static void put_objects(struct tagc_json *j, const struct tagc_findings *f)
-{
+static void put_objects(struct tagc_json *j, const struct tagc_findings *f) {
   for (size_t i = tagc_json_list(j, "objects"); tagc_json_item(j, i, f->walk.count); i++)
     put_object(j, &f->walk.objects[i]);
   for (size_t i = tagc_json_list(j, "missing"); tagc_json_item(j, i, f->walk.missing_count); i++) {
@@ -76,8 +72,7 @@ static void put_objects(struct tagc_json *j, const struct tagc_findings *f)
     tagc_json_number(j, "ncclGetVersion", f->run_version);
 }
 
-static void put_preload(struct tagc_json *j, const struct tagc_findings *f)
-{
+static void put_preload(struct tagc_json *j, const struct tagc_findings *f) {
   tagc_json_open(j, "library", '{');
   tagc_json_text_or_null(j, "path", f->library.path);
   tagc_json_text_or_null(j, "source", f->library.source);
@@ -93,8 +88,7 @@ static void put_preload(struct tagc_json *j, const struct tagc_findings *f)
   }
 }
 
-static void put_variables(struct tagc_json *j, const char *name, const struct tagc_variable *rows, size_t count)
-{
+static void put_variables(struct tagc_json *j, const char *name, const struct tagc_variable *rows, size_t count) {
   for (size_t i = tagc_json_list(j, name); tagc_json_item(j, i, count); i++) {
     tagc_json_text(j, "name", rows[i].name);
     tagc_json_text(j, "value", rows[i].value);
@@ -103,8 +97,7 @@ static void put_variables(struct tagc_json *j, const char *name, const struct ta
   }
 }
 
-static void put_machine(struct tagc_json *j, const struct tagc_findings *f)
-{
+static void put_machine(struct tagc_json *j, const struct tagc_findings *f) {
   tagc_json_open(j, "gpu", '{');
   tagc_json_text_or_null(j, "driver", f->driver);
   tagc_json_number(j, "devices", f->gpus);
@@ -124,8 +117,7 @@ static void put_machine(struct tagc_json *j, const struct tagc_findings *f)
   tagc_json_close(j, '}');
 }
 
-void tagc_report_json(const struct tagc_findings *f, FILE *out)
-{
+void tagc_report_json(const struct tagc_findings *f, FILE *out) {
   static const char *const names[] = {"works", "fails", "unknown"};
   struct tagc_json j = {.out = out};
   tagc_json_open(&j, NULL, '{');

@@ -14,8 +14,7 @@
 
 #include "interpose/tagc-doctor/doctor.h"
 
-bool tagc_interface_matches(const char *rule, const char *name)
-{
+bool tagc_interface_matches(const char *rule, const char *name) {
   bool except = *rule == '^', exact, found = false, any = false;
   rule += except;
   exact = *rule == '=';
@@ -33,8 +32,7 @@ bool tagc_interface_matches(const char *rule, const char *name)
 }
 
 /* A file of /sys/class/net/NAME, without the end of its line. */
-static void read_attribute(const char *name, const char *attribute, char *value, size_t size)
-{
+static void read_attribute(const char *name, const char *attribute, char *value, size_t size) {
   char path[128];
   snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, attribute);
   char *text = tagc_file_text(path, 256, NULL);
@@ -42,8 +40,7 @@ static void read_attribute(const char *name, const char *attribute, char *value,
   free(text);
 }
 
-static struct tagc_interface *interface_of(struct tagc_findings *f, const char *name)
-{
+static struct tagc_interface *interface_of(struct tagc_findings *f, const char *name) {
   for (size_t i = 0; i < f->interface_count; i++)
     if (strcmp(f->interfaces[i].name, name) == 0)
       return &f->interfaces[i];
@@ -62,8 +59,7 @@ static struct tagc_interface *interface_of(struct tagc_findings *f, const char *
   return row;
 }
 
-static void add_address(struct tagc_findings *f, const struct ifaddrs *address)
-{
+static void add_address(struct tagc_findings *f, const struct ifaddrs *address) {
   char text[64];
   size_t size = address->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
   struct tagc_interface *row = interface_of(f, address->ifa_name);
@@ -74,16 +70,14 @@ static void add_address(struct tagc_findings *f, const struct ifaddrs *address)
     snprintf(row->addresses + used, sizeof row->addresses - used, "%s%s", used ? " " : "", text);
 }
 
-static bool choose_interface(struct tagc_findings *f, const char *rule)
-{
+static bool choose_interface(struct tagc_findings *f, const char *rule) {
   bool any = false;
   for (size_t i = 0; i < f->interface_count; i++)
     any |= f->interfaces[i].chosen = tagc_interface_matches(rule, f->interfaces[i].name);
   return any;
 }
 
-void tagc_find_interfaces(struct tagc_findings *f, char *const *environment)
-{
+void tagc_find_interfaces(struct tagc_findings *f, char *const *environment) {
   static const char *const rules[] = {"ib", "^docker,lo,virbr", "docker", "lo", "virbr"};
   const char *family = tagc_environment_value(environment, "NCCL_SOCKET_FAMILY"), *rule = NULL, *source = "";
   int only = !family                           ? AF_UNSPEC

@@ -12,13 +12,12 @@
 
 enum { MAPS_MAX = 16 << 20, ENVIRONMENT_MAX = 4 << 20 };
 
-static bool say_no(struct tagc_findings *f, const char *file, int error)
-{
+static bool say_no(struct tagc_findings *f, const char *file, int error) {
   if (error == EACCES || error == EPERM)
     tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN,
-                     "/proc/%d/%s may not be read (%s): run tagc-doctor as the user of that process, "
-                     "or as root",
-                     f->pid, file, strerror(error));
+                       "/proc/%d/%s may not be read (%s): run tagc-doctor as the user of that process, "
+                       "or as root",
+                       f->pid, file, strerror(error));
   else if (error == ENOENT || error == ESRCH)
     tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "there is no process %d", f->pid);
   else
@@ -27,8 +26,7 @@ static bool say_no(struct tagc_findings *f, const char *file, int error)
 }
 
 /* The environment as `environ` has it; the strings live in the one block that was read. */
-static char **read_environment(int pid)
-{
+static char **read_environment(int pid) {
   char path[64];
   size_t size, count = 0;
   snprintf(path, sizeof path, "/proc/%d/environ", pid);
@@ -42,8 +40,7 @@ static char **read_environment(int pid)
   return environment;
 }
 
-bool tagc_path_to_read(const struct tagc_findings *f, const char *path, char *real, size_t size)
-{
+bool tagc_path_to_read(const struct tagc_findings *f, const char *path, char *real, size_t size) {
   if (f->kind != TAGC_KIND_PROCESS)
     return (size_t)snprintf(real, size, "%s", path) < size;
   if (path[0] == '/')
@@ -51,8 +48,7 @@ bool tagc_path_to_read(const struct tagc_findings *f, const char *path, char *re
   return (size_t)snprintf(real, size, "/proc/%d/cwd/%s", f->pid, path) < size;
 }
 
-static void read_mapped(struct tagc_findings *f, const char *range, const char *path, bool gone)
-{
+static void read_mapped(struct tagc_findings *f, const char *range, const char *path, bool gone) {
   char from[PATH_MAX + 64];
   /* A deleted file is still to be had through the map itself, with the right to. */
   if (gone)
@@ -73,8 +69,7 @@ static void read_mapped(struct tagc_findings *f, const char *range, const char *
 
 /* Lines of "7f0000000000-7f0000001000 r-xp 00001000 08:01 1234   /path (deleted)"; what may be executed is a program or
  * a library. */
-static void read_maps(struct tagc_findings *f, char *text)
-{
+static void read_maps(struct tagc_findings *f, char *text) {
   static const char mark[] = " (deleted)";
   char *save = NULL;
   for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
@@ -97,8 +92,7 @@ static void read_maps(struct tagc_findings *f, char *text)
 }
 
 /* Did the kernel start it in secure mode, in which the dynamic linker ignores most of LD_PRELOAD? */
-static void read_rights(struct tagc_findings *f)
-{
+static void read_rights(struct tagc_findings *f) {
   char path[64];
   size_t size = 0;
   snprintf(path, sizeof path, "/proc/%d/auxv", f->pid);
@@ -112,8 +106,7 @@ static void read_rights(struct tagc_findings *f)
   snprintf(f->secure_why, sizeof f->secure_why, "%s", f->secure ? "secure mode" : "");
 }
 
-bool tagc_find_process(struct tagc_findings *f, char ***environment)
-{
+bool tagc_find_process(struct tagc_findings *f, char ***environment) {
   char path[64], exe[PATH_MAX] = "";
   size_t size;
   snprintf(path, sizeof path, "/proc/%d/maps", f->pid);
@@ -122,7 +115,7 @@ bool tagc_find_process(struct tagc_findings *f, char ***environment)
     return say_no(f, "maps", errno);
   if (!size) {
     tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "process %d maps nothing: it has ended, or belongs to the kernel",
-                     f->pid);
+                       f->pid);
     return false;
   }
   snprintf(path, sizeof path, "/proc/%d/exe", f->pid);

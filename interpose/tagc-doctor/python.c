@@ -46,8 +46,7 @@ static char question[] =
 
 /* Runs the interpreter; its answer is written to `answer`. Returns its exit status, -1 with errno set where it did not
  * run. */
-static int ask_python(const char *python, char *const *environment, char *answer)
-{
+static int ask_python(const char *python, char *const *environment, char *answer) {
   int ends[2], status;
   pid_t child;
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -79,8 +78,7 @@ static int ask_python(const char *python, char *const *environment, char *answer
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void take(const char *answer, const char *name, char *value, size_t size)
-{
+static void take(const char *answer, const char *name, char *value, size_t size) {
   char key[32];
   int n = snprintf(key, sizeof key, "tagc:%s=", name);
   const char *at = strstr(answer, key);
@@ -89,8 +87,7 @@ static void take(const char *answer, const char *name, char *value, size_t size)
 }
 
 /* Adds a file of a package; false where it is not there. */
-static bool add_file(struct tagc_findings *f, const char *path, const char *how)
-{
+static bool add_file(struct tagc_findings *f, const char *path, const char *how) {
   if (access(path, F_OK) != 0)
     return false;
   if (tagc_walk_add(&f->walk, path, path, how, -1) < 0)
@@ -98,15 +95,13 @@ static bool add_file(struct tagc_findings *f, const char *path, const char *how)
   return true;
 }
 
-static bool add_library(struct tagc_findings *f, const char *folder, const char *name, const char *how)
-{
+static bool add_library(struct tagc_findings *f, const char *folder, const char *name, const char *how) {
   char path[PATH_MAX + 64];
   return *folder && (size_t)snprintf(path, sizeof path, "%s/lib/%s", folder, name) < sizeof path &&
          add_file(f, path, how);
 }
 
-static void find_libraries(struct tagc_findings *f)
-{
+static void find_libraries(struct tagc_findings *f) {
   bool cuda = add_library(f, f->python.torch, "libtorch_cuda.so", "torch");
   bool rocm = add_library(f, f->python.torch, "libtorch_hip.so", "torch");
   add_library(f, f->python.torch, "libtorch_python.so", "torch");
@@ -119,8 +114,7 @@ static void find_libraries(struct tagc_findings *f)
     tagc_walk_needed(&f->walk);
 }
 
-bool tagc_find_python(struct tagc_findings *f, char *const *environment)
-{
+bool tagc_find_python(struct tagc_findings *f, char *const *environment) {
   char *answer = malloc(ANSWER_MAX + 1);
   int status = answer ? ask_python(f->given, environment, answer) : -1;
   if (status != 0) {
@@ -129,7 +123,7 @@ bool tagc_find_python(struct tagc_findings *f, char *const *environment)
       tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s cannot be run: %s", f->given, strerror(errno));
     else
       tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s did not answer (exit status %d): is it a Python 3?", f->given,
-                       status);
+                         status);
     free(answer);
     return false;
   }

@@ -19,8 +19,7 @@ enum colour { PLAIN, RED, GREEN, YELLOW };
 static const char *const codes[] = {"", "\033[31m", "\033[32m", "\033[33m"};
 
 /* Words in lines of WIDTH columns, those behind the first indented. A path is one word, however long. */
-static void put_text(const struct page *page, enum colour colour, char *text, size_t indent)
-{
+static void put_text(const struct page *page, enum colour colour, char *text, size_t indent) {
   tagc_tame(text, '\0');
   fputs(page->colour ? codes[colour] : "", page->out);
   tagc_put_wrapped(page->out, text, indent, indent, WIDTH);
@@ -29,8 +28,7 @@ static void put_text(const struct page *page, enum colour colour, char *text, si
 
 /* One line, behind a label or (where it is "") the room for one. */
 __attribute__((format(printf, 4, 5))) static void line(const struct page *page, const char *label, enum colour colour,
-                                                       const char *format, ...)
-{
+                                                       const char *format, ...) {
   char text[LINE];
   va_list args;
   va_start(args, format);
@@ -41,8 +39,7 @@ __attribute__((format(printf, 4, 5))) static void line(const struct page *page, 
   put_text(page, colour, text + indent - LABEL, (size_t)indent);
 }
 
-static const char *kind_words(const struct tagc_findings *f)
-{
+static const char *kind_words(const struct tagc_findings *f) {
   const struct tagc_image *image = &f->walk.objects[0].image;
   return image->state == TAGC_IMAGE_FOREIGN ? "ELF file"
          : tagc_image_is_static(image)      ? "static program"
@@ -51,19 +48,16 @@ static const char *kind_words(const struct tagc_findings *f)
 }
 
 /* Was the target itself read? If not, the diagnosis says why, and nothing else is worth a line. */
-static bool readable(const struct tagc_findings *f)
-{
+static bool readable(const struct tagc_findings *f) {
   return f->walk.count && f->walk.objects[0].image.state != TAGC_IMAGE_BAD;
 }
 
-static void print_package(const struct page *page, const char *name, const char *folder, const char *version)
-{
+static void print_package(const struct page *page, const char *name, const char *folder, const char *version) {
   if (*folder)
     line(page, name, PLAIN, "%s  %s", *version ? version : "(version not known)", folder);
 }
 
-static void print_examined(const struct page *page, const struct tagc_findings *f)
-{
+static void print_examined(const struct page *page, const struct tagc_findings *f) {
   static const char *const labels[] = {"program", "library", "process", "python"};
   char words[48];
   if (f->script[0])
@@ -90,8 +84,7 @@ static void print_examined(const struct page *page, const struct tagc_findings *
 static int count_functions(uint64_t set) { return __builtin_popcountll(set); }
 
 static void print_object(const struct page *page, const struct tagc_findings *f, const char *label,
-                         const struct tagc_object *o)
-{
+                         const struct tagc_object *o) {
   char detail[96] = "";
   enum colour colour = o->role == TAGC_ROLE_CONTAINS ? RED : GREEN;
   if (o->role == TAGC_ROLE_CALLS)
@@ -105,8 +98,7 @@ static void print_object(const struct page *page, const struct tagc_findings *f,
     line(page, "", PLAIN, "  %s (%s)%s", o->path, o->how, o->deleted ? ", deleted" : "");
 }
 
-static void print_objects(const struct page *page, const struct tagc_findings *f)
-{
+static void print_objects(const struct page *page, const struct tagc_findings *f) {
   const char *label = "calls";
   for (size_t i = 0; i < f->walk.count; i++) {
     enum tagc_role role = f->walk.objects[i].role;
@@ -146,8 +138,7 @@ static void print_objects(const struct page *page, const struct tagc_findings *f
     line(page, "", YELLOW, "more libraries than are looked at: this list is not complete");
 }
 
-static void print_library(const struct page *page, const struct tagc_findings *f)
-{
+static void print_library(const struct page *page, const struct tagc_findings *f) {
   if (!f->library.path[0])
     line(page, "preload", RED, "libtagc-preload.so was not found");
   else if (f->library.problem[0]) {
@@ -164,8 +155,7 @@ static void print_library(const struct page *page, const struct tagc_findings *f
 }
 
 static void print_variables(const struct page *page, const char *label, const struct tagc_variable *rows, size_t count,
-                            const char *none)
-{
+                            const char *none) {
   size_t shown = 0;
   for (size_t i = 0; i < count; i++) {
     if (strcmp(rows[i].source, "default") == 0 && !rows[i].problem[0])
@@ -180,8 +170,7 @@ static void print_variables(const struct page *page, const char *label, const st
 }
 
 /* Defaults, many to a line. */
-static void print_defaults(const struct page *page, const struct tagc_findings *f)
-{
+static void print_defaults(const struct page *page, const struct tagc_findings *f) {
   char text[LINE] = "";
   size_t used = 0;
   for (size_t i = 0; i < f->tagc_count && used < sizeof text; i++)
@@ -192,8 +181,7 @@ static void print_defaults(const struct page *page, const struct tagc_findings *
     line(page, " defaults", PLAIN, "%s", text);
 }
 
-static void print_machine(const struct page *page, const struct tagc_findings *f)
-{
+static void print_machine(const struct page *page, const struct tagc_findings *f) {
   if (f->driver[0] || f->gpus || f->libcuda[0])
     line(page, "GPU", PLAIN, "%s%s, %d device%s, libcuda.so.1 %s", f->driver[0] ? "NVIDIA driver " : "no NVIDIA driver",
          f->driver, f->gpus, f->gpus == 1 ? "" : "s", f->libcuda[0] ? f->libcuda : "not found");
@@ -216,8 +204,7 @@ static void print_machine(const struct page *page, const struct tagc_findings *f
     line(page, "", PLAIN, "  rule: %s", f->interface_rule);
 }
 
-void tagc_report_text(const struct tagc_findings *f, FILE *out, bool colour)
-{
+void tagc_report_text(const struct tagc_findings *f, FILE *out, bool colour) {
   static const enum colour colours[] = {GREEN, RED, YELLOW};
   const struct page page = {out, colour};
   char words[TAGC_WORDS];

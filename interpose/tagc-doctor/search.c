@@ -13,14 +13,12 @@
 
 enum { FOLDERS_MAX = 256, LOOKUPS_MAX = 20000, PARENTS_MAX = 64, CACHE_MAX = 16 << 20 };
 
-const char *tagc_base_name(const char *path)
-{
+const char *tagc_base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
 }
 
-char *tagc_file_text(const char *path, size_t max, size_t *size)
-{
+char *tagc_file_text(const char *path, size_t max, size_t *size) {
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   char *text = file < 0 ? NULL : malloc(max + 1);
   size_t used = 0;
@@ -42,8 +40,7 @@ char *tagc_file_text(const char *path, size_t max, size_t *size)
   return text;
 }
 
-bool tagc_file_image(const char *path, struct tagc_image *image, struct stat *status)
-{
+bool tagc_file_image(const char *path, struct tagc_image *image, struct stat *status) {
   struct stat own;
   if (!status)
     status = &own;
@@ -72,16 +69,14 @@ bool tagc_file_image(const char *path, struct tagc_image *image, struct stat *st
 
 /* -- what an object is ------------------------------------------------------------------------------------------- */
 /* RCCL has NCCL's functions; it stands on AMD's runtime. */
-static bool is_rccl(const struct tagc_image *image, const char *name)
-{
+static bool is_rccl(const struct tagc_image *image, const char *name) {
   bool found = strncmp(name, "librccl", 7) == 0;
   for (size_t i = 0; i < image->needed_count; i++)
     found |= strncmp(image->needed[i], "libamdhip64.so", 14) == 0;
   return found;
 }
 
-static enum tagc_role role_of(const struct tagc_object *object)
-{
+static enum tagc_role role_of(const struct tagc_object *object) {
   const struct tagc_image *image = &object->image;
   const char *name = image->soname ? image->soname : tagc_base_name(object->path);
   const uint64_t call = TAGC_FUNCTION_BIT(TAGC_FUNCTION_ncclReduceScatter);
@@ -105,8 +100,7 @@ static enum tagc_role role_of(const struct tagc_object *object)
 }
 
 /* libnccl.so.2.28.9, behind whatever links lead there. */
-static void note_file_version(struct tagc_object *object, const char *read_from)
-{
+static void note_file_version(struct tagc_object *object, const char *read_from) {
   char real[PATH_MAX], text[64];
   const char *name = tagc_base_name(realpath(read_from, real) ? real : read_from), *dots = strstr(name, ".so.");
   if (!dots)
@@ -116,8 +110,7 @@ static void note_file_version(struct tagc_object *object, const char *read_from)
     tagc_nccl_version_text(text, (size_t)n, object->file_version);
 }
 
-int tagc_walk_add(struct tagc_walk *walk, const char *path, const char *read_from, const char *how, int parent)
-{
+int tagc_walk_add(struct tagc_walk *walk, const char *path, const char *read_from, const char *how, int parent) {
   struct stat status;
   struct tagc_image image;
   if (walk->count == TAGC_OBJECTS_MAX) {
@@ -148,8 +141,7 @@ int tagc_walk_add(struct tagc_walk *walk, const char *path, const char *read_fro
   return (int)walk->count++;
 }
 
-bool tagc_walk_start(struct tagc_walk *walk, const char *library_path)
-{
+bool tagc_walk_start(struct tagc_walk *walk, const char *library_path) {
   memset(walk, 0, sizeof *walk);
   walk->library_path = library_path;
   walk->objects = calloc(TAGC_OBJECTS_MAX, sizeof *walk->objects);
@@ -160,8 +152,7 @@ bool tagc_walk_start(struct tagc_walk *walk, const char *library_path)
 /* -- where a library is ------------------------------------------------------------------------------------------ */
 
 /* Is there an ELF file that object `parent` could use? ld.so passes over files of another class or machine. */
-static bool usable(const struct tagc_walk *walk, const char *path, int parent)
-{
+static bool usable(const struct tagc_walk *walk, const char *path, int parent) {
   unsigned char head[20];
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   ssize_t n = file < 0 ? -1 : read(file, head, sizeof head);
@@ -178,8 +169,7 @@ static bool usable(const struct tagc_walk *walk, const char *path, int parent)
 }
 
 /* A folder of a list, with $ORIGIN replaced. False for what is not understood. */
-static bool expand(const char *element, size_t length, const char *origin_of, char *folder, size_t size)
-{
+static bool expand(const char *element, size_t length, const char *origin_of, char *folder, size_t size) {
   size_t skip = length >= 7 && memcmp(element, "$ORIGIN", 7) == 0     ? 7
                 : length >= 9 && memcmp(element, "${ORIGIN}", 9) == 0 ? 9
                                                                       : 0;
@@ -200,8 +190,7 @@ static bool expand(const char *element, size_t length, const char *origin_of, ch
 }
 
 static bool in_folders(const struct tagc_walk *walk, const char *list, const char *origin_of, const char *name,
-                       int parent, char *found, size_t size)
-{
+                       int parent, char *found, size_t size) {
   char folder[PATH_MAX];
   for (int i = 0; list && i < FOLDERS_MAX; i++) {
     size_t length = strcspn(list, ":;");
@@ -227,13 +216,11 @@ struct cache_entry {
 };
 _Static_assert(sizeof(struct cache_header) == 48 && sizeof(struct cache_entry) == 24, "the format of ld.so.cache");
 
-static const char *cache_text(const char *base, size_t size, uint32_t offset)
-{
+static const char *cache_text(const char *base, size_t size, uint32_t offset) {
   return offset < size && memchr(base + offset, '\0', size - offset) ? base + offset : NULL;
 }
 
-static bool in_cache(const struct tagc_walk *walk, const char *name, int parent, char *found, size_t size)
-{
+static bool in_cache(const struct tagc_walk *walk, const char *name, int parent, char *found, size_t size) {
   static const char magic[] = "glibc-ld.so.cache1.1";
   const char *base = walk->cache ? memmem(walk->cache, walk->cache_size, magic, 20) : NULL;
   size_t there = base ? walk->cache_size - (size_t)(base - walk->cache) : 0;
@@ -255,8 +242,8 @@ static bool in_cache(const struct tagc_walk *walk, const char *name, int parent,
   return false;
 }
 
-bool tagc_walk_look_up(struct tagc_walk *walk, const char *name, int parent, char *found, size_t size, const char **how)
-{
+bool tagc_walk_look_up(struct tagc_walk *walk, const char *name, int parent, char *found, size_t size,
+                       const char **how) {
 #if defined(__x86_64__)
   static const char defaults[] = "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib";
 #else
@@ -292,8 +279,7 @@ bool tagc_walk_look_up(struct tagc_walk *walk, const char *name, int parent, cha
 }
 
 /* Is a library of that name in the walk, found or missing? */
-static bool known(const struct tagc_walk *walk, const char *name)
-{
+static bool known(const struct tagc_walk *walk, const char *name) {
   for (size_t i = 0; i < walk->count; i++) {
     const char *soname = walk->objects[i].image.soname;
     if ((soname && strcmp(soname, name) == 0) || strcmp(tagc_base_name(walk->objects[i].path), name) == 0)
@@ -305,8 +291,7 @@ static bool known(const struct tagc_walk *walk, const char *name)
   return false;
 }
 
-void tagc_walk_needed(struct tagc_walk *walk)
-{
+void tagc_walk_needed(struct tagc_walk *walk) {
   char found[PATH_MAX];
   const char *how;
   for (size_t i = 0; i < walk->count; i++) /* the count grows while the loop runs */
@@ -324,16 +309,14 @@ void tagc_walk_needed(struct tagc_walk *walk)
     }
 }
 
-size_t tagc_walk_count(const struct tagc_walk *walk, enum tagc_role role)
-{
+size_t tagc_walk_count(const struct tagc_walk *walk, enum tagc_role role) {
   size_t count = 0;
   for (size_t i = 0; i < walk->count; i++)
     count += walk->objects[i].role == role;
   return count;
 }
 
-int tagc_walk_first(const struct tagc_walk *walk, enum tagc_role role)
-{
+int tagc_walk_first(const struct tagc_walk *walk, enum tagc_role role) {
   for (size_t i = 0; i < walk->count; i++)
     if (walk->objects[i].role == role)
       return (int)i;

@@ -18,8 +18,7 @@
 
 enum { CONFIGURATION_MAX = 1 << 20 };
 
-void tagc_findings_note(struct tagc_findings *f, const char *format, ...)
-{
+void tagc_findings_note(struct tagc_findings *f, const char *format, ...) {
   if (f->note_count == TAGC_ROWS_MAX)
     return;
   va_list args;
@@ -29,8 +28,7 @@ void tagc_findings_note(struct tagc_findings *f, const char *format, ...)
 }
 
 /* -- LD_PRELOAD and our library ---------------------------------------------------------------------------------- */
-static void check_preloaded(struct tagc_findings *f, struct tagc_preloaded *row)
-{
+static void check_preloaded(struct tagc_findings *f, struct tagc_preloaded *row) {
   char path[PATH_MAX + 64], found[PATH_MAX];
   const char *how;
   struct tagc_image image;
@@ -56,8 +54,7 @@ static void check_preloaded(struct tagc_findings *f, struct tagc_preloaded *row)
   tagc_image_free(&image);
 }
 
-static void read_preload(struct tagc_findings *f, const char *list, const char *source)
-{
+static void read_preload(struct tagc_findings *f, const char *list, const char *source) {
   static const char between[] = ": \t\n";
   while (list && *(list += strspn(list, between)) && f->preload_count < TAGC_ROWS_MAX) {
     size_t length = strcspn(list, between);
@@ -71,8 +68,7 @@ static void read_preload(struct tagc_findings *f, const char *list, const char *
 }
 
 /* The copy that a process has mapped, or that LD_PRELOAD names; otherwise the one that came with this program. */
-static bool find_preload(struct tagc_findings *f, const char *self, const char *bindir, const char *libdir)
-{
+static bool find_preload(struct tagc_findings *f, const char *self, const char *bindir, const char *libdir) {
   const struct tagc_preloaded *named = NULL;
   int mapped = f->kind == TAGC_KIND_PROCESS ? tagc_walk_first(&f->walk, TAGC_ROLE_OURS) : -1;
   for (size_t i = 0; i < f->preload_count && !named; i++)
@@ -92,8 +88,7 @@ static bool find_preload(struct tagc_findings *f, const char *self, const char *
 }
 
 void tagc_find_library(struct tagc_findings *f, char *const *environment, const char *self, const char *bindir,
-                       const char *libdir)
-{
+                       const char *libdir) {
   char path[PATH_MAX + 64] = "";
   tagc_path_to_read(f, "/etc/ld.so.preload", path, sizeof path);
   char *system = tagc_file_text(path, CONFIGURATION_MAX, NULL);
@@ -117,8 +112,7 @@ void tagc_find_library(struct tagc_findings *f, char *const *environment, const 
 
 /* -- options ----------------------------------------------------------------------------------------------------- */
 
-static void list_presets(struct tagc_findings *f)
-{
+static void list_presets(struct tagc_findings *f) {
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
     const struct tagc_option *o = &tagc_option_table[i];
     char preset[TAGC_OPTION_PRESET];
@@ -129,8 +123,7 @@ static void list_presets(struct tagc_findings *f)
   f->tagc_count = TAGC_OPTION_COUNT;
 }
 
-static void take_option(struct tagc_findings *f, char *const *environment, const char *name, const char *value)
-{
+static void take_option(struct tagc_findings *f, char *const *environment, const char *name, const char *value) {
   struct tagc_variable *row = NULL;
   char why[280];
   bool ignored = false;
@@ -146,7 +139,8 @@ static void take_option(struct tagc_findings *f, char *const *environment, const
   }
   snprintf(row->value, sizeof row->value, "%s", value);
   snprintf(row->source, sizeof row->source, "environment");
-  const struct tagc_option *renamed = tagc_option_renamed(name, environment, &ignored, row->problem, sizeof row->problem);
+  const struct tagc_option *renamed =
+    tagc_option_renamed(name, environment, &ignored, row->problem, sizeof row->problem);
   if (renamed && !ignored)
     take_option(f, environment, renamed->variable, value);
   if (renamed)
@@ -159,8 +153,7 @@ static void take_option(struct tagc_findings *f, char *const *environment, const
 }
 
 /* What the library checks beyond the table, in the same words. */
-static void check_texts(struct tagc_findings *f)
-{
+static void check_texts(struct tagc_findings *f) {
   char why[TAGC_OPTION_WHY];
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
     if (!tagc_option_check(&f->options, (enum tagc_option_index)i, why)) {
@@ -171,14 +164,12 @@ static void check_texts(struct tagc_findings *f)
 
 /* -- NCCL's variables -------------------------------------------------------------------------------------------- */
 /* What a variable of NCCL means for us; "" for most. */
-static const char *remark(const char *name)
-{
+static const char *remark(const char *name) {
   return strcmp(name, "NCCL_COMM_ID") == 0 ? "the ranks cannot agree: every call passes through" : "";
 }
 
 /* The first that names a variable wins, as NCCL has it: the environment, the user's file, the system's. */
-static void take_variable(struct tagc_findings *f, const char *text, const char *source)
-{
+static void take_variable(struct tagc_findings *f, const char *text, const char *source) {
   size_t length = strcspn(text, "=");
   struct tagc_variable *row = &f->nccl[f->nccl_count];
   if (text[length] != '=' || length >= sizeof row->name || f->nccl_count == TAGC_ROWS_MAX ||
@@ -194,8 +185,7 @@ static void take_variable(struct tagc_findings *f, const char *text, const char 
   f->nccl_count++;
 }
 
-static void read_configuration(struct tagc_findings *f, const char *path)
-{
+static void read_configuration(struct tagc_findings *f, const char *path) {
   char real[PATH_MAX + 64];
   char *text = tagc_path_to_read(f, path, real, sizeof real) ? tagc_file_text(real, CONFIGURATION_MAX, NULL) : NULL;
   char *save = NULL;
@@ -205,8 +195,7 @@ static void read_configuration(struct tagc_findings *f, const char *path)
   free(text);
 }
 
-void tagc_find_variables(struct tagc_findings *f, char *const *environment)
-{
+void tagc_find_variables(struct tagc_findings *f, char *const *environment) {
   tagc_options_default(&f->options);
   list_presets(f);
   for (char *const *e = environment; *e; e++) {
@@ -230,8 +219,7 @@ void tagc_find_variables(struct tagc_findings *f, char *const *environment)
 }
 
 /* -- the GPU ----------------------------------------------------------------------------------------------------- */
-void tagc_find_gpu(struct tagc_findings *f)
-{
+void tagc_find_gpu(struct tagc_findings *f) {
   const char *how;
   char *text = tagc_file_text("/proc/driver/nvidia/version", 4096, NULL);
   /* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 ..." */

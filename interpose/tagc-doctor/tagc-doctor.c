@@ -18,11 +18,12 @@
 extern char **environ;
 
 struct request {
-  const char *target, *python;      /* python: the target is an interpreter */
+  const char *target, *python; /* python: the target is an interpreter */
   bool json, run_nccl, quick;
 };
 
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
+/* clang-format off */
 static const struct tagc_argument rows[] = {
   {.name = "python", .value = "PYTHON", TO(FILE, python),
    .help = "the torch and jaxlib of this interpreter, which tells their places"},
@@ -31,18 +32,18 @@ static const struct tagc_argument rows[] = {
   {.name = "json", TO(FLAG, json), .help = "print one JSON document"},
   {.name = "quick", TO(FLAG, quick), .help = "for scripts, and tagc-run: silent, unless interception will not work"},
 };
+/* clang-format on */
 
 static const struct tagc_command_line command_line = {
   .program = "tagc-doctor",
-  .head =
-    "usage: tagc-doctor [--json] [--run-nccl] PROGRAM | LIBRARY | PID\n"
-    "       tagc-doctor [--json] [--run-nccl] --python PYTHON\n"
-    "       tagc-doctor --quick PROGRAM\n"
-    "Says whether libtagc-preload.so will intercept the NCCL calls of a program, and if not, why.\n"
-    "\n"
-    "  PROGRAM          a program or script, on PATH if it has no slash; it is read, not run\n"
-    "  LIBRARY          a shared library: libtorch_cuda.so, a plugin\n"
-    "  PID              a running process\n",
+  .head = "usage: tagc-doctor [--json] [--run-nccl] PROGRAM | LIBRARY | PID\n"
+          "       tagc-doctor [--json] [--run-nccl] --python PYTHON\n"
+          "       tagc-doctor --quick PROGRAM\n"
+          "Says whether libtagc-preload.so will intercept the NCCL calls of a program, and if not, why.\n"
+          "\n"
+          "  PROGRAM          a program or script, on PATH if it has no slash; it is read, not run\n"
+          "  LIBRARY          a shared library: libtorch_cuda.so, a plugin\n"
+          "  PID              a running process\n",
   .tail =
     "\n"
     "Exit status: 0 it will work; 1 it will not, or nothing will be compressed; 2 it cannot tell, or wrong usage.\n",
@@ -54,8 +55,7 @@ static const struct tagc_command_line command_line = {
 #define FAIL(...) tagc_fail(command_line.program, TAGC_DIAGNOSIS_UNKNOWN, __VA_ARGS__)
 
 /* -1: go on; otherwise the exit status. */
-static int parse(char **argv, struct request *request)
-{
+static int parse(char **argv, struct request *request) {
   const int status = tagc_command_line_parse(&command_line, argv, request, stdout);
   if (status >= 0)
     return status;
@@ -71,8 +71,7 @@ static int parse(char **argv, struct request *request)
 }
 
 /* In a process of its own: a library that crashes, or prints, takes that down alone. */
-static int run_version(const char *path)
-{
+static int run_version(const char *path) {
   int ends[2], version = 0;
   if (pipe(ends) != 0)
     return 0;
@@ -99,8 +98,7 @@ static int run_version(const char *path)
 }
 
 /* NCCL libraries that no object names as needed: that of TAGC_NCCL, and what programs open by themselves. */
-static void find_more_nccl(struct tagc_findings *f)
-{
+static void find_more_nccl(struct tagc_findings *f) {
   char found[PATH_MAX + 64];
   const char *how, *chosen = f->options.nccl;
   int asks = tagc_walk_first(&f->walk, TAGC_ROLE_ASKS);
@@ -117,8 +115,7 @@ static void find_more_nccl(struct tagc_findings *f)
                           "the program may know another place");
 }
 
-static void ask_version(struct tagc_findings *f)
-{
+static void ask_version(struct tagc_findings *f) {
   char path[PATH_MAX + 64];
   int nccl = tagc_walk_first(&f->walk, TAGC_ROLE_NCCL);
   if (nccl >= 0 && tagc_path_to_read(f, f->walk.objects[nccl].path, path, sizeof path))
@@ -128,8 +125,7 @@ static void ask_version(struct tagc_findings *f)
                        nccl < 0 ? "no NCCL library was found" : "ncclGetVersion() could not be called");
 }
 
-static bool is_pid(const char *target, int *pid)
-{
+static bool is_pid(const char *target, int *pid) {
   size_t length = strlen(target);
   if (!length || length > 9 || strspn(target, "0123456789") != length)
     return false;
@@ -137,8 +133,7 @@ static bool is_pid(const char *target, int *pid)
   return true;
 }
 
-static void run_examination(struct tagc_findings *f, const struct request *request)
-{
+static void run_examination(struct tagc_findings *f, const struct request *request) {
   char **environment = environ, self[PATH_MAX];
   tagc_place_self(self);
   f->given = request->target;
@@ -162,23 +157,22 @@ static void run_examination(struct tagc_findings *f, const struct request *reque
   tagc_judge(f);
 }
 
-/* What is worth a line before a program is started, and whether to start it. A launcher may be static (kubectl, micromamba):
- * where it holds no NCCL, what it starts may be intercepted all the same. */
-static int report_quick(const struct tagc_findings *f)
-{
+/* What is worth a line before a program is started, and whether to start it. A launcher may be static (kubectl,
+ * micromamba): where it holds no NCCL, what it starts may be intercepted all the same. */
+static int report_quick(const struct tagc_findings *f) {
   const bool launches = f->walk.count && tagc_image_is_static(&f->walk.objects[0].image) &&
                         tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS) < 0;
   if (f->diagnosis != TAGC_DIAGNOSIS_FAILS)
     return (int)f->diagnosis;
   if (launches)
     return FAIL("%s is linked statically, so nothing is intercepted in it; it holds no NCCL, and programs that it "
-                "starts may be", f->path);
+                "starts may be",
+                f->path);
   FAIL("%s", f->words);
   return f->intercepted ? TAGC_DIAGNOSIS_UNKNOWN : TAGC_DIAGNOSIS_FAILS;
 }
 
-static int run(const struct request *request)
-{
+static int run(const struct request *request) {
   struct tagc_findings *findings = calloc(1, sizeof *findings);
   const char *library_path = tagc_environment_value(environ, "LD_LIBRARY_PATH"),
              *no_colour = tagc_environment_value(environ, "NO_COLOR");
@@ -194,8 +188,7 @@ static int run(const struct request *request)
   return (int)findings->diagnosis;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   (void)argc;
   struct request request = {0};
   int status = parse(argv, &request);

@@ -13,8 +13,7 @@
 
 enum { SCRIPTS_MAX = 4, HEAD_SIZE = 1024 };
 
-const char *tagc_environment_value(char *const *environment, const char *name)
-{
+const char *tagc_environment_value(char *const *environment, const char *name) {
   size_t length = strlen(name);
   for (; environment && *environment; environment++)
     if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
@@ -22,8 +21,7 @@ const char *tagc_environment_value(char *const *environment, const char *name)
   return NULL;
 }
 
-static bool on_path(char *const *environment, const char *name, char *found, size_t size)
-{
+static bool on_path(char *const *environment, const char *name, char *found, size_t size) {
   const char *list = tagc_environment_value(environment, "PATH");
   while (list) {
     size_t length = strcspn(list, ":");
@@ -36,8 +34,7 @@ static bool on_path(char *const *environment, const char *name, char *found, siz
   return false;
 }
 
-static bool find_given(struct tagc_findings *f, char *const *environment)
-{
+static bool find_given(struct tagc_findings *f, char *const *environment) {
   const char *how;
   if (strchr(f->given, '/'))
     return (size_t)snprintf(f->path, sizeof f->path, "%s", f->given) < sizeof f->path;
@@ -49,8 +46,7 @@ static bool find_given(struct tagc_findings *f, char *const *environment)
 }
 
 /* The next word of a line at *at, into `word`; false at the end of the line. */
-static bool next_word(const char **at, char *word, size_t size)
-{
+static bool next_word(const char **at, char *word, size_t size) {
   *at += strspn(*at, " \t");
   size_t length = strcspn(*at, " \t\r\n");
   if (!length || length >= size)
@@ -63,8 +59,7 @@ static bool next_word(const char **at, char *word, size_t size)
 
 /* The interpreter of a script that starts with `head`. Installers of Python write "#!/bin/sh" and "'''exec'
  * /path/python" where the path is too long for the first line. */
-static bool interpreter_of(const char *head, char *const *environment, char *interpreter, size_t size)
-{
+static bool interpreter_of(const char *head, char *const *environment, char *interpreter, size_t size) {
   const char *at = head + 2, *second = strchr(head, '\n');
   char word[PATH_MAX];
   if (!next_word(&at, interpreter, size))
@@ -87,8 +82,7 @@ static bool interpreter_of(const char *head, char *const *environment, char *int
 }
 
 /* From scripts to what runs them. False where that is not found. */
-static bool follow_scripts(struct tagc_findings *f, char *const *environment)
-{
+static bool follow_scripts(struct tagc_findings *f, char *const *environment) {
   char interpreter[PATH_MAX];
   for (int i = 0; i < SCRIPTS_MAX; i++) {
     if (strncmp(tagc_base_name(f->path), "python", 6) == 0)
@@ -112,32 +106,29 @@ static bool follow_scripts(struct tagc_findings *f, char *const *environment)
   return false;
 }
 
-/* The dynamic linker ignores LD_PRELOAD (where it names a path) in programs that give their user rights that he has not: those
- * of another user or group, or, but to root, capabilities. */
-static void find_rights(struct tagc_findings *f)
-{
+/* The dynamic linker ignores LD_PRELOAD (where it names a path) in programs that give their user rights that he has
+ * not: those of another user or group, or, but to root, capabilities. */
+static void find_rights(struct tagc_findings *f) {
   struct stat status;
   bool known = stat(f->path, &status) == 0;
   bool user = known && status.st_mode & S_ISUID && status.st_uid != getuid();
   bool group = known && (status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && status.st_gid != getgid();
-  const char *why = user    ? "set-user-ID"
-                    : group ? "set-group-ID"
+  const char *why = user                                                                     ? "set-user-ID"
+                    : group                                                                  ? "set-group-ID"
                     : getuid() != 0 && getxattr(f->path, "security.capability", NULL, 0) > 0 ? "file capabilities"
                                                                                              : "";
   snprintf(f->secure_why, sizeof f->secure_why, "%s", why);
   f->secure = *why;
 }
 
-static void say_unreadable(struct tagc_findings *f, int error)
-{
+static void say_unreadable(struct tagc_findings *f, int error) {
   tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s: %s", f->path,
-                   error == EISDIR   ? "a folder, not a program or library"
-                   : error == EINVAL ? "neither a program nor a library"
-                                     : strerror(error));
+                     error == EISDIR   ? "a folder, not a program or library"
+                     : error == EINVAL ? "neither a program nor a library"
+                                       : strerror(error));
 }
 
-bool tagc_find_file(struct tagc_findings *f, char *const *environment)
-{
+bool tagc_find_file(struct tagc_findings *f, char *const *environment) {
   struct stat status;
   if (!find_given(f, environment)) {
     snprintf(f->path, sizeof f->path, "%s", f->given);

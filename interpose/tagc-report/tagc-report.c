@@ -23,14 +23,13 @@ enum { READ = 0, UNREADABLE = 1 };
 struct request {
   struct tagc_volume_facts facts;
   struct tagc_step_range steps;
-  const char *json, *html, *perfetto;   /* files; "": standard output; NULL: none */
+  const char *json, *html, *perfetto; /* files; "": standard output; NULL: none */
   char **paths;
   size_t count;
 };
 
 /* "7" or "7-9" */
-static bool set_steps(void *request, const char *value)
-{
+static bool set_steps(void *request, const char *value) {
   struct tagc_step_range *steps = &((struct request *)request)->steps;
   const char *end;
   const bool first = tagc_units_read(value, false, &steps->first, &end);
@@ -41,6 +40,7 @@ static bool set_steps(void *request, const char *value)
 
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
 #define NUMBER(field) TO(COUNT, facts.field), .accepts = "1 to 1e18"
+/* clang-format off */
 static const struct tagc_argument rows[] = {
   {.name = "html", .value = "FILE", TO(FILE, html), .help = "also write a page for browsers; it loads nothing"},
   {.name = "perfetto", .value = "FILE", TO(FILE, perfetto),
@@ -56,30 +56,28 @@ static const struct tagc_argument rows[] = {
   {.name = "tokens", .value = "N", NUMBER(tokens), .help = "tokens of a microbatch of one rank"},
   {.name = "microbatches", .value = "N", NUMBER(microbatches), .help = "microbatches in a step"},
 };
+/* clang-format on */
 
 static const struct tagc_command_line command_line = {
   .program = "tagc-report",
-  .head =
-    "usage: tagc-report [OPTION]... TRACE...\n"
-    "Reports the traces of a job: its network, layer by layer, and whether TAGC helps.\n"
-    "\n"
-    "  TRACE              a file of TAGC_TRACE, a prefix (PREFIX-*.trace),\n"
-    "                     or a folder (all of its files *.trace)\n",
+  .head = "usage: tagc-report [OPTION]... TRACE...\n"
+          "Reports the traces of a job: its network, layer by layer, and whether TAGC helps.\n"
+          "\n"
+          "  TRACE              a file of TAGC_TRACE, a prefix (PREFIX-*.trace),\n"
+          "                     or a folder (all of its files *.trace)\n",
   .tail = "\nExit status: 0 reported; 1 nothing could be read, or the output not be written; 2 wrong usage.\n",
   .indent = 21,
   .rows = rows,
   .count = sizeof rows / sizeof *rows,
 };
 
-static int fail(const char *what, const char *why)
-{
+static int fail(const char *what, const char *why) {
   return tagc_fail(command_line.program, UNREADABLE, "%s: %s", what, why);
 }
 
 /* -- arguments ----------------------------------------------------------------------------------------------------- */
 
-static bool add_path(struct request *r, const char *folder, const char *name)
-{
+static bool add_path(struct request *r, const char *folder, const char *name) {
   if (!TAGC_SUM_ROOM(r->paths, r->count) ||
       asprintf(&r->paths[r->count], "%s%s%s", folder ? folder : "", folder ? "/" : "", name) < 0)
     return false;
@@ -87,15 +85,13 @@ static bool add_path(struct request *r, const char *folder, const char *name)
   return true;
 }
 
-static int is_trace(const struct dirent *entry)
-{
+static int is_trace(const struct dirent *entry) {
   size_t length = strlen(entry->d_name);
   return length > 6 && strcmp(entry->d_name + length - 6, ".trace") == 0;
 }
 
 /* The traces in a folder, of that prefix or (NULL) of any. -1: go on. */
-static int add_folder(struct request *r, const char *folder, const char *prefix)
-{
+static int add_folder(struct request *r, const char *folder, const char *prefix) {
   const size_t length = prefix ? strlen(prefix) : 0;
   struct dirent **entries = NULL;
   int n = scandir(folder, &entries, is_trace, alphasort), result = -1;
@@ -113,8 +109,7 @@ static int add_folder(struct request *r, const char *folder, const char *prefix)
 }
 
 /* What TAGC_TRACE was given: PREFIX-*.trace. -1: go on. */
-static int add_prefix(struct request *r, const char *path)
-{
+static int add_prefix(struct request *r, const char *path) {
   const char *slash = strrchr(path, '/');
   char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
   int result = !folder                            ? fail(path, "no memory")
@@ -125,8 +120,7 @@ static int add_prefix(struct request *r, const char *path)
 }
 
 /* -1: go on. */
-static int add_traces(struct request *r, const char *path)
-{
+static int add_traces(struct request *r, const char *path) {
   struct stat status;
   const size_t before = r->count;
   int result = -1;
@@ -141,8 +135,7 @@ static int add_traces(struct request *r, const char *path)
   return add_path(r, NULL, path) ? -1 : fail(path, "no memory"); /* whoever reads it says what is wrong */
 }
 
-static bool begins_as_trace(const char *path)
-{
+static bool begins_as_trace(const char *path) {
   char magic[sizeof TAGC_TRACE_MAGIC - 1];
   FILE *file = fopen(path, "rb");
   bool does = file && fread(magic, sizeof magic, 1, file) == 1 && memcmp(magic, TAGC_TRACE_MAGIC, sizeof magic) == 0;
@@ -153,8 +146,7 @@ static bool begins_as_trace(const char *path)
 
 /* Whoever forgets FILE behind an option gives it the next word, which may be a trace that nobody can make again.
  * -1: go on. */
-static int check_output(const struct request *r, const char *option, const char *path)
-{
+static int check_output(const struct request *r, const char *option, const char *path) {
   struct stat output, input;
   if (!path || !*path)
     return -1;
@@ -169,8 +161,7 @@ static int check_output(const struct request *r, const char *option, const char 
 }
 
 /* What only shows when all arguments are known. -1: go on; otherwise the exit status. */
-static int check_all(const struct request *r)
-{
+static int check_all(const struct request *r) {
   const char *const outputs[][2] = {{"--html", r->html}, {"--perfetto", r->perfetto}, {"--json", r->json}};
   for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
     int result = check_output(r, outputs[i][0], outputs[i][1]);
@@ -185,8 +176,7 @@ static int check_all(const struct request *r)
 }
 
 /* -1: go on; otherwise the exit status. */
-static int parse(char **argv, struct request *r)
-{
+static int parse(char **argv, struct request *r) {
   int result = tagc_command_line_parse(&command_line, argv, r, stdout);
   if (result == 0)
     return fflush(stdout) != 0;
@@ -201,8 +191,7 @@ enum output { TEXT, JSON, HTML, PERFETTO };
 
 /* False where it cannot be had, and why. */
 static bool write_output(enum output output, const struct request *request, const struct tagc_report *report, FILE *to,
-                         char why[TAGC_TRACE_WHY])
-{
+                         char why[TAGC_TRACE_WHY]) {
   switch (output) {
   case TEXT: tagc_report_print(report, to); return true;
   case JSON: tagc_report_json(report, to); return true;
@@ -214,8 +203,7 @@ static bool write_output(enum output output, const struct request *request, cons
 
 /* Opens a file beside `path`, which takes its place when it is whole. NULL where that cannot be, or must not (a device,
  * a link): `path` itself is to be written. `beside`: for free(). */
-static FILE *open_beside(const char *path, char **beside)
-{
+static FILE *open_beside(const char *path, char **beside) {
   struct stat old;
   bool there = lstat(path, &old) == 0;
   *beside = NULL;
@@ -235,8 +223,8 @@ static FILE *open_beside(const char *path, char **beside)
 }
 
 /* Writes one kind of output to a file, or ("") to standard output. 0, or the exit status. */
-static int write_to(const struct request *request, const struct tagc_report *report, const char *path, enum output output)
-{
+static int write_to(const struct request *request, const struct tagc_report *report, const char *path,
+                    enum output output) {
   char why[TAGC_TRACE_WHY] = "no memory";
   const char *name = *path ? path : "standard output";
   char *beside = NULL;
@@ -262,8 +250,7 @@ static int write_to(const struct request *request, const struct tagc_report *rep
   return failed ? fail(name, strerror(errno ? errno : EIO)) : READ;
 }
 
-static int put_all(const struct request *request, const struct tagc_report *report)
-{
+static int put_all(const struct request *request, const struct tagc_report *report) {
   const bool read = report->summary->rank_count > 0, to_stdout = request->json && !*request->json;
   int result = READ;
   if (read && request->html)
@@ -279,8 +266,7 @@ static int put_all(const struct request *request, const struct tagc_report *repo
   return result;
 }
 
-static int report_all(const struct request *request)
-{
+static int report_all(const struct request *request) {
   struct tagc_report report;
   bool made = tagc_report_make(&report, request->paths, request->count, &request->facts);
   int result = made ? put_all(request, &report) : fail("traces", "no memory");
@@ -288,8 +274,7 @@ static int report_all(const struct request *request)
   return result;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   (void)argc;
   struct request request = {.json = NULL};
   int status = parse(argv, &request);

@@ -14,8 +14,8 @@
 #include "interpose/policy/plan.h"
 #include "interpose/trace/trace.h"
 
-void tagc_trace_add_texts(union tagc_trace_room *room, enum tagc_trace_kind kind, size_t size, const char *const *texts, size_t count)
-{
+void tagc_trace_add_texts(union tagc_trace_room *room, enum tagc_trace_kind kind, size_t size, const char *const *texts,
+                          size_t count) {
   size_t used = size;
   for (size_t i = 0; i < count; i++) {
     const size_t left = sizeof room->bytes - 8 - used - (count - 1 - i), length = strlen(texts[i]);
@@ -31,8 +31,7 @@ void tagc_trace_add_texts(union tagc_trace_room *room, enum tagc_trace_kind kind
   tagc_trace_add(&room->record);
 }
 
-void tagc_trace_process(int nccl_version)
-{
+void tagc_trace_process(int nccl_version) {
   char host[65] = "", host_id[24];
   union tagc_trace_room room;
   struct timespec real;
@@ -40,27 +39,29 @@ void tagc_trace_process(int nccl_version)
   snprintf(host_id, sizeof host_id, "%016llx", (unsigned long long)tagc_host_id());
   clock_gettime(CLOCK_REALTIME, &real);
   room.process = (struct tagc_trace_process){
-    .pid = (int32_t)getpid(), .nccl_version = (uint32_t)nccl_version,
-    .realtime_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec, .monotonic_ns = tagc_clock_ns(),
+    .pid = (int32_t)getpid(),
+    .nccl_version = (uint32_t)nccl_version,
+    .realtime_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec,
+    .monotonic_ns = tagc_clock_ns(),
   };
   const char *const texts[] = {host, program_invocation_short_name, PACKAGE_VERSION, host_id};
   tagc_trace_add_texts(&room, TAGC_TRACE_PROCESS, sizeof room.process, texts, 4);
 }
 
-static void add_name(enum tagc_trace_table table, unsigned code, const char *name)
-{
+static void add_name(enum tagc_trace_table table, unsigned code, const char *name) {
   union tagc_trace_room room;
   room.name = (struct tagc_trace_name){.table = (uint16_t)table, .code = (uint16_t)code};
   tagc_trace_add_texts(&room, TAGC_TRACE_NAME, sizeof room.name, &name, 1);
 }
 
-void tagc_trace_head(void)
-{
+void tagc_trace_head(void) {
   static const char *const actions[] = {"pass", "compress", "flush"};
-  static const char *const types[] = {"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16",
-                                      "float8e4m3", "float8e5m2"};
+  static const char *const types[] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
+                                      "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
   static const char *const ops[] = {"sum", "prod", "max", "min", "avg", "premulsum", "other"};
-  _Static_assert(TAGC_FLUSH == 2 && ncclFloat8e5m2 == 11 && ncclBfloat16 == 9 && ncclAvg == 4 && TAGC_TRACE_OP_OTHER == 6, "the lists");
+  _Static_assert(TAGC_FLUSH == 2 && ncclFloat8e5m2 == 11 && ncclBfloat16 == 9 && ncclAvg == 4 &&
+                   TAGC_TRACE_OP_OTHER == 6,
+                 "the lists");
   union tagc_trace_room room;
   char options[TAGC_OPTIONS_LIST];
   const char *text = options;

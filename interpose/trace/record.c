@@ -20,26 +20,25 @@
 enum { ROOM = 1 << 14, LINE = 128 };
 
 static struct {
-  pid_t owner;                      /* 0: nothing has been recorded */
-  struct tagc_kept_file file;       /* none: over */
-  uint64_t communicator;            /* whose calls are being written */
-  struct tagc_signature call;       /* the last one, which has come `times` times and is not in the text yet */
-  uint64_t times, calls;            /* calls: all that are recorded */
-  off_t good;                       /* bytes in the file */
+  pid_t owner;                /* 0: nothing has been recorded */
+  struct tagc_kept_file file; /* none: over */
+  uint64_t communicator;      /* whose calls are being written */
+  struct tagc_signature call; /* the last one, which has come `times` times and is not in the text yet */
+  uint64_t times, calls;      /* calls: all that are recorded */
+  off_t good;                 /* bytes in the file */
   size_t used;
   char text[ROOM], path[PATH_MAX];
 } record;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void fail_record(int error)
-{
-  tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_CALLS: %s: %s; no more calls are recorded", record.path, tagc_file_words(error));
+static void fail_record(int error) {
+  tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_CALLS: %s: %s; no more calls are recorded", record.path,
+           tagc_file_words(error));
   tagc_file_drop(&record.file);
 }
 
 /* After a write that has failed: takes back the line that it has begun. */
-static void end_with_line(void)
-{
+static void end_with_line(void) {
   if (tagc_file_look(&record.file) != 0)
     return;
   off_t end = lseek(record.file.file, 0, SEEK_CUR);
@@ -49,8 +48,7 @@ static void end_with_line(void)
     tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_CALLS: %s ends in the middle of a line", record.path);
 }
 
-static void write_text(void)
-{
+static void write_text(void) {
   struct tagc_held_signals held;
   if (record.file.file < 0 || record.used == 0)
     return;
@@ -66,23 +64,20 @@ static void write_text(void)
 }
 
 /* Room for one more line. */
-static char *line_room(void)
-{
+static char *line_room(void) {
   if (record.used + LINE > ROOM)
     write_text();
   return record.text + record.used;
 }
 
 /* The line at `text` is part of the text. */
-static void add_record_line(void)
-{
+static void add_record_line(void) {
   size_t length = strlen(record.text + record.used);
   record.text[record.used + length] = '\n';
   record.used += length + 1;
 }
 
-static void add_last_call(void)
-{
+static void add_last_call(void) {
   if (record.times == 0)
     return;
   char *line = line_room();
@@ -94,8 +89,7 @@ static void add_last_call(void)
 }
 
 /* With the lock. */
-static void flush(void)
-{
+static void flush(void) {
   if (record.owner != getpid())
     return;
   if (record.file.file >= 0)
@@ -104,8 +98,7 @@ static void flush(void)
 }
 
 /* Where who holds the lock may be gone. */
-static bool try_lock(void)
-{
+static bool try_lock(void) {
   bool have = pthread_mutex_trylock(&lock) == 0;
   for (int tries = 0; tries < 1000 && !have; tries++) {
     sched_yield();
@@ -115,17 +108,16 @@ static bool try_lock(void)
 }
 
 /* After a fork the lock may be another thread's, which is not there any more: that process is not recorded. */
-static bool take_lock(void)
-{
+static bool take_lock(void) {
   if (record.owner && record.owner != getpid())
     return try_lock();
   pthread_mutex_lock(&lock);
   return true;
 }
 
-/* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs what is held back. */
-static void flush_record_at_exit(void *unused)
-{
+/* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs what is held
+ * back. */
+static void flush_record_at_exit(void *unused) {
   (void)unused;
   if (!try_lock())
     return;
@@ -135,15 +127,15 @@ static void flush_record_at_exit(void *unused)
 
 int __cxa_atexit(void (*function)(void *), void *argument, void *object);
 
-static void begin_record(int rank)
-{
+static void begin_record(int rank) {
   static bool ends;
   record.owner = getpid();
   record.times = record.calls = record.used = 0;
   record.good = 0;
   record.communicator = UINT64_MAX;
-  const bool named = tagc_file_name(record.path, sizeof record.path, tagc_library_options()->calls, "-rank%d.calls", rank);
-  record.file.file = -1;            /* in a child: its parent's */
+  const bool named =
+    tagc_file_name(record.path, sizeof record.path, tagc_library_options()->calls, "-rank%d.calls", rank);
+  record.file.file = -1; /* in a child: its parent's */
   const int error = named ? tagc_file_keep(&record.file, record.path) : errno;
   if (error) {
     fail_record(error);
@@ -156,17 +148,16 @@ static void begin_record(int rank)
   add_record_line();
 }
 
-static void end_cut(void)
-{
+static void end_cut(void) {
   add_last_call();
-  snprintf(line_room(), LINE, "# cut: the program has made more calls than the first %d, which are above", TAGC_RECORD_CALLS);
+  snprintf(line_room(), LINE, "# cut: the program has made more calls than the first %d, which are above",
+           TAGC_RECORD_CALLS);
   add_record_line();
   write_text();
   tagc_file_drop(&record.file);
 }
 
-static void add_call(const struct tagc_call_list *of, const struct tagc_signature *call)
-{
+static void add_call(const struct tagc_call_list *of, const struct tagc_signature *call) {
   if (record.calls == TAGC_RECORD_CALLS) {
     end_cut();
     return;
@@ -184,8 +175,7 @@ static void add_call(const struct tagc_call_list *of, const struct tagc_signatur
   record.times++;
 }
 
-void tagc_record_call(uint64_t communicator, int rank, int nranks, const struct tagc_signature *call)
-{
+void tagc_record_call(uint64_t communicator, int rank, int nranks, const struct tagc_signature *call) {
   const int saved = errno;
   const struct tagc_call_list of = {.communicator = communicator, .rank = rank, .nranks = nranks};
   if (!take_lock())
@@ -198,8 +188,7 @@ void tagc_record_call(uint64_t communicator, int rank, int nranks, const struct 
   errno = saved;
 }
 
-void tagc_record_flush(void)
-{
+void tagc_record_flush(void) {
   const int saved = errno;
   pthread_mutex_lock(&lock);
   flush();

@@ -22,17 +22,22 @@
 #include "env/thread.h"
 #include "interpose/nccl/process.h"
 
-enum { NAMES = 1000, ROOM_LEAST = 64 << 10, MOST_LEAST = 1 << 20, CHUNK = 64 << 10 };   /* a chunk that a full disk cuts is lost: small ones */
+enum {
+  NAMES = 1000,
+  ROOM_LEAST = 64 << 10,
+  MOST_LEAST = 1 << 20,
+  CHUNK = 64 << 10
+}; /* a chunk that a full disk cuts is lost: small ones */
 _Static_assert(CHUNK <= (int)TAGC_TRACE_CHUNK_MOST && CHUNK >= (int)TAGC_TRACE_RECORD_MOST, "what readers expect");
 #define PERIOD_NS UINT64_C(200000000)
-#define PATIENCE_NS UINT64_C(2000000000)    /* at exit, for the thread that is at a slow disk */
+#define PATIENCE_NS UINT64_C(2000000000) /* at exit, for the thread that is at a slow disk */
 
 atomic_bool tagc_trace_is_on;
 
 /* Whose trace it is: in a page that a forked child finds empty, for its copy of the rest is of no use to it. */
 enum { NOBODYS, BEGINNING, OURS };
 static atomic_int *state;
-static bool wiped;                  /* else (older kernels, sandboxes) children find their parent's, and are not traced */
+static bool wiped; /* else (older kernels, sandboxes) children find their parent's, and are not traced */
 
 /* This thread has the lock, or waits for it: a signal handler that comes now, and exits, will hardly get it. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) volatile bool adding;
@@ -40,30 +45,29 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) volatile bool ad
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled;
 static struct {
-  uint8_t *rooms[2];                /* one is filled while the other one is written */
-  size_t room, used;                /* bytes of each, and of those that are filled */
+  uint8_t *rooms[2]; /* one is filled while the other one is written */
+  size_t room, used; /* bytes of each, and of those that are filled */
   int filling;
-  bool writing;                     /* somebody writes the other one, without the lock */
-  bool over;                        /* the file has its END record: what still comes is written at once */
+  bool writing; /* somebody writes the other one, without the lock */
+  bool over;    /* the file has its END record: what still comes is written at once */
   uint64_t dropped;
 
   /* Of who writes. */
   pid_t owner;
   struct tagc_kept_file file;
   bool failed;
-  off_t good;                       /* bytes of whole chunks */
+  off_t good; /* bytes of whole chunks */
   uint64_t chunks;
   char path[PATH_MAX];
 } trace;
 
-static _Atomic uint64_t calls;      /* made so far */
+static _Atomic uint64_t calls; /* made so far */
 static void (*forget)(void);
 
 uint64_t tagc_trace_number(void) { return atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) + 1; }
 void tagc_trace_at_restart(void (*function)(void)) { forget = function; }
 
-void tagc_trace_start(const struct tagc_options *options)
-{
+void tagc_trace_start(const struct tagc_options *options) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   void *memory;
   if (!*options->trace)
@@ -78,21 +82,19 @@ void tagc_trace_start(const struct tagc_options *options)
   atomic_store(&tagc_trace_is_on, true);
 }
 
-/* ---- writing; one at a time ------------------------------------------------------------------------------------------ */
+/* ---- writing; one at a time -------------------------------------------------------------------------------------- */
 
 /* A process that ends now waits for who writes as long as the trace is on: off is the last thing that it gets. */
-static void fail_trace(int error)
-{
+static void fail_trace(int error) {
   trace.failed = true;
   tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: %s; the trace of this process ends here", trace.path,
            tagc_file_words(error));
   atomic_store(&tagc_trace_is_on, false);
 }
 
-/* Under a name that is free: in a container, a process of an earlier run may have had the same number. The errno of what
- * went wrong, else 0. */
-static int create_file(void)
-{
+/* Under a name that is free: in a container, a process of an earlier run may have had the same number. The errno of
+ * what went wrong, else 0. */
+static int create_file(void) {
   const char *prefix = tagc_library_options()->trace;
   int error = EEXIST;
   for (int turn = 1; turn <= NAMES && error == EEXIST; turn++) {
@@ -103,10 +105,12 @@ static int create_file(void)
   return error;
 }
 
-static int open_file(void)
-{
-  const struct tagc_trace_head head = {.magic = TAGC_TRACE_MAGIC, .order = TAGC_TRACE_ORDER, .major = TAGC_TRACE_MAJOR,
-                                       .minor = TAGC_TRACE_MINOR, .head_bytes = sizeof head};
+static int open_file(void) {
+  const struct tagc_trace_head head = {.magic = TAGC_TRACE_MAGIC,
+                                       .order = TAGC_TRACE_ORDER,
+                                       .major = TAGC_TRACE_MAJOR,
+                                       .minor = TAGC_TRACE_MINOR,
+                                       .head_bytes = sizeof head};
   const int error = create_file();
   if (error)
     return error;
@@ -114,9 +118,9 @@ static int open_file(void)
   return tagc_write_all(trace.file.file, (const char *)&head, sizeof head);
 }
 
-static int write_chunk(const uint8_t *records, size_t size, uint64_t dropped)
-{
-  struct tagc_trace_chunk chunk = {.magic = TAGC_TRACE_CHUNK_MAGIC, .bytes = (uint32_t)size, .number = trace.chunks, .dropped = dropped};
+static int write_chunk(const uint8_t *records, size_t size, uint64_t dropped) {
+  struct tagc_trace_chunk chunk = {
+    .magic = TAGC_TRACE_CHUNK_MAGIC, .bytes = (uint32_t)size, .number = trace.chunks, .dropped = dropped};
   chunk.sum = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &chunk, sizeof chunk), records, size);
   int error = tagc_file_look(&trace.file);
   if (error)
@@ -124,7 +128,7 @@ static int write_chunk(const uint8_t *records, size_t size, uint64_t dropped)
   error = tagc_write_all(trace.file.file, (const char *)&chunk, sizeof chunk);
   if (!error)
     error = tagc_write_all(trace.file.file, (const char *)records, size);
-  if (error) {                      /* nothing of it is left */
+  if (error) { /* nothing of it is left */
     if (tagc_file_look(&trace.file) == 0 && ftruncate(trace.file.file, trace.good) != 0)
       tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s ends in the middle of a chunk", trace.path);
     return error;
@@ -134,36 +138,36 @@ static int write_chunk(const uint8_t *records, size_t size, uint64_t dropped)
   return 0;
 }
 
-static uint64_t most_bytes(void)
-{
+static uint64_t most_bytes(void) {
   const uint64_t asked = tagc_library_options()->trace_max;
   return asked < MOST_LEAST ? MOST_LEAST : asked;
 }
 
 /* An end has room in any case. */
-static bool has_room(const uint8_t *records, size_t size)
-{
+static bool has_room(const uint8_t *records, size_t size) {
   return ((const struct tagc_trace_record *)(const void *)records)->kind == TAGC_TRACE_END ||
          (uint64_t)trace.good + sizeof(struct tagc_trace_chunk) + size + sizeof(struct tagc_trace_chunk) +
-         sizeof(struct tagc_trace_end) <= most_bytes();
+             sizeof(struct tagc_trace_end) <=
+           most_bytes();
 }
 
-static int end_at_bound(uint64_t dropped)
-{
+static int end_at_bound(uint64_t dropped) {
   trace.failed = true;
-  const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_clock_ns(), atomic_load(&calls), dropped, .bounded = 1};
+  const struct tagc_trace_end end = {
+    {TAGC_TRACE_END, sizeof end, 0}, tagc_clock_ns(), atomic_load(&calls), dropped, .bounded = 1};
   const int error = write_chunk((const uint8_t *)&end, sizeof end, dropped);
   if (error)
-    return error;                   /* fail_trace() switches it off */
-  tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: the file would grow beyond %llu bytes (TAGC_TRACE_MAX); the trace of this process "
-           "ends here", trace.path, (unsigned long long)most_bytes());
+    return error; /* fail_trace() switches it off */
+  tagc_log(TAGC_LOG_WARN, "interpose",
+           "TAGC_TRACE: %s: the file would grow beyond %llu bytes (TAGC_TRACE_MAX); the trace of this process "
+           "ends here",
+           trace.path, (unsigned long long)most_bytes());
   atomic_store(&tagc_trace_is_on, false);
   return 0;
 }
 
 /* Bytes of whole records that fit into a chunk. */
-static size_t of_chunk(const uint8_t *records, size_t size)
-{
+static size_t of_chunk(const uint8_t *records, size_t size) {
   size_t taken = 0;
   while (taken < size) {
     const size_t next = ((const struct tagc_trace_record *)(const void *)(records + taken))->bytes;
@@ -174,8 +178,7 @@ static size_t of_chunk(const uint8_t *records, size_t size)
   return taken;
 }
 
-static void write_records(const uint8_t *records, size_t size, uint64_t dropped)
-{
+static void write_records(const uint8_t *records, size_t size, uint64_t dropped) {
   struct tagc_held_signals held;
   if (trace.failed || !size)
     return;
@@ -192,15 +195,14 @@ static void write_records(const uint8_t *records, size_t size, uint64_t dropped)
   fail_trace(error);
 }
 
-static void write_end(uint64_t dropped)
-{
-  const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_clock_ns(), atomic_load(&calls), dropped, .bounded = 0};
+static void write_end(uint64_t dropped) {
+  const struct tagc_trace_end end = {
+    {TAGC_TRACE_END, sizeof end, 0}, tagc_clock_ns(), atomic_load(&calls), dropped, .bounded = 0};
   write_records((const uint8_t *)&end, sizeof end, dropped);
 }
 
 /* With the lock, which is given up meanwhile. */
-static void write_filled(void)
-{
+static void write_filled(void) {
   const uint8_t *records = trace.rooms[trace.filling];
   const size_t size = trace.used;
   const uint64_t dropped = trace.dropped;
@@ -213,8 +215,7 @@ static void write_filled(void)
   trace.writing = false;
 }
 
-static void *write_on(void *unused)
-{
+static void *write_on(void *unused) {
   (void)unused;
   pthread_mutex_lock(&lock);
   while (!trace.over && !trace.failed) {
@@ -229,11 +230,11 @@ static void *write_on(void *unused)
   return NULL;
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* Who holds the lock may be gone, and the thread that writes may be at a disk that hangs. With the lock, where nobody writes. */
-static bool take_over_trace(void)
-{
+/* Who holds the lock may be gone, and the thread that writes may be at a disk that hangs. With the lock, where nobody
+ * writes. */
+static bool take_over_trace(void) {
   const uint64_t until = tagc_clock_ns() + (adding ? PATIENCE_NS / 100 : PATIENCE_NS);
   do {
     if (pthread_mutex_trylock(&lock) == 0) {
@@ -246,46 +247,45 @@ static bool take_over_trace(void)
   return false;
 }
 
-static void write_rest(void)
-{
+static void write_rest(void) {
   write_records(trace.rooms[trace.filling], trace.used, trace.dropped);
   trace.used = 0;
   write_end(trace.dropped);
 }
 
 /* Other threads may still be at work. */
-static void end_trace_at_exit(void *unused)
-{
+static void end_trace_at_exit(void *unused) {
   (void)unused;
   const int saved = errno;
   if (!tagc_trace_on() || atomic_load(state) != OURS || trace.owner != getpid())
     return;
   if (!take_over_trace()) {
     atomic_store(&tagc_trace_is_on, false);
-    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: it was being written when the process ended; its end is missing", trace.path);
+    tagc_log(TAGC_LOG_WARN, "interpose",
+             "TAGC_TRACE: %s: it was being written when the process ended; its end is missing", trace.path);
     errno = saved;
     return;
   }
   trace.over = true;
   write_rest();
   if (trace.dropped && !trace.failed)
-    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s lacks %llu records, which came faster than they could be written; a larger "
-             "TAGC_TRACE_BUFFER than %llu bytes keeps them", trace.path, (unsigned long long)trace.dropped,
-             (unsigned long long)(2 * trace.room));
+    tagc_log(TAGC_LOG_WARN, "interpose",
+             "TAGC_TRACE: %s lacks %llu records, which came faster than they could be written; a larger "
+             "TAGC_TRACE_BUFFER than %llu bytes keeps them",
+             trace.path, (unsigned long long)trace.dropped, (unsigned long long)(2 * trace.room));
   pthread_mutex_unlock(&lock);
   errno = saved;
 }
 
-/* ---- the beginning --------------------------------------------------------------------------------------------------- */
+/* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
 int __cxa_atexit(void (*function)(void *), void *argument, void *object);
 
-static void set_up(void)
-{
+static void set_up(void) {
   static bool ends;
   const uint64_t asked = tagc_library_options()->trace_buffer;
   pthread_condattr_t attributes;
-  pthread_mutex_init(&lock, NULL);  /* in a child it may be a lost thread's */
+  pthread_mutex_init(&lock, NULL); /* in a child it may be a lost thread's */
   pthread_condattr_init(&attributes);
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&filled, &attributes);
@@ -314,16 +314,14 @@ static void set_up(void)
 }
 
 /* Who finds the trace of its parent touches nothing of it: its locks may have been held at the fork. */
-static bool belongs_to_process(void)
-{
+static bool belongs_to_process(void) {
   if (wiped || trace.owner == getpid())
     return true;
   atomic_store(&tagc_trace_is_on, false);
   return false;
 }
 
-bool tagc_trace_begin(void)
-{
+bool tagc_trace_begin(void) {
   int found = atomic_load_explicit(state, memory_order_acquire);
   if (found == OURS)
     return tagc_trace_on() && belongs_to_process();
@@ -339,8 +337,7 @@ bool tagc_trace_begin(void)
   return tagc_trace_on();
 }
 
-void tagc_trace_add(const struct tagc_trace_record *record)
-{
+void tagc_trace_add(const struct tagc_trace_record *record) {
   if (!tagc_trace_on() || !belongs_to_process())
     return;
   /* Without a communicator's record its calls tell little, and of these there are many. */

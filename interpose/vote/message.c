@@ -5,8 +5,7 @@
 
 #include "interpose/agree/wire.h"
 
-static void carry(struct tagc_message *m, int64_t *value)
-{
+static void carry(struct tagc_message *m, int64_t *value) {
   if (m->unpacks)
     *value = *m->at;
   else
@@ -14,8 +13,7 @@ static void carry(struct tagc_message *m, int64_t *value)
   m->at++;
 }
 
-static void carry_double(struct tagc_message *m, double *x, int sign)
-{
+static void carry_double(struct tagc_message *m, double *x, int sign) {
   int64_t bits;
   memcpy(&bits, x, sizeof bits);
   bits *= sign;
@@ -25,30 +23,26 @@ static void carry_double(struct tagc_message *m, double *x, int sign)
 }
 
 /* Not a number: as bad as can be. */
-static void carry_largest(struct tagc_message *m, double *x)
-{
+static void carry_largest(struct tagc_message *m, double *x) {
   *x = *x >= 0 ? *x : __builtin_inf();
   carry_double(m, x, -1);
 }
 
-static void carry_range(struct tagc_message *m, struct tagc_vote_range *range)
-{
+static void carry_range(struct tagc_message *m, struct tagc_vote_range *range) {
   int64_t negated = -range->most;
   carry(m, &range->least);
   carry(m, &negated);
   range->most = -negated;
 }
 
-void tagc_message_flag(struct tagc_message *m, bool *flag)
-{
+void tagc_message_flag(struct tagc_message *m, bool *flag) {
   int64_t value = *flag;
   carry(m, &value);
   *flag = value;
 }
 
 /* Each rank leaves the places of the others alone. */
-void tagc_message_hosts(struct tagc_message *m, struct tagc_vote_hosts *hosts)
-{
+void tagc_message_hosts(struct tagc_message *m, struct tagc_vote_hosts *hosts) {
   tagc_message_flag(m, &hosts->can_split);
   for (int r = 0; r < hosts->nranks; r++) {
     int64_t host = r == hosts->rank ? (int64_t)hosts->host : INT64_MAX;
@@ -58,14 +52,13 @@ void tagc_message_hosts(struct tagc_message *m, struct tagc_vote_hosts *hosts)
   }
 }
 
-void tagc_message_sample(struct tagc_message *m, struct tagc_vote_sample *sample)
-{
+void tagc_message_sample(struct tagc_message *m, struct tagc_vote_sample *sample) {
   struct tagc_gradient_stats *stats = &sample->stats;
   int64_t negated = -(int64_t)sample->reject_reason;
   tagc_message_flag(m, &sample->sampled);
   tagc_message_flag(m, &sample->usual);
   carry(m, &negated);
-  sample->reject_reason = (enum tagc_reason)-negated;
+  sample->reject_reason = (enum tagc_reason) - negated;
   carry_largest(m, &stats->density);
   carry_largest(m, &stats->kurtosis);
   for (int c = 0; c < TAGC_CANDIDATES; c++) {
@@ -78,21 +71,18 @@ void tagc_message_sample(struct tagc_message *m, struct tagc_vote_sample *sample
   carry_largest(m, &stats->norm);
 }
 
-void tagc_message_ratios(struct tagc_message *m, double ratios[2])
-{
+void tagc_message_ratios(struct tagc_message *m, double ratios[2]) {
   carry_double(m, &ratios[0], 1);
   carry_double(m, &ratios[1], 1);
 }
 
-void tagc_message_probe(struct tagc_message *m, struct tagc_probe *probe)
-{
+void tagc_message_probe(struct tagc_message *m, struct tagc_probe *probe) {
   for (int route = 0; route < TAGC_ROUTES; route++)
     for (int size = 0; size < 2; size++)
       carry_largest(m, &probe->ns[route][size]);
 }
 
-void tagc_message_slot(struct tagc_message *m, struct tagc_vote_proposal *slot)
-{
+void tagc_message_slot(struct tagc_message *m, struct tagc_vote_proposal *slot) {
   tagc_message_flag(m, &slot->can);
   carry_range(m, &slot->reason);
   carry_range(m, &slot->codec);
@@ -100,8 +90,7 @@ void tagc_message_slot(struct tagc_message *m, struct tagc_vote_proposal *slot)
   carry_range(m, &slot->chunks);
 }
 
-void tagc_message_allgather(struct tagc_message *m, struct tagc_vote_proposal *allgather)
-{
+void tagc_message_allgather(struct tagc_message *m, struct tagc_vote_proposal *allgather) {
   tagc_message_flag(m, &allgather->can);
   carry_range(m, &allgather->reason);
   carry_range(m, &allgather->codec);

@@ -6,11 +6,11 @@
 #include "interpose/exec/hierarchy.h"
 
 enum {
-  SMALL = 1024,                     /* bytes for a peer */
-  LEAST = 16 << 10,                 /* of the large size, for a peer */
-  MOST = 4 << 20,                   /* of the large size, for all peers together */
+  SMALL = 1024,     /* bytes for a peer */
+  LEAST = 16 << 10, /* of the large size, for a peer */
+  MOST = 4 << 20,   /* of the large size, for all peers together */
   ALIGNMENT = 64,
-  RUNS = 8,                         /* the first one is not counted */
+  RUNS = 8, /* the first one is not counted */
 };
 
 /* What is under way: one route with one of the two sizes. */
@@ -18,11 +18,10 @@ struct round {
   struct tagc_probing *probings;
   enum tagc_route route;
   int size;
-  bool of_levels;                   /* for communicators with two levels alone */
+  bool of_levels; /* for communicators with two levels alone */
 };
 
-static size_t per_peer(const struct tagc_comm *comm)
-{
+static size_t per_peer(const struct tagc_comm *comm) {
   size_t largest = 0, peers = (size_t)comm->nranks - 1;
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_shape *shape = &comm->slots[i].packed;
@@ -34,16 +33,14 @@ static size_t per_peer(const struct tagc_comm *comm)
   return largest / ALIGNMENT * ALIGNMENT;
 }
 
-size_t tagc_probe_scratch(const struct tagc_comm *comm, struct tagc_probe *probe)
-{
+size_t tagc_probe_scratch(const struct tagc_comm *comm, struct tagc_probe *probe) {
   *probe = (struct tagc_probe){.bytes = {SMALL, per_peer(comm)}};
   for (int route = 0; route < TAGC_ROUTES; route++)
     probe->ns[route][0] = probe->ns[route][1] = __builtin_inf();
   return 2 * (size_t)comm->nranks * probe->bytes[1];
 }
 
-static ncclResult_t enqueue_probe(const struct tagc_nccl_group *real, void *round_, size_t i)
-{
+static ncclResult_t enqueue_probe(const struct tagc_nccl_group *real, void *round_, size_t i) {
   const struct round *round = round_;
   const struct tagc_probing *p = &round->probings[i];
   const struct tagc_call *call = p->call;
@@ -64,8 +61,7 @@ static ncclResult_t enqueue_probe(const struct tagc_nccl_group *real, void *roun
 }
 
 /* Waits until the stream of every part is through. An abort must not wait for that. */
-static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_probing *probings, size_t count)
-{
+static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_probing *probings, size_t count) {
   uint8_t byte;
   bool good = tagc_comms_enter_driver(comms, count);
   for (size_t i = 0; i < count && good; i++)
@@ -76,18 +72,16 @@ static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_p
 
 /* Runs it once, to its end. */
 static ncclResult_t run_probe_round(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
-                                    struct round *round, size_t count)
-{
+                                    struct round *round, size_t count) {
   ncclResult_t status = tagc_nccl_group_run(real, comms, count, enqueue_probe, round);
   return status == ncclSuccess && !wait_for_streams(comms, round->probings, count) ? ncclInternalError : status;
 }
 
-/* Runs it once; keeps the time where it `counts` and is the best so far. All ranks begin together, behind a plain call of next
- * to nothing: the ranks of a host may have met others than this rank in the round before, and to wait for them is not what
- * this one costs. */
+/* Runs it once; keeps the time where it `counts` and is the best so far. All ranks begin together, behind a plain call
+ * of next to nothing: the ranks of a host may have met others than this rank in the round before, and to wait for them
+ * is not what this one costs. */
 static ncclResult_t time_round(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, struct round *round,
-                               size_t count, bool counts)
-{
+                               size_t count, bool counts) {
   struct round meeting = {round->probings, TAGC_ROUTE_PLAIN, 0, round->of_levels};
   ncclResult_t status = run_probe_round(real, comms, &meeting, count);
   double began = tagc_clock_ms();
@@ -105,12 +99,12 @@ static ncclResult_t time_round(const struct tagc_nccl_group *real, struct tagc_c
 
 /* All routes with all sizes. */
 static ncclResult_t time_rounds(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
-                                struct tagc_probing *probings, size_t count, bool counts)
-{
+                                struct tagc_probing *probings, size_t count, bool counts) {
   ncclResult_t status = ncclSuccess;
   for (int size = 0; size < 2; size++)
     for (int route = 0; route < TAGC_ROUTES && status == ncclSuccess; route++) {
-      struct round round = {probings, (enum tagc_route)route, size, route == TAGC_ROUTE_INSIDE || route == TAGC_ROUTE_RING};
+      struct round round = {probings, (enum tagc_route)route, size,
+                            route == TAGC_ROUTE_INSIDE || route == TAGC_ROUTE_RING};
       if (route != TAGC_ROUTE_ALL_TO_ALL || real->all_to_all)
         status = time_round(real, comms, &round, count, counts);
     }
@@ -118,8 +112,7 @@ static ncclResult_t time_rounds(const struct tagc_nccl_group *real, struct tagc_
 }
 
 ncclResult_t tagc_probe_run(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
-                            struct tagc_probing *probings, size_t count)
-{
+                            struct tagc_probing *probings, size_t count) {
   ncclResult_t status = ncclSuccess;
   bool any = false;
   for (size_t i = 0; i < count; i++)

@@ -14,19 +14,16 @@
 #include "interpose/vote/message.h"
 #include "kernels/codec/residual.h"
 
-size_t tagc_proposal_words(const struct tagc_comm *comm)
-{
+size_t tagc_proposal_words(const struct tagc_comm *comm) {
   return TAGC_MESSAGE_SLOT * comm->slot_count + TAGC_MESSAGE_ALLGATHER * comm->allgather_count;
 }
 
-bool tagc_proposal_is_eligible(const struct tagc_comm *comm, size_t i)
-{
+bool tagc_proposal_is_eligible(const struct tagc_comm *comm, size_t i) {
   struct tagc_slot_question question = tagc_slot_question(comm, i);
   return tagc_plan_slot_gate(&question) == TAGC_REASON_NONE;
 }
 
-static bool is_checked(const struct tagc_call *call)
-{
+static bool is_checked(const struct tagc_call *call) {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   bool wanted = tagc_allgathers_await_vote(comm, call) ||
@@ -36,15 +33,13 @@ static bool is_checked(const struct tagc_call *call)
   return wanted;
 }
 
-bool tagc_proposal_waits(const struct tagc_call *call)
-{
+bool tagc_proposal_waits(const struct tagc_call *call) {
   const struct tagc_device *device = call->comm->device;
   return device && !device->host_reads && !tagc_device_cuda_is_set_up(device) && is_checked(call);
 }
 
 /* Once a cycle: a call whose program takes its buffers from elsewhere later fails (execute.c). */
-void tagc_proposal_check(const struct tagc_call *call)
-{
+void tagc_proposal_check(const struct tagc_call *call) {
   struct tagc_comm *comm = call->comm;
   if (!is_checked(call))
     return;
@@ -55,8 +50,7 @@ void tagc_proposal_check(const struct tagc_call *call)
 }
 
 /* TAGC_BUDGET: the choices of all slots. */
-static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire)
-{
+static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire) {
   struct tagc_retune *retune = comm->ledger->retune;
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
@@ -64,7 +58,7 @@ static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire
     struct tagc_slot_question question = tagc_slot_question(comm, i);
     question.residual_left = tagc_library_options()->residual_max;
     inputs->choice = wire ? tagc_choose(&question, slot->sample.agreed ? &inputs->gradient : NULL, wire)
-                           : (struct tagc_choice){.reason = TAGC_REASON_vote, .candidate = -1};
+                          : (struct tagc_choice){.reason = TAGC_REASON_vote, .candidate = -1};
     if (wire && slot->sample.reject_reason != TAGC_REASON_NONE)
       inputs->choice.reason = slot->sample.reject_reason;
     tagc_retune_offer(retune, i, &question, &inputs->gradient, &inputs->choice);
@@ -74,8 +68,7 @@ static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire
 
 /* Gives a slot its codec. TAGC_REASON_compressed, or why it gets none. */
 static enum tagc_reason choose_codec(struct tagc_comm *comm, size_t i, const struct tagc_slot_question *question,
-                               const struct tagc_wire *wire)
-{
+                                     const struct tagc_wire *wire) {
   struct tagc_slot *slot = &comm->slots[i];
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
@@ -95,8 +88,7 @@ static enum tagc_reason choose_codec(struct tagc_comm *comm, size_t i, const str
   return choice->reason;
 }
 
-static void set_phase_chunks(const struct tagc_comm *comm, struct tagc_slot *slot, int count)
-{
+static void set_phase_chunks(const struct tagc_comm *comm, struct tagc_slot *slot, int count) {
   struct tagc_allgather_phase *phase = &slot->allgather_phase;
   if (phase->codec)
     (void)tagc_chunking_set_allgather(comm->device, phase->codec, &phase->shape, &phase->layout,
@@ -104,34 +96,33 @@ static void set_phase_chunks(const struct tagc_comm *comm, struct tagc_slot *slo
 }
 
 /* All at once: without a side stream, or where the ranks do not agree. */
-static void set_one_chunk(const struct tagc_comm *comm, struct tagc_slot *slot)
-{
+static void set_one_chunk(const struct tagc_comm *comm, struct tagc_slot *slot) {
   (void)tagc_chunking_set(comm->device, slot, 1);
   set_phase_chunks(comm, slot, 1);
 }
 
-static bool is_chunked(const struct tagc_slot *slot)
-{
+static bool is_chunked(const struct tagc_slot *slot) {
   return slot->chunking.chunks.count > 1 ||
          (slot->allgather_phase.codec && slot->allgather_phase_chunking.chunks.count > 1);
 }
 
-/* In how many chunks its calls are compressed: with TAGC_CODEC=auto those that its choice was made for. A rank that cannot have these
- * says so in its proposal. */
-static void set_chunks(struct tagc_comm *comm, size_t i)
-{
+/* In how many chunks its calls are compressed: with TAGC_CODEC=auto those that its choice was made for. A rank that
+ * cannot have these says so in its proposal. */
+static void set_chunks(struct tagc_comm *comm, size_t i) {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
   const struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
-  (void)tagc_chunking_set(comm->device, slot, inputs ? inputs->choice.chunks[inputs->choice.candidate]
-                                                   : tagc_chunk_count(options, slot->codec, &slot->packed, &slot->layout, NULL));
+  (void)tagc_chunking_set(comm->device, slot,
+                          inputs ? inputs->choice.chunks[inputs->choice.candidate]
+                                 : tagc_chunk_count(options, slot->codec, &slot->packed, &slot->layout, NULL));
   if (slot->allgather_phase.codec)
-    set_phase_chunks(comm, slot, tagc_chunk_count_allgather(options, &slot->allgather_phase.shape, &slot->allgather_phase.layout));
+    set_phase_chunks(comm, slot,
+                     tagc_chunk_count_allgather(options, &slot->allgather_phase.shape, &slot->allgather_phase.layout));
 }
 
 /* What this rank would do with a slot if it were alone. */
-static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire, uint64_t *residual_left)
-{
+static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire,
+                                  uint64_t *residual_left) {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
   uint64_t residual_bytes = 0;
@@ -164,26 +155,29 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   return reason;
 }
 
-/* ---- all-gathers of parameters -------------------------------------------------------------------------------------------- */
+/* ---- all-gathers of parameters ----------------------------------------------------------------------------------- */
 
 /* A rank that cannot have so many chunks has one, and says so in its proposal. */
-static void set_allgather_chunks(const struct tagc_comm *comm, struct tagc_allgather *a, int count)
-{
+static void set_allgather_chunks(const struct tagc_comm *comm, struct tagc_allgather *a, int count) {
   (void)tagc_chunking_set_allgather(comm->device, a->codec, &a->shape, &a->layout, &a->chunking, count);
 }
 
-static struct tagc_allgather_question allgather_question(const struct tagc_comm *comm, const struct tagc_allgather *a)
-{
+static struct tagc_allgather_question allgather_question(const struct tagc_comm *comm, const struct tagc_allgather *a) {
   const struct tagc_slot_question slot = tagc_slot_question(comm, a->slot);
   return (struct tagc_allgather_question){
-    .options = slot.options, .codec = a->codec, .shape = a->shape, .hosts = slot.hosts, .slot = slot.slot,
-    .layer_known = slot.layer_known, .selection = slot.selection, .gradients = slot.gradients,
+    .options = slot.options,
+    .codec = a->codec,
+    .shape = a->shape,
+    .hosts = slot.hosts,
+    .slot = slot.slot,
+    .layer_known = slot.layer_known,
+    .selection = slot.selection,
+    .gradients = slot.gradients,
   };
 }
 
 /* What this rank would do with it if it were alone. */
-static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allgather *a, uint64_t *left)
-{
+static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allgather *a, uint64_t *left) {
   const struct tagc_allgather *first = tagc_allgather_first(comm, a);
   struct tagc_allgather_question question = allgather_question(comm, a);
   question.reference_left = *left;
@@ -204,43 +198,38 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
   return TAGC_REASON_compressed;
 }
 
-static void plan_allgathers(struct tagc_comm *comm, bool decided)
-{
-  const enum tagc_reason why = comm->hierarchy.scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote
-                                                                                : comm->hierarchy.scope.reason;
+static void plan_allgathers(struct tagc_comm *comm, bool decided) {
+  const enum tagc_reason why =
+    comm->hierarchy.scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote : comm->hierarchy.scope.reason;
   uint64_t left = tagc_library_options()->allgather_max;
   for (size_t i = 0; i < comm->allgather_count; i++)
     comm->allgathers[i].reason = decided ? why : plan_allgather(comm, &comm->allgathers[i], &left);
 }
 
-static bool has_chunked_allgathers(const struct tagc_comm *comm)
-{
+static bool has_chunked_allgathers(const struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->allgather_count; i++)
     if (comm->allgathers[i].reason == TAGC_REASON_compressed && comm->allgathers[i].chunking.chunks.count > 1)
       return true;
   return false;
 }
 
-static void join_allgathers(struct tagc_comm *comm)
-{
+static void join_allgathers(struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->allgather_count; i++)
     if (comm->allgathers[i].reason == TAGC_REASON_compressed)
       set_allgather_chunks(comm, &comm->allgathers[i], 1);
 }
 
-static int64_t allgather_codec_number(const struct tagc_allgather *a)
-{
+static int64_t allgather_codec_number(const struct tagc_allgather *a) {
   int64_t number = 0;
   while (tagc_allgather_codecs[number] && tagc_allgather_codecs[number] != a->codec)
     number++;
   return number;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 /* The side stream, where calls go in chunks. Without one none does, on all ranks. */
-static void reserve_side_stream(struct tagc_comm *comm)
-{
+static void reserve_side_stream(struct tagc_comm *comm) {
   bool wanted = has_chunked_allgathers(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     wanted |= comm->slots[i].reason == TAGC_REASON_compressed && is_chunked(&comm->slots[i]);
@@ -249,23 +238,23 @@ static void reserve_side_stream(struct tagc_comm *comm)
   atomic_store(&comm->memory.side_stream, comm->device->side_stream_make(comm->device));
   if (atomic_load(&comm->memory.side_stream))
     return;
-  tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no %s for encoding beside the exchange; all its ranks will do one after the "
-           "other", (unsigned long long)comm->ledger->number, comm->device->host_reads ? "thread" : "stream");
+  tagc_log(TAGC_LOG_WARN, "interpose",
+           "communicator %llu: no %s for encoding beside the exchange; all its ranks will do one after the "
+           "other",
+           (unsigned long long)comm->ledger->number, comm->device->host_reads ? "thread" : "stream");
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason == TAGC_REASON_compressed)
       set_one_chunk(comm, &comm->slots[i]);
   join_allgathers(comm);
 }
 
-bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream)
-{
+bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream) {
   reserve_side_stream(comm);
   return tagc_memory_reserve(comm, stream);
 }
 
 /* Codec, how much is kept, and the way of the messages, in one number; all ranks list their codecs alike. */
-static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot *slot)
-{
+static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   int64_t number = 0;
   while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
     number++;
@@ -273,83 +262,86 @@ static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot
 }
 
 /* In how many chunks its calls go, and what is gathered of all-reduces. */
-static int64_t chunks_number(const struct tagc_slot *slot)
-{
+static int64_t chunks_number(const struct tagc_slot *slot) {
   const int64_t gathered = slot->allgather_phase.codec ? slot->allgather_phase_chunking.chunks.count : 0;
   return slot->chunking.chunks.count + (TAGC_CHUNKS + 1) * gathered;
 }
 
 /* What of a slot is selected. */
-static int64_t parts_number(const struct tagc_slot *slot)
-{
+static int64_t parts_number(const struct tagc_slot *slot) {
   return slot->selected.parts ? (int64_t)(tagc_parts_digest(slot->selected.parts) >> 2)
                               : -(int64_t)(slot->selected.layer_known ? 1 + slot->selected.selection : 0);
 }
 
-void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire)
-{
+void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire) {
   uint64_t residual_left = tagc_library_options()->residual_max;
   comm->vote.all_to_all = wire && wire->all_to_all;
   if (comm->ledger->retune)
     choose_together(comm, wire);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason != TAGC_REASON_compressed)
-      comm->slots[i].memory.codec = NULL;   /* memory of a slot that became plain, with what a device has counted: not to be used again */
+      comm->slots[i].memory.codec = NULL; /* memory of a slot that became plain, with what a device has counted: not to
+                                             be used again */
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].reason = plan_slot(comm, i, wire, &residual_left);
   if (!comm->vote.held)
     plan_allgathers(comm, decided);
 }
 
-static void pack_allgathers(const struct tagc_comm *comm, bool reserved, struct tagc_message *message)
-{
+static void pack_allgathers(const struct tagc_comm *comm, bool reserved, struct tagc_message *message) {
   for (size_t i = 0; i < comm->allgather_count; i++) {
     const struct tagc_allgather *a = &comm->allgathers[i];
     const bool compressed = a->reason == TAGC_REASON_compressed;
     tagc_message_allgather(message, &(struct tagc_vote_proposal){
-      .can = reserved && compressed, .reason = tagc_vote_own(a->reason), .codec = tagc_vote_own(allgather_codec_number(a)),
-      .chunks = tagc_vote_own(compressed ? a->chunking.chunks.count : 0),
-    });
+                                      .can = reserved && compressed,
+                                      .reason = tagc_vote_own(a->reason),
+                                      .codec = tagc_vote_own(allgather_codec_number(a)),
+                                      .chunks = tagc_vote_own(compressed ? a->chunking.chunks.count : 0),
+                                    });
   }
 }
 
-void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, struct tagc_message *message)
-{
+void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, struct tagc_message *message) {
   if (!reserved)
-    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
-             "every call through", (unsigned long long)comm->ledger->number);
+    tagc_log(TAGC_LOG_WARN, "interpose",
+             "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
+             "every call through",
+             (unsigned long long)comm->ledger->number);
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
     const bool compressed = slot->reason == TAGC_REASON_compressed;
     tagc_message_slot(message, &(struct tagc_vote_proposal){
-      .can = reserved && compressed, .reason = tagc_vote_own(slot->reason), .codec = tagc_vote_own(codec_number(comm, slot)),
-      .parts = tagc_vote_own(parts_number(slot)), .chunks = tagc_vote_own(compressed ? chunks_number(slot) : 0),
-    });
+                                 .can = reserved && compressed,
+                                 .reason = tagc_vote_own(slot->reason),
+                                 .codec = tagc_vote_own(codec_number(comm, slot)),
+                                 .parts = tagc_vote_own(parts_number(slot)),
+                                 .chunks = tagc_vote_own(compressed ? chunks_number(slot) : 0),
+                               });
   }
   pack_allgathers(comm, reserved, message);
 }
 
-/* ---- what comes of them ------------------------------------------------------------------------------------------------- */
+/* ---- what comes of them ------------------------------------------------------------------------------------------ */
 
-/* What becomes of a slot, or of an all-gather. same: the ranks mean the same codec. Where some ranks could, and others have all one reason
- * why they cannot, it is the reason of all. */
-static enum tagc_reason agreed_reason(const struct tagc_vote_proposal *all, bool same)
-{
+/* What becomes of a slot, or of an all-gather. same: the ranks mean the same codec. Where some ranks could, and others
+ * have all one reason why they cannot, it is the reason of all. */
+static enum tagc_reason agreed_reason(const struct tagc_vote_proposal *all, bool same) {
   const struct tagc_vote_range reason = all->reason;
   if (same && tagc_vote_is_same(reason) && (all->can || reason.least != TAGC_REASON_compressed))
     return (enum tagc_reason)reason.least;
-  return reason.least == TAGC_REASON_compressed && !tagc_vote_is_same(reason) ? (enum tagc_reason)reason.most : TAGC_REASON_vote;
+  return reason.least == TAGC_REASON_compressed && !tagc_vote_is_same(reason) ? (enum tagc_reason)reason.most
+                                                                              : TAGC_REASON_vote;
 }
 
-static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vote_proposal *all)
-{
+static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vote_proposal *all) {
   struct tagc_slot *slot = &comm->slots[i];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
   const struct tagc_parts *parts = slot->selected.parts;
   const bool same_parts = tagc_vote_is_same(all->parts), same = tagc_vote_is_same(all->codec) && same_parts;
-  slot->reason = !same_parts && all->reason.least == TAGC_REASON_compressed ? TAGC_REASON_layers : agreed_reason(all, same);
-  slot->sample.tried = slot->sample.taken = false;               /* the next vote wants another sample */
-  row->codec = NULL;                /* it may have been compressed before */
+  slot->reason =
+    !same_parts && all->reason.least == TAGC_REASON_compressed ? TAGC_REASON_layers : agreed_reason(all, same);
+  slot->sample.tried = slot->sample.taken = false; /* the next vote wants another sample */
+  row->codec = NULL;                               /* it may have been compressed before */
   row->residual_bytes = 0;
   if (slot->reason != TAGC_REASON_compressed)
     return;
@@ -361,8 +353,7 @@ static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vot
   row->elements = parts ? slot->shard_count * (uint64_t)comm->nranks : 0;
 }
 
-static void resolve_allgather(struct tagc_comm *comm, size_t i, const struct tagc_vote_proposal *all)
-{
+static void resolve_allgather(struct tagc_comm *comm, size_t i, const struct tagc_vote_proposal *all) {
   struct tagc_allgather *a = &comm->allgathers[i];
   struct tagc_ledger_row *row = tagc_ledger_allgather_row(comm->ledger, (int)i);
   a->reason = agreed_reason(all, tagc_vote_is_same(all->codec));
@@ -379,8 +370,7 @@ static void resolve_allgather(struct tagc_comm *comm, size_t i, const struct tag
 }
 
 /* After the first vote. Later ones leave them as they are. */
-static void resolve_allgathers(struct tagc_comm *comm, struct tagc_message *message)
-{
+static void resolve_allgathers(struct tagc_comm *comm, struct tagc_message *message) {
   size_t compressed = 0, chunked = 0;
   for (size_t i = 0; i < comm->allgather_count; i++) {
     const struct tagc_allgather *a = &comm->allgathers[i];
@@ -393,19 +383,21 @@ static void resolve_allgathers(struct tagc_comm *comm, struct tagc_message *mess
     chunked += a->reason == TAGC_REASON_compressed && a->chunking.chunks.count > 1;
   }
   if (comm->allgather_count && !comm->vote.held)
-    tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_ALLGATHER=%s), "
-             "%zu of them in pieces", (unsigned long long)comm->ledger->number, compressed, comm->allgather_count,
+    tagc_log(TAGC_LOG_INFO, "interpose",
+             "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_ALLGATHER=%s), "
+             "%zu of them in pieces",
+             (unsigned long long)comm->ledger->number, compressed, comm->allgather_count,
              comm->allgathers[0].codec->name, chunked);
 }
 
 /* TAGC_CODEC=auto: all numbers are equal on all ranks, and so are these lines. */
-static void log_choices(const struct tagc_comm *comm)
-{
+static void log_choices(const struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count && tagc_options_auto(tagc_library_options()); i++) {
     const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
     const struct tagc_choice *choice = &row->inputs->choice;
     if (row->codec)
-      tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, %s: %s, estimated %.3f ms instead of %.3f ms, error %.2g",
+      tagc_log(TAGC_LOG_INFO, "interpose",
+               "communicator %llu, %s: %s, estimated %.3f ms instead of %.3f ms, error %.2g",
                (unsigned long long)comm->ledger->number, row->name, row->codec, 1e-6 * choice->ns[choice->candidate],
                1e-6 * choice->plain_ns, row->inputs->gradient.of[choice->candidate].error);
     else
@@ -414,8 +406,7 @@ static void log_choices(const struct tagc_comm *comm)
   }
 }
 
-void tagc_proposal_resolve(struct tagc_comm *comm, struct tagc_message *message)
-{
+void tagc_proposal_resolve(struct tagc_comm *comm, struct tagc_message *message) {
   size_t compressed_ones = 0, chunked_ones = 0;
   comm->vote.keeps_residuals = false;
   for (size_t i = 0; i < comm->slot_count; i++) {
@@ -432,10 +423,12 @@ void tagc_proposal_resolve(struct tagc_comm *comm, struct tagc_message *message)
   if (compressed_ones && comm->hierarchy.scope.two_levels)
     tagc_order_keep(comm, true);
   log_choices(comm);
-  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s), %zu of them in pieces",
-           (unsigned long long)comm->ledger->number, compressed_ones, comm->slot_count, tagc_library_options()->codec, chunked_ones);
+  tagc_log(TAGC_LOG_INFO, "interpose",
+           "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s), %zu of them in pieces",
+           (unsigned long long)comm->ledger->number, compressed_ones, comm->slot_count, tagc_library_options()->codec,
+           chunked_ones);
   resolve_allgathers(comm, message);
   comm->vote.held = true;
   comm->vote.count++;
-  comm->observed.cycle_disturbed = true;     /* by the vote */
+  comm->observed.cycle_disturbed = true; /* by the vote */
 }

@@ -11,21 +11,19 @@
 #include "interpose/vote/proposal.h"
 #include "kernels/codec/codecs.h"
 
-size_t tagc_tune_words(const struct tagc_comm *comm)
-{
-  const size_t words = TAGC_MESSAGE_FLAG + TAGC_MESSAGE_SAMPLE * comm->slot_count +
-                       (comm->ledger->retune ? TAGC_MESSAGE_RATIOS : 0);
+size_t tagc_tune_words(const struct tagc_comm *comm) {
+  const size_t words =
+    TAGC_MESSAGE_FLAG + TAGC_MESSAGE_SAMPLE * comm->slot_count + (comm->ledger->retune ? TAGC_MESSAGE_RATIOS : 0);
   return words > TAGC_MESSAGE_PROBE ? words : TAGC_MESSAGE_PROBE;
 }
 
-void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, struct tagc_message *message)
-{
+void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, struct tagc_message *message) {
   tagc_message_flag(message, &can_probe);
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
     const struct tagc_gradient_stats *own = &tagc_comm_decision_inputs(comm, i)->own;
     tagc_message_sample(message, &(struct tagc_vote_sample){slot->sample.taken, slot->sample.taken && !own->exceptions,
-                                                         slot->sample.reject_reason, *own});
+                                                            slot->sample.reject_reason, *own});
   }
   if (comm->ledger->retune) {
     double ratios[2];
@@ -37,9 +35,9 @@ void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, struct tagc_me
 /* Have all ranks sampled the gradient as it usually is? */
 static bool is_usual(const struct tagc_vote_sample *sample) { return sample->usual && sample->stats.density > 0; }
 
-bool tagc_tune_postpone(struct tagc_comm *comm, struct tagc_message message)
-{
-  const uint64_t next = comm->vote.held ? 0 : tagc_plan_next_vote(comm->vote.cycle);   /* later samples come again by themselves */
+bool tagc_tune_postpone(struct tagc_comm *comm, struct tagc_message message) {
+  /* Later samples come again by themselves. */
+  const uint64_t next = comm->vote.held ? 0 : tagc_plan_next_vote(comm->vote.cycle);
   bool lacking = false, can_probe = false;
   tagc_message_flag(&message, &can_probe);
   for (size_t i = 0; i < comm->slot_count && next; i++) {
@@ -54,14 +52,15 @@ bool tagc_tune_postpone(struct tagc_comm *comm, struct tagc_message message)
   if (!lacking)
     return false;
   comm->vote.cycle = next;
-  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: not all ranks have a usual sample of a gradient; they sample "
-           "it again before cycle %llu", (unsigned long long)comm->ledger->number, (unsigned long long)next);
+  tagc_log(TAGC_LOG_INFO, "interpose",
+           "communicator %llu: not all ranks have a usual sample of a gradient; they sample "
+           "it again before cycle %llu",
+           (unsigned long long)comm->ledger->number, (unsigned long long)next);
   return true;
 }
 
 /* In a later vote the last sample that was as usual stays. */
-bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message)
-{
+bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message) {
   const bool again = comm->vote.held;
   bool any = again, can_probe = false;
   tagc_message_flag(&message, &can_probe);
@@ -84,11 +83,10 @@ bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message)
   return any && can_probe;
 }
 
-/* ---- sampling ------------------------------------------------------------------------------------------------------- */
+/* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
 /* Is the gradient of this call to be sampled? Call it with the lock held. */
-static bool is_sample_due(const struct tagc_comm *comm, const struct tagc_call *call)
-{
+static bool is_sample_due(const struct tagc_comm *comm, const struct tagc_call *call) {
   if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_samples(tagc_comm_next_vote(comm), call->cycle))
     return false;
   const struct tagc_slot *slot = &comm->slots[call->slot];
@@ -96,8 +94,7 @@ static bool is_sample_due(const struct tagc_comm *comm, const struct tagc_call *
          tagc_proposal_is_eligible(comm, (size_t)call->slot);
 }
 
-bool tagc_tune_waits(const struct tagc_call *call)
-{
+bool tagc_tune_waits(const struct tagc_call *call) {
   struct tagc_comm *comm = call->comm;
   if (!tagc_options_auto(tagc_library_options()))
     return false;
@@ -108,8 +105,8 @@ bool tagc_tune_waits(const struct tagc_call *call)
 }
 
 /* Codecs that do not run on the device are not tried. False: none does. */
-static bool find_candidates(const struct tagc_device *device, const struct tagc_shape *shape, struct tagc_candidate *candidates)
-{
+static bool find_candidates(const struct tagc_device *device, const struct tagc_shape *shape,
+                            struct tagc_candidate *candidates) {
   bool any = false;
   tagc_choose_candidates(tagc_library_options(), candidates);
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
@@ -126,8 +123,7 @@ static bool find_candidates(const struct tagc_device *device, const struct tagc_
 
 /* A codec of which nothing is known is out of the question. */
 static void estimate_costs(const struct tagc_device *device, const struct tagc_gradient_request *question,
-                           struct tagc_gradient_stats *gradient)
-{
+                           struct tagc_gradient_stats *gradient) {
   const uint32_t keep = tagc_gradient_keep_ppm(gradient->density);
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
     const struct tagc_candidate *candidate = &question->candidates[i];
@@ -143,22 +139,26 @@ static void estimate_costs(const struct tagc_device *device, const struct tagc_g
   }
 }
 
-/* Where but a part of the slot is selected, nothing else is sampled: it is packed as in a call. Nanoseconds of an element's copy are
- * those of the second time on the host, when the memory is there, and on a GPU those of codec none, which does nothing else, with
- * what all copies of a call take to begin. False without memory, or where the device fails. */
-static bool pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, struct tagc_gradient_request *question,
-                          void **packed, double *copy_ns)
-{
+/* Where but a part of the slot is selected, nothing else is sampled: it is packed as in a call. Nanoseconds of an
+ * element's copy are those of the second time on the host, when the memory is there, and on a GPU those of codec none,
+ * which does nothing else, with what all copies of a call take to begin. False without memory, or where the device
+ * fails. */
+static bool pack_selected(const struct tagc_call *call, const struct tagc_parts *parts,
+                          struct tagc_gradient_request *question, void **packed, double *copy_ns) {
   const struct tagc_device *device = call->comm->device;
-  const double elements = (double)question->shape.n * question->shape.nranks, whole = (double)call->count * (question->shape.nranks + 1);
+  const double elements = (double)question->shape.n * question->shape.nranks,
+               whole = (double)call->count * (question->shape.nranks + 1);
   const double copies = (double)tagc_partial_copies(parts, question->shape.nranks);
   struct tagc_gpu_cost cost = {0};
-  *packed = device->alloc(device, (size_t)question->shape.n * (size_t)question->shape.nranks * tagc_dtype_size(question->shape.dtype),
-                          call->stream);
+  *packed = device->alloc(
+    device, (size_t)question->shape.n * (size_t)question->shape.nranks * tagc_dtype_size(question->shape.dtype),
+    call->stream);
   if (!*packed || !tagc_partial_pack_selected(call, parts, *packed))
     return false;
   question->send = *packed;
-  *copy_ns = device->cost(device, &tagc_codec_none, &question->shape, &cost) ? cost.encode_ns + TAGC_GPU_LAUNCH_NS * copies / whole : 0;
+  *copy_ns = device->cost(device, &tagc_codec_none, &question->shape, &cost)
+               ? cost.encode_ns + TAGC_GPU_LAUNCH_NS * copies / whole
+               : 0;
   if (!device->host_reads)
     return true;
   const double began = tagc_clock_ms();
@@ -168,19 +168,19 @@ static bool pack_selected(const struct tagc_call *call, const struct tagc_parts 
 }
 
 /* Where the gradient is on a device, the host waits for what was enqueued before. */
-static bool sample_gradient(const struct tagc_call *call, const struct tagc_parts *parts, struct tagc_gradient_request *question,
-                            struct tagc_gradient_stats *gradient)
-{
+static bool sample_gradient(const struct tagc_call *call, const struct tagc_parts *parts,
+                            struct tagc_gradient_request *question, struct tagc_gradient_stats *gradient) {
   struct tagc_comm *comm = call->comm;
   struct tagc_gradient_sample sample = {0};
   void *packed = NULL;
   double copy_ns = 0;
-  bool seen = tagc_comms_enter_driver(&comm, 1) && (!parts || pack_selected(call, parts, question, &packed, &copy_ns)) &&
+  bool seen = tagc_comms_enter_driver(&comm, 1) &&
+              (!parts || pack_selected(call, parts, question, &packed, &copy_ns)) &&
               tagc_gradient_sample_read(question, comm->device, call->stream, &sample);
   seen = tagc_comms_leave_driver(&comm, 1) && seen && tagc_gradient_stats_measure(question, &sample, gradient);
   tagc_gradient_sample_free(&sample);
   if (packed) {
-    if (tagc_comms_enter_driver(&comm, 1))         /* else the stream may be gone */
+    if (tagc_comms_enter_driver(&comm, 1)) /* else the stream may be gone */
       comm->device->release(comm->device, packed, call->stream);
     tagc_comms_leave_driver(&comm, 1);
   }
@@ -192,14 +192,14 @@ static bool sample_gradient(const struct tagc_call *call, const struct tagc_part
 }
 
 /* Fills the question, and the parts of the slot. False: the gradient is not to be sampled now. */
-static bool begin_sample(const struct tagc_call *call, struct tagc_gradient_request *question, const struct tagc_parts **parts)
-{
+static bool begin_sample(const struct tagc_call *call, struct tagc_gradient_request *question,
+                         const struct tagc_parts **parts) {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   const bool due = is_sample_due(comm, call);
   if (due) {
     struct tagc_slot *slot = &comm->slots[call->slot];
-    slot->sample.tried = true;            /* and not again */
+    slot->sample.tried = true; /* and not again */
     *parts = slot->selected.parts;
     question->shape = slot->packed;
     question->rank = comm->rank;
@@ -213,8 +213,7 @@ static bool begin_sample(const struct tagc_call *call, struct tagc_gradient_requ
 }
 
 /* `gradient`: NULL where the gradient could not be sampled. */
-static void end_sample(const struct tagc_call *call, bool has_codec, const struct tagc_gradient_stats *gradient)
-{
+static void end_sample(const struct tagc_call *call, bool has_codec, const struct tagc_gradient_stats *gradient) {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   if (!has_codec)
@@ -228,8 +227,7 @@ static void end_sample(const struct tagc_call *call, bool has_codec, const struc
   pthread_mutex_unlock(&comm->lock);
 }
 
-void tagc_tune_sample(const struct tagc_call *call)
-{
+void tagc_tune_sample(const struct tagc_call *call) {
   struct tagc_comm *comm = call->comm;
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   struct tagc_gradient_request question = {.candidates = candidates};
@@ -238,7 +236,7 @@ void tagc_tune_sample(const struct tagc_call *call)
   if (!tagc_options_auto(tagc_library_options()) || !begin_sample(call, &question, &parts))
     return;
   if (!tagc_comms_enter(&comm, 1))
-    return;                         /* after an abort the program may free its buffers */
+    return; /* after an abort the program may free its buffers */
   bool has_codec = tagc_comms_enter_driver(&comm, 1) && find_candidates(comm->device, &question.shape, candidates);
   has_codec = tagc_comms_leave_driver(&comm, 1) && has_codec;
   const bool sampled = has_codec && sample_gradient(call, parts, &question, &gradient);

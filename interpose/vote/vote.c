@@ -14,8 +14,7 @@
 #include "interpose/vote/proposal.h"
 #include "interpose/vote/tune.h"
 
-static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
-{
+static bool due(const struct tagc_comm *comm, const struct tagc_call *call) {
   if (!tagc_comm_awaits_vote(comm, call) || call->cycle < tagc_comm_next_vote(comm))
     return false;
   for (size_t i = 0; i < comm->slot_count; i++)
@@ -24,8 +23,7 @@ static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
   return false;
 }
 
-bool tagc_vote_is_due(const struct tagc_call *call)
-{
+bool tagc_vote_is_due(const struct tagc_call *call) {
   pthread_mutex_lock(&call->comm->lock);
   bool is_due = due(call->comm, call);
   pthread_mutex_unlock(&call->comm->lock);
@@ -36,17 +34,17 @@ bool tagc_vote_is_due(const struct tagc_call *call)
 struct vote {
   const struct tagc_nccl_group *real;
   struct tagc_call *call;
-  struct tagc_comm *comm;           /* its communicator */
-  struct tagc_probing *probing;     /* TAGC_CODEC=auto */
-  int64_t *words, *device_words;    /* the message; on the device the words of a greeting come behind it */
-  size_t room, count;               /* of words, and of those that are packed now; 0: there is nothing to tell */
-  bool pinned;                      /* device_words is memory of the host */
-  bool pending;                     /* a copy to `words` may be under way, of which nobody knows when it ends */
-  void *scratch;                    /* of the probe */
-  bool was_split, unsplit;          /* before this vote; now, as some rank could not */
-  bool decided;                     /* everything stays plain: nothing is left to be asked */
-  bool postponed;                   /* decided for now: the vote will be held again */
-  bool reserved;                    /* the memory for what this rank would do */
+  struct tagc_comm *comm;        /* its communicator */
+  struct tagc_probing *probing;  /* TAGC_CODEC=auto */
+  int64_t *words, *device_words; /* the message; on the device the words of a greeting come behind it */
+  size_t room, count;            /* of words, and of those that are packed now; 0: there is nothing to tell */
+  bool pinned;                   /* device_words is memory of the host */
+  bool pending;                  /* a copy to `words` may be under way, of which nobody knows when it ends */
+  void *scratch;                 /* of the probe */
+  bool was_split, unsplit;       /* before this vote; now, as some rank could not */
+  bool decided;                  /* everything stays plain: nothing is left to be asked */
+  bool postponed;                /* decided for now: the vote will be held again */
+  bool reserved;                 /* the memory for what this rank would do */
 };
 
 /* Those of the ranks of this thread. */
@@ -55,14 +53,13 @@ struct votes {
   struct tagc_comm **comms;
   struct tagc_probing *probings;
   size_t count;
-  bool greet;                       /* meet the peers with what comes now */
+  bool greet; /* meet the peers with what comes now */
 };
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* What may still be in use when something has failed is left where it is. */
-static void release_messages(const struct votes *votes)
-{
+static void release_messages(const struct votes *votes) {
   bool released = true;
   for (size_t i = 0; i < votes->count; i++)
     released = tagc_comm_await_abort(votes->comms[i]) && released;
@@ -81,17 +78,15 @@ static void release_messages(const struct votes *votes)
 }
 
 /* The longest message of a vote: the proposals, with the hosts behind them, or the samples. */
-static size_t longest_message(const struct tagc_comm *comm)
-{
+static size_t longest_message(const struct tagc_comm *comm) {
   const size_t proposals = tagc_proposal_words(comm) + TAGC_MESSAGE_HOSTS + (size_t)comm->nranks;
   const size_t samples = tagc_options_auto(tagc_library_options()) ? tagc_tune_words(comm) : 0;
   return proposals > samples ? proposals : samples;
 }
 
-/* Takes the memory for one vote. False without it. The others hear of memory that lacks for slots or for the probe; a GPU that is full
- * is no hindrance to that. */
-static bool reserve_messages(struct vote *v)
-{
+/* Takes the memory for one vote. False without it. The others hear of memory that lacks for slots or for the probe; a
+ * GPU that is full is no hindrance to that. */
+static bool reserve_messages(struct vote *v) {
   struct tagc_comm *comm = v->comm;
   const struct tagc_device *device = comm->device;
   v->room = longest_message(comm);
@@ -101,9 +96,10 @@ static bool reserve_messages(struct vote *v)
   v->pinned = !v->device_words;
   if (v->pinned)
     v->device_words = device->alloc_pinned(device, bytes);
-  if (v->device_words && !device->clear(device, v->device_words + v->room, greeting * sizeof *v->device_words, v->call->stream))
+  if (v->device_words &&
+      !device->clear(device, v->device_words + v->room, greeting * sizeof *v->device_words, v->call->stream))
     return false;
-  if (comm->vote.held)                  /* with TAGC_BUDGET there is another vote; the wire was probed before the first one */
+  if (comm->vote.held) /* with TAGC_BUDGET there is another vote; the wire was probed before the first one */
     tagc_memory_read_tallies(comm);
   if (tagc_options_auto(tagc_library_options()) && !comm->vote.held) {
     const size_t scratch = tagc_probe_scratch(comm, &v->probing->found);
@@ -115,8 +111,7 @@ static bool reserve_messages(struct vote *v)
 }
 
 /* Without memory the calls fail: the other ranks are waiting, and to pass alone would hang them. */
-static ncclResult_t reserve_all(struct votes *votes)
-{
+static ncclResult_t reserve_all(struct votes *votes) {
   bool alive = tagc_comms_enter_driver(votes->comms, votes->count), good = true;
   for (size_t i = 0; i < votes->count && alive && good; i++)
     good = reserve_messages(&votes->votes[i]);
@@ -124,25 +119,24 @@ static ncclResult_t reserve_all(struct votes *votes)
   return !alive ? ncclInternalError : good ? ncclSuccess : tagc_no_memory("the messages of a vote");
 }
 
-/* ---- a meeting ---------------------------------------------------------------------------------------------------------- */
+/* ---- a meeting --------------------------------------------------------------------------------------------------- */
 
 static bool is_sent(const struct vote *v) { return !v->decided && v->count; }
 
-static ncclResult_t enqueue_message(const struct tagc_nccl_group *real, void *votes_, size_t i)
-{
+static ncclResult_t enqueue_message(const struct tagc_nccl_group *real, void *votes_, size_t i) {
   const struct votes *votes = votes_;
   const struct vote *v = &votes->votes[i];
   if (!is_sent(v))
     return ncclSuccess;
-  ncclResult_t status = real->all_reduce(v->device_words, v->device_words, v->count, ncclInt64, ncclMin, v->call->handle,
-                                         v->call->stream);
+  ncclResult_t status =
+    real->all_reduce(v->device_words, v->device_words, v->count, ncclInt64, ncclMin, v->call->handle, v->call->stream);
   const bool greets = votes->greet && tagc_hierarchy_is_ready(v->comm);
   return status == ncclSuccess && greets ? tagc_hierarchy_connect(real, v->call, v->device_words + v->room) : status;
 }
 
-/* Puts the messages there, or reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
-static ncclResult_t copy_messages(const struct votes *votes, bool to_device)
-{
+/* Puts the messages there, or reads what has come out. The host waits here for the other ranks: an abort must not wait
+ * for that. */
+static ncclResult_t copy_messages(const struct votes *votes, bool to_device) {
   bool good = true, alive = tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count && alive; i++) {
     struct vote *v = &votes->votes[i];
@@ -152,7 +146,7 @@ static ncclResult_t copy_messages(const struct votes *votes, bool to_device)
       continue;
     const bool went = to_device ? device->put(device, v->device_words, v->words, bytes, v->call->stream)
                                 : device->get(device, v->words, v->device_words, bytes, v->call->stream);
-    v->pending |= !to_device && !went && !device->host_reads;        /* put() leaves nothing behind */
+    v->pending |= !to_device && !went && !device->host_reads; /* put() leaves nothing behind */
     good &= went;
   }
   alive &= tagc_comms_leave_driver(votes->comms, votes->count);
@@ -160,8 +154,7 @@ static ncclResult_t copy_messages(const struct votes *votes, bool to_device)
 }
 
 /* All-reduces the messages of votes that are not decided, with min. */
-static ncclResult_t all_reduce_messages(const struct tagc_nccl_group *real, struct votes *votes)
-{
+static ncclResult_t all_reduce_messages(const struct tagc_nccl_group *real, struct votes *votes) {
   bool any = false;
   for (size_t i = 0; i < votes->count; i++)
     any |= is_sent(&votes->votes[i]);
@@ -173,11 +166,11 @@ static ncclResult_t all_reduce_messages(const struct tagc_nccl_group *real, stru
   return status == ncclSuccess ? copy_messages(votes, false) : status;
 }
 
-/* One meeting: every vote packs a message, or none, and unpacks what all ranks have made of it. A vote that is decided has all ranks'
- * messages in its own. Both are called with the lock; unpacking is false without memory. */
-static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes, void (*pack)(struct vote *, struct tagc_message *),
-                         bool (*unpack)(struct vote *, struct tagc_message *))
-{
+/* One meeting: every vote packs a message, or none, and unpacks what all ranks have made of it. A vote that is decided
+ * has all ranks' messages in its own. Both are called with the lock; unpacking is false without memory. */
+static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes,
+                         void (*pack)(struct vote *, struct tagc_message *),
+                         bool (*unpack)(struct vote *, struct tagc_message *)) {
   for (size_t i = 0; i < votes->count; i++) {
     struct vote *v = &votes->votes[i];
     struct tagc_message message = {.at = v->words};
@@ -198,18 +191,18 @@ static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes
   return status;
 }
 
-/* ---- the hosts ---------------------------------------------------------------------------------------------------------- */
+/* ---- the hosts --------------------------------------------------------------------------------------------------- */
 
-static void pack_hosts(struct vote *v, struct tagc_message *message)
-{
+static void pack_hosts(struct vote *v, struct tagc_message *message) {
   const struct tagc_comm *comm = v->comm;
   if (!tagc_hierarchy_passes_all(comm))
-    tagc_message_hosts(message, &(struct tagc_vote_hosts){.can_split = tagc_hierarchy_can_split(comm, v->real), .nranks = comm->nranks,
-                                                          .rank = comm->rank, .host = comm->agreement.host});
+    tagc_message_hosts(message, &(struct tagc_vote_hosts){.can_split = tagc_hierarchy_can_split(comm, v->real),
+                                                          .nranks = comm->nranks,
+                                                          .rank = comm->rank,
+                                                          .host = comm->agreement.host});
 }
 
-static bool unpack_hosts(struct vote *v, struct tagc_message *message)
-{
+static bool unpack_hosts(struct vote *v, struct tagc_message *message) {
   struct tagc_comm *comm = v->comm;
   struct tagc_vote_hosts all = {.nranks = comm->nranks};
   all.host_of = comm->hierarchy.located ? NULL : malloc((size_t)comm->nranks * sizeof *all.host_of);
@@ -220,23 +213,20 @@ static bool unpack_hosts(struct vote *v, struct tagc_message *message)
 }
 
 /* Those that are split now: do all ranks have the sub-communicators? */
-static void pack_split(struct vote *v, struct tagc_message *message)
-{
+static void pack_split(struct vote *v, struct tagc_message *message) {
   bool ready = tagc_hierarchy_is_ready(v->comm);
   if (v->comm->hierarchy.split && !v->was_split)
     tagc_message_flag(message, &ready);
 }
 
-static bool unpack_split(struct vote *v, struct tagc_message *message)
-{
+static bool unpack_split(struct vote *v, struct tagc_message *message) {
   bool ready = false;
   tagc_message_flag(message, &ready);
   v->unsplit = !v->decided && !ready;
   return true;
 }
 
-static ncclResult_t share_splits(const struct tagc_nccl_group *real, struct votes *votes)
-{
+static ncclResult_t share_splits(const struct tagc_nccl_group *real, struct votes *votes) {
   for (size_t i = 0; i < votes->count; i++)
     votes->votes[i].decided = votes->comms[i]->hierarchy.scope.reason != TAGC_REASON_NONE;
   ncclResult_t status = meet(real, votes, pack_split, unpack_split);
@@ -250,8 +240,7 @@ static ncclResult_t share_splits(const struct tagc_nccl_group *real, struct vote
 
 /* Where each rank is, and the sub-communicators that follow from that. Those that pass
  * are decided then. TAGC_SCOPE=flat needs neither before the proposals. */
-static ncclResult_t share_hosts(const struct tagc_nccl_group *real, struct votes *votes)
-{
+static ncclResult_t share_hosts(const struct tagc_nccl_group *real, struct votes *votes) {
   if (tagc_library_options()->scope == TAGC_SCOPE_FLAT)
     return ncclSuccess;
   ncclResult_t status = meet(real, votes, pack_hosts, unpack_hosts);
@@ -262,29 +251,25 @@ static ncclResult_t share_hosts(const struct tagc_nccl_group *real, struct votes
   return status == ncclSuccess ? share_splits(real, votes) : status;
 }
 
-/* ---- TAGC_CODEC=auto ---------------------------------------------------------------------------------------------------- */
+/* ---- TAGC_CODEC=auto --------------------------------------------------------------------------------------------- */
 
-static void pack_samples(struct vote *v, struct tagc_message *message)
-{
+static void pack_samples(struct vote *v, struct tagc_message *message) {
   if (!v->decided)
     tagc_tune_pack(v->comm, v->comm->vote.held || v->scratch, message);
 }
 
-static bool unpack_samples(struct vote *v, struct tagc_message *message)
-{
+static bool unpack_samples(struct vote *v, struct tagc_message *message) {
   v->postponed = tagc_tune_postpone(v->comm, *message);
   v->decided = v->postponed || !tagc_tune_resolve(v->comm, *message);
   return true;
 }
 
-static void pack_probe(struct vote *v, struct tagc_message *message)
-{
+static void pack_probe(struct vote *v, struct tagc_message *message) {
   if (!v->decided && !v->comm->vote.held)
     tagc_message_probe(message, &v->probing->found);
 }
 
-static bool unpack_probe(struct vote *v, struct tagc_message *message)
-{
+static bool unpack_probe(struct vote *v, struct tagc_message *message) {
   const struct tagc_hosts hosts = tagc_hierarchy_hosts(v->comm);
   struct tagc_ledger *ledger = v->comm->ledger;
   tagc_message_probe(message, &v->probing->found);
@@ -294,8 +279,7 @@ static bool unpack_probe(struct vote *v, struct tagc_message *message)
 }
 
 /* What all ranks know of the gradients, and what the wire costs. */
-static ncclResult_t share_times(const struct tagc_nccl_group *real, struct votes *votes)
-{
+static ncclResult_t share_times(const struct tagc_nccl_group *real, struct votes *votes) {
   ncclResult_t status = meet(real, votes, pack_samples, unpack_samples);
   for (size_t i = 0; i < votes->count; i++)
     if (votes->votes[i].decided)
@@ -305,11 +289,10 @@ static ncclResult_t share_times(const struct tagc_nccl_group *real, struct votes
   return status == ncclSuccess ? meet(real, votes, pack_probe, unpack_probe) : status;
 }
 
-/* ---- the proposals ------------------------------------------------------------------------------------------------------ */
+/* ---- the proposals ----------------------------------------------------------------------------------------------- */
 
 /* What each would do with its slots. */
-static ncclResult_t plan_all(struct votes *votes)
-{
+static ncclResult_t plan_all(struct votes *votes) {
   const bool is_auto = tagc_options_auto(tagc_library_options());
   bool alive = tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count && alive; i++) {
@@ -323,13 +306,11 @@ static ncclResult_t plan_all(struct votes *votes)
 }
 
 /* Flat, the hosts are known for the report alone, and come with the proposals. */
-static bool has_hosts(const struct tagc_comm *comm)
-{
+static bool has_hosts(const struct tagc_comm *comm) {
   return tagc_library_options()->scope == TAGC_SCOPE_FLAT && !comm->hierarchy.located;
 }
 
-static void pack_proposals(struct vote *v, struct tagc_message *message)
-{
+static void pack_proposals(struct vote *v, struct tagc_message *message) {
   if (v->postponed)
     return;
   tagc_proposal_pack(v->comm, v->reserved, message);
@@ -337,8 +318,7 @@ static void pack_proposals(struct vote *v, struct tagc_message *message)
     pack_hosts(v, message);
 }
 
-static bool unpack_proposals(struct vote *v, struct tagc_message *message)
-{
+static bool unpack_proposals(struct vote *v, struct tagc_message *message) {
   struct tagc_comm *comm = v->comm;
   tagc_proposal_resolve(comm, message);
   if (comm->ledger->probed)
@@ -350,8 +330,7 @@ static bool unpack_proposals(struct vote *v, struct tagc_message *message)
 }
 
 /* And what all do then. */
-static ncclResult_t share_proposals(const struct tagc_nccl_group *real, struct votes *votes)
-{
+static ncclResult_t share_proposals(const struct tagc_nccl_group *real, struct votes *votes) {
   ncclResult_t status = plan_all(votes);
   votes->greet = true;
   if (status == ncclSuccess)
@@ -364,8 +343,7 @@ static ncclResult_t share_proposals(const struct tagc_nccl_group *real, struct v
   return status == ncclSuccess && !alive ? ncclInternalError : status;
 }
 
-static ncclResult_t hold(const struct tagc_nccl_group *real, struct votes *votes)
-{
+static ncclResult_t hold(const struct tagc_nccl_group *real, struct votes *votes) {
   if (!tagc_comms_enter(votes->comms, votes->count))
     return ncclInternalError;
   ncclResult_t status = reserve_all(votes);
@@ -380,21 +358,22 @@ static ncclResult_t hold(const struct tagc_nccl_group *real, struct votes *votes
   return status;
 }
 
-ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count)
-{
+ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count) {
   size_t n = 0;
   for (size_t i = 0; i < count; i++)
     n += tagc_vote_is_due(calls[i]);
   if (!n)
     return ncclSuccess;
-  struct votes votes = {.votes = calloc(n, sizeof *votes.votes), .comms = calloc(n, sizeof(*votes.comms)),
+  struct votes votes = {.votes = calloc(n, sizeof *votes.votes),
+                        .comms = calloc(n, sizeof(*votes.comms)),
                         .probings = calloc(n, sizeof *votes.probings)};
   const bool good = votes.votes && votes.comms && votes.probings;
   for (size_t i = 0; i < count && good; i++)
     if (tagc_vote_is_due(calls[i])) {
       struct tagc_probing *probing = &votes.probings[votes.count];
       probing->call = calls[i];
-      votes.votes[votes.count] = (struct vote){.real = real, .call = calls[i], .comm = calls[i]->comm, .probing = probing};
+      votes.votes[votes.count] =
+        (struct vote){.real = real, .call = calls[i], .comm = calls[i]->comm, .probing = probing};
       votes.comms[votes.count++] = calls[i]->comm;
     }
   ncclResult_t status = good ? hold(real, &votes) : tagc_no_memory("the messages of a vote");

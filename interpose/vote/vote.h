@@ -2,13 +2,13 @@
  * The vote: the one place where the ranks of a communicator meet.
  *
  * When its cycle is known, each rank reserves the memory of its slots, connects to its peers and joins one small min
- * all-reduce of what it would do with them (proposal.h). What comes out is equal on all ranks: for every slot, whether all of them
- * can compress it, in the same context. It is also the only time the host waits.
+ * all-reduce of what it would do with them (proposal.h). What comes out is equal on all ranks: for every slot, whether
+ * all of them can compress it, in the same context. It is also the only time the host waits.
  *
  * With TAGC_CODEC=auto two more all-reduces come before it: one of the ranks' samples of their gradients (tune.h),
- * after which the wire is probed (probe.h), and one of the times of the probe. The choice of codecs (choose.h) is a function
- * of what comes out. Where something is missing for that on any rank, the first one decides that all slots stay plain, or, where
- * a gradient was not sampled as it usually is, that the vote is held again in a later cycle.
+ * after which the wire is probed (probe.h), and one of the times of the probe. The choice of codecs (choose.h) is a
+ * function of what comes out. Where something is missing for that on any rank, the first one decides that all slots
+ * stay plain, or, where a gradient was not sampled as it usually is, that the vote is held again in a later cycle.
  *
  * With TAGC_BUDGET it is held anew now and then (budget/retune.h), by the wire of the first one.
  */

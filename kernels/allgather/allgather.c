@@ -10,46 +10,38 @@
 #include "kernels/codec/variant.h"
 
 const struct tagc_allgather_codec *const tagc_allgather_codecs[] = {
-  &tagc_allgather_bf16,
-  &tagc_allgather_q8,
-  &tagc_allgather_lossless,
-  &tagc_allgather_delta,
-  NULL,
+  &tagc_allgather_bf16, &tagc_allgather_q8, &tagc_allgather_lossless, &tagc_allgather_delta, NULL,
 };
 
 const struct tagc_allgather_kernels *tagc_allgather_kernels(void) { return TAGC_OF_VARIANT(tagc_allgather); }
 
-size_t tagc_allgather_assign_buffers(struct tagc_allgather_job *job, uint8_t *base)
-{
+size_t tagc_allgather_assign_buffers(struct tagc_allgather_job *job, uint8_t *base) {
   size_t used = 0;
   job->payloads = tagc_assign_buffer(base, &used, (size_t)job->shape.nranks * job->layout.payload_bytes);
   job->state = tagc_assign_buffer(base, &used, job->layout.state_bytes);
   return used;
 }
 
-bool tagc_allgather_any_refused(const struct tagc_allgather_job *job)
-{
+bool tagc_allgather_any_refused(const struct tagc_allgather_job *job) {
   for (int rank = 0; rank < job->shape.nranks; rank++)
     if (((const struct tagc_allgather_header *)tagc_allgather_payload(job, rank))->flags & TAGC_ALLGATHER_REFUSED)
       return true;
   return false;
 }
 
-bool tagc_allgather_shape_fits(const struct tagc_allgather_shape *shape)
-{
-  return shape->n > 0 && shape->n <= UINT32_MAX && shape->nranks >= 2 && shape->n <= SIZE_MAX / 16 / (size_t)shape->nranks;
+bool tagc_allgather_shape_fits(const struct tagc_allgather_shape *shape) {
+  return shape->n > 0 && shape->n <= UINT32_MAX && shape->nranks >= 2 &&
+         shape->n <= SIZE_MAX / 16 / (size_t)shape->nranks;
 }
 
-bool tagc_allgather_begin_decode(struct tagc_allgather_job *job)
-{
+bool tagc_allgather_begin_decode(struct tagc_allgather_job *job) {
   job->refused = tagc_allgather_any_refused(job);
   if (job->refused && job->stats)
     job->stats->refused++;
   return !job->refused;
 }
 
-void tagc_allgather_set_norms(struct tagc_allgather_job *job, struct tagc_allgather_norms norms)
-{
+void tagc_allgather_set_norms(struct tagc_allgather_job *job, struct tagc_allgather_norms norms) {
   if (!job->stats)
     return;
   job->stats->error2 = norms.error2;
@@ -59,8 +51,7 @@ void tagc_allgather_set_norms(struct tagc_allgather_job *job, struct tagc_allgat
 /* -- blocks -------------------------------------------------------------------------------------------------------- */
 
 const void *tagc_allgather_whole(const void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype,
-                                 struct tagc_allgather_padded *room)
-{
+                                 struct tagc_allgather_padded *room) {
   const char *from = (const char *)shard + place.from * tagc_dtype_size(dtype);
   if (place.count == TAGC_ALLGATHER_BLOCK)
     return from;
@@ -69,14 +60,13 @@ const void *tagc_allgather_whole(const void *shard, struct tagc_allgather_place 
 }
 
 void *tagc_allgather_target(void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype,
-                            struct tagc_allgather_padded *room)
-{
-  return place.count == TAGC_ALLGATHER_BLOCK ? (char *)shard + place.from * tagc_dtype_size(dtype) : (void *)room->bytes;
+                            struct tagc_allgather_padded *room) {
+  return place.count == TAGC_ALLGATHER_BLOCK ? (char *)shard + place.from * tagc_dtype_size(dtype)
+                                             : (void *)room->bytes;
 }
 
 void tagc_allgather_settle(void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype,
-                           const struct tagc_allgather_padded *room)
-{
+                           const struct tagc_allgather_padded *room) {
   if (place.count < TAGC_ALLGATHER_BLOCK)
     memcpy((char *)shard + place.from * tagc_dtype_size(dtype), room->bytes, place.count * tagc_dtype_size(dtype));
 }

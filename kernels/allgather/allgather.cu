@@ -2,10 +2,10 @@
  * The kernels of the codecs for all-gathers: see cuda.h for what they do, and {bf16,q8,lossless,delta}.c
  * for the same on the host, to the bit.
  *
- * Grid      encode: groups of eight warps in x; decode: the same, and shards in y. A warp takes block after block of 256,
- *           which it holds as lanes.cuh says. `starts` and `escapes`: a group takes a segment of 256 blocks.
- * Order     Exceptions are appended as they come and sorted when all are there. Escapes have their places by counting: no
- *           atomics. Nothing else is shared between warps, but for sums of whole numbers.
+ * Grid      encode: groups of eight warps in x; decode: the same, and shards in y. A warp takes block after block of
+ *           256, which it holds as lanes.cuh says. `starts` and `escapes`: a group takes a segment of 256 blocks.
+ * Order     Exceptions are appended as they come and sorted when all are there. Escapes have their places by counting:
+ *           no atomics. Nothing else is shared between warps, but for sums of whole numbers.
  */
 #include "kernels/allgather/lossless.cuh"
 #include "kernels/dense/codecs.cuh"
@@ -13,11 +13,10 @@
 
 namespace gathered {
 
-/* -- before and behind ---------------------------------------------------------------------------------------------- */
+/* -- before and behind --------------------------------------------------------------------------------------------- */
 
 /* The header, the list of exceptions, what pads, and the state: zeros. */
-DEVICE void open(const struct tagc_allgather_call &gather)
-{
+DEVICE void open(const struct tagc_allgather_call &gather) {
   uint8_t *payload = payload_of(gather, gather.call.rank);
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
   for (uint32_t i = first; i < gather.call.list_bytes / 16; i += gridDim.x * blockDim.x)
@@ -31,8 +30,7 @@ DEVICE void open(const struct tagc_allgather_call &gather)
 }
 
 /* q8: exceptions in order, by one group; the shard is lost where there are too many. */
-DEVICE void close_list(const struct tagc_allgather_call &gather)
-{
+DEVICE void close_list(const struct tagc_allgather_call &gather) {
   struct tagc_exceptions *list = (struct tagc_exceptions *)(payload_of(gather, gather.call.rank) + gather.exceptions);
   const uint32_t count = list->count;
   if (count <= gather.call.capacity)
@@ -49,15 +47,13 @@ DEVICE void close_list(const struct tagc_allgather_call &gather)
 }
 
 /* delta: is the reference one for this shard? */
-DEVICE void weigh(const struct tagc_allgather_call &gather)
-{
+DEVICE void weigh(const struct tagc_allgather_call &gather) {
   if (threadIdx.x == 0 && (gather.state->unfit || tagc_delta_refuses(gather.state->far, gather.call.blocks)))
     refuse(gather);
 }
 
 /* What the headers say: by one group. */
-DEVICE void look(const struct tagc_allgather_call &gather)
-{
+DEVICE void look(const struct tagc_allgather_call &gather) {
   bool refused = false;
   for (uint32_t rank = threadIdx.x; rank < gather.call.nranks; rank += blockDim.x)
     refused |= header_of(gather, rank)->flags & TAGC_ALLGATHER_REFUSED;
@@ -69,12 +65,11 @@ DEVICE void look(const struct tagc_allgather_call &gather)
     gather.call.counts->overflowed += refused;
 }
 
-/* -- bf16 ----------------------------------------------------------------------------------------------------------- */
+/* -- bf16 ---------------------------------------------------------------------------------------------------------- */
 
 struct bf16 {
   static __device__ __forceinline__ void encode(const struct tagc_allgather_call &gather, uint32_t block, uint32_t lane,
-                                                struct scratch *scratch)
-  {
+                                                struct scratch *scratch) {
     const uint32_t count = count_of(gather.call, block);
     struct rows to = {};
     const struct rows rows = rows_fetch<4, true>(sent_block(gather, block), lane, count, scratch->stage);
@@ -85,8 +80,7 @@ struct bf16 {
   }
 
   static __device__ __forceinline__ void decode(const struct tagc_allgather_call &gather, uint32_t rank, uint32_t block,
-                                                uint32_t lane, float *stage)
-  {
+                                                uint32_t lane, float *stage) {
     const uint32_t count = count_of(gather.call, block);
     struct rows to = {};
     const uint8_t *from = payload_of(gather, rank) + gather.codes + (uint64_t)block * BLOCK * 2;
@@ -97,19 +91,19 @@ struct bf16 {
   }
 };
 
-/* -- q8 ------------------------------------------------------------------------------------------------------------- */
+/* -- q8 ------------------------------------------------------------------------------------------------------------ */
 
 struct q8 {
   static __device__ __forceinline__ void encode(const struct tagc_allgather_call &gather, uint32_t block, uint32_t lane,
-                                                struct scratch *scratch)
-  {
+                                                struct scratch *scratch) {
     const struct tagc_cuda_call &call = gather.call;
     uint8_t *payload = payload_of(gather, call.rank);
     uint32_t scales = 0;
     struct rows codes = {};
     float x[EACH];
-    elements_convert(elements_fetch<true>(sent_block(gather, block), call.dtype, lane, count_of(call, block), scratch->stage),
-                     call.dtype, x);
+    elements_convert(
+      elements_fetch<true>(sent_block(gather, block), call.dtype, lane, count_of(call, block), scratch->stage),
+      call.dtype, x);
     if (__any_sync(ALL_LANES, has_exception(x)))
       append(call, (struct tagc_exceptions *)(payload + gather.exceptions), block, lane, x);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
@@ -127,8 +121,7 @@ struct q8 {
   }
 
   static __device__ __forceinline__ void decode(const struct tagc_allgather_call &gather, uint32_t rank, uint32_t block,
-                                                uint32_t lane, float *stage)
-  {
+                                                uint32_t lane, float *stage) {
     const struct tagc_cuda_call &call = gather.call;
     const uint8_t *payload = payload_of(gather, rank);
     const uint32_t scales = ((const uint32_t *)(payload + gather.scales))[block];
@@ -143,16 +136,15 @@ struct q8 {
   }
 };
 
-DEVICE void put_one(const struct tagc_allgather_call &gather, uint32_t rank, const struct tagc_exception &entry)
-{
+DEVICE void put_one(const struct tagc_allgather_call &gather, uint32_t rank, const struct tagc_exception &entry) {
   if (entry.position < gather.call.n)
     tagc_store(gather.call.recv, gather.call.stride * rank + entry.position, (enum tagc_dtype)gather.call.dtype,
                tagc_float_of(entry.bits));
 }
 
-/* Exceptions go to their places: a warp's work, one after the other where they have no order, which no sender of ours makes. */
-DEVICE void put_exceptions(const struct tagc_allgather_call &gather, uint32_t rank, uint32_t lane)
-{
+/* Exceptions go to their places: a warp's work, one after the other where they have no order, which no sender of ours
+ * makes. */
+DEVICE void put_exceptions(const struct tagc_allgather_call &gather, uint32_t rank, uint32_t lane) {
   const struct tagc_exceptions *list = (const struct tagc_exceptions *)(payload_of(gather, rank) + gather.exceptions);
   const uint32_t count = list->count <= gather.call.capacity ? list->count : 0;
   for (uint32_t first = 0; first < count; first += LANES) {
@@ -169,24 +161,22 @@ DEVICE void put_exceptions(const struct tagc_allgather_call &gather, uint32_t ra
   }
 }
 
-DEVICE void put(const struct tagc_allgather_call &gather)
-{
+DEVICE void put(const struct tagc_allgather_call &gather) {
   for (uint32_t rank = blockIdx.x * WARPS + threadIdx.x / LANES; rank < gather.call.nranks; rank += gridDim.x * WARPS)
     if (!is_kept(gather, rank))
       put_exceptions(gather, rank, threadIdx.x % LANES);
 }
 
-/* -- delta ---------------------------------------------------------------------------------------------------------- */
+/* -- delta --------------------------------------------------------------------------------------------------------- */
 
 /* Two rows of a block, apart by so much that half a warp each reads without waiting for the other. */
 struct pair {
   float row[2][BLOCK + LANES / 2];
 };
 
-/* The sums of squares of differences and values decide whether the block is far: lanes 0 to 15 add the former, the others the
- * latter, in the order of steps.h. */
-DEVICE bool is_far(const float difference[EACH], const float value[EACH], uint32_t lane, struct pair *pair)
-{
+/* The sums of squares of differences and values decide whether the block is far: lanes 0 to 15 add the former, the
+ * others the latter, in the order of steps.h. */
+DEVICE bool is_far(const float difference[EACH], const float value[EACH], uint32_t lane, struct pair *pair) {
   float squares = 0;
   __syncwarp();
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
@@ -204,8 +194,7 @@ DEVICE bool is_far(const float difference[EACH], const float value[EACH], uint32
   return tagc_delta_far(__shfl_sync(ALL_LANES, squares, 0), __shfl_sync(ALL_LANES, squares, 16));
 }
 
-DEVICE void encode_delta(const struct tagc_allgather_call &gather)
-{
+DEVICE void encode_delta(const struct tagc_allgather_call &gather) {
   __shared__ __align__(16) struct pair pairs[WARPS];
   const struct tagc_cuda_call &call = gather.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, stride = gridDim.x * WARPS;
@@ -219,7 +208,8 @@ DEVICE void encode_delta(const struct tagc_allgather_call &gather)
     const uint32_t count = count_of(call, block);
     float value[EACH], difference[EACH], unused[EACH];
     const struct rows sent = elements_fetch<true>(sent_block(gather, block), call.dtype, lane, count, stage);
-    const struct rows was = elements_fetch(block_of(gather, gather.reference, call.rank, block), call.dtype, lane, count, stage);
+    const struct rows was =
+      elements_fetch(block_of(gather, gather.reference, call.rank, block), call.dtype, lane, count, stage);
     elements_convert(sent, call.dtype, value);
     elements_convert(was, call.dtype, difference);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
@@ -244,8 +234,7 @@ DEVICE void encode_delta(const struct tagc_allgather_call &gather)
 
 struct delta {
   static __device__ __forceinline__ void decode(const struct tagc_allgather_call &gather, uint32_t rank, uint32_t block,
-                                                uint32_t lane, float *stage)
-  {
+                                                uint32_t lane, float *stage) {
     typedef steps<TAGC_DENSE_Q4> q4;
     const struct tagc_cuda_call &call = gather.call;
     const uint32_t count = count_of(call, block);
@@ -267,10 +256,9 @@ struct delta {
   }
 };
 
-/* -- all blocks ----------------------------------------------------------------------------------------------------- */
+/* -- all blocks ---------------------------------------------------------------------------------------------------- */
 
-template <typename codec> DEVICE void encode(const struct tagc_allgather_call &gather)
-{
+template <typename codec> DEVICE void encode(const struct tagc_allgather_call &gather) {
   __shared__ __align__(16) struct scratch scratch[WARPS];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   for (uint32_t block = blockIdx.x * WARPS + warp; block < gather.call.blocks; block += gridDim.x * WARPS)
@@ -278,8 +266,7 @@ template <typename codec> DEVICE void encode(const struct tagc_allgather_call &g
 }
 
 /* keeps: the own shard is looked at though it is not received. */
-template <typename codec, bool keeps, bool may_refuse> DEVICE void decode(const struct tagc_allgather_call &gather)
-{
+template <typename codec, bool keeps, bool may_refuse> DEVICE void decode(const struct tagc_allgather_call &gather) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   if (may_refuse && gather.state->refused)
@@ -290,9 +277,9 @@ template <typename codec, bool keeps, bool may_refuse> DEVICE void decode(const 
       codec::decode(gather, rank, block, lane, stages[warp]);
 }
 
-}  // namespace gathered
+} // namespace gathered
 
-/* -- entries -------------------------------------------------------------------------------------------------------- */
+/* -- entries ------------------------------------------------------------------------------------------------------- */
 
 ENTRY(tagc_allgather_open, tagc_allgather_call, 4, gathered::open(call));
 ENTRY(tagc_allgather_encode_bf16, tagc_allgather_call, 4, gathered::encode<gathered::bf16>(call));

@@ -7,22 +7,20 @@
 
 enum { WARPS = TAGC_CUDA_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_THREADS };
 
-static struct tagc_cuda_grid grid_of(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
-                                     uint32_t rows)
-{
+static struct tagc_cuda_grid grid_of(const struct tagc_cuda_launcher *launcher,
+                                     const struct tagc_allgather_call *gather, uint32_t rows) {
   return tagc_cuda_grid_of_blocks(launcher, &gather->call, rows);
 }
 
-/* -- calls ---------------------------------------------------------------------------------------------------------- */
+/* -- calls --------------------------------------------------------------------------------------------------------- */
 
-static uint32_t segments_of(uint64_t blocks)
-{
+static uint32_t segments_of(uint64_t blocks) {
   return (uint32_t)((blocks + TAGC_ALLGATHER_SEGMENT - 1) / TAGC_ALLGATHER_SEGMENT);
 }
 
 /* Divides a job's state; returns what it takes. */
-static size_t assign_gpu_buffers(struct tagc_allgather_call *gather, const struct tagc_allgather_codec *codec, uint64_t n, void *base)
-{
+static size_t assign_gpu_buffers(struct tagc_allgather_call *gather, const struct tagc_allgather_codec *codec,
+                                 uint64_t n, void *base) {
   size_t used = 0;
   gather->segments = codec == &tagc_allgather_lossless ? segments_of(tagc_allgather_blocks(n)) : 0;
   gather->state = tagc_assign_buffer(base, &used, sizeof *gather->state);
@@ -31,8 +29,7 @@ static size_t assign_gpu_buffers(struct tagc_allgather_call *gather, const struc
 }
 
 bool tagc_allgather_cuda_layout(const struct tagc_allgather_codec *codec, const struct tagc_allgather_shape *shape,
-                                struct tagc_allgather_layout *out)
-{
+                                struct tagc_allgather_layout *out) {
   struct tagc_allgather_call gather;
   if (!tagc_allgather_cuda_of(codec) || !codec->layout(shape, out))
     return false;
@@ -41,12 +38,11 @@ bool tagc_allgather_cuda_layout(const struct tagc_allgather_codec *codec, const 
 }
 
 static void place_parts(struct tagc_allgather_call *gather, const struct tagc_allgather_codec *codec,
-                        const struct tagc_allgather_job *job)
-{
+                        const struct tagc_allgather_job *job) {
   const struct tagc_q8_gather q8 = tagc_q8_gather_of(job->shape.n);
   const struct tagc_delta_gather delta = tagc_delta_gather_of(job->shape.n);
   const struct tagc_lossless_gather lossless = tagc_lossless_gather_of(job->shape.n, job->shape.dtype);
-  gather->padding[0] = gather->padding[1] = job->layout.payload_bytes - 16;      /* bf16: of the values */
+  gather->padding[0] = gather->padding[1] = job->layout.payload_bytes - 16; /* bf16: of the values */
   gather->codes = sizeof(struct tagc_allgather_header);
   if (codec == &tagc_allgather_q8) {
     gather->exceptions = q8.exceptions;
@@ -71,27 +67,27 @@ static void place_parts(struct tagc_allgather_call *gather, const struct tagc_al
   }
 }
 
-struct tagc_allgather_call tagc_allgather_call_of(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job,
-                                                  struct tagc_counts *counts)
-{
+struct tagc_allgather_call tagc_allgather_call_of(const struct tagc_allgather_codec *codec,
+                                                  const struct tagc_allgather_job *job, struct tagc_counts *counts) {
   struct tagc_allgather_call gather = {
-    .call = {
-      .send = job->send,
-      .recv = job->recv,
-      .message_out = job->payloads,
-      .message_in = job->payloads,
-      .counts = counts,
-      .seed = job->seed,
-      .n = job->shape.n,
-      .stride = job->stride ? job->stride : job->shape.n,
-      .message_bytes = job->layout.payload_bytes,
-      .blocks = (uint32_t)tagc_allgather_blocks(job->shape.n),
-      .rank = (uint32_t)job->rank,
-      .nranks = (uint32_t)job->shape.nranks,
-      .dtype = job->shape.dtype,
-      .scale = 1,
-      .divisor = 1,
-    },
+    .call =
+      {
+        .send = job->send,
+        .recv = job->recv,
+        .message_out = job->payloads,
+        .message_in = job->payloads,
+        .counts = counts,
+        .seed = job->seed,
+        .n = job->shape.n,
+        .stride = job->stride ? job->stride : job->shape.n,
+        .message_bytes = job->layout.payload_bytes,
+        .blocks = (uint32_t)tagc_allgather_blocks(job->shape.n),
+        .rank = (uint32_t)job->rank,
+        .nranks = (uint32_t)job->shape.nranks,
+        .dtype = job->shape.dtype,
+        .scale = 1,
+        .divisor = 1,
+      },
     .reference = job->reference,
     .keep_own = job->keep_own,
   };
@@ -100,64 +96,65 @@ struct tagc_allgather_call tagc_allgather_call_of(const struct tagc_allgather_co
   return gather;
 }
 
-/* -- steps ---------------------------------------------------------------------------------------------------------- */
+/* -- steps --------------------------------------------------------------------------------------------------------- */
 
-static int open_payload(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
-{
+static int open_payload(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                        void *stream) {
   const uint64_t groups = ((uint64_t)gather->call.list_bytes + CLEARED_BYTES) / CLEARED_BYTES;
-  return tagc_cuda_launch(launcher, tagc_allgather_open_kernel, tagc_cuda_grid_for(launcher, groups, 1), gather, stream);
+  return tagc_cuda_launch(launcher, tagc_allgather_open_kernel, tagc_cuda_grid_for(launcher, groups, 1), gather,
+                          stream);
 }
 
 /* Of this rank's shard. */
-static int launch_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream,
-                         enum tagc_cuda_kernel kernel)
-{
+static int launch_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                         void *stream, enum tagc_cuda_kernel kernel) {
   const int error = open_payload(launcher, gather, stream);
   return error ? error : tagc_cuda_launch(launcher, kernel, grid_of(launcher, gather, 1), gather, stream);
 }
 
 /* Of all shards, by a kernel that does it if none was refused. */
-static int decode_shards(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream,
-                         enum tagc_cuda_kernel kernel)
-{
-  const int error = tagc_cuda_launch(launcher, tagc_allgather_look_kernel, (struct tagc_cuda_grid){1, 1}, gather, stream);
-  return error ? error : tagc_cuda_launch(launcher, kernel, grid_of(launcher, gather, gather->call.nranks), gather, stream);
+static int decode_shards(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                         void *stream, enum tagc_cuda_kernel kernel) {
+  const int error =
+    tagc_cuda_launch(launcher, tagc_allgather_look_kernel, (struct tagc_cuda_grid){1, 1}, gather, stream);
+  return error ? error
+               : tagc_cuda_launch(launcher, kernel, grid_of(launcher, gather, gather->call.nranks), gather, stream);
 }
 
-static int launch_bf16_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
-{
+static int launch_bf16_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                              void *stream) {
   return launch_encode(launcher, gather, stream, tagc_allgather_encode_bf16_kernel);
 }
 
 /* The same for codecs that refuse none. */
 static int decode_all(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream,
-                      enum tagc_cuda_kernel kernel)
-{
+                      enum tagc_cuda_kernel kernel) {
   return tagc_cuda_launch(launcher, kernel, grid_of(launcher, gather, gather->call.nranks), gather, stream);
 }
 
-static int launch_bf16_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
-{
+static int launch_bf16_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                              void *stream) {
   return decode_all(launcher, gather, stream, tagc_allgather_decode_bf16_kernel);
 }
 
-static int launch_q8_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
-{
+static int launch_q8_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                            void *stream) {
   const int error = launch_encode(launcher, gather, stream, tagc_allgather_encode_q8_kernel);
   return error ? error
                : tagc_cuda_launch(launcher, tagc_allgather_list_kernel, (struct tagc_cuda_grid){1, 1}, gather, stream);
 }
 
-static int launch_q8_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
-{
+static int launch_q8_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                            void *stream) {
   const int error = decode_all(launcher, gather, stream, tagc_allgather_decode_q8_kernel);
   const uint64_t groups = (gather->call.nranks + WARPS - 1) / WARPS;
   return error ? error
-               : tagc_cuda_launch(launcher, tagc_allgather_put_kernel, tagc_cuda_grid_for(launcher, groups, 1), gather, stream);
+               : tagc_cuda_launch(launcher, tagc_allgather_put_kernel, tagc_cuda_grid_for(launcher, groups, 1), gather,
+                                  stream);
 }
 
-static int launch_lossless_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
-{
+static int launch_lossless_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                                  void *stream) {
   const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, gather->segments, 1);
   int error = launch_encode(launcher, gather, stream, tagc_allgather_encode_lossless_kernel);
   if (!error)
@@ -165,25 +162,24 @@ static int launch_lossless_encode(const struct tagc_cuda_launcher *launcher, con
   return error ? error : tagc_cuda_launch(launcher, tagc_allgather_escapes_kernel, grid, gather, stream);
 }
 
-static int launch_lossless_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
-{
+static int launch_lossless_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                                  void *stream) {
   return decode_shards(launcher, gather, stream, tagc_allgather_decode_lossless_kernel);
 }
 
-static int launch_delta_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
-{
+static int launch_delta_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                               void *stream) {
   const int error = launch_encode(launcher, gather, stream, tagc_allgather_encode_delta_kernel);
   return error ? error
                : tagc_cuda_launch(launcher, tagc_allgather_weigh_kernel, (struct tagc_cuda_grid){1, 1}, gather, stream);
 }
 
-static int launch_delta_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
-{
+static int launch_delta_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                               void *stream) {
   return decode_shards(launcher, gather, stream, tagc_allgather_decode_delta_kernel);
 }
 
-const struct tagc_allgather_cuda *tagc_allgather_cuda_of(const struct tagc_allgather_codec *codec)
-{
+const struct tagc_allgather_cuda *tagc_allgather_cuda_of(const struct tagc_allgather_codec *codec) {
   static const struct tagc_allgather_cuda codecs[] = {
     {&tagc_allgather_bf16, launch_bf16_encode, launch_bf16_decode},
     {&tagc_allgather_q8, launch_q8_encode, launch_q8_decode},

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec for all-gathers that sends what has changed since the last one, in 4 bits an element (SDP4Bit, arXiv 2410.15526).
+ * The codec for all-gathers that sends what has changed since the last one, in 4 bits an element (SDP4Bit, arXiv
+ * 2410.15526).
  *
- * Reference  What all ranks have got last, all shards, in the type of the call, the same on all ranks. The sender takes the
- *            difference to it, so what rounding loses of one call is in the difference of the next.
+ * Reference  What all ranks have got last, all shards, in the type of the call, the same on all ranks. The sender takes
+ *            the difference to it, so what rounding loses of one call is in the difference of the next.
  * Payload    header (allgather.h), then, of the differences as q4.c has it of gradients,
- *              scales   uint16 x 2 x blocks of 256: bf16; of the rotated elements (rotate.h) 0 to 127, and 128 to 255, of a block
- *                       the largest magnitude / 7, rounded up; 0 below 2^-110
- *              codes    128 bytes x blocks: byte j has in its lower half the code of rotated element j, in its upper half that of
- *                       j + 128: c * (1 / scale), rounded to nearest even, within +-7, two's complement
- *            The new reference, and what is received: reference + difference, rounded to the type; in fp16 within +-65504.
- * Example    n = 1, fp32, seed 1, rank 1, reference 10000, shard (8208): the difference is -1792, element 0 keeps its sign there
- *            and all rotated ones are -7, the scales 1.
+ *              scales   uint16 x 2 x blocks of 256: bf16; of the rotated elements (rotate.h) 0 to 127, and 128 to 255,
+ *                       of a block the largest magnitude / 7, rounded up; 0 below 2^-110
+ *              codes    128 bytes x blocks: byte j has in its lower half the code of rotated element j, in its upper
+ *                       half that of j + 128: c * (1 / scale), rounded to nearest even, within +-7, two's complement
+ *            The new reference, and what is received: reference + difference, rounded to the type; in fp16 within
+ *            +-65504.
+ * Example    n = 1, fp32, seed 1, rank 1, reference 10000, shard (8208): the difference is -1792, element 0 keeps its
+ *            sign there and all rotated ones are -7, the scales 1.
  *              (16 zeros)  80 3f  80 3f  (12 zeros)  99 (128 times)
- * Refused    A shard of which some value or difference is no number, or 2^56 and more, or of which more than a quarter of the blocks
- *            is far from the reference: the squared norm of the difference is more than 1/16 of that of the block (another slot's
- *            reference, a checkpoint that was loaded). Then, as at first, the caller gathers plainly and calls refer().
+ * Refused    A shard of which some value or difference is no number, or 2^56 and more, or of which more than a quarter
+ *            of the blocks is far from the reference: the squared norm of the difference is more than 1/16 of that of
+ *            the block (another slot's reference, a checkpoint that was loaded). Then, as at first, the caller gathers
+ *            plainly and calls refer().
  * Norms      are those of decode: what was lost is what the own part of the new reference lacks.
  */
 #include <string.h>
@@ -24,8 +27,7 @@
 #include "kernels/codec/fpmode.h"
 #include "kernels/codec/variant.h"
 
-static bool delta_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
-{
+static bool delta_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out) {
   if (!tagc_allgather_shape_fits(shape))
     return false;
   const size_t shard = shape->n * tagc_dtype_size(shape->dtype);
@@ -36,15 +38,14 @@ static bool delta_layout(const struct tagc_allgather_shape *shape, struct tagc_a
   return out->payload_bytes < shard;
 }
 
-static void find_shard_signs(uint64_t signs[TAGC_ROTATION_WORDS], const struct tagc_allgather_job *job, int rank, uint64_t block)
-{
+static void find_shard_signs(uint64_t signs[TAGC_ROTATION_WORDS], const struct tagc_allgather_job *job, int rank,
+                             uint64_t block) {
   const uint64_t key = tagc_rotation_key(job->seed, (uint32_t)rank);
   for (uint32_t word = 0; word < TAGC_ROTATION_WORDS; word++)
     signs[word] = tagc_rotation_signs(key, block, word);
 }
 
-static void allgather_delta_encode(struct tagc_allgather_job *job)
-{
+static void allgather_delta_encode(struct tagc_allgather_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   const struct tagc_dense_kernels *dense = TAGC_OF_VARIANT(tagc_dense);
   const uint64_t n = job->shape.n, blocks = tagc_allgather_blocks(n);
@@ -52,17 +53,17 @@ static void allgather_delta_encode(struct tagc_allgather_job *job)
   uint8_t *payload = tagc_allgather_payload(job, job->rank);
   uint64_t far = 0;
   bool unfit = false;
-  struct tagc_dense_context context = { .stochastic = false };
+  struct tagc_dense_context context = {.stochastic = false};
   memset(payload, 0, sizeof(struct tagc_allgather_header));
-  memset(payload + at.codes - 16, 0, 16);                    /* the padding's place: scales are written later */
+  memset(payload + at.codes - 16, 0, 16); /* the padding's place: scales are written later */
   for (uint64_t block = 0; block < blocks && !unfit; block++) {
     const struct tagc_allgather_place place = tagc_allgather_place(block, n);
     struct tagc_allgather_padded value, reference;
     _Alignas(64) float differences[TAGC_ALLGATHER_BLOCK];
     const uint32_t look = tagc_allgather_kernels()->delta_differ(
-        tagc_allgather_whole(job->send, place, job->shape.dtype, &value),
-        tagc_allgather_whole(tagc_allgather_part(job, job->reference, job->rank), place, job->shape.dtype, &reference),
-        job->shape.dtype, differences);
+      tagc_allgather_whole(job->send, place, job->shape.dtype, &value),
+      tagc_allgather_whole(tagc_allgather_part(job, job->reference, job->rank), place, job->shape.dtype, &reference),
+      job->shape.dtype, differences);
     for (uint32_t i = 0; look & TAGC_DELTA_TINY && i < TAGC_ALLGATHER_BLOCK; i++)
       differences[i] = tagc_dense_strip(differences[i]);
     far += (look & TAGC_DELTA_FAR) != 0;
@@ -76,8 +77,7 @@ static void allgather_delta_encode(struct tagc_allgather_job *job)
   tagc_fpmode_leave(mode);
 }
 
-static void decode_delta_shard(const struct tagc_allgather_job *job, int rank)
-{
+static void decode_delta_shard(const struct tagc_allgather_job *job, int rank) {
   const struct tagc_dense_kernels *dense = TAGC_OF_VARIANT(tagc_dense);
   const uint64_t n = job->shape.n;
   const enum tagc_dtype dtype = job->shape.dtype;
@@ -89,7 +89,7 @@ static void decode_delta_shard(const struct tagc_allgather_job *job, int rank)
     const struct tagc_allgather_place place = tagc_allgather_place(block, n);
     struct tagc_allgather_padded received, reference;
     uint64_t signs[TAGC_ROTATION_WORDS];
-    _Alignas(64) float sum[TAGC_ALLGATHER_BLOCK] = { 0 };
+    _Alignas(64) float sum[TAGC_ALLGATHER_BLOCK] = {0};
     dense->codec[TAGC_DENSE_Q4].add(sum, (const uint16_t *)(payload + at.scales) + 2 * block,
                                     payload + at.codes + block * TAGC_ALLGATHER_HALF);
     find_shard_signs(signs, job, rank, block);
@@ -103,11 +103,10 @@ static void decode_delta_shard(const struct tagc_allgather_job *job, int rank)
   }
 }
 
-static void allgather_delta_decode(struct tagc_allgather_job *job)
-{
+static void allgather_delta_decode(struct tagc_allgather_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   if (tagc_allgather_begin_decode(job)) {
-    struct tagc_allgather_norms norms = { 0 };
+    struct tagc_allgather_norms norms = {0};
     for (int rank = 0; rank < job->shape.nranks; rank++)
       decode_delta_shard(job, rank);
     if (job->stats)
@@ -118,7 +117,9 @@ static void allgather_delta_decode(struct tagc_allgather_job *job)
   tagc_fpmode_leave(mode);
 }
 
-static void delta_refer(struct tagc_allgather_job *job) { memcpy(job->reference, job->recv, job->layout.reference_bytes); }
+static void delta_refer(struct tagc_allgather_job *job) {
+  memcpy(job->reference, job->recv, job->layout.reference_bytes);
+}
 
 const struct tagc_allgather_codec tagc_allgather_delta = {
   .name = "delta",

@@ -4,8 +4,10 @@
  * Compiled once for each instruction set (codec/instruction_set.h), with that set's vectors.
  */
 #include "kernels/codec/instruction_set.h"
+/* clang-format off */
 #include TAGC_SIMD_HEADER(kernels/simd/bytes)
 #include TAGC_SIMD_HEADER(kernels/simd/vector)
+/* clang-format on */
 
 #include <string.h>
 
@@ -15,7 +17,7 @@
 enum {
   BLOCK = TAGC_ALLGATHER_BLOCK,
   HALF = TAGC_ALLGATHER_HALF,
-  PREFETCH_BYTES = 2048,           /* ahead: over the end of a page, where hardware stops */
+  PREFETCH_BYTES = 2048, /* ahead: over the end of a page, where hardware stops */
 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -23,12 +25,12 @@ enum {
 
 /* A function of a type, where the type is known. */
 #define EACH_TYPE(dtype, function, ...) \
-  ((dtype) == TAGC_FLOAT32 ? function(__VA_ARGS__, TAGC_FLOAT32) \
-   : (dtype) == TAGC_FLOAT16 ? function(__VA_ARGS__, TAGC_FLOAT16) : function(__VA_ARGS__, TAGC_BFLOAT16))
+  ((dtype) == TAGC_FLOAT32   ? function(__VA_ARGS__, TAGC_FLOAT32) \
+   : (dtype) == TAGC_FLOAT16 ? function(__VA_ARGS__, TAGC_FLOAT16) \
+                             : function(__VA_ARGS__, TAGC_BFLOAT16))
 
 /* tagc_allgather_within(): v16_clamp() does not say what becomes of a NaN. */
-static ALWAYS_INLINE struct v16 within(struct v16 x, enum tagc_dtype dtype)
-{
+static ALWAYS_INLINE struct v16 within(struct v16 x, enum tagc_dtype dtype) {
   const struct v16 most = v16_all(65504.0f), least = v16_all(-65504.0f);
   if (dtype != TAGC_FLOAT16)
     return x;
@@ -38,29 +40,29 @@ static ALWAYS_INLINE struct v16 within(struct v16 x, enum tagc_dtype dtype)
 
 /* -- what was lost ------------------------------------------------------------------------------------------------- */
 
-struct squares { struct v16 error, value; };
+struct squares {
+  struct v16 error, value;
+};
 
-static ALWAYS_INLINE void add_squares(struct squares *sum, struct v16 value, struct v16 got)
-{
+static ALWAYS_INLINE void add_squares(struct squares *sum, struct v16 value, struct v16 got) {
   const struct v16 error = v16_sub(value, got);
   sum->error = v16_add(sum->error, v16_mul(error, error));
   sum->value = v16_add(sum->value, v16_mul(value, value));
 }
 
-static ALWAYS_INLINE void add_norms(struct tagc_allgather_norms *norms, const struct squares *sum)
-{
+static ALWAYS_INLINE void add_norms(struct tagc_allgather_norms *norms, const struct squares *sum) {
   norms->error2 += (double)v16_sum(sum->error);
   norms->norm2 += (double)v16_sum(sum->value);
 }
 
-static ALWAYS_INLINE int compare_typed(const void *value, const void *got, uint64_t n, struct tagc_allgather_norms *norms,
-                                       enum tagc_dtype dtype)
-{
+static ALWAYS_INLINE int compare_typed(const void *value, const void *got, uint64_t n,
+                                       struct tagc_allgather_norms *norms, enum tagc_dtype dtype) {
   uint64_t i = 0;
   for (; i + BLOCK <= n; i += BLOCK) {
-    struct squares sum = { v16_all(0), v16_all(0) };
+    struct squares sum = {v16_all(0), v16_all(0)};
     for (uint32_t j = 0; j < BLOCK; j += TAGC_LANES)
-      add_squares(&sum, v16_load_as(tagc_element_of(value, i + j, dtype), dtype), v16_load_as(tagc_element_of(got, i + j, dtype), dtype));
+      add_squares(&sum, v16_load_as(tagc_element_of(value, i + j, dtype), dtype),
+                  v16_load_as(tagc_element_of(got, i + j, dtype), dtype));
     add_norms(norms, &sum);
   }
   for (; i < n; i++) {
@@ -71,16 +73,15 @@ static ALWAYS_INLINE int compare_typed(const void *value, const void *got, uint6
   return 0;
 }
 
-static void add_norms_of(const void *value, const void *got, uint64_t n, enum tagc_dtype dtype, struct tagc_allgather_norms *norms)
-{
+static void add_norms_of(const void *value, const void *got, uint64_t n, enum tagc_dtype dtype,
+                         struct tagc_allgather_norms *norms) {
   EACH_TYPE(dtype, compare_typed, value, got, n, norms);
 }
 
 /* -- bf16 ---------------------------------------------------------------------------------------------------------- */
 
-static ALWAYS_INLINE void bf16_encode_block(const float *from, uint16_t *to, struct tagc_allgather_norms *norms)
-{
-  struct squares sum = { v16_all(0), v16_all(0) };
+static ALWAYS_INLINE void bf16_encode_block(const float *from, uint16_t *to, struct tagc_allgather_norms *norms) {
+  struct squares sum = {v16_all(0), v16_all(0)};
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     __builtin_prefetch((const char *)(from + i) + PREFETCH_BYTES);
     const struct v16 x = v16_one_nan(v16_load(from + i));
@@ -92,8 +93,7 @@ static ALWAYS_INLINE void bf16_encode_block(const float *from, uint16_t *to, str
     add_norms(norms, &sum);
 }
 
-static void allgather_bf16_to_codes(const float *from, uint64_t n, uint16_t *to, struct tagc_allgather_norms *norms)
-{
+static void allgather_bf16_to_codes(const float *from, uint64_t n, uint16_t *to, struct tagc_allgather_norms *norms) {
   uint64_t i = 0;
   for (; i + BLOCK <= n; i += BLOCK)
     if (norms)
@@ -110,8 +110,7 @@ static void allgather_bf16_to_codes(const float *from, uint64_t n, uint16_t *to,
   }
 }
 
-static void allgather_bf16_from_codes(const uint16_t *from, uint64_t n, float *to)
-{
+static void allgather_bf16_from_codes(const uint16_t *from, uint64_t n, float *to) {
   uint64_t i = 0;
   for (; i + TAGC_LANES <= n; i += TAGC_LANES) {
     __builtin_prefetch((const char *)(from + i) + PREFETCH_BYTES);
@@ -123,14 +122,12 @@ static void allgather_bf16_from_codes(const uint16_t *from, uint64_t n, float *t
 
 /* -- q8 ------------------------------------------------------------------------------------------------------------ */
 
-static ALWAYS_INLINE struct v16 q8_values(const uint8_t *codes, float scale, enum tagc_dtype dtype)
-{
+static ALWAYS_INLINE struct v16 q8_values(const uint8_t *codes, float scale, enum tagc_dtype dtype) {
   return within(v16_mul(v16i_to_float(v16i_load_bytes(codes)), v16_all(scale)), dtype);
 }
 
 /* What is stored of values, as floats. */
-static ALWAYS_INLINE struct v16 as_stored(struct v16 x, enum tagc_dtype dtype)
-{
+static ALWAYS_INLINE struct v16 as_stored(struct v16 x, enum tagc_dtype dtype) {
   float stored[TAGC_LANES];
   x = within(x, dtype);
   if (dtype == TAGC_FLOAT32)
@@ -140,9 +137,8 @@ static ALWAYS_INLINE struct v16 as_stored(struct v16 x, enum tagc_dtype dtype)
 }
 
 static ALWAYS_INLINE int allgather_q8_to_codes_typed(const float *values, uint16_t scales[2], uint8_t *codes,
-                                                     struct tagc_allgather_norms *norms, enum tagc_dtype dtype)
-{
-  struct squares sum = { v16_all(0), v16_all(0) };
+                                                     struct tagc_allgather_norms *norms, enum tagc_dtype dtype) {
+  struct squares sum = {v16_all(0), v16_all(0)};
   for (uint32_t half = 0; half < 2; half++) {
     const uint32_t first = half * HALF;
     scales[half] = tagc_scale_up(v16_largest(values + first, HALF), 127);
@@ -161,16 +157,15 @@ static ALWAYS_INLINE int allgather_q8_to_codes_typed(const float *values, uint16
 }
 
 static void allgather_q8_to_codes(const float *values, enum tagc_dtype dtype, uint16_t scales[2], uint8_t *codes,
-                                  struct tagc_allgather_norms *norms)
-{
+                                  struct tagc_allgather_norms *norms) {
   if (norms)
     EACH_TYPE(dtype, allgather_q8_to_codes_typed, values, scales, codes, norms);
   else
     allgather_q8_to_codes_typed(values, scales, codes, NULL, TAGC_FLOAT32);
 }
 
-static ALWAYS_INLINE int q8_decode_typed(const uint16_t scales[2], const uint8_t *codes, void *to, enum tagc_dtype dtype)
-{
+static ALWAYS_INLINE int q8_decode_typed(const uint16_t scales[2], const uint8_t *codes, void *to,
+                                         enum tagc_dtype dtype) {
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     __builtin_prefetch(codes + i + PREFETCH_BYTES);
     /* Scales of hostile payloads may be no numbers. */
@@ -180,8 +175,7 @@ static ALWAYS_INLINE int q8_decode_typed(const uint16_t scales[2], const uint8_t
   return 0;
 }
 
-static void allgather_q8_from_codes(const uint16_t scales[2], const uint8_t *codes, enum tagc_dtype dtype, void *to)
-{
+static void allgather_q8_from_codes(const uint16_t scales[2], const uint8_t *codes, enum tagc_dtype dtype, void *to) {
   EACH_TYPE(dtype, q8_decode_typed, scales, codes, to);
 }
 
@@ -190,8 +184,7 @@ static void allgather_q8_from_codes(const uint16_t scales[2], const uint8_t *cod
 enum { PARTS = BLOCK / TAGC_BYTES };
 
 /* What is read, or written, PREFETCH_BYTES from here on. */
-static ALWAYS_INLINE void fetch_ahead(const void *from, size_t bytes, bool to_write)
-{
+static ALWAYS_INLINE void fetch_ahead(const void *from, size_t bytes, bool to_write) {
   UNROLL_4_FOR (size_t line = 0; line < bytes; line += 64)
     if (to_write)
       __builtin_prefetch((const char *)from + line + PREFETCH_BYTES, 1);
@@ -199,10 +192,9 @@ static ALWAYS_INLINE void fetch_ahead(const void *from, size_t bytes, bool to_wr
       __builtin_prefetch((const char *)from + line + PREFETCH_BYTES);
 }
 
-/* Is one more than m the better base (tagc_lossless_base())? It gains the exponents right above m, and loses the last ones that m
- * has a code for. */
-static ALWAYS_INLINE uint32_t next_is_better(const struct v64 exponents[PARTS], uint32_t m)
-{
+/* Is one more than m the better base (tagc_lossless_base())? It gains the exponents right above m, and loses the last
+ * ones that m has a code for. */
+static ALWAYS_INLINE uint32_t next_is_better(const struct v64 exponents[PARTS], uint32_t m) {
   uint32_t gained = 0, lost = 0;
   UNROLL_4_FOR (int part = 0; part < PARTS; part++) {
     gained += v64_count(exponents[part], m + 1);
@@ -211,10 +203,10 @@ static ALWAYS_INLINE uint32_t next_is_better(const struct v64 exponents[PARTS], 
   return gained > lost;
 }
 
-/* Appends the exponents that the planes say are beside, in order, and returns the new end. Mostly there are few: a loop's end
- * would be foreseen by no processor, so three are written even where there are fewer. */
-static ALWAYS_INLINE uint8_t *take_escapes(const uint8_t exponents[TAGC_BYTES + 1], const uint64_t plane[3], uint8_t *end)
-{
+/* Appends the exponents that the planes say are beside, in order, and returns the new end. Mostly there are few: a
+ * loop's end would be foreseen by no processor, so three are written even where there are fewer. */
+static ALWAYS_INLINE uint8_t *take_escapes(const uint8_t exponents[TAGC_BYTES + 1], const uint64_t plane[3],
+                                           uint8_t *end) {
   uint64_t left = plane[0] & plane[1] & plane[2];
   uint8_t *const next = end + __builtin_popcountll(left);
   do
@@ -225,8 +217,7 @@ static ALWAYS_INLINE uint8_t *take_escapes(const uint8_t exponents[TAGC_BYTES + 
 }
 
 static ALWAYS_INLINE uint32_t lossless_encode_typed(const void *from, uint8_t *record, uint8_t *base, uint16_t *lows,
-                                                    uint8_t *escaped, enum tagc_dtype dtype)
-{
+                                                    uint8_t *escaped, enum tagc_dtype dtype) {
   struct v64 exponents[PARTS], rest, most;
   uint8_t *end = escaped;
   UNROLL_4_FOR (int part = 0; part < PARTS; part++) {
@@ -257,17 +248,16 @@ static ALWAYS_INLINE uint32_t lossless_encode_typed(const void *from, uint8_t *r
   return (uint32_t)(end - escaped);
 }
 
-static uint32_t allgather_lossless_to_record(const void *from, enum tagc_dtype dtype, uint8_t *record, uint8_t *base, uint16_t *lows,
-                                             uint8_t *escaped)
-{
+static uint32_t allgather_lossless_to_record(const void *from, enum tagc_dtype dtype, uint8_t *record, uint8_t *base,
+                                             uint16_t *lows, uint8_t *escaped) {
   if (dtype == TAGC_FLOAT32)
     return lossless_encode_typed(from, record, base, lows, escaped, TAGC_FLOAT32);
   return lossless_encode_typed(from, record, base, lows, escaped, TAGC_BFLOAT16);
 }
 
 /* Puts the exponents that are beside in their places; as take_escapes(). Returns the end of those that were read. */
-static ALWAYS_INLINE const uint8_t *put_escapes(uint8_t exponents[TAGC_BYTES + 1], const uint64_t plane[3], const uint8_t *end)
-{
+static ALWAYS_INLINE const uint8_t *put_escapes(uint8_t exponents[TAGC_BYTES + 1], const uint64_t plane[3],
+                                                const uint8_t *end) {
   uint64_t left = plane[0] & plane[1] & plane[2];
   const uint8_t *const next = end + __builtin_popcountll(left);
   do
@@ -277,9 +267,8 @@ static ALWAYS_INLINE const uint8_t *put_escapes(uint8_t exponents[TAGC_BYTES + 1
   return next;
 }
 
-static ALWAYS_INLINE int lossless_decode_typed(const uint8_t *record, uint8_t base, const uint16_t *lows, const uint8_t *escaped,
-                                               void *to, enum tagc_dtype dtype)
-{
+static ALWAYS_INLINE int lossless_decode_typed(const uint8_t *record, uint8_t base, const uint16_t *lows,
+                                               const uint8_t *escaped, void *to, enum tagc_dtype dtype) {
   uint8_t exponents[PARTS][TAGC_BYTES + 1];
   UNROLL_4_FOR (int part = 0; part < PARTS; part++) {
     uint64_t plane[3];
@@ -303,9 +292,8 @@ static ALWAYS_INLINE int lossless_decode_typed(const uint8_t *record, uint8_t ba
   return 0;
 }
 
-static void allgather_lossless_from_record(const uint8_t *record, uint8_t base, const uint16_t *lows, const uint8_t *escaped,
-                                           enum tagc_dtype dtype, void *to)
-{
+static void allgather_lossless_from_record(const uint8_t *record, uint8_t base, const uint16_t *lows,
+                                           const uint8_t *escaped, enum tagc_dtype dtype, void *to) {
   if (dtype == TAGC_FLOAT32)
     lossless_decode_typed(record, base, lows, escaped, to, TAGC_FLOAT32);
   else
@@ -314,9 +302,9 @@ static void allgather_lossless_from_record(const uint8_t *record, uint8_t base, 
 
 /* -- delta --------------------------------------------------------------------------------------------------------- */
 
-static ALWAYS_INLINE uint32_t delta_differ_typed(const void *from, const void *reference, float *differences, enum tagc_dtype dtype)
-{
-  struct squares sum = { v16_all(0), v16_all(0) };
+static ALWAYS_INLINE uint32_t delta_differ_typed(const void *from, const void *reference, float *differences,
+                                                 enum tagc_dtype dtype) {
+  struct squares sum = {v16_all(0), v16_all(0)};
   struct v16i most = v16i_all(0), least = v16i_all(UINT32_MAX);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     const void *at = tagc_element_of(from, i, dtype), *old = tagc_element_of(reference, i, dtype);
@@ -334,13 +322,11 @@ static ALWAYS_INLINE uint32_t delta_differ_typed(const void *from, const void *r
          (tagc_delta_far(v16_sum(sum.error), v16_sum(sum.value)) ? (uint32_t)TAGC_DELTA_FAR : 0);
 }
 
-static uint32_t delta_differ(const void *from, const void *reference, enum tagc_dtype dtype, float *differences)
-{
+static uint32_t delta_differ(const void *from, const void *reference, enum tagc_dtype dtype, float *differences) {
   return EACH_TYPE(dtype, delta_differ_typed, from, reference, differences);
 }
 
-static ALWAYS_INLINE int delta_add_typed(const float *differences, void *reference, void *to, enum tagc_dtype dtype)
-{
+static ALWAYS_INLINE int delta_add_typed(const float *differences, void *reference, void *to, enum tagc_dtype dtype) {
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     char *old = (char *)reference + i * tagc_dtype_size(dtype);
     __builtin_prefetch(old + PREFETCH_BYTES, 1);
@@ -352,8 +338,7 @@ static ALWAYS_INLINE int delta_add_typed(const float *differences, void *referen
   return 0;
 }
 
-static void delta_add(const float *differences, enum tagc_dtype dtype, void *reference, void *to)
-{
+static void delta_add(const float *differences, enum tagc_dtype dtype, void *reference, void *to) {
   EACH_TYPE(dtype, delta_add_typed, differences, reference, to);
 }
 

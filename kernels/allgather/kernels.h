@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The hot functions of the codecs for all-gathers: compiled once per instruction set (variant.h), the same bits from each. See
- * steps.h for what they compute.
+ * The hot functions of the codecs for all-gathers: compiled once per instruction set (variant.h), the same bits from
+ * each. See steps.h for what they compute.
  *
  * Threads  Reentrant. Pointers need the alignment of their elements. Failure: none.
  */
@@ -10,7 +10,9 @@
 #include "kernels/allgather/steps.h"
 
 /* Squared L2 norms. */
-struct tagc_allgather_norms { double error2, norm2; };
+struct tagc_allgather_norms {
+  double error2, norm2;
+};
 
 /* What a block of differences is like. */
 enum tagc_delta_look { TAGC_DELTA_TINY = 1, TAGC_DELTA_UNFIT = 2, TAGC_DELTA_FAR = 4 };
@@ -29,19 +31,21 @@ struct tagc_allgather_kernels {
                     struct tagc_allgather_norms *norms);
   void (*q8_decode)(const uint16_t scales[2], const uint8_t *codes, enum tagc_dtype dtype, void *to);
 
-  /* A block of bf16 or fp32. Writes its record, its base, the lower halves of fp32, and its escapes; returns how many these are.
-   * `escaped` has room for TAGC_LOSSLESS_ROOM, of which those behind the escapes become anything; decode may read all of them. */
+  /* A block of bf16 or fp32. Writes its record, its base, the lower halves of fp32, and its escapes; returns how many
+   * these are. `escaped` has room for TAGC_LOSSLESS_ROOM, of which those behind the escapes become anything; decode may
+   * read all of them. */
   uint32_t (*lossless_encode)(const void *from, enum tagc_dtype dtype, uint8_t *record, uint8_t *base, uint16_t *lows,
                               uint8_t *escaped);
-  void (*lossless_decode)(const uint8_t *record, uint8_t base, const uint16_t *lows, const uint8_t *escaped, enum tagc_dtype dtype,
-                          void *to);
+  void (*lossless_decode)(const uint8_t *record, uint8_t base, const uint16_t *lows, const uint8_t *escaped,
+                          enum tagc_dtype dtype, void *to);
 
   /* A block's differences to its reference, and their look: bits of enum tagc_delta_look. */
   uint32_t (*delta_differ)(const void *from, const void *reference, enum tagc_dtype dtype, float *differences);
   /* Brings the reference of a block up to date, and writes it to `to`, too, where that is not NULL. */
   void (*delta_add)(const float *differences, enum tagc_dtype dtype, void *reference, void *to);
   /* What n elements of `value` differ from those of `got`. */
-  void (*compare)(const void *value, const void *got, uint64_t n, enum tagc_dtype dtype, struct tagc_allgather_norms *norms);
+  void (*compare)(const void *value, const void *got, uint64_t n, enum tagc_dtype dtype,
+                  struct tagc_allgather_norms *norms);
 };
 
 extern const struct tagc_allgather_kernels tagc_allgather_plain, tagc_allgather_avx2, tagc_allgather_avx512;
@@ -49,7 +53,7 @@ extern const struct tagc_allgather_kernels tagc_allgather_plain, tagc_allgather_
 /* Those of the fastest instruction set. */
 const struct tagc_allgather_kernels *tagc_allgather_kernels(void);
 
-/* -- what the codecs share on the host (allgather.c) ---------------------------------------------------------------- */
+/* -- what the codecs share on the host (allgather.c) --------------------------------------------------------------- */
 
 /* One block of a shard; behind `count` elements it is padded. */
 struct tagc_allgather_place {
@@ -57,14 +61,16 @@ struct tagc_allgather_place {
   uint32_t count;
 };
 
-static inline struct tagc_allgather_place tagc_allgather_place(uint64_t number, uint64_t n)
-{
+static inline struct tagc_allgather_place tagc_allgather_place(uint64_t number, uint64_t n) {
   const uint64_t from = number * TAGC_ALLGATHER_BLOCK, left = n - from;
-  return (struct tagc_allgather_place){ number, from, left < TAGC_ALLGATHER_BLOCK ? (uint32_t)left : TAGC_ALLGATHER_BLOCK };
+  return (struct tagc_allgather_place){number, from,
+                                       left < TAGC_ALLGATHER_BLOCK ? (uint32_t)left : TAGC_ALLGATHER_BLOCK};
 }
 
 /* Room for a block that a shard ends in. */
-struct tagc_allgather_padded { _Alignas(64) uint8_t bytes[TAGC_ALLGATHER_BLOCK * sizeof(float)]; };
+struct tagc_allgather_padded {
+  _Alignas(64) uint8_t bytes[TAGC_ALLGATHER_BLOCK * sizeof(float)];
+};
 
 /* A block's elements in `shard`, or where it is not whole their copy in `room`, followed by zeros. */
 const void *tagc_allgather_whole(const void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype,
@@ -84,13 +90,11 @@ bool tagc_allgather_begin_decode(struct tagc_allgather_job *job);
 void tagc_allgather_set_norms(struct tagc_allgather_job *job, struct tagc_allgather_norms norms);
 
 /* Shard `rank` of recv, and of a buffer like it. */
-static inline void *tagc_allgather_part(const struct tagc_allgather_job *job, void *buffer, int rank)
-{
+static inline void *tagc_allgather_part(const struct tagc_allgather_job *job, void *buffer, int rank) {
   const uint64_t stride = job->stride ? job->stride : job->shape.n;
   return (char *)buffer + (size_t)rank * stride * tagc_dtype_size(job->shape.dtype);
 }
-static inline void *tagc_allgather_shard(const struct tagc_allgather_job *job, int rank)
-{
+static inline void *tagc_allgather_shard(const struct tagc_allgather_job *job, int rank) {
   return tagc_allgather_part(job, job->recv, rank);
 }
 

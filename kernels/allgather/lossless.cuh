@@ -10,53 +10,43 @@
 
 namespace gathered {
 
-DEVICE uint8_t *payload_of(const struct tagc_allgather_call &gather, uint32_t rank)
-{
+DEVICE uint8_t *payload_of(const struct tagc_allgather_call &gather, uint32_t rank) {
   return gather.call.message_out + gather.call.message_bytes * rank;
 }
 
-DEVICE struct tagc_allgather_header *header_of(const struct tagc_allgather_call &gather, uint32_t rank)
-{
+DEVICE struct tagc_allgather_header *header_of(const struct tagc_allgather_call &gather, uint32_t rank) {
   return (struct tagc_allgather_header *)payload_of(gather, rank);
 }
 
 /* A block of a buffer of shards. */
-DEVICE char *block_of(const struct tagc_allgather_call &gather, void *shards, uint32_t rank, uint32_t block)
-{
+DEVICE char *block_of(const struct tagc_allgather_call &gather, void *shards, uint32_t rank, uint32_t block) {
   return (char *)shards + (gather.call.stride * rank + (uint64_t)block * BLOCK) * size_of(gather.call);
 }
 
-DEVICE const char *sent_block(const struct tagc_allgather_call &gather, uint32_t block)
-{
+DEVICE const char *sent_block(const struct tagc_allgather_call &gather, uint32_t block) {
   return (const char *)gather.call.send + (uint64_t)block * BLOCK * size_of(gather.call);
 }
 
 /* Is the shard left as it is? */
-DEVICE bool is_kept(const struct tagc_allgather_call &gather, uint32_t rank)
-{
+DEVICE bool is_kept(const struct tagc_allgather_call &gather, uint32_t rank) {
   return gather.keep_own && rank == gather.call.rank;
 }
 
-DEVICE void refuse(const struct tagc_allgather_call &gather)
-{
+DEVICE void refuse(const struct tagc_allgather_call &gather) {
   header_of(gather, gather.call.rank)->flags = TAGC_ALLGATHER_REFUSED;
 }
 
-/* -- lossless ------------------------------------------------------------------------------------------------------- */
+/* -- lossless ------------------------------------------------------------------------------------------------------ */
 
 /* An element's lower 16 bits where it has 32, and what has sign and exponent. */
 struct apart {
   uint32_t half, low;
 };
 
-DEVICE struct apart take_apart(uint32_t bits, bool wide)
-{
-  return {wide ? bits >> 16 : bits, bits & 0xffff};
-}
+DEVICE struct apart take_apart(uint32_t bits, bool wide) { return {wide ? bits >> 16 : bits, bits & 0xffff}; }
 
 /* Of a lane's exponents: the least of the largest of those whose places are equal modulo 8. */
-DEVICE uint32_t least_group(const uint32_t exponent[EACH])
-{
+DEVICE uint32_t least_group(const uint32_t exponent[EACH]) {
   uint32_t least = 0xff;
   UNROLL_FOR (uint32_t i = 0; i < ROW; i++) {
     uint32_t most = exponent[i] > exponent[ROW + i] ? exponent[i] : exponent[ROW + i];
@@ -70,8 +60,7 @@ DEVICE uint32_t least_group(const uint32_t exponent[EACH])
   return other < least ? other : least;
 }
 
-DEVICE uint32_t count_escapes(const uint32_t exponent[EACH], uint32_t base)
-{
+DEVICE uint32_t count_escapes(const uint32_t exponent[EACH], uint32_t base) {
   uint32_t count = 0;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     count += tagc_lossless_code(exponent[i], base) == TAGC_LOSSLESS_ESCAPE;
@@ -79,8 +68,8 @@ DEVICE uint32_t count_escapes(const uint32_t exponent[EACH], uint32_t base)
 }
 
 /* A lane's elements as they are, the shard's last one behind its end. */
-DEVICE struct rows fetch_whole(const struct tagc_allgather_call &gather, uint32_t block, uint32_t lane, bool wide, float *stage)
-{
+DEVICE struct rows fetch_whole(const struct tagc_allgather_call &gather, uint32_t block, uint32_t lane, bool wide,
+                               float *stage) {
   const uint32_t count = count_of(gather.call, block);
   const char *from = sent_block(gather, block);
   struct rows rows = wide ? rows_fetch<4>(from, lane, count, stage) : rows_fetch<2>(from, lane, count, stage);
@@ -88,7 +77,7 @@ DEVICE struct rows fetch_whole(const struct tagc_allgather_call &gather, uint32_
     return rows;
   const uint32_t last = wide ? ((const uint32_t *)from)[count - 1] : ((const uint16_t *)from)[count - 1];
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-    if (place_of(lane, i) >= count) {         /* there are zeros */
+    if (place_of(lane, i) >= count) { /* there are zeros */
       if (wide)
         rows_put<4>(rows, i, last);
       else
@@ -100,8 +89,7 @@ DEVICE struct rows fetch_whole(const struct tagc_allgather_call &gather, uint32_
 struct lossless {
   /* The record, the base and the lower halves; in place of its start, how many escapes the block has. */
   static __device__ __forceinline__ void encode(const struct tagc_allgather_call &gather, uint32_t block, uint32_t lane,
-                                                struct scratch *scratch)
-  {
+                                                struct scratch *scratch) {
     const bool wide = gather.call.dtype == TAGC_FLOAT32;
     uint8_t *payload = payload_of(gather, gather.call.rank);
     uint8_t *record = payload + gather.blocks + (uint64_t)block * TAGC_LOSSLESS_RECORD;
@@ -136,8 +124,7 @@ struct lossless {
   }
 
   static __device__ __forceinline__ void decode(const struct tagc_allgather_call &gather, uint32_t rank, uint32_t block,
-                                                uint32_t lane, float *stage)
-  {
+                                                uint32_t lane, float *stage) {
     const bool wide = gather.call.dtype == TAGC_FLOAT32;
     const uint32_t count = count_of(gather.call, block), shift = lane % 8 * ROW;
     const uint8_t *payload = payload_of(gather, rank);
@@ -171,15 +158,17 @@ struct lossless {
       rows_store<2>(at, lane, count, to, stage);
   }
 
-  /* The exponents of a block that are beside, in order of position: `escapes` has a bit for each of the lane's. What leads
-   * out of the list is zero. */
+  /* The exponents of a block that are beside, in order of position: `escapes` has a bit for each of the lane's. What
+   * leads out of the list is zero. */
   static __device__ __forceinline__ void take_escapes(const struct tagc_allgather_call &gather, const uint8_t *payload,
-                                                      uint32_t block, uint32_t lane, uint32_t escapes, uint32_t exponent[EACH])
-  {
+                                                      uint32_t block, uint32_t lane, uint32_t escapes,
+                                                      uint32_t exponent[EACH]) {
     const uint32_t said = ((const uint32_t *)(payload + gather.starts))[block], row = (1u << ROW) - 1;
-    const uint32_t start = said < gather.escapes ? said : gather.escapes, end = (uint32_t)(gather.bases - gather.escaped);
+    const uint32_t start = said < gather.escapes ? said : gather.escapes,
+                   end = (uint32_t)(gather.bases - gather.escaped);
     uint32_t all;
-    const uint32_t before = warp_before((uint32_t)__popc(escapes & row) | (uint32_t)__popc(escapes >> ROW) << 16, lane, &all);
+    const uint32_t before =
+      warp_before((uint32_t)__popc(escapes & row) | (uint32_t)__popc(escapes >> ROW) << 16, lane, &all);
     uint32_t at[2] = {start + (before & 0xffff), start + (all & 0xffff) + (before >> 16)};
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       if (escapes >> i & 1) {
@@ -190,8 +179,7 @@ struct lossless {
 };
 
 /* How many escapes come before each block in its segment, and how many a segment has. */
-DEVICE void count_starts(const struct tagc_allgather_call &gather)
-{
+DEVICE void count_starts(const struct tagc_allgather_call &gather) {
   uint32_t *starts = (uint32_t *)(payload_of(gather, gather.call.rank) + gather.starts);
   for (uint32_t segment = blockIdx.x; segment < gather.segments; segment += gridDim.x) {
     const uint32_t block = segment * TAGC_ALLGATHER_SEGMENT + threadIdx.x;
@@ -205,8 +193,7 @@ DEVICE void count_starts(const struct tagc_allgather_call &gather)
 }
 
 /* Escapes of four blocks of a segment, eight lanes each: their places are known by `offset`, of the segment. */
-DEVICE void send_escapes(const struct tagc_allgather_call &gather, uint32_t block, uint32_t offset, uint32_t lane)
-{
+DEVICE void send_escapes(const struct tagc_allgather_call &gather, uint32_t block, uint32_t offset, uint32_t lane) {
   const bool wide = gather.call.dtype == TAGC_FLOAT32, there = block < gather.call.blocks;
   uint8_t *payload = payload_of(gather, gather.call.rank);
   uint32_t *starts = (uint32_t *)(payload + gather.starts);
@@ -217,7 +204,7 @@ DEVICE void send_escapes(const struct tagc_allgather_call &gather, uint32_t bloc
   uint32_t all;
   const uint32_t before = warp_before((uint32_t)__popc(mask), lane, &all);
   uint32_t at = start + before - __shfl_sync(ALL_LANES, before, (int)(lane / 8 * 8));
-  __syncwarp();                    /* all have read where the block starts */
+  __syncwarp(); /* all have read where the block starts */
   if (there && word == 0)
     starts[block] = start;
   for (uint32_t left = mask; left; left &= left - 1, at++) {
@@ -230,8 +217,7 @@ DEVICE void send_escapes(const struct tagc_allgather_call &gather, uint32_t bloc
 }
 
 /* Escapes, and zeros behind the last; more than there is room for: the shard is refused. */
-DEVICE void list_escapes(const struct tagc_allgather_call &gather)
-{
+DEVICE void list_escapes(const struct tagc_allgather_call &gather) {
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   uint8_t *payload = payload_of(gather, gather.call.rank);
   uint32_t total = 0;
@@ -257,6 +243,6 @@ DEVICE void list_escapes(const struct tagc_allgather_call &gather)
     gather.call.counts->selected += total;
 }
 
-}  // namespace gathered
+} // namespace gathered
 
 #endif

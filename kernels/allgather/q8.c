@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec for all-gathers that sends 8 bits an element, with a scale for each half block of 128 (ZeRO++, arXiv 2306.10209).
+ * The codec for all-gathers that sends 8 bits an element, with a scale for each half block of 128 (ZeRO++, arXiv
+ * 2306.10209).
  *
  * Payload    header (allgather.h), then
- *              exceptions  exceptions.h: what is no number, or 2^120 and more. More than there is room for: all scales are
- *                          NaN, so that the whole shard comes out NaN, and no entry counts. It is not refused: who gathers
- *                          on a GPU would wait for that after each call
- *              scales      uint16 x 2 x blocks of 256: bf16; the largest magnitude of 128 elements / 127, rounded up; 0 below
- *                          2^-110
+ *              exceptions  exceptions.h: what is no number, or 2^120 and more. More than there is room for: all scales
+ *                          are NaN, so that the whole shard comes out NaN, and no entry counts. It is not refused: who
+ *                          gathers on a GPU would wait for that after each call
+ *              scales      uint16 x 2 x blocks of 256: bf16; the largest magnitude of 128 elements / 127, rounded up; 0
+ *                          below 2^-110
  *              codes       int8 x 256 x blocks: x * (1 / scale), rounded to nearest even, within +-127
  *            A value is code * scale, rounded to the type; in fp16 within +-65504.
  * Example    n = 3, fp32, shard (127, -1, 0.5): the scale is 1.
@@ -22,17 +23,16 @@
 #include "kernels/codec/fpmode.h"
 #include "kernels/codec/variant.h"
 
-static bool allgather_q8_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
-{
+static bool allgather_q8_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out) {
   if (!tagc_allgather_shape_fits(shape))
     return false;
-  *out = (struct tagc_allgather_layout){ .payload_bytes = tagc_q8_gather_of(shape->n).bytes };
+  *out = (struct tagc_allgather_layout){.payload_bytes = tagc_q8_gather_of(shape->n).bytes};
   return out->payload_bytes < shape->n * tagc_dtype_size(shape->dtype);
 }
 
 /* Takes exceptions and what counts as zero out of a block. */
-static void take_q8_exceptions(struct tagc_exceptions *list, uint64_t n, struct tagc_allgather_place place, float values[TAGC_ALLGATHER_BLOCK])
-{
+static void take_q8_exceptions(struct tagc_exceptions *list, uint64_t n, struct tagc_allgather_place place,
+                               float values[TAGC_ALLGATHER_BLOCK]) {
   for (uint32_t i = 0; i < place.count; i++) {
     if (tagc_is_exception(tagc_bits_of(values[i])))
       tagc_exceptions_add(list, n, (uint32_t)place.from + i, values[i]);
@@ -40,23 +40,23 @@ static void take_q8_exceptions(struct tagc_exceptions *list, uint64_t n, struct 
   }
 }
 
-static void allgather_q8_encode(struct tagc_allgather_job *job)
-{
+static void allgather_q8_encode(struct tagc_allgather_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   const struct tagc_dense_kernels *dense = TAGC_OF_VARIANT(tagc_dense);
   const uint64_t n = job->shape.n;
   const struct tagc_q8_gather at = tagc_q8_gather_of(n);
   uint8_t *payload = tagc_allgather_payload(job, job->rank);
   struct tagc_exceptions *list = (struct tagc_exceptions *)(payload + at.exceptions);
-  struct tagc_allgather_norms norms = { 0 };
+  struct tagc_allgather_norms norms = {0};
   memset(payload, 0, sizeof(struct tagc_allgather_header));
-  memset(payload + at.codes - 16, 0, 16);                    /* the padding's place: scales are written later */
+  memset(payload + at.codes - 16, 0, 16); /* the padding's place: scales are written later */
   tagc_exceptions_clear(list, n);
   for (uint64_t block = 0; block < tagc_allgather_blocks(n); block++) {
     const struct tagc_allgather_place place = tagc_allgather_place(block, n);
     struct tagc_allgather_padded room;
     _Alignas(64) float values[TAGC_ALLGATHER_BLOCK];
-    if (!dense->load(tagc_allgather_whole(job->send, place, job->shape.dtype, &room), job->shape.dtype, 1, NULL, values))
+    if (!dense->load(tagc_allgather_whole(job->send, place, job->shape.dtype, &room), job->shape.dtype, 1, NULL,
+                     values))
       take_q8_exceptions(list, n, place, values);
     tagc_allgather_kernels()->q8_encode(values, job->shape.dtype, (uint16_t *)(payload + at.scales) + 2 * block,
                                         payload + at.codes + block * TAGC_ALLGATHER_BLOCK, job->stats ? &norms : NULL);
@@ -71,16 +71,14 @@ static void allgather_q8_encode(struct tagc_allgather_job *job)
 }
 
 /* Positions of a list that is damaged may lie outside of the shard; one that is too long has no entries. */
-static void put_exceptions(const struct tagc_exceptions *list, const struct tagc_allgather_shape *shape, void *shard)
-{
+static void put_exceptions(const struct tagc_exceptions *list, const struct tagc_allgather_shape *shape, void *shard) {
   const uint64_t count = list->count <= tagc_exceptions_capacity(shape->n) ? list->count : 0;
   for (uint64_t i = 0; i < count; i++)
     if (list->entry[i].position < shape->n)
       tagc_store(shard, list->entry[i].position, shape->dtype, tagc_float_of(list->entry[i].bits));
 }
 
-static void decode_q8_shard(const struct tagc_allgather_job *job, int rank)
-{
+static void decode_q8_shard(const struct tagc_allgather_job *job, int rank) {
   const uint64_t n = job->shape.n;
   const struct tagc_q8_gather at = tagc_q8_gather_of(n);
   const uint8_t *payload = tagc_allgather_payload(job, rank);
@@ -96,8 +94,7 @@ static void decode_q8_shard(const struct tagc_allgather_job *job, int rank)
   put_exceptions((const struct tagc_exceptions *)(payload + at.exceptions), &job->shape, shard);
 }
 
-static void allgather_q8_decode(struct tagc_allgather_job *job)
-{
+static void allgather_q8_decode(struct tagc_allgather_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   for (int rank = 0; rank < job->shape.nranks; rank++)
     if (rank != job->rank || !job->keep_own)

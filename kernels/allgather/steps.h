@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The payloads of the codecs for all-gathers, and the arithmetic that the host and GPU kernels share.
  *
- * Blocks     of 256 elements; a shard that ends inside one is padded: with zeros (q8, delta), with its last element (lossless).
- *            Every payload begins with a struct tagc_allgather_header; each part is padded with zeros to 16 bytes. What follows
- *            the header of a shard that is refused is not looked at. Numbers are little-endian.
+ * Blocks     of 256 elements; a shard that ends inside one is padded: with zeros (q8, delta), with its last element
+ *            (lossless). Every payload begins with a struct tagc_allgather_header; each part is padded with zeros to 16
+ *            bytes. What follows the header of a shard that is refused is not looked at. Numbers are little-endian.
  * bf16       n x bf16 (bf16.c).
  * q8         exceptions | scales | codes (q8.c).
  * lossless   starts | escapes | bases | blocks | lows (lossless.c).
@@ -21,13 +21,14 @@
 
 enum { TAGC_ALLGATHER_BLOCK = 256, TAGC_ALLGATHER_HALF = 128 };
 
-static inline TAGC_HD uint64_t tagc_allgather_blocks(uint64_t n) { return (n + TAGC_ALLGATHER_BLOCK - 1) / TAGC_ALLGATHER_BLOCK; }
+static inline TAGC_HD uint64_t tagc_allgather_blocks(uint64_t n) {
+  return (n + TAGC_ALLGATHER_BLOCK - 1) / TAGC_ALLGATHER_BLOCK;
+}
 
 /* -- all that lose something --------------------------------------------------------------------------------------- */
 
 /* What is stored of a finite value: scales are rounded up, and the largest fp16 must not become infinite by that. */
-static inline TAGC_HD float tagc_allgather_within(float x, enum tagc_dtype dtype)
-{
+static inline TAGC_HD float tagc_allgather_within(float x, enum tagc_dtype dtype) {
   if (dtype != TAGC_FLOAT16)
     return x;
   return x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x;
@@ -36,17 +37,20 @@ static inline TAGC_HD float tagc_allgather_within(float x, enum tagc_dtype dtype
 /* -- bf16 ---------------------------------------------------------------------------------------------------------- */
 
 /* Nearest even; infinities stay, and every NaN becomes the one of TAGC_NAN_BITS. */
-static inline TAGC_HD uint16_t tagc_allgather_to_bf16(float x) { return tagc_to_bf16(x == x ? x : tagc_float_of(TAGC_NAN_BITS)); }
+static inline TAGC_HD uint16_t tagc_allgather_to_bf16(float x) {
+  return tagc_to_bf16(x == x ? x : tagc_float_of(TAGC_NAN_BITS));
+}
 
 /* -- q8 ------------------------------------------------------------------------------------------------------------ */
 
-enum { TAGC_Q8_LOST = TAGC_NAN_BITS >> 16 };   /* the scale of a shard with too many exceptions */
+enum { TAGC_Q8_LOST = TAGC_NAN_BITS >> 16 }; /* the scale of a shard with too many exceptions */
 
 /* Where the parts begin, in bytes from the payload's begin on. Exceptions: as exceptions.h says, `anywhere` zero. */
-struct tagc_q8_gather { size_t exceptions, scales, codes, bytes; };
+struct tagc_q8_gather {
+  size_t exceptions, scales, codes, bytes;
+};
 
-static inline struct tagc_q8_gather tagc_q8_gather_of(uint64_t n)
-{
+static inline struct tagc_q8_gather tagc_q8_gather_of(uint64_t n) {
   const uint64_t blocks = tagc_allgather_blocks(n);
   struct tagc_q8_gather at;
   at.exceptions = sizeof(struct tagc_allgather_header);
@@ -56,23 +60,25 @@ static inline struct tagc_q8_gather tagc_q8_gather_of(uint64_t n)
   return at;
 }
 
-/* Scale: tagc_scale_up(the largest magnitude of the half block, 127). Code: tagc_code(x * tagc_scale_inverse(scale), 127). x is
- * what tagc_dense_strip() leaves of a value. Value: tagc_allgather_within(code * tagc_from_bf16(scale), dtype), then stored as the
- * type; exceptions are stored last. */
+/* Scale: tagc_scale_up(the largest magnitude of the half block, 127). Code: tagc_code(x * tagc_scale_inverse(scale),
+ * 127). x is what tagc_dense_strip() leaves of a value. Value: tagc_allgather_within(code * tagc_from_bf16(scale),
+ * dtype), then stored as the type; exceptions are stored last. */
 
 /* -- lossless ------------------------------------------------------------------------------------------------------ */
 
 enum {
-  TAGC_LOSSLESS_PLANE = 32,                     /* bytes: bit i of a plane is element i's */
+  TAGC_LOSSLESS_PLANE = 32, /* bytes: bit i of a plane is element i's */
   TAGC_LOSSLESS_RESTS = 3 * TAGC_LOSSLESS_PLANE,
   TAGC_LOSSLESS_RECORD = TAGC_LOSSLESS_RESTS + TAGC_ALLGATHER_BLOCK,
 };
 
 /* In bytes from the payload's begin on; escapes: how many there is room for. */
-struct tagc_lossless_gather { size_t starts, escaped, bases, blocks, lows, bytes; uint32_t escapes; };
+struct tagc_lossless_gather {
+  size_t starts, escaped, bases, blocks, lows, bytes;
+  uint32_t escapes;
+};
 
-static inline struct tagc_lossless_gather tagc_lossless_gather_of(uint64_t n, enum tagc_dtype dtype)
-{
+static inline struct tagc_lossless_gather tagc_lossless_gather_of(uint64_t n, enum tagc_dtype dtype) {
   const uint64_t blocks = tagc_allgather_blocks(n);
   struct tagc_lossless_gather at;
   at.starts = sizeof(struct tagc_allgather_header);
@@ -85,22 +91,22 @@ static inline struct tagc_lossless_gather tagc_lossless_gather_of(uint64_t n, en
   return at;
 }
 
-/* The base of a block: elements that are equal modulo 8 are a group; m is the least of the groups' largest exponents, which is
- * what most values come up to, whatever a few of them are. The base is m or (m + 1) modulo 256: the one with fewer escapes;
- * with equally many, m. (Normal values: as good as the best of all 256, one escape in 47.) */
-static inline TAGC_HD uint32_t tagc_lossless_base(uint32_t m, uint32_t escapes_of_m, uint32_t escapes_of_next)
-{
+/* The base of a block: elements that are equal modulo 8 are a group; m is the least of the groups' largest exponents,
+ * which is what most values come up to, whatever a few of them are. The base is m or (m + 1) modulo 256: the one with
+ * fewer escapes; with equally many, m. (Normal values: as good as the best of all 256, one escape in 47.) */
+static inline TAGC_HD uint32_t tagc_lossless_base(uint32_t m, uint32_t escapes_of_m, uint32_t escapes_of_next) {
   return escapes_of_next < escapes_of_m ? (m + 1) & 0xff : m;
 }
 
 /* -- delta --------------------------------------------------------------------------------------------------------- */
 
-#define TAGC_DELTA_HUGE_BITS 0x5b800000u   /* 2^56: squares of smaller ones add up to less than 2^120 */
+#define TAGC_DELTA_HUGE_BITS 0x5b800000u /* 2^56: squares of smaller ones add up to less than 2^120 */
 
-struct tagc_delta_gather { size_t scales, codes, bytes; };
+struct tagc_delta_gather {
+  size_t scales, codes, bytes;
+};
 
-static inline struct tagc_delta_gather tagc_delta_gather_of(uint64_t n)
-{
+static inline struct tagc_delta_gather tagc_delta_gather_of(uint64_t n) {
   const uint64_t blocks = tagc_allgather_blocks(n);
   struct tagc_delta_gather at;
   at.scales = sizeof(struct tagc_allgather_header);
@@ -109,19 +115,19 @@ static inline struct tagc_delta_gather tagc_delta_gather_of(uint64_t n)
   return at;
 }
 
-/* Differences d = value - reference, in fp32, are encoded as those of q4.c are, to nearest; the rotation's key is that of
- * the sender's shard, tagc_rotation_key(seed, rank). Tiny ones are encoded as zero (tagc_dense_strip()). The new reference, and
- * what is received: tagc_allgather_within(reference + what is decoded, dtype), rounded to the type. */
+/* Differences d = value - reference, in fp32, are encoded as those of q4.c are, to nearest; the rotation's key is that
+ * of the sender's shard, tagc_rotation_key(seed, rank). Tiny ones are encoded as zero (tagc_dense_strip()). The new
+ * reference, and what is received: tagc_allgather_within(reference + what is decoded, dtype), rounded to the type. */
 
-/* Not a difference that 4 bits are for: the value, or it, is huge or no number. One of them, and the shard is refused. */
-static inline TAGC_HD bool tagc_delta_unfit(float value, float difference)
-{
+/* Not a difference that 4 bits are for: the value, or it, is huge or no number. One of them, and the shard is
+ * refused. */
+static inline TAGC_HD bool tagc_delta_unfit(float value, float difference) {
   return (tagc_bits_of(value) & 0x7fffffffu) >= TAGC_DELTA_HUGE_BITS ||
          (tagc_bits_of(difference) & 0x7fffffffu) >= TAGC_DELTA_HUGE_BITS;
 }
 
-/* Is a block far from its reference? The sums of the squares of differences and of values: sixteen each, over every sixteenth
- * element in order, from 0, and the tree over these (lane t += lane t + 8, then 4, 2, 1). */
+/* Is a block far from its reference? The sums of the squares of differences and of values: sixteen each, over every
+ * sixteenth element in order, from 0, and the tree over these (lane t += lane t + 8, then 4, 2, 1). */
 static inline TAGC_HD bool tagc_delta_far(float differences2, float values2) { return differences2 * 16.0f > values2; }
 
 /* Is a shard with so many far blocks refused? */

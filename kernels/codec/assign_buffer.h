@@ -9,8 +9,7 @@
 #include <stddef.h>
 
 /* The next `bytes` at base + *used, which moves on; NULL where base is. */
-static inline void *tagc_assign_buffer(void *base, size_t *used, size_t bytes)
-{
+static inline void *tagc_assign_buffer(void *base, size_t *used, size_t bytes) {
   void *part = base ? (char *)base + *used : NULL;
   *used += (bytes + 63) & ~(size_t)63;
   return part;

@@ -20,35 +20,31 @@
 #define TAGC_HD
 #endif
 
-#define TAGC_NAN_BITS 0x7fc00000u     /* the NaN that every codec writes */
-#define TAGC_LEAST_BITS 0x03800000u   /* 2^-120: smaller magnitudes count as zero */
-#define TAGC_SILENT_BITS 0x08800000u  /* 2^-110: blocks of smaller ones become zeros, with a scale of zero */
+#define TAGC_NAN_BITS 0x7fc00000u    /* the NaN that every codec writes */
+#define TAGC_LEAST_BITS 0x03800000u  /* 2^-120: smaller magnitudes count as zero */
+#define TAGC_SILENT_BITS 0x08800000u /* 2^-110: blocks of smaller ones become zeros, with a scale of zero */
 
-static inline TAGC_HD uint32_t tagc_bits_of(float x)
-{
+static inline TAGC_HD uint32_t tagc_bits_of(float x) {
   uint32_t bits;
   memcpy(&bits, &x, 4);
   return bits;
 }
 
-static inline TAGC_HD float tagc_float_of(uint32_t bits)
-{
+static inline TAGC_HD float tagc_float_of(uint32_t bits) {
   float x;
   memcpy(&x, &bits, 4);
   return x;
 }
 
 /* 2^power for -149 <= power <= 127, denormals included. */
-static inline TAGC_HD float tagc_pow2(int power)
-{
+static inline TAGC_HD float tagc_pow2(int power) {
   return tagc_float_of(power >= -126 ? (uint32_t)(power + 127) << 23 : 1u << (power + 149));
 }
 
 static inline TAGC_HD uint32_t tagc_mul_hi32(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }
 
 /* A 64-bit finaliser: every input bit reaches the output. Two multiplications, because it runs once an element. */
-static inline TAGC_HD uint64_t tagc_mix64(uint64_t x)
-{
+static inline TAGC_HD uint64_t tagc_mix64(uint64_t x) {
   x *= 0x9e3779b97f4a7c15u;
   x ^= x >> 32;
   x *= 0xd6e8feb86659fd93u;
@@ -59,24 +55,21 @@ static inline TAGC_HD uint64_t tagc_mix64(uint64_t x)
 /* The key of random bits that round what this rank sends of a shard, or what it keeps. */
 enum tagc_chance { TAGC_CHANCE_SENT = 0x5743, TAGC_CHANCE_KEPT = 0x7e51 };
 
-static inline TAGC_HD uint64_t tagc_chance_key(uint64_t seed, enum tagc_chance what, uint32_t rank, uint32_t shard)
-{
+static inline TAGC_HD uint64_t tagc_chance_key(uint64_t seed, enum tagc_chance what, uint32_t rank, uint32_t shard) {
   return tagc_mix64(tagc_mix64(seed ^ (uint64_t)what) + ((uint64_t)rank << 32 | shard));
 }
 
 static inline TAGC_HD float tagc_from_bf16(uint16_t h) { return tagc_float_of((uint32_t)h << 16); }
 
 /* Nearest even; a NaN stays one and becomes quiet. */
-static inline TAGC_HD uint16_t tagc_to_bf16(float x)
-{
+static inline TAGC_HD uint16_t tagc_to_bf16(float x) {
   uint32_t bits = tagc_bits_of(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u)
     return (uint16_t)(bits >> 16 | 0x40u);
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-static inline TAGC_HD float tagc_from_fp16(uint16_t h)
-{
+static inline TAGC_HD float tagc_from_fp16(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 31u, mantissa = h & 0x3ffu;
   if (exponent == 31)
     return tagc_float_of(sign | 0x7f800000u | mantissa << 13 | (mantissa ? 0x400000u : 0));
@@ -88,16 +81,15 @@ static inline TAGC_HD float tagc_from_fp16(uint16_t h)
 }
 
 /* Nearest even; overflow gives infinity; a NaN stays one and becomes quiet. */
-static inline TAGC_HD uint16_t tagc_to_fp16(float x)
-{
+static inline TAGC_HD uint16_t tagc_to_fp16(float x) {
   uint32_t bits = tagc_bits_of(x), sign = bits >> 16 & 0x8000u, a = bits & 0x7fffffffu;
   if (a > 0x7f800000u)
     return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x3ffu));
-  if (a >= 0x477ff000u)                     /* 65520: rounds to 2^16 */
+  if (a >= 0x477ff000u) /* 65520: rounds to 2^16 */
     return (uint16_t)(sign | 0x7c00u);
-  if (a >= 0x38800000u)                     /* 2^-14: the smallest normal number */
+  if (a >= 0x38800000u) /* 2^-14: the smallest normal number */
     return (uint16_t)(sign | (((a + 0xfffu + (a >> 13 & 1u)) >> 13) - (112u << 10)));
-  if (a < 0x33000000u)                      /* below 2^-25 */
+  if (a < 0x33000000u) /* below 2^-25 */
     return (uint16_t)sign;
   uint32_t shift = 126 - (a >> 23), mantissa = (a & 0x7fffffu) | 0x800000u;
   uint32_t rounded = (mantissa + (1u << (shift - 1)) - 1 + (mantissa >> shift & 1u)) >> shift;
@@ -105,8 +97,7 @@ static inline TAGC_HD uint16_t tagc_to_fp16(float x)
 }
 
 /* Element i of a buffer of some type, as fp32. */
-static inline TAGC_HD float tagc_load(const void *buffer, uint64_t i, enum tagc_dtype dtype)
-{
+static inline TAGC_HD float tagc_load(const void *buffer, uint64_t i, enum tagc_dtype dtype) {
   if (dtype == TAGC_FLOAT32)
     return ((const float *)buffer)[i];
   uint16_t h = ((const uint16_t *)buffer)[i];
@@ -114,32 +105,29 @@ static inline TAGC_HD float tagc_load(const void *buffer, uint64_t i, enum tagc_
 }
 
 /* Rounds once and stores. */
-static inline TAGC_HD void tagc_store(void *buffer, uint64_t i, enum tagc_dtype dtype, float x)
-{
+static inline TAGC_HD void tagc_store(void *buffer, uint64_t i, enum tagc_dtype dtype, float x) {
   if (dtype == TAGC_FLOAT32)
     ((float *)buffer)[i] = x;
   else
     ((uint16_t *)buffer)[i] = dtype == TAGC_FLOAT16 ? tagc_to_fp16(x) : tagc_to_bf16(x);
 }
 
-static inline const void *tagc_element_of(const void *buffer, uint64_t i, enum tagc_dtype dtype)
-{
+static inline const void *tagc_element_of(const void *buffer, uint64_t i, enum tagc_dtype dtype) {
   return (const char *)buffer + i * tagc_dtype_size(dtype);
 }
 
 /* The end of every reduction: one division, one rounding, and one NaN (the payloads of NaNs depend on the order of
  * operands, which compilers and processors choose as they like). */
-static inline TAGC_HD void tagc_store_result(void *buffer, uint64_t i, enum tagc_dtype dtype, float sum, float divisor)
-{
+static inline TAGC_HD void tagc_store_result(void *buffer, uint64_t i, enum tagc_dtype dtype, float sum,
+                                             float divisor) {
   float x = sum / divisor;
   tagc_store(buffer, i, dtype, x == x ? x : tagc_float_of(TAGC_NAN_BITS));
 }
 
-/* -- codes with a scale --------------------------------------------------------------------------------------------- */
+/* -- codes with a scale -------------------------------------------------------------------------------------------- */
 
 /* The scale of values up to `most` in codes up to `limit`: rounded up, so that no code gets larger. */
-static inline TAGC_HD uint16_t tagc_scale_up(float most, float limit)
-{
+static inline TAGC_HD uint16_t tagc_scale_up(float most, float limit) {
   if (tagc_bits_of(most) < TAGC_SILENT_BITS)
     return 0;
   return (uint16_t)((tagc_bits_of(most / limit) + 0xffffu) >> 16);
@@ -149,18 +137,16 @@ static inline TAGC_HD uint16_t tagc_scale_up(float most, float limit)
 static inline TAGC_HD float tagc_scale_inverse(uint16_t scale) { return scale ? 1.0f / tagc_from_bf16(scale) : 0.0f; }
 
 /* What is added to a magnitude below 2^22 and taken off again, to round it to the nearest whole number (ties: even). */
-#define TAGC_NEAREST 12582912.0f      /* 1.5 * 2^23 */
+#define TAGC_NEAREST 12582912.0f /* 1.5 * 2^23 */
 
 static inline size_t tagc_pad16(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
 /* Where shard j begins in job->send, in bytes. */
-static inline size_t tagc_job_shard_at(const struct tagc_job *job, int shard)
-{
+static inline size_t tagc_job_shard_at(const struct tagc_job *job, int shard) {
   return (size_t)shard * (job->stride ? job->stride : job->shape.n) * tagc_dtype_size(job->shape.dtype);
 }
 
-static inline const void *tagc_job_shard(const struct tagc_job *job, int shard)
-{
+static inline const void *tagc_job_shard(const struct tagc_job *job, int shard) {
   return (const char *)job->send + tagc_job_shard_at(job, shard);
 }
 

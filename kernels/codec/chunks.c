@@ -4,8 +4,7 @@
 #include "kernels/codec/bits.h"
 #include "kernels/codec/residual.h"
 
-struct tagc_chunks tagc_chunks_of(uint64_t n, int count)
-{
+struct tagc_chunks tagc_chunks_of(uint64_t n, int count) {
   struct tagc_chunks chunks = {.count = count};
   while (chunks.count > 1 && n / TAGC_CHUNK_ELEMENTS / 2 / ((uint64_t)chunks.count - 1) == 0)
     chunks.count--;
@@ -17,25 +16,21 @@ struct tagc_chunks tagc_chunks_of(uint64_t n, int count)
   return chunks;
 }
 
-bool tagc_chunks_possible(const struct tagc_codec *codec, const struct tagc_layout *layout)
-{
+bool tagc_chunks_possible(const struct tagc_codec *codec, const struct tagc_layout *layout) {
   return !codec->whole && !layout->exponent_bytes && !layout->sketch_count;
 }
 
-double tagc_chunk_share(int k, int count)
-{
+double tagc_chunk_share(int k, int count) {
   return count == 1 ? 1 : (k == 0 || k == count - 1 ? 0.5 : 1) / (count - 1);
 }
 
-struct tagc_shape tagc_chunk_shape(const struct tagc_shape *whole, const struct tagc_chunks *chunks, int k)
-{
+struct tagc_shape tagc_chunk_shape(const struct tagc_shape *whole, const struct tagc_chunks *chunks, int k) {
   struct tagc_shape shape = *whole;
   shape.n = chunks->at[k + 1] - chunks->at[k];
   return shape;
 }
 
-struct tagc_job tagc_chunk_job(const struct tagc_job *whole, const struct tagc_chunks *chunks, int k)
-{
+struct tagc_job tagc_chunk_job(const struct tagc_job *whole, const struct tagc_chunks *chunks, int k) {
   struct tagc_job job = *whole;
   const size_t from = chunks->at[k] * tagc_dtype_size(whole->shape.dtype);
   size_t residual = 0;
@@ -53,8 +48,7 @@ struct tagc_job tagc_chunk_job(const struct tagc_job *whole, const struct tagc_c
   return job;
 }
 
-void tagc_chunk_add_stats(struct tagc_job *whole, const struct tagc_job *chunk)
-{
+void tagc_chunk_add_stats(struct tagc_job *whole, const struct tagc_job *chunk) {
   struct tagc_codec_stats *to = whole->stats;
   const struct tagc_codec_stats *from = chunk->stats;
   to->selected += from->selected;
@@ -68,17 +62,17 @@ void tagc_chunk_add_stats(struct tagc_job *whole, const struct tagc_job *chunk)
   whole->surplus_seen = chunk->surplus_seen || (chunk->continues && whole->surplus_seen);
 }
 
-/* ---- all-gathers ------------------------------------------------------------------------------------------------------ */
+/* ---- all-gathers ------------------------------------------------------------------------------------------------- */
 
-struct tagc_allgather_shape tagc_chunk_allgather_shape(const struct tagc_allgather_shape *whole, const struct tagc_chunks *chunks, int k)
-{
+struct tagc_allgather_shape tagc_chunk_allgather_shape(const struct tagc_allgather_shape *whole,
+                                                       const struct tagc_chunks *chunks, int k) {
   struct tagc_allgather_shape shape = *whole;
   shape.n = chunks->at[k + 1] - chunks->at[k];
   return shape;
 }
 
-struct tagc_allgather_job tagc_chunk_allgather_job(const struct tagc_allgather_job *whole, const struct tagc_chunks *chunks, int k)
-{
+struct tagc_allgather_job tagc_chunk_allgather_job(const struct tagc_allgather_job *whole,
+                                                   const struct tagc_chunks *chunks, int k) {
   struct tagc_allgather_job job = *whole;
   const size_t from = chunks->at[k] * tagc_dtype_size(whole->shape.dtype);
   job.shape = tagc_chunk_allgather_shape(&whole->shape, chunks, k);
@@ -91,8 +85,8 @@ struct tagc_allgather_job tagc_chunk_allgather_job(const struct tagc_allgather_j
 }
 
 /* The norms of a call that was refused are none. */
-void tagc_chunk_allgather_add_stats(struct tagc_allgather_job *whole, const struct tagc_allgather_job *chunk, int count)
-{
+void tagc_chunk_allgather_add_stats(struct tagc_allgather_job *whole, const struct tagc_allgather_job *chunk,
+                                    int count) {
   struct tagc_allgather_stats *to = whole->stats;
   double error2 = 0, norm2 = 0;
   whole->refused = false;

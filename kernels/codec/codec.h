@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A codec turns the gradient of one reduce-scatter into a smaller payload and back.
  *
- * Purpose     One table of functions a codec (none/codec.c is the commented template). The caller (interpose/exec/execute.c)
- *             owns all memory and does all communication; a codec only computes.
+ * Purpose     One table of functions a codec (none/codec.c is the commented template). The caller
+ *             (interpose/exec/execute.c) owns all memory and does all communication; a codec only computes.
  * Shapes      A reduce-scatter of `n` elements a rank over `nranks` ranks: the send buffer holds nranks shards of n
  *             elements, shard j is the one that rank j receives. A *foreign* shard is one whose owner is another rank.
  * Exchange    Three kinds of payload, each optional (0 bytes: not used):
@@ -32,71 +32,71 @@ enum tagc_storage { TAGC_STORAGE_NONE, TAGC_STORAGE_FP32, TAGC_STORAGE_BF16, TAG
 
 /* What a layout depends on, and nothing else. Equal on all ranks. */
 struct tagc_shape {
-  uint64_t n;              /* elements of one shard, >= 1 */
-  int nranks;              /* >= 2 */
+  uint64_t n; /* elements of one shard, >= 1 */
+  int nranks; /* >= 2 */
   enum tagc_dtype dtype;
-  uint32_t keep_ppm;       /* 1 - sparsity, in parts per million: how much of a shard a sender keeps (lhc, sparse) */
+  uint32_t keep_ppm; /* 1 - sparsity, in parts per million: how much of a shard a sender keeps (lhc, sparse) */
   enum tagc_storage residual;
 };
 
 /* Sizes in bytes or elements of ONE shard, except where said. Every part is a multiple of 16 bytes. */
 struct tagc_layout {
   size_t exponent_bytes;
-  size_t sketch_count;     /* int32 counters */
+  size_t sketch_count; /* int32 counters */
   size_t message_bytes;
-  size_t state_bytes;      /* device memory of this rank that must stay untouched from prepare to decode; may be 0 */
-  uint64_t capacity;       /* values that a sender can place in one shard's payload; n for dense codecs */
+  size_t state_bytes; /* device memory of this rank that must stay untouched from prepare to decode; may be 0 */
+  uint64_t capacity;  /* values that a sender can place in one shard's payload; n for dense codecs */
 };
 
 /* Counts of what happened. Added to, never cleared, by the codec; read by the report. Host memory. */
 struct tagc_codec_stats {
-  uint64_t selected;       /* values of foreign shards that were sent */
-  uint64_t unrecovered;    /* values that peeling could not recover and that were estimated */
-  uint64_t nonfinite;      /* values of this rank that travelled as exceptions */
-  uint64_t overflowed;     /* shards that came out NaN because exceptions did not fit */
-  uint64_t lost;           /* values of this rank that were too small to be sent, and that no residual keeps: below 2^-120, or in a
-                            * block of smaller ones than 2^-110 */
-  uint64_t dropped;        /* residuals that a device found void by itself (device.h), after a step that was not finite */
-  double residual_norm2;   /* squared L2 norm of the residual after the last encode (set, not added) */
+  uint64_t selected;    /* values of foreign shards that were sent */
+  uint64_t unrecovered; /* values that peeling could not recover and that were estimated */
+  uint64_t nonfinite;   /* values of this rank that travelled as exceptions */
+  uint64_t overflowed;  /* shards that came out NaN because exceptions did not fit */
+  uint64_t lost; /* values of this rank that were too small to be sent, and that no residual keeps: below 2^-120, or in
+                  * a block of smaller ones than 2^-110 */
+  uint64_t dropped;      /* residuals that a device found void by itself (device.h), after a step that was not finite */
+  double residual_norm2; /* squared L2 norm of the residual after the last encode (set, not added) */
 };
 
 /* One reduce-scatter under way. Pointers are device memory of the codec's device unless said otherwise. */
 struct tagc_job {
   struct tagc_shape shape;
-  struct tagc_layout layout;        /* what layout() gave for shape */
-  int rank;                         /* of this process in the communicator */
-  const void *send;                 /* nranks shards of n elements of shape.dtype, read-only */
-  uint64_t stride;                  /* elements from the start of one shard to that of the next; 0: n. Larger where the job is a
-                                     * chunk of each shard (chunks.h) */
-  bool continues;                   /* a later chunk of a call: what a device counts is added to that of the chunks before */
-  void *recv;                       /* n elements of shape.dtype; may be send + rank * n (in place); decode writes it */
-  float scale;                      /* every element of send is multiplied by it in fp32 first (PreMulSum), else 1 */
-  float divisor;                    /* the sum is divided by it in fp32 at the end (Avg: nranks), else 1 */
-  void *residual;                   /* of the foreign shards, as shape.residual says (residual.h); NULL: none */
-  bool residual_empty;              /* the residual's content is void: read it as zero (it is written all the same) */
-  uint64_t seed;                    /* equal on all ranks, different every call */
-  bool stochastic;                  /* round by chance, so that the mean is right, and not to nearest; reproducible */
-  bool beside;                      /* the program's own work goes on meanwhile: a device leaves it most of itself. No bit depends
-                                     * on that */
-  uint8_t *exponents;               /* nranks x exponent_bytes */
-  int32_t *sketch_out;              /* nranks x sketch_count; the own shard's part is zero */
-  int32_t *sketch_in;               /* sketch_count: the sum over ranks of this rank's shard */
-  uint8_t *message_out;             /* nranks x message_bytes; the own shard's part is never sent */
-  uint8_t *message_in;              /* nranks x message_bytes, by sender; the own part is never read */
-  void *state;                      /* state_bytes */
-  struct tagc_codec_stats *stats;   /* host memory */
-  void *tally;                      /* of a device that counts by itself (device.h), in place of what follows and of stats */
-  void *health;                     /* with a tally: of the communicator (device.h); NULL: none of its residuals need it */
-  uint64_t cycle, residual_cycle;   /* with a tally: of this call, and of the one that wrote the residual; from 1 on */
-  bool nonfinite_seen;              /* set by decode: some rank had a value that is not finite in this call */
-  bool surplus_seen;                /* set by decode: some rank filled the capacity of a shard in this call, and a good
-                                     * part of it stayed behind */
+  struct tagc_layout layout; /* what layout() gave for shape */
+  int rank;                  /* of this process in the communicator */
+  const void *send;          /* nranks shards of n elements of shape.dtype, read-only */
+  uint64_t stride;      /* elements from the start of one shard to that of the next; 0: n. Larger where the job is a
+                         * chunk of each shard (chunks.h) */
+  bool continues;       /* a later chunk of a call: what a device counts is added to that of the chunks before */
+  void *recv;           /* n elements of shape.dtype; may be send + rank * n (in place); decode writes it */
+  float scale;          /* every element of send is multiplied by it in fp32 first (PreMulSum), else 1 */
+  float divisor;        /* the sum is divided by it in fp32 at the end (Avg: nranks), else 1 */
+  void *residual;       /* of the foreign shards, as shape.residual says (residual.h); NULL: none */
+  bool residual_empty;  /* the residual's content is void: read it as zero (it is written all the same) */
+  uint64_t seed;        /* equal on all ranks, different every call */
+  bool stochastic;      /* round by chance, so that the mean is right, and not to nearest; reproducible */
+  bool beside;          /* the program's own work goes on meanwhile: a device leaves it most of itself. No bit depends
+                         * on that */
+  uint8_t *exponents;   /* nranks x exponent_bytes */
+  int32_t *sketch_out;  /* nranks x sketch_count; the own shard's part is zero */
+  int32_t *sketch_in;   /* sketch_count: the sum over ranks of this rank's shard */
+  uint8_t *message_out; /* nranks x message_bytes; the own shard's part is never sent */
+  uint8_t *message_in;  /* nranks x message_bytes, by sender; the own part is never read */
+  void *state;          /* state_bytes */
+  struct tagc_codec_stats *stats; /* host memory */
+  void *tally;  /* of a device that counts by itself (device.h), in place of what follows and of stats */
+  void *health; /* with a tally: of the communicator (device.h); NULL: none of its residuals need it */
+  uint64_t cycle, residual_cycle; /* with a tally: of this call, and of the one that wrote the residual; from 1 on */
+  bool nonfinite_seen;            /* set by decode: some rank had a value that is not finite in this call */
+  bool surplus_seen;              /* set by decode: some rank filled the capacity of a shard in this call, and a good
+                                   * part of it stayed behind */
 };
 
 struct tagc_codec {
-  const char *name;                 /* as in TAGC_CODEC */
-  bool needs_residual;              /* refuses to run without one: what it leaves out would be lost */
-  bool whole;                       /* its calls are not cut in chunks (chunks.h): it has more exchanges than one */
+  const char *name;    /* as in TAGC_CODEC */
+  bool needs_residual; /* refuses to run without one: what it leaves out would be lost */
+  bool whole;          /* its calls are not cut in chunks (chunks.h): it has more exchanges than one */
 
   /* Fills *out for a shape. False where this codec cannot carry it (out is then undefined). Pure. */
   bool (*layout)(const struct tagc_shape *shape, struct tagc_layout *out);
@@ -114,8 +114,8 @@ struct tagc_codec {
   void (*decode)(struct tagc_job *job);
 };
 
-/* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, which is aligned to 64
- * bytes; returns the bytes that they take (`base` may be NULL for that). */
+/* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, which is aligned to
+ * 64 bytes; returns the bytes that they take (`base` may be NULL for that). */
 size_t tagc_job_assign_buffers(struct tagc_job *job, uint8_t *base);
 
 /* All codecs, NULL-terminated, in the order in which they are documented. */

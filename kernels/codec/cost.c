@@ -4,37 +4,35 @@
 #include "kernels/codec/chunks.h"
 #include "kernels/codec/residual.h"
 
-static const double ROUND_NS = 2e3;    /* a guess: latencies added up (lhc/cuda.h) */
+static const double ROUND_NS = 2e3; /* a guess: latencies added up (lhc/cuda.h) */
 
 static uint64_t bytes_of_shard(const struct tagc_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
 
-uint64_t tagc_layout_wire_bytes(const struct tagc_shape *shape, const struct tagc_layout *layout)
-{
+uint64_t tagc_layout_wire_bytes(const struct tagc_shape *shape, const struct tagc_layout *layout) {
   uint64_t peers = (uint64_t)shape->nranks - 1;
   /* The max is a ring all-reduce of nranks parts: each rank sends 2 (W-1)/W of the whole, 2 (W-1) parts. */
   return peers * (2 * layout->exponent_bytes + sizeof(int32_t) * layout->sketch_count + layout->message_bytes);
 }
 
-uint64_t tagc_plain_wire_bytes(const struct tagc_shape *shape)
-{
+uint64_t tagc_plain_wire_bytes(const struct tagc_shape *shape) {
   return ((uint64_t)shape->nranks - 1) * bytes_of_shard(shape);
 }
 
 /* A ring passes a shard on in each of its steps; one rank a host passes it to the next host. */
-struct tagc_traffic tagc_plain_traffic(uint64_t shard_bytes, const struct tagc_hosts *hosts)
-{
+struct tagc_traffic tagc_plain_traffic(uint64_t shard_bytes, const struct tagc_hosts *hosts) {
   const uint64_t all = shard_bytes * (uint64_t)(hosts->nranks - 1);
   const uint64_t between = hosts->hosts > 1 ? all * (uint64_t)hosts->hosts / (uint64_t)hosts->nranks : 0;
   return (struct tagc_traffic){all - between, between};
 }
 
 struct tagc_traffic tagc_layout_traffic(const struct tagc_shape *shape, const struct tagc_layout *layout,
-                                        const struct tagc_hosts *hosts, bool two_levels)
-{
+                                        const struct tagc_hosts *hosts, bool two_levels) {
   const uint64_t ring_step = 2 * layout->exponent_bytes + sizeof(int32_t) * layout->sketch_count;
-  const uint64_t many = (uint64_t)hosts->hosts, local = hosts->hosts > 1 ? (uint64_t)hosts->local : (uint64_t)hosts->nranks;
+  const uint64_t many = (uint64_t)hosts->hosts,
+                 local = hosts->hosts > 1 ? (uint64_t)hosts->local : (uint64_t)hosts->nranks;
   if (two_levels)
-    return (struct tagc_traffic){(local - 1) * many * bytes_of_shard(shape), (many - 1) * (ring_step + layout->message_bytes)};
+    return (struct tagc_traffic){(local - 1) * many * bytes_of_shard(shape),
+                                 (many - 1) * (ring_step + layout->message_bytes)};
   struct tagc_traffic traffic = tagc_plain_traffic(ring_step, hosts);
   traffic.inside += (local - 1) * layout->message_bytes;
   traffic.between += ((uint64_t)hosts->nranks - local) * layout->message_bytes;
@@ -44,14 +42,12 @@ struct tagc_traffic tagc_layout_traffic(const struct tagc_shape *shape, const st
 static double max_double(double a, double b) { return a > b ? a : b; }
 
 /* Of `few` times one and `many` times the other. */
-static double mean(double few, double one, double many, double other)
-{
+static double mean(double few, double one, double many, double other) {
   return (few * one + many * other) / (few + many);
 }
 
 struct tagc_links tagc_links_among(const struct tagc_hosts *hosts, const struct tagc_link *inside,
-                                   const struct tagc_link *between, bool two_levels)
-{
+                                   const struct tagc_link *between, bool two_levels) {
   const double all = hosts->nranks, many = hosts->hosts, local = hosts->local;
   const double leaving = local * (all - local) * between->ns_per_byte, staying = (local - 1) * inside->ns_per_byte;
   if (hosts->hosts <= 1)
@@ -66,26 +62,23 @@ struct tagc_links tagc_links_among(const struct tagc_hosts *hosts, const struct 
     .all_to_all = {between->latency_ns, max_double(leaving, staying) / (all - 1),
                    mean(all - local, between->message_ns, local - 1, inside->message_ns)},
   };
-  if (hosts->nranks > hosts->hosts)                          /* some edges of the ring lie inside */
+  if (hosts->nranks > hosts->hosts) /* some edges of the ring lie inside */
     links.ring.ns_per_byte = max_double(between->ns_per_byte, inside->ns_per_byte);
   if (hosts->local > 1)
     links.all_to_all.latency_ns = max_double(between->latency_ns, inside->latency_ns);
   return links;
 }
 
-static double steps(double count, double bytes, const struct tagc_link *link)
-{
+static double steps(double count, double bytes, const struct tagc_link *link) {
   return bytes > 0 ? count * (link->latency_ns + bytes * link->ns_per_byte) : 0;
 }
 
-double tagc_plain_wire_ns(const struct tagc_shape *shape, const struct tagc_link *ring)
-{
+double tagc_plain_wire_ns(const struct tagc_shape *shape, const struct tagc_link *ring) {
   return steps(shape->nranks - 1, (double)bytes_of_shard(shape), ring);
 }
 
-double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_layout *layout, const struct tagc_link *ring,
-                           const struct tagc_link *all_to_all)
-{
+double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_layout *layout,
+                           const struct tagc_link *ring, const struct tagc_link *all_to_all) {
   const double peers = shape->nranks - 1;
   const double messages_ns = layout->message_bytes ? peers * all_to_all->message_ns : 0;
   return steps(2 * peers, (double)layout->exponent_bytes, ring) +
@@ -93,14 +86,13 @@ double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_lay
          steps(1, peers * (double)layout->message_bytes, all_to_all) + messages_ns;
 }
 
-double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts *hosts, const struct tagc_link *inside)
-{
+double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts *hosts,
+                        const struct tagc_link *inside) {
   return steps(hosts->local - 1, (double)hosts->hosts * (double)bytes_of_shard(shape), inside);
 }
 
 /* `encoded`: when the next chunk to be sent is ready; `side stream`: when the side stream has nothing left to do. */
-double tagc_call_ns(const struct tagc_call_times *t, int count)
-{
+double tagc_call_ns(const struct tagc_call_times *t, int count) {
   const double bytes_ns = t->wire_ns - t->latency_ns;
   double encoded = t->chunk_ns + t->encode_ns * tagc_chunk_share(0, count), side = encoded, wire = 0;
   for (int k = 0; k < count; k++) {
@@ -113,8 +105,7 @@ double tagc_call_ns(const struct tagc_call_times *t, int count)
 }
 
 struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const struct tagc_layout *layout,
-                                          const struct tagc_gpu_work *work, double ns_per_byte)
-{
+                                          const struct tagc_gpu_work *work, double ns_per_byte) {
   const double n = (double)shape->n, size = (double)tagc_dtype_size(shape->dtype);
   const double sketch = sizeof(int32_t) * (double)layout->sketch_count, message = (double)layout->message_bytes;
   const double kept = (double)tagc_residual_shard_bytes(shape) / n;

@@ -5,13 +5,9 @@
 
 #include <string.h>
 
-void tagc_exceptions_clear(struct tagc_exceptions *list, uint64_t n)
-{
-  memset(list, 0, tagc_exceptions_bytes(n));
-}
+void tagc_exceptions_clear(struct tagc_exceptions *list, uint64_t n) { memset(list, 0, tagc_exceptions_bytes(n)); }
 
-void tagc_exceptions_add(struct tagc_exceptions *list, uint64_t n, uint32_t position, float value)
-{
+void tagc_exceptions_add(struct tagc_exceptions *list, uint64_t n, uint32_t position, float value) {
   if (list->count < tagc_exceptions_capacity(n))
     list->entry[list->count] = (struct tagc_exception){
       .position = position,
@@ -21,8 +17,7 @@ void tagc_exceptions_add(struct tagc_exceptions *list, uint64_t n, uint32_t posi
 }
 
 /* Restores the heap order of entry[0..count) below `root`: no recursion, no memory, n log n whatever the input. */
-static void sift_down(struct tagc_exception *entry, size_t root, size_t count)
-{
+static void sift_down(struct tagc_exception *entry, size_t root, size_t count) {
   for (size_t child; (child = 2 * root + 1) < count; root = child) {
     if (child + 1 < count && entry[child].position < entry[child + 1].position)
       child++;
@@ -34,8 +29,7 @@ static void sift_down(struct tagc_exception *entry, size_t root, size_t count)
   }
 }
 
-uint32_t tagc_exceptions_close(struct tagc_exceptions *list, uint64_t n)
-{
+uint32_t tagc_exceptions_close(struct tagc_exceptions *list, uint64_t n) {
   uint64_t capacity = tagc_exceptions_capacity(n);
   size_t count = list->count;
   if (count > capacity) {
@@ -54,8 +48,7 @@ uint32_t tagc_exceptions_close(struct tagc_exceptions *list, uint64_t n)
 }
 
 bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const struct tagc_exceptions *list,
-                           uint64_t n)
-{
+                           uint64_t n) {
   size_t more = list->count, have = *count;
   if (more > tagc_exceptions_capacity(n))
     return false;
@@ -74,13 +67,11 @@ bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const s
   return true;
 }
 
-static struct tagc_exceptions *list_of(const struct tagc_job *job, uint8_t *messages, int rank)
-{
+static struct tagc_exceptions *list_of(const struct tagc_job *job, uint8_t *messages, int rank) {
   return (struct tagc_exceptions *)(messages + (size_t)rank * job->layout.message_bytes);
 }
 
-uint32_t tagc_exceptions_anywhere(const struct tagc_job *job, uint32_t known)
-{
+uint32_t tagc_exceptions_anywhere(const struct tagc_job *job, uint32_t known) {
   uint32_t anywhere = known;
   for (int shard = 0; shard < job->shape.nranks; shard++)
     if (shard != job->rank && list_of(job, job->message_out, shard)->count > 0)
@@ -91,8 +82,7 @@ uint32_t tagc_exceptions_anywhere(const struct tagc_job *job, uint32_t known)
   return anywhere;
 }
 
-bool tagc_exceptions_collect(struct tagc_job *job, uint32_t own, struct tagc_exception *sorted, size_t *count)
-{
+bool tagc_exceptions_collect(struct tagc_job *job, uint32_t own, struct tagc_exception *sorted, size_t *count) {
   uint32_t anywhere = own;
   bool fits = true;
   *count = 0;
@@ -108,8 +98,7 @@ bool tagc_exceptions_collect(struct tagc_job *job, uint32_t own, struct tagc_exc
   return fits;
 }
 
-void tagc_exceptions_overflow(struct tagc_job *job)
-{
+void tagc_exceptions_overflow(struct tagc_job *job) {
   job->stats->overflowed++;
   for (uint64_t i = 0; i < job->shape.n; i++)
     tagc_store(job->recv, i, job->shape.dtype, tagc_float_of(TAGC_NAN_BITS));

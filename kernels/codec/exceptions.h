@@ -7,8 +7,8 @@
  *            uint32 count      how many there were; more than E: the shard comes out all NaN and the entries are zero
  *            uint32 anywhere   of all shards of the call, the same in all messages of a sender:
  *                                bit 0  it had an exception in one of them, its own included
- *                                bit 1  it filled the capacity of a foreign one (lhc: of a stripe of one), and a good part
- *                                       stayed behind: what is too small to be sent as well as what had no room
+ *                                bit 1  it filled the capacity of a foreign one (lhc: of a stripe of one), and a good
+ *                                       part stayed behind: what is too small to be sent as well as what had no room
  *                              the others are zero, and not looked at
  *            E x {uint32 position in the shard, uint32 bits of the fp32}, by position; unused entries are zero
  *          E = max(ceil(n / 4096), min(16, ceil(n / 64))).
@@ -25,12 +25,14 @@
 
 #include "kernels/codec/bits.h"
 
-#define TAGC_EXCEPTION_BITS 0x7b800000u    /* 2^120: magnitudes from here on are exceptions */
+#define TAGC_EXCEPTION_BITS 0x7b800000u /* 2^120: magnitudes from here on are exceptions */
 
 /* The bits of `anywhere`. */
 enum { TAGC_ANYWHERE_EXCEPTION = 1, TAGC_ANYWHERE_SURPLUS = 2 };
 
-struct tagc_exception { uint32_t position, bits; };
+struct tagc_exception {
+  uint32_t position, bits;
+};
 
 struct tagc_exceptions {
   uint32_t count, anywhere;
@@ -39,16 +41,14 @@ struct tagc_exceptions {
 
 static inline TAGC_HD bool tagc_is_exception(uint32_t bits) { return (bits & 0x7fffffffu) >= TAGC_EXCEPTION_BITS; }
 
-static inline uint64_t tagc_exceptions_capacity(uint64_t n)
-{
+static inline uint64_t tagc_exceptions_capacity(uint64_t n) {
   uint64_t few = (n + 63) / 64, share = (n + 4095) / 4096;
   if (few > 16)
     few = 16;
   return share > few ? share : few;
 }
 
-static inline size_t tagc_exceptions_bytes(uint64_t n)
-{
+static inline size_t tagc_exceptions_bytes(uint64_t n) {
   return tagc_pad16(sizeof(struct tagc_exceptions) + tagc_exceptions_capacity(n) * sizeof(struct tagc_exception));
 }
 

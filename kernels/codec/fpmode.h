@@ -16,8 +16,7 @@
 
 typedef unsigned tagc_fpmode;
 
-static inline tagc_fpmode tagc_fpmode_enter(void)
-{
+static inline tagc_fpmode tagc_fpmode_enter(void) {
   tagc_fpmode saved = _mm_getcsr();
   _mm_setcsr(0x1f80);
   return saved;
@@ -29,8 +28,7 @@ static inline void tagc_fpmode_leave(tagc_fpmode saved) { _mm_setcsr(saved); }
 
 typedef uint64_t tagc_fpmode;
 
-static inline tagc_fpmode tagc_fpmode_enter(void)
-{
+static inline tagc_fpmode tagc_fpmode_enter(void) {
   tagc_fpmode saved;
   __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
   __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));

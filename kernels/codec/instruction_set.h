@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * For files that are compiled once for each instruction set (variant.h says which run): TAGC_SIMD is plain, avx2 or avx512 there, by the
- * compiler's command line (kernels/local.mk). What such a file defines is static, but for one table, whose name ends in that word.
+ * For files that are compiled once for each instruction set (variant.h says which run): TAGC_SIMD is plain, avx2 or
+ * avx512 there, by the compiler's command line (kernels/local.mk). What such a file defines is static, but for one
+ * table, whose name ends in that word.
  */
 #ifndef KERNELS_CODEC_INSTRUCTION_SET_H
 #define KERNELS_CODEC_INSTRUCTION_SET_H

@@ -4,12 +4,13 @@
 #include "kernels/codec/codec.h"
 
 /* The values among some elements; *exceptions becomes true where one of them is an exception. */
-static uint32_t count_values(const void *from, uint64_t at, uint32_t count, const struct tagc_job *job, uint64_t *exceptions)
-{
+static uint32_t count_values(const void *from, uint64_t at, uint32_t count, const struct tagc_job *job,
+                             uint64_t *exceptions) {
   const enum tagc_dtype dtype = job->shape.dtype;
   uint32_t values = 0, wild = 0;
   for (uint32_t i = 0; i < count; i++) {
-    const float x = job->scale * (dtype == TAGC_FLOAT32 ? ((const float *)from)[at + i] : tagc_load(from, at + i, dtype));
+    const float x =
+      job->scale * (dtype == TAGC_FLOAT32 ? ((const float *)from)[at + i] : tagc_load(from, at + i, dtype));
     values += tagc_is_value(x);
     wild += tagc_is_exception(tagc_bits_of(x));
   }
@@ -17,8 +18,7 @@ static uint32_t count_values(const void *from, uint64_t at, uint32_t count, cons
   return values;
 }
 
-void tagc_nonzero_index_count(const struct tagc_job *job, uint64_t range, uint64_t *words)
-{
+void tagc_nonzero_index_count(const struct tagc_job *job, uint64_t range, uint64_t *words) {
   const uint64_t n = job->shape.n, places = (uint64_t)job->shape.nranks - 1;
   for (uint64_t place = 0; place < places; place++) {
     const uint64_t shard = place + (place >= (uint64_t)job->rank);

@@ -5,7 +5,8 @@
  *            fp32   n floats
  *            bf16   n uint16, padded to 16 bytes
  *            int8   scales uint16 (bf16) x ceil(n/256) | codes int8 x n, each part padded to 16 bytes. Position i is
- *                   code i times the scale of its block i/256: amax/127 of the block, rounded up; 0 where amax < 2^-110.
+ *                   code i times the scale of its block i/256: amax/127 of the block, rounded up; 0 where amax <
+ *                   2^-110.
  *          What pads is not read.
  * Chance   bf16 and int8 round up or down by chance, with the mean right: a small value survives in the mean of many
  *          calls, instead of being rounded away in each. Key = mix(mix(seed ^ 0x7e51) + (rank << 32 | shard)) + 64 *
@@ -36,17 +37,19 @@ float *tagc_residual_floats(const struct tagc_job *job, int shard);
 void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, float *out);
 
 /* Stores a block. What is narrower than fp32 is rounded by chance (keyed by seed, rank and position), so that what is
- * smaller than its unit survives in the mean; where int8 has no unit, values are lost, and counted (job->stats, unless NULL). Values are
- * finite and below 2^120. Returns the squared L2 norm of what is stored. Shards may be stored in any order, and a block more than once. */
+ * smaller than its unit survives in the mean; where int8 has no unit, values are lost, and counted (job->stats, unless
+ * NULL). Values are finite and below 2^120. Returns the squared L2 norm of what is stored. Shards may be stored in any
+ * order, and a block more than once. */
 double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values);
 
 /* The same for all blocks of a foreign shard. */
 void tagc_residual_load_shard(const struct tagc_job *job, int shard, float *out);
 double tagc_residual_store_shard(const struct tagc_job *job, int shard, const float *values);
 
-/* Writes scale*g + e, rounded once to the shape's type, to `out` (nranks x n elements, with the stride of send, not overlapping it): what a
- * plain reduce-scatter (sum, or average) must send so that nothing stays behind when compression is switched off. The
- * own shard is scale*g. Reads job->{shape, rank, send, stride, scale, residual, residual_empty}. */
+/* Writes scale*g + e, rounded once to the shape's type, to `out` (nranks x n elements, with the stride of send, not
+ * overlapping it): what a plain reduce-scatter (sum, or average) must send so that nothing stays behind when
+ * compression is switched off. The own shard is scale*g. Reads job->{shape, rank, send, stride, scale, residual,
+ * residual_empty}. */
 void tagc_residual_flush(const struct tagc_job *job, void *out);
 
 #endif

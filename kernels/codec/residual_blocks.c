@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions of residual_blocks.h. Compiled once for each instruction set (instruction_set.h): plain loops over a known number of
- * elements, which the compiler turns into vectors. Sums go by lanes, in an order that is the same however long the vectors are.
+ * The functions of residual_blocks.h. Compiled once for each instruction set (instruction_set.h): plain loops over a
+ * known number of elements, which the compiler turns into vectors. Sums go by lanes, in an order that is the same
+ * however long the vectors are.
  */
 #include "kernels/codec/instruction_set.h"
 
@@ -12,17 +13,15 @@
 enum { BLOCK = TAGC_RESIDUAL_BLOCK, LANES = 16 };
 
 /* Sixteen bits of chance an element. */
-static void draw(uint64_t noise, uint16_t out[BLOCK])
-{
+static void draw(uint64_t noise, uint16_t out[BLOCK]) {
   uint64_t words[BLOCK / 4];
   for (uint32_t i = 0; i < BLOCK / 4; i++)
     words[i] = tagc_mix64(noise + i);
   memcpy(out, words, sizeof words);
 }
 
-static double norm2_of(const float *values)
-{
-  double lane[LANES] = { 0 }, norm2 = 0;
+static double norm2_of(const float *values) {
+  double lane[LANES] = {0}, norm2 = 0;
   for (uint32_t i = 0; i < BLOCK; i += LANES)
     for (uint32_t j = 0; j < LANES; j++)
       lane[j] += (double)values[i + j] * (double)values[i + j];
@@ -31,27 +30,23 @@ static double norm2_of(const float *values)
   return norm2;
 }
 
-static void load_fp32(struct tagc_residual_place from, float *restrict out)
-{
+static void load_fp32(struct tagc_residual_place from, float *restrict out) {
   memcpy(out, from.values, BLOCK * sizeof *out);
 }
 
-static double store_fp32(struct tagc_residual_place to, const float *restrict values, uint64_t noise)
-{
+static double store_fp32(struct tagc_residual_place to, const float *restrict values, uint64_t noise) {
   (void)noise;
   memcpy(to.values, values, BLOCK * sizeof *values);
   return norm2_of(values);
 }
 
-static void load_bf16(struct tagc_residual_place from, float *restrict out)
-{
+static void load_bf16(struct tagc_residual_place from, float *restrict out) {
   const uint16_t *in = from.values;
   for (uint32_t i = 0; i < BLOCK; i++)
     out[i] = tagc_from_bf16(in[i]);
 }
 
-static double store_bf16(struct tagc_residual_place to, const float *restrict values, uint64_t noise)
-{
+static double store_bf16(struct tagc_residual_place to, const float *restrict values, uint64_t noise) {
   uint16_t *out = to.values;
   uint16_t chance[BLOCK];
   float stored[BLOCK];
@@ -64,16 +59,14 @@ static double store_bf16(struct tagc_residual_place to, const float *restrict va
   return norm2_of(stored);
 }
 
-static void load_int8(struct tagc_residual_place from, float *restrict out)
-{
+static void load_int8(struct tagc_residual_place from, float *restrict out) {
   const int8_t *in = from.values;
   const float scale = tagc_from_bf16(*from.scale);
   for (uint32_t i = 0; i < BLOCK; i++)
     out[i] = (float)in[i] * scale;
 }
 
-static float largest_magnitude(const float *values)
-{
+static float largest_magnitude(const float *values) {
   int32_t most = 0;
   for (uint32_t i = 0; i < BLOCK; i++) {
     int32_t magnitude = (int32_t)(tagc_bits_of(values[i]) & 0x7fffffffu);
@@ -82,8 +75,7 @@ static float largest_magnitude(const float *values)
   return tagc_float_of((uint32_t)most);
 }
 
-static double store_int8(struct tagc_residual_place to, const float *restrict values, uint64_t noise)
-{
+static double store_int8(struct tagc_residual_place to, const float *restrict values, uint64_t noise) {
   int8_t *out = to.values;
   uint16_t chance[BLOCK];
   const uint16_t bits = tagc_scale_up(largest_magnitude(values), 127);
@@ -100,7 +92,7 @@ static double store_int8(struct tagc_residual_place to, const float *restrict va
 }
 
 const struct tagc_residual_blocks TAGC_SIMD_TABLE(tagc_residual)[TAGC_RESIDUAL_STORAGES] = {
-  [TAGC_STORAGE_FP32] = { load_fp32, store_fp32 },
-  [TAGC_STORAGE_BF16] = { load_bf16, store_bf16 },
-  [TAGC_STORAGE_INT8] = { load_int8, store_int8 },
+  [TAGC_STORAGE_FP32] = {load_fp32, store_fp32},
+  [TAGC_STORAGE_BF16] = {load_bf16, store_bf16},
+  [TAGC_STORAGE_INT8] = {load_int8, store_int8},
 };

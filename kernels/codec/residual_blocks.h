@@ -10,17 +10,15 @@
 #include "kernels/codec/bits.h"
 #include "kernels/codec/residual.h"
 
-/* -- one value, shared by the host and GPU kernels; `chance`: its 16 random bits ---------------------------------------- */
+/* -- one value, shared by the host and GPU kernels; `chance`: its 16 random bits ----------------------------------- */
 
 /* The bits of what bf16 keeps of a finite value, as fp32. */
-static inline TAGC_HD uint32_t tagc_kept_bf16(float value, uint32_t chance)
-{
+static inline TAGC_HD uint32_t tagc_kept_bf16(float value, uint32_t chance) {
   return (tagc_bits_of(value) + chance) & 0xffff0000u;
 }
 
 /* What int8 keeps of a value, in units of its block's scale. */
-static inline TAGC_HD int32_t tagc_kept_int8(float value, float inverse, uint32_t chance)
-{
+static inline TAGC_HD int32_t tagc_kept_int8(float value, float inverse, uint32_t chance) {
   /* Between -1/2 and 1/2, and the nearest integer by the mantissa of a number near 1.5 * 2^23. */
   float dither = (float)(2 * (int32_t)chance + 1 - 65536) * 0x1p-17f;
   int32_t code = (int32_t)(tagc_bits_of(value * inverse + dither + TAGC_NEAREST) - 0x4b400000u);
@@ -31,8 +29,8 @@ static inline TAGC_HD int32_t tagc_kept_int8(float value, float inverse, uint32_
 
 /* Where a whole block of TAGC_RESIDUAL_BLOCK values is kept, or goes. */
 struct tagc_residual_place {
-  void *values;                    /* of the storage's width */
-  uint16_t *scale;                 /* int8 only: bf16 */
+  void *values;    /* of the storage's width */
+  uint16_t *scale; /* int8 only: bf16 */
 };
 
 struct tagc_residual_blocks {

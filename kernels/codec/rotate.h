@@ -19,14 +19,12 @@
 enum { TAGC_ROTATION = 256, TAGC_ROTATION_WORDS = TAGC_ROTATION / 64 };
 
 /* For all blocks of the shard that a rank receives. */
-static inline TAGC_HD uint64_t tagc_rotation_key(uint64_t seed, uint32_t shard)
-{
+static inline TAGC_HD uint64_t tagc_rotation_key(uint64_t seed, uint32_t shard) {
   return tagc_mix64(tagc_mix64(seed) + shard);
 }
 
 /* The signs of a block's elements 64 word to 64 word + 63, from the lowest bit on; 1 is negative. */
-static inline TAGC_HD uint64_t tagc_rotation_signs(uint64_t key, uint64_t block, uint32_t word)
-{
+static inline TAGC_HD uint64_t tagc_rotation_signs(uint64_t key, uint64_t block, uint32_t word) {
   return tagc_mix64(key + TAGC_ROTATION_WORDS * block + word);
 }
 

@@ -11,8 +11,7 @@
 #include <cpuid.h>
 
 /* What the system saves of the vector registers when it switches threads. */
-static uint64_t saved_registers(void)
-{
+static uint64_t saved_registers(void) {
   uint32_t low, high;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (uint64_t)high << 32 | low;
@@ -20,8 +19,7 @@ static uint64_t saved_registers(void)
 
 /* Asked of the processor directly: the compiler's own way would add a constructor to every program that we are
  * preloaded into. The bits are those that the objects of each variant are compiled for (local.mk). */
-static bool runs_here(enum tagc_variant variant)
-{
+static bool runs_here(enum tagc_variant variant) {
   const uint32_t first = bit_OSXSAVE | bit_AVX | bit_F16C | bit_POPCNT, second = bit_AVX2 | bit_BMI | bit_BMI2;
   const uint32_t wide = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
   uint32_t a, b, c, d;
@@ -39,15 +37,13 @@ static bool runs_here(enum tagc_variant variant) { return variant == TAGC_VARIAN
 
 static atomic_int chosen = -1;
 
-const char *tagc_variant_name(enum tagc_variant variant)
-{
+const char *tagc_variant_name(enum tagc_variant variant) {
   static const char *const names[] = {"plain", "avx2", "avx512"};
   return names[variant];
 }
 
 /* A test wants to see what happens without this one, or without one that it builds on. */
-static bool hidden(enum tagc_variant variant)
-{
+static bool hidden(enum tagc_variant variant) {
   const char *lacks = tagc_host_lacks();
   for (int v = TAGC_VARIANT_AVX2; lacks && v <= (int)variant; v++)
     if (strcmp(lacks, tagc_variant_name((enum tagc_variant)v)) == 0)
@@ -55,8 +51,7 @@ static bool hidden(enum tagc_variant variant)
   return false;
 }
 
-bool tagc_variant_force(const char *name)
-{
+bool tagc_variant_force(const char *name) {
   for (int v = TAGC_VARIANT_COUNT - 1; v >= 0; v--) {
     if ((name && strcmp(name, tagc_variant_name((enum tagc_variant)v)) != 0) || !runs_here((enum tagc_variant)v) ||
         hidden((enum tagc_variant)v))
@@ -67,16 +62,15 @@ bool tagc_variant_force(const char *name)
   return false;
 }
 
-static void choose_variant(void)
-{
+static void choose_variant(void) {
   const char *lacks = tagc_host_lacks();
   if (lacks && !hidden(TAGC_VARIANT_COUNT - 1))
-    tagc_log(TAGC_LOG_WARN, "kernels", TAGC_HOST_LACKS "=%s hides nothing: it takes avx512, or avx2, which hides both", lacks);
+    tagc_log(TAGC_LOG_WARN, "kernels", TAGC_HOST_LACKS "=%s hides nothing: it takes avx512, or avx2, which hides both",
+             lacks);
   tagc_variant_force(NULL);
 }
 
-enum tagc_variant tagc_variant(void)
-{
+enum tagc_variant tagc_variant(void) {
   if (atomic_load_explicit(&chosen, memory_order_relaxed) < 0)
     choose_variant();
   return (enum tagc_variant)atomic_load_explicit(&chosen, memory_order_relaxed);

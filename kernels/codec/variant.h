@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which instruction set the hot functions of the codecs use: each of them is compiled once per variant, and all variants
- * give the same bits.
+ * Which instruction set the hot functions of the codecs use: each of them is compiled once per variant, and all
+ * variants give the same bits.
  *
- * Hidden   TAGC_TEST_HIDE=avx512 makes every program choose as if this processor had none of it, =avx2 as if it had neither:
- *          for tests on a processor that has both. No bit changes.
+ * Hidden   TAGC_TEST_HIDE=avx512 makes every program choose as if this processor had none of it, =avx2 as if it had
+ *          neither: for tests on a processor that has both. No bit changes.
  * Threads  Any; the choice is one atomic word.
  */
 #ifndef KERNELS_CODEC_VARIANT_H
@@ -12,9 +12,9 @@
 #include <stdbool.h>
 
 enum tagc_variant {
-  TAGC_VARIANT_PLAIN,              /* C, whatever the processor */
-  TAGC_VARIANT_AVX2,               /* x86-64: what local.mk's AVX2_CFLAGS say */
-  TAGC_VARIANT_AVX512,             /* and AVX512_CFLAGS */
+  TAGC_VARIANT_PLAIN,  /* C, whatever the processor */
+  TAGC_VARIANT_AVX2,   /* x86-64: what local.mk's AVX2_CFLAGS say */
+  TAGC_VARIANT_AVX512, /* and AVX512_CFLAGS */
   TAGC_VARIANT_COUNT
 };
 
@@ -23,14 +23,15 @@ enum tagc_variant tagc_variant(void);
 
 /* A pointer to the one of prefix_plain, prefix_avx2 and prefix_avx512 that is in use. */
 #ifdef __x86_64__
-#define TAGC_OF_VARIANT(prefix) (__extension__({ \
-  static const __typeof__(prefix##_plain) *const variants_[] = { \
-    [TAGC_VARIANT_PLAIN] = &prefix##_plain, \
-    [TAGC_VARIANT_AVX2] = &prefix##_avx2, \
-    [TAGC_VARIANT_AVX512] = &prefix##_avx512, \
-  }; \
-  variants_[tagc_variant()]; \
-}))
+#define TAGC_OF_VARIANT(prefix) \
+  (__extension__({ \
+    static const __typeof__(prefix##_plain) *const variants_[] = { \
+      [TAGC_VARIANT_PLAIN] = &prefix##_plain, \
+      [TAGC_VARIANT_AVX2] = &prefix##_avx2, \
+      [TAGC_VARIANT_AVX512] = &prefix##_avx512, \
+    }; \
+    variants_[tagc_variant()]; \
+  }))
 #else
 #define TAGC_OF_VARIANT(prefix) (&prefix##_plain)
 #endif

@@ -8,13 +8,12 @@
 
 enum {
   WARPS = TAGC_CUDA_THREADS / 32,
-  GROUPS_A_PROCESSOR = 32,         /* several times as many as run at once, so that none of them is idle for long */
+  GROUPS_A_PROCESSOR = 32, /* several times as many as run at once, so that none of them is idle for long */
   CLEARED_BYTES = 16 * TAGC_CUDA_THREADS,
 };
 
 int tagc_cuda_find(struct tagc_cuda_launcher *launcher, int (*get)(void **function, void *module, const char *name),
-                   void *module, const char **missing)
-{
+                   void *module, const char **missing) {
   static const char *const names[] = {
 #define NAME(name) #name,
     TAGC_CUDA_KERNELS(NAME)
@@ -30,8 +29,7 @@ int tagc_cuda_find(struct tagc_cuda_launcher *launcher, int (*get)(void **functi
   return 0;
 }
 
-struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launcher, uint64_t groups, uint32_t rows)
-{
+struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launcher, uint64_t groups, uint32_t rows) {
   uint64_t most = (uint64_t)launcher->processors * GROUPS_A_PROCESSOR;
   struct tagc_cuda_grid grid = {.y = rows < TAGC_CUDA_ROWS ? rows : TAGC_CUDA_ROWS};
   if (most > TAGC_CUDA_GROUPS)
@@ -47,27 +45,25 @@ struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launch
 
 uint32_t tagc_cuda_beside(uint32_t processors) { return processors < 4 ? 1 : processors / 4; }
 
-static unsigned threads_of(enum tagc_cuda_kernel kernel)
-{
+static unsigned threads_of(enum tagc_cuda_kernel kernel) {
   return kernel == tagc_lhc_recover_kernel ? TAGC_CUDA_MANY_THREADS : TAGC_CUDA_THREADS;
 }
 
-int tagc_cuda_launch(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, struct tagc_cuda_grid grid,
-                     const void *call, void *stream)
-{
+int tagc_cuda_launch(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel,
+                     struct tagc_cuda_grid grid, const void *call, void *stream) {
   void *parameters[] = {(void *)(uintptr_t)call};
-  return launcher->launch(launcher->function[kernel], grid.x, grid.y, 1, threads_of(kernel), 1, 1, 0, stream, parameters, NULL);
+  return launcher->launch(launcher->function[kernel], grid.x, grid.y, 1, threads_of(kernel), 1, 1, 0, stream,
+                          parameters, NULL);
 }
 
 int tagc_cuda_launch_together(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, uint32_t groups,
-                              const void *call, void *stream)
-{
+                              const void *call, void *stream) {
   void *parameters[] = {(void *)(uintptr_t)call};
-  return launcher->launch_together(launcher->function[kernel], groups, 1, 1, threads_of(kernel), 1, 1, 0, stream, parameters);
+  return launcher->launch_together(launcher->function[kernel], groups, 1, 1, threads_of(kernel), 1, 1, 0, stream,
+                                   parameters);
 }
 
-struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_counts *counts)
-{
+struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_counts *counts) {
   const struct tagc_shape *shape = &job->shape;
   return (struct tagc_cuda_call){
     .send = job->send,
@@ -102,51 +98,46 @@ struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_
 
 static uint64_t groups_for(uint64_t work, uint64_t each) { return (work + each - 1) / each; }
 
-struct tagc_cuda_grid tagc_cuda_grid_of_blocks(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call,
-                                               uint32_t rows)
-{
+struct tagc_cuda_grid tagc_cuda_grid_of_blocks(const struct tagc_cuda_launcher *launcher,
+                                               const struct tagc_cuda_call *call, uint32_t rows) {
   return tagc_cuda_grid_for(launcher, groups_for(call->blocks, WARPS), rows);
 }
 
-int tagc_cuda_open(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream)
-{
-  const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, groups_for(call->list_bytes, CLEARED_BYTES), call->nranks);
+int tagc_cuda_open(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream) {
+  const struct tagc_cuda_grid grid =
+    tagc_cuda_grid_for(launcher, groups_for(call->list_bytes, CLEARED_BYTES), call->nranks);
   return tagc_cuda_launch(launcher, tagc_call_open_kernel, grid, call, stream);
 }
 
-int tagc_cuda_close(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream)
-{
+int tagc_cuda_close(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream) {
   const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, call->nranks - 1, 1);
   return tagc_cuda_launch(launcher, tagc_call_close_kernel, grid, call, stream);
 }
 
-int tagc_cuda_check(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream)
-{
+int tagc_cuda_check(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream) {
   return tagc_cuda_launch(launcher, tagc_call_check_kernel, (struct tagc_cuda_grid){1, 1}, call, stream);
 }
 
-int tagc_cuda_pack_flags(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_flags *flags, void *stream)
-{
+int tagc_cuda_pack_flags(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_flags *flags, void *stream) {
   return tagc_cuda_launch(launcher, tagc_call_pack_flags_kernel, (struct tagc_cuda_grid){1, 1}, flags, stream);
 }
 
-int tagc_cuda_end_call(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_flags *flags, void *stream)
-{
+int tagc_cuda_end_call(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_flags *flags, void *stream) {
   return tagc_cuda_launch(launcher, tagc_call_end_kernel, (struct tagc_cuda_grid){1, 1}, flags, stream);
 }
 
-int tagc_cuda_flush(const struct tagc_cuda_launcher *launcher, const struct tagc_job *job, void *out, void *stream)
-{
+int tagc_cuda_flush(const struct tagc_cuda_launcher *launcher, const struct tagc_job *job, void *out, void *stream) {
   const struct tagc_cuda_flushing flush = {.call = tagc_cuda_call_of(job, NULL), .out = out};
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &flush.call, flush.call.nranks);
   return tagc_cuda_launch(launcher, tagc_call_flush_kernel, grid, &flush, stream);
 }
 
-int tagc_cuda_count(const struct tagc_cuda_launcher *launcher, const struct tagc_job *job, uint64_t range, uint64_t *words,
-                    void *stream)
-{
+int tagc_cuda_count(const struct tagc_cuda_launcher *launcher, const struct tagc_job *job, uint64_t range,
+                    uint64_t *words, void *stream) {
   const struct tagc_cuda_counting counting = {
-    .call = tagc_cuda_call_of(job, NULL), .words = (unsigned long long *)words, .range = range,
+    .call = tagc_cuda_call_of(job, NULL),
+    .words = (unsigned long long *)words,
+    .range = range,
   };
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &counting.call, counting.call.nranks - 1);
   return tagc_cuda_launch(launcher, tagc_call_count_kernel, grid, &counting, stream);

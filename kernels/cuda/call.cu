@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The steps that all codecs share on a GPU: lists of exceptions (exceptions.cuh), what is told of them, flushing, and a look at a
- * gradient before it has a codec. See call.h.
+ * The steps that all codecs share on a GPU: lists of exceptions (exceptions.cuh), what is told of them, flushing, and a
+ * look at a gradient before it has a codec. See call.h.
  */
 #include "kernels/cuda/exceptions.cuh"
 #include "kernels/codec/nonzero_index.h"
@@ -8,8 +8,7 @@
 /* -- what came in -------------------------------------------------------------------------------------------------- */
 
 /* What the senders' lists say, before any of them is believed: a warp a sender, for there may be many. */
-DEVICE void check(const struct tagc_cuda_call &call)
-{
+DEVICE void check(const struct tagc_cuda_call &call) {
   const uint32_t lane = threadIdx.x % LANES;
   uint32_t told = 0, some = 0;
   bool bad = false;
@@ -36,20 +35,19 @@ DEVICE void check(const struct tagc_cuda_call &call)
   call.state->fits = !bad;
   call.state->exceptions = some;
   call.counts->overflowed += bad;
-  call.counts->nonfinite_seen = (call.continues && call.counts->nonfinite_seen) || (anywhere & TAGC_ANYWHERE_EXCEPTION) || bad;
+  call.counts->nonfinite_seen =
+    (call.continues && call.counts->nonfinite_seen) || (anywhere & TAGC_ANYWHERE_EXCEPTION) || bad;
   call.counts->surplus_seen = (call.continues && call.counts->surplus_seen) || (anywhere & TAGC_ANYWHERE_SURPLUS);
 }
 
 /* -- what a call has seen ------------------------------------------------------------------------------------------ */
 
-DEVICE void pack_flags(const struct tagc_cuda_flags &flags)
-{
+DEVICE void pack_flags(const struct tagc_cuda_flags &flags) {
   flags.words[TAGC_FLAG_NONFINITE] = flags.counts->nonfinite_seen;
   flags.words[TAGC_FLAG_SURPLUS] = flags.counts->surplus_seen;
 }
 
-DEVICE void end_call(const struct tagc_cuda_flags &flags)
-{
+DEVICE void end_call(const struct tagc_cuda_flags &flags) {
   struct tagc_counts *counts = flags.counts;
   const bool nonfinite = flags.words ? flags.words[TAGC_FLAG_NONFINITE] != 0 : counts->nonfinite_seen != 0;
   const bool surplus = flags.words ? flags.words[TAGC_FLAG_SURPLUS] != 0 : counts->surplus_seen != 0;
@@ -61,8 +59,7 @@ DEVICE void end_call(const struct tagc_cuda_flags &flags)
 
 /* -- flushing ------------------------------------------------------------------------------------------------------ */
 
-DEVICE void flush(const struct tagc_cuda_flushing &flush)
-{
+DEVICE void flush(const struct tagc_cuda_flushing &flush) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = flush.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -74,8 +71,9 @@ DEVICE void flush(const struct tagc_cuda_flushing &flush)
       float x[EACH];
       load(call, shard_of(call, shard), kept, adds && shard != call.rank, block, lane, stages[warp], x);
       UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-        x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);     /* which payload it has, depends on the processor */
-      elements_store(to + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count_of(call, block), x, stages[warp]);
+        x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS); /* which payload it has, depends on the processor */
+      elements_store(to + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count_of(call, block), x,
+                     stages[warp]);
     }
   }
 }
@@ -83,8 +81,7 @@ DEVICE void flush(const struct tagc_cuda_flushing &flush)
 /* -- counting ------------------------------------------------------------------------------------------------------ */
 
 /* Lanes of a warp have a block each time; what they find in a shard is told when it is done. */
-DEVICE void count(const struct tagc_cuda_counting &counting)
-{
+DEVICE void count(const struct tagc_cuda_counting &counting) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = counting.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;

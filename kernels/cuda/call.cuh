@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the kernels of all codecs do with a block of 256 elements: see lanes.cuh for how a warp holds it, and call.h for a call.
+ * What the kernels of all codecs do with a block of 256 elements: see lanes.cuh for how a warp holds it, and call.h for
+ * a call.
  *
- * Compiled  with nvcc (-fmad=false -ftz=false -prec-div=true), and for the tests with a host's compiler. Everything that a warp
- *           decides, its lanes decide alike.
+ * Compiled  with nvcc (-fmad=false -ftz=false -prec-div=true), and for the tests with a host's compiler. Everything
+ *           that a warp decides, its lanes decide alike.
  */
 #ifndef KERNELS_CUDA_CALL_CUH
 #define KERNELS_CUDA_CALL_CUH
@@ -14,17 +15,15 @@
 
 enum { WARPS = TAGC_CUDA_THREADS / LANES };
 
-/* A kernel of one parameter. `groups`: how many a processor shall have room for: as many as leave registers enough (`make
- * kernel-info`: no spills). */
+/* A kernel of one parameter. `groups`: how many a processor shall have room for: as many as leave registers enough
+ * (`make kernel-info`: no spills). */
 #define ENTRY(name, type, groups, ...) \
-  extern "C" __global__ void __launch_bounds__(TAGC_CUDA_THREADS, groups) name(const struct type call) \
-  { \
+  extern "C" __global__ void __launch_bounds__(TAGC_CUDA_THREADS, groups) name(const struct type call) { \
     __VA_ARGS__; \
   } \
   KERNEL(name)
 
-DEVICE struct tagc_exceptions *list_of(uint8_t *messages, const struct tagc_cuda_call &call, uint32_t rank)
-{
+DEVICE struct tagc_exceptions *list_of(uint8_t *messages, const struct tagc_cuda_call &call, uint32_t rank) {
   return (struct tagc_exceptions *)(messages + call.message_bytes * rank);
 }
 
@@ -36,20 +35,17 @@ DEVICE uint32_t shard_at(const struct tagc_cuda_call &call, uint32_t place) { re
 /* Of an element. */
 DEVICE uint32_t size_of(const struct tagc_cuda_call &call) { return call.dtype == TAGC_FLOAT32 ? 4 : 2; }
 
-DEVICE const char *shard_of(const struct tagc_cuda_call &call, uint32_t shard)
-{
+DEVICE const char *shard_of(const struct tagc_cuda_call &call, uint32_t shard) {
   return (const char *)call.send + call.stride * shard * size_of(call);
 }
 
-DEVICE uint32_t count_of(const struct tagc_cuda_call &call, uint32_t block)
-{
+DEVICE uint32_t count_of(const struct tagc_cuda_call &call, uint32_t block) {
   const uint64_t left = call.n - (uint64_t)block * BLOCK;
   return left < BLOCK ? (uint32_t)left : (uint32_t)BLOCK;
 }
 
 /* Whether a lane's elements, some of which are behind the shard's end, have an exception. */
-DEVICE bool has_exception(const float x[EACH])
-{
+DEVICE bool has_exception(const float x[EACH]) {
   bool seen = false;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     seen |= tagc_is_exception(tagc_bits_of(x[i]));
@@ -57,8 +53,7 @@ DEVICE bool has_exception(const float x[EACH])
 }
 
 /* Values of a warp's lanes that are lost. */
-DEVICE void add_lost(const struct tagc_cuda_call &call, uint32_t lost, uint32_t lane)
-{
+DEVICE void add_lost(const struct tagc_cuda_call &call, uint32_t lost, uint32_t lane) {
   const uint32_t all = warp_sum(lost);
   if (all > 0 && lane == 0)
     atomicAdd((unsigned long long *)&call.counts->lost, (unsigned long long)all);
@@ -67,20 +62,18 @@ DEVICE void add_lost(const struct tagc_cuda_call &call, uint32_t lost, uint32_t 
 /* -- the residual of a foreign shard ------------------------------------------------------------------------------- */
 
 struct kept {
-  char *values;                    /* of the shard */
+  char *values; /* of the shard */
   uint16_t *scales;
   uint64_t key;
 };
 
-DEVICE struct kept kept_of(const struct tagc_cuda_call &call, uint32_t shard)
-{
+DEVICE struct kept kept_of(const struct tagc_cuda_call &call, uint32_t shard) {
   char *base = (char *)call.residual + call.residual_bytes * place_at(call, shard);
   return {base + call.residual_at, (uint16_t *)base, tagc_chance_key(call.seed, TAGC_CHANCE_KEPT, call.rank, shard)};
 }
 
 DEVICE struct rows kept_fetch(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
-                              uint32_t count, float *stage)
-{
+                              uint32_t count, float *stage) {
   const uint64_t from = (uint64_t)block * BLOCK;
   if (call.storage == TAGC_STORAGE_FP32)
     return rows_fetch<4>(kept.values + 4 * from, lane, count, stage);
@@ -89,9 +82,8 @@ DEVICE struct rows kept_fetch(const struct tagc_cuda_call &call, const struct ke
   return rows_fetch<1>(kept.values + from, lane, count, stage);
 }
 
-DEVICE void kept_add(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, const struct rows &rows,
-                     float x[EACH])
-{
+DEVICE void kept_add(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block,
+                     const struct rows &rows, float x[EACH]) {
   if (call.storage == TAGC_STORAGE_FP32) {
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = x[i] + tagc_float_of(rows_get<4>(rows, i));
@@ -105,8 +97,7 @@ DEVICE void kept_add(const struct tagc_cuda_call &call, const struct kept &kept,
   }
 }
 
-DEVICE uint32_t count_values(const float x[EACH])
-{
+DEVICE uint32_t count_values(const float x[EACH]) {
   uint32_t values = 0;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     values += x[i] != 0;
@@ -116,8 +107,7 @@ DEVICE uint32_t count_values(const float x[EACH])
 /* Stores a block, which is zero behind the shard's end, for the next step. Returns the lane's part of the squared
  * norm of what is stored. */
 DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
-                         uint32_t count, const float x[EACH], float *stage)
-{
+                         uint32_t count, const float x[EACH], float *stage) {
   const uint64_t from = (uint64_t)block * BLOCK;
   struct rows rows = {};
   double norm2 = 0;
@@ -156,12 +146,12 @@ DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &k
 }
 
 /* scale*g (+ e, where `adds`) of a block, zeros behind the end of the shard. */
-DEVICE void load(const struct tagc_cuda_call &call, const char *from, const struct kept &kept, bool adds, uint32_t block,
-                 uint32_t lane, float *stage, float x[EACH])
-{
+DEVICE void load(const struct tagc_cuda_call &call, const char *from, const struct kept &kept, bool adds,
+                 uint32_t block, uint32_t lane, float *stage, float x[EACH]) {
   const uint32_t count = count_of(call, block);
   struct rows residual = {};
-  const struct rows rows = elements_fetch(from + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count, stage);
+  const struct rows rows =
+    elements_fetch(from + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count, stage);
   if (adds)
     residual = kept_fetch(call, kept, block, lane, count, stage);
   elements_convert(rows, call.dtype, x);
@@ -170,12 +160,11 @@ DEVICE void load(const struct tagc_cuda_call &call, const char *from, const stru
   if (adds)
     kept_add(call, kept, block, residual, x);
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-    x[i] = place_of(lane, i) < count ? x[i] : 0;     /* the scale may be no number */
+    x[i] = place_of(lane, i) < count ? x[i] : 0; /* the scale may be no number */
 }
 
 /* An element at an address that is not good for one. */
-DEVICE uint32_t element_at_odd(const char *from, uint32_t size, uint32_t position)
-{
+DEVICE uint32_t element_at_odd(const char *from, uint32_t size, uint32_t position) {
   const uint8_t *at = (const uint8_t *)from + (uint64_t)size * position;
   const uint32_t half = at[0] | (uint32_t)at[1] << 8;
   return size == 2 ? half : half | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
@@ -184,8 +173,7 @@ DEVICE uint32_t element_at_odd(const char *from, uint32_t size, uint32_t positio
 /* The same of some positions, anywhere in the shard. All of them are fetched before one is waited for. */
 template <uint32_t some>
 DEVICE void load_some(const struct tagc_cuda_call &call, const char *from, const struct kept &kept, bool adds,
-                      const uint32_t position[some], float x[some])
-{
+                      const uint32_t position[some], float x[some]) {
   uint32_t raw[some], rest[some] = {};
   float unit[some] = {};
   if ((uintptr_t)from % size_of(call) != 0)
@@ -210,8 +198,9 @@ DEVICE void load_some(const struct tagc_cuda_call &call, const char *from, const
     }
   UNROLL_FOR (uint32_t i = 0; i < some; i++) {
     const uint16_t half = (uint16_t)raw[i];
-    x[i] = call.dtype == TAGC_FLOAT32 ? tagc_float_of(raw[i])
-                                      : call.dtype == TAGC_FLOAT16 ? tagc_from_fp16(half) : tagc_from_bf16(half);
+    x[i] = call.dtype == TAGC_FLOAT32   ? tagc_float_of(raw[i])
+           : call.dtype == TAGC_FLOAT16 ? tagc_from_fp16(half)
+                                        : tagc_from_bf16(half);
     x[i] = call.scale * x[i];
     if (adds)
       x[i] = x[i] + (call.storage == TAGC_STORAGE_INT8 ? (float)(int32_t)rest[i] * unit[i] : tagc_float_of(rest[i]));
@@ -227,8 +216,7 @@ struct scratch {
 
 /* Appends a block's exceptions to the list, in any order. */
 DEVICE void append(const struct tagc_cuda_call &call, struct tagc_exceptions *list, uint32_t block, uint32_t lane,
-                   const float x[EACH])
-{
+                   const float x[EACH]) {
   uint32_t mine = 0, all, first = 0;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     mine += tagc_is_exception(tagc_bits_of(x[i]));
@@ -245,15 +233,14 @@ DEVICE void append(const struct tagc_cuda_call &call, struct tagc_exceptions *li
 }
 
 /* The block's exceptions, by position and sender, on top of what is finite. */
-DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, uint32_t lane, float x[EACH])
-{
+DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, uint32_t lane, float x[EACH]) {
   for (uint32_t sender = 0; sender < call.nranks; sender++) {
     if (sender == call.rank)
       continue;
     const struct tagc_exceptions *list = list_of(call.message_in, call, sender);
     const uint32_t count = list->count;
     uint32_t at = 0, end = count;
-    while (at < end) {             /* the first one that is not before the block */
+    while (at < end) { /* the first one that is not before the block */
       const uint32_t middle = at + (end - at) / 2;
       if (list->entry[middle].position / BLOCK < block)
         at = middle + 1;
@@ -269,16 +256,18 @@ DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, ui
   }
 }
 
-/* Does the own shard have exceptions? No codec touches it, but the others want to know. By a warp; in its share of the blocks. */
-DEVICE bool own_has_exception(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane, float *stage)
-{
+/* Does the own shard have exceptions? No codec touches it, but the others want to know. By a warp; in its share of the
+ * blocks. */
+DEVICE bool own_has_exception(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane,
+                              float *stage) {
   const char *from = shard_of(call, call.rank);
   const uint32_t size = size_of(call);
   bool seen = false;
   for (uint32_t block = first; block < call.blocks; block += stride) {
     const uint32_t count = count_of(call, block);
     float x[EACH];
-    elements_convert(elements_fetch<true>(from + (uint64_t)block * BLOCK * size, call.dtype, lane, count, stage), call.dtype, x);
+    elements_convert(elements_fetch<true>(from + (uint64_t)block * BLOCK * size, call.dtype, lane, count, stage),
+                     call.dtype, x);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = place_of(lane, i) < count ? call.scale * x[i] : 0;
     seen |= has_exception(x);
@@ -286,15 +275,14 @@ DEVICE bool own_has_exception(const struct tagc_cuda_call &call, uint32_t first,
   return __any_sync(ALL_LANES, seen);
 }
 
-DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane, float *stage)
-{
+DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane,
+                        float *stage) {
   if (own_has_exception(call, first, stride, lane, stage) && lane == 0)
     atomicOr(&call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
 }
 
 /* The quotient, and one NaN for all. */
-DEVICE void finish(const struct tagc_cuda_call &call, bool by_inverse, float inverse, float x[EACH])
-{
+DEVICE void finish(const struct tagc_cuda_call &call, bool by_inverse, float inverse, float x[EACH]) {
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     x[i] = by_inverse ? x[i] * inverse : x[i] / call.divisor;
     x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);
@@ -305,31 +293,29 @@ DEVICE void finish(const struct tagc_cuda_call &call, bool by_inverse, float inv
 
 /* What the results of a call have in common. */
 struct result {
-  const char *own;                 /* the own shard */
+  const char *own; /* the own shard */
   bool fits, exceptions, by_inverse;
   float inverse;
 };
 
-DEVICE struct result result_of(const struct tagc_cuda_call &call)
-{
+DEVICE struct result result_of(const struct tagc_cuda_call &call) {
   const bool by_inverse = tagc_divides_by_inverse(call.divisor);
   return {shard_of(call, call.rank), call.state->fits != 0, call.state->exceptions != 0, by_inverse,
           by_inverse ? 1 / call.divisor : 1};
 }
 
-/* The own values of a block. They are read before its results are written, by the same lanes: recv may be the own shard. */
-DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
-                                float *stage)
-{
+/* The own values of a block. They are read before its results are written, by the same lanes: recv may be the own
+ * shard. */
+DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct result &result, uint32_t block,
+                                uint32_t lane, float *stage) {
   const uint64_t at = (uint64_t)block * BLOCK * size_of(call);
   return elements_fetch(result.own + at, call.dtype, lane, count_of(call, block), stage);
 }
 
-/* Writes a block's results: the foreign sum, the own values, exceptions. Returns whether one of the lane's sums was too large
- * before these. */
+/* Writes a block's results: the foreign sum, the own values, exceptions. Returns whether one of the lane's sums was too
+ * large before these. */
 DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
-                         const float sum[EACH], const struct rows &own, float *stage)
-{
+                         const float sum[EACH], const struct rows &own, float *stage) {
   const uint32_t count = count_of(call, block);
   bool large = false;
   float x[EACH];
@@ -348,15 +334,14 @@ DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result 
   return large;
 }
 
-/* -- what a group finds out together -------------------------------------------------------------------------------- */
+/* -- what a group finds out together ------------------------------------------------------------------------------- */
 
 /* Of the threads before this one; *all: of all. By all threads of the group, any number of times. */
-DEVICE uint32_t group_before(uint32_t x, uint32_t *all)
-{
+DEVICE uint32_t group_before(uint32_t x, uint32_t *all) {
   __shared__ uint32_t parts[WARPS];
   uint32_t warp_all, sum = 0;
   uint32_t before = warp_before(x, threadIdx.x % LANES, &warp_all);
-  __syncthreads();                 /* who read the last ones is done */
+  __syncthreads(); /* who read the last ones is done */
   if (threadIdx.x % LANES == 0)
     parts[threadIdx.x / LANES] = warp_all;
   __syncthreads();
@@ -368,10 +353,9 @@ DEVICE uint32_t group_before(uint32_t x, uint32_t *all)
   return before;
 }
 
-/* For all threads of the group, when it has done its part of something: whether it is the last of `groups`, and sees what
- * the others did. */
-DEVICE bool group_is_last(uint32_t *arrived, uint32_t groups)
-{
+/* For all threads of the group, when it has done its part of something: whether it is the last of `groups`, and sees
+ * what the others did. */
+DEVICE bool group_is_last(uint32_t *arrived, uint32_t groups) {
   bool last = false;
   __threadfence();
   __syncthreads();
@@ -386,8 +370,7 @@ DEVICE bool group_is_last(uint32_t *arrived, uint32_t groups)
 /* -- statistics ---------------------------------------------------------------------------------------------------- */
 
 /* A group's part of the squared norm of the residual, from its lanes' parts: once a launch, by all of its threads. */
-DEVICE void add_norm(const struct tagc_cuda_call &call, double sum)
-{
+DEVICE void add_norm(const struct tagc_cuda_call &call, double sum) {
   __shared__ double parts[WARPS];
   sum = warp_sum(sum);
   if (threadIdx.x % LANES == 0)
@@ -401,8 +384,7 @@ DEVICE void add_norm(const struct tagc_cuda_call &call, double sum)
 }
 
 /* Their sum, for the first thread: once a launch, by all threads of the group. */
-DEVICE double all_norms(const struct tagc_cuda_call &call)
-{
+DEVICE double all_norms(const struct tagc_cuda_call &call) {
   __shared__ double parts[WARPS];
   double sum = 0;
   for (uint32_t i = threadIdx.x; i < call.groups; i += blockDim.x)

@@ -8,7 +8,7 @@
 
 #include "env/log.h"
 
-enum { LEAST_VERSION = 11020 };    /* stream-ordered memory */
+enum { LEAST_VERSION = 11020 }; /* stream-ordered memory */
 
 static struct tagc_cuda_driver driver;
 static bool there;
@@ -16,8 +16,7 @@ static char reason[160];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* An object pointer that is a function, as POSIX promises. */
-static bool find_driver_function(void *library, const char *symbol, void *function, size_t size)
-{
+static bool find_driver_function(void *library, const char *symbol, void *function, size_t size) {
   void *found = dlsym(library, symbol);
   if (size == sizeof found)
     *(void **)function = found;
@@ -26,8 +25,7 @@ static bool find_driver_function(void *library, const char *symbol, void *functi
   return found != NULL;
 }
 
-static void find_driver(void)
-{
+static void find_driver(void) {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   int version = 0;
   if (!library)
@@ -37,7 +35,8 @@ static void find_driver(void)
     return;
   }
   bool good = true;
-#define FIND(name, symbol, parameters) good = good && find_driver_function(library, #symbol, (void *)&driver.name, sizeof driver.name);
+#define FIND(name, symbol, parameters) \
+  good = good && find_driver_function(library, #symbol, (void *)&driver.name, sizeof driver.name);
 #define FIND_NEWER(name, symbol, parameters) driver.name = (__typeof__(driver.name))(uintptr_t)dlsym(library, #symbol);
   TAGC_CUDA_FUNCTIONS(FIND)
   TAGC_CUDA_NEWER_FUNCTIONS(FIND_NEWER)
@@ -52,13 +51,13 @@ static void find_driver(void)
   if (error)
     tagc_cuda_words(error, "cuInit", reason, sizeof reason);
   else if (driver.driver_version(&version) || version < LEAST_VERSION)
-    snprintf(reason, sizeof reason, "the CUDA driver is of %d.%d: it is older than 11.2", version / 1000, version % 1000 / 10);
+    snprintf(reason, sizeof reason, "the CUDA driver is of %d.%d: it is older than 11.2", version / 1000,
+             version % 1000 / 10);
   else
     there = true;
 }
 
-const struct tagc_cuda_driver *tagc_cuda_driver(const char **why)
-{
+const struct tagc_cuda_driver *tagc_cuda_driver(const char **why) {
   pthread_once(&once, find_driver);
   if (why)
     *why = reason;
@@ -66,13 +65,11 @@ const struct tagc_cuda_driver *tagc_cuda_driver(const char **why)
 }
 
 /* Errors of kernels reach whatever call comes next. */
-static bool is_of_earlier_work(int error)
-{
+static bool is_of_earlier_work(int error) {
   return error == 700 || error == 702 || error == 710 || (error >= 714 && error <= 719);
 }
 
-const char *tagc_cuda_words(int error, const char *call, char *text, size_t size)
-{
+const char *tagc_cuda_words(int error, const char *call, char *text, size_t size) {
   const char *name = NULL;
   if (!driver.error_name || driver.error_name(error, &name) || !name)
     name = "an unknown error";
@@ -81,11 +78,14 @@ const char *tagc_cuda_words(int error, const char *call, char *text, size_t size
   return text;
 }
 
-/* Whether the log is to have it: each call's errors once, and an error of earlier work, which every later call has, once. */
-static bool is_new(int error, const char *call)
-{
+/* Whether the log is to have it: each call's errors once, and an error of earlier work, which every later call has,
+ * once. */
+static bool is_new(int error, const char *call) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static struct { int error; const char *call; } logged[64];       /* what more there is, is not logged */
+  static struct {
+    int error;
+    const char *call;
+  } logged[64]; /* what more there is, is not logged */
   static size_t count;
   bool is_known = false;
   pthread_mutex_lock(&lock);
@@ -100,8 +100,7 @@ static bool is_new(int error, const char *call)
   return log_now;
 }
 
-bool tagc_cuda_good(int error, const char *call)
-{
+bool tagc_cuda_good(int error, const char *call) {
   char text[160];
   if (error && error != TAGC_CUDA_DEINITIALIZED && is_new(error, call))
     tagc_log(TAGC_LOG_ERROR, "kernels", "%s", tagc_cuda_words(error, call, text, sizeof text));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The first and the last step of what goes out: lists of exceptions, and what is told of them. See call.h; kernels that do more
- * take them in.
+ * The first and the last step of what goes out: lists of exceptions, and what is told of them. See call.h; kernels that
+ * do more take them in.
  */
 #ifndef KERNELS_CUDA_EXCEPTIONS_CUH
 #define KERNELS_CUDA_EXCEPTIONS_CUH
@@ -9,8 +9,7 @@
 
 /* -- open ---------------------------------------------------------------------------------------------------------- */
 
-DEVICE void open(const struct tagc_cuda_call &call)
-{
+DEVICE void open(const struct tagc_cuda_call &call) {
   for (uint32_t shard = blockIdx.y; shard < call.nranks; shard += gridDim.y) {
     uint4 *list = (uint4 *)list_of(call.message_out, call, shard);
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < call.list_bytes / 16; i += gridDim.x * blockDim.x)
@@ -28,8 +27,7 @@ DEVICE void open(const struct tagc_cuda_call &call)
 
 /* Puts entries into order of position: bitonic, of which each step moves smaller ones down, so that what a power of two
  * would have beyond `count` is in its place already. */
-DEVICE void sort(struct tagc_exception *entry, uint32_t count)
-{
+DEVICE void sort(struct tagc_exception *entry, uint32_t count) {
   uint32_t pairs = 1;
   while (2 * pairs < count)
     pairs *= 2;
@@ -49,8 +47,7 @@ DEVICE void sort(struct tagc_exception *entry, uint32_t count)
 }
 
 /* `found`: more of what state->found has; all groups know it. */
-DEVICE void close(const struct tagc_cuda_call &call, uint32_t found)
-{
+DEVICE void close(const struct tagc_cuda_call &call, uint32_t found) {
   __shared__ uint64_t nonfinite[WARPS];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   uint64_t exceptions = 0;

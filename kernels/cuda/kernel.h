@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What kernels write that are compiled twice: by nvcc for GPUs, and for the host with emulate.h included before.
  *
- *   KERNEL(name)                    after the definition of `extern "C" __global__ void name(...)`: the stand-in finds it by
- *                                   its name. Nothing to nvcc.
+ *   KERNEL(name)                    after the definition of `extern "C" __global__ void name(...)`: the stand-in finds
+ *                                   it by its name. Nothing to nvcc.
  *   DYNAMIC_SHARED(type, name);     in place of `extern __shared__ type name[];`
  *   word_add(at, x), word_wait(at), word_read(at)
  *                                   words of device memory that others change meanwhile; see below
@@ -19,10 +19,9 @@
 #define DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(emulate_dynamic_shared())
 #endif
 
-/* Adds, and returns what was there: what the block wrote before its last barrier comes before, what the others wrote before
- * they added is seen after. word_wait() reads with the latter promise, word_read() with none. */
-__device__ __forceinline__ unsigned long long word_add(unsigned long long *at, unsigned long long x)
-{
+/* Adds, and returns what was there: what the block wrote before its last barrier comes before, what the others wrote
+ * before they added is seen after. word_wait() reads with the latter promise, word_read() with none. */
+__device__ __forceinline__ unsigned long long word_add(unsigned long long *at, unsigned long long x) {
 #ifdef __CUDACC__
   unsigned long long old;
   asm volatile("atom.acq_rel.gpu.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(at), "l"(x) : "memory");
@@ -32,8 +31,7 @@ __device__ __forceinline__ unsigned long long word_add(unsigned long long *at, u
 #endif
 }
 
-__device__ __forceinline__ unsigned long long word_wait(const unsigned long long *at)
-{
+__device__ __forceinline__ unsigned long long word_wait(const unsigned long long *at) {
 #ifdef __CUDACC__
   unsigned long long x;
   asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(x) : "l"(at) : "memory");
@@ -43,8 +41,7 @@ __device__ __forceinline__ unsigned long long word_wait(const unsigned long long
 #endif
 }
 
-__device__ __forceinline__ unsigned long long word_read(const unsigned long long *at)
-{
+__device__ __forceinline__ unsigned long long word_read(const unsigned long long *at) {
 #ifdef __CUDACC__
   unsigned long long x;
   asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(x) : "l"(at));
@@ -60,13 +57,12 @@ struct grid_state {
   unsigned arrived, passed;
 };
 
-__device__ __forceinline__ void grid_barrier(grid_state *state)
-{
+__device__ __forceinline__ void grid_barrier(grid_state *state) {
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
     const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
     const unsigned passed = atomicAdd(&state->passed, 0u);
-    __threadfence();                /* what the block wrote, and the load above, come before its arrival */
+    __threadfence(); /* what the block wrote, and the load above, come before its arrival */
     if (atomicAdd(&state->arrived, 1u) == blocks - 1) {
       atomicExch(&state->arrived, 0u);
       __threadfence();
@@ -74,7 +70,7 @@ __device__ __forceinline__ void grid_barrier(grid_state *state)
     } else
       while (atomicAdd(&state->passed, 0u) == passed)
         __nanosleep(64);
-    __threadfence();                /* the others' writes come before what the block reads next */
+    __threadfence(); /* the others' writes come before what the block reads next */
   }
   __syncthreads();
 }

@@ -2,10 +2,10 @@
  * A block of 256 elements in the registers of a warp: how it gets there, how it is rotated, how it leaves.
  *
  * Places   A lane holds eight elements of a block: 4 lane to 4 lane + 3 of each half. So the lanes' accesses are
- *          neighbours whatever the width of an element, the halves' codes of q4 meet in one byte, and so do strides 1, 2
- *          and 128 of the rotation in one lane.
- * Memory   Four elements at once where the block is whole and its address allows it; else by way of shared memory, where
- *          what is behind the end becomes zero. Nothing is read or written there.
+ *          neighbours whatever the width of an element, the halves' codes of q4 meet in one byte, and so do strides 1,
+ *          2 and 128 of the rotation in one lane.
+ * Memory   Four elements at once where the block is whole and its address allows it; else by way of shared memory,
+ *          where what is behind the end becomes zero. Nothing is read or written there.
  * Caches   What is used `once` is to leave room for the rest: what was read or written so goes first.
  * Order    Sums are made in the order of dense/kernels.c; that order is part of the formats.
  */
@@ -34,29 +34,26 @@ enum { BLOCK = TAGC_DENSE_BLOCK, HALF = BLOCK / 2, LANES = 32, EACH = BLOCK / LA
 /* Where a lane's element i is in its block. */
 DEVICE uint32_t place_of(uint32_t lane, uint32_t i) { return (i < ROW ? 0 : HALF) + ROW * lane + i % ROW; }
 
-/* -- a lane's part of a block, as it lies in memory ------------------------------------------------------------------ */
+/* -- a lane's part of a block, as it lies in memory ---------------------------------------------------------------- */
 
 struct rows {
-  uint32_t word[2][ROW];           /* of each half: 4, 8 or 16 bytes */
+  uint32_t word[2][ROW]; /* of each half: 4, 8 or 16 bytes */
 };
 
 /* Element i, of `size` bytes. */
-template <uint32_t size> DEVICE uint32_t rows_get(const struct rows &rows, uint32_t i)
-{
+template <uint32_t size> DEVICE uint32_t rows_get(const struct rows &rows, uint32_t i) {
   const uint32_t at = size * (i % ROW), word = rows.word[i / ROW][at / 4];
   return size == 4 ? word : word >> 8 * (at % 4) & ((1u << 8 * size % 32) - 1);
 }
 
 /* Into rows of zeros. */
-template <uint32_t size> DEVICE void rows_put(struct rows &rows, uint32_t i, uint32_t element)
-{
+template <uint32_t size> DEVICE void rows_put(struct rows &rows, uint32_t i, uint32_t element) {
   const uint32_t at = size * (i % ROW);
   rows.word[i / ROW][at / 4] |= element << 8 * (at % 4);
 }
 
 /* Both halves, at addresses that are good for whole rows. */
-template <uint32_t size, bool once = false> DEVICE struct rows rows_read(const char *from, uint32_t lane)
-{
+template <uint32_t size, bool once = false> DEVICE struct rows rows_read(const char *from, uint32_t lane) {
   struct rows rows = {};
   UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     const char *at = from + size * place_of(lane, ROW * half);
@@ -75,16 +72,14 @@ template <uint32_t size, bool once = false> DEVICE struct rows rows_read(const c
 }
 
 /* Memory of the device, and not of the group, where it is used once. */
-template <typename T, bool once> DEVICE void put(void *to, T value)
-{
+template <typename T, bool once> DEVICE void put(void *to, T value) {
   if (once)
     __stcs((T *)to, value);
   else
     *(T *)to = value;
 }
 
-template <uint32_t size, bool once = false> DEVICE void rows_write(char *to, uint32_t lane, const struct rows &rows)
-{
+template <uint32_t size, bool once = false> DEVICE void rows_write(char *to, uint32_t lane, const struct rows &rows) {
   UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     char *at = to + size * place_of(lane, ROW * half);
     const uint32_t *word = rows.word[half];
@@ -97,19 +92,17 @@ template <uint32_t size, bool once = false> DEVICE void rows_write(char *to, uin
   }
 }
 
-/* -- memory that is not for whole rows: through shared memory ------------------------------------------------------- */
+/* -- memory that is not for whole rows: through shared memory ------------------------------------------------------ */
 
 /* Copies the first `bytes` of `all`, both multiples of sizeof(T), and puts zeros in place of the others. */
-template <typename T> DEVICE void copy_as(void *to, const void *from, uint32_t bytes, uint32_t all, uint32_t lane)
-{
+template <typename T> DEVICE void copy_as(void *to, const void *from, uint32_t bytes, uint32_t all, uint32_t lane) {
   UNROLL_4_FOR (uint32_t i = lane; i < all / sizeof(T); i += LANES)
     ((T *)to)[i] = i < bytes / sizeof(T) ? ((const T *)from)[i] : (T)0;
 }
 
-/* By the widest unit that both addresses and the size allow. The warp's lanes have finished what they did before, and see
- * what was written after. */
-static __device__ __noinline__ void copy(void *to, const void *from, uint32_t bytes, uint32_t all, uint32_t lane)
-{
+/* By the widest unit that both addresses and the size allow. The warp's lanes have finished what they did before, and
+ * see what was written after. */
+static __device__ __noinline__ void copy(void *to, const void *from, uint32_t bytes, uint32_t all, uint32_t lane) {
   const uint32_t odd = (uint32_t)(uintptr_t)to | (uint32_t)(uintptr_t)from | bytes;
   __syncwarp();
   if (odd % 4 == 0)
@@ -123,8 +116,7 @@ static __device__ __noinline__ void copy(void *to, const void *from, uint32_t by
 
 /* Of a block of `count` elements at any address; zeros behind them. `stage`: the warp's own, for a block. */
 template <uint32_t size, bool once = false>
-DEVICE struct rows rows_fetch(const void *from, uint32_t lane, uint32_t count, float *stage)
-{
+DEVICE struct rows rows_fetch(const void *from, uint32_t lane, uint32_t count, float *stage) {
   if (count == BLOCK && (uintptr_t)from % (ROW * size) == 0)
     return rows_read<size, once>((const char *)from, lane);
   copy(stage, from, size * count, size * BLOCK, lane);
@@ -132,8 +124,7 @@ DEVICE struct rows rows_fetch(const void *from, uint32_t lane, uint32_t count, f
 }
 
 template <uint32_t size, bool once = false>
-DEVICE void rows_store(void *to, uint32_t lane, uint32_t count, const struct rows &rows, float *stage)
-{
+DEVICE void rows_store(void *to, uint32_t lane, uint32_t count, const struct rows &rows, float *stage) {
   if (count == BLOCK && (uintptr_t)to % (ROW * size) == 0) {
     rows_write<size, once>((char *)to, lane, rows);
     return;
@@ -143,17 +134,16 @@ DEVICE void rows_store(void *to, uint32_t lane, uint32_t count, const struct row
   copy(to, stage, size * count, size * count, lane);
 }
 
-/* -- elements of a type --------------------------------------------------------------------------------------------- */
+/* -- elements of a type -------------------------------------------------------------------------------------------- */
 
 /* Fetched first and converted later: what is fetched together is waited for together. */
 template <bool once = false>
-DEVICE struct rows elements_fetch(const void *from, uint32_t dtype, uint32_t lane, uint32_t count, float *stage)
-{
-  return dtype == TAGC_FLOAT32 ? rows_fetch<4, once>(from, lane, count, stage) : rows_fetch<2, once>(from, lane, count, stage);
+DEVICE struct rows elements_fetch(const void *from, uint32_t dtype, uint32_t lane, uint32_t count, float *stage) {
+  return dtype == TAGC_FLOAT32 ? rows_fetch<4, once>(from, lane, count, stage)
+                               : rows_fetch<2, once>(from, lane, count, stage);
 }
 
-DEVICE void elements_convert(const struct rows &rows, uint32_t dtype, float x[EACH])
-{
+DEVICE void elements_convert(const struct rows &rows, uint32_t dtype, float x[EACH]) {
   if (dtype == TAGC_FLOAT32)
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       x[i] = tagc_float_of(rows_get<4>(rows, i));
@@ -165,8 +155,7 @@ DEVICE void elements_convert(const struct rows &rows, uint32_t dtype, float x[EA
       x[i] = tagc_from_bf16((uint16_t)rows_get<2>(rows, i));
 }
 
-DEVICE void elements_store(void *to, uint32_t dtype, uint32_t lane, uint32_t count, const float x[EACH], float *stage)
-{
+DEVICE void elements_store(void *to, uint32_t dtype, uint32_t lane, uint32_t count, const float x[EACH], float *stage) {
   struct rows rows = {};
   if (dtype == TAGC_FLOAT32) {
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
@@ -181,8 +170,7 @@ DEVICE void elements_store(void *to, uint32_t dtype, uint32_t lane, uint32_t cou
 
 /* -- what a warp finds out together -------------------------------------------------------------------------------- */
 
-DEVICE uint32_t warp_most(uint32_t x)
-{
+DEVICE uint32_t warp_most(uint32_t x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   return __reduce_max_sync(ALL_LANES, x);
 #else
@@ -194,8 +182,7 @@ DEVICE uint32_t warp_most(uint32_t x)
 #endif
 }
 
-DEVICE uint32_t warp_add(uint32_t x)
-{
+DEVICE uint32_t warp_add(uint32_t x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   return __reduce_add_sync(ALL_LANES, x);
 #else
@@ -206,8 +193,7 @@ DEVICE uint32_t warp_add(uint32_t x)
 }
 
 /* Of the magnitudes of x[0..count). */
-DEVICE float warp_largest(const float *x, uint32_t count)
-{
+DEVICE float warp_largest(const float *x, uint32_t count) {
   uint32_t most = 0;
   UNROLL_FOR (uint32_t i = 0; i < count; i++) {
     const uint32_t magnitude = tagc_bits_of(x[i]) & 0x7fffffffu;
@@ -217,22 +203,19 @@ DEVICE float warp_largest(const float *x, uint32_t count)
 }
 
 /* The sum over each sixteen lanes, for all of them: the tree of the formats. */
-template <typename T> DEVICE T tree_sum(T x)
-{
+template <typename T> DEVICE T tree_sum(T x) {
   UNROLL_FOR (int by = LANES / 4; by > 0; by /= 2)
     x = x + __shfl_xor_sync(ALL_LANES, x, by);
   return x;
 }
 
-template <typename T> DEVICE T warp_sum(T x)
-{
+template <typename T> DEVICE T warp_sum(T x) {
   x = tree_sum(x);
   return x + __shfl_xor_sync(ALL_LANES, x, LANES / 2);
 }
 
 /* Of the lanes before this one; the last lane's and its own are all. */
-DEVICE uint32_t warp_before(uint32_t x, uint32_t lane, uint32_t *all)
-{
+DEVICE uint32_t warp_before(uint32_t x, uint32_t lane, uint32_t *all) {
   uint32_t upto = x;
   UNROLL_FOR (uint32_t by = 1; by < LANES; by *= 2) {
     const uint32_t other = __shfl_up_sync(ALL_LANES, upto, by);
@@ -242,39 +225,35 @@ DEVICE uint32_t warp_before(uint32_t x, uint32_t lane, uint32_t *all)
   return upto - x;
 }
 
-/* Work that lanes have different amounts of, dealt out evenly: whose is piece `at` (less than all), where a lane's begin at
- * `before`. */
-DEVICE uint32_t warp_owner(uint32_t before, uint32_t at)
-{
+/* Work that lanes have different amounts of, dealt out evenly: whose is piece `at` (less than all), where a lane's
+ * begin at `before`. */
+DEVICE uint32_t warp_owner(uint32_t before, uint32_t at) {
   uint32_t owner = 0;
   UNROLL_FOR (uint32_t by = LANES / 2; by > 0; by /= 2)
     owner += __shfl_sync(ALL_LANES, before, (int)(owner + by)) <= at ? by : 0;
   return owner;
 }
 
-/* -- chance and rotation -------------------------------------------------------------------------------------------- */
+/* -- chance and rotation ------------------------------------------------------------------------------------------- */
 
 /* Sixteen bits for each of a lane's elements. */
 struct chance {
   uint64_t half[2];
 };
 
-DEVICE struct chance chance_of(uint64_t key, uint32_t block, uint32_t lane)
-{
+DEVICE struct chance chance_of(uint64_t key, uint32_t block, uint32_t lane) {
   struct chance chance;
   UNROLL_FOR (uint32_t half = 0; half < 2; half++)
     chance.half[half] = tagc_chance(key, block, place_of(lane, ROW * half) / 4);
   return chance;
 }
 
-DEVICE uint32_t chance_get(const struct chance &chance, uint32_t i)
-{
+DEVICE uint32_t chance_get(const struct chance &chance, uint32_t i) {
   return (uint32_t)(chance.half[i / ROW] >> 16 * (i % ROW)) & 0xffffu;
 }
 
 /* The signs of a lane's elements, from the lowest bit on. */
-DEVICE uint32_t signs_of(uint64_t key, uint32_t block, uint32_t lane)
-{
+DEVICE uint32_t signs_of(uint64_t key, uint32_t block, uint32_t lane) {
   uint32_t signs = 0;
   UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     const uint32_t place = place_of(lane, ROW * half);
@@ -283,10 +262,11 @@ DEVICE uint32_t signs_of(uint64_t key, uint32_t block, uint32_t lane)
   return signs;
 }
 
-DEVICE float turn_sign(float x, uint32_t signs, uint32_t i) { return tagc_float_of(tagc_bits_of(x) ^ (signs >> i & 1) << 31); }
+DEVICE float turn_sign(float x, uint32_t signs, uint32_t i) {
+  return tagc_float_of(tagc_bits_of(x) ^ (signs >> i & 1) << 31);
+}
 
-DEVICE void butterflies(float x[EACH], uint32_t stride)
-{
+DEVICE void butterflies(float x[EACH], uint32_t stride) {
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     if (!(i & stride)) {
       const float a = x[i], b = x[i + stride];
@@ -296,12 +276,11 @@ DEVICE void butterflies(float x[EACH], uint32_t stride)
 }
 
 /* rotate.h's H: strides 1, 2; 4 to 64 between lanes; 128. */
-DEVICE void hadamard(float x[EACH], uint32_t lane)
-{
+DEVICE void hadamard(float x[EACH], uint32_t lane) {
   butterflies(x, 1);
   butterflies(x, 2);
   UNROLL_FOR (uint32_t by = 1; by < LANES; by *= 2) {
-    const float sign = lane & by ? -1 : 1;    /* other - x is -1 * x + other, to the bit: the product is exact */
+    const float sign = lane & by ? -1 : 1; /* other - x is -1 * x + other, to the bit: the product is exact */
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const float other = __shfl_xor_sync(ALL_LANES, x[i], (int)by);
       x[i] = __fmaf_rn(sign, x[i], other);
@@ -310,15 +289,13 @@ DEVICE void hadamard(float x[EACH], uint32_t lane)
   butterflies(x, ROW);
 }
 
-DEVICE void rotate(const float x[EACH], uint32_t signs, uint32_t lane, float rotated[EACH])
-{
+DEVICE void rotate(const float x[EACH], uint32_t signs, uint32_t lane, float rotated[EACH]) {
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     rotated[i] = turn_sign(x[i] * 0x1p-8f, signs, i);
   hadamard(rotated, lane);
 }
 
-DEVICE void turn_back(float x[EACH], uint32_t signs, uint32_t lane)
-{
+DEVICE void turn_back(float x[EACH], uint32_t signs, uint32_t lane) {
   hadamard(x, lane);
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     x[i] = turn_sign(x[i], signs, i);

@@ -14,8 +14,7 @@
 
 #define FORMAT (&tagc_dense_formats[TAGC_DENSE_BF16])
 
-static bool dense_bf16_layout(const struct tagc_shape *shape, struct tagc_layout *out)
-{
+static bool dense_bf16_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
   return tagc_dense_layout(FORMAT, shape, out);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What distinguishes the dense codecs on a GPU: a warp encodes a block that it holds in registers, and adds one that was
- * sent. {bf16,q8,q4,q2}.c describe the bytes; lanes.cuh who holds which element. To encode returns whether the block was
- * silent: its scales are zero.
+ * What distinguishes the dense codecs on a GPU: a warp encodes a block that it holds in registers, and adds one that
+ * was sent. {bf16,q8,q4,q2}.c describe the bytes; lanes.cuh who holds which element. To encode returns whether the
+ * block was silent: its scales are zero.
  */
 #ifndef KERNELS_DENSE_CODECS_CUH
 #define KERNELS_DENSE_CODECS_CUH
@@ -11,9 +11,9 @@
 
 /* A block on its way out. Every codec has a warp's scratch of a block, which is free before and after. */
 struct sent {
-  uint16_t *scales;                /* of this block */
+  uint16_t *scales; /* of this block */
   uint8_t *codes;
-  uint32_t block, count;           /* count: elements of the shard that it has */
+  uint32_t block, count; /* count: elements of the shard that it has */
   uint64_t rotation_key, chance_key;
   bool stochastic;
 };
@@ -25,9 +25,8 @@ template <enum tagc_dense_codec codec> struct steps;
 template <> struct steps<TAGC_DENSE_BF16> {
   enum { SCALES = 0, BYTES = 2 * BLOCK, ROTATES = false };
 
-  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *scratch,
-                                                float left[EACH])
-  {
+  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane,
+                                                float *scratch, float left[EACH]) {
     struct rows rows = {};
     struct chance chance = {};
     if (to.stochastic)
@@ -42,8 +41,7 @@ template <> struct steps<TAGC_DENSE_BF16> {
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *, const uint8_t *codes, uint32_t lane,
-                                             uint32_t count, float *scratch)
-  {
+                                             uint32_t count, float *scratch) {
     const struct rows rows = rows_fetch<2>(codes, lane, count, scratch);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       sum[i] += tagc_from_bf16((uint16_t)rows_get<2>(rows, i));
@@ -52,8 +50,8 @@ template <> struct steps<TAGC_DENSE_BF16> {
 
 /* -- q8, q4 -------------------------------------------------------------------------------------------------------- */
 
-DEVICE float code_of(const struct sent &to, float x, float inverse, float limit, const struct chance &chance, uint32_t i)
-{
+DEVICE float code_of(const struct sent &to, float x, float inverse, float limit, const struct chance &chance,
+                     uint32_t i) {
   float y = x * inverse;
   if (to.stochastic)
     y = y + ((float)chance_get(chance, i) * TAGC_CHANCE_UNIT + TAGC_CHANCE_LEAST);
@@ -64,8 +62,7 @@ template <> struct steps<TAGC_DENSE_Q8> {
   enum { SCALES = 1, BYTES = BLOCK, ROTATES = false };
 
   static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
-                                                float left[EACH])
-  {
+                                                float left[EACH]) {
     const uint16_t scale = tagc_scale_up(warp_largest(x, EACH), 127);
     const float inverse = tagc_scale_inverse(scale), unit = tagc_from_bf16(scale);
     struct rows rows = {};
@@ -83,9 +80,8 @@ template <> struct steps<TAGC_DENSE_Q8> {
     return scale == 0;
   }
 
-  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
-                                             uint32_t, float *)
-  {
+  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes,
+                                             uint32_t lane, uint32_t, float *) {
     const struct rows rows = rows_read<1>((const char *)codes, lane);
     const float unit = tagc_from_bf16(*scales);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
@@ -98,8 +94,7 @@ template <> struct steps<TAGC_DENSE_Q4> {
 
   /* The word with byte 4 lane on: each has a code of the lower half and one of the upper. */
   static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
-                                                float left[EACH])
-  {
+                                                float left[EACH]) {
     const uint32_t signs = signs_of(to.rotation_key, to.block, lane);
     float rotated[EACH];
     rotate(x, signs, lane, rotated);
@@ -126,9 +121,8 @@ template <> struct steps<TAGC_DENSE_Q4> {
     return scales == 0;
   }
 
-  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
-                                             uint32_t, float *)
-  {
+  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes,
+                                             uint32_t lane, uint32_t, float *) {
     const uint32_t word = ((const uint32_t *)codes)[lane], both = *(const uint32_t *)scales;
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const uint32_t nibble = word >> (8 * (i % ROW) + i / ROW * 4) & 15;
@@ -139,9 +133,9 @@ template <> struct steps<TAGC_DENSE_Q4> {
 
 /* -- q2 ------------------------------------------------------------------------------------------------------------ */
 
-/* Sixteen sums over a block whose values lie in `row`, each over every sixteenth value in order, and the tree over these. */
-DEVICE float q2_squares(const float *row, uint32_t lane)
-{
+/* Sixteen sums over a block whose values lie in `row`, each over every sixteenth value in order, and the tree over
+ * these. */
+DEVICE float q2_squares(const float *row, uint32_t lane) {
   float squares = 0;
   UNROLL_4_FOR (uint32_t i = 0; i < BLOCK; i += 16) {
     const float v = row[i + lane % 16];
@@ -151,8 +145,7 @@ DEVICE float q2_squares(const float *row, uint32_t lane)
 }
 
 /* The same of magnitudes times levels, and how many are large. */
-DEVICE float q2_products(const float *row, uint32_t lane, float threshold, uint32_t *large)
-{
+DEVICE float q2_products(const float *row, uint32_t lane, float threshold, uint32_t *large) {
   float products = 0;
   uint32_t count = 0;
   UNROLL_4_FOR (uint32_t i = 0; i < BLOCK; i += 16) {
@@ -166,8 +159,7 @@ DEVICE float q2_products(const float *row, uint32_t lane, float threshold, uint3
 }
 
 /* The one of four that the lowest two bits name. */
-DEVICE float q2_pick(uint32_t code, const float four[4])
-{
+DEVICE float q2_pick(uint32_t code, const float four[4]) {
   const float magnitude_of = code & 1 ? four[1] : four[0], negative = code & 1 ? four[3] : four[2];
   return code & 2 ? negative : magnitude_of;
 }
@@ -176,14 +168,12 @@ template <> struct steps<TAGC_DENSE_Q2> {
   enum { SCALES = 1, BYTES = BLOCK / 4, ROTATES = true };
 
   /* Of the codes of a lane's rows, which are two bits of the word with byte 4 (lane % 16) on, and four bits apart. */
-  static __device__ __forceinline__ uint32_t shift_of(uint32_t lane, uint32_t i)
-  {
+  static __device__ __forceinline__ uint32_t shift_of(uint32_t lane, uint32_t i) {
     return 8 * (i % ROW) + i / ROW * 4 + lane / 16 * 2;
   }
 
-  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *scratch,
-                                                float left[EACH])
-  {
+  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane,
+                                                float *scratch, float left[EACH]) {
     const uint32_t signs = signs_of(to.rotation_key, to.block, lane);
     float rotated[EACH], four[4];
     rotate(x, signs, lane, rotated);
@@ -216,11 +206,10 @@ template <> struct steps<TAGC_DENSE_Q2> {
   }
 
   /* The scale, and the lane's codes where they belong in *word. */
-  static __device__ __forceinline__ uint16_t choose(const struct sent &to, const float v[EACH], float power, uint32_t lane,
-                                                    float *scratch, uint32_t *word)
-  {
+  static __device__ __forceinline__ uint16_t choose(const struct sent &to, const float v[EACH], float power,
+                                                    uint32_t lane, float *scratch, uint32_t *word) {
     uint32_t large;
-    __syncwarp();                  /* who read from there before is done */
+    __syncwarp(); /* who read from there before is done */
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       scratch[place_of(lane, i)] = v[i];
     __syncwarp();
@@ -235,9 +224,8 @@ template <> struct steps<TAGC_DENSE_Q2> {
     return tagc_to_bf16(scale / power);
   }
 
-  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
-                                             uint32_t, float *)
-  {
+  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes,
+                                             uint32_t lane, uint32_t, float *) {
     const uint32_t word = ((const uint32_t *)codes)[lane % 16];
     float four[4];
     tagc_q2_values(*scales, four);

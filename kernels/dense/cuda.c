@@ -6,8 +6,7 @@
 #include "kernels/codec/codecs.h"
 #include "kernels/dense/dense.h"
 
-static const struct tagc_dense_format *format_of(const struct tagc_codec *codec)
-{
+static const struct tagc_dense_format *format_of(const struct tagc_codec *codec) {
   static const struct tagc_codec *const codecs[TAGC_DENSE_CODECS] = {
     [TAGC_DENSE_BF16] = &tagc_codec_bf16,
     [TAGC_DENSE_Q8] = &tagc_codec_q8,
@@ -20,8 +19,7 @@ static const struct tagc_dense_format *format_of(const struct tagc_codec *codec)
   return NULL;
 }
 
-bool tagc_dense_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out)
-{
+bool tagc_dense_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out) {
   if (!codec->layout(shape, out))
     return false;
   out->state_bytes = tagc_pad16(sizeof(struct tagc_dense_state));
@@ -29,8 +27,7 @@ bool tagc_dense_cuda_layout(const struct tagc_codec *codec, const struct tagc_sh
 }
 
 static struct tagc_dense_call dense_call_of(const struct tagc_dense_format *format, const struct tagc_job *job,
-                                            struct tagc_counts *counts)
-{
+                                            struct tagc_counts *counts) {
   const struct tagc_dense_parts parts = tagc_dense_parts_of(format, job->shape.n);
   struct tagc_dense_call dense = {
     .call = tagc_cuda_call_of(job, counts),
@@ -44,8 +41,7 @@ static struct tagc_dense_call dense_call_of(const struct tagc_dense_format *form
 }
 
 int tagc_dense_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
-                           const struct tagc_job *job, struct tagc_counts *counts, void *stream)
-{
+                           const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
   const struct tagc_dense_format *format = format_of(codec);
   struct tagc_dense_call dense = dense_call_of(format, job, counts);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &dense.call, dense.call.nranks);
@@ -57,11 +53,11 @@ int tagc_dense_cuda_encode(const struct tagc_cuda_launcher *launcher, const stru
 }
 
 int tagc_dense_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
-                           const struct tagc_job *job, struct tagc_counts *counts, void *stream)
-{
+                           const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
   const struct tagc_dense_format *format = format_of(codec);
   const struct tagc_dense_call dense = dense_call_of(format, job, counts);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &dense.call, 1);
   const int error = tagc_cuda_check(launcher, &dense.call, stream);
-  return error ? error : tagc_cuda_launch(launcher, tagc_dense_decode_bf16_kernel + format->codec, grid, &dense, stream);
+  return error ? error
+               : tagc_cuda_launch(launcher, tagc_dense_decode_bf16_kernel + format->codec, grid, &dense, stream);
 }

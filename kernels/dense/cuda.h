@@ -10,7 +10,7 @@
 /* The parameter of the kernels. */
 struct tagc_dense_call {
   struct tagc_cuda_call call;
-  uint64_t scales_at, codes_at;    /* in a message */
+  uint64_t scales_at, codes_at; /* in a message */
   uint32_t stochastic, unused;
 };
 
@@ -20,7 +20,7 @@ struct tagc_dense_state {
   double norms[TAGC_CUDA_GROUPS];
 };
 
-/* -- the host's side ------------------------------------------------------------------------------------------------ */
+/* -- the host's side ----------------------------------------------------------------------------------------------- */
 
 /* See cuda/codecs.h. */
 bool tagc_dense_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);

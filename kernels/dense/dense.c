@@ -15,7 +15,7 @@ _Static_assert((int)BLOCK == (int)TAGC_RESIDUAL_BLOCK && (int)BLOCK == (int)TAGC
 
 /* At the start of the state, from encode to decode. */
 struct header {
-  uint32_t anywhere;               /* what this rank told the others (exceptions.h) */
+  uint32_t anywhere; /* what this rank told the others (exceptions.h) */
   uint32_t unused[3];
 };
 
@@ -28,24 +28,23 @@ struct place {
 static const struct tagc_dense_kernels *dense_kernels(void) { return TAGC_OF_VARIANT(tagc_dense); }
 
 const struct tagc_dense_format tagc_dense_formats[TAGC_DENSE_CODECS] = {
-  [TAGC_DENSE_BF16] = { .codec = TAGC_DENSE_BF16, .bytes = 512, .draws = true },
-  [TAGC_DENSE_Q8] = { .codec = TAGC_DENSE_Q8, .scales = 1, .bytes = 256, .draws = true },
-  [TAGC_DENSE_Q4] = { .codec = TAGC_DENSE_Q4, .scales = 2, .bytes = 128, .rotates = true, .draws = true },
-  [TAGC_DENSE_Q2] = { .codec = TAGC_DENSE_Q2, .scales = 1, .bytes = 64, .rotates = true },
+  [TAGC_DENSE_BF16] = {.codec = TAGC_DENSE_BF16, .bytes = 512, .draws = true},
+  [TAGC_DENSE_Q8] = {.codec = TAGC_DENSE_Q8, .scales = 1, .bytes = 256, .draws = true},
+  [TAGC_DENSE_Q4] = {.codec = TAGC_DENSE_Q4, .scales = 2, .bytes = 128, .rotates = true, .draws = true},
+  [TAGC_DENSE_Q2] = {.codec = TAGC_DENSE_Q2, .scales = 1, .bytes = 64, .rotates = true},
 };
 
-struct tagc_dense_parts tagc_dense_parts_of(const struct tagc_dense_format *format, uint64_t n)
-{
+struct tagc_dense_parts tagc_dense_parts_of(const struct tagc_dense_format *format, uint64_t n) {
   const uint64_t blocks = (n + BLOCK - 1) / BLOCK;
-  struct tagc_dense_parts parts = { .scales = tagc_exceptions_bytes(n) };
+  struct tagc_dense_parts parts = {.scales = tagc_exceptions_bytes(n)};
   parts.codes = parts.scales + tagc_pad16(blocks * format->scales * sizeof(uint16_t));
   parts.code_bytes = format->codec == TAGC_DENSE_BF16 ? n * sizeof(uint16_t) : blocks * format->bytes;
   parts.bytes = parts.codes + tagc_pad16(parts.code_bytes);
   return parts;
 }
 
-bool tagc_dense_layout(const struct tagc_dense_format *format, const struct tagc_shape *shape, struct tagc_layout *out)
-{
+bool tagc_dense_layout(const struct tagc_dense_format *format, const struct tagc_shape *shape,
+                       struct tagc_layout *out) {
   if (shape->n == 0 || shape->n > UINT32_MAX || shape->nranks < 2)
     return false;
   const size_t room = (size_t)(shape->nranks - 1) * tagc_exceptions_capacity(shape->n);
@@ -57,21 +56,16 @@ bool tagc_dense_layout(const struct tagc_dense_format *format, const struct tagc
   return true;
 }
 
-static struct place first_place(uint64_t n)
-{
-  return (struct place){ .count = n < BLOCK ? (uint32_t)n : BLOCK };
-}
+static struct place first_place(uint64_t n) { return (struct place){.count = n < BLOCK ? (uint32_t)n : BLOCK}; }
 
-static struct place next_block(struct place place, uint64_t n)
-{
+static struct place next_block(struct place place, uint64_t n) {
   place.number++;
   place.from += BLOCK;
   place.count = n - place.from < BLOCK ? (uint32_t)(n - place.from) : BLOCK;
   return place;
 }
 
-static void find_block_signs(uint64_t signs[TAGC_ROTATION_WORDS], uint64_t key, uint64_t block)
-{
+static void find_block_signs(uint64_t signs[TAGC_ROTATION_WORDS], uint64_t key, uint64_t block) {
   for (uint32_t word = 0; word < TAGC_ROTATION_WORDS; word++)
     signs[word] = tagc_rotation_signs(key, block, word);
 }
@@ -89,8 +83,7 @@ struct shard {
   struct tagc_dense_parts parts;
 };
 
-static void find_block_context(struct tagc_dense_context *context, const struct shard *shard, uint64_t block)
-{
+static void find_block_context(struct tagc_dense_context *context, const struct shard *shard, uint64_t block) {
   if (shard->format->rotates)
     find_block_signs(context->signs, shard->rotation_key, block);
   context->stochastic = shard->job->stochastic;
@@ -103,8 +96,7 @@ static void find_block_context(struct tagc_dense_context *context, const struct 
 }
 
 /* scale*g + e of a block, zeros behind the end of the shard. False: look closer. */
-static bool load_block(const struct shard *shard, struct place place, float values[BLOCK])
-{
+static bool load_block(const struct shard *shard, struct place place, float values[BLOCK]) {
   const struct tagc_job *job = shard->job;
   const size_t size = tagc_dtype_size(job->shape.dtype);
   const char *from = (const char *)tagc_job_shard(job, shard->number) + place.from * size;
@@ -121,13 +113,12 @@ static bool load_block(const struct shard *shard, struct place place, float valu
   }
   bool usual = shard->kernels->load(from, job->shape.dtype, job->scale, has_residual ? residual : NULL, values);
   for (uint32_t i = place.count; i < BLOCK; i++)
-    values[i] = 0;                 /* the scale may be no number */
+    values[i] = 0; /* the scale may be no number */
   return usual;
 }
 
 /* Takes exceptions and what counts as zero out of a block. */
-static void take_exceptions(const struct shard *shard, struct place place, float values[BLOCK])
-{
+static void take_exceptions(const struct shard *shard, struct place place, float values[BLOCK]) {
   struct tagc_exceptions *list = (struct tagc_exceptions *)shard->message;
   for (uint32_t i = 0; i < place.count; i++) {
     if (tagc_is_exception(tagc_bits_of(values[i])))
@@ -137,8 +128,8 @@ static void take_exceptions(const struct shard *shard, struct place place, float
 }
 
 /* How many values of a block neither travel nor stay. */
-static uint64_t count_lost_in_block(const struct tagc_dense_format *format, const uint16_t *scales, const float values[BLOCK], bool usual)
-{
+static uint64_t count_lost_in_block(const struct tagc_dense_format *format, const uint16_t *scales,
+                                    const float values[BLOCK], bool usual) {
   bool silent = format->scales > 0;
   uint64_t lost = 0;
   for (uint32_t i = 0; i < format->scales; i++)
@@ -149,8 +140,7 @@ static uint64_t count_lost_in_block(const struct tagc_dense_format *format, cons
 }
 
 /* Returns the squared norm of what stays. */
-static double dense_encode_block(const struct shard *shard, struct place place, struct tagc_dense_context *context)
-{
+static double dense_encode_block(const struct shard *shard, struct place place, struct tagc_dense_context *context) {
   const struct tagc_dense_format *format = shard->format;
   const struct tagc_job *job = shard->job;
   const struct tagc_dense_steps *steps = &shard->kernels->codec[format->codec];
@@ -177,8 +167,7 @@ static double dense_encode_block(const struct shard *shard, struct place place, 
   return tagc_residual_store(job, shard->number, place.from, place.count, left);
 }
 
-static double dense_encode_shard(const struct tagc_dense_format *format, struct tagc_job *job, int number)
-{
+static double dense_encode_shard(const struct tagc_dense_format *format, struct tagc_job *job, int number) {
   const uint64_t n = job->shape.n;
   const struct shard shard = {
     .format = format,
@@ -203,8 +192,7 @@ static double dense_encode_shard(const struct tagc_dense_format *format, struct 
   return norm2;
 }
 
-void tagc_dense_encode(const struct tagc_dense_format *format, struct tagc_job *job)
-{
+void tagc_dense_encode(const struct tagc_dense_format *format, struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   const void *own = tagc_job_shard(job, job->rank);
   double norm2 = 0;
@@ -233,8 +221,7 @@ struct sum {
 };
 
 /* The senders' values of a block. */
-static void add_senders(const struct sum *in, struct place place, float sum[BLOCK])
-{
+static void add_senders(const struct sum *in, struct place place, float sum[BLOCK]) {
   const struct tagc_dense_format *format = in->format;
   const struct tagc_job *job = in->job;
   const size_t at = in->parts.codes + place.number * format->bytes, left = in->parts.codes + in->parts.code_bytes - at;
@@ -255,8 +242,7 @@ static void add_senders(const struct sum *in, struct place place, float sum[BLOC
 
 /* An incomplete block, or one with exceptions, of which entry[0..count) are its own. */
 static void finish_by_hand(const struct sum *in, struct place place, const float sum[BLOCK],
-                           const struct tagc_exception *entry, size_t count)
-{
+                           const struct tagc_exception *entry, size_t count) {
   const struct tagc_job *job = in->job;
   const enum tagc_dtype dtype = job->shape.dtype;
   const void *own = tagc_job_shard(job, job->rank);
@@ -269,14 +255,13 @@ static void finish_by_hand(const struct sum *in, struct place place, const float
 }
 
 /* Block by block, and in a block the own values are read before results are written: recv may be the own shard. */
-static void decode_blocks(const struct sum *in, const struct tagc_exception *exception, size_t exceptions)
-{
+static void decode_blocks(const struct sum *in, const struct tagc_exception *exception, size_t exceptions) {
   const struct tagc_job *job = in->job;
   const uint64_t n = job->shape.n;
   const size_t size = tagc_dtype_size(job->shape.dtype);
   const char *own = tagc_job_shard(job, job->rank);
   for (struct place place = first_place(n); place.from < n; place = next_block(place, n)) {
-    _Alignas(64) float sum[BLOCK] = { 0 };
+    _Alignas(64) float sum[BLOCK] = {0};
     size_t here = 0;
     add_senders(in, place, sum);
     if (in->format->rotates) {
@@ -295,8 +280,7 @@ static void decode_blocks(const struct sum *in, const struct tagc_exception *exc
   }
 }
 
-void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *job)
-{
+void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   const struct header *header = job->state;
   struct tagc_exception *exceptions = (struct tagc_exception *)(header + 1);
@@ -307,11 +291,11 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
     .job = job,
     .rotation_key = tagc_rotation_key(job->seed, (uint32_t)job->rank),
     .parts = tagc_dense_parts_of(format, n),
-    .result = { .dtype = job->shape.dtype, .scale = job->scale, .divisor = job->divisor },
+    .result = {.dtype = job->shape.dtype, .scale = job->scale, .divisor = job->divisor},
   };
   size_t count;
   const bool fits = tagc_exceptions_collect(job, header->anywhere, exceptions, &count);
-  job->surplus_seen = false;       /* there is room for all; no message is believed that says otherwise */
+  job->surplus_seen = false; /* there is room for all; no message is believed that says otherwise */
   if (fits)
     decode_blocks(&sum, exceptions, count);
   else

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The kernels of the dense codecs: see cuda.h for what they do, and dense.c for the same on the host, to the bit.
  *
- * Grid      Encode: groups of eight warps in x, shards in y (the own shard's is only looked at). Decode: x. A warp takes
- *           block after block. Everything that a warp decides, its lanes decide alike.
- * Order     Exceptions are appended as they come, with one atomic addition a block that has any, and put into order by the
- *           kernel that closes the lists. Nothing else is shared between warps, but for sums that are statistics.
+ * Grid      Encode: groups of eight warps in x, shards in y (the own shard's is only looked at). Decode: x. A warp
+ *           takes block after block. Everything that a warp decides, its lanes decide alike.
+ * Order     Exceptions are appended as they come, with one atomic addition a block that has any, and put into order by
+ *           the kernel that closes the lists. Nothing else is shared between warps, but for sums that are statistics.
  */
 #include "kernels/cuda/call.cuh"
 #include "kernels/dense/codecs.cuh"
@@ -14,8 +14,7 @@
 
 /* What pads the scales to 16 bytes, and bf16's codes. */
 template <enum tagc_dense_codec codec>
-DEVICE void pad(const struct tagc_dense_call &dense, uint8_t *message, uint32_t lane)
-{
+DEVICE void pad(const struct tagc_dense_call &dense, uint8_t *message, uint32_t lane) {
   const struct tagc_cuda_call &call = dense.call;
   const uint64_t used = codec == TAGC_DENSE_BF16 ? call.n : (uint64_t)call.blocks * steps<codec>::SCALES;
   uint16_t *end = (uint16_t *)(message + (codec == TAGC_DENSE_BF16 ? dense.codes_at : dense.scales_at)) + used;
@@ -24,8 +23,8 @@ DEVICE void pad(const struct tagc_dense_call &dense, uint8_t *message, uint32_t 
 }
 
 /* What of a block neither travels nor stays. `aside`: its values as they came, where they are not x. */
-DEVICE void count_lost(const struct tagc_cuda_call &call, const float x[EACH], const float *aside, bool silent, uint32_t lane)
-{
+DEVICE void count_lost(const struct tagc_cuda_call &call, const float x[EACH], const float *aside, bool silent,
+                       uint32_t lane) {
   uint32_t lost = 0;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     lost += tagc_dense_loses(aside ? aside[LANES * i + lane] : x[i], silent);
@@ -35,8 +34,7 @@ DEVICE void count_lost(const struct tagc_cuda_call &call, const float x[EACH], c
 /* The lane's part of the squared norm of what stays of a foreign shard. */
 template <enum tagc_dense_codec codec>
 DEVICE double encode_shard(const struct tagc_dense_call &dense, uint32_t shard, uint32_t first, uint32_t stride,
-                           uint32_t lane, struct scratch *scratch)
-{
+                           uint32_t lane, struct scratch *scratch) {
   const struct tagc_cuda_call &call = dense.call;
   const char *from = shard_of(call, shard);
   const bool adds = tagc_residual_counts(&call);
@@ -83,8 +81,7 @@ DEVICE double encode_shard(const struct tagc_dense_call &dense, uint32_t shard, 
   return norm2;
 }
 
-template <enum tagc_dense_codec codec> DEVICE void encode(const struct tagc_dense_call &dense)
-{
+template <enum tagc_dense_codec codec> DEVICE void encode(const struct tagc_dense_call &dense) {
   __shared__ __align__(16) struct scratch scratch[WARPS];
   const struct tagc_cuda_call &call = dense.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -101,8 +98,7 @@ template <enum tagc_dense_codec codec> DEVICE void encode(const struct tagc_dens
 
 /* -- decode -------------------------------------------------------------------------------------------------------- */
 
-template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dense_call &dense)
-{
+template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dense_call &dense) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = dense.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, stride = gridDim.x * WARPS;
@@ -114,7 +110,7 @@ template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dens
   for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += stride) {
     const struct rows own = result_fetch(call, result, block, lane, stage);
     float sum[EACH] = {0, 0, 0, 0, 0, 0, 0, 0};
-    UNROLL_4_FOR (uint32_t i = 0; i < call.nranks - 1; i++) {    /* no branches: several loads are under way at once */
+    UNROLL_4_FOR (uint32_t i = 0; i < call.nranks - 1; i++) { /* no branches: several loads are under way at once */
       const uint8_t *message = call.message_in + call.message_bytes * (i + (i >= call.rank));
       const uint16_t *scales = (const uint16_t *)(message + dense.scales_at) + (uint64_t)block * steps<codec>::SCALES;
       const uint8_t *codes = message + dense.codes_at + (uint64_t)block * steps<codec>::BYTES;

@@ -25,10 +25,10 @@ enum tagc_dense_codec { TAGC_DENSE_BF16, TAGC_DENSE_Q8, TAGC_DENSE_Q4, TAGC_DENS
 /* What distinguishes a codec from the others, but for its steps. */
 struct tagc_dense_format {
   enum tagc_dense_codec codec;
-  uint32_t scales;                 /* a block */
-  uint32_t bytes;                  /* of the codes of a block */
+  uint32_t scales; /* a block */
+  uint32_t bytes;  /* of the codes of a block */
   bool rotates;
-  bool draws;                      /* rounds by chance, where it is asked to, with random bits for each element */
+  bool draws; /* rounds by chance, where it is asked to, with random bits for each element */
 };
 
 extern const struct tagc_dense_format tagc_dense_formats[TAGC_DENSE_CODECS];
@@ -49,7 +49,7 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
 struct tagc_dense_context {
   uint64_t signs[TAGC_ROTATION_WORDS];
   bool stochastic;
-  uint16_t chance[TAGC_DENSE_BLOCK];  /* random bits, for codecs that draw */
+  uint16_t chance[TAGC_DENSE_BLOCK]; /* random bits, for codecs that draw */
 };
 
 /* One whole block. Values are finite, below 2^120, and zero below 2^-120. */

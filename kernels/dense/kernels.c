@@ -4,7 +4,9 @@
  * Compiled once for each instruction set (codec/instruction_set.h), with that set's vectors of sixteen numbers.
  */
 #include "kernels/codec/instruction_set.h"
+/* clang-format off */
 #include TAGC_SIMD_HEADER(kernels/simd/vector)
+/* clang-format on */
 
 #include <string.h>
 
@@ -15,7 +17,7 @@ enum {
   BLOCK = TAGC_DENSE_BLOCK,
   HALF = BLOCK / 2,
   QUARTER = BLOCK / 4,
-  PREFETCH_BYTES = 2048,           /* ahead: over the end of a page, where hardware stops */
+  PREFETCH_BYTES = 2048, /* ahead: over the end of a page, where hardware stops */
 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -24,8 +26,7 @@ enum {
 
 /* The settings are known where this is expanded. */
 static ALWAYS_INLINE bool load_typed(const void *from, enum tagc_dtype dtype, float scale, const float *residual,
-                                     bool has_residual, float *values)
-{
+                                     bool has_residual, float *values) {
   struct v16i most = v16i_all(0), least = v16i_all(UINT32_MAX);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     const void *at = tagc_element_of(from, i, dtype);
@@ -42,8 +43,7 @@ static ALWAYS_INLINE bool load_typed(const void *from, enum tagc_dtype dtype, fl
   return v16i_largest(most) < TAGC_DENSE_HUGE_BITS && v16i_least(least) >= TAGC_LEAST_BITS - 1;
 }
 
-static bool dense_load(const void *from, enum tagc_dtype dtype, float scale, const float *residual, float *values)
-{
+static bool dense_load(const void *from, enum tagc_dtype dtype, float scale, const float *residual, float *values) {
 #define LOAD(dtype) \
   residual ? load_typed(from, dtype, scale, residual, true, values) \
            : load_typed(from, dtype, scale, NULL, false, values)
@@ -55,8 +55,7 @@ static bool dense_load(const void *from, enum tagc_dtype dtype, float scale, con
 #undef LOAD
 }
 
-static ALWAYS_INLINE bool has_exceptions_typed(const void *from, uint64_t n, enum tagc_dtype dtype, float scale)
-{
+static ALWAYS_INLINE bool has_exceptions_typed(const void *from, uint64_t n, enum tagc_dtype dtype, float scale) {
   struct v16i most = v16i_all(0);
   uint64_t i = 0;
   bool seen = false;
@@ -70,8 +69,7 @@ static ALWAYS_INLINE bool has_exceptions_typed(const void *from, uint64_t n, enu
   return seen || v16i_largest(most) >= TAGC_EXCEPTION_BITS;
 }
 
-static bool shard_has_exceptions(const void *from, uint64_t n, enum tagc_dtype dtype, float scale)
-{
+static bool shard_has_exceptions(const void *from, uint64_t n, enum tagc_dtype dtype, float scale) {
   if (dtype == TAGC_FLOAT32)
     return has_exceptions_typed(from, n, TAGC_FLOAT32, scale);
   if (dtype == TAGC_FLOAT16)
@@ -80,8 +78,7 @@ static bool shard_has_exceptions(const void *from, uint64_t n, enum tagc_dtype d
 }
 
 static ALWAYS_INLINE void finish_typed(const float *sum, const void *own, void *recv, struct tagc_dense_result result,
-                                       bool by_inverse)
-{
+                                       bool by_inverse) {
   const struct v16 divisor = v16_all(by_inverse ? 1 / result.divisor : result.divisor);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     const void *at = tagc_element_of(own, i, result.dtype);
@@ -94,8 +91,7 @@ static ALWAYS_INLINE void finish_typed(const float *sum, const void *own, void *
 }
 
 static ALWAYS_INLINE void finish_as(const float *sum, const void *own, void *recv, struct tagc_dense_result result,
-                                    enum tagc_dtype dtype)
-{
+                                    enum tagc_dtype dtype) {
   result.dtype = dtype;
   if (tagc_divides_by_inverse(result.divisor))
     finish_typed(sum, own, recv, result, true);
@@ -104,8 +100,7 @@ static ALWAYS_INLINE void finish_as(const float *sum, const void *own, void *rec
 }
 
 /* Not past the caches: with few streams that was slower (0.58 of memcpy against 0.90, two ranks, 16 M elements). */
-static void dense_finish(const float *sum, const void *own, void *recv, struct tagc_dense_result result)
-{
+static void dense_finish(const float *sum, const void *own, void *recv, struct tagc_dense_result result) {
   if (result.dtype == TAGC_FLOAT32)
     finish_as(sum, own, recv, result, TAGC_FLOAT32);
   else if (result.dtype == TAGC_FLOAT16)
@@ -117,8 +112,7 @@ static void dense_finish(const float *sum, const void *own, void *recv, struct t
 /* -- the rotation -------------------------------------------------------------------------------------------------- */
 
 /* Butterflies of two strides between vectors: `stride` and twice that. */
-static ALWAYS_INLINE void butterflies4(struct v16 x[4])
-{
+static ALWAYS_INLINE void butterflies4(struct v16 x[4]) {
   struct v16 a = v16_add(x[0], x[1]), b = v16_sub(x[0], x[1]), c = v16_add(x[2], x[3]), d = v16_sub(x[2], x[3]);
   x[0] = v16_add(a, c);
   x[1] = v16_add(b, d);
@@ -127,8 +121,7 @@ static ALWAYS_INLINE void butterflies4(struct v16 x[4])
 }
 
 /* out = H (in * factor), with other signs where `signs` says so; NULL: nowhere. They may be the same. */
-static ALWAYS_INLINE void transform(const float *in, float factor, const uint64_t *signs, float *out)
-{
+static ALWAYS_INLINE void transform(const float *in, float factor, const uint64_t *signs, float *out) {
   struct v16 x[4];
   for (uint32_t i = 0; i < BLOCK; i += 4 * TAGC_LANES) {
     for (uint32_t j = 0; j < 4; j++) {
@@ -150,16 +143,14 @@ static ALWAYS_INLINE void transform(const float *in, float factor, const uint64_
   }
 }
 
-static void turn_back(float *sum, const uint64_t signs[TAGC_ROTATION_WORDS])
-{
+static void turn_back(float *sum, const uint64_t signs[TAGC_ROTATION_WORDS]) {
   transform(sum, 1, NULL, sum);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
     v16_store(sum + i, v16_turn_signs(v16_load(sum + i), signs[i / 64] >> i % 64 & 0xffff));
 }
 
 /* What is left over of a rotated block: values - turned back(decoded). */
-static void leave_rotated(const float *values, float *decoded, const uint64_t signs[TAGC_ROTATION_WORDS], float *left)
-{
+static void leave_rotated(const float *values, float *decoded, const uint64_t signs[TAGC_ROTATION_WORDS], float *left) {
   turn_back(decoded, signs);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
     v16_store(left + i, v16_sub(v16_load(values + i), v16_load(decoded + i)));
@@ -169,8 +160,7 @@ static void leave_rotated(const float *values, float *decoded, const uint64_t si
 
 /* Sixteen codes, as floats. `by_chance` is known where this is expanded. */
 static ALWAYS_INLINE struct v16 codes16(struct v16 x, float inverse, float limit, bool by_chance,
-                                        const uint16_t *chance)
-{
+                                        const uint16_t *chance) {
   struct v16 y = v16_mul(x, v16_all(inverse));
   if (by_chance) {
     struct v16 u = v16_mul(v16i_to_float(v16i_load_halves(chance)), v16_all(TAGC_CHANCE_UNIT));
@@ -179,9 +169,8 @@ static ALWAYS_INLINE struct v16 codes16(struct v16 x, float inverse, float limit
   return v16_clamp(v16_sub(v16_add(y, v16_all(TAGC_NEAREST)), v16_all(TAGC_NEAREST)), limit);
 }
 
-static ALWAYS_INLINE void q8_to_codes_typed(const float *values, const uint16_t *chance, bool by_chance, uint16_t *scales,
-                                            uint8_t *codes, float *left)
-{
+static ALWAYS_INLINE void q8_to_codes_typed(const float *values, const uint16_t *chance, bool by_chance,
+                                            uint16_t *scales, uint8_t *codes, float *left) {
   scales[0] = tagc_scale_up(v16_largest(values, BLOCK), 127);
   const float inverse = tagc_scale_inverse(scales[0]), scale = tagc_from_bf16(scales[0]);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
@@ -193,8 +182,7 @@ static ALWAYS_INLINE void q8_to_codes_typed(const float *values, const uint16_t 
 }
 
 static void q8_to_codes(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
-                        float *left)
-{
+                        float *left) {
   if (context->stochastic)
     q8_to_codes_typed(values, context->chance, true, scales, codes, left);
   else if (left)
@@ -203,16 +191,14 @@ static void q8_to_codes(const float *values, const struct tagc_dense_context *co
     q8_to_codes_typed(values, NULL, false, scales, codes, NULL);
 }
 
-static void q8_add(float *sum, const uint16_t *scales, const uint8_t *codes)
-{
+static void q8_add(float *sum, const uint16_t *scales, const uint8_t *codes) {
   const struct v16 scale = v16_all(tagc_from_bf16(scales[0]));
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
     v16_store(sum + i, v16_add(v16_load(sum + i), v16_mul(v16i_to_float(v16i_load_bytes(codes + i)), scale)));
 }
 
 static ALWAYS_INLINE void q4_encode_typed(const float *rotated, const uint16_t *chance, bool by_chance,
-                                          uint16_t *scales, uint8_t *codes, float *decoded)
-{
+                                          uint16_t *scales, uint8_t *codes, float *decoded) {
   float inverse[2], scale[2];
   for (uint32_t half = 0; half < 2; half++) {
     scales[half] = tagc_scale_up(v16_largest(rotated + half * HALF, HALF), 7);
@@ -221,8 +207,8 @@ static ALWAYS_INLINE void q4_encode_typed(const float *rotated, const uint16_t *
   }
   for (uint32_t i = 0; i < HALF; i += TAGC_LANES) {
     struct v16 lower = codes16(v16_load(rotated + i), inverse[0], 7, by_chance, by_chance ? chance + i : NULL);
-    struct v16 upper = codes16(v16_load(rotated + HALF + i), inverse[1], 7, by_chance,
-                               by_chance ? chance + HALF + i : NULL);
+    struct v16 upper =
+      codes16(v16_load(rotated + HALF + i), inverse[1], 7, by_chance, by_chance ? chance + HALF + i : NULL);
     v16i_store_bytes(codes + i, v16i_or(v16i_and(v16_to_int(lower), v16i_all(15)), v16i_left(v16_to_int(upper), 4)));
     if (decoded) {
       v16_store(decoded + i, v16_mul(lower, v16_all(scale[0])));
@@ -232,8 +218,7 @@ static ALWAYS_INLINE void q4_encode_typed(const float *rotated, const uint16_t *
 }
 
 static void q4_to_codes(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
-                        float *left)
-{
+                        float *left) {
   _Alignas(64) float rotated[BLOCK], decoded[BLOCK];
   transform(values, 0x1p-8f, context->signs, rotated);
   if (context->stochastic)
@@ -246,9 +231,8 @@ static void q4_to_codes(const float *values, const struct tagc_dense_context *co
     leave_rotated(values, decoded, context->signs, left);
 }
 
-static void q4_add(float *sum, const uint16_t *scales, const uint8_t *codes)
-{
-  const float factor[2] = { tagc_from_bf16(scales[0]), tagc_from_bf16(scales[1]) };
+static void q4_add(float *sum, const uint16_t *scales, const uint8_t *codes) {
+  const float factor[2] = {tagc_from_bf16(scales[0]), tagc_from_bf16(scales[1])};
   for (uint32_t i = 0; i < HALF; i += TAGC_LANES) {
     struct v16 lower, upper;
     v16_nibbles(codes + i, factor, &lower, &upper);
@@ -260,8 +244,7 @@ static void q4_add(float *sum, const uint16_t *scales, const uint8_t *codes)
 /* -- q2 ------------------------------------------------------------------------------------------------------------ */
 
 /* The code of each element in a byte of its own, and the scale, of a block that is not silent. */
-static ALWAYS_INLINE uint16_t q2_choose(const float *rotated, float power, bool unbiased, uint8_t code[BLOCK])
-{
+static ALWAYS_INLINE uint16_t q2_choose(const float *rotated, float power, bool unbiased, uint8_t code[BLOCK]) {
   struct v16 squares = v16_all(0), products = v16_all(0);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     struct v16 v = v16_mul(v16_load(rotated + i), v16_all(power));
@@ -286,8 +269,7 @@ static ALWAYS_INLINE uint16_t q2_choose(const float *rotated, float power, bool 
 }
 
 /* Four codes a byte, eight bytes at a time. */
-static ALWAYS_INLINE void q2_pack(const uint8_t code[BLOCK], uint8_t *codes)
-{
+static ALWAYS_INLINE void q2_pack(const uint8_t code[BLOCK], uint8_t *codes) {
   for (uint32_t j = 0; j < QUARTER; j += sizeof(uint64_t)) {
     uint64_t bytes = 0, some;
     for (uint32_t m = 0; m < 4; m++) {
@@ -299,8 +281,7 @@ static ALWAYS_INLINE void q2_pack(const uint8_t code[BLOCK], uint8_t *codes)
 }
 
 static void q2_to_codes(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
-                        float *left)
-{
+                        float *left) {
   _Alignas(64) float rotated[BLOCK];
   _Alignas(64) uint8_t code[BLOCK];
   transform(values, 0x1p-8f, context->signs, rotated);
@@ -323,8 +304,7 @@ static void q2_to_codes(const float *values, const struct tagc_dense_context *co
   leave_rotated(values, rotated, context->signs, left);
 }
 
-static void q2_add(float *sum, const uint16_t *scales, const uint8_t *codes)
-{
+static void q2_add(float *sum, const uint16_t *scales, const uint8_t *codes) {
   float four[4];
   tagc_q2_values(scales[0], four);
   for (uint32_t i = 0; i < QUARTER; i += TAGC_LANES) {
@@ -336,9 +316,8 @@ static void q2_add(float *sum, const uint16_t *scales, const uint8_t *codes)
 
 /* -- bf16 ---------------------------------------------------------------------------------------------------------- */
 
-static void bf16_to_codes(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
-                          float *left)
-{
+static void bf16_to_codes(const float *values, const struct tagc_dense_context *context, uint16_t *scales,
+                          uint8_t *codes, float *left) {
   (void)scales;
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     struct v16 x = v16_load(values + i);
@@ -352,8 +331,7 @@ static void bf16_to_codes(const float *values, const struct tagc_dense_context *
   }
 }
 
-static void bf16_add(float *sum, const uint16_t *scales, const uint8_t *codes)
-{
+static void bf16_add(float *sum, const uint16_t *scales, const uint8_t *codes) {
   (void)scales;
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
     v16_store(sum + i, v16_add(v16_load(sum + i), v16_load_as(codes + 2 * i, TAGC_BFLOAT16)));
@@ -364,10 +342,11 @@ const struct tagc_dense_kernels TAGC_SIMD_TABLE(tagc_dense) = {
   .has_exceptions = shard_has_exceptions,
   .turn_back = turn_back,
   .finish = dense_finish,
-  .codec = {
-    [TAGC_DENSE_BF16] = { .encode = bf16_to_codes, .add = bf16_add },
-    [TAGC_DENSE_Q8] = { .encode = q8_to_codes, .add = q8_add },
-    [TAGC_DENSE_Q4] = { .encode = q4_to_codes, .add = q4_add },
-    [TAGC_DENSE_Q2] = { .encode = q2_to_codes, .add = q2_add },
-  },
+  .codec =
+    {
+      [TAGC_DENSE_BF16] = {.encode = bf16_to_codes, .add = bf16_add},
+      [TAGC_DENSE_Q8] = {.encode = q8_to_codes, .add = q8_add},
+      [TAGC_DENSE_Q4] = {.encode = q4_to_codes, .add = q4_add},
+      [TAGC_DENSE_Q2] = {.encode = q2_to_codes, .add = q2_add},
+    },
 };

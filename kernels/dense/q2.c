@@ -24,8 +24,7 @@
 
 #define FORMAT (&tagc_dense_formats[TAGC_DENSE_Q2])
 
-static bool q2_layout(const struct tagc_shape *shape, struct tagc_layout *out)
-{
+static bool q2_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
   return tagc_dense_layout(FORMAT, shape, out);
 }
 

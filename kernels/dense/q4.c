@@ -19,8 +19,7 @@
 
 #define FORMAT (&tagc_dense_formats[TAGC_DENSE_Q4])
 
-static bool q4_layout(const struct tagc_shape *shape, struct tagc_layout *out)
-{
+static bool q4_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
   return tagc_dense_layout(FORMAT, shape, out);
 }
 

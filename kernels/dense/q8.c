@@ -17,8 +17,7 @@
 
 #define FORMAT (&tagc_dense_formats[TAGC_DENSE_Q8])
 
-static bool dense_q8_layout(const struct tagc_shape *shape, struct tagc_layout *out)
-{
+static bool dense_q8_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
   return tagc_dense_layout(FORMAT, shape, out);
 }
 

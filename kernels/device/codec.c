@@ -15,24 +15,21 @@ const struct tagc_codec *const tagc_codecs[] = {
   NULL,
 };
 
-const struct tagc_codec *tagc_codec_find(const char *name)
-{
+const struct tagc_codec *tagc_codec_find(const char *name) {
   for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++)
     if (strcmp((*codec)->name, name) == 0)
       return *codec;
   return NULL;
 }
 
-const char *tagc_codec_names(char *text, size_t size)
-{
+const char *tagc_codec_names(char *text, size_t size) {
   size_t used = 0;
   for (const struct tagc_codec *const *codec = tagc_codecs; *codec && used < size; codec++)
     used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "|" : "", (*codec)->name);
   return text;
 }
 
-size_t tagc_job_assign_buffers(struct tagc_job *job, uint8_t *base)
-{
+size_t tagc_job_assign_buffers(struct tagc_job *job, uint8_t *base) {
   const struct tagc_layout *l = &job->layout;
   size_t nranks = (size_t)job->shape.nranks, used = 0;
   job->exponents = tagc_assign_buffer(base, &used, nranks * l->exponent_bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * NVIDIA GPUs as devices, through the driver (driver.h), with kernels that the library carries along: the table of
- * functions, and how a GPU is set up. cuda_device.h tells of contexts and captures, and which parts have files of their own.
+ * functions, and how a GPU is set up. cuda_device.h tells of contexts and captures, and which parts have files of their
+ * own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,31 +21,34 @@ enum {
   CAPTURE_RELAXED = 2,
   STREAM_NON_BLOCKING = 1,
   EVENT_NO_TIMING = 2,
-  PROCESSORS = 16, MEMORY_KHZ = 36, MEMORY_BITS = 37, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, PAGEABLE_ACCESS = 88,
-  CONCURRENT_MANAGED = 89, COOPERATIVE = 95,       /* attributes of a device */
+  PROCESSORS = 16,
+  MEMORY_KHZ = 36,
+  MEMORY_BITS = 37,
+  CAPABILITY_MAJOR = 75,
+  CAPABILITY_MINOR = 76,
+  PAGEABLE_ACCESS = 88,
+  CONCURRENT_MANAGED = 89,
+  COOPERATIVE = 95, /* attributes of a device */
 };
 
 /* The oldest GPUs that there is code for, and the least that one of them does a second, for drivers that do not say. */
 enum { LEAST_CAPABILITY = 75, LEAST_GIGABYTES_A_PROCESSOR = 8 };
 
-/* -- set-up ---------------------------------------------------------------------------------------------------------- */
+/* -- set-up -------------------------------------------------------------------------------------------------------- */
 
-static int attribute(const struct tagc_cuda_device *d, int which)
-{
+static int attribute(const struct tagc_cuda_device *d, int which) {
   int value = 0;
   return d->driver->device_attribute(&value, which, d->number) == 0 ? value : 0;
 }
 
 /* False where a call has failed, and with it the set-up. */
-static bool went(struct tagc_cuda_device *d, int error, const char *call)
-{
+static bool went(struct tagc_cuda_device *d, int error, const char *call) {
   if (error)
     tagc_cuda_words(error, call, d->why, sizeof d->why);
   return !error;
 }
 
-static void look_at(struct tagc_cuda_device *d)
-{
+static void look_at(struct tagc_cuda_device *d) {
   d->launcher.processors = (uint32_t)attribute(d, PROCESSORS);
   d->reaches_managed = attribute(d, CONCURRENT_MANAGED);
   d->reaches_pageable = attribute(d, PAGEABLE_ACCESS);
@@ -55,11 +59,10 @@ static void look_at(struct tagc_cuda_device *d)
   d->ns_per_byte = 1e9 / bytes_a_second;
 }
 
-/* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that,
- * or for newer GPUs. Functions are loaded here, by cuModuleGetFunction, and each is launched by the self-tests: later either could
- * wait for kernels that run, and they for this thread. */
-static bool load_kernels(struct tagc_cuda_device *d)
-{
+/* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than
+ * that, or for newer GPUs. Functions are loaded here, by cuModuleGetFunction, and each is launched by the self-tests:
+ * later either could wait for kernels that run, and they for this thread. */
+static bool load_kernels(struct tagc_cuda_device *d) {
   const int capability = 10 * attribute(d, CAPABILITY_MAJOR) + attribute(d, CAPABILITY_MINOR);
   char refused[160] = "", words[160];
   const char *missing = "";
@@ -81,25 +84,25 @@ static bool load_kernels(struct tagc_cuda_device *d)
   d->launcher.launch = d->driver->launch;
   error = tagc_cuda_find(&d->launcher, d->driver->module_function, module, &missing);
   if (error)
-    snprintf(d->why, sizeof d->why, "%s: %s", missing, tagc_cuda_words(error, "cuModuleGetFunction", words, sizeof words));
+    snprintf(d->why, sizeof d->why, "%s: %s", missing,
+             tagc_cuda_words(error, "cuModuleGetFunction", words, sizeof words));
   return !error;
 }
 
 /* How many groups may wait for one another. */
-static bool count_together(struct tagc_cuda_device *d)
-{
+static bool count_together(struct tagc_cuda_device *d) {
   int groups = 0;
   d->launcher.launch_together = d->driver->launch_together;
   if (!attribute(d, COOPERATIVE))
     return true;
-  const int error = d->driver->occupancy(&groups, d->launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_MANY_THREADS, 0);
+  const int error =
+    d->driver->occupancy(&groups, d->launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_MANY_THREADS, 0);
   d->launcher.together = d->launcher.processors * (uint32_t)groups;
   return went(d, error, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
 }
 
 /* The primary context, which is the program's, too, and what tells it from one that is made anew later. */
-static bool find_device_context(struct tagc_cuda_device *d)
-{
+static bool find_device_context(struct tagc_cuda_device *d) {
   if (atomic_load(&d->has_context))
     return true;
   if (!went(d, d->driver->device_get(&d->number, d->ordinal), "cuDeviceGet") ||
@@ -112,10 +115,9 @@ static bool find_device_context(struct tagc_cuda_device *d)
 }
 
 /* In the context. */
-static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d)
-{
+static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d) {
   look_at(d);
-  (void)tagc_cuda_pinned(d, 0);    /* a piece, for votes: later the driver might wait for the GPU */
+  (void)tagc_cuda_pinned(d, 0); /* a piece, for votes: later the driver might wait for the GPU */
   if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d) ||
       !count_together(d))
     return TAGC_CUDA_CRIPPLED;
@@ -124,8 +126,7 @@ static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d)
   return tagc_cuda_memory_set_up(d) ? TAGC_CUDA_READY : TAGC_CUDA_CRIPPLED;
 }
 
-static enum tagc_cuda_condition set_up_device(struct tagc_cuda_device *d)
-{
+static enum tagc_cuda_condition set_up_device(struct tagc_cuda_device *d) {
   enum tagc_cuda_condition state = TAGC_CUDA_FAILED;
   int capture_mode = CAPTURE_RELAXED;
   void *context;
@@ -141,14 +142,13 @@ static enum tagc_cuda_condition set_up_device(struct tagc_cuda_device *d)
   return state;
 }
 
-static enum tagc_cuda_condition set_up_once(struct tagc_cuda_device *d)
-{
+static enum tagc_cuda_condition set_up_once(struct tagc_cuda_device *d) {
   bool is_new = false;
   if (atomic_load_explicit(&d->state, memory_order_acquire) == TAGC_CUDA_UNTRIED) {
     pthread_mutex_lock(&d->set_up_lock);
     if (atomic_load_explicit(&d->state, memory_order_relaxed) == TAGC_CUDA_UNTRIED) {
       enum tagc_cuda_condition state = set_up_device(d), untried = TAGC_CUDA_UNTRIED;
-      is_new = atomic_compare_exchange_strong(&d->state, &untried, state);     /* unless it has been lost meanwhile */
+      is_new = atomic_compare_exchange_strong(&d->state, &untried, state); /* unless it has been lost meanwhile */
     }
     pthread_mutex_unlock(&d->set_up_lock);
   }
@@ -157,24 +157,24 @@ static enum tagc_cuda_condition set_up_once(struct tagc_cuda_device *d)
   return atomic_load_explicit(&d->state, memory_order_acquire);
 }
 
-/* -- the context ----------------------------------------------------------------------------------------------------- */
+/* -- the context --------------------------------------------------------------------------------------------------- */
 
-static void lose(struct tagc_cuda_device *d, int error)
-{
+static void lose(struct tagc_cuda_device *d, int error) {
   const char *name = NULL;
   const enum tagc_cuda_condition before = atomic_exchange(&d->state, TAGC_CUDA_LOST);
   if (before == TAGC_CUDA_LOST || before == TAGC_CUDA_UNTRIED || error == TAGC_CUDA_DEINITIALIZED)
     return;
   if (d->driver->error_name(error, &name) || !name)
     name = "an unknown error";
-  tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: its context is gone (cudaDeviceReset or the like), and with it all that this "
-           "library had there: compressed calls of its communicators fail (%s)", d->ordinal, name);
+  tagc_log(TAGC_LOG_ERROR, "kernels",
+           "GPU %d: its context is gone (cudaDeviceReset or the like), and with it all that this "
+           "library had there: compressed calls of its communicators fail (%s)",
+           d->ordinal, name);
 }
 
 /* The error, where the context is not the one of the set-up any more. A context that was made anew has the old one's
  * address, but nothing of what was in it; only newer drivers tell the two apart. */
-static int context_error(const struct tagc_cuda_device *d)
-{
+static int context_error(const struct tagc_cuda_device *d) {
   unsigned long long id = 0;
   unsigned version = 0;
   if (!d->driver->context_id)
@@ -183,16 +183,14 @@ static int context_error(const struct tagc_cuda_device *d)
   return error ? error : id == d->context_id ? 0 : TAGC_CUDA_CONTEXT_IS_DESTROYED;
 }
 
-bool tagc_cuda_did(struct tagc_cuda_device *d, int error, const char *call)
-{
+bool tagc_cuda_did(struct tagc_cuda_device *d, int error, const char *call) {
   if (error == TAGC_CUDA_DEINITIALIZED || error == TAGC_CUDA_CONTEXT_IS_DESTROYED ||
-      (error == TAGC_CUDA_INVALID_CONTEXT && context_error(d)))     /* else it is the stream's */
+      (error == TAGC_CUDA_INVALID_CONTEXT && context_error(d))) /* else it is the stream's */
     lose(d, error);
   return tagc_cuda_good(error, call);
 }
 
-bool tagc_cuda_is_lost(struct tagc_cuda_device *d)
-{
+bool tagc_cuda_is_lost(struct tagc_cuda_device *d) {
   const enum tagc_cuda_condition state = atomic_load_explicit(&d->state, memory_order_acquire);
   const bool has_context = state != TAGC_CUDA_LOST && state != TAGC_CUDA_FAILED && atomic_load(&d->has_context);
   const int error = has_context ? context_error(d) : 0;
@@ -201,8 +199,7 @@ bool tagc_cuda_is_lost(struct tagc_cuda_device *d)
   return error || state == TAGC_CUDA_LOST;
 }
 
-static bool enter_context(struct tagc_cuda_device *d, struct tagc_cuda_visit *visit)
-{
+static bool enter_context(struct tagc_cuda_device *d, struct tagc_cuda_visit *visit) {
   *visit = (struct tagc_cuda_visit){d, CAPTURE_RELAXED};
   if (tagc_cuda_is_lost(d) || !tagc_cuda_did(d, d->driver->context_push(d->context), "cuCtxPushCurrent"))
     return false;
@@ -210,21 +207,18 @@ static bool enter_context(struct tagc_cuda_device *d, struct tagc_cuda_visit *vi
   return true;
 }
 
-bool tagc_cuda_enter(const struct tagc_device *self, struct tagc_cuda_visit *visit)
-{
+bool tagc_cuda_enter(const struct tagc_device *self, struct tagc_cuda_visit *visit) {
   struct tagc_cuda_device *d = tagc_cuda_device_of(self);
   const enum tagc_cuda_condition state = set_up_once(d);
   return (state == TAGC_CUDA_READY || state == TAGC_CUDA_CRIPPLED) && enter_context(d, visit);
 }
 
-bool tagc_cuda_enter_ready(const struct tagc_device *self, struct tagc_cuda_visit *visit)
-{
+bool tagc_cuda_enter_ready(const struct tagc_device *self, struct tagc_cuda_visit *visit) {
   struct tagc_cuda_device *d = tagc_cuda_device_of(self);
   return set_up_once(d) == TAGC_CUDA_READY && enter_context(d, visit);
 }
 
-bool tagc_cuda_enter_context(const struct tagc_device *self, struct tagc_cuda_visit *visit)
-{
+bool tagc_cuda_enter_context(const struct tagc_device *self, struct tagc_cuda_visit *visit) {
   struct tagc_cuda_device *d = tagc_cuda_device_of(self);
   if (!atomic_load(&d->has_context)) {
     if (pthread_mutex_trylock(&d->set_up_lock) != 0)
@@ -236,24 +230,21 @@ bool tagc_cuda_enter_context(const struct tagc_device *self, struct tagc_cuda_vi
   return atomic_load(&d->has_context) && atomic_load(&d->state) != TAGC_CUDA_FAILED && enter_context(d, visit);
 }
 
-bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result)
-{
+bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result) {
   struct tagc_cuda_device *d = visit->device;
   void *context;
   (void)d->driver->capture_mode(&visit->capture_mode);
   return tagc_cuda_did(d, d->driver->context_pop(&context), "cuCtxPopCurrent") && result;
 }
 
-/* -- fences --------------------------------------------------------------------------------------------------------- */
+/* -- fences -------------------------------------------------------------------------------------------------------- */
 
-void *tagc_cuda_event(struct tagc_cuda_device *d, bool timed)
-{
+void *tagc_cuda_event(struct tagc_cuda_device *d, bool timed) {
   void *event = NULL;
   return tagc_cuda_did(d, d->driver->event_create(&event, timed ? 0 : EVENT_NO_TIMING), "cuEventCreate") ? event : NULL;
 }
 
-static void *cuda_fence_make(const struct tagc_device *self)
-{
+static void *cuda_fence_make(const struct tagc_device *self) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
     return NULL;
@@ -262,8 +253,7 @@ static void *cuda_fence_make(const struct tagc_device *self)
   return event;
 }
 
-static bool cuda_fence_set(const struct tagc_device *self, void *fence, void *stream)
-{
+static bool cuda_fence_set(const struct tagc_device *self, void *fence, void *stream) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
     return false;
@@ -271,8 +261,7 @@ static bool cuda_fence_set(const struct tagc_device *self, void *fence, void *st
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuEventRecord"));
 }
 
-static bool cuda_fence_wait(const struct tagc_device *self, void *fence, void *stream)
-{
+static bool cuda_fence_wait(const struct tagc_device *self, void *fence, void *stream) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
     return false;
@@ -280,8 +269,7 @@ static bool cuda_fence_wait(const struct tagc_device *self, void *fence, void *s
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuStreamWaitEvent"));
 }
 
-static void cuda_fence_free(const struct tagc_device *self, void *fence)
-{
+static void cuda_fence_free(const struct tagc_device *self, void *fence) {
   struct tagc_cuda_visit visit;
   if (!fence || !tagc_cuda_enter(self, &visit))
     return;
@@ -289,29 +277,26 @@ static void cuda_fence_free(const struct tagc_device *self, void *fence)
   tagc_cuda_leave(&visit, true);
 }
 
-/* -- codecs --------------------------------------------------------------------------------------------------------- */
+/* -- codecs -------------------------------------------------------------------------------------------------------- */
 
 static bool cuda_layout(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                        struct tagc_layout *out)
-{
+                        struct tagc_layout *out) {
   const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
   struct tagc_cuda_visit visit;
-  return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && its->layout(codec, shape, out) &&
-         tagc_cuda_codec_passes(tagc_cuda_device_of(self), codec);
+  return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) &&
+         its->layout(codec, shape, out) && tagc_cuda_codec_passes(tagc_cuda_device_of(self), codec);
 }
 
 static bool cuda_cost(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                      struct tagc_gpu_cost *out)
-{
+                      struct tagc_gpu_cost *out) {
   struct tagc_cuda_visit visit;
   return tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) &&
          tagc_cuda_codec_cost(codec, shape, visit.device->ns_per_byte, out);
 }
 
 /* `what`: for the log. */
-static bool run_codec_step(const struct tagc_device *self, tagc_cuda_step *step, const struct tagc_codec *codec, const struct tagc_job *job,
-                           void *stream, const char *what)
-{
+static bool run_codec_step(const struct tagc_device *self, tagc_cuda_step *step, const struct tagc_codec *codec,
+                           const struct tagc_job *job, void *stream, const char *what) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
     return false;
@@ -320,24 +305,23 @@ static bool run_codec_step(const struct tagc_device *self, tagc_cuda_step *step,
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, what));
 }
 
-static bool cuda_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
-{
+static bool cuda_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                         void *stream) {
   tagc_cuda_step *prepare = tagc_cuda_codec_of(codec)->prepare;
   return !prepare || run_codec_step(self, prepare, codec, job, stream, "cuLaunchKernel for a choice");
 }
 
-static bool cuda_encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
-{
+static bool cuda_encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                        void *stream) {
   return run_codec_step(self, tagc_cuda_codec_of(codec)->encode, codec, job, stream, "cuLaunchKernel for an encoder");
 }
 
-static bool cuda_decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
-{
+static bool cuda_decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                        void *stream) {
   return run_codec_step(self, tagc_cuda_codec_of(codec)->decode, codec, job, stream, "cuLaunchKernel for a decoder");
 }
 
-static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream)
-{
+static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
     return false;
@@ -346,8 +330,7 @@ static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, voi
 }
 
 static bool cuda_count(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words,
-                       void *stream)
-{
+                       void *stream) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
     return false;
@@ -355,8 +338,7 @@ static bool cuda_count(const struct tagc_device *self, const struct tagc_job *jo
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for a look at a gradient"));
 }
 
-static bool cuda_pack_flags(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
-{
+static bool cuda_pack_flags(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream) {
   const struct tagc_cuda_flags flags = {.counts = tagc_cuda_tally_counts(job->tally), .words = words};
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
@@ -365,10 +347,11 @@ static bool cuda_pack_flags(const struct tagc_device *self, const struct tagc_jo
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for what was seen"));
 }
 
-static bool cuda_end_call(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream)
-{
+static bool cuda_end_call(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream) {
   const struct tagc_cuda_flags flags = {
-    .counts = tagc_cuda_tally_counts(job->tally), .health = job->health, .words = (int64_t *)(uintptr_t)words,
+    .counts = tagc_cuda_tally_counts(job->tally),
+    .health = job->health,
+    .words = (int64_t *)(uintptr_t)words,
     .cycle = job->cycle,
   };
   struct tagc_cuda_visit visit;
@@ -378,7 +361,7 @@ static bool cuda_end_call(const struct tagc_device *self, struct tagc_job *job, 
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for the end of a call"));
 }
 
-/* -- the devices ---------------------------------------------------------------------------------------------------- */
+/* -- the devices --------------------------------------------------------------------------------------------------- */
 
 static const struct tagc_device functions = {
   .name = "CUDA",
@@ -430,8 +413,7 @@ static const struct tagc_device functions = {
   .side_stream_free = tagc_cuda_side_stream_free,
 };
 
-bool tagc_device_cuda_is_there(const char **why)
-{
+bool tagc_device_cuda_is_there(const char **why) {
   const struct tagc_cuda_driver *driver = tagc_cuda_driver(why);
   if (driver && (tagc_fatbin() || driver->plays_kernels))
     return true;
@@ -440,8 +422,7 @@ bool tagc_device_cuda_is_there(const char **why)
   return false;
 }
 
-static struct tagc_cuda_device *start_device(struct tagc_cuda_device *d, int ordinal)
-{
+static struct tagc_cuda_device *start_device(struct tagc_cuda_device *d, int ordinal) {
   pthread_mutexattr_t recursive;
   pthread_mutexattr_init(&recursive);
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
@@ -454,8 +435,7 @@ static struct tagc_cuda_device *start_device(struct tagc_cuda_device *d, int ord
   return d;
 }
 
-const struct tagc_device *tagc_device_cuda(int ordinal)
-{
+const struct tagc_device *tagc_device_cuda(int ordinal) {
   /* The last one is for ordinals that there cannot be: the driver says so. */
   static struct tagc_cuda_device first[MOST_DEVICES + 1], *devices[MOST_DEVICES + 1];
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -468,7 +448,7 @@ const struct tagc_device *tagc_device_cuda(int ordinal)
     devices[i] = start_device(&first[i], i == MOST_DEVICES ? -1 : i);
   } else if (tagc_cuda_is_lost(devices[i])) {
     struct tagc_cuda_device *another = calloc(1, sizeof *another);
-    if (another)                    /* else the lost one has to do: it says no to everything */
+    if (another) /* else the lost one has to do: it says no to everything */
       devices[i] = start_device(another, i);
   }
   struct tagc_cuda_device *d = devices[i];
@@ -476,7 +456,6 @@ const struct tagc_device *tagc_device_cuda(int ordinal)
   return &d->base;
 }
 
-bool tagc_device_cuda_is_set_up(const struct tagc_device *device)
-{
+bool tagc_device_cuda_is_set_up(const struct tagc_device *device) {
   return atomic_load_explicit(&tagc_cuda_device_of(device)->state, memory_order_acquire) != TAGC_CUDA_UNTRIED;
 }

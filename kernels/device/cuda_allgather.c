@@ -5,17 +5,16 @@
 #include "kernels/device/cuda_device.h"
 
 bool tagc_cuda_allgather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                                const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
-{
+                                const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out) {
   struct tagc_cuda_visit visit;
-  return tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && tagc_allgather_cuda_layout(codec, shape, out) &&
-         tagc_cuda_allgather_passes(tagc_cuda_device_of(self), codec);
+  return tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) &&
+         tagc_allgather_cuda_layout(codec, shape, out) && tagc_cuda_allgather_passes(tagc_cuda_device_of(self), codec);
 }
 
 /* `what`: for the log. */
-static bool run_allgather_step(const struct tagc_device *self, tagc_allgather_step *step, const struct tagc_allgather_codec *codec,
-                               const struct tagc_allgather_job *job, void *stream, const char *what)
-{
+static bool run_allgather_step(const struct tagc_device *self, tagc_allgather_step *step,
+                               const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job,
+                               void *stream, const char *what) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
     return false;
@@ -26,27 +25,26 @@ static bool run_allgather_step(const struct tagc_device *self, tagc_allgather_st
 }
 
 bool tagc_cuda_allgather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                                struct tagc_allgather_job *job, void *stream)
-{
-  return run_allgather_step(self, tagc_allgather_cuda_of(codec)->encode, codec, job, stream, "cuLaunchKernel for parameters that are sent");
+                                struct tagc_allgather_job *job, void *stream) {
+  return run_allgather_step(self, tagc_allgather_cuda_of(codec)->encode, codec, job, stream,
+                            "cuLaunchKernel for parameters that are sent");
 }
 
 bool tagc_cuda_allgather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                                struct tagc_allgather_job *job, void *stream)
-{
-  return run_allgather_step(self, tagc_allgather_cuda_of(codec)->decode, codec, job, stream, "cuLaunchKernel for parameters that came in");
+                                struct tagc_allgather_job *job, void *stream) {
+  return run_allgather_step(self, tagc_allgather_cuda_of(codec)->decode, codec, job, stream,
+                            "cuLaunchKernel for parameters that came in");
 }
 
 /* A row: a copy that no kernel makes. */
 bool tagc_cuda_allgather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                               struct tagc_allgather_job *job, void *stream)
-{
+                               struct tagc_allgather_job *job, void *stream) {
   const size_t bytes = job->layout.reference_bytes;
   return !codec->refer || tagc_cuda_copy(self, job->reference, bytes, job->recv, bytes, bytes, 1, stream);
 }
 
-bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused)
-{
+bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream,
+                                 bool *refused) {
   const struct tagc_allgather_state *state = job->state;
   uint32_t word = 0;
   if (!tagc_cuda_get(self, &word, &state->refused, sizeof word, stream))

@@ -13,12 +13,16 @@ static const struct tagc_cuda_codec codecs[] = {
   {&tagc_codec_q8, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
   {&tagc_codec_q4, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
   {&tagc_codec_q2, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
-  {&tagc_codec_lhc, tagc_lhc_cuda_layout, tagc_lhc_cuda_prepare, tagc_lhc_cuda_encode, tagc_lhc_cuda_decode, {2, 13, 25}},
+  {&tagc_codec_lhc,
+   tagc_lhc_cuda_layout,
+   tagc_lhc_cuda_prepare,
+   tagc_lhc_cuda_encode,
+   tagc_lhc_cuda_decode,
+   {2, 13, 25}},
   {&tagc_codec_sparse, tagc_sparse_cuda_layout, NULL, tagc_sparse_cuda_encode, tagc_sparse_cuda_decode, {2, 12, 0}},
 };
 
-const struct tagc_cuda_codec *tagc_cuda_codec_of(const struct tagc_codec *codec)
-{
+const struct tagc_cuda_codec *tagc_cuda_codec_of(const struct tagc_codec *codec) {
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
     if (codecs[i].codec == codec)
       return &codecs[i];
@@ -26,8 +30,7 @@ const struct tagc_cuda_codec *tagc_cuda_codec_of(const struct tagc_codec *codec)
 }
 
 bool tagc_cuda_codec_cost(const struct tagc_codec *codec, const struct tagc_shape *shape, double ns_per_byte,
-                          struct tagc_gpu_cost *out)
-{
+                          struct tagc_gpu_cost *out) {
   const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
   struct tagc_layout layout;
   if (!its || !its->layout(codec, shape, &layout))

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What the parts of the CUDA device (cuda.c) share: its state, and how a call of the driver begins and ends.
  *
- * Set-up     At the first use, once: whoever comes meanwhile waits. What failed then is not tried again, and what cannot be
- *            done says no for good.
-* Self-test  Behind it each codec is tried out (self_test.h). One that is wrong says no for good; one that could not be tried,
+ * Set-up     At the first use, once: whoever comes meanwhile waits. What failed then is not tried again, and what
+ *            cannot be done says no for good.
+ * Self-test  Behind it each codec is tried out (self_test.h). One that is wrong says no for good; one that could not be
+ *            tried,
  *            until a later layout() can. Whoever wants a codec meanwhile waits.
  * Context    The primary one of the GPU, which the CUDA runtime uses, too; every function makes it current, and the
- *            caller's current again. A program that works in a context of its own making has memory that the kernels cannot
- *            reach: NCCL does not support that either. A cudaDeviceReset ends it, with all that was made in it: the device
- *            is lost then, nothing of it is touched again, and whoever asks for the GPU later gets a new one.
+ *            caller's current again. A program that works in a context of its own making has memory that the kernels
+ *            cannot reach: NCCL does not support that either. A cudaDeviceReset ends it, with all that was made in it:
+ *            the device is lost then, nothing of it is touched again, and whoever asks for the GPU later gets a new
+ *            one.
  * Capture    While some thread captures a stream into a graph, others must not allocate or query: these functions ask
  *            the driver to look away (relaxed mode), because nothing that they do belongs to that graph.
  * Ownership  A device lives as long as the process, lost or not: communicators point to it.
@@ -25,30 +27,30 @@
 
 enum tagc_cuda_condition {
   TAGC_CUDA_UNTRIED,
-  TAGC_CUDA_FAILED,                /* no context */
-  TAGC_CUDA_CRIPPLED,              /* a context, but no kernels: memory of the host, and copies */
+  TAGC_CUDA_FAILED,   /* no context */
+  TAGC_CUDA_CRIPPLED, /* a context, but no kernels: memory of the host, and copies */
   TAGC_CUDA_READY,
-  TAGC_CUDA_LOST,                  /* its context was there, and is gone */
+  TAGC_CUDA_LOST, /* its context was there, and is gone */
 };
 
 struct tagc_cuda_device {
   struct tagc_device base;
   const struct tagc_cuda_driver *driver;
-  int ordinal, number;             /* to the program, to the driver */
+  int ordinal, number; /* to the program, to the driver */
   _Atomic(enum tagc_cuda_condition) state;
-  char why[320];                   /* the set-up has failed */
+  char why[320]; /* the set-up has failed */
   void *context;
-  unsigned long long context_id;   /* where the driver tells it */
-  atomic_bool has_context;         /* both are known */
-  void *service;                   /* a stream for what belongs to no call */
+  unsigned long long context_id; /* where the driver tells it */
+  atomic_bool has_context;       /* both are known */
+  void *service;                 /* a stream for what belongs to no call */
   bool reaches_managed, reaches_pageable;
-  double ns_per_byte;              /* of memory that is read or written, at best */
-  struct tagc_cuda_launcher launcher, beside;      /* beside: of calls that leave most of the GPU to the program */
+  double ns_per_byte;                         /* of memory that is read or written, at best */
+  struct tagc_cuda_launcher launcher, beside; /* beside: of calls that leave most of the GPU to the program */
 
   pthread_mutex_t set_up_lock;
-  pthread_mutex_t self_test_lock;  /* of what follows; recursive: a self-test calls the table that it is about */
+  pthread_mutex_t self_test_lock; /* of what follows; recursive: a self-test calls the table that it is about */
   bool self_testing;
-  uint32_t not_run;                /* codecs (a bit each, cuda_self_test.c) that could not be tried once: the log has it */
+  uint32_t not_run; /* codecs (a bit each, cuda_self_test.c) that could not be tried once: the log has it */
   _Atomic uint32_t passed, failed; /* codecs that were tried; read without the lock */
   pthread_mutex_t lock;            /* of what follows */
   void *pool;                      /* NULL: the driver has none. Set up once */
@@ -60,8 +62,7 @@ struct tagc_cuda_device {
   struct tagc_cuda_device *next;   /* of those of the process that are set up (cuda_memory.c) */
 };
 
-static inline struct tagc_cuda_device *tagc_cuda_device_of(const struct tagc_device *self)
-{
+static inline struct tagc_cuda_device *tagc_cuda_device_of(const struct tagc_device *self) {
   return (struct tagc_cuda_device *)(uintptr_t)self;
 }
 
@@ -90,16 +91,16 @@ bool tagc_cuda_is_lost(struct tagc_cuda_device *device);
 /* NULL where it fails. Inside of a visit. */
 void *tagc_cuda_event(struct tagc_cuda_device *device, bool timed);
 
-/* -- cuda_self_test.c ------------------------------------------------------------------------------------------------ */
+/* -- cuda_self_test.c ---------------------------------------------------------------------------------------------- */
 
-/* Does the codec do on this GPU what it does on the host? Tries it out where nothing is known of it: the first time, or again
- * where memory or the driver failed then. False where it does not run on GPUs. */
+/* Does the codec do on this GPU what it does on the host? Tries it out where nothing is known of it: the first time, or
+ * again where memory or the driver failed then. False where it does not run on GPUs. */
 bool tagc_cuda_codec_passes(struct tagc_cuda_device *device, const struct tagc_codec *codec);
 bool tagc_cuda_allgather_passes(struct tagc_cuda_device *device, const struct tagc_allgather_codec *codec);
 /* The end of the set-up: all of them. */
 void tagc_cuda_self_test_codecs(struct tagc_cuda_device *device);
 
-/* -- cuda_allgather.c ------------------------------------------------------------------------------------------------ */
+/* -- cuda_allgather.c ---------------------------------------------------------------------------------------------- */
 
 /* Members of the table. */
 bool tagc_cuda_allgather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
@@ -110,16 +111,17 @@ bool tagc_cuda_allgather_decode(const struct tagc_device *self, const struct tag
                                 struct tagc_allgather_job *job, void *stream);
 bool tagc_cuda_allgather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                                struct tagc_allgather_job *job, void *stream);
-bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused);
+bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream,
+                                 bool *refused);
 
-/* -- cuda_memory.c --------------------------------------------------------------------------------------------------- */
+/* -- cuda_memory.c ------------------------------------------------------------------------------------------------- */
 
-/* The last step of the set-up, in the context: a pool, or the old way without one. False where memory of another GPU of the
- * process is out of reach; device->why tells. */
+/* The last step of the set-up, in the context: a pool, or the old way without one. False where memory of another GPU of
+ * the process is out of reach; device->why tells. */
 bool tagc_cuda_memory_set_up(struct tagc_cuda_device *device);
 
-/* Pinned memory of the host, 64-byte aligned, for good; 0 bytes are a new piece if nothing is left of the last one. NULL where
- * there is none. Inside of a visit. */
+/* Pinned memory of the host, 64-byte aligned, for good; 0 bytes are a new piece if nothing is left of the last one.
+ * NULL where there is none. Inside of a visit. */
 void *tagc_cuda_pinned(struct tagc_cuda_device *device, size_t bytes);
 
 /* Members of the table. */
@@ -130,46 +132,49 @@ void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes);
 bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer);
 bool tagc_cuda_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream);
 bool tagc_cuda_put(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream);
-bool tagc_cuda_copy(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                    size_t rows, void *stream);
+bool tagc_cuda_copy(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                    size_t width, size_t rows, void *stream);
 bool tagc_cuda_get(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream);
 
-/* -- cuda_tally.c ---------------------------------------------------------------------------------------------------- */
+/* -- cuda_tally.c -------------------------------------------------------------------------------------------------- */
 
 /* In device memory: what kernels count in. */
 struct tagc_counts *tagc_cuda_tally_counts(const void *tally);
 
 /* Members of the table. */
 void *tagc_cuda_tally_make(const struct tagc_device *self, void *stream);
-bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number, void *stream);
+bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number,
+                          void *stream);
 bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally, struct tagc_tally_times *times,
                           struct tagc_codec_stats *stats);
 void tagc_cuda_tally_side_stream(const struct tagc_device *self, void *tally, void *side, unsigned functions);
 bool tagc_cuda_tally_denser(const struct tagc_device *self, void *tally, void *stream, bool *denser);
 void tagc_cuda_tally_free(const struct tagc_device *self, void *tally, void *fence);
 
-/* -- cuda_timer.c ---------------------------------------------------------------------------------------------------- */
+/* -- cuda_timer.c -------------------------------------------------------------------------------------------------- */
 
 /* Members of the table. */
 void *tagc_cuda_timer_make(const struct tagc_device *self);
 int tagc_cuda_timer_begin(const struct tagc_device *self, void *timer, uint64_t number, void *stream);
 void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun, void *stream, bool good);
-size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out, size_t most);
+size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out,
+                            size_t most);
 void tagc_cuda_timer_free(const struct tagc_device *self, void *timer);
 
-/* -- cuda_side_stream.c ---------------------------------------------------------------------------------------------- */
+/* -- cuda_side_stream.c -------------------------------------------------------------------------------------------- */
 
-/* How long a side stream worked for one call, and how long the call's stream waited for that. The side stream writes it until it is ended
- * and read, or given up; all of that by the thread that uses side stream and tally. */
+/* How long a side stream worked for one call, and how long the call's stream waited for that. The side stream writes it
+ * until it is ended and read, or given up; all of that by the thread that uses side stream and tally. */
 struct tagc_cuda_overlap {
   struct tagc_cuda_side_stream *side; /* that may still write; NULL: none */
-  unsigned unread;                 /* timed intervals of streams whose times are still to come */
-  bool lost;                       /* some never will */
+  unsigned unread;                    /* timed intervals of streams whose times are still to come */
+  bool lost;                          /* some never will */
   double worked_ms[TAGC_SIDE_WORKS], waited_ms[TAGC_SIDE_WORKS];
 };
 
 /* From now on the side stream works for this call. */
-void tagc_cuda_overlap_begin(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap, void *side, unsigned functions);
+void tagc_cuda_overlap_begin(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap, void *side,
+                             unsigned functions);
 /* Not any more. What is not read stays to be. */
 void tagc_cuda_overlap_end(struct tagc_cuda_overlap *overlap);
 /* Reads what is over: all, where the call is. Both inside of a visit. */
@@ -179,8 +184,8 @@ void tagc_cuda_overlap_forget(struct tagc_cuda_overlap *overlap);
 
 /* Members of the table. */
 void *tagc_cuda_side_stream_make(const struct tagc_device *self);
-uint64_t tagc_cuda_side_stream_submit(const struct tagc_device *self, void *side, enum tagc_side_work work, tagc_side_function *function,
-                               void *argument);
+uint64_t tagc_cuda_side_stream_submit(const struct tagc_device *self, void *side, enum tagc_side_work work,
+                                      tagc_side_function *function, void *argument);
 bool tagc_cuda_side_stream_after(const struct tagc_device *self, void *side, void *stream);
 bool tagc_cuda_side_stream_wait(const struct tagc_device *self, void *side, uint64_t event, void *stream);
 void tagc_cuda_side_stream_close(const struct tagc_device *self, void *side);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Memory of a CUDA device, and copies.
  *
- * Pool       Stream-ordered, of our own, so that the other GPUs that this process uses may access it, if they can: NCCL up to
- *            2.23 writes into the receive buffers of ranks in the same process, and sees no pools. (It exports and registers
- *            only what was given to ncclCommRegister() or captured.) Who is set up later opens the pools both ways; a process
- *            with one GPU opens none. No allocation waits for work of another stream: two communicators whose
- *            ranks come in different orders would wait for each other. What is given back goes to the driver when the
- *            program synchronises next: nothing is kept.
- * Old way    Without pools: cuMemAlloc, and never cuMemFree, which waits for all work of the GPU, also for what waits for
- *            a call that the caller has yet to make. What is given back is taken again for what is not much smaller, once
- *            its event has passed.
+ * Pool       Stream-ordered, of our own, so that the other GPUs that this process uses may access it, if they can: NCCL
+ *            up to 2.23 writes into the receive buffers of ranks in the same process, and sees no pools. (It exports
+ *            and registers only what was given to ncclCommRegister() or captured.) Who is set up later opens the pools
+ *            both ways; a process with one GPU opens none. No allocation waits for work of another stream: two
+ *            communicators whose ranks come in different orders would wait for each other. What is given back goes to
+ *            the driver when the program synchronises next: nothing is kept.
+ * Old way    Without pools: cuMemAlloc, and never cuMemFree, which waits for all work of the GPU, also for what waits
+ *            for a call that the caller has yet to make. What is given back is taken again for what is not much
+ *            smaller, once its event has passed.
  * Pinned     Memory of the host is never given back, for the same reason. Its first piece belongs to the set-up.
  * Copies     From the host they go through pinned memory: from other memory the driver may wait for the stream, or (its
- *            documentation said so up to CUDA 11.1) copy later, by a thread of its own. What is too large for that is waited for.
- *            Copies on the device take whatever kernels reach: a program's buffers may be pinned, or managed.
+ *            documentation said so up to CUDA 11.1) copy later, by a thread of its own. What is too large for that is
+ *            waited for. Copies on the device take whatever kernels reach: a program's buffers may be pinned, or
+ *            managed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 #include "kernels/device/cuda_device.h"
 
 /* Of cuda.h. */
-enum { MEMORY_POOLS = 115 };                                                     /* an attribute of devices */
+enum { MEMORY_POOLS = 115 }; /* an attribute of devices */
 enum { POOL_PINNED = 1, LOCATION_DEVICE = 1, ACCESS_READ_WRITE = 3, POOL_INTERNAL_DEPENDENCIES = 3 };
 enum { POINTER_MEMORY_TYPE = 2, POINTER_DEVICE = 3, POINTER_IS_MANAGED = 8, POINTER_ORDINAL = 9, MEMORY_HOST = 1 };
 
@@ -50,25 +51,24 @@ struct tagc_cuda_block {
   struct tagc_cuda_block *next;
   uint64_t memory;
   size_t bytes;
-  void *event;                     /* of its last use */
+  void *event; /* of its last use */
   bool used;
 };
 
 /* A copy from the host that may be under way. */
 struct tagc_cuda_stage {
   struct tagc_cuda_stage *next;
-  char *pinned;                    /* STAGE bytes */
-  void *event;                     /* behind it */
+  char *pinned; /* STAGE bytes */
+  void *event;  /* behind it */
 };
 
-/* -- set-up --------------------------------------------------------------------------------------------------------- */
+/* -- set-up -------------------------------------------------------------------------------------------------------- */
 
 /* Those whose memory is set up, lost ones too. */
 static struct tagc_cuda_device *all;
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool make_pool(struct tagc_cuda_device *d)
-{
+static bool make_pool(struct tagc_cuda_device *d) {
   const struct pool_properties properties = {.type = POOL_PINNED, .location = {LOCATION_DEVICE, d->number}};
   int has_pools = 0, no = 0;
   return d->driver->device_attribute(&has_pools, MEMORY_POOLS, d->number) == 0 && has_pools &&
@@ -76,16 +76,15 @@ static bool make_pool(struct tagc_cuda_device *d)
          tagc_cuda_did(d, d->driver->pool_set(d->pool, POOL_INTERNAL_DEPENDENCIES, &no), "cuMemPoolSetAttribute");
 }
 
-static void drop_pool(struct tagc_cuda_device *d)
-{
+static void drop_pool(struct tagc_cuda_device *d) {
   if (d->pool)
     tagc_cuda_did(d, d->driver->pool_destroy(d->pool), "cuMemPoolDestroy");
   d->pool = NULL;
 }
 
-/* Opens the pool, and what came from it already, to another GPU, if there is one and that can reach it at all. An error. */
-static int let_in(const struct tagc_cuda_device *d, const struct tagc_cuda_device *peer)
-{
+/* Opens the pool, and what came from it already, to another GPU, if there is one and that can reach it at all. An
+ * error. */
+static int let_in(const struct tagc_cuda_device *d, const struct tagc_cuda_device *peer) {
   const struct pool_access access = {{LOCATION_DEVICE, peer->number}, ACCESS_READ_WRITE};
   int yes = 0;
   if (!d->pool || d->driver->device_reaches(&yes, peer->number, d->number) != 0 || !yes)
@@ -94,8 +93,7 @@ static int let_in(const struct tagc_cuda_device *d, const struct tagc_cuda_devic
 }
 
 /* The pool of a GPU that is in use cannot be dropped; that of the new one can. */
-bool tagc_cuda_memory_set_up(struct tagc_cuda_device *d)
-{
+bool tagc_cuda_memory_set_up(struct tagc_cuda_device *d) {
   int closed = 0;
   if (!make_pool(d))
     drop_pool(d);
@@ -119,11 +117,10 @@ bool tagc_cuda_memory_set_up(struct tagc_cuda_device *d)
   return false;
 }
 
-/* -- the old way ----------------------------------------------------------------------------------------------------- */
+/* -- the old way --------------------------------------------------------------------------------------------------- */
 
 /* One that was given back, and that nothing works on any more. */
-static uint64_t take_block_again(struct tagc_cuda_device *d, size_t bytes)
-{
+static uint64_t take_block_again(struct tagc_cuda_device *d, size_t bytes) {
   uint64_t memory = 0;
   pthread_mutex_lock(&d->lock);
   for (struct tagc_cuda_block *b = d->blocks; b && !memory; b = b->next)
@@ -135,8 +132,7 @@ static uint64_t take_block_again(struct tagc_cuda_device *d, size_t bytes)
   return memory;
 }
 
-static uint64_t take_block(struct tagc_cuda_device *d, size_t bytes)
-{
+static uint64_t take_block(struct tagc_cuda_device *d, size_t bytes) {
   const uint64_t again = take_block_again(d, bytes);
   if (again)
     return again;
@@ -157,8 +153,7 @@ static uint64_t take_block(struct tagc_cuda_device *d, size_t bytes)
 }
 
 /* A block whose event cannot be recorded is not taken again: to hand it out under a kernel would be worse. */
-static void give_back_block(struct tagc_cuda_device *d, uint64_t memory, void *stream)
-{
+static void give_back_block(struct tagc_cuda_device *d, uint64_t memory, void *stream) {
   struct tagc_cuda_block *block;
   pthread_mutex_lock(&d->lock);
   for (block = d->blocks; block && block->memory != memory;)
@@ -171,10 +166,9 @@ static void give_back_block(struct tagc_cuda_device *d, uint64_t memory, void *s
   pthread_mutex_unlock(&d->lock);
 }
 
-/* -- memory ---------------------------------------------------------------------------------------------------------- */
+/* -- memory -------------------------------------------------------------------------------------------------------- */
 
-void *tagc_cuda_alloc(const struct tagc_device *self, size_t bytes, void *stream)
-{
+void *tagc_cuda_alloc(const struct tagc_device *self, size_t bytes, void *stream) {
   struct tagc_cuda_device *d = tagc_cuda_device_of(self);
   struct tagc_cuda_visit visit;
   uint64_t memory = 0;
@@ -189,16 +183,14 @@ void *tagc_cuda_alloc(const struct tagc_device *self, size_t bytes, void *stream
   return (void *)(uintptr_t)memory;
 }
 
-static void give_block_back(struct tagc_cuda_device *d, void *memory, void *stream)
-{
+static void give_block_back(struct tagc_cuda_device *d, void *memory, void *stream) {
   if (d->pool)
     tagc_cuda_did(d, d->driver->free_async(tagc_cuda_address(memory), stream), "cuMemFreeAsync");
   else
     give_back_block(d, tagc_cuda_address(memory), stream);
 }
 
-void tagc_cuda_release(const struct tagc_device *self, void *memory, void *stream)
-{
+void tagc_cuda_release(const struct tagc_device *self, void *memory, void *stream) {
   struct tagc_cuda_visit visit;
   if (!memory || !tagc_cuda_enter(self, &visit))
     return;
@@ -206,19 +198,17 @@ void tagc_cuda_release(const struct tagc_device *self, void *memory, void *strea
   tagc_cuda_leave(&visit, true);
 }
 
-void tagc_cuda_release_after(const struct tagc_device *self, void *memory, void *fence)
-{
+void tagc_cuda_release_after(const struct tagc_device *self, void *memory, void *fence) {
   struct tagc_cuda_visit visit;
   if (!memory || !tagc_cuda_enter(self, &visit))
     return;
   struct tagc_cuda_device *d = visit.device;
   if (!fence || tagc_cuda_did(d, d->driver->stream_wait(d->service, fence, 0), "cuStreamWaitEvent"))
-    give_block_back(d, memory, d->service);        /* else it is lost: to give it back under a kernel would be worse */
+    give_block_back(d, memory, d->service); /* else it is lost: to give it back under a kernel would be worse */
   tagc_cuda_leave(&visit, true);
 }
 
-static void *take_pinned(struct tagc_cuda_device *d, size_t room)
-{
+static void *take_pinned(struct tagc_cuda_device *d, size_t room) {
   void *memory = NULL;
   pthread_mutex_lock(&d->lock);
   if (room <= d->pinned_left) {
@@ -230,14 +220,13 @@ static void *take_pinned(struct tagc_cuda_device *d, size_t room)
   return memory;
 }
 
-void *tagc_cuda_pinned(struct tagc_cuda_device *d, size_t bytes)
-{
+void *tagc_cuda_pinned(struct tagc_cuda_device *d, size_t bytes) {
   const size_t room = (bytes + 63) / 64 * 64, piece = room > PINNED_PIECE ? room : PINNED_PIECE;
   void *memory = take_pinned(d, room), *more = NULL;
   if (memory || !tagc_cuda_did(d, d->driver->alloc_host(&more, piece), "cuMemAllocHost"))
     return memory;
   pthread_mutex_lock(&d->lock);
-  if (piece - room >= d->pinned_left) {             /* the larger rest is kept */
+  if (piece - room >= d->pinned_left) { /* the larger rest is kept */
     d->pinned = (char *)more + room;
     d->pinned_left = piece - room;
   }
@@ -245,8 +234,7 @@ void *tagc_cuda_pinned(struct tagc_cuda_device *d, size_t bytes)
   return more;
 }
 
-void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes)
-{
+void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
     return NULL;
@@ -255,11 +243,10 @@ void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes)
   return memory;
 }
 
-/* Of memory that is not CUDA's, all that is asked for is zero. Managed memory moves to whoever touches it, unless the GPU
- * cannot do that while the host runs. Some pinned memory has another address on the GPU than on the host, and only that
- * one is good. */
-bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer)
-{
+/* Of memory that is not CUDA's, all that is asked for is zero. Managed memory moves to whoever touches it, unless the
+ * GPU cannot do that while the host runs. Some pinned memory has another address on the GPU than on the host, and only
+ * that one is good. */
+bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer) {
   const struct tagc_cuda_device *d = tagc_cuda_device_of(self);
   unsigned type = 0, managed = 0;
   int ordinal = -1;
@@ -268,7 +255,7 @@ bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer)
   void *answers[] = {&type, &managed, &ordinal, &there};
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
-    return true;                   /* nothing works here, and whatever needs it says so */
+    return true; /* nothing works here, and whatever needs it says so */
   const int error = d->driver->pointer_attributes(4, asked, answers, tagc_cuda_address(buffer));
   if (!tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuPointerGetAttributes")))
     return false;
@@ -279,10 +266,9 @@ bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer)
   return there == tagc_cuda_address(buffer) && (type == MEMORY_HOST || ordinal == d->ordinal);
 }
 
-/* -- copies ---------------------------------------------------------------------------------------------------------- */
+/* -- copies -------------------------------------------------------------------------------------------------------- */
 
-bool tagc_cuda_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream)
-{
+bool tagc_cuda_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
     return false;
@@ -291,8 +277,7 @@ bool tagc_cuda_clear(const struct tagc_device *self, void *memory, size_t bytes,
 }
 
 /* One whose last copy is over, or a new one; NULL without memory. */
-static struct tagc_cuda_stage *take_stage(struct tagc_cuda_device *d)
-{
+static struct tagc_cuda_stage *take_stage(struct tagc_cuda_device *d) {
   struct tagc_cuda_stage **at, *stage;
   pthread_mutex_lock(&d->lock);
   for (at = &d->stages; *at && d->driver->event_query((*at)->event) != 0;)
@@ -314,12 +299,11 @@ static struct tagc_cuda_stage *take_stage(struct tagc_cuda_device *d)
 }
 
 /* One whose event cannot be recorded is not used again. */
-static bool put_staged(struct tagc_cuda_device *d, struct tagc_cuda_stage *stage, void *to_device, const void *from_host,
-                       size_t bytes, void *stream)
-{
+static bool put_staged(struct tagc_cuda_device *d, struct tagc_cuda_stage *stage, void *to_device,
+                       const void *from_host, size_t bytes, void *stream) {
   memcpy(stage->pinned, from_host, bytes);
-  const bool copied = tagc_cuda_did(d, d->driver->put(tagc_cuda_address(to_device), stage->pinned, bytes, stream),
-                                    "cuMemcpyHtoDAsync");
+  const bool copied =
+    tagc_cuda_did(d, d->driver->put(tagc_cuda_address(to_device), stage->pinned, bytes, stream), "cuMemcpyHtoDAsync");
   if (!tagc_cuda_did(d, d->driver->event_record(stage->event, stream), "cuEventRecord")) {
     free(stage);
     return false;
@@ -331,56 +315,56 @@ static bool put_staged(struct tagc_cuda_device *d, struct tagc_cuda_stage *stage
   return copied;
 }
 
-bool tagc_cuda_put(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream)
-{
+bool tagc_cuda_put(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
     return false;
   struct tagc_cuda_device *d = visit.device;
   struct tagc_cuda_stage *stage = bytes <= STAGE ? take_stage(d) : NULL;
-  const bool done =
-    stage ? put_staged(d, stage, to_device, from_host, bytes, stream)
-          : tagc_cuda_did(d, d->driver->put(tagc_cuda_address(to_device), from_host, bytes, stream), "cuMemcpyHtoDAsync") &&
-              tagc_cuda_did(d, d->driver->stream_synchronize(stream), "cuStreamSynchronize");
+  const bool done = stage ? put_staged(d, stage, to_device, from_host, bytes, stream)
+                          : tagc_cuda_did(d, d->driver->put(tagc_cuda_address(to_device), from_host, bytes, stream),
+                                          "cuMemcpyHtoDAsync") &&
+                              tagc_cuda_did(d, d->driver->stream_synchronize(stream), "cuStreamSynchronize");
   return tagc_cuda_leave(&visit, done);
 }
 
-bool tagc_cuda_get(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream)
-{
+bool tagc_cuda_get(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
     return false;
   struct tagc_cuda_device *d = visit.device;
-  const bool done = tagc_cuda_did(d, d->driver->get(to_host, tagc_cuda_address(from_device), bytes, stream),
-                                  "cuMemcpyDtoHAsync") &&
-                    tagc_cuda_did(d, d->driver->stream_synchronize(stream), "cuStreamSynchronize");
+  const bool done =
+    tagc_cuda_did(d, d->driver->get(to_host, tagc_cuda_address(from_device), bytes, stream), "cuMemcpyDtoHAsync") &&
+    tagc_cuda_did(d, d->driver->stream_synchronize(stream), "cuStreamSynchronize");
   return tagc_cuda_leave(&visit, done);
 }
 
-/* Some drivers may refuse rows with pitches that they have not chosen themselves, or with large ones; none refuses a row. */
-static bool copy_row_by_row(struct tagc_cuda_device *d, uint64_t to, size_t to_pitch, uint64_t from, size_t from_pitch, size_t width,
-                            size_t rows, void *stream)
-{
+/* Some drivers may refuse rows with pitches that they have not chosen themselves, or with large ones; none refuses a
+ * row. */
+static bool copy_row_by_row(struct tagc_cuda_device *d, uint64_t to, size_t to_pitch, uint64_t from, size_t from_pitch,
+                            size_t width, size_t rows, void *stream) {
   bool good = true;
   for (size_t row = 0; row < rows && good; row++)
-    good = tagc_cuda_did(d, d->driver->copy(to + row * to_pitch, from + row * from_pitch, width, stream), "cuMemcpyAsync");
+    good =
+      tagc_cuda_did(d, d->driver->copy(to + row * to_pitch, from + row * from_pitch, width, stream), "cuMemcpyAsync");
   return good;
 }
 
-bool tagc_cuda_copy(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                    size_t rows, void *stream)
-{
+bool tagc_cuda_copy(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                    size_t width, size_t rows, void *stream) {
   const struct tagc_cuda_rows both = {
     .from = {.memory = TAGC_CUDA_UNIFIED, .address = tagc_cuda_address(from), .pitch = from_pitch},
-    .to = {.memory = TAGC_CUDA_UNIFIED, .address = tagc_cuda_address(to), .pitch = to_pitch}, .width = width, .rows = rows,
+    .to = {.memory = TAGC_CUDA_UNIFIED, .address = tagc_cuda_address(to), .pitch = to_pitch},
+    .width = width,
+    .rows = rows,
   };
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
     return false;
   struct tagc_cuda_device *d = visit.device;
   const int error = rows > 1 ? d->driver->copy_rows(&both, stream) : TAGC_CUDA_INVALID_VALUE;
-  const bool done = error == TAGC_CUDA_INVALID_VALUE
-                      ? copy_row_by_row(d, both.to.address, to_pitch, both.from.address, from_pitch, width, rows, stream)
-                      : tagc_cuda_did(d, error, "cuMemcpy2DAsync");
+  const bool done = error == TAGC_CUDA_INVALID_VALUE ? copy_row_by_row(d, both.to.address, to_pitch, both.from.address,
+                                                                       from_pitch, width, rows, stream)
+                                                     : tagc_cuda_did(d, error, "cuMemcpy2DAsync");
   return tagc_cuda_leave(&visit, done);
 }

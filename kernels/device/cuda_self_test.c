@@ -7,17 +7,16 @@
 #include "kernels/device/cuda_device.h"
 #include "kernels/device/self_test.h"
 
-enum { FIRST_ALLGATHER = 16 };     /* the bit of the first codec for all-gathers */
+enum { FIRST_ALLGATHER = 16 }; /* the bit of the first codec for all-gathers */
 
 /* One of the two kinds. */
 struct tested {
   const struct tagc_codec *codec;
   const struct tagc_allgather_codec *allgather;
-  uint32_t bit;                    /* 0 where it does not run on GPUs */
+  uint32_t bit; /* 0 where it does not run on GPUs */
 };
 
-static struct tested tested_codec(const struct tagc_codec *codec)
-{
+static struct tested tested_codec(const struct tagc_codec *codec) {
   struct tested tested = {.codec = codec};
   for (int i = 0; tagc_codecs[i]; i++)
     if (tagc_codecs[i] == codec && tagc_cuda_codec_of(codec))
@@ -25,8 +24,7 @@ static struct tested tested_codec(const struct tagc_codec *codec)
   return tested;
 }
 
-static struct tested tested_allgather(const struct tagc_allgather_codec *codec)
-{
+static struct tested tested_allgather(const struct tagc_allgather_codec *codec) {
   struct tested tested = {.allgather = codec};
   for (int i = 0; tagc_allgather_codecs[i]; i++)
     if (tagc_allgather_codecs[i] == codec && tagc_allgather_cuda_of(codec))
@@ -34,8 +32,8 @@ static struct tested tested_allgather(const struct tagc_allgather_codec *codec)
   return tested;
 }
 
-static enum tagc_self_test run_self_test(const struct tagc_cuda_device *d, const struct tested *tested, char *words, size_t size)
-{
+static enum tagc_self_test run_self_test(const struct tagc_cuda_device *d, const struct tested *tested, char *words,
+                                         size_t size) {
   if (d->driver->needs_no_self_test)
     return TAGC_SELF_TEST_PASSED;
   return tested->codec ? tagc_self_test_codec(&d->base, tested->codec, d->service, words, size)
@@ -43,8 +41,7 @@ static enum tagc_self_test run_self_test(const struct tagc_cuda_device *d, const
 }
 
 /* Its kernels are new to this GPU, or its driver has just made them: are they right? */
-static void test_one(struct tagc_cuda_device *d, const struct tested *tested)
-{
+static void test_one(struct tagc_cuda_device *d, const struct tested *tested) {
   const char *name = tested->codec ? tested->codec->name : tested->allgather->name;
   const char *calls = tested->codec ? "calls" : "all-gathers", *made_up = tested->codec ? "gradient" : "parameter";
   char words[160];
@@ -59,15 +56,16 @@ static void test_one(struct tagc_cuda_device *d, const struct tested *tested)
              d->ordinal, calls, name, made_up, words);
   } else if (!(d->not_run & tested->bit)) {
     d->not_run |= tested->bit;
-    tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: %s with codec %s pass until the self-test succeeds: %s", d->ordinal, calls, name,
-             words);
+    tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: %s with codec %s pass until the self-test succeeds: %s", d->ordinal,
+             calls, name, words);
   }
 }
 
-static bool is_tested(struct tagc_cuda_device *d, uint32_t bit) { return (atomic_load(&d->passed) | atomic_load(&d->failed)) & bit; }
+static bool is_tested(struct tagc_cuda_device *d, uint32_t bit) {
+  return (atomic_load(&d->passed) | atomic_load(&d->failed)) & bit;
+}
 
-static bool passes(struct tagc_cuda_device *d, const struct tested *tested)
-{
+static bool passes(struct tagc_cuda_device *d, const struct tested *tested) {
   bool is_tried_here = false;
   if (!tested->bit)
     return false;
@@ -84,22 +82,19 @@ static bool passes(struct tagc_cuda_device *d, const struct tested *tested)
   return is_tried_here || (atomic_load(&d->passed) & tested->bit);
 }
 
-bool tagc_cuda_codec_passes(struct tagc_cuda_device *d, const struct tagc_codec *codec)
-{
+bool tagc_cuda_codec_passes(struct tagc_cuda_device *d, const struct tagc_codec *codec) {
   const struct tested tested = tested_codec(codec);
   return passes(d, &tested);
 }
 
-bool tagc_cuda_allgather_passes(struct tagc_cuda_device *d, const struct tagc_allgather_codec *codec)
-{
+bool tagc_cuda_allgather_passes(struct tagc_cuda_device *d, const struct tagc_allgather_codec *codec) {
   const struct tested tested = tested_allgather(codec);
   return passes(d, &tested);
 }
 
 static bool is_ready(struct tagc_cuda_device *d) { return atomic_load(&d->state) == TAGC_CUDA_READY; }
 
-void tagc_cuda_self_test_codecs(struct tagc_cuda_device *d)
-{
+void tagc_cuda_self_test_codecs(struct tagc_cuda_device *d) {
   bool all = is_ready(d);
   for (int i = 0; tagc_codecs[i] && is_ready(d); i++)
     if (tagc_cuda_codec_of(tagc_codecs[i]) && !tagc_cuda_codec_passes(d, tagc_codecs[i]))

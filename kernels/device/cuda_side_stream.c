@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Side streams of a GPU (device.h): a stream each, which does not wait for the program's default stream, and comes before others
- * where there is no room for all: what is done there is short, takes a small part of the GPU (tagc_cuda_beside), and the link
- * waits for it.
+ * Side streams of a GPU (device.h): a stream each, which does not wait for the program's default stream, and comes
+ * before others where there is no room for all: what is done there is short, takes a small part of the GPU
+ * (tagc_cuda_beside), and the link waits for it.
  *
- * Events     An event behind each function, in turns: TASKS of them, all made with the side stream. An older event than these is
- *            waited for by the later one that has its place, which comes after it.
- * Times      Of calls that want them (tagc_cuda_overlap) each function lies between two events, and so does each wait: an interval. These
- *            are used in turns, too, read when the call is asked for or their turn comes again, and never waited for: a call that
- *            begins while too many are under way goes untimed. All on one stream each, so that no clocks are compared.
+ * Events     An event behind each function, in turns: TASKS of them, all made with the side stream. An older event than
+ *            these is waited for by the later one that has its place, which comes after it.
+ * Times      Of calls that want them (tagc_cuda_overlap) each function lies between two events, and so does each wait:
+ *            an interval. These are used in turns, too, read when the call is asked for or their turn comes again, and
+ *            never waited for: a call that begins while too many are under way goes untimed. All on one stream each, so
+ *            that no clocks are compared.
  * Threads    A function is called by who submits it; close waits for that call alone, never for the GPU.
  * Context    As with fences: of a side stream whose context is gone nothing is touched but memory of the host.
  */
@@ -19,20 +20,20 @@ enum { TASKS = 64, INTERVALS = 256, STREAM_NON_BLOCKING = 1 };
 
 /* Of a stream. */
 struct interval {
-  void *before, *behind;           /* events */
-  struct tagc_cuda_overlap *of;   /* whose it is, until it is read; NULL: nobody's */
+  void *before, *behind;        /* events */
+  struct tagc_cuda_overlap *of; /* whose it is, until it is read; NULL: nobody's */
   enum tagc_side_work work;
-  bool waits;                      /* of a caller's stream, for that work */
+  bool waits; /* of a caller's stream, for that work */
 };
 
 struct finished {
-  void *own;                       /* an event */
-  void *event;                     /* that one, or that behind an interval; NULL: there is none behind the function */
+  void *own;   /* an event */
+  void *event; /* that one, or that behind an interval; NULL: there is none behind the function */
   enum tagc_side_work work;
 };
 
 struct tagc_cuda_side_stream {
-  pthread_mutex_t lock;            /* of what follows */
+  pthread_mutex_t lock; /* of what follows */
   pthread_cond_t changed;
   bool closed, running;
 
@@ -40,15 +41,14 @@ struct tagc_cuda_side_stream {
   struct finished finished[TASKS]; /* of task t: t % TASKS */
   uint64_t submitted;
   struct interval intervals[INTERVALS];
-  unsigned next;                   /* of these */
-  struct tagc_cuda_overlap *now;  /* the call that it works for; NULL: none that is timed */
+  unsigned next;                 /* of these */
+  struct tagc_cuda_overlap *now; /* the call that it works for; NULL: none that is timed */
 };
 
-/* -- making ---------------------------------------------------------------------------------------------------------- */
+/* -- making -------------------------------------------------------------------------------------------------------- */
 
 /* Inside of a visit. */
-static bool make_stream(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side)
-{
+static bool make_stream(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side) {
   int least = 0, greatest = 0;
   if (!tagc_cuda_did(d, d->driver->stream_priorities(&least, &greatest), "cuCtxGetStreamPriorityRange"))
     return false;
@@ -56,25 +56,23 @@ static bool make_stream(struct tagc_cuda_device *d, struct tagc_cuda_side_stream
   return tagc_cuda_did(d, error, "cuStreamCreateWithPriority");
 }
 
-static bool make_events(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side)
-{
+static bool make_events(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side) {
   bool good = (side->joined = tagc_cuda_event(d, false)) != NULL;
   for (int i = 0; i < TASKS && good; i++)
     good = (side->finished[i].own = tagc_cuda_event(d, false)) != NULL;
   for (int i = 0; i < INTERVALS && good; i++)
-    good = (side->intervals[i].before = tagc_cuda_event(d, true)) && (side->intervals[i].behind = tagc_cuda_event(d, true));
+    good =
+      (side->intervals[i].before = tagc_cuda_event(d, true)) && (side->intervals[i].behind = tagc_cuda_event(d, true));
   return good;
 }
 
-static void drop_event(struct tagc_cuda_device *d, void *event)
-{
+static void drop_event(struct tagc_cuda_device *d, void *event) {
   if (event)
     tagc_cuda_did(d, d->driver->event_destroy(event), "cuEventDestroy");
 }
 
 /* What is under way goes on to its end. Inside of a visit. */
-static void drop_side_stream(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side)
-{
+static void drop_side_stream(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side) {
   for (int i = 0; i < TASKS; i++)
     drop_event(d, side->finished[i].own);
   for (int i = 0; i < INTERVALS; i++) {
@@ -86,8 +84,7 @@ static void drop_side_stream(struct tagc_cuda_device *d, struct tagc_cuda_side_s
     tagc_cuda_did(d, d->driver->stream_destroy(side->stream), "cuStreamDestroy");
 }
 
-void *tagc_cuda_side_stream_make(const struct tagc_device *self)
-{
+void *tagc_cuda_side_stream_make(const struct tagc_device *self) {
   struct tagc_cuda_visit visit;
   struct tagc_cuda_side_stream *side = calloc(1, sizeof *side);
   if (!side || !tagc_cuda_enter_ready(self, &visit)) {
@@ -106,18 +103,16 @@ void *tagc_cuda_side_stream_make(const struct tagc_device *self)
   return side;
 }
 
-/* -- times ----------------------------------------------------------------------------------------------------------- */
+/* -- times --------------------------------------------------------------------------------------------------------- */
 
 /* What may still be written of the call has been. */
-static void release(struct tagc_cuda_overlap *overlap)
-{
+static void release(struct tagc_cuda_overlap *overlap) {
   if (overlap->side && !overlap->unread && overlap->side->now != overlap)
     overlap->side = NULL;
 }
 
 /* False: it is not over. Inside of a visit. */
-static bool interval_is_read(struct tagc_cuda_device *d, struct interval *interval)
-{
+static bool interval_is_read(struct tagc_cuda_device *d, struct interval *interval) {
   struct tagc_cuda_overlap *of = interval->of;
   float ms = 0;
   if (!of)
@@ -135,13 +130,13 @@ static bool interval_is_read(struct tagc_cuda_device *d, struct interval *interv
 }
 
 /* What begins here on the stream is timed, if NULL is not returned. Inside of a visit. */
-static struct interval *begin_interval(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side, enum tagc_side_work work, bool waits,
-                                     void *stream)
-{
+static struct interval *begin_interval(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side,
+                                       enum tagc_side_work work, bool waits, void *stream) {
   struct interval *interval = &side->intervals[side->next];
   if (!side->now || side->now->lost)
     return NULL;
-  if (!interval_is_read(d, interval) || !tagc_cuda_did(d, d->driver->event_record(interval->before, stream), "cuEventRecord")) {
+  if (!interval_is_read(d, interval) ||
+      !tagc_cuda_did(d, d->driver->event_record(interval->before, stream), "cuEventRecord")) {
     side->now->lost = true;
     return NULL;
   }
@@ -151,8 +146,8 @@ static struct interval *begin_interval(struct tagc_cuda_device *d, struct tagc_c
   return interval;
 }
 
-static bool end_interval(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side, struct interval *interval, void *stream)
-{
+static bool end_interval(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side, struct interval *interval,
+                         void *stream) {
   if (!tagc_cuda_did(d, d->driver->event_record(interval->behind, stream), "cuEventRecord")) {
     side->now->lost = true;
     return false;
@@ -162,34 +157,32 @@ static bool end_interval(struct tagc_cuda_device *d, struct tagc_cuda_side_strea
   return true;
 }
 
-void tagc_cuda_overlap_begin(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap, void *side_, unsigned functions)
-{
+void tagc_cuda_overlap_begin(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap, void *side_,
+                             unsigned functions) {
   struct tagc_cuda_side_stream *side = side_;
-  if (side->now)                   /* of a call that has failed */
+  if (side->now) /* of a call that has failed */
     tagc_cuda_overlap_end(side->now);
   const unsigned most = 2 * functions;
-  overlap->lost = most > INTERVALS || (most && !interval_is_read(d, &side->intervals[(side->next + most - 1) % INTERVALS]));
+  overlap->lost =
+    most > INTERVALS || (most && !interval_is_read(d, &side->intervals[(side->next + most - 1) % INTERVALS]));
   overlap->side = side;
   side->now = overlap;
 }
 
-void tagc_cuda_overlap_end(struct tagc_cuda_overlap *overlap)
-{
+void tagc_cuda_overlap_end(struct tagc_cuda_overlap *overlap) {
   if (overlap->side && overlap->side->now == overlap)
     overlap->side->now = NULL;
   release(overlap);
 }
 
-void tagc_cuda_overlap_read(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap)
-{
+void tagc_cuda_overlap_read(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap) {
   struct tagc_cuda_side_stream *side = overlap->side;
   for (int i = 0; i < INTERVALS && overlap->unread; i++)
     if (side->intervals[i].of == overlap)
       interval_is_read(d, &side->intervals[i]);
 }
 
-void tagc_cuda_overlap_forget(struct tagc_cuda_overlap *overlap)
-{
+void tagc_cuda_overlap_forget(struct tagc_cuda_overlap *overlap) {
   struct tagc_cuda_side_stream *side = overlap->side;
   tagc_cuda_overlap_end(overlap);
   for (int i = 0; i < INTERVALS && overlap->unread; i++)
@@ -201,8 +194,7 @@ void tagc_cuda_overlap_forget(struct tagc_cuda_overlap *overlap)
 }
 
 /* The side stream ends: what is not over by now will never be known. */
-static void leave_all(struct tagc_cuda_side_stream *side)
-{
+static void leave_all(struct tagc_cuda_side_stream *side) {
   for (int i = 0; i < INTERVALS; i++)
     if (side->intervals[i].of)
       side->intervals[i].of->lost = true;
@@ -214,17 +206,15 @@ static void leave_all(struct tagc_cuda_side_stream *side)
 }
 
 /* They are in the times of tallies. */
-bool tagc_cuda_side_stream_times(const struct tagc_device *self, void *side, struct tagc_side_times *times)
-{
+bool tagc_cuda_side_stream_times(const struct tagc_device *self, void *side, struct tagc_side_times *times) {
   (void)self, (void)side, (void)times;
   return false;
 }
 
-/* -- work ------------------------------------------------------------------------------------------------------------ */
+/* -- work ---------------------------------------------------------------------------------------------------------- */
 
 /* False where the side stream is closed. */
-static bool open_gate(struct tagc_cuda_side_stream *side)
-{
+static bool open_gate(struct tagc_cuda_side_stream *side) {
   pthread_mutex_lock(&side->lock);
   const bool open = !side->closed;
   side->running = open;
@@ -232,17 +222,15 @@ static bool open_gate(struct tagc_cuda_side_stream *side)
   return open;
 }
 
-static void shut_gate(struct tagc_cuda_side_stream *side)
-{
+static void shut_gate(struct tagc_cuda_side_stream *side) {
   pthread_mutex_lock(&side->lock);
   side->running = false;
   pthread_cond_broadcast(&side->changed);
   pthread_mutex_unlock(&side->lock);
 }
 
-uint64_t tagc_cuda_side_stream_submit(const struct tagc_device *self, void *side_, enum tagc_side_work work, tagc_side_function *function,
-                               void *argument)
-{
+uint64_t tagc_cuda_side_stream_submit(const struct tagc_device *self, void *side_, enum tagc_side_work work,
+                                      tagc_side_function *function, void *argument) {
   struct tagc_cuda_side_stream *side = side_;
   struct finished *finished = &side->finished[(side->submitted + 1) % TASKS];
   struct interval *interval = NULL;
@@ -257,7 +245,7 @@ uint64_t tagc_cuda_side_stream_submit(const struct tagc_device *self, void *side
     function(argument, side->stream);
     side->submitted++;
     *finished = (struct finished){.own = finished->own, .work = work};
-    if (tagc_cuda_enter(self, &visit)) {             /* else waiting for it fails */
+    if (tagc_cuda_enter(self, &visit)) { /* else waiting for it fails */
       if (interval && end_interval(d, side, interval, side->stream))
         finished->event = interval->behind;
       else if (tagc_cuda_did(d, d->driver->event_record(finished->own, side->stream), "cuEventRecord"))
@@ -269,8 +257,7 @@ uint64_t tagc_cuda_side_stream_submit(const struct tagc_device *self, void *side
   return begun ? side->submitted : 0;
 }
 
-bool tagc_cuda_side_stream_after(const struct tagc_device *self, void *side_, void *stream)
-{
+bool tagc_cuda_side_stream_after(const struct tagc_device *self, void *side_, void *stream) {
   struct tagc_cuda_side_stream *side = side_;
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
@@ -281,8 +268,7 @@ bool tagc_cuda_side_stream_after(const struct tagc_device *self, void *side_, vo
   return tagc_cuda_leave(&visit, done);
 }
 
-bool tagc_cuda_side_stream_wait(const struct tagc_device *self, void *side_, uint64_t number, void *stream)
-{
+bool tagc_cuda_side_stream_wait(const struct tagc_device *self, void *side_, uint64_t number, void *stream) {
   struct tagc_cuda_side_stream *side = side_;
   const struct finished *finished = &side->finished[number % TASKS];
   struct tagc_cuda_visit visit;
@@ -298,8 +284,7 @@ bool tagc_cuda_side_stream_wait(const struct tagc_device *self, void *side_, uin
   return tagc_cuda_leave(&visit, done);
 }
 
-void tagc_cuda_side_stream_close(const struct tagc_device *self, void *side_)
-{
+void tagc_cuda_side_stream_close(const struct tagc_device *self, void *side_) {
   struct tagc_cuda_side_stream *side = side_;
   (void)self;
   pthread_mutex_lock(&side->lock);
@@ -309,14 +294,13 @@ void tagc_cuda_side_stream_close(const struct tagc_device *self, void *side_)
   pthread_mutex_unlock(&side->lock);
 }
 
-void tagc_cuda_side_stream_free(const struct tagc_device *self, void *side_)
-{
+void tagc_cuda_side_stream_free(const struct tagc_device *self, void *side_) {
   struct tagc_cuda_side_stream *side = side_;
   struct tagc_cuda_visit visit;
   if (!side)
     return;
   tagc_cuda_side_stream_close(self, side);
-  if (tagc_cuda_enter(self, &visit)) {             /* else it is gone with the context */
+  if (tagc_cuda_enter(self, &visit)) { /* else it is gone with the context */
     for (int i = 0; i < INTERVALS; i++)
       interval_is_read(visit.device, &side->intervals[i]);
     drop_side_stream(visit.device, side);

@@ -3,10 +3,11 @@
  *
  * Counts     Kernels add to counts in device memory; the last mark of a call copies them to pinned memory of the host,
  *            behind which comes the event of the mark.
- * Turns      Two calls of a slot can be under way: each has events and pinned memory of its own. What the host reads is not
- *            written meanwhile: the event has passed, and no later call has that turn.
- * Reuse      A tally that is given back is made into another one when its last copies are over: pinned memory and events
- *            are never given back to the driver, which might wait. One of which that cannot be known stays as it is.
+ * Turns      Two calls of a slot can be under way: each has events and pinned memory of its own. What the host reads is
+ *            not written meanwhile: the event has passed, and no later call has that turn.
+ * Reuse      A tally that is given back is made into another one when its last copies are over: pinned memory and
+ *            events are never given back to the driver, which might wait. One of which that cannot be known stays as it
+ *            is.
  */
 #include <stdlib.h>
 
@@ -17,33 +18,34 @@ enum { TURNS = 2 };
 /* One call. */
 struct turn {
   void *event[TAGC_MARKS];
-  uint64_t number;                 /* the caller's */
-  unsigned marked;                 /* a bit a mark */
-  bool ended;                      /* and was not read */
-  struct tagc_counts *seen;        /* pinned */
+  uint64_t number;                  /* the caller's */
+  unsigned marked;                  /* a bit a mark */
+  bool ended;                       /* and was not read */
+  struct tagc_counts *seen;         /* pinned */
   struct tagc_cuda_overlap overlap; /* of a side stream */
 };
 
 struct tagc_cuda_tally {
-  struct tagc_cuda_tally *next;    /* of those that were given back */
-  struct tagc_counts *counts;      /* in device memory; the others: */
+  struct tagc_cuda_tally *next; /* of those that were given back */
+  struct tagc_counts *counts;   /* in device memory; the others: */
   struct turn turn[TURNS];
   int now;
-  struct tagc_counts *agreed;      /* pinned: when tagc_cuda_tally_denser() was asked */
-  void *asked;                     /* the event behind that */
+  struct tagc_counts *agreed; /* pinned: when tagc_cuda_tally_denser() was asked */
+  void *asked;                /* the event behind that */
   bool was_asked;
-  bool lost;                       /* an answer that the other ranks have: from then on there is none */
-  bool unsure;                     /* a copy may be under way that has no event */
-  struct tagc_counts read;         /* what the host knows of already */
+  bool lost;               /* an answer that the other ranks have: from then on there is none */
+  bool unsure;             /* a copy may be under way that has no event */
+  struct tagc_counts read; /* what the host knows of already */
 };
 
-struct tagc_counts *tagc_cuda_tally_counts(const void *tally) { return ((const struct tagc_cuda_tally *)tally)->counts; }
+struct tagc_counts *tagc_cuda_tally_counts(const void *tally) {
+  return ((const struct tagc_cuda_tally *)tally)->counts;
+}
 
-/* -- make and free ---------------------------------------------------------------------------------------------------- */
+/* -- make and free ------------------------------------------------------------------------------------------------- */
 
 /* Does nothing write to its pinned memory any more? An event that was never recorded has passed. */
-static bool is_idle(const struct tagc_cuda_device *d, const struct tagc_cuda_tally *tally)
-{
+static bool is_idle(const struct tagc_cuda_device *d, const struct tagc_cuda_tally *tally) {
   if (tally->unsure || (tally->asked && d->driver->event_query(tally->asked) != 0))
     return false;
   for (int i = 0; i < TURNS; i++) {
@@ -54,8 +56,7 @@ static bool is_idle(const struct tagc_cuda_device *d, const struct tagc_cuda_tal
   return true;
 }
 
-static struct tagc_cuda_tally *take_tally_again(struct tagc_cuda_device *d)
-{
+static struct tagc_cuda_tally *take_tally_again(struct tagc_cuda_device *d) {
   struct tagc_cuda_tally **at, *tally = NULL;
   pthread_mutex_lock(&d->lock);
   for (at = &d->tallies; *at && !tally;)
@@ -69,8 +70,7 @@ static struct tagc_cuda_tally *take_tally_again(struct tagc_cuda_device *d)
   return tally;
 }
 
-static void give_tally_back(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
-{
+static void give_tally_back(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally) {
   tally->counts = NULL;
   for (int i = 0; i < TURNS; i++)
     tagc_cuda_overlap_forget(&tally->turn[i].overlap);
@@ -81,8 +81,7 @@ static void give_tally_back(struct tagc_cuda_device *d, struct tagc_cuda_tally *
 }
 
 /* What a new one lacks, or one of which the making had failed. */
-static bool complete_tally(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
-{
+static bool complete_tally(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally) {
   struct tagc_counts *pinned = tally->agreed ? tally->agreed : tagc_cuda_pinned(d, (1 + TURNS) * sizeof *pinned);
   bool whole = (tally->agreed = pinned) != NULL;
   for (int i = 0; i < TURNS && whole; i++) {
@@ -99,8 +98,7 @@ static bool complete_tally(struct tagc_cuda_device *d, struct tagc_cuda_tally *t
   return whole && (tally->asked || (tally->asked = tagc_cuda_event(d, false)));
 }
 
-void *tagc_cuda_tally_make(const struct tagc_device *self, void *stream)
-{
+void *tagc_cuda_tally_make(const struct tagc_device *self, void *stream) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
     return NULL;
@@ -121,8 +119,7 @@ void *tagc_cuda_tally_make(const struct tagc_device *self, void *stream)
   return NULL;
 }
 
-void tagc_cuda_tally_free(const struct tagc_device *self, void *tally_, void *fence)
-{
+void tagc_cuda_tally_free(const struct tagc_device *self, void *tally_, void *fence) {
   struct tagc_cuda_tally *tally = tally_;
   if (!tally)
     return;
@@ -130,12 +127,11 @@ void tagc_cuda_tally_free(const struct tagc_device *self, void *tally_, void *fe
   give_tally_back(tagc_cuda_device_of(self), tally);
 }
 
-/* -- calls ------------------------------------------------------------------------------------------------------------ */
+/* -- calls --------------------------------------------------------------------------------------------------------- */
 
 /* The counts as they are at this point of the stream, and an event behind them. */
 static bool snapshot(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally, struct tagc_counts *to, void *event,
-                     void *stream)
-{
+                     void *stream) {
   if (!tagc_cuda_did(d, d->driver->get(to, tagc_cuda_address(tally->counts), sizeof *to, stream), "cuMemcpyDtoHAsync"))
     return false;
   const bool recorded = tagc_cuda_did(d, d->driver->event_record(event, stream), "cuEventRecord");
@@ -143,8 +139,8 @@ static bool snapshot(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally, 
   return recorded;
 }
 
-bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally_, enum tagc_mark mark, uint64_t number, void *stream)
-{
+bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally_, enum tagc_mark mark, uint64_t number,
+                          void *stream) {
   struct tagc_cuda_tally *tally = tally_;
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
@@ -169,8 +165,7 @@ bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally_, enum tag
   return tagc_cuda_leave(&visit, done);
 }
 
-void tagc_cuda_tally_side_stream(const struct tagc_device *self, void *tally_, void *side, unsigned functions)
-{
+void tagc_cuda_tally_side_stream(const struct tagc_device *self, void *tally_, void *side, unsigned functions) {
   struct tagc_cuda_tally *tally = tally_;
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
@@ -180,8 +175,7 @@ void tagc_cuda_tally_side_stream(const struct tagc_device *self, void *tally_, v
 }
 
 /* Times between marks; none for what comes before a mark that was left out. */
-static int turn_times(const struct tagc_cuda_device *d, const struct turn *turn, double ms[TAGC_MARKS - 1])
-{
+static int turn_times(const struct tagc_cuda_device *d, const struct turn *turn, double ms[TAGC_MARKS - 1]) {
   int error = 0, from = TAGC_MARK_BEGUN;
   for (int to = 1; to < TAGC_MARKS && !error; to++) {
     float took = 0;
@@ -196,8 +190,7 @@ static int turn_times(const struct tagc_cuda_device *d, const struct turn *turn,
 }
 
 /* The call is over, and so is what its side stream did. */
-static void tell_share(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap, struct tagc_tally_times *times)
-{
+static void tell_share(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap, struct tagc_tally_times *times) {
   tagc_cuda_overlap_read(d, overlap);
   for (int work = 0; work < TAGC_SIDE_WORKS; work++) {
     times->worked_ms[work] = overlap->worked_ms[work];
@@ -206,8 +199,7 @@ static void tell_share(struct tagc_cuda_device *d, struct tagc_cuda_overlap *ove
   times->side_known = !overlap->lost && !overlap->unread;
 }
 
-static void add_counts(struct tagc_codec_stats *stats, const struct tagc_counts *now, struct tagc_counts *before)
-{
+static void add_counts(struct tagc_codec_stats *stats, const struct tagc_counts *now, struct tagc_counts *before) {
   stats->selected += now->selected - before->selected;
   stats->unrecovered += now->unrecovered - before->unrecovered;
   stats->nonfinite += now->nonfinite - before->nonfinite;
@@ -219,12 +211,11 @@ static void add_counts(struct tagc_codec_stats *stats, const struct tagc_counts 
 }
 
 bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally_, struct tagc_tally_times *times,
-                          struct tagc_codec_stats *stats)
-{
+                          struct tagc_codec_stats *stats) {
   struct tagc_cuda_tally *tally = tally_;
   struct turn *turn = NULL;
   struct tagc_cuda_visit visit;
-  for (int i = 1; i <= TURNS && tally && !turn; i++)         /* the oldest first */
+  for (int i = 1; i <= TURNS && tally && !turn; i++) /* the oldest first */
     if (tally->turn[(tally->now + i) % TURNS].ended)
       turn = &tally->turn[(tally->now + i) % TURNS];
   if (!turn || !tagc_cuda_enter(self, &visit))
@@ -242,8 +233,7 @@ bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally_, struct t
   return tagc_cuda_leave(&visit, error != TAGC_CUDA_NOT_READY && tagc_cuda_did(d, error, "cuEventElapsedTime"));
 }
 
-bool tagc_cuda_tally_denser(const struct tagc_device *self, void *tally_, void *stream, bool *denser)
-{
+bool tagc_cuda_tally_denser(const struct tagc_device *self, void *tally_, void *stream, bool *denser) {
   struct tagc_cuda_tally *tally = tally_;
   struct tagc_cuda_visit visit;
   *denser = false;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How long calls take on a CUDA device that are not made here: an event before each of them on its stream, and one behind it.
+ * How long calls take on a CUDA device that are not made here: an event before each of them on its stream, and one
+ * behind it.
  *
- * Ring       Pairs of events are used in turns, and again when the host has read them. Reading stops at the first one that has not
- *            passed: streams mostly end in the order in which they began, and nobody waits.
- * Threads    One begins or reads at a time: another one finds the timer busy, and goes untimed. Who has begun ends alone.
+ * Ring       Pairs of events are used in turns, and again when the host has read them. Reading stops at the first one
+ *            that has not passed: streams mostly end in the order in which they began, and nobody waits.
+ * Threads    One begins or reads at a time: another one finds the timer busy, and goes untimed. Who has begun ends
+ *            alone.
  * Context    All that is needed of the device is its context, which is there: nothing is set up for a timer.
  */
 #include <stdlib.h>
@@ -15,19 +17,18 @@ enum { PAIRS = 64 };
 enum condition { FREE, OPEN, OVER, VOID };
 
 struct pair {
-  void *before, *behind;           /* events */
-  uint64_t number;                 /* the caller's */
+  void *before, *behind; /* events */
+  uint64_t number;       /* the caller's */
   _Atomic(enum condition) is;
 };
 
 struct timer {
   atomic_flag busy;
-  unsigned next, first;            /* to be used next; the oldest that is not free, where some is not */
+  unsigned next, first; /* to be used next; the oldest that is not free, where some is not */
   struct pair pairs[PAIRS];
 };
 
-void *tagc_cuda_timer_make(const struct tagc_device *self)
-{
+void *tagc_cuda_timer_make(const struct tagc_device *self) {
   (void)self;
   struct timer *timer = calloc(1, sizeof *timer);
   if (timer)
@@ -36,13 +37,12 @@ void *tagc_cuda_timer_make(const struct tagc_device *self)
 }
 
 /* Inside of a visit. */
-static bool has_events(struct tagc_cuda_device *d, struct pair *pair)
-{
-  return (pair->before || (pair->before = tagc_cuda_event(d, true))) && (pair->behind || (pair->behind = tagc_cuda_event(d, true)));
+static bool has_events(struct tagc_cuda_device *d, struct pair *pair) {
+  return (pair->before || (pair->before = tagc_cuda_event(d, true))) &&
+         (pair->behind || (pair->behind = tagc_cuda_event(d, true)));
 }
 
-int tagc_cuda_timer_begin(const struct tagc_device *self, void *timer_, uint64_t number, void *stream)
-{
+int tagc_cuda_timer_begin(const struct tagc_device *self, void *timer_, uint64_t number, void *stream) {
   struct timer *timer = timer_;
   struct tagc_cuda_visit visit;
   int begun = -1;
@@ -51,7 +51,8 @@ int tagc_cuda_timer_begin(const struct tagc_device *self, void *timer_, uint64_t
   struct pair *pair = &timer->pairs[timer->next];
   if (atomic_load(&pair->is) == FREE && tagc_cuda_enter_context(self, &visit)) {
     struct tagc_cuda_device *d = visit.device;
-    const bool good = has_events(d, pair) && tagc_cuda_did(d, d->driver->event_record(pair->before, stream), "cuEventRecord");
+    const bool good =
+      has_events(d, pair) && tagc_cuda_did(d, d->driver->event_record(pair->before, stream), "cuEventRecord");
     if (tagc_cuda_leave(&visit, good)) {
       begun = (int)timer->next;
       timer->next = (timer->next + 1) % PAIRS;
@@ -63,8 +64,7 @@ int tagc_cuda_timer_begin(const struct tagc_device *self, void *timer_, uint64_t
   return begun;
 }
 
-void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun, void *stream, bool good)
-{
+void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun, void *stream, bool good) {
   struct tagc_cuda_visit visit;
   if (begun < 0)
     return;
@@ -78,8 +78,7 @@ void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun,
 }
 
 /* False: it has not passed. */
-static bool pair_is_read(struct tagc_cuda_device *d, struct pair *pair, struct tagc_timed *out, size_t *count)
-{
+static bool pair_is_read(struct tagc_cuda_device *d, struct pair *pair, struct tagc_timed *out, size_t *count) {
   float took = 0;
   int error = d->driver->event_query(pair->behind);
   if (error == TAGC_CUDA_NOT_READY)
@@ -91,8 +90,8 @@ static bool pair_is_read(struct tagc_cuda_device *d, struct pair *pair, struct t
   return true;
 }
 
-size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer_, size_t least, struct tagc_timed *out, size_t most)
-{
+size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer_, size_t least, struct tagc_timed *out,
+                            size_t most) {
   struct timer *timer = timer_;
   struct tagc_cuda_visit visit;
   size_t count = 0;
@@ -115,13 +114,12 @@ size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer_, size_t
   return count;
 }
 
-void tagc_cuda_timer_free(const struct tagc_device *self, void *timer_)
-{
+void tagc_cuda_timer_free(const struct tagc_device *self, void *timer_) {
   struct timer *timer = timer_;
   struct tagc_cuda_visit visit;
   if (!timer)
     return;
-  if (tagc_cuda_enter_context(self, &visit)) {     /* else they are gone with the context */
+  if (tagc_cuda_enter_context(self, &visit)) { /* else they are gone with the context */
     for (int i = 0; i < PAIRS; i++) {
       if (timer->pairs[i].before)
         tagc_cuda_did(visit.device, visit.device->driver->event_destroy(timer->pairs[i].before), "cuEventDestroy");

@@ -11,8 +11,8 @@
 const void *tagc_fatbin(void);
 size_t tagc_fatbin_size(void);
 
-/* The same kernels as PTX for drivers that refuse the fat binary because it is newer than they are: text that ends with a
- * zero. NULL where the library was built without CUDA. */
+/* The same kernels as PTX for drivers that refuse the fat binary because it is newer than they are: text that ends with
+ * a zero. NULL where the library was built without CUDA. */
 const char *tagc_fatbin_ptx(void);
 
 #endif

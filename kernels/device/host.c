@@ -19,8 +19,7 @@
 enum { SMALL_ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
 /* Large buffers are walked in strides: huge pages, where the system grants them, save most of the page walks. */
-static void *host_alloc(const struct tagc_device *self, size_t bytes, void *stream)
-{
+static void *host_alloc(const struct tagc_device *self, size_t bytes, void *stream) {
   (void)self, (void)stream;
   int saved_errno = errno;
   size_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : SMALL_ALIGNMENT;
@@ -33,26 +32,22 @@ static void *host_alloc(const struct tagc_device *self, size_t bytes, void *stre
   return memory;
 }
 
-static void host_release(const struct tagc_device *self, void *memory, void *stream_or_fence)
-{
+static void host_release(const struct tagc_device *self, void *memory, void *stream_or_fence) {
   (void)self, (void)stream_or_fence;
   free(memory);
 }
 
-static void *host_alloc_pinned(const struct tagc_device *self, size_t bytes)
-{
+static void *host_alloc_pinned(const struct tagc_device *self, size_t bytes) {
   (void)self, (void)bytes;
   return NULL;
 }
 
-static bool host_reaches(const struct tagc_device *self, const void *buffer)
-{
+static bool host_reaches(const struct tagc_device *self, const void *buffer) {
   (void)self, (void)buffer;
   return true;
 }
 
-static bool host_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream)
-{
+static bool host_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream) {
   (void)self, (void)stream;
   if (bytes)
     memset(memory, 0, bytes);
@@ -60,17 +55,15 @@ static bool host_clear(const struct tagc_device *self, void *memory, size_t byte
 }
 
 /* To and from the device alike. */
-static bool host_copy(const struct tagc_device *self, void *to, const void *from, size_t bytes, void *stream)
-{
+static bool host_copy(const struct tagc_device *self, void *to, const void *from, size_t bytes, void *stream) {
   (void)self, (void)stream;
   if (bytes)
     memcpy(to, from, bytes);
   return true;
 }
 
-static bool host_copy_rows(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                           size_t width, size_t rows, void *stream)
-{
+static bool host_copy_rows(const struct tagc_device *self, void *to, size_t to_pitch, const void *from,
+                           size_t from_pitch, size_t width, size_t rows, void *stream) {
   (void)self, (void)stream;
   for (size_t row = 0; row < rows; row++)
     memcpy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);
@@ -78,15 +71,13 @@ static bool host_copy_rows(const struct tagc_device *self, void *to, size_t to_p
 }
 
 /* Everything is in order already. */
-static void *host_fence_make(const struct tagc_device *self)
-{
+static void *host_fence_make(const struct tagc_device *self) {
   static char fence;
   (void)self;
   return &fence;
 }
 
-static bool host_fence(const struct tagc_device *self, void *fence, void *stream)
-{
+static bool host_fence(const struct tagc_device *self, void *fence, void *stream) {
   (void)self, (void)fence, (void)stream;
   return true;
 }
@@ -94,90 +85,82 @@ static bool host_fence(const struct tagc_device *self, void *fence, void *stream
 static void host_fence_free(const struct tagc_device *self, void *fence) { (void)self, (void)fence; }
 
 static bool host_layout(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                        struct tagc_layout *out)
-{
+                        struct tagc_layout *out) {
   (void)self;
   return codec->layout(shape, out);
 }
 
 static bool host_cost(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                      struct tagc_gpu_cost *out)
-{
+                      struct tagc_gpu_cost *out) {
   (void)self, (void)codec, (void)shape, (void)out;
   return false;
 }
 
-static bool host_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
-{
+static bool host_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                         void *stream) {
   (void)self, (void)stream;
   if (codec->prepare)
     codec->prepare(job);
   return true;
 }
 
-static bool host_encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
-{
+static bool host_encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                        void *stream) {
   (void)self, (void)stream;
   codec->encode(job);
   return true;
 }
 
-static bool host_decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
-{
+static bool host_decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                        void *stream) {
   (void)self, (void)stream;
   codec->decode(job);
   return true;
 }
 
-static bool host_flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream)
-{
+static bool host_flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream) {
   (void)self, (void)stream;
   tagc_residual_flush(job, out);
   return true;
 }
 
 static bool host_allgather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                                  const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
-{
+                                  const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out) {
   (void)self;
   return codec->layout(shape, out);
 }
 
 static bool host_allgather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                                  struct tagc_allgather_job *job, void *stream)
-{
+                                  struct tagc_allgather_job *job, void *stream) {
   (void)self, (void)stream;
   codec->encode(job);
   return true;
 }
 
 static bool host_allgather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                                  struct tagc_allgather_job *job, void *stream)
-{
+                                  struct tagc_allgather_job *job, void *stream) {
   (void)self, (void)stream;
   codec->decode(job);
   return true;
 }
 
 static bool host_allgather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                                 struct tagc_allgather_job *job, void *stream)
-{
+                                 struct tagc_allgather_job *job, void *stream) {
   (void)self, (void)stream;
   if (codec->refer)
     codec->refer(job);
   return true;
 }
 
-static bool host_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused)
-{
+static bool host_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream,
+                                   bool *refused) {
   (void)self, (void)stream;
   *refused = job->refused;
   return true;
 }
 
 static bool host_count(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words,
-                       void *stream)
-{
+                       void *stream) {
   (void)self, (void)stream;
   tagc_fpmode mode = tagc_fpmode_enter();
   tagc_nonzero_index_count(job, range, words);
@@ -185,16 +168,14 @@ static bool host_count(const struct tagc_device *self, const struct tagc_job *jo
   return true;
 }
 
-static bool host_pack_flags(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
-{
+static bool host_pack_flags(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream) {
   (void)self, (void)stream;
   words[TAGC_FLAG_NONFINITE] = job->nonfinite_seen;
   words[TAGC_FLAG_SURPLUS] = job->surplus_seen;
   return true;
 }
 
-static bool host_end_call(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream)
-{
+static bool host_end_call(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream) {
   (void)self, (void)stream;
   if (words) {
     job->nonfinite_seen = words[TAGC_FLAG_NONFINITE];
@@ -203,59 +184,54 @@ static bool host_end_call(const struct tagc_device *self, struct tagc_job *job, 
   return true;
 }
 
-static void *host_tally_make(const struct tagc_device *self, void *stream)
-{
+static void *host_tally_make(const struct tagc_device *self, void *stream) {
   (void)self, (void)stream;
   return NULL;
 }
 
-static bool host_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number, void *stream)
-{
+static bool host_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number,
+                            void *stream) {
   (void)self, (void)tally, (void)mark, (void)number, (void)stream;
   return true;
 }
 
 static bool host_tally_read(const struct tagc_device *self, void *tally, struct tagc_tally_times *times,
-                            struct tagc_codec_stats *stats)
-{
+                            struct tagc_codec_stats *stats) {
   (void)self, (void)tally, (void)times, (void)stats;
   return false;
 }
 
-static void host_tally_side_stream(const struct tagc_device *self, void *tally, void *side, unsigned functions)
-{
+static void host_tally_side_stream(const struct tagc_device *self, void *tally, void *side, unsigned functions) {
   (void)self, (void)tally, (void)side, (void)functions;
 }
 
-static bool host_tally_denser(const struct tagc_device *self, void *tally, void *stream, bool *denser)
-{
+static bool host_tally_denser(const struct tagc_device *self, void *tally, void *stream, bool *denser) {
   (void)self, (void)tally, (void)stream;
   *denser = false;
   return true;
 }
 
-static void host_tally_free(const struct tagc_device *self, void *tally, void *fence) { (void)self, (void)tally, (void)fence; }
+static void host_tally_free(const struct tagc_device *self, void *tally, void *fence) {
+  (void)self, (void)tally, (void)fence;
+}
 
 /* Calls are over when they return: their time is the caller's. */
-static void *host_timer_make(const struct tagc_device *self)
-{
+static void *host_timer_make(const struct tagc_device *self) {
   (void)self;
   return NULL;
 }
 
-static int host_timer_begin(const struct tagc_device *self, void *timer, uint64_t number, void *stream)
-{
+static int host_timer_begin(const struct tagc_device *self, void *timer, uint64_t number, void *stream) {
   (void)self, (void)timer, (void)number, (void)stream;
   return -1;
 }
 
-static void host_timer_end(const struct tagc_device *self, void *timer, int begun, void *stream, bool good)
-{
+static void host_timer_end(const struct tagc_device *self, void *timer, int begun, void *stream, bool good) {
   (void)self, (void)timer, (void)begun, (void)stream, (void)good;
 }
 
-static size_t host_timer_read(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out, size_t most)
-{
+static size_t host_timer_read(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out,
+                              size_t most) {
   (void)self, (void)timer, (void)least, (void)out, (void)most;
   return 0;
 }

@@ -13,10 +13,10 @@
 enum { ROOM = 64 };
 
 struct side {
-  pid_t process;                   /* whose thread it is */
-  pthread_mutex_t lock;            /* guards all that follows */
+  pid_t process;        /* whose thread it is */
+  pthread_mutex_t lock; /* guards all that follows */
   pthread_cond_t changed;
-  int references;                  /* its thread, and whoever made it; the last one frees */
+  int references; /* its thread, and whoever made it; the last one frees */
   bool closed, running;
   struct {
     tagc_side_function *function;
@@ -26,16 +26,14 @@ struct side {
   struct tagc_side_times times;
 };
 
-static uint64_t now_ns(void)
-{
+static uint64_t now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* Gives one reference back. Takes the lock's place. */
-static void let_go(struct side *side)
-{
+static void let_go(struct side *side) {
   const bool last = --side->references == 0;
   pthread_mutex_unlock(&side->lock);
   if (!last)
@@ -46,8 +44,7 @@ static void let_go(struct side *side)
 }
 
 /* Called with the lock held, as it is when it returns. */
-static void run_next(struct side *side)
-{
+static void run_next(struct side *side) {
   const uint64_t event = ++side->begun;
   tagc_side_function *function = side->queue[event % ROOM].function;
   void *argument = side->queue[event % ROOM].argument;
@@ -63,8 +60,7 @@ static void run_next(struct side *side)
   pthread_cond_broadcast(&side->changed);
 }
 
-static void *run_side_stream(void *argument)
-{
+static void *run_side_stream(void *argument) {
   struct side *side = argument;
   pthread_mutex_lock(&side->lock);
   while (!side->closed)
@@ -76,8 +72,7 @@ static void *run_side_stream(void *argument)
   return NULL;
 }
 
-void *tagc_host_side_stream_make(const struct tagc_device *self)
-{
+void *tagc_host_side_stream_make(const struct tagc_device *self) {
   const int saved_errno = errno;
   struct side *side = calloc(1, sizeof *side);
   (void)self;
@@ -100,9 +95,8 @@ void *tagc_host_side_stream_make(const struct tagc_device *self)
 /* In a child of a fork the lock may be held by a thread that is not there. */
 static bool is_this_process(const struct side *side) { return side->process == getpid(); }
 
-uint64_t tagc_host_side_stream_submit(const struct tagc_device *self, void *side_, enum tagc_side_work work, tagc_side_function *function,
-                               void *argument)
-{
+uint64_t tagc_host_side_stream_submit(const struct tagc_device *self, void *side_, enum tagc_side_work work,
+                                      tagc_side_function *function, void *argument) {
   struct side *side = side_;
   uint64_t event = 0;
   (void)self, (void)work;
@@ -122,14 +116,12 @@ uint64_t tagc_host_side_stream_submit(const struct tagc_device *self, void *side
 }
 
 /* What a caller has put on its stream is done. */
-bool tagc_host_side_stream_after(const struct tagc_device *self, void *side, void *stream)
-{
+bool tagc_host_side_stream_after(const struct tagc_device *self, void *side, void *stream) {
   (void)self, (void)side, (void)stream;
   return true;
 }
 
-bool tagc_host_side_stream_wait(const struct tagc_device *self, void *side_, uint64_t event, void *stream)
-{
+bool tagc_host_side_stream_wait(const struct tagc_device *self, void *side_, uint64_t event, void *stream) {
   struct side *side = side_;
   (void)self, (void)stream;
   if (!is_this_process(side))
@@ -146,8 +138,7 @@ bool tagc_host_side_stream_wait(const struct tagc_device *self, void *side_, uin
   return done;
 }
 
-void tagc_host_side_stream_close(const struct tagc_device *self, void *side_)
-{
+void tagc_host_side_stream_close(const struct tagc_device *self, void *side_) {
   struct side *side = side_;
   (void)self;
   if (!is_this_process(side))
@@ -160,8 +151,7 @@ void tagc_host_side_stream_close(const struct tagc_device *self, void *side_)
   pthread_mutex_unlock(&side->lock);
 }
 
-bool tagc_host_side_stream_times(const struct tagc_device *self, void *side_, struct tagc_side_times *times)
-{
+bool tagc_host_side_stream_times(const struct tagc_device *self, void *side_, struct tagc_side_times *times) {
   struct side *side = side_;
   (void)self;
   if (!is_this_process(side))
@@ -172,13 +162,12 @@ bool tagc_host_side_stream_times(const struct tagc_device *self, void *side_, st
   return true;
 }
 
-void tagc_host_side_stream_free(const struct tagc_device *self, void *side_)
-{
+void tagc_host_side_stream_free(const struct tagc_device *self, void *side_) {
   struct side *side = side_;
   if (!side)
     return;
   if (!is_this_process(side)) {
-    free(side);                    /* the copy of a child: nobody else has it */
+    free(side); /* the copy of a child: nobody else has it */
     return;
   }
   tagc_host_side_stream_close(self, side);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Side streams of the host device (device.h): a thread each, which takes no signals. A child of a fork has none: there nothing is submitted,
- * nor waited for.
+ * Side streams of the host device (device.h): a thread each, which takes no signals. A child of a fork has none: there
+ * nothing is submitted, nor waited for.
  */
 #ifndef KERNELS_DEVICE_HOST_SIDE_STREAM_H
 #define KERNELS_DEVICE_HOST_SIDE_STREAM_H
@@ -9,7 +9,7 @@
 
 void *tagc_host_side_stream_make(const struct tagc_device *self);
 uint64_t tagc_host_side_stream_submit(const struct tagc_device *self, void *side, enum tagc_side_work work,
-                               tagc_side_function *function, void *argument);
+                                      tagc_side_function *function, void *argument);
 bool tagc_host_side_stream_after(const struct tagc_device *self, void *side, void *stream);
 bool tagc_host_side_stream_wait(const struct tagc_device *self, void *side, uint64_t event, void *stream);
 void tagc_host_side_stream_close(const struct tagc_device *self, void *side);

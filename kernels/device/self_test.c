@@ -15,21 +15,22 @@
 
 enum {
   RANKS = 2,
-  CALLS = 3,                       /* the second has a residual and a value that is not finite, so the third one's is void */
-  NONFINITE = 1, VOID = 2,         /* of them, from 0 on */
-  PART = 20011,                    /* elements: no block size divides it */
-  ANYTHING = 0xa5,                 /* is in memory at first, on both sides: what pads is compared, too */
+  CALLS = 3, /* the second has a residual and a value that is not finite, so the third one's is void */
+  NONFINITE = 1,
+  VOID = 2,        /* of them, from 0 on */
+  PART = 20011,    /* elements: no block size divides it */
+  ANYTHING = 0xa5, /* is in memory at first, on both sides: what pads is compared, too */
 };
 
 /* What a codec is tried with; shards of n elements. */
 static const struct variant {
   enum tagc_dtype dtype;
   enum tagc_storage residual;
-  uint32_t n, keep_ppm;            /* enough for a sketch */
-  bool large;                      /* of several stripes: for codecs that have them */
+  uint32_t n, keep_ppm; /* enough for a sketch */
+  bool large;           /* of several stripes: for codecs that have them */
 } variants[] = {
-  {TAGC_FLOAT32, TAGC_STORAGE_INT8, PART, 250000, false}, {TAGC_BFLOAT16, TAGC_STORAGE_FP32, PART, 250000, false},
-  {TAGC_FLOAT16, TAGC_STORAGE_BF16, PART, 250000, false}, {TAGC_FLOAT32, TAGC_STORAGE_NONE, PART, 250000, false},
+  {TAGC_FLOAT32, TAGC_STORAGE_INT8, PART, 250000, false},     {TAGC_BFLOAT16, TAGC_STORAGE_FP32, PART, 250000, false},
+  {TAGC_FLOAT16, TAGC_STORAGE_BF16, PART, 250000, false},     {TAGC_FLOAT32, TAGC_STORAGE_NONE, PART, 250000, false},
   {TAGC_BFLOAT16, TAGC_STORAGE_BF16, 7 * PART, 500000, true},
 };
 
@@ -38,7 +39,7 @@ struct piece {
   struct tagc_job job;
   int64_t *words;
   void *flushed;
-  uint8_t *memory;                 /* of all */
+  uint8_t *memory; /* of all */
 };
 
 /* A rank on the host. */
@@ -57,8 +58,7 @@ struct tried {
 static size_t bytes_of_all(const struct tagc_shape *shape) { return RANKS * shape->n * tagc_dtype_size(shape->dtype); }
 
 /* Points into the memory, which may be NULL; returns the bytes that are needed. */
-static size_t assign_rank_buffers(struct piece *its, const struct tagc_device *device)
-{
+static size_t assign_rank_buffers(struct piece *its, const struct tagc_device *device) {
   struct tagc_job *job = &its->job;
   size_t used = tagc_job_assign_buffers(job, its->memory);
   const size_t residual = tagc_residual_bytes(&job->shape);
@@ -74,15 +74,13 @@ static size_t assign_rank_buffers(struct piece *its, const struct tagc_device *d
 }
 
 /* Of many sizes, some of them zero. */
-static float test_gradient(uint64_t place)
-{
+static float test_gradient(uint64_t place) {
   const uint64_t mixed = tagc_mix64(place + 1);
   const uint32_t exponent = 100 + (uint32_t)(mixed >> 32) % 24, sign = (uint32_t)(mixed >> 63) << 31;
   return mixed % 64 == 0 ? 0 : tagc_float_of(sign | exponent << 23 | ((uint32_t)mixed & 0x7fffff));
 }
 
-static void fill_gradient(const struct tagc_job *job, int call)
-{
+static void fill_gradient(const struct tagc_job *job, int call) {
   void *send = (void *)(uintptr_t)job->send;
   for (uint64_t i = 0; i < RANKS * job->shape.n; i++)
     tagc_store(send, i, job->shape.dtype, test_gradient(((uint64_t)call << 32 | (uint64_t)job->rank << 24) + i));
@@ -90,8 +88,8 @@ static void fill_gradient(const struct tagc_job *job, int call)
     tagc_store(send, shard * job->shape.n + 4321, job->shape.dtype, tagc_float_of(0x7f800000u));
 }
 
-static bool start_rank(struct played *rank, const struct tagc_codec *codec, const struct tagc_shape *shape, int number)
-{
+static bool start_rank(struct played *rank, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                       int number) {
   struct tagc_job *job = &rank->its.job;
   *rank = (struct played){.its.job = {.shape = *shape, .rank = number, .scale = 0.5f, .divisor = RANKS}};
   if (!codec->layout(shape, &job->layout))
@@ -107,32 +105,29 @@ static bool start_rank(struct played *rank, const struct tagc_codec *codec, cons
 static uint8_t *part(uint8_t *all, int shard, size_t bytes) { return all + (size_t)shard * bytes; }
 
 /* What the exchange does between two ranks. */
-static void exchange_exponents(struct played ranks[RANKS])
-{
+static void exchange_exponents(struct played ranks[RANKS]) {
   struct tagc_job *a = &ranks[0].its.job, *b = &ranks[1].its.job;
   for (size_t i = 0; i < RANKS * a->layout.exponent_bytes; i++)
     a->exponents[i] = b->exponents[i] = a->exponents[i] > b->exponents[i] ? a->exponents[i] : b->exponents[i];
 }
 
-static void exchange_payloads(struct played ranks[RANKS])
-{
+static void exchange_payloads(struct played ranks[RANKS]) {
   for (int to = 0; to < RANKS; to++) {
     const struct tagc_job *from = &ranks[1 - to].its.job, *job = &ranks[to].its.job;
     const size_t message = job->layout.message_bytes, sketch = job->layout.sketch_count;
     memcpy(part(job->message_in, 1 - to, message), part(from->message_out, to, message), message);
-    for (size_t i = 0; i < sketch; i++)            /* the own part of a sketch is zero */
+    for (size_t i = 0; i < sketch; i++) /* the own part of a sketch is zero */
       job->sketch_in[i] = from->sketch_out[(size_t)to * sketch + i];
   }
 }
 
-static bool put_on_device(struct tried *t, void *there, const void *host, size_t bytes)
-{
-  return !bytes || t->run.device->put(t->run.device, there, host, bytes, t->run.stream) || tagc_self_test_device_failed(&t->run);
+static bool put_on_device(struct tried *t, void *there, const void *host, size_t bytes) {
+  return !bytes || t->run.device->put(t->run.device, there, host, bytes, t->run.stream) ||
+         tagc_self_test_device_failed(&t->run);
 }
 
 /* What a rank sends; its gradient is there. */
-static bool try_send(struct tried *t, struct played ranks[RANKS])
-{
+static bool try_send(struct tried *t, struct played ranks[RANKS]) {
   const struct tagc_codec *codec = t->codec;
   const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
@@ -148,18 +143,19 @@ static bool try_send(struct tried *t, struct played ranks[RANKS])
   for (int r = 0; r < RANKS; r++)
     codec->encode(&ranks[r].its.job);
   exchange_payloads(ranks);
-  if (!put_on_device(t, job->exponents, host->exponents, exponents) || !device->encode(device, codec, job, t->run.stream))
+  if (!put_on_device(t, job->exponents, host->exponents, exponents) ||
+      !device->encode(device, codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
-  return tagc_self_test_compare(&t->run, "a message differs", part(host->message_out, 1, message), part(job->message_out, 1, message),
-                         message) &&
+  return tagc_self_test_compare(&t->run, "a message differs", part(host->message_out, 1, message),
+                                part(job->message_out, 1, message), message) &&
          tagc_self_test_compare(&t->run, "a sketch differs", host->sketch_out, job->sketch_out,
-                         RANKS * host->layout.sketch_count * sizeof(int32_t)) &&
-         tagc_self_test_compare(&t->run, "a residual differs", host->residual, job->residual, tagc_residual_bytes(&host->shape));
+                                RANKS * host->layout.sketch_count * sizeof(int32_t)) &&
+         tagc_self_test_compare(&t->run, "a residual differs", host->residual, job->residual,
+                                tagc_residual_bytes(&host->shape));
 }
 
 /* What it makes of what it gets. It ends the call by the words of a host's ranks, or by itself. */
-static bool try_receive(struct tried *t, struct played ranks[RANKS], bool by_words)
-{
+static bool try_receive(struct tried *t, struct played ranks[RANKS], bool by_words) {
   const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
   const size_t message = host->layout.message_bytes, sketch = host->layout.sketch_count * sizeof(int32_t);
@@ -167,28 +163,29 @@ static bool try_receive(struct tried *t, struct played ranks[RANKS], bool by_wor
   for (int r = 0; r < RANKS; r++)
     t->codec->decode(&ranks[r].its.job);
   if (!put_on_device(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
-      !put_on_device(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, t->codec, job, t->run.stream) ||
+      !put_on_device(t, job->sketch_in, host->sketch_in, sketch) ||
+      !device->decode(device, t->codec, job, t->run.stream) ||
       !device->pack_flags(device, job, t->its.words, t->run.stream) ||
       !device->end_call(device, job, by_words ? t->its.words : NULL, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
   words[TAGC_FLAG_NONFINITE] = host->nonfinite_seen;
   words[TAGC_FLAG_SURPLUS] = host->surplus_seen;
-  return tagc_self_test_compare(&t->run, "a result differs", host->recv, job->recv, bytes_of_all(&host->shape) / RANKS) &&
+  return tagc_self_test_compare(&t->run, "a result differs", host->recv, job->recv,
+                                bytes_of_all(&host->shape) / RANKS) &&
          tagc_self_test_compare(&t->run, "what was seen differs", words, t->its.words, sizeof words);
 }
 
 /* What is left in the residual is sent in full. */
-static bool try_flush(struct tried *t, struct played ranks[RANKS])
-{
+static bool try_flush(struct tried *t, struct played ranks[RANKS]) {
   tagc_residual_flush(&ranks[0].its.job, ranks[0].its.flushed);
   if (!t->run.device->flush(t->run.device, &t->its.job, t->its.flushed, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
-  return tagc_self_test_compare(&t->run, "a flush differs", ranks[0].its.flushed, t->its.flushed, bytes_of_all(&t->its.job.shape));
+  return tagc_self_test_compare(&t->run, "a flush differs", ranks[0].its.flushed, t->its.flushed,
+                                bytes_of_all(&t->its.job.shape));
 }
 
 /* What a look at the gradient sees (nonzero_index.h). The result's place is free. */
-static bool try_count(struct tried *t, const struct tagc_job *host)
-{
+static bool try_count(struct tried *t, const struct tagc_job *host) {
   const uint64_t range = (host->shape.n / TAGC_NONZERO_RANGES / TAGC_NONZERO_BLOCK + 1) * TAGC_NONZERO_BLOCK;
   const size_t bytes = tagc_nonzero_index_bytes(RANKS);
   uint64_t words[TAGC_NONZERO_VALUES + RANKS - 1] = {0};
@@ -202,8 +199,7 @@ static bool try_count(struct tried *t, const struct tagc_job *host)
 }
 
 /* A host gets the flag that a residual is void; what counts by itself has to know. */
-static bool try_codec_calls(struct tried *t, struct played ranks[RANKS])
-{
+static bool try_codec_calls(struct tried *t, struct played ranks[RANKS]) {
   struct tagc_job *job = &t->its.job;
   for (int call = 0; call < CALLS; call++) {
     const bool is_void = call == 0 || call == VOID;
@@ -226,18 +222,17 @@ static bool try_codec_calls(struct tried *t, struct played ranks[RANKS])
   return try_flush(t, ranks) && try_count(t, &ranks[0].its.job);
 }
 
-static bool start_tried(struct tried *t, size_t bytes)
-{
+static bool start_tried(struct tried *t, size_t bytes) {
   const struct tagc_device *device = t->run.device;
   void *health = t->its.job.health;
   memset(t->run.seen, ANYTHING, bytes);
   return put_on_device(t, t->its.memory, t->run.seen, bytes) &&
-         (!health || device->clear(device, health, device->health_bytes, t->run.stream) || tagc_self_test_device_failed(&t->run));
+         (!health || device->clear(device, health, device->health_bytes, t->run.stream) ||
+          tagc_self_test_device_failed(&t->run));
 }
 
 /* A codec with one kind of gradient: memory, and what is done with it. */
-static bool try_variant(struct tried *t, const struct tagc_shape *shape)
-{
+static bool try_variant(struct tried *t, const struct tagc_shape *shape) {
   const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job;
   struct played ranks[RANKS] = {0};
@@ -252,7 +247,7 @@ static bool try_variant(struct tried *t, const struct tagc_shape *shape)
   if (t->its.memory)
     assign_rank_buffers(&t->its, device);
   job->tally = t->its.memory ? device->tally_make(device, t->run.stream) : NULL;
-  job->stats = &ranks[1].stats;    /* of a device that does not count by itself */
+  job->stats = &ranks[1].stats; /* of a device that does not count by itself */
   good = t->its.memory && t->run.seen && (job->tally || device->host_reads);
   good = good ? start_tried(t, bytes) && try_codec_calls(t, ranks)
               : tagc_self_test_end(&t->run, TAGC_SELF_TEST_NOT_RUN, "no memory to try it");
@@ -264,15 +259,18 @@ static bool try_variant(struct tried *t, const struct tagc_shape *shape)
   return good;
 }
 
-enum tagc_self_test tagc_self_test_codec(const struct tagc_device *device, const struct tagc_codec *codec, void *stream, char *why,
-                                  size_t size)
-{
+enum tagc_self_test tagc_self_test_codec(const struct tagc_device *device, const struct tagc_codec *codec, void *stream,
+                                         char *why, size_t size) {
   struct tried tried = {.run = {device, codec->name, stream, NULL, TAGC_SELF_TEST_PASSED, why, size}, .codec = codec};
   bool good = true;
   for (size_t i = 0; i < sizeof variants / sizeof *variants && good; i++) {
     const struct variant *v = &variants[i];
     const struct tagc_shape shape = {
-      .n = v->n, .nranks = RANKS, .dtype = v->dtype, .keep_ppm = v->keep_ppm, .residual = v->residual,
+      .n = v->n,
+      .nranks = RANKS,
+      .dtype = v->dtype,
+      .keep_ppm = v->keep_ppm,
+      .residual = v->residual,
     };
     if (codec->needs_residual || !v->large)
       good = (codec->needs_residual && !v->residual) || try_variant(&tried, &shape);

@@ -12,11 +12,13 @@
 
 enum {
   RANKS = 2,
-  CALLS = 4,                       /* the second one keeps the own shard, the third one has values that are not finite, and the
-                                    * fourth one is refused by the other rank, where the codec may refuse */
-  KEPT = 1, NONFINITE = 2, REFUSED = 3,
-  PART = 70001,                    /* elements: no block size divides it, and there are two segments */
-  ANYTHING = 0xa5,                 /* is in memory at first, on both sides */
+  CALLS = 4, /* the second one keeps the own shard, the third one has values that are not finite, and the
+              * fourth one is refused by the other rank, where the codec may refuse */
+  KEPT = 1,
+  NONFINITE = 2,
+  REFUSED = 3,
+  PART = 70001,    /* elements: no block size divides it, and there are two segments */
+  ANYTHING = 0xa5, /* is in memory at first, on both sides */
 };
 
 /* A rank's call, and its memory. */
@@ -28,14 +30,13 @@ struct piece {
 struct tried {
   struct tagc_self_test_run run;
   const struct tagc_allgather_codec *codec;
-  struct piece ranks[RANKS], its;  /* on the host; the first one on the device */
+  struct piece ranks[RANKS], its; /* on the host; the first one on the device */
 };
 
 static size_t shard_bytes(const struct tagc_allgather_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
 
 /* Points into the memory, which may be NULL; returns the bytes that are needed. */
-static size_t assign_allgather_buffers(struct piece *its)
-{
+static size_t assign_allgather_buffers(struct piece *its) {
   struct tagc_allgather_job *job = &its->job;
   size_t used = tagc_allgather_assign_buffers(job, its->memory);
   job->send = tagc_assign_buffer(its->memory, &used, shard_bytes(&job->shape));
@@ -45,16 +46,14 @@ static size_t assign_allgather_buffers(struct piece *its)
 }
 
 /* Like weights: of several sizes, a few of them zero, and a little different in each call. */
-static float test_parameter(uint64_t place, int call)
-{
+static float test_parameter(uint64_t place, int call) {
   const uint64_t mixed = tagc_mix64(place + 1), change = tagc_mix64(place + 77 * (uint64_t)(call + 1));
   const uint32_t exponent = mixed >> 40 & 63 ? 116 + (uint32_t)(mixed >> 32) % 5 : 90 + (uint32_t)(mixed >> 32) % 40;
   const float x = tagc_float_of((uint32_t)(mixed >> 63) << 31 | exponent << 23 | ((uint32_t)mixed & 0x7fffff));
   return mixed % 512 == 0 ? 0 : x + x * ((float)(change >> 48) - 32768) * 0x1p-22f;
 }
 
-static void fill_parameters(const struct tagc_allgather_job *job, int call)
-{
+static void fill_parameters(const struct tagc_allgather_job *job, int call) {
   void *send = (void *)(uintptr_t)job->send;
   for (uint64_t i = 0; i < job->shape.n; i++)
     tagc_store(send, i, job->shape.dtype, test_parameter((uint64_t)job->rank << 32 | i, call));
@@ -62,16 +61,14 @@ static void fill_parameters(const struct tagc_allgather_job *job, int call)
     tagc_store(send, 4321 * (i + 1), job->shape.dtype, tagc_float_of(i ? 0x7f800000u : 0x7fc00000u));
 }
 
-static bool copy_to_device(struct tried *t, const void *there, const void *host, size_t bytes)
-{
+static bool copy_to_device(struct tried *t, const void *there, const void *host, size_t bytes) {
   const struct tagc_self_test_run *run = &t->run;
   return !bytes || run->device->put(run->device, (void *)(uintptr_t)there, host, bytes, run->stream) ||
          tagc_self_test_device_failed(&t->run);
 }
 
 /* The plain call that a reference begins with. */
-static bool begin_reference(struct tried *t)
-{
+static bool begin_reference(struct tried *t) {
   struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
   const size_t shard = shard_bytes(&host->shape);
   if (!t->codec->refer)
@@ -87,12 +84,12 @@ static bool begin_reference(struct tried *t)
     return false;
   if (!t->run.device->allgather_refer(t->run.device, t->codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
-  return tagc_self_test_compare(&t->run, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
+  return tagc_self_test_compare(&t->run, "what is kept differs", host->reference, job->reference,
+                                host->layout.reference_bytes);
 }
 
 /* What the first rank sends, and what both have then. */
-static bool try_allgather_encode(struct tried *t, int call)
-{
+static bool try_allgather_encode(struct tried *t, int call) {
   struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
   const size_t bytes = host->layout.payload_bytes;
   for (int r = 0; r < RANKS; r++)
@@ -109,8 +106,7 @@ static bool try_allgather_encode(struct tried *t, int call)
   return tagc_self_test_compare(&t->run, "a payload differs", mine, job->payloads, mine->flags ? sizeof *mine : bytes);
 }
 
-static bool try_allgather_decode(struct tried *t)
-{
+static bool try_allgather_decode(struct tried *t) {
   struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
   const size_t bytes = host->layout.payload_bytes;
   bool refused = false;
@@ -123,12 +119,13 @@ static bool try_allgather_decode(struct tried *t)
     return tagc_self_test_device_failed(&t->run);
   if (refused != host->refused)
     return tagc_self_test_end(&t->run, TAGC_SELF_TEST_FAILED, "whether a shard is refused differs");
-  return tagc_self_test_compare(&t->run, "a result differs", host->recv, job->recv, RANKS * shard_bytes(&host->shape)) &&
-         tagc_self_test_compare(&t->run, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
+  return tagc_self_test_compare(&t->run, "a result differs", host->recv, job->recv,
+                                RANKS * shard_bytes(&host->shape)) &&
+         tagc_self_test_compare(&t->run, "what is kept differs", host->reference, job->reference,
+                                host->layout.reference_bytes);
 }
 
-static bool try_allgather_calls(struct tried *t)
-{
+static bool try_allgather_calls(struct tried *t) {
   for (int call = 0; call < CALLS; call++) {
     for (int r = 0; r < RANKS; r++) {
       fill_parameters(&t->ranks[r].job, call);
@@ -143,8 +140,7 @@ static bool try_allgather_calls(struct tried *t)
   return true;
 }
 
-static bool start_allgather_rank(struct tried *t, const struct tagc_allgather_shape *shape, int number)
-{
+static bool start_allgather_rank(struct tried *t, const struct tagc_allgather_shape *shape, int number) {
   struct piece *rank = &t->ranks[number];
   *rank = (struct piece){.job = {.shape = *shape, .rank = number}};
   if (!t->codec->layout(shape, &rank->job.layout))
@@ -158,13 +154,12 @@ static bool start_allgather_rank(struct tried *t, const struct tagc_allgather_sh
 }
 
 /* A codec with one type of parameters: memory, and what is done with it. */
-static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
-{
+static void try_type(struct tried *t, const struct tagc_allgather_shape *shape) {
   const struct tagc_device *device = t->run.device;
   struct tagc_allgather_layout layout;
   bool good = true;
   if (!t->codec->layout(shape, &layout))
-    return;                        /* it does not carry that */
+    return; /* it does not carry that */
   for (int r = 0; r < RANKS; r++)
     good = start_allgather_rank(t, shape, r) && good;
   t->its = (struct piece){.job = {.shape = *shape}};
@@ -185,9 +180,8 @@ static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
     free(t->ranks[r].memory);
 }
 
-enum tagc_self_test tagc_self_test_allgather(const struct tagc_device *device, const struct tagc_allgather_codec *codec, void *stream,
-                                         char *why, size_t size)
-{
+enum tagc_self_test tagc_self_test_allgather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
+                                             void *stream, char *why, size_t size) {
   struct tried tried = {.run = {device, codec->name, stream, NULL, TAGC_SELF_TEST_PASSED, why, size}, .codec = codec};
   static const enum tagc_dtype types[] = {TAGC_FLOAT32, TAGC_FLOAT16, TAGC_BFLOAT16};
   for (size_t i = 0; i < sizeof types / sizeof *types && tried.run.result == TAGC_SELF_TEST_PASSED; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How a self-test goes (self_test.c, self_test_allgather.c): what is compared, what was found first, and in which words.
+ * How a self-test goes (self_test.c, self_test_allgather.c): what is compared, what was found first, and in which
+ * words.
  *
  * Functions give false where the self-test has ended. Ownership: all memory is the caller's. Threads: one at a time.
  */
@@ -13,17 +14,16 @@
 
 struct tagc_self_test_run {
   const struct tagc_device *device;
-  const char *codec;               /* its name */
+  const char *codec; /* its name */
   void *stream;
-  uint8_t *seen;                   /* on the host: what is compared */
+  uint8_t *seen; /* on the host: what is compared */
   enum tagc_self_test result;
-  char *why;                       /* of `size` bytes */
+  char *why; /* of `size` bytes */
   size_t size;
 };
 
 /* What is found first counts. */
-static inline bool tagc_self_test_end(struct tagc_self_test_run *t, enum tagc_self_test result, const char *what)
-{
+static inline bool tagc_self_test_end(struct tagc_self_test_run *t, enum tagc_self_test result, const char *what) {
   if (t->result == TAGC_SELF_TEST_PASSED) {
     snprintf(t->why, t->size, "codec %s: %s", t->codec, what);
     t->result = result;
@@ -31,11 +31,13 @@ static inline bool tagc_self_test_end(struct tagc_self_test_run *t, enum tagc_se
   return false;
 }
 
-static inline bool tagc_self_test_device_failed(struct tagc_self_test_run *t) { return tagc_self_test_end(t, TAGC_SELF_TEST_NOT_RUN, "the device fails"); }
+static inline bool tagc_self_test_device_failed(struct tagc_self_test_run *t) {
+  return tagc_self_test_end(t, TAGC_SELF_TEST_NOT_RUN, "the device fails");
+}
 
 /* Are so many bytes of the device those of the host? */
-static inline bool tagc_self_test_compare(struct tagc_self_test_run *t, const char *what, const void *host, const void *there, size_t bytes)
-{
+static inline bool tagc_self_test_compare(struct tagc_self_test_run *t, const char *what, const void *host,
+                                          const void *there, size_t bytes) {
   if (!bytes)
     return true;
   if (!t->device->get(t->device, t->seen, there, bytes, t->stream))

@@ -18,29 +18,28 @@
 #include "kernels/sparse/sparsify_bits.h"
 
 enum {
-  TAGC_LHC_OCTET = 8,              /* neighbours that are hashed together */
+  TAGC_LHC_OCTET = 8, /* neighbours that are hashed together */
   TAGC_LHC_MAX_HASHES = 4,
-  TAGC_LHC_ROUNDS = 48,            /* of peeling; 20 to 23 are usual */
-  TAGC_LHC_LEAST_EXPONENT = 9,     /* the exponent byte of 2^-120 */
+  TAGC_LHC_ROUNDS = 48,        /* of peeling; 20 to 23 are usual */
+  TAGC_LHC_LEAST_EXPONENT = 9, /* the exponent byte of 2^-120 */
 };
 
 /* What follows from a shape: see layout.c. `hashes` = 0 means no sketch: the sparse layout. */
 struct tagc_lhc_geometry {
   struct tagc_grid grid;
-  uint32_t senders;                /* nranks - 1: whose supports meet in one sketch */
-  uint32_t union_capacity;         /* values all senders may place there */
+  uint32_t senders;        /* nranks - 1: whose supports meet in one sketch */
+  uint32_t union_capacity; /* values all senders may place there */
   uint32_t hashes;
-  uint32_t part_cells;             /* counters of one part: rows * 32, less than 2^16 */
-  uint32_t blocks;                 /* with an exponent each */
-  int counter_bits;                /* B */
-  bool narrow_residual;            /* stored narrower than fp32: widened in the state from prepare to encode */
+  uint32_t part_cells;  /* counters of one part: rows * 32, less than 2^16 */
+  uint32_t blocks;      /* with an exponent each */
+  int counter_bits;     /* B */
+  bool narrow_residual; /* stored narrower than fp32: widened in the state from prepare to encode */
 };
 
 /* -- cells -------------------------------------------------------------------------------------------------------- */
 
 /* The cells of an element, one in each 16 bits: hash i's is in bits 16 i. */
-static inline TAGC_HD uint64_t tagc_lhc_cells(uint64_t seed, uint32_t part_cells, uint32_t id)
-{
+static inline TAGC_HD uint64_t tagc_lhc_cells(uint64_t seed, uint32_t part_cells, uint32_t id) {
   uint64_t mixed = tagc_mix64(seed + id / TAGC_LHC_OCTET), cells = 0;
   for (int i = 0; i < TAGC_LHC_MAX_HASHES; i++) {
     uint32_t cell = (uint32_t)(mixed >> (16 * i) & 0xffff) * part_cells >> 16;
@@ -52,14 +51,12 @@ static inline TAGC_HD uint64_t tagc_lhc_cells(uint64_t seed, uint32_t part_cells
 /* -- numbers ------------------------------------------------------------------------------------------------------ */
 
 /* The unit of the counters under an exponent byte: 2^(e-B). */
-static inline TAGC_HD float tagc_lhc_unit(uint32_t exponent, int counter_bits)
-{
+static inline TAGC_HD float tagc_lhc_unit(uint32_t exponent, int counter_bits) {
   return tagc_pow2((int)exponent - 128 - counter_bits);
 }
 
 /* value / unit to nearest even, by integers; |value| < 2^e. */
-static inline TAGC_HD int32_t tagc_lhc_quantise(uint32_t bits, uint32_t exponent, int counter_bits)
-{
+static inline TAGC_HD int32_t tagc_lhc_quantise(uint32_t bits, uint32_t exponent, int counter_bits) {
   /* value = mantissa * 2^(field - 150), so q = mantissa * 2^shift. */
   int shift = (int)(bits >> 23 & 0xff) - 150 - ((int)exponent - 128 - counter_bits);
   if ((bits & 0x7f800000u) == 0)
@@ -76,10 +73,10 @@ static inline TAGC_HD int32_t tagc_lhc_quantise(uint32_t bits, uint32_t exponent
   return bits >> 31 ? -(int32_t)q : (int32_t)q;
 }
 
-/* The estimate of an element that could not be peeled: the median of its shares of its three or four cells, within +-limit.
- * Without loops: on a GPU, an array whose places are not known is memory. */
-static inline TAGC_HD int32_t tagc_lhc_median(const int32_t share[TAGC_LHC_MAX_HASHES], uint32_t hashes, int64_t limit)
-{
+/* The estimate of an element that could not be peeled: the median of its shares of its three or four cells, within
+ * +-limit. Without loops: on a GPU, an array whose places are not known is memory. */
+static inline TAGC_HD int32_t tagc_lhc_median(const int32_t share[TAGC_LHC_MAX_HASHES], uint32_t hashes,
+                                              int64_t limit) {
   const int32_t low = share[0] < share[1] ? share[0] : share[1], high = share[0] < share[1] ? share[1] : share[0];
   const int32_t other_low = hashes == 4 && share[3] < share[2] ? share[3] : share[2];
   const int32_t other_high = hashes == 4 && share[3] > share[2] ? share[3] : share[2];

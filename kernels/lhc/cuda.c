@@ -19,7 +19,7 @@ struct lhc_state {
   double *norms, *shard_norms;
   struct tagc_choose_shard *shards;
   uint32_t *counts;
-  uint32_t *bitmap;                /* lists: `bitmap_words` a shard */
+  uint32_t *bitmap; /* lists: `bitmap_words` a shard */
   size_t bitmap_words;
   void *choosing;
   /* decode */
@@ -28,13 +28,11 @@ struct lhc_state {
   struct tagc_lhc_line *lines;
 };
 
-static uint32_t most_parts(const struct tagc_lhc_geometry *geo)
-{
+static uint32_t most_parts(const struct tagc_lhc_geometry *geo) {
   return (geo->union_capacity + TAGC_LHC_GROUP_VALUES - 1) / TAGC_LHC_GROUP_VALUES;
 }
 
-static size_t assign_gpu_sending(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
-{
+static size_t assign_gpu_sending(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used) {
   const size_t places = geo->senders, rows = places < TAGC_CUDA_ROWS ? places : TAGC_CUDA_ROWS;
   out->norms = tagc_assign_buffer(base, &used, TAGC_CUDA_GROUPS * sizeof *out->norms);
   out->shard_norms = tagc_assign_buffer(base, &used, places * (TAGC_CUDA_GROUPS / rows) * 2 * sizeof *out->shard_norms);
@@ -46,8 +44,8 @@ static size_t assign_gpu_sending(struct lhc_state *out, const struct tagc_lhc_ge
   return used;
 }
 
-static size_t assign_gpu_receiving(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
-{
+static size_t assign_gpu_receiving(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base,
+                                   size_t used) {
   const size_t stripes = geo->hashes ? geo->grid.stripes : 0, support = stripes * geo->union_capacity;
   out->cells = tagc_assign_buffer(base, &used, stripes * geo->hashes * geo->part_cells * sizeof *out->cells);
   out->due = tagc_assign_buffer(base, &used, support * sizeof *out->due);
@@ -58,20 +56,19 @@ static size_t assign_gpu_receiving(struct lhc_state *out, const struct tagc_lhc_
   return used;
 }
 
-static size_t lhc_assign_gpu_state(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
-{
+static size_t lhc_assign_gpu_state(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base) {
   size_t used = 0;
   out->state = tagc_assign_buffer(base, &used, sizeof *out->state);
   out->meetings = tagc_assign_buffer(base, &used, geo->grid.stripes * (size_t)TAGC_LHC_WORDS * sizeof *out->meetings);
   out->arrived = tagc_assign_buffer(base, &used, (geo->senders + 1) * sizeof *out->arrived);
   out->lists = tagc_assign_buffer(base, &used, geo->hashes ? 0 : tagc_lists_bytes(geo->grid.n, geo->senders + 1));
-  const size_t sending = assign_gpu_sending(out, geo, base, used), receiving = assign_gpu_receiving(out, geo, base, used);
+  const size_t sending = assign_gpu_sending(out, geo, base, used),
+               receiving = assign_gpu_receiving(out, geo, base, used);
   return sending > receiving ? sending : receiving;
 }
 
 /* Indices of elements have 32 bits. */
-bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out)
-{
+bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out) {
   struct tagc_lhc_geometry geo;
   struct lhc_state state;
   if (!codec->layout(shape, out) || !tagc_lhc_geometry_fill(&geo, shape) ||
@@ -82,8 +79,7 @@ bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shap
 }
 
 static struct tagc_lhc_call lhc_call_of(const struct tagc_job *job, struct tagc_counts *counts, struct lhc_state *state,
-                                        struct tagc_lhc_message *message)
-{
+                                        struct tagc_lhc_message *message) {
   struct tagc_lhc_call lhc = {
     .call = tagc_cuda_call_of(job, counts),
     .exponents = job->exponents,
@@ -111,8 +107,7 @@ static struct tagc_lhc_call lhc_call_of(const struct tagc_job *job, struct tagc_
   return lhc;
 }
 
-static struct tagc_choose_call choose_of(const struct tagc_lhc_call *lhc, const struct lhc_state *state)
-{
+static struct tagc_choose_call choose_of(const struct tagc_lhc_call *lhc, const struct lhc_state *state) {
   const bool lists = lhc->geo.hashes == 0;
   return (struct tagc_choose_call){
     .call = lhc->call,
@@ -127,16 +122,14 @@ static struct tagc_choose_call choose_of(const struct tagc_lhc_call *lhc, const 
   };
 }
 
-static int clear(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream)
-{
+static int clear(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream) {
   const uint64_t bytes = lhc->call.nranks * (4 * lhc->sketch_count + lhc->exponent_bytes);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, (bytes + CLEARED_BYTES - 1) / CLEARED_BYTES, 1);
   return tagc_cuda_launch(launcher, tagc_lhc_clear_kernel, grid, lhc, stream);
 }
 
-int tagc_lhc_cuda_prepare(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec, const struct tagc_job *job,
-                          struct tagc_counts *counts, void *stream)
-{
+int tagc_lhc_cuda_prepare(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
+                          const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
   struct lhc_state state;
   struct tagc_lhc_message message;
   const struct tagc_lhc_call lhc = lhc_call_of(job, counts, &state, &message);
@@ -146,9 +139,8 @@ int tagc_lhc_cuda_prepare(const struct tagc_cuda_launcher *launcher, const struc
   return error ? error : tagc_choose_enqueue(launcher, &choose, stream);
 }
 
-int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec, const struct tagc_job *job,
-                         struct tagc_counts *counts, void *stream)
-{
+int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
+                         const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
   struct lhc_state state;
   struct tagc_lhc_message message;
   struct tagc_lhc_call lhc = lhc_call_of(job, counts, &state, &message);
@@ -164,38 +156,35 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
   return error ? error : tagc_choose_close(launcher, &choose, stream);
 }
 
-/* How many groups share a stripe. A cooperative launch waits until all of it has room, and meanwhile kernels of NCCL, whose blocks
- * may wait for other GPUs, have up to 32 processors each; so it takes a quarter: two processes on one GPU leave half to theirs. */
-static uint32_t groups_of_stripe(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc)
-{
+/* How many groups share a stripe. A cooperative launch waits until all of it has room, and meanwhile kernels of NCCL,
+ * whose blocks may wait for other GPUs, have up to 32 processors each; so it takes a quarter: two processes on one GPU
+ * leave half to theirs. */
+static uint32_t groups_of_stripe(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc) {
   const uint32_t quarter = launcher->together / 4;
   const uint32_t room = (launcher->most && launcher->most < quarter ? launcher->most : quarter) / lhc->geo.grid.stripes;
   return room < 2 ? 1 : room < lhc->most_parts ? room : lhc->most_parts;
 }
 
-static int open_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream)
-{
+static int open_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream) {
   const uint64_t cells = lhc->sketch_count * sizeof *lhc->cells;
   const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, (cells + CLEARED_BYTES - 1) / CLEARED_BYTES, 1);
   return tagc_cuda_launch(launcher, tagc_lhc_open_kernel, grid, lhc, stream);
 }
 
-static int launch_recover(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_call *lhc, void *stream)
-{
+static int launch_recover(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_call *lhc, void *stream) {
   const uint32_t stripes = lhc->geo.grid.stripes;
   lhc->parts = groups_of_stripe(launcher, lhc);
   if (lhc->parts > 1) {
     const int error = tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, stripes * lhc->parts, lhc, stream);
     if (error != TAGC_CUDA_TOO_LARGE)
       return error;
-    lhc->parts = 1;                /* the context or the process has a part of the GPU only */
+    lhc->parts = 1; /* the context or the process has a part of the GPU only */
   }
   return tagc_cuda_launch(launcher, tagc_lhc_recover_kernel, tagc_cuda_grid_for(launcher, stripes, 1), lhc, stream);
 }
 
-int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec, const struct tagc_job *job,
-                         struct tagc_counts *counts, void *stream)
-{
+int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
+                         const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
   struct lhc_state state;
   struct tagc_lhc_message message;
   struct tagc_lhc_call lhc = lhc_call_of(job, counts, &state, &message);

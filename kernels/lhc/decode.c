@@ -9,11 +9,10 @@
 #include "kernels/codec/fpmode.h"
 #include "kernels/lhc/lhc.h"
 
-enum { STREAM_BYTES = 8 << 20 };   /* results from here on would push everything else out of the caches */
+enum { STREAM_BYTES = 8 << 20 }; /* results from here on would push everything else out of the caches */
 
 /* The union of the senders' supports of a stripe. */
-static void merge_bitmaps(const struct tagc_job *job, const struct tagc_lhc_sum *sum, uint32_t stripe)
-{
+static void merge_bitmaps(const struct tagc_job *job, const struct tagc_lhc_sum *sum, uint32_t stripe) {
   const struct tagc_lhc_geometry *geo = sum->geo;
   struct tagc_lhc_message message;
   tagc_lhc_message_fill(&message, geo);
@@ -30,15 +29,14 @@ static void merge_bitmaps(const struct tagc_job *job, const struct tagc_lhc_sum 
 }
 
 /* Replaces the ids of the elements that peeling could not reach by estimates from what is left in their cells. */
-static void estimate_stuck(const struct tagc_lhc_sum *sum)
-{
+static void estimate_stuck(const struct tagc_lhc_sum *sum) {
   const struct tagc_lhc_geometry *geo = sum->geo;
   const int64_t limit = (int64_t)geo->senders * ((INT64_C(1) << geo->counter_bits) - 1);
   for (uint32_t i = 0; i < sum->count; i++) {
     if (sum->peeled[i])
       continue;
     uint64_t at = tagc_lhc_cells(sum->seed, geo->part_cells, sum->elements[i]);
-    int32_t share[TAGC_LHC_MAX_HASHES] = { 0 };
+    int32_t share[TAGC_LHC_MAX_HASHES] = {0};
     for (uint32_t hash = 0; hash < geo->hashes; hash++, at >>= 16) {
       uint64_t cell = sum->cells[(size_t)hash * geo->part_cells + (at & 0xffff)];
       int32_t degree = (int32_t)((uint32_t)cell >> 24);
@@ -50,8 +48,7 @@ static void estimate_stuck(const struct tagc_lhc_sum *sum)
 
 /* The foreign sums of all stripes. Returns how many of them are estimates. */
 static uint64_t recover_stripes(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
-                                const struct tagc_lhc_state *state)
-{
+                                const struct tagc_lhc_state *state) {
   const struct tagc_lhc_kernels *kernels = tagc_lhc_kernels();
   uint64_t stuck = 0;
   for (uint32_t stripe = 0; stripe < geo->grid.stripes; stripe++) {
@@ -80,8 +77,7 @@ static uint64_t recover_stripes(const struct tagc_job *job, const struct tagc_lh
 
 /* One line by hand: the incomplete one, or one with exceptions, of which entry[0..count) are its own. */
 static void output_line(const struct tagc_lhc_output *out, uint32_t line, const struct tagc_exception *entry,
-                        size_t count)
-{
+                        size_t count) {
   const struct tagc_lhc_geometry *geo = out->geo;
   const uint32_t stripe = tagc_grid_stripe_of(geo->grid.stripes, line), local = line / geo->grid.stripes;
   const uint32_t mask = out->masks[(size_t)stripe * geo->grid.stripe_lines + local];
@@ -99,8 +95,7 @@ static void output_line(const struct tagc_lhc_output *out, uint32_t line, const 
 }
 
 /* Writes all results: runs of ordinary lines at once, the others one by one. */
-static void output_all(const struct tagc_lhc_output *out, const struct tagc_exception *exceptions, size_t count)
-{
+static void output_all(const struct tagc_lhc_output *out, const struct tagc_exception *exceptions, size_t count) {
   const uint32_t complete = (uint32_t)(out->geo->grid.n / TAGC_GRID_LINE);
   uint32_t from = 0;
   for (size_t i = 0, next; i < count; i = next) {
@@ -118,11 +113,10 @@ static void output_all(const struct tagc_lhc_output *out, const struct tagc_exce
 }
 
 static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *geo, const struct tagc_lhc_state *state,
-                          size_t exceptions)
-{
+                          size_t exceptions) {
   job->stats->unrecovered += recover_stripes(job, geo, state);
   memset(state->cursors, 0, geo->grid.stripes * sizeof *state->cursors);
-  float units[256] = { 0 };
+  float units[256] = {0};
   for (uint32_t exponent = TAGC_LHC_LEAST_EXPONENT; exponent < 250; exponent++)
     units[exponent] = tagc_lhc_unit(exponent, geo->counter_bits);
   const void *own = tagc_job_shard(job, job->rank);
@@ -145,8 +139,7 @@ static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *
   output_all(&out, state->exceptions, exceptions);
 }
 
-void tagc_lhc_decode(struct tagc_job *job)
-{
+void tagc_lhc_decode(struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   struct tagc_lhc_geometry geo;
   struct tagc_lhc_state state;

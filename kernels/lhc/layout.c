@@ -7,22 +7,21 @@
 #include "kernels/lhc/lhc.h"
 
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-enum { SHRINK = 128 };             /* every way through the code at sizes that take microseconds */
+enum { SHRINK = 128 }; /* every way through the code at sizes that take microseconds */
 #else
 enum { SHRINK = 1 };
 #endif
 
 enum {
   MAX_RANKS = 1 << 16,
-  SPARSE_BELOW = 4096 / SHRINK,    /* union capacity of a shard: a sketch that small fails too often */
-  FOUR_HASHES_BELOW = 30000 / SHRINK,    /* union capacity of a stripe */
-  ONE_STRIPE_UP_TO = 65536 / SHRINK,   /* union capacity of a shard; also what 16 bits can number */
-  STRIPE_UNION = 49152 / SHRINK,   /* aimed at beyond: cells and support of a stripe stay in the second-level cache */
-  LIST_SLACK = 16,                 /* vector stores may run over the end of a list */
+  SPARSE_BELOW = 4096 / SHRINK,       /* union capacity of a shard: a sketch that small fails too often */
+  FOUR_HASHES_BELOW = 30000 / SHRINK, /* union capacity of a stripe */
+  ONE_STRIPE_UP_TO = 65536 / SHRINK,  /* union capacity of a shard; also what 16 bits can number */
+  STRIPE_UNION = 49152 / SHRINK, /* aimed at beyond: cells and support of a stripe stay in the second-level cache */
+  LIST_SLACK = 16,               /* vector stores may run over the end of a list */
 };
 
-static int ceil_log2(uint32_t x)
-{
+static int ceil_log2(uint32_t x) {
   int bits = 0;
   while ((UINT64_C(1) << bits) < x)
     bits++;
@@ -32,8 +31,7 @@ static int ceil_log2(uint32_t x)
 static uint64_t at_most(uint64_t x, uint64_t limit) { return x < limit ? x : limit; }
 
 /* Counters per value: 1.30 with three hashes, 1.35 with four (1.222 and 1.295 are the limits for endless sizes). */
-static void size_sketch(struct tagc_lhc_geometry *geo)
-{
+static void size_sketch(struct tagc_lhc_geometry *geo) {
   bool small = geo->union_capacity < FOUR_HASHES_BELOW;
   uint64_t hundredths = small ? 135 : 130;
   geo->hashes = small ? 4 : 3;
@@ -41,8 +39,7 @@ static void size_sketch(struct tagc_lhc_geometry *geo)
   geo->part_cells = (uint32_t)((geo->union_capacity * hundredths + row - 1) / row) * TAGC_GRID_LINE;
 }
 
-bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_shape *shape)
-{
+bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_shape *shape) {
   if (shape->n == 0 || shape->n > UINT32_MAX || shape->nranks < 2 || shape->nranks > MAX_RANKS ||
       shape->keep_ppm == 0 || shape->keep_ppm > 1000000)
     return false;
@@ -65,11 +62,10 @@ bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_sha
   return true;
 }
 
-void tagc_lhc_message_fill(struct tagc_lhc_message *out, const struct tagc_lhc_geometry *geo)
-{
+void tagc_lhc_message_fill(struct tagc_lhc_message *out, const struct tagc_lhc_geometry *geo) {
   const size_t at = tagc_exceptions_bytes(geo->grid.n);
   const size_t words = (size_t)geo->grid.stripes * geo->grid.stripe_lines;
-  *out = (struct tagc_lhc_message){ .bitmap = at, .bytes = at + tagc_pad16(sizeof(uint32_t) * words) };
+  *out = (struct tagc_lhc_message){.bitmap = at, .bytes = at + tagc_pad16(sizeof(uint32_t) * words)};
   if (geo->hashes)
     return;
   tagc_sparse_message_fill(&out->sparse, geo->grid.n, geo->grid.stripe_capacity, true);
@@ -77,8 +73,7 @@ void tagc_lhc_message_fill(struct tagc_lhc_message *out, const struct tagc_lhc_g
 }
 
 /* What is used from prepare to encode. */
-static size_t assign_sending(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
-{
+static size_t assign_sending(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used) {
   used = tagc_sparsify_assign_buffers(&out->selected, &geo->grid, geo->senders, base, used);
   out->bitmap = tagc_assign_buffer(base, &used, geo->hashes ? 0 : (size_t)geo->grid.lines * sizeof *out->bitmap);
   const size_t widened = geo->narrow_residual ? geo->senders * geo->grid.n : 0;
@@ -89,8 +84,7 @@ static size_t assign_sending(struct tagc_lhc_state *out, const struct tagc_lhc_g
 /* What is used in decode. A cell enters the queue once, and once more for every 256 elements taken out of it: that many
  * are never in one, but a support from elsewhere must not lead out of the queue either. */
 static size_t assign_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base,
-                              size_t used)
-{
+                               size_t used) {
   const size_t cells = (size_t)geo->hashes * geo->part_cells;
   const size_t support = geo->hashes ? geo->union_capacity + 2 * LIST_SLACK : 0;
   out->support = support;
@@ -98,7 +92,8 @@ static size_t assign_receiving(struct tagc_lhc_state *out, const struct tagc_lhc
   const size_t exceptions = geo->senders * tagc_exceptions_capacity(geo->grid.n);
   const size_t words = geo->hashes ? (size_t)geo->grid.stripes * geo->grid.stripe_lines : 0;
   out->exceptions = tagc_assign_buffer(base, &used, exceptions * sizeof *out->exceptions);
-  out->cursors = tagc_assign_buffer(base, &used, (geo->hashes ? geo->grid.stripes : geo->senders) * sizeof *out->cursors);
+  out->cursors =
+    tagc_assign_buffer(base, &used, (geo->hashes ? geo->grid.stripes : geo->senders) * sizeof *out->cursors);
   out->masks = tagc_assign_buffer(base, &used, words * sizeof *out->masks);
   out->elements = tagc_assign_buffer(base, &used, geo->grid.stripes * support * sizeof *out->elements);
   out->cells = tagc_assign_buffer(base, &used, cells * sizeof *out->cells);
@@ -107,16 +102,14 @@ static size_t assign_receiving(struct tagc_lhc_state *out, const struct tagc_lhc
   return used;
 }
 
-size_t tagc_lhc_assign_state(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
-{
+size_t tagc_lhc_assign_state(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base) {
   size_t used = 0;
   out->header = tagc_assign_buffer(base, &used, sizeof *out->header);
   size_t sending = assign_sending(out, geo, base, used), receiving = assign_receiving(out, geo, base, used);
   return sending > receiving ? sending : receiving;
 }
 
-bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out)
-{
+bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
   struct tagc_lhc_geometry geo;
   struct tagc_lhc_message message;
   struct tagc_lhc_state state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The kernels of the codec `lhc`: see cuda.h for what they do, and codec.c for the same on the host, to the bit.
  *
- * Grid      send: groups of eight warps in x, foreign shards in y; result: x; a warp takes block after block of 256. recover: x, where
- *           each `parts` neighbours share a stripe; its groups are of 32 warps.
+ * Grid      send: groups of eight warps in x, foreign shards in y; result: x; a warp takes block after block of 256.
+ *           recover: x, where each `parts` neighbours share a stripe; its groups are of 32 warps.
  * Memory    What other groups write while recover runs is read past the first-level cache.
  */
 #include "kernels/cuda/call.cuh"
@@ -13,15 +13,13 @@ namespace lhc {
 
 /* -- before all ---------------------------------------------------------------------------------------------------- */
 
-DEVICE void zero(void *memory, uint64_t bytes)
-{
+DEVICE void zero(void *memory, uint64_t bytes) {
   for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes / 16; i += gridDim.x * blockDim.x)
     ((uint4 *)memory)[i] = make_uint4(0, 0, 0, 0);
 }
 
 /* Exponents, sketches, and what pads the bitmaps, which are written whole later. */
-DEVICE void clear(const struct tagc_lhc_call &lhc)
-{
+DEVICE void clear(const struct tagc_lhc_call &lhc) {
   const struct tagc_cuda_call &call = lhc.call;
   zero(lhc.exponents, call.nranks * lhc.exponent_bytes);
   zero(lhc.sketch_out, 4 * call.nranks * lhc.sketch_count);
@@ -35,10 +33,10 @@ DEVICE void clear(const struct tagc_lhc_call &lhc)
 
 /* Adds a value to its counters. Returns what quantising leaves over. */
 DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t line, uint32_t lane, uint32_t exponent,
-                       float value)
-{
+                       float value) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
-  const uint32_t stripe = tagc_grid_stripe_of(geo.grid.stripes, line), id = line / geo.grid.stripes * TAGC_GRID_LINE + lane;
+  const uint32_t stripe = tagc_grid_stripe_of(geo.grid.stripes, line),
+                 id = line / geo.grid.stripes * TAGC_GRID_LINE + lane;
   const int32_t q = tagc_lhc_quantise(tagc_bits_of(value), exponent, geo.counter_bits);
   int32_t *counters = lhc.sketch_out + lhc.sketch_count * shard + (uint64_t)stripe * geo.hashes * geo.part_cells;
   uint64_t cells = tagc_lhc_cells(tagc_grid_seed(lhc.call.seed, shard, stripe), geo.part_cells, id);
@@ -48,15 +46,16 @@ DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t
   return value - (float)q * tagc_lhc_unit(exponent, geo.counter_bits);
 }
 
-/* Squared norms: of the residual as it is stored; of what stays, but for what quantising leaves over; of what was chosen. */
+/* Squared norms: of the residual as it is stored; of what stays, but for what quantising leaves over; of what was
+ * chosen. */
 struct norms {
   double stored, left, chosen;
 };
 
-/* The sum of the squares of those of a lane's values whose bits are in `which`. In fp32 but for what is done once, because many GPUs
- * have few units for fp64: by a power of two the largest comes into [2, 4), and what vanishes does not count beside it. */
-DEVICE double squares_of(const float x[EACH], uint32_t which)
-{
+/* The sum of the squares of those of a lane's values whose bits are in `which`. In fp32 but for what is done once,
+ * because many GPUs have few units for fp64: by a power of two the largest comes into [2, 4), and what vanishes does
+ * not count beside it. */
+DEVICE double squares_of(const float x[EACH], uint32_t which) {
   uint32_t most = 1u << 23;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     const uint32_t magnitude = which >> i & 1 ? tagc_bits_of(x[i]) & 0x7fffffffu : 0;
@@ -72,9 +71,8 @@ DEVICE double squares_of(const float x[EACH], uint32_t which)
   return (double)sum * __longlong_as_double((long long)(1023 - 2 * 128 + 2 * exponent) << 52);
 }
 
-DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t first, uint32_t stride, uint32_t lane,
-                               float *stage)
-{
+DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t first, uint32_t stride,
+                               uint32_t lane, float *stage) {
   const struct tagc_cuda_call &call = lhc.call;
   const char *from = shard_of(call, shard);
   const uint32_t *bitmap = (const uint32_t *)(call.message_out + call.message_bytes * shard + lhc.bitmap_at);
@@ -88,7 +86,8 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
     const uint32_t chosen = lane_bits(lhc.geo.grid, bitmap, block, lane);
     load(call, from, kept, adds, block, lane, stage, x);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-      x[i] = tagc_is_exception(tagc_bits_of(x[i])) ? 0 : x[i] + 0.0f;    /* -0 becomes 0, as where there is a residual of 0 */
+      /* -0 becomes 0, as where there is a residual of 0. */
+      x[i] = tagc_is_exception(tagc_bits_of(x[i])) ? 0 : x[i] + 0.0f;
     norms.left += squares_of(x, ~chosen);
     if (chosen)
       norms.chosen += squares_of(x, chosen);
@@ -107,8 +106,7 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
 }
 
 /* The sum of the threads' parts, for thread 0. */
-DEVICE double group_sum(double sum)
-{
+DEVICE double group_sum(double sum) {
   __shared__ double parts[WARPS];
   sum = warp_sum(sum);
   __syncthreads();
@@ -120,10 +118,9 @@ DEVICE double group_sum(double sum)
   return sum;
 }
 
-/* Adds up what was chosen of a shard, and what stays: the last one of its groups does that, in an order that does not depend on
- * which one it is. */
-DEVICE void add_norms(const struct tagc_lhc_call &lhc, uint32_t place, const struct norms &norms)
-{
+/* Adds up what was chosen of a shard, and what stays: the last one of its groups does that, in an order that does not
+ * depend on which one it is. */
+DEVICE void add_norms(const struct tagc_lhc_call &lhc, uint32_t place, const struct norms &norms) {
   double *parts = lhc.norms + 2 * (uint64_t)gridDim.x * place;
   double left = group_sum(norms.left), chosen = group_sum(norms.chosen);
   if (threadIdx.x == 0) {
@@ -145,8 +142,7 @@ DEVICE void add_norms(const struct tagc_lhc_call &lhc, uint32_t place, const str
   }
 }
 
-DEVICE void send(const struct tagc_lhc_call &lhc)
-{
+DEVICE void send(const struct tagc_lhc_call &lhc) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = lhc.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -163,10 +159,10 @@ DEVICE void send(const struct tagc_lhc_call &lhc)
 /* -- decode: the support ------------------------------------------------------------------------------------------- */
 
 /* Meetings, queues, cells and dues as they are before there are elements. */
-DEVICE void open(const struct tagc_lhc_call &lhc)
-{
+DEVICE void open(const struct tagc_lhc_call &lhc) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
-  const uint64_t stripes = geo.grid.stripes, first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
+  const uint64_t stripes = geo.grid.stripes, first = blockIdx.x * blockDim.x + threadIdx.x,
+                 stride = gridDim.x * blockDim.x;
   for (uint64_t i = first; i < stripes * TAGC_LHC_WORDS; i += stride)
     lhc.meetings[i] = 0;
   UNROLL_4_FOR (uint64_t i = first; i < stripes * geo.hashes * geo.part_cells; i += stride)
@@ -181,16 +177,19 @@ static_assert((int)MANY_WARPS == (int)LANES, "a warp has a lane for each warp of
 /* A stripe of the own shard, and a group's threads among those of all of its groups. */
 struct part {
   uint32_t stripe, lines, parts;
-  uint32_t thread, threads;        /* of all of its groups */
-  uint32_t base;                   /* of its elements, in `due`, `elements`, `queue` */
+  uint32_t thread, threads; /* of all of its groups */
+  uint32_t base;            /* of its elements, in `due`, `elements`, `queue` */
   uint64_t seed;
   unsigned long long *meetings, *cells;
 };
 
-DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t stripe, uint32_t place)
-{
+DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t stripe, uint32_t place) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
-  return {stripe, tagc_grid_stripe_lines(&geo.grid, stripe), lhc.parts, place * MANY + threadIdx.x, lhc.parts * MANY,
+  return {stripe,
+          tagc_grid_stripe_lines(&geo.grid, stripe),
+          lhc.parts,
+          place * MANY + threadIdx.x,
+          lhc.parts * MANY,
           stripe * geo.union_capacity,
           tagc_grid_seed(lhc.call.seed, lhc.call.rank, stripe),
           lhc.meetings + (uint64_t)stripe * TAGC_LHC_WORDS,
@@ -198,14 +197,12 @@ DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t stripe, uin
 }
 
 /* Values of the support, by warp. */
-DEVICE uint32_t *counts_of(const struct tagc_lhc_call &lhc, const struct part &part)
-{
+DEVICE uint32_t *counts_of(const struct tagc_lhc_call &lhc, const struct part &part) {
   return lhc.counts + (uint64_t)part.stripe * lhc.most_parts * MANY_WARPS;
 }
 
 /* All threads of a stripe meet, and see what the others have written. Returns the sum of what they say. */
-DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said)
-{
+DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said) {
   __shared__ uint32_t parts[MANY_WARPS], sum;
   said = warp_add(said);
   if (threadIdx.x % LANES == 0)
@@ -230,8 +227,7 @@ DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said)
 }
 
 /* The senders' bits of a line of a stripe. */
-DEVICE uint32_t merged(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t local)
-{
+DEVICE uint32_t merged(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t local) {
   const struct tagc_cuda_call &call = lhc.call;
   const uint64_t at = lhc.bitmap_at + 4 * ((uint64_t)part.stripe * lhc.geo.grid.stripe_lines + local);
   uint32_t mask = 0;
@@ -242,11 +238,10 @@ DEVICE uint32_t merged(const struct tagc_lhc_call &lhc, const struct part &part,
 
 /* A warp's lines of its stripe. */
 struct range {
-  uint32_t warp, from, to;         /* warp: of all of the stripe */
+  uint32_t warp, from, to; /* warp: of all of the stripe */
 };
 
-DEVICE struct range range_of(const struct part &part)
-{
+DEVICE struct range range_of(const struct part &part) {
   const uint32_t warp = part.thread / LANES, warps = part.threads / LANES;
   const uint32_t each = (part.lines / warps + 1 + LANES - 1) / LANES * LANES;
   const uint64_t from = (uint64_t)warp * each;
@@ -255,8 +250,7 @@ DEVICE struct range range_of(const struct part &part)
 }
 
 /* How many elements the warp's lines have. */
-DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part)
-{
+DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part) {
   const struct range range = range_of(part);
   uint32_t sum = 0;
   UNROLL_4_FOR (uint32_t local = range.from + part.thread % LANES; local < range.to; local += LANES)
@@ -266,10 +260,9 @@ DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part)
     counts_of(lhc, part)[range.warp] = sum;
 }
 
-/* The mask, or zero where it does not fit into `room` behind those of the lanes before that do. No sender of ours makes it needed,
- * and by itself it needs no registers of the others. */
-static __device__ __noinline__ uint32_t cut(uint32_t mask, uint32_t room, uint32_t lane)
-{
+/* The mask, or zero where it does not fit into `room` behind those of the lanes before that do. No sender of ours makes
+ * it needed, and by itself it needs no registers of the others. */
+static __device__ __noinline__ uint32_t cut(uint32_t mask, uint32_t room, uint32_t lane) {
   const uint32_t many = (uint32_t)__popc(mask);
   bool fits = false;
   for (uint32_t i = 0; i < LANES; i++) {
@@ -281,8 +274,8 @@ static __device__ __noinline__ uint32_t cut(uint32_t mask, uint32_t room, uint32
 }
 
 /* Lists the elements of a warp's lines from `at` on. Returns where they end. */
-DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t from, uint32_t to, uint32_t at)
-{
+DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t from, uint32_t to,
+                           uint32_t at) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
   const uint32_t lane = part.thread % LANES;
   uint32_t next = from + lane < to ? merged(lhc, part, from + lane) : 0;
@@ -303,10 +296,9 @@ DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &p
   return at;
 }
 
-/* Lists the elements of the stripe, in order of their ids: all warps theirs, or the first one all where they are too many, because
- * each mask then depends on those before. Returns how many this thread has to say that there are. */
-DEVICE uint32_t list(const struct tagc_lhc_call &lhc, const struct part &part)
-{
+/* Lists the elements of the stripe, in order of their ids: all warps theirs, or the first one all where they are too
+ * many, because each mask then depends on those before. Returns how many this thread has to say that there are. */
+DEVICE uint32_t list(const struct tagc_lhc_call &lhc, const struct part &part) {
   const uint32_t lane = part.thread % LANES;
   struct range range = range_of(part);
   unsigned long long all = 0;
@@ -327,13 +319,12 @@ DEVICE uint32_t list(const struct tagc_lhc_call &lhc, const struct part &part)
 
 /* -- decode: peeling ----------------------------------------------------------------------------------------------- */
 
-DEVICE unsigned long long *cell_of(const struct tagc_lhc_call &lhc, const struct part &part, uint64_t cells, uint32_t hash)
-{
+DEVICE unsigned long long *cell_of(const struct tagc_lhc_call &lhc, const struct part &part, uint64_t cells,
+                                   uint32_t hash) {
   return &part.cells[hash * lhc.geo.part_cells + (uint32_t)(cells >> 16 * hash & 0xffff)];
 }
 
-DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count)
-{
+DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count) {
   for (uint32_t i = part.thread; i < count; i += part.threads) {
     const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
     UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
@@ -342,11 +333,10 @@ DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part, uint
   }
 }
 
-/* If one element is left in a cell, it is due in that round, or since an earlier one. Returns whether this is the first one to
- * find it, who has to queue it. */
+/* If one element is left in a cell, it is due in that round, or since an earlier one. Returns whether this is the first
+ * one to find it, who has to queue it. */
 DEVICE bool look(const struct tagc_lhc_call &lhc, const struct part &part, unsigned long long cell, uint32_t round,
-                 uint32_t count)
-{
+                 uint32_t count) {
   const uint32_t index = (uint32_t)cell & 0xffffff;
   return (uint32_t)cell >> 24 == 1 && index < count &&
          atomicMin(&lhc.due[part.base + index], (unsigned long long)round << 32 | cell >> 32) == ~0ull;
@@ -355,11 +345,10 @@ DEVICE bool look(const struct tagc_lhc_call &lhc, const struct part &part, unsig
 /* What a lane looks at before the warp queues what its lanes have found. */
 enum { AT_ONCE = 4 };
 
-/* Appends to the queue the elements that are left in those of a lane's cells whose bits are in `found`. By all lanes of a warp.
- * Returns how many the lane has. */
-DEVICE uint32_t enqueue(const struct tagc_lhc_call &lhc, const struct part &part, const unsigned long long cell[AT_ONCE],
-                        uint32_t found)
-{
+/* Appends to the queue the elements that are left in those of a lane's cells whose bits are in `found`. By all lanes of
+ * a warp. Returns how many the lane has. */
+DEVICE uint32_t enqueue(const struct tagc_lhc_call &lhc, const struct part &part,
+                        const unsigned long long cell[AT_ONCE], uint32_t found) {
   const uint32_t lane = threadIdx.x % LANES, mine = (uint32_t)__popc(found);
   uint32_t all, first = 0;
   if (!__any_sync(ALL_LANES, found != 0))
@@ -375,8 +364,7 @@ DEVICE uint32_t enqueue(const struct tagc_lhc_call &lhc, const struct part &part
 }
 
 /* The first round's elements. Returns how many the thread has queued. */
-DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count)
-{
+DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count) {
   const uint32_t all = lhc.geo.hashes * lhc.geo.part_cells, lane = threadIdx.x % LANES;
   uint32_t queued = 0;
   for (uint32_t from = part.thread - lane; from < all; from += AT_ONCE * part.threads) {
@@ -395,10 +383,10 @@ DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &
 
 static_assert((int)AT_ONCE == (int)TAGC_LHC_MAX_HASHES, "an element's cells are looked at together");
 
-/* Takes an element that is due out of its cells, leaves its value in place of its id. Returns whose cells have one left. */
-DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t index, uint32_t count,
-                         unsigned long long left[AT_ONCE])
-{
+/* Takes an element that is due out of its cells, leaves its value in place of its id. Returns whose cells have one
+ * left. */
+DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t index,
+                         uint32_t count, unsigned long long left[AT_ONCE]) {
   const unsigned long long due = word_read(&lhc.due[part.base + index]), word = due << 32 | 1u << 24 | index;
   const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + index]));
   uint32_t found = 0;
@@ -411,9 +399,8 @@ DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &par
 }
 
 /* A round: the queue's elements [from, to). Returns how many the thread has queued for the next. */
-DEVICE uint32_t take(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t from, uint32_t to,
-                     uint32_t count)
-{
+DEVICE uint32_t take(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t from,
+                     uint32_t to, uint32_t count) {
   const uint32_t lane = threadIdx.x % LANES;
   uint32_t queued = 0;
   for (uint32_t i = from + part.thread - lane; i < to; i += part.threads) {
@@ -427,8 +414,7 @@ DEVICE uint32_t take(const struct tagc_lhc_call &lhc, const struct part &part, u
 }
 
 /* The elements that are not due by `rounds`, from what is left in their cells. */
-DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t rounds, uint32_t count)
-{
+DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t rounds, uint32_t count) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
   const int64_t limit = (int64_t)geo.senders * ((INT64_C(1) << geo.counter_bits) - 1);
   for (uint32_t i = part.thread; i < count; i += part.threads) {
@@ -446,8 +432,7 @@ DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, u
 }
 
 /* The foreign sums of a stripe. */
-DEVICE void recover_stripe(const struct tagc_lhc_call &lhc, const struct part &part)
-{
+DEVICE void recover_stripe(const struct tagc_lhc_call &lhc, const struct part &part) {
   count(lhc, part);
   meet(part, TAGC_LHC_COUNTED, 0);
   const uint32_t many = meet(part, TAGC_LHC_LISTED, list(lhc, part));
@@ -466,8 +451,7 @@ DEVICE void recover_stripe(const struct tagc_lhc_call &lhc, const struct part &p
     atomicAdd((unsigned long long *)&lhc.call.counts->unrecovered, (unsigned long long)(many - taken));
 }
 
-DEVICE void recover(const struct tagc_lhc_call &lhc)
-{
+DEVICE void recover(const struct tagc_lhc_call &lhc) {
   const uint32_t stride = gridDim.x / lhc.parts;
   if (!lhc.call.state->fits)
     return;
@@ -478,8 +462,7 @@ DEVICE void recover(const struct tagc_lhc_call &lhc)
 /* -- decode: results ----------------------------------------------------------------------------------------------- */
 
 /* The foreign sums of a lane's elements. */
-DEVICE void sums_of(const struct tagc_lhc_call &lhc, uint32_t block, uint32_t lane, float unit, float sum[EACH])
-{
+DEVICE void sums_of(const struct tagc_lhc_call &lhc, uint32_t block, uint32_t lane, float unit, float sum[EACH]) {
   UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     const uint32_t number = line_of(block, lane, half), shift = lane % 8 * ROW;
     const struct tagc_lhc_line line = number < lhc.geo.grid.lines ? lhc.lines[number] : tagc_lhc_line{0, 0};
@@ -489,8 +472,7 @@ DEVICE void sums_of(const struct tagc_lhc_call &lhc, uint32_t block, uint32_t la
   }
 }
 
-DEVICE void write_results(const struct tagc_lhc_call &lhc)
-{
+DEVICE void write_results(const struct tagc_lhc_call &lhc) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = lhc.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -501,13 +483,13 @@ DEVICE void write_results(const struct tagc_lhc_call &lhc)
     const struct rows own = result_fetch(call, result, block, lane, stages[warp]);
     const uint32_t exponent = exponents[block * BLOCK_LINES / TAGC_GRID_BLOCK_LINES];
     const bool sane = exponent >= TAGC_LHC_LEAST_EXPONENT && exponent < 250;
-    if (result.fits)               /* else there is nothing that could be added */
+    if (result.fits) /* else there is nothing that could be added */
       sums_of(lhc, block, lane, sane ? tagc_lhc_unit(exponent, lhc.geo.counter_bits) : 0, sum);
     result_store(call, result, block, lane, sum, own, stages[warp]);
   }
 }
 
-}  // namespace lhc
+} // namespace lhc
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
@@ -516,8 +498,8 @@ ENTRY(tagc_lhc_send, tagc_lhc_call, 2, lhc::send(call));
 ENTRY(tagc_lhc_open, tagc_lhc_call, 4, lhc::open(call));
 ENTRY(tagc_lhc_result, tagc_lhc_call, 4, lhc::write_results(call));
 
-extern "C" __global__ void __launch_bounds__(TAGC_CUDA_MANY_THREADS, 1) tagc_lhc_recover(const struct tagc_lhc_call call)
-{
+extern "C" __global__ void __launch_bounds__(TAGC_CUDA_MANY_THREADS, 1)
+  tagc_lhc_recover(const struct tagc_lhc_call call) {
   lhc::recover(call);
 }
 KERNEL(tagc_lhc_recover);

@@ -19,23 +19,23 @@ bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out);
 
 /* Kept from prepare to the end, at the start of the state. */
 struct tagc_lhc_header {
-  double norm2;                    /* of what stays in the residual */
-  uint32_t anywhere;               /* what this rank tells the others (exceptions.h) */
+  double norm2;      /* of what stays in the residual */
+  uint32_t anywhere; /* what this rank tells the others (exceptions.h) */
 };
 
 /* What job->state holds. The lists are used from prepare to encode, the rest in decode, in the same memory. */
 struct tagc_lhc_state {
   struct tagc_lhc_header *header;
   struct tagc_sparsify_memory selected;
-  uint32_t *bitmap;                /* sparse layout: lines of the shard */
-  float *residual;                 /* of the foreign shards, where it is stored narrower */
+  uint32_t *bitmap; /* sparse layout: lines of the shard */
+  float *residual;  /* of the foreign shards, where it is stored narrower */
 
-  struct tagc_exception *exceptions;  /* of all senders */
-  uint32_t *cursors;               /* per sender (sparse layout), or per stripe: elements that are written */
-  uint32_t *masks, *elements;      /* of all stripes: stripe_lines and `support` of each */
+  struct tagc_exception *exceptions; /* of all senders */
+  uint32_t *cursors;                 /* per sender (sparse layout), or per stripe: elements that are written */
+  uint32_t *masks, *elements;        /* of all stripes: stripe_lines and `support` of each */
   size_t support;
-  uint64_t *cells;                 /* of one stripe, like the rest */
-  uint64_t *queue;                 /* two of queue_room */
+  uint64_t *cells; /* of one stripe, like the rest */
+  uint64_t *queue; /* two of queue_room */
   size_t queue_room;
   uint8_t *peeled;
 };
@@ -45,7 +45,7 @@ size_t tagc_lhc_assign_state(struct tagc_lhc_state *out, const struct tagc_lhc_g
 
 /* The bytes and offsets of a message: exceptions | bitmap, or exceptions | counts | offsets | values. */
 struct tagc_lhc_message {
-  size_t bitmap;                   /* uint32 x stripes x stripe_lines */
+  size_t bitmap; /* uint32 x stripes x stripe_lines */
   struct tagc_sparse_message sparse;
   size_t bytes;
 };
@@ -57,10 +57,10 @@ void tagc_lhc_message_fill(struct tagc_lhc_message *out, const struct tagc_lhc_g
 /* What was selected of one stripe of a foreign shard. */
 struct tagc_lhc_part {
   const struct tagc_lhc_geometry *geo;
-  float *residual;                 /* of the shard */
+  float *residual; /* of the shard */
   uint32_t stripe, count;
   uint64_t seed;
-  const float *values;             /* in order of id */
+  const float *values; /* in order of id */
   const uint32_t *ids;
 };
 
@@ -70,27 +70,27 @@ struct tagc_lhc_sum {
   uint64_t seed;
   const int32_t *counters;
   uint32_t lines;
-  uint32_t *masks;                 /* the support, a word a line */
-  uint32_t *elements;              /* its ids, in order; a peeled one's value takes its place */
-  uint32_t count;                  /* of elements */
+  uint32_t *masks;    /* the support, a word a line */
+  uint32_t *elements; /* its ids, in order; a peeled one's value takes its place */
+  uint32_t count;     /* of elements */
   uint64_t *cells;
-  uint64_t *queue;                 /* two of queue_room: this round's and the next one's */
+  uint64_t *queue; /* two of queue_room: this round's and the next one's */
   size_t queue_room;
-  uint8_t *peeled;                 /* a flag an element, and one more */
+  uint8_t *peeled; /* a flag an element, and one more */
 };
 
 /* What becomes of all stripes. */
 struct tagc_lhc_output {
   const struct tagc_lhc_geometry *geo;
-  const uint32_t *masks;           /* stripe_lines words a stripe */
-  const uint32_t *sums;            /* `support` a stripe: the values of its elements */
+  const uint32_t *masks; /* stripe_lines words a stripe */
+  const uint32_t *sums;  /* `support` a stripe: the values of its elements */
   size_t support;
-  uint32_t *cursors;               /* a stripe: how many of its sums are used up */
+  uint32_t *cursors; /* a stripe: how many of its sums are used up */
   const uint8_t *exponents;
-  const float *units;              /* by exponent; 0 for 0 */
+  const float *units; /* by exponent; 0 for 0 */
   const void *own;
   void *recv;
-  bool streaming;                  /* write past the caches */
+  bool streaming; /* write past the caches */
   enum tagc_dtype dtype;
   float scale, divisor;
 };
@@ -99,8 +99,7 @@ struct tagc_lhc_kernels {
   const char *name;
 
   /* Adds a stripe's selected values to its counters, what rounding left over to the residual, its squares to *norm2. */
-  void (*scatter)(const struct tagc_lhc_part *part, const uint8_t *exponents, int32_t *counters,
-                  double *norm2);
+  void (*scatter)(const struct tagc_lhc_part *part, const uint8_t *exponents, int32_t *counters, double *norm2);
 
   /* Lists the ids of the support in the masks; returns their number. A support beyond its bound (which no sender of
    * this code makes) is cut, so that bytes from elsewhere cannot lead out of the lists. */

@@ -13,8 +13,7 @@
 static size_t foreign_place_of(const struct tagc_job *job, int shard) { return (size_t)(shard - (shard > job->rank)); }
 
 /* The residual of a foreign shard as fp32: itself, or its place in the state. */
-static float *residual_of(const struct tagc_job *job, const struct tagc_lhc_state *state, int shard)
-{
+static float *residual_of(const struct tagc_job *job, const struct tagc_lhc_state *state, int shard) {
   if (job->shape.residual == TAGC_STORAGE_FP32)
     return tagc_residual_floats(job, shard);
   return state->residual + foreign_place_of(job, shard) * job->shape.n;
@@ -22,8 +21,7 @@ static float *residual_of(const struct tagc_job *job, const struct tagc_lhc_stat
 
 /* Selects from one foreign shard; returns how many exceptions it had. */
 static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
-                              const struct tagc_lhc_state *state, int number)
-{
+                              const struct tagc_lhc_state *state, int number) {
   uint8_t *out = job->message_out + (size_t)number * job->layout.message_bytes;
   struct tagc_lhc_message message;
   tagc_lhc_message_fill(&message, geo);
@@ -43,7 +41,7 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
     .list = foreign_place_of(job, number),
   };
   tagc_exceptions_clear(shard.exceptions, geo->grid.n);
-  if (geo->hashes)                 /* the padding behind the bitmap, which is written whole later */
+  if (geo->hashes) /* the padding behind the bitmap, which is written whole later */
     memset(out + message.bytes - 16, 0, 16);
   if (geo->narrow_residual && !job->residual_empty)
     tagc_residual_load_shard(job, number, shard.residual);
@@ -61,14 +59,13 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
   return tagc_exceptions_close(shard.exceptions, geo->grid.n);
 }
 
-void tagc_lhc_prepare(struct tagc_job *job)
-{
+void tagc_lhc_prepare(struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   struct tagc_lhc_geometry geo;
   struct tagc_lhc_state state;
   tagc_lhc_geometry_fill(&geo, &job->shape);
   tagc_lhc_assign_state(&state, &geo, job->state);
-  *state.header = (struct tagc_lhc_header){ 0 };
+  *state.header = (struct tagc_lhc_header){0};
   if (geo.hashes)
     memset(job->exponents, 0, (size_t)job->shape.nranks * job->layout.exponent_bytes);
   for (int shard = 0; shard < job->shape.nranks; shard++)
@@ -79,8 +76,7 @@ void tagc_lhc_prepare(struct tagc_job *job)
 
 /* The counters of one foreign shard. */
 static void lhc_encode_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
-                             const struct tagc_lhc_state *state, int shard)
-{
+                             const struct tagc_lhc_state *state, int shard) {
   const size_t cells = (size_t)geo->hashes * geo->part_cells;
   const uint8_t *exponents = job->exponents + (size_t)shard * job->layout.exponent_bytes;
   int32_t *counters = job->sketch_out + (size_t)shard * job->layout.sketch_count;
@@ -101,8 +97,7 @@ static void lhc_encode_shard(const struct tagc_job *job, const struct tagc_lhc_g
 }
 
 /* Back to where it is kept; returns the squared norm of what could be. */
-static double store_residual(const struct tagc_job *job, const struct tagc_lhc_state *state)
-{
+static double store_residual(const struct tagc_job *job, const struct tagc_lhc_state *state) {
   double norm2 = 0;
   for (int shard = 0; shard < job->shape.nranks; shard++)
     if (shard != job->rank)
@@ -110,8 +105,7 @@ static double store_residual(const struct tagc_job *job, const struct tagc_lhc_s
   return norm2;
 }
 
-void tagc_lhc_encode(struct tagc_job *job)
-{
+void tagc_lhc_encode(struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   struct tagc_lhc_geometry geo;
   struct tagc_lhc_state state;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Part of kernels.c: peeling and writing results.
  */
-static uint32_t find_support(const struct tagc_lhc_sum *sum)
-{
+static uint32_t find_support(const struct tagc_lhc_sum *sum) {
   return list_support(sum->masks, sum->lines, sum->geo->union_capacity, sum->elements);
 }
 
 /* A cell holds the sum of its elements' words: value << 32 | 1 << 24 | index. Taking an element out is one subtraction,
  * and a cell with one element is that element's word. */
-static ALWAYS_INLINE void add_words(const struct tagc_lhc_sum *sum, uint32_t hashes)
-{
+static ALWAYS_INLINE void add_words(const struct tagc_lhc_sum *sum, uint32_t hashes) {
   const size_t part_cells = sum->geo->part_cells;
   const uint32_t *elements = sum->elements;
   uint64_t *first = sum->cells, *second = first + part_cells, *third = second + part_cells;
@@ -29,8 +27,7 @@ static ALWAYS_INLINE void add_words(const struct tagc_lhc_sum *sum, uint32_t has
   }
 }
 
-static void build(const struct tagc_lhc_sum *sum)
-{
+static void build(const struct tagc_lhc_sum *sum) {
   const uint32_t count = sum->geo->hashes * sum->geo->part_cells;
   const int32_t *counters = sum->counters;
   uint64_t *cells = sum->cells;
@@ -49,8 +46,7 @@ static ALWAYS_INLINE uint64_t take_word(uint64_t *cell, uint64_t word) { return 
  * its own, in which the singles are found by vectors afterwards: cheaper than asking each time. Returns the queue's new
  * tail. */
 static ALWAYS_INLINE uint64_t *subtract_values(const struct tagc_lhc_sum *sum, uint32_t hashes, const uint64_t *words,
-                                               const uint32_t *ids, uint32_t count, uint64_t *tail)
-{
+                                               const uint32_t *ids, uint32_t count, uint64_t *tail) {
   const size_t part = sum->geo->part_cells;
   uint32_t *elements = sum->elements;
   uint64_t *first = sum->cells, *second = first + part, *third = second + part, *fourth = third + part;
@@ -75,8 +71,7 @@ static ALWAYS_INLINE uint64_t *subtract_values(const struct tagc_lhc_sum *sum, u
 
 /* Those of the queue's words whose elements are not peeled yet, each once, with their ids. Returns their number. */
 static ALWAYS_INLINE uint32_t next_words(const struct tagc_lhc_sum *sum, const uint64_t *queue, uint32_t count,
-                                         uint64_t *words, uint32_t *ids)
-{
+                                         uint64_t *words, uint32_t *ids) {
   const uint32_t *elements = sum->elements, end = sum->count;
   uint8_t *peeled = sum->peeled;
   uint32_t once = 0;
@@ -94,8 +89,7 @@ static ALWAYS_INLINE uint32_t next_words(const struct tagc_lhc_sum *sum, const u
 
 /* Breadth first: a round takes the elements that were alone in a cell when it began; those that get there meanwhile
  * wait for the next. Inside a round the order is free, so it goes segment by segment. */
-static uint32_t peel(const struct tagc_lhc_sum *sum)
-{
+static uint32_t peel(const struct tagc_lhc_sum *sum) {
   uint64_t *queue = sum->queue, *next = queue + sum->queue_room;
   uint32_t count = find_singles(sum->cells, sum->geo->hashes * sum->geo->part_cells, queue), total = 0;
   memset(sum->peeled, 0, sum->count);
@@ -124,8 +118,7 @@ static uint32_t peel(const struct tagc_lhc_sum *sum)
 
 /* One complete line; returns how many sums it took. */
 static ALWAYS_INLINE uint32_t output_ordinary(uint32_t mask, const uint32_t *sums, float unit, const char *own,
-                                              char *recv, struct tagc_result_format result)
-{
+                                              char *recv, struct tagc_result_format result) {
   const size_t half = 16 * tagc_dtype_size(result.dtype);
   const uint32_t low = (uint32_t)__builtin_popcount(mask & 0xffff);
   __builtin_prefetch(sums + PREFETCH);
@@ -136,9 +129,8 @@ static ALWAYS_INLINE uint32_t output_ordinary(uint32_t mask, const uint32_t *sum
   return (uint32_t)__builtin_popcount(mask);
 }
 
-static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct tagc_result_format result, uint32_t from,
-                                       uint32_t to)
-{
+static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct tagc_result_format result,
+                                       uint32_t from, uint32_t to) {
   /* In locals, because stores of vectors may alias all that is behind a pointer. */
   const uint32_t stripes = out->geo->grid.stripes, *const masks = out->masks, *const sums = out->sums;
   const size_t stripe_lines = out->geo->grid.stripe_lines, support = out->support;
@@ -151,8 +143,8 @@ static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct
   if (stripes == 1) {
     uint32_t cursor = cursors[0];
     for (uint32_t line = from; line < to; line++, own += bytes, recv += bytes)
-      cursor += output_ordinary(masks[line], sums + cursor, units[exponents[line / TAGC_GRID_BLOCK_LINES]], own, recv,
-                                result);
+      cursor +=
+        output_ordinary(masks[line], sums + cursor, units[exponents[line / TAGC_GRID_BLOCK_LINES]], own, recv, result);
     cursors[0] = cursor;
     return;
   }
@@ -173,16 +165,14 @@ static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct
 }
 
 static ALWAYS_INLINE void output_typed(const struct tagc_lhc_output *out, enum tagc_dtype dtype, uint32_t from,
-                                       uint32_t to)
-{
+                                       uint32_t to) {
   if (out->streaming)
     output_lines(out, result_format(dtype, true, out->scale, out->divisor), from, to);
   else
     output_lines(out, result_format(dtype, false, out->scale, out->divisor), from, to);
 }
 
-static void output(const struct tagc_lhc_output *out, uint32_t from, uint32_t to)
-{
+static void output(const struct tagc_lhc_output *out, uint32_t from, uint32_t to) {
   if (out->dtype == TAGC_FLOAT32)
     output_typed(out, TAGC_FLOAT32, from, to);
   else if (out->dtype == TAGC_FLOAT16)

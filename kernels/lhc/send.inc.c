@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Part of kernels.c: encoding.
  */
-#define CELL(cells, hash) ((cells) >> 16 * (hash) & 0xffff)
+#define CELL(cells, hash) ((cells) >> 16 * (hash)&0xffff)
 
 /* `hashes` is known where this is expanded. */
 static ALWAYS_INLINE void add_to_counters(uint32_t *counters, size_t part_cells, uint32_t hashes, const int32_t q[16],
-                                          const uint64_t cells[16])
-{
+                                          const uint64_t cells[16]) {
   uint32_t *second = counters + part_cells, *third = second + part_cells, *fourth = third + part_cells;
   for (uint32_t j = 0; j < 16; j++) {
     uint32_t value = (uint32_t)q[j];
@@ -20,8 +19,7 @@ static ALWAYS_INLINE void add_to_counters(uint32_t *counters, size_t part_cells,
 
 /* Sixteen values, which may be padded with zeros, into the counters. */
 static ALWAYS_INLINE double scatter16(const struct tagc_lhc_part *part, const float *values, const uint32_t *ids,
-                                      const uint8_t *exponents, uint32_t *counters)
-{
+                                      const uint8_t *exponents, uint32_t *counters) {
   const struct tagc_lhc_geometry *geo = part->geo;
   uint32_t lines[16];
   uint64_t cells[16];
@@ -43,15 +41,14 @@ static ALWAYS_INLINE double scatter16(const struct tagc_lhc_part *part, const fl
   return norm;
 }
 
-static void scatter(const struct tagc_lhc_part *part, const uint8_t *exponents, int32_t *counters, double *norm2)
-{
+static void scatter(const struct tagc_lhc_part *part, const uint8_t *exponents, int32_t *counters, double *norm2) {
   const uint32_t count = part->count;
   uint32_t i = 0;
   double norm = 0;
   for (; i + 16 <= count; i += 16)
     norm += scatter16(part, part->values + i, part->ids + i, exponents, (uint32_t *)counters);
   if (i < count) {
-    float values[16] = { 0 };
+    float values[16] = {0};
     uint32_t ids[16];
     for (uint32_t j = 0; j < 16; j++)
       ids[j] = part->ids[i + j < count ? i + j : i];

@@ -7,15 +7,13 @@
 #include "kernels/lhc/vector.h"
 #include "kernels/sparse/sparsify_vector_avx2.h"
 
-STEP __m256i mul_lo64(__m256i a, uint64_t factor)
-{
+STEP __m256i mul_lo64(__m256i a, uint64_t factor) {
   __m256i b = _mm256_set1_epi64x((long long)factor), b_high = _mm256_set1_epi64x((long long)(factor >> 32));
   __m256i cross = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), b), _mm256_mul_epu32(a, b_high));
   return _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64(cross, 32));
 }
 
-STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint64_t cells[16])
-{
+STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint64_t cells[16]) {
   const __m256i low = _mm256_set1_epi16(31);
   for (uint32_t i = 0; i < 16; i += 4) {
     __m256i id = _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)(ids + i)));
@@ -26,16 +24,15 @@ STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint6
     x = _mm256_xor_si256(x, _mm256_srli_epi64(x, 32));
     __m256i cell = _mm256_mulhi_epu16(x, _mm256_set1_epi16((short)part_cells));
     /* The lowest 16 bits of each id, in each 16 bits. */
-    const __m256i each = _mm256_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 8, 9, 8, 9, 8, 9, 8, 9,
-                                          0, 1, 0, 1, 0, 1, 0, 1, 8, 9, 8, 9, 8, 9, 8, 9);
+    const __m256i each =
+      _mm256_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 8, 9, 8, 9, 8, 9, 8, 9, 0, 1, 0, 1, 0, 1, 0, 1, 8, 9, 8, 9, 8, 9, 8, 9);
     __m256i turned = _mm256_and_si256(_mm256_add_epi16(cell, _mm256_shuffle_epi8(id, each)), low);
     _mm256_storeu_si256((__m256i *)(cells + i), _mm256_or_si256(turned, _mm256_andnot_si256(low, cell)));
   }
 }
 
 STEP uint32_t quantise8(const float *values, const uint32_t *lines, const uint8_t *exponents, int counter_bits,
-                                 int32_t *q, float *left)
-{
+                        int32_t *q, float *left) {
   const __m256i field = _mm256_set1_epi32(0xff), zero = _mm256_setzero_si256();
   __m256i block = _mm256_srli_epi32(_mm256_loadu_si256((const __m256i *)lines), 5);
   __m256i four = _mm256_i32gather_epi32((const int *)(const void *)exponents, _mm256_srli_epi32(block, 2), 4);
@@ -61,15 +58,13 @@ STEP uint32_t quantise8(const float *values, const uint32_t *lines, const uint8_
   return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(rest, _mm256_setzero_ps(), _CMP_NEQ_OQ));
 }
 
-STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents,
-                                  int counter_bits, int32_t q[16], float left[16])
-{
+STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents, int counter_bits,
+                         int32_t q[16], float left[16]) {
   uint32_t low = quantise8(values, lines, exponents, counter_bits, q, left);
   return low | quantise8(values + 8, lines + 8, exponents, counter_bits, q + 8, left + 8) << 8;
 }
 
-STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, uint32_t *ids)
-{
+STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, uint32_t *ids) {
   const __m128i four = _mm_set1_epi32(4);
   __m128i lanes = _mm_setr_epi32(0, 1, 2, 3);
   uint32_t count = 0;
@@ -83,8 +78,7 @@ STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, u
   return count;
 }
 
-STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *words)
-{
+STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *words) {
   uint32_t found = 0;
   for (uint32_t i = 0; i < count; i++) {
     words[found] = cells[i];
@@ -94,16 +88,14 @@ STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *word
 }
 
 /* Four numbers of the list back to the lanes of a mask. */
-STEP __m128i spread4(const uint32_t *sums, uint32_t mask)
-{
+STEP __m128i spread4(const uint32_t *sums, uint32_t mask) {
   return move4(_mm_loadu_si128((const __m128i *)sums), from_front, mask);
 }
 
 STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *own, void *recv,
-                            struct tagc_result_format result)
-{
-  for (uint32_t i = 0; i < 2; i++, mask >>= 8, own = behind8(own, result.dtype),
-                recv = (char *)recv + 8 * tagc_dtype_size(result.dtype)) {
+                   struct tagc_result_format result) {
+  for (uint32_t i = 0; i < 2;
+       i++, mask >>= 8, own = behind8(own, result.dtype), recv = (char *)recv + 8 * tagc_dtype_size(result.dtype)) {
     uint32_t low = (uint32_t)__builtin_popcount(mask & 15), high = (uint32_t)__builtin_popcount(mask & 0xf0);
     __m256i sum = _mm256_set_m128i(spread4(sums + low, mask >> 4 & 15), spread4(sums, mask & 15));
     sums += low + high;

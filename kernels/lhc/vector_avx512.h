@@ -7,8 +7,7 @@
 #include "kernels/lhc/vector.h"
 #include "kernels/sparse/sparsify_vector_avx512.h"
 
-STEP __m512i cells8(uint64_t seed, uint32_t part_cells, __m256i ids)
-{
+STEP __m512i cells8(uint64_t seed, uint32_t part_cells, __m256i ids) {
   __m512i id = _mm512_cvtepu32_epi64(ids);
   __m512i x = _mm512_add_epi64(_mm512_srli_epi64(id, 3), _mm512_set1_epi64((long long)seed));
   x = _mm512_mullo_epi64(x, _mm512_set1_epi64((long long)0x9e3779b97f4a7c15u));
@@ -19,18 +18,16 @@ STEP __m512i cells8(uint64_t seed, uint32_t part_cells, __m256i ids)
   /* The lane in each 16 bits. */
   __m512i lane = _mm512_mullo_epi64(_mm512_and_si512(id, _mm512_set1_epi64(31)), _mm512_set1_epi64(0x0001000100010001));
   __m512i turned = _mm512_add_epi16(cell, lane);
-  return _mm512_ternarylogic_epi64(low, turned, cell, 0xca);     /* low ? turned : cell */
+  return _mm512_ternarylogic_epi64(low, turned, cell, 0xca); /* low ? turned : cell */
 }
 
-STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint64_t cells[16])
-{
+STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint64_t cells[16]) {
   _mm512_storeu_si512(cells, cells8(seed, part_cells, _mm256_loadu_si256((const __m256i *)ids)));
   _mm512_storeu_si512(cells + 8, cells8(seed, part_cells, _mm256_loadu_si256((const __m256i *)(ids + 8))));
 }
 
-STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents,
-                                  int counter_bits, int32_t q[16], float left[16])
-{
+STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents, int counter_bits,
+                         int32_t q[16], float left[16]) {
   __m512i block = _mm512_srli_epi32(_mm512_loadu_si512(lines), 5), bits = _mm512_loadu_si512(values);
   __m512i four = _mm512_i32gather_epi32(_mm512_srli_epi32(block, 2), exponents, 4);
   __m512i shift = _mm512_slli_epi32(_mm512_and_si512(block, _mm512_set1_epi32(3)), 3);
@@ -54,8 +51,7 @@ STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8
   return _mm512_cmp_ps_mask(rest, _mm512_setzero_ps(), _CMP_NEQ_OQ);
 }
 
-STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, uint32_t *ids)
-{
+STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, uint32_t *ids) {
   __m512i first = iota16(), second = _mm512_add_epi32(first, _mm512_set1_epi32(16));
   const __m512i line = _mm512_set1_epi32(TAGC_GRID_LINE);
   uint32_t count = 0;
@@ -73,8 +69,7 @@ STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, u
   return count;
 }
 
-STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *words)
-{
+STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *words) {
   const __m512i degree = _mm512_set1_epi64(0xff000000), one = _mm512_set1_epi64(1 << 24);
   uint32_t found = 0;
   for (uint32_t i = 0; i < count; i += 8) {
@@ -87,8 +82,7 @@ STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *word
 }
 
 STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *own, void *recv,
-                            struct tagc_result_format result)
-{
+                   struct tagc_result_format result) {
   __m512i list = _mm512_loadu_si512(sums);
   /* Into a register first: to expand from memory takes Zen three times as long. */
   __asm__("" : "+v"(list));

@@ -9,17 +9,15 @@
 #include "kernels/lhc/vector.h"
 #include "kernels/sparse/sparsify_vector_plain.h"
 
-STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint64_t cells[16])
-{
+STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint64_t cells[16]) {
   for (uint32_t i = 0; i < 16; i++)
     cells[i] = tagc_lhc_cells(seed, part_cells, ids[i]);
 }
 
 /* Fixed point under the exponents of the lines' blocks, and what that leaves over. Returns the mask of what is not 0
  * there. */
-STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents,
-                                  int counter_bits, int32_t q[16], float left[16])
-{
+STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents, int counter_bits,
+                         int32_t q[16], float left[16]) {
   uint32_t mask = 0;
   for (uint32_t i = 0; i < 16; i++) {
     uint32_t exponent = exponents[lines[i] / TAGC_GRID_BLOCK_LINES];
@@ -31,8 +29,7 @@ STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8
 }
 
 /* The ids of the bits of all masks; a mask that leads beyond the capacity becomes zero. Returns their number. */
-STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, uint32_t *ids)
-{
+STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, uint32_t *ids) {
   uint32_t count = 0;
   for (uint32_t local = 0; local < lines; local++) {
     if (count + (uint32_t)__builtin_popcount(masks[local]) > capacity)
@@ -45,8 +42,7 @@ STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, u
 
 /* The words of the cells that have one element. Vectors may read 7 cells behind the end, which must be zero there, and
  * write 8 words behind it. */
-STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *words)
-{
+STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *words) {
   uint32_t found = 0;
   for (uint32_t i = 0; i < count; i++) {
     words[found] = cells[i];
@@ -57,9 +53,8 @@ STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *word
 
 /* Foreign sums of the masked lanes (in order) times unit, plus the own values; divided, rounded, written. */
 STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *own, void *recv,
-                            struct tagc_result_format result)
-{
-  float sum[16] = { 0 };
+                   struct tagc_result_format result) {
+  float sum[16] = {0};
   for (uint32_t i = 0; i < 16; i++)
     if (mask >> i & 1)
       sum[i] = (float)(int32_t)*sums++ * unit;

@@ -10,8 +10,8 @@
  * Exceptions None: NaN and infinities travel as what they are.
  *
  * To write another codec: copy this file, say in this comment what the bytes are (with an example that a test checks),
- * fill the table at the end, add it to codecs.def and to the folder's local.mk. A codec with loss also needs the list of
- * exceptions, what is lost, and a header in its state: dense/dense.c has them. CONTRIBUTING.md says what tests it.
+ * fill the table at the end, add it to codecs.def and to the folder's local.mk. A codec with loss also needs the list
+ * of exceptions, what is lost, and a header in its state: dense/dense.c has them. CONTRIBUTING.md says what tests it.
  */
 #include <string.h>
 
@@ -24,8 +24,7 @@
 enum { BLOCK = TAGC_RESIDUAL_BLOCK };
 
 /* Sizes only, from the shape only: every rank computes this for itself and must get the same. */
-static bool none_layout(const struct tagc_shape *shape, struct tagc_layout *out)
-{
+static bool none_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
   uint64_t size = tagc_dtype_size(shape->dtype);
   if (shape->n == 0 || shape->nranks < 2 || shape->n > (SIZE_MAX - 15) / size)
     return false;
@@ -36,19 +35,17 @@ static bool none_layout(const struct tagc_shape *shape, struct tagc_layout *out)
   return true;
 }
 
-static uint32_t none_block_at(const struct tagc_job *job, uint64_t from)
-{
+static uint32_t none_block_at(const struct tagc_job *job, uint64_t from) {
   return job->shape.n - from < BLOCK ? (uint32_t)(job->shape.n - from) : BLOCK;
 }
 
-/* scale*g + e, rounded; e becomes what the rounding left over. An infinity leaves nothing over. Returns the squared norm
- * of what stays. */
-static double none_encode_block(const struct tagc_job *job, int shard, uint64_t from, void *message)
-{
+/* scale*g + e, rounded; e becomes what the rounding left over. An infinity leaves nothing over. Returns the squared
+ * norm of what stays. */
+static double none_encode_block(const struct tagc_job *job, int shard, uint64_t from, void *message) {
   const enum tagc_dtype dtype = job->shape.dtype;
   const void *send = tagc_job_shard(job, shard);
   const uint32_t count = none_block_at(job, from);
-  float residual[BLOCK] = { 0 };
+  float residual[BLOCK] = {0};
   if (job->residual)
     tagc_residual_load(job, shard, from, count, residual);
   for (uint32_t i = 0; i < count; i++) {
@@ -60,8 +57,7 @@ static double none_encode_block(const struct tagc_job *job, int shard, uint64_t 
   return job->residual ? tagc_residual_store(job, shard, from, count, residual) : 0;
 }
 
-static void none_encode(struct tagc_job *job)
-{
+static void none_encode(struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   const size_t used = job->shape.n * tagc_dtype_size(job->shape.dtype);
   double norm2 = 0;
@@ -82,8 +78,7 @@ static void none_encode(struct tagc_job *job)
 }
 
 static void add_values(float sum[BLOCK], uint32_t count, const void *values, uint64_t from, enum tagc_dtype dtype,
-                       float scale)
-{
+                       float scale) {
   if (dtype == TAGC_FLOAT32)
     for (uint32_t i = 0; i < count; i++)
       sum[i] += scale * ((const float *)values)[from + i];
@@ -93,14 +88,13 @@ static void add_values(float sum[BLOCK], uint32_t count, const void *values, uin
 }
 
 /* Block by block, and in a block the own values are read before results are written: recv may be the own shard. */
-static void none_decode(struct tagc_job *job)
-{
+static void none_decode(struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   const enum tagc_dtype dtype = job->shape.dtype;
   bool seen = false;
   for (uint64_t from = 0; from < job->shape.n; from += BLOCK) {
     const uint32_t count = none_block_at(job, from);
-    float sum[BLOCK] = { 0 };
+    float sum[BLOCK] = {0};
     for (int sender = 0; sender < job->shape.nranks; sender++)
       if (sender != job->rank)
         add_values(sum, count, job->message_in + (size_t)sender * job->layout.message_bytes, from, dtype, 1);
@@ -110,7 +104,7 @@ static void none_decode(struct tagc_job *job)
       tagc_store_result(job->recv, from + i, dtype, sum[i], job->divisor);
     }
   }
-  job->nonfinite_seen = seen;           /* of this shard only: nothing tells of the others */
+  job->nonfinite_seen = seen; /* of this shard only: nothing tells of the others */
   job->surplus_seen = false;
   tagc_fpmode_leave(mode);
 }

@@ -3,8 +3,7 @@
  */
 #include "kernels/none/cuda.h"
 
-bool tagc_none_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out)
-{
+bool tagc_none_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out) {
   if (!codec->layout(shape, out) || shape->n > UINT32_MAX)
     return false;
   out->state_bytes = tagc_pad16(sizeof(struct tagc_none_state));
@@ -12,8 +11,7 @@ bool tagc_none_cuda_layout(const struct tagc_codec *codec, const struct tagc_sha
 }
 
 int tagc_none_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
-                          const struct tagc_job *job, struct tagc_counts *counts, void *stream)
-{
+                          const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
   struct tagc_cuda_call call = tagc_cuda_call_of(job, counts);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &call, call.nranks);
   (void)codec;
@@ -21,13 +19,14 @@ int tagc_none_cuda_encode(const struct tagc_cuda_launcher *launcher, const struc
   call.selected = (uint64_t)(job->shape.nranks - 1) * job->shape.n;
   call.groups = grid.x * grid.y;
   const int error = tagc_cuda_launch(launcher, tagc_none_encode_kernel, grid, &call, stream);
-  return error ? error : tagc_cuda_launch(launcher, tagc_none_close_kernel, (struct tagc_cuda_grid){1, 1}, &call, stream);
+  return error ? error
+               : tagc_cuda_launch(launcher, tagc_none_close_kernel, (struct tagc_cuda_grid){1, 1}, &call, stream);
 }
 
 int tagc_none_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
-                          const struct tagc_job *job, struct tagc_counts *counts, void *stream)
-{
+                          const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
   const struct tagc_cuda_call call = tagc_cuda_call_of(job, counts);
   (void)codec;
-  return tagc_cuda_launch(launcher, tagc_none_decode_kernel, tagc_cuda_grid_of_blocks(launcher, &call, 1), &call, stream);
+  return tagc_cuda_launch(launcher, tagc_none_decode_kernel, tagc_cuda_grid_of_blocks(launcher, &call, 1), &call,
+                          stream);
 }

@@ -4,19 +4,19 @@
 #include "kernels/cuda/call.cuh"
 #include "kernels/none/cuda.h"
 
-/* scale*g + e of a block, rounded, as it is sent; the residual keeps what rounding leaves over. Returns the lane's part of
- * the squared norm of that. */
+/* scale*g + e of a block, rounded, as it is sent; the residual keeps what rounding leaves over. Returns the lane's part
+ * of the squared norm of that. */
 DEVICE double encode_block(const struct tagc_cuda_call &call, uint32_t shard, uint32_t block, uint32_t lane, char *to,
-                           const struct kept &kept, bool adds, float *stage)
-{
+                           const struct kept &kept, bool adds, float *stage) {
   const uint32_t count = count_of(call, block);
   float x[EACH], sent[EACH];
   load(call, shard_of(call, shard), kept, adds, block, lane, stage, x);
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
-    x[i] = adds ? x[i] : x[i] + 0.0f;          /* of an empty residual: minus zero becomes zero */
+    x[i] = adds ? x[i] : x[i] + 0.0f; /* of an empty residual: minus zero becomes zero */
     x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);
-    sent[i] = call.dtype == TAGC_FLOAT32 ? x[i]
-            : call.dtype == TAGC_FLOAT16 ? tagc_from_fp16(tagc_to_fp16(x[i])) : tagc_from_bf16(tagc_to_bf16(x[i]));
+    sent[i] = call.dtype == TAGC_FLOAT32   ? x[i]
+              : call.dtype == TAGC_FLOAT16 ? tagc_from_fp16(tagc_to_fp16(x[i]))
+                                           : tagc_from_bf16(tagc_to_bf16(x[i]));
   }
   elements_store(to, call.dtype, lane, count, sent, stage);
   if (call.storage == TAGC_STORAGE_NONE)
@@ -29,8 +29,8 @@ DEVICE double encode_block(const struct tagc_cuda_call &call, uint32_t shard, ui
 }
 
 /* A block as it is. */
-DEVICE void copy_block(const struct tagc_cuda_call &call, uint32_t shard, uint32_t block, uint32_t lane, char *to, float *stage)
-{
+DEVICE void copy_block(const struct tagc_cuda_call &call, uint32_t shard, uint32_t block, uint32_t lane, char *to,
+                       float *stage) {
   const uint32_t count = count_of(call, block), size = size_of(call);
   const char *from = shard_of(call, shard) + (uint64_t)block * BLOCK * size;
   const struct rows rows = elements_fetch(from, call.dtype, lane, count, stage);
@@ -41,15 +41,13 @@ DEVICE void copy_block(const struct tagc_cuda_call &call, uint32_t shard, uint32
 }
 
 /* What pads the message behind its last element. */
-DEVICE void pad(const struct tagc_cuda_call &call, uint8_t *message, uint32_t lane)
-{
+DEVICE void pad(const struct tagc_cuda_call &call, uint8_t *message, uint32_t lane) {
   const uint64_t used = call.n * size_of(call);
   if (lane < call.message_bytes - used)
     message[used + lane] = 0;
 }
 
-DEVICE void encode_none(const struct tagc_cuda_call &call)
-{
+DEVICE void encode_none(const struct tagc_cuda_call &call) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   const bool adds = tagc_residual_counts(&call), as_is = call.scale == 1 && call.storage == TAGC_STORAGE_NONE;
@@ -73,8 +71,7 @@ DEVICE void encode_none(const struct tagc_cuda_call &call)
 }
 
 /* There are no lists: what decode looks at says so. */
-DEVICE void close_none(const struct tagc_cuda_call &call)
-{
+DEVICE void close_none(const struct tagc_cuda_call &call) {
   const double sum = all_norms(call);
   if (threadIdx.x > 0)
     return;
@@ -87,8 +84,7 @@ DEVICE void close_none(const struct tagc_cuda_call &call)
     call.counts->nonfinite_seen = call.counts->surplus_seen = 0;
 }
 
-DEVICE void decode_none(const struct tagc_cuda_call &call)
-{
+DEVICE void decode_none(const struct tagc_cuda_call &call) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   float *stage = stages[warp];
@@ -108,7 +104,7 @@ DEVICE void decode_none(const struct tagc_cuda_call &call)
     seen |= result_store(call, result, block, lane, sum, own, stage);
   }
   if (__any_sync(ALL_LANES, seen) && lane == 0)
-    atomicOr(&call.counts->nonfinite_seen, 1u);      /* of this shard only: nothing tells of the others */
+    atomicOr(&call.counts->nonfinite_seen, 1u); /* of this shard only: nothing tells of the others */
 }
 
 ENTRY(tagc_none_encode, tagc_cuda_call, 3, encode_none(call));

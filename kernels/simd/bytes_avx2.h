@@ -8,15 +8,16 @@
 
 #include "kernels/simd/bytes.h"
 
-struct v64 { __m256i low, high; };
+struct v64 {
+  __m256i low, high;
+};
 
-#define V64(low, high) ((struct v64){ low, high })
+#define V64(low, high) ((struct v64){low, high})
 
 TAGC_OPERATION __m256i load32x8(const void *from) { return _mm256_loadu_si256((const __m256i *)from); }
 TAGC_OPERATION void store32x8(void *to, __m256i x) { _mm256_storeu_si256((__m256i *)to, x); }
 
-TAGC_OPERATION void v64_store(uint8_t *to, struct v64 x)
-{
+TAGC_OPERATION void v64_store(uint8_t *to, struct v64 x) {
   store32x8(to, x.low);
   store32x8(to + 32, x.high);
 }
@@ -27,63 +28,57 @@ TAGC_OPERATION struct v64 v64_load(const uint8_t *from) { return V64(load32x8(fr
 TAGC_OPERATION __m256i swap_quarters(__m256i x) { return _mm256_permute4x64_epi64(x, 0xd8); }
 
 /* 32 bytes each of 32 halves. */
-TAGC_OPERATION void split(__m256i a, __m256i b, __m256i *exponents, __m256i *rests)
-{
+TAGC_OPERATION void split(__m256i a, __m256i b, __m256i *exponents, __m256i *rests) {
   const __m256i byte = _mm256_set1_epi16(0xff), sign = _mm256_set1_epi16(0x80), mantissa = _mm256_set1_epi16(0x7f);
   const __m256i exponent_a = _mm256_and_si256(_mm256_srli_epi16(a, 7), byte);
   const __m256i exponent_b = _mm256_and_si256(_mm256_srli_epi16(b, 7), byte);
-  const __m256i rest_a = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(a, 8), sign), _mm256_and_si256(a, mantissa));
-  const __m256i rest_b = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(b, 8), sign), _mm256_and_si256(b, mantissa));
+  const __m256i rest_a =
+    _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(a, 8), sign), _mm256_and_si256(a, mantissa));
+  const __m256i rest_b =
+    _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(b, 8), sign), _mm256_and_si256(b, mantissa));
   *exponents = swap_quarters(_mm256_packus_epi16(exponent_a, exponent_b));
   *rests = swap_quarters(_mm256_packus_epi16(rest_a, rest_b));
 }
 
-TAGC_OPERATION void v64_split16(const uint16_t *from, struct v64 *exponents, struct v64 *rests)
-{
+TAGC_OPERATION void v64_split16(const uint16_t *from, struct v64 *exponents, struct v64 *rests) {
   split(load32x8(from), load32x8(from + 16), &exponents->low, &rests->low);
   split(load32x8(from + 32), load32x8(from + 48), &exponents->high, &rests->high);
 }
 
 /* The upper halves of sixteen fp32; the lower ones are stored. */
-TAGC_OPERATION __m256i upper16(const uint32_t *from, uint16_t *lows)
-{
+TAGC_OPERATION __m256i upper16(const uint32_t *from, uint16_t *lows) {
   const __m256i a = load32x8(from), b = load32x8(from + 8), low = _mm256_set1_epi32(0xffff);
   store32x8(lows, swap_quarters(_mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low))));
   return swap_quarters(_mm256_packus_epi32(_mm256_srli_epi32(a, 16), _mm256_srli_epi32(b, 16)));
 }
 
-TAGC_OPERATION void v64_split32(const uint32_t *from, struct v64 *exponents, struct v64 *rests, uint16_t *lows)
-{
+TAGC_OPERATION void v64_split32(const uint32_t *from, struct v64 *exponents, struct v64 *rests, uint16_t *lows) {
   split(upper16(from, lows), upper16(from + 16, lows + 16), &exponents->low, &rests->low);
   split(upper16(from + 32, lows + 32), upper16(from + 48, lows + 48), &exponents->high, &rests->high);
 }
 
 /* Sixteen halves. */
-TAGC_OPERATION __m256i join(__m128i exponents, __m128i rests)
-{
+TAGC_OPERATION __m256i join(__m128i exponents, __m128i rests) {
   const __m256i exponent = _mm256_slli_epi16(_mm256_cvtepu8_epi16(exponents), 7), rest = _mm256_cvtepu8_epi16(rests);
   const __m256i sign = _mm256_and_si256(_mm256_slli_epi16(rest, 8), _mm256_set1_epi16((short)0x8000));
   return _mm256_or_si256(_mm256_or_si256(exponent, sign), _mm256_and_si256(rest, _mm256_set1_epi16(0x7f)));
 }
 
-TAGC_OPERATION void join_all(struct v64 e, struct v64 r, __m256i half[4])
-{
+TAGC_OPERATION void join_all(struct v64 e, struct v64 r, __m256i half[4]) {
   half[0] = join(_mm256_castsi256_si128(e.low), _mm256_castsi256_si128(r.low));
   half[1] = join(_mm256_extracti128_si256(e.low, 1), _mm256_extracti128_si256(r.low, 1));
   half[2] = join(_mm256_castsi256_si128(e.high), _mm256_castsi256_si128(r.high));
   half[3] = join(_mm256_extracti128_si256(e.high, 1), _mm256_extracti128_si256(r.high, 1));
 }
 
-TAGC_OPERATION void v64_join16(struct v64 exponents, struct v64 rests, uint16_t *to)
-{
+TAGC_OPERATION void v64_join16(struct v64 exponents, struct v64 rests, uint16_t *to) {
   __m256i half[4];
   join_all(exponents, rests, half);
   for (int i = 0; i < 4; i++)
     store32x8(to + 16 * i, half[i]);
 }
 
-TAGC_OPERATION void v64_join32(struct v64 exponents, struct v64 rests, const uint16_t *lows, uint32_t *to)
-{
+TAGC_OPERATION void v64_join32(struct v64 exponents, struct v64 rests, const uint16_t *lows, uint32_t *to) {
   __m256i half[4];
   join_all(exponents, rests, half);
   for (int i = 0; i < 4; i++) {
@@ -93,54 +88,47 @@ TAGC_OPERATION void v64_join32(struct v64 exponents, struct v64 rests, const uin
   }
 }
 
-TAGC_OPERATION struct v64 v64_max(struct v64 a, struct v64 b)
-{
+TAGC_OPERATION struct v64 v64_max(struct v64 a, struct v64 b) {
   return V64(_mm256_max_epu8(a.low, b.low), _mm256_max_epu8(a.high, b.high));
 }
 
-TAGC_OPERATION uint32_t v64_least_group(struct v64 x)
-{
+TAGC_OPERATION uint32_t v64_least_group(struct v64 x) {
   const __m256i half = _mm256_max_epu8(x.low, x.high);
   const __m128i quarter = _mm_max_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-  return (uint32_t)_mm_extract_epi16(_mm_minpos_epu16(_mm_cvtepu8_epi16(_mm_max_epu8(quarter, _mm_srli_si128(quarter, 8)))), 0);
+  return (uint32_t)_mm_extract_epi16(
+    _mm_minpos_epu16(_mm_cvtepu8_epi16(_mm_max_epu8(quarter, _mm_srli_si128(quarter, 8)))), 0);
 }
 
-TAGC_OPERATION struct v64 v64_codes(struct v64 exponents, uint32_t base)
-{
+TAGC_OPERATION struct v64 v64_codes(struct v64 exponents, uint32_t base) {
   const __m256i all = _mm256_set1_epi8((char)base), escape = _mm256_set1_epi8(TAGC_LOSSLESS_ESCAPE);
   return V64(_mm256_min_epu8(_mm256_sub_epi8(all, exponents.low), escape),
              _mm256_min_epu8(_mm256_sub_epi8(all, exponents.high), escape));
 }
 
 /* Bytes of 255 where a bit is set, of 32. */
-TAGC_OPERATION __m256i spread(uint32_t bits)
-{
+TAGC_OPERATION __m256i spread(uint32_t bits) {
   const __m256i which = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
   const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);
   return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), which), bit), bit);
 }
 
-TAGC_OPERATION __m256i exponents32(__m256i base, uint32_t plane0, uint32_t plane1, uint32_t plane2)
-{
+TAGC_OPERATION __m256i exponents32(__m256i base, uint32_t plane0, uint32_t plane1, uint32_t plane2) {
   base = _mm256_add_epi8(base, spread(plane0));
   base = _mm256_sub_epi8(base, _mm256_and_si256(spread(plane1), _mm256_set1_epi8(2)));
   return _mm256_sub_epi8(base, _mm256_and_si256(spread(plane2), _mm256_set1_epi8(4)));
 }
 
-TAGC_OPERATION struct v64 v64_exponents(uint32_t base, const uint64_t plane[3])
-{
+TAGC_OPERATION struct v64 v64_exponents(uint32_t base, const uint64_t plane[3]) {
   const __m256i all = _mm256_set1_epi8((char)base);
   return V64(exponents32(all, (uint32_t)plane[0], (uint32_t)plane[1], (uint32_t)plane[2]),
              exponents32(all, (uint32_t)(plane[0] >> 32), (uint32_t)(plane[1] >> 32), (uint32_t)(plane[2] >> 32)));
 }
 
-TAGC_OPERATION uint64_t top_bits(__m256i low, __m256i high)
-{
+TAGC_OPERATION uint64_t top_bits(__m256i low, __m256i high) {
   return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
 }
 
-TAGC_OPERATION void v64_planes(struct v64 codes, uint64_t plane[3])
-{
+TAGC_OPERATION void v64_planes(struct v64 codes, uint64_t plane[3]) {
   plane[0] = top_bits(_mm256_slli_epi16(codes.low, 7), _mm256_slli_epi16(codes.high, 7));
   plane[1] = top_bits(_mm256_slli_epi16(codes.low, 6), _mm256_slli_epi16(codes.high, 6));
   plane[2] = top_bits(_mm256_slli_epi16(codes.low, 5), _mm256_slli_epi16(codes.high, 5));
@@ -148,8 +136,7 @@ TAGC_OPERATION void v64_planes(struct v64 codes, uint64_t plane[3])
 
 TAGC_OPERATION uint32_t first_bit(uint64_t bits) { return (uint32_t)_tzcnt_u64(bits); }
 
-TAGC_OPERATION uint32_t v64_count(struct v64 x, uint32_t number)
-{
+TAGC_OPERATION uint32_t v64_count(struct v64 x, uint32_t number) {
   const __m256i all = _mm256_set1_epi8((char)number);
   return (uint32_t)__builtin_popcountll(top_bits(_mm256_cmpeq_epi8(x.low, all), _mm256_cmpeq_epi8(x.high, all)));
 }

@@ -8,20 +8,20 @@
 
 #include "kernels/simd/bytes.h"
 
-struct v64 { uint8_t byte[TAGC_BYTES]; };
+struct v64 {
+  uint8_t byte[TAGC_BYTES];
+};
 
 static inline void v64_store(uint8_t *to, struct v64 x) { memcpy(to, x.byte, sizeof x.byte); }
 
-static inline struct v64 v64_load(const uint8_t *from)
-{
+static inline struct v64 v64_load(const uint8_t *from) {
   struct v64 x;
   memcpy(x.byte, from, sizeof x.byte);
   return x;
 }
 
 /* Takes 64 bf16 apart. */
-static inline void v64_split16(const uint16_t *from, struct v64 *exponents, struct v64 *rests)
-{
+static inline void v64_split16(const uint16_t *from, struct v64 *exponents, struct v64 *rests) {
   for (int i = 0; i < TAGC_BYTES; i++) {
     exponents->byte[i] = (uint8_t)tagc_lossless_exponent(from[i]);
     rests->byte[i] = (uint8_t)tagc_lossless_rest(from[i]);
@@ -29,8 +29,7 @@ static inline void v64_split16(const uint16_t *from, struct v64 *exponents, stru
 }
 
 /* Of 64 fp32, as bits, the upper halves; the lower ones are stored. */
-static inline void v64_split32(const uint32_t *from, struct v64 *exponents, struct v64 *rests, uint16_t *lows)
-{
+static inline void v64_split32(const uint32_t *from, struct v64 *exponents, struct v64 *rests, uint16_t *lows) {
   for (int i = 0; i < TAGC_BYTES; i++) {
     exponents->byte[i] = (uint8_t)tagc_lossless_exponent(from[i] >> 16);
     rests->byte[i] = (uint8_t)tagc_lossless_rest(from[i] >> 16);
@@ -39,28 +38,24 @@ static inline void v64_split32(const uint32_t *from, struct v64 *exponents, stru
 }
 
 /* And together. */
-static inline void v64_join16(struct v64 exponents, struct v64 rests, uint16_t *to)
-{
+static inline void v64_join16(struct v64 exponents, struct v64 rests, uint16_t *to) {
   for (int i = 0; i < TAGC_BYTES; i++)
     to[i] = (uint16_t)tagc_lossless_half(exponents.byte[i], rests.byte[i]);
 }
 
-static inline void v64_join32(struct v64 exponents, struct v64 rests, const uint16_t *lows, uint32_t *to)
-{
+static inline void v64_join32(struct v64 exponents, struct v64 rests, const uint16_t *lows, uint32_t *to) {
   for (int i = 0; i < TAGC_BYTES; i++)
     to[i] = tagc_lossless_half(exponents.byte[i], rests.byte[i]) << 16 | lows[i];
 }
 
-static inline struct v64 v64_max(struct v64 a, struct v64 b)
-{
+static inline struct v64 v64_max(struct v64 a, struct v64 b) {
   for (int i = 0; i < TAGC_BYTES; i++)
     a.byte[i] = a.byte[i] > b.byte[i] ? a.byte[i] : b.byte[i];
   return a;
 }
 
 /* Bytes that are equal modulo 8 are a group: the least of the groups' largest. */
-static inline uint32_t v64_least_group(struct v64 x)
-{
+static inline uint32_t v64_least_group(struct v64 x) {
   uint32_t least = UINT32_MAX;
   for (int group = 0; group < TAGC_LOSSLESS_GROUPS; group++) {
     uint32_t most = 0;
@@ -72,16 +67,14 @@ static inline uint32_t v64_least_group(struct v64 x)
 }
 
 /* The codes of exponents. */
-static inline struct v64 v64_codes(struct v64 exponents, uint32_t base)
-{
+static inline struct v64 v64_codes(struct v64 exponents, uint32_t base) {
   for (int i = 0; i < TAGC_BYTES; i++)
     exponents.byte[i] = (uint8_t)tagc_lossless_code(exponents.byte[i], base);
   return exponents;
 }
 
 /* The exponents that bits of their codes' planes say. */
-static inline struct v64 v64_exponents(uint32_t base, const uint64_t plane[3])
-{
+static inline struct v64 v64_exponents(uint32_t base, const uint64_t plane[3]) {
   struct v64 x;
   for (int i = 0; i < TAGC_BYTES; i++)
     x.byte[i] = (uint8_t)(base - ((plane[0] >> i & 1) | (plane[1] >> i & 1) << 1 | (plane[2] >> i & 1) << 2));
@@ -89,8 +82,7 @@ static inline struct v64 v64_exponents(uint32_t base, const uint64_t plane[3])
 }
 
 /* The planes of codes: bit i is byte i's. */
-static inline void v64_planes(struct v64 codes, uint64_t plane[3])
-{
+static inline void v64_planes(struct v64 codes, uint64_t plane[3]) {
   plane[0] = plane[1] = plane[2] = 0;
   for (int i = 0; i < TAGC_BYTES; i++)
     for (int p = 0; p < 3; p++)
@@ -101,8 +93,7 @@ static inline void v64_planes(struct v64 codes, uint64_t plane[3])
 static inline uint32_t first_bit(uint64_t bits) { return bits ? (uint32_t)__builtin_ctzll(bits) : 64; }
 
 /* How many are that number, modulo 256. */
-static inline uint32_t v64_count(struct v64 x, uint32_t number)
-{
+static inline uint32_t v64_count(struct v64 x, uint32_t number) {
   uint32_t count = 0;
   for (int i = 0; i < TAGC_BYTES; i++)
     count += x.byte[i] == (uint8_t)number;

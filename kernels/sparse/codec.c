@@ -19,8 +19,8 @@
  *                  80 3f  40 c0  00 3f (10 zeros)            1, -3, 1/2
  * Sum            The owner adds the senders' values in fp32 in rank order, its own shard, exceptions; divides, rounds
  *                once.
- * State          The lists of one shard, and one shard's residual as fp32 where it is stored narrower; then what is kept
- *                for decode: what was told, the merged exceptions and a cursor a sender.
+ * State          The lists of one shard, and one shard's residual as fp32 where it is stored narrower; then what is
+ *                kept for decode: what was told, the merged exceptions and a cursor a sender.
  * Threads        Reentrant.
  */
 #include <string.h>
@@ -35,39 +35,39 @@
 enum { BLOCK = TAGC_SPARSE_BLOCK, MAX_RANKS = 1 << 16 };
 
 struct state {
-  uint32_t *anywhere;              /* what this rank tells the others (exceptions.h) */
+  uint32_t *anywhere; /* what this rank tells the others (exceptions.h) */
 
   struct tagc_sparsify_memory lists;
-  uint32_t *bitmap;                /* of the shard's chosen positions */
-  float *residual;                 /* of the shard, where it is stored narrower */
+  uint32_t *bitmap; /* of the shard's chosen positions */
+  float *residual;  /* of the shard, where it is stored narrower */
 
-  struct tagc_exception *exceptions;   /* of all senders: in the place of the lists */
+  struct tagc_exception *exceptions; /* of all senders: in the place of the lists */
   uint32_t *cursors;
 };
 
-static size_t assign_state(struct state *out, const struct tagc_shape *shape, const struct tagc_grid *grid, void *base)
-{
+static size_t assign_state(struct state *out, const struct tagc_shape *shape, const struct tagc_grid *grid,
+                           void *base) {
   const size_t senders = (size_t)shape->nranks - 1;
   size_t sending = 0, receiving;
   out->anywhere = tagc_assign_buffer(base, &sending, sizeof *out->anywhere);
   receiving = sending;
   sending = tagc_sparsify_assign_buffers(&out->lists, grid, 1, base, sending);
   out->bitmap = tagc_assign_buffer(base, &sending, grid->lines * sizeof *out->bitmap);
-  out->residual = tagc_assign_buffer(base, &sending, shape->residual > TAGC_STORAGE_FP32 ? shape->n * sizeof(float) : 0);
-  out->exceptions = tagc_assign_buffer(base, &receiving, senders * tagc_exceptions_capacity(shape->n) * sizeof *out->exceptions);
+  out->residual =
+    tagc_assign_buffer(base, &sending, shape->residual > TAGC_STORAGE_FP32 ? shape->n * sizeof(float) : 0);
+  out->exceptions =
+    tagc_assign_buffer(base, &receiving, senders * tagc_exceptions_capacity(shape->n) * sizeof *out->exceptions);
   out->cursors = tagc_assign_buffer(base, &receiving, senders * sizeof *out->cursors);
   return sending > receiving ? sending : receiving;
 }
 
 /* What follows from a shape. */
-static void parts_fill(const struct tagc_shape *shape, struct tagc_grid *grid, struct tagc_sparse_message *message)
-{
+static void parts_fill(const struct tagc_shape *shape, struct tagc_grid *grid, struct tagc_sparse_message *message) {
   tagc_grid_fill(grid, shape->n, shape->keep_ppm, 1);
   tagc_sparse_message_fill(message, shape->n, grid->stripe_capacity, false);
 }
 
-static bool sparse_layout(const struct tagc_shape *shape, struct tagc_layout *out)
-{
+static bool sparse_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
   struct tagc_grid grid;
   struct tagc_sparse_message message;
   struct state state;
@@ -84,8 +84,7 @@ static bool sparse_layout(const struct tagc_shape *shape, struct tagc_layout *ou
 }
 
 /* The smallest of a block's values, which all are in the list from `first` on; of equal ones the last. */
-static uint32_t find_surplus(const float *values, uint32_t first)
-{
+static uint32_t find_surplus(const float *values, uint32_t first) {
   uint32_t least = first;
   for (uint32_t i = first; i < first + BLOCK; i++)
     if ((tagc_bits_of(values[i]) & 0x7fffffffu) <= (tagc_bits_of(values[least]) & 0x7fffffffu))
@@ -95,8 +94,7 @@ static uint32_t find_surplus(const float *values, uint32_t first)
 
 /* A count is one byte: where all 256 values of a block were chosen the smallest goes back (always the same place would
  * never be sent). Returns the squares of those. */
-static double drop_surplus(const struct tagc_sparsify_shard *shard, uint8_t *counts)
-{
+static double drop_surplus(const struct tagc_sparsify_shard *shard, uint8_t *counts) {
   const struct tagc_sparsify_memory *lists = shard->memory;
   const uint32_t count = lists->counts[0];
   double norm2 = 0;
@@ -125,8 +123,7 @@ static double drop_surplus(const struct tagc_sparsify_shard *shard, uint8_t *cou
 
 /* The message of one foreign shard; returns the squared norm of what stays in the residual. */
 static double sparse_encode_shard(const struct tagc_job *job, const struct tagc_grid *grid,
-                                  const struct tagc_sparse_message *message, const struct state *state, int number)
-{
+                                  const struct tagc_sparse_message *message, const struct state *state, int number) {
   uint8_t *out = job->message_out + (size_t)number * job->layout.message_bytes;
   float *floats = tagc_residual_floats(job, number);
   const struct tagc_sparsify_shard shard = {
@@ -147,7 +144,7 @@ static double sparse_encode_shard(const struct tagc_job *job, const struct tagc_
   if (!floats && !job->residual_empty)
     tagc_residual_load_shard(job, number, shard.residual);
   double norm2 = tagc_sparsify(&shard);
-  *state->anywhere |= tagc_sparsify_surplus(&shard, norm2);    /* before one goes back */
+  *state->anywhere |= tagc_sparsify_surplus(&shard, norm2); /* before one goes back */
   if (tagc_sparse_count(message, shard.bitmap, out))
     norm2 += drop_surplus(&shard, out + message->counts);
   job->stats->nonfinite += tagc_exceptions_close(shard.exceptions, job->shape.n);
@@ -156,8 +153,7 @@ static double sparse_encode_shard(const struct tagc_job *job, const struct tagc_
   return floats ? norm2 : tagc_residual_store_shard(job, number, shard.residual);
 }
 
-static void sparse_encode(struct tagc_job *job)
-{
+static void sparse_encode(struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   struct tagc_grid grid;
   struct tagc_sparse_message message;
@@ -174,8 +170,7 @@ static void sparse_encode(struct tagc_job *job)
   tagc_fpmode_leave(mode);
 }
 
-static void sparse_decode(struct tagc_job *job)
-{
+static void sparse_decode(struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   struct tagc_grid grid;
   struct tagc_sparse_message message;

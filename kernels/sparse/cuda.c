@@ -14,8 +14,7 @@ enum { WARPS = TAGC_CUDA_THREADS / 32 };
 
 static uint64_t count_parts(uint64_t all, uint64_t each) { return (all + each - 1) / each; }
 
-static size_t assign_lists(struct tagc_lists_call *out, uint64_t n, uint32_t nranks, void *base)
-{
+static size_t assign_lists(struct tagc_lists_call *out, uint64_t n, uint32_t nranks, void *base) {
   size_t used = 0;
   out->tiles = (uint32_t)count_parts(n, (uint64_t)TAGC_LISTS_TILE * TAGC_SPARSE_BLOCK);
   out->segments = (uint32_t)count_parts(out->tiles, TAGC_LISTS_SEGMENT);
@@ -24,15 +23,13 @@ static size_t assign_lists(struct tagc_lists_call *out, uint64_t n, uint32_t nra
   return used;
 }
 
-size_t tagc_lists_bytes(uint64_t n, uint32_t nranks)
-{
+size_t tagc_lists_bytes(uint64_t n, uint32_t nranks) {
   struct tagc_lists_call lists;
   return assign_lists(&lists, n, nranks, NULL);
 }
 
 static struct tagc_lists_call lists_of(const struct tagc_choose_call *of, const struct tagc_sparse_message *message,
-                                       void *memory)
-{
+                                       void *memory) {
   struct tagc_lists_call lists = {
     .of = *of,
     .counts_at = message->counts,
@@ -45,40 +42,38 @@ static struct tagc_lists_call lists_of(const struct tagc_choose_call *of, const 
   return lists;
 }
 
-static struct tagc_cuda_grid grid_of_segments(const struct tagc_cuda_launcher *launcher, const struct tagc_lists_call *lists)
-{
+static struct tagc_cuda_grid grid_of_segments(const struct tagc_cuda_launcher *launcher,
+                                              const struct tagc_lists_call *lists) {
   return tagc_cuda_grid_for(launcher, lists->segments, lists->of.call.nranks - 1);
 }
 
 static struct tagc_cuda_grid grid_of_tiles(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call,
-                                           uint32_t rows)
-{
+                                           uint32_t rows) {
   return tagc_cuda_grid_for(launcher, count_parts(call->blocks, TAGC_LISTS_TILE * WARPS), rows);
 }
 
-uint32_t tagc_lists_groups(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call)
-{
+uint32_t tagc_lists_groups(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call) {
   const struct tagc_cuda_grid grid = grid_of_tiles(launcher, call, call->nranks - 1);
   return grid.x * grid.y;
 }
 
 int tagc_lists_pack(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose,
-                    const struct tagc_sparse_message *message, void *memory, void *stream)
-{
+                    const struct tagc_sparse_message *message, void *memory, void *stream) {
   const struct tagc_lists_call lists = lists_of(choose, message, memory);
-  const int error = tagc_cuda_launch(launcher, tagc_sparse_out_starts_kernel, grid_of_segments(launcher, &lists), &lists, stream);
+  const int error =
+    tagc_cuda_launch(launcher, tagc_sparse_out_starts_kernel, grid_of_segments(launcher, &lists), &lists, stream);
   if (error)
     return error;
-  return tagc_cuda_launch(launcher, tagc_sparse_out_kernel, grid_of_tiles(launcher, &choose->call, choose->call.nranks - 1),
-                          &lists, stream);
+  return tagc_cuda_launch(launcher, tagc_sparse_out_kernel,
+                          grid_of_tiles(launcher, &choose->call, choose->call.nranks - 1), &lists, stream);
 }
 
 int tagc_lists_sum(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call,
-                   const struct tagc_sparse_message *message, void *memory, void *stream)
-{
+                   const struct tagc_sparse_message *message, void *memory, void *stream) {
   const struct tagc_choose_call of = {.call = *call};
   const struct tagc_lists_call lists = lists_of(&of, message, memory);
-  const int error = tagc_cuda_launch(launcher, tagc_sparse_in_starts_kernel, grid_of_segments(launcher, &lists), &lists, stream);
+  const int error =
+    tagc_cuda_launch(launcher, tagc_sparse_in_starts_kernel, grid_of_segments(launcher, &lists), &lists, stream);
   return error ? error
                : tagc_cuda_launch(launcher, tagc_sparse_in_kernel, grid_of_tiles(launcher, call, 1), &lists, stream);
 }
@@ -90,12 +85,12 @@ struct parts {
   double *norms;
   struct tagc_choose_shard *shards;
   uint32_t *counts, *bitmap;
-  size_t bitmap_words;             /* of a shard */
+  size_t bitmap_words; /* of a shard */
   void *choosing, *lists;
 };
 
-static size_t sparse_assign_gpu_state(struct parts *out, const struct tagc_shape *shape, const struct tagc_grid *grid, void *base)
-{
+static size_t sparse_assign_gpu_state(struct parts *out, const struct tagc_shape *shape, const struct tagc_grid *grid,
+                                      void *base) {
   const uint32_t nranks = (uint32_t)shape->nranks;
   size_t used = 0;
   out->bitmap_words = ((size_t)grid->lines + 15) / 16 * 16;
@@ -109,8 +104,7 @@ static size_t sparse_assign_gpu_state(struct parts *out, const struct tagc_shape
   return used;
 }
 
-bool tagc_sparse_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out)
-{
+bool tagc_sparse_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out) {
   struct tagc_grid grid;
   struct parts parts;
   if (!codec->layout(shape, out))
@@ -122,8 +116,7 @@ bool tagc_sparse_cuda_layout(const struct tagc_codec *codec, const struct tagc_s
 
 /* What both ways need. */
 static void *sparse_begin(const struct tagc_job *job, struct tagc_counts *counts, struct tagc_choose_call *choose,
-                          struct tagc_sparse_message *message)
-{
+                          struct tagc_sparse_message *message) {
   struct parts parts;
   *choose = (struct tagc_choose_call){.call = tagc_cuda_call_of(job, counts)};
   tagc_grid_fill(&choose->grid, job->shape.n, job->shape.keep_ppm, 1);
@@ -139,8 +132,7 @@ static void *sparse_begin(const struct tagc_job *job, struct tagc_counts *counts
 }
 
 int tagc_sparse_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
-                            const struct tagc_job *job, struct tagc_counts *counts, void *stream)
-{
+                            const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
   struct tagc_choose_call choose;
   struct tagc_sparse_message message;
   void *lists = sparse_begin(job, counts, &choose, &message);
@@ -153,8 +145,7 @@ int tagc_sparse_cuda_encode(const struct tagc_cuda_launcher *launcher, const str
 }
 
 int tagc_sparse_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
-                            const struct tagc_job *job, struct tagc_counts *counts, void *stream)
-{
+                            const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
   struct tagc_choose_call choose;
   struct tagc_sparse_message message;
   void *lists = sparse_begin(job, counts, &choose, &message);

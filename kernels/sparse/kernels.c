@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The hot functions of sparse.h. Compiled once for each instruction set (codec/instruction_set.h), with that set's vector steps
- * (sparsify_vector_*.h). The loops of 16 become vectors by themselves.
+ * The hot functions of sparse.h. Compiled once for each instruction set (codec/instruction_set.h), with that set's
+ * vector steps (sparsify_vector_*.h). The loops of 16 become vectors by themselves.
  */
 #include "kernels/codec/instruction_set.h"
+/* clang-format off */
 #include TAGC_SIMD_HEADER(kernels/sparse/sparsify_vector)
+/* clang-format on */
 
 #include <string.h>
 
@@ -11,8 +13,7 @@
 
 enum { BLOCK = TAGC_SPARSE_BLOCK, LANES = 16 };
 
-static bool count(const struct tagc_sparse_message *message, const uint32_t *bitmap, uint8_t *out)
-{
+static bool count(const struct tagc_sparse_message *message, const uint32_t *bitmap, uint8_t *out) {
   const uint64_t blocks = (message->n + BLOCK - 1) / BLOCK, lines = (message->n + TAGC_GRID_LINE - 1) / TAGC_GRID_LINE;
   const uint64_t per_block = BLOCK / TAGC_GRID_LINE;
   bool full = false;
@@ -31,8 +32,7 @@ static bool count(const struct tagc_sparse_message *message, const uint32_t *bit
 }
 
 static ALWAYS_INLINE void pack16(const float *restrict values, const uint32_t *restrict ids, uint8_t *restrict offsets,
-                                 uint16_t *restrict out, double *restrict squares)
-{
+                                 uint16_t *restrict out, double *restrict squares) {
   for (uint32_t i = 0; i < LANES; i++)
     offsets[i] = (uint8_t)ids[i];
   for (uint32_t i = 0; i < LANES; i++) {
@@ -45,17 +45,16 @@ static ALWAYS_INLINE void pack16(const float *restrict values, const uint32_t *r
 }
 
 static double pack_rounded(const struct tagc_sparse_message *message, const float *values, const uint32_t *ids,
-                           uint32_t count, uint8_t *out)
-{
+                           uint32_t count, uint8_t *out) {
   uint8_t *offsets = out + message->offsets;
   uint16_t *to = (uint16_t *)(out + message->values);
-  double squares[LANES] = { 0 }, norm2 = 0;
+  double squares[LANES] = {0}, norm2 = 0;
   uint32_t i = 0;
   for (; i + LANES <= count; i += LANES)
     pack16(values + i, ids + i, offsets + i, to + i, squares);
   if (i < count) {
-    float last[LANES] = { 0 };
-    uint32_t last_ids[LANES] = { 0 };
+    float last[LANES] = {0};
+    uint32_t last_ids[LANES] = {0};
     uint8_t last_offsets[LANES];
     uint16_t last_to[LANES];
     memcpy(last, values + i, (count - i) * sizeof *last);
@@ -69,9 +68,8 @@ static double pack_rounded(const struct tagc_sparse_message *message, const floa
   return norm2;
 }
 
-static double sparse_pack(const struct tagc_sparse_message *message, const float *values, const uint32_t *ids, uint32_t count,
-                          uint8_t *out)
-{
+static double sparse_pack(const struct tagc_sparse_message *message, const float *values, const uint32_t *ids,
+                          uint32_t count, uint8_t *out) {
   if (!message->exact)
     return pack_rounded(message, values, ids, count, out);
   for (uint32_t i = 0; i < count; i++)
@@ -81,8 +79,8 @@ static double sparse_pack(const struct tagc_sparse_message *message, const float
 }
 
 /* `exact` is known where this is expanded. */
-static ALWAYS_INLINE void sparse_add_block_typed(const struct tagc_sparse_input *in, bool exact, uint64_t block, float sum[BLOCK])
-{
+static ALWAYS_INLINE void sparse_add_block_typed(const struct tagc_sparse_input *in, bool exact, uint64_t block,
+                                                 float sum[BLOCK]) {
   const struct tagc_job *job = in->job;
   const struct tagc_sparse_message *message = in->message;
   uint32_t *cursor = in->cursors;
@@ -101,8 +99,7 @@ static ALWAYS_INLINE void sparse_add_block_typed(const struct tagc_sparse_input 
   }
 }
 
-static void sparse_add_block(const struct tagc_sparse_input *in, uint64_t block, float sum[BLOCK])
-{
+static void sparse_add_block(const struct tagc_sparse_input *in, uint64_t block, float sum[BLOCK]) {
   if (in->message->exact)
     sparse_add_block_typed(in, true, block, sum);
   else
@@ -110,14 +107,13 @@ static void sparse_add_block(const struct tagc_sparse_input *in, uint64_t block,
 }
 
 static ALWAYS_INLINE bool sum_blocks(const struct tagc_sparse_input *in, bool exact, struct tagc_result_format result,
-                                     uint64_t from, uint64_t to)
-{
+                                     uint64_t from, uint64_t to) {
   const char *own = tagc_element_of(tagc_job_shard(in->job, in->job->rank), from * BLOCK, result.dtype);
   char *recv = (char *)in->job->recv + from * BLOCK * tagc_dtype_size(result.dtype);
   const size_t step = LANES * tagc_dtype_size(result.dtype);
   uint32_t seen = 0;
   for (uint64_t block = from; block < to; block++) {
-    float sum[BLOCK] = { 0 };
+    float sum[BLOCK] = {0};
     sparse_add_block_typed(in, exact, block, sum);
     for (uint32_t i = 0; i < BLOCK; i += LANES, own += step, recv += step) {
       __builtin_prefetch(own + PREFETCH_BYTES);
@@ -128,8 +124,7 @@ static ALWAYS_INLINE bool sum_blocks(const struct tagc_sparse_input *in, bool ex
 }
 
 static ALWAYS_INLINE bool sum_typed(const struct tagc_sparse_input *in, enum tagc_dtype dtype, uint64_t from,
-                                    uint64_t to)
-{
+                                    uint64_t to) {
   const float scale = in->job->scale, divisor = in->job->divisor;
   if (in->message->exact)
     return sum_blocks(in, true, result_format(dtype, false, scale, divisor), from, to);
@@ -138,8 +133,7 @@ static ALWAYS_INLINE bool sum_typed(const struct tagc_sparse_input *in, enum tag
   return sum_blocks(in, false, result_format(dtype, false, scale, divisor), from, to);
 }
 
-static bool sum(const struct tagc_sparse_input *in, uint64_t from, uint64_t to)
-{
+static bool sum(const struct tagc_sparse_input *in, uint64_t from, uint64_t to) {
   bool seen;
   if (in->job->shape.dtype == TAGC_FLOAT32)
     seen = sum_typed(in, TAGC_FLOAT32, from, to);

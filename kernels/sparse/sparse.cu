@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernels for lists of values by block: see cuda.h for the steps, and sparse.c for the same on the host, to the bit.
+ * The kernels for lists of values by block: see cuda.h for the steps, and sparse.c for the same on the host, to the
+ * bit.
  *
  * Grid      Groups of eight warps in x, places in y (sum: x). In pack and sum a warp takes tile after tile.
  */
@@ -7,15 +8,14 @@
 #include "kernels/sparse/lines.cuh"
 #include "kernels/sparse/cuda.h"
 
-/* -- counts of a tile's blocks -------------------------------------------------------------------------------------- */
+/* -- counts of a tile's blocks ------------------------------------------------------------------------------------- */
 
 /* Its counts, in order from the lowest bits on: 8 bits each, or 16. */
 struct queue {
   uint32_t word[8];
 };
 
-DEVICE uint32_t queue_next(struct queue &queue, bool exact)
-{
+DEVICE uint32_t queue_next(struct queue &queue, bool exact) {
   const uint32_t width = exact ? 16 : 8, first = queue.word[0] & ((1u << width) - 1);
   UNROLL_FOR (uint32_t i = 0; i < 7; i++)
     queue.word[i] = __funnelshift_r(queue.word[i], queue.word[i + 1], width);
@@ -24,23 +24,20 @@ DEVICE uint32_t queue_next(struct queue &queue, bool exact)
 }
 
 /* Behind the last count of a message there is something else. */
-DEVICE struct queue queue_fetch(const uint8_t *counts, uint32_t tile, bool exact)
-{
+DEVICE struct queue queue_fetch(const uint8_t *counts, uint32_t tile, bool exact) {
   const uint4 *from = (const uint4 *)(counts + (uint64_t)tile * TAGC_LISTS_TILE * (exact ? 2 : 1));
   const uint4 low = from[0], high = exact ? from[1] : make_uint4(0, 0, 0, 0);
   return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
 }
 
-DEVICE uint32_t blocks_of_tile(const struct tagc_cuda_call &call, uint32_t tile)
-{
+DEVICE uint32_t blocks_of_tile(const struct tagc_cuda_call &call, uint32_t tile) {
   const uint32_t left = call.blocks - tile * TAGC_LISTS_TILE;
   return left < TAGC_LISTS_TILE ? left : (uint32_t)TAGC_LISTS_TILE;
 }
 
 /* -- count --------------------------------------------------------------------------------------------------------- */
 
-DEVICE uint32_t count_block(const struct tagc_lists_call &lists, const uint32_t *bitmap, uint32_t block)
-{
+DEVICE uint32_t count_block(const struct tagc_lists_call &lists, const uint32_t *bitmap, uint32_t block) {
   const uint32_t first = block * BLOCK_LINES, lines = lists.of.grid.lines;
   uint32_t some = 0;
   if (first + BLOCK_LINES <= lines)
@@ -51,12 +48,11 @@ DEVICE uint32_t count_block(const struct tagc_lists_call &lists, const uint32_t 
   else
     for (uint32_t line = first; line < lines; line++)
       some += (uint32_t)__popc(bitmap[line]);
-  return lists.exact || some < BLOCK ? some : (uint32_t)BLOCK - 1;    /* what does not fit a byte goes back */
+  return lists.exact || some < BLOCK ? some : (uint32_t)BLOCK - 1; /* what does not fit a byte goes back */
 }
 
 /* The counts of a tile, with what pads the last ones. Returns their sum. */
-DEVICE uint32_t count_blocks(const struct tagc_lists_call &lists, uint32_t place, uint32_t tile)
-{
+DEVICE uint32_t count_blocks(const struct tagc_lists_call &lists, uint32_t place, uint32_t tile) {
   const struct tagc_cuda_call &call = lists.of.call;
   const uint32_t shard = shard_at(call, place), blocks = blocks_of_tile(call, tile);
   const uint32_t *bitmap = lists.of.bitmap + lists.of.bitmap_words * shard;
@@ -75,15 +71,14 @@ DEVICE uint32_t count_blocks(const struct tagc_lists_call &lists, uint32_t place
     const uint64_t at = (uint64_t)tile * TAGC_LISTS_TILE + four;
     if (!lists.exact)
       *(uint32_t *)(counts + at) = word[0];
-    else if (four / 8 * 8 < blocks)    /* the part may end with the first eight */
+    else if (four / 8 * 8 < blocks) /* the part may end with the first eight */
       *(uint2 *)(counts + 2 * at) = make_uint2(word[0], word[1]);
   }
   return all;
 }
 
 /* The sum of the counts that came in for a tile. */
-DEVICE uint32_t count_arrived(const struct tagc_lists_call &lists, uint32_t place, uint32_t tile)
-{
+DEVICE uint32_t count_arrived(const struct tagc_lists_call &lists, uint32_t place, uint32_t tile) {
   const struct tagc_cuda_call &call = lists.of.call;
   const uint8_t *counts = call.message_in + call.message_bytes * shard_at(call, place) + lists.counts_at;
   struct queue queue = queue_fetch(counts, tile, lists.exact);
@@ -94,8 +89,7 @@ DEVICE uint32_t count_arrived(const struct tagc_lists_call &lists, uint32_t plac
 }
 
 /* How many values come before each tile in its segment, and how many a segment has. */
-template <bool out> DEVICE void count_lists(const struct tagc_lists_call &lists)
-{
+template <bool out> DEVICE void count_lists(const struct tagc_lists_call &lists) {
   for (uint32_t place = blockIdx.y; place < lists.of.call.nranks - 1; place += gridDim.y)
     for (uint32_t segment = blockIdx.x; segment < lists.segments; segment += gridDim.x) {
       const uint32_t tile = segment * TAGC_LISTS_SEGMENT + threadIdx.x;
@@ -111,8 +105,7 @@ template <bool out> DEVICE void count_lists(const struct tagc_lists_call &lists)
 }
 
 /* The values in so many segments of a place: a warp's work. Counts from elsewhere may be any. */
-DEVICE uint64_t sum_totals(const struct tagc_lists_call &lists, uint32_t place, uint32_t segments, uint32_t lane)
-{
+DEVICE uint64_t sum_totals(const struct tagc_lists_call &lists, uint32_t place, uint32_t segments, uint32_t lane) {
   uint64_t sum = 0;
   for (uint32_t i = lane; i < segments; i += LANES)
     sum += lists.totals[(uint64_t)place * lists.segments + i];
@@ -121,15 +114,15 @@ DEVICE uint64_t sum_totals(const struct tagc_lists_call &lists, uint32_t place, 
 
 /* -- pack ---------------------------------------------------------------------------------------------------------- */
 
-/* What a lane adds up: squares of what is kept; before rounding of what stays, and of what was chosen; values that went back. */
+/* What a lane adds up: squares of what is kept; before rounding of what stays, and of what was chosen; values that went
+ * back. */
 struct packed {
   double norm2, left, chosen;
   uint32_t dropped;
 };
 
 /* Of a block that was chosen whole: the lane's bit for the smallest value, of equal ones the last. */
-DEVICE uint32_t find_surplus(const float x[EACH], uint32_t lane)
-{
+DEVICE uint32_t find_surplus(const float x[EACH], uint32_t lane) {
   uint32_t least = 0, last = 0, bit = 0;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     const uint32_t turned = ~(tagc_bits_of(x[i]) & 0x7fffffffu);
@@ -146,8 +139,7 @@ DEVICE uint32_t find_surplus(const float x[EACH], uint32_t lane)
 }
 
 /* A value to its place. Returns what stays of it. */
-DEVICE float send(const struct tagc_lists_call &lists, uint8_t *message, uint32_t at, uint32_t place, float x)
-{
+DEVICE float send(const struct tagc_lists_call &lists, uint8_t *message, uint32_t at, uint32_t place, float x) {
   message[lists.offsets_at + at] = (uint8_t)place;
   if (lists.exact) {
     ((float *)(message + lists.values_at))[at] = x;
@@ -158,11 +150,10 @@ DEVICE float send(const struct tagc_lists_call &lists, uint8_t *message, uint32_
   return x - tagc_from_bf16(code);
 }
 
-/* The values of a block, whose first one belongs at `start`. x becomes what stays. Returns how many there are. `picked`: a bit
- * for each of the lane's elements. */
+/* The values of a block, whose first one belongs at `start`. x becomes what stays. Returns how many there are.
+ * `picked`: a bit for each of the lane's elements. */
 DEVICE uint32_t send_block(const struct tagc_lists_call &lists, uint8_t *message, uint32_t start, uint32_t lane,
-                           uint32_t picked, float x[EACH], struct packed *sums)
-{
+                           uint32_t picked, float x[EACH], struct packed *sums) {
   const uint32_t whole = (1u << EACH) - 1, row = (1u << ROW) - 1;
   uint32_t sent = picked, all;
   if (!lists.exact && __all_sync(ALL_LANES, picked == whole)) {
@@ -187,10 +178,10 @@ DEVICE uint32_t send_block(const struct tagc_lists_call &lists, uint8_t *message
 }
 
 /* Zeros behind the last of `count` values: the group's share. */
-DEVICE void clear_rest(const struct tagc_lists_call &lists, uint8_t *message, uint32_t count)
-{
+DEVICE void clear_rest(const struct tagc_lists_call &lists, uint8_t *message, uint32_t count) {
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
-  const uint64_t offsets = lists.values_at - lists.offsets_at, halves = (lists.of.call.message_bytes - lists.values_at) / 2;
+  const uint64_t offsets = lists.values_at - lists.offsets_at,
+                 halves = (lists.of.call.message_bytes - lists.values_at) / 2;
   for (uint64_t i = (uint64_t)count + first; i < offsets; i += stride)
     message[lists.offsets_at + i] = 0;
   for (uint64_t i = (uint64_t)count * (lists.exact ? 2 : 1) + first; i < halves; i += stride)
@@ -198,8 +189,7 @@ DEVICE void clear_rest(const struct tagc_lists_call &lists, uint8_t *message, ui
 }
 
 DEVICE void pack_tile(const struct tagc_lists_call &lists, uint32_t place, uint32_t tile, uint32_t lane, float *stage,
-                      struct packed *sums)
-{
+                      struct packed *sums) {
   const struct tagc_cuda_call &call = lists.of.call;
   const uint32_t shard = shard_at(call, place), first = tile * TAGC_LISTS_TILE;
   const uint32_t *bitmap = lists.of.bitmap + lists.of.bitmap_words * shard;
@@ -213,21 +203,20 @@ DEVICE void pack_tile(const struct tagc_lists_call &lists, uint32_t place, uint3
     float x[EACH];
     load(call, shard_of(call, shard), kept, adds, block, lane, stage, x);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-      x[i] = adds ? x[i] : x[i] + 0.0f;     /* an empty residual is zero, and -0 + 0 is +0 */
+      x[i] = adds ? x[i] : x[i] + 0.0f; /* an empty residual is zero, and -0 + 0 is +0 */
     start += send_block(lists, message, start, lane, picked, x, sums);
     if (call.storage != TAGC_STORAGE_NONE)
       sums->norm2 += kept_store(call, kept, block, lane, count_of(call, block), x, stage);
   }
 }
 
-DEVICE void pack(const struct tagc_lists_call &lists)
-{
+DEVICE void pack(const struct tagc_lists_call &lists) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = lists.of.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   double norm2 = 0;
   for (uint32_t row = blockIdx.y; row < call.nranks - 1; row += gridDim.y) {
-    const uint32_t place = call.nranks - 2 - row;     /* backwards: caches have what was read last */
+    const uint32_t place = call.nranks - 2 - row; /* backwards: caches have what was read last */
     uint8_t *message = call.message_out + call.message_bytes * shard_at(call, place);
     struct packed sums = {};
     clear_rest(lists, message, (uint32_t)sum_totals(lists, place, lists.segments, lane));
@@ -249,11 +238,10 @@ DEVICE void pack(const struct tagc_lists_call &lists)
 
 /* -- sum ----------------------------------------------------------------------------------------------------------- */
 
-/* Adds the values that the lanes' senders have for a block: `count` of each from entry `start` on, sender by sender and each in
- * the order of its list. */
+/* Adds the values that the lanes' senders have for a block: `count` of each from entry `start` on, sender by sender and
+ * each in the order of its list. */
 DEVICE void add_values(const struct tagc_lists_call &lists, uint32_t first_sender, uint32_t start, uint32_t count,
-                       uint32_t lane, float *sum)
-{
+                       uint32_t lane, float *sum) {
   const struct tagc_cuda_call &call = lists.of.call;
   uint32_t all;
   const uint32_t before = warp_before(count, lane, &all);
@@ -264,7 +252,8 @@ DEVICE void add_values(const struct tagc_lists_call &lists, uint32_t first_sende
     const uint8_t *message = call.message_in + call.message_bytes * shard_at(call, first_sender + owner);
     const uint32_t place = message[lists.offsets_at + index];
     const uint8_t *values = message + lists.values_at;
-    const float value = lists.exact ? ((const float *)values)[index] : tagc_from_bf16(((const uint16_t *)values)[index]);
+    const float value =
+      lists.exact ? ((const float *)values)[index] : tagc_from_bf16(((const uint16_t *)values)[index]);
     /* Places of a sender increase, so that all of its values can be added at once: who says so? */
     const uint32_t other_owner = __shfl_up_sync(ALL_LANES, owner, 1), other_place = __shfl_up_sync(ALL_LANES, place, 1);
     const bool in_turn = __any_sync(ALL_LANES, lane > 0 && there && owner == other_owner && place <= other_place);
@@ -279,8 +268,7 @@ DEVICE void add_values(const struct tagc_lists_call &lists, uint32_t first_sende
 }
 
 /* The entries before a tile of a sender. What leads out of a list is cut. */
-DEVICE uint32_t entries_before(const struct tagc_lists_call &lists, uint32_t sender, uint32_t tile)
-{
+DEVICE uint32_t entries_before(const struct tagc_lists_call &lists, uint32_t sender, uint32_t tile) {
   uint64_t before = lists.starts[(uint64_t)sender * lists.tiles + tile];
   UNROLL_4_FOR (uint32_t i = 0; i < tile / TAGC_LISTS_SEGMENT; i++)
     before += lists.totals[(uint64_t)sender * lists.segments + i];
@@ -288,8 +276,7 @@ DEVICE uint32_t entries_before(const struct tagc_lists_call &lists, uint32_t sen
 }
 
 /* How many of the `count` values that a block is said to have are in the list, from `at` on. */
-DEVICE uint32_t listed(const struct tagc_lists_call &lists, uint32_t at, uint32_t count)
-{
+DEVICE uint32_t listed(const struct tagc_lists_call &lists, uint32_t at, uint32_t count) {
   return count < lists.capacity - at ? count : lists.capacity - at;
 }
 
@@ -300,8 +287,7 @@ struct cursor {
 };
 
 /* At the start of a tile, for the lane's sender. */
-DEVICE struct cursor cursor_at(const struct tagc_lists_call &lists, uint32_t tile, uint32_t lane)
-{
+DEVICE struct cursor cursor_at(const struct tagc_lists_call &lists, uint32_t tile, uint32_t lane) {
   const struct tagc_cuda_call &call = lists.of.call;
   if (lane >= call.nranks - 1)
     return {};
@@ -310,8 +296,7 @@ DEVICE struct cursor cursor_at(const struct tagc_lists_call &lists, uint32_t til
 }
 
 /* The block's values of up to 32 senders, one a lane, which keeps its cursor. */
-DEVICE void add_of_few(const struct tagc_lists_call &lists, struct cursor &cursor, uint32_t lane, float *sum)
-{
+DEVICE void add_of_few(const struct tagc_lists_call &lists, struct cursor &cursor, uint32_t lane, float *sum) {
   const uint32_t count = queue_next(cursor.queue, lists.exact);
   const uint32_t some = lane < lists.of.call.nranks - 1 ? listed(lists, cursor.at, count) : 0;
   cursor.at += some;
@@ -319,8 +304,7 @@ DEVICE void add_of_few(const struct tagc_lists_call &lists, struct cursor &curso
 }
 
 /* Of more: where they are is kept where the tile's starts were, which are this warp's alone. */
-DEVICE void add_of_many(const struct tagc_lists_call &lists, uint32_t block, uint32_t lane, float *sum)
-{
+DEVICE void add_of_many(const struct tagc_lists_call &lists, uint32_t block, uint32_t lane, float *sum) {
   const struct tagc_cuda_call &call = lists.of.call;
   const uint32_t tile = block / TAGC_LISTS_TILE;
   for (uint32_t first = 0; first < call.nranks - 1; first += LANES) {
@@ -338,8 +322,7 @@ DEVICE void add_of_many(const struct tagc_lists_call &lists, uint32_t block, uin
 }
 
 DEVICE void sum_tile(const struct tagc_lists_call &lists, const struct result &result, uint32_t tile, uint32_t lane,
-                     float *stage, bool *seen)
-{
+                     float *stage, bool *seen) {
   const struct tagc_cuda_call &call = lists.of.call;
   const bool few = call.nranks - 1 <= LANES;
   struct cursor cursor = {};
@@ -363,8 +346,7 @@ DEVICE void sum_tile(const struct tagc_lists_call &lists, const struct result &r
   }
 }
 
-DEVICE void sum_lists(const struct tagc_lists_call &lists)
-{
+DEVICE void sum_lists(const struct tagc_lists_call &lists) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = lists.of.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lists of values by block: the messages of the codec `sparse`, and of `lhc` for shards that are too small for a sketch.
+ * Lists of values by block: the messages of the codec `sparse`, and of `lhc` for shards that are too small for a
+ * sketch.
  *
  * Layout   After the exceptions, little-endian, each part padded with zeros to 16 bytes; unused entries are zero:
  *            counts    per block of 256 positions the number of its values
@@ -18,15 +19,16 @@ enum { TAGC_SPARSE_BLOCK = 256 };
 struct tagc_sparse_message {
   uint64_t n;
   uint32_t capacity;
-  bool exact;                      /* fp32 values and 16-bit counts */
-  size_t counts, offsets, values;  /* where they begin */
+  bool exact;                     /* fp32 values and 16-bit counts */
+  size_t counts, offsets, values; /* where they begin */
   size_t bytes;
 };
 
 /* Pure. */
 void tagc_sparse_message_fill(struct tagc_sparse_message *out, uint64_t n, uint32_t capacity, bool exact);
 
-/* Fills the counts from a bit for each position of the shard. Returns whether one does not fit its byte (and is zero). */
+/* Fills the counts from a bit for each position of the shard. Returns whether one does not fit its byte (and is
+ * zero). */
 bool tagc_sparse_count(const struct tagc_sparse_message *message, const uint32_t *bitmap, uint8_t *out);
 
 /* Fills the other parts behind the exceptions. Returns the squared norm of what rounding leaves over. */
@@ -44,15 +46,15 @@ void tagc_sparse_sum(struct tagc_job *job, const struct tagc_sparse_message *mes
 struct tagc_sparse_input {
   const struct tagc_job *job;
   const struct tagc_sparse_message *message;
-  uint32_t *cursors;               /* per foreign sender: values that are read */
-  bool streaming;                  /* write past the caches */
+  uint32_t *cursors; /* per foreign sender: values that are read */
+  bool streaming;    /* write past the caches */
 };
 
 struct tagc_sparse_kernels {
   /* Counts for 256 bits each. Returns whether one was 256. */
   bool (*count)(const struct tagc_sparse_message *message, const uint32_t *bitmap, uint8_t *out);
-  /* Offsets and values of ids[0..count), as bytes and as what goes on the wire. Returns the squared norm of what rounding
-   * leaves over. */
+  /* Offsets and values of ids[0..count), as bytes and as what goes on the wire. Returns the squared norm of what
+   * rounding leaves over. */
   double (*pack)(const struct tagc_sparse_message *message, const float *values, const uint32_t *ids, uint32_t count,
                  uint8_t *out);
   /* Adds the foreign values of the next block, sender by sender. */

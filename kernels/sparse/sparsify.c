@@ -9,14 +9,13 @@
 #include "kernels/codec/variant.h"
 
 enum {
-  SAMPLE_LINES = 256,              /* at least; of large shards eight times as many */
-  LIST_SLACK = 16,                 /* vector stores may run over the end of a list */
+  SAMPLE_LINES = 256, /* at least; of large shards eight times as many */
+  LIST_SLACK = 16,    /* vector stores may run over the end of a list */
 };
 
 const struct tagc_sparsify_kernels *tagc_sparsify_kernels(void) { return TAGC_OF_VARIANT(tagc_sparsify); }
 
-void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint32_t stripes)
-{
+void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint32_t stripes) {
   const uint32_t lines = (uint32_t)((n + TAGC_GRID_LINE - 1) / TAGC_GRID_LINE);
   *grid = (struct tagc_grid){
     .n = n,
@@ -33,9 +32,8 @@ void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint3
 }
 
 /* Candidates: 1.1 to 1.3 times the capacity are expected. */
-size_t tagc_sparsify_assign_buffers(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards, void *base,
-                           size_t used)
-{
+size_t tagc_sparsify_assign_buffers(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards,
+                                    void *base, size_t used) {
   const size_t lists = shards * grid->stripes, positions = (size_t)grid->stripe_lines * TAGC_GRID_LINE;
   const size_t room = 2 * (size_t)grid->stripe_capacity + positions / 128;
   out->stride = ((size_t)grid->stripe_capacity + 15) / 16 * 16 + LIST_SLACK;
@@ -52,8 +50,7 @@ size_t tagc_sparsify_assign_buffers(struct tagc_sparsify_memory *out, const stru
 
 /* The first bin from the top that has no room any more below `above` values and `capacity`; 0 where all have. */
 static uint32_t find_boundary(const uint32_t *histogram, uint32_t top, uint32_t bottom, uint32_t capacity,
-                              uint32_t *above)
-{
+                              uint32_t *above) {
   for (uint32_t bin = top; bin-- > bottom;) {
     if (histogram[bin] > capacity - *above)
       return bin + 1;
@@ -65,17 +62,16 @@ static uint32_t find_boundary(const uint32_t *histogram, uint32_t top, uint32_t 
 /* The fine bin in which `capacity` ends, from counts by coarse bin and then by fine bin: of a list, or where there is
  * none, of the part's residual. */
 static struct tagc_sparsify_choice find_bin(const struct tagc_sparsify_part *part, const float *values, uint32_t count,
-                                       uint32_t capacity)
-{
+                                            uint32_t capacity) {
   const struct tagc_sparsify_kernels *kernels = tagc_sparsify_kernels();
-  uint32_t histogram[TAGC_BIN_COARSE] = { 0 }, above = 0, coarse, fine;
+  uint32_t histogram[TAGC_BIN_COARSE] = {0}, above = 0, coarse, fine;
   if (values)
     kernels->count_list(values, count, TAGC_SPARSIFY_NO_BIN, histogram);
   else
     kernels->count_residual(part, TAGC_SPARSIFY_NO_BIN, histogram);
   coarse = find_boundary(histogram, TAGC_BIN_HUGE / TAGC_BIN_FINE, TAGC_BIN_TINY / TAGC_BIN_FINE, capacity, &above);
   if (coarse == 0)
-    return (struct tagc_sparsify_choice){ .bin = TAGC_BIN_TINY - 1, .above = above };
+    return (struct tagc_sparsify_choice){.bin = TAGC_BIN_TINY - 1, .above = above};
   memset(histogram, 0, TAGC_BIN_FINE * sizeof *histogram);
   if (values)
     kernels->count_list(values, count, coarse - 1, histogram);
@@ -90,8 +86,7 @@ static struct tagc_sparsify_choice find_bin(const struct tagc_sparsify_part *par
 }
 
 /* Whole bins from the top while they fit; of the first that does not, as many as fit. */
-static void fill_up(struct tagc_sparsify_choice *choice, const struct tagc_sparsify_part *part)
-{
+static void fill_up(struct tagc_sparsify_choice *choice, const struct tagc_sparsify_part *part) {
   if (choice->bin < TAGC_BIN_TINY)
     return;
   choice->take = part->capacity - choice->above;
@@ -100,8 +95,7 @@ static void fill_up(struct tagc_sparsify_choice *choice, const struct tagc_spars
 
 /* The lowest magnitude to collect, so that candidates will do with some margin: what the capacity is in the sample, a
  * bit more, and three standard deviations. */
-static uint32_t guess_threshold(const struct tagc_sparsify_shard *shard)
-{
+static uint32_t guess_threshold(const struct tagc_sparsify_shard *shard) {
   const struct tagc_grid *grid = shard->grid;
   const struct tagc_sparsify_memory *memory = shard->memory;
   const uint32_t room = (uint32_t)(grid->stripes * memory->room / TAGC_GRID_LINE), few = SAMPLE_LINES;
@@ -120,10 +114,9 @@ static uint32_t guess_threshold(const struct tagc_sparsify_shard *shard)
 /* The short way for a stripe, from its list of candidates. False where they are too few, or all but the best much too
  * many. */
 static bool choose_candidates(const struct tagc_sparsify_part *part, const struct tagc_sparsify_list *list,
-                              struct tagc_sparsify_choice *choice)
-{
+                              struct tagc_sparsify_choice *choice) {
   const uint32_t lowest = tagc_bin_of(list->threshold), most = TAGC_SPARSIFY_NEAR - 1;
-  uint32_t histogram[TAGC_SPARSIFY_NEAR] = { 0 }, above = 0, near;
+  uint32_t histogram[TAGC_SPARSIFY_NEAR] = {0}, above = 0, near;
   if (list->threshold == UINT32_MAX)
     return false;
   tagc_sparsify_kernels()->count_near(list->values, list->count, list->threshold, histogram);
@@ -131,7 +124,7 @@ static bool choose_candidates(const struct tagc_sparsify_part *part, const struc
     if (tagc_is_exception(tagc_bits_of(list->values[i])))
       histogram[most]--;
   near = find_boundary(histogram, TAGC_SPARSIFY_NEAR, 0, part->capacity, &above);
-  *choice = (struct tagc_sparsify_choice){ .bin = TAGC_BIN_TINY - 1, .above = above };
+  *choice = (struct tagc_sparsify_choice){.bin = TAGC_BIN_TINY - 1, .above = above};
   if (near == 0)
     return above == part->capacity || lowest == TAGC_BIN_TINY;
   choice->bin = lowest + near - 1;
@@ -140,15 +133,13 @@ static bool choose_candidates(const struct tagc_sparsify_part *part, const struc
 }
 
 /* The long way for a stripe, whose values all are in the residual. */
-static uint32_t select_all(const struct tagc_sparsify_part *part)
-{
+static uint32_t select_all(const struct tagc_sparsify_part *part) {
   struct tagc_sparsify_choice choice = find_bin(part, NULL, 0, part->capacity);
   fill_up(&choice, part);
   return tagc_sparsify_kernels()->select(part, &choice);
 }
 
-void tagc_sparsify_put_back(const struct tagc_sparsify_shard *shard, uint32_t stripe)
-{
+void tagc_sparsify_put_back(const struct tagc_sparsify_shard *shard, uint32_t stripe) {
   struct tagc_sparsify_list *list = &shard->memory->candidates[stripe];
   for (uint32_t i = 0; i < list->count; i++) {
     uint32_t line = tagc_grid_line(shard->grid->stripes, stripe, list->ids[i] / TAGC_GRID_LINE);
@@ -160,8 +151,7 @@ void tagc_sparsify_put_back(const struct tagc_sparsify_shard *shard, uint32_t st
 
 /* Selects from one stripe of a scanned shard. Returns whether it went the short way. */
 static bool select_part(const struct tagc_sparsify_part *part, struct tagc_sparsify_list *list, uint32_t *count,
-                        double *norm2)
-{
+                        double *norm2) {
   struct tagc_sparsify_choice choice;
   bool good = choose_candidates(part, list, &choice);
   if (good) {
@@ -178,8 +168,7 @@ static bool select_part(const struct tagc_sparsify_part *part, struct tagc_spars
 }
 
 /* Of what stays in the residual, but for what was chosen. */
-static double norm_of(const struct tagc_sparsify_shard *shard)
-{
+static double norm_of(const struct tagc_sparsify_shard *shard) {
   const struct tagc_grid *grid = shard->grid;
   double norm2 = 0;
   for (uint32_t line = 0; line < grid->lines; line++) {
@@ -193,10 +182,8 @@ static double norm_of(const struct tagc_sparsify_shard *shard)
   return norm2;
 }
 
-
 /* Empty lists for all stripes. */
-static void clear_lists(const struct tagc_sparsify_shard *shard, uint32_t threshold)
-{
+static void clear_lists(const struct tagc_sparsify_shard *shard, uint32_t threshold) {
   const struct tagc_sparsify_memory *memory = shard->memory;
   for (uint32_t stripe = 0; stripe < shard->grid->stripes; stripe++)
     memory->candidates[stripe] = (struct tagc_sparsify_list){
@@ -207,8 +194,7 @@ static void clear_lists(const struct tagc_sparsify_shard *shard, uint32_t thresh
     };
 }
 
-double tagc_sparsify(const struct tagc_sparsify_shard *shard)
-{
+double tagc_sparsify(const struct tagc_sparsify_shard *shard) {
   const struct tagc_grid *grid = shard->grid;
   const struct tagc_sparsify_memory *memory = shard->memory;
   clear_lists(shard, guess_threshold(shard));
@@ -232,8 +218,7 @@ double tagc_sparsify(const struct tagc_sparsify_shard *shard)
   return good ? norm2 : norm_of(shard);
 }
 
-uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double left)
-{
+uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double left) {
   const struct tagc_sparsify_memory *memory = shard->memory;
   const struct tagc_grid *grid = shard->grid;
   const size_t first = shard->list * grid->stripes;
@@ -249,8 +234,7 @@ uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double l
   return full && left * 64 > chosen ? TAGC_ANYWHERE_SURPLUS : 0;
 }
 
-uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job)
-{
+uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job) {
   const void *own = tagc_job_shard(job, job->rank);
   const bool seen = tagc_sparsify_kernels()->has_exceptions(own, job->shape.n, job->shape.dtype, job->scale);
   return seen ? TAGC_ANYWHERE_EXCEPTION : 0;

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernels that choose the largest values: see sparsify_cuda.h for the steps, and sparsify.c for the same on the host, to
- * the bit.
+ * The kernels that choose the largest values: see sparsify_cuda.h for the steps, and sparsify.c for the same on the
+ * host, to the bit.
  *
  * Grid      Groups of eight warps in x, places in y (begin: x).
- * Speed     scan reads g and e once, a warp 1,024 positions at a time; of the others, each looks at a small part of that.
+ * Speed     scan reads g and e once, a warp 1,024 positions at a time; of the others, each looks at a small part of
+ *           that.
  */
 #include "kernels/cuda/exceptions.cuh"
 #include "kernels/sparse/lines.cuh"
 #include "kernels/sparse/sparsify_bins.cuh"
 #include "kernels/sparse/sparsify_tiles.cuh"
 
-enum : uint32_t { NOWHERE = 0xffffffffu };   /* no bin of a shard: there are far less than 2^20 stripes */
+enum : uint32_t { NOWHERE = 0xffffffffu }; /* no bin of a shard: there are far less than 2^20 stripes */
 
 enum {
   SAMPLE = TAGC_CHOOSE_SAMPLED * TAGC_GRID_LINE,
-  SAMPLE_SHIFT = 15,               /* what of a magnitude is left out: 16 bits stay, the lower five of them fine ones */
-  ROW_BLOCKS = 1024 / BLOCK,       /* of positions that share an exponent */
-  SURE_STRIPES = 512,              /* what is sure is counted by group: of so many stripes */
-  MANY = BLOCK / 4,                /* candidates of a block: many of them may be in one bin */
-  AT_ONCE = 8,                     /* lines of a sample that a warp fetches at once */
+  SAMPLE_SHIFT = 15,         /* what of a magnitude is left out: 16 bits stay, the lower five of them fine ones */
+  ROW_BLOCKS = 1024 / BLOCK, /* of positions that share an exponent */
+  SURE_STRIPES = 512,        /* what is sure is counted by group: of so many stripes */
+  MANY = BLOCK / 4,          /* candidates of a block: many of them may be in one bin */
+  AT_ONCE = 8,               /* lines of a sample that a warp fetches at once */
 };
 
 /* -- sample -------------------------------------------------------------------------------------------------------- */
 
-/* The bits of the lowest magnitude that has no room any more below `few` values of the sample, at the precision of its codes; 0:
- * all have. `codes`: the sample's upper bits, zero for what is not chosen in any case. `histogram`: their coarse bins, and room
- * for fine ones behind them. */
-DEVICE uint32_t find_in_sample(const uint16_t *codes, uint32_t *histogram, uint32_t count, uint32_t few)
-{
+/* The bits of the lowest magnitude that has no room any more below `few` values of the sample, at the precision of its
+ * codes; 0: all have. `codes`: the sample's upper bits, zero for what is not chosen in any case. `histogram`: their
+ * coarse bins, and room for fine ones behind them. */
+DEVICE uint32_t find_in_sample(const uint16_t *codes, uint32_t *histogram, uint32_t count, uint32_t few) {
   uint32_t above = 0, some, *fine = histogram + TAGC_BIN_COARSE, bin = LANES;
   const uint32_t coarse = find_boundary(histogram, TAGC_BIN_COARSE, true, few, threadIdx.x % LANES, &above, &some);
   if (coarse == 0)
@@ -45,8 +45,8 @@ DEVICE uint32_t find_in_sample(const uint16_t *codes, uint32_t *histogram, uint3
   return ((coarse - 1) * LANES + bin - 1) << SAMPLE_SHIFT;
 }
 
-DEVICE struct tagc_choose_guess guess(const struct tagc_choose_sampling &sample, const uint16_t *codes, uint32_t *histogram)
-{
+DEVICE struct tagc_choose_guess guess(const struct tagc_choose_sampling &sample, const uint16_t *codes,
+                                      uint32_t *histogram) {
   const uint32_t count = sample.lines * LANES;
   for (uint32_t i = threadIdx.x; i < TAGC_BIN_COARSE; i += blockDim.x)
     histogram[i] = 0;
@@ -64,8 +64,7 @@ DEVICE struct tagc_choose_guess guess(const struct tagc_choose_sampling &sample,
   return guess;
 }
 
-DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place, uint16_t *codes, uint32_t *histogram)
-{
+DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place, uint16_t *codes, uint32_t *histogram) {
   const struct tagc_cuda_call &call = choosing.of.call;
   const struct tagc_grid &grid = choosing.of.grid;
   const uint32_t shard = shard_at(call, place), lane = threadIdx.x % LANES;
@@ -78,7 +77,7 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place, u
     float x[AT_ONCE];
     UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++) {
       const uint64_t at = ((uint64_t)step / 2 + (first + (uint64_t)i * WARPS) * step) * TAGC_GRID_LINE + lane;
-      position[i] = (uint32_t)(at < grid.n ? at : grid.n - 1);     /* what is too far is not used */
+      position[i] = (uint32_t)(at < grid.n ? at : grid.n - 1); /* what is too far is not used */
     }
     load_some<AT_ONCE>(call, from, kept, adds, position, x);
     UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++) {
@@ -92,14 +91,13 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place, u
   const struct tagc_choose_guess guessed = guess(choosing.sample, codes, histogram);
   if (threadIdx.x == 0)
     choosing.guesses[place] = guessed;
-  __syncthreads();                 /* the next shard's sample goes to the same place */
+  __syncthreads(); /* the next shard's sample goes to the same place */
 }
 
 /* -- begin --------------------------------------------------------------------------------------------------------- */
 
 /* What is added to by the kernels that follow becomes zero. */
-DEVICE void clear(const struct tagc_choosing &choosing)
-{
+DEVICE void clear(const struct tagc_choosing &choosing) {
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
   for (uint64_t i = first; i < choosing.cleared / sizeof(uint4); i += stride)
     ((uint4 *)choosing.histograms)[i] = make_uint4(0, 0, 0, 0);
@@ -107,10 +105,9 @@ DEVICE void clear(const struct tagc_choosing &choosing)
     choosing.of.shards[place] = {};
 }
 
-/* The first groups make guesses, which takes them as long as all need to look at the own shard. What is found there is not for
- * call.state yet, which is only just made. */
-DEVICE void begin(const struct tagc_choosing &choosing)
-{
+/* The first groups make guesses, which takes them as long as all need to look at the own shard. What is found there is
+ * not for call.state yet, which is only just made. */
+DEVICE void begin(const struct tagc_choosing &choosing) {
   __shared__ union {
     struct {
       uint16_t codes[SAMPLE];
@@ -133,8 +130,7 @@ DEVICE void begin(const struct tagc_choosing &choosing)
 /* -- scan ---------------------------------------------------------------------------------------------------------- */
 
 /* One more in the shard's bin `at`, of all stripes, or NOWHERE; `many` may be in the same. */
-DEVICE void count_near(uint32_t *histograms, uint32_t at, bool many)
-{
+DEVICE void count_near(uint32_t *histograms, uint32_t at, bool many) {
   uint32_t more = 1;
   bool counts = at != NOWHERE;
   if (many) {
@@ -157,20 +153,24 @@ struct scanned {
   struct tagc_exceptions *list;
 };
 
-DEVICE struct scanned scanned_of(const struct tagc_choosing &choosing, uint32_t number)
-{
+DEVICE struct scanned scanned_of(const struct tagc_choosing &choosing, uint32_t number) {
   const struct tagc_cuda_call &call = choosing.of.call;
   const uint32_t place = place_at(call, number), part = place * choosing.of.grid.stripes;
-  return {choosing.guesses[place], shard_of(call, number), kept_of(call, number), tagc_residual_counts(&call), number,
+  return {choosing.guesses[place],
+          shard_of(call, number),
+          kept_of(call, number),
+          tagc_residual_counts(&call),
+          number,
           choosing.of.bitmap + choosing.of.bitmap_words * number,
           choosing.edges + (uint64_t)part * choosing.tiles * TAGC_CHOOSE_TILE,
-          choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR, list_of(call.message_out, call, number)};
+          choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR,
+          list_of(call.message_out, call, number)};
 }
 
-/* What is sure, and the candidates of a block: a bit for each of the lane's elements. `sure`: the group's counts by stripe. */
+/* What is sure, and the candidates of a block: a bit for each of the lane's elements. `sure`: the group's counts by
+ * stripe. */
 DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &shard, uint32_t block, uint32_t lane,
-                    const float x[EACH], uint32_t above, uint32_t between, uint32_t *sure)
-{
+                    const float x[EACH], uint32_t above, uint32_t between, uint32_t *sure) {
   const struct tagc_grid &grid = choosing.of.grid;
   const bool many = warp_sum((uint32_t)__popc(between)) > MANY;
   UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
@@ -182,7 +182,8 @@ DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &
       shard.bitmap[word_of(grid, at)] = chosen;
       shard.edges[(uint64_t)at.stripe * choosing.tiles * TAGC_CHOOSE_TILE + at.local] = candidates;
       if (chosen != 0)
-        atomicAdd(grid.stripes <= SURE_STRIPES ? &sure[at.stripe] : &histogram[TAGC_SPARSIFY_NEAR - 1], (uint32_t)__popc(chosen));
+        atomicAdd(grid.stripes <= SURE_STRIPES ? &sure[at.stripe] : &histogram[TAGC_SPARSIFY_NEAR - 1],
+                  (uint32_t)__popc(chosen));
     }
     if (many || four != 0)
       UNROLL_FOR (uint32_t i = 0; i < ROW; i++) {
@@ -193,9 +194,8 @@ DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &
 }
 
 /* A block. Returns the lane's largest magnitude that is no exception. */
-DEVICE uint32_t scan_block(const struct tagc_choosing &choosing, const struct scanned &shard, uint32_t block, uint32_t lane,
-                           float *stage, uint32_t *sure)
-{
+DEVICE uint32_t scan_block(const struct tagc_choosing &choosing, const struct scanned &shard, uint32_t block,
+                           uint32_t lane, float *stage, uint32_t *sure) {
   const struct tagc_cuda_call &call = choosing.of.call;
   uint32_t most = 0, above = 0, between = 0;
   bool unusual = false;
@@ -216,8 +216,7 @@ DEVICE uint32_t scan_block(const struct tagc_choosing &choosing, const struct sc
 }
 
 /* The group's counts of what is sure go to the last bins. */
-DEVICE void add_sure(const struct scanned &shard, uint32_t *sure)
-{
+DEVICE void add_sure(const struct scanned &shard, uint32_t *sure) {
   __syncthreads();
   for (uint32_t stripe = threadIdx.x; stripe < SURE_STRIPES; stripe += blockDim.x) {
     if (sure[stripe] > 0)
@@ -227,8 +226,7 @@ DEVICE void add_sure(const struct scanned &shard, uint32_t *sure)
 }
 
 /* What the groups of `begin` have seen. */
-DEVICE void tell_of_own(const struct tagc_choosing &choosing)
-{
+DEVICE void tell_of_own(const struct tagc_choosing &choosing) {
   bool seen = false;
   UNROLL_8_FOR (uint32_t i = threadIdx.x; i < choosing.own_groups; i += blockDim.x)
     seen |= choosing.own[i] != 0;
@@ -236,8 +234,7 @@ DEVICE void tell_of_own(const struct tagc_choosing &choosing)
     atomicOr(&choosing.of.call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
 }
 
-DEVICE void scan(const struct tagc_choosing &choosing)
-{
+DEVICE void scan(const struct tagc_choosing &choosing) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   __shared__ uint32_t sure[SURE_STRIPES];
   const struct tagc_cuda_call &call = choosing.of.call;
@@ -271,8 +268,7 @@ DEVICE void scan(const struct tagc_choosing &choosing)
 /* -- close --------------------------------------------------------------------------------------------------------- */
 
 /* TAGC_ANYWHERE_SURPLUS, or 0: for all threads of the group. */
-DEVICE uint32_t weigh(const struct tagc_choose_call &of)
-{
+DEVICE uint32_t weigh(const struct tagc_choose_call &of) {
   bool surplus = false;
   for (uint32_t place = threadIdx.x; place < of.call.nranks - 1; place += blockDim.x)
     surplus |= of.shards[place].full && of.shards[place].left * 64 > of.shards[place].chosen;

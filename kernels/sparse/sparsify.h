@@ -5,9 +5,9 @@
  * What is chosen   Of each stripe of a foreign shard (sparsify_bits.h) whole bins from the top, then of the next one as
  *                  many as fit, in order of place from a seeded offset on, around: exactly the stripe's capacity, if so
  *                  many reach 2^-120. Exceptions (exceptions.h) are listed and become zero.
- * How              From a sample a guess of the threshold; one scan, in the order of memory, that collects what is above
- *                  it; and of that what is chosen. Where the guess was bad for a stripe: the long way, with a histogram
- *                  of all its values.
+ * How              From a sample a guess of the threshold; one scan, in the order of memory, that collects what is
+ *                  above it; and of that what is chosen. Where the guess was bad for a stripe: the long way, with a
+ *                  histogram of all its values.
  * Ownership        All memory is the caller's; tagc_sparsify_assign_buffers() says how much. Threads: reentrant.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_H
@@ -23,26 +23,26 @@ void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint3
 struct tagc_sparsify_list {
   float *values;
   uint32_t *ids;
-  uint32_t *bitmap;                /* of the stripe */
+  uint32_t *bitmap; /* of the stripe */
   uint32_t count;
-  uint32_t threshold;              /* bits of the least magnitude that enters; UINT32_MAX: none, the long way */
+  uint32_t threshold; /* bits of the least magnitude that enters; UINT32_MAX: none, the long way */
 };
 
 /* Lists that are filled on the way, and those of what was chosen. */
 struct tagc_sparsify_memory {
-  struct tagc_sparsify_list *candidates;    /* of one shard: a list a stripe, in the two that follow */
+  struct tagc_sparsify_list *candidates; /* of one shard: a list a stripe, in the two that follow */
   float *candidate_values;
   uint32_t *candidate_ids;
-  size_t room;                     /* of a list; the memory is 32 entries larger */
-  uint32_t *counts;                /* per shard and stripe: chosen values */
-  float *values;                   /* `stride` per shard and stripe, in order of id */
+  size_t room;      /* of a list; the memory is 32 entries larger */
+  uint32_t *counts; /* per shard and stripe: chosen values */
+  float *values;    /* `stride` per shard and stripe, in order of id */
   uint32_t *ids;
   size_t stride;
 };
 
 /* Places the lists of `shards` shards at base + used, where base may be NULL; returns where they end. */
-size_t tagc_sparsify_assign_buffers(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards, void *base,
-                           size_t used);
+size_t tagc_sparsify_assign_buffers(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards,
+                                    void *base, size_t used);
 
 /* One foreign shard on its way out. */
 struct tagc_sparsify_shard {
@@ -50,25 +50,25 @@ struct tagc_sparsify_shard {
   const void *send;
   enum tagc_dtype dtype;
   float scale;
-  uint64_t seed;                   /* of the call */
-  uint32_t number;                 /* of the shard */
-  float *residual;                 /* n floats: gets scale*g + e, without what was chosen */
+  uint64_t seed;   /* of the call */
+  uint32_t number; /* of the shard */
+  float *residual; /* n floats: gets scale*g + e, without what was chosen */
   bool residual_empty;
-  struct tagc_exceptions *exceptions;   /* empty before, open after */
-  bool rounded;                    /* chosen values will be rounded to bf16: what that leaves over stays, too */
-  uint8_t *exponents;              /* a byte a block of 1,024 positions; NULL with `rounded`, which needs none */
-  uint32_t *bitmap;                /* of what was chosen, stripe_lines words a stripe: a word a line */
+  struct tagc_exceptions *exceptions; /* empty before, open after */
+  bool rounded;                       /* chosen values will be rounded to bf16: what that leaves over stays, too */
+  uint8_t *exponents;                 /* a byte a block of 1,024 positions; NULL with `rounded`, which needs none */
+  uint32_t *bitmap;                   /* of what was chosen, stripe_lines words a stripe: a word a line */
   const struct tagc_sparsify_memory *memory;
-  size_t list;                     /* which shard's in memory the lists of what was chosen are */
+  size_t list; /* which shard's in memory the lists of what was chosen are */
 };
 
 /* Chooses. Returns the squared norm of what stays in the residual, but for what rounding leaves over. */
 double tagc_sparsify(const struct tagc_sparsify_shard *shard);
 
-/* For tagc_exceptions_anywhere(): TAGC_ANYWHERE_SURPLUS where a stripe of a shard whose values were just chosen is full, and what
- * stays has more than 1/64 of the squared norm of what was chosen, else 0. `left` is what tagc_sparsify() returned. Full alone
- * says little: what rounding has left of earlier steps takes whatever room there is. Values below 2^-120 never fill a stripe, but
- * they stay: a plain call would carry them. */
+/* For tagc_exceptions_anywhere(): TAGC_ANYWHERE_SURPLUS where a stripe of a shard whose values were just chosen is
+ * full, and what stays has more than 1/64 of the squared norm of what was chosen, else 0. `left` is what
+ * tagc_sparsify() returned. Full alone says little: what rounding has left of earlier steps takes whatever room there
+ * is. Values below 2^-120 never fill a stripe, but they stay: a plain call would carry them. */
 uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double left);
 
 /* TAGC_ANYWHERE_EXCEPTION where this rank's own shard has exceptions, else 0: no codec touches it, but
@@ -83,16 +83,16 @@ struct tagc_sparsify_part {
   const struct tagc_grid *grid;
   uint32_t stripe, lines, capacity;
   uint64_t seed;
-  uint32_t *bitmap;                /* a word a line */
-  float *values;                   /* what was chosen, in order of id */
+  uint32_t *bitmap; /* a word a line */
+  float *values;    /* what was chosen, in order of id */
   uint32_t *ids;
 };
 
 struct tagc_sparsify_kernels {
   /* scale*g + e of every step-th line from step / 2 on. Returns how many values. */
   uint32_t (*sample)(const struct tagc_sparsify_shard *shard, uint32_t step, float *values);
-  /* Writes scale*g + e to the residual, but for magnitudes from the stripe's threshold on: these go to the stripe's list
-   * and its bitmap, and the residual gets what stays of them when they are sent. Fills the exponents. Returns the
+  /* Writes scale*g + e to the residual, but for magnitudes from the stripe's threshold on: these go to the stripe's
+   * list and its bitmap, and the residual gets what stays of them when they are sent. Fills the exponents. Returns the
    * squared norm of what is below the threshold. Where a list gets full, its values go back and the stripe goes the
    * long way. */
   double (*scan)(const struct tagc_sparsify_shard *shard);

@@ -11,23 +11,23 @@
 enum arrival { SCANNED, COARSE, FINE, ARRIVALS };
 
 /* No zero, and no exception. */
-DEVICE bool can_be_chosen(uint32_t magnitude) { return magnitude >= TAGC_LEAST_BITS && magnitude < TAGC_EXCEPTION_BITS; }
+DEVICE bool can_be_chosen(uint32_t magnitude) {
+  return magnitude >= TAGC_LEAST_BITS && magnitude < TAGC_EXCEPTION_BITS;
+}
 
 /* -- histograms ---------------------------------------------------------------------------------------------------- */
 
 /* Past the first-level cache, which may not know what other groups have added. */
-DEVICE uint4 four_of(const uint32_t *histogram, bool shared)
-{
+DEVICE uint4 four_of(const uint32_t *histogram, bool shared) {
   return shared ? *(const uint4 *)histogram : __ldcg((const uint4 *)histogram);
 }
 
-/* The first bin from the top that has no room any more below *above values and `capacity`, and how many it has; *above gets
- * those in bins above it. 0 for the lowest bin is 1; 0: all have room. `bins`: a power of two from 128 on. */
+/* The first bin from the top that has no room any more below *above values and `capacity`, and how many it has; *above
+ * gets those in bins above it. 0 for the lowest bin is 1; 0: all have room. `bins`: a power of two from 128 on. */
 DEVICE uint32_t find_boundary(const uint32_t *histogram, uint32_t bins, bool shared, uint32_t capacity, uint32_t lane,
-                              uint32_t *above, uint32_t *count)
-{
+                              uint32_t *above, uint32_t *count) {
   uint32_t from = 0;
-  for (uint32_t each = bins / LANES; ; each = each / LANES < 4 ? 4 : each / LANES) {
+  for (uint32_t each = bins / LANES;; each = each / LANES < 4 ? 4 : each / LANES) {
     /* A lane adds up so many neighbours; then those of one lane are shared out to all. */
     const uint32_t at = lane * each;
     uint32_t mine = 0;
@@ -65,11 +65,10 @@ DEVICE uint32_t find_boundary(const uint32_t *histogram, uint32_t bins, bool sha
   }
 }
 
-/* -- the boundary bins of a shard, when all its values are counted: by a warp each ---------------------------------- */
+/* -- the boundary bins of a shard, when all its values are counted: by a warp each --------------------------------- */
 
 DEVICE void chosen(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane,
-                   struct tagc_sparsify_choice choice)
-{
+                   struct tagc_sparsify_choice choice) {
   const struct tagc_choose_call &of = choosing.of;
   const uint32_t capacity = tagc_grid_capacity(&of.grid, stripe), part = place * of.grid.stripes + stripe;
   if (choice.bin >= TAGC_BIN_TINY) {
@@ -87,8 +86,7 @@ DEVICE void chosen(const struct tagc_choosing &choosing, uint32_t place, uint32_
 }
 
 /* From the counts near the guess. Where they do not tell, the part goes the long way. */
-DEVICE void settle_near(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane)
-{
+DEVICE void settle_near(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane) {
   const uint32_t part = place * choosing.of.grid.stripes + stripe, lowest = tagc_bin_of(choosing.guesses[place].least);
   const uint32_t capacity = tagc_grid_capacity(&choosing.of.grid, stripe);
   uint32_t *histogram = choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR;
@@ -107,15 +105,14 @@ DEVICE void settle_near(const struct tagc_choosing &choosing, uint32_t place, ui
     atomicOr(choosing.long_ways, 1u);
 }
 
-DEVICE void settle_coarse(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane)
-{
+DEVICE void settle_coarse(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane) {
   const uint32_t part = place * choosing.of.grid.stripes + stripe;
   struct tagc_choose_part *of = &choosing.parts[part];
   uint32_t above = 0, count = 0;
   if (!of->long_way)
     return;
-  const uint32_t coarse = find_boundary(choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR, TAGC_BIN_COARSE, false,
-                                        tagc_grid_capacity(&choosing.of.grid, stripe), lane, &above, &count);
+  const uint32_t coarse = find_boundary(choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR, TAGC_BIN_COARSE,
+                                        false, tagc_grid_capacity(&choosing.of.grid, stripe), lane, &above, &count);
   if (coarse == 0)
     chosen(choosing, place, stripe, lane, {TAGC_BIN_TINY - 1, above, 0, 0, 0});
   else if (lane == 0)
@@ -124,23 +121,21 @@ DEVICE void settle_coarse(const struct tagc_choosing &choosing, uint32_t place, 
     of->coarse = coarse == 0 ? (uint32_t)TAGC_SPARSIFY_NO_BIN : coarse - 1;
 }
 
-DEVICE void settle_fine(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane)
-{
+DEVICE void settle_fine(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane) {
   const uint32_t part = place * choosing.of.grid.stripes + stripe;
   const struct tagc_choose_part of = choosing.parts[part];
   uint32_t above = of.choice.above, count = 0;
   if (!of.long_way || of.coarse == TAGC_SPARSIFY_NO_BIN)
     return;
   const uint32_t *histogram = choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR + TAGC_BIN_COARSE;
-  const uint32_t fine = find_boundary(histogram, TAGC_BIN_FINE, false, tagc_grid_capacity(&choosing.of.grid, stripe), lane,
-                                      &above, &count);
-  __syncwarp();                    /* all lanes have read the part */
+  const uint32_t fine =
+    find_boundary(histogram, TAGC_BIN_FINE, false, tagc_grid_capacity(&choosing.of.grid, stripe), lane, &above, &count);
+  __syncwarp(); /* all lanes have read the part */
   chosen(choosing, place, stripe, lane, {of.coarse * TAGC_BIN_FINE + fine - 1, above, count, 0, 0});
 }
 
 /* A group has counted its share of a shard. The last one finds the boundaries. */
-DEVICE void arrive(const struct tagc_choosing &choosing, uint32_t place, enum arrival what)
-{
+DEVICE void arrive(const struct tagc_choosing &choosing, uint32_t place, enum arrival what) {
   const uint32_t lane = threadIdx.x % LANES;
   if (!group_is_last(&choosing.arrived[ARRIVALS * place + what], gridDim.x))
     return;

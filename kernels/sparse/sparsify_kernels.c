@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The hot functions of sparsification. See sparsify.h for what each one does.
  *
- * Compiled once for each instruction set (codec/instruction_set.h), with that set's vector steps of 16 elements (sparsify_vector_*.h; the
- * plain one says what each step does). What steers here is scalar and common.
+ * Compiled once for each instruction set (codec/instruction_set.h), with that set's vector steps of 16 elements
+ * (sparsify_vector_*.h; the plain one says what each step does). What steers here is scalar and common.
  */
 #include "kernels/codec/instruction_set.h"
+/* clang-format off */
 #include TAGC_SIMD_HEADER(kernels/sparse/sparsify_vector)
+/* clang-format on */
 
 #include <string.h>
 
 /* scale*g + e of one line, zeros behind the end of the shard. */
-static void sum_line(const struct tagc_sparsify_shard *shard, uint32_t line, float out[TAGC_GRID_LINE])
-{
-  struct tagc_sparsify_input input = { shard->dtype, shard->residual_empty, shard->rounded, shard->scale };
+static void sum_line(const struct tagc_sparsify_shard *shard, uint32_t line, float out[TAGC_GRID_LINE]) {
+  struct tagc_sparsify_input input = {shard->dtype, shard->residual_empty, shard->rounded, shard->scale};
   const uint64_t at = (uint64_t)line * TAGC_GRID_LINE, left = shard->grid->n - at;
   if (left >= TAGC_GRID_LINE) {
     for (uint32_t lane = 0; lane < TAGC_GRID_LINE; lane += 16)
@@ -25,8 +26,7 @@ static void sum_line(const struct tagc_sparsify_shard *shard, uint32_t line, flo
                 (input.residual_empty ? 0.0f : shard->residual[at + lane]);
 }
 
-static uint32_t sample(const struct tagc_sparsify_shard *shard, uint32_t step, float *values)
-{
+static uint32_t sample(const struct tagc_sparsify_shard *shard, uint32_t step, float *values) {
   uint32_t count = 0;
   for (uint32_t line = step / 2; line < shard->grid->lines; line += step, count += TAGC_GRID_LINE)
     sum_line(shard, line, values + count);
@@ -34,18 +34,18 @@ static uint32_t sample(const struct tagc_sparsify_shard *shard, uint32_t step, f
 }
 
 /* The exponent of the block that ends with a line. */
-static ALWAYS_INLINE void end_block(const struct tagc_sparsify_shard *shard, uint32_t line, struct block *block)
-{
+static ALWAYS_INLINE void end_block(const struct tagc_sparsify_shard *shard, uint32_t line, struct block *block) {
   uint32_t most = block_end(block);
   if (shard->exponents)
-    shard->exponents[line / TAGC_GRID_BLOCK_LINES] = most < (uint32_t)TAGC_BIN_TINY << 12 ? 0 : tagc_exponent_byte(most);
+    shard->exponents[line / TAGC_GRID_BLOCK_LINES] =
+      most < (uint32_t)TAGC_BIN_TINY << 12 ? 0 : tagc_exponent_byte(most);
 }
 
 /* The incomplete last line. */
-static void scan_rest(const struct tagc_sparsify_shard *shard, struct block *block, double *norm2)
-{
+static void scan_rest(const struct tagc_sparsify_shard *shard, struct block *block, double *norm2) {
   const struct tagc_grid *grid = shard->grid;
-  const uint32_t line = grid->lines - 1, stripe = tagc_grid_stripe_of(grid->stripes, line), local = line / grid->stripes;
+  const uint32_t line = grid->lines - 1, stripe = tagc_grid_stripe_of(grid->stripes, line),
+                 local = line / grid->stripes;
   const uint64_t at = (uint64_t)line * TAGC_GRID_LINE;
   struct tagc_sparsify_list *list = &shard->memory->candidates[stripe];
   float v[TAGC_GRID_LINE];
@@ -67,8 +67,7 @@ static void scan_rest(const struct tagc_sparsify_shard *shard, struct block *blo
 
 /* One complete line, `local` in its stripe. */
 static ALWAYS_INLINE void scan_line(const void *send, float *residual, struct tagc_sparsify_input input,
-                                    struct tagc_sparsify_list *list, uint32_t local, struct block *block)
-{
+                                    struct tagc_sparsify_list *list, uint32_t local, struct block *block) {
   const char *next = (const char *)send + 16 * tagc_dtype_size(input.dtype);
   float *values = list->values + list->count;
   uint32_t *ids = list->ids + list->count, id = local * TAGC_GRID_LINE;
@@ -85,8 +84,7 @@ static ALWAYS_INLINE void scan_line(const void *send, float *residual, struct ta
 
 /* One stripe: its list stays in registers. */
 static ALWAYS_INLINE void scan_single(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
-                                      struct block *block)
-{
+                                      struct block *block) {
   const uint32_t lines = (uint32_t)(shard->grid->n / TAGC_GRID_LINE), room = (uint32_t)shard->memory->room;
   struct tagc_sparsify_list list = shard->memory->candidates[0];
   float *residual = shard->residual;
@@ -106,8 +104,7 @@ static ALWAYS_INLINE void scan_single(const struct tagc_sparsify_shard *shard, s
 
 /* In the order of memory, group by group. */
 static ALWAYS_INLINE void scan_groups(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
-                                      struct block *block)
-{
+                                      struct block *block) {
   const uint32_t stripes = shard->grid->stripes, lines = (uint32_t)(shard->grid->n / TAGC_GRID_LINE);
   const uint32_t room = (uint32_t)shard->memory->room;
   struct tagc_sparsify_list *const lists = shard->memory->candidates, *const end = lists + stripes;
@@ -133,8 +130,7 @@ static ALWAYS_INLINE void scan_groups(const struct tagc_sparsify_shard *shard, s
 
 /* The constants of `input` are known where this is expanded. */
 static ALWAYS_INLINE void scan_lines(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
-                                     struct block *out)
-{
+                                     struct block *out) {
   struct block block = *out;
   if (shard->grid->stripes == 1)
     scan_single(shard, input, &block);
@@ -143,21 +139,20 @@ static ALWAYS_INLINE void scan_lines(const struct tagc_sparsify_shard *shard, st
   *out = block;
 }
 
-static ALWAYS_INLINE void scan_typed(const struct tagc_sparsify_shard *shard, enum tagc_dtype dtype, struct block *block)
-{
+static ALWAYS_INLINE void scan_typed(const struct tagc_sparsify_shard *shard, enum tagc_dtype dtype,
+                                     struct block *block) {
   const float scale = shard->scale;
   if (shard->rounded && shard->residual_empty)
-    scan_lines(shard, (struct tagc_sparsify_input){ dtype, true, true, scale }, block);
+    scan_lines(shard, (struct tagc_sparsify_input){dtype, true, true, scale}, block);
   else if (shard->rounded)
-    scan_lines(shard, (struct tagc_sparsify_input){ dtype, false, true, scale }, block);
+    scan_lines(shard, (struct tagc_sparsify_input){dtype, false, true, scale}, block);
   else if (shard->residual_empty)
-    scan_lines(shard, (struct tagc_sparsify_input){ dtype, true, false, scale }, block);
+    scan_lines(shard, (struct tagc_sparsify_input){dtype, true, false, scale}, block);
   else
-    scan_lines(shard, (struct tagc_sparsify_input){ dtype, false, false, scale }, block);
+    scan_lines(shard, (struct tagc_sparsify_input){dtype, false, false, scale}, block);
 }
 
-static double scan(const struct tagc_sparsify_shard *shard)
-{
+static double scan(const struct tagc_sparsify_shard *shard) {
   /* What stays is below the threshold: scaled, below 2. */
   int power = 127 - (int)(shard->memory->candidates[0].threshold >> 23);
   struct block block = block_new(tagc_pow2(power));
@@ -177,8 +172,7 @@ static double scan(const struct tagc_sparsify_shard *shard)
   return block.norm2 * unit * unit + rest;
 }
 
-static void count_list(const float *values, uint32_t count, uint32_t coarse, uint32_t *histogram)
-{
+static void count_list(const float *values, uint32_t count, uint32_t coarse, uint32_t *histogram) {
   uint32_t i = 0;
   for (; coarse == TAGC_SPARSIFY_NO_BIN && i < count; i++)
     histogram[tagc_bin_of(tagc_bits_of(values[i])) / TAGC_BIN_FINE]++;
@@ -190,8 +184,7 @@ static void count_list(const float *values, uint32_t count, uint32_t coarse, uin
   }
 }
 
-static void count_near(const float *values, uint32_t count, uint32_t threshold, uint32_t *histogram)
-{
+static void count_near(const float *values, uint32_t count, uint32_t threshold, uint32_t *histogram) {
   const uint32_t lowest = tagc_bin_of(threshold), most = TAGC_SPARSIFY_NEAR - 1;
   for (uint32_t i = 0; i < count; i++) {
     uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])) - lowest;
@@ -199,8 +192,7 @@ static void count_near(const float *values, uint32_t count, uint32_t threshold, 
   }
 }
 
-static void count_residual(const struct tagc_sparsify_part *part, uint32_t coarse, uint32_t *histogram)
-{
+static void count_residual(const struct tagc_sparsify_part *part, uint32_t coarse, uint32_t *histogram) {
   for (uint32_t local = 0; local < part->lines; local++) {
     uint64_t at = (uint64_t)tagc_grid_line(part->grid->stripes, part->stripe, local) * TAGC_GRID_LINE;
     uint64_t left = part->grid->n - at;
@@ -208,11 +200,11 @@ static void count_residual(const struct tagc_sparsify_part *part, uint32_t coars
   }
 }
 
-enum { AHEAD = 32 };               /* entries whose places are fetched before they are needed */
+enum { AHEAD = 32 }; /* entries whose places are fetched before they are needed */
 
 /* What was not chosen goes back, but for exceptions. */
-static double return_rest(const struct tagc_sparsify_part *part, const float *values, const uint32_t *ids, uint32_t count)
-{
+static double return_rest(const struct tagc_sparsify_part *part, const float *values, const uint32_t *ids,
+                          uint32_t count) {
   const struct tagc_sparsify_shard *shard = part->shard;
   double norm = 0;
   for (uint32_t i = 0; i < count; i += 16) {
@@ -241,8 +233,7 @@ static double return_rest(const struct tagc_sparsify_part *part, const float *va
 }
 
 static uint32_t filter(const struct tagc_sparsify_part *part, const struct tagc_sparsify_list *list,
-                       const struct tagc_sparsify_choice *choice, double *norm2)
-{
+                       const struct tagc_sparsify_choice *choice, double *norm2) {
   uint32_t count = 0, rank = 0, left = 0;
   for (uint32_t i = 0; i < list->count; i += 16) {
     uint32_t some, lanes = list->count - i < 16 ? (1u << (list->count - i)) - 1 : 0xffff;
@@ -254,8 +245,7 @@ static uint32_t filter(const struct tagc_sparsify_part *part, const struct tagc_
   return count;
 }
 
-static uint32_t select_values(const struct tagc_sparsify_part *part, const struct tagc_sparsify_choice *choice)
-{
+static uint32_t select_values(const struct tagc_sparsify_part *part, const struct tagc_sparsify_choice *choice) {
   const struct tagc_grid *grid = part->grid;
   float *residual = part->shard->residual;
   uint32_t count = 0, rank = 0;
@@ -282,9 +272,8 @@ static uint32_t select_values(const struct tagc_sparsify_part *part, const struc
   return count;
 }
 
-static bool values_have_exceptions(const void *values, uint64_t n, enum tagc_dtype dtype, float scale)
-{
-  struct tagc_sparsify_input input = { .dtype = dtype, .residual_empty = true, .scale = scale };
+static bool values_have_exceptions(const void *values, uint64_t n, enum tagc_dtype dtype, float scale) {
+  struct tagc_sparsify_input input = {.dtype = dtype, .residual_empty = true, .scale = scale};
   uint64_t i = 0;
   uint32_t seen = 0;
   if (dtype == TAGC_FLOAT32)

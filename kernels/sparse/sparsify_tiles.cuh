@@ -8,32 +8,30 @@
 #include "kernels/sparse/sparsify_bins.cuh"
 
 enum {
-  TILE_WORDS = TAGC_CHOOSE_TILE / WARPS,      /* of a warp */
+  TILE_WORDS = TAGC_CHOOSE_TILE / WARPS, /* of a warp */
   EACH_WORDS = TILE_WORDS / LANES,
-  FEW_AT_ONCE = 4,                 /* lines that a warp fetches at once */
+  FEW_AT_ONCE = 4, /* lines that a warp fetches at once */
 };
 
 /* -- tiles --------------------------------------------------------------------------------------------------------- */
 
 /* One of a shard's, for a group. */
 struct tile {
-  uint32_t stripe, number;         /* number: in its stripe */
+  uint32_t stripe, number; /* number: in its stripe */
   uint32_t part;
-  uint32_t lines;                  /* of the stripe */
+  uint32_t lines; /* of the stripe */
 };
 
 DEVICE uint32_t tiles_of(const struct tagc_choosing &choosing) { return choosing.of.grid.stripes * choosing.tiles; }
 
-DEVICE struct tile tile_at(const struct tagc_choosing &choosing, uint32_t place, uint32_t i)
-{
+DEVICE struct tile tile_at(const struct tagc_choosing &choosing, uint32_t place, uint32_t i) {
   const uint32_t stripe = i / choosing.tiles;
   return {stripe, i % choosing.tiles, place * choosing.of.grid.stripes + stripe,
           tagc_grid_stripe_lines(&choosing.of.grid, stripe)};
 }
 
 /* The positions that a line has, a bit each. */
-DEVICE uint32_t whole_line(const struct tagc_grid &grid, uint32_t line)
-{
+DEVICE uint32_t whole_line(const struct tagc_grid &grid, uint32_t line) {
   const uint64_t left = grid.n - (uint64_t)line * TAGC_GRID_LINE;
   return left < TAGC_GRID_LINE ? (1u << (uint32_t)left) - 1 : ALL_LANES;
 }
@@ -41,8 +39,8 @@ DEVICE uint32_t whole_line(const struct tagc_grid &grid, uint32_t line)
 /* -- the long way -------------------------------------------------------------------------------------------------- */
 
 template <bool fine>
-DEVICE void count_tile(const struct tagc_choosing &choosing, uint32_t place, const struct tile &tile, uint32_t *histogram)
-{
+DEVICE void count_tile(const struct tagc_choosing &choosing, uint32_t place, const struct tile &tile,
+                       uint32_t *histogram) {
   const struct tagc_cuda_call &call = choosing.of.call;
   const struct tagc_grid &grid = choosing.of.grid;
   const uint32_t bins = fine ? TAGC_BIN_FINE : TAGC_BIN_COARSE, lane = threadIdx.x % LANES;
@@ -79,8 +77,7 @@ DEVICE void count_tile(const struct tagc_choosing &choosing, uint32_t place, con
   __syncthreads();
 }
 
-template <bool fine> DEVICE void count(const struct tagc_choosing &choosing)
-{
+template <bool fine> DEVICE void count(const struct tagc_choosing &choosing) {
   __shared__ uint32_t histogram[fine ? TAGC_BIN_FINE : TAGC_BIN_COARSE];
   if (*choosing.long_ways == 0)
     return;
@@ -103,12 +100,11 @@ struct marks {
 };
 
 /* Candidate `at` of a warp's, where a lane's begin at `before`: its line, of the warp's, and its place in that. */
-DEVICE void find_candidate(const struct marks &marks, uint32_t before, uint32_t at, uint32_t *line, uint32_t *lane)
-{
+DEVICE void find_candidate(const struct marks &marks, uint32_t before, uint32_t at, uint32_t *line, uint32_t *lane) {
   const uint32_t owner = warp_owner(before, at);
   uint32_t rank = at - __shfl_sync(ALL_LANES, before, (int)owner), word = marks.candidates[owner];
   *line = owner;
-  for (uint32_t some; rank >= (some = (uint32_t)__popc(word)); word = marks.candidates[*line += LANES])
+  for (uint32_t some; rank >= (some = (uint32_t)__popc(word)); word = marks.candidates[ *line += LANES])
     rank -= some;
   for (; rank > 0; rank--)
     word &= word - 1;
@@ -117,8 +113,7 @@ DEVICE void find_candidate(const struct marks &marks, uint32_t before, uint32_t 
 
 /* Looks at the candidates of a warp's lines again. */
 DEVICE void mark_lines(const struct tagc_choosing &choosing, uint32_t place, const struct tile &tile, uint32_t first,
-                       uint32_t lane, struct marks *marks)
-{
+                       uint32_t lane, struct marks *marks) {
   const struct tagc_cuda_call &call = choosing.of.call;
   const struct tagc_sparsify_choice choice = choosing.parts[tile.part].choice;
   const uint32_t shard = shard_at(call, place);
@@ -135,7 +130,8 @@ DEVICE void mark_lines(const struct tagc_choosing &choosing, uint32_t place, con
     find_candidate(*marks, before, at < all ? at : all - 1, &line, &place_in);
     if (at >= all)
       continue;
-    const uint32_t position = tagc_grid_line(choosing.of.grid.stripes, tile.stripe, first + line) * TAGC_GRID_LINE + place_in;
+    const uint32_t position =
+      tagc_grid_line(choosing.of.grid.stripes, tile.stripe, first + line) * TAGC_GRID_LINE + place_in;
     float x;
     load_some<1>(call, from, kept, adds, &position, &x);
     const uint32_t bin = tagc_bin_of(tagc_bits_of(x));
@@ -146,8 +142,8 @@ DEVICE void mark_lines(const struct tagc_choosing &choosing, uint32_t place, con
   }
 }
 
-DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, const struct tile &tile, struct marks *marks)
-{
+DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, const struct tile &tile,
+                      struct marks *marks) {
   const struct tagc_grid &grid = choosing.of.grid;
   const uint32_t lane = threadIdx.x % LANES;
   const uint32_t in_tile = threadIdx.x / LANES * TILE_WORDS, first = tile.number * TAGC_CHOOSE_TILE + in_tile;
@@ -184,8 +180,7 @@ DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, cons
     atomicAdd(&choosing.edge_sums[(uint64_t)tile.part * choosing.spans + tile.number / TAGC_CHOOSE_SPAN], all);
 }
 
-DEVICE void mark(const struct tagc_choosing &choosing)
-{
+DEVICE void mark(const struct tagc_choosing &choosing) {
   __shared__ struct marks marks[WARPS];
   for (uint32_t place = blockIdx.y; place < choosing.places; place += gridDim.y)
     for (uint32_t i = blockIdx.x; i < tiles_of(choosing); i += gridDim.x)
@@ -195,8 +190,7 @@ DEVICE void mark(const struct tagc_choosing &choosing)
 /* -- fill ---------------------------------------------------------------------------------------------------------- */
 
 /* Those of a word whose rank is in the part that is taken. */
-DEVICE uint32_t taken(const struct tagc_sparsify_choice &choice, uint32_t word, uint32_t rank)
-{
+DEVICE uint32_t taken(const struct tagc_sparsify_choice &choice, uint32_t word, uint32_t rank) {
   uint32_t some = 0;
   for (; word != 0; word &= word - 1, rank++)
     if (tagc_sparsify_chosen(&choice, choice.bin, rank))
@@ -205,8 +199,7 @@ DEVICE uint32_t taken(const struct tagc_sparsify_choice &choice, uint32_t word, 
 }
 
 /* What a thread adds of the values in the boundary bin that come before a tile. */
-DEVICE uint32_t edges_before(const struct tagc_choosing &choosing, const struct tile &tile)
-{
+DEVICE uint32_t edges_before(const struct tagc_choosing &choosing, const struct tile &tile) {
   const uint32_t *sums = choosing.edge_sums + (uint64_t)tile.part * choosing.spans;
   const uint32_t *counts = choosing.edge_counts + (uint64_t)tile.part * choosing.tiles;
   const uint32_t span = tile.number / TAGC_CHOOSE_SPAN, i = span * TAGC_CHOOSE_SPAN + threadIdx.x;
@@ -216,17 +209,16 @@ DEVICE uint32_t edges_before(const struct tagc_choosing &choosing, const struct 
   return some;
 }
 
-DEVICE void fill_tile(const struct tagc_choosing &choosing, uint32_t place, const struct tile &tile)
-{
+DEVICE void fill_tile(const struct tagc_choosing &choosing, uint32_t place, const struct tile &tile) {
   const struct tagc_grid &grid = choosing.of.grid;
   const struct tagc_sparsify_choice choice = choosing.parts[tile.part].choice;
   uint32_t all, before;
   if (choice.take == 0 || choosing.edge_counts[(uint64_t)tile.part * choosing.tiles + tile.number] == 0)
     return;
   group_before(edges_before(choosing, tile), &before);
-  const uint32_t each = TAGC_CHOOSE_TILE / TAGC_CUDA_THREADS, first = tile.number * TAGC_CHOOSE_TILE + threadIdx.x * each;
-  const uint4 four =
-    *(const uint4 *)(choosing.edges + (uint64_t)tile.part * choosing.tiles * TAGC_CHOOSE_TILE + first);
+  const uint32_t each = TAGC_CHOOSE_TILE / TAGC_CUDA_THREADS,
+                 first = tile.number * TAGC_CHOOSE_TILE + threadIdx.x * each;
+  const uint4 four = *(const uint4 *)(choosing.edges + (uint64_t)tile.part * choosing.tiles * TAGC_CHOOSE_TILE + first);
   const uint32_t word[each] = {four.x, four.y, four.z, four.w};
   uint32_t mine = 0;
   UNROLL_FOR (uint32_t i = 0; i < each; i++)
@@ -242,8 +234,7 @@ DEVICE void fill_tile(const struct tagc_choosing &choosing, uint32_t place, cons
   }
 }
 
-DEVICE void fill(const struct tagc_choosing &choosing)
-{
+DEVICE void fill(const struct tagc_choosing &choosing) {
   for (uint32_t place = blockIdx.y; place < choosing.places; place += gridDim.y)
     for (uint32_t i = blockIdx.x; i < tiles_of(choosing); i += gridDim.x)
       fill_tile(choosing, place, tile_at(choosing, place, i));

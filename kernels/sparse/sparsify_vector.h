@@ -11,21 +11,20 @@
 struct tagc_sparsify_input {
   enum tagc_dtype dtype;
   bool residual_empty;
-  bool rounded;                    /* what is sent is bf16 */
+  bool rounded; /* what is sent is bf16 */
   float scale;
 };
 
 /* How a result is written. */
 struct tagc_result_format {
   enum tagc_dtype dtype;
-  bool by_inverse;                 /* divisor is the inverse of a power of two: multiply */
-  bool streaming;                  /* past the caches: recv is aligned to 64 bytes, and large */
+  bool by_inverse; /* divisor is the inverse of a power of two: multiply */
+  bool streaming;  /* past the caches: recv is aligned to 64 bytes, and large */
   float scale, divisor;
 };
 
 /* What stays of a value that is sent. */
-static inline float left_of(float v, bool rounded)
-{
+static inline float left_of(float v, bool rounded) {
   return rounded && !tagc_is_exception(tagc_bits_of(v)) ? v - tagc_from_bf16(tagc_to_bf16(v)) : 0.0f;
 }
 
@@ -35,13 +34,12 @@ static inline float left_of(float v, bool rounded)
 #define STEP static ALWAYS_INLINE
 
 enum {
-  PREFETCH = 64,                   /* entries of a list ahead of its end, or words of a bitmap */
-  PREFETCH_BYTES = 2048,           /* of gradient or residual ahead: over the end of a page, where hardware stops */
+  PREFETCH = 64,         /* entries of a list ahead of its end, or words of a bitmap */
+  PREFETCH_BYTES = 2048, /* of gradient or residual ahead: over the end of a page, where hardware stops */
 };
 
 /* The step fine16 (sparsify_vector_plain.h) of variants that have no vectors for it. */
-STEP uint32_t fine16_in_turn(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16])
-{
+STEP uint32_t fine16_in_turn(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16]) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < 16 && lanes >> i & 1; i++) {
     uint32_t bin = tagc_bin_of(tagc_bits_of(values[i]));
@@ -52,11 +50,10 @@ STEP uint32_t fine16_in_turn(const float *values, uint32_t lanes, uint32_t coars
 }
 
 /* The quotient by a power of two is the product with its inverse, to the bit. */
-STEP struct tagc_result_format result_format(enum tagc_dtype dtype, bool streaming, float scale, float divisor)
-{
+STEP struct tagc_result_format result_format(enum tagc_dtype dtype, bool streaming, float scale, float divisor) {
   const uint32_t bits = tagc_bits_of(divisor);
   const bool power = (bits & 0x7fffffu) == 0 && bits >> 23 > 0 && bits >> 23 < 250;
-  return (struct tagc_result_format){ dtype, power, streaming, scale, power ? 1 / divisor : divisor };
+  return (struct tagc_result_format){dtype, power, streaming, scale, power ? 1 / divisor : divisor};
 }
 
 #endif

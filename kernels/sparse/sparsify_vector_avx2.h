@@ -15,31 +15,22 @@ struct block {
   double norm2;
 };
 
-STEP struct block block_new(float scale)
-{
-  return (struct block){ .scale = _mm256_set1_ps(scale) };
-}
+STEP struct block block_new(float scale) { return (struct block){.scale = _mm256_set1_ps(scale)}; }
 
-STEP __m256i magnitude8(__m256 x)
-{
-  return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
-}
+STEP __m256i magnitude8(__m256 x) { return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff)); }
 
 /* Magnitudes are less than 2^31, so signed comparisons do. */
-STEP void block_add(struct block *block, int half, __m256i magnitude)
-{
+STEP void block_add(struct block *block, int half, __m256i magnitude) {
   __m256i usual = _mm256_cmpgt_epi32(_mm256_set1_epi32(TAGC_EXCEPTION_BITS), magnitude);
   block->most[half] = _mm256_max_epi32(block->most[half], _mm256_and_si256(magnitude, usual));
 }
 
-STEP void block_include(struct block *block, const float v[16])
-{
+STEP void block_include(struct block *block, const float v[16]) {
   block_add(block, 0, magnitude8(_mm256_loadu_ps(v)));
   block_add(block, 1, magnitude8(_mm256_loadu_ps(v + 8)));
 }
 
-STEP uint32_t block_end(struct block *block)
-{
+STEP uint32_t block_end(struct block *block) {
   float lane[16];
   uint32_t each[16], most = 0;
   for (int half = 0; half < 2; half++) {
@@ -55,8 +46,7 @@ STEP uint32_t block_end(struct block *block)
   return most;
 }
 
-STEP __m256 load8(const void *from, enum tagc_dtype dtype)
-{
+STEP __m256 load8(const void *from, enum tagc_dtype dtype) {
   if (dtype == TAGC_FLOAT32)
     return _mm256_loadu_ps(from);
   __m128i halves = _mm_loadu_si128(from);
@@ -65,21 +55,18 @@ STEP __m256 load8(const void *from, enum tagc_dtype dtype)
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
-STEP const void *behind8(const void *at, enum tagc_dtype dtype)
-{
+STEP const void *behind8(const void *at, enum tagc_dtype dtype) {
   return (const char *)at + 8 * tagc_dtype_size(dtype);
 }
 
 /* The bits of the nearest bf16, above what is left of the lower half. */
-STEP __m256i near_bf16(__m256i bits)
-{
+STEP __m256i near_bf16(__m256i bits) {
   __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
 }
 
 /* Results only: the one NaN among them is TAGC_NAN_BITS, which bf16's rounding leaves alone. */
-STEP void store8(void *to, struct tagc_result_format result, __m256 x)
-{
+STEP void store8(void *to, struct tagc_result_format result, __m256 x) {
   __m128i halves;
   if (result.dtype == TAGC_FLOAT32) {
     if (result.streaming)
@@ -100,14 +87,12 @@ STEP void store8(void *to, struct tagc_result_format result, __m256 x)
     _mm_storeu_si128(to, halves);
 }
 
-STEP __m256 sum8(const void *send, const float *residual, struct tagc_sparsify_input input)
-{
+STEP __m256 sum8(const void *send, const float *residual, struct tagc_sparsify_input input) {
   __m256 e = input.residual_empty ? _mm256_setzero_ps() : _mm256_loadu_ps(residual);
   return _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(input.scale), load8(send, input.dtype)), e);
 }
 
-STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_input input, float out[16])
-{
+STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_input input, float out[16]) {
   _mm256_storeu_ps(out, sum8(send, residual, input));
   _mm256_storeu_ps(out + 8, sum8(behind8(send, input.dtype), residual + 8, input));
 }
@@ -116,51 +101,47 @@ STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_in
 #define LANE(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
 #define NONE -1, -1, -1, -1
 static const int8_t to_front[16][16] = {
-  { NONE, NONE, NONE, NONE },          { LANE(0), NONE, NONE, NONE },
-  { LANE(1), NONE, NONE, NONE },       { LANE(0), LANE(1), NONE, NONE },
-  { LANE(2), NONE, NONE, NONE },       { LANE(0), LANE(2), NONE, NONE },
-  { LANE(1), LANE(2), NONE, NONE },    { LANE(0), LANE(1), LANE(2), NONE },
-  { LANE(3), NONE, NONE, NONE },       { LANE(0), LANE(3), NONE, NONE },
-  { LANE(1), LANE(3), NONE, NONE },    { LANE(0), LANE(1), LANE(3), NONE },
-  { LANE(2), LANE(3), NONE, NONE },    { LANE(0), LANE(2), LANE(3), NONE },
-  { LANE(1), LANE(2), LANE(3), NONE }, { LANE(0), LANE(1), LANE(2), LANE(3) },
+  {NONE, NONE, NONE, NONE},          {LANE(0), NONE, NONE, NONE},
+  {LANE(1), NONE, NONE, NONE},       {LANE(0), LANE(1), NONE, NONE},
+  {LANE(2), NONE, NONE, NONE},       {LANE(0), LANE(2), NONE, NONE},
+  {LANE(1), LANE(2), NONE, NONE},    {LANE(0), LANE(1), LANE(2), NONE},
+  {LANE(3), NONE, NONE, NONE},       {LANE(0), LANE(3), NONE, NONE},
+  {LANE(1), LANE(3), NONE, NONE},    {LANE(0), LANE(1), LANE(3), NONE},
+  {LANE(2), LANE(3), NONE, NONE},    {LANE(0), LANE(2), LANE(3), NONE},
+  {LANE(1), LANE(2), LANE(3), NONE}, {LANE(0), LANE(1), LANE(2), LANE(3)},
 };
 static const int8_t from_front[16][16] = {
-  { NONE, NONE, NONE, NONE },          { LANE(0), NONE, NONE, NONE },
-  { NONE, LANE(0), NONE, NONE },       { LANE(0), LANE(1), NONE, NONE },
-  { NONE, NONE, LANE(0), NONE },       { LANE(0), NONE, LANE(1), NONE },
-  { NONE, LANE(0), LANE(1), NONE },    { LANE(0), LANE(1), LANE(2), NONE },
-  { NONE, NONE, NONE, LANE(0) },       { LANE(0), NONE, NONE, LANE(1) },
-  { NONE, LANE(0), NONE, LANE(1) },    { LANE(0), LANE(1), NONE, LANE(2) },
-  { NONE, NONE, LANE(0), LANE(1) },    { LANE(0), NONE, LANE(1), LANE(2) },
-  { NONE, LANE(0), LANE(1), LANE(2) }, { LANE(0), LANE(1), LANE(2), LANE(3) },
+  {NONE, NONE, NONE, NONE},          {LANE(0), NONE, NONE, NONE},
+  {NONE, LANE(0), NONE, NONE},       {LANE(0), LANE(1), NONE, NONE},
+  {NONE, NONE, LANE(0), NONE},       {LANE(0), NONE, LANE(1), NONE},
+  {NONE, LANE(0), LANE(1), NONE},    {LANE(0), LANE(1), LANE(2), NONE},
+  {NONE, NONE, NONE, LANE(0)},       {LANE(0), NONE, NONE, LANE(1)},
+  {NONE, LANE(0), NONE, LANE(1)},    {LANE(0), LANE(1), NONE, LANE(2)},
+  {NONE, NONE, LANE(0), LANE(1)},    {LANE(0), NONE, LANE(1), LANE(2)},
+  {NONE, LANE(0), LANE(1), LANE(2)}, {LANE(0), LANE(1), LANE(2), LANE(3)},
 };
 #undef LANE
 #undef NONE
 
-STEP __m128i move4(__m128i x, const int8_t table[16][16], uint32_t mask)
-{
+STEP __m128i move4(__m128i x, const int8_t table[16][16], uint32_t mask) {
   return _mm_shuffle_epi8(x, _mm_loadu_si128((const __m128i *)table[mask]));
 }
 
 /* Appends the masked ones of four. */
-STEP uint32_t append4(uint32_t *to, __m128i x, uint32_t mask)
-{
+STEP uint32_t append4(uint32_t *to, __m128i x, uint32_t mask) {
   _mm_storeu_si128((__m128i *)to, move4(x, to_front, mask));
   return (uint32_t)__builtin_popcount(mask);
 }
 
 /* Four values, and their ids from `id` on. */
-STEP uint32_t append_both(float *values, uint32_t *ids, uint32_t count, __m128 v, uint32_t id, uint32_t mask)
-{
+STEP uint32_t append_both(float *values, uint32_t *ids, uint32_t count, __m128 v, uint32_t id, uint32_t mask) {
   __m128i lanes = _mm_add_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32((int)id));
   _mm_storeu_ps(values + count, _mm_castsi128_ps(move4(_mm_castps_si128(v), to_front, mask)));
   return count + append4(ids + count, lanes, mask);
 }
 
 STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_input input, uint32_t threshold,
-                              uint32_t id, float *values, uint32_t *ids, struct block *block)
-{
+                     uint32_t id, float *values, uint32_t *ids, struct block *block) {
   uint32_t masks = 0, count = 0;
   for (int half = 0; half < 2; half++, send = behind8(send, input.dtype), residual += 8, id += 8) {
     __m256 v = sum8(send, residual, input);
@@ -188,15 +169,13 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
   return masks;
 }
 
-STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16])
-{
+STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16]) {
   return fine16_in_turn(values, lanes, coarse, fine);
 }
 
 STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
-                                const struct tagc_sparsify_choice *choice, uint32_t *rank, float *out_values,
-                                uint32_t *out_ids, float left_values[16], uint32_t left_ids[16], uint32_t *left)
-{
+                       const struct tagc_sparsify_choice *choice, uint32_t *rank, float *out_values, uint32_t *out_ids,
+                       float left_values[16], uint32_t left_ids[16], uint32_t *left) {
   uint32_t kept = 0, others = 0;
   float v[16];
   uint32_t id[16];
@@ -217,8 +196,7 @@ STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
   return kept;
 }
 
-STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input)
-{
+STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input) {
   const __m256i most = _mm256_set1_epi32(TAGC_EXCEPTION_BITS - 1);
   __m256 scale = _mm256_set1_ps(input.scale);
   __m256 low = _mm256_mul_ps(scale, load8(send, input.dtype));
@@ -227,15 +205,13 @@ STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input)
   return !_mm256_testz_si256(seen, seen);
 }
 
-STEP __m256i mul_hi32(__m256i a, __m256i b)
-{
+STEP __m256i mul_hi32(__m256i a, __m256i b) {
   __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(a, b), 32);
   __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
   return _mm256_blend_epi32(even, odd, 0xaa);
 }
 
-STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32_t lines[16])
-{
+STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32_t lines[16]) {
   const __m256i all = _mm256_set1_epi32((int)stripes);
   for (uint32_t i = 0; i < 16; i += 8) {
     __m256i local = _mm256_srli_epi32(_mm256_loadu_si256((const __m256i *)(ids + i)), 5);
@@ -246,8 +222,7 @@ STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32
   }
 }
 
-STEP uint32_t finish_vector(__m256 sum, const void *own, void *recv, struct tagc_result_format result)
-{
+STEP uint32_t finish_vector(__m256 sum, const void *own, void *recv, struct tagc_result_format result) {
   const __m256 divisor = _mm256_set1_ps(result.divisor), nan = _mm256_castsi256_ps(_mm256_set1_epi32(TAGC_NAN_BITS));
   __m256 x = _mm256_add_ps(sum, _mm256_mul_ps(_mm256_set1_ps(result.scale), load8(own, result.dtype)));
   __m256i seen = _mm256_cmpgt_epi32(magnitude8(x), _mm256_set1_epi32(TAGC_EXCEPTION_BITS - 1));
@@ -256,8 +231,7 @@ STEP uint32_t finish_vector(__m256 sum, const void *own, void *recv, struct tagc
   return !_mm256_testz_si256(seen, seen);
 }
 
-STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result)
-{
+STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result) {
   const size_t half = 8 * tagc_dtype_size(result.dtype);
   uint32_t seen = finish_vector(_mm256_loadu_ps(sum), own, recv, result);
   return seen | finish_vector(_mm256_loadu_ps(sum + 8), behind8(own, result.dtype), (char *)recv + half, result);

@@ -14,29 +14,20 @@ struct block {
   double norm2;
 };
 
-STEP struct block block_new(float scale)
-{
-  return (struct block){ .scale = _mm512_set1_ps(scale), .lane = _mm512_setzero_ps(), .most = _mm512_setzero_si512() };
+STEP struct block block_new(float scale) {
+  return (struct block){.scale = _mm512_set1_ps(scale), .lane = _mm512_setzero_ps(), .most = _mm512_setzero_si512()};
 }
 
-STEP __m512i magnitude16(__m512 x)
-{
-  return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
-}
+STEP __m512i magnitude16(__m512 x) { return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff)); }
 
-STEP void block_add(struct block *block, __m512i magnitude)
-{
+STEP void block_add(struct block *block, __m512i magnitude) {
   __mmask16 usual = _mm512_cmplt_epu32_mask(magnitude, _mm512_set1_epi32(TAGC_EXCEPTION_BITS));
   block->most = _mm512_mask_max_epu32(block->most, usual, block->most, magnitude);
 }
 
-STEP void block_include(struct block *block, const float v[16])
-{
-  block_add(block, magnitude16(_mm512_loadu_ps(v)));
-}
+STEP void block_include(struct block *block, const float v[16]) { block_add(block, magnitude16(_mm512_loadu_ps(v))); }
 
-STEP uint32_t block_end(struct block *block)
-{
+STEP uint32_t block_end(struct block *block) {
   float lane[16];
   _mm512_storeu_ps(lane, block->lane);
   for (int i = 0; i < 16; i++)
@@ -47,13 +38,9 @@ STEP uint32_t block_end(struct block *block)
   return most;
 }
 
-STEP __m512i iota16(void)
-{
-  return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-}
+STEP __m512i iota16(void) { return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
 
-STEP __m512 load16(const void *from, enum tagc_dtype dtype)
-{
+STEP __m512 load16(const void *from, enum tagc_dtype dtype) {
   if (dtype == TAGC_FLOAT32)
     return _mm512_loadu_ps(from);
   __m256i halves = _mm256_loadu_si256(from);
@@ -63,16 +50,14 @@ STEP __m512 load16(const void *from, enum tagc_dtype dtype)
 }
 
 /* The bits of the nearest bf16, above what is left of the lower half. */
-STEP __m512i near_bf16(__m512i bits)
-{
+STEP __m512i near_bf16(__m512i bits) {
   __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
   bits = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
   return _mm512_mask_add_epi32(bits, odd, bits, _mm512_set1_epi32(1));
 }
 
 /* Results only: the one NaN among them is TAGC_NAN_BITS, which bf16's rounding leaves alone. */
-STEP void store16(void *to, struct tagc_result_format result, __m512 x)
-{
+STEP void store16(void *to, struct tagc_result_format result, __m512 x) {
   __m256i halves;
   if (result.dtype == TAGC_FLOAT32) {
     if (result.streaming)
@@ -92,20 +77,17 @@ STEP void store16(void *to, struct tagc_result_format result, __m512 x)
     _mm256_storeu_si256(to, halves);
 }
 
-STEP __m512 sum_vector(const void *send, const float *residual, struct tagc_sparsify_input input)
-{
+STEP __m512 sum_vector(const void *send, const float *residual, struct tagc_sparsify_input input) {
   __m512 e = input.residual_empty ? _mm512_setzero_ps() : _mm512_loadu_ps(residual);
   return _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(input.scale), load16(send, input.dtype)), e);
 }
 
-STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_input input, float out[16])
-{
+STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_input input, float out[16]) {
   _mm512_storeu_ps(out, sum_vector(send, residual, input));
 }
 
 /* Appends to a list. Most often few are appended, and a short store less often crosses a line of the cache. */
-STEP void append16(void *list, __m512i front, uint32_t count)
-{
+STEP void append16(void *list, __m512i front, uint32_t count) {
   if (__builtin_expect(count <= 8, 1))
     _mm256_storeu_si256(list, _mm512_castsi512_si256(front));
   else
@@ -113,8 +95,7 @@ STEP void append16(void *list, __m512i front, uint32_t count)
 }
 
 STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_input input, uint32_t threshold,
-                              uint32_t id, float *values, uint32_t *ids, struct block *block)
-{
+                     uint32_t id, float *values, uint32_t *ids, struct block *block) {
   __m512 v = sum_vector(send, residual, input);
   __m512i magnitude = magnitude16(v);
   __mmask16 mask = _mm512_cmpge_epu32_mask(magnitude, _mm512_set1_epi32((int)threshold));
@@ -136,20 +117,18 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
   return mask;
 }
 
-STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16])
-{
+STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16]) {
   __m512i bin = _mm512_srli_epi32(magnitude16(_mm512_maskz_loadu_ps((__mmask16)lanes, values)), 12);
-  __mmask16 inside = _mm512_mask_cmpeq_epi32_mask((__mmask16)lanes, _mm512_srli_epi32(bin, 8),
-                                                  _mm512_set1_epi32((int)coarse));
+  __mmask16 inside =
+    _mm512_mask_cmpeq_epi32_mask((__mmask16)lanes, _mm512_srli_epi32(bin, 8), _mm512_set1_epi32((int)coarse));
   bin = _mm512_and_si512(bin, _mm512_set1_epi32(TAGC_BIN_FINE - 1));
   _mm512_storeu_si512(fine, _mm512_maskz_compress_epi32(inside, bin));
   return (uint32_t)__builtin_popcount(inside);
 }
 
 STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
-                                const struct tagc_sparsify_choice *choice, uint32_t *rank, float *out_values,
-                                uint32_t *out_ids, float left_values[16], uint32_t left_ids[16], uint32_t *left)
-{
+                       const struct tagc_sparsify_choice *choice, uint32_t *rank, float *out_values, uint32_t *out_ids,
+                       float left_values[16], uint32_t left_ids[16], uint32_t *left) {
   __m512 v = _mm512_loadu_ps(values);
   __m512i id = _mm512_loadu_si512(ids), bin = _mm512_srli_epi32(magnitude16(v), 12);
   __m512i boundary = _mm512_set1_epi32((int)choice->bin), offset = _mm512_set1_epi32((int)choice->offset);
@@ -158,8 +137,8 @@ STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
   chosen = _mm512_mask_cmplt_epu32_mask(chosen, bin, _mm512_set1_epi32(TAGC_BIN_HUGE));
   __m512i ranks = _mm512_add_epi32(_mm512_maskz_expand_epi32(at, iota16()), _mm512_set1_epi32((int)*rank));
   __m512i from = _mm512_sub_epi32(ranks, offset);
-  from = _mm512_mask_add_epi32(from, _mm512_cmplt_epu32_mask(ranks, offset), from,
-                               _mm512_set1_epi32((int)choice->count));
+  from =
+    _mm512_mask_add_epi32(from, _mm512_cmplt_epu32_mask(ranks, offset), from, _mm512_set1_epi32((int)choice->count));
   chosen |= _mm512_mask_cmplt_epu32_mask(at, from, _mm512_set1_epi32((int)choice->take));
   *rank += (uint32_t)__builtin_popcount(at);
   __mmask16 others = all & (__mmask16)~chosen;
@@ -171,21 +150,18 @@ STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
   return (uint32_t)__builtin_popcount(chosen);
 }
 
-STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input)
-{
+STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input) {
   __m512 v = _mm512_mul_ps(_mm512_set1_ps(input.scale), load16(send, input.dtype));
   return _mm512_cmpge_epu32_mask(magnitude16(v), _mm512_set1_epi32(TAGC_EXCEPTION_BITS));
 }
 
-STEP __m512i mul_hi32(__m512i a, __m512i b)
-{
+STEP __m512i mul_hi32(__m512i a, __m512i b) {
   __m512i even = _mm512_srli_epi64(_mm512_mul_epu32(a, b), 32);
   __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
   return _mm512_mask_mov_epi32(even, 0xaaaa, odd);
 }
 
-STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32_t lines[16])
-{
+STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32_t lines[16]) {
   __m512i local = _mm512_srli_epi32(_mm512_loadu_si512(ids), 5), all = _mm512_set1_epi32((int)stripes);
   if (stripes == 1) {
     _mm512_storeu_si512(lines, local);
@@ -197,8 +173,7 @@ STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32
   _mm512_storeu_si512(lines, _mm512_add_epi32(_mm512_mullo_epi32(local, all), place));
 }
 
-STEP uint32_t finish_vector(__m512 sum, const void *own, void *recv, struct tagc_result_format result)
-{
+STEP uint32_t finish_vector(__m512 sum, const void *own, void *recv, struct tagc_result_format result) {
   __m512 x = _mm512_add_ps(sum, _mm512_mul_ps(_mm512_set1_ps(result.scale), load16(own, result.dtype)));
   uint32_t seen = _mm512_cmpge_epu32_mask(magnitude16(x), _mm512_set1_epi32(TAGC_EXCEPTION_BITS));
   __m512 divisor = _mm512_set1_ps(result.divisor);
@@ -208,8 +183,7 @@ STEP uint32_t finish_vector(__m512 sum, const void *own, void *recv, struct tagc
   return seen;
 }
 
-STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result)
-{
+STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result) {
   return finish_vector(_mm512_loadu_ps(sum), own, recv, result);
 }
 

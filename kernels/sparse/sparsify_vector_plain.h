@@ -14,13 +14,12 @@
 struct block {
   float scale, lane[16];
   uint32_t most[16];
-  double norm2;                    /* of all blocks so far */
+  double norm2; /* of all blocks so far */
 };
 
-STEP struct block block_new(float scale) { return (struct block){ .scale = scale }; }
+STEP struct block block_new(float scale) { return (struct block){.scale = scale}; }
 
-STEP void block_include(struct block *block, const float v[16])
-{
+STEP void block_include(struct block *block, const float v[16]) {
   for (uint32_t i = 0; i < 16; i++) {
     uint32_t magnitude = tagc_bits_of(v[i]) & 0x7fffffffu;
     if (magnitude < TAGC_EXCEPTION_BITS && magnitude > block->most[i])
@@ -29,8 +28,7 @@ STEP void block_include(struct block *block, const float v[16])
 }
 
 /* Returns the largest magnitude and begins a new block. */
-STEP uint32_t block_end(struct block *block)
-{
+STEP uint32_t block_end(struct block *block) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < 16; i++) {
     block->norm2 += (double)block->lane[i];
@@ -42,8 +40,7 @@ STEP uint32_t block_end(struct block *block)
 }
 
 /* scale*g + e. */
-STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_input input, float out[16])
-{
+STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_input input, float out[16]) {
   for (uint32_t i = 0; i < 16; i++)
     out[i] = input.scale * tagc_load(send, i, input.dtype) + (input.residual_empty ? 0.0f : residual[i]);
 }
@@ -51,8 +48,7 @@ STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_in
 /* Writes scale*g + e to the residual, but for those of at least `threshold` (bits of a magnitude), which go to the
  * lists: of these what stays when they are sent. Returns their mask. */
 STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_input input, uint32_t threshold,
-                              uint32_t id, float *values, uint32_t *ids, struct block *block)
-{
+                     uint32_t id, float *values, uint32_t *ids, struct block *block) {
   float v[16];
   uint32_t mask = 0, count = 0;
   sum16(send, residual, input, v);
@@ -71,17 +67,15 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
 }
 
 /* The fine bins of the values in a coarse bin. Returns their number. */
-STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16])
-{
+STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16]) {
   return fine16_in_turn(values, lanes, coarse, fine);
 }
 
 /* Candidates: the chosen ones to out, the others to left (exceptions are among these). Returns the number of the
  * chosen. *rank counts the values of the boundary bin. */
 STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
-                                const struct tagc_sparsify_choice *choice, uint32_t *rank, float *out_values,
-                                uint32_t *out_ids, float left_values[16], uint32_t left_ids[16], uint32_t *left)
-{
+                       const struct tagc_sparsify_choice *choice, uint32_t *rank, float *out_values, uint32_t *out_ids,
+                       float left_values[16], uint32_t left_ids[16], uint32_t *left) {
   uint32_t kept = 0;
   *left = 0;
   for (uint32_t i = 0; i < 16 && lanes >> i & 1; i++) {
@@ -96,8 +90,7 @@ STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
   return kept;
 }
 
-STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input)
-{
+STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input) {
   uint32_t seen = 0;
   for (uint32_t i = 0; i < 16; i++)
     seen |= tagc_is_exception(tagc_bits_of(input.scale * tagc_load(send, i, input.dtype)));
@@ -105,15 +98,13 @@ STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input)
 }
 
 /* The lines of the shard that ids of a stripe lie in. */
-STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32_t lines[16])
-{
+STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32_t lines[16]) {
   for (uint32_t i = 0; i < 16; i++)
     lines[i] = tagc_grid_line(stripes, stripe, ids[i] / TAGC_GRID_LINE);
 }
 
 /* Foreign sums plus the own values; divided, rounded, written. Returns whether a sum is no finite number, or nearly. */
-STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result)
-{
+STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result) {
   uint32_t seen = 0;
   for (uint32_t i = 0; i < 16; i++) {
     float x = sum[i] + result.scale * tagc_load(own, i, result.dtype);
@@ -127,6 +118,6 @@ STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tag
 }
 
 /* Ends a run of streaming stores. */
-STEP void stream_end(void) { }
+STEP void stream_end(void) {}
 
 #endif

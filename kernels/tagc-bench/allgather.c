@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-bench --allgather: what the codecs for all-gathers do to shards of parameters: how much smaller they become, what is lost, and
- * how fast one shard is encoded and one decoded, against memcpy of it in the same run.
+ * tagc-bench --allgather: what the codecs for all-gathers do to shards of parameters: how much smaller they become,
+ * what is lost, and how fast one shard is encoded and one decoded, against memcpy of it in the same run.
  *
- * Shards     Shard r of the first rank's data is what rank r has. delta's reference is the same, each value moved by up to 1% of
- *            the root mean square, as a step of training moves it.
+ * Shards     Shard r of the first rank's data is what rank r has. delta's reference is the same, each value moved by up
+ *            to 1% of the root mean square, as a step of training moves it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,13 +19,15 @@ enum { COPY, ENCODE, DECODE, TIMES };
 struct allgather {
   const struct tagc_allgather_codec *codec;
   bool carried, refused;
-  double bits, ratio, error, escapes;          /* an element; plain over sent; relative L2; of all elements */
-  struct { enum tagc_variant variant; double ns[TIMES]; } speed[TAGC_VARIANT_COUNT];
+  double bits, ratio, error, escapes; /* an element; plain over sent; relative L2; of all elements */
+  struct {
+    enum tagc_variant variant;
+    double ns[TIMES];
+  } speed[TAGC_VARIANT_COUNT];
   size_t speeds;
 };
 
-static void make_reference(const struct bench_world *world, void *reference)
-{
+static void make_reference(const struct bench_world *world, void *reference) {
   const uint64_t all = (uint64_t)world->ranks * world->n;
   double squares = 0;
   for (uint64_t i = 0; i < all; i++)
@@ -38,12 +40,11 @@ static void make_reference(const struct bench_world *world, void *reference)
 }
 
 /* Medians: of a shard copied, encoded, decoded, in turn. */
-static void measure_allgather(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, size_t shard, int repeat,
-                              double ns[TIMES])
-{
+static void measure_allgather(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, size_t shard,
+                              int repeat, double ns[TIMES]) {
   static double times[TIMES][BENCH_MOST_REPEAT];
   void *copy = bench_need(shard);
-  for (int i = -2; i < repeat; i++) {          /* two to warm up */
+  for (int i = -2; i < repeat; i++) { /* two to warm up */
     const double began = (double)tagc_clock_ns();
     memcpy(copy, job->send, shard);
     __asm__ volatile("" : : "r"(copy) : "memory");
@@ -64,12 +65,11 @@ static void measure_allgather(const struct tagc_allgather_codec *codec, struct t
 }
 
 /* All ranks encode; the first one decodes. */
-static void run_codec(const struct bench_options *o, const struct bench_world *world, struct allgather *g)
-{
+static void run_codec(const struct bench_options *o, const struct bench_world *world, struct allgather *g) {
   const size_t shard = world->n * tagc_dtype_size(world->dtype);
-  struct tagc_allgather_stats stats = { 0 };
-  struct tagc_allgather_job job = { .shape = { .n = world->n, .nranks = world->ranks, .dtype = world->dtype }, .seed = o->seed,
-                                    .stats = &stats };
+  struct tagc_allgather_stats stats = {0};
+  struct tagc_allgather_job job = {
+    .shape = {.n = world->n, .nranks = world->ranks, .dtype = world->dtype}, .seed = o->seed, .stats = &stats};
   g->carried = g->codec->layout(&job.shape, &job.layout);
   if (!g->carried)
     return;
@@ -103,8 +103,8 @@ static void run_codec(const struct bench_options *o, const struct bench_world *w
   bench_release(job.reference);
 }
 
-static void print_allgather_table(const struct bench_options *o, const struct bench_world *w, const struct allgather *all, size_t count)
-{
+static void print_allgather_table(const struct bench_options *o, const struct bench_world *w,
+                                  const struct allgather *all, size_t count) {
   const double bytes = (double)w->n * (double)tagc_dtype_size(w->dtype);
   printf("%s\n%s, %d ranks, %llu elements a shard, seed %llu\n", basename(w->name), bench_dtype_name(w->dtype),
          w->ranks, (unsigned long long)w->n, (unsigned long long)o->seed);
@@ -123,16 +123,15 @@ static void print_allgather_table(const struct bench_options *o, const struct be
     printf(" %7.2f%%", 100 * g->escapes);
     for (size_t s = 0; s < g->speeds; s++) {
       const double *ns = g->speed[s].ns;
-      printf("%*s  %-7s %11.1f %6.2f %6.2f %6.2f", s ? 45 : 0, "", tagc_variant_name(g->speed[s].variant), bytes / ns[COPY],
-             ns[COPY] / ns[ENCODE], ns[COPY] / ns[DECODE], ns[COPY] / (ns[ENCODE] + ns[DECODE]));
+      printf("%*s  %-7s %11.1f %6.2f %6.2f %6.2f", s ? 45 : 0, "", tagc_variant_name(g->speed[s].variant),
+             bytes / ns[COPY], ns[COPY] / ns[ENCODE], ns[COPY] / ns[DECODE], ns[COPY] / (ns[ENCODE] + ns[DECODE]));
       printf("%s", s + 1 < g->speeds ? "\n" : "");
     }
     putchar('\n');
   }
 }
 
-static void put_codec(struct tagc_json *j, const struct allgather *g, double bytes)
-{
+static void put_codec(struct tagc_json *j, const struct allgather *g, double bytes) {
   tagc_json_line(j, 2);
   tagc_json_open(j, NULL, '{');
   tagc_json_text(j, "codec", g->codec->name);
@@ -155,8 +154,8 @@ static void put_codec(struct tagc_json *j, const struct allgather *g, double byt
   tagc_json_close(j, '}');
 }
 
-static void print_allgather_json(const struct bench_options *o, const struct bench_world *w, const struct allgather *all, size_t count)
-{
+static void print_allgather_json(const struct bench_options *o, const struct bench_world *w,
+                                 const struct allgather *all, size_t count) {
   struct tagc_json j = bench_json_begin();
   bench_json_world(&j, w);
   tagc_json_count(&j, "seed", o->seed);
@@ -169,8 +168,7 @@ static void print_allgather_json(const struct bench_options *o, const struct ben
   bench_json_end(&j);
 }
 
-void bench_allgather(const struct bench_options *o)
-{
+void bench_allgather(const struct bench_options *o) {
   static struct allgather all[BENCH_MOST_CODECS];
   size_t count = 0;
   struct bench_world world = bench_world_new(o);

@@ -4,8 +4,8 @@
  * are; and from that, what a training step costs on a network (--simulate). See tagc-bench(1).
  *
  * Order      tagc-bench.c (main), options.c (the command line), data.c (gradients), sim.c (all ranks in
- *            one process, errors), speed.c (times), model.c (--simulate), allgather.c (--allgather), table.c, json.c and
- *            forecast.c (what is printed), plot.c and outlook.c (pictures; draw.h)
+ *            one process, errors), speed.c (times), model.c (--simulate), allgather.c (--allgather), table.c, json.c
+ *            and forecast.c (what is printed), plot.c and outlook.c (pictures; draw.h)
  * Memory     bench_need() ends the program where there is none: nothing here is part of the library.
  * Units      bits an element of the shards that one rank sends; GB/s of these elements as fp32; nanoseconds.
  * Threads    One.
@@ -24,35 +24,41 @@
 #include "kernels/codec/variant.h"
 
 enum {
-  BENCH_MOST_RANKS = 64,           /* in this process */
+  BENCH_MOST_RANKS = 64, /* in this process */
   BENCH_MOST_SIMULATED = 4096,
   BENCH_MOST_CODECS = 32,
   BENCH_MOST_REPEAT = 1000,
-  BENCH_MOST_UNITS = 32,           /* kinds of units of --simulate */
-  BENCH_FAILED = 1, BENCH_USAGE = 2    /* exit statuses */
+  BENCH_MOST_UNITS = 32, /* kinds of units of --simulate */
+  BENCH_FAILED = 1,
+  BENCH_USAGE = 2 /* exit statuses */
 };
 
 enum bench_data {
-  BENCH_GAUSS, BENCH_LAPLACE, BENCH_STUDENT_T, BENCH_LOGNORMAL, BENCH_SPARSE_ROWS, BENCH_CLUSTERED_COLUMNS,
+  BENCH_GAUSS,
+  BENCH_LAPLACE,
+  BENCH_STUDENT_T,
+  BENCH_LOGNORMAL,
+  BENCH_SPARSE_ROWS,
+  BENCH_CLUSTERED_COLUMNS,
   BENCH_DATA_COUNT
 };
 
 /* Units of a model that are alike. */
 struct bench_unit {
-  uint64_t count, elements;        /* elements of the whole unit, over all ranks */
+  uint64_t count, elements; /* elements of the whole unit, over all ranks */
 };
 
 struct bench_simulation {
   bool wanted;
-  bool by_host;                    /* hosts= rather than ranks= */
-  int least, most;                 /* hosts; with ranks= every rank is one */
-  int local;                       /* ranks a host */
-  double alpha_us, beta_gbit, message_us;      /* between hosts */
+  bool by_host;                           /* hosts= rather than ranks= */
+  int least, most;                        /* hosts; with ranks= every rank is one */
+  int local;                              /* ranks a host */
+  double alpha_us, beta_gbit, message_us; /* between hosts */
   double alpha_inside_us, beta_inside_gbit;
   struct bench_unit unit[BENCH_MOST_UNITS];
   size_t unit_count;
-  double encode_gbs, decode_gbs;   /* 0: measured */
-  int depth;                       /* chunks of a call, where its codec can be cut */
+  double encode_gbs, decode_gbs; /* 0: measured */
+  int depth;                     /* chunks of a call, where its codec can be cut */
 };
 
 struct bench_options {
@@ -60,16 +66,16 @@ struct bench_options {
   size_t codec_count;
   enum bench_data data;
   bool from_files;
-  const char *const *inputs;       /* files of --input */
+  const char *const *inputs; /* files of --input */
   int input_count;
-  uint64_t elements;               /* of a shard; 0: not said */
-  int ranks;                       /* 0: not said */
+  uint64_t elements; /* of a shard; 0: not said */
+  int ranks;         /* 0: not said */
   enum tagc_dtype dtype;
   bool dtype_given;
   double sparsity;
   uint32_t keep_ppm;
-  int residual;                    /* 0: fp32 for codecs that need one, else none; otherwise enum tagc_storage + 1 */
-  int rounding;                    /* 1: stochastic */
+  int residual; /* 0: fp32 for codecs that need one, else none; otherwise enum tagc_storage + 1 */
+  int rounding; /* 1: stochastic */
   int steps, repeat;
   uint64_t seed;
   bool phases, all_variants, json, allgather;
@@ -81,9 +87,9 @@ struct bench_options {
 struct bench_world {
   enum tagc_dtype dtype;
   int ranks;
-  uint64_t n;                      /* elements of a shard */
-  const char *name;                /* of the data */
-  void *send[BENCH_MOST_RANKS];    /* ranks x n elements each */
+  uint64_t n;                   /* elements of a shard */
+  const char *name;             /* of the data */
+  void *send[BENCH_MOST_RANKS]; /* ranks x n elements each */
 };
 
 enum { BENCH_PREPARE, BENCH_ENCODE, BENCH_DECODE, BENCH_PHASES };
@@ -92,23 +98,23 @@ enum { BENCH_PREPARE, BENCH_ENCODE, BENCH_DECODE, BENCH_PHASES };
 struct bench_speed {
   enum tagc_variant variant;
   bool has_prepare;
-  double bytes;                    /* of that memcpy */
-  double copy_ns, phase_ns[BENCH_PHASES];  /* medians; 0: not measured */
+  double bytes;                           /* of that memcpy */
+  double copy_ns, phase_ns[BENCH_PHASES]; /* medians; 0: not measured */
 };
 
 struct bench_result {
   const struct tagc_codec *codec;
   uint32_t keep_ppm;
   enum tagc_storage residual;
-  bool carried;                    /* false: the codec has no layout for this shape; nothing below counts */
-  bool varies;                     /* the payload depends on the sparsity */
-  bool sketch;                     /* what was not peeled is counted */
+  bool carried; /* false: the codec has no layout for this shape; nothing below counts */
+  bool varies;  /* the payload depends on the sparsity */
+  bool sketch;  /* what was not peeled is counted */
   double bits;
-  double error_first, error;       /* relative L2 error of the sum: of the first step, of the sum over all steps */
-  double worst, cosine;            /* of the sum over all steps; worst: the largest error over the rms of the exact sum */
-  double density;                  /* values sent, of the foreign elements */
-  double unpeeled;                 /* values that were estimated, of those sent */
-  uint64_t nonfinite;              /* elements whose exact sum is not finite: left out of the errors */
+  double error_first, error; /* relative L2 error of the sum: of the first step, of the sum over all steps */
+  double worst, cosine;      /* of the sum over all steps; worst: the largest error over the rms of the exact sum */
+  double density;            /* values sent, of the foreign elements */
+  double unpeeled;           /* values that were estimated, of those sent */
+  uint64_t nonfinite;        /* elements whose exact sum is not finite: left out of the errors */
   struct bench_speed speed[TAGC_VARIANT_COUNT];
   size_t speeds;
 };
@@ -154,7 +160,8 @@ struct bench_result bench_run(const struct bench_options *options, const struct 
 /* Of times, which it sorts. */
 double bench_median(double *times, int count);
 
-/* Times the phases of a rank whose message_in, sketch_in and exponents are what the others sent; its residual goes on. */
+/* Times the phases of a rank whose message_in, sketch_in and exponents are what the others sent; its residual goes
+ * on. */
 struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job *job, int repeat);
 
 /* GB/s, and as a share of memcpy's; of all phases from one to another. 0 where they were not measured. */
@@ -168,14 +175,14 @@ enum bench_way { BENCH_PLAIN, BENCH_FLAT, BENCH_TWO_LEVELS };
 
 struct bench_sender {
   enum bench_way way;
-  const struct tagc_codec *codec;  /* NULL: plain */
-  double encode, decode;           /* nanoseconds a byte of the foreign elements as fp32 */
+  const struct tagc_codec *codec; /* NULL: plain */
+  double encode, decode;          /* nanoseconds a byte of the foreign elements as fp32 */
 };
 
 /* What the units of a step, or one of them, cost. Infinite where the codec has no layout. */
 struct bench_cost {
   double ns;
-  double between;                  /* bytes that a host sends to others */
+  double between; /* bytes that a host sends to others */
 };
 
 /* At the speeds that were measured, or that the options say. */
@@ -193,7 +200,7 @@ enum { BENCH_MOST_WAYS = 2 };
 /* Who is compared: plain calls, and every codec in each of the ways in which it can send. */
 struct bench_forecast {
   const struct bench_options *o;
-  int ways;                        /* 1: flat; 2: two levels, too */
+  int ways; /* 1: flat; 2: two levels, too */
   struct bench_sender plain, by[BENCH_MOST_WAYS][BENCH_MOST_CODECS];
 };
 
@@ -225,7 +232,7 @@ void bench_json_world(struct tagc_json *j, const struct bench_world *world);
 void bench_json_end(struct tagc_json *j);
 
 /* Writes the picture: one curve a codec whose payload depends on the sparsity, one point for each of the others. */
-void bench_plot(const struct bench_options *options, const struct bench_world *world, const struct bench_result *results,
-                size_t count);
+void bench_plot(const struct bench_options *options, const struct bench_world *world,
+                const struct bench_result *results, size_t count);
 
 #endif

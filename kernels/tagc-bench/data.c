@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Gradients: made up, or read from the files that TAGC_DUMP writes (interpose/exec/dump.h: raw elements, the shape in the
- * name). Made-up values are functions of seed, rank and position, so a seed always gives the same ones.
+ * Gradients: made up, or read from the files that TAGC_DUMP writes (interpose/exec/dump.h: raw elements, the shape in
+ * the name). Made-up values are functions of seed, rank and position, so a seed always gives the same ones.
  */
 #include <errno.h>
 #include <math.h>
@@ -12,13 +12,12 @@
 #include "kernels/codec/bits.h"
 #include "kernels/codec/device.h"
 
-#define SCALE 0x1p-6               /* gradients are small, and fp16 must hold the widest of these */
+#define SCALE 0x1p-6 /* gradients are small, and fp16 must hold the widest of these */
 #define PI 3.14159265358979323846
 
 enum { WIDTH = 768, NARROW = 64, COLUMNS = 8, RUN = 4096 };
 
-void *bench_need(size_t bytes)
-{
+void *bench_need(size_t bytes) {
   void *memory = tagc_device_host.alloc(&tagc_device_host, bytes, NULL);
   if (!memory)
     bench_stop(BENCH_FAILED, "no memory for %zu bytes", bytes);
@@ -28,33 +27,32 @@ void *bench_need(size_t bytes)
 
 void bench_release(const void *memory) { tagc_device_host.release(&tagc_device_host, (void *)(uintptr_t)memory, NULL); }
 
-void bench_check_memory(double bytes)
-{
+void bench_check_memory(double bytes) {
   const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   if (bytes > 0.8 * have)
-    bench_stop(BENCH_FAILED, "that takes %.1f GiB of memory, and this machine has %.1f: choose fewer --elements or "
-               "--ranks", bytes * 0x1p-30, have * 0x1p-30);
+    bench_stop(BENCH_FAILED,
+               "that takes %.1f GiB of memory, and this machine has %.1f: choose fewer --elements or "
+               "--ranks",
+               bytes * 0x1p-30, have * 0x1p-30);
 }
 
 /* -- made up ------------------------------------------------------------------------------------------------------ */
 
 /* The values of one rank: everything is drawn by position. */
 struct source {
-  uint64_t key;                    /* of the rank */
-  uint64_t shared;                 /* of all ranks */
-  uint64_t width, rows;            /* of the matrix that the gradient is */
-  uint32_t *tokens;                /* sparse rows: how often each row is in the rank's batch */
+  uint64_t key;         /* of the rank */
+  uint64_t shared;      /* of all ranks */
+  uint64_t width, rows; /* of the matrix that the gradient is */
+  uint32_t *tokens;     /* sparse rows: how often each row is in the rank's batch */
 };
 
 /* Two independent draws a position, both in (0, 1). */
-static double uniform(uint64_t key, uint64_t i, unsigned which)
-{
+static double uniform(uint64_t key, uint64_t i, unsigned which) {
   return ((double)(tagc_mix64(key + 4 * i + which) >> 11) + 0.5) * 0x1p-53;
 }
 
 /* Box, Muller 1958. */
-static double normal(uint64_t key, uint64_t i)
-{
+static double normal(uint64_t key, uint64_t i) {
   return sqrt(-2 * log(uniform(key, i, 0))) * cos(2 * PI * uniform(key, i, 1));
 }
 
@@ -62,36 +60,31 @@ static double random_sign(uint64_t key, uint64_t i) { return tagc_mix64(key + 4 
 
 static double draw_gauss(const struct source *s, uint64_t i) { return normal(s->key, i); }
 
-static double draw_laplace(const struct source *s, uint64_t i)
-{
+static double draw_laplace(const struct source *s, uint64_t i) {
   return -random_sign(s->key, i) * log(uniform(s->key, i, 0));
 }
 
 /* Three degrees of freedom: a normal over the root of the mean of three squared ones. Two of these squares add up to an
  * exponential. */
-static double draw_student_t(const struct source *s, uint64_t i)
-{
+static double draw_student_t(const struct source *s, uint64_t i) {
   const double third = normal(~s->key, i), two = -2 * log(uniform(s->key, i, 2));
   return normal(s->key, i) / sqrt((third * third + two) / 3);
 }
 
 /* Runs of positions differ in width, as layers do: sigma from 1 to 2. */
-static double draw_lognormal(const struct source *s, uint64_t i)
-{
+static double draw_lognormal(const struct source *s, uint64_t i) {
   const double sigma = 1 + uniform(~s->shared, i / RUN, 0);
   return random_sign(s->key, i) * exp(sigma * normal(s->key, i));
 }
 
 /* The gradient of an embedding: the rows of the batch's tokens, which are drawn by Zipf's law, and zeros. */
-static double draw_sparse_rows(const struct source *s, uint64_t i)
-{
+static double draw_sparse_rows(const struct source *s, uint64_t i) {
   const uint64_t row = i / s->width;
   return row < s->rows && s->tokens[row] ? sqrt(s->tokens[row]) * normal(s->key, i) : 0;
 }
 
 /* A few columns of the matrix, the same on all ranks, carry almost all of the mass. */
-static double draw_clustered_columns(const struct source *s, uint64_t i)
-{
+static double draw_clustered_columns(const struct source *s, uint64_t i) {
   for (uint64_t c = 0; c < COLUMNS; c++)
     if (i % s->width == tagc_mix64(s->shared + c) % s->width)
       return 50 * normal(s->key, i);
@@ -100,8 +93,7 @@ static double draw_clustered_columns(const struct source *s, uint64_t i)
 
 /* The tokens of a rank's batch, a 16th of the vocabulary: by Zipf's law the k-th row has a share of 1/k, so that the
  * share of the first k is ln k / ln rows. Frequent rows lie anywhere. */
-static void draw_tokens(struct source *s)
-{
+static void draw_tokens(struct source *s) {
   s->tokens = bench_need((s->rows + 1) * sizeof *s->tokens);
   for (uint64_t t = 0; t < (s->rows + 15) / 16; t++) {
     const double place = pow((double)s->rows, uniform(~s->key, t, 2)) - 1;
@@ -109,16 +101,18 @@ static void draw_tokens(struct source *s)
   }
 }
 
-static void make_up(struct bench_world *world, enum bench_data data, uint64_t seed)
-{
+static void make_up(struct bench_world *world, enum bench_data data, uint64_t seed) {
   static double (*const draw[BENCH_DATA_COUNT])(const struct source *, uint64_t) = {
-    [BENCH_GAUSS] = draw_gauss, [BENCH_LAPLACE] = draw_laplace, [BENCH_STUDENT_T] = draw_student_t,
-    [BENCH_LOGNORMAL] = draw_lognormal, [BENCH_SPARSE_ROWS] = draw_sparse_rows,
+    [BENCH_GAUSS] = draw_gauss,
+    [BENCH_LAPLACE] = draw_laplace,
+    [BENCH_STUDENT_T] = draw_student_t,
+    [BENCH_LOGNORMAL] = draw_lognormal,
+    [BENCH_SPARSE_ROWS] = draw_sparse_rows,
     [BENCH_CLUSTERED_COLUMNS] = draw_clustered_columns,
   };
   const uint64_t count = (uint64_t)world->ranks * world->n;
   for (int rank = 0; rank < world->ranks; rank++) {
-    struct source s = { .shared = tagc_mix64(seed + 1), .width = count < 1024 * WIDTH ? NARROW : WIDTH };
+    struct source s = {.shared = tagc_mix64(seed + 1), .width = count < 1024 * WIDTH ? NARROW : WIDTH};
     s.key = tagc_mix64(s.shared + (uint64_t)rank + 1);
     s.rows = count / s.width ? count / s.width : 1;
     if (data == BENCH_SPARSE_ROWS)
@@ -139,9 +133,8 @@ struct file_name {
   enum tagc_dtype dtype;
 };
 
-static struct file_name parse_name(const char *path)
-{
-  struct file_name name = { .rank = -1 };
+static struct file_name parse_name(const char *path) {
+  struct file_name name = {.rank = -1};
   const char *slash = strrchr(path, '/'), *at = NULL, *rank = NULL;
   path = slash ? slash + 1 : path;
   for (const char *p = path; (p = strstr(p, "-W")); p++)
@@ -167,8 +160,7 @@ static struct file_name parse_name(const char *path)
   return name;
 }
 
-static uint64_t size_of_file(const char *path)
-{
+static uint64_t size_of_file(const char *path) {
   struct stat status;
   if (stat(path, &status) != 0)
     bench_stop(BENCH_FAILED, "%s: %s", path, strerror(errno));
@@ -177,8 +169,7 @@ static uint64_t size_of_file(const char *path)
   return (uint64_t)status.st_size;
 }
 
-static void read_file(const char *path, void *to, uint64_t bytes)
-{
+static void read_file(const char *path, void *to, uint64_t bytes) {
   FILE *file = fopen(path, "rbe");
   if (!file)
     bench_stop(BENCH_FAILED, "%s: %s", path, strerror(errno));
@@ -190,14 +181,13 @@ static void read_file(const char *path, void *to, uint64_t bytes)
 
 /* The ranks of one reduce-scatter have one shape, and a rank has one file. Two runs, or two stages of a pipeline, that
  * went into one folder look alike. */
-static void check_names(const struct bench_options *o)
-{
+static void check_names(const struct bench_options *o) {
   for (int i = 1; i < o->input_count; i++) {
     const struct file_name name = parse_name(o->inputs[i]);
     for (int j = 0; j < i && name.n; j++) {
       const struct file_name other = parse_name(o->inputs[j]);
-      if (other.n && (other.n != name.n || other.ranks != name.ranks || other.typed != name.typed ||
-                      other.dtype != name.dtype))
+      if (other.n &&
+          (other.n != name.n || other.ranks != name.ranks || other.typed != name.typed || other.dtype != name.dtype))
         bench_stop(BENCH_USAGE, "the names say different shapes: %s and %s; give files of one type, W and n",
                    o->inputs[j], o->inputs[i]);
       if (name.rank >= 0 && other.rank == name.rank)
@@ -208,15 +198,14 @@ static void check_names(const struct bench_options *o)
 }
 
 /* The shape of the world: options first, then the name of the first file, then its size. */
-static void shape_from_files(const struct bench_options *o, struct bench_world *world)
-{
+static void shape_from_files(const struct bench_options *o, struct bench_world *world) {
   const struct file_name name = parse_name(o->inputs[0]);
   check_names(o);
   world->dtype = o->dtype_given || !name.typed ? o->dtype : name.dtype;
   world->ranks = o->ranks ? o->ranks : name.ranks ? name.ranks : o->input_count > 1 ? o->input_count : 2;
   if (world->ranks > BENCH_MOST_RANKS)
-    bench_stop(BENCH_USAGE, "%s: %d ranks, at most %d are simulated (--ranks says otherwise)", o->inputs[0], world->ranks,
-               BENCH_MOST_RANKS);
+    bench_stop(BENCH_USAGE, "%s: %d ranks, at most %d are simulated (--ranks says otherwise)", o->inputs[0],
+               world->ranks, BENCH_MOST_RANKS);
   if (o->input_count != 1 && o->input_count != world->ranks)
     bench_stop(BENCH_USAGE, "--input takes one file for all ranks, or one for each of the %d, not %d", world->ranks,
                o->input_count);
@@ -232,8 +221,7 @@ static void shape_from_files(const struct bench_options *o, struct bench_world *
 }
 
 /* One file for all: rank r gets it turned by r shards, so that the ranks differ. */
-static void read_one(const struct bench_options *o, struct bench_world *world)
-{
+static void read_one(const struct bench_options *o, struct bench_world *world) {
   const uint64_t shard = world->n * tagc_dtype_size(world->dtype), ranks = (uint64_t)world->ranks;
   read_file(o->inputs[0], world->send[0], ranks * shard);
   for (uint64_t rank = 1; rank < ranks; rank++)
@@ -242,9 +230,8 @@ static void read_one(const struct bench_options *o, struct bench_world *world)
 }
 
 /* One file a rank: the ranks of the names, where they are 0 to ranks - 1, else the order in which they were given. */
-static void read_each(const struct bench_options *o, struct bench_world *world)
-{
-  const char *path[BENCH_MOST_RANKS] = { NULL };
+static void read_each(const struct bench_options *o, struct bench_world *world) {
+  const char *path[BENCH_MOST_RANKS] = {NULL};
   bool named = true;
   for (int i = 0; i < world->ranks; i++) {
     const int rank = parse_name(o->inputs[i]).rank;
@@ -259,10 +246,11 @@ static void read_each(const struct bench_options *o, struct bench_world *world)
 
 /* -- the world ---------------------------------------------------------------------------------------------------- */
 
-struct bench_world bench_world_new(const struct bench_options *o)
-{
-  struct bench_world world = { .dtype = o->dtype, .ranks = o->ranks ? o->ranks : 2,
-                               .n = o->elements ? o->elements : 1 << 20, .name = bench_data_name(o->data) };
+struct bench_world bench_world_new(const struct bench_options *o) {
+  struct bench_world world = {.dtype = o->dtype,
+                              .ranks = o->ranks ? o->ranks : 2,
+                              .n = o->elements ? o->elements : 1 << 20,
+                              .name = bench_data_name(o->data)};
   if (o->from_files) {
     world.name = o->inputs[0];
     shape_from_files(o, &world);
@@ -280,8 +268,7 @@ struct bench_world bench_world_new(const struct bench_options *o)
   return world;
 }
 
-void bench_world_free(struct bench_world *world)
-{
+void bench_world_free(struct bench_world *world) {
   for (int rank = 0; rank < world->ranks; rank++)
     bench_release(world->send[rank]);
 }

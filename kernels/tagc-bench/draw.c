@@ -10,14 +10,14 @@
 enum { LETTER = 7, LINE = 15 };
 
 void bench_canvas_open(struct bench_canvas *c, const char *file, int high, const char *what, const char *of,
-                       const char *subtitle)
-{
+                       const char *subtitle) {
   c->out = fopen(file, "we");
   c->file = file;
   c->boxes = 0;
   if (!c->out)
     bench_stop(BENCH_FAILED, "%s: %s", file, strerror(errno));
-  fprintf(c->out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+  fprintf(c->out,
+          "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
           "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\">\n"
           "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
           BENCH_WIDE, high, BENCH_WIDE, high, BENCH_WIDE, high);
@@ -26,60 +26,53 @@ void bench_canvas_open(struct bench_canvas *c, const char *file, int high, const
   bench_words(c, BENCH_LEFT, 46, "start", "#555", subtitle);
 }
 
-void bench_canvas_close(struct bench_canvas *c)
-{
+void bench_canvas_close(struct bench_canvas *c) {
   fputs("</svg>\n", c->out);
   const bool failed = ferror(c->out);
   if (fclose(c->out) != 0 || failed)
     bench_stop(BENCH_FAILED, "%s: %s", c->file, strerror(errno));
 }
 
-const char *bench_colour(size_t i)
-{
-  static const char *const colours[] = { "#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b" };
+const char *bench_colour(size_t i) {
+  static const char *const colours[] = {"#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b"};
   return colours[i % (sizeof colours / sizeof *colours)];
 }
 
 void bench_words(const struct bench_canvas *c, double x, double y, const char *anchor, const char *fill,
-                 const char *text)
-{
+                 const char *text) {
   tagc_markup(c->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s</text>\n", x, y, anchor, fill,
               text);
 }
 
-void bench_words_upwards(const struct bench_canvas *c, double y, const char *text)
-{
-  tagc_markup(c->out, "<text transform=\"translate(22 %.1f) rotate(-90)\" text-anchor=\"middle\" fill=\"#111\">"
-              "%s</text>\n", y, text);
+void bench_words_upwards(const struct bench_canvas *c, double y, const char *text) {
+  tagc_markup(c->out,
+              "<text transform=\"translate(22 %.1f) rotate(-90)\" text-anchor=\"middle\" fill=\"#111\">"
+              "%s</text>\n",
+              y, text);
 }
 
-void bench_line(const struct bench_canvas *c, double x1, double y1, double x2, double y2, const char *stroke)
-{
+void bench_line(const struct bench_canvas *c, double x1, double y1, double x2, double y2, const char *stroke) {
   fprintf(c->out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n", x1, y1, x2, y2, stroke);
 }
 
-void bench_frame(const struct bench_canvas *c)
-{
+void bench_frame(const struct bench_canvas *c) {
   fprintf(c->out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.1f\" height=\"%.1f\" fill=\"none\" stroke=\"#777\"/>\n",
           c->frame.x, c->frame.y, c->frame.wide, c->frame.high);
 }
 
-void bench_take(struct bench_canvas *c, struct bench_box box)
-{
+void bench_take(struct bench_canvas *c, struct bench_box box) {
   if (c->boxes < BENCH_MOST_BOXES)
     c->taken[c->boxes++] = box;
 }
 
 /* In small boxes. */
-void bench_take_stretch(struct bench_canvas *c, double x1, double y1, double x2, double y2)
-{
+void bench_take_stretch(struct bench_canvas *c, double x1, double y1, double x2, double y2) {
   enum { PIECES = 24 };
   for (int i = 1; i < PIECES; i++)
-    bench_take(c, (struct bench_box){ x1 + (x2 - x1) * i / PIECES - 1, y1 + (y2 - y1) * i / PIECES - 1, 2, 2 });
+    bench_take(c, (struct bench_box){x1 + (x2 - x1) * i / PIECES - 1, y1 + (y2 - y1) * i / PIECES - 1, 2, 2});
 }
 
-static bool is_free(const struct bench_canvas *c, const struct bench_box *b)
-{
+static bool is_free(const struct bench_canvas *c, const struct bench_box *b) {
   const struct bench_box *f = &c->frame;
   if (b->x < f->x || b->x + b->wide > BENCH_WIDE - 4 || b->y < f->y || b->y + b->high > f->y + f->high)
     return false;
@@ -91,16 +84,14 @@ static bool is_free(const struct bench_canvas *c, const struct bench_box *b)
   return true;
 }
 
-void bench_label(struct bench_canvas *c, double x, double y, const char *fill, const char *text, bool needed)
-{
-  static const double side[][2] = { { 0, 0 }, { 0, -1 }, { -1, -1 }, { -2, 0 },
-                                    { 0, 1 }, { -1, 1 }, { -2, -1 }, { -2, 1 } };
+void bench_label(struct bench_canvas *c, double x, double y, const char *fill, const char *text, bool needed) {
+  static const double side[][2] = {{0, 0}, {0, -1}, {-1, -1}, {-2, 0}, {0, 1}, {-1, 1}, {-2, -1}, {-2, 1}};
   enum { SIDES = sizeof side / sizeof *side };
   const double wide = LETTER * (double)strlen(text);
   for (int i = 0; i <= SIDES; i++) {
     const double *s = side[i % SIDES];
     const double left = s[0] == 0 ? 8 : s[0] < -1 ? -8 - wide : -wide / 2;
-    const struct bench_box box = { x + left, y - LINE / 2.0 + s[1] * (LINE + 1), wide, LINE };
+    const struct bench_box box = {x + left, y - LINE / 2.0 + s[1] * (LINE + 1), wide, LINE};
     if (i < SIDES ? !is_free(c, &box) : !needed)
       continue;
     bench_take(c, box);

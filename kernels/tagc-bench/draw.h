@@ -19,8 +19,8 @@ struct bench_box {
 struct bench_canvas {
   FILE *out;
   const char *file;
-  struct bench_box frame;          /* where labels may be */
-  struct bench_box taken[BENCH_MOST_BOXES];    /* what they must not cover */
+  struct bench_box frame;                   /* where labels may be */
+  struct bench_box taken[BENCH_MOST_BOXES]; /* what they must not cover */
   int boxes;
 };
 

@@ -6,20 +6,18 @@
 
 #include "kernels/tagc-bench/bench.h"
 
-static const char *const way_keys[BENCH_MOST_WAYS] = { "flat", "two_levels" };
+static const char *const way_keys[BENCH_MOST_WAYS] = {"flat", "two_levels"};
 
-static struct bench_forecast forecast_of(const struct bench_options *o, const struct bench_result *results)
-{
-  static const enum bench_way ways[BENCH_MOST_WAYS] = { BENCH_FLAT, BENCH_TWO_LEVELS };
-  struct bench_forecast f = { .o = o, .ways = o->simulation.by_host ? 2 : 1, .plain = { .way = BENCH_PLAIN } };
+static struct bench_forecast forecast_of(const struct bench_options *o, const struct bench_result *results) {
+  static const enum bench_way ways[BENCH_MOST_WAYS] = {BENCH_FLAT, BENCH_TWO_LEVELS};
+  struct bench_forecast f = {.o = o, .ways = o->simulation.by_host ? 2 : 1, .plain = {.way = BENCH_PLAIN}};
   for (int way = 0; way < f.ways; way++)
     for (size_t i = 0; i < o->codec_count; i++)
       f.by[way][i] = bench_sender_of(o, &results[i], ways[way]);
   return f;
 }
 
-int bench_next_size(const struct bench_simulation *s, int size)
-{
+int bench_next_size(const struct bench_simulation *s, int size) {
   if (size >= s->most)
     return 0;
   return 2 * size < s->most ? 2 * size : s->most;
@@ -28,9 +26,8 @@ int bench_next_size(const struct bench_simulation *s, int size)
 /* -- where one way of sending overtakes another ------------------------------------------------------------------- */
 
 /* The first range of sizes from *from on in which `one` has a shorter step than `other`. False: there is none. */
-static bool find_forecast_range(const struct bench_options *o, const struct bench_sender *one, const struct bench_sender *other,
-                                int *from, int *to)
-{
+static bool find_forecast_range(const struct bench_options *o, const struct bench_sender *one,
+                                const struct bench_sender *other, int *from, int *to) {
   const struct bench_simulation *s = &o->simulation;
   bool inside = false;
   for (int size = *from; size <= s->most; size++) {
@@ -46,8 +43,7 @@ static bool find_forecast_range(const struct bench_options *o, const struct benc
   return inside;
 }
 
-static void print_name(const struct bench_forecast *f, const struct bench_sender *sender)
-{
+static void print_name(const struct bench_forecast *f, const struct bench_sender *sender) {
   char text[40];
   const char *const codec = sender->codec ? sender->codec->name : "plain";
   if (f->ways > 1 && sender->codec)
@@ -58,8 +54,7 @@ static void print_name(const struct bench_forecast *f, const struct bench_sender
 }
 
 static void print_contest(const struct bench_forecast *f, const struct bench_sender *other,
-                          const struct bench_sender *one)
-{
+                          const struct bench_sender *one) {
   putchar(' ');
   print_name(f, other);
   print_name(f, one);
@@ -70,17 +65,15 @@ static void print_contest(const struct bench_forecast *f, const struct bench_sen
   puts(count ? "" : "none");
 }
 
-static bool adds(const struct tagc_codec *codec)
-{
+static bool adds(const struct tagc_codec *codec) {
   struct tagc_layout layout;
-  struct tagc_shape shape = { .n = 1 << 20, .nranks = 2, .keep_ppm = 50000, .residual = TAGC_STORAGE_FP32 };
+  struct tagc_shape shape = {.n = 1 << 20, .nranks = 2, .keep_ppm = 50000, .residual = TAGC_STORAGE_FP32};
   return codec->layout(&shape, &layout) && layout.sketch_count > 0;
 }
 
-/* Each codec against plain calls; two levels against one; and all to all against the network that adds: each codec against
- * the first that has a sketch, in the last of its ways. */
-static void print_crossovers(const struct bench_forecast *f)
-{
+/* Each codec against plain calls; two levels against one; and all to all against the network that adds: each codec
+ * against the first that has a sketch, in the last of its ways. */
+static void print_crossovers(const struct bench_forecast *f) {
   const struct bench_options *o = f->o;
   const struct bench_sender *const last = f->by[f->ways - 1];
   size_t sum = 0;
@@ -99,15 +92,18 @@ static void print_crossovers(const struct bench_forecast *f)
 
 /* -- the table ---------------------------------------------------------------------------------------------------- */
 
-static void print_size(char *text, size_t size, const struct bench_unit *unit)
-{
+static void print_size(char *text, size_t size, const struct bench_unit *unit) {
   const uint64_t e = unit->elements, k = UINT64_C(1) << 10, m = UINT64_C(1) << 20;
   snprintf(text, size, "%llux%llu%s", (unsigned long long)unit->count,
-           (unsigned long long)(e % m == 0 ? e / m : e % k == 0 ? e / k : e), e % m == 0 ? "M" : e % k == 0 ? "k" : "");
+           (unsigned long long)(e % m == 0   ? e / m
+                                : e % k == 0 ? e / k
+                                             : e),
+           e % m == 0   ? "M"
+           : e % k == 0 ? "k"
+                        : "");
 }
 
-static void print_forecast_number(double value)
-{
+static void print_forecast_number(double value) {
   if (isfinite(value))
     printf(" %7.*f", value < 10 ? 3 : value < 1000 ? 1 : 0, value);
   else
@@ -116,9 +112,8 @@ static void print_forecast_number(double value)
 
 enum line { STEP, UNIT, BETWEEN };
 
-static double forecast_value(const struct bench_forecast *f, enum line line, size_t unit, const struct bench_sender *sender,
-                             int size)
-{
+static double forecast_value(const struct bench_forecast *f, enum line line, size_t unit,
+                             const struct bench_sender *sender, int size) {
   if (line == UNIT)
     return 1e-6 * bench_unit_cost(f->o, sender, f->o->simulation.unit[unit].elements, size).ns;
   const struct bench_cost step = bench_step_cost(f->o, sender, size);
@@ -126,8 +121,7 @@ static double forecast_value(const struct bench_forecast *f, enum line line, siz
 }
 
 /* A line a way: what belongs to the size, or to no way, is said on the first. */
-static void print_forecast_lines(const struct bench_forecast *f, enum line line, size_t unit, int size)
-{
+static void print_forecast_lines(const struct bench_forecast *f, enum line line, size_t unit, int size) {
   char name[48];
   print_size(name, sizeof name, &f->o->simulation.unit[unit]);
   for (int way = 0; way < f->ways; way++) {
@@ -148,16 +142,15 @@ static void print_forecast_lines(const struct bench_forecast *f, enum line line,
   }
 }
 
-static void print_forecast_head(const struct bench_forecast *f)
-{
+static void print_forecast_head(const struct bench_forecast *f) {
   const struct bench_simulation *s = &f->o->simulation;
   printf("Milliseconds of the reduce-scatters of a step, and of one unit of each kind; ");
   printf(s->depth > 1 ? "calls in %d chunks, which overlap\n" : "nothing overlaps\n", s->depth);
   if (s->by_host)
     printf("flat: messages to all ranks; two: a sum inside each host, then messages to one rank a host\n"
            "MB between: what a host sends to others in a step; -: the codec cannot carry the shape\n"
-           "%d ranks a host, inside %g us and %g Gbit/s a rank, between %g us and %g Gbit/s a host\n", s->local,
-           s->alpha_inside_us, s->beta_inside_gbit, s->alpha_us, s->beta_gbit);
+           "%d ranks a host, inside %g us and %g Gbit/s a rank, between %g us and %g Gbit/s a host\n",
+           s->local, s->alpha_inside_us, s->beta_inside_gbit, s->alpha_us, s->beta_gbit);
   else
     printf("%g us a step of a ring, %g Gbit/s; -: the codec cannot carry the shape\n", s->alpha_us, s->beta_gbit);
   printf("%s, %g us a message, sparsity %.4g\n\n", bench_dtype_name(f->o->dtype), s->message_us,
@@ -168,8 +161,7 @@ static void print_forecast_head(const struct bench_forecast *f)
   putchar('\n');
 }
 
-static void print_forecast_table(const struct bench_forecast *f)
-{
+static void print_forecast_table(const struct bench_forecast *f) {
   const struct bench_simulation *s = &f->o->simulation;
   print_forecast_head(f);
   for (int size = s->least; size; size = bench_next_size(s, size)) {
@@ -185,8 +177,7 @@ static void print_forecast_table(const struct bench_forecast *f)
 /* -- JSON --------------------------------------------------------------------------------------------------------- */
 
 static void put_cost(struct tagc_json *j, const struct bench_forecast *f, const char *name,
-                     const struct bench_sender *sender, int size)
-{
+                     const struct bench_sender *sender, int size) {
   const struct bench_simulation *s = &f->o->simulation;
   const struct bench_cost step = bench_step_cost(f->o, sender, size);
   tagc_json_open(j, name, '{');
@@ -200,8 +191,7 @@ static void put_cost(struct tagc_json *j, const struct bench_forecast *f, const 
   tagc_json_close(j, '}');
 }
 
-static void put_size(struct tagc_json *j, const struct bench_forecast *f, int size)
-{
+static void put_size(struct tagc_json *j, const struct bench_forecast *f, int size) {
   const struct bench_simulation *s = &f->o->simulation;
   tagc_json_line(j, 2);
   tagc_json_open(j, NULL, '{');
@@ -222,8 +212,7 @@ static void put_size(struct tagc_json *j, const struct bench_forecast *f, int si
 }
 
 static void put_ranges(struct tagc_json *j, const char *name, const struct bench_forecast *f,
-                       const struct bench_sender *one, const struct bench_sender *other)
-{
+                       const struct bench_sender *one, const struct bench_sender *other) {
   tagc_json_open(j, name, '[');
   for (int from = f->o->simulation.least, to; find_forecast_range(f->o, one, other, &from, &to); from = to + 1) {
     tagc_json_open(j, NULL, '[');
@@ -234,8 +223,7 @@ static void put_ranges(struct tagc_json *j, const char *name, const struct bench
   tagc_json_close(j, ']');
 }
 
-static void put_crossovers(struct tagc_json *j, const struct bench_forecast *f)
-{
+static void put_crossovers(struct tagc_json *j, const struct bench_forecast *f) {
   const struct bench_options *o = f->o;
   tagc_json_line(j, 1);
   tagc_json_open(j, "faster_than_plain", '{');
@@ -257,8 +245,7 @@ static void put_crossovers(struct tagc_json *j, const struct bench_forecast *f)
   tagc_json_close(j, '}');
 }
 
-static void print_forecast_json(const struct bench_forecast *f)
-{
+static void print_forecast_json(const struct bench_forecast *f) {
   const struct bench_simulation *s = &f->o->simulation;
   struct tagc_json j = bench_json_begin();
   tagc_json_real(&j, "alpha_us", s->alpha_us);
@@ -281,8 +268,7 @@ static void print_forecast_json(const struct bench_forecast *f)
   bench_json_end(&j);
 }
 
-void bench_simulate(const struct bench_options *o, const struct bench_result *results)
-{
+void bench_simulate(const struct bench_options *o, const struct bench_result *results) {
   const struct bench_forecast f = forecast_of(o, results);
   if (o->json)
     print_forecast_json(&f);

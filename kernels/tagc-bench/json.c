@@ -3,9 +3,8 @@
  */
 #include "kernels/tagc-bench/bench.h"
 
-static void put_speeds(struct tagc_json *j, const struct bench_result *r)
-{
-  static const char *const phases[BENCH_PHASES] = { "prepare_ms", "encode_ms", "decode_ms" };
+static void put_speeds(struct tagc_json *j, const struct bench_result *r) {
+  static const char *const phases[BENCH_PHASES] = {"prepare_ms", "encode_ms", "decode_ms"};
   for (size_t i = tagc_json_list(j, "speeds"); tagc_json_item(j, i, r->speeds); i++) {
     const struct bench_speed *s = &r->speed[i];
     tagc_json_text(j, "variant", tagc_variant_name(s->variant));
@@ -21,8 +20,7 @@ static void put_speeds(struct tagc_json *j, const struct bench_result *r)
   }
 }
 
-static void put_result(struct tagc_json *j, const struct bench_result *r)
-{
+static void put_result(struct tagc_json *j, const struct bench_result *r) {
   tagc_json_line(j, 2);
   tagc_json_open(j, NULL, '{');
   tagc_json_text(j, "codec", r->codec->name);
@@ -44,22 +42,19 @@ static void put_result(struct tagc_json *j, const struct bench_result *r)
   tagc_json_close(j, '}');
 }
 
-struct tagc_json bench_json_begin(void)
-{
-  struct tagc_json j = { .out = stdout, .spaced = true };
+struct tagc_json bench_json_begin(void) {
+  struct tagc_json j = {.out = stdout, .spaced = true};
   tagc_json_open(&j, NULL, '{');
   tagc_json_text(&j, "tagc_bench", PACKAGE_VERSION);
   return j;
 }
 
-void bench_json_end(struct tagc_json *j)
-{
+void bench_json_end(struct tagc_json *j) {
   tagc_json_close(j, '}');
   putchar('\n');
 }
 
-void bench_json_world(struct tagc_json *j, const struct bench_world *w)
-{
+void bench_json_world(struct tagc_json *j, const struct bench_world *w) {
   tagc_json_text(j, "data", w->name);
   tagc_json_text(j, "dtype", bench_dtype_name(w->dtype));
   tagc_json_number(j, "ranks", w->ranks);
@@ -67,8 +62,7 @@ void bench_json_world(struct tagc_json *j, const struct bench_world *w)
 }
 
 void bench_print_json(const struct bench_options *o, const struct bench_world *w, const struct bench_result *results,
-                      size_t count)
-{
+                      size_t count) {
   struct tagc_json j = bench_json_begin();
   bench_json_world(&j, w);
   tagc_json_number(&j, "steps", o->steps);

@@ -1,76 +1,70 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * tagc-bench --simulate: what a training step's reduce-scatters cost on a network, plain and with each codec.
  *
- * Model    A unit of E elements on W ranks has shards of n = ceil(E / W). The wire is that of kernels/codec/cost.h; encode and
- *          decode pass once over the foreign shards: W-1, or with two levels one of each other host. The sum inside,
- *          encode, exchange and decode of a call follow each other, but for what its chunks hide (tagc_call_ns()), and
- *          calls do, too. A step is the sum over its units.
+ * Model    A unit of E elements on W ranks has shards of n = ceil(E / W). The wire is that of kernels/codec/cost.h;
+ *          encode and decode pass once over the foreign shards: W-1, or with two levels one of each other host. The sum
+ *          inside, encode, exchange and decode of a call follow each other, but for what its chunks hide
+ *          (tagc_call_ns()), and calls do, too. A step is the sum over its units.
  */
 #include <math.h>
 
 #include "kernels/tagc-bench/bench.h"
 #include "kernels/codec/chunks.h"
 
-struct bench_sender bench_sender_of(const struct bench_options *o, const struct bench_result *r, enum bench_way way)
-{
+struct bench_sender bench_sender_of(const struct bench_options *o, const struct bench_result *r, enum bench_way way) {
   const struct bench_simulation *s = &o->simulation;
   const double encode = s->encode_gbs > 0 ? s->encode_gbs : bench_gbs(&r->speed[0], BENCH_PREPARE, BENCH_ENCODE);
   const double decode = s->decode_gbs > 0 ? s->decode_gbs : bench_gbs(&r->speed[0], BENCH_DECODE, BENCH_DECODE);
-  return (struct bench_sender){ way, r->codec, encode > 0 ? 1 / encode : 0, decode > 0 ? 1 / decode : 0 };
+  return (struct bench_sender){way, r->codec, encode > 0 ? 1 / encode : 0, decode > 0 ? 1 / decode : 0};
 }
 
-static struct tagc_link link_of(double alpha_us, double beta_gbit, double message_us)
-{
-  return (struct tagc_link){ .latency_ns = 1e3 * alpha_us, .ns_per_byte = 8 / beta_gbit,
-                             .message_ns = 1e3 * message_us };
+static struct tagc_link link_of(double alpha_us, double beta_gbit, double message_us) {
+  return (struct tagc_link){.latency_ns = 1e3 * alpha_us, .ns_per_byte = 8 / beta_gbit, .message_ns = 1e3 * message_us};
 }
 
 /* A codec's layout for `nranks` ranks that exchange shards of the shape. */
 static bool lay_out(const struct bench_options *o, const struct tagc_codec *codec, struct tagc_shape *shape, int nranks,
-                    struct tagc_layout *layout)
-{
+                    struct tagc_layout *layout) {
   shape->nranks = nranks;
   shape->residual = bench_storage(o, codec);
   return (!codec->needs_residual || shape->residual != TAGC_STORAGE_NONE) && codec->layout(shape, layout);
 }
 
 struct bench_cost bench_unit_cost(const struct bench_options *o, const struct bench_sender *sender, uint64_t elements,
-                                  int hosts)
-{
+                                  int hosts) {
   const struct bench_simulation *s = &o->simulation;
   const struct tagc_link inside = link_of(s->alpha_inside_us, s->beta_inside_gbit, s->message_us);
   const struct tagc_link between = link_of(s->alpha_us, s->beta_gbit, s->message_us);
-  const struct tagc_hosts who = { .nranks = hosts * s->local, .hosts = hosts, .local = s->local };
+  const struct tagc_hosts who = {.nranks = hosts * s->local, .hosts = hosts, .local = s->local};
   const bool levels = sender->way == BENCH_TWO_LEVELS;
   const struct tagc_links links = tagc_links_among(&who, &inside, &between, levels);
   const uint64_t ranks = (uint64_t)who.nranks;
-  struct tagc_shape shape = { .n = (elements + ranks - 1) / ranks, .nranks = who.nranks, .dtype = o->dtype,
-                              .keep_ppm = o->keep_ppm };
+  struct tagc_shape shape = {
+    .n = (elements + ranks - 1) / ranks, .nranks = who.nranks, .dtype = o->dtype, .keep_ppm = o->keep_ppm};
   struct tagc_layout layout;
   if (sender->way == BENCH_PLAIN) {
     const struct tagc_traffic sent = tagc_plain_traffic(shape.n * tagc_dtype_size(o->dtype), &who);
-    return (struct bench_cost){ tagc_plain_wire_ns(&shape, &links.ring), s->local * (double)sent.between };
+    return (struct bench_cost){tagc_plain_wire_ns(&shape, &links.ring), s->local * (double)sent.between};
   }
   if (!lay_out(o, sender->codec, &shape, levels ? hosts : who.nranks, &layout))
-    return (struct bench_cost){ INFINITY, INFINITY };
+    return (struct bench_cost){INFINITY, INFINITY};
   const struct tagc_traffic sent = tagc_layout_traffic(&shape, &layout, &who, levels);
   const double peers = shape.nranks - 1, foreign = peers * (double)shape.n * sizeof(float);
   const int depth = tagc_chunks_possible(sender->codec, &layout) ? tagc_chunks_of(shape.n, s->depth).count : 1;
   const struct tagc_call_times call = {
-    .encode_ns = foreign * sender->encode, .decode_ns = foreign * sender->decode,
+    .encode_ns = foreign * sender->encode,
+    .decode_ns = foreign * sender->decode,
     .wire_ns = tagc_layout_wire_ns(&shape, &layout, &links.ring, &links.all_to_all),
     .latency_ns = links.all_to_all.latency_ns + peers * links.all_to_all.message_ns,
   };
   return (struct bench_cost){
-    .ns = (levels ? tagc_host_sum_ns(&shape, &who, &inside) : 0) +
-          tagc_call_ns(&call, depth),
+    .ns = (levels ? tagc_host_sum_ns(&shape, &who, &inside) : 0) + tagc_call_ns(&call, depth),
     .between = s->local * (double)sent.between,
   };
 }
 
-struct bench_cost bench_step_cost(const struct bench_options *o, const struct bench_sender *sender, int hosts)
-{
-  struct bench_cost step = { 0 };
+struct bench_cost bench_step_cost(const struct bench_options *o, const struct bench_sender *sender, int hosts) {
+  struct bench_cost step = {0};
   for (size_t u = 0; u < o->simulation.unit_count; u++) {
     const struct bench_cost unit = bench_unit_cost(o, sender, o->simulation.unit[u].elements, hosts);
     step.ns += (double)o->simulation.unit[u].count * unit.ns;

@@ -11,11 +11,11 @@
 #include "kernels/codec/chunks.h"
 #include "kernels/tagc-bench/bench.h"
 
-static const char *const data_names[] = { "gauss", "laplace", "student-t", "lognormal", "sparse-rows",
-                                          "clustered-columns", NULL };
-static const char *const dtype_names[] = { "fp32", "fp16", "bf16", NULL };
-static const char *const residual_names[] = { "auto", "none", "fp32", "bf16", "int8", NULL };
-static const char *const rounding_names[] = { "nearest", "stochastic", NULL };
+static const char *const data_names[] = {"gauss",       "laplace",           "student-t", "lognormal",
+                                         "sparse-rows", "clustered-columns", NULL};
+static const char *const dtype_names[] = {"fp32", "fp16", "bf16", NULL};
+static const char *const residual_names[] = {"auto", "none", "fp32", "bf16", "int8", NULL};
+static const char *const rounding_names[] = {"nearest", "stochastic", NULL};
 
 const char *bench_data_name(enum bench_data data) { return data_names[data]; }
 const char *bench_dtype_name(enum tagc_dtype dtype) { return dtype_names[dtype]; }
@@ -23,8 +23,7 @@ const char *bench_storage_name(enum tagc_storage storage) { return residual_name
 const char *bench_residual_name(const struct bench_options *o) { return residual_names[o->residual]; }
 const char *bench_rounding_name(const struct bench_options *o) { return rounding_names[o->rounding]; }
 
-enum tagc_storage bench_storage(const struct bench_options *o, const struct tagc_codec *codec)
-{
+enum tagc_storage bench_storage(const struct bench_options *o, const struct tagc_codec *codec) {
   return o->residual             ? (enum tagc_storage)(o->residual - 1)
          : codec->needs_residual ? TAGC_STORAGE_FP32
                                  : TAGC_STORAGE_NONE;
@@ -32,13 +31,11 @@ enum tagc_storage bench_storage(const struct bench_options *o, const struct tagc
 
 /* -- values ------------------------------------------------------------------------------------------------------- */
 
-static bool read_count(const char *text, uint64_t least, uint64_t most, uint64_t *out, const char **end)
-{
+static bool read_count(const char *text, uint64_t least, uint64_t most, uint64_t *out, const char **end) {
   return tagc_units_read(text, true, out, end) && *out >= least && *out <= most;
 }
 
-static bool set_codec(void *options, const char *value)
-{
+static bool set_codec(void *options, const char *value) {
   struct bench_options *o = options;
   char list[200];
   o->codec_count = 0;
@@ -61,8 +58,7 @@ static bool set_codec(void *options, const char *value)
 
 static bool set_variant(void *options, const char *value) { return (void)options, tagc_variant_force(value); }
 
-static bool set_simulation(void *options, const char *value)
-{
+static bool set_simulation(void *options, const char *value) {
   struct bench_simulation *s = &((struct bench_options *)options)->simulation;
   const char *end = NULL;
   uint64_t least, most, local = 1;
@@ -70,7 +66,8 @@ static bool set_simulation(void *options, const char *value)
   if ((!by_host && strncmp(value, "ranks=", 6) != 0) || !read_count(value + 6, 2, BENCH_MOST_SIMULATED, &least, &end) ||
       strncmp(end, "..", 2) != 0 || !read_count(end + 2, least, BENCH_MOST_SIMULATED, &most, &end))
     return false;
-  if (by_host && (strncmp(end, ",local=", 7) != 0 || !read_count(end + 7, 1, BENCH_MOST_SIMULATED / most, &local, &end)))
+  if (by_host &&
+      (strncmp(end, ",local=", 7) != 0 || !read_count(end + 7, 1, BENCH_MOST_SIMULATED / most, &local, &end)))
     return false;
   if (*end)
     return false;
@@ -85,12 +82,11 @@ static bool set_simulation(void *options, const char *value)
 }
 
 /* 12x7M,2x38M */
-static bool set_units(void *options, const char *value)
-{
+static bool set_units(void *options, const char *value) {
   struct bench_simulation *s = &((struct bench_options *)options)->simulation;
   s->unit_count = 0;
   for (const char *at = value;; at++) {
-    struct bench_unit unit = { .count = 1 };
+    struct bench_unit unit = {.count = 1};
     if (s->unit_count == BENCH_MOST_UNITS || !read_count(at, 1, UINT64_C(1) << 40, &unit.elements, &at))
       return false;
     if (*at == 'x') {
@@ -112,6 +108,7 @@ static const char codec_names[] = "all, or with commas some of"
   ;
 
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct bench_options, field)
+/* clang-format off */
 static const struct tagc_argument rows[] = {
   { .name = "codec", .value = "NAMES", .kind = TAGC_ARGUMENT_CALL,
     .accepts = codec_names, .preset = "all", .set = set_codec,
@@ -176,24 +173,23 @@ static const struct tagc_argument rows[] = {
   { .name = "decode", .value = "GB/S", TO(REAL, simulation.decode_gbs), .accepts = "1e-3 to 1e6 GB/s",
     .help = "speed of decode for all codecs, not measured here" },
 };
+/* clang-format on */
 _Static_assert(BENCH_MOST_RANKS == 64 && BENCH_MOST_REPEAT == 1000 && BENCH_MOST_SIMULATED == 4096 && TAGC_CHUNKS == 16,
                "as the rows say");
 
 static const struct tagc_command_line command_line = {
   .program = "tagc-bench",
-  .head =
-    "usage: tagc-bench [OPTION...]\n"
-    "Measures the codecs of libtagc-preload on the gradients of all ranks of a reduce-scatter, in one\n"
-    "process: bits an element, error of the sum, speed.\n"
-    "\n",
+  .head = "usage: tagc-bench [OPTION...]\n"
+          "Measures the codecs of libtagc-preload on the gradients of all ranks of a reduce-scatter, in one\n"
+          "process: bits an element, error of the sum, speed.\n"
+          "\n",
   .tail = "\nExit status: 0; 1 no memory, or a file cannot be read or written; 2 wrong usage.\n",
   .indent = 25,
   .rows = rows,
   .count = sizeof rows / sizeof *rows,
 };
 
-void bench_stop(int status, const char *message, ...)
-{
+void bench_stop(int status, const char *message, ...) {
   char text[4096];
   va_list args;
   va_start(args, message);
@@ -203,10 +199,9 @@ void bench_stop(int status, const char *message, ...)
                              : tagc_fail(command_line.program, status, "%s", text));
 }
 
-int bench_parse(char **argv, struct bench_options *o)
-{
+int bench_parse(char **argv, struct bench_options *o) {
   const enum tagc_dtype none = sizeof dtype_names / sizeof *dtype_names;
-  *o = (struct bench_options){ .dtype = none, .inputs = (const char *const *)argv + 1 };
+  *o = (struct bench_options){.dtype = none, .inputs = (const char *const *)argv + 1};
   tagc_command_line_preset(&command_line, o);
   const int status = tagc_command_line_parse(&command_line, argv, o, stdout);
   if (status != TAGC_COMMAND_LINE_GO)

@@ -8,7 +8,7 @@
 #include "kernels/tagc-bench/bench.h"
 #include "kernels/tagc-bench/draw.h"
 
-enum { HIGH = 880, ROOM = 96, PANEL = 340, GAP = 62, LINE = 15 };    /* ROOM: on the right, for names */
+enum { HIGH = 880, ROOM = 96, PANEL = 340, GAP = 62, LINE = 15 }; /* ROOM: on the right, for names */
 
 /* What stands beside the end of a curve. */
 struct name {
@@ -21,36 +21,32 @@ struct panel {
   struct bench_canvas *canvas;
   const struct bench_forecast *f;
   const char *name;
-  bool bytes;                      /* rather than time */
-  int least, most;                 /* powers of two of the ratios */
+  bool bytes;      /* rather than time */
+  int least, most; /* powers of two of the ratios */
   struct name names[1 + BENCH_MOST_WAYS * BENCH_MOST_CODECS];
   int name_count;
 };
 
-static double ratio(const struct panel *p, const struct bench_sender *sender, int size)
-{
+static double ratio(const struct panel *p, const struct bench_sender *sender, int size) {
   const struct bench_cost cost = bench_step_cost(p->f->o, sender, size);
   const struct bench_cost plain = bench_step_cost(p->f->o, &p->f->plain, size);
   return p->bytes ? cost.between / plain.between : cost.ns / plain.ns;
 }
 
 /* One size alone stands in the middle. */
-static double outlook_x(const struct panel *p, int size)
-{
+static double outlook_x(const struct panel *p, int size) {
   const struct bench_simulation *s = &p->f->o->simulation;
   const struct bench_box *frame = &p->canvas->frame;
   const double part = s->most > s->least ? log2((double)size / s->least) / log2((double)s->most / s->least) : 0.5;
   return frame->x + 16 + (frame->wide - 32) * part;
 }
 
-static double outlook_y(const struct panel *p, double value)
-{
+static double outlook_y(const struct panel *p, double value) {
   const struct bench_box *frame = &p->canvas->frame;
   return frame->y + frame->high * (1 - (log2(value) - p->least) / (p->most - p->least));
 }
 
-static void find_outlook_range(struct panel *p)
-{
+static void find_outlook_range(struct panel *p) {
   const struct bench_simulation *s = &p->f->o->simulation;
   double least = 1, most = 1;
   for (int size = s->least; size; size = bench_next_size(s, size))
@@ -64,8 +60,7 @@ static void find_outlook_range(struct panel *p)
   p->most = (int)ceil(log2(most) + 0.05);
 }
 
-static void draw_outlook_axes(struct panel *p)
-{
+static void draw_outlook_axes(struct panel *p) {
   char text[32];
   struct bench_canvas *c = p->canvas;
   const struct bench_simulation *s = &p->f->o->simulation;
@@ -86,8 +81,7 @@ static void draw_outlook_axes(struct panel *p)
 }
 
 /* The curve of a codec in one way, a dot a size. */
-static void draw_outlook_curve(struct panel *p, int way, size_t codec)
-{
+static void draw_outlook_curve(struct panel *p, int way, size_t codec) {
   const struct bench_simulation *s = &p->f->o->simulation;
   const struct bench_sender *sender = &p->f->by[way][codec];
   const bool dashed = way + 1 < p->f->ways;
@@ -105,22 +99,23 @@ static void draw_outlook_curve(struct panel *p, int way, size_t codec)
       continue;
     fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"><title>%s%s, %d %s: ", outlook_x(p, size),
             outlook_y(p, value), bench_colour(codec), sender->codec->name,
-            p->f->ways == 1 ? "" : dashed ? ", flat" : ", two levels", size, s->by_host ? "hosts" : "ranks");
+            p->f->ways == 1 ? ""
+            : dashed        ? ", flat"
+                            : ", two levels",
+            size, s->by_host ? "hosts" : "ranks");
     fprintf(out, p->bytes ? "%.4g MB" : "%.4g ms", 1e-6 * (p->bytes ? cost.between : cost.ns));
     fprintf(out, ", %.3g of plain</title></circle>\n", value);
   }
 }
 
-static void add_curve_name(struct panel *p, double value, const char *colour, const char *text, const char *way)
-{
+static void add_curve_name(struct panel *p, double value, const char *colour, const char *text, const char *way) {
   struct name *name = &p->names[p->name_count++];
-  *name = (struct name){ .y = outlook_y(p, value), .colour = colour };
+  *name = (struct name){.y = outlook_y(p, value), .colour = colour};
   snprintf(name->text, sizeof name->text, "%s%s", text, way);
 }
 
 /* By the last of its dots. */
-static void name_curve(struct panel *p, int way, size_t codec)
-{
+static void name_curve(struct panel *p, int way, size_t codec) {
   const struct bench_simulation *s = &p->f->o->simulation;
   const struct bench_sender *sender = &p->f->by[way][codec];
   double last = INFINITY;
@@ -130,15 +125,13 @@ static void name_curve(struct panel *p, int way, size_t codec)
     add_curve_name(p, last, bench_colour(codec), sender->codec->name, way + 1 < p->f->ways ? ", flat" : "");
 }
 
-static int compare_names(const void *a, const void *b)
-{
+static int compare_names(const void *a, const void *b) {
   const double x = ((const struct name *)a)->y, y = ((const struct name *)b)->y;
   return (x > y) - (x < y);
 }
 
 /* From above, each a line below the one before; what would leave the panel at the bottom moves up again. */
-static void write_names(struct panel *p)
-{
+static void write_names(struct panel *p) {
   const struct bench_box *frame = &p->canvas->frame;
   const double room = frame->high / p->name_count, line = room < LINE ? room : LINE;
   double y = frame->y;
@@ -152,8 +145,7 @@ static void write_names(struct panel *p)
     bench_words(p->canvas, frame->x + frame->wide + 6, n->y + 4, "start", n->colour, n->text);
 }
 
-static void draw_panel(struct panel *p)
-{
+static void draw_panel(struct panel *p) {
   find_outlook_range(p);
   draw_outlook_axes(p);
   add_curve_name(p, 1, "#777", "plain", "");
@@ -165,8 +157,7 @@ static void draw_panel(struct panel *p)
   write_names(p);
 }
 
-void bench_outlook(const struct bench_forecast *f)
-{
+void bench_outlook(const struct bench_forecast *f) {
   static struct bench_canvas canvas;
   const struct bench_simulation *s = &f->o->simulation;
   char shape[80] = "every rank on a host of its own", subtitle[200];
@@ -176,19 +167,22 @@ void bench_outlook(const struct bench_forecast *f)
            s->by_host ? " between hosts; solid: two levels, dashed: flat" : "", 1 - 1e-6 * f->o->keep_ppm);
   bench_canvas_open(&canvas, f->o->plot, HIGH, "A step of reduce-scatters: ", shape, subtitle);
   struct panel panels[] = {
-    { .canvas = &canvas, .f = f, .name = "time over that of plain calls" },
-    { .canvas = &canvas, .f = f, .name = s->by_host ? "bytes that a host sends to others, over plain"
-                                                    : "bytes that a rank sends, over plain", .bytes = true },
+    {.canvas = &canvas, .f = f, .name = "time over that of plain calls"},
+    {.canvas = &canvas,
+     .f = f,
+     .name = s->by_host ? "bytes that a host sends to others, over plain" : "bytes that a rank sends, over plain",
+     .bytes = true},
   };
   for (int i = 0; i < 2; i++) {
-    canvas.frame = (struct bench_box){ BENCH_LEFT, BENCH_TOP + i * (PANEL + GAP), BENCH_WIDE - BENCH_LEFT - ROOM,
-                                       PANEL };
+    canvas.frame = (struct bench_box){BENCH_LEFT, BENCH_TOP + i * (PANEL + GAP), BENCH_WIDE - BENCH_LEFT - ROOM, PANEL};
     draw_panel(&panels[i]);
   }
   bench_words(&canvas, canvas.frame.x + canvas.frame.wide / 2, HIGH - 38, "middle", "#111",
               s->by_host ? "hosts" : "ranks");
-  bench_words(&canvas, BENCH_LEFT, HIGH - 12, "start", "#888",
-              s->depth > 1 ? "Calls in chunks: one is encoded or decoded while another travels. The titles of the dots have the numbers."
-                           : "Encode, exchange and decode follow each other: nothing overlaps. The titles of the dots have the numbers.");
+  bench_words(
+    &canvas, BENCH_LEFT, HIGH - 12, "start", "#888",
+    s->depth > 1
+      ? "Calls in chunks: one is encoded or decoded while another travels. The titles of the dots have the numbers."
+      : "Encode, exchange and decode follow each other: nothing overlaps. The titles of the dots have the numbers.");
   bench_canvas_close(&canvas);
 }

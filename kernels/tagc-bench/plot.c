@@ -9,33 +9,31 @@
 #include "kernels/tagc-bench/bench.h"
 #include "kernels/tagc-bench/draw.h"
 
-#define EXACT 1e-6                 /* errors below this are drawn in the strip */
+#define EXACT 1e-6 /* errors below this are drawn in the strip */
 
 enum { HIGH = 560, BOTTOM = 76, STRIP = 34 };
 
 struct plot {
   struct bench_canvas canvas;
-  int least_power, most_power;     /* of two: the rates */
-  int least_decade, most_decade;   /* of ten: the errors */
-  bool strip;                      /* there are exact points */
+  int least_power, most_power;   /* of two: the rates */
+  int least_decade, most_decade; /* of ten: the errors */
+  bool strip;                    /* there are exact points */
 };
 
 static double floor_y(const struct plot *p) { return HIGH - BOTTOM - (p->strip ? STRIP : 0); }
 
-static double plot_x(const struct plot *p, double bits)
-{
-  return BENCH_LEFT + (BENCH_WIDE - BENCH_LEFT - BENCH_RIGHT) * (log2(bits) - p->least_power) / (p->most_power - p->least_power);
+static double plot_x(const struct plot *p, double bits) {
+  return BENCH_LEFT +
+         (BENCH_WIDE - BENCH_LEFT - BENCH_RIGHT) * (log2(bits) - p->least_power) / (p->most_power - p->least_power);
 }
 
-static double plot_y(const struct plot *p, double error)
-{
+static double plot_y(const struct plot *p, double error) {
   if (error < EXACT)
     return HIGH - BOTTOM - STRIP / 2.0;
   return floor_y(p) - (floor_y(p) - BENCH_TOP) * (log10(error) - p->least_decade) / (p->most_decade - p->least_decade);
 }
 
-static void find_plot_range(struct plot *p, const struct bench_result *results, size_t count)
-{
+static void find_plot_range(struct plot *p, const struct bench_result *results, size_t count) {
   double least_bits = 32, most_bits = 1, least = 1, most = 0.1;
   for (size_t i = 0; i < count; i++) {
     if (!results[i].carried)
@@ -58,8 +56,7 @@ static void find_plot_range(struct plot *p, const struct bench_result *results, 
 
 /* -- axes --------------------------------------------------------------------------------------------------------- */
 
-static void draw_plot_axes(const struct plot *p)
-{
+static void draw_plot_axes(const struct plot *p) {
   const struct bench_canvas *c = &p->canvas;
   char text[32];
   const double bottom = HIGH - BOTTOM, right = BENCH_WIDE - BENCH_RIGHT;
@@ -78,8 +75,8 @@ static void draw_plot_axes(const struct plot *p)
       bench_line(c, BENCH_LEFT, plot_y(p, m * pow(10, decade)), right, plot_y(p, m * pow(10, decade)), "#f3f3f3");
   }
   if (p->strip) {
-    fprintf(c->out, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"#f1f6f1\"/>\n", BENCH_LEFT, floor_y(p),
-            right - BENCH_LEFT, STRIP);
+    fprintf(c->out, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"#f1f6f1\"/>\n", BENCH_LEFT,
+            floor_y(p), right - BENCH_LEFT, STRIP);
     bench_words(c, BENCH_LEFT - 8, plot_y(p, 0) + 4, "end", "#333", "exact");
   }
   bench_frame(c);
@@ -89,16 +86,16 @@ static void draw_plot_axes(const struct plot *p)
 
 /* -- points ------------------------------------------------------------------------------------------------------- */
 
-static void draw_point(struct plot *p, const struct bench_result *r, const char *colour)
-{
+static void draw_point(struct plot *p, const struct bench_result *r, const char *colour) {
   const double x = plot_x(p, r->bits), y = plot_y(p, r->error);
-  fprintf(p->canvas.out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"%s\">"
-          "<title>%s: %.3f bits, error %.3g</title></circle>\n", x, y, colour, r->codec->name, r->bits, r->error);
-  bench_take(&p->canvas, (struct bench_box){ x - 5, y - 5, 10, 10 });
+  fprintf(p->canvas.out,
+          "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"%s\">"
+          "<title>%s: %.3f bits, error %.3g</title></circle>\n",
+          x, y, colour, r->codec->name, r->bits, r->error);
+  bench_take(&p->canvas, (struct bench_box){x - 5, y - 5, 10, 10});
 }
 
-static void draw_plot_curve(struct plot *p, const struct bench_result *points, size_t count, const char *colour)
-{
+static void draw_plot_curve(struct plot *p, const struct bench_result *points, size_t count, const char *colour) {
   const struct bench_result *last = NULL;
   fprintf(p->canvas.out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colour);
   for (size_t i = 0; i < count; i++)
@@ -113,8 +110,7 @@ static void draw_plot_curve(struct plot *p, const struct bench_result *points, s
 }
 
 /* The results from `at` on that are of the same codec. */
-static size_t run_of(const struct bench_result *results, size_t count, size_t at)
-{
+static size_t run_of(const struct bench_result *results, size_t count, size_t at) {
   size_t end = at + 1;
   while (end < count && results[end].codec == results[at].codec)
     end++;
@@ -122,8 +118,7 @@ static size_t run_of(const struct bench_result *results, size_t count, size_t at
 }
 
 /* All marks before all words, so that no word covers a mark; names before sparsities. */
-static void draw_results(struct plot *p, const struct bench_result *results, size_t count)
-{
+static void draw_results(struct plot *p, const struct bench_result *results, size_t count) {
   for (int pass = 0; pass < 4; pass++) {
     size_t codec = 0;
     for (size_t at = 0, run; at < count; at += run, codec++) {
@@ -149,8 +144,7 @@ static void draw_results(struct plot *p, const struct bench_result *results, siz
 }
 
 void bench_plot(const struct bench_options *o, const struct bench_world *w, const struct bench_result *results,
-                size_t count)
-{
+                size_t count) {
   static struct plot p;
   char subtitle[200];
   snprintf(subtitle, sizeof subtitle, "%s, %d ranks, %llu elements a shard, %d step%s, seed %llu",
@@ -158,8 +152,8 @@ void bench_plot(const struct bench_options *o, const struct bench_world *w, cons
            (unsigned long long)o->seed);
   find_plot_range(&p, results, count);
   bench_canvas_open(&p.canvas, o->plot, HIGH, "Error against rate: ", basename(w->name), subtitle);
-  p.canvas.frame = (struct bench_box){ BENCH_LEFT, BENCH_TOP, BENCH_WIDE - BENCH_LEFT - BENCH_RIGHT,
-                                       HIGH - BOTTOM - BENCH_TOP };
+  p.canvas.frame =
+    (struct bench_box){BENCH_LEFT, BENCH_TOP, BENCH_WIDE - BENCH_LEFT - BENCH_RIGHT, HIGH - BOTTOM - BENCH_TOP};
   draw_plot_axes(&p);
   draw_results(&p, results, count);
   bench_words(&p.canvas, BENCH_LEFT, HIGH - 12, "start", "#888",

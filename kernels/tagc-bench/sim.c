@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * All ranks of a reduce-scatter in one process: loops do what NCCL would. What comes in is kept for one owner at a time;
- * rank 0 is the last one, so that its buffers are full when its times are taken.
+ * All ranks of a reduce-scatter in one process: loops do what NCCL would. What comes in is kept for one owner at a
+ * time; rank 0 is the last one, so that its buffers are full when its times are taken.
  */
 #include <math.h>
 #include <string.h>
@@ -16,19 +16,17 @@ struct sim {
   struct tagc_layout layout;
   struct tagc_codec_stats stats;
   struct tagc_job job[BENCH_MOST_RANKS];
-  double *sum;                     /* over the steps, of all shards */
+  double *sum; /* over the steps, of all shards */
 };
 
-static double sim_bytes(const struct tagc_shape *shape, const struct tagc_layout *l)
-{
+static double sim_bytes(const struct tagc_shape *shape, const struct tagc_layout *l) {
   const double ranks = shape->nranks, n = (double)shape->n;
   const double payload = (double)(l->message_bytes + 4 * l->sketch_count + l->exponent_bytes);
   const double each = (double)tagc_residual_bytes(shape) + ranks * payload + (double)l->state_bytes;
   return ranks * each + ranks * (double)l->message_bytes + n * 4 + ranks * n * sizeof(double);
 }
 
-static void sim_start(struct sim *sim, const struct tagc_shape *shape, bool stochastic)
-{
+static void sim_start(struct sim *sim, const struct tagc_shape *shape, bool stochastic) {
   const struct tagc_layout *l = &sim->layout;
   const size_t ranks = (size_t)shape->nranks;
   bench_check_memory(sim_bytes(shape, l) + (double)(ranks * ranks * shape->n * tagc_dtype_size(shape->dtype)));
@@ -37,33 +35,42 @@ static void sim_start(struct sim *sim, const struct tagc_shape *shape, bool stoc
   void *recv = bench_need(shape->n * tagc_dtype_size(shape->dtype));
   for (size_t rank = 0; rank < ranks; rank++)
     sim->job[rank] = (struct tagc_job){
-      .shape = *shape, .layout = *l, .rank = (int)rank, .send = sim->world->send[rank], .recv = recv, .scale = 1,
-      .divisor = 1, .residual = shape->residual == TAGC_STORAGE_NONE ? NULL : bench_need(tagc_residual_bytes(shape)),
-      .residual_empty = true, .stochastic = stochastic, .exponents = bench_need(ranks * l->exponent_bytes),
-      .sketch_out = bench_need(ranks * l->sketch_count * 4), .sketch_in = sketch_in,
-      .message_out = bench_need(ranks * l->message_bytes), .message_in = message_in, .state = bench_need(l->state_bytes),
+      .shape = *shape,
+      .layout = *l,
+      .rank = (int)rank,
+      .send = sim->world->send[rank],
+      .recv = recv,
+      .scale = 1,
+      .divisor = 1,
+      .residual = shape->residual == TAGC_STORAGE_NONE ? NULL : bench_need(tagc_residual_bytes(shape)),
+      .residual_empty = true,
+      .stochastic = stochastic,
+      .exponents = bench_need(ranks * l->exponent_bytes),
+      .sketch_out = bench_need(ranks * l->sketch_count * 4),
+      .sketch_in = sketch_in,
+      .message_out = bench_need(ranks * l->message_bytes),
+      .message_in = message_in,
+      .state = bench_need(l->state_bytes),
       .stats = &sim->stats,
     };
   sim->sum = bench_need(ranks * shape->n * sizeof(double));
 }
 
-static void sim_end(struct sim *sim)
-{
+static void sim_end(struct sim *sim) {
   bench_release(sim->job[0].sketch_in);
   bench_release(sim->job[0].message_in);
   bench_release(sim->job[0].recv);
   bench_release(sim->sum);
   for (int rank = 0; rank < sim->world->ranks; rank++) {
     const struct tagc_job *job = &sim->job[rank];
-    const void *parts[] = { job->residual, job->exponents, job->sketch_out, job->message_out, job->state };
+    const void *parts[] = {job->residual, job->exponents, job->sketch_out, job->message_out, job->state};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
       bench_release(parts[i]);
   }
 }
 
 /* The all-reduce with max. */
-static void exchange_all_exponents(struct sim *sim)
-{
+static void exchange_all_exponents(struct sim *sim) {
   const size_t bytes = (size_t)sim->world->ranks * sim->layout.exponent_bytes;
   for (size_t i = 0; i < bytes; i++) {
     uint8_t most = 0;
@@ -75,8 +82,7 @@ static void exchange_all_exponents(struct sim *sim)
 }
 
 /* What all ranks send to one of them. */
-static void receive(struct sim *sim, int owner)
-{
+static void receive(struct sim *sim, int owner) {
   const size_t count = sim->layout.sketch_count, bytes = sim->layout.message_bytes;
   struct tagc_job *job = &sim->job[owner];
   for (size_t i = 0; i < count; i++)
@@ -90,8 +96,7 @@ static void receive(struct sim *sim, int owner)
   }
 }
 
-static void sim_step(struct sim *sim, uint64_t seed)
-{
+static void sim_step(struct sim *sim, uint64_t seed) {
   const int ranks = sim->world->ranks;
   const uint64_t n = sim->world->n;
   for (int rank = 0; rank < ranks; rank++) {
@@ -113,12 +118,11 @@ static void sim_step(struct sim *sim, uint64_t seed)
 }
 
 /* How far the sums over `steps` equal steps are from the exact ones. */
-static void compare_sim_times(const struct sim *sim, int steps, struct bench_result *result)
-{
+static void compare_sim_times(const struct sim *sim, int steps, struct bench_result *result) {
   const struct bench_world *world = sim->world;
   double error2 = 0, exact2 = 0, sum2 = 0, product = 0, worst = 0;
   uint64_t counted = 0;
-  bool broken = false;             /* a shard came out NaN: more exceptions than fit */
+  bool broken = false; /* a shard came out NaN: more exceptions than fit */
   for (uint64_t i = 0; i < (uint64_t)world->ranks * world->n; i++) {
     double exact = 0, sum = sim->sum[i] / steps;
     for (int rank = 0; rank < world->ranks; rank++)
@@ -144,8 +148,7 @@ static void compare_sim_times(const struct sim *sim, int steps, struct bench_res
 }
 
 /* The times of rank 0, for the variants that are asked for; the chosen one's come first. */
-static void measure_codec(const struct bench_options *o, struct sim *sim, int repeat, struct bench_result *result)
-{
+static void measure_codec(const struct bench_options *o, struct sim *sim, int repeat, struct bench_result *result) {
   const enum tagc_variant chosen = tagc_variant();
   for (int turn = TAGC_VARIANT_COUNT; turn >= 0; turn--) {
     const enum tagc_variant variant = turn == TAGC_VARIANT_COUNT ? chosen : (enum tagc_variant)turn;
@@ -160,8 +163,7 @@ static void measure_codec(const struct bench_options *o, struct sim *sim, int re
   tagc_variant_force(tagc_variant_name(chosen));
 }
 
-static bool varies(const struct tagc_codec *codec, struct tagc_shape shape)
-{
+static bool varies(const struct tagc_codec *codec, struct tagc_shape shape) {
   struct tagc_layout few, many;
   shape.keep_ppm = 10000;
   bool carried = codec->layout(&shape, &few);
@@ -171,13 +173,15 @@ static bool varies(const struct tagc_codec *codec, struct tagc_shape shape)
 }
 
 struct bench_result bench_run(const struct bench_options *o, const struct bench_world *world,
-                              const struct tagc_codec *codec, uint32_t keep_ppm, int repeat)
-{
+                              const struct tagc_codec *codec, uint32_t keep_ppm, int repeat) {
   static struct sim sim;
-  struct tagc_shape shape = { .n = world->n, .nranks = world->ranks, .dtype = world->dtype, .keep_ppm = keep_ppm,
-                              .residual = bench_storage(o, codec) };
-  struct bench_result result = { .codec = codec, .keep_ppm = keep_ppm, .residual = shape.residual };
-  sim = (struct sim){ .codec = codec, .world = world };
+  struct tagc_shape shape = {.n = world->n,
+                             .nranks = world->ranks,
+                             .dtype = world->dtype,
+                             .keep_ppm = keep_ppm,
+                             .residual = bench_storage(o, codec)};
+  struct bench_result result = {.codec = codec, .keep_ppm = keep_ppm, .residual = shape.residual};
+  sim = (struct sim){.codec = codec, .world = world};
   if ((codec->needs_residual && shape.residual == TAGC_STORAGE_NONE) || !codec->layout(&shape, &sim.layout))
     return result;
   result.carried = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How fast a codec is, against memcpy of the foreign elements as fp32. Times are medians over the repetitions, which run
- * memcpy and the phases in turn, so that each finds the caches as the others leave them.
+ * How fast a codec is, against memcpy of the foreign elements as fp32. Times are medians over the repetitions, which
+ * run memcpy and the phases in turn, so that each finds the caches as the others leave them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +10,12 @@
 
 enum { COPY = BENCH_PHASES, TIMES };
 
-static int compare_times(const void *a, const void *b)
-{
+static int compare_times(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-double bench_median(double *times, int count)
-{
+double bench_median(double *times, int count) {
   qsort(times, (size_t)count, sizeof *times, compare_times);
   return times[count / 2];
 }
@@ -30,8 +28,7 @@ struct copy {
 };
 
 static void run_once(const struct tagc_codec *codec, struct tagc_job *job, const struct copy *copy,
-                     const uint8_t *exponents, double times[TIMES])
-{
+                     const uint8_t *exponents, double times[TIMES]) {
   double began = (double)tagc_clock_ns();
   memcpy(copy->to, copy->from, copy->bytes);
   __asm__ volatile("" : : "r"(copy->to) : "memory");
@@ -51,18 +48,17 @@ static void run_once(const struct tagc_codec *codec, struct tagc_job *job, const
   times[COPY] = copied - began;
 }
 
-struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job *job, int repeat)
-{
+struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job *job, int repeat) {
   static double times[TIMES][BENCH_MOST_REPEAT];
   const size_t part = (size_t)job->shape.nranks * job->layout.exponent_bytes;
   const size_t bytes = (size_t)(job->shape.nranks - 1) * job->shape.n * sizeof(float);
-  struct bench_speed speed = { .has_prepare = codec->prepare != NULL, .bytes = (double)bytes };
+  struct bench_speed speed = {.has_prepare = codec->prepare != NULL, .bytes = (double)bytes};
   void *other = job->shape.dtype == TAGC_FLOAT32 ? NULL : bench_need(bytes);
-  struct copy copy = { other ? other : (const float *)job->send + job->shape.n, bench_need(bytes), bytes };
+  struct copy copy = {other ? other : (const float *)job->send + job->shape.n, bench_need(bytes), bytes};
   uint8_t *exponents = bench_need(part);
   if (part)
     memcpy(exponents, job->exponents, part);
-  for (int i = -2; i < repeat; i++) {          /* two to warm up */
+  for (int i = -2; i < repeat; i++) { /* two to warm up */
     double once[TIMES];
     run_once(codec, job, &copy, exponents, once);
     for (int t = 0; t < TIMES && i >= 0; t++)
@@ -77,22 +73,19 @@ struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job
   return speed;
 }
 
-static double sum_ns(const struct bench_speed *speed, int from, int to)
-{
+static double sum_ns(const struct bench_speed *speed, int from, int to) {
   double ns = 0;
   for (int phase = from; phase <= to; phase++)
     ns += speed->phase_ns[phase];
   return ns;
 }
 
-double bench_gbs(const struct bench_speed *speed, int from, int to)
-{
+double bench_gbs(const struct bench_speed *speed, int from, int to) {
   double ns = sum_ns(speed, from, to);
   return ns > 0 ? speed->bytes / ns : 0;
 }
 
-double bench_ratio(const struct bench_speed *speed, int from, int to)
-{
+double bench_ratio(const struct bench_speed *speed, int from, int to) {
   double ns = sum_ns(speed, from, to);
   return ns > 0 ? speed->copy_ns / ns : 0;
 }

@@ -9,8 +9,7 @@
 static void print_ms(double ns) { printf(" %6.*f", ns < 1e7 ? 3 : ns < 1e9 ? 1 : 0, 1e-6 * ns); }
 
 /* A number with three digits that count, in nine columns. */
-static void print_cell(double value)
-{
+static void print_cell(double value) {
   if (value == 0)
     printf(" %8s", "0");
   else if (value < 1e-3 || value >= 1e5)
@@ -19,8 +18,7 @@ static void print_cell(double value)
     printf(" %8.*f", value < 0.01 ? 6 : value < 0.1 ? 5 : value < 10 ? 4 : 1, value);
 }
 
-static void print_speed(const struct bench_speed *speed, int from, int to)
-{
+static void print_speed(const struct bench_speed *speed, int from, int to) {
   double gbs = bench_gbs(speed, from, to);
   if (gbs > 0)
     printf("  %6.2f %5.2f", gbs, bench_ratio(speed, from, to));
@@ -28,19 +26,16 @@ static void print_speed(const struct bench_speed *speed, int from, int to)
     printf("  %6s %5s", "-", "-");
 }
 
-static void print_codec_head(const struct bench_options *o, const struct bench_world *w)
-{
-  printf("%s\n%s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n",
-         basename(w->name), bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n,
-         1 - 1e-6 * o->keep_ppm, bench_residual_name(o), bench_rounding_name(o),
-         (unsigned long long)o->seed);
+static void print_codec_head(const struct bench_options *o, const struct bench_world *w) {
+  printf("%s\n%s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n", basename(w->name),
+         bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n, 1 - 1e-6 * o->keep_ppm, bench_residual_name(o),
+         bench_rounding_name(o), (unsigned long long)o->seed);
   if (o->repeat > 0)
     printf("GB/s of the elements as fp32 on one core (%s), and the ratio to memcpy of them in the same run\n",
            tagc_variant_name(tagc_variant()));
 }
 
-static void print_errors(const struct bench_options *o, const struct bench_result *results, size_t count)
-{
+static void print_errors(const struct bench_options *o, const struct bench_result *results, size_t count) {
   char last[24];
   snprintf(last, sizeof last, "%d steps", o->steps);
   printf("\n%-8s %7s %8s%s %8s %8s", "", "bits an", "error", o->steps > 1 ? "    error" : "", "worst", "");
@@ -73,8 +68,7 @@ static void print_errors(const struct bench_options *o, const struct bench_resul
   }
 }
 
-static void print_phases(const struct bench_result *results, size_t count)
-{
+static void print_phases(const struct bench_result *results, size_t count) {
   printf("\n%-8s %-7s |     memcpy    |       prepare       |        encode       |        decode\n", "", "");
   printf("%-8s %-7s |     ms   GB/s |     ms   GB/s ratio |     ms   GB/s ratio |     ms   GB/s ratio\n", "codec",
          "variant");
@@ -97,8 +91,7 @@ static void print_phases(const struct bench_result *results, size_t count)
 }
 
 void bench_print_table(const struct bench_options *o, const struct bench_world *w, const struct bench_result *results,
-                       size_t count)
-{
+                       size_t count) {
   uint64_t nonfinite = 0;
   print_codec_head(o, w);
   print_errors(o, results, count);

@@ -9,16 +9,14 @@
 #include "kernels/tagc-bench/bench.h"
 
 /* The codecs of the options, on one world. */
-static void run_codecs(const struct bench_options *o, const struct bench_world *world, struct bench_result *results)
-{
+static void run_codecs(const struct bench_options *o, const struct bench_world *world, struct bench_result *results) {
   for (size_t i = 0; i < o->codec_count; i++)
     results[i] = bench_run(o, world, o->codec[i], o->keep_ppm, o->repeat);
 }
 
 /* The points of the picture: codecs with a curve get one for each sparsity, as rates between the others'. */
-static void plot(const struct bench_options *o, const struct bench_world *world, const struct bench_result *results)
-{
-  static const uint32_t keep[] = { 3000, 10000, 50000, 100000, 200000, 400000 };
+static void plot(const struct bench_options *o, const struct bench_world *world, const struct bench_result *results) {
+  static const uint32_t keep[] = {3000, 10000, 50000, 100000, 200000, 400000};
   enum { KEEPS = sizeof keep / sizeof *keep };
   static struct bench_result points[BENCH_MOST_CODECS * KEEPS];
   size_t count = 0;
@@ -29,13 +27,12 @@ static void plot(const struct bench_options *o, const struct bench_world *world,
       for (size_t k = 0; k < KEEPS; k++)
         points[count++] = bench_run(o, world, o->codec[i], keep[k], 0);
   for (size_t i = 0; i < count; i++)
-    points[i].carried &= isfinite(points[i].error) != 0;    /* a sum that is not a number has no place in the picture */
+    points[i].carried &= isfinite(points[i].error) != 0; /* a sum that is not a number has no place in the picture */
   bench_plot(o, world, points, count);
 }
 
 /* What the model needs to know of this processor. */
-static void simulate(struct bench_options *o, struct bench_result *results)
-{
+static void simulate(struct bench_options *o, struct bench_result *results) {
   const bool measured = o->simulation.encode_gbs <= 0 || o->simulation.decode_gbs <= 0;
   if (!measured)
     o->repeat = 0;
@@ -45,8 +42,7 @@ static void simulate(struct bench_options *o, struct bench_result *results)
   bench_simulate(o, results);
 }
 
-static void show_codecs(const struct bench_options *o, struct bench_result *results)
-{
+static void show_codecs(const struct bench_options *o, struct bench_result *results) {
   struct bench_world world = bench_world_new(o);
   run_codecs(o, &world, results);
   if (o->plot)
@@ -58,8 +54,7 @@ static void show_codecs(const struct bench_options *o, struct bench_result *resu
   bench_world_free(&world);
 }
 
-static void run(struct bench_options *o)
-{
+static void run(struct bench_options *o) {
   static struct bench_result results[BENCH_MOST_CODECS];
   if (o->allgather)
     bench_allgather(o);
@@ -69,8 +64,7 @@ static void run(struct bench_options *o)
     show_codecs(o, results);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   (void)argc;
   static struct bench_options o;
   const int status = bench_parse(argv, &o);

@@ -5,25 +5,23 @@
 
 #include "layermap/cycle/units.h"
 
-static struct tagc_place *reduction_place(struct tagc_pattern *pattern, uint32_t i)
-{
+static struct tagc_place *reduction_place(struct tagc_pattern *pattern, uint32_t i) {
   return &pattern->places[pattern->scratch.reduced[i]];
 }
 
 /* Adds the gathers of the stretch before reduce-scatter i to the credit of their kinds, or makes that 0 again. */
-static void credit(struct tagc_pattern *pattern, uint32_t i, bool add)
-{
+static void credit(struct tagc_pattern *pattern, uint32_t i, bool add) {
   uint32_t at = pattern->scratch.reduced[i ? i - 1 : pattern->slot_count - 1];
   for (at = (at + 1) % pattern->length; at != pattern->scratch.reduced[i]; at = (at + 1) % pattern->length) {
     const struct tagc_place *place = &pattern->places[at];
     if (place->kind && tagc_signature_allgathers(&place->signature))
-      pattern->allgather_scratch.total[place->kind] = add ? (uint16_t)(pattern->allgather_scratch.total[place->kind] + 1) : 0;
+      pattern->allgather_scratch.total[place->kind] =
+        add ? (uint16_t)(pattern->allgather_scratch.total[place->kind] + 1) : 0;
   }
 }
 
 /* Do the reduce-scatters fall into passes, each gathered before it? held[i]: the first i do. */
-static bool are_gathered_ahead(struct tagc_pattern *pattern)
-{
+static bool are_gathered_ahead(struct tagc_pattern *pattern) {
   bool *held = pattern->allgather_scratch.held, reached_end = false;
   uint16_t *left = pattern->allgather_scratch.total;
   const uint32_t count = pattern->slot_count;
@@ -51,8 +49,7 @@ static bool are_gathered_ahead(struct tagc_pattern *pattern)
 /* So many calls back. */
 enum { LATELY = 256 };
 
-bool tagc_pattern_is_row(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence)
-{
+bool tagc_pattern_is_row(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence) {
   uint16_t ids[LATELY];
   uint32_t found = 0, period = 0;
   for (uint32_t i = 0; i < pattern->length; i++)
@@ -68,8 +65,7 @@ bool tagc_pattern_is_row(const struct tagc_pattern *pattern, const struct tagc_e
   return false;
 }
 
-static bool has_replicas(const struct tagc_evidence *evidence, int nranks)
-{
+static bool has_replicas(const struct tagc_evidence *evidence, int nranks) {
   uint64_t replicated = 0, sharded = 0;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
@@ -81,8 +77,7 @@ static bool has_replicas(const struct tagc_evidence *evidence, int nranks)
   return nranks > 0 && replicated / (unsigned)nranks > sharded;
 }
 
-bool tagc_pattern_has_activations(struct tagc_pattern *pattern, const struct tagc_evidence *evidence, int nranks)
-{
+bool tagc_pattern_has_activations(struct tagc_pattern *pattern, const struct tagc_evidence *evidence, int nranks) {
   if (has_replicas(evidence, nranks))
     return true;
   tagc_units_number(pattern);

@@ -10,35 +10,30 @@ struct stretch {
   struct tagc_pattern *pattern;
   struct tagc_allgathers_scratch *s;
   uint32_t begin, length;
-  bool interleaved;        /* parameters are gathered between its reduce-scatters */
-  uint16_t delimiter;      /* the kind of the first unit, if nothing is like it; else 0 */
+  bool interleaved;   /* parameters are gathered between its reduce-scatters */
+  uint16_t delimiter; /* the kind of the first unit, if nothing is like it; else 0 */
 };
 
-static struct tagc_place *place_at(const struct stretch *w, uint32_t i)
-{
+static struct tagc_place *place_at(const struct stretch *w, uint32_t i) {
   return &w->pattern->places[(w->begin + i) % w->pattern->length];
 }
 
-static const struct tagc_slot_info *reduction_slot(const struct tagc_pattern *pattern, uint32_t i)
-{
+static const struct tagc_slot_info *reduction_slot(const struct tagc_pattern *pattern, uint32_t i) {
   return &pattern->slots[pattern->places[pattern->scratch.reduced[i]].slot];
 }
 
 /* How many units have this kind? */
-static uint32_t units_of(const struct tagc_allgathers_scratch *s, uint16_t kind)
-{
+static uint32_t units_of(const struct tagc_allgathers_scratch *s, uint16_t kind) {
   return (uint32_t)(s->begin[kind + 1] - s->begin[kind]);
 }
 
 /* Is it a gather of which a unit is asked? */
-static bool pairs(const struct tagc_allgathers_scratch *s, const struct tagc_place *place)
-{
+static bool pairs(const struct tagc_allgathers_scratch *s, const struct tagc_place *place) {
   return place->slot < 0 && place->kind && units_of(s, place->kind);
 }
 
 /* Lists the units of each kind, of floating-point gradients alone, in both orders. */
-static void list_units(struct tagc_pattern *pattern)
-{
+static void list_units(struct tagc_pattern *pattern) {
   struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   const uint16_t *reduced = pattern->scratch.reduced;
   memset(s->begin, 0, sizeof s->begin);
@@ -61,8 +56,7 @@ static void list_units(struct tagc_pattern *pattern)
 }
 
 /* Sets `early`: of which kinds the last gathers cannot be those of a backward pass. */
-static void hold_against_reductions(struct stretch *w)
-{
+static void hold_against_reductions(struct stretch *w) {
   struct tagc_allgathers_scratch *s = w->s;
   bool reducing = false;
   memset(s->seen, 0, sizeof s->seen);
@@ -86,32 +80,34 @@ static void hold_against_reductions(struct stretch *w)
   memset(s->seen, 0, sizeof s->seen);
 }
 
-/* Gives the gathers of a segment, the places [from, to) of the stretch, their units; s->seen says how many of each kind there are. */
-static void pair_segment(struct stretch *w, uint32_t from, uint32_t to)
-{
+/* Gives the gathers of a segment, the places [from, to) of the stretch, their units; s->seen says how many of each kind
+ * there are. */
+static void pair_segment(struct stretch *w, uint32_t from, uint32_t to) {
   struct tagc_allgathers_scratch *s = w->s;
   const enum tagc_order order = w->pattern->order;
   for (uint32_t i = from; i < to; i++) {
     const struct tagc_place *place = place_at(w, i);
     if (!pairs(s, place))
       continue;
-    const uint32_t at = (w->begin + i) % w->pattern->length, all = s->seen[place->kind], units = units_of(s, place->kind);
+    const uint32_t at = (w->begin + i) % w->pattern->length, all = s->seen[place->kind],
+                   units = units_of(s, place->kind);
     const uint32_t rows = all / units;
     /* Few units are reduced right behind one another, whether or not their parameters have been gathered for it. */
     const bool again = rows > 1 && !s->early[place->kind] && (w->interleaved || w->pattern->units <= 3);
     const bool backward = again && s->index[at] + units >= all;
-    const uint16_t *list = (backward || order == TAGC_ORDER_REDUCING ? s->reducing : s->ascending) + s->begin[place->kind];
+    const uint16_t *list =
+      (backward || order == TAGC_ORDER_REDUCING ? s->reducing : s->ascending) + s->begin[place->kind];
     s->unit[at] = list[backward ? s->index[at] + units - all : s->index[at] % units];
-    s->sure[at] = order != TAGC_ORDER_UNKNOWN &&
-                  (units == 1 || (all % units == 0 && (rows == 1 ? order != TAGC_ORDER_EITHER || w->interleaved
-                                                                  : again && w->interleaved && (rows == 2 || w->delimiter))));
+    s->sure[at] =
+      order != TAGC_ORDER_UNKNOWN &&
+      (units == 1 || (all % units == 0 && (rows == 1 ? order != TAGC_ORDER_EITHER || w->interleaved
+                                                     : again && w->interleaved && (rows == 2 || w->delimiter))));
   }
   for (uint32_t i = from; i < to; i++)
     s->seen[place_at(w, i)->kind] = 0;
 }
 
-static void pair_stretch(struct stretch *w)
-{
+static void pair_stretch(struct stretch *w) {
   struct tagc_allgathers_scratch *s = w->s;
   uint32_t from = 0;
   hold_against_reductions(w);
@@ -129,8 +125,7 @@ static void pair_stretch(struct stretch *w)
 }
 
 /* A gather is of the reduce-scatter that follows in its own pass. */
-static void name_slots(struct tagc_pattern *pattern)
-{
+static void name_slots(struct tagc_pattern *pattern) {
   const struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   pattern->allgather_count = 0;
   for (uint32_t i = 0; i < pattern->length; i++) {
@@ -138,15 +133,17 @@ static void name_slots(struct tagc_pattern *pattern)
     if (!pairs(s, place))
       continue;
     pattern->allgathers[pattern->allgather_count] = (struct tagc_allgather_info){
-      .signature = place->signature, .position = i, .slot = (uint32_t)place->allgather, .sure = s->sure[i],
+      .signature = place->signature,
+      .position = i,
+      .slot = (uint32_t)place->allgather,
+      .sure = s->sure[i],
     };
     place->allgather = (int32_t)pattern->allgather_count++;
   }
 }
 
 /* Follows the cycle twice: what is gathered at its end may be gathered again at its beginning. */
-static void find_repetitions(struct tagc_pattern *pattern)
-{
+static void find_repetitions(struct tagc_pattern *pattern) {
   struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   memset(s->held, 0, pattern->units * sizeof *s->held);
   for (uint32_t i = 0; i < 2 * pattern->length; i++) {
@@ -162,8 +159,7 @@ static void find_repetitions(struct tagc_pattern *pattern)
   }
 }
 
-void tagc_allgathers_pair(struct tagc_pattern *pattern)
-{
+void tagc_allgathers_pair(struct tagc_pattern *pattern) {
   struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   const uint16_t *reduced = pattern->scratch.reduced;
   list_units(pattern);
@@ -171,7 +167,9 @@ void tagc_allgathers_pair(struct tagc_pattern *pattern)
   uint32_t last = reduced[pattern->slot_count - 1];
   for (uint32_t pass = 0; pass < pattern->slot_count / pattern->units; pass++) {
     const uint32_t end = reduced[(pass + 1) * pattern->units - 1];
-    struct stretch w = {.pattern = pattern, .s = s, .begin = (last + 1) % pattern->length,
+    struct stretch w = {.pattern = pattern,
+                        .s = s,
+                        .begin = (last + 1) % pattern->length,
                         .length = last == end ? pattern->length : (end + pattern->length - last) % pattern->length,
                         .delimiter = units_of(s, first) == 1 ? first : 0};
     pair_stretch(&w);

@@ -10,18 +10,24 @@
 #include "layermap/model/text.h"
 
 static const char *const collectives[] = {
-  [TAGC_COLL_REDUCE_SCATTER] = "reduce-scatter", [TAGC_COLL_ALL_GATHER] = "all-gather", [TAGC_COLL_ALL_REDUCE] = "all-reduce",
-  [TAGC_COLL_BROADCAST] = "broadcast",           [TAGC_COLL_REDUCE] = "reduce",         [TAGC_COLL_ALL_TO_ALL] = "all-to-all",
-  [TAGC_COLL_GATHER] = "gather",                 [TAGC_COLL_SCATTER] = "scatter",
+  [TAGC_COLL_REDUCE_SCATTER] = "reduce-scatter",
+  [TAGC_COLL_ALL_GATHER] = "all-gather",
+  [TAGC_COLL_ALL_REDUCE] = "all-reduce",
+  [TAGC_COLL_BROADCAST] = "broadcast",
+  [TAGC_COLL_REDUCE] = "reduce",
+  [TAGC_COLL_ALL_TO_ALL] = "all-to-all",
+  [TAGC_COLL_GATHER] = "gather",
+  [TAGC_COLL_SCATTER] = "scatter",
 };
 
 /* By ncclDataType_t. Types that are newer than this list are written as type12 and so on. */
 static const struct {
   const char *name;
-  bool is_float;                    /* as in struct tagc_signature: a type that codecs know */
+  bool is_float; /* as in struct tagc_signature: a type that codecs know */
 } types[] = {
-  {"int8", false},   {"uint8", false},  {"int32", false},   {"uint32", false},  {"int64", false},      {"uint64", false},
-  {"float16", true}, {"float32", true}, {"float64", false}, {"bfloat16", true}, {"float8e4m3", false}, {"float8e5m2", false},
+  {"int8", false},    {"uint8", false},   {"int32", false},      {"uint32", false},
+  {"int64", false},   {"uint64", false},  {"float16", true},     {"float32", true},
+  {"float64", false}, {"bfloat16", true}, {"float8e4m3", false}, {"float8e5m2", false},
 };
 
 /* By what the library makes of them: enum tagc_op. It does not tell those of "other" apart, which may come by their
@@ -32,8 +38,7 @@ enum { OTHER_OP = 3 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static bool has_op(enum tagc_collective collective)
-{
+static bool has_op(enum tagc_collective collective) {
   return collective == TAGC_COLL_REDUCE_SCATTER || collective == TAGC_COLL_ALL_REDUCE || collective == TAGC_COLL_REDUCE;
 }
 
@@ -41,14 +46,13 @@ static bool has_op(enum tagc_collective collective)
 struct reader {
   struct tagc_text text;
   struct tagc_call_file *file;
-  size_t lists_room, total;         /* room for lists; calls of all of them */
-  struct tagc_call_list *list;      /* whose calls are read */
-  size_t *rooms;                    /* for calls, of each list */
+  size_t lists_room, total;    /* room for lists; calls of all of them */
+  struct tagc_call_list *list; /* whose calls are read */
+  size_t *rooms;               /* for calls, of each list */
 };
 
 /* A new list, without ranks; false without room. */
-static bool add_list(struct reader *reader, uint64_t number)
-{
+static bool add_list(struct reader *reader, uint64_t number) {
   struct tagc_call_file *file = reader->file;
   if (file->count == reader->lists_room) {
     size_t room = reader->lists_room ? 2 * reader->lists_room : 4;
@@ -67,8 +71,7 @@ static bool add_list(struct reader *reader, uint64_t number)
   return true;
 }
 
-static struct tagc_call_list *find_list(const struct tagc_call_file *file, uint64_t number)
-{
+static struct tagc_call_list *find_list(const struct tagc_call_file *file, uint64_t number) {
   for (size_t i = 0; i < file->count; i++)
     if (file->lists[i].communicator == number)
       return &file->lists[i];
@@ -76,8 +79,7 @@ static struct tagc_call_list *find_list(const struct tagc_call_file *file, uint6
 }
 
 /* "ranks R rank r" behind the number of a communicator. */
-static bool read_ranks(struct tagc_text *text, uint64_t *nranks, uint64_t *rank)
-{
+static bool read_ranks(struct tagc_text *text, uint64_t *nranks, uint64_t *rank) {
   struct tagc_word word = tagc_text_word(text);
   if (!tagc_word_is(word, "ranks"))
     return tagc_text_refuse(text, word, "comes behind a new communicator; expected is \"ranks\" with their number");
@@ -85,12 +87,12 @@ static bool read_ranks(struct tagc_text *text, uint64_t *nranks, uint64_t *rank)
     return false;
   word = tagc_text_word(text);
   if (!tagc_word_is(word, "rank"))
-    return tagc_text_refuse(text, word, "comes behind the number of ranks; expected is \"rank\" with that of this process");
+    return tagc_text_refuse(text, word,
+                            "comes behind the number of ranks; expected is \"rank\" with that of this process");
   return tagc_text_number(text, tagc_text_word(text), "rank", 0, *nranks - 1, rank);
 }
 
-static bool read_communicator(struct reader *reader)
-{
+static bool read_communicator(struct reader *reader) {
   struct tagc_text *text = &reader->text;
   struct tagc_word number_word = tagc_text_word(text);
   uint64_t number, nranks = 0, rank = 0;
@@ -109,7 +111,8 @@ static bool read_communicator(struct reader *reader)
   if (known)
     return true;
   if (reader->file->count == TAGC_CALLS_LISTS)
-    return tagc_text_refuse(text, number_word, "is one too many; a file has at most %d communicators", TAGC_CALLS_LISTS);
+    return tagc_text_refuse(text, number_word, "is one too many; a file has at most %d communicators",
+                            TAGC_CALLS_LISTS);
   if (!add_list(reader, number))
     return false;
   reader->list->nranks = (int)nranks;
@@ -117,8 +120,7 @@ static bool read_communicator(struct reader *reader)
   return true;
 }
 
-static bool read_type(struct tagc_text *text, struct tagc_signature *call)
-{
+static bool read_type(struct tagc_text *text, struct tagc_signature *call) {
   struct tagc_word word = tagc_text_word(text);
   for (size_t i = 0; i < COUNT(types); i++)
     if (tagc_word_is(word, types[i].name)) {
@@ -137,8 +139,7 @@ static bool read_type(struct tagc_text *text, struct tagc_signature *call)
   return tagc_text_refuse(text, word, "is no type; expected is int8, float32, bfloat16 or another one of NCCL's");
 }
 
-static bool read_op(struct tagc_text *text, struct tagc_signature *call)
-{
+static bool read_op(struct tagc_text *text, struct tagc_signature *call) {
   struct tagc_word word = tagc_text_word(text);
   for (size_t i = 0; i < COUNT(ops); i++)
     if (tagc_word_is(word, ops[i])) {
@@ -154,8 +155,7 @@ static bool read_op(struct tagc_text *text, struct tagc_signature *call)
 }
 
 /* "x12" at the end of a line, or nothing. */
-static bool read_times(struct reader *reader, size_t *times)
-{
+static bool read_times(struct reader *reader, size_t *times) {
   struct tagc_text *text = &reader->text;
   struct tagc_word word = tagc_text_word(text);
   uint64_t number = 1, left = TAGC_CALLS - reader->total;
@@ -173,8 +173,7 @@ static bool read_times(struct reader *reader, size_t *times)
 }
 
 /* Appends the call so many times to the list. */
-static bool add_calls(struct reader *reader, const struct tagc_signature *call, size_t times)
-{
+static bool add_calls(struct reader *reader, const struct tagc_signature *call, size_t times) {
   struct tagc_call_list *list = reader->list;
   size_t *room = &reader->rooms[list - reader->file->lists];
   if (list->count + times > *room) {
@@ -191,29 +190,27 @@ static bool add_calls(struct reader *reader, const struct tagc_signature *call, 
   return true;
 }
 
-static bool read_call(struct reader *reader, struct tagc_word first)
-{
+static bool read_call(struct reader *reader, struct tagc_word first) {
   struct tagc_text *text = &reader->text;
   struct tagc_signature call = {0};
   size_t which = 0, times = 1;
   while (which < COUNT(collectives) && !tagc_word_is(first, collectives[which]))
     which++;
   if (which == COUNT(collectives))
-    return tagc_text_refuse(text, first,
-                            "is no call; expected is \"communicator\", reduce-scatter, all-gather, all-reduce, broadcast, reduce, "
-                            "all-to-all, gather or scatter");
+    return tagc_text_refuse(
+      text, first,
+      "is no call; expected is \"communicator\", reduce-scatter, all-gather, all-reduce, broadcast, reduce, "
+      "all-to-all, gather or scatter");
   if (!reader->list)
     return tagc_text_refuse(text, first,
                             "is on no communicator; expected is a line \"communicator 0 ranks 8 rank 0\" before it");
   call.collective = (uint8_t)which;
   return tagc_text_number(text, tagc_text_word(text), "count of elements", 0, UINT64_MAX, &call.count) &&
-         read_type(text, &call) &&
-         (!has_op((enum tagc_collective)which) || read_op(text, &call)) && read_times(reader, &times) &&
-         add_calls(reader, &call, times);
+         read_type(text, &call) && (!has_op((enum tagc_collective)which) || read_op(text, &call)) &&
+         read_times(reader, &times) && add_calls(reader, &call, times);
 }
 
-static bool read_call_lines(struct reader *reader)
-{
+static bool read_call_lines(struct reader *reader) {
   struct tagc_text *text = &reader->text;
   if (!tagc_text_version(text, "tagc-calls", 1))
     return false;
@@ -225,8 +222,7 @@ static bool read_call_lines(struct reader *reader)
   return !text->failed;
 }
 
-struct tagc_call_file *tagc_calls_parse(const char *bytes, size_t count, struct tagc_complaint *complaint)
-{
+struct tagc_call_file *tagc_calls_parse(const char *bytes, size_t count, struct tagc_complaint *complaint) {
   struct reader reader = {.file = calloc(1, sizeof *reader.file)};
   tagc_text_begin(&reader.text, bytes, count, complaint);
   if (reader.file ? read_call_lines(&reader) : tagc_text_without_memory(&reader.text)) {
@@ -238,8 +234,7 @@ struct tagc_call_file *tagc_calls_parse(const char *bytes, size_t count, struct 
   return NULL;
 }
 
-struct tagc_call_file *tagc_calls_read(const char *path, struct tagc_complaint *complaint)
-{
+struct tagc_call_file *tagc_calls_read(const char *path, struct tagc_complaint *complaint) {
   size_t bytes;
   char *text = tagc_text_load(path, TAGC_CALLS_BYTES, &bytes, complaint);
   struct tagc_call_file *file = text ? tagc_calls_parse(text, bytes, complaint) : NULL;
@@ -247,8 +242,7 @@ struct tagc_call_file *tagc_calls_read(const char *path, struct tagc_complaint *
   return file;
 }
 
-void tagc_calls_free(struct tagc_call_file *file)
-{
+void tagc_calls_free(struct tagc_call_file *file) {
   if (!file)
     return;
   for (size_t i = 0; i < file->count; i++)
@@ -257,8 +251,7 @@ void tagc_calls_free(struct tagc_call_file *file)
   free(file);
 }
 
-const char *tagc_calls_line(const struct tagc_signature *call, char *text, size_t size)
-{
+const char *tagc_calls_line(const struct tagc_signature *call, char *text, size_t size) {
   char type[16];
   if (call->dtype < COUNT(types))
     snprintf(type, sizeof type, "%s", types[call->dtype].name);
@@ -271,8 +264,7 @@ const char *tagc_calls_line(const struct tagc_signature *call, char *text, size_
   return text;
 }
 
-const char *tagc_calls_communicator_line(const struct tagc_call_list *list, char *text, size_t size)
-{
+const char *tagc_calls_communicator_line(const struct tagc_call_list *list, char *text, size_t size) {
   snprintf(text, size, "communicator %" PRIu64 " ranks %d rank %d", list->communicator, list->nranks, list->rank);
   return text;
 }

@@ -22,21 +22,21 @@
 /* No file is larger or has more in it: what is read is bounded by these, whatever repetitions a file asks for. */
 enum { TAGC_CALLS_BYTES = 64 << 20, TAGC_CALLS_LISTS = 1024, TAGC_CALLS_RANKS = 1 << 20 };
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-enum { TAGC_CALLS = 4096 };         /* so that short inputs pass it */
+enum { TAGC_CALLS = 4096 }; /* so that short inputs pass it */
 #else
 enum { TAGC_CALLS = 1 << 20 };
 #endif
 
 /* The calls of one communicator in their order. */
 struct tagc_call_list {
-  uint64_t communicator;            /* its number in the process */
+  uint64_t communicator; /* its number in the process */
   int rank, nranks;
-  struct tagc_signature *calls;     /* dtype: ncclDataType_t; op: enum tagc_op of the library */
+  struct tagc_signature *calls; /* dtype: ncclDataType_t; op: enum tagc_op of the library */
   size_t count;
 };
 
 struct tagc_call_file {
-  struct tagc_call_list *lists;     /* one a communicator, in the order in which they first come */
+  struct tagc_call_list *lists; /* one a communicator, in the order in which they first come */
   size_t count;
 };
 

@@ -28,24 +28,23 @@ enum {
 
 struct tagc_cycle {
   struct tagc_cycle_options options;
-  uint64_t floor;          /* that counts now; see options.floor_calls */
+  uint64_t floor; /* that counts now; see options.floor_calls */
   bool locked;
   bool in_sync;
-  uint32_t next;           /* the place expected next; out of sync: if calls of others are all that has come in between */
+  uint32_t next; /* the place expected next; out of sync: if calls of others are all that has come in between */
   uint64_t cycles;
   uint64_t strikes;
-  uint32_t used;           /* slots that have passed since the last lone call ... */
-  uint32_t newest;         /* ... the last of which is this */
+  uint32_t used;   /* slots that have passed since the last lone call ... */
+  uint32_t newest; /* ... the last of which is this */
   uint32_t suspect_count;
   uint32_t candidate_count;
   uint32_t suspects[TAGC_PATTERN_CALLS];
-  uint32_t candidates[TAGC_PATTERN_CALLS];    /* out of sync, without lone places: where the newest call may be */
+  uint32_t candidates[TAGC_PATTERN_CALLS]; /* out of sync, without lone places: where the newest call may be */
   struct tagc_pattern pattern;
   struct tagc_evidence evidence;
 };
 
-struct tagc_cycle *tagc_cycle_create(const struct tagc_cycle_options *options)
-{
+struct tagc_cycle *tagc_cycle_create(const struct tagc_cycle_options *options) {
   struct tagc_cycle *cycle = calloc(1, sizeof *cycle);
   if (!cycle)
     return NULL;
@@ -55,14 +54,10 @@ struct tagc_cycle *tagc_cycle_create(const struct tagc_cycle_options *options)
   return cycle;
 }
 
-void tagc_cycle_destroy(struct tagc_cycle *cycle)
-{
-  free(cycle);
-}
+void tagc_cycle_destroy(struct tagc_cycle *cycle) { free(cycle); }
 
 /* This call is at a known place: reports it, and expects the next. */
-static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighting *out)
-{
+static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighting *out) {
   const struct tagc_place *place = &cycle->pattern.places[at];
   if (at == 0) {
     out->starts = true;
@@ -83,8 +78,7 @@ static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighti
 }
 
 /* Takes the calls of the last `period` as the pattern; may it be locked, with the newest call as its anchor? */
-static bool lockable(struct tagc_cycle *cycle, uint32_t period)
-{
+static bool lockable(struct tagc_cycle *cycle, uint32_t period) {
   struct tagc_pattern *pattern = &cycle->pattern;
   if (!tagc_pattern_take(pattern, &cycle->evidence, period) || pattern->row)
     return false;
@@ -96,8 +90,7 @@ static bool lockable(struct tagc_cycle *cycle, uint32_t period)
 }
 
 /* Is it the shortest period of what repeats with it, and not several cycles in one? */
-static bool is_shortest(const struct tagc_evidence *evidence, uint32_t period)
-{
+static bool is_shortest(const struct tagc_evidence *evidence, uint32_t period) {
   for (uint32_t part = 1; part <= period / 2; part++)
     if (period % part == 0 && tagc_evidence_repeats(evidence, part, 2 * period + 1))
       return false;
@@ -105,8 +98,7 @@ static bool is_shortest(const struct tagc_evidence *evidence, uint32_t period)
 }
 
 /* Does the newest call complete a cycle? Then that is the pattern. */
-static bool find_cycle(struct tagc_cycle *cycle, uint16_t id)
-{
+static bool find_cycle(struct tagc_cycle *cycle, uint16_t id) {
   const struct tagc_evidence *evidence = &cycle->evidence;
   const struct tagc_seen *seen = &evidence->seen[id];
   const uint16_t *newest = &evidence->history[evidence->kept - 1];
@@ -125,8 +117,7 @@ static bool find_cycle(struct tagc_cycle *cycle, uint16_t id)
   return false;
 }
 
-static void learn(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out)
-{
+static void learn(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out) {
   uint16_t id = tagc_evidence_add(&cycle->evidence, call);
   if (cycle->evidence.calls <= cycle->floor || !cycle->evidence.reduces || !find_cycle(cycle, id))
     return;
@@ -140,8 +131,7 @@ static void learn(struct tagc_cycle *cycle, const struct tagc_signature *call, s
 }
 
 /* The slots that have passed since the last lone call: only that one was certain to be what it was taken for. */
-static void list_suspects(struct tagc_cycle *cycle)
-{
+static void list_suspects(struct tagc_cycle *cycle) {
   uint32_t slots = cycle->pattern.slot_count;
   for (uint32_t i = 0; i < cycle->used; i++)
     cycle->suspects[i] = (cycle->newest + slots - cycle->used + 1 + i) % slots;
@@ -150,8 +140,7 @@ static void list_suspects(struct tagc_cycle *cycle)
 }
 
 /* The place that looks like this call, or -1 if none or several do; *known: at least one does. */
-static int32_t find_lone(const struct tagc_pattern *pattern, const struct tagc_signature *call, bool *known)
-{
+static int32_t find_lone(const struct tagc_pattern *pattern, const struct tagc_signature *call, bool *known) {
   for (uint32_t i = 0; i < pattern->length; i++)
     if (tagc_signature_equal(&pattern->places[i].signature, call)) {
       *known = true;
@@ -162,8 +151,7 @@ static int32_t find_lone(const struct tagc_pattern *pattern, const struct tagc_s
 }
 
 /* Without lone places: the only place to which the calls since the loss can have led, or -1. */
-static int32_t narrow_down(struct tagc_cycle *cycle, const struct tagc_signature *call, bool *known)
-{
+static int32_t narrow_down(struct tagc_cycle *cycle, const struct tagc_signature *call, bool *known) {
   const struct tagc_pattern *pattern = &cycle->pattern;
   uint32_t count = 0;
   for (uint32_t i = 0; i < cycle->candidate_count; i++) {
@@ -180,8 +168,7 @@ static int32_t narrow_down(struct tagc_cycle *cycle, const struct tagc_signature
 }
 
 /* Drops the lock. It was false, or its time is over: the next one needs more proof. */
-static void drop(struct tagc_cycle *cycle, struct tagc_sighting *out)
-{
+static void drop(struct tagc_cycle *cycle, struct tagc_sighting *out) {
   uint64_t highest = cycle->options.floor_calls > HIGHEST_FLOOR ? cycle->options.floor_calls : HIGHEST_FLOOR;
   cycle->floor = cycle->floor ? 2 * cycle->floor : SECOND_FLOOR;
   if (cycle->floor > highest)
@@ -193,8 +180,7 @@ static void drop(struct tagc_cycle *cycle, struct tagc_sighting *out)
   out->cycle = 0;
 }
 
-static unsigned weight(const struct tagc_pattern *pattern, const struct tagc_signature *call, bool known)
-{
+static unsigned weight(const struct tagc_pattern *pattern, const struct tagc_signature *call, bool known) {
   if (!pattern->whole)
     return HEAVY_STRIKE;
   if (!tagc_pattern_reduces(pattern, call))
@@ -203,8 +189,7 @@ static unsigned weight(const struct tagc_pattern *pattern, const struct tagc_sig
 }
 
 /* A call that was not expected, or that came out of sync. */
-static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out)
-{
+static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out) {
   const struct tagc_pattern *pattern = &cycle->pattern;
   if (cycle->in_sync) {
     cycle->in_sync = false;
@@ -232,8 +217,7 @@ static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, s
   }
 }
 
-void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out)
-{
+void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out) {
   *out = (struct tagc_sighting){.state = TAGC_CYCLE_LEARNING, .slot = -1, .allgather = -1};
   cycle->suspect_count = 0;
   if (!cycle->locked) {
@@ -249,30 +233,21 @@ void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *c
   }
 }
 
-const struct tagc_slot_info *tagc_cycle_slots(const struct tagc_cycle *cycle, size_t *count)
-{
+const struct tagc_slot_info *tagc_cycle_slots(const struct tagc_cycle *cycle, size_t *count) {
   *count = cycle->locked ? cycle->pattern.slot_count : 0;
   return cycle->locked ? cycle->pattern.slots : NULL;
 }
 
-const struct tagc_allgather_info *tagc_cycle_allgathers(const struct tagc_cycle *cycle, size_t *count)
-{
+const struct tagc_allgather_info *tagc_cycle_allgathers(const struct tagc_cycle *cycle, size_t *count) {
   *count = cycle->locked ? cycle->pattern.allgather_count : 0;
   return cycle->locked ? cycle->pattern.allgathers : NULL;
 }
 
-size_t tagc_cycle_length(const struct tagc_cycle *cycle)
-{
-  return cycle->locked ? cycle->pattern.length : 0;
-}
+size_t tagc_cycle_length(const struct tagc_cycle *cycle) { return cycle->locked ? cycle->pattern.length : 0; }
 
-const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *count)
-{
+const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *count) {
   *count = cycle->suspect_count;
   return cycle->suspects;
 }
 
-bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle)
-{
-  return cycle->locked && cycle->pattern.whole;
-}
+bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle) { return cycle->locked && cycle->pattern.whole; }

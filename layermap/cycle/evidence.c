@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-void tagc_evidence_begin(struct tagc_evidence *evidence)
-{
+void tagc_evidence_begin(struct tagc_evidence *evidence) {
   evidence->calls = 0;
   evidence->kept = 0;
   evidence->reduces = false;
@@ -17,8 +16,7 @@ void tagc_evidence_begin(struct tagc_evidence *evidence)
 }
 
 /* Where the signature is in the table, or the free bucket where it belongs. */
-static uint16_t *find_bucket(struct tagc_evidence *evidence, const struct tagc_signature *call)
-{
+static uint16_t *find_bucket(struct tagc_evidence *evidence, const struct tagc_signature *call) {
   uint64_t rest = (uint64_t)call->collective | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16;
   uint64_t mixed = (call->count ^ rest << 40) * 0x9e3779b97f4a7c15u;
   uint32_t at = (uint32_t)(mixed >> 32) % TAGC_EVIDENCE_BUCKETS;
@@ -27,8 +25,7 @@ static uint16_t *find_bucket(struct tagc_evidence *evidence, const struct tagc_s
   return &evidence->buckets[at];
 }
 
-uint16_t tagc_evidence_add(struct tagc_evidence *evidence, const struct tagc_signature *call)
-{
+uint16_t tagc_evidence_add(struct tagc_evidence *evidence, const struct tagc_signature *call) {
   uint16_t *bucket = find_bucket(evidence, call);
   if (!*bucket) {
     if (evidence->signatures == TAGC_EVIDENCE_SIGNATURES) {
@@ -50,8 +47,7 @@ uint16_t tagc_evidence_add(struct tagc_evidence *evidence, const struct tagc_sig
   return id;
 }
 
-bool tagc_evidence_repeats(const struct tagc_evidence *evidence, uint32_t period, uint32_t calls)
-{
+bool tagc_evidence_repeats(const struct tagc_evidence *evidence, uint32_t period, uint32_t calls) {
   if (calls > evidence->kept)
     return false;
   const uint16_t *oldest = evidence->history + (evidence->kept - calls);

@@ -11,7 +11,7 @@
 #include "layermap/cycle/cycle.h"
 
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-enum { TAGC_EVIDENCE_CALLS = 512, TAGC_EVIDENCE_SIGNATURES = 16 };   /* so that short inputs fill them */
+enum { TAGC_EVIDENCE_CALLS = 512, TAGC_EVIDENCE_SIGNATURES = 16 }; /* so that short inputs fill them */
 #else
 enum { TAGC_EVIDENCE_CALLS = 65536, TAGC_EVIDENCE_SIGNATURES = 4096 };
 #endif
@@ -19,41 +19,38 @@ enum { TAGC_EVIDENCE_BUCKETS = 2 * TAGC_EVIDENCE_SIGNATURES };
 
 struct tagc_seen {
   struct tagc_signature signature;
-  uint64_t last, before;   /* numbers of the newest call like this and of the one before it; the first is 1, 0: none */
-  uint32_t times;          /* in the pattern taken last (see pattern.h) */
-  uint16_t kind;           /* likewise: of its places */
-  bool gathered;           /* likewise: an all-gather of the same count is in it */
-  bool evident;            /* likewise: where the pattern is a whole step, it is evidently of a gradient */
+  uint64_t last, before; /* numbers of the newest call like this and of the one before it; the first is 1, 0: none */
+  uint32_t times;        /* in the pattern taken last (see pattern.h) */
+  uint16_t kind;         /* likewise: of its places */
+  bool gathered;         /* likewise: an all-gather of the same count is in it */
+  bool evident;          /* likewise: where the pattern is a whole step, it is evidently of a gradient */
 };
 
 struct tagc_evidence {
-  uint64_t calls;          /* since the evidence began */
-  uint32_t kept;           /* the newest of them, in history */
+  uint64_t calls; /* since the evidence began */
+  uint32_t kept;  /* the newest of them, in history */
   uint32_t signatures;
-  bool reduces;            /* a floating-point reduce-scatter, or an all-reduce that might be a slot, is among them */
+  bool reduces; /* a floating-point reduce-scatter, or an all-reduce that might be a slot, is among them */
   struct tagc_seen seen[TAGC_EVIDENCE_SIGNATURES];
-  uint16_t buckets[TAGC_EVIDENCE_BUCKETS];    /* id + 1, or 0 */
-  uint16_t history[TAGC_EVIDENCE_CALLS];      /* ids, oldest first */
+  uint16_t buckets[TAGC_EVIDENCE_BUCKETS]; /* id + 1, or 0 */
+  uint16_t history[TAGC_EVIDENCE_CALLS];   /* ids, oldest first */
 };
 
-static inline bool tagc_signature_equal(const struct tagc_signature *a, const struct tagc_signature *b)
-{
+static inline bool tagc_signature_equal(const struct tagc_signature *a, const struct tagc_signature *b) {
   return a->count == b->count && a->collective == b->collective && a->dtype == b->dtype && a->op == b->op &&
          a->is_float == b->is_float;
 }
 
 /* Could this call carry gradients, or parameters? */
-static inline bool tagc_signature_reduces(const struct tagc_signature *s)
-{
+static inline bool tagc_signature_reduces(const struct tagc_signature *s) {
   return s->collective == TAGC_COLL_REDUCE_SCATTER && s->is_float;
 }
 /* And this all-reduce? */
-static inline bool tagc_signature_sums(const struct tagc_signature *s)
-{
-  return s->collective == TAGC_COLL_ALL_REDUCE && s->is_float && s->count >= TAGC_ALL_REDUCE_LEAST && s->op <= TAGC_CODE_SCALED_SUM;
+static inline bool tagc_signature_sums(const struct tagc_signature *s) {
+  return s->collective == TAGC_COLL_ALL_REDUCE && s->is_float && s->count >= TAGC_ALL_REDUCE_LEAST &&
+         s->op <= TAGC_CODE_SCALED_SUM;
 }
-static inline bool tagc_signature_allgathers(const struct tagc_signature *s)
-{
+static inline bool tagc_signature_allgathers(const struct tagc_signature *s) {
   return s->collective == TAGC_COLL_ALL_GATHER && s->is_float;
 }
 

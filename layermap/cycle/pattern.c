@@ -9,14 +9,14 @@
 #include "layermap/cycle/allgathers.h"
 #include "layermap/cycle/units.h"
 
-/* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. A cycle that is long
- * is no row of like blocks: it is enough that it has repeated. DDP fills its buckets anew behind the first step, whose all-reduces do not
- * come back either: there it is fewer calls. */
+/* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. A
+ * cycle that is long is no row of like blocks: it is enough that it has repeated. DDP fills its buckets anew behind the
+ * first step, whose all-reduces do not come back either: there it is fewer calls. */
 enum { STALE_CALLS = 4096, STALE_ALL_REDUCES = 512, LONG_CYCLE = 256 };
 
-/* Where the period of the newest calls begins: the place, in the pattern, of the first call that was repeated ever since. */
-static uint32_t find_beginning(const struct tagc_evidence *evidence, uint32_t period)
-{
+/* Where the period of the newest calls begins: the place, in the pattern, of the first call that was repeated ever
+ * since. */
+static uint32_t find_beginning(const struct tagc_evidence *evidence, uint32_t period) {
   uint32_t begin = evidence->kept - 1 - period;
   const uint32_t anchor = begin;
   while (begin && evidence->history[begin - 1] == evidence->history[begin - 1 + period])
@@ -25,10 +25,9 @@ static uint32_t find_beginning(const struct tagc_evidence *evidence, uint32_t pe
 }
 
 /* Where the backward pass starts: its first slot is the one after the longest stretch without any. Of equals,
- * the one nearest to the start, so that of all rotations of a pattern at least one has its anchor at 0. Where there is nothing but slots
- * (DDP), the steps are taken to have begun with one. */
-static void find_first(struct tagc_pattern *pattern, const struct tagc_evidence *evidence)
-{
+ * the one nearest to the start, so that of all rotations of a pattern at least one has its anchor at 0. Where there is
+ * nothing but slots (DDP), the steps are taken to have begun with one. */
+static void find_first(struct tagc_pattern *pattern, const struct tagc_evidence *evidence) {
   uint32_t without = 0;
   while (pattern->places[pattern->length - 1 - without].slot < 0)
     without++;
@@ -49,8 +48,7 @@ static void find_first(struct tagc_pattern *pattern, const struct tagc_evidence 
     pattern->first = find_beginning(evidence, pattern->length);
 }
 
-static uint32_t find_anchor(const struct tagc_pattern *pattern)
-{
+static uint32_t find_anchor(const struct tagc_pattern *pattern) {
   for (uint32_t back = 0; back < pattern->length && pattern->has_lone; back++) {
     uint32_t at = (pattern->first + pattern->length - back) % pattern->length;
     if (pattern->places[at].lone)
@@ -60,8 +58,7 @@ static uint32_t find_anchor(const struct tagc_pattern *pattern)
 }
 
 /* Is this count all-gathered in the stretch before the first reduce-scatter? */
-static bool gathered_ahead(const struct tagc_pattern *pattern, uint64_t count)
-{
+static bool gathered_ahead(const struct tagc_pattern *pattern, uint64_t count) {
   for (uint32_t back = 1; back <= pattern->stretch; back++) {
     uint32_t at = (pattern->first + pattern->length - back) % pattern->length;
     if (pattern->places[at].signature.count == count && tagc_signature_allgathers(&pattern->places[at].signature))
@@ -71,8 +68,7 @@ static bool gathered_ahead(const struct tagc_pattern *pattern, uint64_t count)
 }
 
 /* Is there an all-gather of the same count anywhere in the pattern? */
-static bool gathered(const struct tagc_evidence *evidence, uint64_t count)
-{
+static bool gathered(const struct tagc_evidence *evidence, uint64_t count) {
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
     if (seen->times && seen->signature.count == count && tagc_signature_allgathers(&seen->signature))
@@ -82,8 +78,7 @@ static bool gathered(const struct tagc_evidence *evidence, uint64_t count)
 }
 
 /* One kind for all reduce-scatters of a count, and for the gathers of it. */
-static uint16_t kind_of_signature(const struct tagc_evidence *evidence, const struct tagc_signature *s)
-{
+static uint16_t kind_of_signature(const struct tagc_evidence *evidence, const struct tagc_signature *s) {
   if (s->collective != TAGC_COLL_REDUCE_SCATTER && !tagc_signature_allgathers(s))
     return 0;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
@@ -94,8 +89,7 @@ static uint16_t kind_of_signature(const struct tagc_evidence *evidence, const st
   return 0;
 }
 
-static void set_kinds(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
-{
+static void set_kinds(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
   for (uint32_t i = 0; i < evidence->signatures; i++)
     evidence->seen[i].kind = evidence->seen[i].times ? kind_of_signature(evidence, &evidence->seen[i].signature) : 0;
   const uint16_t *ids = evidence->history + (evidence->kept - 1 - pattern->length);
@@ -104,8 +98,7 @@ static void set_kinds(struct tagc_pattern *pattern, struct tagc_evidence *eviden
 }
 
 /* Sets what the all-gathers tell about the reduce-scatters. */
-static void match_allgathers(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
-{
+static void match_allgathers(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
   uint64_t least = UINT64_MAX, most = 0;
   bool all_ahead = true, averages = false, sums = true;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
@@ -132,9 +125,9 @@ static void match_allgathers(struct tagc_pattern *pattern, struct tagc_evidence 
   pattern->whole = !pattern->row && !tagc_pattern_has_activations(pattern, evidence, pattern->nranks);
 }
 
-/* The kind of reduction of most elements. What is reduced otherwise beside them is something else (statistics that are averaged). */
-static uint8_t main_op(const struct tagc_evidence *evidence)
-{
+/* The kind of reduction of most elements. What is reduced otherwise beside them is something else (statistics that are
+ * averaged). */
+static uint8_t main_op(const struct tagc_evidence *evidence) {
   uint64_t elements[TAGC_CODE_SCALED_SUM + 1] = {0};
   uint8_t most = 0;
   for (uint32_t i = 0; i < evidence->signatures; i++)
@@ -146,8 +139,7 @@ static uint8_t main_op(const struct tagc_evidence *evidence)
 }
 
 /* How often does the pattern have all-reduces of so many elements? */
-static uint64_t times_of(const struct tagc_evidence *evidence, uint64_t count)
-{
+static uint64_t times_of(const struct tagc_evidence *evidence, uint64_t count) {
   uint64_t times = 0;
   for (uint32_t i = 0; i < evidence->signatures; i++)
     if (tagc_signature_sums(&evidence->seen[i].signature) && evidence->seen[i].signature.count == count)
@@ -156,8 +148,7 @@ static uint64_t times_of(const struct tagc_evidence *evidence, uint64_t count)
 }
 
 /* Sets what all-reduces tell of themselves: see tagc_cycle_is_gradients(). */
-static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
-{
+static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
   uint64_t singles = 0, counts = 0, slots = 0, all_elements = 0, single_elements = 0;
   const uint8_t op = main_op(evidence);
   bool averages = true;
@@ -182,8 +173,7 @@ static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence
   pattern->whole = averages || (singles > 1 && 2 * singles >= slots && 2 * single_elements >= all_elements);
 }
 
-bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period)
-{
+bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period) {
   const uint16_t *ids = evidence->history + (evidence->kept - 1 - period);
   bool reduces = false;
   for (uint32_t i = 0; i < evidence->signatures; i++)
@@ -198,7 +188,8 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
   pattern->all_reduces = !reduces;
   for (uint32_t i = 0; i < period; i++) {
     const struct tagc_seen *seen = &evidence->seen[ids[i]];
-    pattern->places[i] = (struct tagc_place){.signature = seen->signature, .slot = -1, .allgather = -1, .lone = seen->times == 1};
+    pattern->places[i] =
+      (struct tagc_place){.signature = seen->signature, .slot = -1, .allgather = -1, .lone = seen->times == 1};
     if (reduces ? seen->signature.collective == TAGC_COLL_REDUCE_SCATTER : tagc_signature_sums(&seen->signature))
       pattern->places[i].slot = (int32_t)pattern->slot_count++;
     pattern->has_lone |= seen->times == 1;
@@ -216,8 +207,7 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
   return true;
 }
 
-bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence)
-{
+bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence) {
   uint64_t stale = 4 * (uint64_t)pattern->length;
   const uint64_t least = pattern->all_reduces ? STALE_ALL_REDUCES : STALE_CALLS;
   if (stale < least)
@@ -226,7 +216,8 @@ bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct 
     stale = 2 * (uint64_t)pattern->length;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
-    bool parameters = tagc_signature_allgathers(&seen->signature), gradients = tagc_pattern_reduces(pattern, &seen->signature);
+    bool parameters = tagc_signature_allgathers(&seen->signature),
+         gradients = tagc_pattern_reduces(pattern, &seen->signature);
     bool expected = pattern->whole ? gradients && seen->before : gradients || parameters;
     if (expected && !seen->times && evidence->calls - seen->last <= stale)
       return true;
@@ -234,16 +225,15 @@ bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct 
   return false;
 }
 
-void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
-{
+void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
   set_kinds(pattern, evidence);
   for (uint32_t i = 0; i < pattern->length; i++) {
     const struct tagc_place *place = &pattern->places[i];
     if (place->slot < 0)
       continue;
     struct tagc_slot_info *slot = &pattern->slots[place->slot];
-    *slot = (struct tagc_slot_info){.signature = place->signature, .position = i, .gathered = place->gathered,
-                                    .evident = place->evident};
+    *slot = (struct tagc_slot_info){
+      .signature = place->signature, .position = i, .gathered = place->gathered, .evident = place->evident};
   }
   tagc_units_number(pattern);
   tagc_allgathers_pair(pattern);

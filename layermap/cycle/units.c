@@ -10,25 +10,18 @@
 struct pass {
   const struct tagc_pattern *pattern;
   struct tagc_order_scratch *s;
-  uint32_t units;          /* reduce-scatters of one pass */
-  uint32_t allgathers;     /* in s->gathered */
+  uint32_t units;      /* reduce-scatters of one pass */
+  uint32_t allgathers; /* in s->gathered */
 };
 
-static uint32_t before(const struct tagc_pattern *pattern, uint32_t at)
-{
-  return at ? at - 1 : pattern->length - 1;
-}
+static uint32_t before(const struct tagc_pattern *pattern, uint32_t at) { return at ? at - 1 : pattern->length - 1; }
 
 /* Is it a gather of a count that is reduced, too? */
-static bool tells(const struct tagc_place *place)
-{
-  return place->slot < 0 && place->kind;
-}
+static bool tells(const struct tagc_place *place) { return place->slot < 0 && place->kind; }
 
 /* The place of the next gather that tells, going back from `at` and not past a reduce-scatter; else that of the
  * reduce-scatter. */
-static uint32_t allgather_before(const struct tagc_pattern *pattern, uint32_t at)
-{
+static uint32_t allgather_before(const struct tagc_pattern *pattern, uint32_t at) {
   do
     at = before(pattern, at);
   while (pattern->places[at].slot < 0 && !tells(&pattern->places[at]));
@@ -36,8 +29,7 @@ static uint32_t allgather_before(const struct tagc_pattern *pattern, uint32_t at
 }
 
 /* Collects the gathers of the stretch before the first reduce-scatter, oldest first. */
-static void collect_allgathers(struct pass *p)
-{
+static void collect_allgathers(struct pass *p) {
   p->allgathers = 0;
   uint32_t at = (p->pattern->first + p->pattern->length - p->pattern->stretch) % p->pattern->length;
   for (uint32_t i = 0; i < p->pattern->stretch; i++) {
@@ -48,8 +40,7 @@ static void collect_allgathers(struct pass *p)
 }
 
 /* Are the same units gathered before these two reduce-scatters? */
-static bool same_allgathers(const struct tagc_pattern *pattern, uint32_t a, uint32_t b)
-{
+static bool same_allgathers(const struct tagc_pattern *pattern, uint32_t a, uint32_t b) {
   if (a == b)
     return true;
   do {
@@ -63,8 +54,7 @@ static bool same_allgathers(const struct tagc_pattern *pattern, uint32_t a, uint
 
 /* Are, before this reduce-scatter, all units of a pass gathered, and more than these? (A backward pass in which a few
  * like units are gathered before the same ones are reduced looks like several passes, too.) */
-static bool allgathers_pass(struct pass *p, uint32_t at)
-{
+static bool allgathers_pass(struct pass *p, uint32_t at) {
   const struct tagc_place *places = p->pattern->places;
   uint32_t missing = p->units, allgathers = 0;
   memset(p->s->open, 0, sizeof p->s->open);
@@ -78,15 +68,13 @@ static bool allgathers_pass(struct pass *p, uint32_t at)
 }
 
 /* Could these reduce-scatters be of one unit, in two passes? */
-static bool of_one_unit(const struct tagc_place *a, const struct tagc_place *b)
-{
+static bool of_one_unit(const struct tagc_place *a, const struct tagc_place *b) {
   return a->kind == b->kind && a->signature.dtype == b->signature.dtype;
 }
 
 /* Do the reduce-scatters repeat every p->units of them, each time after the same gathers, or after a forward pass?
  * (Another pass may have evaluation before it, which leaves some units gathered.) */
-static bool are_passes(struct pass *p)
-{
+static bool are_passes(struct pass *p) {
   const struct tagc_pattern *pattern = p->pattern;
   const uint16_t *reduced = p->s->reduced;
   for (uint32_t i = p->units; i < pattern->slot_count; i++)
@@ -101,8 +89,7 @@ static bool are_passes(struct pass *p)
 }
 
 /* How many reduce-scatters are one pass? At least two, or a row of like units would be passes of one. */
-static void find_units(struct pass *p)
-{
+static void find_units(struct pass *p) {
   const uint32_t all = p->pattern->slot_count;
   for (p->units = 2; p->pattern->whole && p->units <= all / 2 && p->units <= p->allgathers; p->units++)
     if (all % p->units == 0 && are_passes(p))
@@ -111,15 +98,13 @@ static void find_units(struct pass *p)
 }
 
 /* The kind of the unit of a rank. */
-static uint16_t kind_of_rank(const struct pass *p, uint32_t rank)
-{
+static uint16_t kind_of_rank(const struct pass *p, uint32_t rank) {
   return p->pattern->places[p->s->reduced[p->units - 1 - rank]].kind;
 }
 
 /* How many of a row of gathers stand where the reverse order (or, with `turned`, the order of the reduce-scatters)
  * would have them? */
-static uint32_t agreement(const struct pass *p, const uint16_t *row, bool turned)
-{
+static uint32_t agreement(const struct pass *p, const uint16_t *row, bool turned) {
   uint32_t equal = 0;
   for (uint32_t i = 0; i < p->units; i++)
     equal += row[i] == kind_of_rank(p, turned ? p->units - 1 - i : i);
@@ -127,10 +112,9 @@ static uint32_t agreement(const struct pass *p, const uint16_t *row, bool turned
 }
 
 /* The row of gathers that is the forward pass, or NULL. s->open: how many of each kind are still wanted in the row. */
-static const uint16_t *find_row(struct pass *p)
-{
+static const uint16_t *find_row(struct pass *p) {
   const uint16_t *found = NULL;
-  uint32_t best = 0, wrong = 0;    /* kinds of which there are not as many as wanted */
+  uint32_t best = 0, wrong = 0; /* kinds of which there are not as many as wanted */
   int32_t *open = p->s->open;
   if (p->allgathers < p->units)
     return NULL;
@@ -158,8 +142,7 @@ static const uint16_t *find_row(struct pass *p)
 }
 
 /* The first gathers of each kind, as many as units of it are reduced; NULL where there are fewer. */
-static const uint16_t *first_of_each(struct pass *p)
-{
+static const uint16_t *first_of_each(struct pass *p) {
   uint32_t kept = 0;
   memset(p->s->open, 0, sizeof p->s->open);
   for (uint32_t i = 0; i < p->units; i++)
@@ -171,8 +154,7 @@ static const uint16_t *first_of_each(struct pass *p)
 }
 
 /* Puts the ranks into s->ranked in forward order, if the gathers tell it. */
-static enum tagc_order follow_allgathers(struct pass *p)
-{
+static enum tagc_order follow_allgathers(struct pass *p) {
   memset(p->s->open, 0, sizeof p->s->open);
   const uint16_t *row = find_row(p);
   if (!row)
@@ -197,8 +179,7 @@ static enum tagc_order follow_allgathers(struct pass *p)
   return turned ? TAGC_ORDER_EITHER : TAGC_ORDER_FORWARD;
 }
 
-void tagc_units_number(struct tagc_pattern *pattern)
-{
+void tagc_units_number(struct tagc_pattern *pattern) {
   struct pass p = {.pattern = pattern, .s = &pattern->scratch};
   uint32_t at = pattern->first;
   for (uint32_t found = 0; found < pattern->slot_count;) {

@@ -12,18 +12,16 @@ struct digest {
   uint64_t hash;
   enum tagc_division what;
   const struct tagc_member *members;
-  uint32_t kinds;                   /* of the run that is being summed up; bias does not count */
+  uint32_t kinds; /* of the run that is being summed up; bias does not count */
   uint64_t length;
 };
 
-static void mix(struct digest *digest, uint64_t word)
-{
+static void mix(struct digest *digest, uint64_t word) {
   digest->hash = (digest->hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
   digest->hash ^= digest->hash >> 29;
 }
 
-static bool add_segment(const struct tagc_segment *segment, void *data)
-{
+static bool add_segment(const struct tagc_segment *segment, void *data) {
   struct digest *digest = data;
   if (segment->member < 0)
     return true;
@@ -44,15 +42,16 @@ static bool add_segment(const struct tagc_segment *segment, void *data)
 }
 
 bool tagc_division_digest(enum tagc_division what, const struct tagc_model *model, const struct tagc_match *match,
-                          const struct tagc_piece *pieces, size_t count, int nranks, size_t element_bytes, uint64_t *result)
-{
+                          const struct tagc_piece *pieces, size_t count, int nranks, size_t element_bytes,
+                          uint64_t *result) {
   struct digest digest = {.hash = 1, .what = what};
   struct tagc_member *members = NULL;
   const bool all = what == TAGC_DIVISION_PARAMETERS || !tagc_layout_is_uniform(match->layout);
   for (size_t i = 0; i < count; i++) {
     mix(&digest, i);
-    if (!pieces[i].keep || (i && pieces[i].count == pieces[i - 1].count && pieces[i].keep == pieces[i - 1].keep && !pieces[i].to &&
-                            model->places[pieces[i].first].unit == model->places[pieces[i - 1].first].unit))
+    if (!pieces[i].keep ||
+        (i && pieces[i].count == pieces[i - 1].count && pieces[i].keep == pieces[i - 1].keep && !pieces[i].to &&
+         model->places[pieces[i].first].unit == model->places[pieces[i - 1].first].unit))
       continue;
     size_t needed = tagc_piece_members(model, &pieces[i], NULL);
     struct tagc_member *room = realloc(members, (needed + 1) * sizeof *members);

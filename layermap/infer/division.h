@@ -13,6 +13,7 @@ enum tagc_division { TAGC_DIVISION_KINDS, TAGC_DIVISION_PARAMETERS };
 
 /* Of the slots with these pieces, laid out as in `match`. False: without memory. */
 bool tagc_division_digest(enum tagc_division what, const struct tagc_model *model, const struct tagc_match *match,
-                          const struct tagc_piece *pieces, size_t count, int nranks, size_t element_bytes, uint64_t *digest);
+                          const struct tagc_piece *pieces, size_t count, int nranks, size_t element_bytes,
+                          uint64_t *digest);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is not to be relied on, however much less likely all other guesses are that the search has tried: it knows no more than published
- * models, round sizes and a few ways to cut them. See search.h.
+ * What is not to be relied on, however much less likely all other guesses are that the search has tried: it knows no
+ * more than published models, round sizes and a few ways to cut them. See search.h.
  */
 #include "layermap/infer/search.h"
 
@@ -14,16 +14,14 @@ enum { MOST_BLOCKS = 128, FEWEST_BLOCKS = 6 };
 /* Per cent. Queries wider than the stream, beside a narrower MLP, are too common for less. */
 enum { SURE_OF_UNPUBLISHED = 79 };
 
-static bool has_published_words(const struct tagc_architecture *a)
-{
+static bool has_published_words(const struct tagc_architecture *a) {
   const uint32_t *known = tagc_vocabularies;
   while (*known && *known != a->vocabulary)
     known++;
   return *known || !a->vocabulary;
 }
 
-static bool has_published_widths(const struct tagc_architecture *a)
-{
+static bool has_published_widths(const struct tagc_architecture *a) {
   for (size_t i = 0; i < tagc_published_count; i++) {
     struct tagc_architecture known = *a;
     tagc_published_set(&known, &tagc_published[i]);
@@ -38,25 +36,23 @@ static bool has_published_widths(const struct tagc_architecture *a)
 }
 
 /* Is each slot as large as Megatron's buckets are, and padded like them? The one that is filled last may be smaller. */
-static bool may_be_buckets(const struct tagc_search *search)
-{
+static bool may_be_buckets(const struct tagc_search *search) {
   const uint64_t unit = tagc_layout_shard_of_parts(TAGC_LAYOUT_MEGATRON, 1, (int)search->nranks);
   for (size_t i = 0; i < search->count; i++)
-    if (search->counts[i] % unit || (i && (search->counts[i] < BUCKET_SHARD || search->counts[i] < BUCKET_ELEMENTS / search->nranks)))
+    if (search->counts[i] % unit ||
+        (i && (search->counts[i] < BUCKET_SHARD || search->counts[i] < BUCKET_ELEMENTS / search->nranks)))
       return false;
   return true;
 }
 
 /* Is a slot before or behind the blocks one that nothing explains? It could hold blocks, too. */
-static bool has_odd_neighbour(const struct tagc_search *search, const struct tagc_frame *frame)
-{
+static bool has_odd_neighbour(const struct tagc_search *search, const struct tagc_frame *frame) {
   const size_t first = frame->start - frame->dense * frame->period, end = frame->start + frame->length;
   return (first && !search->pieces[first - 1].keep) || (end < search->count && !search->pieces[end].keep);
 }
 
 /* Do the same parameters fit as Megatron's buckets as well? */
-static bool fits_as_buckets(struct tagc_search *search, const struct tagc_candidate *candidate)
-{
+static bool fits_as_buckets(struct tagc_search *search, const struct tagc_candidate *candidate) {
   struct tagc_candidate other = *candidate;
   other.layout = TAGC_LAYOUT_MEGATRON;
   other.frame.length = 0;
@@ -67,14 +63,15 @@ static bool fits_as_buckets(struct tagc_search *search, const struct tagc_candid
   return tagc_search_holds(search, &other);
 }
 
-bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate *candidate, const struct tagc_match *match)
-{
+bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate *candidate,
+                        const struct tagc_match *match) {
   const struct tagc_architecture *a = &candidate->architecture;
   const struct tagc_frame *frame = &candidate->frame;
   const bool words = candidate->blocks_only || has_published_words(a);
   if (!words && a->vocabulary % 64)
     return true;
-  if (a->blocks > MOST_BLOCKS || (candidate->blocks_only && frame->group > 1) || (!frame->length && a->blocks < FEWEST_BLOCKS))
+  if (a->blocks > MOST_BLOCKS || (candidate->blocks_only && frame->group > 1) ||
+      (!frame->length && a->blocks < FEWEST_BLOCKS))
     return true;
   if (match->odd && !(words && has_published_widths(a)))
     return true;
@@ -87,8 +84,8 @@ bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate 
   return (!words && frame->length) || (!candidate->blocks_only && fits_as_buckets(search, candidate));
 }
 
-bool tagc_search_is_close(const struct tagc_candidate *candidate, const struct tagc_candidate *rival, unsigned confidence)
-{
+bool tagc_search_is_close(const struct tagc_candidate *candidate, const struct tagc_candidate *rival,
+                          unsigned confidence) {
   const struct tagc_architecture *a = &candidate->architecture, *b = &rival->architecture;
   return confidence < SURE_OF_UNPUBLISHED && !has_published_widths(a) && a->hidden == b->hidden &&
          (uint64_t)a->heads * a->head_dim != (uint64_t)b->heads * b->head_dim;

@@ -16,24 +16,22 @@
 
 /* What layers point to. */
 struct memory {
-  struct tagc_model *model;         /* found by arithmetic; NULL: the map's */
-  struct tagc_member *members;      /* of all layers */
+  struct tagc_model *model;    /* found by arithmetic; NULL: the map's */
+  struct tagc_member *members; /* of all layers */
 };
 
 /* So many all-reduces, explained so surely, are those of a model. One or two could be of any size by chance. */
 enum { PROOF_SLOTS = 3, PROOF_CONFIDENCE = 90 };
 
 /* All other floating-point types have two bytes. */
-static size_t element_bytes(uint8_t dtype)
-{
+static size_t element_bytes(uint8_t dtype) {
   return dtype == TAGC_CODE_FLOAT32 ? 4 : dtype == TAGC_CODE_FLOAT64 ? 8 : 2;
 }
 
-/* -- names ------------------------------------------------------------------------------------------------------------------- */
+/* -- names --------------------------------------------------------------------------------------------------------- */
 
 /* What is outside the blocks: the name of its unit, where it is one, whole. */
-static const char *outside_name(const struct tagc_model *model, uint8_t keep)
-{
+static const char *outside_name(const struct tagc_model *model, uint8_t keep) {
   size_t before = 0, behind = 0, count = model->place_count;
   while (before < count && model->places[before].block < 0)
     before++;
@@ -50,12 +48,14 @@ static const char *outside_name(const struct tagc_model *model, uint8_t keep)
   return "root";
 }
 
-static void name_piece(const struct tagc_model *model, const struct tagc_piece *piece, size_t bucket, char name[TAGC_LAYER_NAME])
-{
+static void name_piece(const struct tagc_model *model, const struct tagc_piece *piece, size_t bucket,
+                       char name[TAGC_LAYER_NAME]) {
   const struct tagc_model_place *first = &model->places[piece->first], *last = first + piece->count - 1;
   const char *unit = model->units[first->unit].name, *last_unit = model->units[last->unit].name;
-  const char *part = piece->keep == TAGC_KEEP_ATTN ? ".attn" : piece->keep == TAGC_KEEP_MLP ? ".mlp" :
-                     piece->keep == TAGC_KEEP_REST ? ".norm" : "";
+  const char *part = piece->keep == TAGC_KEEP_ATTN   ? ".attn"
+                     : piece->keep == TAGC_KEEP_MLP  ? ".mlp"
+                     : piece->keep == TAGC_KEEP_REST ? ".norm"
+                                                     : "";
   if (piece->to)
     snprintf(name, TAGC_LAYER_NAME, "bucket.%zu", bucket);
   else if (piece->keep == TAGC_KEEP_ALL)
@@ -70,7 +70,7 @@ static void name_piece(const struct tagc_model *model, const struct tagc_piece *
     snprintf(name, TAGC_LAYER_NAME, "%s.%" PRId32 "%s", unit, first->block, part);
 }
 
-/* -- members ----------------------------------------------------------------------------------------------------------------- */
+/* -- members ------------------------------------------------------------------------------------------------------- */
 
 /* What is filled: the pieces are in forward order, the layers in that of the calls. */
 struct filling {
@@ -80,12 +80,11 @@ struct filling {
   const uint32_t *order;
   size_t count;
   size_t element_bytes;
-  uint32_t *leader;                 /* the first piece that is like this one */
+  uint32_t *leader; /* the first piece that is like this one */
 };
 
 /* The same units, whose blocks have numbers as far apart: all members differ by one offset. */
-static bool differ_by_offset(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b)
-{
+static bool differ_by_offset(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b) {
   if (a->keep != b->keep || a->count != b->count || a->to || b->to || (a->keep & TAGC_KEEP_OUTSIDE))
     return false;
   const struct tagc_model_place *left = &model->places[a->first], *right = &model->places[b->first];
@@ -96,8 +95,7 @@ static bool differ_by_offset(const struct tagc_model *model, const struct tagc_p
 }
 
 /* Few pieces are unlike the ones before them, but for buckets, which all are: those are not compared. */
-static void find_leaders(const struct filling *f)
-{
+static void find_leaders(const struct filling *f) {
   for (uint32_t i = 0; i < f->count; i++) {
     uint32_t j = 0;
     bool seek = !f->pieces[i].to && f->pieces[i].keep;
@@ -107,8 +105,7 @@ static void find_leaders(const struct filling *f)
   }
 }
 
-static bool fill_members(const struct filling *f, struct tagc_layers *layers, struct memory *memory)
-{
+static bool fill_members(const struct filling *f, struct tagc_layers *layers, struct memory *memory) {
   size_t needed = 0, used = 0;
   for (uint32_t i = 0; i < f->count; i++)
     if (f->leader[i] == i && f->pieces[i].keep)
@@ -138,14 +135,14 @@ static bool fill_members(const struct filling *f, struct tagc_layers *layers, st
   return true;
 }
 
-/* -- where they come from ---------------------------------------------------------------------------------------------------- */
+/* -- where they come from ------------------------------------------------------------------------------------------ */
 
 /* All that is known of the slots. */
 struct task {
   const struct tagc_slot_info *slots;
   size_t count;
   int nranks;
-  bool all_reduces;                 /* whole parameters: nranks is 1 */
+  bool all_reduces; /* whole parameters: nranks is 1 */
   uint32_t *order;
   uint64_t *counts;
   struct tagc_piece *pieces;
@@ -154,15 +151,14 @@ struct task {
   size_t element_bytes;
 };
 
-static bool fill_layers(const struct task *t, const struct tagc_model *model, struct tagc_layers *layers)
-{
+static bool fill_layers(const struct task *t, const struct tagc_model *model, struct tagc_layers *layers) {
   struct filling f = {model, &t->match, t->pieces, t->order, t->count, t->element_bytes, t->leaders};
   find_leaders(&f);
   return fill_members(&f, layers, layers->memory);
 }
 
-static enum tagc_found match(struct task *t, const struct tagc_model *model, unsigned layouts, struct tagc_match *found, char *why)
-{
+static enum tagc_found match(struct task *t, const struct tagc_model *model, unsigned layouts, struct tagc_match *found,
+                             char *why) {
   return tagc_match_find(model, t->counts, t->count, t->nranks, t->element_bytes, layouts, found, t->pieces, why);
 }
 
@@ -173,7 +169,7 @@ enum { COST_BUCKETS = 8 * TAGC_BIT };
 struct reading {
   struct tagc_match match;
   size_t element_bytes;
-  unsigned cost;                    /* of the layout (prior.h), and of buckets */
+  unsigned cost; /* of the layout (prior.h), and of buckets */
   uint64_t division;
 };
 
@@ -183,14 +179,15 @@ struct readings {
   size_t count;
 };
 
-static enum tagc_found add_reading(struct task *t, const struct tagc_model *map, enum tagc_layout_kind layout, struct readings *readings)
-{
+static enum tagc_found add_reading(struct task *t, const struct tagc_model *map, enum tagc_layout_kind layout,
+                                   struct readings *readings) {
   struct reading r = {.element_bytes = t->element_bytes};
   bool is_gathered = false;
   enum tagc_found found = match(t, map, 1u << layout, &r.match, NULL);
   if (found != TAGC_FOUND || (readings->count && r.match.explained < readings->all[0].match.explained))
     return found;
-  if (!tagc_division_digest(TAGC_DIVISION_PARAMETERS, map, &r.match, t->pieces, t->count, t->nranks, r.element_bytes, &r.division))
+  if (!tagc_division_digest(TAGC_DIVISION_PARAMETERS, map, &r.match, t->pieces, t->count, t->nranks, r.element_bytes,
+                            &r.division))
     return TAGC_FOUND_NO_MEMORY;
   for (size_t i = 0; i < t->count; i++)
     is_gathered |= t->slots[i].gathered;
@@ -202,14 +199,14 @@ static enum tagc_found add_reading(struct task *t, const struct tagc_model *map,
   return TAGC_FOUND;
 }
 
-static enum tagc_found read_slots(struct task *t, const struct tagc_model *map, struct readings *readings)
-{
+static enum tagc_found read_slots(struct task *t, const struct tagc_model *map, struct readings *readings) {
   enum tagc_found found = TAGC_FOUND_NONE;
   readings->count = 0;
   for (int layout = 0; layout < TAGC_LAYOUTS && found != TAGC_FOUND_NO_MEMORY; layout++)
     if (t->all_reduces ? layout == TAGC_LAYOUT_ZERO3 : map->layout == TAGC_LAYOUTS || (int)map->layout == layout)
       found = add_reading(t, map, (enum tagc_layout_kind)layout, readings);
-  if (found != TAGC_FOUND_NO_MEMORY && t->element_bytes == 4 && !t->all_reduces && (map->layout == TAGC_LAYOUTS || map->layout == TAGC_LAYOUT_FSDP1_ALIGNED)) {
+  if (found != TAGC_FOUND_NO_MEMORY && t->element_bytes == 4 && !t->all_reduces &&
+      (map->layout == TAGC_LAYOUTS || map->layout == TAGC_LAYOUT_FSDP1_ALIGNED)) {
     /* Parameters of two bytes were aligned, their gradients are reduced with four. */
     t->element_bytes = 2;
     found = add_reading(t, map, TAGC_LAYOUT_FSDP1_ALIGNED, readings);
@@ -219,8 +216,7 @@ static enum tagc_found read_slots(struct task *t, const struct tagc_model *map, 
 }
 
 /* The reading that is likeliest, and the next one that divides the slots otherwise (NULL: none). */
-static const struct reading *choose_reading(const struct readings *readings, const struct reading **rival)
-{
+static const struct reading *choose_reading(const struct readings *readings, const struct reading **rival) {
   const struct reading *best = readings->all;
   for (size_t i = 1; i < readings->count; i++)
     best = readings->all[i].cost < best->cost ? &readings->all[i] : best;
@@ -231,8 +227,8 @@ static const struct reading *choose_reading(const struct readings *readings, con
   return best;
 }
 
-static enum tagc_found take_map(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160])
-{
+static enum tagc_found take_map(struct task *t, const struct tagc_model *map, struct tagc_layers *layers,
+                                char why[160]) {
   const unsigned any = map->layout == TAGC_LAYOUTS || t->all_reduces ? (1u << TAGC_LAYOUTS) - 1 : 1u << map->layout;
   const struct reading *rival;
   struct readings readings;
@@ -248,19 +244,20 @@ static enum tagc_found take_map(struct task *t, const struct tagc_model *map, st
     return found;
   layers->source = TAGC_LAYER_MAP;
   layers->confidence = t->match.odd ? 75 : 100;
-  snprintf(layers->what, sizeof layers->what, "%s%sa map of %zu units, %s", map->family, *map->family ? ": " : "", map->place_count,
-           t->all_reduces ? "not sharded" : tagc_layout_name(t->match.layout));
+  snprintf(layers->what, sizeof layers->what, "%s%sa map of %zu units, %s", map->family, *map->family ? ": " : "",
+           map->place_count, t->all_reduces ? "not sharded" : tagc_layout_name(t->match.layout));
   if (rival) {
     unsigned sure = tagc_confidence(rival->cost - best->cost);
     layers->confidence = sure < layers->confidence ? sure : layers->confidence;
-    snprintf(layers->runner_up, sizeof layers->runner_up, "%s%s, of which the sizes are the same: a line \"layout\" in the map tells",
-             tagc_layout_name(rival->match.layout), rival->element_bytes != best->element_bytes ? " of two-byte parameters" : "");
+    snprintf(layers->runner_up, sizeof layers->runner_up,
+             "%s%s, of which the sizes are the same: a line \"layout\" in the map tells",
+             tagc_layout_name(rival->match.layout),
+             rival->element_bytes != best->element_bytes ? " of two-byte parameters" : "");
   }
   return fill_layers(t, map, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
 }
 
-static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
-{
+static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers) {
   struct tagc_solution solutions[2];
   struct memory *memory = layers->memory;
   enum tagc_found found = tagc_solve(t->slots, t->count, t->nranks, solutions);
@@ -268,14 +265,15 @@ static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
     return found;
   bool no_memory;
   memory->model = tagc_solution_model(&solutions[0], &no_memory);
-  found = memory->model ? match(t, memory->model, 1u << solutions[0].match.layout, &t->match, NULL) : TAGC_FOUND_NO_MEMORY;
+  found =
+    memory->model ? match(t, memory->model, 1u << solutions[0].match.layout, &t->match, NULL) : TAGC_FOUND_NO_MEMORY;
   if (found != TAGC_FOUND)
     return found;
   layers->source = TAGC_LAYER_ARITHMETIC;
   layers->confidence = solutions[0].confidence;
   layers->proven = t->all_reduces && !t->match.odd && !solutions[0].blocks_only && t->count >= PROOF_SLOTS &&
                    solutions[0].confidence >= PROOF_CONFIDENCE;
-  if (t->all_reduces && !layers->proven) {   /* they may be anything */
+  if (t->all_reduces && !layers->proven) { /* they may be anything */
     layers->source = TAGC_LAYER_POSITION;
     layers->confidence = 0;
     return TAGC_FOUND_NONE;
@@ -287,8 +285,7 @@ static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
 }
 
 /* From the map, else from the arithmetic, else from the positions. False: without memory. */
-static bool infer(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160])
-{
+static bool infer(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160]) {
   enum tagc_found found = TAGC_FOUND_NONE;
   for (size_t i = 0; i < t->count; i++)
     snprintf(layers->layers[i].name, sizeof layers->layers[i].name, "unit%u", t->slots[i].unit);
@@ -302,9 +299,8 @@ static bool infer(struct task *t, const struct tagc_model *map, struct tagc_laye
 }
 
 /* Of slots that are units, each once. */
-static struct tagc_layers *infer_units(const struct tagc_slot_info *slots, size_t count, int nranks, const struct tagc_model *map,
-                                       char why[160])
-{
+static struct tagc_layers *infer_units(const struct tagc_slot_info *slots, size_t count, int nranks,
+                                       const struct tagc_model *map, char why[160]) {
   size_t room = count ? count : 1;
   const bool all_reduces = count && slots[0].signature.collective == TAGC_COLL_ALL_REDUCE;
   struct task t = {.slots = slots, .count = count, .nranks = all_reduces ? 1 : nranks, .all_reduces = all_reduces};
@@ -334,8 +330,8 @@ static struct tagc_layers *infer_units(const struct tagc_slot_info *slots, size_
 }
 
 /* The layers of all slots, from those of the units: places[i] is that of unit i. Takes `of_units`. */
-static struct tagc_layers *spread(struct tagc_layers *of_units, const struct tagc_slot_info *slots, size_t count, const uint32_t *places)
-{
+static struct tagc_layers *spread(struct tagc_layers *of_units, const struct tagc_slot_info *slots, size_t count,
+                                  const uint32_t *places) {
   struct tagc_layer *layers = of_units ? calloc(count, sizeof *layers) : NULL;
   if (!layers) {
     tagc_layers_free(of_units);
@@ -350,9 +346,8 @@ static struct tagc_layers *spread(struct tagc_layers *of_units, const struct tag
 }
 
 /* Where a cycle reduces its units several times, those of the first pass stand for all. */
-struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t count, int nranks, const struct tagc_model *map,
-                                      char why[160])
-{
+struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t count, int nranks,
+                                      const struct tagc_model *map, char why[160]) {
   size_t units = 0;
   for (size_t i = 0; i < count; i++)
     units += slots[i].pass == 0;
@@ -375,8 +370,7 @@ struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t
   return layers;
 }
 
-void tagc_layers_free(struct tagc_layers *layers)
-{
+void tagc_layers_free(struct tagc_layers *layers) {
   if (!layers)
     return;
   struct memory *memory = layers->memory;

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint8_t tagc_keep_of(const struct tagc_model *model, size_t place, const struct tagc_parameter *parameter)
-{
+uint8_t tagc_keep_of(const struct tagc_model *model, size_t place, const struct tagc_parameter *parameter) {
   if (model->places[place].block >= 0) {
     if (parameter->kinds & TAGC_KIND_ATTN)
       return TAGC_KEEP_ATTN;
@@ -23,8 +22,7 @@ uint8_t tagc_keep_of(const struct tagc_model *model, size_t place, const struct 
   return (parameter->kinds & TAGC_KIND_NORM) && !(parameter->kinds & TAGC_KIND_HEAD) ? TAGC_KEEP_NORM : TAGC_KEEP_HEAD;
 }
 
-size_t tagc_piece_members(const struct tagc_model *model, const struct tagc_piece *piece, struct tagc_member *members)
-{
+size_t tagc_piece_members(const struct tagc_model *model, const struct tagc_piece *piece, struct tagc_member *members) {
   size_t count = 0, number = 0;
   for (size_t place = piece->first; place < piece->first + piece->count; place++) {
     const struct tagc_unit *unit = &model->units[model->places[place].unit];
@@ -50,20 +48,18 @@ struct search {
   int nranks;
   size_t element_bytes;
   uint32_t first_block, blocks;
-  struct tagc_match match;          /* of what is tried */
+  struct tagc_match match; /* of what is tried */
   struct tagc_piece *pieces, *tried;
   uint64_t *shards;
-  struct tagc_member *members;      /* room for all of the model */
+  struct tagc_member *members; /* room for all of the model */
 };
 
-static uint64_t piece_shard(const struct search *s, const struct tagc_piece *piece)
-{
+static uint64_t piece_shard(const struct search *s, const struct tagc_piece *piece) {
   size_t count = tagc_piece_members(s->model, piece, s->members);
   return count ? tagc_layout_shard(s->match.layout, s->members, count, s->nranks, s->element_bytes) : 0;
 }
 
-static void find_blocks(struct search *s)
-{
+static void find_blocks(struct search *s) {
   const struct tagc_model *model = s->model;
   while (s->first_block < model->place_count && model->places[s->first_block].block < 0)
     s->first_block++;
@@ -84,17 +80,15 @@ static const struct wrap wraps[] = {
   {TAGC_WRAP_SUB_BLOCK, 3, {TAGC_KEEP_REST, TAGC_KEEP_ATTN, TAGC_KEEP_MLP}},
 };
 
-static struct tagc_piece block_piece(const struct search *s, const struct wrap *wrap, uint32_t group, size_t number)
-{
+static struct tagc_piece block_piece(const struct search *s, const struct wrap *wrap, uint32_t group, size_t number) {
   uint32_t block = (uint32_t)(number / wrap->parts) * group;
   uint32_t left = s->blocks - block;
-  return (struct tagc_piece){.first = s->first_block + block, .count = left < group ? left : group,
-                             .keep = wrap->keep[number % wrap->parts]};
+  return (struct tagc_piece){
+    .first = s->first_block + block, .count = left < group ? left : group, .keep = wrap->keep[number % wrap->parts]};
 }
 
 /* Are the units of two pieces the same ones? */
-static bool have_same_units(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b)
-{
+static bool have_same_units(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b) {
   if (a->count != b->count || a->keep != b->keep)
     return false;
   for (uint32_t i = 0; i < a->count; i++)
@@ -104,8 +98,7 @@ static bool have_same_units(const struct tagc_model *model, const struct tagc_pi
 }
 
 /* Do the blocks lie in slots start, start + 1, ...? */
-static bool blocks_fit(const struct search *s, size_t needed, size_t start)
-{
+static bool blocks_fit(const struct search *s, size_t needed, size_t start) {
   for (size_t i = 0; i < needed; i++)
     if (s->counts[start + i] != s->shards[i])
       return false;
@@ -113,8 +106,7 @@ static bool blocks_fit(const struct search *s, size_t needed, size_t start)
 }
 
 /* Elements of a shard of each of the `needed` pieces. */
-static void find_shards(const struct search *s, const struct wrap *wrap, uint32_t group, size_t needed)
-{
+static void find_shards(const struct search *s, const struct wrap *wrap, uint32_t group, size_t needed) {
   for (size_t i = 0; i < needed; i++) {
     struct tagc_piece piece = block_piece(s, wrap, group, i);
     if (i >= wrap->parts) {
@@ -128,8 +120,7 @@ static void find_shards(const struct search *s, const struct wrap *wrap, uint32_
   }
 }
 
-static bool is_among_slots(const struct search *s, uint64_t shard)
-{
+static bool is_among_slots(const struct search *s, uint64_t shard) {
   for (size_t i = 0; i < s->count; i++)
     if (s->counts[i] == shard)
       return true;
@@ -137,8 +128,7 @@ static bool is_among_slots(const struct search *s, uint64_t shard)
 }
 
 /* Puts the blocks into the slots. */
-static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t group)
-{
+static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t group) {
   size_t needed = ((size_t)s->blocks + group - 1) / group * wrap->parts;
   if (needed > s->count)
     return false;
@@ -161,18 +151,15 @@ static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t gro
 
 /* The ways in which what is outside the blocks is divided among slots. */
 static const uint8_t divisions[][3] = {
-  {TAGC_KEEP_EMBED | TAGC_KEEP_NORM | TAGC_KEEP_HEAD},
-  {TAGC_KEEP_EMBED, TAGC_KEEP_NORM | TAGC_KEEP_HEAD},
-  {TAGC_KEEP_EMBED | TAGC_KEEP_NORM, TAGC_KEEP_HEAD},
-  {TAGC_KEEP_EMBED | TAGC_KEEP_HEAD, TAGC_KEEP_NORM},
+  {TAGC_KEEP_EMBED | TAGC_KEEP_NORM | TAGC_KEEP_HEAD}, {TAGC_KEEP_EMBED, TAGC_KEEP_NORM | TAGC_KEEP_HEAD},
+  {TAGC_KEEP_EMBED | TAGC_KEEP_NORM, TAGC_KEEP_HEAD},  {TAGC_KEEP_EMBED | TAGC_KEEP_HEAD, TAGC_KEEP_NORM},
   {TAGC_KEEP_EMBED, TAGC_KEEP_NORM, TAGC_KEEP_HEAD},
 };
 enum { DIVISIONS = sizeof divisions / sizeof *divisions };
 
-/* Gives each part of the division a free slot of its size, if there is one: the embedding the first, others the last. Norms of blocks
- * that are in no slot are with the final norm. Returns the elements of the slots found. */
-static uint64_t place_outside(const struct search *s, const uint8_t division[3], struct tagc_piece *pieces)
-{
+/* Gives each part of the division a free slot of its size, if there is one: the embedding the first, others the last.
+ * Norms of blocks that are in no slot are with the final norm. Returns the elements of the slots found. */
+static uint64_t place_outside(const struct search *s, const uint8_t division[3], struct tagc_piece *pieces) {
   bool rest = s->match.wrapping == TAGC_WRAP_SUB_BLOCK;
   for (size_t i = 0; i < s->count && rest; i++)
     rest = !(pieces[i].keep & TAGC_KEEP_REST);
@@ -194,8 +181,7 @@ static uint64_t place_outside(const struct search *s, const uint8_t division[3],
   return found;
 }
 
-static void place_rest(struct search *s)
-{
+static void place_rest(struct search *s) {
   size_t best = 0;
   uint64_t most = 0;
   for (size_t i = 0; i < DIVISIONS; i++) {
@@ -210,8 +196,7 @@ static void place_rest(struct search *s)
     place_outside(s, divisions[best], s->pieces);
 }
 
-static bool place_whole(struct search *s)
-{
+static bool place_whole(struct search *s) {
   struct tagc_piece piece = {.first = 0, .count = (uint32_t)s->model->place_count, .keep = TAGC_KEEP_ALL};
   if (s->count != 1 || s->counts[0] != piece_shard(s, &piece))
     return false;
@@ -220,27 +205,28 @@ static bool place_whole(struct search *s)
   return true;
 }
 
-/* Buckets are cut by one rule, or they are none. Megatron's and DDP's end with the parameter that fills them, DeepSpeed's before the one that has
- * no room; of the last one nothing is known. */
+/* Buckets are cut by one rule, or they are none. Megatron's and DDP's end with the parameter that fills them,
+ * DeepSpeed's before the one that has no room; of the last one nothing is known. */
 struct rule {
-  uint64_t most, least;             /* the size that fills a bucket is above `most` and not above `least` */
+  uint64_t most, least; /* the size that fills a bucket is above `most` and not above `least` */
 };
 
-/* A bucket of so many elements, of which `end` are in the parameter that was taken last, is followed by one of `next` elements. */
-static void check_rule(struct rule *rule, bool filled, uint64_t elements, uint64_t end, uint64_t next)
-{
+/* A bucket of so many elements, of which `end` are in the parameter that was taken last, is followed by one of `next`
+ * elements. */
+static void check_rule(struct rule *rule, bool filled, uint64_t elements, uint64_t end, uint64_t next) {
   uint64_t below = filled ? elements - end : elements == end ? 0 : elements - 1;
   uint64_t above = filled ? elements : elements + next - 1;
   rule->most = below > rule->most ? below : rule->most;
   rule->least = next && above < rule->least ? above : rule->least;
 }
 
-/* Parameters from the last to the first fill the slots from the last to the first; a bucket ends where it has its size. */
-static bool place_buckets(struct search *s)
-{
+/* Parameters from the last to the first fill the slots from the last to the first; a bucket ends where it has its
+ * size. */
+static bool place_buckets(struct search *s) {
   const struct tagc_model *model = s->model;
-  const bool ddp = s->nranks == 1 && s->match.layout == TAGC_LAYOUT_ZERO3, filled = ddp || s->match.layout == TAGC_LAYOUT_MEGATRON;
-  size_t slot = s->count, place = model->place_count, index = 0;   /* of the parameter that was taken last */
+  const bool ddp = s->nranks == 1 && s->match.layout == TAGC_LAYOUT_ZERO3,
+             filled = ddp || s->match.layout == TAGC_LAYOUT_MEGATRON;
+  size_t slot = s->count, place = model->place_count, index = 0; /* of the parameter that was taken last */
   uint64_t sum = 0, elements = 0, full = 0, end = 0;
   size_t taken = 0, last = 0;
   struct rule rule = {0, UINT64_MAX};
@@ -252,7 +238,7 @@ static bool place_buckets(struct search *s)
     }
     const struct tagc_parameter *parameter = &model->units[model->places[place].unit].parameters[--index];
     uint64_t size = parameter->rows * parameter->columns;
-    if (full && (!ddp || slot + 1 < s->count))      /* DDP's first one is smaller */
+    if (full && (!ddp || slot + 1 < s->count)) /* DDP's first one is smaller */
       check_rule(&rule, filled, full, end, size);
     full = 0;
     last = taken++ ? last : place;
@@ -263,8 +249,11 @@ static bool place_buckets(struct search *s)
       continue;
     if (shard > s->counts[slot - 1])
       return false;
-    s->pieces[--slot] = (struct tagc_piece){.first = (uint32_t)place, .count = (uint32_t)(last - place + 1), .from = (uint32_t)index,
-                                            .to = (uint32_t)(index + taken), .keep = TAGC_KEEP_ALL};
+    s->pieces[--slot] = (struct tagc_piece){.first = (uint32_t)place,
+                                            .count = (uint32_t)(last - place + 1),
+                                            .from = (uint32_t)index,
+                                            .to = (uint32_t)(index + taken),
+                                            .keep = TAGC_KEEP_ALL};
     full = elements;
     end = size;
     sum = elements = taken = 0;
@@ -274,8 +263,7 @@ static bool place_buckets(struct search *s)
 }
 
 /* What of the slots has a piece. */
-static void count_explained(struct search *s)
-{
+static void count_explained(struct search *s) {
   s->match.odd = 0;
   s->match.explained = 0;
   for (size_t i = 0; i < s->count; i++) {
@@ -285,8 +273,7 @@ static void count_explained(struct search *s)
 }
 
 /* Tries all wrappings with one layout. */
-static bool try_layout(struct search *s)
-{
+static bool try_layout(struct search *s) {
   uint32_t buckets = 1u << TAGC_LAYOUT_MEGATRON | 1u << TAGC_LAYOUT_ZERO3;
   s->match.group = 0;
   if (place_whole(s))
@@ -301,8 +288,7 @@ static bool try_layout(struct search *s)
 }
 
 /* Says what does not fit: the unit of which the size comes nearest to that most calls in a row have. */
-static void explain_no_match(struct search *s, unsigned layouts, char *why)
-{
+static void explain_no_match(struct search *s, unsigned layouts, char *why) {
   uint64_t usual = 0, nearest = UINT64_MAX, shard = 0;
   size_t best = 0;
   for (size_t i = 0, times = 0; i < s->count; i++) {
@@ -326,22 +312,26 @@ static void explain_no_match(struct search *s, unsigned layouts, char *why)
     }
   }
   if (!nearest) {
-    snprintf(why, 160, "the map has %u blocks of %" PRIu64 " elements a rank (%s over %d ranks); %zu calls in a "
-             "row have that size", s->blocks, shard, tagc_layout_name(layout), s->nranks, best);
+    snprintf(why, 160,
+             "the map has %u blocks of %" PRIu64 " elements a rank (%s over %d ranks); %zu calls in a "
+             "row have that size",
+             s->blocks, shard, tagc_layout_name(layout), s->nranks, best);
     return;
   }
   const struct tagc_model *model = s->model;
-  const struct tagc_unit *unit = piece.first < model->place_count ? &model->units[model->places[piece.first].unit] : NULL;
+  const struct tagc_unit *unit =
+    piece.first < model->place_count ? &model->units[model->places[piece.first].unit] : NULL;
   char name[TAGC_UNIT_NAME + 12] = "whole";
   if (s->blocks)
     snprintf(name, sizeof name, "%s.%" PRId32, unit->name, model->places[piece.first].block);
-  snprintf(why, 160, "unit %s: the map has %" PRIu64 " elements, in %s over %d ranks %" PRIu64 " each; the call has %" PRIu64, name,
-           s->blocks ? tagc_unit_elements(unit) : tagc_model_elements(model), tagc_layout_name(layout), s->nranks, shard, usual);
+  snprintf(why, 160,
+           "unit %s: the map has %" PRIu64 " elements, in %s over %d ranks %" PRIu64 " each; the call has %" PRIu64,
+           name, s->blocks ? tagc_unit_elements(unit) : tagc_model_elements(model), tagc_layout_name(layout), s->nranks,
+           shard, usual);
 }
 
 /* Tries the layouts. */
-static bool try_layouts(struct search *s, unsigned layouts, struct tagc_match *match, struct tagc_piece *pieces)
-{
+static bool try_layouts(struct search *s, unsigned layouts, struct tagc_match *match, struct tagc_piece *pieces) {
   bool found = false;
   for (int layout = 0; layout < TAGC_LAYOUTS; layout++) {
     if (!(layouts >> layout & 1))
@@ -360,10 +350,11 @@ static bool try_layouts(struct search *s, unsigned layouts, struct tagc_match *m
   return found;
 }
 
-enum tagc_found tagc_match_find(const struct tagc_model *model, const uint64_t *counts, size_t count, int nranks, size_t element_bytes,
-                                unsigned layouts, struct tagc_match *match, struct tagc_piece *pieces, char *why)
-{
-  struct search s = {.model = model, .counts = counts, .count = count, .nranks = nranks, .element_bytes = element_bytes};
+enum tagc_found tagc_match_find(const struct tagc_model *model, const uint64_t *counts, size_t count, int nranks,
+                                size_t element_bytes, unsigned layouts, struct tagc_match *match,
+                                struct tagc_piece *pieces, char *why) {
+  struct search s = {
+    .model = model, .counts = counts, .count = count, .nranks = nranks, .element_bytes = element_bytes};
   struct tagc_piece all = {.first = 0, .count = (uint32_t)model->place_count, .keep = TAGC_KEEP_ALL};
   enum tagc_found found = TAGC_FOUND_NO_MEMORY;
   s.members = malloc((tagc_piece_members(model, &all, NULL) + 1) * sizeof *s.members);

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Mistral has Llama's arithmetic, and so has all that is built like it. Where two families fit a count, the one with fewer
- * peculiarities is likelier. */
+/* Mistral has Llama's arithmetic, and so has all that is built like it. Where two families fit a count, the one with
+ * fewer peculiarities is likelier. */
 const struct tagc_prior tagc_priors[] = {
   {TAGC_FAMILY_LLAMA, TAGC_GROUPED, .cost = 0, .cost_untied = 0, .cost_tied = 6},
   {TAGC_FAMILY_MISTRAL, TAGC_WIDE, .cost = 8, .cost_untied = 0, .cost_tied = 24, .usual_head = 128},
@@ -26,20 +26,23 @@ const struct tagc_prior tagc_priors[] = {
   {TAGC_FAMILY_BERT, TAGC_SQUARE, .cost = 10, .usual_head = 64, .has_positions = true},
   {TAGC_FAMILY_VIT, TAGC_SQUARE, .cost = 10, .usual_head = 64, .has_positions = true},
   {TAGC_FAMILY_MIXTRAL, TAGC_GROUPED, .cost = 12, .cost_untied = 0, .cost_tied = 16, .is_sparse = true},
-  {TAGC_FAMILY_QWEN3_MOE, TAGC_WIDE, .cost = 12, .cost_untied = 0, .cost_tied = 12, .usual_head = 128, .is_sparse = true},
+  {TAGC_FAMILY_QWEN3_MOE, TAGC_WIDE, .cost = 12, .cost_untied = 0, .cost_tied = 12, .usual_head = 128,
+   .is_sparse = true},
   {TAGC_FAMILY_DEEPSEEK, TAGC_LATENT, .cost = 12, .cost_untied = 0, .cost_tied = 16, .is_sparse = true},
-  {TAGC_FAMILY_DEEPSEEK, TAGC_LATENT, .cost = 14, .cost_untied = 0, .cost_tied = 16, .is_sparse = true, .no_q_rank = true},
+  {TAGC_FAMILY_DEEPSEEK, TAGC_LATENT, .cost = 14, .cost_untied = 0, .cost_tied = 16, .is_sparse = true,
+   .no_q_rank = true},
 };
 const size_t tagc_prior_count = sizeof tagc_priors / sizeof *tagc_priors;
 
-/* From their config.json. Where several families have the arithmetic, the commoner one stands for all: see tagc_priors. */
+/* From their config.json. Where several families have the arithmetic, the commoner one stands for all: see
+ * tagc_priors. */
 const struct tagc_published tagc_published[] = {
-  {TAGC_FAMILY_GPT2, 384, 1536, 6, 6, 64, 0, 0, 0},     /* nanoGPT's example of characters */
-  {TAGC_FAMILY_GPT2, 768, 3072, 12, 12, 64, 0, 0, 0},        /* GPT-2, and medium, large, XL */
+  {TAGC_FAMILY_GPT2, 384, 1536, 6, 6, 64, 0, 0, 0},   /* nanoGPT's example of characters */
+  {TAGC_FAMILY_GPT2, 768, 3072, 12, 12, 64, 0, 0, 0}, /* GPT-2, and medium, large, XL */
   {TAGC_FAMILY_GPT2, 1024, 4096, 16, 16, 64, 0, 0, 0},
   {TAGC_FAMILY_GPT2, 1280, 5120, 20, 20, 64, 0, 0, 0},
   {TAGC_FAMILY_GPT2, 1600, 6400, 25, 25, 64, 0, 0, 0},
-  {TAGC_FAMILY_NEOX, 512, 2048, 8, 8, 64, 0, 0, 0},          /* Pythia 70M to 12B, GPT-NeoX 20B */
+  {TAGC_FAMILY_NEOX, 512, 2048, 8, 8, 64, 0, 0, 0}, /* Pythia 70M to 12B, GPT-NeoX 20B */
   {TAGC_FAMILY_NEOX, 768, 3072, 12, 12, 64, 0, 0, 0},
   {TAGC_FAMILY_NEOX, 1024, 4096, 16, 16, 64, 0, 0, 0},
   {TAGC_FAMILY_NEOX, 2048, 8192, 16, 16, 128, 0, 0, 0},
@@ -47,74 +50,78 @@ const struct tagc_published tagc_published[] = {
   {TAGC_FAMILY_NEOX, 4096, 16384, 32, 32, 128, 0, 0, 0},
   {TAGC_FAMILY_NEOX, 5120, 20480, 40, 40, 128, 0, 0, 0},
   {TAGC_FAMILY_NEOX, 6144, 24576, 64, 64, 96, 0, 0, 0},
-  {TAGC_FAMILY_LLAMA, 4096, 11008, 32, 32, 128, 0, 0, 0},    /* Llama 1 and 2: 7B, 13B, 30B, 65B, 70B */
+  {TAGC_FAMILY_LLAMA, 4096, 11008, 32, 32, 128, 0, 0, 0}, /* Llama 1 and 2: 7B, 13B, 30B, 65B, 70B */
   {TAGC_FAMILY_LLAMA, 5120, 13824, 40, 40, 128, 0, 0, 0},
   {TAGC_FAMILY_LLAMA, 6656, 17920, 52, 52, 128, 0, 0, 0},
   {TAGC_FAMILY_LLAMA, 8192, 22016, 64, 64, 128, 0, 0, 0},
-  {TAGC_FAMILY_LLAMA, 8192, 28672, 64, 8, 128, 0, 0, 0},     /* ... and 3 */
-  {TAGC_FAMILY_LLAMA, 4096, 14336, 32, 8, 128, 0, 0, 0},     /* Llama 3 8B, Mistral 7B */
-  {TAGC_FAMILY_LLAMA, 16384, 53248, 128, 8, 128, 0, 0, 0},   /* Llama 3.1 405B, 3.2 1B and 3B */
+  {TAGC_FAMILY_LLAMA, 8192, 28672, 64, 8, 128, 0, 0, 0},   /* ... and 3 */
+  {TAGC_FAMILY_LLAMA, 4096, 14336, 32, 8, 128, 0, 0, 0},   /* Llama 3 8B, Mistral 7B */
+  {TAGC_FAMILY_LLAMA, 16384, 53248, 128, 8, 128, 0, 0, 0}, /* Llama 3.1 405B, 3.2 1B and 3B */
   {TAGC_FAMILY_LLAMA, 2048, 8192, 32, 8, 64, 0, 0, 0},
   {TAGC_FAMILY_LLAMA, 3072, 8192, 24, 8, 128, 0, 0, 0},
-  {TAGC_FAMILY_LLAMA, 2048, 5632, 32, 4, 64, 0, 0, 0},       /* TinyLlama */
-  {TAGC_FAMILY_LLAMA, 576, 1536, 9, 3, 64, 0, 0, 0},         /* SmolLM2: 135M, 360M, 1.7B */
+  {TAGC_FAMILY_LLAMA, 2048, 5632, 32, 4, 64, 0, 0, 0}, /* TinyLlama */
+  {TAGC_FAMILY_LLAMA, 576, 1536, 9, 3, 64, 0, 0, 0},   /* SmolLM2: 135M, 360M, 1.7B */
   {TAGC_FAMILY_LLAMA, 960, 2560, 15, 5, 64, 0, 0, 0},
   {TAGC_FAMILY_LLAMA, 2048, 8192, 32, 32, 64, 0, 0, 0},
-  {TAGC_FAMILY_LLAMA, 7168, 20480, 56, 8, 128, 0, 0, 0},     /* Yi 34B */
-  {TAGC_FAMILY_MISTRAL, 5120, 14336, 32, 8, 128, 0, 0, 0},   /* Nemo, Small */
+  {TAGC_FAMILY_LLAMA, 7168, 20480, 56, 8, 128, 0, 0, 0},   /* Yi 34B */
+  {TAGC_FAMILY_MISTRAL, 5120, 14336, 32, 8, 128, 0, 0, 0}, /* Nemo, Small */
   {TAGC_FAMILY_MISTRAL, 5120, 32768, 32, 8, 128, 0, 0, 0},
-  {TAGC_FAMILY_LLAMA, 12288, 28672, 96, 8, 128, 0, 0, 0},    /* Large */
-  {TAGC_FAMILY_MISTRAL, 3072, 9216, 32, 8, 128, 0, 0, 0},    /* Llama 3.1 Minitron 4B (width) */
-  {TAGC_FAMILY_QWEN2, 896, 4864, 14, 2, 64, 0, 0, 0},        /* Qwen2.5: 0.5B, 1.5B, 3B, 7B, 14B, 32B, 72B */
+  {TAGC_FAMILY_LLAMA, 12288, 28672, 96, 8, 128, 0, 0, 0}, /* Large */
+  {TAGC_FAMILY_MISTRAL, 3072, 9216, 32, 8, 128, 0, 0, 0}, /* Llama 3.1 Minitron 4B (width) */
+  {TAGC_FAMILY_QWEN2, 896, 4864, 14, 2, 64, 0, 0, 0},     /* Qwen2.5: 0.5B, 1.5B, 3B, 7B, 14B, 32B, 72B */
   {TAGC_FAMILY_QWEN2, 1536, 8960, 12, 2, 128, 0, 0, 0},
   {TAGC_FAMILY_QWEN2, 2048, 11008, 16, 2, 128, 0, 0, 0},
   {TAGC_FAMILY_QWEN2, 3584, 18944, 28, 4, 128, 0, 0, 0},
   {TAGC_FAMILY_QWEN2, 5120, 13824, 40, 8, 128, 0, 0, 0},
   {TAGC_FAMILY_QWEN2, 5120, 27648, 40, 8, 128, 0, 0, 0},
   {TAGC_FAMILY_QWEN2, 8192, 29568, 64, 8, 128, 0, 0, 0},
-  {TAGC_FAMILY_QWEN3, 1024, 3072, 16, 8, 128, 0, 0, 0},      /* Qwen3: 0.6B, 1.7B, 4B, 8B, 14B, 32B */
+  {TAGC_FAMILY_QWEN3, 1024, 3072, 16, 8, 128, 0, 0, 0}, /* Qwen3: 0.6B, 1.7B, 4B, 8B, 14B, 32B */
   {TAGC_FAMILY_QWEN3, 2048, 6144, 16, 8, 128, 0, 0, 0},
   {TAGC_FAMILY_QWEN3, 2560, 9728, 32, 8, 128, 0, 0, 0},
   {TAGC_FAMILY_QWEN3, 4096, 12288, 32, 8, 128, 0, 0, 0},
   {TAGC_FAMILY_QWEN3, 5120, 17408, 40, 8, 128, 0, 0, 0},
   {TAGC_FAMILY_QWEN3, 5120, 25600, 64, 8, 128, 0, 0, 0},
-  {TAGC_FAMILY_GEMMA, 2048, 16384, 8, 1, 256, 0, 0, 0},      /* Gemma 2B, 7B */
+  {TAGC_FAMILY_GEMMA, 2048, 16384, 8, 1, 256, 0, 0, 0}, /* Gemma 2B, 7B */
   {TAGC_FAMILY_GEMMA, 3072, 24576, 16, 16, 256, 0, 0, 0},
-  {TAGC_FAMILY_GEMMA2, 2304, 9216, 8, 4, 256, 0, 0, 0},      /* Gemma 2: 2B, 9B, 27B */
+  {TAGC_FAMILY_GEMMA2, 2304, 9216, 8, 4, 256, 0, 0, 0}, /* Gemma 2: 2B, 9B, 27B */
   {TAGC_FAMILY_GEMMA2, 3584, 14336, 16, 8, 256, 0, 0, 0},
   {TAGC_FAMILY_GEMMA2, 4608, 36864, 32, 16, 128, 0, 0, 0},
-  {TAGC_FAMILY_GEMMA3, 640, 2048, 4, 1, 256, 0, 0, 0},       /* Gemma 3: 270M, 1B, 4B, 12B, 27B */
+  {TAGC_FAMILY_GEMMA3, 640, 2048, 4, 1, 256, 0, 0, 0}, /* Gemma 3: 270M, 1B, 4B, 12B, 27B */
   {TAGC_FAMILY_GEMMA3, 1152, 6912, 4, 1, 256, 0, 0, 0},
   {TAGC_FAMILY_GEMMA3, 2560, 10240, 8, 4, 256, 0, 0, 0},
   {TAGC_FAMILY_GEMMA3, 3840, 15360, 16, 8, 256, 0, 0, 0},
   {TAGC_FAMILY_GEMMA3, 5376, 21504, 32, 16, 128, 0, 0, 0},
-  {TAGC_FAMILY_PHI, 2048, 8192, 32, 32, 64, 0, 0, 0},        /* Phi 1.5, 2 */
+  {TAGC_FAMILY_PHI, 2048, 8192, 32, 32, 64, 0, 0, 0}, /* Phi 1.5, 2 */
   {TAGC_FAMILY_PHI, 2560, 10240, 32, 32, 80, 0, 0, 0},
-  {TAGC_FAMILY_PHI3, 3072, 8192, 32, 32, 96, 0, 0, 0},       /* Phi 3 mini; medium, and Phi 4 */
+  {TAGC_FAMILY_PHI3, 3072, 8192, 32, 32, 96, 0, 0, 0}, /* Phi 3 mini; medium, and Phi 4 */
   {TAGC_FAMILY_PHI3, 5120, 17920, 40, 10, 128, 0, 0, 0},
-  {TAGC_FAMILY_BERT, 768, 3072, 12, 12, 64, 0, 0, 0},        /* BERT base, large */
+  {TAGC_FAMILY_BERT, 768, 3072, 12, 12, 64, 0, 0, 0}, /* BERT base, large */
   {TAGC_FAMILY_BERT, 1024, 4096, 16, 16, 64, 0, 0, 0},
-  {TAGC_FAMILY_VIT, 768, 3072, 12, 12, 64, 0, 0, 0},         /* ViT base, large, huge */
+  {TAGC_FAMILY_VIT, 768, 3072, 12, 12, 64, 0, 0, 0}, /* ViT base, large, huge */
   {TAGC_FAMILY_VIT, 1024, 4096, 16, 16, 64, 0, 0, 0},
   {TAGC_FAMILY_VIT, 1280, 5120, 16, 16, 80, 0, 0, 0},
-  {TAGC_FAMILY_MIXTRAL, 4096, 0, 32, 8, 128, 8, 14336, 0},   /* Mixtral 8x7B, 8x22B */
+  {TAGC_FAMILY_MIXTRAL, 4096, 0, 32, 8, 128, 8, 14336, 0}, /* Mixtral 8x7B, 8x22B */
   {TAGC_FAMILY_MIXTRAL, 6144, 0, 48, 8, 128, 8, 16384, 0},
-  {TAGC_FAMILY_QWEN3_MOE, 2048, 6144, 32, 4, 128, 128, 768, 0},   /* Qwen3 30B-A3B, 235B-A22B */
+  {TAGC_FAMILY_QWEN3_MOE, 2048, 6144, 32, 4, 128, 128, 768, 0}, /* Qwen3 30B-A3B, 235B-A22B */
   {TAGC_FAMILY_QWEN3_MOE, 4096, 12288, 64, 4, 128, 128, 1536, 0},
-  {TAGC_FAMILY_DEEPSEEK, 2048, 10944, 16, 16, 192, 64, 1408, 2816},   /* DeepSeek V2 Lite, V2, V3 */
+  {TAGC_FAMILY_DEEPSEEK, 2048, 10944, 16, 16, 192, 64, 1408, 2816}, /* DeepSeek V2 Lite, V2, V3 */
   {TAGC_FAMILY_DEEPSEEK, 5120, 12288, 128, 128, 192, 160, 1536, 3072},
   {TAGC_FAMILY_DEEPSEEK, 7168, 18432, 128, 128, 192, 256, 2048, 2048},
 };
 const size_t tagc_published_count = sizeof tagc_published / sizeof *tagc_published;
 
-size_t tagc_prior_outsides(const struct tagc_prior *prior, struct tagc_outside *outsides)
-{
+size_t tagc_prior_outsides(const struct tagc_prior *prior, struct tagc_outside *outsides) {
   static const struct tagc_outside bert[] = {
-    {.tied = true, .masked_head = true}, {.tied = true, .pooler = true, .cost = 2}, {.tied = true, .pooler = true, .labels = 2, .cost = 6},
+    {.tied = true, .masked_head = true},
+    {.tied = true, .pooler = true, .cost = 2},
+    {.tied = true, .pooler = true, .labels = 2, .cost = 6},
     {.tied = true, .pooler = true, .masked_head = true, .next_head = true, .cost = 4},
   };
   static const struct tagc_outside vit[] = {
-    {.labels = 1000}, {.pooler = true, .cost = 4}, {.labels = 1000, .patch = 14, .cost = 4}, {.labels = 10, .cost = 8},
+    {.labels = 1000},
+    {.pooler = true, .cost = 4},
+    {.labels = 1000, .patch = 14, .cost = 4},
+    {.labels = 10, .cost = 8},
   };
   const struct tagc_outside usual[] = {{.cost = prior->cost_untied}, {.tied = true, .cost = prior->cost_tied}};
   bool is_usual = prior->family != TAGC_FAMILY_BERT && prior->family != TAGC_FAMILY_VIT;
@@ -123,29 +130,24 @@ size_t tagc_prior_outsides(const struct tagc_prior *prior, struct tagc_outside *
   return count;
 }
 
-unsigned tagc_cost_bits(uint64_t n)
-{
+unsigned tagc_cost_bits(uint64_t n) {
   unsigned whole = 63 - (unsigned)__builtin_clzll(n);
-  uint64_t quarters = whole >= 8 ? n >> (whole - 8) : n << (8 - whole);   /* 256 ... 511 */
+  uint64_t quarters = whole >= 8 ? n >> (whole - 8) : n << (8 - whole); /* 256 ... 511 */
   /* 256 times 2^(1/4), 2^(2/4), 2^(3/4) */
   return TAGC_BIT * whole + (quarters >= 305) + (quarters >= 363) + (quarters >= 431);
 }
 
-unsigned tagc_cost_size(uint64_t n)
-{
-  return n ? tagc_cost_bits(n >> __builtin_ctzll(n)) : 0;
-}
+unsigned tagc_cost_size(uint64_t n) { return n ? tagc_cost_bits(n >> __builtin_ctzll(n)) : 0; }
 
-unsigned tagc_cost_hidden(uint64_t hidden)
-{
+unsigned tagc_cost_hidden(uint64_t hidden) {
   unsigned cost = tagc_cost_size(hidden);
   return hidden % 64 ? cost + 8 : cost;
 }
 
-unsigned tagc_cost_intermediate(uint64_t hidden, uint64_t intermediate, const struct tagc_prior *prior)
-{
-  static const struct { uint8_t numerator, denominator, cost; } ratios[] = {{4, 1, 4}, {7, 2, 6}, {3, 1, 6}, {8, 1, 10}, {8, 3, 4},
-                                                                          {6, 1, 12}, {2, 1, 12}, {5, 1, 12}, {5, 2, 12}};
+unsigned tagc_cost_intermediate(uint64_t hidden, uint64_t intermediate, const struct tagc_prior *prior) {
+  static const struct {
+    uint8_t numerator, denominator, cost;
+  } ratios[] = {{4, 1, 4}, {7, 2, 6}, {3, 1, 6}, {8, 1, 10}, {8, 3, 4}, {6, 1, 12}, {2, 1, 12}, {5, 1, 12}, {5, 2, 12}};
   if (prior->attention == TAGC_SQUARE && intermediate == 4 * hidden)
     return 0;
   unsigned cost = 12 + tagc_cost_size(intermediate);
@@ -161,8 +163,7 @@ unsigned tagc_cost_intermediate(uint64_t hidden, uint64_t intermediate, const st
 }
 
 /* How many heads share keys and values. */
-static unsigned cost_groups(uint32_t heads, uint32_t kv_heads)
-{
+static unsigned cost_groups(uint32_t heads, uint32_t kv_heads) {
   uint32_t ratio = heads / kv_heads;
   unsigned cost = 24;
   if (kv_heads == 8 || ratio == 1)
@@ -174,8 +175,7 @@ static unsigned cost_groups(uint32_t heads, uint32_t kv_heads)
   return cost;
 }
 
-unsigned tagc_cost_heads(const struct tagc_architecture *a, const struct tagc_prior *prior)
-{
+unsigned tagc_cost_heads(const struct tagc_architecture *a, const struct tagc_prior *prior) {
   static const uint8_t usual[][2] = {{128, 0}, {64, 4}, {96, 10}, {80, 12}, {32, 16}, {112, 20}, {48, 20}, {16, 24}};
   if (prior->attention == TAGC_SQUARE)
     return 0;
@@ -198,12 +198,12 @@ struct vocabulary {
   enum tagc_family family[3];
 };
 
-const uint32_t tagc_vocabularies[] = {50257, 50304, 32000, 128256, 151936, 152064, 256000, 262144, 262208, 30522, 28996, 50432, 50688,
-                                      51200, 32064, 100352, 32768, 131072, 49152, 64000, 32256, 102400, 129280, 65024, 32001, 32002, 256, 65, 0};
+const uint32_t tagc_vocabularies[] = {50257, 50304,  32000,  128256, 151936, 152064, 256000, 262144, 262208, 30522,
+                                      28996, 50432,  50688,  51200,  32064,  100352, 32768,  131072, 49152,  64000,
+                                      32256, 102400, 129280, 65024,  32001,  32002,  256,    65,     0};
 const uint32_t tagc_positions[] = {1024, 2048, 512, 4096, 256, 128, 64, 32, 197, 577, 257, 50, 8192, 0};
 
-unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary)
-{
+unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary) {
   static const struct vocabulary own[] = {
     {50257, {TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2}},
     {50304, {TAGC_FAMILY_GPT2, TAGC_FAMILY_NEOX, TAGC_FAMILY_NEOX}},
@@ -245,8 +245,7 @@ unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary)
   return cost < all + 12 ? cost : all + 12;
 }
 
-unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions)
-{
+unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions) {
   size_t place = 0;
   while (tagc_positions[place] && tagc_positions[place] != positions)
     place++;
@@ -257,31 +256,26 @@ unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions)
   return is_own ? 0 : 8 + (unsigned)place;
 }
 
-/* What torch's fully_shard (fsdp2) does is an average, or a sum of gradients that NCCL multiplies first; of the older FSDP and of
- * DeepSpeed it is a sum, and DeepSpeed gathers parameters by themselves: that tells between layouts of equal counts. But gradients of
- * two bytes and five bits of exponent fully_shard divides in two steps around a sum, too, so that none overflows: then nothing tells. It
- * sums others where it is forced (set_force_sum_reduction_for_comms()), which few programs do. */
-unsigned tagc_cost_layout(enum tagc_layout_kind layout, const struct tagc_signature *reduction, bool is_gathered)
-{
+/* What torch's fully_shard (fsdp2) does is an average, or a sum of gradients that NCCL multiplies first; of the older
+ * FSDP and of DeepSpeed it is a sum, and DeepSpeed gathers parameters by themselves: that tells between layouts of
+ * equal counts. But gradients of two bytes and five bits of exponent fully_shard divides in two steps around a sum,
+ * too, so that none overflows: then nothing tells. It sums others where it is forced
+ * (set_force_sum_reduction_for_comms()), which few programs do. */
+unsigned tagc_cost_layout(enum tagc_layout_kind layout, const struct tagc_signature *reduction, bool is_gathered) {
   const bool is_sum = reduction->op == TAGC_CODE_SUM, may_be_both = is_sum && reduction->dtype == TAGC_CODE_FLOAT16;
   switch (layout) {
-  case TAGC_LAYOUT_ZERO3:
-    return (is_gathered ? 42u : 0u) + (is_sum ? 0u : 28u);
-  case TAGC_LAYOUT_MEGATRON:
-    return is_gathered ? 0 : 42;
-  case TAGC_LAYOUT_FSDP2:
-    return is_sum && !may_be_both ? 28 : 0;
-  default:
-    return (is_sum ? 0u : 28u) + (is_gathered ? 0u : 14u);
+  case TAGC_LAYOUT_ZERO3: return (is_gathered ? 42u : 0u) + (is_sum ? 0u : 28u);
+  case TAGC_LAYOUT_MEGATRON: return is_gathered ? 0 : 42;
+  case TAGC_LAYOUT_FSDP2: return is_sum && !may_be_both ? 28 : 0;
+  default: return (is_sum ? 0u : 28u) + (is_gathered ? 0u : 14u);
   }
 }
 
-unsigned tagc_confidence(unsigned gap)
-{
+unsigned tagc_confidence(unsigned gap) {
   unsigned halvings = gap / TAGC_DOUBT;
   if (halvings >= 7)
     return 99;
-  unsigned doubt = 200u >> halvings;   /* in halves of a per cent */
+  unsigned doubt = 200u >> halvings; /* in halves of a per cent */
   doubt -= doubt / 2 * (gap % TAGC_DOUBT) / TAGC_DOUBT;
   return doubt <= 2 ? 99 : 100 - (doubt + 1) / 2;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How likely sizes of a transformer are, before anything is counted: as costs in quarters of a bit, 4 log2(1 / likelihood).
+ * How likely sizes of a transformer are, before anything is counted: as costs in quarters of a bit, 4 log2(1 /
+ * likelihood).
  *
- * People train models of published sizes, with vocabularies of known tokenisers; who does not chooses round sizes (many factors of
- * two), and a few ratios between them. The costs are rules of thumb; what they decide between fits the counts all the same. Pure; integers alone.
+ * People train models of published sizes, with vocabularies of known tokenisers; who does not chooses round sizes (many
+ * factors of two), and a few ratios between them. The costs are rules of thumb; what they decide between fits the
+ * counts all the same. Pure; integers alone.
  */
 #ifndef LAYERMAP_INFER_PRIOR_H
 #define LAYERMAP_INFER_PRIOR_H
@@ -20,10 +22,10 @@ unsigned tagc_confidence(unsigned gap);
 
 /* How the queries of a family relate to its stream. */
 enum tagc_attention {
-  TAGC_SQUARE,                      /* as wide; queries, keys and values alike: how many heads does not matter to counts */
-  TAGC_GROUPED,                     /* as wide; keys and values may be narrower */
-  TAGC_WIDE,                        /* any number of heads of 128 or 256 */
-  TAGC_LATENT                       /* DeepSeek's */
+  TAGC_SQUARE,  /* as wide; queries, keys and values alike: how many heads does not matter to counts */
+  TAGC_GROUPED, /* as wide; keys and values may be narrower */
+  TAGC_WIDE,    /* any number of heads of 128 or 256 */
+  TAGC_LATENT   /* DeepSeek's */
 };
 
 /* What a family's members have in common. */
@@ -32,11 +34,11 @@ struct tagc_prior {
   enum tagc_attention attention;
   uint16_t cost;
   uint16_t cost_untied, cost_tied;
-  uint16_t usual_head;              /* 0: any */
-  bool has_positions;               /* learned ones */
-  bool is_sparse;                   /* a mixture of experts */
-  bool no_bias, plain_linear;       /* see tagc_architecture */
-  bool no_q_rank;                   /* DeepSeek's queries are not compressed */
+  uint16_t usual_head;        /* 0: any */
+  bool has_positions;         /* learned ones */
+  bool is_sparse;             /* a mixture of experts */
+  bool no_bias, plain_linear; /* see tagc_architecture */
+  bool no_q_rank;             /* DeepSeek's queries are not compressed */
 };
 
 /* What may be outside the blocks. */
@@ -72,8 +74,8 @@ unsigned tagc_cost_hidden(uint64_t hidden);
 unsigned tagc_cost_intermediate(uint64_t hidden, uint64_t intermediate, const struct tagc_prior *prior);
 unsigned tagc_cost_heads(const struct tagc_architecture *a, const struct tagc_prior *prior);
 unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary);
-/* How unlikely a layout is, beside others of equal counts: by how the gradients are reduced, and whether the same counts are all-gathered,
- * too. */
+/* How unlikely a layout is, beside others of equal counts: by how the gradients are reduced, and whether the same
+ * counts are all-gathered, too. */
 unsigned tagc_cost_layout(enum tagc_layout_kind layout, const struct tagc_signature *reduction, bool is_gathered);
 unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The steps of tagc_solve(): what repeats (solve.c), which architectures have blocks of that size (search_blocks.c), and what
- * vocabulary explains the rest (search_outside.c). Nothing here is for others.
+ * The steps of tagc_solve(): what repeats (solve.c), which architectures have blocks of that size (search_blocks.c),
+ * and what vocabulary explains the rest (search_outside.c). Nothing here is for others.
  *
  * A search is one caller's, and holds all it needs; costs are those of prior.h.
  */
@@ -16,13 +16,13 @@ enum { TAGC_CANDIDATES = 96, TAGC_FINALISTS = 32, TAGC_OTHERS = 6, TAGC_DIVISION
 
 /* What repeats: slots of like blocks, in forward order. */
 struct tagc_frame {
-  size_t start, length;             /* slots */
-  size_t period;                    /* slots of one block, or group of blocks: 1; or attention and MLP (2), norms before them (3) */
-  uint32_t group;                   /* blocks of one slot */
+  size_t start, length; /* slots */
+  size_t period;        /* slots of one block, or group of blocks: 1; or attention and MLP (2), norms before them (3) */
+  uint32_t group;       /* blocks of one slot */
   uint32_t blocks;
-  uint64_t counts[3];               /* of one period */
-  uint32_t dense;                   /* blocks right before `start` that have another MLP ... */
-  uint64_t dense_count;             /* ... in a slot of that size */
+  uint64_t counts[3];   /* of one period */
+  uint32_t dense;       /* blocks right before `start` that have another MLP ... */
+  uint64_t dense_count; /* ... in a slot of that size */
 };
 
 struct tagc_candidate {
@@ -30,9 +30,9 @@ struct tagc_candidate {
   const struct tagc_prior *prior;
   enum tagc_layout_kind layout;
   struct tagc_frame frame;
-  bool blocks_only;                 /* nothing explains what is outside the blocks */
-  size_t odd;                       /* slots that nothing explains */
-  bool megatron;                    /* see struct tagc_solution */
+  bool blocks_only; /* nothing explains what is outside the blocks */
+  size_t odd;       /* slots that nothing explains */
+  bool megatron;    /* see struct tagc_solution */
   unsigned cost;
 };
 
@@ -48,41 +48,45 @@ struct tagc_family_shapes {
   struct tagc_outsides outsides;
 };
 
-/* A search ends without an answer where it would take longer than seems right while a program waits: then its slots are no model that is
- * known here. Steps are counted, not timed, so that all ranks end alike: equations held, and parameters and slots of models that are made. */
+/* A search ends without an answer where it would take longer than seems right while a program waits: then its slots are
+ * no model that is known here. Steps are counted, not timed, so that all ranks end alike: equations held, and
+ * parameters and slots of models that are made. */
 enum { TAGC_SEARCH_BLOCKS = 512, TAGC_SEARCH_STEPS = 5000000 };
 
 struct tagc_search {
-  const uint64_t *counts;           /* in forward order */
+  const uint64_t *counts; /* in forward order */
   size_t count;
   uint32_t nranks;
-  struct tagc_piece *pieces;        /* room for those of a candidate */
-  uint64_t *steps;                  /* taken so far */
-  bool no_memory;                   /* somewhere on the way: nothing that was found counts */
-  const struct tagc_signature *reduction;   /* of the first slot: all are reduced alike */
-  bool is_gathered;                 /* the same counts are all-gathered, too */
-  unsigned none;                    /* the cost of the counts without any model */
+  struct tagc_piece *pieces;              /* room for those of a candidate */
+  uint64_t *steps;                        /* taken so far */
+  bool no_memory;                         /* somewhere on the way: nothing that was found counts */
+  const struct tagc_signature *reduction; /* of the first slot: all are reduced alike */
+  bool is_gathered;                       /* the same counts are all-gathered, too */
+  unsigned none;                          /* the cost of the counts without any model */
   struct tagc_frame frame;
-  struct tagc_family_shapes *shapes;   /* of each of tagc_priors */
+  struct tagc_family_shapes *shapes; /* of each of tagc_priors */
   size_t used;
-  struct tagc_candidate candidates[TAGC_CANDIDATES];   /* that explain blocks, cheapest first */
+  struct tagc_candidate candidates[TAGC_CANDIDATES]; /* that explain blocks, cheapest first */
   size_t finalist_count;
-  struct tagc_candidate finalists[TAGC_FINALISTS];     /* that are complete, likewise */
+  struct tagc_candidate finalists[TAGC_FINALISTS]; /* that are complete, likewise */
 };
 
 /* Adds those of published sizes that explain the blocks of search->frame, in that layout. */
 void tagc_search_published(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
 /* Ranks those of published sizes, with known vocabularies, that explain the sum of all slots. */
 void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
-/* Adds a complete candidate to the finalists, behind those that cost as much: the order is the same on every platform. */
+/* Adds a complete candidate to the finalists, behind those that cost as much: the order is the same on every
+ * platform. */
 void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *candidate);
 /* Does the candidate hold when its model is made? The pieces of the slots are its own then. */
 bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *candidate);
 /* Is a candidate that holds (its match, and search->pieces) ambiguous although all others cost more? */
-bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate *candidate, const struct tagc_match *match);
-/* Does it take more than that much confidence to choose it rather than the rival? Its widths are not published, and the rival has other
- * queries. */
-bool tagc_search_is_close(const struct tagc_candidate *candidate, const struct tagc_candidate *rival, unsigned confidence);
+bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate *candidate,
+                        const struct tagc_match *match);
+/* Does it take more than that much confidence to choose it rather than the rival? Its widths are not published, and the
+ * rival has other queries. */
+bool tagc_search_is_close(const struct tagc_candidate *candidate, const struct tagc_candidate *rival,
+                          unsigned confidence);
 void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known);
 /* Adds what explains the blocks of search->frame, in that layout. */
 void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
@@ -91,14 +95,12 @@ void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *pri
 struct tagc_architecture tagc_search_kind(const struct tagc_prior *prior);
 void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *outside);
 
-/* Finds vocabulary, positions and whether the head is tied, and adds their cost and that of slots which stay unexplained. */
+/* Finds vocabulary, positions and whether the head is tied, and adds their cost and that of slots which stay
+ * unexplained. */
 void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate);
 
 /* Has the search taken too long? */
-static inline bool tagc_search_is_long(const struct tagc_search *search)
-{
-  return *search->steps > TAGC_SEARCH_STEPS;
-}
+static inline bool tagc_search_is_long(const struct tagc_search *search) { return *search->steps > TAGC_SEARCH_STEPS; }
 
 void tagc_unknown_set(struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t size);
 
@@ -109,12 +111,12 @@ struct tagc_equation {
   enum tagc_layout_kind layout;
   uint32_t nranks, times;
   uint64_t more, count;
-  uint64_t *steps;                  /* counted there */
+  uint64_t *steps; /* counted there */
 };
 
 bool tagc_equation_holds(const struct tagc_equation *e, const struct tagc_architecture *a);
 /* Between which sizes the unknown must lie: (*low, *high]. False: nowhere, or the equation does not depend on it. */
-bool tagc_equation_range(const struct tagc_equation *e, const struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t *low,
-                         uint64_t *high);
+bool tagc_equation_range(const struct tagc_equation *e, const struct tagc_architecture *a, enum tagc_unknown unknown,
+                         uint64_t *low, uint64_t *high);
 
 #endif

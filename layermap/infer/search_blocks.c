@@ -6,29 +6,24 @@
 
 #include "layermap/infer/search.h"
 
-void tagc_unknown_set(struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t size)
-{
+void tagc_unknown_set(struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t size) {
   switch (unknown) {
-  case TAGC_UNKNOWN_INTERMEDIATE:
-    a->intermediate = (uint32_t)size;
-    break;
+  case TAGC_UNKNOWN_INTERMEDIATE: a->intermediate = (uint32_t)size; break;
   case TAGC_UNKNOWN_EXPERT:
     /* Shared experts are a multiple of the others. */
-    a->shared_intermediate = a->expert_intermediate ? a->shared_intermediate / a->expert_intermediate * (uint32_t)size : 0;
+    a->shared_intermediate =
+      a->expert_intermediate ? a->shared_intermediate / a->expert_intermediate * (uint32_t)size : 0;
     a->expert_intermediate = (uint32_t)size;
     break;
-  case TAGC_UNKNOWN_VOCABULARY:
-    a->vocabulary = size;
-    break;
-  case TAGC_UNKNOWN_POSITIONS:
-    a->positions = (uint32_t)size;
-    break;
+  case TAGC_UNKNOWN_VOCABULARY: a->vocabulary = size; break;
+  case TAGC_UNKNOWN_POSITIONS: a->positions = (uint32_t)size; break;
   }
 }
 
-struct tagc_architecture tagc_search_kind(const struct tagc_prior *prior)
-{
-  struct tagc_architecture kind = {.family = prior->family, .no_bias = prior->no_bias, .plain_linear = prior->plain_linear,
+struct tagc_architecture tagc_search_kind(const struct tagc_prior *prior) {
+  struct tagc_architecture kind = {.family = prior->family,
+                                   .no_bias = prior->no_bias,
+                                   .plain_linear = prior->plain_linear,
                                    .positions = prior->has_positions};
   kind.experts = kind.expert_intermediate = prior->is_sparse;
   if (prior->attention == TAGC_LATENT) {
@@ -41,8 +36,7 @@ struct tagc_architecture tagc_search_kind(const struct tagc_prior *prior)
   return kind;
 }
 
-void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known)
-{
+void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known) {
   a->hidden = known->hidden;
   a->intermediate = known->intermediate;
   a->heads = known->heads;
@@ -53,17 +47,16 @@ void tagc_published_set(struct tagc_architecture *a, const struct tagc_published
   a->shared_intermediate = known->shared_intermediate;
 }
 
-bool tagc_equation_holds(const struct tagc_equation *e, const struct tagc_architecture *a)
-{
+bool tagc_equation_holds(const struct tagc_equation *e, const struct tagc_architecture *a) {
   ++*e->steps;
   uint64_t measure = e->times * tagc_shapes_measure(e->shapes, a, e->layout, e->nranks, e->keep) + e->more;
   return tagc_measure_shard(e->layout, measure, e->nranks) == e->count;
 }
 
-/* A measure grows by equal steps where the unknown grows by the number of ranks; in between it is at most a step higher. */
-bool tagc_equation_range(const struct tagc_equation *e, const struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t *low,
-                         uint64_t *high)
-{
+/* A measure grows by equal steps where the unknown grows by the number of ranks; in between it is at most a step
+ * higher. */
+bool tagc_equation_range(const struct tagc_equation *e, const struct tagc_architecture *a, enum tagc_unknown unknown,
+                         uint64_t *low, uint64_t *high) {
   struct tagc_architecture tried = *a;
   uint64_t step = unknown == TAGC_UNKNOWN_EXPERT ? 64 * (uint64_t)e->nranks : e->nranks, none;
   tagc_unknown_set(&tried, unknown, step);
@@ -81,8 +74,7 @@ bool tagc_equation_range(const struct tagc_equation *e, const struct tagc_archit
   return true;
 }
 
-static void keep_candidate(struct tagc_search *search, const struct tagc_candidate *candidate)
-{
+static void keep_candidate(struct tagc_search *search, const struct tagc_candidate *candidate) {
   size_t at = search->used;
   while (at && search->candidates[at - 1].cost > candidate->cost)
     at--;
@@ -98,25 +90,29 @@ struct attempt {
   struct tagc_search *search;
   const struct tagc_family_shapes *shapes;
   struct tagc_candidate candidate;
-  uint64_t beside;                  /* measure of what is in the MLP's slot, too */
+  uint64_t beside; /* measure of what is in the MLP's slot, too */
 };
 
-static struct tagc_equation blocks_equation(const struct attempt *t, const struct tagc_shapes *shapes, unsigned sorts, uint32_t times,
-                                            uint64_t count)
-{
-  return (struct tagc_equation){.shapes = shapes, .keep = sorts, .layout = t->candidate.layout, .nranks = t->search->nranks,
-                                .times = times, .count = count, .steps = t->search->steps};
+static struct tagc_equation blocks_equation(const struct attempt *t, const struct tagc_shapes *shapes, unsigned sorts,
+                                            uint32_t times, uint64_t count) {
+  return (struct tagc_equation){.shapes = shapes,
+                                .keep = sorts,
+                                .layout = t->candidate.layout,
+                                .nranks = t->search->nranks,
+                                .times = times,
+                                .count = count,
+                                .steps = t->search->steps};
 }
 
 /* Where several blocks are in a slot, the last slot may hold fewer, and the first ones other blocks, too. */
-static void keep_group(struct attempt *t)
-{
+static void keep_group(struct attempt *t) {
   struct tagc_candidate whole = t->candidate;
   struct tagc_frame *frame = &whole.frame;
   struct tagc_architecture *a = &whole.architecture;
   const uint64_t *counts = t->search->counts;
   for (uint32_t rest = 1; rest < frame->group && frame->start + frame->length < t->search->count; rest++) {
-    struct tagc_equation e = blocks_equation(t, &t->shapes->block, TAGC_KEEP_BLOCK, rest, counts[frame->start + frame->length]);
+    struct tagc_equation e =
+      blocks_equation(t, &t->shapes->block, TAGC_KEEP_BLOCK, rest, counts[frame->start + frame->length]);
     if (!tagc_equation_holds(&e, a))
       continue;
     a->blocks += rest;
@@ -127,8 +123,10 @@ static void keep_group(struct attempt *t)
     uint32_t slots = (dense + frame->group - 1) / frame->group, fitting = 0;
     for (uint32_t i = 0; i < slots && slots <= frame->start; i++) {
       uint32_t others = dense - i * frame->group < frame->group ? dense - i * frame->group : frame->group;
-      struct tagc_equation e = blocks_equation(t, &t->shapes->block, TAGC_KEEP_BLOCK, frame->group - others, counts[frame->start - slots + i]);
-      e.more = others * tagc_shapes_measure(&t->shapes->dense, a, t->candidate.layout, t->search->nranks, TAGC_KEEP_BLOCK);
+      struct tagc_equation e =
+        blocks_equation(t, &t->shapes->block, TAGC_KEEP_BLOCK, frame->group - others, counts[frame->start - slots + i]);
+      e.more =
+        others * tagc_shapes_measure(&t->shapes->dense, a, t->candidate.layout, t->search->nranks, TAGC_KEEP_BLOCK);
       fitting += tagc_equation_holds(&e, a);
     }
     if (fitting < slots)
@@ -142,20 +140,17 @@ static void keep_group(struct attempt *t)
 }
 
 /* Widths of MLPs are multiples of that. */
-static uint64_t grain(uint32_t hidden)
-{
-  return hidden >= 1024 ? 64 : hidden % 8 ? 1 : 8;
-}
+static uint64_t grain(uint32_t hidden) { return hidden >= 1024 ? 64 : hidden % 8 ? 1 : 8; }
 
 /* The width that makes the dense blocks before the others fit, too. */
-static bool solve_dense(struct attempt *t)
-{
+static bool solve_dense(struct attempt *t) {
   struct tagc_architecture *a = &t->candidate.architecture;
   uint64_t low, high;
   if (!t->search->frame.dense)
     return true;
-  struct tagc_equation e = blocks_equation(t, &t->shapes->dense, t->search->frame.period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1,
-                                           t->search->frame.dense_count);
+  struct tagc_equation e =
+    blocks_equation(t, &t->shapes->dense, t->search->frame.period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1,
+                    t->search->frame.dense_count);
   if (!tagc_equation_range(&e, a, TAGC_UNKNOWN_INTERMEDIATE, &low, &high))
     return false;
   a->intermediate = (uint32_t)(high / 64 * 64);
@@ -165,12 +160,12 @@ static bool solve_dense(struct attempt *t)
   return true;
 }
 
-static void found(struct attempt *t, uint64_t width)
-{
+static void found(struct attempt *t, uint64_t width) {
   struct tagc_architecture *a = &t->candidate.architecture;
   unsigned cost = t->candidate.cost;
   if (t->candidate.prior->is_sparse)
-    t->candidate.cost += width > a->hidden ? tagc_cost_intermediate(a->hidden, width, t->candidate.prior) : 8 + tagc_cost_size(width);
+    t->candidate.cost +=
+      width > a->hidden ? tagc_cost_intermediate(a->hidden, width, t->candidate.prior) : 8 + tagc_cost_size(width);
   else
     t->candidate.cost += tagc_cost_intermediate(a->hidden, width, t->candidate.prior);
   if (solve_dense(t))
@@ -179,17 +174,18 @@ static void found(struct attempt *t, uint64_t width)
 }
 
 /* Solves for the width of the MLP, or of its experts. */
-static void solve_width(struct attempt *t)
-{
+static void solve_width(struct attempt *t) {
   const struct tagc_frame *frame = &t->search->frame;
   struct tagc_architecture *a = &t->candidate.architecture;
   enum tagc_unknown unknown = t->candidate.prior->is_sparse ? TAGC_UNKNOWN_EXPERT : TAGC_UNKNOWN_INTERMEDIATE;
-  struct tagc_equation e = blocks_equation(t, &t->shapes->block, TAGC_KEEP_MLP, frame->group, frame->counts[frame->period - 1]);
+  struct tagc_equation e =
+    blocks_equation(t, &t->shapes->block, TAGC_KEEP_MLP, frame->group, frame->counts[frame->period - 1]);
   e.more = frame->group * t->beside;
   uint64_t low, high, quantum = grain(a->hidden);
   if (!tagc_equation_range(&e, a, unknown, &low, &high))
     return;
-  for (uint64_t width = high / quantum * quantum; width && width > low && !tagc_search_is_long(t->search); width -= quantum) {
+  for (uint64_t width = high / quantum * quantum; width && width > low && !tagc_search_is_long(t->search);
+       width -= quantum) {
     if (width > 16 * (uint64_t)a->hidden || (!t->candidate.prior->is_sparse && 4 * width < a->hidden))
       continue;
     tagc_unknown_set(a, unknown, width);
@@ -199,8 +195,7 @@ static void solve_width(struct attempt *t)
 }
 
 /* Where attention lies in slots of its own, it must fit them alone; and so must norms. */
-static bool parts_fit(const struct attempt *t)
-{
+static bool parts_fit(const struct attempt *t) {
   const struct tagc_frame *frame = &t->search->frame;
   if (frame->period == 1)
     return true;
@@ -214,35 +209,36 @@ static bool parts_fit(const struct attempt *t)
 }
 
 /* All sizes are known: do they fit? */
-static void try_known(struct attempt *t)
-{
+static void try_known(struct attempt *t) {
   const struct tagc_frame *frame = &t->search->frame;
   const struct tagc_architecture *a = &t->candidate.architecture;
-  struct tagc_equation e = blocks_equation(t, &t->shapes->block, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, frame->group,
-                                           frame->counts[frame->period - 1]);
-  struct tagc_equation dense = blocks_equation(t, &t->shapes->dense, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1,
-                                               frame->dense_count);
+  struct tagc_equation e = blocks_equation(t, &t->shapes->block, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK,
+                                           frame->group, frame->counts[frame->period - 1]);
+  struct tagc_equation dense =
+    blocks_equation(t, &t->shapes->dense, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1, frame->dense_count);
   if (parts_fit(t) && tagc_equation_holds(&e, a) && (!frame->dense || tagc_equation_holds(&dense, a)))
     keep_group(t);
 }
 
-static void try_experts(struct attempt *t)
-{
-  static const struct { uint16_t experts; uint8_t cost; } all[] = {{8, 0}, {16, 8}, {32, 10}, {64, 6}, {128, 4}, {160, 10}, {256, 6},
-                                                                  {4, 12}};
+static void try_experts(struct attempt *t) {
+  static const struct {
+    uint16_t experts;
+    uint8_t cost;
+  } all[] = {{8, 0}, {16, 8}, {32, 10}, {64, 6}, {128, 4}, {160, 10}, {256, 6}, {4, 12}};
   struct tagc_architecture *a = &t->candidate.architecture;
   unsigned cost = t->candidate.cost;
   if (!parts_fit(t))
     return;
-  t->beside = t->search->frame.period > 1 ? 0 : tagc_shapes_measure(&t->shapes->block, a, t->candidate.layout, t->search->nranks,
-                                                                   TAGC_KEEP_ATTN | TAGC_KEEP_REST);
+  t->beside = t->search->frame.period > 1 ? 0
+                                          : tagc_shapes_measure(&t->shapes->block, a, t->candidate.layout,
+                                                                t->search->nranks, TAGC_KEEP_ATTN | TAGC_KEEP_REST);
   if (!t->candidate.prior->is_sparse) {
     solve_width(t);
     return;
   }
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    for (uint32_t shared = t->candidate.prior->attention == TAGC_LATENT; shared <= (t->candidate.prior->attention == TAGC_LATENT ? 2 : 0);
-         shared++) {
+    for (uint32_t shared = t->candidate.prior->attention == TAGC_LATENT;
+         shared <= (t->candidate.prior->attention == TAGC_LATENT ? 2 : 0); shared++) {
       a->experts = all[i].experts;
       a->expert_intermediate = 1;
       a->shared_intermediate = shared;
@@ -252,8 +248,7 @@ static void try_experts(struct attempt *t)
   t->candidate.cost = cost;
 }
 
-static void try_key_heads(struct attempt *t)
-{
+static void try_key_heads(struct attempt *t) {
   struct tagc_architecture *a = &t->candidate.architecture;
   unsigned cost = t->candidate.cost;
   for (uint32_t kv = 1; kv <= a->heads; kv++) {
@@ -261,15 +256,14 @@ static void try_key_heads(struct attempt *t)
       continue;
     a->kv_heads = kv;
     t->candidate.cost = cost + tagc_cost_heads(a, t->candidate.prior);
-    if (t->candidate.cost <= cost + 36)   /* nobody does what costs more */
+    if (t->candidate.cost <= cost + 36) /* nobody does what costs more */
       try_experts(t);
   }
   t->candidate.cost = cost;
 }
 
 /* The heads of an attention that is as wide as the stream, of which only names depend. */
-static uint32_t usual_head(uint32_t hidden, uint32_t usual)
-{
+static uint32_t usual_head(uint32_t hidden, uint32_t usual) {
   static const uint32_t sizes[] = {128, 80, 64, 96, 40, 32, 16, 8, 4, 2, 1};
   if (usual && hidden % usual == 0)
     return usual;
@@ -280,22 +274,21 @@ static uint32_t usual_head(uint32_t hidden, uint32_t usual)
 }
 
 /* Is there a multiple of what all blocks of this width are multiples of, where one must be? Most widths fail here. */
-static bool may_fit(const struct attempt *t)
-{
+static bool may_fit(const struct attempt *t) {
   const struct tagc_frame *frame = &t->search->frame;
   uint64_t modulus, residue, most = frame->counts[0], least = most - 1, group = frame->group;
-  if (frame->period > 1 || !tagc_shapes_residue(&t->shapes->block, &t->candidate.architecture, t->candidate.layout, t->search->nranks,
-                                                &modulus, &residue))
+  if (frame->period > 1 || !tagc_shapes_residue(&t->shapes->block, &t->candidate.architecture, t->candidate.layout,
+                                                t->search->nranks, &modulus, &residue))
     return true;
   if (t->candidate.layout == TAGC_LAYOUT_FSDP1) {
     most *= t->search->nranks;
     least = most - t->search->nranks;
   }
-  return group * residue <= most && (most - group * residue) / (group * modulus) * (group * modulus) + group * residue > least;
+  return group * residue <= most &&
+         (most - group * residue) / (group * modulus) * (group * modulus) + group * residue > least;
 }
 
-static void try_latent(struct attempt *t)
-{
+static void try_latent(struct attempt *t) {
   struct tagc_architecture *a = &t->candidate.architecture;
   a->head_dim = 192;
   for (a->heads = 16; a->heads <= 128; a->heads *= 2) {
@@ -304,8 +297,7 @@ static void try_latent(struct attempt *t)
   }
 }
 
-static void try_heads(struct attempt *t)
-{
+static void try_heads(struct attempt *t) {
   static const uint32_t sizes[] = {128, 64, 96, 80, 256, 32, 112, 48, 16};
   const struct tagc_prior *prior = t->candidate.prior;
   struct tagc_architecture *a = &t->candidate.architecture;
@@ -315,9 +307,7 @@ static void try_heads(struct attempt *t)
     a->heads = a->kv_heads = a->hidden / a->head_dim;
     try_experts(t);
     return;
-  case TAGC_LATENT:
-    try_latent(t);
-    return;
+  case TAGC_LATENT: try_latent(t); return;
   case TAGC_GROUPED:
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
       a->head_dim = sizes[i];
@@ -339,23 +329,24 @@ static void try_heads(struct attempt *t)
 }
 
 /* Streams are multiples of that; small ones of toys are anything. */
-static uint64_t next_hidden(uint64_t hidden)
-{
+static uint64_t next_hidden(uint64_t hidden) {
   return hidden < 64 ? hidden + 1 : hidden < 512 ? hidden + 8 : hidden < 8192 ? hidden + 64 : hidden + 256;
 }
 
-static struct attempt begin_attempt(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
-{
+static struct attempt begin_attempt(struct tagc_search *search, const struct tagc_prior *prior,
+                                    enum tagc_layout_kind layout) {
   struct attempt t = {.search = search, .shapes = &search->shapes[prior - tagc_priors]};
-  t.candidate = (struct tagc_candidate){.architecture = tagc_search_kind(prior), .prior = prior, .layout = layout,
-                                        .frame = search->frame, .cost = prior->cost};
+  t.candidate = (struct tagc_candidate){.architecture = tagc_search_kind(prior),
+                                        .prior = prior,
+                                        .layout = layout,
+                                        .frame = search->frame,
+                                        .cost = prior->cost};
   t.candidate.architecture.blocks = search->frame.blocks;
   t.candidate.architecture.dense_blocks = search->frame.dense;
   return t;
 }
 
-void tagc_search_published(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
-{
+void tagc_search_published(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout) {
   struct attempt t = begin_attempt(search, prior, layout);
   for (size_t i = 0; i < tagc_published_count; i++) {
     tagc_published_set(&t.candidate.architecture, &tagc_published[i]);
@@ -364,8 +355,7 @@ void tagc_search_published(struct tagc_search *search, const struct tagc_prior *
   }
 }
 
-void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
-{
+void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout) {
   const struct tagc_frame *frame = &search->frame;
   struct attempt t = begin_attempt(search, prior, layout);
   uint64_t elements = 0;
@@ -376,7 +366,8 @@ void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *pri
        hidden = next_hidden(hidden)) {
     if (!prior->is_sparse && 45 * hidden * hidden < elements)
       continue;
-    if ((prior->is_sparse && hidden % 256) || (prior->attention == TAGC_WIDE && (hidden % 64 || tagc_cost_size(hidden) > 20)))
+    if ((prior->is_sparse && hidden % 256) ||
+        (prior->attention == TAGC_WIDE && (hidden % 64 || tagc_cost_size(hidden) > 20)))
       continue;
     t.candidate.architecture.hidden = (uint32_t)hidden;
     t.candidate.cost = prior->cost + TAGC_COST_UNPUBLISHED + tagc_cost_hidden(hidden);

@@ -23,20 +23,19 @@ struct outside {
   const struct tagc_candidate *candidate;
   const struct tagc_shapes *shapes;
   size_t slots[TAGC_OTHERS], slot_count;
-  size_t others;                    /* all slots outside the blocks */
-  unsigned odd;                     /* what all of them would cost if nothing explained them */
-  uint64_t norms;                   /* measure of the norms of blocks that are with the last one */
+  size_t others;  /* all slots outside the blocks */
+  unsigned odd;   /* what all of them would cost if nothing explained them */
+  uint64_t norms; /* measure of the norms of blocks that are with the last one */
   uint8_t parts[3];
   size_t part_count;
-  unsigned cost;                    /* of the variant and the division */
+  unsigned cost; /* of the variant and the division */
   struct tagc_architecture best;
   unsigned best_cost;
   size_t explained;
   bool found;
 };
 
-void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *outside)
-{
+void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *outside) {
   a->tied = outside->tied;
   a->pooler = outside->pooler;
   a->masked_head = outside->masked_head;
@@ -45,16 +44,15 @@ void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *ou
   a->patch = outside->patch;
 }
 
-static unsigned slot_cost(const struct outside *o, size_t slot)
-{
+static unsigned slot_cost(const struct outside *o, size_t slot) {
   return COST_ODD + tagc_cost_bits(o->search->counts[slot] + 1);
 }
 
 /* The slots nearest to the blocks, on both sides, and the first and the last one. */
-static void find_slots(struct outside *o)
-{
+static void find_slots(struct outside *o) {
   const struct tagc_frame *frame = &o->candidate->frame;
-  size_t first = frame->start - frame->dense * frame->period, last = frame->start + frame->length, count = o->search->count;
+  size_t first = frame->start - frame->dense * frame->period, last = frame->start + frame->length,
+         count = o->search->count;
   for (size_t i = 0; i < count; i++) {
     if (i >= first && i < last)
       continue;
@@ -67,30 +65,31 @@ static void find_slots(struct outside *o)
   }
 }
 
-static struct tagc_equation outside_equation(const struct outside *o, uint8_t part, size_t slot)
-{
-  return (struct tagc_equation){.shapes = o->shapes, .keep = part, .layout = o->candidate->layout, .nranks = o->search->nranks,
-                                .times = 1, .more = part & TAGC_KEEP_NORM ? o->norms : 0, .count = o->search->counts[slot],
+static struct tagc_equation outside_equation(const struct outside *o, uint8_t part, size_t slot) {
+  return (struct tagc_equation){.shapes = o->shapes,
+                                .keep = part,
+                                .layout = o->candidate->layout,
+                                .nranks = o->search->nranks,
+                                .times = 1,
+                                .more = part & TAGC_KEEP_NORM ? o->norms : 0,
+                                .count = o->search->counts[slot],
                                 .steps = o->search->steps};
 }
 
-static uint64_t part_shard(const struct outside *o, const struct tagc_architecture *a, uint8_t part)
-{
+static uint64_t part_shard(const struct outside *o, const struct tagc_architecture *a, uint8_t part) {
   const struct tagc_candidate *candidate = o->candidate;
   uint64_t measure = tagc_shapes_measure(o->shapes, a, candidate->layout, o->search->nranks, part);
   return tagc_measure_shard(candidate->layout, measure + (part & TAGC_KEEP_NORM ? o->norms : 0), o->search->nranks);
 }
 
 /* An equation that is held, too. */
-static bool is_shard(const struct outside *o, size_t slot, uint64_t shard)
-{
+static bool is_shard(const struct outside *o, size_t slot, uint64_t shard) {
   ++*o->search->steps;
   return o->search->counts[o->slots[slot]] == shard;
 }
 
 /* All sizes are known: which slots do they explain? */
-static void weigh_outside(struct outside *o, const struct tagc_architecture *a)
-{
+static void weigh_outside(struct outside *o, const struct tagc_architecture *a) {
   unsigned cost = o->cost + o->odd;
   size_t used = 0;
   for (size_t i = 0; i < o->part_count; i++) {
@@ -116,9 +115,8 @@ static void weigh_outside(struct outside *o, const struct tagc_architecture *a)
 }
 
 /* The likeliest size in (low, high] that solves the equation; 0: none does. */
-static uint64_t likeliest(const struct tagc_equation *e, const struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t low,
-                          uint64_t high)
-{
+static uint64_t likeliest(const struct tagc_equation *e, const struct tagc_architecture *a, enum tagc_unknown unknown,
+                          uint64_t low, uint64_t high) {
   const uint32_t *known = unknown == TAGC_UNKNOWN_VOCABULARY ? tagc_vocabularies : tagc_positions;
   struct tagc_architecture tried = *a;
   uint64_t best = 0;
@@ -126,7 +124,8 @@ static uint64_t likeliest(const struct tagc_equation *e, const struct tagc_archi
   for (; *known; known++) {
     if (*known <= low || *known > high)
       continue;
-    unsigned cost = unknown == TAGC_UNKNOWN_VOCABULARY ? tagc_cost_vocabulary(a->family, *known) : tagc_cost_positions(a->family, *known);
+    unsigned cost = unknown == TAGC_UNKNOWN_VOCABULARY ? tagc_cost_vocabulary(a->family, *known)
+                                                       : tagc_cost_positions(a->family, *known);
     tagc_unknown_set(&tried, unknown, *known);
     if (cost < best_cost && tagc_equation_holds(e, &tried)) {
       best = *known;
@@ -144,8 +143,7 @@ static uint64_t likeliest(const struct tagc_equation *e, const struct tagc_archi
 }
 
 /* Positions are known, or not part of what was solved: solves for them in the other parts, then weighs. */
-static void solve_positions(struct outside *o, struct tagc_architecture *a, bool known)
-{
+static void solve_positions(struct outside *o, struct tagc_architecture *a, bool known) {
   for (size_t i = 0; i < o->part_count && !known; i++) {
     if (!(o->shapes->depends[TAGC_UNKNOWN_POSITIONS] & o->parts[i]))
       continue;
@@ -164,8 +162,7 @@ static void solve_positions(struct outside *o, struct tagc_architecture *a, bool
 }
 
 /* The part of which the vocabulary is solved for lies in that slot. */
-static void solve_vocabulary(struct outside *o, uint8_t part, size_t slot)
-{
+static void solve_vocabulary(struct outside *o, uint8_t part, size_t slot) {
   struct tagc_architecture a = o->candidate->architecture;
   struct tagc_equation e = outside_equation(o, part, slot);
   bool with_positions = o->shapes->depends[TAGC_UNKNOWN_POSITIONS] & part;
@@ -181,8 +178,7 @@ static void solve_vocabulary(struct outside *o, uint8_t part, size_t slot)
   }
 }
 
-static void try_division(struct outside *o, const uint8_t parts[3])
-{
+static void try_division(struct outside *o, const uint8_t parts[3]) {
   uint8_t lead = 0;
   o->part_count = 0;
   for (size_t i = 0; i < 3 && parts[i]; i++)
@@ -201,8 +197,7 @@ static void try_division(struct outside *o, const uint8_t parts[3])
   solve_positions(o, &some, false);
 }
 
-void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate)
-{
+void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate) {
   const struct tagc_outsides *outsides = &search->shapes[candidate->prior - tagc_priors].outsides;
   struct tagc_candidate tried = *candidate;
   struct outside o = {.search = search, .candidate = &tried};
@@ -211,8 +206,9 @@ void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate
   o.best = candidate->architecture;
   o.best_cost = o.odd + COST_MISSING;
   if (candidate->frame.period == 2)
-    o.norms = candidate->frame.blocks * tagc_shapes_measure(&search->shapes[candidate->prior - tagc_priors].block,
-                                                            &tried.architecture, tried.layout, search->nranks, TAGC_KEEP_REST);
+    o.norms =
+      candidate->frame.blocks * tagc_shapes_measure(&search->shapes[candidate->prior - tagc_priors].block,
+                                                    &tried.architecture, tried.layout, search->nranks, TAGC_KEEP_REST);
   for (size_t i = 0; i < outsides->count; i++) {
     tagc_outside_set(&tried.architecture, &outsides->variants[i]);
     o.shapes = &outsides->shapes[i];

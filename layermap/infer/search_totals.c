@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where no slot is a block, because all of the model is in one, or because buckets are cut where they are full, the sum of all slots is
- * what there is: a model of published sizes with a known vocabulary, and a whole number of blocks, explains it. See search.h.
+ * Where no slot is a block, because all of the model is in one, or because buckets are cut where they are full, the sum
+ * of all slots is what there is: a model of published sizes with a known vocabulary, and a whole number of blocks,
+ * explains it. See search.h.
  */
 #include "layermap/infer/search.h"
 
@@ -11,13 +12,12 @@ struct total {
   const struct tagc_family_shapes *shapes;
   const struct tagc_shapes *outside;
   struct tagc_candidate candidate;
-  uint64_t least, most;             /* measures that explain the slots */
-  uint64_t block, dense;            /* measures of one */
+  uint64_t least, most;  /* measures that explain the slots */
+  uint64_t block, dense; /* measures of one */
 };
 
 /* Padding hides what the slots hold exactly. */
-static void find_total_range(struct total *t)
-{
+static void find_total_range(struct total *t) {
   const struct tagc_search *search = t->search;
   uint64_t sum = 0, nranks = search->nranks;
   for (size_t i = 0; i < search->count; i++)
@@ -34,14 +34,12 @@ static void find_total_range(struct total *t)
   }
 }
 
-static uint64_t measure(const struct total *t, const struct tagc_shapes *shapes)
-{
+static uint64_t measure(const struct total *t, const struct tagc_shapes *shapes) {
   return tagc_shapes_measure(shapes, &t->candidate.architecture, t->candidate.layout, t->search->nranks, TAGC_KEEP_ALL);
 }
 
 /* All but the number of blocks is known. */
-static void solve_blocks(struct total *t, unsigned cost)
-{
+static void solve_blocks(struct total *t, unsigned cost) {
   struct tagc_architecture *a = &t->candidate.architecture;
   bool is_latent = t->candidate.prior->attention == TAGC_LATENT;
   uint64_t outside = measure(t, t->outside);
@@ -69,8 +67,7 @@ static void solve_blocks(struct total *t, unsigned cost)
   }
 }
 
-static void try_vocabularies(struct total *t, unsigned cost)
-{
+static void try_vocabularies(struct total *t, unsigned cost) {
   struct tagc_architecture *a = &t->candidate.architecture;
   a->vocabulary = 0;
   if (a->family == TAGC_FAMILY_VIT) {
@@ -84,8 +81,7 @@ static void try_vocabularies(struct total *t, unsigned cost)
 }
 
 /* Tries the numbers of positions that its family has. */
-static void try_positions(struct total *t, unsigned cost)
-{
+static void try_positions(struct total *t, unsigned cost) {
   struct tagc_architecture *a = &t->candidate.architecture;
   a->positions = 0;
   if (!t->candidate.prior->has_positions) {
@@ -99,8 +95,7 @@ static void try_positions(struct total *t, unsigned cost)
     }
 }
 
-void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
-{
+void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout) {
   struct total t = {.search = search, .shapes = &search->shapes[prior - tagc_priors]};
   t.candidate = (struct tagc_candidate){.architecture = tagc_search_kind(prior), .prior = prior, .layout = layout};
   find_total_range(&t);

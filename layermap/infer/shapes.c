@@ -7,8 +7,26 @@ enum { PROBE_EXPERTS = 11 };
 
 /* Everything that rows or columns of a parameter can be. Those up to LAST_MULTIPLE are multiples of the hidden size. */
 enum size {
-  HIDDEN, POSITIONS_HIDDEN, LAST_MULTIPLE = POSITIONS_HIDDEN, HEAD, QUERY, KEY, QUERY_KEY_VALUE, INTERMEDIATE, INTERMEDIATE_2,
-  VOCABULARY, POSITIONS, EXPERTS, EXPERT, SHARED, Q_RANK, KV_RANK, KV_RANK_ROPE, HEADS_NOPE_ROPE, HEADS_NOPE_V, HEADS_V
+  HIDDEN,
+  POSITIONS_HIDDEN,
+  LAST_MULTIPLE = POSITIONS_HIDDEN,
+  HEAD,
+  QUERY,
+  KEY,
+  QUERY_KEY_VALUE,
+  INTERMEDIATE,
+  INTERMEDIATE_2,
+  VOCABULARY,
+  POSITIONS,
+  EXPERTS,
+  EXPERT,
+  SHARED,
+  Q_RANK,
+  KV_RANK,
+  KV_RANK_ROPE,
+  HEADS_NOPE_ROPE,
+  HEADS_NOPE_V,
+  HEADS_V
 };
 _Static_assert(HEADS_V + 1 == TAGC_SHAPE_SIZES, "an index for each size");
 
@@ -16,40 +34,64 @@ struct sizes {
   uint64_t of[TAGC_SHAPE_SIZES];
 };
 
-static struct sizes find_sizes(const struct tagc_architecture *a)
-{
+static struct sizes find_sizes(const struct tagc_architecture *a) {
   const uint64_t hidden = a->hidden, intermediate = a->intermediate, heads = a->heads, nope = a->nope_dim;
   const uint64_t query = heads * a->head_dim, key = (uint64_t)a->kv_heads * a->head_dim;
   return (struct sizes){{
-    [HIDDEN] = hidden, [POSITIONS_HIDDEN] = a->positions * hidden, [HEAD] = a->head_dim, [QUERY] = query, [KEY] = key,
-    [QUERY_KEY_VALUE] = query + 2 * key, [INTERMEDIATE] = intermediate, [INTERMEDIATE_2] = 2 * intermediate,
-    [VOCABULARY] = a->vocabulary, [POSITIONS] = a->positions, [EXPERTS] = a->experts, [EXPERT] = a->expert_intermediate,
-    [SHARED] = a->shared_intermediate, [Q_RANK] = a->q_rank, [KV_RANK] = a->kv_rank,
-    [KV_RANK_ROPE] = (uint64_t)a->kv_rank + a->rope_dim, [HEADS_NOPE_ROPE] = heads * (nope + a->rope_dim),
-    [HEADS_NOPE_V] = heads * (nope + a->v_dim), [HEADS_V] = heads * a->v_dim,
+    [HIDDEN] = hidden,
+    [POSITIONS_HIDDEN] = a->positions * hidden,
+    [HEAD] = a->head_dim,
+    [QUERY] = query,
+    [KEY] = key,
+    [QUERY_KEY_VALUE] = query + 2 * key,
+    [INTERMEDIATE] = intermediate,
+    [INTERMEDIATE_2] = 2 * intermediate,
+    [VOCABULARY] = a->vocabulary,
+    [POSITIONS] = a->positions,
+    [EXPERTS] = a->experts,
+    [EXPERT] = a->expert_intermediate,
+    [SHARED] = a->shared_intermediate,
+    [Q_RANK] = a->q_rank,
+    [KV_RANK] = a->kv_rank,
+    [KV_RANK_ROPE] = (uint64_t)a->kv_rank + a->rope_dim,
+    [HEADS_NOPE_ROPE] = heads * (nope + a->rope_dim),
+    [HEADS_NOPE_V] = heads * (nope + a->v_dim),
+    [HEADS_V] = heads * a->v_dim,
   }};
 }
 
 /* The unknown that the size is a multiple of, as a bit; 0: none. */
-static uint8_t unknown_of(uint8_t size)
-{
+static uint8_t unknown_of(uint8_t size) {
   switch (size) {
-  case INTERMEDIATE: case INTERMEDIATE_2: return 1 << TAGC_UNKNOWN_INTERMEDIATE;
-  case EXPERT: case SHARED: return 1 << TAGC_UNKNOWN_EXPERT;
+  case INTERMEDIATE:
+  case INTERMEDIATE_2: return 1 << TAGC_UNKNOWN_INTERMEDIATE;
+  case EXPERT:
+  case SHARED: return 1 << TAGC_UNKNOWN_EXPERT;
   case VOCABULARY: return 1 << TAGC_UNKNOWN_VOCABULARY;
-  case POSITIONS: case POSITIONS_HIDDEN: return 1 << TAGC_UNKNOWN_POSITIONS;
+  case POSITIONS:
+  case POSITIONS_HIDDEN: return 1 << TAGC_UNKNOWN_POSITIONS;
   default: return 0;
   }
 }
 
-/* Sizes of which no two are equal, nor any two of what find_sizes() makes of them. What the family does not have stays 0. */
-static struct tagc_architecture make_probe(const struct tagc_architecture *kind)
-{
+/* Sizes of which no two are equal, nor any two of what find_sizes() makes of them. What the family does not have stays
+ * 0. */
+static struct tagc_architecture make_probe(const struct tagc_architecture *kind) {
   struct tagc_architecture probe = *kind;
-  const struct { uint32_t *size, prime; } sizes[] = {
-    {&probe.intermediate, 20011}, {&probe.positions, 5003}, {&probe.experts, PROBE_EXPERTS}, {&probe.expert_intermediate, 3001},
-    {&probe.shared_intermediate, 4001}, {&probe.dense_blocks, 1}, {&probe.q_rank, 1511}, {&probe.kv_rank, 521}, {&probe.rope_dim, 67},
-    {&probe.nope_dim, 131}, {&probe.v_dim, 139},
+  const struct {
+    uint32_t *size, prime;
+  } sizes[] = {
+    {&probe.intermediate, 20011},
+    {&probe.positions, 5003},
+    {&probe.experts, PROBE_EXPERTS},
+    {&probe.expert_intermediate, 3001},
+    {&probe.shared_intermediate, 4001},
+    {&probe.dense_blocks, 1},
+    {&probe.q_rank, 1511},
+    {&probe.kv_rank, 521},
+    {&probe.rope_dim, 67},
+    {&probe.nope_dim, 131},
+    {&probe.v_dim, 139},
   };
   probe.intermediate = probe.blocks = 2;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -63,8 +105,7 @@ static struct tagc_architecture make_probe(const struct tagc_architecture *kind)
   return probe;
 }
 
-static uint8_t name_size(const struct sizes *sizes, uint64_t size, uint32_t *constant)
-{
+static uint8_t name_size(const struct sizes *sizes, uint64_t size, uint32_t *constant) {
   for (size_t i = 0; i < TAGC_SHAPE_SIZES; i++)
     if (sizes->of[i] == size)
       return (uint8_t)i;
@@ -72,14 +113,12 @@ static uint8_t name_size(const struct sizes *sizes, uint64_t size, uint32_t *con
   return TAGC_SHAPE_SIZES;
 }
 
-static bool is_same_shape(const struct tagc_shape *a, const struct tagc_shape *b)
-{
+static bool is_same_shape(const struct tagc_shape *a, const struct tagc_shape *b) {
   return a->rows == b->rows && a->columns == b->columns && a->keep == b->keep && a->constant_rows == b->constant_rows &&
          a->constant_columns == b->constant_columns;
 }
 
-static bool add_shape(struct tagc_shapes *shapes, const struct tagc_shape *shape)
-{
+static bool add_shape(struct tagc_shapes *shapes, const struct tagc_shape *shape) {
   size_t i = 0;
   while (i < shapes->count && !is_same_shape(&shapes->shapes[i], shape))
     i++;
@@ -95,8 +134,8 @@ static bool add_shape(struct tagc_shapes *shapes, const struct tagc_shape *shape
 }
 
 /* The parameters of all places of the model, of which each unit stands at one. */
-static bool read_model(struct tagc_shapes *shapes, const struct tagc_model *model, const struct tagc_architecture *probe)
-{
+static bool read_model(struct tagc_shapes *shapes, const struct tagc_model *model,
+                       const struct tagc_architecture *probe) {
   const struct sizes sizes = find_sizes(probe);
   *shapes = (struct tagc_shapes){.count = 0};
   for (size_t place = 0; place < model->place_count; place++) {
@@ -117,8 +156,7 @@ static bool read_model(struct tagc_shapes *shapes, const struct tagc_model *mode
   return true;
 }
 
-bool tagc_shapes_block(struct tagc_shapes *shapes, const struct tagc_architecture *kind, bool dense)
-{
+bool tagc_shapes_block(struct tagc_shapes *shapes, const struct tagc_architecture *kind, bool dense) {
   struct tagc_architecture probe = make_probe(kind);
   struct tagc_model *model = tagc_model_create();
   bool done = model && tagc_model_add_unit(model, "block") && tagc_family_add_block(model, &probe, dense ? 0 : 1) &&
@@ -127,23 +165,22 @@ bool tagc_shapes_block(struct tagc_shapes *shapes, const struct tagc_architectur
   return done;
 }
 
-bool tagc_shapes_outside(struct tagc_shapes *shapes, const struct tagc_architecture *kind)
-{
+bool tagc_shapes_outside(struct tagc_shapes *shapes, const struct tagc_architecture *kind) {
   struct tagc_architecture probe = make_probe(kind);
   struct tagc_model *model = tagc_model_create();
   /* A block without parameters between them tells keep_of() which is which. */
   bool done = model && tagc_model_add_unit(model, "embed") && tagc_family_add_embedding(model, &probe) &&
-              tagc_model_add_unit(model, "block") && tagc_model_add_unit(model, "head") && tagc_family_add_head(model, &probe) &&
-              tagc_model_add_place(model, 0, -1) && tagc_model_add_place(model, 1, 0) && tagc_model_add_place(model, 2, -1) &&
+              tagc_model_add_unit(model, "block") && tagc_model_add_unit(model, "head") &&
+              tagc_family_add_head(model, &probe) && tagc_model_add_place(model, 0, -1) &&
+              tagc_model_add_place(model, 1, 0) && tagc_model_add_place(model, 2, -1) &&
               read_model(shapes, model, &probe);
   tagc_model_free(model);
   return done;
 }
 
 /* Adds up apart the shapes that are a multiple of one of these unknowns (1) and the others (0). */
-static void add_up(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout, uint32_t nranks,
-                   unsigned keep, unsigned unknowns, uint64_t sums[2])
-{
+static void add_up(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
+                   uint32_t nranks, unsigned keep, unsigned unknowns, uint64_t sums[2]) {
   const struct sizes sizes = find_sizes(a);
   for (const struct tagc_shape *s = shapes->shapes; s < shapes->shapes + shapes->count; s++) {
     if (!(s->keep & keep))
@@ -155,26 +192,24 @@ static void add_up(const struct tagc_shapes *shapes, const struct tagc_architect
   }
 }
 
-uint64_t tagc_shapes_measure(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
-                             uint32_t nranks, unsigned keep)
-{
+uint64_t tagc_shapes_measure(const struct tagc_shapes *shapes, const struct tagc_architecture *a,
+                             enum tagc_layout_kind layout, uint32_t nranks, unsigned keep) {
   uint64_t sums[2] = {0, 0};
   add_up(shapes, a, layout, nranks, keep, 0, sums);
   return sums[0];
 }
 
-uint64_t tagc_shapes_slope(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
-                           uint32_t nranks, unsigned keep, enum tagc_unknown unknown, uint64_t *rest)
-{
+uint64_t tagc_shapes_slope(const struct tagc_shapes *shapes, const struct tagc_architecture *a,
+                           enum tagc_layout_kind layout, uint32_t nranks, unsigned keep, enum tagc_unknown unknown,
+                           uint64_t *rest) {
   uint64_t sums[2] = {0, 0};
   add_up(shapes, a, layout, nranks, keep, 1u << unknown, sums);
   *rest = sums[0];
   return sums[1];
 }
 
-bool tagc_shapes_residue(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
-                         uint32_t nranks, uint64_t *modulus, uint64_t *residue)
-{
+bool tagc_shapes_residue(const struct tagc_shapes *shapes, const struct tagc_architecture *a,
+                         enum tagc_layout_kind layout, uint32_t nranks, uint64_t *modulus, uint64_t *residue) {
   bool flat = layout == TAGC_LAYOUT_FSDP1;
   *modulus = flat ? a->hidden : a->hidden / nranks;
   *residue = 0;

@@ -14,8 +14,7 @@
 /* What costs less is taken without a look at what is less likely. */
 enum { ENOUGH = 20 * TAGC_BIT };
 
-bool tagc_forward_order(const struct tagc_slot_info *slots, size_t count, uint32_t *order, uint64_t *counts)
-{
+bool tagc_forward_order(const struct tagc_slot_info *slots, size_t count, uint32_t *order, uint64_t *counts) {
   memset(counts, 0, count * sizeof *counts);
   for (size_t i = 0; i < count; i++) {
     uint32_t unit = slots[i].unit;
@@ -28,8 +27,7 @@ bool tagc_forward_order(const struct tagc_slot_info *slots, size_t count, uint32
 }
 
 /* The longest stretch that repeats with this period, of at least two periods. */
-static bool find_frame(const uint64_t *counts, size_t count, size_t period, struct tagc_frame *frame)
-{
+static bool find_frame(const uint64_t *counts, size_t count, size_t period, struct tagc_frame *frame) {
   *frame = (struct tagc_frame){.period = period, .group = 1};
   size_t start = 0;
   for (size_t i = period; i <= count; i++) {
@@ -46,12 +44,12 @@ static bool find_frame(const uint64_t *counts, size_t count, size_t period, stru
     frame->counts[i] = counts[frame->start + i];
   frame->blocks = (uint32_t)(frame->length / period);
   /* What repeats with a shorter period is not of this one. */
-  return frame->length && (period == 1 || frame->counts[0] != frame->counts[1]) && (period < 3 || frame->counts[1] != frame->counts[2]);
+  return frame->length && (period == 1 || frame->counts[0] != frame->counts[1]) &&
+         (period < 3 || frame->counts[1] != frame->counts[2]);
 }
 
 /* May the slots right before the frame be blocks that differ in the MLP alone? */
-static bool is_dense(const uint64_t *counts, const struct tagc_frame *frame, uint32_t blocks)
-{
+static bool is_dense(const uint64_t *counts, const struct tagc_frame *frame, uint32_t blocks) {
   size_t period = frame->period;
   if (blocks * period > frame->start)
     return false;
@@ -63,14 +61,14 @@ static bool is_dense(const uint64_t *counts, const struct tagc_frame *frame, uin
   return true;
 }
 
-static bool read_families(struct tagc_family_shapes *all)
-{
+static bool read_families(struct tagc_family_shapes *all) {
   for (size_t i = 0; i < tagc_prior_count; i++) {
     const struct tagc_prior *prior = &tagc_priors[i];
     struct tagc_architecture kind = tagc_search_kind(prior);
     struct tagc_family_shapes *shapes = &all[i];
     bool has_dense = prior->attention == TAGC_LATENT;
-    if (!tagc_shapes_block(&shapes->block, &kind, false) || (has_dense && !tagc_shapes_block(&shapes->dense, &kind, true)))
+    if (!tagc_shapes_block(&shapes->block, &kind, false) ||
+        (has_dense && !tagc_shapes_block(&shapes->dense, &kind, true)))
       return false;
     shapes->outsides.count = tagc_prior_outsides(prior, shapes->outsides.variants);
     for (size_t j = 0; j < shapes->outsides.count; j++) {
@@ -82,8 +80,7 @@ static bool read_families(struct tagc_family_shapes *all)
   return true;
 }
 
-void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *candidate)
-{
+void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *candidate) {
   size_t at = search->finalist_count;
   while (at && search->finalists[at - 1].cost > candidate->cost)
     at--;
@@ -100,11 +97,11 @@ static bool is_whole(const struct tagc_search *search) { return search->reductio
 /* Where the search ends, if it has found something convincing: what is likely is tried first. */
 enum stage { STAGE_PUBLISHED, STAGE_TOTALS, STAGE_BLOCKS, STAGE_GROUPS, STAGES };
 
-static void search_frame(struct tagc_search *search, enum stage stage)
-{
+static void search_frame(struct tagc_search *search, enum stage stage) {
   static const enum tagc_layout_kind layouts[] = {TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_ZERO3};
   const struct tagc_frame *frame = &search->frame;
-  const size_t layout_count = is_whole(search) ? 1 : sizeof layouts / sizeof *layouts;    /* of whole parameters all are alike */
+  /* Of whole parameters all are alike. */
+  const size_t layout_count = is_whole(search) ? 1 : sizeof layouts / sizeof *layouts;
   for (size_t i = 0; i < tagc_prior_count; i++)
     for (size_t j = 0; j < layout_count; j++) {
       const struct tagc_prior *prior = &tagc_priors[i];
@@ -114,15 +111,13 @@ static void search_frame(struct tagc_search *search, enum stage stage)
     }
 }
 
-static int by_size(const void *a, const void *b)
-{
+static int by_size(const void *a, const void *b) {
   const uint64_t *x = a, *y = b;
   return *x < *y ? -1 : *x > *y;
 }
 
 /* What it costs to say the counts without any model. `sorted` has room for them. */
-static unsigned cost_of_none(const uint64_t *counts, size_t count, uint64_t *sorted)
-{
+static unsigned cost_of_none(const uint64_t *counts, size_t count, uint64_t *sorted) {
   unsigned cost = 0;
   memcpy(sorted, counts, count * sizeof *sorted);
   qsort(sorted, count, sizeof *sorted, by_size);
@@ -132,8 +127,7 @@ static unsigned cost_of_none(const uint64_t *counts, size_t count, uint64_t *sor
 }
 
 /* Completes the candidates. */
-static void complete(struct tagc_search *search)
-{
+static void complete(struct tagc_search *search) {
   for (size_t i = 0; i < search->used; i++) {
     struct tagc_candidate *candidate = &search->candidates[i];
     const struct tagc_frame *frame = &candidate->frame;
@@ -147,8 +141,7 @@ static void complete(struct tagc_search *search)
 }
 
 /* Tries the ways in which blocks may repeat: each block by itself, attention and MLP apart, or several at once. */
-static void search_frames(struct tagc_search *search, enum stage stage)
-{
+static void search_frames(struct tagc_search *search, enum stage stage) {
   static const uint32_t groups[] = {1, 2, 4, 3, 6, 8, 5};
   size_t from = stage == STAGE_GROUPS, to = stage == STAGE_BLOCKS ? 1 : sizeof groups / sizeof *groups;
   for (size_t period = 1; period <= 3; period++) {
@@ -175,21 +168,18 @@ static void search_frames(struct tagc_search *search, enum stage stage)
 }
 
 /* Nothing that is left to be tried would make it doubtful. */
-static bool is_convincing(const struct tagc_search *search)
-{
+static bool is_convincing(const struct tagc_search *search) {
   const struct tagc_candidate *best = search->finalists;
-  return search->finalist_count && !best->odd && best->cost < ENOUGH &&
-         best->cost + 4 * TAGC_DOUBT < search->none;
+  return search->finalist_count && !best->odd && best->cost < ENOUGH && best->cost + 4 * TAGC_DOUBT < search->none;
 }
 
 /* Tries what is not cut at blocks at all: a layout that is good for one slot, or for buckets. */
-static void search_totals(struct tagc_search *search)
-{
+static void search_totals(struct tagc_search *search) {
   static const enum tagc_layout_kind whole[] = {TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_ZERO3};
   static const enum tagc_layout_kind buckets[] = {TAGC_LAYOUT_MEGATRON, TAGC_LAYOUT_ZERO3};
   const enum tagc_layout_kind *layouts = search->count == 1 ? whole : buckets;
   size_t layout_count = search->count == 1 ? sizeof whole / sizeof *whole : sizeof buckets / sizeof *buckets;
-  if (is_whole(search)) {         /* nor do whole parameters have Megatron's padding */
+  if (is_whole(search)) { /* nor do whole parameters have Megatron's padding */
     layouts = &buckets[1];
     layout_count = 1;
   }
@@ -198,8 +188,7 @@ static void search_totals(struct tagc_search *search)
       tagc_search_totals(search, &tagc_priors[i], layouts[j]);
 }
 
-static void search_all(struct tagc_search *search)
-{
+static void search_all(struct tagc_search *search) {
   for (enum stage stage = 0; stage < STAGES && !is_convincing(search) && !tagc_search_is_long(search); stage++) {
     if (stage == STAGE_TOTALS)
       search_totals(search);
@@ -210,8 +199,7 @@ static void search_all(struct tagc_search *search)
 }
 
 /* Takes away what is outside the blocks. */
-static void keep_blocks(struct tagc_model *model)
-{
+static void keep_blocks(struct tagc_model *model) {
   size_t kept = 0;
   for (size_t i = 0; i < model->place_count; i++)
     if (model->places[i].block >= 0)
@@ -219,8 +207,7 @@ static void keep_blocks(struct tagc_model *model)
   model->place_count = kept;
 }
 
-struct tagc_model *tagc_solution_model(const struct tagc_solution *solution, bool *no_memory)
-{
+struct tagc_model *tagc_solution_model(const struct tagc_solution *solution, bool *no_memory) {
   struct tagc_architecture a = solution->architecture;
   if (solution->blocks_only)
     a.vocabulary = a.positions = 1;
@@ -236,8 +223,8 @@ struct tagc_model *tagc_solution_model(const struct tagc_solution *solution, boo
 }
 
 /* The model of a candidate, if it holds when it is made: then its match, and the pieces of the slots. */
-static struct tagc_model *check(struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution)
-{
+static struct tagc_model *check(struct tagc_search *search, const struct tagc_candidate *candidate,
+                                struct tagc_solution *solution) {
   solution->architecture = candidate->architecture;
   solution->blocks_only = candidate->blocks_only;
   solution->megatron = candidate->megatron;
@@ -248,8 +235,8 @@ static struct tagc_model *check(struct tagc_search *search, const struct tagc_ca
   if (model) {
     const struct tagc_piece all = {.first = 0, .count = (uint32_t)model->place_count, .keep = TAGC_KEEP_ALL};
     *search->steps += tagc_piece_members(model, &all, NULL) + search->count;
-    holds = tagc_match_find(model, search->counts, search->count, (int)search->nranks, 4, 1u << candidate->layout, &solution->match,
-                            search->pieces, NULL);
+    holds = tagc_match_find(model, search->counts, search->count, (int)search->nranks, 4, 1u << candidate->layout,
+                            &solution->match, search->pieces, NULL);
   }
   search->no_memory |= (!model && no_memory) || holds == TAGC_FOUND_NO_MEMORY;
   bool is_total = !candidate->frame.length;
@@ -260,8 +247,7 @@ static struct tagc_model *check(struct tagc_search *search, const struct tagc_ca
   return NULL;
 }
 
-bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *candidate)
-{
+bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *candidate) {
   struct tagc_solution ignored;
   struct tagc_model *model = check(search, candidate, &ignored);
   tagc_model_free(model);
@@ -270,24 +256,19 @@ bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *
 
 /* Likewise, and how it divides the slots. */
 static bool examine(struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution,
-                    uint64_t *division)
-{
+                    uint64_t *division) {
   struct tagc_model *model = check(search, candidate, solution);
   if (model)
-    search->no_memory |= !tagc_division_digest(TAGC_DIVISION_KINDS, model, &solution->match, search->pieces, search->count,
-                                                   (int)search->nranks, 4, division);
+    search->no_memory |= !tagc_division_digest(TAGC_DIVISION_KINDS, model, &solution->match, search->pieces,
+                                               search->count, (int)search->nranks, 4, division);
   tagc_model_free(model);
   return model != NULL;
 }
 
-static unsigned gap_to(unsigned cost, unsigned other)
-{
-  return other > cost ? other - cost : 0;
-}
+static unsigned gap_to(unsigned cost, unsigned other) { return other > cost ? other - cost : 0; }
 
 /* The best candidate that holds, and the best one that divides the slots otherwise. */
-static bool choose(struct tagc_search *search, struct tagc_solution found[2])
-{
+static bool choose(struct tagc_search *search, struct tagc_solution found[2]) {
   uint64_t division = 0, other;
   const struct tagc_candidate *first = NULL;
   unsigned best = 0, gap = 0;
@@ -321,8 +302,8 @@ static bool choose(struct tagc_search *search, struct tagc_solution found[2])
   return any;
 }
 
-enum tagc_found tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, struct tagc_solution found[2])
-{
+enum tagc_found tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks,
+                           struct tagc_solution found[2]) {
   memset(found, 0, 2 * sizeof *found);
   struct tagc_search *search = calloc(1, sizeof *search);
   struct tagc_family_shapes *shapes = calloc(tagc_prior_count, sizeof *shapes);
@@ -335,8 +316,12 @@ enum tagc_found tagc_solve(const struct tagc_slot_info *slots, size_t count, int
   if (search && shapes && counts && sorted && order && pieces && read_families(shapes))
     any = TAGC_FOUND_NONE;
   if (any == TAGC_FOUND_NONE && count && nranks > 0 && tagc_forward_order(slots, count, order, counts)) {
-    *search = (struct tagc_search){.counts = counts, .count = count, .nranks = (uint32_t)nranks, .shapes = shapes,
-                                    .pieces = pieces, .steps = &steps};
+    *search = (struct tagc_search){.counts = counts,
+                                   .count = count,
+                                   .nranks = (uint32_t)nranks,
+                                   .shapes = shapes,
+                                   .pieces = pieces,
+                                   .steps = &steps};
     search->none = cost_of_none(counts, count, sorted);
     search->reduction = &slots[0].signature;
     for (size_t i = 0; i < count; i++)

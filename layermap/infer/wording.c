@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * See wording.h. A solution is a list of phrases; those that are seldom of interest are only said where two solutions differ in them.
+ * See wording.h. A solution is a list of phrases; those that are seldom of interest are only said where two solutions
+ * differ in them.
  */
 #include "layermap/infer/wording.h"
 
@@ -9,15 +10,29 @@
 
 #include "env/append.h"
 
-enum phrase { FAMILY, HIDDEN, WIDTH, HEADS, BLOCKS, VOCABULARY, LAYOUT, USUAL, POSITIONS = USUAL, OUTSIDE, FORM, WRAPPING, PHRASES };
+enum phrase {
+  FAMILY,
+  HIDDEN,
+  WIDTH,
+  HEADS,
+  BLOCKS,
+  VOCABULARY,
+  LAYOUT,
+  USUAL,
+  POSITIONS = USUAL,
+  OUTSIDE,
+  FORM,
+  WRAPPING,
+  PHRASES
+};
 enum { PHRASE = 96 };
 
-/* Queries, keys and values as wide as the stream say nothing of heads; narrower keys say how many queries share them, and norms of queries
- * and keys how wide a head is. */
-static void say_heads(const struct tagc_architecture *a, char text[PHRASE])
-{
+/* Queries, keys and values as wide as the stream say nothing of heads; narrower keys say how many queries share them,
+ * and norms of queries and keys how wide a head is. */
+static void say_heads(const struct tagc_architecture *a, char text[PHRASE]) {
   const uint32_t kv_heads = a->kv_heads ? a->kv_heads : a->heads;
-  const bool has_norms = a->family == TAGC_FAMILY_QWEN3 || a->family == TAGC_FAMILY_QWEN3_MOE || a->family == TAGC_FAMILY_GEMMA3;
+  const bool has_norms =
+    a->family == TAGC_FAMILY_QWEN3 || a->family == TAGC_FAMILY_QWEN3_MOE || a->family == TAGC_FAMILY_GEMMA3;
   if (a->kv_rank) {
     tagc_append(text, PHRASE, "latent attention of rank %u", a->kv_rank);
     return;
@@ -35,8 +50,7 @@ static void say_heads(const struct tagc_architecture *a, char text[PHRASE])
     tagc_append(text, PHRASE, "%s%u query heads a key head", *text ? ", " : "", a->heads / kv_heads);
 }
 
-static void say_outside(const struct tagc_architecture *a, char text[PHRASE])
-{
+static void say_outside(const struct tagc_architecture *a, char text[PHRASE]) {
   tagc_append(text, PHRASE, "%s", a->masked_head ? "a head of masked words" : "no head of masked words");
   tagc_append(text, PHRASE, "%s%s", a->next_head ? ", one of next sentences" : "",
               a->pooler ? ", a pooler" : ", no pooler");
@@ -47,10 +61,11 @@ static void say_outside(const struct tagc_architecture *a, char text[PHRASE])
 }
 
 /* "" where there is nothing to say. */
-static void say_phrase(const struct tagc_solution *s, enum phrase phrase, char text[PHRASE])
-{
-  static const char *const wrappings[] = {[TAGC_WRAP_BLOCK] = "block by block", [TAGC_WRAP_SUB_BLOCK] = "attention and MLP apart",
-                                          [TAGC_WRAP_GROUP] = "several blocks at once", [TAGC_WRAP_WHOLE] = "whole",
+static void say_phrase(const struct tagc_solution *s, enum phrase phrase, char text[PHRASE]) {
+  static const char *const wrappings[] = {[TAGC_WRAP_BLOCK] = "block by block",
+                                          [TAGC_WRAP_SUB_BLOCK] = "attention and MLP apart",
+                                          [TAGC_WRAP_GROUP] = "several blocks at once",
+                                          [TAGC_WRAP_WHOLE] = "whole",
                                           [TAGC_WRAP_BUCKETS] = "in buckets"};
   const struct tagc_architecture *a = &s->architecture;
   text[0] = '\0';
@@ -74,8 +89,10 @@ static void say_phrase(const struct tagc_solution *s, enum phrase phrase, char t
   case OUTSIDE: say_outside(a, text); break;
   case FORM:
     tagc_append(text, PHRASE, "%s%s%s",
-                s->megatron ? "Megatron's parameters" : a->plain_linear ? "matrices out x in" : "matrices in x out",
-           a->no_bias ? ", no biases" : "", a->q_rank ? ", compressed queries" : "");
+                s->megatron       ? "Megatron's parameters"
+                : a->plain_linear ? "matrices out x in"
+                                  : "matrices in x out",
+                a->no_bias ? ", no biases" : "", a->q_rank ? ", compressed queries" : "");
     if (a->dense_blocks || a->shared_intermediate)
       tagc_append(text, PHRASE, ", %u dense blocks of %u, shared experts of %u", a->dense_blocks, a->intermediate,
                   a->shared_intermediate);
@@ -84,8 +101,7 @@ static void say_phrase(const struct tagc_solution *s, enum phrase phrase, char t
   }
 }
 
-void tagc_solution_words(const struct tagc_solution *solution, char text[TAGC_LAYERS_WHAT])
-{
+void tagc_solution_words(const struct tagc_solution *solution, char text[TAGC_LAYERS_WHAT]) {
   char phrase[PHRASE];
   text[0] = '\0';
   for (enum phrase i = FAMILY; i < USUAL; i++) {
@@ -94,8 +110,8 @@ void tagc_solution_words(const struct tagc_solution *solution, char text[TAGC_LA
   }
 }
 
-void tagc_solution_difference(const struct tagc_solution *best, const struct tagc_solution *other, char text[TAGC_LAYERS_WHAT])
-{
+void tagc_solution_difference(const struct tagc_solution *best, const struct tagc_solution *other,
+                              char text[TAGC_LAYERS_WHAT]) {
   const struct tagc_architecture *a = &best->architecture, *b = &other->architecture;
   char here[PHRASE], there[PHRASE];
   text[0] = '\0';

@@ -11,7 +11,9 @@
 
 /* "llama, hidden 4096, intermediate 14336, 4 query heads a key head, 32 blocks, vocabulary 128256, fsdp2" */
 void tagc_solution_words(const struct tagc_solution *solution, char text[TAGC_LAYERS_WHAT]);
-/* What `other` has otherwise than `best`: "the same but vocabulary 32000 tied, fsdp1". Of another family or width it is all. */
-void tagc_solution_difference(const struct tagc_solution *best, const struct tagc_solution *other, char text[TAGC_LAYERS_WHAT]);
+/* What `other` has otherwise than `best`: "the same but vocabulary 32000 tied, fsdp1". Of another family or width it is
+ * all. */
+void tagc_solution_difference(const struct tagc_solution *best, const struct tagc_solution *other,
+                              char text[TAGC_LAYERS_WHAT]);
 
 #endif

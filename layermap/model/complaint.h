@@ -5,8 +5,8 @@
 #define LAYERMAP_MODEL_COMPLAINT_H
 
 struct tagc_complaint {
-  unsigned line, column;            /* from 1 on; line 0: of the file as a whole (it cannot be opened, is too large) */
-  char text[200];                   /* "\"rows\" is no number; expected is one from 1 to 281474976710656" */
+  unsigned line, column; /* from 1 on; line 0: of the file as a whole (it cannot be opened, is too large) */
+  char text[200];        /* "\"rows\" is no number; expected is one from 1 to 281474976710656" */
 };
 
 #endif

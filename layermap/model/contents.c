@@ -5,18 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum tagc_content content_of(uint32_t kinds)
-{
-  return kinds & TAGC_KIND_NORM                        ? TAGC_CONTENT_NORM
-         : kinds & (TAGC_KIND_MLP | TAGC_KIND_EXPERT)  ? TAGC_CONTENT_MLP
-         : kinds & TAGC_KIND_ATTN                      ? TAGC_CONTENT_ATTN
-         : kinds & TAGC_KIND_EMBED                     ? TAGC_CONTENT_EMBED
-         : kinds & TAGC_KIND_HEAD                      ? TAGC_CONTENT_HEAD
-                                                       : TAGC_CONTENT_OTHER;
+static enum tagc_content content_of(uint32_t kinds) {
+  return kinds & TAGC_KIND_NORM                       ? TAGC_CONTENT_NORM
+         : kinds & (TAGC_KIND_MLP | TAGC_KIND_EXPERT) ? TAGC_CONTENT_MLP
+         : kinds & TAGC_KIND_ATTN                     ? TAGC_CONTENT_ATTN
+         : kinds & TAGC_KIND_EMBED                    ? TAGC_CONTENT_EMBED
+         : kinds & TAGC_KIND_HEAD                     ? TAGC_CONTENT_HEAD
+                                                      : TAGC_CONTENT_OTHER;
 }
 
-void tagc_layer_contents(const struct tagc_layer *layer, uint64_t elements[TAGC_CONTENTS])
-{
+void tagc_layer_contents(const struct tagc_layer *layer, uint64_t elements[TAGC_CONTENTS]) {
   memset(elements, 0, TAGC_CONTENTS * sizeof *elements);
   for (size_t i = 0; i < layer->count; i++) {
     const struct tagc_parameter *p = layer->members[i].parameter;
@@ -24,8 +22,7 @@ void tagc_layer_contents(const struct tagc_layer *layer, uint64_t elements[TAGC_
   }
 }
 
-enum tagc_layer_kind tagc_layer_kind(const uint64_t elements[TAGC_CONTENTS])
-{
+enum tagc_layer_kind tagc_layer_kind(const uint64_t elements[TAGC_CONTENTS]) {
   const uint64_t attn = elements[TAGC_CONTENT_ATTN], mlp = elements[TAGC_CONTENT_MLP];
   const uint64_t of[TAGC_LAYER_KINDS] = {
     [TAGC_LAYER_EMBED] = elements[TAGC_CONTENT_EMBED],
@@ -43,8 +40,7 @@ enum tagc_layer_kind tagc_layer_kind(const uint64_t elements[TAGC_CONTENTS])
   return most;
 }
 
-const char *tagc_layer_kind_words(enum tagc_layer_kind kind)
-{
+const char *tagc_layer_kind_words(enum tagc_layer_kind kind) {
   static const char *const words[] = {"embed", "blocks", "attention", "mlp", "norm", "head", "other"};
   return words[kind];
 }
@@ -52,16 +48,14 @@ const char *tagc_layer_kind_words(enum tagc_layer_kind kind)
 static bool in_number(char c) { return (c >= '0' && c <= '9') || c == '-'; }
 
 /* Length of the number at `text`: digits, or a range of them. */
-static size_t number_at(const char *text)
-{
+static size_t number_at(const char *text) {
   size_t n = 0;
   while (in_number(text[n]))
     n++;
   return n;
 }
 
-bool tagc_layer_span(const char *first, const char *last, char *text, size_t size)
-{
+bool tagc_layer_span(const char *first, const char *last, char *text, size_t size) {
   size_t at = 0;
   while (first[at] && first[at] == last[at])
     at++;
@@ -76,8 +70,7 @@ bool tagc_layer_span(const char *first, const char *last, char *text, size_t siz
   return alike;
 }
 
-const char *tagc_layer_member_name(const struct tagc_layer *layer, size_t member, char *text, size_t size)
-{
+const char *tagc_layer_member_name(const struct tagc_layer *layer, size_t member, char *text, size_t size) {
   const struct tagc_member *m = &layer->members[member];
   if (m->block < 0)
     snprintf(text, size, "%s", m->parameter->name);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Families of transformers; see families.h.
  *
- * The order of parameters is that of named_parameters() of these classes of transformers 4.57: GPT2LMHeadModel, GPTNeoXForCausalLM,
- * LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM (the
- * text model), PhiForCausalLM, Phi3ForCausalLM, BertModel and BertFor..., ViTModel and ViTForImageClassification, MixtralForCausalLM,
- * Qwen3MoeForCausalLM, DeepseekV2ForCausalLM and DeepseekV3ForCausalLM.
+ * The order of parameters is that of named_parameters() of these classes of transformers 4.57: GPT2LMHeadModel,
+ * GPTNeoXForCausalLM, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM,
+ * Gemma2ForCausalLM, Gemma3ForCausalLM (the text model), PhiForCausalLM, Phi3ForCausalLM, BertModel and BertFor...,
+ * ViTModel and ViTForImageClassification, MixtralForCausalLM, Qwen3MoeForCausalLM, DeepseekV2ForCausalLM and
+ * DeepseekV3ForCausalLM.
  *
- * Others      transformers 5 holds all experts of a block in two tensors (fused_experts), and the router of Qwen3's behind them.
- *             torchtitan registers up behind down; Megatron-core the output of attention before qkv, and norms beside what follows
- *             them: such differences are inside attention or inside an MLP, but for the norms, and change no sum.
+ * Others      transformers 5 holds all experts of a block in two tensors (fused_experts), and the router of Qwen3's
+ *             behind them. torchtitan registers up behind down; Megatron-core the output of attention before qkv, and
+ *             norms beside what follows them: such differences are inside attention or inside an MLP, but for the
+ *             norms, and change no sum.
  */
 #include "layermap/model/families.h"
 
@@ -19,14 +21,15 @@
 struct traits {
   const char *name, *order;
   bool norm_bias, qkv_bias, out_bias, mlp_bias;
-  bool is_gated;                    /* the MLP has a gate beside its up projection */
+  bool is_gated; /* the MLP has a gate beside its up projection */
   bool has_qk_norms, has_fused_qkv, has_fused_gate, is_transposed;
 };
 
 static const struct traits families[TAGC_FAMILIES] = {
   [TAGC_FAMILY_GPT2] = {"gpt2", "1a2m", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true,
                         .has_fused_qkv = true, .is_transposed = true},
-  [TAGC_FAMILY_NEOX] = {"neox", "12am", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true, .has_fused_qkv = true},
+  [TAGC_FAMILY_NEOX] = {"neox", "12am", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true,
+                        .has_fused_qkv = true},
   [TAGC_FAMILY_LLAMA] = {"llama", "am12", .is_gated = true},
   [TAGC_FAMILY_MISTRAL] = {"mistral", "am12", .is_gated = true},
   [TAGC_FAMILY_QWEN2] = {"qwen2", "am12", .qkv_bias = true, .is_gated = true},
@@ -43,13 +46,9 @@ static const struct traits families[TAGC_FAMILIES] = {
   [TAGC_FAMILY_DEEPSEEK] = {"deepseek", "am12", .is_gated = true},
 };
 
-const char *tagc_family_name(enum tagc_family family)
-{
-  return families[family].name;
-}
+const char *tagc_family_name(enum tagc_family family) { return families[family].name; }
 
-enum tagc_family tagc_family_find(const char *name)
-{
+enum tagc_family tagc_family_find(const char *name) {
   enum tagc_family family = 0;
   while (family < TAGC_FAMILIES && strcmp(families[family].name, name))
     family++;
@@ -61,13 +60,12 @@ struct builder {
   struct tagc_model *model;
   const struct tagc_architecture *a;
   struct traits traits;
-  uint32_t kinds;                   /* of the matrices that are added: those that their names tell */
+  uint32_t kinds; /* of the matrices that are added: those that their names tell */
   bool is_good;
 };
 
 /* The traits of the family, and of the variant. */
-static struct builder begin_model(struct tagc_model *model, const struct tagc_architecture *a, uint32_t kinds)
-{
+static struct builder begin_model(struct tagc_model *model, const struct tagc_architecture *a, uint32_t kinds) {
   struct builder b = {.model = model, .a = a, .traits = families[a->family], .kinds = kinds, .is_good = true};
   b.traits.qkv_bias |= a->attention_bias;
   b.traits.out_bias |= a->attention_bias;
@@ -79,24 +77,21 @@ static struct builder begin_model(struct tagc_model *model, const struct tagc_ar
   return b;
 }
 
-static void add_parameter(struct builder *b, const char *name, const char *suffix, uint64_t rows, uint64_t columns)
-{
+static void add_parameter(struct builder *b, const char *name, const char *suffix, uint64_t rows, uint64_t columns) {
   char whole[TAGC_PARAMETER_NAME];
   snprintf(whole, sizeof whole, "%s%s", name, suffix);
   uint32_t bias = strcmp(suffix, ".bias") ? 0 : TAGC_KIND_BIAS;
   b->is_good = b->is_good && tagc_model_add_parameter(b->model, whole, b->kinds | bias, rows, columns);
 }
 
-static void add_linear(struct builder *b, const char *name, uint64_t outputs, uint64_t inputs, bool has_bias)
-{
+static void add_linear(struct builder *b, const char *name, uint64_t outputs, uint64_t inputs, bool has_bias) {
   bool is_transposed = b->traits.is_transposed;
   add_parameter(b, name, ".weight", is_transposed ? inputs : outputs, is_transposed ? outputs : inputs);
   if (has_bias)
     add_parameter(b, name, ".bias", outputs, 1);
 }
 
-static void add_norm(struct builder *b, const char *name, uint64_t size)
-{
+static void add_norm(struct builder *b, const char *name, uint64_t size) {
   uint32_t around = b->kinds;
   b->kinds = TAGC_KIND_NORM | (around & TAGC_KIND_ATTN);
   add_parameter(b, name, ".weight", size, 1);
@@ -105,8 +100,7 @@ static void add_norm(struct builder *b, const char *name, uint64_t size)
   b->kinds = around;
 }
 
-static void add_attention(struct builder *b)
-{
+static void add_attention(struct builder *b) {
   const struct tagc_architecture *a = b->a;
   const struct traits *traits = &b->traits;
   uint64_t head = a->head_dim || !a->heads ? a->head_dim : a->hidden / a->heads;
@@ -129,9 +123,9 @@ static void add_attention(struct builder *b)
   }
 }
 
-/* DeepSeek's: queries, keys and values are made of short vectors; beside them a part of the keys that knows positions. */
-static void add_latent_attention(struct builder *b)
-{
+/* DeepSeek's: queries, keys and values are made of short vectors; beside them a part of the keys that knows
+ * positions. */
+static void add_latent_attention(struct builder *b) {
   const struct tagc_architecture *a = b->a;
   uint64_t heads = a->heads, q = heads * ((uint64_t)a->nope_dim + a->rope_dim);
   if (a->q_rank) {
@@ -148,8 +142,7 @@ static void add_latent_attention(struct builder *b)
 }
 
 /* One MLP: "mlp", "shared_experts", or "experts.7". */
-static void add_mlp(struct builder *b, const char *where, uint64_t intermediate, bool has_bias)
-{
+static void add_mlp(struct builder *b, const char *where, uint64_t intermediate, bool has_bias) {
   static const char *const gated[] = {"gate", "up", "down"}, *const mixtral[] = {"gate", "down", "up"};
   const char *const *parts = b->a->family == TAGC_FAMILY_MIXTRAL ? mixtral : gated;
   uint64_t hidden = b->a->hidden;
@@ -165,16 +158,14 @@ static void add_mlp(struct builder *b, const char *where, uint64_t intermediate,
   }
 }
 
-static void add_router(struct builder *b)
-{
+static void add_router(struct builder *b) {
   uint32_t around = b->kinds;
   b->kinds = TAGC_KIND_EXPERT;
   add_linear(b, "router", b->a->experts, b->a->hidden, false);
   b->kinds = around;
 }
 
-static void add_experts(struct builder *b)
-{
+static void add_experts(struct builder *b) {
   const struct tagc_architecture *a = b->a;
   uint64_t intermediate = a->expert_intermediate ? a->expert_intermediate : a->intermediate;
   bool is_router_first = a->family == TAGC_FAMILY_MIXTRAL || (a->family == TAGC_FAMILY_QWEN3_MOE && !a->fused_experts);
@@ -196,13 +187,11 @@ static void add_experts(struct builder *b)
     add_mlp(b, "shared_experts", a->shared_intermediate, b->traits.mlp_bias);
 }
 
-bool tagc_family_has_experts(const struct tagc_architecture *a, uint32_t number)
-{
+bool tagc_family_has_experts(const struct tagc_architecture *a, uint32_t number) {
   return a->experts && number >= a->dense_blocks;
 }
 
-static void add_family_part(struct builder *b, char part, uint32_t number)
-{
+static void add_family_part(struct builder *b, char part, uint32_t number) {
   const struct tagc_architecture *a = b->a;
   bool has_experts = tagc_family_has_experts(a, number);
   switch (part) {
@@ -217,22 +206,18 @@ static void add_family_part(struct builder *b, char part, uint32_t number)
     b->kinds = TAGC_KIND_ATTN;
     (a->kv_rank ? add_latent_attention : add_attention)(b);
     break;
-  default:
-    b->kinds = 0;
-    add_norm(b, (const char[]){'n', 'o', 'r', 'm', part, '\0'}, a->hidden);
+  default: b->kinds = 0; add_norm(b, (const char[]){'n', 'o', 'r', 'm', part, '\0'}, a->hidden);
   }
 }
 
-bool tagc_family_add_block(struct tagc_model *model, const struct tagc_architecture *a, uint32_t number)
-{
+bool tagc_family_add_block(struct tagc_model *model, const struct tagc_architecture *a, uint32_t number) {
   struct builder b = begin_model(model, a, 0);
   for (const char *part = b.traits.order; *part; part++)
     add_family_part(&b, *part, number);
   return b.is_good;
 }
 
-bool tagc_family_add_embedding(struct tagc_model *model, const struct tagc_architecture *a)
-{
+bool tagc_family_add_embedding(struct tagc_model *model, const struct tagc_architecture *a) {
   struct builder b = begin_model(model, a, TAGC_KIND_EMBED);
   if (a->family == TAGC_FAMILY_VIT) {
     uint64_t patch = a->patch ? a->patch : 16, channels = a->channels ? a->channels : 3;
@@ -252,8 +237,7 @@ bool tagc_family_add_embedding(struct tagc_model *model, const struct tagc_archi
 }
 
 /* What BERT and ViT have behind the blocks, and the norm. */
-static void add_heads(struct builder *b)
-{
+static void add_heads(struct builder *b) {
   const struct tagc_architecture *a = b->a;
   if (a->pooler)
     add_linear(b, "head.pooler", a->hidden, a->hidden, true);
@@ -270,8 +254,7 @@ static void add_heads(struct builder *b)
     add_linear(b, "head.classifier", a->labels, a->hidden, true);
 }
 
-bool tagc_family_add_head(struct tagc_model *model, const struct tagc_architecture *a)
-{
+bool tagc_family_add_head(struct tagc_model *model, const struct tagc_architecture *a) {
   struct builder b = begin_model(model, a, TAGC_KIND_HEAD);
   bool has_words_behind = a->family != TAGC_FAMILY_BERT && a->family != TAGC_FAMILY_VIT;
   if (a->family != TAGC_FAMILY_BERT)
@@ -287,8 +270,7 @@ bool tagc_family_add_head(struct tagc_model *model, const struct tagc_architectu
 
 /* A unit of which there is one, in its place; none where it has no parameters. */
 static bool add_single(struct tagc_model *model, const struct tagc_architecture *a, const char *name,
-                       bool (*fill)(struct tagc_model *model, const struct tagc_architecture *a))
-{
+                       bool (*fill)(struct tagc_model *model, const struct tagc_architecture *a)) {
   if (!tagc_model_add_unit(model, name) || !fill(model, a))
     return false;
   uint32_t unit = (uint32_t)model->unit_count - 1;
@@ -298,8 +280,7 @@ static bool add_single(struct tagc_model *model, const struct tagc_architecture 
   return true;
 }
 
-static bool add_blocks(struct tagc_model *model, const struct tagc_architecture *a)
-{
+static bool add_blocks(struct tagc_model *model, const struct tagc_architecture *a) {
   for (uint32_t number = 0; number < a->blocks; number++) {
     bool is_new = number == 0 || tagc_family_has_experts(a, number) != tagc_family_has_experts(a, number - 1);
     if (is_new && (!tagc_model_add_unit(model, "block") || !tagc_family_add_block(model, a, number)))
@@ -310,8 +291,7 @@ static bool add_blocks(struct tagc_model *model, const struct tagc_architecture 
   return true;
 }
 
-struct tagc_model *tagc_family_try(const struct tagc_architecture *a, bool *no_memory)
-{
+struct tagc_model *tagc_family_try(const struct tagc_architecture *a, bool *no_memory) {
   struct tagc_model *model = tagc_model_create();
   *no_memory = !model;
   if (!model)
@@ -325,8 +305,7 @@ struct tagc_model *tagc_family_try(const struct tagc_architecture *a, bool *no_m
   return NULL;
 }
 
-struct tagc_model *tagc_family_model(const struct tagc_architecture *a)
-{
+struct tagc_model *tagc_family_model(const struct tagc_architecture *a) {
   bool no_memory;
   return tagc_family_try(a, &no_memory);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Globs over names; see glob.h. A glob is a row of tokens; where they stop matching, the last star takes one character more,
- * and what follows it is tried again. (Earlier stars need not: what follows them was matched as early as possible.)
+ * Globs over names; see glob.h. A glob is a row of tokens; where they stop matching, the last star takes one character
+ * more, and what follows it is tried again. (Earlier stars need not: what follows them was matched as early as
+ * possible.)
  */
 #include "layermap/model/glob.h"
 
@@ -11,14 +12,13 @@ enum kind { LITERAL, ANY, SET, RANGE, STAR, BAD };
 
 struct token {
   enum kind kind;
-  const char *text, *end;           /* of a set: what is between the brackets; of others all of it */
+  const char *text, *end; /* of a set: what is between the brackets; of others all of it */
   char literal;
-  uint32_t first, last;             /* of a range */
-  const char *why;                  /* BAD */
+  uint32_t first, last; /* of a range */
+  const char *why;      /* BAD */
 };
 
-bool tagc_glob_number(const char **at, const char *end, uint32_t *number)
-{
+bool tagc_glob_number(const char **at, const char *end, uint32_t *number) {
   uint64_t value = 0;
   const char *begin = *at;
   for (; *at < end && tagc_is_digit(**at); ++*at) {
@@ -30,9 +30,9 @@ bool tagc_glob_number(const char **at, const char *end, uint32_t *number)
   return *at > begin;
 }
 
-/* A part "0-3" that begins at `at`; NULL where it is none, or where it ends. Whether its numbers make sense is another question. */
-static const char *end_of_range(const char *at, const char *end)
-{
+/* A part "0-3" that begins at `at`; NULL where it is none, or where it ends. Whether its numbers make sense is another
+ * question. */
+static const char *end_of_range(const char *at, const char *end) {
   const char *begin = at;
   while (at < end && tagc_is_digit(*at))
     at++;
@@ -45,8 +45,7 @@ static const char *end_of_range(const char *at, const char *end)
 }
 
 /* Where the bracket expression that begins at `at` ends, or `end` if it does not. */
-static const char *end_of_set(const char *at, const char *end)
-{
+static const char *end_of_set(const char *at, const char *end) {
   at++;
   if (at < end && (*at == '!' || *at == '^'))
     at++;
@@ -58,8 +57,7 @@ static const char *end_of_set(const char *at, const char *end)
 
 static struct token bad(const char *why) { return (struct token){.kind = BAD, .why = why}; }
 
-static struct token range_token(const char *at, const char *range_end)
-{
+static struct token range_token(const char *at, const char *range_end) {
   struct token token = {.kind = RANGE, .end = range_end};
   const char *dash = memchr(at, '-', (size_t)(range_end - at));
   if (!tagc_glob_number(&at, dash, &token.first) || (at = dash + 1, !tagc_glob_number(&at, range_end, &token.last)))
@@ -68,8 +66,7 @@ static struct token range_token(const char *at, const char *range_end)
 }
 
 /* The token at `at` < end; its `end` is where the next one begins. `starts`: a part begins here. */
-static struct token next_token(const char *at, const char *end, bool starts)
-{
+static struct token next_token(const char *at, const char *end, bool starts) {
   const char *range_end = starts ? end_of_range(at, end) : NULL;
   if (range_end)
     return range_token(at, range_end);
@@ -87,15 +84,13 @@ static struct token next_token(const char *at, const char *end, bool starts)
 }
 
 /* A character of a set, which a backslash may precede. */
-static unsigned char set_character(const char **at)
-{
+static unsigned char set_character(const char **at) {
   if (**at == '\\')
     ++*at;
   return (unsigned char)*(*at)++;
 }
 
-static bool in_set(const struct token *token, char character)
-{
+static bool in_set(const struct token *token, char character) {
   unsigned char c = (unsigned char)character;
   const char *at = token->text, *end = token->end - 1;
   bool negated = *at == '!' || *at == '^', found = false;
@@ -112,8 +107,7 @@ static bool in_set(const struct token *token, char character)
 }
 
 /* Does a part of the name that begins at `at` lie in the range? Where it ends, or NULL. */
-static const char *match_range(const struct token *token, const char *name, const char *at)
-{
+static const char *match_range(const struct token *token, const char *name, const char *at) {
   uint32_t first, last;
   const char *end = at + strcspn(at, ".");
   if ((at > name && at[-1] != '.') || !tagc_glob_number(&at, end, &first))
@@ -128,8 +122,7 @@ static const char *match_range(const struct token *token, const char *name, cons
 }
 
 /* Where the name goes on behind what the token matches, or NULL. */
-static const char *match_token(const struct token *token, const char *name, const char *at)
-{
+static const char *match_token(const struct token *token, const char *name, const char *at) {
   if (token->kind == RANGE)
     return match_range(token, name, at);
   bool matches = *at && (token->kind == ANY || (token->kind == LITERAL && *at == token->literal) ||
@@ -137,8 +130,7 @@ static const char *match_token(const struct token *token, const char *name, cons
   return matches ? at + 1 : NULL;
 }
 
-const char *tagc_glob_check(const char *glob, size_t length)
-{
+const char *tagc_glob_check(const char *glob, size_t length) {
   const char *end = glob + length;
   for (const char *at = glob; at < end;) {
     struct token token = next_token(at, end, at == glob || at[-1] == '.');
@@ -149,8 +141,7 @@ const char *tagc_glob_check(const char *glob, size_t length)
   return NULL;
 }
 
-bool tagc_glob_matches(const char *glob, size_t length, const char *name)
-{
+bool tagc_glob_matches(const char *glob, size_t length, const char *name) {
   const char *end = glob + length, *at = glob, *in_name = name, *after_star = NULL, *star_name = NULL;
   for (;;) {
     if (at == end && (*in_name == '\0' || *in_name == '.'))

@@ -15,16 +15,14 @@
 static const char *const kind_names[] = {"attn", "mlp", "embed", "head", "norm", "bias", "expert"};
 enum { KINDS = sizeof kind_names / sizeof *kind_names };
 
-const char *tagc_kind_name(enum tagc_kind kind)
-{
+const char *tagc_kind_name(enum tagc_kind kind) {
   for (size_t i = 0; i < KINDS; i++)
     if ((uint32_t)kind == UINT32_C(1) << i)
       return kind_names[i];
   return NULL;
 }
 
-uint32_t tagc_kind_find(const char *name, size_t length)
-{
+uint32_t tagc_kind_find(const char *name, size_t length) {
   for (size_t i = 0; i < KINDS; i++)
     if (strlen(kind_names[i]) == length && memcmp(kind_names[i], name, length) == 0)
       return UINT32_C(1) << i;
@@ -34,7 +32,22 @@ uint32_t tagc_kind_find(const char *name, size_t length)
 /* What a component says. PROJECTION and LAYER are matrices inside attention and MLP, by names that say so where no
  * module around them does; what OUTPUT, GATE and LINEAR are depends on where they stand. */
 enum hint {
-  NOTHING, NORM, ATTENTION, MLP, EXPERTS, MIXTURE, ROUTER, HEAD, EMBEDDING, PROJECTION, LAYER, OUTPUT, GATE, LINEAR, LAYERS, NUMBER
+  NOTHING,
+  NORM,
+  ATTENTION,
+  MLP,
+  EXPERTS,
+  MIXTURE,
+  ROUTER,
+  HEAD,
+  EMBEDDING,
+  PROJECTION,
+  LAYER,
+  OUTPUT,
+  GATE,
+  LINEAR,
+  LAYERS,
+  NUMBER
 };
 
 struct clue {
@@ -42,46 +55,48 @@ struct clue {
   enum hint hint;
 };
 
+/* clang-format off */
 static const struct clue whole_components[] = {
-  {"embed_out", HEAD}, {"unembed", HEAD}, {"output_layer", HEAD}, {"lm_head", HEAD}, {"score", HEAD}, {"qa_outputs", HEAD},
-  {"predictions", HEAD}, {"seq_relationship", HEAD},
+  {"embed_out", HEAD}, {"unembed", HEAD}, {"output_layer", HEAD}, {"lm_head", HEAD}, {"score", HEAD},
+  {"qa_outputs", HEAD}, {"predictions", HEAD}, {"seq_relationship", HEAD},
   {"router", ROUTER}, {"shared_expert_gate", ROUTER},
   {"feed_forward", MLP}, {"intermediate", MLP}, {"densereludense", MLP},
-  {"token", EMBEDDING}, {"position", EMBEDDING}, {"cls_token", EMBEDDING}, {"class_token", EMBEDDING}, {"mask_token", EMBEDDING},
-  {"output", OUTPUT}, {"gate", GATE}, {"linear", LINEAR}, {"layers", LAYERS},
+  {"token", EMBEDDING}, {"position", EMBEDDING}, {"cls_token", EMBEDDING}, {"class_token", EMBEDDING},
+  {"mask_token", EMBEDDING}, {"output", OUTPUT}, {"gate", GATE}, {"linear", LINEAR}, {"layers", LAYERS},
   {"q", PROJECTION}, {"k", PROJECTION}, {"v", PROJECTION}, {"o", PROJECTION}, {"qkv", PROJECTION},
-  {"q_proj", PROJECTION}, {"k_proj", PROJECTION}, {"v_proj", PROJECTION}, {"o_proj", PROJECTION}, {"qkv_proj", PROJECTION},
+  {"q_proj", PROJECTION}, {"k_proj", PROJECTION}, {"v_proj", PROJECTION}, {"o_proj", PROJECTION},
+  {"qkv_proj", PROJECTION},
   {"wq", PROJECTION}, {"wk", PROJECTION}, {"wv", PROJECTION}, {"wo", PROJECTION}, {"wqkv", PROJECTION},
-  {"query", PROJECTION}, {"key", PROJECTION}, {"value", PROJECTION}, {"query_key_value", PROJECTION}, {"linear_qkv", PROJECTION},
-  {"gate_proj", LAYER}, {"up_proj", LAYER}, {"down_proj", LAYER}, {"gate_up_proj", LAYER}, {"c_fc", LAYER}, {"fc", LAYER},
-  {"fc_in", LAYER}, {"fc_out", LAYER}, {"linear_fc", LAYER}, {"w", LAYER}, {"wi", LAYER},
+  {"query", PROJECTION}, {"key", PROJECTION}, {"value", PROJECTION}, {"query_key_value", PROJECTION},
+  {"linear_qkv", PROJECTION},
+  {"gate_proj", LAYER}, {"up_proj", LAYER}, {"down_proj", LAYER}, {"gate_up_proj", LAYER}, {"c_fc", LAYER},
+  {"fc", LAYER}, {"fc_in", LAYER}, {"fc_out", LAYER}, {"linear_fc", LAYER}, {"w", LAYER}, {"wi", LAYER},
   {"dense_h_to_4h", LAYER}, {"dense_4h_to_h", LAYER},
 };
+/* clang-format on */
 
 /* The first of them that is in a component decides: "mlp_head" is a head, "post_attention_layernorm" a norm. */
+/* clang-format off */
 static const struct clue words[] = {
-  {"norm", NORM}, {"norms", NORM}, {"layernorm", NORM}, {"layernorms", NORM}, {"rmsnorm", NORM}, {"ln", NORM}, {"lnf", NORM},
-  {"head", HEAD}, {"heads", HEAD}, {"classifier", HEAD}, {"pooler", HEAD},
+  {"norm", NORM}, {"norms", NORM}, {"layernorm", NORM}, {"layernorms", NORM}, {"rmsnorm", NORM}, {"ln", NORM},
+  {"lnf", NORM}, {"head", HEAD}, {"heads", HEAD}, {"classifier", HEAD}, {"pooler", HEAD},
   {"expert", EXPERTS}, {"experts", EXPERTS}, {"moe", MIXTURE},
-  {"attn", ATTENTION}, {"attention", ATTENTION}, {"selfattention", ATTENTION}, {"encdecattention", ATTENTION}, {"mha", ATTENTION},
-  {"mlp", MLP}, {"ffn", MLP}, {"feedforward", MLP},
+  {"attn", ATTENTION}, {"attention", ATTENTION}, {"selfattention", ATTENTION}, {"encdecattention", ATTENTION},
+  {"mha", ATTENTION}, {"mlp", MLP}, {"ffn", MLP}, {"feedforward", MLP},
   {"embed", EMBEDDING}, {"embedding", EMBEDDING}, {"embeddings", EMBEDDING}, {"emb", EMBEDDING}, {"wte", EMBEDDING},
   {"wpe", EMBEDDING},
 };
+/* clang-format on */
 
 struct text {
   const char *at;
   size_t length;
 };
 
-static char lower(char c)
-{
-  return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
 /* The part of `whole` in front of the next of the separators; `whole` begins behind it afterwards. */
-static struct text next_part(struct text *whole, const char *separators)
-{
+static struct text next_part(struct text *whole, const char *separators) {
   struct text part = {whole->at, 0};
   while (part.length < whole->length && !strchr(separators, part.at[part.length]))
     part.length++;
@@ -90,8 +105,7 @@ static struct text next_part(struct text *whole, const char *separators)
   return part;
 }
 
-static bool is_clue(struct text text, const char *clue)
-{
+static bool is_clue(struct text text, const char *clue) {
   while (text.length > 0 && tagc_is_digit(text.at[text.length - 1]))
     text.length--;
   if (text.length > 0 && text.at[text.length - 1] == '_')
@@ -102,24 +116,21 @@ static bool is_clue(struct text text, const char *clue)
   return i == text.length && !clue[i];
 }
 
-static bool has_word(struct text component, const char *word)
-{
+static bool has_word(struct text component, const char *word) {
   while (component.length > 0)
     if (is_clue(next_part(&component, "_"), word))
       return true;
   return false;
 }
 
-static bool is_number(struct text component)
-{
+static bool is_number(struct text component) {
   for (size_t i = 0; i < component.length; i++)
     if (!tagc_is_digit(component.at[i]))
       return false;
   return component.length > 0;
 }
 
-static enum hint read_component(struct text component)
-{
+static enum hint read_component(struct text component) {
   if (is_number(component))
     return NUMBER;
   for (size_t i = 0; i < sizeof whole_components / sizeof *whole_components; i++)
@@ -132,8 +143,7 @@ static enum hint read_component(struct text component)
 }
 
 /* "bias", "layer_norm_bias", "in_proj_bias": the last word of the last component. */
-static bool is_bias(struct text component)
-{
+static bool is_bias(struct text component) {
   struct text word = {component.at, 0};
   while (component.length > 0)
     word = next_part(&component, "_");
@@ -141,22 +151,18 @@ static bool is_bias(struct text component)
 }
 
 struct path {
-  uint32_t seen;                    /* bits of hints */
-  enum hint before[3];              /* of the components in front of the one that is looked at, the nearest first */
+  uint32_t seen;       /* bits of hints */
+  enum hint before[3]; /* of the components in front of the one that is looked at, the nearest first */
   bool norm_in_attention;
 };
 
-static bool has(const struct path *path, enum hint hint)
-{
-  return path->seen >> hint & 1;
-}
+static bool has(const struct path *path, enum hint hint) { return path->seen >> hint & 1; }
 
 /* A gate is a router in Mixtral's "block_sparse_moe.gate" and in the "layers.3.mlp.gate" of Qwen's and DeepSeek's
  * experts (whose MLPs have a "gate_proj"); else it is a matrix of an MLP, as "mlp.gate" of families.h. "output" is the
  * down projection of a block of BERT, and the head elsewhere; "layers.0.linear1" is PyTorch's own
  * TransformerEncoderLayer. */
-static enum hint resolve(const struct path *path, enum hint hint)
-{
+static enum hint resolve(const struct path *path, enum hint hint) {
   const enum hint *before = path->before;
   if (hint == GATE) {
     bool in_layers = before[0] == MLP && before[1] == NUMBER && before[2] == LAYERS;
@@ -169,8 +175,7 @@ static enum hint resolve(const struct path *path, enum hint hint)
   return hint;
 }
 
-static uint32_t kinds_of_path(const struct path *path)
-{
+static uint32_t kinds_of_path(const struct path *path) {
   if (has(path, NORM))
     return TAGC_KIND_NORM | (path->norm_in_attention ? TAGC_KIND_ATTN : 0);
   if (has(path, ROUTER))
@@ -190,8 +195,7 @@ static uint32_t kinds_of_path(const struct path *path)
   return has(path, EMBEDDING) ? TAGC_KIND_EMBED : 0;
 }
 
-uint32_t tagc_kinds_of_name(const char *name)
-{
+uint32_t tagc_kinds_of_name(const char *name) {
   struct text rest = {name, strlen(name)}, component = {name, 0};
   struct path path = {.seen = 0};
   while (rest.length > 0) {

@@ -1,57 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Layouts of reduce-scatters; see layout.h. There are two sorts: *flat* ones lay parameter behind parameter and cut the whole in
- * equal shards, *chunked* ones cut each parameter and give every shard a chunk of each.
+ * Layouts of reduce-scatters; see layout.h. There are two sorts: *flat* ones lay parameter behind parameter and cut the
+ * whole in equal shards, *chunked* ones cut each parameter and give every shard a chunk of each.
  *
  * (Read in torch 2.15, DeepSpeed 0.19.8 and Megatron-core 0.16.)
  *
- * fsdp1          torch/distributed/fsdp/_runtime_utils.py, _get_reduce_scatter_tensors(): the flat gradient in chunks of
- *                ceil(elements / nranks), zeros behind it.
+ * fsdp1          torch/distributed/fsdp/_runtime_utils.py, _get_reduce_scatter_tensors(): the flat gradient in chunks
+ *                of ceil(elements / nranks), zeros behind it.
  * fsdp1_aligned  _flat_param.py, _init_flat_param_and_metadata(): in front of a parameter padding up to a multiple of
- *                _get_aligned_numel() = 16 / bytes of an element (with use_orig_params alone), behind the last one up to the ranks.
- * fsdp2          _fully_shard/_fsdp_collectives.py, foreach_reduce() with _get_dim0_padded_size() and chunk_cat: the rows of each
- *                parameter are padded to a multiple of the ranks, row r of the buffer is chunk r of each of them. (Not
- *                known here: parameters that a program shards along another dimension.)
- * zero3          deepspeed/runtime/comm/coalesced_collectives.py, reduce_scatter_coalesced(): of each tensor, flat, chunks of
- *                ceil(elements / nranks); padding is memory that nobody wrote. Sorted by ds_id, the order of creation (stage3.py).
- * megatron       megatron/core/distributed/param_and_grad_buffer.py, with the distributed optimizer: parameters from the last to the
- *                first, each begins at a multiple of 64, a bucket ends at one of lcm(nranks, 128). (A bucket begins at such a
- *                multiple, so each is laid out as if it were alone. With pad_buckets_for_high_nccl_busbw, which is off by default, it
- *                ends at a multiple of 65536 as well: not known here.)
+ *                _get_aligned_numel() = 16 / bytes of an element (with use_orig_params alone), behind the last one up
+ *                to the ranks.
+ * fsdp2          _fully_shard/_fsdp_collectives.py, foreach_reduce() with _get_dim0_padded_size() and chunk_cat: the
+ *                rows of each parameter are padded to a multiple of the ranks, row r of the buffer is chunk r of each
+ *                of them. (Not known here: parameters that a program shards along another dimension.)
+ * zero3          deepspeed/runtime/comm/coalesced_collectives.py, reduce_scatter_coalesced(): of each tensor, flat,
+ *                chunks of ceil(elements / nranks); padding is memory that nobody wrote. Sorted by ds_id, the order of
+ *                creation (stage3.py).
+ * megatron       megatron/core/distributed/param_and_grad_buffer.py, with the distributed optimizer: parameters from
+ *                the last to the first, each begins at a multiple of 64, a bucket ends at one of lcm(nranks, 128). (A
+ *                bucket begins at such a multiple, so each is laid out as if it were alone. With
+ *                pad_buckets_for_high_nccl_busbw, which is off by default, it ends at a multiple of 65536 as well: not
+ *                known here.)
  */
 #include "layermap/model/layout.h"
 
-
 enum { FSDP1_ALIGNMENT_BYTES = 16, MEGATRON_BUCKET = 128 };
 
-const char *const tagc_layout_names[TAGC_LAYOUTS + 1] = {
-  [TAGC_LAYOUT_FSDP1] = "fsdp1", [TAGC_LAYOUT_FSDP1_ALIGNED] = "fsdp1_aligned", [TAGC_LAYOUT_FSDP2] = "fsdp2",
-  [TAGC_LAYOUT_ZERO3] = "zero3", [TAGC_LAYOUT_MEGATRON] = "megatron"
-};
+const char *const tagc_layout_names[TAGC_LAYOUTS + 1] = {[TAGC_LAYOUT_FSDP1] = "fsdp1",
+                                                         [TAGC_LAYOUT_FSDP1_ALIGNED] = "fsdp1_aligned",
+                                                         [TAGC_LAYOUT_FSDP2] = "fsdp2",
+                                                         [TAGC_LAYOUT_ZERO3] = "zero3",
+                                                         [TAGC_LAYOUT_MEGATRON] = "megatron"};
 
-const char *tagc_layout_name(enum tagc_layout_kind layout)
-{
-  return tagc_layout_names[layout];
-}
+const char *tagc_layout_name(enum tagc_layout_kind layout) { return tagc_layout_names[layout]; }
 
-bool tagc_layout_is_uniform(enum tagc_layout_kind layout)
-{
+bool tagc_layout_is_uniform(enum tagc_layout_kind layout) {
   return layout == TAGC_LAYOUT_FSDP2 || layout == TAGC_LAYOUT_ZERO3;
 }
 
-static uint64_t divide_up(uint64_t n, uint64_t by)
-{
-  return n / by + (n % by != 0);
-}
+static uint64_t divide_up(uint64_t n, uint64_t by) { return n / by + (n % by != 0); }
 
-static uint64_t round_up(uint64_t n, uint64_t multiple)
-{
-  return divide_up(n, multiple) * multiple;
-}
+static uint64_t round_up(uint64_t n, uint64_t multiple) { return divide_up(n, multiple) * multiple; }
 
 /* The whole of a flat layout ends at a multiple of that (128 is a power of two: the least common multiple is reached by
  * doubling). */
-static uint64_t end_of_shards(enum tagc_layout_kind layout, int nranks)
-{
+static uint64_t end_of_shards(enum tagc_layout_kind layout, int nranks) {
   uint64_t end = (uint64_t)nranks;
   if (layout == TAGC_LAYOUT_MEGATRON)
     while (end % MEGATRON_BUCKET)
@@ -59,20 +51,18 @@ static uint64_t end_of_shards(enum tagc_layout_kind layout, int nranks)
   return end;
 }
 
-uint64_t tagc_layout_shard_of_parts(enum tagc_layout_kind layout, uint64_t parts, int nranks)
-{
+uint64_t tagc_layout_shard_of_parts(enum tagc_layout_kind layout, uint64_t parts, int nranks) {
   return tagc_layout_is_uniform(layout) ? parts : round_up(parts, end_of_shards(layout, nranks)) / (uint64_t)nranks;
 }
 
-/* -- chunked layouts --------------------------------------------------------------------------------------------------------- */
+/* -- chunked layouts ----------------------------------------------------------------------------------------------- */
 
-static uint64_t chunk_of(enum tagc_layout_kind layout, const struct tagc_parameter *p, int nranks)
-{
+static uint64_t chunk_of(enum tagc_layout_kind layout, const struct tagc_parameter *p, int nranks) {
   return tagc_layout_part(layout, p->rows, p->columns, nranks);
 }
 
-static uint64_t chunked_shard(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks)
-{
+static uint64_t chunked_shard(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count,
+                              int nranks) {
   uint64_t elements = 0;
   for (size_t i = 0; i < count; i++)
     if (__builtin_add_overflow(elements, chunk_of(layout, members[i].parameter, nranks), &elements))
@@ -80,9 +70,8 @@ static uint64_t chunked_shard(enum tagc_layout_kind layout, const struct tagc_me
   return elements;
 }
 
-static bool chunked_walk(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks, int shard,
-                         bool (*visit)(const struct tagc_segment *segment, void *data), void *data)
-{
+static bool chunked_walk(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,
+                         int shard, bool (*visit)(const struct tagc_segment *segment, void *data), void *data) {
   uint64_t offset = 0;
   for (size_t i = 0; i < count; i++) {
     const struct tagc_parameter *p = members[i].parameter;
@@ -96,16 +85,12 @@ static bool chunked_walk(enum tagc_layout_kind layout, const struct tagc_member 
   return true;
 }
 
-/* -- flat layouts ------------------------------------------------------------------------------------------------------------ */
+/* -- flat layouts -------------------------------------------------------------------------------------------------- */
 
-static bool is_reversed(enum tagc_layout_kind layout)
-{
-  return layout == TAGC_LAYOUT_MEGATRON;
-}
+static bool is_reversed(enum tagc_layout_kind layout) { return layout == TAGC_LAYOUT_MEGATRON; }
 
 /* Parameters begin at a multiple of that. */
-static uint64_t alignment_of(enum tagc_layout_kind layout, size_t element_bytes)
-{
+static uint64_t alignment_of(enum tagc_layout_kind layout, size_t element_bytes) {
   if (layout == TAGC_LAYOUT_MEGATRON)
     return TAGC_MEGATRON_PARAMETER;
   bool is_aligned = layout == TAGC_LAYOUT_FSDP1_ALIGNED && element_bytes >= 1 && element_bytes < FSDP1_ALIGNMENT_BYTES;
@@ -113,8 +98,8 @@ static uint64_t alignment_of(enum tagc_layout_kind layout, size_t element_bytes)
 }
 
 /* Where the flat parameters end, without what is behind the last one; UINT64_MAX: too far away. */
-static uint64_t flat_end(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, size_t element_bytes)
-{
+static uint64_t flat_end(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count,
+                         size_t element_bytes) {
   uint64_t alignment = alignment_of(layout, element_bytes), end = 0;
   for (size_t i = 0; i < count; i++) {
     const struct tagc_parameter *p = members[is_reversed(layout) ? count - 1 - i : i].parameter;
@@ -127,8 +112,7 @@ static uint64_t flat_end(enum tagc_layout_kind layout, const struct tagc_member 
 }
 
 static uint64_t flat_shard(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,
-                           size_t element_bytes)
-{
+                           size_t element_bytes) {
   uint64_t end = flat_end(layout, members, count, element_bytes);
   return end == UINT64_MAX ? end : tagc_layout_shard_of_parts(layout, end, nranks);
 }
@@ -141,8 +125,7 @@ struct window {
 };
 
 /* Shows what the window holds of [begin, end) of the whole. */
-static bool show(const struct window *window, uint64_t begin, uint64_t end, int32_t member)
-{
+static bool show(const struct window *window, uint64_t begin, uint64_t end, int32_t member) {
   if (begin < window->begin)
     begin = window->begin;
   if (end > window->end)
@@ -153,9 +136,8 @@ static bool show(const struct window *window, uint64_t begin, uint64_t end, int3
   return window->visit(&segment, window->data);
 }
 
-static bool flat_walk(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, size_t element_bytes,
-                      const struct window *window)
-{
+static bool flat_walk(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count,
+                      size_t element_bytes, const struct window *window) {
   uint64_t alignment = alignment_of(layout, element_bytes), end = 0;
   for (size_t i = 0; i < count && end < window->end; i++) {
     size_t member = is_reversed(layout) ? count - 1 - i : i;
@@ -168,18 +150,17 @@ static bool flat_walk(enum tagc_layout_kind layout, const struct tagc_member *me
   return show(window, end, window->end, -1);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------------------------------------ */
 
 uint64_t tagc_layout_shard(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,
-                           size_t element_bytes)
-{
+                           size_t element_bytes) {
   return tagc_layout_is_uniform(layout) ? chunked_shard(layout, members, count, nranks)
                                         : flat_shard(layout, members, count, nranks, element_bytes);
 }
 
 bool tagc_layout_walk(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,
-                      size_t element_bytes, int shard, bool (*visit)(const struct tagc_segment *segment, void *data), void *data)
-{
+                      size_t element_bytes, int shard, bool (*visit)(const struct tagc_segment *segment, void *data),
+                      void *data) {
   uint64_t elements = tagc_layout_shard(layout, members, count, nranks, element_bytes);
   if (elements == UINT64_MAX)
     return false;

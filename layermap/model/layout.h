@@ -28,22 +28,22 @@ const char *tagc_layout_name(enum tagc_layout_kind layout);
 /* A parameter of what is communicated at once, which may take some of a unit, or several units. */
 struct tagc_member {
   const struct tagc_parameter *parameter;
-  int32_t block;                    /* of its place; -1: none */
-  const char *unit;                 /* the name of its unit; asked for in blocks alone */
+  int32_t block;    /* of its place; -1: none */
+  const char *unit; /* the name of its unit; asked for in blocks alone */
 };
 
 /* Where Megatron's parameters begin: at multiples of that. */
 enum { TAGC_MEGATRON_PARAMETER = 64 };
 
-/* Of layouts that give every shard a chunk of each parameter (fsdp2, zero3), the elements of a chunk; of others those that
- * a parameter takes of the whole, without the padding of fsdp1_aligned. */
-static inline uint64_t tagc_layout_part(enum tagc_layout_kind layout, uint64_t rows, uint64_t columns, int nranks)
-{
+/* Of layouts that give every shard a chunk of each parameter (fsdp2, zero3), the elements of a chunk; of others those
+ * that a parameter takes of the whole, without the padding of fsdp1_aligned. */
+static inline uint64_t tagc_layout_part(enum tagc_layout_kind layout, uint64_t rows, uint64_t columns, int nranks) {
   const uint64_t elements = rows * columns, ranks = (uint64_t)nranks;
   switch (layout) {
   case TAGC_LAYOUT_FSDP2: return (rows / ranks + (rows % ranks != 0)) * columns;
   case TAGC_LAYOUT_ZERO3: return elements / ranks + (elements % ranks != 0);
-  case TAGC_LAYOUT_MEGATRON: return (elements + TAGC_MEGATRON_PARAMETER - 1) / TAGC_MEGATRON_PARAMETER * TAGC_MEGATRON_PARAMETER;
+  case TAGC_LAYOUT_MEGATRON:
+    return (elements + TAGC_MEGATRON_PARAMETER - 1) / TAGC_MEGATRON_PARAMETER * TAGC_MEGATRON_PARAMETER;
   default: return elements;
   }
 }
@@ -57,8 +57,8 @@ uint64_t tagc_layout_shard(enum tagc_layout_kind layout, const struct tagc_membe
 
 /* A stretch of a shard that belongs to one parameter, or is padding. */
 struct tagc_segment {
-  uint64_t offset, length;          /* elements, from the beginning of the shard; length >= 1 */
-  int32_t member;                   /* index into members; -1: padding */
+  uint64_t offset, length; /* elements, from the beginning of the shard; length >= 1 */
+  int32_t member;          /* index into members; -1: padding */
 };
 
 /* Are the shards all alike, but for where padding is? */
@@ -68,6 +68,7 @@ bool tagc_layout_is_uniform(enum tagc_layout_kind layout);
  * members may come in two segments. Stops, and gives false, where `visit` gives false (or what cannot be counted is to
  * be walked). */
 bool tagc_layout_walk(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,
-                      size_t element_bytes, int shard, bool (*visit)(const struct tagc_segment *segment, void *data), void *data);
+                      size_t element_bytes, int shard, bool (*visit)(const struct tagc_segment *segment, void *data),
+                      void *data);
 
 #endif

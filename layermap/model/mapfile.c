@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reading map files; see mapfile.h.
  *
- * A unit is collected until it ends, for one that is written twice becomes one unit with more places. Its blocks wait in a table by
- * their numbers until a unit of another name, or the end of the file, shows that no more of them come.
+ * A unit is collected until it ends, for one that is written twice becomes one unit with more places. Its blocks wait
+ * in a table by their numbers until a unit of another name, or the end of the file, shows that no more of them come.
  */
 #include "layermap/model/mapfile.h"
 
@@ -18,7 +18,7 @@
 enum { NAME_SLOTS = 2 * TAGC_MODEL_PARAMETERS, BLOCKS = TAGC_MODEL_PLACES, NO_UNIT = -1, THIS_UNIT = -2 };
 
 struct name_slot {
-  uint32_t unit, parameter;         /* what is here, if `unit` is the number of the unit that is read, from 1 on */
+  uint32_t unit, parameter; /* what is here, if `unit` is the number of the unit that is read, from 1 on */
 };
 
 struct reader {
@@ -26,7 +26,7 @@ struct reader {
   struct tagc_model *model;
 
   /* The unit that is read. */
-  struct tagc_text unit_text;       /* where it begins, for complaints */
+  struct tagc_text unit_text; /* where it begins, for complaints */
   struct tagc_word unit_word;
   struct tagc_parameter *parameters;
   size_t count, room;
@@ -34,15 +34,14 @@ struct reader {
   uint32_t first_block, last_block;
   bool has_blocks;
 
-  uint32_t units;                   /* that have begun */
-  char stretch[TAGC_UNIT_NAME];     /* the name of the units that wait; "": none do */
-  size_t waiting;                   /* blocks in the table */
-  int32_t unit_of_block[BLOCKS];    /* of the stretch: a unit's index, THIS_UNIT or NO_UNIT */
+  uint32_t units;                /* that have begun */
+  char stretch[TAGC_UNIT_NAME];  /* the name of the units that wait; "": none do */
+  size_t waiting;                /* blocks in the table */
+  int32_t unit_of_block[BLOCKS]; /* of the stretch: a unit's index, THIS_UNIT or NO_UNIT */
   struct name_slot names[NAME_SLOTS];
 };
 
-bool tagc_mapfile_is_name(const char *name, size_t length)
-{
+bool tagc_mapfile_is_name(const char *name, size_t length) {
   for (size_t i = 0; i < length; i++)
     if (name[i] <= ' ' || name[i] > '~' || strchr("#,*?[]\\\"", name[i]))
       return false;
@@ -50,28 +49,26 @@ bool tagc_mapfile_is_name(const char *name, size_t length)
 }
 
 /* Copies a word that is to be a name into `name`, of `size` bytes. */
-static bool read_name(struct tagc_text *text, struct tagc_word word, const char *what, char *name, size_t size)
-{
+static bool read_name(struct tagc_text *text, struct tagc_word word, const char *what, char *name, size_t size) {
   if (!tagc_mapfile_is_name(word.text, word.length))
-    return tagc_text_refuse(text, word, "is no name of a %s; expected is printable ASCII but , * ? [ ] \\ and \"", what);
+    return tagc_text_refuse(text, word, "is no name of a %s; expected is printable ASCII but , * ? [ ] \\ and \"",
+                            what);
   if (word.length >= size)
-    return tagc_text_refuse(text, word,
-                            "is too long for the name of a %s; expected are at most %zu characters", what, size - 1);
+    return tagc_text_refuse(text, word, "is too long for the name of a %s; expected are at most %zu characters", what,
+                            size - 1);
   memcpy(name, word.text, word.length);
   memset(name + word.length, 0, size - word.length);
   return true;
 }
 
-/* -- places ------------------------------------------------------------------------------------------------------------ */
+/* -- places -------------------------------------------------------------------------------------------------------- */
 
-static const char *unit_name(const struct tagc_model *model, size_t place)
-{
+static const char *unit_name(const struct tagc_model *model, size_t place) {
   return model->units[model->places[place].unit].name;
 }
 
 /* Is there something by this name, and with this number where there are any, in the places so far? */
-static bool is_placed(const struct tagc_model *model, const char *name, int32_t block)
-{
+static bool is_placed(const struct tagc_model *model, const char *name, int32_t block) {
   for (size_t i = 0; i < model->place_count; i++) {
     int32_t other = model->places[i].block;
     if ((other == block || other < 0 || block < 0) && strcmp(unit_name(model, i), name) == 0)
@@ -81,8 +78,7 @@ static bool is_placed(const struct tagc_model *model, const char *name, int32_t 
 }
 
 /* The blocks that wait become places, in the order of their numbers. */
-static bool end_stretch(struct reader *reader)
-{
+static bool end_stretch(struct reader *reader) {
   for (int32_t block = 0; block < BLOCKS && reader->waiting; block++) {
     if (reader->unit_of_block[block] == NO_UNIT)
       continue;
@@ -95,12 +91,13 @@ static bool end_stretch(struct reader *reader)
   return true;
 }
 
-static bool add_block(struct reader *reader, struct tagc_word word, const char *name, uint32_t block)
-{
+static bool add_block(struct reader *reader, struct tagc_word word, const char *name, uint32_t block) {
   if (reader->unit_of_block[block] != NO_UNIT || is_placed(reader->model, name, (int32_t)block))
-    return tagc_text_refuse(&reader->text, word, "says block %" PRIu32 " of \"%s\" twice; expected is each once", block, name);
+    return tagc_text_refuse(&reader->text, word, "says block %" PRIu32 " of \"%s\" twice; expected is each once", block,
+                            name);
   if (reader->model->place_count + reader->waiting == TAGC_MODEL_PLACES)
-    return tagc_text_refuse(&reader->text, word, "is one too many; a map has at most %d units and blocks", TAGC_MODEL_PLACES);
+    return tagc_text_refuse(&reader->text, word, "is one too many; a map has at most %d units and blocks",
+                            TAGC_MODEL_PLACES);
   reader->unit_of_block[block] = THIS_UNIT;
   reader->waiting++;
   if (!reader->has_blocks || block < reader->first_block)
@@ -111,9 +108,9 @@ static bool add_block(struct reader *reader, struct tagc_word word, const char *
   return true;
 }
 
-/* The part of a word up to the separator; *word becomes what is behind it (text NULL: nothing, not even a separator). */
-static struct tagc_word split(struct tagc_word *word, char separator)
-{
+/* The part of a word up to the separator; *word becomes what is behind it (text NULL: nothing, not even a
+ * separator). */
+static struct tagc_word split(struct tagc_word *word, char separator) {
   const char *at = word->length ? memchr(word->text, separator, word->length) : NULL;
   struct tagc_word part = {word->text, at ? (size_t)(at - word->text) : word->length};
   *word = at ? (struct tagc_word){at + 1, word->length - part.length - 1} : (struct tagc_word){0};
@@ -121,8 +118,7 @@ static struct tagc_word split(struct tagc_word *word, char separator)
 }
 
 /* "0-31", a part of a list of blocks. */
-static bool read_blocks(struct reader *reader, struct tagc_word range, const char *name)
-{
+static bool read_blocks(struct reader *reader, struct tagc_word range, const char *name) {
   struct tagc_word whole = range, first_word = split(&range, '-');
   uint64_t first, last;
   if (!tagc_text_number(&reader->text, first_word, "number of a block", 0, BLOCKS - 1, &first))
@@ -131,17 +127,17 @@ static bool read_blocks(struct reader *reader, struct tagc_word range, const cha
   if (range.text && !tagc_text_number(&reader->text, range, "number of a block", 0, BLOCKS - 1, &last))
     return false;
   if (first > last)
-    return tagc_text_refuse(&reader->text, whole, "runs backwards; expected are the lower number and then the higher one");
+    return tagc_text_refuse(&reader->text, whole,
+                            "runs backwards; expected are the lower number and then the higher one");
   for (uint64_t block = first; block <= last; block++)
     if (!add_block(reader, whole, name, (uint32_t)block))
       return false;
   return true;
 }
 
-/* -- units -------------------------------------------------------------------------------------------------------------- */
+/* -- units --------------------------------------------------------------------------------------------------------- */
 
-static bool is_same_unit(const struct tagc_unit *unit, const struct reader *reader, const char *name)
-{
+static bool is_same_unit(const struct tagc_unit *unit, const struct reader *reader, const char *name) {
   if (unit->count != reader->count || strcmp(unit->name, name) != 0)
     return false;
   for (size_t i = 0; i < unit->count; i++) {
@@ -153,8 +149,7 @@ static bool is_same_unit(const struct tagc_unit *unit, const struct reader *read
 }
 
 /* The index of the unit that was read; -1 without memory. */
-static int32_t find_or_add_unit(struct reader *reader, const char *name)
-{
+static int32_t find_or_add_unit(struct reader *reader, const char *name) {
   struct tagc_model *model = reader->model;
   for (size_t i = 0; i < model->unit_count; i++)
     if (is_same_unit(&model->units[i], reader, name))
@@ -163,8 +158,7 @@ static int32_t find_or_add_unit(struct reader *reader, const char *name)
   return added ? (int32_t)model->unit_count - 1 : -1;
 }
 
-static bool end_unit(struct reader *reader)
-{
+static bool end_unit(struct reader *reader) {
   char name[TAGC_UNIT_NAME] = "";
   if (!reader->units)
     return true;
@@ -183,8 +177,7 @@ static bool end_unit(struct reader *reader)
   return true;
 }
 
-static bool begin_unit(struct reader *reader)
-{
+static bool begin_unit(struct reader *reader) {
   struct tagc_text *text = &reader->text;
   struct tagc_word word = tagc_text_word(text);
   char name[TAGC_UNIT_NAME];
@@ -213,11 +206,10 @@ static bool begin_unit(struct reader *reader)
   return true;
 }
 
-/* -- parameters --------------------------------------------------------------------------------------------------------- */
+/* -- parameters ---------------------------------------------------------------------------------------------------- */
 
 /* "4096x1024": the first dimension, and the product of the others. */
-static bool read_shape(struct tagc_text *text, struct tagc_word word, struct tagc_parameter *parameter)
-{
+static bool read_shape(struct tagc_text *text, struct tagc_word word, struct tagc_parameter *parameter) {
   struct tagc_word rest = word;
   parameter->columns = 1;
   for (bool first = true; first || rest.text; first = false) {
@@ -227,7 +219,8 @@ static bool read_shape(struct tagc_text *text, struct tagc_word word, struct tag
     if (first)
       *product = size;
     else if (size > TAGC_PARAMETER_ELEMENTS / parameter->rows / *product)
-      return tagc_text_refuse(text, word, "are too many elements; a parameter has at most %" PRIu64, TAGC_PARAMETER_ELEMENTS);
+      return tagc_text_refuse(text, word, "are too many elements; a parameter has at most %" PRIu64,
+                              TAGC_PARAMETER_ELEMENTS);
     else
       *product *= size;
   }
@@ -235,8 +228,7 @@ static bool read_shape(struct tagc_text *text, struct tagc_word word, struct tag
 }
 
 /* "attn,bias", or "none". */
-static bool read_kinds(struct tagc_text *text, struct tagc_word word, uint32_t *kinds)
-{
+static bool read_kinds(struct tagc_text *text, struct tagc_word word, uint32_t *kinds) {
   *kinds = 0;
   if (tagc_word_is(word, "none"))
     return true;
@@ -244,16 +236,16 @@ static bool read_kinds(struct tagc_text *text, struct tagc_word word, uint32_t *
     struct tagc_word name = split(&word, ',');
     uint32_t kind = tagc_kind_find(name.text, name.length);
     if (!kind)
-      return tagc_text_refuse(text, name,
-                              "is no kind; expected are attn, mlp, embed, head, norm, bias, expert, with commas between, or none");
+      return tagc_text_refuse(
+        text, name,
+        "is no kind; expected are attn, mlp, embed, head, norm, bias, expert, with commas between, or none");
     *kinds |= kind;
   }
   return true;
 }
 
 /* Is the name new in its unit? Then it is remembered, for the parameter of the next index. */
-static bool remember_unit(struct reader *reader, const char *name)
-{
+static bool remember_unit(struct reader *reader, const char *name) {
   uint64_t slot = tagc_hash_add(TAGC_HASH_START, name, strlen(name));
   for (;; slot++) {
     struct name_slot *here = &reader->names[slot % NAME_SLOTS];
@@ -266,8 +258,7 @@ static bool remember_unit(struct reader *reader, const char *name)
   }
 }
 
-static bool reserve_place(struct reader *reader)
-{
+static bool reserve_place(struct reader *reader) {
   if (reader->count < reader->room)
     return true;
   size_t room = reader->room ? 2 * reader->room : 16;
@@ -279,8 +270,7 @@ static bool reserve_place(struct reader *reader)
   return true;
 }
 
-static bool read_parameter(struct reader *reader, struct tagc_word first)
-{
+static bool read_parameter(struct reader *reader, struct tagc_word first) {
   struct tagc_text *text = &reader->text;
   struct tagc_parameter parameter = {0};
   if (!reader->units)
@@ -309,10 +299,9 @@ static bool read_parameter(struct reader *reader, struct tagc_word first)
   return true;
 }
 
-/* -- files --------------------------------------------------------------------------------------------------------------- */
+/* -- files --------------------------------------------------------------------------------------------------------- */
 
-static bool read_family(struct reader *reader, struct tagc_word first)
-{
+static bool read_family(struct reader *reader, struct tagc_word first) {
   struct tagc_text *text = &reader->text;
   if (reader->units || reader->model->family[0])
     return tagc_text_refuse(text, first, "is late, or there twice; expected is one family before all units");
@@ -320,8 +309,7 @@ static bool read_family(struct reader *reader, struct tagc_word first)
          tagc_text_ended(text);
 }
 
-static bool read_layout(struct reader *reader, struct tagc_word first)
-{
+static bool read_layout(struct reader *reader, struct tagc_word first) {
   struct tagc_text *text = &reader->text;
   if (reader->units || reader->model->layout != TAGC_LAYOUTS)
     return tagc_text_refuse(text, first, "is late, or there twice; expected is one layout before all units");
@@ -334,8 +322,7 @@ static bool read_layout(struct reader *reader, struct tagc_word first)
   return tagc_text_refuse(text, word, "is no layout; expected is fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron");
 }
 
-static bool read_map_lines(struct reader *reader)
-{
+static bool read_map_lines(struct reader *reader) {
   struct tagc_text *text = &reader->text;
   if (!tagc_text_version(text, "tagc-map", 1))
     return false;
@@ -345,8 +332,9 @@ static bool read_map_lines(struct reader *reader)
                     : tagc_word_is(first, "unit")    ? end_unit(reader) && begin_unit(reader)
                     : tagc_word_is(first, "family")  ? read_family(reader, first)
                     : tagc_word_is(first, "layout")  ? read_layout(reader, first)
-                                                     : tagc_text_refuse(text, first, "is not understood; expected is \"unit\", "
-                                                                                     "\"parameter\", \"family\" or \"layout\"");
+                                                     : tagc_text_refuse(text, first,
+                                                                        "is not understood; expected is \"unit\", "
+                                                                         "\"parameter\", \"family\" or \"layout\"");
     if (!is_right)
       return false;
   }
@@ -357,8 +345,7 @@ static bool read_map_lines(struct reader *reader)
   return end_unit(reader) && end_stretch(reader);
 }
 
-struct tagc_model *tagc_mapfile_parse(const char *bytes, size_t count, struct tagc_complaint *complaint)
-{
+struct tagc_model *tagc_mapfile_parse(const char *bytes, size_t count, struct tagc_complaint *complaint) {
   struct reader *reader = calloc(1, sizeof *reader);
   struct tagc_model *model = tagc_model_create();
   if (!reader || !model) {
@@ -380,8 +367,7 @@ struct tagc_model *tagc_mapfile_parse(const char *bytes, size_t count, struct ta
   return NULL;
 }
 
-struct tagc_model *tagc_mapfile_read(const char *path, uint64_t *digest, struct tagc_complaint *complaint)
-{
+struct tagc_model *tagc_mapfile_read(const char *path, uint64_t *digest, struct tagc_complaint *complaint) {
   size_t bytes;
   char *text = tagc_text_load_regular(path, TAGC_MAPFILE_BYTES, &bytes, complaint);
   if (!text)

@@ -15,17 +15,15 @@
 /* So many bytes of a list of blocks are in one line, and in one part of it: ",16382-16382" with its end. */
 enum { LIST = 800, LONGEST_RANGE = 24 };
 
-static const char *name_of_place(const struct tagc_model *model, size_t place)
-{
+static const char *name_of_place(const struct tagc_model *model, size_t place) {
   return model->units[model->places[place].unit].name;
 }
 
-static bool write_parameters(FILE *file, const struct tagc_unit *unit)
-{
+static bool write_parameters(FILE *file, const struct tagc_unit *unit) {
   for (size_t i = 0; i < unit->count; i++) {
     const struct tagc_parameter *p = &unit->parameters[i];
-    fprintf(file, p->columns == 1 ? "  parameter %s %" PRIu64 : "  parameter %s %" PRIu64 "x%" PRIu64, p->name,
-            p->rows, p->columns);
+    fprintf(file, p->columns == 1 ? "  parameter %s %" PRIu64 : "  parameter %s %" PRIu64 "x%" PRIu64, p->name, p->rows,
+            p->columns);
     if (p->kinds != tagc_kinds_of_name(p->name)) {
       char separator = ' ';
       for (uint32_t kind = 1; kind <= TAGC_KIND_EXPERT; kind *= 2)
@@ -41,8 +39,8 @@ static bool write_parameters(FILE *file, const struct tagc_unit *unit)
   return !ferror(file);
 }
 
-const char *tagc_mapfile_blocks(const struct tagc_model *model, uint32_t unit, size_t *at, size_t end, char *text, size_t size)
-{
+const char *tagc_mapfile_blocks(const struct tagc_model *model, uint32_t unit, size_t *at, size_t end, char *text,
+                                size_t size) {
   const struct tagc_model_place *places = model->places;
   size_t used = 0;
   text[0] = '\0';
@@ -61,22 +59,21 @@ const char *tagc_mapfile_blocks(const struct tagc_model *model, uint32_t unit, s
 }
 
 /* The first place from `at` on that is the unit's; `end`: there is none. */
-static size_t next_place(const struct tagc_model *model, uint32_t unit, size_t at, size_t end)
-{
+static size_t next_place(const struct tagc_model *model, uint32_t unit, size_t at, size_t end) {
   while (at < end && model->places[at].unit != unit)
     at++;
   return at;
 }
 
-static bool write_stretch(FILE *file, const struct tagc_model *model, size_t begin, size_t end)
-{
+static bool write_stretch(FILE *file, const struct tagc_model *model, size_t begin, size_t end) {
   for (size_t first = begin; first < end; first++) {
     uint32_t unit = model->places[first].unit;
     if (next_place(model, unit, begin, first) < first)
-      continue;                     /* it was written with an earlier one */
+      continue; /* it was written with an earlier one */
     for (size_t at = first; at < end; at = next_place(model, unit, at, end)) {
       char blocks[LIST];
-      fprintf(file, "unit %s %s\n", model->units[unit].name, tagc_mapfile_blocks(model, unit, &at, end, blocks, sizeof blocks));
+      fprintf(file, "unit %s %s\n", model->units[unit].name,
+              tagc_mapfile_blocks(model, unit, &at, end, blocks, sizeof blocks));
       if (!write_parameters(file, &model->units[unit]))
         return false;
     }
@@ -86,10 +83,10 @@ static bool write_stretch(FILE *file, const struct tagc_model *model, size_t beg
 
 /* Where the stretch ends that begins at this place: blocks of one name, whose numbers rise (is_writable() has seen to
  * that). */
-static size_t end_of_stretch(const struct tagc_model *model, size_t begin)
-{
+static size_t end_of_stretch(const struct tagc_model *model, size_t begin) {
   size_t end = begin + 1;
-  while (model->places[begin].block >= 0 && end < model->place_count && strcmp(name_of_place(model, end), name_of_place(model, begin)) == 0)
+  while (model->places[begin].block >= 0 && end < model->place_count &&
+         strcmp(name_of_place(model, end), name_of_place(model, begin)) == 0)
     end++;
   return end;
 }
@@ -99,16 +96,14 @@ struct place {
   int32_t block;
 };
 
-static int compare_units(const void *left, const void *right)
-{
+static int compare_units(const void *left, const void *right) {
   const struct place *a = left, *b = right;
   int by_name = strcmp(a->name, b->name);
   return by_name ? by_name : (a->block > b->block) - (a->block < b->block);
 }
 
 /* Is every place there once? A name is either that of blocks or that of one unit. */
-static bool are_unique(const struct tagc_model *model)
-{
+static bool are_unique(const struct tagc_model *model) {
   struct place *sorted = calloc(model->place_count, sizeof *sorted);
   bool unique = sorted != NULL;
   for (size_t i = 0; i < model->place_count && unique; i++)
@@ -125,8 +120,7 @@ static bool are_unique(const struct tagc_model *model)
 static bool is_nameable(const char *name) { return tagc_mapfile_is_name(name, strlen(name)); }
 
 /* Can a map say what the model does? */
-static bool is_writable(const struct tagc_model *model)
-{
+static bool is_writable(const struct tagc_model *model) {
   if (!model->place_count || (model->family[0] && !is_nameable(model->family)) || !are_unique(model))
     return false;
   for (size_t i = 0; i < model->place_count; i++) {
@@ -143,8 +137,7 @@ static bool is_writable(const struct tagc_model *model)
   return true;
 }
 
-bool tagc_mapfile_write(FILE *file, const struct tagc_model *model)
-{
+bool tagc_mapfile_write(FILE *file, const struct tagc_model *model) {
   if (!is_writable(model)) {
     errno = EINVAL;
     return false;

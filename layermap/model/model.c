@@ -6,16 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct tagc_model *tagc_model_create(void)
-{
+struct tagc_model *tagc_model_create(void) {
   struct tagc_model *model = calloc(1, sizeof *model);
   if (model)
     model->layout = TAGC_LAYOUTS;
   return model;
 }
 
-void tagc_model_free(struct tagc_model *model)
-{
+void tagc_model_free(struct tagc_model *model) {
   if (!model)
     return;
   for (size_t i = 0; i < model->unit_count; i++)
@@ -27,26 +25,20 @@ void tagc_model_free(struct tagc_model *model)
 
 /* Room for one more behind `count` elements: an array has room for the next power of two, so that nobody need keep its
  * capacity. NULL without memory; `array` is untouched then. */
-static void *grow(void *array, size_t count, size_t element)
-{
+static void *grow(void *array, size_t count, size_t element) {
   bool is_full = (count & (count - 1)) == 0;
   return is_full ? realloc(array, (count ? 2 * count : 1) * element) : array;
 }
 
 /* Returns false. */
-static bool run_out(struct tagc_model *model)
-{
+static bool run_out(struct tagc_model *model) {
   model->no_memory = true;
   return false;
 }
 
-static bool fits(const char *name, size_t size)
-{
-  return strnlen(name, size) < size;
-}
+static bool fits(const char *name, size_t size) { return strnlen(name, size) < size; }
 
-bool tagc_model_add_unit(struct tagc_model *model, const char *name)
-{
+bool tagc_model_add_unit(struct tagc_model *model, const char *name) {
   if (!fits(name, TAGC_UNIT_NAME) || model->unit_count == TAGC_MODEL_PLACES)
     return false;
   struct tagc_unit *units = grow(model->units, model->unit_count, sizeof *units);
@@ -59,8 +51,8 @@ bool tagc_model_add_unit(struct tagc_model *model, const char *name)
   return true;
 }
 
-bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32_t kinds, uint64_t rows, uint64_t columns)
-{
+bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32_t kinds, uint64_t rows,
+                              uint64_t columns) {
   if (!model->unit_count || !fits(name, TAGC_PARAMETER_NAME) || model->parameter_count == TAGC_MODEL_PARAMETERS)
     return false;
   struct tagc_unit *unit = &model->units[model->unit_count - 1];
@@ -79,16 +71,14 @@ bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32
   return true;
 }
 
-bool tagc_model_add_parameters(struct tagc_model *model, const struct tagc_parameter *parameters, size_t count)
-{
+bool tagc_model_add_parameters(struct tagc_model *model, const struct tagc_parameter *parameters, size_t count) {
   bool added = true;
   for (const struct tagc_parameter *p = parameters; p < parameters + count && added; p++)
     added = tagc_model_add_parameter(model, p->name, p->kinds, p->rows, p->columns);
   return added;
 }
 
-bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block)
-{
+bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block) {
   if (unit >= model->unit_count || model->place_count == TAGC_MODEL_PLACES)
     return false;
   struct tagc_model_place *places = grow(model->places, model->place_count, sizeof *places);
@@ -99,16 +89,14 @@ bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block
   return true;
 }
 
-uint64_t tagc_unit_elements(const struct tagc_unit *unit)
-{
+uint64_t tagc_unit_elements(const struct tagc_unit *unit) {
   uint64_t elements = 0;
   for (size_t i = 0; i < unit->count; i++)
     elements += unit->parameters[i].rows * unit->parameters[i].columns;
   return elements;
 }
 
-uint64_t tagc_model_elements(const struct tagc_model *model)
-{
+uint64_t tagc_model_elements(const struct tagc_model *model) {
   uint64_t elements = 0;
   for (size_t i = 0; i < model->place_count; i++)
     if (__builtin_add_overflow(elements, tagc_unit_elements(&model->units[model->places[i].unit]), &elements))

@@ -12,15 +12,15 @@
 
 /* A stretch of elements that belong together. */
 struct tagc_run {
-  uint64_t from;                    /* in the shard */
-  uint64_t to;                      /* in the packed shard */
-  uint64_t length;                  /* >= 1 */
+  uint64_t from;   /* in the shard */
+  uint64_t to;     /* in the packed shard */
+  uint64_t length; /* >= 1 */
 };
 
 struct tagc_parts {
-  uint64_t selected, rest;          /* elements of a packed shard; rest = 0: all is selected, and nothing is packed */
-  bool uniform;                     /* the runs of shard 0 are those of every shard */
-  size_t shards;                    /* 1 where uniform, else nranks */
+  uint64_t selected, rest; /* elements of a packed shard; rest = 0: all is selected, and nothing is packed */
+  bool uniform;            /* the runs of shard 0 are those of every shard */
+  size_t shards;           /* 1 where uniform, else nranks */
   /* Runs of shard i: [first[i], first[i + 1]) of `runs`, of the selected ones (0) and of the rest (1). */
   size_t *first[2];
   struct tagc_run *runs[2];

@@ -19,7 +19,8 @@ static const struct preset {
   bool everything;
   uint32_t kinds, without;
 } presets[] = {
-  {"@paper", false, TAGC_KIND_MLP | TAGC_KIND_EXPERT | TAGC_KIND_EMBED | TAGC_KIND_HEAD, TAGC_KIND_ATTN | TAGC_KIND_NORM},
+  {"@paper", false, TAGC_KIND_MLP | TAGC_KIND_EXPERT | TAGC_KIND_EMBED | TAGC_KIND_HEAD,
+   TAGC_KIND_ATTN | TAGC_KIND_NORM},
   {"@all", true, 0, 0},
 };
 
@@ -27,7 +28,7 @@ static const struct preset {
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
 
 struct element {
-  const char *text;        /* not terminated */
+  const char *text; /* not terminated */
   size_t length;
 };
 
@@ -35,17 +36,13 @@ struct element {
 struct question {
   const char *name, *parameter;
   uint32_t unit, kinds;
-  char number[16];         /* "unit7": what the slot is called as well, whatever its name is */
+  char number[16]; /* "unit7": what the slot is called as well, whatever its name is */
 };
 
-static bool is_space(char c)
-{
-  return c == ' ' || c == '\t';
-}
+static bool is_space(char c) { return c == ' ' || c == '\t'; }
 
 /* The element at *rest, without the spaces around it; *rest moves on to the next one, or becomes NULL. */
-static struct element next_element(const char **rest)
-{
+static struct element next_element(const char **rest) {
   const char *begin = *rest, *end = strchr(begin, ',');
   *rest = end ? end + 1 : NULL;
   if (!end)
@@ -57,21 +54,16 @@ static struct element next_element(const char **rest)
   return (struct element){begin, (size_t)(end - begin)};
 }
 
-static bool is_empty_list(const char *list)
-{
-  return list[strspn(list, " \t")] == '\0';
-}
+static bool is_empty_list(const char *list) { return list[strspn(list, " \t")] == '\0'; }
 
 /* Reads a number from *at; NULL, or what is wrong. *at moves behind it. */
-static const char *read_number(const char **at, const char *end, uint32_t *number)
-{
+static const char *read_number(const char **at, const char *end, uint32_t *number) {
   const char *begin = *at;
   return tagc_glob_number(at, end, number) ? NULL : *at > begin ? "a number is too large" : "not a number";
 }
 
 /* Reads "7" or "0-3"; NULL, or what is wrong. */
-static const char *read_range(struct element element, uint32_t *first, uint32_t *last)
-{
+static const char *read_range(struct element element, uint32_t *first, uint32_t *last) {
   const char *at = element.text, *end = element.text + element.length;
   const char *why = read_number(&at, end, first);
   *last = *first;
@@ -86,8 +78,7 @@ static const char *read_range(struct element element, uint32_t *first, uint32_t 
   return *first > *last ? "a range runs backwards" : NULL;
 }
 
-static const struct preset *find_preset(struct element element)
-{
+static const struct preset *find_preset(struct element element) {
   for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
     if (strlen(presets[i].name) == element.length && memcmp(presets[i].name, element.text, element.length) == 0)
       return &presets[i];
@@ -95,8 +86,7 @@ static const struct preset *find_preset(struct element element)
 }
 
 /* What is wrong with an element, or NULL. */
-static const char *check_element(struct element element)
-{
+static const char *check_element(struct element element) {
   uint32_t first, last;
   if (element.length == 0)
     return "an element is empty";
@@ -115,8 +105,7 @@ static const char *check_element(struct element element)
   return tagc_glob_check(element.text, element.length);
 }
 
-bool tagc_select_valid(const char *list, const char **why, size_t *at)
-{
+bool tagc_select_valid(const char *list, const char **why, size_t *at) {
   const char *rest = is_empty_list(list) ? NULL : list;
   while (rest) {
     struct element element = next_element(&rest);
@@ -130,30 +119,26 @@ bool tagc_select_valid(const char *list, const char **why, size_t *at)
   return true;
 }
 
-const char *tagc_select_next(const char **rest, char text[TAGC_SELECT_ELEMENT])
-{
+const char *tagc_select_next(const char **rest, char text[TAGC_SELECT_ELEMENT]) {
   struct element element = next_element(rest);
   snprintf(text, TAGC_SELECT_ELEMENT, "%.*s", (int)element.length, element.text);
   return text;
 }
 
-bool tagc_select_asks_kinds(const char *element)
-{
+bool tagc_select_asks_kinds(const char *element) {
   struct element whole = {element, strlen(element)};
   const struct preset *preset = find_preset(whole);
   return tagc_kind_find(element, whole.length) || (preset && !preset->everything);
 }
 
-static bool is_same_word(const char *word, const char *other)
-{
+static bool is_same_word(const char *word, const char *other) {
   while (*word && (*word | 0x20) == (*other | 0x20))
     word++, other++;
   return !*word && !*other;
 }
 
 /* Words as frameworks use them in names mean what they mean there. */
-const char *tagc_select_meant(const char *element)
-{
+const char *tagc_select_meant(const char *element) {
   if (element[strspn(element, letters)])
     return NULL;
   for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
@@ -165,14 +150,12 @@ const char *tagc_select_meant(const char *element)
   return tagc_kind_name(kinds & TAGC_KIND_EXPERT ? TAGC_KIND_EXPERT : (enum tagc_kind)(kinds & -kinds));
 }
 
-static bool preset_names(const struct preset *preset, const struct question *q)
-{
+static bool preset_names(const struct preset *preset, const struct question *q) {
   return preset->everything || (q->parameter && q->kinds & preset->kinds && !(q->kinds & preset->without));
 }
 
 /* Does one element name the slot, or the parameter? An element that is not valid names nothing. */
-static bool element_names(struct element element, const struct question *q)
-{
+static bool element_names(struct element element, const struct question *q) {
   uint32_t first, last;
   if (element.length == 0 || element.length > LONGEST_ELEMENT)
     return false;
@@ -190,8 +173,7 @@ static bool element_names(struct element element, const struct question *q)
          (q->parameter && tagc_glob_matches(element.text, element.length, q->parameter));
 }
 
-static bool names(const char *list, struct question question)
-{
+static bool names(const char *list, struct question question) {
   const char *rest = list;
   snprintf(question.number, sizeof question.number, "unit%" PRIu32, question.unit);
   while (rest)
@@ -200,18 +182,15 @@ static bool names(const char *list, struct question question)
   return false;
 }
 
-bool tagc_select_matches(const char *list, const char *name, uint32_t unit)
-{
+bool tagc_select_matches(const char *list, const char *name, uint32_t unit) {
   return names(list, (struct question){.name = name, .unit = unit});
 }
 
-bool tagc_select_parameter(const char *list, const char *name, uint32_t unit, const char *parameter, uint32_t kinds)
-{
+bool tagc_select_parameter(const char *list, const char *name, uint32_t unit, const char *parameter, uint32_t kinds) {
   return names(list, (struct question){.name = name, .parameter = parameter, .unit = unit, .kinds = kinds});
 }
 
-bool tagc_select_names(const char *list, uint32_t unit, const struct tagc_layer *layer)
-{
+bool tagc_select_names(const char *list, uint32_t unit, const struct tagc_layer *layer) {
   bool is = tagc_select_matches(list, layer->name, unit);
   for (size_t i = 0; i < layer->count && !is; i++) {
     char name[TAGC_MEMBER_NAME];
@@ -221,12 +200,12 @@ bool tagc_select_names(const char *list, uint32_t unit, const struct tagc_layer 
   return is;
 }
 
-enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint32_t unit, const struct tagc_layer *layer,
-                                      bool *is_selected)
-{
+enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint32_t unit,
+                                      const struct tagc_layer *layer, bool *is_selected) {
   if (!layer->count)
-    return tagc_select_matches(layers, layer->name, unit) && !tagc_select_matches(skip, layer->name, unit) ? TAGC_SELECT_ALL
-                                                                                                           : TAGC_SELECT_NONE;
+    return tagc_select_matches(layers, layer->name, unit) && !tagc_select_matches(skip, layer->name, unit)
+             ? TAGC_SELECT_ALL
+             : TAGC_SELECT_NONE;
   size_t selected = 0;
   for (size_t i = 0; i < layer->count; i++) {
     char name[TAGC_MEMBER_NAME];

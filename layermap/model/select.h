@@ -23,7 +23,8 @@
 struct tagc_layer;
 
 /* What is accepted, for complaints about a list. */
-#define TAGC_SELECT_ACCEPTED "accepted is a comma-separated list of globs (unit1*, block.*.mlp), kinds (attn, mlp, embed, " \
+#define TAGC_SELECT_ACCEPTED \
+  "accepted is a comma-separated list of globs (unit1*, block.*.mlp), kinds (attn, mlp, embed, " \
   "head, norm, bias, expert), numbers (7), ranges (0-3, block.0-3), @paper and @all"
 
 /* Is `list` well formed? If not, *why is set to a constant string that says what was expected, and *at to the offset of
@@ -55,7 +56,7 @@ bool tagc_select_names(const char *list, uint32_t unit, const struct tagc_layer 
 
 /* How much of a slot `layers` names and `skip` does not. `is_selected`, of layer->count entries, is filled with what
  * holds of each member (NULL where there are none, or nobody wants to know). */
-enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint32_t unit, const struct tagc_layer *layer,
-                                      bool *is_selected);
+enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint32_t unit,
+                                      const struct tagc_layer *layer, bool *is_selected);
 
 #endif

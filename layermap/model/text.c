@@ -18,16 +18,14 @@
 /* How much of an offending word is shown. */
 enum { SHOWN = 40 };
 
-static char *complain_of_file(struct tagc_complaint *complaint, const char *what, const char *why)
-{
+static char *complain_of_file(struct tagc_complaint *complaint, const char *what, const char *why) {
   *complaint = (struct tagc_complaint){0};
   snprintf(complaint->text, sizeof complaint->text, "%s%s", what, why);
   return NULL;
 }
 
 /* Reads on until the file ends or is too large: what a pipe or /proc holds is not known before. */
-static char *read_all(int file, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
-{
+static char *read_all(int file, size_t limit, size_t *bytes, struct tagc_complaint *complaint) {
   char *text = NULL;
   for (size_t used = 0, room = 0;;) {
     if (used == room) {
@@ -51,12 +49,12 @@ static char *read_all(int file, size_t limit, size_t *bytes, struct tagc_complai
     free(text);
     char why[48];
     snprintf(why, sizeof why, "larger than %zu bytes", limit);
-    return got < 0 ? complain_of_file(complaint, "cannot be read: ", strerror(errno)) : complain_of_file(complaint, why, "");
+    return got < 0 ? complain_of_file(complaint, "cannot be read: ", strerror(errno))
+                   : complain_of_file(complaint, why, "");
   }
 }
 
-static char *load(const char *path, int flags, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
-{
+static char *load(const char *path, int flags, size_t limit, size_t *bytes, struct tagc_complaint *complaint) {
   struct stat status;
   char *text = NULL;
   int file = open(path, O_RDONLY | O_CLOEXEC | flags);
@@ -71,26 +69,22 @@ static char *load(const char *path, int flags, size_t limit, size_t *bytes, stru
   return text;
 }
 
-char *tagc_text_load(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
-{
+char *tagc_text_load(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint) {
   return load(path, 0, limit, bytes, complaint);
 }
 
 /* A pipe would keep waiting who opens it already. */
-char *tagc_text_load_regular(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
-{
+char *tagc_text_load_regular(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint) {
   return load(path, O_NONBLOCK | O_NOCTTY, limit, bytes, complaint);
 }
 
-void tagc_text_begin(struct tagc_text *text, const char *bytes, size_t count, struct tagc_complaint *complaint)
-{
+void tagc_text_begin(struct tagc_text *text, const char *bytes, size_t count, struct tagc_complaint *complaint) {
   *text = (struct tagc_text){.next = bytes, .end = bytes + count, .complaint = complaint};
   *complaint = (struct tagc_complaint){0};
 }
 
-__attribute__((format(printf, 5, 0))) static bool complain_at(struct tagc_text *text, unsigned line, size_t column, const char *what,
-                                                               const char *message, va_list args)
-{
+__attribute__((format(printf, 5, 0))) static bool complain_at(struct tagc_text *text, unsigned line, size_t column,
+                                                              const char *what, const char *message, va_list args) {
   struct tagc_complaint *complaint = text->complaint;
   text->failed = true;
   complaint->line = line;
@@ -101,8 +95,7 @@ __attribute__((format(printf, 5, 0))) static bool complain_at(struct tagc_text *
 }
 
 /* The word as it is shown: quoted, printable, and not longer than a complaint can bear. */
-static const char *quote(struct tagc_word word, char quoted[SHOWN + 8])
-{
+static const char *quote(struct tagc_word word, char quoted[SHOWN + 8]) {
   char copy[SHOWN + 1];
   size_t length = word.length < SHOWN ? word.length : SHOWN;
   if (!length)
@@ -115,8 +108,7 @@ static const char *quote(struct tagc_word word, char quoted[SHOWN + 8])
   return quoted;
 }
 
-bool tagc_text_refuse(struct tagc_text *text, struct tagc_word word, const char *message, ...)
-{
+bool tagc_text_refuse(struct tagc_text *text, struct tagc_word word, const char *message, ...) {
   char quoted[SHOWN + 8];
   va_list args;
   va_start(args, message);
@@ -125,8 +117,7 @@ bool tagc_text_refuse(struct tagc_text *text, struct tagc_word word, const char 
   return false;
 }
 
-bool tagc_text_fail(struct tagc_text *text, const char *message, ...)
-{
+bool tagc_text_fail(struct tagc_text *text, const char *message, ...) {
   va_list args;
   va_start(args, message);
   complain_at(text, text->number, text->number ? 1 : 0, "", message, args);
@@ -134,14 +125,12 @@ bool tagc_text_fail(struct tagc_text *text, const char *message, ...)
   return false;
 }
 
-bool tagc_text_without_memory(struct tagc_text *text)
-{
+bool tagc_text_without_memory(struct tagc_text *text) {
   return tagc_text_fail(text, "there is not enough memory for what was read so far");
 }
 
 /* Cuts the next line off, and the comment from it. */
-static bool cut(struct tagc_text *text)
-{
+static bool cut(struct tagc_text *text) {
   size_t left = (size_t)(text->end - text->next);
   const char *newline = memchr(text->next, '\n', left), *end = newline ? newline : text->end;
   text->line = text->at = text->next;
@@ -164,8 +153,7 @@ static bool cut(struct tagc_text *text)
 
 static bool is_space_or_tab(char c) { return c == ' ' || c == '\t'; }
 
-bool tagc_text_line(struct tagc_text *text)
-{
+bool tagc_text_line(struct tagc_text *text) {
   while (!text->failed && text->next < text->end) {
     if (!cut(text))
       return false;
@@ -177,8 +165,7 @@ bool tagc_text_line(struct tagc_text *text)
   return false;
 }
 
-struct tagc_word tagc_text_word(struct tagc_text *text)
-{
+struct tagc_word tagc_text_word(struct tagc_text *text) {
   /* The end of a line is where its last word ends. */
   const char *last = text->at, *begin = last;
   while (begin < text->line_end && is_space_or_tab(*begin))
@@ -191,14 +178,12 @@ struct tagc_word tagc_text_word(struct tagc_text *text)
   return (struct tagc_word){begin, (size_t)(text->at - begin)};
 }
 
-bool tagc_word_is(struct tagc_word word, const char *what)
-{
+bool tagc_word_is(struct tagc_word word, const char *what) {
   return strlen(what) == word.length && memcmp(word.text, what, word.length) == 0;
 }
 
 bool tagc_text_number(struct tagc_text *text, struct tagc_word word, const char *what, uint64_t min, uint64_t max,
-                      uint64_t *number)
-{
+                      uint64_t *number) {
   uint64_t value = 0;
   bool fits = word.length > 0;
   for (size_t i = 0; fits && i < word.length; i++) {
@@ -212,14 +197,12 @@ bool tagc_text_number(struct tagc_text *text, struct tagc_word word, const char 
   return tagc_text_refuse(text, word, "is no %s; expected is a number from %" PRIu64 " to %" PRIu64, what, min, max);
 }
 
-bool tagc_text_ended(struct tagc_text *text)
-{
+bool tagc_text_ended(struct tagc_text *text) {
   struct tagc_word word = tagc_text_word(text);
   return !word.length || tagc_text_refuse(text, word, "is one too many; expected is the end of the line");
 }
 
-bool tagc_text_version(struct tagc_text *text, const char *keyword, unsigned version)
-{
+bool tagc_text_version(struct tagc_text *text, const char *keyword, unsigned version) {
   if (!tagc_text_line(text))
     return text->failed ? false : tagc_text_fail(text, "the file is empty; expected is \"%s %u\"", keyword, version);
   struct tagc_word word = tagc_text_word(text);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Text files of lines of words, as map files (mapfile.h) and files of calls (calls.h) are: what is common to reading them.
+ * Text files of lines of words, as map files (mapfile.h) and files of calls (calls.h) are: what is common to reading
+ * them.
  *
- * Words are separated by spaces and tabs; a '#' and what follows it in its line is a comment; empty lines mean nothing. A line
- * ends with LF or CR LF, the last one may do without. The text need not end with a 0, and may have none in it.
+ * Words are separated by spaces and tabs; a '#' and what follows it in its line is a comment; empty lines mean nothing.
+ * A line ends with LF or CR LF, the last one may do without. The text need not end with a 0, and may have none in it.
  * Columns are counted in bytes, from 1 on. The first complaint ends the reading.
  */
 #ifndef LAYERMAP_MODEL_TEXT_H
@@ -26,7 +27,7 @@ struct tagc_text {
 };
 
 struct tagc_word {
-  const char *text;                 /* `length` bytes; 0: the line has ended, and text is where */
+  const char *text; /* `length` bytes; 0: the line has ended, and text is where */
   size_t length;
 };
 

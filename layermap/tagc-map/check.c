@@ -15,8 +15,7 @@ struct sizes {
   uint64_t (*shards)[TAGC_LAYOUTS];
 };
 
-static bool measure_sizes(struct sizes *sizes, const struct tagc_model *model, int nranks)
-{
+static bool measure_sizes(struct sizes *sizes, const struct tagc_model *model, int nranks) {
   size_t most = 0;
   for (size_t i = 0; i < model->unit_count; i++)
     most = model->units[i].count > most ? model->units[i].count : most;
@@ -37,15 +36,13 @@ static bool measure_sizes(struct sizes *sizes, const struct tagc_model *model, i
 }
 
 /* By which factor do they differ? */
-static double factor(uint64_t a, uint64_t b)
-{
+static double factor(uint64_t a, uint64_t b) {
   double x = (double)a + 1, y = (double)b + 1;
   return x > y ? x / y : y / x;
 }
 
 /* "head", or "block.3", the first of its blocks. */
-static void name_unit(char *name, size_t size, const struct tagc_model *model, size_t unit)
-{
+static void name_unit(char *name, size_t size, const struct tagc_model *model, size_t unit) {
   size_t place = 0;
   while (model->places[place].unit != unit)
     place++;
@@ -56,8 +53,7 @@ static void name_unit(char *name, size_t size, const struct tagc_model *model, s
 }
 
 /* Says which unit has, or nearly has, shards of `count` elements. */
-static void tell_nearest(FILE *file, const struct sizes *sizes, uint64_t count)
-{
+static void tell_nearest(FILE *file, const struct sizes *sizes, uint64_t count) {
   size_t unit = 0;
   int layout = 0;
   char number[32];
@@ -77,9 +73,8 @@ static void tell_nearest(FILE *file, const struct sizes *sizes, uint64_t count)
             tagc_units_count(sizes->shards[unit][layout], number));
 }
 
-static bool tell_slots(FILE *file, const struct tagc_model *model, const struct tagc_slot_info *slots, size_t count, int nranks,
-                       const struct tagc_layers *fitting)
-{
+static bool tell_slots(FILE *file, const struct tagc_model *model, const struct tagc_slot_info *slots, size_t count,
+                       int nranks, const struct tagc_layers *fitting) {
   struct sizes sizes = {model, NULL};
   char number[32];
   if (!fitting && !measure_sizes(&sizes, model, nranks))
@@ -97,9 +92,8 @@ static bool tell_slots(FILE *file, const struct tagc_model *model, const struct 
 }
 
 /* 0: the map fits the slots of the cycle, 1: it does not, 2: no memory. */
-static int check_cycle(const struct tagc_model *model, const struct tagc_call_list *list, const struct tagc_cycle *cycle,
-                       FILE *file)
-{
+static int check_cycle(const struct tagc_model *model, const struct tagc_call_list *list,
+                       const struct tagc_cycle *cycle, FILE *file) {
   size_t count;
   char why[160] = "";
   const struct tagc_slot_info *slots = tagc_cycle_slots(cycle, &count);
@@ -109,7 +103,8 @@ static int check_cycle(const struct tagc_model *model, const struct tagc_call_li
   bool fits = layers->source == TAGC_LAYER_MAP;
   if (fits)
     fprintf(file, "the map fits its %zu slots: %s, confidence %u%%%s%s%s\n", count, layers->what, layers->confidence,
-            layers->confidence < TAGC_LAYERS_AMBIGUOUS ? ", ambiguous" : "", *layers->runner_up ? "; or " : "", layers->runner_up);
+            layers->confidence < TAGC_LAYERS_AMBIGUOUS ? ", ambiguous" : "", *layers->runner_up ? "; or " : "",
+            layers->runner_up);
   else
     fprintf(file, "the map does not fit its %zu slots: %s\n", count, why);
   bool told = tell_slots(file, model, slots, count, list->nranks, fits ? layers : NULL);
@@ -120,21 +115,19 @@ static int check_cycle(const struct tagc_model *model, const struct tagc_call_li
 /* Do its calls have a cycle with gradients, or at least with reductions that could be some? */
 enum promise { NO_CYCLE, NO_REDUCTION, NO_GRADIENTS, GRADIENTS };
 
-static enum promise promise_of(const struct tagc_cycle *cycle)
-{
+static enum promise promise_of(const struct tagc_cycle *cycle) {
   size_t count, reductions = 0;
   const struct tagc_slot_info *slots = tagc_cycle_slots(cycle, &count);
   for (size_t i = 0; i < count; i++)
     reductions += tagc_signature_reduces(&slots[i].signature) || tagc_signature_sums(&slots[i].signature);
-  return !tagc_cycle_length(cycle)          ? NO_CYCLE
-         : !reductions                      ? NO_REDUCTION
-         : !tagc_cycle_is_gradients(cycle)  ? NO_GRADIENTS
-                                            : GRADIENTS;
+  return !tagc_cycle_length(cycle)         ? NO_CYCLE
+         : !reductions                     ? NO_REDUCTION
+         : !tagc_cycle_is_gradients(cycle) ? NO_GRADIENTS
+                                           : GRADIENTS;
 }
 
 /* The best that any communicator promises; -1: no memory. */
-static int best_promise(const struct tagc_call_file *calls)
-{
+static int best_promise(const struct tagc_call_file *calls) {
   int best = NO_CYCLE;
   for (size_t i = 0; i < calls->count; i++) {
     struct tagc_cycle *cycle = tagc_map_find_cycle(&calls->lists[i]);
@@ -147,11 +140,10 @@ static int best_promise(const struct tagc_call_file *calls)
   return best;
 }
 
-int tagc_map_check(const struct tagc_model *model, const struct tagc_call_file *calls, FILE *file)
-{
-  static const char *const excuses[] = {"no cycle in its calls\n",
-                                        "no reduce-scatters of floating-point numbers in its cycle, and no large all-reduces\n",
-                                        "its reductions do not look like gradients\n"};
+int tagc_map_check(const struct tagc_model *model, const struct tagc_call_file *calls, FILE *file) {
+  static const char *const excuses[] = {
+    "no cycle in its calls\n", "no reduce-scatters of floating-point numbers in its cycle, and no large all-reduces\n",
+    "its reductions do not look like gradients\n"};
   int best = best_promise(calls), worst = best < NO_GRADIENTS;
   for (size_t i = 0; i < calls->count && best >= 0 && worst < 2; i++) {
     const struct tagc_call_list *list = &calls->lists[i];

@@ -46,34 +46,29 @@ static const struct type types[] = {
 
 struct reader {
   struct tagc_json_document json;
-  const json_t *object;             /* the one that holds the sizes ... */
-  size_t from;                      /* ... and where it begins */
+  const json_t *object; /* the one that holds the sizes ... */
+  size_t from;          /* ... and where it begins */
   struct tagc_complaint *complaint;
   bool is_good;
 };
 
 /* The value of a key; NULL: absent, or null. */
-static const json_t *look_up_key(const struct reader *r, const char *key)
-{
+static const json_t *look_up_key(const struct reader *r, const char *key) {
   const json_t *value = json_object_get(r->object, key);
   return json_is_null(value) ? NULL : value;
 }
 
-static size_t key_place(const struct reader *r, const char *key)
-{
-  return tagc_json_find(&r->json, r->from, key);
-}
+static size_t key_place(const struct reader *r, const char *key) { return tagc_json_find(&r->json, r->from, key); }
 
 /* A whole number from `least` on. Where something is wrong already nothing more is said. */
-static uint32_t read_size(struct reader *r, const char *key, uint32_t by_default, uint32_t least)
-{
+static uint32_t read_size(struct reader *r, const char *key, uint32_t by_default, uint32_t least) {
   const json_t *value = look_up_key(r, key);
   if (!value || !r->is_good)
     return by_default;
   if (!json_is_integer(value)) {
     r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
-                                    "\"%s\" is %s; expected is a whole number from %u to %u", key, tagc_json_kind(value), least,
-                                    LARGEST_SIZE);
+                                    "\"%s\" is %s; expected is a whole number from %u to %u", key,
+                                    tagc_json_kind(value), least, LARGEST_SIZE);
   } else if (json_integer_value(value) < least || json_integer_value(value) > LARGEST_SIZE) {
     r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
                                     "\"%s\" is %lld; expected is a whole number from %u to %u", key,
@@ -82,41 +77,37 @@ static uint32_t read_size(struct reader *r, const char *key, uint32_t by_default
   return r->is_good ? (uint32_t)json_integer_value(value) : by_default;
 }
 
-static bool read_flag(struct reader *r, const char *key, bool by_default)
-{
+static bool read_flag(struct reader *r, const char *key, bool by_default) {
   const json_t *value = look_up_key(r, key);
   if (!value || !r->is_good)
     return by_default;
   if (!json_is_boolean(value))
-    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint, "\"%s\" is %s; expected is true or false", key,
-                                    tagc_json_kind(value));
+    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
+                                    "\"%s\" is %s; expected is true or false", key, tagc_json_kind(value));
   return json_is_true(value);
 }
 
 /* A flag whose other value would change parameters in a way that is not known. */
-static void require_flag(struct reader *r, const char *key, bool required)
-{
+static void require_flag(struct reader *r, const char *key, bool required) {
   if (read_flag(r, key, required) != required && r->is_good)
-    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint, "\"%s\" is %s; only models where it is %s are known", key,
+    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
+                                    "\"%s\" is %s; only models where it is %s are known", key,
                                     required ? "false" : "true", required ? "true" : "false");
 }
 
 /* The first of "architectures", or "". */
-static const char *read_class(struct reader *r)
-{
+static const char *read_class(struct reader *r) {
   const json_t *list = json_object_get(r->object, "architectures");
   const char *name = json_string_value(json_array_get(list ? list : json_object_get(r->json.root, "architectures"), 0));
   return name ? name : "";
 }
 
-static bool config_ends_with(const char *text, const char *end)
-{
+static bool config_ends_with(const char *text, const char *end) {
   size_t length = strlen(text), size = strlen(end);
   return length >= size && !strcmp(text + length - size, end);
 }
 
-static void refuse_class(struct reader *r, const char *name, const char *expected)
-{
+static void refuse_class(struct reader *r, const char *name, const char *expected) {
   char shown[64];
   if (r->is_good)
     r->is_good = tagc_json_complain(&r->json, tagc_json_find(&r->json, 0, "architectures"), r->complaint,
@@ -124,14 +115,12 @@ static void refuse_class(struct reader *r, const char *name, const char *expecte
 }
 
 /* "num_labels", or as many as "id2label" has. */
-static uint32_t read_labels(struct reader *r)
-{
+static uint32_t read_labels(struct reader *r) {
   size_t labels = json_object_size(json_object_get(r->object, "id2label"));
   return read_size(r, "num_labels", labels ? (uint32_t)labels : 2, 1);
 }
 
-static void read_bert(struct reader *r, struct tagc_architecture *a)
-{
+static void read_bert(struct reader *r, struct tagc_architecture *a) {
   const char *name = read_class(r);
   a->positions = read_size(r, "max_position_embeddings", 512, 1);
   a->types = read_size(r, "type_vocab_size", 2, 1);
@@ -144,12 +133,13 @@ static void read_bert(struct reader *r, struct tagc_architecture *a)
            config_ends_with(name, "ForQuestionAnswering"))
     a->labels = read_labels(r);
   else if (*name && !config_ends_with(name, "Model"))
-    refuse_class(r, name, "BertModel, BertForPreTraining, ...MaskedLM, ...SequenceClassification, ...TokenClassification, ...");
-  a->pooler |= !*name || (config_ends_with(name, "Model") && !a->masked_head) || config_ends_with(name, "ForSequenceClassification");
+    refuse_class(r, name,
+                 "BertModel, BertForPreTraining, ...MaskedLM, ...SequenceClassification, ...TokenClassification, ...");
+  a->pooler |= !*name || (config_ends_with(name, "Model") && !a->masked_head) ||
+               config_ends_with(name, "ForSequenceClassification");
 }
 
-static void read_vit(struct reader *r, struct tagc_architecture *a)
-{
+static void read_vit(struct reader *r, struct tagc_architecture *a) {
   const char *name = read_class(r);
   uint32_t image = read_size(r, "image_size", 224, 1);
   a->patch = read_size(r, "patch_size", 16, 1);
@@ -169,8 +159,7 @@ static void read_vit(struct reader *r, struct tagc_architecture *a)
 }
 
 /* Blocks whose MLPs are dense, which must be the first ones. */
-static void read_qwen_dense(struct reader *r, struct tagc_architecture *a)
-{
+static void read_qwen_dense(struct reader *r, struct tagc_architecture *a) {
   const json_t *dense = look_up_key(r, "mlp_only_layers");
   for (size_t i = 0; i < json_array_size(dense); i++)
     if (json_integer_value(json_array_get(dense, i)) == (json_int_t)i)
@@ -183,8 +172,7 @@ static void read_qwen_dense(struct reader *r, struct tagc_architecture *a)
                                     "\"decoder_sparse_step\" is not known; expected is 1");
 }
 
-static void read_deepseek(struct reader *r, const struct type *type, struct tagc_architecture *a)
-{
+static void read_deepseek(struct reader *r, const struct type *type, struct tagc_architecture *a) {
   bool is_v3 = !strcmp(type->name, "deepseek_v3");
   a->experts = read_size(r, "n_routed_experts", type->experts, 1);
   a->expert_intermediate = read_size(r, "moe_intermediate_size", type->expert_intermediate, 1);
@@ -203,8 +191,7 @@ static void read_deepseek(struct reader *r, const struct type *type, struct tagc
 }
 
 /* What only some families have. */
-static void read_particular(struct reader *r, const struct type *type, struct tagc_architecture *a)
-{
+static void read_particular(struct reader *r, const struct type *type, struct tagc_architecture *a) {
   switch (a->family) {
   case TAGC_FAMILY_GPT2:
     a->positions = read_size(r, "n_positions", 1024, 1);
@@ -216,9 +203,10 @@ static void read_particular(struct reader *r, const struct type *type, struct ta
     a->mlp_bias = read_flag(r, "mlp_bias", false);
     a->attention_bias = read_flag(r, "attention_bias", false);
     break;
-  case TAGC_FAMILY_QWEN3: case TAGC_FAMILY_GEMMA: case TAGC_FAMILY_GEMMA2: case TAGC_FAMILY_GEMMA3:
-    a->attention_bias = read_flag(r, "attention_bias", false);
-    break;
+  case TAGC_FAMILY_QWEN3:
+  case TAGC_FAMILY_GEMMA:
+  case TAGC_FAMILY_GEMMA2:
+  case TAGC_FAMILY_GEMMA3: a->attention_bias = read_flag(r, "attention_bias", false); break;
   case TAGC_FAMILY_BERT: read_bert(r, a); break;
   case TAGC_FAMILY_VIT: read_vit(r, a); break;
   case TAGC_FAMILY_MIXTRAL: a->experts = read_size(r, "num_local_experts", type->experts, 1); break;
@@ -237,10 +225,10 @@ static void read_particular(struct reader *r, const struct type *type, struct ta
 }
 
 /* Of a model of words: has it a head, and is that the embedding? */
-static void read_head(struct reader *r, struct tagc_architecture *a)
-{
+static void read_head(struct reader *r, struct tagc_architecture *a) {
   const char *name = read_class(r);
-  if (config_ends_with(name, "ForCausalLM") || config_ends_with(name, "ForConditionalGeneration") || config_ends_with(name, "LMHeadModel") || !*name)
+  if (config_ends_with(name, "ForCausalLM") || config_ends_with(name, "ForConditionalGeneration") ||
+      config_ends_with(name, "LMHeadModel") || !*name)
     return;
   if (!config_ends_with(name, "Model") || a->family == TAGC_FAMILY_PHI)
     refuse_class(r, name, "a class that ends with ForCausalLM, or Model");
@@ -249,8 +237,7 @@ static void read_head(struct reader *r, struct tagc_architecture *a)
 
 /* A configuration that lacks such a size is more often cut short than one of the default. n_inner of gpt2 is usually
  * null. */
-static void note_defaults(const struct reader *r, const struct type *type, FILE *notes, const char *path)
-{
+static void note_defaults(const struct reader *r, const struct type *type, FILE *notes, const char *path) {
   bool is_gpt2 = type->family == TAGC_FAMILY_GPT2;
   const struct {
     const char *key;
@@ -268,8 +255,7 @@ static void note_defaults(const struct reader *r, const struct type *type, FILE 
               sizes[i].by_default, type->name);
 }
 
-static bool read_architecture(struct reader *r, const struct type *type, struct tagc_architecture *a)
-{
+static bool read_architecture(struct reader *r, const struct type *type, struct tagc_architecture *a) {
   bool is_gpt2 = type->family == TAGC_FAMILY_GPT2, is_image = type->family == TAGC_FAMILY_VIT;
   *a = (struct tagc_architecture){.family = type->family};
   a->hidden = read_size(r, is_gpt2 ? "n_embd" : "hidden_size", type->hidden, 1);
@@ -289,29 +275,26 @@ static bool read_architecture(struct reader *r, const struct type *type, struct 
   return r->is_good;
 }
 
-static const struct type *find_model_type(const char *name)
-{
+static const struct type *find_model_type(const char *name) {
   for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
     if (!strcmp(types[i].name, name))
       return &types[i];
   return NULL;
 }
 
-static void refuse_type(struct reader *r, const char *name)
-{
+static void refuse_type(struct reader *r, const char *name) {
   char text[160] = "", shown[64];
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? ", " : "", types[i].name);
   if (name)
-    tagc_json_complain(&r->json, tagc_json_find(&r->json, 0, "model_type"), r->complaint, "\"model_type\" is %.20s; expected: %s",
-                       tagc_json_show(name, shown), text);
+    tagc_json_complain(&r->json, tagc_json_find(&r->json, 0, "model_type"), r->complaint,
+                       "\"model_type\" is %.20s; expected: %s", tagc_json_show(name, shown), text);
   else
     tagc_json_complain(&r->json, 0, r->complaint, "there is no \"model_type\"; expected: %s", text);
 }
 
 /* The type of the model, or else that of its text. */
-static const struct type *read_model_type(struct reader *r)
-{
+static const struct type *read_model_type(struct reader *r) {
   const char *name = json_string_value(json_object_get(r->json.root, "model_type"));
   const json_t *text = json_object_get(r->json.root, "text_config");
   const struct type *type = find_model_type(name);
@@ -329,8 +312,7 @@ static const struct type *read_model_type(struct reader *r)
   return type;
 }
 
-static char *read_config_file(const char *path, size_t *bytes, struct tagc_complaint *complaint)
-{
+static char *read_config_file(const char *path, size_t *bytes, struct tagc_complaint *complaint) {
   char *text = NULL;
   FILE *file = fopen(path, "rb");
   if (!file) {
@@ -367,8 +349,7 @@ failed:
   return NULL;
 }
 
-struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct tagc_complaint *complaint)
-{
+struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct tagc_complaint *complaint) {
   struct reader r = {.complaint = complaint, .is_good = true};
   struct tagc_architecture a;
   struct tagc_model *model = NULL;

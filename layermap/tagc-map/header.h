@@ -11,18 +11,18 @@
 #include "layermap/tagc-map/json.h"
 
 struct tagc_tensor {
-  const char *name;                 /* in the JSON of its file */
-  uint64_t rows, columns;           /* as in model.h */
-  uint64_t begin, end;              /* bytes, behind the header */
+  const char *name;       /* in the JSON of its file */
+  uint64_t rows, columns; /* as in model.h */
+  uint64_t begin, end;    /* bytes, behind the header */
   int file;
-  bool is_buffer;                   /* what is stored, but no parameter */
+  bool is_buffer; /* what is stored, but no parameter */
 };
 
 struct tagc_headers {
   char *const *paths;
   int count;
   struct tagc_json_document *files;
-  uint64_t *data_bytes;             /* of each file, behind its header */
+  uint64_t *data_bytes; /* of each file, behind its header */
   struct tagc_tensor *tensors;
   size_t tensor_count, room;
   struct tagc_complaint *complaint;

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool tagc_file_complain(struct tagc_complaint *complaint, const char *text, ...)
-{
+bool tagc_file_complain(struct tagc_complaint *complaint, const char *text, ...) {
   va_list args;
   va_start(args, text);
   complaint->line = complaint->column = 0;
@@ -19,8 +18,7 @@ bool tagc_file_complain(struct tagc_complaint *complaint, const char *text, ...)
 }
 
 bool tagc_json_complain(const struct tagc_json_document *json, size_t at, struct tagc_complaint *complaint,
-                        const char *text, ...)
-{
+                        const char *text, ...) {
   va_list args;
   va_start(args, text);
   complaint->line = complaint->column = 1;
@@ -34,15 +32,15 @@ bool tagc_json_complain(const struct tagc_json_document *json, size_t at, struct
   return false;
 }
 
-bool tagc_json_parse(struct tagc_json_document *json, char *text, size_t bytes, struct tagc_complaint *complaint)
-{
+bool tagc_json_parse(struct tagc_json_document *json, char *text, size_t bytes, struct tagc_complaint *complaint) {
   json_error_t error;
   *json = (struct tagc_json_document){.text = text, .bytes = bytes};
   json->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
   if (json_is_object(json->root))
     return true;
   if (json->root) {
-    tagc_json_complain(json, 0, complaint, "the text is %s; expected is an object, in { and }", tagc_json_kind(json->root));
+    tagc_json_complain(json, 0, complaint, "the text is %s; expected is an object, in { and }",
+                       tagc_json_kind(json->root));
   } else if (!*error.text) {
     tagc_file_complain(complaint, "there is no memory to read it");
   } else {
@@ -54,20 +52,15 @@ bool tagc_json_parse(struct tagc_json_document *json, char *text, size_t bytes, 
   return false;
 }
 
-void tagc_json_free(struct tagc_json_document *json)
-{
+void tagc_json_free(struct tagc_json_document *json) {
   json_decref(json->root);
   free(json->text);
   *json = (struct tagc_json_document){.root = NULL};
 }
 
-static bool is_json_space(char c)
-{
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
+static bool is_json_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-size_t tagc_json_find(const struct tagc_json_document *json, size_t from, const char *key)
-{
+size_t tagc_json_find(const struct tagc_json_document *json, size_t from, const char *key) {
   size_t length = strlen(key);
   for (size_t i = from; i < json->bytes; i++) {
     if (json->text[i] != '"')
@@ -89,8 +82,7 @@ size_t tagc_json_find(const struct tagc_json_document *json, size_t from, const 
   return from;
 }
 
-const char *tagc_json_kind(const json_t *value)
-{
+const char *tagc_json_kind(const json_t *value) {
   switch (json_typeof(value)) {
   case JSON_OBJECT: return "an object";
   case JSON_ARRAY: return "an array";
@@ -103,8 +95,7 @@ const char *tagc_json_kind(const json_t *value)
   }
 }
 
-const char *tagc_json_show(const char *text, char shown[64])
-{
+const char *tagc_json_show(const char *text, char shown[64]) {
   size_t i = 0;
   for (; text[i] && i < 63; i++)
     shown[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';

@@ -11,8 +11,8 @@
 #include "layermap/model/complaint.h"
 
 struct tagc_json_document {
-  json_t *root;                     /* an object */
-  char *text;                       /* owned, ends with a 0 */
+  json_t *root; /* an object */
+  char *text;   /* owned, ends with a 0 */
   size_t bytes;
 };
 

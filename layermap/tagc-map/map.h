@@ -12,29 +12,39 @@
 
 /* What a parameter counts as where each counts once: the first of its kinds in the order norm, expert, attn, mlp,
  * embed, head. */
-enum tagc_share { TAGC_SHARE_EMBED, TAGC_SHARE_ATTN, TAGC_SHARE_MLP, TAGC_SHARE_EXPERT, TAGC_SHARE_NORM, TAGC_SHARE_HEAD,
-                  TAGC_SHARE_OTHER, TAGC_SHARE_PADDING, TAGC_SHARES };
+enum tagc_share {
+  TAGC_SHARE_EMBED,
+  TAGC_SHARE_ATTN,
+  TAGC_SHARE_MLP,
+  TAGC_SHARE_EXPERT,
+  TAGC_SHARE_NORM,
+  TAGC_SHARE_HEAD,
+  TAGC_SHARE_OTHER,
+  TAGC_SHARE_PADDING,
+  TAGC_SHARES
+};
 
 enum tagc_share tagc_share_of(uint32_t kinds);
 const char *tagc_share_name(enum tagc_share share);
 
 /* Slots, or blocks, that are alike. */
 struct tagc_map_row {
-  char name[2 * TAGC_LAYER_NAME + 8];   /* "block.0-31", "block.0 to block.11" */
-  size_t times;                     /* so many are alike */
-  struct tagc_layer layer;          /* of the first one */
-  uint64_t shard, all;              /* elements of one shard, and of all of them */
-  uint64_t elements[TAGC_SHARES];   /* of all shards; all 0 where nothing is known */
+  char name[2 * TAGC_LAYER_NAME + 8]; /* "block.0-31", "block.0 to block.11" */
+  size_t times;                       /* so many are alike */
+  struct tagc_layer layer;            /* of the first one */
+  uint64_t shard, all;                /* elements of one shard, and of all of them */
+  uint64_t elements[TAGC_SHARES];     /* of all shards; all 0 where nothing is known */
 };
 
 struct tagc_map_table {
-  char title[160];                  /* "model.map, laid out as fsdp2 for 8 ranks" */
-  char what[256], runner_up[TAGC_LAYERS_WHAT];   /* what was inferred, with its confidence, and what comes next; "": nothing */
+  char title[160];                             /* "model.map, laid out as fsdp2 for 8 ranks" */
+  char what[256], runner_up[TAGC_LAYERS_WHAT]; /* what was inferred, with its confidence, and what comes next; "":
+                                                  nothing */
   int nranks;
   struct tagc_map_row *rows;
   size_t count;
-  struct tagc_layers *layers;       /* what rows point into ... */
-  struct tagc_member *members;      /* ... or this */
+  struct tagc_layers *layers;  /* what rows point into ... */
+  struct tagc_member *members; /* ... or this */
 };
 
 /* The table of a map. False without memory. */

@@ -14,41 +14,43 @@
 /* Enough stacks for any model. */
 enum { STACKS = 64 };
 
-/* In forward order: what is in no block, other stacks, the main one, those of decoders, and what is in no block again. */
+/* In forward order: what is in no block, other stacks, the main one, those of decoders, and what is in no block
+ * again. */
 enum { BEFORE = -1, OTHERS = 0, MAIN = STACKS, DECODERS = STACKS + 1, BEHIND = 3 * STACKS };
 
 struct tensor {
-  const char *name;                 /* whole */
-  const char *own;                  /* in its block; of what is in none the whole name */
+  const char *name; /* whole */
+  const char *own;  /* in its block; of what is in none the whole name */
   uint64_t rows, columns;
-  int stack;                        /* index; from order_tensors() on the place in forward order */
+  int stack; /* index; from order_tensors() on the place in forward order */
   int32_t block;
   struct tagc_order order;
 };
 
 /* What has a number in its name, by what stands in front of the number. */
 struct stack {
-  const char *prefix;               /* "model.layers.", with its dot */
+  const char *prefix; /* "model.layers.", with its dot */
   size_t length;
   uint64_t elements;
-  int32_t blocks;                   /* 0: these are none */
+  int32_t blocks; /* 0: these are none */
 };
 
 struct checkpoint {
   struct tensor *tensors;
   size_t tensor_count;
   struct stack stacks[STACKS];
-  int stack_count, main_stack;      /* main_stack = -1: there are no blocks */
+  int stack_count, main_stack; /* main_stack = -1: there are no blocks */
   struct tagc_complaint *complaint;
 };
 
-static int by_place(const void *a, const void *b)
-{
+static int by_place(const void *a, const void *b) {
   const struct tensor *x = a, *y = b;
-  const int64_t differences[] = {
-    (int64_t)x->stack - y->stack, (int64_t)x->block - y->block, (int64_t)x->order.part - y->order.part,
-    (int64_t)x->order.number - y->order.number, (int64_t)x->order.place - y->order.place,
-    (int64_t)x->order.is_bias - y->order.is_bias};
+  const int64_t differences[] = {(int64_t)x->stack - y->stack,
+                                 (int64_t)x->block - y->block,
+                                 (int64_t)x->order.part - y->order.part,
+                                 (int64_t)x->order.number - y->order.number,
+                                 (int64_t)x->order.place - y->order.place,
+                                 (int64_t)x->order.is_bias - y->order.is_bias};
   for (size_t i = 0; i < sizeof differences / sizeof *differences; i++)
     if (differences[i])
       return differences[i] < 0 ? -1 : 1;
@@ -56,8 +58,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* The first component that is a number, and what is behind it; NULL: there is none. */
-static const char *find_number(const char *name, const char **rest, int32_t *number)
-{
+static const char *find_number(const char *name, const char **rest, int32_t *number) {
   for (const char *at = name; at; at = strchr(at, '.')) {
     at += *at == '.';
     size_t digits = strspn(at, "0123456789");
@@ -70,8 +71,7 @@ static const char *find_number(const char *name, const char **rest, int32_t *num
   return NULL;
 }
 
-static int find_stack(struct checkpoint *c, const char *name, size_t length)
-{
+static int find_stack(struct checkpoint *c, const char *name, size_t length) {
   for (int i = 0; i < c->stack_count; i++)
     if (c->stacks[i].length == length && !memcmp(c->stacks[i].prefix, name, length))
       return i;
@@ -83,8 +83,7 @@ static int find_stack(struct checkpoint *c, const char *name, size_t length)
 
 /* Are the blocks of a stack numbered without a gap? (*missing: the first that is not there.) Tensors are sorted by
  * place. */
-static bool is_whole_stack(const struct checkpoint *c, int stack, int32_t *missing)
-{
+static bool is_whole_stack(const struct checkpoint *c, int stack, int32_t *missing) {
   *missing = 0;
   for (size_t i = 0; i < c->tensor_count; i++) {
     const struct tensor *t = &c->tensors[i];
@@ -99,8 +98,7 @@ static bool is_whole_stack(const struct checkpoint *c, int stack, int32_t *missi
 
 /* Tensors get their stacks and blocks; what is numbered, and no block (an nn.Sequential, one head of several), has no
  * stack. */
-static bool find_stacks(struct checkpoint *c)
-{
+static bool find_stacks(struct checkpoint *c) {
   for (size_t i = 0; i < c->tensor_count; i++) {
     struct tensor *t = &c->tensors[i];
     const char *rest, *number = find_number(t->name, &rest, &t->block);
@@ -119,8 +117,9 @@ static bool find_stacks(struct checkpoint *c)
     int32_t missing;
     bool whole = is_whole_stack(c, i, &missing);
     if (!whole && i == c->main_stack)
-      return tagc_file_complain(c->complaint, "block %d of %.*s is missing; expected are all files of a checkpoint", (int)missing,
-                                (int)(c->stacks[i].length < 80 ? c->stacks[i].length - 1 : 80), c->stacks[i].prefix);
+      return tagc_file_complain(c->complaint, "block %d of %.*s is missing; expected are all files of a checkpoint",
+                                (int)missing, (int)(c->stacks[i].length < 80 ? c->stacks[i].length - 1 : 80),
+                                c->stacks[i].prefix);
     c->stacks[i].blocks = whole && (missing > 1 || i == c->main_stack) ? missing : 0;
   }
   return true;
@@ -129,21 +128,18 @@ static bool find_stacks(struct checkpoint *c)
 /* -- the model ----------------------------------------------------------------------------------------------------- */
 
 /* Is what is in no block in front of the blocks? Embeddings are, with their norms. */
-static bool is_before_blocks(const char *name)
-{
+static bool is_before_blocks(const char *name) {
   uint32_t kinds = tagc_kinds_of_name(name);
   return (kinds & TAGC_KIND_EMBED) || ((kinds & TAGC_KIND_NORM) && strstr(name, "embed"));
 }
 
-static int stack_place(const struct checkpoint *c, int stack)
-{
+static int stack_place(const struct checkpoint *c, int stack) {
   const struct stack *s = &c->stacks[stack];
   return stack == c->main_stack ? MAIN : (memmem(s->prefix, s->length, "decoder", 7) ? DECODERS : OTHERS) + stack;
 }
 
 /* The style of each block is told by one of its names, the least of all of them. */
-static void order_tensors(struct checkpoint *c)
-{
+static void order_tensors(struct checkpoint *c) {
   for (size_t i = 0; i < c->tensor_count; i++) {
     struct tensor *t = &c->tensors[i];
     if (t->stack < 0 || !c->stacks[t->stack].blocks) {
@@ -154,9 +150,13 @@ static void order_tensors(struct checkpoint *c)
   }
   for (size_t i = 0, end; i < c->tensor_count; i = end) {
     const struct tensor *first = &c->tensors[i];
-    unsigned style = first->stack == BEFORE ? TAGC_STYLE_EMBED : first->stack == BEHIND ? TAGC_STYLE_HEAD : TAGC_STYLE_UNKNOWN;
+    unsigned style = first->stack == BEFORE   ? TAGC_STYLE_EMBED
+                     : first->stack == BEHIND ? TAGC_STYLE_HEAD
+                                              : TAGC_STYLE_UNKNOWN;
     bool is_block = first->block >= 0;
-    for (end = i; end < c->tensor_count && c->tensors[end].stack == first->stack && c->tensors[end].block == first->block; end++) {
+    for (end = i;
+         end < c->tensor_count && c->tensors[end].stack == first->stack && c->tensors[end].block == first->block;
+         end++) {
       unsigned told = is_block ? tagc_style_of(c->tensors[end].own) : style;
       style = told < style ? told : style;
     }
@@ -172,23 +172,21 @@ static void order_tensors(struct checkpoint *c)
   qsort(c->tensors, c->tensor_count, sizeof *c->tensors, by_place);
 }
 
-static bool refuse_model(const struct checkpoint *c)
-{
-  return tagc_file_complain(c->complaint, "there is more in it than a model may have (or no memory for it); expected are at most %d "
-                            "different parameters, %d blocks and names of %d letters", TAGC_MODEL_PARAMETERS, TAGC_MODEL_PLACES,
-                            TAGC_PARAMETER_NAME - 1);
+static bool refuse_model(const struct checkpoint *c) {
+  return tagc_file_complain(c->complaint,
+                            "there is more in it than a model may have (or no memory for it); expected are at most %d "
+                            "different parameters, %d blocks and names of %d letters",
+                            TAGC_MODEL_PARAMETERS, TAGC_MODEL_PLACES, TAGC_PARAMETER_NAME - 1);
 }
 
 /* A router is there for experts: without any, what looks like one is the gate of an MLP. */
-static uint32_t kinds_of(const struct tensor *t, bool has_experts)
-{
+static uint32_t kinds_of(const struct tensor *t, bool has_experts) {
   uint32_t kinds = tagc_kinds_of_name(t->name);
   bool is_router = (kinds & ~(uint32_t)TAGC_KIND_BIAS) == TAGC_KIND_EXPERT;
   return is_router && !has_experts ? TAGC_KIND_MLP | (kinds & TAGC_KIND_BIAS) : kinds;
 }
 
-static bool is_like(const struct tagc_unit *unit, const struct tensor *tensors, size_t count)
-{
+static bool is_like(const struct tagc_unit *unit, const struct tensor *tensors, size_t count) {
   bool is_so = unit->count == count;
   for (size_t i = 0; is_so && i < count; i++) {
     const struct tagc_parameter *p = &unit->parameters[i];
@@ -198,8 +196,8 @@ static bool is_like(const struct tagc_unit *unit, const struct tensor *tensors, 
 }
 
 /* Adds a unit of these tensors, unless one from `first` on is like it, and its place. */
-static bool add_tensor_unit(struct tagc_model *model, const char *name, size_t first, const struct tensor *tensors, size_t count)
-{
+static bool add_tensor_unit(struct tagc_model *model, const char *name, size_t first, const struct tensor *tensors,
+                            size_t count) {
   for (size_t i = first; i < model->unit_count; i++)
     if (is_like(&model->units[i], tensors, count))
       return tagc_model_add_place(model, (uint32_t)i, tensors->block);
@@ -207,17 +205,18 @@ static bool add_tensor_unit(struct tagc_model *model, const char *name, size_t f
     return false;
   bool has_experts = false;
   for (size_t i = 0; i < count; i++)
-    has_experts |= (tagc_kinds_of_name(tensors[i].name) & (TAGC_KIND_EXPERT | TAGC_KIND_MLP)) == (TAGC_KIND_EXPERT | TAGC_KIND_MLP);
+    has_experts |=
+      (tagc_kinds_of_name(tensors[i].name) & (TAGC_KIND_EXPERT | TAGC_KIND_MLP)) == (TAGC_KIND_EXPERT | TAGC_KIND_MLP);
   for (size_t i = 0; i < count; i++)
-    if (!tagc_model_add_parameter(model, tensors[i].own, kinds_of(&tensors[i], has_experts), tensors[i].rows, tensors[i].columns))
+    if (!tagc_model_add_parameter(model, tensors[i].own, kinds_of(&tensors[i], has_experts), tensors[i].rows,
+                                  tensors[i].columns))
       return false;
   return tagc_model_add_place(model, (uint32_t)model->unit_count - 1, tensors->block);
 }
 
 /* The name of the units of a stack: that of the main one is "block", others have as much of the end of their prefix as
  * has room. */
-static void name_stack(const struct checkpoint *c, int place, char name[TAGC_UNIT_NAME])
-{
+static void name_stack(const struct checkpoint *c, int place, char name[TAGC_UNIT_NAME]) {
   const char *fixed = place == BEFORE ? "embed" : place == BEHIND ? "head" : place == MAIN ? "block" : NULL;
   if (fixed) {
     strcpy(name, fixed);
@@ -232,17 +231,17 @@ static void name_stack(const struct checkpoint *c, int place, char name[TAGC_UNI
   snprintf(name, TAGC_UNIT_NAME, "%.*s", (int)(end - begin), begin);
 }
 
-static struct tagc_model *make_model(const struct checkpoint *c)
-{
+static struct tagc_model *make_model(const struct checkpoint *c) {
   struct tagc_model *model = tagc_model_create();
-  size_t first = 0;                 /* unit of this stack */
+  size_t first = 0; /* unit of this stack */
   for (size_t i = 0, end; model && i < c->tensor_count; i = end) {
     const struct tensor *t = &c->tensors[i];
     char name[TAGC_UNIT_NAME];
     name_stack(c, t->stack, name);
     if (i == 0 || t[-1].stack != t->stack)
       first = model->unit_count;
-    for (end = i; end < c->tensor_count && c->tensors[end].stack == t->stack && c->tensors[end].block == t->block; end++)
+    for (end = i; end < c->tensor_count && c->tensors[end].stack == t->stack && c->tensors[end].block == t->block;
+         end++)
       ;
     if (!add_tensor_unit(model, name, first, t, end - i)) {
       tagc_model_free(model);
@@ -255,21 +254,20 @@ static struct tagc_model *make_model(const struct checkpoint *c)
 }
 
 /* Takes over what headers say. */
-static bool take_tensors(struct checkpoint *c, const struct tagc_headers *headers)
-{
+static bool take_tensors(struct checkpoint *c, const struct tagc_headers *headers) {
   c->tensors = calloc(headers->tensor_count, sizeof *c->tensors);
   if (!c->tensors)
     return tagc_file_complain(c->complaint, "there is no memory for what is in the header");
   c->tensor_count = headers->tensor_count;
   for (size_t i = 0; i < c->tensor_count; i++) {
     const struct tagc_tensor *t = &headers->tensors[i];
-    c->tensors[i] = (struct tensor){.name = t->name, .own = t->name, .rows = t->rows, .columns = t->columns, .block = -1};
+    c->tensors[i] =
+      (struct tensor){.name = t->name, .own = t->name, .rows = t->rows, .columns = t->columns, .block = -1};
   }
   return true;
 }
 
-struct tagc_model *tagc_map_from_safetensors(char *const *paths, int count, struct tagc_complaint *complaint)
-{
+struct tagc_model *tagc_map_from_safetensors(char *const *paths, int count, struct tagc_complaint *complaint) {
   struct checkpoint c = {.complaint = complaint};
   struct tagc_headers headers;
   struct tagc_model *model = NULL;

@@ -25,14 +25,15 @@ static const char style[] =
   ".title{font-size:17px;font-weight:600}.faint{fill:var(--faint)}.name{font-weight:600}.end{text-anchor:end}\n"
   "text.in{font-size:11px;fill:#111;text-anchor:middle;pointer-events:none}text.in.embed{fill:#fff}\n"
   ".paper{fill:var(--paper)}.frame{fill:none;stroke:var(--edge)}.tick{stroke:var(--faint)}\n"
-  ".embed{fill:#0072b2}.attn{fill:#e69f00}.mlp{fill:#009e73}.expert{fill:#cc79a7}.norm{fill:#d55e00}.head{fill:#56b4e9}\n"
+  ".embed{fill:#0072b2}.attn{fill:#e69f00}.mlp{fill:#009e73}.expert{fill:#cc79a7}.norm{fill:#d55e00}.head{fill:#56b4e9}"
+  "\n"
   ".other{fill:#999}.padding{fill:url(#hatch)}.hatch{stroke:var(--faint);stroke-width:1.5}\n"
   "</style>\n"
-  "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
+  "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
+  "patternTransform=\"rotate(45)\">"
   "<path class=\"hatch\" d=\"M0 0V6\"/></pattern></defs>\n";
 
-static void put_share(FILE *file, uint64_t part, uint64_t all)
-{
+static void put_share(FILE *file, uint64_t part, uint64_t all) {
   double per_cent = all ? 100.0 * (double)part / (double)all : 0;
   if (per_cent < 0.1)
     fputs("less than 0.1%", file);
@@ -45,22 +46,21 @@ static void put_share(FILE *file, uint64_t part, uint64_t all)
 struct bar {
   FILE *file;
   const struct tagc_map_row *row;
-  uint64_t all, begin;              /* elements in the bar, and before the shard that is walked */
-  double y, drawn;                  /* where it is; up to where there is something narrow in it */
+  uint64_t all, begin; /* elements in the bar, and before the shard that is walked */
+  double y, drawn;     /* where it is; up to where there is something narrow in it */
   /* What is next to be drawn: segments of one member that touch, or of several narrow ones of one colour. */
   uint64_t offset, length;
-  int32_t member, last;             /* the first of them, and the last one */
+  int32_t member, last; /* the first of them, and the last one */
   size_t members;
 };
 
-static const char *member_share(const struct bar *bar, int32_t member)
-{
-  return tagc_share_name(member < 0 ? TAGC_SHARE_PADDING : tagc_share_of(bar->row->layer.members[member].parameter->kinds));
+static const char *member_share(const struct bar *bar, int32_t member) {
+  return tagc_share_name(member < 0 ? TAGC_SHARE_PADDING
+                                    : tagc_share_of(bar->row->layer.members[member].parameter->kinds));
 }
 
 /* What is in the segment, in as many words as there is room for. */
-static void put_label(FILE *file, const char *share, const char *parameter, double x, double y, double width)
-{
+static void put_label(FILE *file, const char *share, const char *parameter, double x, double y, double width) {
   char label[TAGC_PARAMETER_NAME];
   snprintf(label, sizeof label, "%s", parameter);
   size_t length = strlen(label), most = (size_t)(width / LABEL);
@@ -74,8 +74,7 @@ static void put_label(FILE *file, const char *share, const char *parameter, doub
               label);
 }
 
-static void put_member(const struct bar *bar, int32_t member)
-{
+static void put_member(const struct bar *bar, int32_t member) {
   char name[TAGC_MEMBER_NAME] = "padding";
   if (member >= 0)
     tagc_layer_member_name(&bar->row->layer, (size_t)member, name, sizeof name);
@@ -83,8 +82,7 @@ static void put_member(const struct bar *bar, int32_t member)
 }
 
 /* Draws what is collected. Of several that are narrower than a pixel in the same place the first one is drawn. */
-static void flush_bar(struct bar *bar)
-{
+static void flush_bar(struct bar *bar) {
   if (!bar->length)
     return;
   FILE *file = bar->file;
@@ -114,23 +112,25 @@ static void flush_bar(struct bar *bar)
   put_share(file, length, bar->all);
   fputs("</title></rect>\n", file);
   if (bar->member >= 0)
-    put_label(file, share, bar->members > 1 ? share : bar->row->layer.members[bar->member].parameter->name, x, bar->y, width);
+    put_label(file, share, bar->members > 1 ? share : bar->row->layer.members[bar->member].parameter->name, x, bar->y,
+              width);
 }
 
-static bool is_narrow(const struct bar *bar, uint64_t length) { return BAR * ((double)length / (double)bar->all) < NARROW; }
+static bool is_narrow(const struct bar *bar, uint64_t length) {
+  return BAR * ((double)length / (double)bar->all) < NARROW;
+}
 
 /* Does the segment go on what is collected? */
-static bool joins(const struct bar *bar, const struct tagc_segment *segment, uint64_t offset)
-{
+static bool joins(const struct bar *bar, const struct tagc_segment *segment, uint64_t offset) {
   if (!bar->length || bar->offset + bar->length != offset)
     return false;
   return bar->last == segment->member ||
-         (bar->member >= 0 && segment->member >= 0 && member_share(bar, bar->last) == member_share(bar, segment->member) &&
-          is_narrow(bar, segment->length) && (bar->members > 1 || is_narrow(bar, bar->length)));
+         (bar->member >= 0 && segment->member >= 0 &&
+          member_share(bar, bar->last) == member_share(bar, segment->member) && is_narrow(bar, segment->length) &&
+          (bar->members > 1 || is_narrow(bar, bar->length)));
 }
 
-static bool add_bar_segment(const struct tagc_segment *segment, void *data)
-{
+static bool add_bar_segment(const struct tagc_segment *segment, void *data) {
   struct bar *bar = data;
   uint64_t offset = bar->begin + segment->offset;
   if (joins(bar, segment, offset)) {
@@ -150,14 +150,14 @@ static bool add_bar_segment(const struct tagc_segment *segment, void *data)
 /* A bar is one shard where all shards are alike, else all of them. */
 static bool is_one_shard(const struct tagc_map_row *row) { return tagc_layout_is_uniform(row->layer.layout); }
 
-static void draw_bar(FILE *file, const struct tagc_map_row *row, int nranks, double y)
-{
+static void draw_bar(FILE *file, const struct tagc_map_row *row, int nranks, double y) {
   const struct tagc_layer *layer = &row->layer;
   int shards = is_one_shard(row) ? 1 : nranks;
   struct bar bar = {.file = file, .row = row, .all = is_one_shard(row) ? row->shard : row->all, .y = y};
   for (int shard = 0; shard < shards && layer->count && bar.all; shard++) {
     bar.begin = (uint64_t)shard * row->shard;
-    tagc_layout_walk(layer->layout, layer->members, layer->count, nranks, layer->element_bytes, shard, add_bar_segment, &bar);
+    tagc_layout_walk(layer->layout, layer->members, layer->count, nranks, layer->element_bytes, shard, add_bar_segment,
+                     &bar);
   }
   flush_bar(&bar);
   fprintf(file, "<rect class=\"frame\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\"/>\n", MARGIN, y, BAR, BAR_HEIGHT);
@@ -165,8 +165,7 @@ static void draw_bar(FILE *file, const struct tagc_map_row *row, int nranks, dou
     fprintf(file, "<path class=\"tick\" d=\"M%.2f %.0fv5\"/>\n", MARGIN + BAR * (double)shard / shards, y + BAR_HEIGHT);
 }
 
-static void draw_row(FILE *file, const struct tagc_map_row *row, int nranks, double y)
-{
+static void draw_row(FILE *file, const struct tagc_map_row *row, int nranks, double y) {
   char number[32];
   tagc_markup(file, "<g><text class=\"name\" x=\"%d\" y=\"%.0f\">%s", MARGIN, y + 14, row->name);
   if (row->times > 1)
@@ -184,8 +183,7 @@ static void draw_row(FILE *file, const struct tagc_map_row *row, int nranks, dou
 /* -- a picture ----------------------------------------------------------------------------------------------------- */
 
 /* Elements of the whole model by share: each row as often as there are layers like it. */
-static double sum_shares(const struct tagc_map_table *table, double shares[TAGC_SHARES])
-{
+static double sum_shares(const struct tagc_map_table *table, double shares[TAGC_SHARES]) {
   double all = 0;
   memset(shares, 0, TAGC_SHARES * sizeof *shares);
   for (size_t i = 0; i < table->count; i++)
@@ -197,8 +195,7 @@ static double sum_shares(const struct tagc_map_table *table, double shares[TAGC_
   return all;
 }
 
-static void draw_legend(FILE *file, const struct tagc_map_table *table, double y)
-{
+static void draw_legend(FILE *file, const struct tagc_map_table *table, double y) {
   double shares[TAGC_SHARES], all = sum_shares(table, shares), x = MARGIN;
   for (int share = 0; share < TAGC_SHARES; share++) {
     if (!(shares[share] > 0))
@@ -214,8 +211,7 @@ static void draw_legend(FILE *file, const struct tagc_map_table *table, double y
 }
 
 /* The table in words. */
-static void describe(FILE *file, const struct tagc_map_table *table)
-{
+static void describe(FILE *file, const struct tagc_map_table *table) {
   char number[32];
   tagc_markup(file, "%s. %s.\n", table->title, table->what);
   for (size_t i = 0; i < table->count && i < ROWS; i++) {
@@ -237,27 +233,28 @@ static void describe(FILE *file, const struct tagc_map_table *table)
 
 static size_t shown_rows(const struct tagc_map_table *table) { return table->count < ROWS ? table->count : ROWS; }
 
-static double height_of(const struct tagc_map_table *table) { return HEAD + ROW * (double)shown_rows(table) + (table->count > ROWS ? 24 : 0); }
+static double height_of(const struct tagc_map_table *table) {
+  return HEAD + ROW * (double)shown_rows(table) + (table->count > ROWS ? 24 : 0);
+}
 
-static void draw_table(FILE *file, const struct tagc_map_table *table, double y)
-{
+static void draw_table(FILE *file, const struct tagc_map_table *table, double y) {
   tagc_markup(file, "<text class=\"title\" x=\"%d\" y=\"%.0f\">%s</text>\n", MARGIN, y + 34, table->title);
   tagc_markup(file, "<text class=\"faint\" x=\"%d\" y=\"%.0f\">%s</text>\n", MARGIN, y + 56, table->what);
   draw_legend(file, table, y + 76);
   for (size_t i = 0; i < shown_rows(table); i++)
     draw_row(file, &table->rows[i], table->nranks, y + HEAD + ROW * (double)i - 8);
   if (table->count > ROWS)
-    fprintf(file, "<text class=\"faint\" x=\"%d\" y=\"%.0f\">and %zu more</text>\n", MARGIN,
-            y + height_of(table) - 12, table->count - ROWS);
+    fprintf(file, "<text class=\"faint\" x=\"%d\" y=\"%.0f\">and %zu more</text>\n", MARGIN, y + height_of(table) - 12,
+            table->count - ROWS);
 }
 
-void tagc_map_draw(const struct tagc_map_table *tables, size_t count, FILE *file)
-{
+void tagc_map_draw(const struct tagc_map_table *tables, size_t count, FILE *file) {
   double height = MARGIN, y = 0;
   for (size_t i = 0; i < count; i++)
     height += height_of(&tables[i]);
   int width = BAR + 2 * MARGIN;
-  tagc_markup(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
+  tagc_markup(file,
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
               "role=\"img\" lang=\"en\" aria-labelledby=\"title description\">\n"
               "<title id=\"title\">What lies where in the buffers of %s</title>\n<desc id=\"description\">",
               width, height, width, height, count ? tables[0].title : "nothing");

@@ -11,8 +11,7 @@
 #include "layermap/model/mapfile.h"
 #include "layermap/tagc-map/map.h"
 
-enum tagc_share tagc_share_of(uint32_t kinds)
-{
+enum tagc_share tagc_share_of(uint32_t kinds) {
   return kinds & TAGC_KIND_NORM     ? TAGC_SHARE_NORM
          : kinds & TAGC_KIND_EXPERT ? TAGC_SHARE_EXPERT
          : kinds & TAGC_KIND_ATTN   ? TAGC_SHARE_ATTN
@@ -22,15 +21,13 @@ enum tagc_share tagc_share_of(uint32_t kinds)
                                     : TAGC_SHARE_OTHER;
 }
 
-const char *tagc_share_name(enum tagc_share share)
-{
+const char *tagc_share_name(enum tagc_share share) {
   static const char *const names[] = {"embed", "attn", "mlp", "expert", "norm", "head", "other", "padding"};
   return names[share];
 }
 
 /* The name of a file without its folders: titles have to fit. */
-static const char *base_name(const char *path)
-{
+static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash && slash[1] ? slash + 1 : path;
 }
@@ -38,8 +35,7 @@ static const char *base_name(const char *path)
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
 /* Counts what is in the row, from its layer and the size of its shard. */
-static void count_elements(struct tagc_map_row *row, int nranks)
-{
+static void count_elements(struct tagc_map_row *row, int nranks) {
   uint64_t known = 0;
   row->all = row->shard > UINT64_MAX / (uint64_t)nranks ? UINT64_MAX : row->shard * (uint64_t)nranks;
   for (size_t i = 0; i < row->layer.count; i++) {
@@ -53,8 +49,7 @@ static void count_elements(struct tagc_map_row *row, int nranks)
 
 /* Puts the unit's members behind those of the units before it, for the first place that it has. */
 static void add_unit_row(struct tagc_map_table *table, const struct tagc_model *model, size_t first,
-                         struct tagc_member *members, enum tagc_layout_kind layout)
-{
+                         struct tagc_member *members, enum tagc_layout_kind layout) {
   const struct tagc_model_place *place = &model->places[first];
   const struct tagc_unit *unit = &model->units[place->unit];
   struct tagc_map_row *row = &table->rows[table->count++];
@@ -74,8 +69,7 @@ static void add_unit_row(struct tagc_map_table *table, const struct tagc_model *
 }
 
 bool tagc_map_tabulate_model(struct tagc_map_table *table, const char *path, const struct tagc_model *model,
-                             enum tagc_layout_kind layout, int nranks)
-{
+                             enum tagc_layout_kind layout, int nranks) {
   *table = (struct tagc_map_table){.nranks = nranks};
   table->rows = calloc(model->unit_count, sizeof *table->rows);
   table->members = calloc(model->parameter_count, sizeof *table->members);
@@ -104,8 +98,7 @@ bool tagc_map_tabulate_model(struct tagc_map_table *table, const char *path, con
   return made;
 }
 
-void tagc_map_table_free(struct tagc_map_table *table)
-{
+void tagc_map_table_free(struct tagc_map_table *table) {
   tagc_layers_free(table->layers);
   free(table->rows);
   free(table->members);
@@ -118,8 +111,8 @@ void tagc_map_table_free(struct tagc_map_table *table)
 enum { CALLS_TO_FORGET = 16384 };
 
 /* What is locked when all calls have passed, and then those from `step` on again and again. */
-static struct tagc_cycle *observe(const struct tagc_call_list *list, const struct tagc_cycle_options *options, size_t step)
-{
+static struct tagc_cycle *observe(const struct tagc_call_list *list, const struct tagc_cycle_options *options,
+                                  size_t step) {
   struct tagc_cycle *cycle = tagc_cycle_create(options);
   struct tagc_sighting seen;
   for (size_t i = 0; cycle && i < list->count; i++)
@@ -132,8 +125,7 @@ static struct tagc_cycle *observe(const struct tagc_call_list *list, const struc
 }
 
 /* How many of the last calls are equal to those `shift` calls before them? */
-static size_t count_repeated(const struct tagc_call_list *list, size_t shift)
-{
+static size_t count_repeated(const struct tagc_call_list *list, size_t shift) {
   size_t same = 0;
   while (same + shift < list->count &&
          tagc_signature_equal(&list->calls[list->count - 1 - same], &list->calls[list->count - 1 - same - shift]))
@@ -143,8 +135,7 @@ static size_t count_repeated(const struct tagc_call_list *list, size_t shift)
 
 /* Where the last step begins, or several of them: half of it at least was there before (first steps may be unlike the
  * others). Where nothing is, all calls are taken for one step. */
-static size_t find_step(const struct tagc_call_list *list)
-{
+static size_t find_step(const struct tagc_call_list *list) {
   size_t reduction = list->count;
   bool all_reduces = true;
   for (size_t i = 0; i < list->count && all_reduces; i++)
@@ -153,15 +144,16 @@ static size_t find_step(const struct tagc_call_list *list)
                                         : tagc_signature_reduces(&list->calls[reduction - 1])))
     reduction--;
   size_t least = list->count - reduction + 1;
-  for (size_t calls = list->count < TAGC_PATTERN_CALLS ? list->count : TAGC_PATTERN_CALLS; calls >= least && reduction; calls--)
+  for (size_t calls = list->count < TAGC_PATTERN_CALLS ? list->count : TAGC_PATTERN_CALLS; calls >= least && reduction;
+       calls--)
     if (count_repeated(list, calls) >= (calls + 1) / 2)
       return list->count - calls;
   return 0;
 }
 
-struct tagc_cycle *tagc_map_find_cycle(const struct tagc_call_list *list)
-{
-  const struct tagc_cycle_options as_library = {.warmup = 1, .floor_calls = 256, .nranks = list->nranks}, sooner = {.nranks = list->nranks};
+struct tagc_cycle *tagc_map_find_cycle(const struct tagc_call_list *list) {
+  const struct tagc_cycle_options as_library = {.warmup = 1, .floor_calls = 256, .nranks = list->nranks},
+                                  sooner = {.nranks = list->nranks};
   struct tagc_cycle *cycle = observe(list, &as_library, list->count);
   for (int more = 0; more < 2 && cycle && !tagc_cycle_length(cycle); more++) {
     tagc_cycle_destroy(cycle);
@@ -170,22 +162,19 @@ struct tagc_cycle *tagc_map_find_cycle(const struct tagc_call_list *list)
   return cycle;
 }
 
-static int by_unit(const void *left, const void *right)
-{
+static int by_unit(const void *left, const void *right) {
   const struct tagc_slot_info *const *a = left, *const *b = right;
   return ((*a)->unit > (*b)->unit) - ((*a)->unit < (*b)->unit);
 }
 
-static bool is_alike_row(const struct tagc_map_row *row, const struct tagc_layer *layer, uint64_t shard)
-{
+static bool is_alike_row(const struct tagc_map_row *row, const struct tagc_layer *layer, uint64_t shard) {
   return row->shard == shard && row->layer.count == layer->count && row->layer.members == layer->members &&
          row->layer.layout == layer->layout;
 }
 
 /* Slots in forward order become rows, those that follow one another and are alike one. */
-static void add_slot_rows(struct tagc_map_table *table, const struct tagc_slot_info *slots, const struct tagc_slot_info **order,
-                          size_t count)
-{
+static void add_slot_rows(struct tagc_map_table *table, const struct tagc_slot_info *slots,
+                          const struct tagc_slot_info **order, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const struct tagc_layer *layer = &table->layers->layers[order[i] - slots];
     struct tagc_map_row *row = table->count ? &table->rows[table->count - 1] : NULL;
@@ -202,13 +191,13 @@ static void add_slot_rows(struct tagc_map_table *table, const struct tagc_slot_i
 }
 
 bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, const struct tagc_call_list *list,
-                             const struct tagc_cycle *cycle)
-{
+                             const struct tagc_cycle *cycle) {
   size_t count;
   char why[160];
   const struct tagc_slot_info *slots = tagc_cycle_slots(cycle, &count);
   const bool is_whole = count && slots[0].signature.collective == TAGC_COLL_ALL_REDUCE;
-  *table = (struct tagc_map_table){.nranks = is_whole ? 1 : list->nranks, .layers = tagc_layers_infer(slots, count, list->nranks, NULL, why)};
+  *table = (struct tagc_map_table){.nranks = is_whole ? 1 : list->nranks,
+                                   .layers = tagc_layers_infer(slots, count, list->nranks, NULL, why)};
   table->rows = calloc(count, sizeof *table->rows);
   const struct tagc_slot_info **order = calloc(count, sizeof *order);
   bool made = table->layers && table->rows && order;
@@ -217,8 +206,9 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
       order[i] = &slots[i];
     qsort(order, count, sizeof *order, by_unit);
     add_slot_rows(table, slots, order, count);
-    snprintf(table->title, sizeof table->title, "%.60s: communicator %" PRIu64 ", %d ranks: %zu slots in a cycle of %zu calls",
-             base_name(path), list->communicator, list->nranks, count, tagc_cycle_length(cycle));
+    snprintf(table->title, sizeof table->title,
+             "%.60s: communicator %" PRIu64 ", %d ranks: %zu slots in a cycle of %zu calls", base_name(path),
+             list->communicator, list->nranks, count, tagc_cycle_length(cycle));
     if (table->layers->source == TAGC_LAYER_POSITION)
       snprintf(table->what, sizeof table->what, "no model is known that has slots of these sizes");
     else
@@ -239,25 +229,22 @@ struct widths {
   int name, times, parameters, all, shard, shares[TAGC_SHARES];
 };
 
-static void widen(int *width, size_t length)
-{
-  *width = (int)length > *width ? (int)length : *width;
-}
+static void widen(int *width, size_t length) { *width = (int)length > *width ? (int)length : *width; }
 
-static size_t digits(uint64_t number)
-{
+static size_t digits(uint64_t number) {
   char text[32];
   return (size_t)snprintf(text, sizeof text, "%" PRIu64, number);
 }
 
-static const char *share_heading(int share)
-{
+static const char *share_heading(int share) {
   return share == TAGC_SHARE_PADDING ? "pad" : tagc_share_name((enum tagc_share)share);
 }
 
-static struct widths measure_columns(const struct tagc_map_table *table)
-{
-  struct widths w = {.name = strlen("layer"), .times = strlen("x"), .parameters = strlen("params"), .all = strlen("elements"),
+static struct widths measure_columns(const struct tagc_map_table *table) {
+  struct widths w = {.name = strlen("layer"),
+                     .times = strlen("x"),
+                     .parameters = strlen("params"),
+                     .all = strlen("elements"),
                      .shard = strlen("a shard")};
   char text[32];
   for (size_t i = 0; i < table->count; i++) {
@@ -277,8 +264,7 @@ static struct widths measure_columns(const struct tagc_map_table *table)
 }
 
 /* A share in per cent; what there is is never shown as nothing. */
-static const char *share_text(uint64_t part, uint64_t all, char text[16])
-{
+static const char *share_text(uint64_t part, uint64_t all, char text[16]) {
   double per_cent = all ? 100.0 * (double)part / (double)all : 0;
   if (!part)
     return "-";
@@ -289,8 +275,7 @@ static const char *share_text(uint64_t part, uint64_t all, char text[16])
 }
 
 /* Behind `first`, cut into lines of usual width where there is a comma; those after the first are indented. */
-static void print_wrapped(FILE *file, const char *first, const char *text)
-{
+static void print_wrapped(FILE *file, const char *first, const char *text) {
   enum { WIDTH = 79, INDENT = 4 };
   size_t used = strlen(first);
   fputs(first, file);
@@ -310,8 +295,7 @@ static void print_wrapped(FILE *file, const char *first, const char *text)
   fputc('\n', file);
 }
 
-static void print_row(FILE *file, const struct widths *w, const struct tagc_map_row *row)
-{
+static void print_row(FILE *file, const struct widths *w, const struct tagc_map_row *row) {
   char text[32], parameters[24] = "?";
   if (row->layer.count)
     snprintf(parameters, sizeof parameters, "%zu", row->layer.count);
@@ -325,8 +309,7 @@ static void print_row(FILE *file, const struct widths *w, const struct tagc_map_
   fputc('\n', file);
 }
 
-void tagc_map_print(const struct tagc_map_table *table, FILE *file)
-{
+void tagc_map_print(const struct tagc_map_table *table, FILE *file) {
   const struct widths w = measure_columns(table);
   fprintf(file, "%s\n", table->title);
   if (table->what[0])

@@ -19,13 +19,14 @@ enum { FITS, DIFFERS, TROUBLE };
 
 struct request {
   const char *output, *svg;
-  enum tagc_layout_kind layout;     /* TAGC_LAYOUTS: none was given */
-  int nranks;                       /* 0: not given */
+  enum tagc_layout_kind layout; /* TAGC_LAYOUTS: none was given */
+  int nranks;                   /* 0: not given */
   char **files;
   int count;
 };
 
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
+/* clang-format off */
 static const struct tagc_argument rows[] = {
   {.name = "output", .value = "FILE", TO(FILE, output), .letter = 'o',
    .help = "write the map there, not to the standard output"},
@@ -35,23 +36,23 @@ static const struct tagc_argument rows[] = {
    .help = "layout for the map; show, for a map: draw this layout; default: that of the map, else fsdp1"},
   {.name = "svg", .value = "FILE", TO(FILE, svg), .help = "show: also draw the parameters in the buffers"},
 };
+/* clang-format on */
 _Static_assert(TAGC_CALLS_RANKS == 1048576, "as the row of --ranks says");
 
 static const struct tagc_command_line command_line = {
   .program = "tagc-map",
-  .head =
-    "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] CONFIG.JSON\n"
-    "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
-    "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
-    "       tagc-map check MAP CALLS\n"
-    "Makes, shows and checks maps: they tell libtagc-preload which layers its calls carry.\n"
-    "\n"
-    "  from-config        writes the map of a Hugging Face configuration\n"
-    "  from-safetensors   writes the map of a checkpoint, and reads only its headers\n"
-    "  show               prints a map, or the model that recorded calls reveal (TAGC_CALLS)\n"
-    "  check              compares a map with recorded calls\n"
-    "A file of show, check and from-config may be -, the standard input.\n"
-    "\n",
+  .head = "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] CONFIG.JSON\n"
+          "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
+          "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
+          "       tagc-map check MAP CALLS\n"
+          "Makes, shows and checks maps: they tell libtagc-preload which layers its calls carry.\n"
+          "\n"
+          "  from-config        writes the map of a Hugging Face configuration\n"
+          "  from-safetensors   writes the map of a checkpoint, and reads only its headers\n"
+          "  show               prints a map, or the model that recorded calls reveal (TAGC_CALLS)\n"
+          "  check              compares a map with recorded calls\n"
+          "A file of show, check and from-config may be -, the standard input.\n"
+          "\n",
   .tail =
     "\nExit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file\n"
     "cannot be read or written, or wrong usage.\n",
@@ -65,8 +66,7 @@ static int refuse_usage(const char *what) { return tagc_refuse(&command_line, "%
 #define FAIL(...) tagc_fail(command_line.program, TROUBLE, __VA_ARGS__)
 
 /* What is wrong with a file, as compilers say it. */
-static int complain(const char *path, const struct tagc_complaint *complaint)
-{
+static int complain(const char *path, const struct tagc_complaint *complaint) {
   if (!complaint->line)
     return FAIL("%s: %s", path, complaint->text);
   return FAIL("%s:%u:%u: %s", path, complaint->line, complaint->column, complaint->text);
@@ -75,13 +75,12 @@ static int complain(const char *path, const struct tagc_complaint *complaint)
 static int fail(const char *path, const char *why) { return FAIL("%s: %s", path, why); }
 static int no_memory(void) { return FAIL("no memory"); }
 
-/* -- files that are written --------------------------------------------------------------------------------------------- */
+/* -- files that are written ---------------------------------------------------------------------------------------- */
 
 static const char unwritable[] = "no map can describe this model: see tagc-map(5) for names and limits";
 
 /* What could not be written completely does not stay: nobody shall take it for a whole one. */
-static int finish(FILE *file, const char *path, bool wrote)
-{
+static int finish(FILE *file, const char *path, bool wrote) {
   int error = wrote ? 0 : errno;
   struct stat status;
   bool is_file = fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode);
@@ -94,11 +93,10 @@ static int finish(FILE *file, const char *path, bool wrote)
   return fail(path, error == EINVAL ? unwritable : strerror(error));
 }
 
-static int write_map(const struct request *request, const struct tagc_model *model)
-{
+static int write_map(const struct request *request, const struct tagc_model *model) {
   if (!request->output) {
     if (tagc_mapfile_write(stdout, model) || errno != EINVAL)
-      return FITS;                  /* main() looks at stdout once more */
+      return FITS; /* main() looks at stdout once more */
     return fail(request->files[0], unwritable);
   }
   FILE *file = fopen(request->output, "we");
@@ -107,13 +105,12 @@ static int write_map(const struct request *request, const struct tagc_model *mod
   return finish(file, request->output, tagc_mapfile_write(file, model));
 }
 
-/* -- commands ----------------------------------------------------------------------------------------------------------- */
+/* -- commands ------------------------------------------------------------------------------------------------------ */
 
-static int make(const struct request *request, struct tagc_model *model, const struct tagc_complaint *complaint)
-{
+static int make(const struct request *request, struct tagc_model *model, const struct tagc_complaint *complaint) {
   if (!model && request->count == 1)
     return complain(request->files[0], complaint);
-  if (!model)                       /* the complaint says which of them */
+  if (!model) /* the complaint says which of them */
     return FAIL("%s (line %u, column %u)", complaint->text, complaint->line, complaint->column);
   model->layout = request->layout;
   int status = write_map(request, model);
@@ -121,24 +118,21 @@ static int make(const struct request *request, struct tagc_model *model, const s
   return status;
 }
 
-static int from_config(const struct request *request)
-{
+static int from_config(const struct request *request) {
   struct tagc_complaint complaint = {0};
   if (request->count != 1)
     return refuse_usage("from-config takes one file");
   return make(request, tagc_map_from_config(request->files[0], stderr, &complaint), &complaint);
 }
 
-static int from_safetensors(const struct request *request)
-{
+static int from_safetensors(const struct request *request) {
   struct tagc_complaint complaint = {0};
   if (request->count < 1)
     return refuse_usage("from-safetensors takes the files of a checkpoint");
   return make(request, tagc_map_from_safetensors(request->files, request->count, &complaint), &complaint);
 }
 
-static int show_tables(const struct request *request, struct tagc_map_table *tables, size_t count)
-{
+static int show_tables(const struct request *request, struct tagc_map_table *tables, size_t count) {
   FILE *picture = request->svg ? fopen(request->svg, "we") : NULL;
   if (request->svg && !picture)
     return fail(request->svg, strerror(errno));
@@ -153,8 +147,7 @@ static int show_tables(const struct request *request, struct tagc_map_table *tab
   return finish(picture, request->svg, fflush(picture) == 0 && !ferror(picture));
 }
 
-static int show_model(const struct request *request, const struct tagc_model *model)
-{
+static int show_model(const struct request *request, const struct tagc_model *model) {
   struct tagc_map_table table;
   enum tagc_layout_kind layout = request->layout != TAGC_LAYOUTS ? request->layout
                                  : model->layout != TAGC_LAYOUTS ? model->layout
@@ -166,8 +159,7 @@ static int show_model(const struct request *request, const struct tagc_model *mo
   return status;
 }
 
-static int show_calls(const struct request *request, const struct tagc_call_file *calls)
-{
+static int show_calls(const struct request *request, const struct tagc_call_file *calls) {
   size_t count = 0;
   int status = FITS;
   struct tagc_map_table *tables = calloc(calls->count ? calls->count : 1, sizeof *tables);
@@ -195,16 +187,14 @@ static int show_calls(const struct request *request, const struct tagc_call_file
 }
 
 /* Does the text call itself a file of calls? */
-static bool is_calls(const char *bytes, size_t count)
-{
+static bool is_calls(const char *bytes, size_t count) {
   struct tagc_text text;
   struct tagc_complaint complaint;
   tagc_text_begin(&text, bytes, count, &complaint);
   return tagc_text_line(&text) && tagc_word_is(tagc_text_word(&text), "tagc-calls");
 }
 
-static int run_show(const struct request *request)
-{
+static int run_show(const struct request *request) {
   struct tagc_complaint complaint;
   size_t bytes;
   if (request->count != 1)
@@ -217,17 +207,16 @@ static int run_show(const struct request *request)
   struct tagc_call_file *calls = has_calls ? tagc_calls_parse(text, bytes, &complaint) : NULL;
   struct tagc_model *model = has_calls ? NULL : tagc_mapfile_parse(text, bytes, &complaint);
   free(text);
-  int status = calls && for_map          ? refuse_usage("--ranks and --layout are for maps; calls tell them")
-               : calls                   ? show_calls(request, calls)
-               : model                   ? show_model(request, model)
-                                         : complain(path, &complaint);
+  int status = calls && for_map ? refuse_usage("--ranks and --layout are for maps; calls tell them")
+               : calls          ? show_calls(request, calls)
+               : model          ? show_model(request, model)
+                                : complain(path, &complaint);
   tagc_calls_free(calls);
   tagc_model_free(model);
   return status;
 }
 
-static int run_check(const struct request *request)
-{
+static int run_check(const struct request *request) {
   struct tagc_complaint complaint;
   if (request->count != 2)
     return refuse_usage("check takes a map and recorded calls");
@@ -241,36 +230,35 @@ static int run_check(const struct request *request)
   return status;
 }
 
-/* -- the command line --------------------------------------------------------------------------------------------------- */
+/* -- the command line ---------------------------------------------------------------------------------------------- */
 
 enum { OUTPUT = 1, RANKS = 2, LAYOUT = 4, SVG = 8 };
 
 static const struct command {
   const char *name;
   int (*run)(const struct request *request);
-  unsigned options;                 /* that it takes */
-  bool takes_stdin;                 /* as "-"; headers are found by seeking */
+  unsigned options; /* that it takes */
+  bool takes_stdin; /* as "-"; headers are found by seeking */
 } commands[] = {
-  {"from-config", from_config, OUTPUT | LAYOUT, true}, {"from-safetensors", from_safetensors, OUTPUT | LAYOUT, false},
-  {"show", run_show, RANKS | LAYOUT | SVG, true},          {"check", run_check, 0, true},
+  {"from-config", from_config, OUTPUT | LAYOUT, true},
+  {"from-safetensors", from_safetensors, OUTPUT | LAYOUT, false},
+  {"show", run_show, RANKS | LAYOUT | SVG, true},
+  {"check", run_check, 0, true},
 };
 
-static unsigned options_of(const struct request *request)
-{
+static unsigned options_of(const struct request *request) {
   return (request->output ? OUTPUT : 0) | (request->nranks ? RANKS : 0) |
          (request->layout != TAGC_LAYOUTS ? LAYOUT : 0) | (request->svg ? SVG : 0);
 }
 
-static const struct command *find_command(const char *name)
-{
+static const struct command *find_command(const char *name) {
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (strcmp(commands[i].name, name) == 0)
       return &commands[i];
   return NULL;
 }
 
-static int run(char **argv)
-{
+static int run(char **argv) {
   static char standard_input[] = "/dev/stdin";
   struct request request = {.layout = TAGC_LAYOUTS};
   int status = tagc_command_line_parse(&command_line, argv, &request, stdout);
@@ -290,8 +278,7 @@ static int run(char **argv)
   return command->run(&request);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   (void)argc;
   int status = run(argv);
   if (fflush(stdout) != 0 || ferror(stdout))

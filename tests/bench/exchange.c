@@ -7,13 +7,14 @@
  *
  *   exchange ELEMENTS [CALLS]
  *
- * With the word gather it is the all-gather of such a unit's parameters, behind which the reduce-scatter comes in its turn, untimed.
+ * With the word gather it is the all-gather of such a unit's parameters, behind which the reduce-scatter comes in its
+ * turn, untimed.
  *
  *   exchange ELEMENTS CALLS gather
  *
- * With three more words, plain, it is a call of which PERCENT of the elements are selected and go as messages of BITS an
- * element, in one group with the rest: "rest", one reduce-scatter of it, or "blocks", as raw values behind the messages,
- * which their receiver adds up. The group alone is timed, and that sum: neither encoding nor packing.
+ * With three more words, plain, it is a call of which PERCENT of the elements are selected and go as messages of BITS
+ * an element, in one group with the rest: "rest", one reduce-scatter of it, or "blocks", as raw values behind the
+ * messages, which their receiver adds up. The group alone is timed, and that sum: neither encoding nor packing.
  *
  *   exchange ELEMENTS CALLS rest|blocks PERCENT BITS
  */
@@ -24,20 +25,15 @@
 
 enum { LEARNING = 5, MOST_CALLS = 1000 };
 
-static double now_ms(void)
-{
+static double now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-static void pause_ms(long ms)
-{
-  nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
-}
+static void pause_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
 
-static int compare(const void *a, const void *b)
-{
+static int compare(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
@@ -45,12 +41,11 @@ static int compare(const void *a, const void *b)
 /* A call in two parts. */
 struct parts {
   bool blocks;
-  size_t rest, message;             /* elements of a shard, and bytes to each rank for what is selected of one */
-  char *out, *in;                   /* nranks messages, and as much again as the rest takes behind each where it goes as blocks */
+  size_t rest, message; /* elements of a shard, and bytes to each rank for what is selected of one */
+  char *out, *in;       /* nranks messages, and as much again as the rest takes behind each where it goes as blocks */
 };
 
-static bool take_parts(struct parts *p, size_t n, char **words)
-{
+static bool take_parts(struct parts *p, size_t n, char **words) {
   const double selected = strtod(words[1], NULL) / 100;
   p->blocks = strcmp(words[0], "blocks") == 0;
   p->rest = n - (size_t)((double)n * selected);
@@ -61,8 +56,7 @@ static bool take_parts(struct parts *p, size_t n, char **words)
   return p->out && p->in;
 }
 
-static void call_parts(const struct parts *p, const float *send, float *recv)
-{
+static void call_parts(const struct parts *p, const float *send, float *recv) {
   CHECK(ncclGroupStart());
   for (int peer = 0; peer < nranks; peer++) {
     if (peer == rank)
@@ -80,8 +74,7 @@ static void call_parts(const struct parts *p, const float *send, float *recv)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static double times[MOST_CALLS];
   struct parts parts = {0};
   const size_t elements = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
@@ -112,7 +105,7 @@ int main(int argc, char **argv)
     CHECK(ncclAllReduce(span, span, 2, ncclFloat64, ncclMax, world, NULL));
     if (i >= -LEARNING && gathers)
       CHECK(ncclReduceScatter(send, recv, n, ncclFloat32, ncclSum, world, NULL));
-    pause_ms(20);                   /* who leaves it first must not fill the wire that others still need to leave it */
+    pause_ms(20); /* who leaves it first must not fill the wire that others still need to leave it */
     if (i >= 0)
       times[i] = span[0] + span[1];
   }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What it costs to follow a program: nanoseconds a call of tagc_cycle_observe() and, of reduce-scatters, of tagc_home_see(), in steady
- * state; and bytes of memory that a lock takes for each slot.
+ * What it costs to follow a program: nanoseconds a call of tagc_cycle_observe() and, of reduce-scatters, of
+ * tagc_home_see(), in steady state; and bytes of memory that a lock takes for each slot.
  *
  *   observe FILE...            files of calls (tests/fixtures)
  *
- * A line a file: calls a step, slots; ns a call (best of ten rounds) without registered memory, with 1000 ranges of it, and with the
- * buffers moving from call to call, so that every one is looked up; bytes a slot for the slot, its row in the accounts, its layer with
- * what it points to, and all of them (TAGC_CODEC=auto: with the inputs of its choices); how much of the cycle's memory a lock has
- * touched. Then the sizes that every communicator has.
+ * A line a file: calls a step, slots; ns a call (best of ten rounds) without registered memory, with 1000 ranges of it,
+ * and with the buffers moving from call to call, so that every one is looked up; bytes a slot for the slot, its row in
+ * the accounts, its layer with what it points to, and all of them (TAGC_CODEC=auto: with the inputs of its choices);
+ * how much of the cycle's memory a lock has touched. Then the sizes that every communicator has.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -22,16 +22,14 @@
 
 enum { ROUNDS = 10, CALLS = 400000, RANGES = 1000 };
 
-static double now_ns(void)
-{
+static double now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 /* The memory of this process that is there, in bytes. */
-static long resident(void)
-{
+static long resident(void) {
   long pages = 0, all = 0;
   FILE *file = fopen("/proc/self/statm", "re");
   if (!file || fscanf(file, "%ld %ld", &all, &pages) != 2)
@@ -44,8 +42,8 @@ static long resident(void)
 static ncclComm_t any_comm(void) { return (ncclComm_t)(uintptr_t)4096; }
 
 /* ns a call; `stride`: how far a buffer moves from one call of its slot to the next. */
-static double time_calls(struct tagc_cycle *cycle, const struct tagc_call_list *list, struct tagc_home *homes, size_t stride)
-{
+static double time_calls(struct tagc_cycle *cycle, const struct tagc_call_list *list, struct tagc_home *homes,
+                         size_t stride) {
   double best = 1e30;
   struct tagc_sighting seen;
   size_t step = tagc_cycle_length(cycle), begin = list->count - step, moved = 0;
@@ -54,7 +52,8 @@ static double time_calls(struct tagc_cycle *cycle, const struct tagc_call_list *
     for (size_t i = 0; i < CALLS; i++) {
       tagc_cycle_observe(cycle, &list->calls[begin + i % step], &seen);
       if (seen.slot >= 0)
-        tagc_home_see(&homes[seen.slot], any_comm(), (const void *)(uintptr_t)(4096 + 4096 * seen.slot + (moved += stride) % 2048), 64);
+        tagc_home_see(&homes[seen.slot], any_comm(),
+                      (const void *)(uintptr_t)(4096 + 4096 * seen.slot + (moved += stride) % 2048), 64);
     }
     const double each = (now_ns() - began) / CALLS;
     best = each < best ? each : best;
@@ -62,8 +61,7 @@ static double time_calls(struct tagc_cycle *cycle, const struct tagc_call_list *
   return best;
 }
 
-static void bench(const char *path)
-{
+static void bench(const char *path) {
   struct tagc_complaint complaint;
   struct tagc_cycle_options options = {0, 256, 0};
   struct tagc_sighting seen;
@@ -96,20 +94,22 @@ static void bench(const char *path)
   const double there = time_calls(cycle, list, homes, 0), moving = time_calls(cycle, list, homes, 64);
   tagc_ranges_forget(any_comm());
   const char *name = strrchr(path, '/');
-  const double layer = (double)inferred / (double)slots, all = layer + sizeof(struct tagc_slot) + sizeof(struct tagc_ledger_row);
-  printf("%-36s %5zu %5zu %7.1f %7.1f %7.1f %7zu %7zu %7.0f %7.0f %7.0f %9ld\n", name ? name + 1 : path, step, slots, plain, there,
-         moving, sizeof(struct tagc_slot), sizeof(struct tagc_ledger_row), layer, all, all + sizeof(struct tagc_decision_inputs), touched);
+  const double layer = (double)inferred / (double)slots,
+               all = layer + sizeof(struct tagc_slot) + sizeof(struct tagc_ledger_row);
+  printf("%-36s %5zu %5zu %7.1f %7.1f %7.1f %7zu %7zu %7.0f %7.0f %7.0f %9ld\n", name ? name + 1 : path, step, slots,
+         plain, there, moving, sizeof(struct tagc_slot), sizeof(struct tagc_ledger_row), layer, all,
+         all + sizeof(struct tagc_decision_inputs), touched);
   free(homes);
   tagc_layers_free(layers);
   tagc_calls_free(file);
   tagc_cycle_destroy(cycle);
 }
 
-int main(int argc, char **argv)
-{
-  mallopt(M_MMAP_THRESHOLD, 128 << 10);   /* else memory that one cycle has given back serves the next one, and is cleared for it */
-  printf("%-36s %5s %5s %7s %7s %7s %7s %7s %7s %7s %7s %9s\n", "file", "step", "slots", "ns", "ranges", "moving", "slot", "row", "layer",
-         "all", "auto", "touched");
+int main(int argc, char **argv) {
+  mallopt(M_MMAP_THRESHOLD, 128 << 10); /* else memory that one cycle has given back serves the next one, and is cleared
+                                           for it */
+  printf("%-36s %5s %5s %7s %7s %7s %7s %7s %7s %7s %7s %9s\n", "file", "step", "slots", "ns", "ranges", "moving",
+         "slot", "row", "layer", "all", "auto", "touched");
   for (int i = 1; i < argc; i++)
     bench(argv[i]);
   struct tagc_cycle_options options = {0, 256, 0};

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Nanoseconds that a call takes of the host which the library lets pass: all-gathers, and reduce-scatters below
- * TAGC_MIN_BYTES, of nothing and of a little. Run it plain and preloaded (overhead_lib.sh does); the difference is what the
- * library costs a call.
+ * TAGC_MIN_BYTES, of nothing and of a little. Run it plain and preloaded (overhead_lib.sh does); the difference is what
+ * the library costs a call.
  *
- *   overhead host|cuda BURSTS        two ranks or more, as torchrun starts them; cuda: memory and a stream of the first GPU
+ *   overhead host|cuda BURSTS        two ranks or more, as torchrun starts them; cuda: memory and a stream of the first
+ *   GPU
  *
  * Calls come in bursts of one kind, and what they have enqueued is waited for outside of the time. A kind's time is the
  * mean of its fastest burst, on rank 0, which prints "KIND ELEMENTS NS" for each. On host memory the stand-in for NCCL
- * does all of a call before it returns, so that those of a little tell of the other ranks' turns rather than of the library.
+ * does all of a call before it returns, so that those of a little tell of the other ranks' turns rather than of the
+ * library.
  */
 #include <dlfcn.h>
 #include <time.h>
@@ -16,32 +18,36 @@
 
 enum { BURST = 32, MOST = 64, KINDS = 4, BYTES = 1 << 20 };
 
-static const struct { const char *name; bool gathers; size_t n; } kinds[KINDS] = {
-  {"all-gather", true, 0}, {"all-gather", true, MOST}, {"reduce-scatter", false, 0}, {"reduce-scatter", false, MOST},
+static const struct {
+  const char *name;
+  bool gathers;
+  size_t n;
+} kinds[KINDS] = {
+  {"all-gather", true, 0},
+  {"all-gather", true, MOST},
+  {"reduce-scatter", false, 0},
+  {"reduce-scatter", false, MOST},
 };
 
 static struct {
-  float *send, *recv;              /* BYTES each */
+  float *send, *recv; /* BYTES each */
   cudaStream_t stream;
   int (*synchronize)(void *stream);
 } memory;
 
-static int synchronize_host(void *stream)
-{
+static int synchronize_host(void *stream) {
   (void)stream;
   return 0;
 }
 
-static void need(int error, const char *what)
-{
+static void need(int error, const char *what) {
   if (error) {
     fprintf(stderr, "%s: CUDA error %d\n", what, error);
     exit(1);
   }
 }
 
-static void find(void *driver, const char *name, void *function)
-{
+static void find(void *driver, const char *name, void *function) {
   if (!driver || !(*(void **)function = dlsym(driver, name))) {
     fprintf(stderr, "%s\n", dlerror());
     exit(1);
@@ -49,8 +55,7 @@ static void find(void *driver, const char *name, void *function)
 }
 
 /* What the CUDA runtime does for a program: the primary context, current. */
-static void use_cuda(void)
-{
+static void use_cuda(void) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL, *stream = NULL;
   uint64_t send = 0, recv = 0;
   int (*init)(unsigned), (*count)(int *), (*retain)(void **, int), (*set)(void *), (*create)(void **, unsigned);
@@ -75,23 +80,20 @@ static void use_cuda(void)
   memory.recv = (float *)(uintptr_t)recv;
 }
 
-static void use_host(void)
-{
+static void use_host(void) {
   memory.synchronize = synchronize_host;
   memory.send = calloc(1, BYTES);
   memory.recv = calloc(1, BYTES);
 }
 
-static double now_ns(void)
-{
+static double now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 /* Of each call. */
-static double time_burst(bool gathers, size_t n)
-{
+static double time_burst(bool gathers, size_t n) {
   ncclResult_t status = ncclSuccess;
   const double began = now_ns();
   for (int i = 0; i < BURST && status == ncclSuccess; i++)
@@ -103,8 +105,7 @@ static double time_burst(bool gathers, size_t n)
   return each;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const bool host = argc == 3 && strcmp(argv[1], "host") == 0;
   const int bursts = argc == 3 ? atoi(argv[2]) : 0;
   double best[KINDS] = {1e30, 1e30, 1e30, 1e30};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How long the arithmetic of transformers takes: real models as they are wrapped, sizes that nobody has published, and slots of which
- * nothing is a transformer. One line each:
+ * How long the arithmetic of transformers takes: real models as they are wrapped, sizes that nobody has published, and
+ * slots of which nothing is a transformer. One line each:
  * milliseconds of a CPU on average, and of the slowest.
  */
 #include <time.h>
@@ -16,8 +16,7 @@ struct times {
   unsigned count;
 };
 
-static void measure(struct times *times, int nranks)
-{
+static void measure(struct times *times, int nranks) {
   struct timespec begin, end;
   char why[160];
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
@@ -30,13 +29,11 @@ static void measure(struct times *times, int nranks)
   times->count++;
 }
 
-static void report(const char *what, const char *layout, const struct times *times)
-{
+static void report(const char *what, const char *layout, const struct times *times) {
   printf("%-28s %-9s %8.2f ms, at most %8.2f\n", what, layout, times->sum / times->count, times->most);
 }
 
-static void measure_models(enum wrapping wrapping, enum tagc_layout_kind layout, uint32_t wider)
-{
+static void measure_models(enum wrapping wrapping, enum tagc_layout_kind layout, uint32_t wider) {
   struct times times = {0, 0, 0};
   for (size_t i = 0; i < KNOWN_MODELS; i++) {
     struct tagc_architecture a = known_models[i].a;
@@ -51,14 +48,15 @@ static void measure_models(enum wrapping wrapping, enum tagc_layout_kind layout,
 }
 
 /* Rows of slots of sizes that no transformer has. */
-static void measure_others(size_t count, size_t different)
-{
+static void measure_others(size_t count, size_t different) {
   struct times times = {0, 0, 0};
   slots.count = count;
   for (uint64_t turn = 1; turn <= 10; turn++) {
     for (size_t i = 0; i < count; i++)
-      slots.infos[i] = (struct tagc_slot_info){.unit = (uint32_t)(count - 1 - i), .gathered = true,
-                                               .signature = {.count = 1000003 * turn + 7919 * (i % different), .dtype = 7, .is_float = true}};
+      slots.infos[i] = (struct tagc_slot_info){
+        .unit = (uint32_t)(count - 1 - i),
+        .gathered = true,
+        .signature = {.count = 1000003 * turn + 7919 * (i % different), .dtype = 7, .is_float = true}};
     measure(&times, 8);
   }
   char what[40];
@@ -66,8 +64,7 @@ static void measure_others(size_t count, size_t different)
   report(what, "-", &times);
 }
 
-int main(void)
-{
+int main(void) {
   for (int wrapping = 0; wrapping < WRAP_BUCKETS; wrapping++)
     measure_models((enum wrapping)wrapping, TAGC_LAYOUT_FSDP2, 0);
   measure_models(WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 0);

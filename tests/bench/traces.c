@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Traces of a long run: FOLDER/long-RANK.trace of RANKS ranks with CALLS calls each, 100 in a step, on which tagc-report
- * is measured (see RESULTS.md).
+ * Traces of a long run: FOLDER/long-RANK.trace of RANKS ranks with CALLS calls each, 100 in a step, on which
+ * tagc-report is measured (see RESULTS.md).
  *   tests/bench/traces FOLDER RANKS CALLS
  */
 #include "tests/unit/tagc-report/make.h"
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   struct trace_job job = trace_job_usual(argc == 4 ? atoi(argv[2]) : 0, 0, 33);
   long calls = argc == 4 ? atol(argv[3]) : 0;
   if (job.ranks < 1 || calls < 300) {

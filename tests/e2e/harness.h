@@ -16,12 +16,11 @@
 #include "tests/unit/tap.h"
 
 static int rank, nranks;
-static ncclComm_t world, other;     /* other: a second communicator, or NULL */
+static ncclComm_t world, other; /* other: a second communicator, or NULL */
 
 /* What becomes of a call on communicators that may be non-blocking (NCCL_COMM_BLOCKING=0). */
-static inline ncclResult_t settled(ncclResult_t status)
-{
-  ncclComm_t *comms[] = {&world, &other};      /* a child's handle appears when its parent is ready */
+static inline ncclResult_t settled(ncclResult_t status) {
+  ncclComm_t *comms[] = {&world, &other}; /* a child's handle appears when its parent is ready */
   for (int i = 0; i < 2; i++)
     while (status == ncclInProgress && *comms[i]) {
       ncclResult_t state = ncclInternalError, asked = ncclCommGetAsyncError(*comms[i], &state);
@@ -34,18 +33,16 @@ static inline ncclResult_t settled(ncclResult_t status)
   return status == ncclInProgress ? ncclSuccess : status;
 }
 
-#define CHECK(call)                                                                                                    \
-  do {                                                                                                                 \
-    ncclResult_t check_status = settled(call);                                                                         \
-    if (check_status != ncclSuccess) {                                                                                 \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, ncclGetErrorString(check_status));                 \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
+#define CHECK(call) \
+  do { \
+    ncclResult_t check_status = settled(call); \
+    if (check_status != ncclSuccess) { \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, ncclGetErrorString(check_status)); \
+      exit(1); \
+    } \
   } while (0)
 
-
-static inline void meet(void)
-{
+static inline void meet(void) {
   struct rendezvous r;
   ncclUniqueId id;
   char why[200];
@@ -65,8 +62,7 @@ static inline void meet(void)
 }
 
 /* A test point of rank 0: true where it holds on all ranks. Every rank must come here. */
-__attribute__((format(printf, 2, 3))) static inline void all_ok(int holds, const char *what, ...)
-{
+__attribute__((format(printf, 2, 3))) static inline void all_ok(int holds, const char *what, ...) {
   int32_t mine = !!holds, all = 0;
   char text[300];
   va_list args;
@@ -78,15 +74,13 @@ __attribute__((format(printf, 2, 3))) static inline void all_ok(int holds, const
     ok(all, "%s", text);
 }
 
-static inline int finish(void)
-{
+static inline int finish(void) {
   CHECK(ncclCommDestroy(world));
   return rank == 0 ? tap_done() : 0;
 }
 
 /* Counter-based randomness (splitmix64): the same on every rank. */
-static inline uint64_t mix(uint64_t x)
-{
+static inline uint64_t mix(uint64_t x) {
   x += UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -95,23 +89,20 @@ static inline uint64_t mix(uint64_t x)
 
 static inline size_t size_of(ncclDataType_t type) { return type == ncclFloat32 ? 4 : 2; }
 
-static inline float bits_to_float(uint32_t bits)
-{
+static inline float bits_to_float(uint32_t bits) {
   float f;
   memcpy(&f, &bits, sizeof f);
   return f;
 }
 
-static inline uint32_t float_to_bits(float f)
-{
+static inline uint32_t float_to_bits(float f) {
   uint32_t bits;
   memcpy(&bits, &f, sizeof bits);
   return bits;
 }
 
 /* 2^e as a double, e from -1022 to 1023: ldexp() costs as much as all the rest of round_to(). */
-static inline double power_of_two(int e)
-{
+static inline double power_of_two(int e) {
   const uint64_t bits = (uint64_t)(e + 1023) << 52;
   double power;
   memcpy(&power, &bits, sizeof power);
@@ -119,8 +110,7 @@ static inline double power_of_two(int e)
 }
 
 /* As frexpf() says it, of a number that is finite and not 0. */
-static inline int exponent_of(float x)
-{
+static inline int exponent_of(float x) {
   const int biased = float_to_bits(x) >> 23 & 255;
   int exponent = biased - 126;
   if (!biased)
@@ -129,20 +119,18 @@ static inline int exponent_of(float x)
 }
 
 /* fp32 to the type and back, round to nearest even, by the definition of the formats: an independent reference. */
-static inline float round_to(float x, ncclDataType_t type)
-{
+static inline float round_to(float x, ncclDataType_t type) {
   if (type == ncclFloat32 || x == 0 || !isfinite(x))
     return x;
   const int exponent = exponent_of(x);
   int digits = type == ncclFloat16 ? 11 : 8, least = type == ncclFloat16 ? -24 : -133;
   int step = exponent - digits < least ? least : exponent - digits;
-  double scaled = x * power_of_two(-step), rounded = scaled + 0x1.8p52 - 0x1.8p52;     /* an integer below 2^12 */
+  double scaled = x * power_of_two(-step), rounded = scaled + 0x1.8p52 - 0x1.8p52; /* an integer below 2^12 */
   double value = rounded * power_of_two(step), largest = type == ncclFloat16 ? 65504 : 0x1.fep127;
   return copysignf(fabs(value) > largest ? INFINITY : (float)value, x);
 }
 
-static inline void store(void *buffer, size_t i, float x, ncclDataType_t type)
-{
+static inline void store(void *buffer, size_t i, float x, ncclDataType_t type) {
   if (type == ncclFloat32) {
     ((float *)buffer)[i] = x;
     return;
@@ -166,16 +154,16 @@ static inline void store(void *buffer, size_t i, float x, ncclDataType_t type)
   ((uint16_t *)buffer)[i] = sign | half;
 }
 
-static inline float load(const void *buffer, size_t i, ncclDataType_t type)
-{
+static inline float load(const void *buffer, size_t i, ncclDataType_t type) {
   if (type == ncclFloat32)
     return ((const float *)buffer)[i];
   uint16_t h = ((const uint16_t *)buffer)[i];
   if (type == ncclBfloat16)
     return bits_to_float((uint32_t)h << 16);
   int exponent = h >> 10 & 31, mantissa = h & 1023;
-  float value = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                               : (float)((exponent ? mantissa + 1024 : mantissa) * power_of_two(exponent ? exponent - 25 : -24));
+  float value = exponent == 31
+                  ? (mantissa ? NAN : INFINITY)
+                  : (float)((exponent ? mantissa + 1024 : mantissa) * power_of_two(exponent ? exponent - 25 : -24));
   return h & 0x8000 ? -value : value;
 }
 

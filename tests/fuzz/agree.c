@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever comes over the network, the decider neither crashes nor gives two decisions on one id, and says
- * "on" only when all ranks have reported the same text. The input is a series of requests: a byte for kind and secret, one for
- * the rank, one for the number of ranks, one for the size of the text, and the text; and, once, raw bytes for the readers.
+ * libFuzzer target: whatever comes over the network, the decider neither crashes nor gives two decisions on one id, and
+ * says "on" only when all ranks have reported the same text. The input is a series of requests: a byte for kind and
+ * secret, one for the rank, one for the number of ranks, one for the size of the text, and the text; and, once, raw
+ * bytes for the readers.
  */
 #include "interpose/agree/decider.h"
 #include "tests/fuzz/input.h"
@@ -17,16 +18,15 @@ struct observer {
   enum tagc_agree_kind decision;
 };
 
-static bool all_equal(const struct observer *o)
-{
+static bool all_equal(const struct observer *o) {
   for (uint32_t r = 0; r < o->nranks; r++)
     if (!o->text[r] || strcmp(o->text[r], o->text[0]) != 0)
       return false;
   return o->nranks > 0;
 }
 
-static void check(struct observer *o, const struct tagc_agree_request *q, const char *text, const uint8_t *reply, size_t size)
-{
+static void check(struct observer *o, const struct tagc_agree_request *q, const char *text, const uint8_t *reply,
+                  size_t size) {
   struct tagc_agree_reply heard;
   if (size < TAGC_AGREE_REPLY_SIZE || !tagc_agree_reply_read(reply, &heard) ||
       size != TAGC_AGREE_REPLY_SIZE + (size_t)heard.text_size ||
@@ -45,8 +45,7 @@ static void check(struct observer *o, const struct tagc_agree_request *q, const 
   }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tagc_agree_request request;
   struct tagc_agree_reply reply;
   struct tagc_agree_stamp stamp;
@@ -62,8 +61,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   for (size_t at = 0; at + 4 <= size;) {
     uint8_t bytes[TAGC_AGREE_REQUEST_SIZE], kind = data[at];
     size_t left = size - at - 4, text_size = data[at + 3] < left ? data[at + 3] : left;
-    struct tagc_agree_request q = {.kind = kind & 1 ? TAGC_AGREE_ASK : TAGC_AGREE_REPORT, .rank = data[at + 1] % (MOST + 1),
-                                   .nranks = data[at + 2] % (MOST + 1), .host = data[at + 1] / 100,
+    struct tagc_agree_request q = {.kind = kind & 1 ? TAGC_AGREE_ASK : TAGC_AGREE_REPORT,
+                                   .rank = data[at + 1] % (MOST + 1),
+                                   .nranks = data[at + 2] % (MOST + 1),
+                                   .host = data[at + 1] / 100,
                                    .text_size = (uint16_t)text_size};
     memcpy(q.secret, secret, sizeof secret);
     q.secret[5] = kind == 255;
@@ -71,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = input_memory(text_size + 1);
     memcpy(text, data + at + 4, text_size);
     text[text_size] = '\0';
-    for (size_t i = 0; i < text_size; i++)         /* as the decider stores it */
+    for (size_t i = 0; i < text_size; i++) /* as the decider stores it */
       text[i] = text[i] ? text[i] : '?';
     uint8_t *answer = NULL;
     if (tagc_agree_request_read(bytes, &q)) {

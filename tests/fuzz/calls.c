@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any text is a file of calls or is refused with a place in it, and calls come back as they were when they are
- * written line by line.
+ * libFuzzer target: any text is a file of calls or is refused with a place in it, and calls come back as they were when
+ * they are written line by line.
  */
 #include "layermap/cycle/calls.h"
 #include "layermap/cycle/evidence.h"
 #include "tests/fuzz/complaint.h"
 
 /* The calls as a file, to be freed. */
-static char *write_calls(const struct tagc_call_file *calls, size_t *size)
-{
+static char *write_calls(const struct tagc_call_file *calls, size_t *size) {
   char *text = NULL, line[64];
   FILE *file = open_memstream(&text, size);
   MUST(file);
@@ -24,8 +23,7 @@ static char *write_calls(const struct tagc_call_file *calls, size_t *size)
   return text;
 }
 
-static void check_same(const struct tagc_call_file *a, const struct tagc_call_file *b)
-{
+static void check_same(const struct tagc_call_file *a, const struct tagc_call_file *b) {
   size_t total = 0;
   MUST(a->count == b->count && a->count <= TAGC_CALLS_LISTS);
   for (size_t i = 0; i < a->count; i++) {
@@ -39,8 +37,7 @@ static void check_same(const struct tagc_call_file *a, const struct tagc_call_fi
   MUST(total <= TAGC_CALLS);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tagc_complaint complaint;
   char *text = input_memory(size);
   if (size)

@@ -7,8 +7,7 @@
 #include "layermap/model/complaint.h"
 #include "tests/fuzz/input.h"
 
-static inline void check_complaint(const struct tagc_complaint *complaint, const char *text, size_t size)
-{
+static inline void check_complaint(const struct tagc_complaint *complaint, const char *text, size_t size) {
   MUST(memchr(complaint->text, '\0', sizeof complaint->text) && complaint->text[0]);
   for (const char *c = complaint->text; *c; c++)
     MUST(*c >= ' ' && *c <= '~');

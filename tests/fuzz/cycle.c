@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any sequence of collectives may be observed. What is reported of it must be consistent with a simple
- * oracle: from a lock on, the last cycle of calls is known by heart, and every call in sync is the one at its place.
+ * libFuzzer target: any sequence of collectives may be observed. What is reported of it must be consistent with a
+ * simple oracle: from a lock on, the last cycle of calls is known by heart, and every call in sync is the one at its
+ * place.
  *
- * Input  options, then steps: a call (kind, type and count from two bytes), or the newest calls once more, several times.
+ * Input  options, then steps: a call (kind, type and count from two bytes), or the newest calls once more, several
+ *        times.
  * The evidence is smaller here than in the library (layermap/cycle/evidence.h), so that short inputs fill it.
  */
 #include "layermap/cycle/evidence.h"
@@ -15,22 +17,20 @@ struct oracle {
   struct tagc_cycle *cycle, *twin;
   struct tagc_signature tape[MOST_CALLS];
   size_t calls;
-  const struct tagc_signature *known;    /* the calls of the locked cycle, in the tape */
-  size_t length;                    /* of it; 0: nothing is locked */
-  int place;                        /* of the newest call in it, where that is known */
-  uint64_t cycles;                  /* started since the lock */
+  const struct tagc_signature *known; /* the calls of the locked cycle, in the tape */
+  size_t length;                      /* of it; 0: nothing is locked */
+  int place;                          /* of the newest call in it, where that is known */
+  uint64_t cycles;                    /* started since the lock */
 };
 
 /* Written down again: the oracle takes nothing from what it checks. */
-static bool equal(const struct tagc_signature *a, const struct tagc_signature *b)
-{
+static bool equal(const struct tagc_signature *a, const struct tagc_signature *b) {
   return a->count == b->count && a->collective == b->collective && a->dtype == b->dtype && a->op == b->op &&
          a->is_float == b->is_float;
 }
 
 /* Reduce-scatters are slots; where none of floats is in the cycle, large all-reduces are. */
-static bool is_slot(const struct oracle *o, const struct tagc_signature *call)
-{
+static bool is_slot(const struct oracle *o, const struct tagc_signature *call) {
   for (size_t place = 0; place < o->length; place++)
     if (o->known[place].collective == TAGC_COLL_REDUCE_SCATTER && o->known[place].is_float)
       return call->collective == TAGC_COLL_REDUCE_SCATTER;
@@ -38,8 +38,7 @@ static bool is_slot(const struct oracle *o, const struct tagc_signature *call)
          call->op <= TAGC_CODE_SCALED_SUM;
 }
 
-static void check_slots(const struct oracle *o)
-{
+static void check_slots(const struct oracle *o) {
   size_t count, found = 0;
   const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &count);
   for (size_t place = 0; place < o->length; place++) {
@@ -53,22 +52,21 @@ static void check_slots(const struct oracle *o)
 }
 
 /* All-gathers of parameters: floats, of the count of a floating-point reduce-scatter of the same unit. */
-static void check_allgathers(const struct oracle *o)
-{
+static void check_allgathers(const struct oracle *o) {
   size_t count, slots_count;
   const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &slots_count);
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(o->cycle, &count);
   for (size_t i = 0; i < count; i++) {
     MUST(infos[i].position < o->length && equal(&infos[i].signature, &o->known[infos[i].position]));
-    MUST(infos[i].signature.collective == TAGC_COLL_ALL_GATHER && infos[i].signature.is_float && infos[i].slot < slots_count);
+    MUST(infos[i].signature.collective == TAGC_COLL_ALL_GATHER && infos[i].signature.is_float &&
+         infos[i].slot < slots_count);
     MUST(slots[infos[i].slot].signature.is_float && slots[infos[i].slot].signature.count == infos[i].signature.count);
     MUST(infos[i].sure || !infos[i].again);
   }
 }
 
 /* The newest call made a lock: the calls before it are the cycle, and it is their first again. */
-static void lock(struct oracle *o)
-{
+static void lock(struct oracle *o) {
   o->length = tagc_cycle_length(o->cycle);
   MUST(o->length > 0 && o->length < o->calls);
   o->known = &o->tape[o->calls - 1 - o->length];
@@ -80,8 +78,7 @@ static void lock(struct oracle *o)
 }
 
 /* The newest call is in sync: where? */
-static void follow(struct oracle *o, const struct tagc_sighting *seen)
-{
+static void follow(struct oracle *o, const struct tagc_sighting *seen) {
   size_t count;
   const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &count);
   if (seen->lost || o->place == UNKNOWN)
@@ -98,8 +95,7 @@ static void follow(struct oracle *o, const struct tagc_sighting *seen)
   MUST(seen->slot < 0 || ((size_t)seen->slot < count && slots[seen->slot].position == (uint32_t)o->place));
 }
 
-static void check_suspects(const struct oracle *o, const struct tagc_sighting *seen)
-{
+static void check_suspects(const struct oracle *o, const struct tagc_sighting *seen) {
   size_t suspects, slots;
   const uint32_t *suspect = tagc_cycle_suspects(o->cycle, &suspects);
   tagc_cycle_slots(o->cycle, &slots);
@@ -109,8 +105,7 @@ static void check_suspects(const struct oracle *o, const struct tagc_sighting *s
     MUST(suspect[i] < slots);
 }
 
-static void observe(struct oracle *o, struct tagc_signature call)
-{
+static void observe(struct oracle *o, struct tagc_signature call) {
   struct tagc_sighting seen, twin;
   const bool locked = o->length > 0;
   if (o->calls == MOST_CALLS)
@@ -141,25 +136,27 @@ static void observe(struct oracle *o, struct tagc_signature call)
 }
 
 /* A call of few kinds, so that like ones are frequent. */
-static struct tagc_signature some_call(uint8_t kind, uint8_t count)
-{
+static struct tagc_signature some_call(uint8_t kind, uint8_t count) {
   return (struct tagc_signature){
     .count = count % 32 ? count % 32 : UINT64_MAX - count,
-    .collective = (uint8_t)(kind & 1 ? TAGC_COLL_REDUCE_SCATTER : kind & 2 ? TAGC_COLL_ALL_GATHER : kind >> 2 & 7),
-    .dtype = (uint8_t)(kind >> 5 & 1 ? 1 : count >> 5 & 1 ? 9 : 7),
+    .collective = (uint8_t)(kind & 1   ? TAGC_COLL_REDUCE_SCATTER
+                            : kind & 2 ? TAGC_COLL_ALL_GATHER
+                                       : kind >> 2 & 7),
+    .dtype = (uint8_t)(kind >> 5 & 1    ? 1
+                       : count >> 5 & 1 ? 9
+                                        : 7),
     .op = (uint8_t)(kind >> 6),
     .is_float = !(kind >> 5 & 1),
   };
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static struct oracle o;
   struct input in = {data, data + size};
   const uint8_t first = input_byte(&in);
   const struct tagc_cycle_options options = {.warmup = first & 1, .floor_calls = first >> 1 & 63, .nranks = 2};
   o.cycle = tagc_cycle_create(&options);
-  o.twin = first & 128 ? tagc_cycle_create(&options) : NULL;    /* equal sequences are reported equally */
+  o.twin = first & 128 ? tagc_cycle_create(&options) : NULL; /* equal sequences are reported equally */
   o.calls = o.length = 0;
   MUST(o.cycle);
   while (input_left(&in) > 1 && o.calls < MOST_CALLS) {

@@ -4,7 +4,8 @@
  */
 #ifdef ELF_SEED
 /* The seeds are shared objects of this file: a call, a definition, dlsym, and the texts that are looked for.
- *   cc -DELF_SEED -Os -fPIC -shared -nostdlib -fno-asynchronous-unwind-tables -Wl,--build-id=none -Wl,-z,noseparate-code \
+ *   cc -DELF_SEED -Os -fPIC -shared -nostdlib -fno-asynchronous-unwind-tables -Wl,--build-id=none
+ *   -Wl,-z,noseparate-code \
  *     -Wl,--unresolved-symbols=ignore-all -Wl,-rpath,'$ORIGIN' tests/fuzz/elf.c -o tests/fuzz/corpus/elf/NAME
  * with -Wl,-soname,libnccl.so.2 (gnu), and with -s -Wl,--hash-style=sysv (sysv). */
 int ncclReduceScatter(void);
@@ -20,14 +21,12 @@ int ncclAllGather(void) { return ncclAllReduce() + (dlsym(0, version) == library
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_text(const char *text)
-{
+static void check_text(const char *text) {
   if (text && strlen(text) > 4096)
     abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tagc_image image;
   char *copy = malloc(size + !size), version[TAGC_NCCL_VERSION_SIZE]; /* aligned as a mapped file is */
   if (!copy)

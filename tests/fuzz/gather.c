@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: what a rank receives of an all-gather may be anything. Decoding must stay inside its buffers; the numbers may
- * be any, but every variant of the kernels gives the same. What an honest sender made of any bits comes out as the reference of
- * tests/unit/allgather/reference.h says, bit for bit where the codec promises that; or all is refused, and nothing is touched.
+ * libFuzzer target: what a rank receives of an all-gather may be anything. Decoding must stay inside its buffers; the
+ * numbers may be any, but every variant of the kernels gives the same. What an honest sender made of any bits comes out
+ * as the reference of tests/unit/allgather/reference.h says, bit for bit where the codec promises that; or all is
+ * refused, and nothing is touched.
  *
  * Input  kind and codec; type and ranks; n; then by kind:
  *          HOSTILE  the payloads, over and over
@@ -16,8 +17,7 @@ enum { MOST_ELEMENTS = 3000, RANKS = 4 };
 static const char *const variants[] = {"plain", "avx2", "avx512"};
 
 /* Bytes from what is left of the input, over and over. */
-static void *taken(const struct input *in, size_t turn, size_t bytes)
-{
+static void *taken(const struct input *in, size_t turn, size_t bytes) {
   uint8_t *out = input_memory(bytes);
   for (size_t i = 0; i < bytes; i++)
     out[i] = input_left(in) ? in->at[(i + turn) % input_left(in)] : 0;
@@ -27,9 +27,8 @@ static void *taken(const struct input *in, size_t turn, size_t bytes)
 static void *copy(const void *from, size_t bytes) { return memcpy(input_memory(bytes), from, bytes); }
 
 /* Decodes in every variant: into equal results, whatever the payloads are. */
-static void decode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job, size_t shard, uint8_t *result,
-                   void *reference)
-{
+static void decode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job, size_t shard,
+                   uint8_t *result, void *reference) {
   const size_t all = (size_t)job->shape.nranks * shard;
   for (size_t v = 0; v < 3; v++) {
     if (!tagc_variant_force(variants[v]))
@@ -53,8 +52,8 @@ static void decode(const struct tagc_allgather_codec *codec, const struct tagc_a
   }
 }
 
-static void encode(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, const uint8_t *send, size_t shard)
-{
+static void encode(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, const uint8_t *send,
+                   size_t shard) {
   uint8_t *expected = input_memory(job->layout.payload_bytes);
   for (int rank = 0; rank < job->shape.nranks; rank++) {
     job->rank = rank;
@@ -69,13 +68,12 @@ static void encode(const struct tagc_allgather_codec *codec, struct tagc_allgath
   free(expected);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct input in = {data, data + size};
   const uint8_t first = input_byte(&in), second = input_byte(&in);
   const struct tagc_allgather_codec *codec = tagc_allgather_codecs[first / 2 % 4];
-  struct tagc_allgather_job job = {.shape = {.dtype = (enum tagc_dtype)(second % 3), .nranks = 2 + second / 3 % (RANKS - 1)},
-                                   .seed = first};
+  struct tagc_allgather_job job = {
+    .shape = {.dtype = (enum tagc_dtype)(second % 3), .nranks = 2 + second / 3 % (RANKS - 1)}, .seed = first};
   job.shape.n = 1 + input_below(&in, MOST_ELEMENTS);
   if (!codec->layout(&job.shape, &job.layout))
     return -1;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever file dlopen() is asked for, the library that looks at it first reads nothing outside it, and
- * finds nothing in what is no object of this machine. The input is the file.
+ * libFuzzer target: whatever file dlopen() is asked for, the library that looks at it first reads nothing outside it,
+ * and finds nothing in what is no object of this machine. The input is the file.
  */
 #include "interpose/nccl/imports.h"
 #include "tests/fuzz/input.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tagc_imports imports, again;
   char *bytes = input_memory(size);
   memcpy(bytes, data, size);

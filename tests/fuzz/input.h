@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The bytes of a fuzzer as a stream: numbers are taken from the front, and zeros follow when it has ended, so that every
- * input means something and short ones stay simple. Single-threaded.
+ * The bytes of a fuzzer as a stream: numbers are taken from the front, and zeros follow when it has ended, so that
+ * every input means something and short ones stay simple. Single-threaded.
  */
 #ifndef TESTS_FUZZ_INPUT_H
 #define TESTS_FUZZ_INPUT_H
@@ -24,8 +24,7 @@ static inline uint8_t input_byte(struct input *in) { return in->at < in->end ? *
 static inline size_t input_left(const struct input *in) { return (size_t)(in->end - in->at); }
 
 /* `bytes` bytes, the first one lowest. */
-static inline uint64_t input_number(struct input *in, unsigned bytes)
-{
+static inline uint64_t input_number(struct input *in, unsigned bytes) {
   uint64_t number = 0;
   for (unsigned i = 0; i < bytes; i++)
     number |= (uint64_t)input_byte(in) << (8 * i);
@@ -33,14 +32,12 @@ static inline uint64_t input_number(struct input *in, unsigned bytes)
 }
 
 /* From 0 to limit - 1; limit <= 65536. */
-static inline uint32_t input_below(struct input *in, uint32_t limit)
-{
+static inline uint32_t input_below(struct input *in, uint32_t limit) {
   return (uint32_t)input_number(in, limit > 256 ? 2 : 1) % limit;
 }
 
 /* Memory of exactly that size, so that the sanitizer sees what runs over. */
-static inline void *input_memory(size_t bytes)
-{
+static inline void *input_memory(size_t bytes) {
   void *memory = malloc(bytes ? bytes : 1);
   if (!memory)
     abort();

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any text is a map or is refused with a place in it, a map comes back as it was when it is written, and can be shown
- * in any layout.
+ * libFuzzer target: any text is a map or is refused with a place in it, a map comes back as it was when it is written,
+ * and can be shown in any layout.
  */
 #include "layermap/tagc-map/map.h"
 #include "layermap/model/mapfile.h"
 #include "tests/fuzz/complaint.h"
 
-static void check_model(const struct tagc_model *model)
-{
+static void check_model(const struct tagc_model *model) {
   size_t parameters = 0;
   MUST(model->place_count >= 1 && model->place_count <= TAGC_MODEL_PLACES && model->unit_count <= model->place_count);
   for (size_t i = 0; i < model->place_count; i++)
-    MUST(model->places[i].unit < model->unit_count && model->places[i].block >= -1 && model->places[i].block < TAGC_MODEL_PLACES);
+    MUST(model->places[i].unit < model->unit_count && model->places[i].block >= -1 &&
+         model->places[i].block < TAGC_MODEL_PLACES);
   for (size_t i = 0; i < model->unit_count; i++) {
     const struct tagc_unit *unit = &model->units[i];
     uint64_t elements = 0;
     MUST(unit->count >= 1 && tagc_mapfile_is_name(unit->name, strlen(unit->name)));
     for (size_t j = 0; j < unit->count; j++) {
       const struct tagc_parameter *p = &unit->parameters[j];
-      MUST(p->rows >= 1 && p->columns >= 1 && p->rows <= TAGC_PARAMETER_ELEMENTS / p->columns && p->kinds < 2 * TAGC_KIND_EXPERT);
+      MUST(p->rows >= 1 && p->columns >= 1 && p->rows <= TAGC_PARAMETER_ELEMENTS / p->columns &&
+           p->kinds < 2 * TAGC_KIND_EXPERT);
       MUST(tagc_mapfile_is_name(p->name, strlen(p->name)));
       elements += p->rows * p->columns;
     }
@@ -28,8 +29,7 @@ static void check_model(const struct tagc_model *model)
   MUST(parameters <= TAGC_MODEL_PARAMETERS);
 }
 
-static void check_same(const struct tagc_model *a, const struct tagc_model *b)
-{
+static void check_same(const struct tagc_model *a, const struct tagc_model *b) {
   MUST(strcmp(a->family, b->family) == 0 && a->place_count == b->place_count && a->unit_count == b->unit_count);
   MUST(a->layout == b->layout);
   for (size_t i = 0; i < a->place_count; i++) {
@@ -43,8 +43,7 @@ static void check_same(const struct tagc_model *a, const struct tagc_model *b)
 }
 
 /* The numbers of a table hold together, and it can be printed and drawn. */
-static void check_shown(const struct tagc_model *model, enum tagc_layout_kind layout, int nranks)
-{
+static void check_shown(const struct tagc_model *model, enum tagc_layout_kind layout, int nranks) {
   struct tagc_map_table table;
   char *text = NULL;
   size_t length = 0;
@@ -67,8 +66,7 @@ static void check_shown(const struct tagc_model *model, enum tagc_layout_kind la
   tagc_map_table_free(&table);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tagc_complaint complaint;
   char *text = input_memory(size), *written = NULL;
   if (size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libFuzzer target: any config.json, and any header of safetensors, gives a model that a map can say, or a complaint.
- * The first byte says which; the rest is the text. For two files a line "--" is where the first header ends. Behind a header are as many
- * (zero) bytes of data as the number in the four bytes after the first one says.
+ * The first byte says which; the rest is the text. For two files a line "--" is where the first header ends. Behind a
+ * header are as many (zero) bytes of data as the number in the four bytes after the first one says.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -15,8 +15,8 @@
 static char paths[2][32];
 
 /* A file that has a path, of so many zeros behind the text. */
-static int make_file(int number, const void *prefix, size_t prefix_bytes, const uint8_t *text, size_t bytes, uint64_t zeros)
-{
+static int make_file(int number, const void *prefix, size_t prefix_bytes, const uint8_t *text, size_t bytes,
+                     uint64_t zeros) {
   int fd = memfd_create("fuzz", MFD_CLOEXEC);
   MUST(fd >= 0 && write(fd, prefix, prefix_bytes) == (ssize_t)prefix_bytes && write(fd, text, bytes) == (ssize_t)bytes);
   MUST(ftruncate(fd, (off_t)(prefix_bytes + bytes + zeros)) == 0);
@@ -24,16 +24,14 @@ static int make_file(int number, const void *prefix, size_t prefix_bytes, const 
   return fd;
 }
 
-static int make_checkpoint(int number, const uint8_t *header, size_t bytes, uint64_t zeros)
-{
+static int make_checkpoint(int number, const uint8_t *header, size_t bytes, uint64_t zeros) {
   unsigned char length[8];
   for (int i = 0; i < 8; i++)
     length[i] = (unsigned char)((uint64_t)bytes >> (8 * i));
   return make_file(number, length, sizeof length, header, bytes, zeros);
 }
 
-static void check_model(struct tagc_model *model, const struct tagc_complaint *complaint)
-{
+static void check_model(struct tagc_model *model, const struct tagc_complaint *complaint) {
   if (!model) {
     MUST(memchr(complaint->text, '\0', sizeof complaint->text) && complaint->text[0]);
     for (const char *c = complaint->text; *c; c++)
@@ -50,14 +48,13 @@ static void check_model(struct tagc_model *model, const struct tagc_complaint *c
     MUST(again && again->place_count == model->place_count && tagc_model_elements(again) == tagc_model_elements(model));
     tagc_model_free(again);
   } else
-    MUST(errno == EINVAL);          /* a name that maps do not have */
+    MUST(errno == EINVAL); /* a name that maps do not have */
   fclose(file);
   free(text);
   tagc_model_free(model);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct input in = {data, data + size};
   struct tagc_complaint complaint = {0};
   int which = input_byte(&in) % 3, fds[2] = {-1, -1};

@@ -8,8 +8,7 @@
 #include "layermap/model/select.h"
 #include "tests/fuzz/input.h"
 
-static void check_range(const struct tagc_options *o)
-{
+static void check_range(const struct tagc_options *o) {
   MUST(o->mode >= 0 && o->mode <= TAGC_MODE_AB && o->residual >= 0 && o->residual <= TAGC_RESIDUAL_INT8);
   MUST(o->rounding >= 0 && o->rounding <= TAGC_ROUNDING_STOCHASTIC && o->dump);
   MUST(o->assume >= 0 && o->assume <= TAGC_ASSUME_GRADIENTS && o->report >= 0 && o->report <= TAGC_REPORT_AUTO);
@@ -20,8 +19,7 @@ static void check_range(const struct tagc_options *o)
 }
 
 /* A refused value leaves everything as it was, and says why in so many bytes as there are. */
-static void check_set(const struct tagc_options *before, char *line)
-{
+static void check_set(const struct tagc_options *before, char *line) {
   struct tagc_options after = *before;
   char why[100], *value = strchr(line, '=');
   if (!value)
@@ -33,8 +31,7 @@ static void check_set(const struct tagc_options *before, char *line)
     MUST(memcmp(&after, before, sizeof after) == 0 && memchr(why, '\0', sizeof why) && *why);
 }
 
-static void check_select(const char *list, uint32_t unit)
-{
+static void check_select(const char *list, uint32_t unit) {
   const char *why = NULL;
   size_t at = 0;
   char name[16];
@@ -45,8 +42,7 @@ static void check_select(const char *list, uint32_t unit)
     MUST(why && at <= strlen(list));
 }
 
-static void check_escape(const char *text, size_t size)
-{
+static void check_escape(const char *text, size_t size) {
   char line[256];
   size = 1 + size % sizeof line;
   const size_t length = tagc_log_escape(line, size, text);
@@ -55,8 +51,7 @@ static void check_escape(const char *text, size_t size)
     MUST(line[i] >= ' ' && line[i] <= '~');
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tagc_options options;
   char *text = malloc(size + 1), *environment[65], *save = NULL;
   size_t n = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: what a rank receives may be anything. Decoding must stay inside its buffers and end; the numbers may
- * be any, but every variant of the kernels gives the same, and so does the reference of tests/unit/codec/reference.h. What
- * honest senders made must come out, exactly or as close as the codec promises, and what does not must be in the residual.
+ * libFuzzer target: what a rank receives may be anything. Decoding must stay inside its buffers and end; the numbers
+ * may be any, but every variant of the kernels gives the same, and so does the reference of
+ * tests/unit/codec/reference.h. What honest senders made must come out, exactly or as close as the codec promises, and
+ * what does not must be in the residual.
  *
  * Input  kind and variant; type, ranks and share to keep; codec, storage of the residual and rounding; n; then by kind:
  *          HOSTILE   all that is received is taken from the input, over and over
@@ -9,8 +10,8 @@
  *          HONEST    what the ranks send is made of the input: small integers
  *          FLIPPED   the same, but the receiver finds some bytes changed
  *          WILD      what the ranks send is the input's bits: NaN, denormals, anything
- * Sketches begin at smaller sizes here than in the library (kernels/lhc/layout.c), so that an execution takes microseconds.
- * `payload --codec=NAME ...` looks at one codec alone.
+ * Sketches begin at smaller sizes here than in the library (kernels/lhc/layout.c), so that an execution takes
+ * microseconds. `payload --codec=NAME ...` looks at one codec alone.
  */
 #include "kernels/codec/bits.h"
 #include "kernels/lhc/lhc.h"
@@ -33,11 +34,16 @@ static const char *codecs[MOST_CODECS] = {"none", "lhc", "bf16", "q8", "q4", "q2
 /* The one that --codec asks for, or NULL. */
 static const char *only;
 
-static void job_new(struct tagc_job *job, const struct tagc_shape *shape, const struct tagc_layout *layout, int rank)
-{
+static void job_new(struct tagc_job *job, const struct tagc_shape *shape, const struct tagc_layout *layout, int rank) {
   const size_t ranks = (size_t)shape->nranks, size = tagc_dtype_size(shape->dtype);
   *job = (struct tagc_job){
-    .shape = *shape, .layout = *layout, .rank = rank, .scale = 1, .divisor = 1, .residual_empty = true, .stats = &stats,
+    .shape = *shape,
+    .layout = *layout,
+    .rank = rank,
+    .scale = 1,
+    .divisor = 1,
+    .residual_empty = true,
+    .stats = &stats,
     .send = input_memory(ranks * shape->n * size),
     .recv = input_memory(shape->n * size),
     .residual = shape->residual ? input_memory(tagc_residual_bytes(shape)) : NULL,
@@ -50,17 +56,22 @@ static void job_new(struct tagc_job *job, const struct tagc_shape *shape, const 
   };
 }
 
-static void job_free(struct tagc_job *job)
-{
-  void *const parts[] = {(void *)(uintptr_t)job->send, job->recv, job->residual, job->exponents, job->sketch_out,
-                         job->sketch_in, job->message_out, job->message_in, job->state};
+static void job_free(struct tagc_job *job) {
+  void *const parts[] = {(void *)(uintptr_t)job->send,
+                         job->recv,
+                         job->residual,
+                         job->exponents,
+                         job->sketch_out,
+                         job->sketch_in,
+                         job->message_out,
+                         job->message_in,
+                         job->state};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     free(parts[i]);
 }
 
 /* Fills a received area from what is left of the input, over and over; zeros where nothing is left. */
-static void fill(const struct input *in, size_t *turn, void *area, size_t bytes)
-{
+static void fill(const struct input *in, size_t *turn, void *area, size_t bytes) {
   const size_t left = input_left(in);
   uint8_t *out = area;
   for (size_t done = 0, some; done < bytes; done += some) {
@@ -75,10 +86,9 @@ static void fill(const struct input *in, size_t *turn, void *area, size_t bytes)
   }
 }
 
-/* Gradients of small integers, mostly zero where the input is: every type holds them, and sums of eight of them. WILD: the
- * input's own bits. */
-static void fill_gradient(struct tagc_job *job, const struct input *in, size_t turn, bool wild)
-{
+/* Gradients of small integers, mostly zero where the input is: every type holds them, and sums of eight of them. WILD:
+ * the input's own bits. */
+static void fill_gradient(struct tagc_job *job, const struct input *in, size_t turn, bool wild) {
   const uint64_t count = job->shape.n * (uint64_t)job->shape.nranks;
   const size_t left = input_left(in);
   void *send = (void *)(uintptr_t)job->send;
@@ -93,8 +103,7 @@ static void fill_gradient(struct tagc_job *job, const struct input *in, size_t t
 }
 
 /* What a rank has to give to a shard: g + e, where there is an e. */
-static void give(const struct tagc_job *job, int shard, float *given)
-{
+static void give(const struct tagc_job *job, int shard, float *given) {
   const uint64_t n = job->shape.n;
   const bool more = job->residual && !job->residual_empty && shard != job->rank;
   for (uint64_t i = 0; i < n; i += TAGC_RESIDUAL_BLOCK) {
@@ -110,8 +119,7 @@ static void give(const struct tagc_job *job, int shard, float *given)
 }
 
 /* Asking the processor takes longer than a decode; a processor that lacks a variant keeps the one before. */
-static void use_variant(const char *name)
-{
+static void use_variant(const char *name) {
   static const char *used;
   if (used != name)
     tagc_variant_force(name);
@@ -119,8 +127,7 @@ static void use_variant(const char *name)
 }
 
 /* Decodes what one rank has received; once more with the plain kernels, to compare. */
-static void decode(const struct tagc_codec *codec, struct tagc_job *job, bool compare)
-{
+static void decode(const struct tagc_codec *codec, struct tagc_job *job, bool compare) {
   const size_t bytes = job->shape.n * tagc_dtype_size(job->shape.dtype);
   void *state = input_memory(job->layout.state_bytes), *result = input_memory(bytes);
   memcpy(state, job->state, job->layout.state_bytes);
@@ -136,17 +143,18 @@ static void decode(const struct tagc_codec *codec, struct tagc_job *job, bool co
   free(result);
 }
 
-static enum reference_kind dense_kind(const struct tagc_codec *codec)
-{
+static enum reference_kind dense_kind(const struct tagc_codec *codec) {
   const enum reference_kind kind = reference_find(codec->name);
   return kind < REFERENCE_SPARSE ? kind : REFERENCE_KINDS;
 }
 
 /* The result of what came in, once more by the reference, for the codecs whose every byte means something. */
-static void check_result(const struct tagc_codec *codec, const struct tagc_job *job)
-{
-  const struct reference_call call = {.kind = dense_kind(codec), .n = job->shape.n, .seed = job->seed,
-                                      .keep_ppm = job->shape.keep_ppm, .rank = job->rank};
+static void check_result(const struct tagc_codec *codec, const struct tagc_job *job) {
+  const struct reference_call call = {.kind = dense_kind(codec),
+                                      .n = job->shape.n,
+                                      .seed = job->seed,
+                                      .keep_ppm = job->shape.keep_ppm,
+                                      .rank = job->rank};
   const size_t bytes = job->shape.n * tagc_dtype_size(job->shape.dtype);
   float own[FEW_ELEMENTS];
   if (call.kind == REFERENCE_KINDS || job->shape.n > FEW_ELEMENTS)
@@ -159,8 +167,7 @@ static void check_result(const struct tagc_codec *codec, const struct tagc_job *
 }
 
 static void hostile(const struct tagc_codec *codec, const struct tagc_shape *shape, const struct tagc_layout *layout,
-                    struct input *in)
-{
+                    struct input *in) {
   struct tagc_job job;
   size_t turn = 0;
   const bool compare = input_byte(in) % 4 == 0;
@@ -179,8 +186,7 @@ static void hostile(const struct tagc_codec *codec, const struct tagc_shape *sha
 }
 
 /* The exchange of the exponents: the largest of all ranks, and perhaps larger ones from nowhere. */
-static void exchange_exponents(struct tagc_job *jobs, const struct input *strange)
-{
+static void exchange_exponents(struct tagc_job *jobs, const struct input *strange) {
   const size_t bytes = (size_t)jobs->shape.nranks * jobs->layout.exponent_bytes;
   for (size_t i = 0; i < bytes; i++) {
     uint8_t most = strange && input_left(strange) ? strange->at[i % input_left(strange)] : 0;
@@ -192,8 +198,7 @@ static void exchange_exponents(struct tagc_job *jobs, const struct input *strang
 }
 
 /* What `rank` receives of the others. */
-static void exchange(struct tagc_job *jobs, int rank)
-{
+static void exchange(struct tagc_job *jobs, int rank) {
   const size_t count = jobs->layout.sketch_count, bytes = jobs->layout.message_bytes;
   uint32_t *sums = (uint32_t *)jobs[rank].sketch_in;
   memset(sums, 0, count * sizeof *sums);
@@ -209,32 +214,34 @@ static void exchange(struct tagc_job *jobs, int rank)
 }
 
 /* By how much what one sender gave for a block, less what stayed in its residual, may differ from what it sent. */
-static double error_of(const struct tagc_codec *codec, const struct tagc_job *job, const float *given, const float *left,
-                       uint64_t count)
-{
+static double error_of(const struct tagc_codec *codec, const struct tagc_job *job, const float *given,
+                       const float *left, uint64_t count) {
   double most = 0;
   for (uint64_t i = 0; i < count; i++)
     most = fmax(most, fabs((double)left[i]));
   switch (job->shape.residual) {
   case TAGC_STORAGE_NONE: return reference_error(dense_kind(codec), given, count, job->stochastic);
   case TAGC_STORAGE_FP32: return 0;
-  default: return most / 120;      /* a unit of int8; one of bf16 is smaller */
+  default: return most / 120; /* a unit of int8; one of bf16 is smaller */
   }
 }
 
-/* The sum of what was given is what came out and what stayed: to the bit where nothing is rounded, for given[] are small
- * integers then; else to what the codec promises. */
+/* The sum of what was given is what came out and what stayed: to the bit where nothing is rounded, for given[] are
+ * small integers then; else to what the codec promises. */
 static void check_sum(const struct tagc_codec *codec, const struct tagc_job *jobs, int rank,
-                      float given[MOST_RANKS][FEW_ELEMENTS])
-{
+                      float given[MOST_RANKS][FEW_ELEMENTS]) {
   const struct tagc_shape *shape = &jobs->shape;
   const bool exact = reference_find(codec->name) == REFERENCE_KINDS && shape->residual <= TAGC_STORAGE_FP32;
-  const double rounding = exact ? 0 : shape->dtype == TAGC_BFLOAT16 ? 0x1p-8 : shape->dtype == TAGC_FLOAT16 ? 0x1p-11 : 0;
+  const double rounding = exact                           ? 0
+                          : shape->dtype == TAGC_BFLOAT16 ? 0x1p-8
+                          : shape->dtype == TAGC_FLOAT16  ? 0x1p-11
+                                                          : 0;
   float left[MOST_RANKS][FEW_ELEMENTS] = {{0}};
   for (int from = 0; from < shape->nranks; from++)
     for (uint64_t i = 0; i < shape->n && from != rank && shape->residual; i += TAGC_RESIDUAL_BLOCK)
-      tagc_residual_load(&jobs[from], rank, i, (uint32_t)(shape->n - i < TAGC_RESIDUAL_BLOCK ? shape->n - i :
-                                                          TAGC_RESIDUAL_BLOCK), left[from] + i);
+      tagc_residual_load(&jobs[from], rank, i,
+                         (uint32_t)(shape->n - i < TAGC_RESIDUAL_BLOCK ? shape->n - i : TAGC_RESIDUAL_BLOCK),
+                         left[from] + i);
   for (uint64_t block = 0; block < shape->n; block += 256) {
     const uint64_t count = shape->n - block < 256 ? shape->n - block : 256;
     double bound = 0, size = 0;
@@ -256,10 +263,9 @@ static void check_sum(const struct tagc_codec *codec, const struct tagc_job *job
 
 /* The messages to `rank`, byte for byte. */
 static void check_messages(const struct tagc_codec *codec, const struct tagc_job *jobs, int rank,
-                           float given[MOST_RANKS][FEW_ELEMENTS])
-{
-  struct reference_call call = {.kind = dense_kind(codec), .n = jobs->shape.n, .seed = jobs->seed, .shard = rank,
-                                .stochastic = jobs->stochastic};
+                           float given[MOST_RANKS][FEW_ELEMENTS]) {
+  struct reference_call call = {
+    .kind = dense_kind(codec), .n = jobs->shape.n, .seed = jobs->seed, .shard = rank, .stochastic = jobs->stochastic};
   const size_t bytes = jobs->layout.message_bytes;
   float left[FEW_ELEMENTS];
   if (call.kind == REFERENCE_KINDS)
@@ -276,8 +282,7 @@ static void check_messages(const struct tagc_codec *codec, const struct tagc_job
 }
 
 /* A sender once more, with the plain kernels: twin_new() before its call, twin_check() after it. */
-static void twin_new(struct tagc_job *twin, const struct tagc_job *job)
-{
+static void twin_new(struct tagc_job *twin, const struct tagc_job *job) {
   const struct tagc_shape *shape = &job->shape;
   job_new(twin, shape, &job->layout, job->rank);
   twin->seed = job->seed;
@@ -288,14 +293,13 @@ static void twin_new(struct tagc_job *twin, const struct tagc_job *job)
     memcpy(twin->residual, job->residual, tagc_residual_bytes(shape));
 }
 
-static void twin_check(const struct tagc_codec *codec, struct tagc_job *twin, const struct tagc_job *job)
-{
+static void twin_check(const struct tagc_codec *codec, struct tagc_job *twin, const struct tagc_job *job) {
   const struct tagc_layout *l = &job->layout;
   const size_t ranks = (size_t)job->shape.nranks;
   use_variant(plain);
   if (codec->prepare)
     codec->prepare(twin);
-  memcpy(twin->exponents, job->exponents, ranks * l->exponent_bytes);      /* those that were agreed on */
+  memcpy(twin->exponents, job->exponents, ranks * l->exponent_bytes); /* those that were agreed on */
   codec->encode(twin);
   for (size_t shard = 0; shard < ranks; shard++)
     MUST(shard == (size_t)job->rank || memcmp(twin->message_out + shard * l->message_bytes,
@@ -312,8 +316,7 @@ static void twin_check(const struct tagc_codec *codec, struct tagc_job *twin, co
 }
 
 /* Changes up to eight bytes of what has come in. */
-static void flip(struct tagc_job *job, struct input *in)
-{
+static void flip(struct tagc_job *job, struct input *in) {
   const size_t exponents = (size_t)job->shape.nranks * job->layout.exponent_bytes;
   const size_t sketch = job->layout.sketch_count * sizeof(int32_t);
   const size_t all = exponents + sketch + (size_t)job->shape.nranks * job->layout.message_bytes;
@@ -331,14 +334,13 @@ static void flip(struct tagc_job *job, struct input *in)
 
 /* One call of all ranks, of which `rank` decodes. */
 static void call_all(const struct tagc_codec *codec, struct tagc_job *jobs, int rank, struct input *in, enum kind kind,
-                     bool compare)
-{
+                     bool compare) {
   const struct tagc_shape *shape = &jobs->shape;
   struct tagc_job twin, *sender = &jobs[(rank + 1) % shape->nranks];
   float given[MOST_RANKS][FEW_ELEMENTS];
   struct input changes = *in;
   for (uint32_t skipped = 0; kind == FLIPPED && skipped < 33; skipped++)
-    input_byte(in);                /* what the changes are made of makes no gradients */
+    input_byte(in); /* what the changes are made of makes no gradients */
   for (int i = 0; i < shape->nranks; i++) {
     fill_gradient(&jobs[i], in, (size_t)i * 7 + (jobs[i].residual_empty ? 0 : 3), kind == WILD);
     give(&jobs[i], rank, given[i]);
@@ -368,8 +370,7 @@ static void call_all(const struct tagc_codec *codec, struct tagc_job *jobs, int 
 
 /* Two calls, so that what the first one left is sent by the second. */
 static void honest(const struct tagc_codec *codec, const struct tagc_shape *shape, const struct tagc_layout *layout,
-                   struct input *in, enum kind kind, bool stochastic)
-{
+                   struct input *in, enum kind kind, bool stochastic) {
   struct tagc_job jobs[MOST_RANKS];
   const uint8_t bits = input_byte(in);
   const int rank = (int)input_below(in, (uint32_t)shape->nranks);
@@ -388,8 +389,7 @@ static void honest(const struct tagc_codec *codec, const struct tagc_shape *shap
     job_free(&jobs[i]);
 }
 
-static void add_codec(const char *name)
-{
+static void add_codec(const char *name) {
   size_t c = 0;
   while (c < MOST_CODECS && codecs[c] && strcmp(codecs[c], name) != 0)
     c++;
@@ -398,14 +398,12 @@ static void add_codec(const char *name)
 }
 
 /* The codec of an input, or NULL. */
-static const struct tagc_codec *codec_of(unsigned number)
-{
+static const struct tagc_codec *codec_of(unsigned number) {
   const char *name = only ? only : codecs[number];
   return name ? tagc_codec_find(name) : NULL;
 }
 
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
   static const char option[] = "--codec=";
   for (int i = 1; i < *argc; i++)
     if (strncmp((*argv)[i], option, sizeof option - 1) == 0)
@@ -416,8 +414,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
   return 0;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const char *const variants[] = {plain, "avx2", "avx512"};
   struct input in = {data, data + size};
   struct tagc_layout layout;

@@ -8,8 +8,7 @@
 #include "kernels/codec/residual.h"
 #include "tests/fuzz/input.h"
 
-static struct tagc_options some_options(struct input *in)
-{
+static struct tagc_options some_options(struct input *in) {
   static const char *const lists[] = {"*", "", "unit1*", "0-3", "7, unit[1-4]", "!", "unit3"};
   struct tagc_options o;
   tagc_options_default(&o);
@@ -28,8 +27,7 @@ static struct tagc_options some_options(struct input *in)
   return o;
 }
 
-static void check_call(const struct tagc_options *options, struct input *in)
-{
+static void check_call(const struct tagc_options *options, struct input *in) {
   const uint8_t bits = input_byte(in);
   struct tagc_call_facts f = {
     .options = options,
@@ -66,11 +64,11 @@ static void check_call(const struct tagc_options *options, struct input *in)
   MUST(f.cycle >= f.vote_cycle && f.cycle > options->warmup);
   const bool window = options->mode == TAGC_MODE_COMPRESS || tagc_plan_ab_compressed(options, f.vote_cycle, f.cycle);
   MUST((d.action == TAGC_COMPRESS) == (window && f.slot_reason == TAGC_REASON_compressed));
-  MUST(d.action == TAGC_COMPRESS || (f.dirty && d.reason == TAGC_REASON_flushed) || (f.stale && d.reason == TAGC_REASON_refreshed));
+  MUST(d.action == TAGC_COMPRESS || (f.dirty && d.reason == TAGC_REASON_flushed) ||
+       (f.stale && d.reason == TAGC_REASON_refreshed));
 }
 
-static const struct tagc_codec *some_codec(struct input *in)
-{
+static const struct tagc_codec *some_codec(struct input *in) {
   size_t count = 0;
   while (tagc_codecs[count])
     count++;
@@ -78,8 +76,8 @@ static const struct tagc_codec *some_codec(struct input *in)
 }
 
 /* What TAGC_RESIDUAL asks for; a codec that needs a residual gets one unless it is denied. */
-static void check_storage(const struct tagc_options *options, const struct tagc_codec *codec, enum tagc_storage storage)
-{
+static void check_storage(const struct tagc_options *options, const struct tagc_codec *codec,
+                          enum tagc_storage storage) {
   MUST(storage <= TAGC_STORAGE_INT8);
   if (options->residual == TAGC_RESIDUAL_AUTO)
     MUST((storage != TAGC_STORAGE_NONE) == codec->needs_residual);
@@ -87,21 +85,21 @@ static void check_storage(const struct tagc_options *options, const struct tagc_
     MUST((int)storage == options->residual - TAGC_RESIDUAL_NONE);
 }
 
-static bool multiples_of_16(const struct tagc_layout *l)
-{
-  return l->message_bytes % 16 == 0 && l->exponent_bytes % 16 == 0 && l->sketch_count % 4 == 0 && l->state_bytes % 16 == 0;
+static bool multiples_of_16(const struct tagc_layout *l) {
+  return l->message_bytes % 16 == 0 && l->exponent_bytes % 16 == 0 && l->sketch_count % 4 == 0 &&
+         l->state_bytes % 16 == 0;
 }
 
 /* Ranks on hosts as the vote may find them, and what is made of it. */
-static struct tagc_scope_plan some_scope(const struct tagc_options *options, struct input *in, struct tagc_hosts *hosts)
-{
+static struct tagc_scope_plan some_scope(const struct tagc_options *options, struct input *in,
+                                         struct tagc_hosts *hosts) {
   const uint8_t bits = input_byte(in);
   const bool even = (bits & 1) == 0, splits = (bits & 2) == 0;
-  *hosts = (struct tagc_hosts){.hosts = 1 + (int)input_number(in, bits & 4 ? 2 : 1),
-                               .local = 1 + (int)input_below(in, 64)};
+  *hosts =
+    (struct tagc_hosts){.hosts = 1 + (int)input_number(in, bits & 4 ? 2 : 1), .local = 1 + (int)input_below(in, 64)};
   hosts->nranks = hosts->hosts * hosts->local;
   if (!even && hosts->hosts > 1)
-    hosts->nranks += 1 + (int)input_below(in, 8);   /* on the other hosts */
+    hosts->nranks += 1 + (int)input_below(in, 8); /* on the other hosts */
   hosts->nranks += hosts->nranks == 1 ? hosts->local++ : 0;
   const struct tagc_scope_plan plan = tagc_plan_scope(options, hosts, even || hosts->hosts == 1, splits);
   if (options->scope == TAGC_SCOPE_FLAT)
@@ -116,8 +114,7 @@ static struct tagc_scope_plan some_scope(const struct tagc_options *options, str
 
 /* Nothing is compressed that would not send less: between hosts, where several ranks share them, unless flat is
  * forced. */
-static void check_gain(const struct tagc_slot_question *q, const struct tagc_layout *layout)
-{
+static void check_gain(const struct tagc_slot_question *q, const struct tagc_layout *layout) {
   const struct tagc_traffic plain = tagc_plain_traffic(q->packed.n * tagc_dtype_size(q->packed.dtype), &q->hosts);
   const struct tagc_traffic sent = tagc_layout_traffic(&q->packed, layout, &q->hosts, q->scope.two_levels);
   if (q->codec == &tagc_codec_none)
@@ -128,8 +125,7 @@ static void check_gain(const struct tagc_slot_question *q, const struct tagc_lay
     MUST(sent.between + sent.inside < plain.between + plain.inside);
 }
 
-static void check_slot(const struct tagc_options *options, struct input *in)
-{
+static void check_slot(const struct tagc_options *options, struct input *in) {
   const uint8_t bits = input_byte(in);
   struct tagc_slot_info info = {.unit = input_byte(in), .name = "unit"};
   snprintf(info.name + 4, sizeof info.name - 4, "%u", info.unit);
@@ -137,11 +133,12 @@ static void check_slot(const struct tagc_options *options, struct input *in)
     .options = options,
     .codec = some_codec(in),
     .slot = &info,
-    .packed = {
-      .n = input_number(in, bits >> 5),
-      .dtype = (enum tagc_dtype)(input_byte(in) % 3),
-      .keep_ppm = 1 + (uint32_t)input_number(in, 3) % 1000000,
-    },
+    .packed =
+      {
+        .n = input_number(in, bits >> 5),
+        .dtype = (enum tagc_dtype)(input_byte(in) % 3),
+        .keep_ppm = 1 + (uint32_t)input_number(in, 3) % 1000000,
+      },
     .op = (enum tagc_op)(input_byte(in) % 4),
     .gradients = (bits & 4) == 0,
     .residual_left = input_number(in, 7),
@@ -164,8 +161,7 @@ static void check_slot(const struct tagc_options *options, struct input *in)
   check_gain(&q, &layout);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct input in = {data, data + size};
   struct tagc_options options = some_options(&in);
   check_slot(&options, &in);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: globs match what a slow reference says; a list names what one of its elements names; a selection of a layer is
- * that of its parameters. The input is lines: a name, what is to be left out, and a list; two bytes before them are a unit and kinds.
+ * libFuzzer target: globs match what a slow reference says; a list names what one of its elements names; a selection of
+ * a layer is that of its parameters. The input is lines: a name, what is to be left out, and a list; two bytes before
+ * them are a unit and kinds.
  */
 #include "layermap/model/glob.h"
 #include "layermap/infer/layers.h"
@@ -13,8 +14,7 @@ enum { LONGEST = 40, STARS = 4 };
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* The number at *at, of digits; false where there are none or they are too many. */
-static bool number(const char **at, uint64_t *value)
-{
+static bool number(const char **at, uint64_t *value) {
   const char *begin = *at;
   for (*value = 0; is_digit(**at) && *value <= UINT32_MAX; ++*at)
     *value = *value * 10 + (uint64_t)(**at - '0');
@@ -22,8 +22,7 @@ static bool number(const char **at, uint64_t *value)
 }
 
 /* Does [what is between the brackets, `set` to `end`] have the character? */
-static bool has(const char *set, const char *end, char c)
-{
+static bool has(const char *set, const char *end, char c) {
   bool negated = *set == '!' || *set == '^', found = false;
   for (set += negated; set < end; set++) {
     set += *set == '\\';
@@ -38,13 +37,13 @@ static bool has(const char *set, const char *end, char c)
   return found != negated;
 }
 
-static bool slow(const char *all, const char *glob, const char *whole, const char *name)
-{
+static bool slow(const char *all, const char *glob, const char *whole, const char *name) {
   if (!*glob)
     return !*name || *name == '.';
   const char *at = glob, *in = name;
   uint64_t low, high, first, last;
-  if ((glob == all || glob[-1] == '.') && number(&at, &low) && *at == '-' && (at++, number(&at, &high)) && (!*at || *at == '.')) {
+  if ((glob == all || glob[-1] == '.') && number(&at, &low) && *at == '-' && (at++, number(&at, &high)) &&
+      (!*at || *at == '.')) {
     if ((name > whole && name[-1] != '.') || !number(&in, &first))
       return false;
     last = first;
@@ -68,8 +67,7 @@ static bool slow(const char *all, const char *glob, const char *whole, const cha
   return *glob == *name && slow(all, glob + 1, whole, name + 1);
 }
 
-static void check_glob(const char *glob, const char *name)
-{
+static void check_glob(const char *glob, const char *name) {
   size_t length = strlen(glob), stars = 0;
   const char *why = tagc_glob_check(glob, length);
   bool matches = tagc_glob_matches(glob, length, name);
@@ -80,8 +78,7 @@ static void check_glob(const char *glob, const char *name)
 }
 
 /* A list is its elements: cut at any comma, one of the halves names what the whole names. */
-static void check_list(const char *list, const char *name, uint32_t unit, uint32_t kinds)
-{
+static void check_list(const char *list, const char *name, uint32_t unit, uint32_t kinds) {
   const char *why = NULL, *comma = strchr(list, ',');
   size_t at = 0;
   bool whole = tagc_select_parameter(list, name, unit, name, kinds);
@@ -93,14 +90,15 @@ static void check_list(const char *list, const char *name, uint32_t unit, uint32
   char *first = input_memory((size_t)(comma - list) + 1);
   memcpy(first, list, (size_t)(comma - list));
   first[comma - list] = '\0';
-  MUST(whole == (tagc_select_parameter(first, name, unit, name, kinds) || tagc_select_parameter(comma + 1, name, unit, name, kinds)));
+  MUST(whole == (tagc_select_parameter(first, name, unit, name, kinds) ||
+                 tagc_select_parameter(comma + 1, name, unit, name, kinds)));
   free(first);
 }
 
 /* Of a layer of three parameters. */
-static void check_layer(const char *list, const char *skip, const char *name, uint32_t unit, uint32_t kinds)
-{
-  struct tagc_parameter parameters[3] = {{"mlp.up.weight", TAGC_KIND_MLP, 2, 3}, {"", kinds, 1, 1}, {"attn.q.bias", 0, 1, 1}};
+static void check_layer(const char *list, const char *skip, const char *name, uint32_t unit, uint32_t kinds) {
+  struct tagc_parameter parameters[3] = {
+    {"mlp.up.weight", TAGC_KIND_MLP, 2, 3}, {"", kinds, 1, 1}, {"attn.q.bias", 0, 1, 1}};
   struct tagc_member members[3];
   struct tagc_layer layer = {.members = members, .count = 3};
   bool is_selected[3];
@@ -120,8 +118,7 @@ static void check_layer(const char *list, const char *skip, const char *name, ui
   MUST(selection == (selected == 3 ? TAGC_SELECT_ALL : selected ? TAGC_SELECT_SOME : TAGC_SELECT_NONE));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct input in = {data, data + size};
   uint32_t unit = input_byte(&in), kinds = input_byte(&in) & (2 * TAGC_KIND_EXPERT - 1);
   size_t left = input_left(&in);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever a trace holds is read, summed up and reported, as text, JSON, page and timeline. Inputs are the bytes
- * of a file, or (mostly, as sums keep a fuzzer out) the records of two traces, which are put into chunks here.
+ * libFuzzer target: whatever a trace holds is read, summed up and reported, as text, JSON, page and timeline. Inputs
+ * are the bytes of a file, or (mostly, as sums keep a fuzzer out) the records of two traces, which are put into chunks
+ * here.
  */
 #include <sys/mman.h>
 
@@ -13,11 +14,10 @@
 
 static char path[2][40];
 
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
   (void)argc;
   (void)argv;
-  for (int i = 0; i < 2; i++) {     /* files without a place, so that nothing is left behind */
+  for (int i = 0; i < 2; i++) { /* files without a place, so that nothing is left behind */
     int file = memfd_create("trace", 0);
     MUST(file >= 0);
     snprintf(path[i], sizeof path[i], "/proc/self/fd/%d", file);
@@ -26,8 +26,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 }
 
 /* What trace_read.h promises of each record. */
-static void check_records(const void *bytes, size_t size)
-{
+static void check_records(const void *bytes, size_t size) {
   char why[TAGC_TRACE_WHY] = "";
   struct tagc_trace_file *file = tagc_trace_open_bytes("fuzzed", bytes, size, why);
   const struct tagc_trace_record *record;
@@ -49,8 +48,7 @@ static void check_records(const void *bytes, size_t size)
 }
 
 /* A record whose texts are what a page, a terminal and JSON must not see as they are. */
-static void add_hostile(struct input *in, struct trace *t)
-{
+static void add_hostile(struct input *in, struct trace *t) {
   static const char hostile[] = "<script>\"\\\033[31m\n&";
   const struct tagc_trace_process process = {.pid = 1, .realtime_ns = 1};
   const struct tagc_trace_lock lock = {.lock = 1, .calls = 4, .slots = 1, .gradients = 1, .confidence = 50};
@@ -65,8 +63,7 @@ static void add_hostile(struct input *in, struct trace *t)
 }
 
 /* The records of one trace: random ones, or those of a job with a few bytes changed. */
-static void make(struct input *in, struct trace *t, int rank)
-{
+static void make(struct input *in, struct trace *t, int rank) {
   struct trace_job job = trace_job_usual(1 + (int)input_below(in, 3), input_below(in, 8), 1 + input_below(in, 2));
   job.window = input_below(in, 3);
   if (rank >= job.ranks || input_below(in, 4) == 0)
@@ -98,8 +95,7 @@ static void make(struct input *in, struct trace *t, int rank)
 }
 
 /* A page and a timeline have their ends, and nothing of the traces is markup. */
-static void draw(const struct tagc_summary *summary)
-{
+static void draw(const struct tagc_summary *summary) {
   char *text = NULL, why[TAGC_TRACE_WHY] = "";
   size_t length = 0;
   FILE *to = open_memstream(&text, &length);
@@ -115,16 +111,14 @@ static void draw(const struct tagc_summary *summary)
 }
 
 /* That a terminal would obey. */
-static bool has_controls(const char *text, size_t length)
-{
+static bool has_controls(const char *text, size_t length) {
   for (size_t i = 0; i < length; i++)
     if (((unsigned char)text[i] < 0x20 && text[i] != '\n') || text[i] == 0x7f)
       return true;
   return false;
 }
 
-static void report(void)
-{
+static void report(void) {
   struct tagc_report r;
   char *text = NULL, *const paths[] = {path[0], path[1]};
   size_t length = 0;
@@ -141,8 +135,7 @@ static void report(void)
   tagc_report_free(&r);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct input in = {data, data + size};
   bool plain = input_below(&in, 8) == 0;
   for (int i = 0; i < 2; i++) {

@@ -2,48 +2,56 @@
  * The collectives of a training with FSDP of GPT-2 124M, step by step, with something in place of its compute: what the
  * library's goal is judged by, under whatever NCCL there is: the real one on a GPU (tests/gpu/run), or the stand-in.
  *
- *   goal STEPS MS sleep|copy DIVISOR    a step computes for MS milliseconds: in a function of the host that the stream waits
+ *   goal STEPS MS sleep|copy DIVISOR    a step computes for MS milliseconds: in a function of the host that the stream
+ *   waits
  *                                       for (the GPU idles), or by copies on the GPU (its memory is busy)
  *
- * Units are the 12 blocks and the root (embeddings), in fp32, their elements divided by DIVISOR. Forward: each is gathered,
- * in place, then a third of its compute; backward: the other order, blocks are gathered once more, the rest, a
- * reduce-scatter. All of it in the order of one stream: communication is hidden by nothing. Weights change a little from step
- * to step.
+ * Units are the 12 blocks and the root (embeddings), in fp32, their elements divided by DIVISOR. Forward: each is
+ * gathered, in place, then a third of its compute; backward: the other order, blocks are gathered once more, the rest,
+ * a reduce-scatter. All of it in the order of one stream: communication is hidden by nothing. Weights change a little
+ * from step to step.
  *
- * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; all ranks use the first device. The program knows
- * nothing of tagc. Rank 0 prints "goal: " with names and numbers: milliseconds of a step and of its compute alone (medians),
- * bytes that a rank sends in a step, which are the least that plain calls can do with.
+ * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; all ranks use the first device. The program
+ * knows nothing of tagc. Rank 0 prints "goal: " with names and numbers: milliseconds of a step and of its compute alone
+ * (medians), bytes that a rank sends in a step, which are the least that plain calls can do with.
  */
 #include <time.h>
 
 #include "tests/e2e/harness.h"
 #include "tests/standin/cuda/device.h"
 
-enum { BLOCKS = 12, UNITS = BLOCKS + 1, ROOT = 0, LEARNING = 4, ALONE = 3, MOST_STEPS = 1000, VERSIONS = 2, TILE = 1 << 16 };
+enum {
+  BLOCKS = 12,
+  UNITS = BLOCKS + 1,
+  ROOT = 0,
+  LEARNING = 4,
+  ALONE = 3,
+  MOST_STEPS = 1000,
+  VERSIONS = 2,
+  TILE = 1 << 16
+};
 enum { BLOCK_ELEMENTS = 7087872, ROOT_ELEMENTS = 39385344, MOST_COPIED = 64 << 20 };
 
 struct unit {
-  size_t n;                         /* elements of a shard */
+  size_t n; /* elements of a shard */
   CUdeviceptr weights, gradient, shard, versions[VERSIONS];
 };
 
 static struct unit units[UNITS];
 static CUstream stream;
-static struct timespec rest;        /* of a third of a unit's compute: asleep */
-static CUdeviceptr spare;           /* or so many copies */
+static struct timespec rest; /* of a third of a unit's compute: asleep */
+static CUdeviceptr spare;    /* or so many copies */
 static int copies;
-static size_t copied;               /* bytes */
+static size_t copied; /* bytes */
 
-/* -- compute ----------------------------------------------------------------------------------------------------------- */
+/* -- compute ------------------------------------------------------------------------------------------------------- */
 
-static void sleep_now(void *unused)
-{
+static void sleep_now(void *unused) {
   (void)unused;
   nanosleep(&rest, NULL);
 }
 
-static void compute(int thirds)
-{
+static void compute(int thirds) {
   for (int i = 0; i < thirds; i++) {
     if (!copies)
       MUST(cuLaunchHostFunc(stream, sleep_now, NULL));
@@ -52,15 +60,13 @@ static void compute(int thirds)
   }
 }
 
-static double now_ms(void)
-{
+static double now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static void choose_compute(double ms, bool by_copies, long divisor)
-{
+static void choose_compute(double ms, bool by_copies, long divisor) {
   const double third = ms / (3 * UNITS);
   rest = (struct timespec){.tv_sec = (time_t)(third / 1e3), .tv_nsec = (long)(third * 1e6) % 1000000000};
   if (!by_copies || ms <= 0)
@@ -77,31 +83,28 @@ static void choose_compute(double ms, bool by_copies, long divisor)
   copies = third > each ? (int)(third / each + 0.5) : 1;
 }
 
-/* -- a step ------------------------------------------------------------------------------------------------------------- */
+/* -- a step -------------------------------------------------------------------------------------------------------- */
 
-static void gather(const struct unit *u)
-{
+static void gather(const struct unit *u) {
   const CUdeviceptr own = u->weights + (size_t)rank * u->n * sizeof(float);
-  CHECK(ncclAllGather((void *)(uintptr_t)own, (void *)(uintptr_t)u->weights, u->n, ncclFloat32, world, (cudaStream_t)stream));
+  CHECK(ncclAllGather((void *)(uintptr_t)own, (void *)(uintptr_t)u->weights, u->n, ncclFloat32, world,
+                      (cudaStream_t)stream));
 }
 
-static void reduce(const struct unit *u)
-{
-  CHECK(ncclReduceScatter((void *)(uintptr_t)u->gradient, (void *)(uintptr_t)u->shard, u->n, ncclFloat32, ncclAvg, world,
-                          (cudaStream_t)stream));
+static void reduce(const struct unit *u) {
+  CHECK(ncclReduceScatter((void *)(uintptr_t)u->gradient, (void *)(uintptr_t)u->shard, u->n, ncclFloat32, ncclAvg,
+                          world, (cudaStream_t)stream));
 }
 
 /* What an optimizer leaves in the own shards. */
-static void update(int step)
-{
+static void update(int step) {
   for (int i = 0; i < UNITS; i++)
-    MUST(cuMemcpyDtoDAsync_v2(units[i].weights + (size_t)rank * units[i].n * sizeof(float), units[i].versions[step % VERSIONS],
-                              units[i].n * sizeof(float), stream));
+    MUST(cuMemcpyDtoDAsync_v2(units[i].weights + (size_t)rank * units[i].n * sizeof(float),
+                              units[i].versions[step % VERSIONS], units[i].n * sizeof(float), stream));
 }
 
 /* Its milliseconds. */
-static double run_step(int step, bool communicates)
-{
+static double run_step(int step, bool communicates) {
   const double began = now_ms();
   update(step);
   for (int i = 0; i < UNITS; i++) {
@@ -120,10 +123,9 @@ static double run_step(int step, bool communicates)
   return now_ms() - began;
 }
 
-/* -- memory ------------------------------------------------------------------------------------------------------------- */
+/* -- memory -------------------------------------------------------------------------------------------------------- */
 
-static float noise(uint64_t place)
-{
+static float noise(uint64_t place) {
   float sum = 0;
   for (uint64_t i = 0; i < 4; i++)
     sum += (float)(mix(4 * place + i) >> 40) * 0x1p-24f - 0.5f;
@@ -131,8 +133,7 @@ static float noise(uint64_t place)
 }
 
 /* A tile of numbers about `scale`, changed by a part of them, over and over. */
-static void fill(CUdeviceptr to, size_t n, float scale, float change, uint64_t seed)
-{
+static void fill(CUdeviceptr to, size_t n, float scale, float change, uint64_t seed) {
   static float tile[TILE];
   for (size_t i = 0; i < TILE; i++)
     tile[i] = scale * (noise(i + seed) + change * noise(i + seed + TILE));
@@ -140,8 +141,7 @@ static void fill(CUdeviceptr to, size_t n, float scale, float change, uint64_t s
     MUST(cuMemcpyHtoD_v2(to + i * sizeof(float), tile, (n - i < TILE ? n - i : TILE) * sizeof(float)));
 }
 
-static void make_units(size_t divisor)
-{
+static void make_units(size_t divisor) {
   for (int i = 0; i < UNITS; i++) {
     struct unit *u = &units[i];
     const size_t all = (i == ROOT ? ROOT_ELEMENTS : BLOCK_ELEMENTS) / divisor;
@@ -158,20 +158,17 @@ static void make_units(size_t divisor)
   }
 }
 
-static int by_size(const void *a, const void *b)
-{
+static int by_size(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-static double median(double *of, int count)
-{
+static double median(double *of, int count) {
   qsort(of, (size_t)count, sizeof *of, by_size);
   return of[count / 2];
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static double steps_ms[MOST_STEPS], alone_ms[ALONE];
   const long steps = argc == 5 ? atol(argv[1]) : 0, divisor = argc == 5 ? atol(argv[4]) : 0;
   const bool by_copies = argc == 5 && strcmp(argv[3], "copy") == 0;

@@ -24,19 +24,18 @@ enum { TYPES = 3, COUNTS = sizeof counts / sizeof *counts, CASES = 2 * TYPES * O
 struct test_case {
   int type, op;
   bool in_place;
-  size_t n, offset;                 /* elements; those between an aligned address and the buffers */
+  size_t n, offset; /* elements; those between an aligned address and the buffers */
   CUdeviceptr send, recv;
-  double worst;                     /* error of a call, as a part of the norm of what was added */
+  double worst; /* error of a call, as a part of the norm of what was added */
 };
 
 static struct test_case cases[CASES];
 static CUstream stream;
 static CUdeviceptr word;
-static char *staging;               /* of the host, as large as the largest send buffer */
+static char *staging; /* of the host, as large as the largest send buffer */
 
 /* Every type is met in and out of place, with every kind of sum; counts and offsets take turns. */
-static void make_cases(void)
-{
+static void make_cases(void) {
   staging = malloc((size_t)nranks * (MOST + 1) * sizeof(float));
   for (int i = 0; i < CASES; i++) {
     struct test_case *c = &cases[i];
@@ -45,21 +44,19 @@ static void make_cases(void)
     c->offset = (size_t)(i * 5 % OFFSETS);
     const size_t size = size_of(types[c->type]);
     c->send = device_buffer(((size_t)nranks * c->n + OFFSETS) * size) + c->offset * size;
-    c->recv = c->in_place ? c->send + (size_t)rank * c->n * size
-                          : device_buffer((c->n + OFFSETS) * size) + c->offset * size;
+    c->recv =
+      c->in_place ? c->send + (size_t)rank * c->n * size : device_buffer((c->n + OFFSETS) * size) + c->offset * size;
   }
 }
 
 /* Exact in every type, and so are their products with small integers. */
-static float scalar_of(const struct test_case *c, int r)
-{
+static float scalar_of(const struct test_case *c, int r) {
   static const float scalars[] = {0.5f, -2, 1, -0.25f};
   return c->op == PREMULSUM ? scalars[r % 4] : 1;
 }
 
 /* Element i of a rank's send buffer. Sparse: one of each SPARSE is not zero, and even, so that means are exact. */
-static float input(const struct test_case *c, bool sparse, int step, int r, size_t i)
-{
+static float input(const struct test_case *c, bool sparse, int step, int r, size_t i) {
   const uint64_t key = mix((uint64_t)r << 40 ^ (uint64_t)step << 20 ^ (uint64_t)(c - cases)), h = mix(key ^ i);
   if (sparse)
     return i % SPARSE == mix(key ^ ~(i / SPARSE)) % SPARSE ? 2 * (float)(int)(h & 15) - 14 : 0;
@@ -67,8 +64,7 @@ static float input(const struct test_case *c, bool sparse, int step, int r, size
   return round_to(ldexpf(x, -(int)(h >> 32 & 3)), types[c->type]);
 }
 
-static void fill(const struct test_case *c, bool sparse, int step)
-{
+static void fill(const struct test_case *c, bool sparse, int step) {
   const size_t all = (size_t)nranks * c->n;
   for (size_t i = 0; i < all; i++)
     store(staging, i, input(c, sparse, step, rank, i), types[c->type]);
@@ -76,8 +72,7 @@ static void fill(const struct test_case *c, bool sparse, int step)
   MUST(cuStreamSynchronize(stream));
 }
 
-static void reduce_scatter(const struct test_case *c)
-{
+static void reduce_scatter(const struct test_case *c) {
   char scalar[4];
   ncclRedOp_t op = c->op == AVG ? ncclAvg : ncclSum;
   if (c->op == PREMULSUM) {
@@ -91,8 +86,7 @@ static void reduce_scatter(const struct test_case *c)
 }
 
 /* Compares a result with the sums. Plain calls round products and partial sums to their type. */
-static void check(struct test_case *c, bool sparse, int step)
-{
+static void check(struct test_case *c, bool sparse, int step) {
   double error2 = 0, norm2 = 0;
   MUST(cuMemcpyDtoHAsync_v2(staging, c->recv, c->n * size_of(types[c->type]), stream));
   MUST(cuStreamSynchronize(stream));
@@ -108,13 +102,12 @@ static void check(struct test_case *c, bool sparse, int step)
     norm2 += absolute * absolute;
   }
   const double error = error2 == 0 ? 0 : sqrt(error2 / norm2);
-  if (!(error <= c->worst))         /* NaN is worse than all */
+  if (!(error <= c->worst)) /* NaN is worse than all */
     c->worst = error;
 }
 
 /* Do all ranks say so? */
-static bool all_hold(bool holds)
-{
+static bool all_hold(bool holds) {
   int32_t mine = holds, all = 0;
   MUST(cuMemcpyHtoDAsync_v2(word, &mine, sizeof mine, stream));
   CHECK(ncclAllReduce((void *)(uintptr_t)word, (void *)(uintptr_t)word, 1, ncclInt32, ncclMin, world,
@@ -124,8 +117,7 @@ static bool all_hold(bool holds)
   return all;
 }
 
-static void run_step(bool sparse, int step)
-{
+static void run_step(bool sparse, int step) {
   for (int i = 0; i < CASES; i++)
     fill(&cases[i], sparse, step);
   for (int i = 0; i < CASES; i++)
@@ -134,8 +126,7 @@ static void run_step(bool sparse, int step)
     check(&cases[i], sparse, step);
 }
 
-static void judge(double bound)
-{
+static void judge(double bound) {
   static const double rounding[] = {1e-6, 0x1p-10, 0x1p-7};
   for (int i = 0; i < CASES; i++) {
     const struct test_case *c = &cases[i];
@@ -147,13 +138,12 @@ static void judge(double bound)
 }
 
 /* One step becomes a graph, which then does the work of others. */
-static void from_graph(int step)
-{
+static void from_graph(int step) {
   CUgraph graph;
   CUgraphExec exec;
   MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   for (int i = 0; i < CASES; i++)
-    if (cases[i].op != PREMULSUM)   /* whose operation would have to live as long as the graph */
+    if (cases[i].op != PREMULSUM) /* whose operation would have to live as long as the graph */
       reduce_scatter(&cases[i]);
   MUST(cuStreamEndCapture(stream, &graph));
   MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
@@ -169,15 +159,13 @@ static void from_graph(int step)
   MUST(cuGraphDestroy(graph));
 }
 
-static int by_size(const void *a, const void *b)
-{
+static int by_size(const void *a, const void *b) {
   const float x = *(const float *)a, y = *(const float *)b;
   return (x > y) - (x < y);
 }
 
 /* The median of the calls, of this rank, all of which begin each together. */
-static void time_calls(size_t elements, ncclDataType_t type, int calls)
-{
+static void time_calls(size_t elements, ncclDataType_t type, int calls) {
   static float times[MOST_CALLS];
   enum { TILE = 1 << 20 };
   const size_t n = (elements + (size_t)nranks - 1) / (size_t)nranks, all = (size_t)nranks * n, size = size_of(type);
@@ -205,14 +193,12 @@ static void time_calls(size_t elements, ncclDataType_t type, int calls)
     printf("%.4f\n", (double)times[calls / 2]);
 }
 
-static int usage(void)
-{
+static int usage(void) {
   fprintf(stderr, "usage: ranks sums STEPS BOUND | exact STEPS | graph STEPS | time ELEMENTS fp32|bf16 CALLS\n");
   return 2;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   const bool sums = strcmp(what, "sums") == 0 && argc == 4, exact = strcmp(what, "exact") == 0 && argc == 3;
   const bool graph = strcmp(what, "graph") == 0 && argc == 3, times = strcmp(what, "time") == 0 && argc == 5;

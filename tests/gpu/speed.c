@@ -5,10 +5,10 @@
  *
  * Two ranks: the first prepares and encodes, the second decodes what it got; both have the same gradient. Each time is
  * the median of several, after some that do not count, between events around five calls. Factors are times of the copy;
- * GB/s are those of the foreign elements; the estimate is what TAGC_CODEC=auto takes encode, decode and what ends a call for,
- * in ms. Output: a table, and for lhc at 16 M elements of fp32 lines "goal:". A second table has the codecs for all-gathers: encode
- * beside a copy of the own shard, decode beside one of both; and both again as they run beside a program, with few groups.
- * Failure: a call that fails ends the program; what is slow is none.
+ * GB/s are those of the foreign elements; the estimate is what TAGC_CODEC=auto takes encode, decode and what ends a
+ * call for, in ms. Output: a table, and for lhc at 16 M elements of fp32 lines "goal:". A second table has the codecs
+ * for all-gathers: encode beside a copy of the own shard, decode beside one of both; and both again as they run beside
+ * a program, with few groups. Failure: a call that fails ends the program; what is slow is none.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,11 +28,10 @@ struct bench {
   const struct tagc_codec *codec;
   struct tagc_job sender, receiver;
   void *copied;
-  size_t bytes;                    /* of the foreign elements */
+  size_t bytes; /* of the foreign elements */
 };
 
-static void need(bool good, const char *what)
-{
+static void need(bool good, const char *what) {
   if (good)
     return;
   printf("%s failed\n", what);
@@ -41,15 +40,13 @@ static void need(bool good, const char *what)
 
 static CUdeviceptr at(const void *memory) { return (CUdeviceptr)(uintptr_t)memory; }
 
-static void move(void *to, const void *from, size_t bytes)
-{
+static void move(void *to, const void *from, size_t bytes) {
   MUST(cuMemcpyDtoDAsync_v2(at(to), at(from), bytes, NULL));
 }
 
 static void copy(struct bench *b) { move(b->copied, b->sender.send, b->bytes); }
 
-static void encode(struct bench *b)
-{
+static void encode(struct bench *b) {
   const struct tagc_device *d = b->device;
   need(d->prepare(d, b->codec, &b->sender, NULL) && d->encode(d, b->codec, &b->sender, NULL), "encode");
   b->sender.residual_empty = false;
@@ -57,15 +54,13 @@ static void encode(struct bench *b)
 
 static void decode(struct bench *b) { need(b->device->decode(b->device, b->codec, &b->receiver, NULL), "decode"); }
 
-static int by_size(const void *a, const void *b)
-{
+static int by_size(const void *a, const void *b) {
   const float x = *(const float *)a, y = *(const float *)b;
   return (x > y) - (x < y);
 }
 
 /* Milliseconds of one call. */
-static double time_of(struct bench *b, void (*call)(struct bench *))
-{
+static double time_of(struct bench *b, void (*call)(struct bench *)) {
   float times[TIMES], ms;
   CUevent begin, end;
   MUST(cuEventCreate(&begin, CU_EVENT_DEFAULT));
@@ -86,16 +81,14 @@ static double time_of(struct bench *b, void (*call)(struct bench *))
   return (double)times[TIMES / 2];
 }
 
-static void *room(const struct tagc_device *device, size_t bytes)
-{
+static void *room(const struct tagc_device *device, size_t bytes) {
   void *memory = device->alloc(device, bytes + 16, NULL);
   need(memory && device->clear(device, memory, bytes + 16, NULL), "an allocation");
   return memory;
 }
 
 /* Roughly normal elements, the same in all shards: a tile of them over and over. */
-static void fill(void *to, uint64_t n, enum tagc_dtype dtype)
-{
+static void fill(void *to, uint64_t n, enum tagc_dtype dtype) {
   const size_t size = tagc_dtype_size(dtype), tile = n < TILE ? n : TILE;
   char *some = malloc(tile * size);
   for (uint64_t i = 0; i < tile; i++)
@@ -107,8 +100,7 @@ static void fill(void *to, uint64_t n, enum tagc_dtype dtype)
 }
 
 /* What the exchange does: the second rank has the payloads of the first. */
-static void exchange(struct bench *b)
-{
+static void exchange(struct bench *b) {
   const struct tagc_layout *l = &b->sender.layout;
   struct tagc_job *to = &b->receiver;
   if (l->message_bytes)
@@ -121,10 +113,15 @@ static void exchange(struct bench *b)
 
 /* A job with memory of its own. */
 static struct tagc_job job_of(const struct tagc_device *device, const struct tagc_shape *shape,
-                              const struct tagc_layout *layout, int rank, void **memory)
-{
-  struct tagc_job job = {.shape = *shape, .layout = *layout, .rank = rank, .scale = 1, .divisor = RANKS, .seed = 7,
-                         .cycle = 1, .residual_empty = true};
+                              const struct tagc_layout *layout, int rank, void **memory) {
+  struct tagc_job job = {.shape = *shape,
+                         .layout = *layout,
+                         .rank = rank,
+                         .scale = 1,
+                         .divisor = RANKS,
+                         .seed = 7,
+                         .cycle = 1,
+                         .residual_empty = true};
   *memory = room(device, tagc_job_assign_buffers(&job, NULL));
   tagc_job_assign_buffers(&job, *memory);
   job.tally = device->tally_make(device, NULL);
@@ -133,33 +130,32 @@ static struct tagc_job job_of(const struct tagc_device *device, const struct tag
 }
 
 /* What TAGC_CODEC=auto takes encode and decode for, in milliseconds. */
-static double expected(const struct bench *b)
-{
+static double expected(const struct bench *b) {
   const struct tagc_shape *shape = &b->sender.shape;
   struct tagc_gpu_cost cost;
   need(b->device->cost(b->device, b->codec, shape, &cost), "an estimate");
   return 1e-6 * ((RANKS - 1) * (double)shape->n * (cost.encode_ns + cost.decode_ns) + cost.call_ns);
 }
 
-static void tell(const struct bench *b, double copied, double encoded, double decoded)
-{
+static void tell(const struct bench *b, double copied, double encoded, double decoded) {
   static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
   static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
   const struct tagc_shape *shape = &b->sender.shape;
   const double gigabytes = 1e-6 * (double)b->bytes;
   printf("%-6s %4g%% %-5s %-5s %10llu %9.4f %8.1f %9.4f %7.2f %8.1f %9.4f %7.2f %8.1f %9.4f\n", b->codec->name,
-         b->codec->needs_residual ? 1e-4 * shape->keep_ppm : 100, dtypes[shape->dtype], storages[shape->residual], (unsigned long long)shape->n, copied, gigabytes / copied,
-         encoded, encoded / copied, gigabytes / encoded, decoded, decoded / copied, gigabytes / decoded,
-         expected(b));
+         b->codec->needs_residual ? 1e-4 * shape->keep_ppm : 100, dtypes[shape->dtype], storages[shape->residual],
+         (unsigned long long)shape->n, copied, gigabytes / copied, encoded, encoded / copied, gigabytes / encoded,
+         decoded, decoded / copied, gigabytes / decoded, expected(b));
   if (b->codec == &tagc_codec_lhc && shape->dtype == TAGC_FLOAT32 && shape->n == GOAL_ELEMENTS)
-    printf("goal: lhc at 16 M fp32, %g%% kept, residual %s: encode %.2f of %d times the copy: %s; decode %.2f of %d: %s\n",
-           1e-4 * shape->keep_ppm, storages[shape->residual], encoded / copied, GOAL_ENCODE, encoded <= GOAL_ENCODE * copied ? "met" : "MISSED",
-           decoded / copied, GOAL_DECODE, decoded <= GOAL_DECODE * copied ? "met" : "MISSED");
+    printf(
+      "goal: lhc at 16 M fp32, %g%% kept, residual %s: encode %.2f of %d times the copy: %s; decode %.2f of %d: %s\n",
+      1e-4 * shape->keep_ppm, storages[shape->residual], encoded / copied, GOAL_ENCODE,
+      encoded <= GOAL_ENCODE * copied ? "met" : "MISSED", decoded / copied, GOAL_DECODE,
+      decoded <= GOAL_DECODE * copied ? "met" : "MISSED");
 }
 
 /* False where the codec does not run here in this shape. */
-static bool measure(const struct tagc_device *device, const struct tagc_codec *codec, const struct tagc_shape *shape)
-{
+static bool measure(const struct tagc_device *device, const struct tagc_codec *codec, const struct tagc_shape *shape) {
   struct tagc_layout layout;
   if (!device->layout(device, codec, shape, &layout))
     return false;
@@ -186,7 +182,7 @@ static bool measure(const struct tagc_device *device, const struct tagc_codec *c
   return true;
 }
 
-/* -- all-gathers --------------------------------------------------------------------------------------------------------- */
+/* -- all-gathers --------------------------------------------------------------------------------------------------- */
 
 struct gathering {
   const struct tagc_device *device;
@@ -195,29 +191,25 @@ struct gathering {
   void *copied;
 };
 
-static struct gathering *gathering;   /* that is measured */
+static struct gathering *gathering; /* that is measured */
 
-static void gather_copy(struct bench *unused)
-{
+static void gather_copy(struct bench *unused) {
   const struct tagc_allgather_shape *shape = &gathering->job.shape;
   (void)unused;
   move(gathering->copied, gathering->job.send, shape->n * tagc_dtype_size(shape->dtype));
 }
 
-static void gather_encode(struct bench *unused)
-{
+static void gather_encode(struct bench *unused) {
   (void)unused;
   need(gathering->device->allgather_encode(gathering->device, gathering->codec, &gathering->job, NULL), "encode");
 }
 
-static void gather_decode(struct bench *unused)
-{
+static void gather_decode(struct bench *unused) {
   (void)unused;
   need(gathering->device->allgather_decode(gathering->device, gathering->codec, &gathering->job, NULL), "decode");
 }
 
-static void tell_gather(const struct gathering *g)
-{
+static void tell_gather(const struct gathering *g) {
   static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
   const struct tagc_allgather_shape *shape = &g->job.shape;
   const double shard = (double)shape->n * (double)tagc_dtype_size(shape->dtype), gigabytes = 1e-6 * shard;
@@ -229,15 +221,14 @@ static void tell_gather(const struct gathering *g)
   ms[3] = time_of(NULL, gather_encode);
   ms[4] = time_of(NULL, gather_decode);
   printf("gather %-8s %-5s %10llu %6.3f %9.4f %8.1f %9.4f %7.2f %8.1f %9.4f %7.2f %8.1f %8.1f %8.1f\n", g->codec->name,
-         dtypes[shape->dtype], (unsigned long long)shape->n, (double)g->job.layout.payload_bytes / shard, ms[0], gigabytes / ms[0],
-         ms[1], ms[1] / ms[0], gigabytes / ms[1], ms[2], ms[2] / (RANKS * ms[0]), RANKS * gigabytes / ms[2], gigabytes / ms[3],
-         RANKS * gigabytes / ms[4]);
+         dtypes[shape->dtype], (unsigned long long)shape->n, (double)g->job.layout.payload_bytes / shard, ms[0],
+         gigabytes / ms[0], ms[1], ms[1] / ms[0], gigabytes / ms[1], ms[2], ms[2] / (RANKS * ms[0]),
+         RANKS * gigabytes / ms[2], gigabytes / ms[3], RANKS * gigabytes / ms[4]);
 }
 
 /* Both ranks have the same shard; what delta keeps is what they have. */
 static void measure_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
-                           const struct tagc_allgather_shape *shape)
-{
+                           const struct tagc_allgather_shape *shape) {
   struct gathering g = {.device = device, .codec = codec, .job = {.shape = *shape, .seed = 7}};
   struct tagc_allgather_job *job = &g.job;
   const size_t shard = shape->n * tagc_dtype_size(shape->dtype);
@@ -257,7 +248,8 @@ static void measure_gather(const struct tagc_device *device, const struct tagc_a
   gather_encode(NULL);
   move(job->payloads + job->layout.payload_bytes, job->payloads, job->layout.payload_bytes);
   gather_decode(NULL);
-  need(!codec->may_refuse || (device->allgather_refused(device, job, NULL, &refused) && !refused), "a shard that is not refused");
+  need(!codec->may_refuse || (device->allgather_refused(device, job, NULL, &refused) && !refused),
+       "a shard that is not refused");
   tell_gather(&g);
   void *all[] = {payloads, send, job->recv, job->reference, g.copied};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -265,10 +257,9 @@ static void measure_gather(const struct tagc_device *device, const struct tagc_a
   MUST(cuCtxSynchronize());
 }
 
-static void measure_gathers(const struct tagc_device *device, const uint64_t *sizes, int count)
-{
-  printf("       %-8s %-5s %10s %6s %9s %8s %9s %7s %8s %9s %7s %8s %8s %8s\n", "codec", "type", "elements", "bytes", "copy ms",
-         "GB/s", "encode ms", "factor", "GB/s", "decode ms", "factor", "GB/s", "beside:", "decode");
+static void measure_gathers(const struct tagc_device *device, const uint64_t *sizes, int count) {
+  printf("       %-8s %-5s %10s %6s %9s %8s %9s %7s %8s %9s %7s %8s %8s %8s\n", "codec", "type", "elements", "bytes",
+         "copy ms", "GB/s", "encode ms", "factor", "GB/s", "decode ms", "factor", "GB/s", "beside:", "decode");
   for (int i = 0; tagc_allgather_codecs[i]; i++)
     for (int dtype = TAGC_FLOAT32; dtype <= TAGC_BFLOAT16; dtype++)
       for (int size = 0; size < count; size++) {
@@ -277,27 +268,32 @@ static void measure_gathers(const struct tagc_device *device, const uint64_t *si
       }
 }
 
-int main(int argc, char **argv)
-{
-  static const struct { enum tagc_dtype dtype; enum tagc_storage storage; } kinds[] = {
-    {TAGC_FLOAT32, TAGC_STORAGE_NONE}, {TAGC_FLOAT32, TAGC_STORAGE_FP32}, {TAGC_FLOAT32, TAGC_STORAGE_INT8},
-    {TAGC_BFLOAT16, TAGC_STORAGE_NONE}, {TAGC_BFLOAT16, TAGC_STORAGE_BF16}, {TAGC_BFLOAT16, TAGC_STORAGE_INT8},
-    {TAGC_FLOAT16, TAGC_STORAGE_NONE}};
+int main(int argc, char **argv) {
+  static const struct {
+    enum tagc_dtype dtype;
+    enum tagc_storage storage;
+  } kinds[] = {{TAGC_FLOAT32, TAGC_STORAGE_NONE},  {TAGC_FLOAT32, TAGC_STORAGE_FP32},
+               {TAGC_FLOAT32, TAGC_STORAGE_INT8},  {TAGC_BFLOAT16, TAGC_STORAGE_NONE},
+               {TAGC_BFLOAT16, TAGC_STORAGE_BF16}, {TAGC_BFLOAT16, TAGC_STORAGE_INT8},
+               {TAGC_FLOAT16, TAGC_STORAGE_NONE}};
   /* By default, and where the largest values of a gradient are almost all of it. */
   static const uint32_t keeps[] = {200000, 10000};
   const uint64_t usual[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, 128 << 20};
   device_open(0);
   const struct tagc_device *device = tagc_device_cuda(0);
   need(device, "to find a device that has kernels");
-  printf("%-6s %5s %-5s %-5s %10s %9s %8s %9s %7s %8s %9s %7s %8s %9s\n", "codec", "keep", "type", "rest", "elements", "copy ms",
-         "GB/s", "encode ms", "factor", "GB/s", "decode ms", "factor", "GB/s", "estimate");
+  printf("%-6s %5s %-5s %-5s %10s %9s %8s %9s %7s %8s %9s %7s %8s %9s\n", "codec", "keep", "type", "rest", "elements",
+         "copy ms", "GB/s", "encode ms", "factor", "GB/s", "decode ms", "factor", "GB/s", "estimate");
   for (int i = 0; tagc_codecs[i]; i++) {
     bool any = false;
     for (size_t at = 0; at < (tagc_codecs[i]->needs_residual ? 2 : 1) * (sizeof kinds / sizeof *kinds); at++)
       for (int size = 0; size < (argc > 1 ? argc - 1 : 5); size++) {
         const size_t kind = at % (sizeof kinds / sizeof *kinds);
         const uint64_t n = argc > 1 ? strtoull(argv[size + 1], NULL, 0) : usual[size];
-        const struct tagc_shape shape = {.n = n, .nranks = RANKS, .dtype = kinds[kind].dtype, .keep_ppm = keeps[at / (sizeof kinds / sizeof *kinds)],
+        const struct tagc_shape shape = {.n = n,
+                                         .nranks = RANKS,
+                                         .dtype = kinds[kind].dtype,
+                                         .keep_ppm = keeps[at / (sizeof kinds / sizeof *kinds)],
                                          .residual = kinds[kind].storage};
         if (!tagc_codecs[i]->needs_residual || shape.residual)
           any |= measure(device, tagc_codecs[i], &shape);

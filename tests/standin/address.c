@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Addresses of ranks: IPv4 and IPv6, chosen by NCCL's variables.
  *
- * NCCL_SOCKET_IFNAME   a list of prefixes of interface names, eth,ib; =eth0,ib0 are whole names; ^docker and ^=docker0 mean
- *                      every other interface. The first running one counts; that none fits is an error, as in NCCL.
- *                      Without it, the loopback.
+ * NCCL_SOCKET_IFNAME   a list of prefixes of interface names, eth,ib; =eth0,ib0 are whole names; ^docker and ^=docker0
+ *                      mean every other interface. The first running one counts; that none fits is an error, as in
+ *                      NCCL. Without it, the loopback.
  * NCCL_SOCKET_FAMILY   AF_INET or AF_INET6. Without it, that of the interface's first address, or IPv4 on the loopback.
  * NCCL never takes IPv6's loopback; here, where ranks share a machine, it is one like others.
  */
@@ -18,20 +18,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static socklen_t size_of(int family)
-{
+static socklen_t size_of(int family) {
   return family == AF_INET ? sizeof(struct sockaddr_in) : family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
 }
 
-static int wanted_family(void)
-{
+static int wanted_family(void) {
   const char *family = getenv("NCCL_SOCKET_FAMILY");
-  return !family ? AF_UNSPEC : strcmp(family, "AF_INET6") == 0 ? AF_INET6 : strcmp(family, "AF_INET") == 0 ? AF_INET : AF_UNSPEC;
+  return !family                           ? AF_UNSPEC
+         : strcmp(family, "AF_INET6") == 0 ? AF_INET6
+         : strcmp(family, "AF_INET") == 0  ? AF_INET
+                                           : AF_UNSPEC;
 }
 
 /* Is the name in a list of names or prefixes? NCCL allows ":port" behind a name; sockets have no use for it. */
-static bool is_listed(const char *name, const char *list, bool exact)
-{
+static bool is_listed(const char *name, const char *list, bool exact) {
   while (*list) {
     size_t entry = strcspn(list, ","), size = strcspn(list, ",:");
     if (size && strncmp(name, list, size) == 0 && (!exact || name[size] == '\0'))
@@ -42,8 +42,7 @@ static bool is_listed(const char *name, const char *list, bool exact)
 }
 
 /* The address of an interface that `names` asks for. */
-static bool find_interface(const char *names, struct address *address)
-{
+static bool find_interface(const char *names, struct address *address) {
   bool others = names[0] == '^', exact = names[others] == '=', found = false;
   int wanted = wanted_family();
   struct ifaddrs *interfaces;
@@ -62,8 +61,7 @@ static bool find_interface(const char *names, struct address *address)
   return found;
 }
 
-static bool own_address(struct address *address)
-{
+static bool own_address(struct address *address) {
   const char *names = getenv("NCCL_SOCKET_IFNAME");
   memset(address, 0, sizeof *address);
   if (names && strlen(names) > 1)
@@ -75,8 +73,7 @@ static bool own_address(struct address *address)
   return true;
 }
 
-int standin_listen(struct address *address)
-{
+int standin_listen(struct address *address) {
   if (!own_address(address)) {
     errno = EADDRNOTAVAIL;
     return -1;
@@ -98,8 +95,7 @@ int standin_listen(struct address *address)
 }
 
 /* A connection that a signal interrupted goes on being made. Its error, 0 for none. */
-static int connected(int fd)
-{
+static int connected(int fd) {
   struct pollfd ready = {.fd = fd, .events = POLLOUT};
   int error = 0;
   socklen_t size = sizeof error;
@@ -108,8 +104,7 @@ static int connected(int fd)
   return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-int standin_connect_to(const struct address *address)
-{
+int standin_connect_to(const struct address *address) {
   int fd = socket(address->is.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), error = 0;
   if (fd >= 0 && connect(fd, &address->is.any, size_of(address->is.any.sa_family)) != 0)
     error = errno == EINTR ? connected(fd) : errno;
@@ -120,7 +115,4 @@ int standin_connect_to(const struct address *address)
   return -1;
 }
 
-bool standin_is_address(const struct address *address)
-{
-  return size_of(address->is.any.sa_family) != 0;
-}
+bool standin_is_address(const struct address *address) { return size_of(address->is.any.sa_family) != 0; }

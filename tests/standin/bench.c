@@ -22,64 +22,49 @@ static size_t count; /* elements of the whole buffer */
 static int rank, nranks;
 static ncclComm_t comm;
 
-static double now_ms(void)
-{
+static double now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-static int compare(const void *a, const void *b)
-{
+static int compare(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-static void run_memcpy(void)
-{
-  memcpy(output, input, count * sizeof *input);
-}
+static void run_memcpy(void) { memcpy(output, input, count * sizeof *input); }
 
-static void check(ncclResult_t result)
-{
+static void check(ncclResult_t result) {
   if (result == ncclSuccess)
     return;
   fprintf(stderr, "bench: %s: %s\n", ncclGetErrorString(result), ncclGetLastError(comm));
   exit(1);
 }
 
-static void run_reduce_scatter(void)
-{
+static void run_reduce_scatter(void) {
   check(ncclReduceScatter(input, output, count / (size_t)nranks, ncclFloat32, ncclSum, comm, NULL));
 }
 
-static void run_reduce_scatter_avg(void)
-{
+static void run_reduce_scatter_avg(void) {
   check(ncclReduceScatter(input, output, count / (size_t)nranks, ncclFloat32, ncclAvg, comm, NULL));
 }
 
-static void run_reduce_scatter_half(void)
-{
+static void run_reduce_scatter_half(void) {
   check(ncclReduceScatter(input, output, 2 * count / (size_t)nranks, ncclFloat16, ncclSum, comm, NULL));
 }
 
-static void run_all_gather(void)
-{
+static void run_all_gather(void) {
   check(ncclAllGather(input, output, count / (size_t)nranks, ncclFloat32, comm, NULL));
 }
 
-static void run_all_reduce(void)
-{
-  check(ncclAllReduce(input, output, count, ncclFloat32, ncclSum, comm, NULL));
-}
+static void run_all_reduce(void) { check(ncclAllReduce(input, output, count, ncclFloat32, ncclSum, comm, NULL)); }
 
-static void run_all_to_all(void)
-{
+static void run_all_to_all(void) {
   check(ncclAlltoAll(input, output, count / (size_t)nranks, ncclFloat32, comm, NULL));
 }
 
-static double time_of(void (*run)(void))
-{
+static double time_of(void (*run)(void)) {
   float token = 0;
   check(ncclAllReduce(&token, &token, 1, ncclFloat32, ncclSum, comm, NULL)); /* all ranks start together */
   double begin = now_ms();
@@ -87,8 +72,7 @@ static double time_of(void (*run)(void))
   return now_ms() - begin;
 }
 
-static void measure(const char *name, void (*run)(void))
-{
+static void measure(const char *name, void (*run)(void)) {
   double copies[RUNS], times[RUNS];
   for (int i = 0; i < RUNS; i++) {
     copies[i] = time_of(run_memcpy);
@@ -102,14 +86,16 @@ static void measure(const char *name, void (*run)(void))
            times[RUNS / 2] / copies[RUNS / 2]);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } cases[] = {{"ReduceScatter", run_reduce_scatter}, {"ReduceScatter avg", run_reduce_scatter_avg},
-               {"ReduceScatter fp16", run_reduce_scatter_half}, {"AllGather", run_all_gather},
-               {"AllReduce", run_all_reduce}, {"AlltoAll", run_all_to_all}};
+  } cases[] = {{"ReduceScatter", run_reduce_scatter},
+               {"ReduceScatter avg", run_reduce_scatter_avg},
+               {"ReduceScatter fp16", run_reduce_scatter_half},
+               {"AllGather", run_all_gather},
+               {"AllReduce", run_all_reduce},
+               {"AlltoAll", run_all_to_all}};
   size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : 64;
   ncclUniqueId id;
   count = (mib << 20) / sizeof *input;

@@ -3,9 +3,9 @@
  * addresses; then every rank connects to all ranks above it. ncclGetUniqueId starts a root on a thread of its own,
  * which serves one rendezvous; for children of a communicator the lowest rank among the members is the root.
  *
- * The id is laid out as NCCL's: a magic number, a socket address, and a number of ranks, 40 bytes in all; the other 88 are
- * the callers' and take part in the identity, as in NCCL: ranks whose ids differ anywhere do not meet. Byte order is the
- * machine's.
+ * The id is laid out as NCCL's: a magic number, a socket address, and a number of ranks, 40 bytes in all; the other 88
+ * are the callers' and take part in the identity, as in NCCL: ranks whose ids differ anywhere do not meet. Byte order
+ * is the machine's.
  *
  * Sockets here block, but for a wake descriptor (-1: none) that ends every wait. Anybody else who connects is dropped.
  */
@@ -52,8 +52,7 @@ struct greeting {
 };
 
 /* -- blocking sockets -------------------------------------------------------------------------------------------- */
-static bool wait_for(int fd, int wake, int timeout_ms)
-{
+static bool wait_for(int fd, int wake, int timeout_ms) {
   struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
   int ready;
   do
@@ -62,8 +61,7 @@ static bool wait_for(int fd, int wake, int timeout_ms)
   return ready > 0 && !fds[1].revents;
 }
 
-static bool read_all(int fd, int wake, int timeout_ms, void *data, size_t size)
-{
+static bool read_all(int fd, int wake, int timeout_ms, void *data, size_t size) {
   for (char *at = data; size;) {
     if (!wait_for(fd, wake, timeout_ms))
       return false;
@@ -76,8 +74,7 @@ static bool read_all(int fd, int wake, int timeout_ms, void *data, size_t size)
   return true;
 }
 
-static bool write_all(int fd, const char *what, const void *data, size_t size)
-{
+static bool write_all(int fd, const char *what, const void *data, size_t size) {
   standin_fault_begin(what, 0, size);
   for (const char *at = data; size;) {
     size_t wanted = standin_fault_send(fd, size);
@@ -94,8 +91,7 @@ static bool write_all(int fd, const char *what, const void *data, size_t size)
   return true;
 }
 
-static int accept_one(int listener, int wake)
-{
+static int accept_one(int listener, int wake) {
   while (wait_for(listener, wake, -1)) {
     int fd = standin_fault_interrupts() ? -1 : accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0)
@@ -106,8 +102,7 @@ static int accept_one(int listener, int wake)
   return -1;
 }
 
-static uint64_t random_number(void)
-{
+static uint64_t random_number(void) {
   uint64_t number = 0;
   while (getrandom(&number, sizeof number, 0) != sizeof number)
     ;
@@ -123,8 +118,7 @@ struct rendezvous {
   int *fds; /* -1: not here; the root's own place is marked with its listener's number */
 };
 
-static bool open_rendezvous(struct rendezvous *meeting, const struct hello *first)
-{
+static bool open_rendezvous(struct rendezvous *meeting, const struct hello *first) {
   meeting->table = calloc((size_t)first->nranks, sizeof *meeting->table);
   meeting->fds = malloc((size_t)first->nranks * sizeof *meeting->fds);
   if (!meeting->table || !meeting->fds)
@@ -136,8 +130,7 @@ static bool open_rendezvous(struct rendezvous *meeting, const struct hello *firs
   return true;
 }
 
-static ncclResult_t enter(struct rendezvous *meeting, const struct hello *hello, int fd)
-{
+static ncclResult_t enter(struct rendezvous *meeting, const struct hello *hello, int fd) {
   if (hello->nranks < 1 || hello->nranks > MOST_RANKS || hello->rank < 0 || hello->rank >= hello->nranks)
     return standin_fail(ncclInvalidArgument, "rank %d of %d cannot be", hello->rank, hello->nranks);
   if (!meeting->nranks && !open_rendezvous(meeting, hello))
@@ -152,8 +145,7 @@ static ncclResult_t enter(struct rendezvous *meeting, const struct hello *hello,
   return ncclSuccess;
 }
 
-static void answer_all(const struct rendezvous *meeting, int listener, const struct answer *answer)
-{
+static void answer_all(const struct rendezvous *meeting, int listener, const struct answer *answer) {
   for (int i = 0; i < meeting->nranks; i++) {
     if (meeting->fds[i] < 0 || meeting->fds[i] == listener)
       continue;
@@ -172,8 +164,7 @@ struct place {
 
 /* Nobody listens where a member did. That its link is closed says less: a failure or ncclCommRevoke closes it while the
  * member lives on. */
-static bool has_left(const struct ncclComm *parent, int rank)
-{
+static bool has_left(const struct ncclComm *parent, int rank) {
   struct pollfd link = {.fd = parent->peers[rank].fd, .events = POLLRDHUP};
   if (link.fd < 0 || poll(&link, 1, 0) <= 0)
     return false;
@@ -185,8 +176,7 @@ static bool has_left(const struct ncclComm *parent, int rank)
 }
 
 /* Has a member gone that has not come yet? NCCL misses it as well: there the ranks gather over the parent. */
-static bool misses(const struct place *place, const struct rendezvous *meeting)
-{
+static bool misses(const struct place *place, const struct rendezvous *meeting) {
   for (int i = 0; place->parent && i < meeting->nranks; i++)
     if (meeting->fds[i] == -1 && has_left(place->parent, place->ranks[i]))
       return true;
@@ -194,8 +184,7 @@ static bool misses(const struct place *place, const struct rendezvous *meeting)
 }
 
 /* Waits for the next one. */
-static ncclResult_t await(const struct place *place, const struct rendezvous *meeting)
-{
+static ncclResult_t await(const struct place *place, const struct rendezvous *meeting) {
   struct pollfd fds[] = {{.fd = place->listener, .events = POLLIN}, {.fd = place->wake, .events = POLLIN}};
   for (;;) {
     int ready = poll(fds, 2, place->parent ? 100 : -1);
@@ -209,8 +198,7 @@ static ncclResult_t await(const struct place *place, const struct rendezvous *me
 }
 
 /* Serves one rendezvous. `own`: the root is a member itself and gets the table (which the caller frees) and secret. */
-static ncclResult_t serve(const struct place *place, const struct hello *own, struct member **table, uint64_t *secret)
-{
+static ncclResult_t serve(const struct place *place, const struct hello *own, struct member **table, uint64_t *secret) {
   const int listener = place->listener, wake = place->wake;
   struct rendezvous meeting = {0};
   struct answer answer = {.protocol = PROTOCOL, .secret = random_number()};
@@ -247,16 +235,14 @@ static ncclResult_t serve(const struct place *place, const struct hello *own, st
   return result;
 }
 
-static void *root_main(void *argument)
-{
+static void *root_main(void *argument) {
   int listener = (int)(intptr_t)argument;
   serve(&(struct place){.listener = listener, .wake = -1}, NULL, NULL, NULL);
   close(listener);
   return NULL;
 }
 
-ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks)
-{
+ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks) {
   struct address address;
   int listener = standin_listen(&address);
   pthread_t thread;
@@ -269,20 +255,21 @@ ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks)
   }
   pthread_detach(thread);
   struct id_head head = {.magic = random_number(), .address = address, .nranks = nranks};
-  if (standin_version >= 22304)      /* earlier ones leave the rest as it was */
+  if (standin_version >= 22304) /* earlier ones leave the rest as it was */
     memset(id, 0, sizeof *id);
   memcpy(id->internal, &head, sizeof head);
   return ncclSuccess;
 }
 
 /* -- members ----------------------------------------------------------------------------------------------------- */
-/* One hello to the root, and its answer. `known`: a rank of the parent, which has gone if it does not listen any more. */
-static ncclResult_t ask(const struct address *root, bool known, int wake, const struct hello *hello, struct member *table,
-                        uint64_t *secret)
-{
+/* One hello to the root, and its answer. `known`: a rank of the parent, which has gone if it does not listen any
+ * more. */
+static ncclResult_t ask(const struct address *root, bool known, int wake, const struct hello *hello,
+                        struct member *table, uint64_t *secret) {
   int fd = standin_connect_to(root);
   if (fd < 0)
-    return standin_fail(known && errno == ECONNREFUSED ? ncclRemoteError : ncclSystemError, "cannot reach the root of the unique id: %s", strerror(errno));
+    return standin_fail(known && errno == ECONNREFUSED ? ncclRemoteError : ncclSystemError,
+                        "cannot reach the root of the unique id: %s", strerror(errno));
   struct answer answer;
   ncclResult_t result = ncclSuccess;
   if (!write_all(fd, "hello", hello, sizeof *hello) || !read_all(fd, wake, -1, &answer, sizeof answer) ||
@@ -299,10 +286,11 @@ static ncclResult_t ask(const struct address *root, bool known, int wake, const 
 }
 
 ncclResult_t standin_meet(struct ncclComm *parent, int wake, const int *ranks, int nranks, uint64_t tag,
-                          struct member *mine, struct member *table, uint64_t *secret)
-{
-  struct hello hello = {.protocol = PROTOCOL, .identity = standin_hash(parent->secret, &tag, sizeof tag),
-                        .nranks = nranks, .member = *mine};
+                          struct member *mine, struct member *table, uint64_t *secret) {
+  struct hello hello = {.protocol = PROTOCOL,
+                        .identity = standin_hash(parent->secret, &tag, sizeof tag),
+                        .nranks = nranks,
+                        .member = *mine};
   while (ranks[hello.rank] != parent->rank)
     hello.rank++;
   if (hello.rank)
@@ -315,8 +303,7 @@ ncclResult_t standin_meet(struct ncclComm *parent, int wake, const int *ranks, i
   return result;
 }
 
-static void keep_connection(struct ncclComm *comm, int rank, int fd)
-{
+static void keep_connection(struct ncclComm *comm, int rank, int fd) {
   int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   comm->peers[rank].fd = fd;
@@ -328,8 +315,7 @@ static void keep_connection(struct ncclComm *comm, int rank, int fd)
 
 /* Those that reach each other over a network, if only an emulated one (hosts that launch plays, network namespaces),
  * shall use it; so do those of one host where that has a rate. The variable is NCCL's. */
-static bool may_share_memory(const struct ncclComm *comm, int rank)
-{
+static bool may_share_memory(const struct ncclComm *comm, int rank) {
   const char *disabled = getenv("NCCL_SHM_DISABLE");
   int apart = abs(comm->place[rank] - comm->place[comm->rank]);
   if (comm->nranks > SHARING_RANKS && apart > 1 && apart < comm->nranks - 1)
@@ -338,8 +324,7 @@ static bool may_share_memory(const struct ncclComm *comm, int rank)
 }
 
 /* Says hello to a higher rank. *offer: the descriptor to be closed when the answer has come, -1: none. */
-static ncclResult_t greet(struct ncclComm *comm, int rank, int *offer)
-{
+static ncclResult_t greet(struct ncclComm *comm, int rank, int *offer) {
   struct greeting greeting = {.secret = comm->secret, .rank = comm->rank, .process = getpid(), .descriptor = -1};
   int fd = standin_connect_to(&comm->members[rank].address);
   if (fd < 0)
@@ -355,8 +340,7 @@ static ncclResult_t greet(struct ncclComm *comm, int rank, int *offer)
 }
 
 /* Waits for the answer of a rank that was greeted. */
-static ncclResult_t hear(struct ncclComm *comm, int rank, int wake)
-{
+static ncclResult_t hear(struct ncclComm *comm, int rank, int wake) {
   struct peer *peer = &comm->peers[rank];
   bool shared = false;
   if (!read_all(peer->fd, wake, -1, &shared, sizeof shared))
@@ -369,8 +353,7 @@ static ncclResult_t hear(struct ncclComm *comm, int rank, int wake)
 }
 
 /* Takes one connection. A stranger's is dropped, and *taken is false. */
-static ncclResult_t be_greeted(struct ncclComm *comm, int wake, bool *taken)
-{
+static ncclResult_t be_greeted(struct ncclComm *comm, int wake, bool *taken) {
   struct greeting greeting;
   int fd = accept_one(comm->listener, wake);
   if (fd < 0)
@@ -383,18 +366,16 @@ static ncclResult_t be_greeted(struct ncclComm *comm, int wake, bool *taken)
   }
   keep_connection(comm, greeting.rank, fd);
   if (greeting.descriptor >= 0)
-    comm->peers[greeting.rank].channel =
-      standin_channel_open(comm->secret, fd, greeting.process, greeting.descriptor);
+    comm->peers[greeting.rank].channel = standin_channel_open(comm->secret, fd, greeting.process, greeting.descriptor);
   bool shared = comm->peers[greeting.rank].channel != NULL;
   return write_all(fd, "greeting-back", &shared, sizeof shared)
            ? ncclSuccess
            : standin_fail(ncclRemoteError, "rank %d has gone while it connected", greeting.rank);
 }
 
-/* Everybody greets the ranks above him, then answers those below, then hears the answers: nobody waits for a rank that waits
- * for another, and all pairs meet at once. */
-ncclResult_t standin_connect(struct ncclComm *comm, int wake)
-{
+/* Everybody greets the ranks above him, then answers those below, then hears the answers: nobody waits for a rank that
+ * waits for another, and all pairs meet at once. */
+ncclResult_t standin_connect(struct ncclComm *comm, int wake) {
   comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
   int *offers = malloc((size_t)comm->nranks * sizeof *offers);
   if (!comm->peers || !offers || !standin_order_ring(comm)) {
@@ -423,14 +404,15 @@ ncclResult_t standin_connect(struct ncclComm *comm, int wake)
   return result;
 }
 
-ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int nids)
-{
+ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int nids) {
   struct id_head head;
   memcpy(&head, ids[0].internal, sizeof head);
   if (!standin_is_address(&head.address))
     return standin_fail(ncclInvalidArgument, "this is no unique id");
-  struct hello hello = {.protocol = PROTOCOL, .identity = standin_hash(PROTOCOL, ids, (size_t)nids * sizeof *ids),
-                        .nranks = comm->nranks, .rank = comm->rank};
+  struct hello hello = {.protocol = PROTOCOL,
+                        .identity = standin_hash(PROTOCOL, ids, (size_t)nids * sizeof *ids),
+                        .nranks = comm->nranks,
+                        .rank = comm->rank};
   comm->listener = standin_listen(&hello.member.address);
   hello.member.host = standin_host(&hello.member.address);
   comm->members = calloc((size_t)comm->nranks, sizeof *comm->members);

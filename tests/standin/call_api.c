@@ -6,8 +6,7 @@
  */
 #include "standin.h"
 
-size_t standin_blocks_sent(const struct ncclComm *comm, const struct call *call)
-{
+size_t standin_blocks_sent(const struct ncclComm *comm, const struct call *call) {
   size_t all = (size_t)comm->nranks, is_root = comm->rank == call->root;
   switch (call->function) {
   case FN_REDUCE_SCATTER:
@@ -19,8 +18,7 @@ size_t standin_blocks_sent(const struct ncclComm *comm, const struct call *call)
   }
 }
 
-size_t standin_blocks_received(const struct ncclComm *comm, const struct call *call)
-{
+size_t standin_blocks_received(const struct ncclComm *comm, const struct call *call) {
   size_t all = (size_t)comm->nranks, is_root = comm->rank == call->root;
   switch (call->function) {
   case FN_ALL_GATHER:
@@ -33,8 +31,7 @@ size_t standin_blocks_received(const struct ncclComm *comm, const struct call *c
 }
 
 /* NCCL looks at pointers only with NCCL_CHECK_POINTERS=1; a stand-in for tests always does. */
-static ncclResult_t check_buffers(const struct ncclComm *comm, const struct call *call, const char *name)
-{
+static ncclResult_t check_buffers(const struct ncclComm *comm, const struct call *call, const char *name) {
   bool needs_send = standin_blocks_sent(comm, call), needs_recv = standin_blocks_received(comm, call);
   if (!call->count)
     return ncclSuccess;
@@ -44,8 +41,7 @@ static ncclResult_t check_buffers(const struct ncclComm *comm, const struct call
   return result == ncclSuccess && needs_recv ? standin_device_check(comm, call->recv, name, "recvbuff") : result;
 }
 
-static ncclResult_t check(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name)
-{
+static ncclResult_t check(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name) {
   ncclResult_t result = standin_comm_ready(comm);
   if (result != ncclSuccess)
     return result;
@@ -63,8 +59,7 @@ static ncclResult_t check(struct ncclComm *comm, struct call *call, ncclRedOp_t 
   return check_buffers(comm, call, name);
 }
 
-static ncclResult_t enqueue(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name)
-{
+static ncclResult_t enqueue(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name) {
   ncclResult_t result = check(comm, call, op, name);
   if (result != ncclSuccess || !call->count)
     return result;
@@ -80,8 +75,7 @@ static ncclResult_t enqueue(struct ncclComm *comm, struct call *call, ncclRedOp_
 
 /* A call outside a group is a group of one. The communicator is given up before that runs, so that another thread can
  * abort it. */
-static ncclResult_t submit(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name)
-{
+static ncclResult_t submit(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name) {
   if (!standin_comm_acquire(comm))
     return standin_group_note(standin_fail(ncclInvalidArgument, "%s: no such communicator", name));
   call->line = standin_stats_begin(name, (int64_t)comm->id, call->count, (int)call->type);
@@ -94,86 +88,75 @@ static ncclResult_t submit(struct ncclComm *comm, struct call *call, ncclRedOp_t
 
 STANDIN_API ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
                                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                                           cudaStream_t stream)
-{
-  struct call call = {FN_REDUCE_SCATTER, .send = sendbuff, .recv = recvbuff, .count = recvcount, .type = datatype,
-                      .stream = stream};
+                                           cudaStream_t stream) {
+  struct call call = {FN_REDUCE_SCATTER,  .send = sendbuff, .recv = recvbuff,
+                      .count = recvcount, .type = datatype, .stream = stream};
   return submit(comm, &call, op, __func__);
 }
 
 STANDIN_API ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
-                                       ncclComm_t comm, cudaStream_t stream)
-{
-  struct call call = {FN_ALL_GATHER, .send = sendbuff, .recv = recvbuff, .count = sendcount, .type = datatype,
-                      .stream = stream};
+                                       ncclComm_t comm, cudaStream_t stream) {
+  struct call call = {FN_ALL_GATHER,      .send = sendbuff, .recv = recvbuff,
+                      .count = sendcount, .type = datatype, .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 STANDIN_API ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                                       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
-{
-  struct call call = {FN_ALL_REDUCE, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype,
-                      .stream = stream};
+                                       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  struct call call = {FN_ALL_REDUCE,  .send = sendbuff, .recv = recvbuff,
+                      .count = count, .type = datatype, .stream = stream};
   return submit(comm, &call, op, __func__);
 }
 
 STANDIN_API ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                                       int root, ncclComm_t comm, cudaStream_t stream)
-{
-  struct call call = {FN_BROADCAST, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root,
-                      .stream = stream};
+                                       int root, ncclComm_t comm, cudaStream_t stream) {
+  struct call call = {FN_BROADCAST,     .send = sendbuff, .recv = recvbuff, .count = count,
+                      .type = datatype, .root = root,     .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 /* Goes through the exported Broadcast, as NCCL's does: a preloaded library sees both. */
 STANDIN_API ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
-                                   cudaStream_t stream)
-{
+                                   cudaStream_t stream) {
   return ncclBroadcast(buff, buff, count, datatype, root, comm, stream);
 }
 
 STANDIN_API ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                                    ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
-{
-  struct call call = {FN_REDUCE, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root,
-                      .stream = stream};
+                                    ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  struct call call = {FN_REDUCE,        .send = sendbuff, .recv = recvbuff, .count = count,
+                      .type = datatype, .root = root,     .stream = stream};
   return submit(comm, &call, op, __func__);
 }
 
 STANDIN_API ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
-                                  ncclComm_t comm, cudaStream_t stream)
-{
+                                  ncclComm_t comm, cudaStream_t stream) {
   struct call call = {FN_SEND, .send = sendbuff, .count = count, .type = datatype, .root = peer, .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 STANDIN_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
-                                  cudaStream_t stream)
-{
+                                  cudaStream_t stream) {
   struct call call = {FN_RECV, .recv = recvbuff, .count = count, .type = datatype, .root = peer, .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 STANDIN_API ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                                      ncclComm_t comm, cudaStream_t stream)
-{
-  struct call call = {FN_ALL_TO_ALL, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype,
-                      .stream = stream};
+                                      ncclComm_t comm, cudaStream_t stream) {
+  struct call call = {FN_ALL_TO_ALL,  .send = sendbuff, .recv = recvbuff,
+                      .count = count, .type = datatype, .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 STANDIN_API ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                                    int root, ncclComm_t comm, cudaStream_t stream)
-{
-  struct call call = {FN_GATHER, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root,
-                      .stream = stream};
+                                    int root, ncclComm_t comm, cudaStream_t stream) {
+  struct call call = {FN_GATHER,        .send = sendbuff, .recv = recvbuff, .count = count,
+                      .type = datatype, .root = root,     .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 STANDIN_API ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                                     int root, ncclComm_t comm, cudaStream_t stream)
-{
-  struct call call = {FN_SCATTER, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root,
-                      .stream = stream};
+                                     int root, ncclComm_t comm, cudaStream_t stream) {
+  struct call call = {FN_SCATTER,       .send = sendbuff, .recv = recvbuff, .count = count,
+                      .type = datatype, .root = root,     .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }

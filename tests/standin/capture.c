@@ -18,8 +18,7 @@ static struct {
 } driver;
 
 /* Is looked for at every call: the program may load it late. */
-static bool find_driver(void)
-{
+static bool find_driver(void) {
   void *handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (!handle)
     return false;
@@ -29,15 +28,13 @@ static bool find_driver(void)
   return driver.is_capturing && driver.launch;
 }
 
-bool standin_is_captured(cudaStream_t stream)
-{
+bool standin_is_captured(cudaStream_t stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return stream && find_driver() && driver.is_capturing((CUstream)stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-ncclResult_t standin_capture(cudaStream_t stream, void (*run)(void *), void *group)
-{
+ncclResult_t standin_capture(cudaStream_t stream, void (*run)(void *), void *group) {
   if (driver.launch((CUstream)stream, run, group) != CUDA_SUCCESS)
     return standin_fail(ncclUnhandledCudaError, "a captured call cannot become a node of its graph");
   return ncclSuccess;

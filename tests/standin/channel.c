@@ -40,14 +40,13 @@ struct channel {
   size_t size, capacity;
   struct direction *out, *in;
   char *out_data, *in_data;
-  int bell;     /* the TCP connection */
-  bool slept;   /* a ring may have come since */
+  int bell;   /* the TCP connection */
+  bool slept; /* a ring may have come since */
   bool hung_up;
 };
 
 /* Maps what `fd` has. */
-static struct channel *channel_new(int fd, int bell, int side)
-{
+static struct channel *channel_new(int fd, int bell, int side) {
   struct stat status;
   struct channel *channel = calloc(1, sizeof *channel);
   if (!channel || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
@@ -72,8 +71,7 @@ static struct channel *channel_new(int fd, int bell, int side)
   return channel;
 }
 
-struct channel *standin_channel_create(uint64_t secret, int bell, int *fd)
-{
+struct channel *standin_channel_create(uint64_t secret, int bell, int *fd) {
   *fd = memfd_create("nccl-standin", MFD_CLOEXEC);
   if (*fd < 0 || ftruncate(*fd, (off_t)(sizeof(struct channel_memory) + 2 * CAPACITY)) != 0)
     return NULL;
@@ -83,8 +81,7 @@ struct channel *standin_channel_create(uint64_t secret, int bell, int *fd)
   return channel;
 }
 
-struct channel *standin_channel_open(uint64_t secret, int bell, int process, int descriptor)
-{
+struct channel *standin_channel_open(uint64_t secret, int bell, int process, int descriptor) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", process, descriptor);
   int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -99,8 +96,7 @@ struct channel *standin_channel_open(uint64_t secret, int bell, int process, int
   return channel;
 }
 
-void standin_channel_close(struct channel *channel)
-{
+void standin_channel_close(struct channel *channel) {
   if (!channel)
     return;
   munmap(channel->memory, channel->size);
@@ -108,15 +104,13 @@ void standin_channel_close(struct channel *channel)
 }
 
 /* The connection is full only of rings that the other side has not taken: one more would say nothing new. */
-static void ring_bell(struct channel *channel, atomic_bool *sleeps)
-{
+static void ring_bell(struct channel *channel, atomic_bool *sleeps) {
   if (atomic_load(sleeps) && atomic_exchange(sleeps, false))
     (void)!send(channel->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* Takes the rings that have come. */
-static void answer_bell(struct channel *channel)
-{
+static void answer_bell(struct channel *channel) {
   char rings[64];
   if (!channel->slept)
     return;
@@ -129,27 +123,21 @@ static void answer_bell(struct channel *channel)
 }
 
 /* Copies between the program and the ring, which may wrap. */
-static void copy_in(const struct channel *channel, uint64_t at, const void *data, size_t size)
-{
+static void copy_in(const struct channel *channel, uint64_t at, const void *data, size_t size) {
   size_t offset = at % channel->capacity, left = channel->capacity - offset, first = size < left ? size : left;
   memcpy(channel->out_data + offset, data, first);
   memcpy(channel->out_data, (const char *)data + first, size - first);
 }
 
-static void copy_out(const struct channel *channel, uint64_t at, void *data, size_t size)
-{
+static void copy_out(const struct channel *channel, uint64_t at, void *data, size_t size) {
   size_t offset = at % channel->capacity, left = channel->capacity - offset, first = size < left ? size : left;
   memcpy(data, channel->in_data + offset, first);
   memcpy((char *)data + first, channel->in_data, size - first);
 }
 
-bool standin_channel_hung_up(const struct channel *channel)
-{
-  return channel->hung_up;
-}
+bool standin_channel_hung_up(const struct channel *channel) { return channel->hung_up; }
 
-size_t standin_channel_write(struct channel *channel, const void *data, size_t size)
-{
+size_t standin_channel_write(struct channel *channel, const void *data, size_t size) {
   struct direction *direction = channel->out;
   answer_bell(channel);
   uint64_t written = atomic_load_explicit(&direction->written, memory_order_relaxed);
@@ -163,8 +151,7 @@ size_t standin_channel_write(struct channel *channel, const void *data, size_t s
   return size;
 }
 
-size_t standin_channel_read(struct channel *channel, void *data, size_t size)
-{
+size_t standin_channel_read(struct channel *channel, void *data, size_t size) {
   struct direction *direction = channel->in;
   answer_bell(channel);
   uint64_t read = atomic_load_explicit(&direction->read, memory_order_relaxed);
@@ -179,15 +166,13 @@ size_t standin_channel_read(struct channel *channel, void *data, size_t size)
 }
 
 /* Notes the sleep first and looks then; the other side does the reverse. */
-bool standin_channel_may_sleep(struct channel *channel, bool to_read, bool to_write)
-{
+bool standin_channel_may_sleep(struct channel *channel, bool to_read, bool to_write) {
   channel->slept = true;
   if (to_read)
     atomic_store(&channel->in->reader_sleeps, true);
   if (to_write)
     atomic_store(&channel->out->writer_sleeps, true);
   bool readable = atomic_load(&channel->in->written) != atomic_load(&channel->in->read);
-  bool writable =
-    atomic_load(&channel->out->written) - atomic_load(&channel->out->read) < channel->capacity;
+  bool writable = atomic_load(&channel->out->written) - atomic_load(&channel->out->read) < channel->capacity;
   return !(to_read && readable) && !(to_write && writable);
 }

@@ -17,14 +17,12 @@ static pthread_cond_t use_ended = PTHREAD_COND_INITIALIZER;
 static struct ncclComm *list;
 static uint64_t next_id;
 
-static void close_if_open(int fd)
-{
+static void close_if_open(int fd) {
   if (fd >= 0)
     close(fd);
 }
 
-struct ncclComm *standin_comm_new(int device)
-{
+struct ncclComm *standin_comm_new(int device) {
   struct ncclComm *comm = calloc(1, sizeof *comm);
   if (!comm)
     return NULL;
@@ -47,16 +45,14 @@ struct ncclComm *standin_comm_new(int device)
 }
 
 /* The caller holds the lock. */
-static struct ncclComm **find(struct ncclComm *comm)
-{
+static struct ncclComm **find(struct ncclComm *comm) {
   struct ncclComm **at = &list;
   while (*at && *at != comm)
     at = &(*at)->next;
   return at;
 }
 
-bool standin_comm_acquire(struct ncclComm *comm)
-{
+bool standin_comm_acquire(struct ncclComm *comm) {
   pthread_mutex_lock(&list_lock);
   bool found = comm && *find(comm);
   if (found)
@@ -65,15 +61,13 @@ bool standin_comm_acquire(struct ncclComm *comm)
   return found;
 }
 
-void standin_comm_acquire_again(struct ncclComm *comm)
-{
+void standin_comm_acquire_again(struct ncclComm *comm) {
   pthread_mutex_lock(&list_lock);
   comm->busy++;
   pthread_mutex_unlock(&list_lock);
 }
 
-bool standin_comm_acquire_id(struct ncclComm *comm, uint64_t id)
-{
+bool standin_comm_acquire_id(struct ncclComm *comm, uint64_t id) {
   if (!standin_comm_acquire(comm))
     return false;
   if (comm->id == id)
@@ -82,16 +76,14 @@ bool standin_comm_acquire_id(struct ncclComm *comm, uint64_t id)
   return false;
 }
 
-void standin_comm_release(struct ncclComm *comm)
-{
+void standin_comm_release(struct ncclComm *comm) {
   pthread_mutex_lock(&list_lock);
   if (--comm->busy == 0)
     pthread_cond_broadcast(&use_ended);
   pthread_mutex_unlock(&list_lock);
 }
 
-static void comm_free(struct ncclComm *comm)
-{
+static void comm_free(struct ncclComm *comm) {
   for (int i = 0; comm->peers && i < comm->nranks; i++) {
     standin_channel_close(comm->peers[i].channel);
     close_if_open(comm->peers[i].fd);
@@ -111,8 +103,7 @@ static void comm_free(struct ncclComm *comm)
   free(comm);
 }
 
-bool standin_comm_destroy(struct ncclComm *comm)
-{
+bool standin_comm_destroy(struct ncclComm *comm) {
   pthread_mutex_lock(&list_lock);
   struct ncclComm **at = find(comm);
   if (!*at) {
@@ -127,28 +118,22 @@ bool standin_comm_destroy(struct ncclComm *comm)
   return true;
 }
 
-void standin_comm_break(struct ncclComm *comm, ncclResult_t result)
-{
+void standin_comm_break(struct ncclComm *comm, ncclResult_t result) {
   int none = ncclSuccess, launching = ncclInProgress;
   if (!atomic_compare_exchange_strong(&comm->async_error, &none, result))
     atomic_compare_exchange_strong(&comm->async_error, &launching, result);
   standin_comm_shutdown(comm);
 }
 
-void standin_comm_shutdown(struct ncclComm *comm)
-{
+void standin_comm_shutdown(struct ncclComm *comm) {
   for (int i = 0; comm->connected && i < comm->nranks; i++)
     if (comm->peers[i].fd >= 0)
       shutdown(comm->peers[i].fd, SHUT_RDWR);
 }
 
-void standin_comm_wake(struct ncclComm *comm)
-{
-  eventfd_write(comm->wake, 1);
-}
+void standin_comm_wake(struct ncclComm *comm) { eventfd_write(comm->wake, 1); }
 
-ncclResult_t standin_comm_ready(struct ncclComm *comm)
-{
+ncclResult_t standin_comm_ready(struct ncclComm *comm) {
   if (comm->revoked)
     return standin_fail(ncclInvalidUsage, "the communicator was revoked");
   if (comm->aborted)

@@ -16,13 +16,12 @@ struct init_work {
   ncclUniqueId ids[];
 };
 
-static ncclResult_t run_init(struct async_work *base)
-{
+static ncclResult_t run_init(struct async_work *base) {
   struct init_work *work = (struct init_work *)base;
   struct ncclComm *comm = work->comm;
   ncclResult_t result = standin_join(comm, work->ids, work->nids);
   comm->connected = result == ncclSuccess;
-  bool keep = result == ncclSuccess || comm->nonblocking;  /* who asks it for its error must find it */
+  bool keep = result == ncclSuccess || comm->nonblocking; /* who asks it for its error must find it */
   standin_comm_release(comm);
   if (!keep) {
     standin_comm_destroy(comm);
@@ -32,8 +31,7 @@ static ncclResult_t run_init(struct async_work *base)
 }
 
 /* NCCL_COMM_BLOCKING decides, then the configuration, then what the communicator would inherit. */
-static bool is_nonblocking(const ncclConfig_t *config, bool inherited)
-{
+static bool is_nonblocking(const ncclConfig_t *config, bool inherited) {
   const char *forced = getenv("NCCL_COMM_BLOCKING");
   if (forced && (strcmp(forced, "0") == 0 || strcmp(forced, "1") == 0))
     return *forced == '0';
@@ -43,8 +41,7 @@ static bool is_nonblocking(const ncclConfig_t *config, bool inherited)
 }
 
 static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId *ids, int nids, int rank, int device,
-                             const ncclConfig_t *config)
-{
+                             const ncclConfig_t *config) {
   if (!handle || !ids || nranks < 1 || rank < 0 || rank >= nranks || nids < 1 || nids > nranks)
     return standin_fail(ncclInvalidArgument, "CommInitRank: rank %d of %d, %d ids, comm %p", rank, nranks, nids,
                         (void *)handle);
@@ -71,8 +68,7 @@ static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId 
 }
 
 static ncclResult_t init_rank(ncclComm_t *handle, int nranks, const ncclUniqueId *ids, int nids, int rank,
-                              const ncclConfig_t *config, const char *name)
-{
+                              const ncclConfig_t *config, const char *name) {
   size_t line = standin_stats_begin(name, -1, 0, -1);
   int64_t begin = standin_now();
   standin_group_start();
@@ -82,33 +78,28 @@ static ncclResult_t init_rank(ncclComm_t *handle, int nranks, const ncclUniqueId
   return result != ncclSuccess ? result : ended;
 }
 
-STANDIN_API ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
-{
+STANDIN_API ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId) {
   standin_stats_begin("ncclGetUniqueId", -1, 0, -1);
   if (!uniqueId)
     return standin_fail(ncclInvalidArgument, "GetUniqueId: uniqueId is NULL");
   return standin_unique_id(uniqueId, 0);
 }
 
-STANDIN_API ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)
-{
+STANDIN_API ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank) {
   return init_rank(comm, nranks, &commId, 1, rank, NULL, __func__);
 }
 
 STANDIN_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
-                                                ncclConfig_t *config)
-{
+                                                ncclConfig_t *config) {
   return init_rank(comm, nranks, &commId, 1, rank, config, __func__);
 }
 
 STANDIN_API ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
-                                                  ncclUniqueId *commIds, ncclConfig_t *config)
-{
+                                                  ncclUniqueId *commIds, ncclConfig_t *config) {
   return init_rank(newcomm, nranks, commIds, nId, myrank, config, __func__);
 }
 
-static ncclResult_t check_devices(const int *devlist, int ndev)
-{
+static ncclResult_t check_devices(const int *devlist, int ndev) {
   for (int i = 0; i < ndev; i++) {
     int device = devlist ? devlist[i] : i;
     if (device < 0)
@@ -123,8 +114,7 @@ static ncclResult_t check_devices(const int *devlist, int ndev)
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist)
-{
+STANDIN_API ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
   standin_stats_begin("ncclCommInitAll", -1, (size_t)(ndev > 0 ? ndev : 0), -1);
   if (!comm || ndev < 0)
     return standin_fail(ncclInvalidArgument, "CommInitAll: %d devices, comm %p", ndev, (void *)comm);
@@ -145,23 +135,21 @@ struct child_work {
   struct async_work base;
   struct ncclComm *parent; /* in use */
   ncclComm_t *handle;
-  int wake;                /* ends what waits: the parent's, where that one has not been ended before; or -1 */
-  uint64_t tag;            /* tells this rendezvous from others of the parent */
-  int color, key;          /* NCCL_SPLIT_NOCOLOR: no child for this rank */
-  bool nonblocking;        /* the child */
+  int wake;         /* ends what waits: the parent's, where that one has not been ended before; or -1 */
+  uint64_t tag;     /* tells this rendezvous from others of the parent */
+  int color, key;   /* NCCL_SPLIT_NOCOLOR: no child for this rank */
+  bool nonblocking; /* the child */
   int nmembers;
-  int members[];           /* ranks of the parent that take part, ascending */
+  int members[]; /* ranks of the parent that take part, ascending */
 };
 
 /* Does member a of the parent come before b in the child? Equal keys keep the parent's order. */
-static bool comes_before(const struct member *table, int a, int b)
-{
+static bool comes_before(const struct member *table, int a, int b) {
   return table[a].key != table[b].key ? table[a].key < table[b].key : a < b;
 }
 
 static ncclResult_t fill_child(struct ncclComm *child, const struct child_work *work, const struct member *table,
-                               int self)
-{
+                               int self) {
   child->members = calloc((size_t)work->nmembers, sizeof *child->members);
   if (!child->members)
     return standin_fail(ncclSystemError, "no memory for a communicator");
@@ -179,8 +167,7 @@ static ncclResult_t fill_child(struct ncclComm *child, const struct child_work *
   return standin_connect(child, work->wake);
 }
 
-static ncclResult_t make_child(struct child_work *work, struct ncclComm *child, struct member *table)
-{
+static ncclResult_t make_child(struct child_work *work, struct ncclComm *child, struct member *table) {
   struct member mine = {.color = work->color, .key = work->key};
   uint64_t secret;
   int self = 0;
@@ -190,8 +177,8 @@ static ncclResult_t make_child(struct child_work *work, struct ncclComm *child, 
     child->listener = standin_listen(&mine.address);
     mine.host = work->parent->members[work->parent->rank].host;
   }
-  ncclResult_t result = standin_meet(work->parent, work->wake, work->members, work->nmembers, work->tag, &mine, table,
-                                     &secret);
+  ncclResult_t result =
+    standin_meet(work->parent, work->wake, work->members, work->nmembers, work->tag, &mine, table, &secret);
   if (result != ncclSuccess || !child)
     return result;
   if (child->listener < 0)
@@ -200,8 +187,7 @@ static ncclResult_t make_child(struct child_work *work, struct ncclComm *child, 
   return fill_child(child, work, table, self);
 }
 
-static ncclResult_t run_child(struct async_work *base)
-{
+static ncclResult_t run_child(struct async_work *base) {
   struct child_work *work = (struct child_work *)base;
   bool wanted = work->color != NCCL_SPLIT_NOCOLOR;
   struct ncclComm *child = wanted ? standin_comm_new(work->parent->device) : NULL;
@@ -214,7 +200,7 @@ static ncclResult_t run_child(struct async_work *base)
     child->connected = result == ncclSuccess;
     child->nonblocking = work->nonblocking;
     if (result == ncclSuccess)
-      __atomic_store_n(work->handle, child, __ATOMIC_RELEASE);     /* others may look at it meanwhile */
+      __atomic_store_n(work->handle, child, __ATOMIC_RELEASE); /* others may look at it meanwhile */
     standin_comm_release(child);
     if (result != ncclSuccess)
       standin_comm_destroy(child);
@@ -224,8 +210,7 @@ static ncclResult_t run_child(struct async_work *base)
 
 /* Ready for children? A revoked communicator is, and with `regardless` a failed one too. */
 static ncclResult_t check_parent(struct ncclComm *parent, ncclComm_t *handle, const ncclConfig_t *config,
-                                 bool regardless)
-{
+                                 bool regardless) {
   if (!handle)
     return standin_fail(ncclInvalidArgument, "newcomm is NULL");
   ncclResult_t result = regardless || parent->revoked ? ncclSuccess : standin_comm_ready(parent);
@@ -234,16 +219,20 @@ static ncclResult_t check_parent(struct ncclComm *parent, ncclComm_t *handle, co
 
 /* Takes over the use of the parent. `members` are ascending. */
 static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, const ncclConfig_t *config, uint64_t tag,
-                              int color, int key, const int *members, int nmembers)
-{
+                              int color, int key, const int *members, int nmembers) {
   struct child_work *work = malloc(sizeof *work + (size_t)nmembers * sizeof *members);
   if (!work) {
     standin_comm_release(parent);
     return standin_fail(ncclSystemError, "no memory for a communicator");
   }
-  *work = (struct child_work){.base.run = run_child, .parent = parent, .handle = handle, .tag = tag, .color = color,
+  *work = (struct child_work){.base.run = run_child,
+                              .parent = parent,
+                              .handle = handle,
+                              .tag = tag,
+                              .color = color,
                               .wake = parent->revoked || parent->aborted ? -1 : parent->wake,
-                              .key = key, .nonblocking = is_nonblocking(config, parent->nonblocking),
+                              .key = key,
+                              .nonblocking = is_nonblocking(config, parent->nonblocking),
                               .nmembers = nmembers};
   if (parent->nonblocking)
     work->base.told = parent;
@@ -252,8 +241,7 @@ static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, const
   return standin_group_add_work(&work->base);
 }
 
-static ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, const ncclConfig_t *config)
-{
+static ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, const ncclConfig_t *config) {
   if (!standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommSplit: no such communicator");
   standin_stats_begin("ncclCommSplit", (int64_t)comm->id, 0, -1);
@@ -271,16 +259,14 @@ static ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t *newco
   return result;
 }
 
-STANDIN_API ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config)
-{
+STANDIN_API ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config) {
   standin_group_start();
   ncclResult_t result = standin_group_note(split(comm, color, key, newcomm, config));
   ncclResult_t ended = standin_group_end();
   return result != ncclSuccess ? result : ended;
 }
 
-static bool contains(const int *list, int count, int value)
-{
+static bool contains(const int *list, int count, int value) {
   for (int i = 0; i < count; i++)
     if (list[i] == value)
       return true;
@@ -288,15 +274,15 @@ static bool contains(const int *list, int count, int value)
 }
 
 static ncclResult_t shrink(ncclComm_t comm, const int *excluded, int nexcluded, ncclComm_t *newcomm,
-                           const ncclConfig_t *config, int flags)
-{
+                           const ncclConfig_t *config, int flags) {
   if (!standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommShrink: no such communicator");
   standin_stats_begin("ncclCommShrink", (int64_t)comm->id, 0, -1);
   int *members = malloc((size_t)comm->nranks * sizeof *members), nmembers = 0;
   ncclResult_t result = members ? check_parent(comm, newcomm, config, flags & NCCL_SHRINK_ABORT)
                                 : standin_fail(ncclSystemError, "no memory for a communicator");
-  if (result == ncclSuccess && (!excluded || nexcluded <= 0 || nexcluded >= comm->nranks || contains(excluded, nexcluded, comm->rank)))
+  if (result == ncclSuccess &&
+      (!excluded || nexcluded <= 0 || nexcluded >= comm->nranks || contains(excluded, nexcluded, comm->rank)))
     result = standin_fail(ncclInvalidArgument, "CommShrink: rank %d excludes %d ranks", comm->rank, nexcluded);
   if (result != ncclSuccess) {
     standin_comm_release(comm);
@@ -318,8 +304,7 @@ static ncclResult_t shrink(ncclComm_t comm, const int *excluded, int nexcluded, 
 }
 
 STANDIN_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
-                                        ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags)
-{
+                                        ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags) {
   standin_group_start();
   ncclResult_t result =
     standin_group_note(shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags));
@@ -328,8 +313,7 @@ STANDIN_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, 
 }
 
 /* Is a launch of a non-blocking communicator still at it? */
-static bool is_under_way(ncclComm_t comm)
-{
+static bool is_under_way(ncclComm_t comm) {
   if (!standin_comm_acquire(comm))
     return false;
   bool under_way = atomic_load(&comm->async_error) == ncclInProgress;
@@ -338,15 +322,13 @@ static bool is_under_way(ncclComm_t comm)
 }
 
 /* -- the end of a communicator ----------------------------------------------------------------------------------- */
-static ncclResult_t run_drain(struct async_work *work)
-{
+static ncclResult_t run_drain(struct async_work *work) {
   standin_device_drain(work->told);
   return ncclSuccess;
 }
 
 /* That of a non-blocking communicator is done when it says so. The communicator is in use by the caller. */
-static ncclResult_t finalize_later(struct ncclComm *comm)
-{
+static ncclResult_t finalize_later(struct ncclComm *comm) {
   struct async_work *work = malloc(sizeof *work);
   if (!work)
     return standin_fail(ncclSystemError, "no memory to finalize a communicator");
@@ -356,8 +338,7 @@ static ncclResult_t finalize_later(struct ncclComm *comm)
   return result == ncclSuccess ? ended : result;
 }
 
-STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
-{
+STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (!comm)
     return ncclSuccess;
   if (!standin_comm_acquire(comm))
@@ -380,8 +361,7 @@ STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
   return result;
 }
 
-STANDIN_API ncclResult_t ncclCommDestroy(ncclComm_t comm)
-{
+STANDIN_API ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm)
     return ncclSuccess;
   standin_stats_begin("ncclCommDestroy", -1, 0, -1);
@@ -396,8 +376,7 @@ STANDIN_API ncclResult_t ncclCommDestroy(ncclComm_t comm)
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclCommAbort(ncclComm_t comm)
-{
+STANDIN_API ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (!comm)
     return ncclSuccess;
   if (!standin_comm_acquire(comm))
@@ -405,7 +384,8 @@ STANDIN_API ncclResult_t ncclCommAbort(ncclComm_t comm)
   standin_stats_begin("ncclCommAbort", (int64_t)comm->id, 0, -1);
   comm->aborted = true;
   standin_comm_wake(comm);
-  /* As NCCL does (ncclGroupJobAbort): when this returns, no launch of a group enqueues anything on a device any more. */
+  /* As NCCL does (ncclGroupJobAbort): when this returns, no launch of a group enqueues anything on a device any
+   * more. */
   while (!ncclStandinHostMemory && atomic_load(&comm->launching))
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   standin_comm_release(comm);
@@ -413,8 +393,7 @@ STANDIN_API ncclResult_t ncclCommAbort(ncclComm_t comm)
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
-{
+STANDIN_API ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
   if (!comm)
     return ncclSuccess;
   if (revokeFlags != 0 || !standin_comm_acquire(comm))
@@ -430,8 +409,7 @@ STANDIN_API ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
 }
 
 /* -- questions --------------------------------------------------------------------------------------------------- */
-STANDIN_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
-{
+STANDIN_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError) {
   if (!asyncError || !standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommGetAsyncError: no such communicator, or asyncError is NULL");
   *asyncError = (ncclResult_t)atomic_load(&comm->async_error);
@@ -441,8 +419,7 @@ STANDIN_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *as
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
-{
+STANDIN_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count) {
   if (!count || is_under_way(comm) || !standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommCount: no such communicator, or not ready, or count is NULL");
   *count = comm->nranks;
@@ -450,8 +427,7 @@ STANDIN_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
-{
+STANDIN_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device) {
   if (!device || is_under_way(comm) || !standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommCuDevice: no such communicator, or not ready, or device is NULL");
   *device = comm->device;
@@ -459,8 +435,7 @@ STANDIN_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
-{
+STANDIN_API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank) {
   if (!rank || is_under_way(comm) || !standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommUserRank: no such communicator, or not ready, or rank is NULL");
   *rank = comm->rank;

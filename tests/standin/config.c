@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The check of a communicator's configuration, as the NCCL that is played makes it.
  *
- * Programs pass the struct of the header that they were compiled with, older or newer than ours: no byte beyond its `size`
- * is read, and no field that the played version or the program's does not know is looked at.
+ * Programs pass the struct of the header that they were compiled with, older or newer than ours: no byte beyond its
+ * `size` is read, and no field that the played version or the program's does not know is looked at.
  */
 #include "standin.h"
 
 #include <limits.h>
 #include <string.h>
 
-#define CODE(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
+#define CODE(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 
 /* Everything that any version has. */
 typedef const void *pointer;
@@ -27,14 +27,19 @@ struct field {
 
 static const struct field fields[] = {
 #define CONFIG(type, field, major, minor, patch, low, high) \
-  {#field, offsetof(struct known_config, field), CODE(major, minor, patch), low, high, \
-   _Generic(((struct known_config *)NULL)->field, int: true, default: false)},
+  {#field, \
+   offsetof(struct known_config, field), \
+   CODE(major, minor, patch), \
+   low, \
+   high, \
+   _Generic(((struct known_config *)NULL)->field, int \
+            : true, default \
+            : false)},
 #include "versions.def"
 };
 
 /* sizeof(ncclConfig_t) of the played version. */
-static size_t own_size(void)
-{
+static size_t own_size(void) {
   size_t size = 0;
 #define CONFIG_SIZE(bytes, major, minor, patch) \
   if (standin_version >= CODE(major, minor, patch)) \
@@ -44,8 +49,7 @@ static size_t own_size(void)
 }
 
 /* Every choice undefined, as the initializer makes it, but no magic number. */
-static struct known_config undefined(void)
-{
+static struct known_config undefined(void) {
   struct known_config config = {0};
   int none = NCCL_CONFIG_UNDEF_INT;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -54,8 +58,7 @@ static struct known_config undefined(void)
   return config;
 }
 
-ncclResult_t standin_config_check(const ncclConfig_t *config)
-{
+ncclResult_t standin_config_check(const ncclConfig_t *config) {
   struct known_config known = undefined();
   size_t size, own = own_size();
   if (!config)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * First contacts: before the first call in which two ranks of a communicator talk to each other goes to a stream, both
  * meet on the host, inside their group's end, as NCCL connects its ranks: a byte each way. The end of a group therefore
- * waits for peers that are new in it, and for nobody else; work of other peers on the same communicator goes on meanwhile.
+ * waits for peers that are new in it, and for nobody else; work of other peers on the same communicator goes on
+ * meanwhile.
  *
  * NCCL does this for each direction of a pair, here it is once for both. On host memory all peers count as met.
  */
@@ -16,8 +17,7 @@ struct contact {
 };
 
 /* Does the call make the ranks talk to each other, on this side? */
-static bool talks_to(const struct ncclComm *comm, const struct call *call, int peer)
-{
+static bool talks_to(const struct ncclComm *comm, const struct call *call, int peer) {
   if (standin_is_collective(call->function)) {
     int distance = abs(comm->place[peer] - comm->place[comm->rank]);
     return distance == 1 || distance == comm->nranks - 1; /* the ring's neighbours */
@@ -26,8 +26,7 @@ static bool talks_to(const struct ncclComm *comm, const struct call *call, int p
   return call->function == FN_ALL_TO_ALL || peer == call->root || (is_rooted && comm->rank == call->root);
 }
 
-static bool is_new(const struct job *job, int peer)
-{
+static bool is_new(const struct job *job, int peer) {
   const struct ncclComm *comm = job->comm;
   for (size_t i = 0; i < job->ncalls && peer != comm->rank && !comm->peers[peer].met; i++)
     if (talks_to(comm, job->calls[i], peer))
@@ -36,8 +35,7 @@ static bool is_new(const struct job *job, int peer)
 }
 
 /* Makes `job` the contact with all peers that are new in `of`; one without calls where there are none. */
-static bool plan(struct job *job, struct contact *contact, const struct job *of)
-{
+static bool plan(struct job *job, struct contact *contact, const struct job *of) {
   static char sent, received;
   struct ncclComm *comm = of->comm;
   *job = (struct job){.comm = comm, .contact = true};
@@ -52,16 +50,20 @@ static bool plan(struct job *job, struct contact *contact, const struct job *of)
   size_t n = 0;
   for (int i = 0; i < comm->nranks; i++)
     for (int receives = 0; receives < 2 && is_new(of, i); receives++) {
-      contact->calls[n] = (struct call){.function = receives ? FN_RECV : FN_SEND, .send = &sent, .recv = &received,
-                                        .count = 1, .type = ncclUint8, .root = i, .line = STANDIN_NO_LINE};
+      contact->calls[n] = (struct call){.function = receives ? FN_RECV : FN_SEND,
+                                        .send = &sent,
+                                        .recv = &received,
+                                        .count = 1,
+                                        .type = ncclUint8,
+                                        .root = i,
+                                        .line = STANDIN_NO_LINE};
       contact->order[n] = &contact->calls[n];
       n++;
     }
   return true;
 }
 
-ncclResult_t standin_contact(const struct job *jobs, size_t njobs)
-{
+ncclResult_t standin_contact(const struct job *jobs, size_t njobs) {
   ncclResult_t result = ncclSuccess;
   struct job *meetings = calloc(njobs, sizeof *meetings);
   struct contact *contacts = calloc(njobs, sizeof *contacts);

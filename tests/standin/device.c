@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Work on device memory. What a group does on a communicator becomes one kernel: a piece of work of a stream of the stand-in
- * for the CUDA driver (cuda/), which knows what it reads and writes, and runs it late, on the stream's worker.
+ * Work on device memory. What a group does on a communicator becomes one kernel: a piece of work of a stream of the
+ * stand-in for the CUDA driver (cuda/), which knows what it reads and writes, and runs it late, on the stream's worker.
  *
- * As in NCCL a kernel comes after what was enqueued on all streams of its calls, and what is enqueued on them from then on
- * comes after it; kernels of one communicator run one after another. Under capture it becomes a node of the graph instead,
- * and a turn of its own when that is launched. A kernel knows its communicator by id: one that was aborted in the meantime is
- * left alone, and who ends one properly waits for its kernels first (standin_device_drain).
+ * As in NCCL a kernel comes after what was enqueued on all streams of its calls, and what is enqueued on them from then
+ * on comes after it; kernels of one communicator run one after another. Under capture it becomes a node of the graph
+ * instead, and a turn of its own when that is launched. A kernel knows its communicator by id: one that was aborted in
+ * the meantime is left alone, and who ends one properly waits for its kernels first (standin_device_drain).
  *
- * The driver is that which the dynamic linker finds as libcuda.so.1, at the first need. Contexts are the primary ones. On
- * host memory none of this is used.
+ * The driver is that which the dynamic linker finds as libcuda.so.1, at the first need. Contexts are the primary ones.
+ * On host memory none of this is used.
  */
 #include "standin.h"
 
@@ -17,11 +17,14 @@
 
 #include "tests/standin/cuda/standin.h"
 
+/* clang-format off */
 #define EACH_FUNCTION(X) \
-  X(cuInit) X(cuGetErrorName) X(cuDeviceGetCount) X(cuCtxGetDevice) X(cuCtxSetCurrent) X(cuDevicePrimaryCtxRetain) \
-  X(cuDevicePrimaryCtxRelease_v2) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuPointerGetAttribute) \
-  X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) X(cuEventSynchronize) \
-  X(cuStreamWaitEvent) X(cuThreadExchangeStreamCaptureMode) X(standin_cuda_launch) X(standin_cuda_view)
+  X(cuInit) X(cuGetErrorName) X(cuDeviceGetCount) X(cuCtxGetDevice) X(cuCtxSetCurrent) \
+  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease_v2) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) \
+  X(cuPointerGetAttribute) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) \
+  X(cuEventSynchronize) X(cuStreamWaitEvent) X(cuThreadExchangeStreamCaptureMode) X(standin_cuda_launch) \
+  X(standin_cuda_view)
+/* clang-format on */
 
 static struct {
 #define FIELD(name) __typeof__(&name) name;
@@ -32,8 +35,7 @@ static struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const char *missing; /* what keeps the driver from being used; NULL: nothing */
 
-static void find_driver(void)
-{
+static void find_driver(void) {
   void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     missing = "libcuda.so.1";
@@ -46,8 +48,7 @@ static void find_driver(void)
     missing = "a device";
 }
 
-static ncclResult_t refused(CUresult result, const char *call)
-{
+static ncclResult_t refused(CUresult result, const char *call) {
   const char *name = NULL;
   driver.cuGetErrorName(result, &name);
   return standin_fail(ncclUnhandledCudaError, "%s: %s", call, name ? name : "an unknown error");
@@ -55,8 +56,7 @@ static ncclResult_t refused(CUresult result, const char *call)
 
 /* -- devices, contexts, memory ----------------------------------------------------------------------------------- */
 /* The thread's own device; as with CUDA's runtime that is the first one where it has chosen none. */
-static CUresult find_current(int *device)
-{
+static CUresult find_current(int *device) {
   CUcontext context;
   CUresult result = driver.cuCtxGetDevice(device);
   if (result != CUDA_ERROR_INVALID_CONTEXT)
@@ -66,8 +66,7 @@ static CUresult find_current(int *device)
   return result == CUDA_SUCCESS ? driver.cuCtxSetCurrent(context) : result;
 }
 
-ncclResult_t standin_device_find(int *device)
-{
+ncclResult_t standin_device_find(int *device) {
   int count;
   if (ncclStandinHostMemory) {
     *device = *device < 0 ? 0 : *device;
@@ -85,8 +84,7 @@ ncclResult_t standin_device_find(int *device)
   return *device < count ? ncclSuccess : standin_fail(ncclInvalidArgument, "there is no device %d", *device);
 }
 
-bool standin_device_open(struct ncclComm *comm)
-{
+bool standin_device_open(struct ncclComm *comm) {
   if (ncclStandinHostMemory)
     return true;
   if (driver.cuDevicePrimaryCtxRetain(&comm->context, comm->device) != CUDA_SUCCESS)
@@ -101,8 +99,7 @@ bool standin_device_open(struct ncclComm *comm)
   return good;
 }
 
-void standin_device_close(struct ncclComm *comm)
-{
+void standin_device_close(struct ncclComm *comm) {
   if (ncclStandinHostMemory)
     return;
   if (comm->over)
@@ -113,8 +110,7 @@ void standin_device_close(struct ncclComm *comm)
   pthread_mutex_destroy(&comm->turn);
 }
 
-ncclResult_t standin_device_alloc(void **pointer, size_t size)
-{
+ncclResult_t standin_device_alloc(void **pointer, size_t size) {
   int device = -1;
   CUdeviceptr memory;
   ncclResult_t result = standin_device_find(&device);
@@ -127,8 +123,7 @@ ncclResult_t standin_device_alloc(void **pointer, size_t size)
   return ncclSuccess;
 }
 
-ncclResult_t standin_device_free(void *pointer)
-{
+ncclResult_t standin_device_free(void *pointer) {
   int device = -1;
   ncclResult_t result = standin_device_find(&device);
   CUresult got = result == ncclSuccess ? driver.cuMemFree_v2((uintptr_t)pointer) : CUDA_SUCCESS;
@@ -136,8 +131,8 @@ ncclResult_t standin_device_free(void *pointer)
 }
 
 /* Memory of the host is good where the device can reach it, too: NCCL looks no further. */
-ncclResult_t standin_device_check(const struct ncclComm *comm, const void *pointer, const char *name, const char *which)
-{
+ncclResult_t standin_device_check(const struct ncclComm *comm, const void *pointer, const char *name,
+                                  const char *which) {
   unsigned type = 0;
   int device = 0;
   if (ncclStandinHostMemory)
@@ -163,13 +158,12 @@ struct kernel {
   struct ncclComm *comm;
   uint64_t comm_id;
   size_t ncalls, ncollectives;
-  struct call **order;  /* of a job */
-  struct call calls[];  /* their buffers are where they really are */
+  struct call **order; /* of a job */
+  struct call calls[]; /* their buffers are where they really are */
 };
 
 /* On the stream's worker. */
-static void run_kernel(void *data)
-{
+static void run_kernel(void *data) {
   struct kernel *kernel = data;
   struct ncclComm *comm = kernel->comm;
   if (!standin_comm_acquire_id(comm, kernel->comm_id))
@@ -180,8 +174,8 @@ static void run_kernel(void *data)
     standin_run_alone(kernel->calls);
     standin_stats_took(kernel->calls->line, standin_now() - begin);
   } else {
-    struct job job = {.comm = comm, .calls = kernel->order, .ncalls = kernel->ncalls,
-                      .ncollectives = kernel->ncollectives};
+    struct job job = {
+      .comm = comm, .calls = kernel->order, .ncalls = kernel->ncalls, .ncollectives = kernel->ncollectives};
     standin_comm_acquire_again(comm); /* the job gives up this one */
     standin_run(&job, 1);
   }
@@ -189,8 +183,7 @@ static void run_kernel(void *data)
   standin_comm_release(comm);
 }
 
-static void free_kernel(void *data)
-{
+static void free_kernel(void *data) {
   struct kernel *kernel = data;
   free(kernel->order);
   free(kernel);
@@ -204,8 +197,7 @@ struct touched {
 };
 
 /* Notes it, and returns where the buffer really is. */
-static void *touch(struct touched *touched, const void *buffer, size_t bytes, bool writes)
-{
+static void *touch(struct touched *touched, const void *buffer, size_t bytes, bool writes) {
   CUdeviceptr begin = (uintptr_t)buffer;
   if (!buffer || !bytes)
     return NULL;
@@ -215,27 +207,30 @@ static void *touch(struct touched *touched, const void *buffer, size_t bytes, bo
   return view;
 }
 
-static void touch_buffers(struct touched *touched, const struct ncclComm *comm, struct call *call)
-{
+static void touch_buffers(struct touched *touched, const struct ncclComm *comm, struct call *call) {
   size_t element = standin_type_size(call->type), block = call->count * element;
   call->send = touch(touched, call->send, standin_blocks_sent(comm, call) * block, false);
   call->recv = touch(touched, call->recv, standin_blocks_received(comm, call) * block, true);
   call->reduction.device_scalar = touch(touched, call->reduction.device_scalar, element, false);
 }
 
-static const char *name_of(const struct job *job)
-{
-  static const char *const names[] = {
-    [FN_REDUCE_SCATTER] = "ncclReduceScatter", [FN_ALL_GATHER] = "ncclAllGather", [FN_ALL_REDUCE] = "ncclAllReduce",
-    [FN_BROADCAST] = "ncclBroadcast", [FN_REDUCE] = "ncclReduce", [FN_SEND] = "ncclSend", [FN_RECV] = "ncclRecv",
-    [FN_ALL_TO_ALL] = "ncclAlltoAll", [FN_GATHER] = "ncclGather", [FN_SCATTER] = "ncclScatter"};
+static const char *name_of(const struct job *job) {
+  static const char *const names[] = {[FN_REDUCE_SCATTER] = "ncclReduceScatter",
+                                      [FN_ALL_GATHER] = "ncclAllGather",
+                                      [FN_ALL_REDUCE] = "ncclAllReduce",
+                                      [FN_BROADCAST] = "ncclBroadcast",
+                                      [FN_REDUCE] = "ncclReduce",
+                                      [FN_SEND] = "ncclSend",
+                                      [FN_RECV] = "ncclRecv",
+                                      [FN_ALL_TO_ALL] = "ncclAlltoAll",
+                                      [FN_GATHER] = "ncclGather",
+                                      [FN_SCATTER] = "ncclScatter"};
   return job->ncalls == 1 ? names[job->calls[0]->function] : "a group of NCCL's calls";
 }
 
 static CUstream stream_of(const struct job *job, size_t call) { return (CUstream)job->calls[call]->stream; }
 
-static ncclResult_t launch(const struct job *job)
-{
+static ncclResult_t launch(const struct job *job) {
   struct kernel *kernel = calloc(1, sizeof *kernel + job->ncalls * sizeof *kernel->calls);
   struct call **order = calloc(job->ncalls, sizeof *order);
   struct touched touched = {.access = calloc(job->ncalls, 3 * sizeof *touched.access)};
@@ -245,8 +240,11 @@ static ncclResult_t launch(const struct job *job)
     free(touched.access);
     return standin_fail(ncclSystemError, "no memory for a kernel");
   }
-  *kernel = (struct kernel){.comm = job->comm, .comm_id = job->comm->id, .ncalls = job->ncalls,
-                            .ncollectives = job->ncollectives, .order = order};
+  *kernel = (struct kernel){.comm = job->comm,
+                            .comm_id = job->comm->id,
+                            .ncalls = job->ncalls,
+                            .ncollectives = job->ncollectives,
+                            .order = order};
   for (size_t i = 0; i < job->ncalls; i++) {
     kernel->calls[i] = *job->calls[i];
     order[i] = &kernel->calls[i];
@@ -256,8 +254,8 @@ static ncclResult_t launch(const struct job *job)
   if (touched.outside)
     free_kernel(kernel);
   else
-    result = driver.standin_cuda_launch(stream_of(job, 0), name_of(job), run_kernel, free_kernel, kernel, touched.access,
-                                        touched.count);
+    result = driver.standin_cuda_launch(stream_of(job, 0), name_of(job), run_kernel, free_kernel, kernel,
+                                        touched.access, touched.count);
   free(touched.access);
   if (touched.outside)
     return standin_fail(ncclInvalidArgument, "%s: a buffer is shorter than the call, or was freed", name_of(job));
@@ -266,8 +264,7 @@ static ncclResult_t launch(const struct job *job)
 
 /* -- streams ----------------------------------------------------------------------------------------------------- */
 /* Is it the first call on its stream? */
-static bool brings_stream(const struct job *job, size_t call)
-{
+static bool brings_stream(const struct job *job, size_t call) {
   for (size_t i = 0; i < call; i++)
     if (stream_of(job, i) == stream_of(job, call))
       return false;
@@ -275,8 +272,7 @@ static bool brings_stream(const struct job *job, size_t call)
 }
 
 /* The kernel's stream is that of its first call: all others join it, and the communicator's kernel before. */
-static CUresult join_before(const struct job *job)
-{
+static CUresult join_before(const struct job *job) {
   struct ncclComm *comm = job->comm;
   CUstream lead = stream_of(job, 0);
   CUresult result = CUDA_SUCCESS;
@@ -292,8 +288,7 @@ static CUresult join_before(const struct job *job)
   return result;
 }
 
-static CUresult join_after(const struct job *job)
-{
+static CUresult join_after(const struct job *job) {
   struct ncclComm *comm = job->comm;
   CUstream lead = stream_of(job, 0);
   bool captured = standin_is_captured((cudaStream_t)lead);
@@ -307,8 +302,7 @@ static CUresult join_after(const struct job *job)
 }
 
 /* Where several communicators of a group share streams, none waits for another's kernel. */
-ncclResult_t standin_device_launch(const struct job *jobs, size_t njobs)
-{
+ncclResult_t standin_device_launch(const struct job *jobs, size_t njobs) {
   enum { BEFORE, LAUNCH, AFTER, PHASES };
   ncclResult_t result = standin_contact(jobs, njobs);
   for (int phase = BEFORE; phase < PHASES; phase++)
@@ -324,8 +318,7 @@ ncclResult_t standin_device_launch(const struct job *jobs, size_t njobs)
   return result;
 }
 
-void standin_device_drain(struct ncclComm *comm)
-{
+void standin_device_drain(struct ncclComm *comm) {
   if (ncclStandinHostMemory || !comm->launched)
     return;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture in this thread shall not mind */

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 
 /* -- jobs -------------------------------------------------------------------------------------------------------- */
-static void finish_job(struct job *job, ncclResult_t result)
-{
+static void finish_job(struct job *job, ncclResult_t result) {
   standin_p2p_free(&job->p2p);
   if (result != ncclSuccess)
     standin_comm_break(job->comm, result);
@@ -26,8 +25,7 @@ static void finish_job(struct job *job, ncclResult_t result)
 static bool concerns(const struct job *job, int peer) { return job->comm->peers[peer].met != job->contact; }
 
 /* One collective: started, moved on, or closed. */
-static ncclResult_t step_collective(struct job *job, bool *progress)
-{
+static ncclResult_t step_collective(struct job *job, bool *progress) {
   struct call *call = job->calls[job->current];
   bool done = false;
   if (!job->started) {
@@ -47,8 +45,7 @@ static ncclResult_t step_collective(struct job *job, bool *progress)
   return result;
 }
 
-static ncclResult_t step_p2p(struct job *job, bool *progress)
-{
+static ncclResult_t step_p2p(struct job *job, bool *progress) {
   bool done = false;
   size_t ncalls = job->ncalls - job->ncollectives;
   struct call **calls = job->calls + job->ncollectives;
@@ -68,8 +65,7 @@ static ncclResult_t step_p2p(struct job *job, bool *progress)
   return result;
 }
 
-static void step_job(struct job *job, bool *progress)
-{
+static void step_job(struct job *job, bool *progress) {
   struct ncclComm *comm = job->comm;
   ncclResult_t result = ncclSuccess;
   for (int i = 0; i < comm->nranks; i++)
@@ -101,8 +97,7 @@ struct watch {
   bool ready;    /* no need to sleep */
 };
 
-static void watch_peer(struct watch *watch, const struct peer *peer)
-{
+static void watch_peer(struct watch *watch, const struct peer *peer) {
   if (peer->paced_until && (!watch->until || peer->paced_until < watch->until))
     watch->until = peer->paced_until;
   short events = (short)((peer->wants_read ? POLLIN : 0) | (peer->wants_write ? POLLOUT : 0));
@@ -115,8 +110,7 @@ static void watch_peer(struct watch *watch, const struct peer *peer)
   watch->fds[watch->count++] = (struct pollfd){.fd = peer->fd, .events = events};
 }
 
-static void watch_job(struct watch *watch, const struct job *job)
-{
+static void watch_job(struct watch *watch, const struct job *job) {
   const struct ncclComm *comm = job->comm;
   watch->fds[watch->count++] = (struct pollfd){.fd = comm->wake, .events = POLLIN};
   for (int i = 0; i < comm->nranks; i++)
@@ -124,8 +118,7 @@ static void watch_job(struct watch *watch, const struct job *job)
       watch_peer(watch, &comm->peers[i]);
 }
 
-static void sleep_until_ready(struct watch *watch, const struct job *jobs, size_t njobs)
-{
+static void sleep_until_ready(struct watch *watch, const struct job *jobs, size_t njobs) {
   *watch = (struct watch){.fds = watch->fds};
   for (size_t i = 0; i < njobs; i++)
     if (!jobs[i].done)
@@ -141,8 +134,7 @@ static void sleep_until_ready(struct watch *watch, const struct job *jobs, size_
 }
 
 /* Is all that keeps the jobs waiting a rank on this host? */
-static bool may_give_way(const struct job *jobs, size_t njobs)
-{
+static bool may_give_way(const struct job *jobs, size_t njobs) {
   for (size_t i = 0; i < njobs; i++) {
     const struct ncclComm *comm = jobs[i].comm;
     if (jobs[i].done)
@@ -156,8 +148,7 @@ static bool may_give_way(const struct job *jobs, size_t njobs)
   return true;
 }
 
-void standin_run(struct job *jobs, size_t njobs)
-{
+void standin_run(struct job *jobs, size_t njobs) {
   size_t room = 0;
   for (size_t i = 0; i < njobs; i++)
     room += 1 + (size_t)jobs[i].comm->nranks;

@@ -28,10 +28,9 @@ static enum kind kind;
 static uint64_t after, most = 2;
 static atomic_uint_fast64_t sent, drawn;
 
-static enum kind kind_of(const char *text, size_t length)
-{
-  static const char *const names[] = {[DIE] = "die", [RESET] = "reset", [SHORT] = "short", [EINTR_NOW] = "eintr",
-                                      [TRACE] = "trace"};
+static enum kind kind_of(const char *text, size_t length) {
+  static const char *const names[] = {
+    [DIE] = "die", [RESET] = "reset", [SHORT] = "short", [EINTR_NOW] = "eintr", [TRACE] = "trace"};
   for (size_t i = DIE; i < sizeof names / sizeof names[0]; i++)
     if (strlen(names[i]) == length && memcmp(names[i], text, length) == 0)
       return (enum kind)i;
@@ -39,8 +38,7 @@ static enum kind kind_of(const char *text, size_t length)
 }
 
 /* NAME=VALUE,...; false where it is not understood. */
-static bool parse_values(const char *at, long *rank)
-{
+static bool parse_values(const char *at, long *rank) {
   while (at && *at) {
     char name[8];
     unsigned long long value;
@@ -60,8 +58,7 @@ static bool parse_values(const char *at, long *rank)
   return true;
 }
 
-static void setup(void)
-{
+static void setup(void) {
   const char *text = getenv("NCCL_STANDIN_FAULT"), *own = getenv("RANK");
   if (!text || !*text)
     return;
@@ -76,36 +73,31 @@ static void setup(void)
     kind = NO_FAULT;
 }
 
-static enum kind wanted(void)
-{
+static enum kind wanted(void) {
   pthread_once(&once, setup);
   return kind;
 }
 
 /* 0 to most - 1 (splitmix64 of a counter). */
-static uint64_t draw(void)
-{
+static uint64_t draw(void) {
   uint64_t x = (atomic_fetch_add(&drawn, 1) + 1) * UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
   return (x ^ x >> 31) % most;
 }
 
-static size_t shortened(size_t size)
-{
+static size_t shortened(size_t size) {
   size_t limit = wanted() == SHORT ? (size_t)draw() + 1 : size;
   return size < limit ? size : limit;
 }
 
 /* Disconnecting a TCP socket this way sends a reset, and both ends see one. */
-static void reset(int fd)
-{
+static void reset(int fd) {
   connect(fd, &(struct sockaddr){.sa_family = AF_UNSPEC}, sizeof(struct sockaddr));
   errno = ECONNRESET;
 }
 
-size_t standin_fault_send(int fd, size_t size)
-{
+size_t standin_fault_send(int fd, size_t size) {
   enum kind now = wanted();
   if (now != DIE && now != RESET)
     return shortened(size);
@@ -123,22 +115,19 @@ size_t standin_fault_send(int fd, size_t size)
 
 size_t standin_fault_receive(size_t size) { return shortened(size); }
 
-void standin_fault_sent(size_t size)
-{
+void standin_fault_sent(size_t size) {
   if (wanted() != NO_FAULT)
     atomic_fetch_add(&sent, size);
 }
 
-bool standin_fault_interrupts(void)
-{
+bool standin_fault_interrupts(void) {
   if (wanted() != EINTR_NOW || draw() == 0)
     return false;
   errno = EINTR;
   return true;
 }
 
-void standin_fault_begin(const char *what, int type, uint64_t size)
-{
+void standin_fault_begin(const char *what, int type, uint64_t size) {
   if (wanted() == TRACE)
     fprintf(stderr, "NCCL stand-in: after %llu bytes: %s/%d of %llu bytes\n", (unsigned long long)atomic_load(&sent),
             what, type, (unsigned long long)size);

@@ -4,8 +4,8 @@
  * The state of a group belongs to its thread. Calls are kept as copies, with the communicator's handle and id: a
  * communicator that was destroyed in the meantime is refused at the end instead of used. Work that makes or ends
  * communicators runs first, each on a thread of its own; then the calls of all communicators at once, each
- * communicator's collectives in order and then its point-to-point calls together, which is NCCL's order. On device memory
- * they are launched then, and run on their streams.
+ * communicator's collectives in order and then its point-to-point calls together, which is NCCL's order. On device
+ * memory they are launched then, and run on their streams.
  */
 #include "standin.h"
 
@@ -31,8 +31,7 @@ struct group {
 static __thread struct group group;
 
 /* Room for one more element of `size` bytes. */
-static bool make_room(void **array, size_t used, size_t *room, size_t size)
-{
+static bool make_room(void **array, size_t used, size_t *room, size_t size) {
   if (used < *room)
     return true;
   size_t larger = *room ? 2 * *room : 8;
@@ -44,28 +43,22 @@ static bool make_room(void **array, size_t used, size_t *room, size_t size)
   return true;
 }
 
-void standin_group_start(void)
-{
-  group.depth++;
-}
+void standin_group_start(void) { group.depth++; }
 
-ncclResult_t standin_group_note(ncclResult_t result)
-{
+ncclResult_t standin_group_note(ncclResult_t result) {
   if (group.depth > 0 && result != ncclSuccess && group.error == ncclSuccess)
     group.error = result;
   return result;
 }
 
-ncclResult_t standin_group_add_call(struct ncclComm *comm, const struct call *call)
-{
+ncclResult_t standin_group_add_call(struct ncclComm *comm, const struct call *call) {
   if (!make_room((void **)&group.tasks, group.ntasks, &group.task_room, sizeof *group.tasks))
     return standin_fail(ncclSystemError, "no memory for another call in the group");
   group.tasks[group.ntasks++] = (struct task){.comm = comm, .comm_id = comm->id, .call = *call};
   return ncclSuccess;
 }
 
-ncclResult_t standin_group_add_work(struct async_work *work)
-{
+ncclResult_t standin_group_add_work(struct async_work *work) {
   if (!make_room((void **)&group.works, group.nworks, &group.work_room, sizeof *group.works)) {
     free(work);
     return standin_fail(ncclSystemError, "no memory for another call in the group");
@@ -75,16 +68,14 @@ ncclResult_t standin_group_add_work(struct async_work *work)
 }
 
 /* -- the end of a group ------------------------------------------------------------------------------------------ */
-static void *work_main(void *argument)
-{
+static void *work_main(void *argument) {
   struct async_work *work = argument;
   work->result = work->run(work);
   return NULL;
 }
 
 /* Works of one group may wait for each other (several ranks in this process), so each has its own thread. */
-static ncclResult_t run_works(struct async_work **works, size_t nworks)
-{
+static ncclResult_t run_works(struct async_work **works, size_t nworks) {
   ncclResult_t result = ncclSuccess;
   pthread_t *threads = calloc(nworks + 1, sizeof *threads);
   bool *started = calloc(nworks + 1, sizeof *started);
@@ -108,8 +99,7 @@ static ncclResult_t run_works(struct async_work **works, size_t nworks)
 }
 
 /* The job of the task's communicator; a new one takes a use of it. NULL: the communicator is gone. */
-static struct job *find_job(struct job *jobs, size_t *njobs, const struct task *task)
-{
+static struct job *find_job(struct job *jobs, size_t *njobs, const struct task *task) {
   for (size_t i = 0; i < *njobs; i++)
     if (jobs[i].comm == task->comm && jobs[i].comm->id == task->comm_id)
       return &jobs[i];
@@ -120,8 +110,7 @@ static struct job *find_job(struct job *jobs, size_t *njobs, const struct task *
 }
 
 /* Appends the calls of one kind; the first pass over the tasks takes the collectives. */
-static ncclResult_t fill_jobs(struct job *jobs, size_t *njobs, struct group *from, bool collectives)
-{
+static ncclResult_t fill_jobs(struct job *jobs, size_t *njobs, struct group *from, bool collectives) {
   for (size_t i = 0; i < from->ntasks; i++) {
     struct task *task = &from->tasks[i];
     if (standin_is_collective(task->call.function) != collectives)
@@ -137,8 +126,7 @@ static ncclResult_t fill_jobs(struct job *jobs, size_t *njobs, struct group *fro
   return ncclSuccess;
 }
 
-static ncclResult_t run_tasks(struct group *from)
-{
+static ncclResult_t run_tasks(struct group *from) {
   size_t njobs = 0;
   struct job *jobs = calloc(from->ntasks, sizeof *jobs);
   if (!jobs)
@@ -163,8 +151,7 @@ static ncclResult_t run_tasks(struct group *from)
   return result;
 }
 
-static ncclResult_t estimate(ncclSimInfo_t *info)
-{
+static ncclResult_t estimate(ncclSimInfo_t *info) {
   if (info->magic != 0x74685283)
     return standin_fail(ncclInvalidArgument, "GroupSimulateEnd: the info was not made with NCCL_SIM_INFO_INITIALIZER");
   info->estimatedTime = 0;
@@ -172,8 +159,7 @@ static ncclResult_t estimate(ncclSimInfo_t *info)
 }
 
 /* Works are always done, for their handles are out. */
-static ncclResult_t run_group(struct group *ended, ncclResult_t result, bool tasks)
-{
+static ncclResult_t run_group(struct group *ended, ncclResult_t result, bool tasks) {
   ncclResult_t work_result = run_works(ended->works, ended->nworks);
   if (result == ncclSuccess)
     result = work_result;
@@ -187,12 +173,11 @@ static ncclResult_t run_group(struct group *ended, ncclResult_t result, bool tas
 /* -- groups of non-blocking communicators ------------------------------------------------------------------------ */
 struct launch {
   struct group group;
-  struct ncclComm **comms;     /* in use until it is over */
+  struct ncclComm **comms; /* in use until it is over */
   size_t ncomms;
 };
 
-static void tell(struct launch *launch, ncclResult_t result)
-{
+static void tell(struct launch *launch, ncclResult_t result) {
   for (size_t i = 0; i < launch->ncomms; i++) {
     int launching = ncclInProgress; /* or an error of its own */
     atomic_compare_exchange_strong(&launch->comms[i]->async_error, &launching, result);
@@ -204,16 +189,14 @@ static void tell(struct launch *launch, ncclResult_t result)
 }
 
 /* A little later than the call that began it, so that who does not wait finds nothing done. */
-static void *launch_main(void *argument)
-{
+static void *launch_main(void *argument) {
   struct launch *launch = argument;
   nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
   tell(launch, run_group(&launch->group, ncclSuccess, true));
   return NULL;
 }
 
-static void add_comm(struct launch *launch, struct ncclComm *comm, uint64_t id)
-{
+static void add_comm(struct launch *launch, struct ncclComm *comm, uint64_t id) {
   for (size_t i = 0; i < launch->ncomms; i++)
     if (launch->comms[i] == comm)
       return;
@@ -229,8 +212,7 @@ static void add_comm(struct launch *launch, struct ncclComm *comm, uint64_t id)
 }
 
 /* Takes the group over to a thread where it has a non-blocking communicator. */
-static bool launch_later(const struct group *ended)
-{
+static bool launch_later(const struct group *ended) {
   pthread_t thread;
   struct launch *launch = calloc(1, sizeof *launch);
   struct ncclComm **comms = calloc(ended->ntasks + ended->nworks + 1, sizeof *comms);
@@ -255,8 +237,7 @@ static bool launch_later(const struct group *ended)
 
 /* -- captured groups --------------------------------------------------------------------------------------------- */
 /* The stream that the group is captured on, or NULL. NCCL wants all of a group captured, or none. */
-static cudaStream_t captured_on(const struct group *ended, ncclResult_t *result)
-{
+static cudaStream_t captured_on(const struct group *ended, ncclResult_t *result) {
   cudaStream_t stream = NULL;
   for (size_t i = 0; i < ended->ntasks; i++)
     if (standin_is_captured(ended->tasks[i].call.stream))
@@ -268,13 +249,9 @@ static cudaStream_t captured_on(const struct group *ended, ncclResult_t *result)
 }
 
 /* The graph is launched: the tasks run, and stay for the next time. */
-static void run_captured(void *kept)
-{
-  run_tasks(kept);
-}
+static void run_captured(void *kept) { run_tasks(kept); }
 
-static ncclResult_t capture(const struct group *ended, cudaStream_t stream)
-{
+static ncclResult_t capture(const struct group *ended, cudaStream_t stream) {
   struct group *kept = malloc(sizeof *kept);
   ncclResult_t result = kept ? ncclSuccess : standin_fail(ncclSystemError, "no memory for a captured group");
   if (kept) {
@@ -290,8 +267,7 @@ static ncclResult_t capture(const struct group *ended, cudaStream_t stream)
 }
 
 /* Outermost: everything is run, or with `info` only estimated. */
-static ncclResult_t end_group(ncclSimInfo_t *info)
-{
+static ncclResult_t end_group(ncclSimInfo_t *info) {
   if (group.depth == 0)
     return standin_fail(ncclInvalidUsage, "GroupEnd without GroupStart");
   if (group.depth > 1) {
@@ -311,27 +287,21 @@ static ncclResult_t end_group(ncclSimInfo_t *info)
   return run_group(&ended, result, !info);
 }
 
-ncclResult_t standin_group_end(void)
-{
-  return end_group(NULL);
-}
+ncclResult_t standin_group_end(void) { return end_group(NULL); }
 
-STANDIN_API ncclResult_t ncclGroupStart(void)
-{
+STANDIN_API ncclResult_t ncclGroupStart(void) {
   standin_stats_begin("ncclGroupStart", -1, 0, -1);
   standin_group_start();
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclGroupEnd(void)
-{
+STANDIN_API ncclResult_t ncclGroupEnd(void) {
   standin_stats_begin("ncclGroupEnd", -1, 0, -1);
   return end_group(NULL);
 }
 
 /* Without an info this is ncclGroupEnd, as in NCCL. */
-STANDIN_API ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
-{
+STANDIN_API ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo) {
   standin_stats_begin("ncclGroupSimulateEnd", -1, 0, -1);
   return end_group(simInfo);
 }

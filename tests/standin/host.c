@@ -9,16 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t standin_hash(uint64_t state, const void *data, size_t size)
-{
+uint64_t standin_hash(uint64_t state, const void *data, size_t size) {
   for (const unsigned char *at = data; size--; at++)
     state = (state ^ *at) * UINT64_C(0x100000001b3);
   return state;
 }
 
 /* The address of a listener: with its port it is that of one rank. */
-static uint64_t hash_address(const struct address *address, bool with_port)
-{
+static uint64_t hash_address(const struct address *address, bool with_port) {
   if (address->is.any.sa_family == AF_INET) {
     uint64_t hash = standin_hash(AF_INET, &address->is.v4.sin_addr, sizeof address->is.v4.sin_addr);
     return with_port ? standin_hash(hash, &address->is.v4.sin_port, sizeof address->is.v4.sin_port) : hash;
@@ -27,8 +25,7 @@ static uint64_t hash_address(const struct address *address, bool with_port)
   return with_port ? standin_hash(hash, &address->is.v6.sin6_port, sizeof address->is.v6.sin6_port) : hash;
 }
 
-uint64_t standin_host(const struct address *listener)
-{
+uint64_t standin_host(const struct address *listener) {
   const char *given = getenv("NCCL_HOSTID");
   if (given)
     return standin_hash(1, given, strlen(given));
@@ -36,8 +33,7 @@ uint64_t standin_host(const struct address *listener)
 }
 
 /* Host by host, in the order of their lowest ranks: each host is entered and left once. */
-bool standin_order_ring(struct ncclComm *comm)
-{
+bool standin_order_ring(struct ncclComm *comm) {
   int placed = 0;
   comm->ring = malloc((size_t)comm->nranks * sizeof *comm->ring);
   comm->place = calloc((size_t)comm->nranks, sizeof *comm->place);

@@ -56,6 +56,7 @@ static int network_cards = -1; /* memory: a page a host, zeros at first, which i
 static struct options options;
 
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct options, field)
+/* clang-format off */
 static const struct tagc_argument rows[] = {
   {.name = "ranks", .letter = 'n', .value = "N", TO(INT, nranks), .accepts = "1 to 1024", .help = "number of ranks"},
   {.name = "hosts", .value = "H", TO(TEXT, given_hosts),
@@ -77,6 +78,7 @@ static const struct tagc_argument rows[] = {
   {.name = "grace", .value = "S", TO(INT, grace_s), .accepts = "0 to 86400", .preset = "1",
    .help = "when a rank has failed, the others get so many seconds to end by themselves"},
 };
+/* clang-format on */
 _Static_assert(MOST_RANKS == 1024, "as the row of --ranks says");
 
 static const struct tagc_command_line command_line = {
@@ -93,8 +95,7 @@ static const struct tagc_command_line command_line = {
   .command = true,
 };
 
-__attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *what, ...)
-{
+__attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *what, ...) {
   va_list args;
   fprintf(stderr, "launch: ");
   va_start(args, what);
@@ -105,8 +106,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *w
 }
 
 /* The forms that the stand-in reads; a limit that it did not understand would spoil a measurement silently. */
-static bool is_rate(const char *text)
-{
+static bool is_rate(const char *text) {
   static const char *const units[] = {"", "bit", "kbit", "mbit", "gbit"};
   char *end;
   bool known = false;
@@ -116,15 +116,13 @@ static bool is_rate(const char *text)
   return known && end != text && value > 0;
 }
 
-static void check_rate(const char *option, const char *text)
-{
+static void check_rate(const char *option, const char *text) {
   if (text && !is_rate(text))
     refuse("%s %s: not a rate (200mbit, 1gbit, or bytes per second)", option, text);
 }
 
 /* As many ranks on each host. */
-static void place_evenly(const char *text)
-{
+static void place_evenly(const char *text) {
   char *end = NULL;
   const long hosts = strtol(text, &end, 10);
   if (*end || hosts < 1 || options.nranks % hosts)
@@ -135,8 +133,7 @@ static void place_evenly(const char *text)
 }
 
 /* The host of each rank, with commas. */
-static void place_by_list(const char *text)
-{
+static void place_by_list(const char *text) {
   const char *at = text;
   for (int i = 0; i < options.nranks; i++) {
     char *end = NULL;
@@ -149,8 +146,7 @@ static void place_by_list(const char *text)
 }
 
 /* `text`: that of --hosts, or NULL. */
-static void place(const char *text)
-{
+static void place(const char *text) {
   if (!text && !options.rate)
     return;
   if (!text && options.rate_inside)
@@ -167,8 +163,7 @@ static void place(const char *text)
       options.hosts[i] = i;
 }
 
-static void parse(char **argv)
-{
+static void parse(char **argv) {
   tagc_command_line_preset(&command_line, &options);
   const int status = tagc_command_line_parse(&command_line, argv, &options, stdout);
   if (status != TAGC_COMMAND_LINE_GO)
@@ -185,10 +180,9 @@ static void parse(char **argv)
 
 /* -- children ---------------------------------------------------------------------------------------------------- */
 /* Whether a rank may listen there, as ranks do: what lingers of an earlier listener is no obstacle. */
-static bool is_free(int port)
-{
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port),
-                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+static bool is_free(int port) {
+  struct sockaddr_in address = {
+    .sin_family = AF_INET, .sin_port = htons((in_port_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
   if (fd < 0)
     refuse("no socket: %s", strerror(errno));
@@ -200,8 +194,7 @@ static bool is_free(int port)
 
 /* Where the ports end that are for listeners alone: behind it are those of sockets that connect, and what lingers of
  * such a socket does keep others from its port. A range that leaves nothing is not heeded. */
-static int end_of_ports(void)
-{
+static int end_of_ports(void) {
   int first = PORTS_END;
   FILE *range = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
   if (range && fscanf(range, "%d", &first) != 1)
@@ -213,8 +206,7 @@ static int end_of_ports(void)
 
 /* A MASTER_PORT that is free with all ports behind it that ranks may use. Launchers that run at the same time begin to
  * look at different ones. */
-static int free_port(void)
-{
+static int free_port(void) {
   const int places = (end_of_ports() - PORTS_BEGIN) / PORTS;
   for (int i = 0; i < places; i++) {
     int first = PORTS_BEGIN + (getpid() + i) % places * PORTS, count = 0;
@@ -226,16 +218,14 @@ static int free_port(void)
   refuse("no %d free ports in a row from %d on", PORTS, PORTS_BEGIN);
 }
 
-static void set_number(const char *name, int value)
-{
+static void set_number(const char *name, int value) {
   char text[16];
   snprintf(text, sizeof text, "%d", value);
   setenv(name, text, 1);
 }
 
 /* `first`, then what the variable holds already. */
-static void prepend(const char *name, const char *first)
-{
+static void prepend(const char *name, const char *first) {
   const char *old = getenv(name);
   char *joined;
   if (asprintf(&joined, "%s%s%s", first, old && *old ? ":" : "", old ? old : "") < 0)
@@ -245,8 +235,7 @@ static void prepend(const char *name, const char *first)
 }
 
 /* The ranks shall find the library in that folder first. False: it is not there. */
-static bool offer(const char *folder, const char *inner, const char *library)
-{
+static bool offer(const char *folder, const char *inner, const char *library) {
   char path[PATH_MAX];
   if (snprintf(path, sizeof path, "%s%s/%s", folder, inner, library) >= (int)sizeof path || access(path, R_OK) != 0)
     return false;
@@ -255,8 +244,7 @@ static bool offer(const char *folder, const char *inner, const char *library)
   return true;
 }
 
-static void offer_libraries(void)
-{
+static void offer_libraries(void) {
   char self[PATH_MAX];
   ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
   self[size > 0 ? size : 0] = '\0';
@@ -267,8 +255,7 @@ static void offer_libraries(void)
 }
 
 /* What all ranks have in common. LD_PRELOAD is not among it: this program shall not run with it. */
-static void set_environment(void)
-{
+static void set_environment(void) {
   offer_libraries();
   set_number("WORLD_SIZE", options.nranks);
   set_number("MASTER_PORT", free_port());
@@ -282,8 +269,7 @@ static void set_environment(void)
 }
 
 /* One page for each host number. */
-static void make_network_cards(void)
-{
+static void make_network_cards(void) {
   int most = 0;
   for (int i = 0; i < options.nranks; i++)
     most = options.hosts[i] > most ? options.hosts[i] : most;
@@ -293,8 +279,7 @@ static void make_network_cards(void)
 }
 
 /* Where the rank is: which host, and which place there. */
-static void set_place(int rank, pid_t launcher)
-{
+static void set_place(int rank, pid_t launcher) {
   int before = 0, together = 0;
   char text[64];
   for (int i = 0; i < options.nranks; i++) {
@@ -314,8 +299,7 @@ static void set_place(int rank, pid_t launcher)
 }
 
 __attribute__((noreturn)) static void become(int rank, const int *out, const int *err, const sigset_t *mask,
-                                             pid_t parent)
-{
+                                             pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(1);
@@ -332,8 +316,7 @@ __attribute__((noreturn)) static void become(int rank, const int *out, const int
   _exit(errno == ENOENT ? 127 : 126);
 }
 
-static void start(int rank, const sigset_t *mask)
-{
+static void start(int rank, const sigset_t *mask) {
   int out[2] = {-1, -1}, err[2] = {-1, -1};
   pid_t parent = getpid();
   if (!options.no_prefix && (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0))
@@ -343,8 +326,8 @@ static void start(int rank, const sigset_t *mask)
     refuse("cannot start rank %d: %s", rank, strerror(errno));
   if (pid == 0)
     become(rank, out, err, mask, parent);
-  ranks[rank] = (struct rank){.pid = pid, .streams = {{.from = out[0], .to = STDOUT_FILENO},
-                                                       {.from = err[0], .to = STDERR_FILENO}}};
+  ranks[rank] = (struct rank){
+    .pid = pid, .streams = {{.from = out[0], .to = STDOUT_FILENO}, {.from = err[0], .to = STDERR_FILENO}}};
   if (!options.no_prefix) {
     close(out[1]);
     close(err[1]);
@@ -353,8 +336,7 @@ static void start(int rank, const sigset_t *mask)
   }
 }
 
-static void signal_ranks(int signal, bool end)
-{
+static void signal_ranks(int signal, bool end) {
   for (int i = 0; i < options.nranks; i++)
     if (ranks[i].pid) {
       ranks[i].ended_by_us |= end;
@@ -363,8 +345,7 @@ static void signal_ranks(int signal, bool end)
 }
 
 /* Waits for those that have ended. Returns how many still run; raises *worst. */
-static int reap(int *worst, bool *failed)
-{
+static int reap(int *worst, bool *failed) {
   int running = 0;
   for (int i = 0; i < options.nranks; i++) {
     int status;
@@ -385,24 +366,21 @@ static int reap(int *worst, bool *failed)
 }
 
 /* -- the loop ---------------------------------------------------------------------------------------------------- */
-static int64_t now_ms(void)
-{
+static int64_t now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
 /* What a terminal sends, it sends to the ranks as well; the rest is passed on. */
-static void take_signals(int signals)
-{
+static void take_signals(int signals) {
   struct signalfd_siginfo info;
   while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
     if (info.ssi_signo != SIGCHLD && info.ssi_code != SI_KERNEL)
       signal_ranks((int)info.ssi_signo, false);
 }
 
-static void wait_for_events(int signals, int64_t deadline)
-{
+static void wait_for_events(int signals, int64_t deadline) {
   struct pollfd *fds = calloc(1 + 2 * (size_t)options.nranks, sizeof *fds);
   if (!fds)
     refuse("no memory");
@@ -419,8 +397,7 @@ static void wait_for_events(int signals, int64_t deadline)
 }
 
 /* After a failure: first time to end by themselves, then SIGTERM, then SIGKILL. Returns the next deadline. */
-static int64_t press(int64_t deadline, int *stage)
-{
+static int64_t press(int64_t deadline, int *stage) {
   if (now_ms() < deadline)
     return deadline;
   signal_ranks(*stage == 0 ? SIGTERM : SIGKILL, true);
@@ -428,8 +405,7 @@ static int64_t press(int64_t deadline, int *stage)
   return now_ms() + KILL_MS;
 }
 
-static int watch(int signals)
-{
+static int watch(int signals) {
   int worst = 0, stage = 0;
   int64_t deadline = 0;
   bool failed = false;
@@ -450,8 +426,7 @@ static int watch(int signals)
   return worst;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   (void)argc;
   parse(argv);
   ranks = calloc((size_t)options.nranks, sizeof *ranks);

@@ -9,8 +9,7 @@
 
 #include "tests/standin/launch_output.h"
 
-static void write_all(int to, const char *data, size_t size)
-{
+static void write_all(int to, const char *data, size_t size) {
   while (size) {
     ssize_t written = write(to, data, size);
     if (written < 0 && errno != EINTR)
@@ -21,8 +20,7 @@ static void write_all(int to, const char *data, size_t size)
 }
 
 /* One line with its prefix, in one piece. */
-static void put_line(int rank, int to, const char *line, size_t size)
-{
+static void put_line(int rank, int to, const char *line, size_t size) {
   char *text = NULL;
   int prefix = asprintf(&text, "[%d] ", rank);
   char *whole = prefix > 0 ? realloc(text, (size_t)prefix + size + 1) : NULL;
@@ -34,8 +32,7 @@ static void put_line(int rank, int to, const char *line, size_t size)
   free(whole ? whole : text);
 }
 
-static void put_complete_lines(int rank, struct stream *stream)
-{
+static void put_complete_lines(int rank, struct stream *stream) {
   char *begin = stream->line, *limit = stream->line + stream->size, *newline;
   while ((newline = memchr(begin, '\n', (size_t)(limit - begin)))) {
     put_line(rank, stream->to, begin, (size_t)(newline - begin));
@@ -45,8 +42,7 @@ static void put_complete_lines(int rank, struct stream *stream)
   memmove(stream->line, begin, stream->size);
 }
 
-void launch_close_stream(int rank, struct stream *stream)
-{
+void launch_close_stream(int rank, struct stream *stream) {
   if (stream->size)
     put_line(rank, stream->to, stream->line, stream->size);
   close(stream->from);
@@ -54,8 +50,7 @@ void launch_close_stream(int rank, struct stream *stream)
   *stream = (struct stream){.from = -1};
 }
 
-bool launch_read_stream(int rank, struct stream *stream)
-{
+bool launch_read_stream(int rank, struct stream *stream) {
   if (stream->room - stream->size < 4096) {
     char *larger = realloc(stream->line, stream->room + 65536);
     if (!larger) {

@@ -8,20 +8,15 @@
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "processes share them");
 
-static int64_t ticks_of(const struct link *link, size_t bytes)
-{
-  return (int64_t)((double)bytes / link->rate * TICKS);
-}
+static int64_t ticks_of(const struct link *link, size_t bytes) { return (int64_t)((double)bytes / link->rate * TICKS); }
 
-void standin_link_init(struct link *link, struct nic *nic, double rate)
-{
+void standin_link_init(struct link *link, struct nic *nic, double rate) {
   double burst = rate * BURST_NS;
   *link = (struct link){.nic = nic, .rate = rate, .burst = burst > BURST_BYTES ? (size_t)burst : BURST_BYTES};
 }
 
 /* Takes up to `size` bytes that the link has to give now; where it has too few, reserves what is worth a turn. */
-static size_t take_or_reserve(struct link *link, int64_t now, int64_t oldest, size_t size)
-{
+static size_t take_or_reserve(struct link *link, int64_t now, int64_t oldest, size_t size) {
   size_t allowed, quantum = size < link->burst / 2 ? size : link->burst / 2;
   int_fast64_t paid = atomic_load(&link->nic->paid), next;
   do {
@@ -37,8 +32,7 @@ static size_t take_or_reserve(struct link *link, int64_t now, int64_t oldest, si
   return allowed;
 }
 
-size_t standin_link_take(struct link *link, int64_t now, size_t size, int64_t *until)
-{
+size_t standin_link_take(struct link *link, int64_t now, size_t size, int64_t *until) {
   bool was_busy = link->busy || atomic_fetch_add(&link->nic->senders, 1) > 0;
   int64_t saved = ticks_of(link, link->burst) + (was_busy ? CATCH_UP_NS * TICKS : 0);
   size_t allowed = 0;
@@ -54,13 +48,9 @@ size_t standin_link_take(struct link *link, int64_t now, size_t size, int64_t *u
   return allowed;
 }
 
-void standin_link_return(struct link *link, size_t size)
-{
-  atomic_fetch_sub(&link->nic->paid, ticks_of(link, size));
-}
+void standin_link_return(struct link *link, size_t size) { atomic_fetch_sub(&link->nic->paid, ticks_of(link, size)); }
 
-void standin_link_idle(struct link *link)
-{
+void standin_link_idle(struct link *link) {
   standin_link_return(link, link->reserved);
   link->reserved = 0;
   if (link->busy)

@@ -32,7 +32,7 @@ struct link {
   size_t burst;    /* bytes */
   size_t reserved; /* bytes that are paid for and may be sent from `ready` on */
   int64_t ready;
-  bool busy;       /* counted among the senders */
+  bool busy; /* counted among the senders */
 };
 
 void standin_link_init(struct link *link, struct nic *nic, double rate);

@@ -11,8 +11,7 @@
 
 static __thread char last_error[256];
 
-ncclResult_t standin_fail(ncclResult_t result, const char *what, ...)
-{
+ncclResult_t standin_fail(ncclResult_t result, const char *what, ...) {
   va_list args;
   va_start(args, what);
   vsnprintf(last_error, sizeof last_error, what, args);
@@ -23,33 +22,29 @@ ncclResult_t standin_fail(ncclResult_t result, const char *what, ...)
   return result;
 }
 
-int64_t standin_now(void)
-{
+int64_t standin_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-size_t standin_type_size(ncclDataType_t type)
-{
+size_t standin_type_size(ncclDataType_t type) {
   static const unsigned char sizes[] = {
-    [ncclInt8] = 1, [ncclUint8] = 1, [ncclInt32] = 4, [ncclUint32] = 4, [ncclInt64] = 8, [ncclUint64] = 8,
-    [ncclFloat16] = 2, [ncclFloat32] = 4, [ncclFloat64] = 8, [ncclBfloat16] = 2,
-    [10] = 1, [11] = 1 /* the two fp8 types, which older headers do not name */
+    [ncclInt8] = 1,   [ncclUint8] = 1,   [ncclInt32] = 4,   [ncclUint32] = 4,  [ncclInt64] = 8,
+    [ncclUint64] = 8, [ncclFloat16] = 2, [ncclFloat32] = 4, [ncclFloat64] = 8, [ncclBfloat16] = 2,
+    [10] = 1,         [11] = 1 /* the two fp8 types, which older headers do not name */
   };
   return (unsigned)type < sizeof sizes && (type <= ncclBfloat16 || standin_version >= 22403) ? sizes[type] : 0;
 }
 
-STANDIN_API ncclResult_t ncclGetVersion(int *version)
-{
+STANDIN_API ncclResult_t ncclGetVersion(int *version) {
   if (!version)
     return standin_fail(ncclInvalidArgument, "GetVersion: version is NULL");
   *version = standin_version;
   return ncclSuccess;
 }
 
-STANDIN_API const char *ncclGetErrorString(ncclResult_t result)
-{
+STANDIN_API const char *ncclGetErrorString(ncclResult_t result) {
   switch (result) {
   case ncclSuccess: return "no error";
   case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
@@ -63,15 +58,13 @@ STANDIN_API const char *ncclGetErrorString(ncclResult_t result)
   }
 }
 
-STANDIN_API const char *ncclGetLastError(ncclComm_t comm)
-{
+STANDIN_API const char *ncclGetLastError(ncclComm_t comm) {
   (void)comm;
   return last_error;
 }
 
 /* NCCL hands out whole pages; programs rely on the alignment. */
-STANDIN_API ncclResult_t ncclMemAlloc(void **ptr, size_t size)
-{
+STANDIN_API ncclResult_t ncclMemAlloc(void **ptr, size_t size) {
   if (!ptr)
     return standin_fail(ncclInvalidArgument, "MemAlloc: ptr is NULL");
   *ptr = NULL;
@@ -82,8 +75,7 @@ STANDIN_API ncclResult_t ncclMemAlloc(void **ptr, size_t size)
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclMemFree(void *ptr)
-{
+STANDIN_API ncclResult_t ncclMemFree(void *ptr) {
   if (ptr && !ncclStandinHostMemory)
     return standin_device_free(ptr);
   free(ptr);
@@ -91,8 +83,7 @@ STANDIN_API ncclResult_t ncclMemFree(void *ptr)
 }
 
 /* Registration has no effect here but that its errors are NCCL's. A handle is the buffer's address. */
-STANDIN_API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)
-{
+STANDIN_API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle) {
   if (!standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommRegister: no such communicator");
   standin_stats_begin("ncclCommRegister", (int64_t)comm->id, size, -1);
@@ -106,8 +97,7 @@ STANDIN_API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, siz
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
-{
+STANDIN_API ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle) {
   (void)handle;
   if (!standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommDeregister: no such communicator");
@@ -117,8 +107,7 @@ STANDIN_API ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 }
 
 STANDIN_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
-                                                int winFlags)
-{
+                                                int winFlags) {
   (void)winFlags;
   if (!standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommWindowRegister: no such communicator");
@@ -130,8 +119,7 @@ STANDIN_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, siz
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
-{
+STANDIN_API ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
   (void)win;
   if (!standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommWindowDeregister: no such communicator");

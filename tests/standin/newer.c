@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What NCCL has added since 2.29: communicators that grow, and those that are put to sleep. One-sided calls are refused: a
- * stand-in whose work is done when the call returns has no moment at which a peer's memory may be written.
+ * What NCCL has added since 2.29: communicators that grow, and those that are put to sleep. One-sided calls are
+ * refused: a stand-in whose work is done when the call returns has no moment at which a peer's memory may be written.
  */
 #include "standin.h"
 
@@ -17,11 +17,11 @@ struct grow_work {
 };
 
 /* The existing ranks learn the id from the one of them that has it. */
-static ncclResult_t share_id(struct grow_work *work)
-{
+static ncclResult_t share_id(struct grow_work *work) {
   ncclUniqueId shared = work->id;
-  struct call call = {FN_ALL_REDUCE, .send = &work->id, .recv = &shared, .count = sizeof shared, .type = ncclUint8,
-                      .reduction = {.kind = REDUCE_MAX, .type = ncclUint8}, .line = STANDIN_NO_LINE};
+  struct call call = {FN_ALL_REDUCE,          .send = &work->id, .recv = &shared,
+                      .count = sizeof shared, .type = ncclUint8, .reduction = {.kind = REDUCE_MAX, .type = ncclUint8},
+                      .line = STANDIN_NO_LINE};
   struct call *calls[] = {&call};
   struct job job = {.comm = work->parent, .calls = calls, .ncalls = 1, .ncollectives = 1};
   if (work->parent->nranks == 1) {
@@ -39,8 +39,7 @@ static ncclResult_t share_id(struct grow_work *work)
   return job.result;
 }
 
-static ncclResult_t run_grow(struct async_work *base)
-{
+static ncclResult_t run_grow(struct async_work *base) {
   struct grow_work *work = (struct grow_work *)base;
   struct ncclComm *comm = work->comm;
   ncclResult_t result = work->parent ? share_id(work) : ncclSuccess;
@@ -56,17 +55,16 @@ static ncclResult_t run_grow(struct async_work *base)
 }
 
 static ncclResult_t check_grow(ncclComm_t parent, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *newcomm,
-                               const ncclConfig_t *config)
-{
+                               const ncclConfig_t *config) {
   if (!newcomm || nranks < 1 || (parent ? rank != -1 || nranks <= parent->nranks : !id || rank < 0 || rank >= nranks))
-    return standin_fail(ncclInvalidArgument, "CommGrow: rank %d of %d, %s an id", rank, nranks, id ? "with" : "without");
+    return standin_fail(ncclInvalidArgument, "CommGrow: rank %d of %d, %s an id", rank, nranks,
+                        id ? "with" : "without");
   ncclResult_t result = parent ? standin_comm_ready(parent) : ncclSuccess;
   return result == ncclSuccess ? standin_config_check(config) : result;
 }
 
 static ncclResult_t add_grow(ncclComm_t parent, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *newcomm,
-                             const ncclConfig_t *config)
-{
+                             const ncclConfig_t *config) {
   if (parent && !standin_comm_acquire(parent))
     return standin_fail(ncclInvalidArgument, "CommGrow: no such communicator");
   standin_stats_begin("ncclCommGrow", parent ? (int64_t)parent->id : -1, 0, -1);
@@ -92,16 +90,14 @@ static ncclResult_t add_grow(ncclComm_t parent, int nranks, const ncclUniqueId *
 }
 
 STANDIN_API ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
-                                      ncclComm_t *newcomm, ncclConfig_t *config)
-{
+                                      ncclComm_t *newcomm, ncclConfig_t *config) {
   standin_group_start();
   ncclResult_t result = standin_group_note(add_grow(comm, nRanks, uniqueId, rank, newcomm, config));
   ncclResult_t ended = standin_group_end();
   return result != ncclSuccess ? result : ended;
 }
 
-STANDIN_API ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId)
-{
+STANDIN_API ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId) {
   if (!uniqueId || !standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommGetUniqueId: no such communicator, or uniqueId is NULL");
   standin_stats_begin("ncclCommGetUniqueId", (int64_t)comm->id, 0, -1);
@@ -112,8 +108,7 @@ STANDIN_API ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniq
 }
 
 /* -- sleep ------------------------------------------------------------------------------------------------------- */
-static ncclResult_t set_suspended(ncclComm_t comm, bool suspended, const char *name)
-{
+static ncclResult_t set_suspended(ncclComm_t comm, bool suspended, const char *name) {
   if (!standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "%s: no such communicator", name);
   standin_stats_begin(name, (int64_t)comm->id, 0, -1);
@@ -122,19 +117,14 @@ static ncclResult_t set_suspended(ncclComm_t comm, bool suspended, const char *n
   return ncclSuccess;
 }
 
-STANDIN_API ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
-{
+STANDIN_API ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags) {
   return set_suspended(comm, flags & NCCL_SUSPEND_MEM, __func__);
 }
 
-STANDIN_API ncclResult_t ncclCommResume(ncclComm_t comm)
-{
-  return set_suspended(comm, false, __func__);
-}
+STANDIN_API ncclResult_t ncclCommResume(ncclComm_t comm) { return set_suspended(comm, false, __func__); }
 
 /* -- one-sided --------------------------------------------------------------------------------------------------- */
-static ncclResult_t refuse(ncclComm_t comm, const char *name)
-{
+static ncclResult_t refuse(ncclComm_t comm, const char *name) {
   if (!standin_comm_acquire(comm))
     return standin_group_note(standin_fail(ncclInvalidArgument, "%s: no such communicator", name));
   standin_stats_begin(name, (int64_t)comm->id, 0, -1);
@@ -144,23 +134,20 @@ static ncclResult_t refuse(ncclComm_t comm, const char *name)
 
 STANDIN_API ncclResult_t ncclPutSignal(const void *localbuff, size_t count, ncclDataType_t datatype, int peer,
                                        ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx,
-                                       unsigned int flags, ncclComm_t comm, cudaStream_t stream)
-{
+                                       unsigned int flags, ncclComm_t comm, cudaStream_t stream) {
   (void)localbuff, (void)count, (void)datatype, (void)peer, (void)peerWin, (void)peerWinOffset;
   (void)sigIdx, (void)ctx, (void)flags, (void)stream;
   return refuse(comm, __func__);
 }
 
 STANDIN_API ncclResult_t ncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
-                                    cudaStream_t stream)
-{
+                                    cudaStream_t stream) {
   (void)peer, (void)sigIdx, (void)ctx, (void)flags, (void)stream;
   return refuse(comm, __func__);
 }
 
 STANDIN_API ncclResult_t ncclWaitSignal(int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm,
-                                        cudaStream_t stream)
-{
+                                        cudaStream_t stream) {
   (void)nDesc, (void)signalDescs, (void)stream;
   return refuse(comm, __func__);
 }

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t transfers_of(const struct call *call, const struct ncclComm *comm)
-{
+static size_t transfers_of(const struct call *call, const struct ncclComm *comm) {
   switch (call->function) {
   case FN_SEND:
   case FN_RECV: return 1;
@@ -18,8 +17,7 @@ static size_t transfers_of(const struct call *call, const struct ncclComm *comm)
   }
 }
 
-static void add(struct p2p *p2p, struct call *call, int peer, bool out, const void *data, size_t block)
-{
+static void add(struct p2p *p2p, struct call *call, int peer, bool out, const void *data, size_t block) {
   size_t size = call->count * standin_type_size(call->type);
   struct transfer *transfer = &p2p->transfers[p2p->count++];
   *transfer = (struct transfer){.data = (char *)data + block * size, .size = size, .call = call};
@@ -29,15 +27,10 @@ static void add(struct p2p *p2p, struct call *call, int peer, bool out, const vo
   *tail = &transfer->next;
 }
 
-static void add_call(struct p2p *p2p, const struct ncclComm *comm, struct call *call)
-{
+static void add_call(struct p2p *p2p, const struct ncclComm *comm, struct call *call) {
   switch (call->function) {
-  case FN_SEND:
-    add(p2p, call, call->root, true, call->send, 0);
-    return;
-  case FN_RECV:
-    add(p2p, call, call->root, false, call->recv, 0);
-    return;
+  case FN_SEND: add(p2p, call, call->root, true, call->send, 0); return;
+  case FN_RECV: add(p2p, call, call->root, false, call->recv, 0); return;
   case FN_ALL_TO_ALL:
     for (int i = 0; i < comm->nranks; i++) {
       add(p2p, call, i, true, call->send, (size_t)i);
@@ -56,8 +49,7 @@ static void add_call(struct p2p *p2p, const struct ncclComm *comm, struct call *
   }
 }
 
-static ncclResult_t copy_to_self(struct lane *self)
-{
+static ncclResult_t copy_to_self(struct lane *self) {
   for (; self->out && self->in; self->out = self->out->next, self->in = self->in->next) {
     if (self->out->size != self->in->size)
       return standin_fail(ncclInvalidUsage, "a send to oneself of %zu bytes meets a receive of %zu", self->out->size,
@@ -70,15 +62,13 @@ static ncclResult_t copy_to_self(struct lane *self)
   return ncclSuccess;
 }
 
-static void open_envelope(struct envelope *envelope, const struct transfer *transfer)
-{
+static void open_envelope(struct envelope *envelope, const struct transfer *transfer) {
   envelope->done = 0;
   if (transfer)
     envelope->header = (struct header){.magic = STANDIN_HEADER_MAGIC, .function = FN_SEND, .size = transfer->size};
 }
 
-ncclResult_t standin_p2p_start(struct p2p *p2p, struct ncclComm *comm, struct call **calls, size_t ncalls)
-{
+ncclResult_t standin_p2p_start(struct p2p *p2p, struct ncclComm *comm, struct call **calls, size_t ncalls) {
   size_t count = 0;
   for (size_t i = 0; i < ncalls; i++)
     count += transfers_of(calls[i], comm);
@@ -99,8 +89,7 @@ ncclResult_t standin_p2p_start(struct p2p *p2p, struct ncclComm *comm, struct ca
   return copy_to_self(&p2p->lanes[comm->rank]);
 }
 
-static ncclResult_t send_some(struct lane *lane, struct ncclComm *comm, int peer, bool *progress)
-{
+static ncclResult_t send_some(struct lane *lane, struct ncclComm *comm, int peer, bool *progress) {
   struct transfer *transfer = lane->out;
   size_t moved, head = lane->out_envelope.done;
   ncclResult_t result = standin_wire_send(comm, peer, &lane->out_envelope, transfer->data + transfer->done,
@@ -115,8 +104,7 @@ static ncclResult_t send_some(struct lane *lane, struct ncclComm *comm, int peer
   return result;
 }
 
-static ncclResult_t receive_some(struct lane *lane, struct ncclComm *comm, int peer, bool *progress)
-{
+static ncclResult_t receive_some(struct lane *lane, struct ncclComm *comm, int peer, bool *progress) {
   struct transfer *transfer = lane->in;
   size_t moved, head = lane->in_envelope.done;
   ncclResult_t result = standin_wire_recv(comm, peer, &lane->in_envelope, transfer->data + transfer->done,
@@ -130,8 +118,7 @@ static ncclResult_t receive_some(struct lane *lane, struct ncclComm *comm, int p
   return result;
 }
 
-ncclResult_t standin_p2p_step(struct p2p *p2p, struct ncclComm *comm, bool *progress, bool *done)
-{
+ncclResult_t standin_p2p_step(struct p2p *p2p, struct ncclComm *comm, bool *progress, bool *done) {
   ncclResult_t result = ncclSuccess;
   bool sending[2] = {false, false};
   *done = true;
@@ -150,8 +137,7 @@ ncclResult_t standin_p2p_step(struct p2p *p2p, struct ncclComm *comm, bool *prog
   return result;
 }
 
-void standin_p2p_free(struct p2p *p2p)
-{
+void standin_p2p_free(struct p2p *p2p) {
   free(p2p->transfers);
   free(p2p->lanes);
   p2p->transfers = NULL;

@@ -5,8 +5,9 @@
  *   NCCL_STANDIN_RATE_INSIDE=10gbit  to other ranks of its own host, this process alone
  *   NCCL_STANDIN_NIC=PATH:PAGE       the memory through which the processes of a host share the first one (launch makes
  *                                    it); without it this process has a network card of its own
- *   NCCL_STANDIN_PLAY=1              nobody waits: what bytes take at their rate is played (tests/e2e/vote/played_time.c), for each
- *                                    process as if it had its network card for itself
+ *   NCCL_STANDIN_PLAY=1              nobody waits: what bytes take at their rate is played
+ *                                    (tests/e2e/vote/played_time.c), for each process as if it had its network card for
+ *                                    itself
  *
  * link.h says how a rate is kept. All threads of the process share its links; receiving is free.
  */
@@ -32,8 +33,7 @@ static atomic_llong played; /* nanoseconds */
 STANDIN_API long long ncclStandinPlayTime(long long ns) { return atomic_fetch_add(&played, ns) + ns; }
 
 /* Bits with a unit ("200mbit"), bytes without. 0: not a rate. */
-static double parse(const char *text)
-{
+static double parse(const char *text) {
   static const struct {
     const char *unit;
     double bytes;
@@ -46,8 +46,7 @@ static double parse(const char *text)
   return 0;
 }
 
-static void set_limit(enum way way, struct nic *nic, const char *variable)
-{
+static void set_limit(enum way way, struct nic *nic, const char *variable) {
   const char *text = getenv(variable);
   if (!text || !*text)
     return;
@@ -59,8 +58,7 @@ static void set_limit(enum way way, struct nic *nic, const char *variable)
 }
 
 /* That of the host, or one of our own. */
-static struct nic *find_nic(void)
-{
+static struct nic *find_nic(void) {
   const char *text = getenv("NCCL_STANDIN_NIC"), *colon = text ? strrchr(text, ':') : NULL;
   if (!text)
     return &own_nics[WAY_BETWEEN];
@@ -79,8 +77,7 @@ static struct nic *find_nic(void)
   return &own_nics[WAY_BETWEEN];
 }
 
-static void setup(void)
-{
+static void setup(void) {
   set_limit(WAY_INSIDE, &own_nics[WAY_INSIDE], "NCCL_STANDIN_RATE_INSIDE");
   const char *between = getenv("NCCL_STANDIN_RATE"), *play = getenv("NCCL_STANDIN_PLAY");
   plays = play && strcmp(play, "1") == 0;
@@ -88,14 +85,12 @@ static void setup(void)
     set_limit(WAY_BETWEEN, find_nic(), "NCCL_STANDIN_RATE");
 }
 
-bool standin_rate_is_limited(enum way way)
-{
+bool standin_rate_is_limited(enum way way) {
   pthread_once(&once, setup);
   return links[way].rate > 0;
 }
 
-size_t standin_rate_take(enum way way, size_t size, int64_t *until)
-{
+size_t standin_rate_take(enum way way, size_t size, int64_t *until) {
   if (!standin_rate_is_limited(way))
     return size;
   if (plays) {
@@ -108,8 +103,7 @@ size_t standin_rate_take(enum way way, size_t size, int64_t *until)
   return allowed;
 }
 
-void standin_rate_return(enum way way, size_t size)
-{
+void standin_rate_return(enum way way, size_t size) {
   if (!standin_rate_is_limited(way) || !size)
     return;
   if (plays) {
@@ -121,8 +115,7 @@ void standin_rate_return(enum way way, size_t size)
   pthread_mutex_unlock(&lock);
 }
 
-void standin_rate_idle(enum way way)
-{
+void standin_rate_idle(enum way way) {
   if (!standin_rate_is_limited(way) || plays)
     return;
   pthread_mutex_lock(&lock);

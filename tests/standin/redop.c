@@ -12,21 +12,18 @@
 #define SLOT_BITS 16
 #define COMM_MASK 0x3fff
 
-static int handle_base(const struct ncclComm *comm)
-{
+static int handle_base(const struct ncclComm *comm) {
   return (int)ncclNumOps + (int)((comm->id & COMM_MASK) << SLOT_BITS);
 }
 
 /* The lock is held. NULL: not an operator of this communicator. */
-static struct user_op *find(struct ncclComm *comm, int op)
-{
+static struct user_op *find(struct ncclComm *comm, int op) {
   int slot = op - handle_base(comm);
   return slot >= 0 && (size_t)slot < comm->ops_capacity && comm->ops[slot].used ? &comm->ops[slot] : NULL;
 }
 
 /* The lock is held. */
-static struct user_op *unused_slot(struct ncclComm *comm)
-{
+static struct user_op *unused_slot(struct ncclComm *comm) {
   for (size_t i = 0; i < comm->ops_capacity; i++)
     if (!comm->ops[i].used)
       return &comm->ops[i];
@@ -42,8 +39,7 @@ static struct user_op *unused_slot(struct ncclComm *comm)
 }
 
 STANDIN_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
-                                                  ncclScalarResidence_t residence, ncclComm_t comm)
-{
+                                                  ncclScalarResidence_t residence, ncclComm_t comm) {
   if (!op || !scalar)
     return standin_fail(ncclInvalidArgument, "RedOpCreatePreMulSum: op or scalar is NULL");
   size_t size = standin_type_size(datatype);
@@ -74,8 +70,7 @@ STANDIN_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
   return slot ? ncclSuccess : standin_fail(ncclSystemError, "RedOpCreatePreMulSum: no room for another operator");
 }
 
-STANDIN_API ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
-{
+STANDIN_API ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   if ((int)op >= 0 && (int)op < (int)ncclNumOps)
     return standin_fail(ncclInvalidArgument, "RedOpDestroy: operator %d is built in", (int)op);
   if (!standin_comm_acquire(comm))
@@ -92,8 +87,7 @@ STANDIN_API ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 }
 
 /* Floats: every rank multiplies by 1/n, rounded to the type, before the sum. Integers: the sum is divided. */
-static void resolve_average(struct ncclComm *comm, struct reduction *reduction)
-{
+static void resolve_average(struct ncclComm *comm, struct reduction *reduction) {
   float share = (float)(1.0 / comm->nranks);
   reduction->scaled = true;
   switch (reduction->type) {
@@ -101,15 +95,12 @@ static void resolve_average(struct ncclComm *comm, struct reduction *reduction)
   case ncclBfloat16: reduction->scalar.half = standin_bf16_from_float(share); break;
   case ncclFloat32: reduction->scalar.f32 = share; break;
   case ncclFloat64: reduction->scalar.f64 = 1.0 / comm->nranks; break;
-  default:
-    reduction->scaled = false;
-    reduction->divisor = comm->nranks;
+  default: reduction->scaled = false; reduction->divisor = comm->nranks;
   }
 }
 
 ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type,
-                                struct reduction *reduction)
-{
+                                struct reduction *reduction) {
   *reduction = (struct reduction){.type = type};
   switch ((int)op) {
   case ncclSum: reduction->kind = REDUCE_SUM; return ncclSuccess;

@@ -18,23 +18,20 @@
 #define EACH _Pragma("GCC ivdep") for (size_t i = 0; i < count; i++)
 #endif
 
-static inline float as_float(uint32_t bits)
-{
+static inline float as_float(uint32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-static inline uint32_t as_bits(float value)
-{
+static inline uint32_t as_bits(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
 /* fp16 has 10 bits of fraction and bias 15, fp32 has 23 and 127: shift by 13, rebias by 112 << 23. */
-static inline float float_from_half(uint16_t half)
-{
+static inline float float_from_half(uint16_t half) {
   uint32_t magnitude = half & 0x7fffu;
   uint32_t shifted = magnitude << 13;
   float subnormal = (float)(int32_t)magnitude * 0x1p-24f;
@@ -44,8 +41,7 @@ static inline float float_from_half(uint16_t half)
 }
 
 /* Below 2^-14, adding one half lines the last bit of the sum up with fp16's smallest step, and the FPU rounds. */
-static inline uint16_t half_from_float(float value)
-{
+static inline uint16_t half_from_float(float value) {
   uint32_t bits = as_bits(value), magnitude = bits & 0x7fffffffu;
   uint32_t rebiased = magnitude - 0x38000000u;
   uint32_t normal = (rebiased + 0xfffu + (rebiased >> 13 & 1)) >> 13;
@@ -56,27 +52,17 @@ static inline uint16_t half_from_float(float value)
   return (uint16_t)(half | (bits >> 16 & 0x8000u));
 }
 
-static inline float float_from_bf16(uint16_t bf16)
-{
-  return as_float((uint32_t)bf16 << 16);
-}
+static inline float float_from_bf16(uint16_t bf16) { return as_float((uint32_t)bf16 << 16); }
 
-static inline uint16_t bf16_from_float(float value)
-{
+static inline uint16_t bf16_from_float(float value) {
   uint32_t bits = as_bits(value);
   uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
   return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16 | 0x40u) : rounded);
 }
 
-uint16_t standin_half_from_float(float value)
-{
-  return half_from_float(value);
-}
+uint16_t standin_half_from_float(float value) { return half_from_float(value); }
 
-uint16_t standin_bf16_from_float(float value)
-{
-  return bf16_from_float(value);
-}
+uint16_t standin_bf16_from_float(float value) { return bf16_from_float(value); }
 
 #define PLAIN(x) (x)
 #define GREATER(a, b) ((a) > (b) ? (a) : (b))
@@ -92,54 +78,48 @@ struct kernels {
 };
 
 /* dst[i] = own[i] OP other[i]; LOAD widens a stored value to the type of the computation, STORE rounds it back. */
-#define COMBINE(name, stored, wide, LOAD, STORE, expression)                                         \
-  static TARGET void NAMED(name)(void *dst_, const void *own_, const void *other_, size_t count)                   \
-  {                                                                                                  \
-    stored *dst = dst_;                                                                              \
-    const stored *own = own_, *other = other_;                                                       \
-    EACH                                                                                             \
-    {                                                                                                \
-      wide a = LOAD(own[i]), b = LOAD(other[i]);                                                     \
-      dst[i] = (stored)STORE((wide)(expression));                                                    \
-    }                                                                                                \
+#define COMBINE(name, stored, wide, LOAD, STORE, expression) \
+  static TARGET void NAMED(name)(void *dst_, const void *own_, const void *other_, size_t count) { \
+    stored *dst = dst_; \
+    const stored *own = own_, *other = other_; \
+    EACH { \
+      wide a = LOAD(own[i]), b = LOAD(other[i]); \
+      dst[i] = (stored)STORE((wide)(expression)); \
+    } \
   }
 
 /* dst[i] = own[i] x scalar, and the same plus other[i]: two roundings, as two GPU instructions. */
-#define SCALE(name, stored, wide, LOAD, STORE)                                                       \
-  static TARGET void NAMED(scale_##name)(void *dst_, const void *own_, const void *scalar_, size_t count)          \
-  {                                                                                                  \
-    stored *dst = dst_;                                                                              \
-    const stored *own = own_;                                                                        \
-    wide scalar = LOAD(*(const stored *)scalar_);                                                    \
-    EACH dst[i] = (stored)STORE((wide)(LOAD(own[i]) * scalar));                                      \
-  }                                                                                                  \
-  static TARGET void NAMED(scaled_sum_##name)(void *dst_, const void *own_, const void *other_,      \
-                                              const void *scalar_, size_t count)                     \
-  {                                                                                                  \
-    stored *dst = dst_;                                                                              \
-    const stored *own = own_, *other = other_;                                                       \
-    wide scalar = LOAD(*(const stored *)scalar_);                                                    \
-    EACH                                                                                             \
-    {                                                                                                \
-      stored own_scaled = (stored)STORE((wide)(LOAD(own[i]) * scalar));                              \
-      dst[i] = (stored)STORE((wide)(LOAD(own_scaled) + LOAD(other[i])));                             \
-    }                                                                                                \
+#define SCALE(name, stored, wide, LOAD, STORE) \
+  static TARGET void NAMED(scale_##name)(void *dst_, const void *own_, const void *scalar_, size_t count) { \
+    stored *dst = dst_; \
+    const stored *own = own_; \
+    wide scalar = LOAD(*(const stored *)scalar_); \
+    EACH dst[i] = (stored)STORE((wide)(LOAD(own[i]) * scalar)); \
+  } \
+  static TARGET void NAMED(scaled_sum_##name)(void *dst_, const void *own_, const void *other_, const void *scalar_, \
+                                              size_t count) { \
+    stored *dst = dst_; \
+    const stored *own = own_, *other = other_; \
+    wide scalar = LOAD(*(const stored *)scalar_); \
+    EACH { \
+      stored own_scaled = (stored)STORE((wide)(LOAD(own[i]) * scalar)); \
+      dst[i] = (stored)STORE((wide)(LOAD(own_scaled) + LOAD(other[i]))); \
+    } \
   }
 
-#define DIVIDE(name, stored)                                                                         \
-  static TARGET void NAMED(divide_##name)(void *dst_, size_t count, int divisor)                                   \
-  {                                                                                                  \
-    stored *dst = dst_;                                                                              \
-    for (size_t i = 0; i < count; i++)                                                               \
-      dst[i] = (stored)(dst[i] / (stored)divisor);                                                   \
+#define DIVIDE(name, stored) \
+  static TARGET void NAMED(divide_##name)(void *dst_, size_t count, int divisor) { \
+    stored *dst = dst_; \
+    for (size_t i = 0; i < count; i++) \
+      dst[i] = (stored)(dst[i] / (stored)divisor); \
   }
 
-#define ARITHMETIC(name, stored, wide, LOAD, STORE)        \
-  COMBINE(sum_##name, stored, wide, LOAD, STORE, a + b)    \
-  COMBINE(prod_##name, stored, wide, LOAD, STORE, a * b)   \
+#define ARITHMETIC(name, stored, wide, LOAD, STORE) \
+  COMBINE(sum_##name, stored, wide, LOAD, STORE, a + b) \
+  COMBINE(prod_##name, stored, wide, LOAD, STORE, a *b) \
   SCALE(name, stored, wide, LOAD, STORE)
 
-#define ORDER(name, stored, wide, LOAD, STORE, MAX, MIN)   \
+#define ORDER(name, stored, wide, LOAD, STORE, MAX, MIN) \
   COMBINE(max_##name, stored, wide, LOAD, STORE, MAX(a, b)) \
   COMBINE(min_##name, stored, wide, LOAD, STORE, MIN(a, b))
 
@@ -153,8 +133,7 @@ struct kernels {
 #include "reduce_kernels.h"
 #endif
 
-static const struct kernels *kernels_of(ncclDataType_t type)
-{
+static const struct kernels *kernels_of(ncclDataType_t type) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2"))
     return &kernels_avx2[type];
@@ -163,8 +142,7 @@ static const struct kernels *kernels_of(ncclDataType_t type)
 }
 
 void standin_reduce(void *dst, const void *own, const void *other, size_t count, const struct reduction *reduction,
-                    bool complete)
-{
+                    bool complete) {
   const struct kernels *with = kernels_of(reduction->type);
   if (reduction->scaled)
     with->scaled_sum(dst, own, other, &reduction->scalar, count);
@@ -174,7 +152,6 @@ void standin_reduce(void *dst, const void *own, const void *other, size_t count,
     with->divide(dst, count, reduction->divisor);
 }
 
-void standin_scale(void *dst, const void *src, size_t count, const struct reduction *reduction)
-{
+void standin_scale(void *dst, const void *src, size_t count, const struct reduction *reduction) {
   kernels_of(reduction->type)->scale(dst, src, &reduction->scalar, count);
 }

@@ -28,16 +28,23 @@ DIVIDE(u32, uint32_t)
 DIVIDE(i64, int64_t)
 DIVIDE(u64, uint64_t)
 
-#define KERNELS(arithmetic, order, division)                                                                \
-  {{NAMED(sum_##arithmetic), NAMED(prod_##arithmetic), NAMED(max_##order), NAMED(min_##order)}, \
-   NAMED(scale_##arithmetic), NAMED(scaled_sum_##arithmetic), division}
+#define KERNELS(arithmetic, order, division) \
+  { \
+    {NAMED(sum_##arithmetic), NAMED(prod_##arithmetic), NAMED(max_##order), NAMED(min_##order)}, \
+      NAMED(scale_##arithmetic), NAMED(scaled_sum_##arithmetic), division \
+  }
 
 static const struct kernels NAMED(kernels)[] = {
-  [ncclInt8] = KERNELS(u8, i8, NAMED(divide_i8)),      [ncclUint8] = KERNELS(u8, u8, NAMED(divide_u8)),
-  [ncclInt32] = KERNELS(u32, i32, NAMED(divide_i32)),  [ncclUint32] = KERNELS(u32, u32, NAMED(divide_u32)),
-  [ncclInt64] = KERNELS(u64, i64, NAMED(divide_i64)),  [ncclUint64] = KERNELS(u64, u64, NAMED(divide_u64)),
-  [ncclFloat16] = KERNELS(f16, f16, NULL),                 [ncclBfloat16] = KERNELS(bf16, bf16, NULL),
-  [ncclFloat32] = KERNELS(f32, f32, NULL),                 [ncclFloat64] = KERNELS(f64, f64, NULL),
+  [ncclInt8] = KERNELS(u8, i8, NAMED(divide_i8)),
+  [ncclUint8] = KERNELS(u8, u8, NAMED(divide_u8)),
+  [ncclInt32] = KERNELS(u32, i32, NAMED(divide_i32)),
+  [ncclUint32] = KERNELS(u32, u32, NAMED(divide_u32)),
+  [ncclInt64] = KERNELS(u64, i64, NAMED(divide_i64)),
+  [ncclUint64] = KERNELS(u64, u64, NAMED(divide_u64)),
+  [ncclFloat16] = KERNELS(f16, f16, NULL),
+  [ncclBfloat16] = KERNELS(bf16, bf16, NULL),
+  [ncclFloat32] = KERNELS(f32, f32, NULL),
+  [ncclFloat64] = KERNELS(f64, f64, NULL),
 };
 
 #undef KERNELS

@@ -24,38 +24,31 @@ struct chunk {
   char *data;      /* sent from, or received into */
   const char *own; /* received: the own summand; NULL: plain copy */
   size_t size;
-  bool input;      /* sent: the program's input, to be scaled if the operator says so */
-  bool work;       /* received: a partial sum that goes on to the next rank */
-  bool complete;   /* received: the last summand */
+  bool input;    /* sent: the program's input, to be scaled if the operator says so */
+  bool work;     /* received: a partial sum that goes on to the next rank */
+  bool complete; /* received: the last summand */
 };
 
-static int modulo(int rank, int nranks)
-{
-  return (rank % nranks + nranks) % nranks;
-}
+static int modulo(int rank, int nranks) { return (rank % nranks + nranks) % nranks; }
 
 /* Where the shard of the rank that is `places` places away begins in a buffer of all shards. */
-static size_t shard_at(const struct ring *ring, int places)
-{
+static size_t shard_at(const struct ring *ring, int places) {
   return (size_t)ring->ranks[modulo(ring->place + places, ring->nranks)] * ring->total;
 }
 
 /* Bytes of slice `slice` of each shard (for AllReduce: of the whole buffer). */
-static size_t slice_size(const struct ring *ring, size_t slice)
-{
+static size_t slice_size(const struct ring *ring, size_t slice) {
   size_t begin = slice * ring->slice_size;
   size_t left = ring->total - begin;
   return left < ring->slice_size ? left : ring->slice_size;
 }
 
-static char *work_buffer(const struct ring *ring, size_t slice, int step)
-{
+static char *work_buffer(const struct ring *ring, size_t slice, int step) {
   return ring->work + (slice % WORK_BUFFERS * (size_t)ring->steps + (size_t)step) * ring->slice_size;
 }
 
 /* AllReduce cuts each slice into one chunk a rank, of whole elements. */
-static struct chunk all_reduce_chunk(const struct ring *ring, size_t slice, int index)
-{
+static struct chunk all_reduce_chunk(const struct ring *ring, size_t slice, int index) {
   size_t count = slice_size(ring, slice) / ring->element;
   size_t begin = count * (size_t)index / (size_t)ring->nranks, end = count * ((size_t)index + 1) / (size_t)ring->nranks;
   size_t offset = slice * ring->slice_size + begin * ring->element;
@@ -64,8 +57,7 @@ static struct chunk all_reduce_chunk(const struct ring *ring, size_t slice, int 
                         .size = (end - begin) * ring->element};
 }
 
-static struct chunk chunk_to_send(const struct ring *ring, const struct cursor *at)
-{
+static struct chunk chunk_to_send(const struct ring *ring, const struct cursor *at) {
   const struct call *call = ring->call;
   char *input = (char *)call->send;
   size_t offset = at->slice * ring->slice_size;
@@ -77,18 +69,14 @@ static struct chunk chunk_to_send(const struct ring *ring, const struct cursor *
     else
       chunk.data = work_buffer(ring, at->slice, at->step - 1);
     break;
-  case FN_ALL_GATHER:
-    chunk.data = at->step == 0 ? input : (char *)call->recv + shard_at(ring, -at->step);
-    break;
+  case FN_ALL_GATHER: chunk.data = at->step == 0 ? input : (char *)call->recv + shard_at(ring, -at->step); break;
   case FN_ALL_REDUCE:
     chunk = all_reduce_chunk(ring, at->slice, modulo(ring->place - at->step, ring->nranks));
     chunk.input = at->step == 0;
     if (chunk.input)
       chunk.data = (char *)chunk.own;
     break;
-  case FN_BROADCAST:
-    chunk.data = (ring->receives ? (char *)call->recv : input) + offset;
-    break;
+  case FN_BROADCAST: chunk.data = (ring->receives ? (char *)call->recv : input) + offset; break;
   default: /* FN_REDUCE */
     chunk.input = !ring->receives;
     chunk.data = chunk.input ? input + offset : work_buffer(ring, at->slice, 0);
@@ -96,8 +84,7 @@ static struct chunk chunk_to_send(const struct ring *ring, const struct cursor *
   return chunk;
 }
 
-static struct chunk chunk_to_receive(const struct ring *ring, const struct cursor *at)
-{
+static struct chunk chunk_to_receive(const struct ring *ring, const struct cursor *at) {
   const struct call *call = ring->call;
   size_t offset = at->slice * ring->slice_size;
   struct chunk chunk = {.size = slice_size(ring, at->slice), .data = (char *)call->recv + offset};
@@ -107,17 +94,14 @@ static struct chunk chunk_to_receive(const struct ring *ring, const struct curso
     chunk.complete = at->step == ring->steps - 1;
     chunk.work = !chunk.complete;
     break;
-  case FN_ALL_GATHER:
-    chunk.data = (char *)call->recv + shard_at(ring, -at->step - 1);
-    break;
+  case FN_ALL_GATHER: chunk.data = (char *)call->recv + shard_at(ring, -at->step - 1); break;
   case FN_ALL_REDUCE:
     chunk = all_reduce_chunk(ring, at->slice, modulo(ring->place - at->step - 1, ring->nranks));
     chunk.complete = at->step == ring->nranks - 2;
     if (at->step > ring->nranks - 2)
       chunk.own = NULL;
     break;
-  case FN_BROADCAST:
-    break;
+  case FN_BROADCAST: break;
   default: /* FN_REDUCE */
     chunk.own = (const char *)call->send + offset;
     chunk.complete = !ring->sends;
@@ -130,8 +114,7 @@ static struct chunk chunk_to_receive(const struct ring *ring, const struct curso
 
 /* To the next chunk that is not empty, once this one has passed. */
 static void advance(const struct ring *ring, struct cursor *at,
-                    struct chunk (*chunk_at)(const struct ring *, const struct cursor *))
-{
+                    struct chunk (*chunk_at)(const struct ring *, const struct cursor *)) {
   while (at->slice < ring->slices && at->offset == chunk_at(ring, at).size) {
     at->offset = 0;
     if (++at->step == ring->steps) {
@@ -142,8 +125,7 @@ static void advance(const struct ring *ring, struct cursor *at,
 }
 
 /* -- starting ---------------------------------------------------------------------------------------------------- */
-static void plan(struct ring *ring, const struct ncclComm *comm)
-{
+static void plan(struct ring *ring, const struct ncclComm *comm) {
   const struct call *call = ring->call;
   size_t size = call->count * ring->element;
   int n = ring->nranks;
@@ -153,11 +135,8 @@ static void plan(struct ring *ring, const struct ncclComm *comm)
   ring->total = size;
   ring->slice_size = SLICE;
   switch (call->function) {
-  case FN_REDUCE_SCATTER:
-    break;
-  case FN_ALL_GATHER:
-    ring->slice_size = size;
-    break;
+  case FN_REDUCE_SCATTER: break;
+  case FN_ALL_GATHER: ring->slice_size = size; break;
   case FN_ALL_REDUCE:
     ring->steps = 2 * (n - 1);
     ring->slice_size = SLICE * (size_t)n;
@@ -174,8 +153,7 @@ static void plan(struct ring *ring, const struct ncclComm *comm)
   ring->slices = (ring->total + ring->slice_size - 1) / ring->slice_size;
 }
 
-static bool reserve(struct ring *ring, struct ncclComm *comm)
-{
+static bool reserve(struct ring *ring, struct ncclComm *comm) {
   size_t needed = WORK_BUFFERS * (size_t)ring->steps * SLICE;
   bool partial_sums = ring->call->function == FN_REDUCE || ring->call->function == FN_REDUCE_SCATTER;
   if (!comm->stage_in)
@@ -194,8 +172,7 @@ static bool reserve(struct ring *ring, struct ncclComm *comm)
 }
 
 /* The part of the result that is the own input: how much there is to copy, and where to. */
-static void plan_own_copy(struct ring *ring)
-{
+static void plan_own_copy(struct ring *ring) {
   const struct call *call = ring->call;
   char *to = call->recv;
   if (call->function == FN_ALL_GATHER)
@@ -208,16 +185,19 @@ static void plan_own_copy(struct ring *ring)
   }
 }
 
-static bool is_reduction(enum function function)
-{
+static bool is_reduction(enum function function) {
   return function == FN_REDUCE_SCATTER || function == FN_ALL_REDUCE || function == FN_REDUCE;
 }
 
-ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct call *call)
-{
+ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct call *call) {
   int n = comm->nranks, place = comm->place[comm->rank];
-  *ring = (struct ring){.call = call, .reduction = call->reduction, .element = standin_type_size(call->type),
-                        .ranks = comm->ring, .place = place, .nranks = n, .next = comm->ring[modulo(place + 1, n)],
+  *ring = (struct ring){.call = call,
+                        .reduction = call->reduction,
+                        .element = standin_type_size(call->type),
+                        .ranks = comm->ring,
+                        .place = place,
+                        .nranks = n,
+                        .next = comm->ring[modulo(place + 1, n)],
                         .prev = comm->ring[modulo(place - 1, n)]};
   plan(ring, comm);
   if (!reserve(ring, comm))
@@ -225,8 +205,11 @@ ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct
   if (ring->reduction.device_scalar)
     memcpy(ring->reduction.scalar.bytes, ring->reduction.device_scalar, ring->element);
   /* Copies are compared by their bytes alone, as NCCL does; reductions by type and operator too. */
-  struct header header = {.magic = STANDIN_HEADER_MAGIC, .function = (uint8_t)call->function,
-                          .sequence = comm->sequence++, .size = ring->total, .root = (uint64_t)call->root};
+  struct header header = {.magic = STANDIN_HEADER_MAGIC,
+                          .function = (uint8_t)call->function,
+                          .sequence = comm->sequence++,
+                          .size = ring->total,
+                          .root = (uint64_t)call->root};
   if (is_reduction(call->function)) {
     header.type = (uint8_t)call->type;
     header.kind = (uint8_t)call->reduction.kind;
@@ -240,14 +223,12 @@ ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct
 
 /* -- moving ------------------------------------------------------------------------------------------------------ */
 /* Has the walk at `at` left chunk (slice, step) behind? */
-static bool is_past(const struct cursor *at, size_t slice, int step)
-{
+static bool is_past(const struct cursor *at, size_t slice, int step) {
   return at->slice > slice || (at->slice == slice && at->step > step);
 }
 
 /* How much of the current chunk may be sent: what this rank has got and reduced of it. */
-static size_t sendable(const struct ring *ring, const struct chunk *chunk)
-{
+static size_t sendable(const struct ring *ring, const struct chunk *chunk) {
   const struct cursor *sent = &ring->sent, *received = &ring->received;
   int source = sent->step + ring->dependency;
   if (source < 0 || is_past(received, sent->slice, source))
@@ -257,8 +238,7 @@ static size_t sendable(const struct ring *ring, const struct chunk *chunk)
   return 0;
 }
 
-static ncclResult_t send_some(struct ring *ring, struct ncclComm *comm, bool *progress)
-{
+static ncclResult_t send_some(struct ring *ring, struct ncclComm *comm, bool *progress) {
   struct chunk chunk = chunk_to_send(ring, &ring->sent);
   size_t size = sendable(ring, &chunk), moved;
   if (!size) {
@@ -289,15 +269,13 @@ static ncclResult_t send_some(struct ring *ring, struct ncclComm *comm, bool *pr
 }
 
 /* The buffer of a partial sum is free once the slice that was in it before has been sent. */
-static bool must_wait_for_buffer(const struct ring *ring, const struct chunk *chunk)
-{
+static bool must_wait_for_buffer(const struct ring *ring, const struct chunk *chunk) {
   const struct cursor *at = &ring->received;
   int sent_in_step = at->step - ring->dependency;
   return chunk->work && at->slice >= WORK_BUFFERS && !is_past(&ring->sent, at->slice - WORK_BUFFERS, sent_in_step);
 }
 
-static ncclResult_t receive_some(struct ring *ring, struct ncclComm *comm, bool *progress)
-{
+static ncclResult_t receive_some(struct ring *ring, struct ncclComm *comm, bool *progress) {
   struct chunk chunk = chunk_to_receive(ring, &ring->received);
   if (must_wait_for_buffer(ring, &chunk))
     return ncclSuccess;
@@ -325,15 +303,13 @@ static ncclResult_t receive_some(struct ring *ring, struct ncclComm *comm, bool 
 }
 
 /* A piece at a time, from the end, while there is nothing to send or receive: the links shall not wait for it. */
-static void copy_some(struct ring *ring)
-{
+static void copy_some(struct ring *ring) {
   size_t piece = ring->own_left < STAGE ? ring->own_left : STAGE;
   ring->own_left -= piece;
   memcpy(ring->own_copy + ring->own_left, (const char *)ring->call->send + ring->own_left, piece);
 }
 
-ncclResult_t standin_ring_step(struct ring *ring, struct ncclComm *comm, bool *progress, bool *done)
-{
+ncclResult_t standin_ring_step(struct ring *ring, struct ncclComm *comm, bool *progress, bool *done) {
   ncclResult_t result = ncclSuccess;
   if (ring->receives && ring->received.slice < ring->slices)
     result = receive_some(ring, comm, progress);
@@ -348,8 +324,7 @@ ncclResult_t standin_ring_step(struct ring *ring, struct ncclComm *comm, bool *p
   return result;
 }
 
-void standin_run_alone(struct call *call)
-{
+void standin_run_alone(struct call *call) {
   size_t element = standin_type_size(call->type);
   if (call->reduction.device_scalar)
     memcpy(call->reduction.scalar.bytes, call->reduction.device_scalar, element);

@@ -7,8 +7,8 @@
  * (p2p.c), over wire.c. comm_api.c and bootstrap.c make communicators, comm.c owns them.
  *
  * On host memory everything is synchronous: what was called outside a group is done when the call returns; streams are
- * ignored but for those that are captured into CUDA graphs. On device memory (a library of its own, on_device.c) the same
- * jobs run on the streams of the stand-in for the CUDA driver, late (device.c). A group
+ * ignored but for those that are captured into CUDA graphs. On device memory (a library of its own, on_device.c) the
+ * same jobs run on the streams of the stand-in for the CUDA driver, late (device.c). A group
  * with a non-blocking communicator runs on a thread instead, a little later, and its end returns ncclInProgress.
  * Sizes are bytes unless named count (elements); times are nanoseconds of CLOCK_MONOTONIC.
  * Errors are ncclResult_t, with a text in ncclGetLastError (standin_fail).
@@ -34,16 +34,31 @@ extern const int ncclStandinHostMemory STANDIN_API;
 
 /* -- what a call wants ------------------------------------------------------------------------------------------- */
 enum function {
-  FN_REDUCE_SCATTER, FN_ALL_GATHER, FN_ALL_REDUCE, FN_BROADCAST, FN_REDUCE,
-  FN_SEND, FN_RECV, FN_ALL_TO_ALL, FN_GATHER, FN_SCATTER
+  FN_REDUCE_SCATTER,
+  FN_ALL_GATHER,
+  FN_ALL_REDUCE,
+  FN_BROADCAST,
+  FN_REDUCE,
+  FN_SEND,
+  FN_RECV,
+  FN_ALL_TO_ALL,
+  FN_GATHER,
+  FN_SCATTER
 };
 
 enum reduction_kind { REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN };
 
 /* One value of any data type. */
 union scalar {
-  int8_t i8; uint8_t u8; int32_t i32; uint32_t u32; int64_t i64; uint64_t u64;
-  uint16_t half; float f32; double f64;
+  int8_t i8;
+  uint8_t u8;
+  int32_t i32;
+  uint32_t u32;
+  int64_t i64;
+  uint64_t u64;
+  uint16_t half;
+  float f32;
+  double f64;
   unsigned char bytes[8];
 };
 
@@ -52,7 +67,7 @@ union scalar {
 struct reduction {
   enum reduction_kind kind;
   ncclDataType_t type;
-  bool scaled;               /* every rank multiplies its input by `scalar` first, rounded to the data type */
+  bool scaled; /* every rank multiplies its input by `scalar` first, rounded to the data type */
   union scalar scalar;
   const void *device_scalar; /* not NULL: the scalar is read from here when the call runs */
   int divisor;               /* not 0: the complete sum is divided by this (integer average) */
@@ -65,7 +80,7 @@ struct call {
   size_t count;
   ncclDataType_t type;
   struct reduction reduction;
-  int root;    /* root of a rooted collective, peer of a Send or Recv */
+  int root; /* root of a rooted collective, peer of a Send or Recv */
   cudaStream_t stream;
   size_t line; /* in the statistics */
 };
@@ -92,13 +107,13 @@ struct job;
 enum way { WAY_BETWEEN /* hosts */, WAY_INSIDE /* a host */ };
 
 struct peer {
-  int fd;                  /* TCP; -1 for oneself */
+  int fd; /* TCP; -1 for oneself */
   enum way way;
   struct channel *channel; /* shared memory instead of it, or NULL */
   bool wants_read;         /* the last attempt would have blocked */
   bool wants_write;
-  int64_t paced_until;     /* not 0: the rate limit refused to send until then */
-  atomic_bool met;         /* it may be sent to: on device memory from the first contact on (contact.c) */
+  int64_t paced_until; /* not 0: the rate limit refused to send until then */
+  atomic_bool met;     /* it may be sent to: on device memory from the first contact on (contact.c) */
 };
 
 struct user_op {
@@ -123,11 +138,11 @@ struct member {
 };
 
 struct ncclComm {
-  struct ncclComm *next;        /* in the list of live communicators; that list's lock guards next and busy */
-  int busy;                     /* calls that are using it */
-  uint64_t id;                  /* ordinal in this process, never used twice */
+  struct ncclComm *next; /* in the list of live communicators; that list's lock guards next and busy */
+  int busy;              /* calls that are using it */
+  uint64_t id;           /* ordinal in this process, never used twice */
   int rank, nranks, device;
-  atomic_bool connected;        /* its making is over: peers will not change */
+  atomic_bool connected; /* its making is over: peers will not change */
   atomic_bool finalized, suspended;
   atomic_bool aborted, revoked; /* set by any thread; `wake` becomes readable as well */
   atomic_int async_error;       /* first error of a call, stays; ncclInProgress while a launch is under way */
@@ -139,16 +154,16 @@ struct ncclComm {
 
   /* On device memory, device.c: */
   struct CUctx_st *context;
-  struct CUevent_st *over;      /* its last kernel, once something was launched */
-  struct CUevent_st *joint;     /* between streams, for the moment of a launch */
+  struct CUevent_st *over;  /* its last kernel, once something was launched */
+  struct CUevent_st *joint; /* between streams, for the moment of a launch */
   bool launched;
-  pthread_mutex_t turn;         /* of the kernel that runs */
+  pthread_mutex_t turn; /* of the kernel that runs */
 
-  int listener;                 /* stays open: the lowest rank serves the bootstrap of children */
-  struct member *members;       /* nranks */
-  int *ring, *place;            /* nranks: the rank at each place of the ring, and each rank's place */
-  uint64_t secret;              /* known to the members only */
-  uint32_t splits;              /* made so far */
+  int listener;           /* stays open: the lowest rank serves the bootstrap of children */
+  struct member *members; /* nranks */
+  int *ring, *place;      /* nranks: the rank at each place of the ring, and each rank's place */
+  uint64_t secret;        /* known to the members only */
+  uint32_t splits;        /* made so far */
 
   pthread_mutex_t ops_lock;
   struct user_op *ops;
@@ -185,7 +200,7 @@ ncclResult_t standin_comm_ready(struct ncclComm *comm);
 struct async_work {
   ncclResult_t (*run)(struct async_work *);
   ncclResult_t result;
-  struct ncclComm *told;     /* whose async error tells how it stands, where that is a non-blocking communicator */
+  struct ncclComm *told; /* whose async error tells how it stands, where that is a non-blocking communicator */
 };
 
 void standin_group_start(void);
@@ -211,7 +226,8 @@ void standin_device_close(struct ncclComm *comm);
 ncclResult_t standin_device_alloc(void **pointer, size_t size);
 ncclResult_t standin_device_free(void *pointer);
 /* Is `which` buffer of call `name` memory that the communicator's device reaches? */
-ncclResult_t standin_device_check(const struct ncclComm *comm, const void *pointer, const char *name, const char *which);
+ncclResult_t standin_device_check(const struct ncclComm *comm, const void *pointer, const char *name,
+                                  const char *which);
 /* Has the jobs run on the streams of their calls. Their communicators are in use by the caller. */
 ncclResult_t standin_device_launch(const struct job *jobs, size_t njobs);
 /* Waits until all that was launched is over. */
@@ -259,18 +275,18 @@ struct ring {
   struct reduction reduction; /* with its scalar read */
   size_t element, total;      /* sizes of an element, and of a shard (AllReduce, Broadcast, Reduce: of the buffer) */
   size_t slice_size, slices;
-  const int *ranks;           /* at each place of the ring */
-  int place, nranks;          /* this rank's */
-  int next, prev;             /* ranks */
-  int steps;                  /* chunks of a slice */
-  int dependency;             /* what is sent in step s was received in step s + dependency; below 0: own input */
+  const int *ranks;  /* at each place of the ring */
+  int place, nranks; /* this rank's */
+  int next, prev;    /* ranks */
+  int steps;         /* chunks of a slice */
+  int dependency;    /* what is sent in step s was received in step s + dependency; below 0: own input */
   bool sends, receives;
   struct envelope out, in;
   struct cursor sent, received;
   char *stage_in, *stage_out, *work;
   size_t staged;                   /* in stage_in: received, not reduced (less than one element between steps) */
   size_t scaled_begin, scaled_end; /* in stage_out: scaled, not sent */
-  char *own_copy; /* where own_left more bytes of the own input belong */
+  char *own_copy;                  /* where own_left more bytes of the own input belong */
   size_t own_left;
   size_t payload_sent;
 };
@@ -298,8 +314,8 @@ struct job {
   struct ncclComm *comm;
   struct call **calls; /* collectives first */
   size_t ncalls, ncollectives, current;
-  bool contact;        /* it is the first with its peers, and may go on beside another job of its communicator */
-  bool started, done;  /* started: the call `current` (or the point-to-point part) has begun */
+  bool contact;       /* it is the first with its peers, and may go on beside another job of its communicator */
+  bool started, done; /* started: the call `current` (or the point-to-point part) has begun */
   int64_t started_at;
   struct ring ring;
   struct p2p p2p;
@@ -355,8 +371,8 @@ bool standin_order_ring(struct ncclComm *comm);
 uint64_t standin_hash(uint64_t state, const void *data, size_t size);
 
 /* -- bootstrap (bootstrap.c) ------------------------------------------------------------------------------------- */
-/* Serves the ids of this process in the background, from ncclGetUniqueId on. `nranks`: of the communicator that shall grow
- * by this id, otherwise 0. */
+/* Serves the ids of this process in the background, from ncclGetUniqueId on. `nranks`: of the communicator that shall
+ * grow by this id, otherwise 0. */
 ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks);
 /* Rendezvous of all ranks by the ids; fills `comm` (rank and nranks are set) with members, secret and connections. */
 ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int nids);

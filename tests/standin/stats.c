@@ -31,14 +31,12 @@ static struct line *lines;
 static size_t nlines, capacity;
 static pid_t owner;
 
-static void setup(void)
-{
+static void setup(void) {
   prefix = getenv("NCCL_STANDIN_STATS");
   owner = getpid();
 }
 
-size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, int type)
-{
+size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, int type) {
   pthread_once(&once, setup);
   if (!prefix)
     return STANDIN_NO_LINE;
@@ -60,8 +58,7 @@ size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, 
   return index;
 }
 
-void standin_stats_sent(size_t index, enum way way, size_t payload)
-{
+void standin_stats_sent(size_t index, enum way way, size_t payload) {
   if (index == STANDIN_NO_LINE)
     return;
   pthread_mutex_lock(&lock);
@@ -69,8 +66,7 @@ void standin_stats_sent(size_t index, enum way way, size_t payload)
   pthread_mutex_unlock(&lock);
 }
 
-void standin_stats_took(size_t index, int64_t nanoseconds)
-{
+void standin_stats_took(size_t index, int64_t nanoseconds) {
   if (index == STANDIN_NO_LINE)
     return;
   pthread_mutex_lock(&lock);
@@ -78,8 +74,7 @@ void standin_stats_took(size_t index, int64_t nanoseconds)
   pthread_mutex_unlock(&lock);
 }
 
-static void print_line(FILE *file, size_t index)
-{
+static void print_line(FILE *file, size_t index) {
   const struct line *line = &lines[index];
   fprintf(file, "%zu\t%s\t", index, line->function);
   if (line->comm_id < 0)
@@ -95,8 +90,7 @@ static void print_line(FILE *file, size_t index)
           (double)line->nanoseconds / 1e3, line->payload[WAY_BETWEEN]);
 }
 
-__attribute__((destructor)) static void write_file(void)
-{
+__attribute__((destructor)) static void write_file(void) {
   if (!nlines || getpid() != owner)
     return;
   char path[4096];

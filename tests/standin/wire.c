@@ -14,15 +14,13 @@
  * is reduced, and that one direction does not starve the other. */
 #define PIECE ((size_t)512 << 10)
 
-static ncclResult_t lost(const char *what, int peer)
-{
+static ncclResult_t lost(const char *what, int peer) {
   return standin_fail(ncclRemoteError, "%s rank %d: %s", what, peer,
                       errno ? strerror(errno) : "it has closed the connection");
 }
 
 /* Both: bytes that passed, 0 when it would block, -1 when the connection has ended (errno 0: by the peer). */
-static ssize_t send_parts(struct peer *peer, const struct iovec *parts, int nparts)
-{
+static ssize_t send_parts(struct peer *peer, const struct iovec *parts, int nparts) {
   errno = 0;
   if (peer->channel) {
     size_t passed = 0;
@@ -35,8 +33,7 @@ static ssize_t send_parts(struct peer *peer, const struct iovec *parts, int npar
   return sent < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : sent;
 }
 
-static ssize_t receive_parts(struct peer *peer, const struct iovec *parts, int nparts)
-{
+static ssize_t receive_parts(struct peer *peer, const struct iovec *parts, int nparts) {
   errno = 0;
   if (peer->channel) {
     size_t passed = 0;
@@ -51,17 +48,15 @@ static ssize_t receive_parts(struct peer *peer, const struct iovec *parts, int n
   return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : got;
 }
 
-static void trace(const struct header *header)
-{
-  static const char *const names[] = {[FN_REDUCE_SCATTER] = "reduce-scatter", [FN_ALL_GATHER] = "all-gather",
-                                      [FN_ALL_REDUCE] = "all-reduce", [FN_BROADCAST] = "broadcast",
-                                      [FN_REDUCE] = "reduce", [FN_SEND] = "send"};
+static void trace(const struct header *header) {
+  static const char *const names[] = {
+    [FN_REDUCE_SCATTER] = "reduce-scatter", [FN_ALL_GATHER] = "all-gather", [FN_ALL_REDUCE] = "all-reduce",
+    [FN_BROADCAST] = "broadcast",           [FN_REDUCE] = "reduce",         [FN_SEND] = "send"};
   standin_fault_begin(names[header->function], header->type, header->size);
 }
 
 ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope *envelope, const void *data,
-                               size_t size, size_t *moved)
-{
+                               size_t size, size_t *moved) {
   *moved = 0;
   size_t head = sizeof envelope->header - envelope->done;
   int64_t until = 0;
@@ -94,8 +89,7 @@ ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope 
   return ncclSuccess;
 }
 
-static ncclResult_t check_header(const struct header *expected, const struct header *arrived, int peer)
-{
+static ncclResult_t check_header(const struct header *expected, const struct header *arrived, int peer) {
   if (memcmp(expected, arrived, sizeof *expected) == 0)
     return ncclSuccess;
   return standin_fail(ncclInvalidUsage,
@@ -108,8 +102,7 @@ static ncclResult_t check_header(const struct header *expected, const struct hea
 }
 
 ncclResult_t standin_wire_recv(struct ncclComm *comm, int peer, struct envelope *envelope, void *data, size_t size,
-                               size_t *moved)
-{
+                               size_t *moved) {
   *moved = 0;
   size_t head = sizeof envelope->arrived - envelope->done;
   size_t allowed = standin_fault_receive(head + (size < PIECE ? size : PIECE));

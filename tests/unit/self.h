@@ -10,8 +10,7 @@
 #include <time.h>
 
 /* How many entries a folder of /proc/self has; task: threads; fd: open files, that of the folder among them. */
-static inline int count_of_self(const char *folder)
-{
+static inline int count_of_self(const char *folder) {
   char path[80];
   int count = 0;
   snprintf(path, sizeof path, "/proc/self/%s", folder);
@@ -24,8 +23,7 @@ static inline int count_of_self(const char *folder)
 }
 
 /* Returns when a thread of this process, by its number for the kernel, sleeps, or is gone. */
-static inline void wait_until_asleep(int thread)
-{
+static inline void wait_until_asleep(int thread) {
   char path[80], text[200];
   const char *state = NULL;
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);

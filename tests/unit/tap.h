@@ -12,8 +12,7 @@
 static int tap_count, tap_failed;
 
 /* One test point: `holds` must be true. The description is a printf format. Returns `holds`. */
-__attribute__((format(printf, 2, 3))) static inline int ok(int holds, const char *what, ...)
-{
+__attribute__((format(printf, 2, 3))) static inline int ok(int holds, const char *what, ...) {
   va_list args;
   va_start(args, what);
   printf("%sok %d - ", holds ? "" : "not ", ++tap_count);
@@ -26,8 +25,7 @@ __attribute__((format(printf, 2, 3))) static inline int ok(int holds, const char
 }
 
 /* A line for the reader, ignored by the driver. */
-__attribute__((format(printf, 1, 2))) static inline void note(const char *what, ...)
-{
+__attribute__((format(printf, 1, 2))) static inline void note(const char *what, ...) {
   va_list args;
   va_start(args, what);
   printf("# ");
@@ -38,8 +36,7 @@ __attribute__((format(printf, 1, 2))) static inline void note(const char *what, 
 }
 
 /* The lines of a text for the reader. Returns the bytes of the longest. */
-static inline size_t note_lines(const char *text)
-{
+static inline size_t note_lines(const char *text) {
   size_t longest = 0;
   for (const char *line = text; *line; line += *line == '\n') {
     const size_t length = strcspn(line, "\n");
@@ -51,14 +48,12 @@ static inline size_t note_lines(const char *text)
 }
 
 /* A test point that could not run here, with its reason. */
-static inline void skip(const char *what, const char *reason)
-{
+static inline void skip(const char *what, const char *reason) {
   printf("ok %d - %s # SKIP %s\n", ++tap_count, what, reason);
 }
 
 /* Prints the plan; the exit status of main(). */
-static inline int tap_done(void)
-{
+static inline int tap_done(void) {
   printf("1..%d\n", tap_count);
   return tap_failed ? 1 : 0;
 }

@@ -14,20 +14,18 @@ struct watch {
   struct tagc_cycle *cycle;
   struct tagc_sighting last;
   unsigned locks, losses, calls, in_sync;
-  unsigned reductions, placed;    /* reduce-scatters, and those of them that had a slot */
-  unsigned suspects;              /* of the last loss */
+  unsigned reductions, placed; /* reduce-scatters, and those of them that had a slot */
+  unsigned suspects;           /* of the last loss */
   uint32_t suspect[64];
-  unsigned lock_call;             /* the number of the call that made the last lock */
+  unsigned lock_call; /* the number of the call that made the last lock */
 };
 
-static inline struct watch watch_new(uint32_t warmup)
-{
+static inline struct watch watch_new(uint32_t warmup) {
   struct tagc_cycle_options options = {warmup, 256, 0};
   return (struct watch){.cycle = tagc_cycle_create(&options)};
 }
 
-static inline void watch_call(struct watch *w, const struct tagc_signature *call)
-{
+static inline void watch_call(struct watch *w, const struct tagc_signature *call) {
   tagc_cycle_observe(w->cycle, call, &w->last);
   w->calls++;
   w->locks += w->last.locked;
@@ -46,8 +44,7 @@ static inline void watch_call(struct watch *w, const struct tagc_signature *call
 }
 
 /* Shows the tape and empties it; the counts begin anew. */
-static inline void play(struct watch *w, struct tape *tape)
-{
+static inline void play(struct watch *w, struct tape *tape) {
   *w = (struct watch){.cycle = w->cycle, .calls = w->calls, .lock_call = w->lock_call};
   for (size_t i = 0; i < tape->count; i++)
     watch_call(w, &tape->calls[i].signature);
@@ -57,8 +54,7 @@ static inline void play(struct watch *w, struct tape *tape)
 static const struct model gpt = {12, 1, true, false, true, true, 1000, false, false};
 
 /* Does every slot carry the name of the true unit? Plays one clean step to see. */
-static inline bool names_are_true(struct watch *w, const struct model *m)
-{
+static inline bool names_are_true(struct watch *w, const struct model *m) {
   struct tape tape = {NULL, 0, 0};
   bool right = true;
   tape_step(&tape, m);
@@ -78,8 +74,7 @@ static inline bool names_are_true(struct watch *w, const struct model *m)
 }
 
 /* Learns `m` with the default options; the cycle must be its step. */
-static inline struct watch learned(const struct model *m)
-{
+static inline struct watch learned(const struct model *m) {
   struct watch w = watch_new(1);
   struct tape tape = {NULL, 0, 0};
   tape_step(&tape, m);

@@ -12,25 +12,25 @@
 #include "interpose/tagc-report/read/format.h"
 
 enum { FEWEST_PAIRS = 3 };
-static const double HARDLY = 0.01;      /* so little faster or slower is not worth a word */
-static const double NARROW = 0.03;      /* an interval within this of 1 says that there is nothing to gain */
-static const double ROUNDING = 1e-6;    /* of a step: what sums of doubles may differ by */
+static const double HARDLY = 0.01;   /* so little faster or slower is not worth a word */
+static const double NARROW = 0.03;   /* an interval within this of 1 says that there is nothing to gain */
+static const double ROUNDING = 1e-6; /* of a step: what sums of doubles may differ by */
 
 /* A step of the job: what its ranks have of it. */
 struct step {
   uint32_t lock;
   uint64_t cycle;
   double ms;
-  uint8_t side;                     /* TAGC_SUM_NEITHER: ranks differ */
+  uint8_t side; /* TAGC_SUM_NEITHER: ranks differ */
   bool counts;
 };
 
 struct window {
   uint8_t side;
-  bool joined;                      /* nothing is missing between it and the one before */
-  size_t first, end;                /* of the steps */
+  bool joined;       /* nothing is missing between it and the one before */
+  size_t first, end; /* of the steps */
   size_t counted;
-  double ms;                        /* NaN: too few steps count */
+  double ms; /* NaN: too few steps count */
 };
 
 struct scratch {
@@ -38,13 +38,12 @@ struct scratch {
   size_t step_count;
   struct window *windows;
   size_t window_count;
-  double *values;                   /* room for all steps */
+  double *values; /* room for all steps */
 };
 
 /* P(T <= t) for t >= 0 (Abramowitz, Stegun 1964, 26.7.3 and 26.7.4: finite sums for a whole number of degrees of
  * freedom). */
-static double student_below(double t, size_t degrees)
-{
+static double student_below(double t, size_t degrees) {
   const double n = (double)degrees, angle = atan(t / sqrt(n)), c = cos(angle), s = sin(angle);
   const bool odd = degrees % 2 == 1;
   double term = odd ? c : 1, sum = degrees == 1 ? 0 : term;
@@ -56,10 +55,9 @@ static double student_below(double t, size_t degrees)
   return 0.5 + within / 2;
 }
 
-double tagc_student(size_t degrees)
-{
+double tagc_student(size_t degrees) {
   double low = 1.9, high = 13;
-  if (degrees > 100000)                 /* it is 1.95999 from there on */
+  if (degrees > 100000) /* it is 1.95999 from there on */
     degrees = 100000;
   for (int i = 0; i < 60; i++) {
     const double middle = (low + high) / 2;
@@ -72,21 +70,19 @@ double tagc_student(size_t degrees)
 }
 
 /* The mean of the middle half: the outer quarters are left out, in part where n is no multiple of four. */
-static double middle_mean(double *values, size_t n)
-{
+static double middle_mean(double *values, size_t n) {
   const double low = (double)n / 4, high = 3 * (double)n / 4;
   double sum = 0;
-  tagc_quantile(values, n, 0);          /* puts them in order */
+  tagc_quantile(values, n, 0); /* puts them in order */
   for (size_t i = 0; i < n; i++)
     sum += values[i] * fmax(0, fmin(high, (double)i + 1) - fmax(low, (double)i));
   return sum / (high - low);
 }
 
 /* One step, of those that its ranks have of it. */
-static struct step merge(const struct tagc_rank_step *ranks, size_t count)
-{
+static struct step merge(const struct tagc_rank_step *ranks, size_t count) {
   const struct tagc_sum_step *first = ranks->step;
-  struct step step = {first->lock, first->cycle, 0, first->side, true};   /* one of no time is no measurement, either */
+  struct step step = {first->lock, first->cycle, 0, first->side, true}; /* one of no time is no measurement, either */
   for (size_t i = 0; i < count; i++) {
     step.ms += tagc_ms((double)ranks[i].step->ns) / (double)count;
     step.counts = step.counts && ranks[i].step->whole;
@@ -97,14 +93,12 @@ static struct step merge(const struct tagc_rank_step *ranks, size_t count)
   return step;
 }
 
-static bool follows(const struct step *a, const struct step *b, uint64_t missing_most)
-{
+static bool follows(const struct step *a, const struct step *b, uint64_t missing_most) {
   return b->lock == a->lock && b->cycle > a->cycle && b->cycle - a->cycle - 1 <= missing_most;
 }
 
 /* The longest window of which nothing is missing: with as many steps missing, one of the other side may be. */
-static size_t longest_window(const struct step *steps, size_t count)
-{
+static size_t longest_window(const struct step *steps, size_t count) {
   size_t longest = 0;
   for (size_t i = 0, length = 0; i < count; i++) {
     length = i && follows(&steps[i - 1], &steps[i], 0) && steps[i].side == steps[i - 1].side ? length + 1 : 1;
@@ -114,8 +108,7 @@ static size_t longest_window(const struct step *steps, size_t count)
   return longest;
 }
 
-static void close_window(struct scratch *s, struct window *w, size_t longest)
-{
+static void close_window(struct scratch *s, struct window *w, size_t longest) {
   size_t n = 0;
   for (size_t i = w->first + 1; i < w->end; i++)
     if (s->steps[i].counts)
@@ -125,8 +118,7 @@ static void close_window(struct scratch *s, struct window *w, size_t longest)
   w->ms = n && 2 * n >= longest - 1 ? middle_mean(s->values, n) : NAN;
 }
 
-static void find_windows(struct scratch *s)
-{
+static void find_windows(struct scratch *s) {
   const size_t longest = longest_window(s->steps, s->step_count);
   struct window *w = NULL;
   bool near = false;
@@ -146,18 +138,16 @@ static void find_windows(struct scratch *s)
     close_window(s, w, longest);
 }
 
-static bool has_pair(const struct scratch *s, size_t i)
-{
+static bool has_pair(const struct scratch *s, size_t i) {
   const struct window *w = &s->windows[i];
   if (w->side != TAGC_SUM_COMPRESSED || i == 0 || i + 1 >= s->window_count || isnan(w->ms))
     return false;
   return w->joined && w[1].joined && w[-1].side == TAGC_SUM_PLAIN && w[1].side == TAGC_SUM_PLAIN && !isnan(w[-1].ms) &&
-    !isnan(w[1].ms);
+         !isnan(w[1].ms);
 }
 
 /* How the steps of a side lie around their windows' values. */
-static double side_spread(struct scratch *s, uint8_t side)
-{
+static double side_spread(struct scratch *s, uint8_t side) {
   size_t n = 0;
   for (size_t k = 0; k < s->window_count; k++) {
     const struct window *w = &s->windows[k];
@@ -168,11 +158,10 @@ static double side_spread(struct scratch *s, uint8_t side)
   if (n < 2)
     return NAN;
   const double low = tagc_quantile(s->values, n, 0.25), high = tagc_quantile(s->values, n, 0.75);
-  return (high - low) / 1.349;          /* of a normal distribution the middle half is as wide */
+  return (high - low) / 1.349; /* of a normal distribution the middle half is as wide */
 }
 
-static double mean_of_side(const struct scratch *s, uint8_t side)
-{
+static double mean_of_side(const struct scratch *s, uint8_t side) {
   double sum = 0;
   size_t n = 0;
   for (size_t k = 0; k < s->window_count; k++)
@@ -184,8 +173,7 @@ static double mean_of_side(const struct scratch *s, uint8_t side)
 }
 
 /* `differences`: out->pairs of them, `shared` of which share a plain window with the one before. */
-static void tell_interval(struct tagc_ab_result *out, const double *differences, size_t shared)
-{
+static void tell_interval(struct tagc_ab_result *out, const double *differences, size_t shared) {
   const double n = (double)out->pairs, plain = out->mean_ms[TAGC_SUM_PLAIN], c = 1 + (double)shared / (3 * n);
   double mean = 0, squares = 0;
   for (size_t i = 0; i < out->pairs; i++)
@@ -204,8 +192,7 @@ static void tell_interval(struct tagc_ab_result *out, const double *differences,
   out->high_speed = plain + out->low_ms > 0 ? plain / (plain + out->low_ms) : INFINITY;
 }
 
-static void compare_pairs(const struct scratch *s, struct tagc_ab_result *out)
-{
+static void compare_pairs(const struct scratch *s, struct tagc_ab_result *out) {
   double plain = 0;
   size_t shared = 0;
   for (size_t i = 0; i < s->window_count; i++) {
@@ -223,30 +210,24 @@ static void compare_pairs(const struct scratch *s, struct tagc_ab_result *out)
   tell_interval(out, s->values, shared);
 }
 
-static enum tagc_ab_outcome judge(const struct tagc_ab_result *out)
-{
+static enum tagc_ab_outcome judge(const struct tagc_ab_result *out) {
   const double nothing = ROUNDING * out->mean_ms[TAGC_SUM_PLAIN];
   if (out->pairs < FEWEST_PAIRS)
     return TAGC_AB_TOO_FEW;
-  return out->high_ms < -nothing ? TAGC_AB_FASTER
-         : out->low_ms > nothing ? TAGC_AB_SLOWER
-                                 : TAGC_AB_EQUAL;
+  return out->high_ms < -nothing ? TAGC_AB_FASTER : out->low_ms > nothing ? TAGC_AB_SLOWER : TAGC_AB_EQUAL;
 }
 
 /* -- in words ------------------------------------------------------------------------------------------------------ */
 
-static double bytes_of(const struct tagc_ab_result *out, uint8_t side)
-{
+static double bytes_of(const struct tagc_ab_result *out, uint8_t side) {
   return (double)tagc_sent_all(&out->sent[side]);
 }
 
-static bool saves_bytes(const struct tagc_ab_result *out)
-{
+static bool saves_bytes(const struct tagc_ab_result *out) {
   return bytes_of(out, TAGC_SUM_COMPRESSED) < 0.98 * bytes_of(out, TAGC_SUM_PLAIN);
 }
 
-static const char *why_equal(const struct tagc_ab_result *out)
-{
+static const char *why_equal(const struct tagc_ab_result *out) {
   if (!saves_bytes(out))
     return "Hardly a byte less is sent with it: the table of slots tells why.";
   if (out->low_speed > 1 - NARROW && out->high_speed < 1 + NARROW)
@@ -255,8 +236,7 @@ static const char *why_equal(const struct tagc_ab_result *out)
 }
 
 /* A cause is named where times show it. */
-static const char *why_slower(const struct tagc_ab_result *out)
-{
+static const char *why_slower(const struct tagc_ab_result *out) {
   if (!saves_bytes(out))
     return "It does not save bytes, either: the table of slots tells why.";
   if (out->coding_ms > out->saved_ms)
@@ -265,14 +245,11 @@ static const char *why_slower(const struct tagc_ab_result *out)
   return "Fewer bytes are sent; why that does not help the times of calls do not tell. TAGC_CODEC=auto may do better.";
 }
 
-bool tagc_ab_matters(const struct tagc_ab_result *ab)
-{
-  return (ab->outcome == TAGC_AB_FASTER || ab->outcome == TAGC_AB_SLOWER) &&
-         fabs(ab->speed - 1) > HARDLY;
+bool tagc_ab_matters(const struct tagc_ab_result *ab) {
+  return (ab->outcome == TAGC_AB_FASTER || ab->outcome == TAGC_AB_SLOWER) && fabs(ab->speed - 1) > HARDLY;
 }
 
-static void say_outcome(struct tagc_ab_result *out)
-{
+static void say_outcome(struct tagc_ab_result *out) {
   const bool little = fabs(out->speed - 1) <= HARDLY;
   const int digits = little ? 3 : 2;
   char interval[120], high[16] = "any number of";
@@ -310,43 +287,37 @@ static void say_outcome(struct tagc_ab_result *out)
   }
 }
 
-const char *tagc_ab_outcome_name(enum tagc_ab_outcome outcome)
-{
+const char *tagc_ab_outcome_name(enum tagc_ab_outcome outcome) {
   static const char *const words[] = {"none", "too few", "faster", "slower", "equal"};
   return words[outcome];
 }
 
-static void print_side(FILE *to, const char *name, const struct tagc_ab_result *s, uint8_t side)
-{
+static void print_side(FILE *to, const char *name, const struct tagc_ab_result *s, uint8_t side) {
   char between[16], inside[16], mean[24] = "-", spread[24] = "-";
   if (!isnan(s->mean_ms[side]))
     snprintf(mean, sizeof mean, "%.3f", s->mean_ms[side]);
   if (!isnan(s->deviation_ms[side]))
     snprintf(spread, sizeof spread, "%.3f", s->deviation_ms[side]);
   fprintf(to, "  %-11s %10s ms  (+- %s)  %8zu steps   sent by a rank: %s to other hosts, %s inside\n", name, mean,
-          spread, s->steps[side],
-          tagc_format_bytes((double)s->sent[side].between, between),
+          spread, s->steps[side], tagc_format_bytes((double)s->sent[side].between, between),
           tagc_format_bytes((double)s->sent[side].inside, inside));
 }
 
-void tagc_ab_print(FILE *to, const struct tagc_ab_result *ab)
-{
+void tagc_ab_print(FILE *to, const struct tagc_ab_result *ab) {
   if (ab->outcome == TAGC_AB_NONE)
     return;
   fprintf(to, "Plain against compressed\n");
   print_side(to, "plain", ab, TAGC_SUM_PLAIN);
   print_side(to, "compressed", ab, TAGC_SUM_COMPRESSED);
   if (ab->pairs >= 2)
-    fprintf(to, "  %-11s %+10.3f ms  (%+.3f to %+.3f)\n", "difference", ab->difference_ms, ab->low_ms,
-            ab->high_ms);
+    fprintf(to, "  %-11s %+10.3f ms  (%+.3f to %+.3f)\n", "difference", ab->difference_ms, ab->low_ms, ab->high_ms);
   tagc_format_print(to, 2, ab->words);
 }
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
 
 /* What ranks sent in the steps that count, by the side that they were on. */
-static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct tagc_ab_result *out)
-{
+static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct tagc_ab_result *out) {
   size_t steps[TAGC_SUM_SIDES] = {0};
   for (size_t i = 0; i < count; i++) {
     const struct tagc_sum_step *step = sorted[i].step;
@@ -365,8 +336,7 @@ static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct t
 }
 
 /* Compressed calls against plain ones of the same slots, which differ in size and in whom they wait for. */
-static void add_coding_times(const struct tagc_summary *summary, struct tagc_ab_result *out)
-{
+static void add_coding_times(const struct tagc_summary *summary, struct tagc_ab_result *out) {
   double coding = 0, saved = 0, calls = 0;
   for (size_t i = 0; i < summary->comm_count; i++)
     for (size_t j = 0; j < summary->comms[i].slot_count; j++) {
@@ -382,8 +352,8 @@ static void add_coding_times(const struct tagc_summary *summary, struct tagc_ab_
   out->saved_ms = calls > 0 ? tagc_ms(saved / calls) : NAN;
 }
 
-static void compare_windows(struct scratch *s, const struct tagc_rank_step *sorted, size_t count, struct tagc_ab_result *out)
-{
+static void compare_windows(struct scratch *s, const struct tagc_rank_step *sorted, size_t count,
+                            struct tagc_ab_result *out) {
   for (size_t i = 0, same; i < count; i += same) {
     same = tagc_steps_same(&sorted[i], count - i);
     s->steps[s->step_count++] = merge(&sorted[i], same);
@@ -404,15 +374,21 @@ static void compare_windows(struct scratch *s, const struct tagc_rank_step *sort
   out->outcome = has[TAGC_SUM_PLAIN] && has[TAGC_SUM_COMPRESSED] ? judge(out) : TAGC_AB_NONE;
 }
 
-void tagc_ab_compare(const struct tagc_summary *summary, struct tagc_ab_result *out)
-{
+void tagc_ab_compare(const struct tagc_summary *summary, struct tagc_ab_result *out) {
   size_t count;
   struct tagc_rank_step *sorted = tagc_steps_sorted(summary, &count);
   struct scratch s = {.steps = malloc((count + 1) * sizeof *s.steps),
                       .windows = malloc((count + 1) * sizeof *s.windows),
                       .values = malloc((count + 1) * sizeof *s.values)};
-  *out = (struct tagc_ab_result){.difference_ms = NAN, .low_ms = NAN, .high_ms = NAN, .speed = NAN, .low_speed = NAN,
-                                 .high_speed = NAN, .coding_ms = NAN, .saved_ms = NAN, .mean_ms = {NAN, NAN, NAN},
+  *out = (struct tagc_ab_result){.difference_ms = NAN,
+                                 .low_ms = NAN,
+                                 .high_ms = NAN,
+                                 .speed = NAN,
+                                 .low_speed = NAN,
+                                 .high_speed = NAN,
+                                 .coding_ms = NAN,
+                                 .saved_ms = NAN,
+                                 .mean_ms = {NAN, NAN, NAN},
                                  .deviation_ms = {NAN, NAN, NAN}};
   if (sorted && s.steps && s.windows && s.values) {
     add_sent(sorted, count, out);

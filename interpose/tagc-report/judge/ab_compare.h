@@ -17,8 +17,8 @@
  *            any effect. The median would do the same, but needs half as many steps again for as much certainty (of
  *            normal noise it uses 64%, the middle half 83%).
  * Left out   The first step of a window (it sends what was left, and works still overlap from the side before), steps
- *            that were disturbed on a rank, windows that have no whole neighbour on both sides: where steps are missing,
- *            or a new lock begins.
+ *            that were disturbed on a rank, windows that have no whole neighbour on both sides: where steps are
+ *            missing, or a new lock begins.
  * Pure functions.
  */
 #ifndef INTERPOSE_TAGC_REPORT_JUDGE_AB_COMPARE_H
@@ -29,25 +29,26 @@
 #include "interpose/tagc-report/read/summary.h"
 
 enum tagc_ab_outcome {
-  TAGC_AB_NONE,                /* the run has not both sides */
-  TAGC_AB_TOO_FEW,             /* fewer than three pairs */
-  TAGC_AB_FASTER, TAGC_AB_SLOWER,   /* the interval leaves out zero */
-  TAGC_AB_EQUAL                /* it does not */
+  TAGC_AB_NONE,    /* the run has not both sides */
+  TAGC_AB_TOO_FEW, /* fewer than three pairs */
+  TAGC_AB_FASTER,
+  TAGC_AB_SLOWER, /* the interval leaves out zero */
+  TAGC_AB_EQUAL   /* it does not */
 };
 
 struct tagc_ab_result {
   enum tagc_ab_outcome outcome;
-  size_t pairs, steps[TAGC_SUM_SIDES];   /* steps that count, of all ranks' mean */
-  double mean_ms[TAGC_SUM_SIDES];   /* of a step: of the windows in pairs, where there are any; NaN: none */
-  double deviation_ms[TAGC_SUM_SIDES];   /* of single steps inside their windows, by the width of the middle half; NaN: of no
-                                     * window two steps count */
-  double difference_ms;             /* compressed less plain; NaN without pairs */
-  double low_ms, high_ms;           /* its interval of 95%; NaN with fewer than two pairs */
-  double speed, low_speed, high_speed;   /* times as fast: plain / compressed; high_speed may be infinite */
-  struct tagc_sum_sent sent[TAGC_SUM_SIDES];   /* by a rank in a step */
-  double coding_ms, saved_ms;       /* of a compressed call: encoding and decoding; how much shorter it is on the wire than the plain
-                                     * calls of its slot. NaN: no slot has times of both */
-  char words[400];                  /* the outcome for people: a sentence or two */
+  size_t pairs, steps[TAGC_SUM_SIDES]; /* steps that count, of all ranks' mean */
+  double mean_ms[TAGC_SUM_SIDES];      /* of a step: of the windows in pairs, where there are any; NaN: none */
+  double deviation_ms[TAGC_SUM_SIDES]; /* of single steps inside their windows, by the width of the middle half; NaN: of
+                                        * no window two steps count */
+  double difference_ms;                /* compressed less plain; NaN without pairs */
+  double low_ms, high_ms;              /* its interval of 95%; NaN with fewer than two pairs */
+  double speed, low_speed, high_speed; /* times as fast: plain / compressed; high_speed may be infinite */
+  struct tagc_sum_sent sent[TAGC_SUM_SIDES]; /* by a rank in a step */
+  double coding_ms, saved_ms; /* of a compressed call: encoding and decoding; how much shorter it is on the wire than
+                               * the plain calls of its slot. NaN: no slot has times of both */
+  char words[400];            /* the outcome for people: a sentence or two */
 };
 
 /* Of step i the time is the mean over the ranks that have it. */

@@ -17,8 +17,7 @@
 /* What is worth a sentence: a share of all that is sent, and of a compressed call's time. */
 #define WORTH 0.05
 
-__attribute__((format(printf, 2, 3))) static void add_advice(struct tagc_advice *out, const char *format, ...)
-{
+__attribute__((format(printf, 2, 3))) static void add_advice(struct tagc_advice *out, const char *format, ...) {
   va_list arguments;
   if (out->count == TAGC_ADVICE_MOST)
     return;
@@ -28,8 +27,7 @@ __attribute__((format(printf, 2, 3))) static void add_advice(struct tagc_advice 
 }
 
 /* The options of the job, as its first rank has them; what cannot be understood is as if it was not set. */
-static void read_rank_options(const struct tagc_summary *summary, struct tagc_options *options)
-{
+static void read_rank_options(const struct tagc_summary *summary, struct tagc_options *options) {
   char why[256];
   tagc_options_default(options);
   char *copy = summary->rank_count ? strdup(summary->ranks[0].options) : NULL, *rest = copy, *line;
@@ -47,27 +45,24 @@ static void read_rank_options(const struct tagc_summary *summary, struct tagc_op
   free(copy);
 }
 
-static double type_bytes(const struct tagc_summary *summary, uint16_t type)
-{
+static double type_bytes(const struct tagc_summary *summary, uint16_t type) {
   return tagc_sum_is(summary, TAGC_TRACE_TYPES, type, "float32") ? 4 : 2;
 }
 
 /* What a rank sends in a step: of the locks that communicators ended with. */
 struct step {
-  double sent;                      /* in all; NaN: there is no whole step */
-  double gradients;                 /* by slots of gradients that go as they came */
-  double plain, packed;             /* all-gathers of parameters that go as they came, and what they would send in 8 bits */
-  double again, memory;             /* what was gathered before, and what it would take to keep it */
+  double sent;          /* in all; NaN: there is no whole step */
+  double gradients;     /* by slots of gradients that go as they came */
+  double plain, packed; /* all-gathers of parameters that go as they came, and what they would send in 8 bits */
+  double again, memory; /* what was gathered before, and what it would take to keep it */
 };
 
-static double sent_by(const struct tagc_sum_slot *slot)
-{
+static double sent_by(const struct tagc_sum_slot *slot) {
   return slot->calls.calls ? (double)tagc_sent_all(&slot->calls.sent) / (double)slot->calls.calls : 0;
 }
 
 static void add_up_allgathers(const struct tagc_summary *summary, const struct tagc_sum_comm *c, uint64_t min_bytes,
-                              struct step *step)
-{
+                              struct step *step) {
   for (size_t i = 0; i < c->allgather_count; i++) {
     const struct tagc_sum_slot *allgather = &c->allgathers[i];
     const double element = type_bytes(summary, allgather->type), sent = sent_by(allgather);
@@ -76,15 +71,14 @@ static void add_up_allgathers(const struct tagc_summary *summary, const struct t
       continue;
     if (!allgather->calls.compressed && whole >= (double)min_bytes) {
       step->plain += sent;
-      step->packed += sent * (1 + 2.0 / 128) / element;   /* blocks of 128, with a scale each */
+      step->packed += sent * (1 + 2.0 / 128) / element; /* blocks of 128, with a scale each */
     }
     step->again += allgather->again ? sent : 0;
     step->memory += allgather->again ? whole : 0;
   }
 }
 
-static struct step add_up_step(const struct tagc_summary *summary, uint64_t min_bytes)
-{
+static struct step add_up_step(const struct tagc_summary *summary, uint64_t min_bytes) {
   struct step step = {0};
   double steps = 0;
   for (size_t i = 0; i < summary->rank_count; i++)
@@ -103,33 +97,43 @@ static struct step add_up_step(const struct tagc_summary *summary, uint64_t min_
   return step;
 }
 
-static void advise_depth(const struct tagc_summary *summary, const struct tagc_options *options, struct tagc_advice *out)
-{
+static void advise_depth(const struct tagc_summary *summary, const struct tagc_options *options,
+                         struct tagc_advice *out) {
   struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
   const struct tagc_sum_calls all = tagc_codecs_all(sums, tagc_codecs_sum(summary, sums)).calls;
   const double coding = (double)all.encode_ns + (double)all.decode_ns - (double)all.hidden_ns;
   if (options->depth == 1 && all.packed_wire_calls && coding > WORTH * (coding + (double)all.packed_wire_ns))
-    add_advice(out, "Encoding and decoding take %.0f%% of the time of a compressed call, and all of it before and behind the "
-               "transfer: TAGC_DEPTH=4 does them in pieces, while others travel.",
-               100 * coding / (coding + (double)all.packed_wire_ns));
+    add_advice(
+      out,
+      "Encoding and decoding take %.0f%% of the time of a compressed call, and all of it before and behind the "
+      "transfer: TAGC_DEPTH=4 does them in pieces, while others travel.",
+      100 * coding / (coding + (double)all.packed_wire_ns));
 }
 
-void tagc_advice_make(const struct tagc_summary *summary, struct tagc_advice *out)
-{
+void tagc_advice_make(const struct tagc_summary *summary, struct tagc_advice *out) {
   struct tagc_options options;
   char a[16], b[16];
   *out = (struct tagc_advice){.count = 0};
   read_rank_options(summary, &options);
   const struct step step = add_up_step(summary, options.min_bytes);
   if (options.mode == TAGC_MODE_OBSERVE && step.gradients > WORTH * step.sent)
-    add_advice(out, "Gradients are %.0f%% of what a rank sends in a step, and nothing is compressed: TAGC_MODE=ab tells what "
-               "compressing them changes.", 100 * step.gradients / step.sent);
+    add_advice(
+      out,
+      "Gradients are %.0f%% of what a rank sends in a step, and nothing is compressed: TAGC_MODE=ab tells what "
+      "compressing them changes.",
+      100 * step.gradients / step.sent);
   if (!options.allgather && step.plain > WORTH * step.sent)
-    add_advice(out, "All-gathers of parameters are %.0f%% of what a rank sends in a step, %s: with TAGC_ALLGATHER=q8 they would send "
-               "%s.", 100 * step.plain / step.sent, tagc_format_bytes(step.plain, a), tagc_format_bytes(step.packed, b));
+    add_advice(
+      out,
+      "All-gathers of parameters are %.0f%% of what a rank sends in a step, %s: with TAGC_ALLGATHER=q8 they would send "
+      "%s.",
+      100 * step.plain / step.sent, tagc_format_bytes(step.plain, a), tagc_format_bytes(step.packed, b));
   if (step.again > WORTH * step.sent)
-    add_advice(out, "In each step a rank sends %s of parameters that were gathered before in the same step, and have not changed "
-               "since: a program that keeps them (FSDP2: reshard_after_forward=False, FSDP1: SHARD_GRAD_OP, ZeRO-2 in place of "
-               "ZeRO-3) does not, for %s of memory.", tagc_format_bytes(step.again, a), tagc_format_bytes(step.memory, b));
+    add_advice(
+      out,
+      "In each step a rank sends %s of parameters that were gathered before in the same step, and have not changed "
+      "since: a program that keeps them (FSDP2: reshard_after_forward=False, FSDP1: SHARD_GRAD_OP, ZeRO-2 in place of "
+      "ZeRO-3) does not, for %s of memory.",
+      tagc_format_bytes(step.again, a), tagc_format_bytes(step.memory, b));
   advise_depth(summary, &options, out);
 }

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum tagc_pattern_kind kind_of(const struct tagc_summary *summary, const struct tagc_sum_line *line)
-{
-  static const struct { const char *function; enum tagc_pattern_kind kind;
+static enum tagc_pattern_kind kind_of(const struct tagc_summary *summary, const struct tagc_sum_line *line) {
+  static const struct {
+    const char *function;
+    enum tagc_pattern_kind kind;
   } kinds[] = {{"ncclReduceScatter", TAGC_PATTERN_REDUCE_SCATTER},
                {"ncclAllGather", TAGC_PATTERN_ALL_GATHER},
                {"ncclAllReduce", TAGC_PATTERN_ALL_REDUCE},
@@ -25,21 +26,18 @@ static enum tagc_pattern_kind kind_of(const struct tagc_summary *summary, const 
 }
 
 /* "bfloat16", "float8e4m3", "uint32": the first number is that of bits. */
-double tagc_line_element(const struct tagc_summary *summary, const struct tagc_sum_line *line)
-{
+double tagc_line_element(const struct tagc_summary *summary, const struct tagc_sum_line *line) {
   const char *name = tagc_sum_name(summary, TAGC_TRACE_TYPES, line->type), *digits = strpbrk(name, "123456789");
   const long bits = digits ? strtol(digits, NULL, 10) : 0;
   return bits >= 8 && bits <= 64 ? (double)bits / 8 : 0;
 }
 
-static bool is_float(const struct tagc_summary *summary, const struct tagc_sum_line *line)
-{
+static bool is_float(const struct tagc_summary *summary, const struct tagc_sum_line *line) {
   return strstr(tagc_sum_name(summary, TAGC_TRACE_TYPES, line->type), "float") != NULL;
 }
 
-static void add_pattern_line(struct tagc_pattern *p, const struct tagc_sum_line *line, const struct tagc_sum_calls *calls,
-                             double ranks, double element)
-{
+static void add_pattern_line(struct tagc_pattern *p, const struct tagc_sum_line *line,
+                             const struct tagc_sum_calls *calls, double ranks, double element) {
   const double bytes = (double)calls->raw_bytes / ranks;
   p->calls += (double)calls->calls / ranks;
   p->raw_bytes += bytes;
@@ -57,8 +55,7 @@ static void add_pattern_line(struct tagc_pattern *p, const struct tagc_sum_line 
 }
 
 /* A line of a unit may be small: a norm of its own. */
-static bool belongs_to_slots(const struct tagc_sum_comm *comm, const struct tagc_sum_line *line)
-{
+static bool belongs_to_slots(const struct tagc_sum_comm *comm, const struct tagc_sum_line *line) {
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].lock == comm->last_lock && comm->slots[i].count >= line->least_count &&
         comm->slots[i].count <= line->most_count)
@@ -66,24 +63,22 @@ static bool belongs_to_slots(const struct tagc_sum_comm *comm, const struct tagc
   return false;
 }
 
-static void note_maxima(const struct tagc_summary *summary, const struct tagc_sum_line *line, struct tagc_patterns *out)
-{
+static void note_maxima(const struct tagc_summary *summary, const struct tagc_sum_line *line,
+                        struct tagc_patterns *out) {
   if (!tagc_sum_is(summary, TAGC_TRACE_OPS, line->op, "max") || !is_float(summary, line) || line->least_count < 64)
     return;
   out->maxima = true;
   out->maxima_count = line->least_count;
 }
 
-static bool is_called_in_steps(const struct tagc_sum_comm *comm)
-{
+static bool is_called_in_steps(const struct tagc_sum_comm *comm) {
   for (size_t i = 0; i < comm->line_count; i++)
     if (comm->lines[i].whole.calls)
       return true;
   return false;
 }
 
-struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const struct tagc_sum_comm *comm)
-{
+struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const struct tagc_sum_comm *comm) {
   const bool called = comm->whole_steps > 0 && is_called_in_steps(comm);
   struct tagc_patterns out = {.steps = called, .beside_steps = comm->whole_steps > 0 && !called};
   const double ranks = out.steps ? (double)comm->whole_steps : comm->member_count ? (double)comm->member_count : 1;
@@ -105,8 +100,7 @@ struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const 
   return out;
 }
 
-double tagc_slots_parameters(const struct tagc_sum_comm *comm)
-{
+double tagc_slots_parameters(const struct tagc_sum_comm *comm) {
   double elements = 0;
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].lock == comm->last_lock && comm->slots[i].pass == 0)
@@ -115,16 +109,14 @@ double tagc_slots_parameters(const struct tagc_sum_comm *comm)
 }
 
 /* Members stand in the order of their ranks in the communicator, which is mostly the same in both. */
-static bool comm_has_rank(const struct tagc_sum_comm *comm, size_t rank, size_t *near)
-{
+static bool comm_has_rank(const struct tagc_sum_comm *comm, size_t rank, size_t *near) {
   for (size_t i = 0; i < comm->member_count; i++, ++*near)
     if (comm->members[*near % comm->member_count].rank == rank)
       return true;
   return false;
 }
 
-bool tagc_comm_is_within(const struct tagc_sum_comm *inner, const struct tagc_sum_comm *outer)
-{
+bool tagc_comm_is_within(const struct tagc_sum_comm *inner, const struct tagc_sum_comm *outer) {
   size_t near = 0;
   for (size_t i = 0; i < inner->member_count; i++)
     if (!comm_has_rank(outer, inner->members[i].rank, &near))
@@ -132,8 +124,7 @@ bool tagc_comm_is_within(const struct tagc_sum_comm *inner, const struct tagc_su
   return inner->member_count > 0 && inner->nranks <= outer->nranks;
 }
 
-void tagc_pattern_add(struct tagc_pattern *sum, const struct tagc_pattern *more)
-{
+void tagc_pattern_add(struct tagc_pattern *sum, const struct tagc_pattern *more) {
   sum->plain_bytes += more->plain_bytes;
   sum->sent_bytes += more->sent_bytes;
   sum->elements += more->elements;
@@ -141,8 +132,7 @@ void tagc_pattern_add(struct tagc_pattern *sum, const struct tagc_pattern *more)
   sum->main = sum->main ? sum->main : more->main;
 }
 
-struct tagc_allgathers tagc_allgathers_find(const struct tagc_summary *summary)
-{
+struct tagc_allgathers tagc_allgathers_find(const struct tagc_summary *summary) {
   struct tagc_allgathers out = {.list = malloc((summary->comm_count + 1) * sizeof *out.list), .of = SIZE_MAX};
   for (size_t i = 0; i < summary->comm_count && out.list; i++) {
     const struct tagc_patterns p = tagc_patterns_of(summary, &summary->comms[i]);
@@ -155,17 +145,15 @@ struct tagc_allgathers tagc_allgathers_find(const struct tagc_summary *summary)
   return out;
 }
 
-static bool is_same(const struct tagc_sum_comm *a, const struct tagc_sum_comm *b)
-{
+static bool is_same(const struct tagc_sum_comm *a, const struct tagc_sum_comm *b) {
   return a->nranks == b->nranks && tagc_comm_is_within(a, b) && tagc_comm_is_within(b, a);
 }
 
-bool tagc_allgathers_beside(const struct tagc_summary *summary, size_t comm, struct tagc_allgathers *g)
-{
+bool tagc_allgathers_beside(const struct tagc_summary *summary, size_t comm, struct tagc_allgathers *g) {
   if (g->of != SIZE_MAX && is_same(&summary->comms[comm], &summary->comms[g->of]))
     return false;
-  *g = (struct tagc_allgathers){.list = g->list, .count = g->count, .of = comm,
-                                .least_ranks = summary->comms[comm].nranks};
+  *g = (struct tagc_allgathers){
+    .list = g->list, .count = g->count, .of = comm, .least_ranks = summary->comms[comm].nranks};
   for (size_t i = 0; i < g->count; i++) {
     const struct tagc_sum_comm *other = &summary->comms[g->list[i]];
     if (g->list[i] == comm || !tagc_comm_is_within(other, &summary->comms[comm]))

@@ -29,12 +29,11 @@
 
 /* Calls of one count in a step: of gradients, at most; of activations, at least. */
 enum { FEW = 3, MANY = 8 };
-static const double ALMOST = 0.02;      /* padding */
-static const double MOST = 0.9;         /* of the bytes of a communicator */
+static const double ALMOST = 0.02; /* padding */
+static const double MOST = 0.9;    /* of the bytes of a communicator */
 
 __attribute__((format(printf, 3, 4))) static void set_role(struct tagc_sum_comm *comm, enum tagc_sum_role role,
-                                                           const char *why, ...)
-{
+                                                           const char *why, ...) {
   va_list args;
   va_start(args, why);
   vsnprintf(comm->role_text, sizeof comm->role_text, why, args);
@@ -45,8 +44,7 @@ __attribute__((format(printf, 3, 4))) static void set_role(struct tagc_sum_comm 
 
 static bool is_near(double a, double b) { return fabs(a - b) <= ALMOST * b; }
 
-static double bytes_of_patterns(const struct tagc_patterns *p)
-{
+static double bytes_of_patterns(const struct tagc_patterns *p) {
   double bytes = 0;
   for (int kind = 0; kind < TAGC_PATTERNS; kind++)
     bytes += p->of[kind].raw_bytes;
@@ -60,8 +58,7 @@ static bool has_one_count(const struct tagc_pattern *p) { return p->lines == 1 &
 
 /* How often a step gathers each parameter that is reduced, here and on communicators beside. */
 static double allgathers_of(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p,
-                            struct tagc_allgathers *allgathers)
-{
+                            struct tagc_allgathers *allgathers) {
   const struct tagc_sum_comm *comm = &summary->comms[at];
   const double slots = tagc_slots_parameters(comm),
                reduced = slots > 0 ? slots : p->of[TAGC_PATTERN_REDUCE_SCATTER].elements;
@@ -71,8 +68,7 @@ static double allgathers_of(const struct tagc_summary *summary, size_t at, const
   return reduced > 0 ? gathered / reduced : 0;
 }
 
-static bool has_several_slots(const struct tagc_sum_comm *comm)
-{
+static bool has_several_slots(const struct tagc_sum_comm *comm) {
   const struct tagc_sum_slot *first = NULL;
   for (size_t i = 0; i < comm->slot_count; i++) {
     if (comm->slots[i].lock != comm->last_lock)
@@ -88,8 +84,7 @@ static bool has_several_slots(const struct tagc_sum_comm *comm)
  * by their different sizes, and by parameters that are gathered twice, as those of activations never are (once, or one
  * and a half times). */
 static bool could_be_activations(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p,
-                                 struct tagc_allgathers *beside)
-{
+                                 struct tagc_allgathers *beside) {
   const struct tagc_sum_comm *comm = &summary->comms[at];
   const struct tagc_pattern *reduced = &p->of[TAGC_PATTERN_REDUCE_SCATTER], *gathered = &p->of[TAGC_PATTERN_ALL_GATHER];
   if (comm->gradients || (gathered->main && gathered->main->type != reduced->main->type))
@@ -102,35 +97,34 @@ static bool could_be_activations(const struct tagc_summary *summary, size_t at, 
 }
 
 /* Activations of sequence parallel: of one count, and each gathered as often as reduced, or half as often again. */
-static void judge_activations(struct tagc_sum_comm *comm, const struct tagc_patterns *p, bool other_gradients)
-{
+static void judge_activations(struct tagc_sum_comm *comm, const struct tagc_patterns *p, bool other_gradients) {
   const struct tagc_pattern *r = &p->of[TAGC_PATTERN_REDUCE_SCATTER], *g = &p->of[TAGC_PATTERN_ALL_GATHER];
   const double ratio = g->main_calls / r->main_calls;
   const bool alike =
-      g->main && has_one_count(r) && g->main->least_count == r->least_count && g->main->most_count == r->least_count;
+    g->main && has_one_count(r) && g->main->least_count == r->least_count && g->main->most_count == r->least_count;
   if (alike && r->main_calls >= FEW &&
       ((ratio > 1.25 && ratio < 1.75) || (ratio > 0.9 && ratio < 1.25 && (p->maxima || other_gradients))))
-    set_role(comm, TAGC_ROLE_SEQUENCE, "%.0f reduce-scatters and %.0f gathers%s, all of %" PRIu64 " elements: activations%s",
-             r->main_calls, g->main_calls, p->steps ? " a step" : "", r->least_count,
+    set_role(comm, TAGC_ROLE_SEQUENCE,
+             "%.0f reduce-scatters and %.0f gathers%s, all of %" PRIu64 " elements: activations%s", r->main_calls,
+             g->main_calls, p->steps ? " a step" : "", r->least_count,
              p->maxima ? ", and maxima over a divided vocabulary" : "");
   else
     set_role(comm, TAGC_ROLE_UNKNOWN, "reduce-scatters that may be of gradients or of activations: %s",
              p->beside_steps ? "none is in a step"
              : alike         ? "all have one count, as gathers have"
-                        : "no cycle of gradients was found");
+                             : "no cycle of gradients was found");
 }
 
 static void judge_reduced(struct tagc_summary *summary, size_t at, const struct tagc_patterns *p, bool other_gradients,
-                          struct tagc_allgathers *beside)
-{
+                          struct tagc_allgathers *beside) {
   struct tagc_sum_comm *comm = &summary->comms[at];
   const double allgathers = allgathers_of(summary, at, p, beside);
   const char *where = beside->beside ? ", in part on another communicator" : "";
   if (could_be_activations(summary, at, p, beside))
     judge_activations(comm, p, other_gradients);
   else if (allgathers > 1 + ALMOST)
-    set_role(comm, TAGC_ROLE_SHARDED, "gradients are reduce-scattered, and each parameter is gathered %.2f times a step%s",
-             allgathers, where);
+    set_role(comm, TAGC_ROLE_SHARDED,
+             "gradients are reduce-scattered, and each parameter is gathered %.2f times a step%s", allgathers, where);
   else if (is_near(allgathers, 1))
     set_role(comm, TAGC_ROLE_OPTIMIZER,
              "gradients are reduce-scattered, and each parameter is gathered once a step%s (ZeRO-1, ZeRO-2, a "
@@ -139,14 +133,13 @@ static void judge_reduced(struct tagc_summary *summary, size_t at, const struct 
   else
     set_role(comm, TAGC_ROLE_UNKNOWN,
              allgathers > 0 ? "gradients are reduce-scattered, but only %.2f of the parameters are gathered"
-                    : "gradients are reduce-scattered, but nothing (%.0f) is gathered here",
+                            : "gradients are reduce-scattered, but nothing (%.0f) is gathered here",
              allgathers);
 }
 
 /* -- point to point ------------------------------------------------------------------------------------------------ */
 
-static void judge_messages(struct tagc_sum_comm *comm, const struct tagc_pattern *send)
-{
+static void judge_messages(struct tagc_sum_comm *comm, const struct tagc_pattern *send) {
   const uint64_t *w = comm->sends, round = w[TAGC_WAY_ROUND_ON] + w[TAGC_WAY_ROUND_BACK];
   const bool on = w[TAGC_WAY_ON] + w[TAGC_WAY_ROUND_ON] > 0, back = w[TAGC_WAY_BACK] + w[TAGC_WAY_ROUND_BACK] > 0;
   const bool one_count = has_one_count(send);
@@ -185,8 +178,7 @@ struct comms {
 };
 
 /* Those for which it holds; without memory none. free(list). */
-static struct comms comms_that(const struct tagc_summary *summary, bool (*holds)(const struct tagc_sum_comm *))
-{
+static struct comms comms_that(const struct tagc_summary *summary, bool (*holds)(const struct tagc_sum_comm *)) {
   struct comms out = {.list = malloc((summary->comm_count + 1) * sizeof *out.list)};
   for (size_t i = 0; i < summary->comm_count && out.list; i++)
     if (holds(&summary->comms[i]))
@@ -194,16 +186,14 @@ static struct comms comms_that(const struct tagc_summary *summary, bool (*holds)
   return out;
 }
 
-static bool reduces_gradients(const struct tagc_sum_comm *comm)
-{
+static bool reduces_gradients(const struct tagc_sum_comm *comm) {
   return comm->role == TAGC_ROLE_SHARDED || comm->role == TAGC_ROLE_OPTIMIZER;
 }
 
 /* A communicator whose shards of gradients have the count of these all-reduces: they are between replicas of the
  * shards. */
 static const struct tagc_sum_comm *shards_like(const struct tagc_summary *summary, const struct tagc_sum_comm *comm,
-                                               const struct tagc_pattern *a, const struct comms *reducers)
-{
+                                               const struct tagc_pattern *a, const struct comms *reducers) {
   for (size_t i = 0; i < reducers->count; i++) {
     const struct tagc_sum_comm *other = &summary->comms[reducers->list[i]];
     if (other == comm)
@@ -217,8 +207,7 @@ static const struct tagc_sum_comm *shards_like(const struct tagc_summary *summar
 }
 
 /* Gradients are all-reduced or reduced, parameters come back from their owners. */
-static bool judge_owners(struct tagc_sum_comm *comm, const struct tagc_patterns *p)
-{
+static bool judge_owners(struct tagc_sum_comm *comm, const struct tagc_patterns *p) {
   const double reduced = p->of[TAGC_PATTERN_ALL_REDUCE].elements + p->of[TAGC_PATTERN_REDUCE].elements;
   const double gathered = p->of[TAGC_PATTERN_ALL_GATHER].elements * comm->nranks,
                told = p->of[TAGC_PATTERN_BROADCAST].elements;
@@ -229,14 +218,13 @@ static bool judge_owners(struct tagc_sum_comm *comm, const struct tagc_patterns 
            "gradients are %s, and each parameter %s once a step: an optimizer in parts (DeepSpeed's ZeRO-1 and "
            "ZeRO-2 do so)",
            p->of[TAGC_PATTERN_REDUCE].elements > p->of[TAGC_PATTERN_ALL_REDUCE].elements ? "reduced to their owners"
-                                                                                    : "all-reduced",
+                                                                                         : "all-reduced",
            gathered > told ? "gathered" : "sent by its owner");
   return true;
 }
 
 static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm *comm, const struct tagc_patterns *p,
-                              bool other_gradients, const struct comms *reducers)
-{
+                              bool other_gradients, const struct comms *reducers) {
   const struct tagc_pattern *a = &p->of[TAGC_PATTERN_ALL_REDUCE];
   const bool repeated = p->steps && a->main->least_count == a->main->most_count && a->main_calls >= MANY &&
                         a->main_bytes > 0.8 * a->raw_bytes;
@@ -248,8 +236,9 @@ static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm
     set_role(comm, TAGC_ROLE_DATA,
              "all-reduces of the counts that are the shards of another communicator: its replicas (HSDP)");
   else if (comm->gradients && !maxima)
-    set_role(comm, TAGC_ROLE_DATA, "%.0f large all-reduce%s a step, which are evidently of gradients: those of replicas",
-             a->calls, a->calls > 1.5 ? "s" : "");
+    set_role(comm, TAGC_ROLE_DATA,
+             "%.0f large all-reduce%s a step, which are evidently of gradients: those of replicas", a->calls,
+             a->calls > 1.5 ? "s" : "");
   else if (repeated && (maxima || other_gradients))
     set_role(comm, TAGC_ROLE_TENSOR, "%.0f all-reduces a step of %s elements each%s", a->main_calls, count,
              maxima ? ", and maxima over a divided vocabulary" : ": activations, as gradients are reduced elsewhere");
@@ -264,10 +253,11 @@ static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm
     set_role(comm, TAGC_ROLE_DATA, "%.0f large all-reduce%s a step%s, the same in each step: gradients", a->calls,
              a->calls > 1.5 ? "s" : "", has_one_count(a) ? "" : " of several sizes");
   else
-    set_role(comm, TAGC_ROLE_UNKNOWN, "large all-reduces of %s, but %s", has_one_count(a) ? "one size" : "several sizes",
+    set_role(comm, TAGC_ROLE_UNKNOWN, "large all-reduces of %s, but %s",
+             has_one_count(a) ? "one size" : "several sizes",
              p->steps          ? "gradients and activations may look so"
              : p->beside_steps ? "none is in a step"
-                          : "no steps are known");
+                               : "no steps are known");
 }
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
@@ -277,19 +267,21 @@ static bool is_tensor(const struct tagc_sum_comm *comm) { return comm->role == T
 static bool has_gradients(const struct tagc_sum_comm *comm) { return reduces_gradients(comm) || comm->gradients; }
 
 /* What can be told of a communicator by itself. All-reduces are left for later: what they are depends on the others. */
-static bool judge_alone(struct tagc_summary *summary, size_t at, const struct tagc_patterns *p)
-{
+static bool judge_alone(struct tagc_summary *summary, size_t at, const struct tagc_patterns *p) {
   struct tagc_sum_comm *comm = &summary->comms[at];
-  const double all = bytes_of_patterns(p), sent = p->of[TAGC_PATTERN_SEND].raw_bytes + p->of[TAGC_PATTERN_RECV].raw_bytes;
+  const double all = bytes_of_patterns(p),
+               sent = p->of[TAGC_PATTERN_SEND].raw_bytes + p->of[TAGC_PATTERN_RECV].raw_bytes;
   const struct tagc_pattern *exchange = &p->of[TAGC_PATTERN_ALL_TO_ALL];
   if (comm->calls.calls == 0)
     set_role(comm, TAGC_ROLE_IDLE, "no calls");
   else if (comm->nranks == 1)
     set_role(comm, TAGC_ROLE_IDLE, "one rank: nothing is sent");
   else if (all <= 0)
-    set_role(comm, p->calls > p->small_calls ? TAGC_ROLE_UNKNOWN : TAGC_ROLE_CONTROL, p->calls > p->small_calls ?
-             "no large calls with floating-point numbers" : p->steps ? "no call of %d bytes or more in a step" :
-             "no call of %d bytes or more", TAGC_SMALL_CALL);
+    set_role(comm, p->calls > p->small_calls ? TAGC_ROLE_UNKNOWN : TAGC_ROLE_CONTROL,
+             p->calls > p->small_calls ? "no large calls with floating-point numbers"
+             : p->steps                ? "no call of %d bytes or more in a step"
+                                       : "no call of %d bytes or more",
+             TAGC_SMALL_CALL);
   else if (p->of[TAGC_PATTERN_REDUCE_SCATTER].raw_bytes > 0.05 * all)
     return false;
   else if (sent > MOST * all && p->of[TAGC_PATTERN_SEND].main)
@@ -297,7 +289,7 @@ static bool judge_alone(struct tagc_summary *summary, size_t at, const struct ta
   else if (exchange->raw_bytes > 0.5 * all)
     set_role(comm, has_one_count(exchange) ? TAGC_ROLE_UNKNOWN : TAGC_ROLE_EXPERT,
              has_one_count(exchange) ? "all-to-alls of one size: experts, or attention that exchanges heads for tokens"
-                                : "all-to-alls of changing sizes");
+                                     : "all-to-alls of changing sizes");
   else if (judge_owners(comm, p))
     return true;
   else if (p->of[TAGC_PATTERN_ALL_REDUCE].raw_bytes > 0.5 * all)
@@ -309,8 +301,7 @@ static bool judge_alone(struct tagc_summary *summary, size_t at, const struct ta
 
 /* A stage of a pipeline has no logits, and a job without data parallelism no gradients; the stage beside may have. */
 static void learn_from_others(struct tagc_summary *summary, size_t at, const struct tagc_pattern *a,
-                              const struct comms *tensor)
-{
+                              const struct comms *tensor) {
   struct tagc_sum_comm *comm = &summary->comms[at];
   for (size_t i = 0; i < tensor->count && comm->role == TAGC_ROLE_UNKNOWN && a->main; i++) {
     const struct tagc_sum_comm *other = &summary->comms[tensor->list[i]];
@@ -320,14 +311,14 @@ static void learn_from_others(struct tagc_summary *summary, size_t at, const str
     const struct tagc_sum_line *main = p.of[TAGC_PATTERN_ALL_REDUCE].main;
     if (main && main->least_count == a->main->least_count && main->most_count == a->main->most_count &&
         main->type == a->main->type)
-      set_role(comm, TAGC_ROLE_TENSOR, "all-reduces of %" PRIu64 " elements, as on another communicator for tensor parallel",
+      set_role(comm, TAGC_ROLE_TENSOR,
+               "all-reduces of %" PRIu64 " elements, as on another communicator for tensor parallel",
                main->least_count);
   }
 }
 
 /* `last`: for whom it was done before; SIZE_MAX: for none. */
-static void mark_allgathers(struct tagc_summary *summary, size_t at, struct tagc_allgathers *beside, size_t *last)
-{
+static void mark_allgathers(struct tagc_summary *summary, size_t at, struct tagc_allgathers *beside, size_t *last) {
   const struct tagc_sum_comm *comm = &summary->comms[at];
   const bool again = !tagc_allgathers_beside(summary, at, beside) && *last != SIZE_MAX;
   if (again && summary->comms[*last].role == comm->role)
@@ -341,8 +332,7 @@ static void mark_allgathers(struct tagc_summary *summary, size_t at, struct tagc
 }
 
 /* What can be told of all-reduces and reduce-scatters: first gradients, then what depends on whether there are some. */
-static void judge_rest(struct tagc_summary *summary, struct tagc_allgathers *beside)
-{
+static void judge_rest(struct tagc_summary *summary, struct tagc_allgathers *beside) {
   struct comms reducers = comms_that(summary, reduces_gradients);
   size_t gradients = 0;
   for (size_t i = 0; i < summary->comm_count; i++)
@@ -368,11 +358,10 @@ static void judge_rest(struct tagc_summary *summary, struct tagc_allgathers *bes
   free(reducers.list);
 }
 
-void tagc_sum_roles(struct tagc_summary *summary)
-{
+void tagc_sum_roles(struct tagc_summary *summary) {
   for (size_t i = 0; i < summary->comm_count; i++) {
     const struct tagc_patterns p = tagc_patterns_of(summary, &summary->comms[i]);
-    summary->comms[i].role = TAGC_ROLES;            /* for the later rounds */
+    summary->comms[i].role = TAGC_ROLES; /* for the later rounds */
     judge_alone(summary, i, &p);
   }
   struct tagc_allgathers beside = tagc_allgathers_find(summary);
@@ -390,8 +379,7 @@ void tagc_sum_roles(struct tagc_summary *summary)
   free(tensor.list);
 }
 
-const char *tagc_role_words(enum tagc_sum_role role)
-{
+const char *tagc_role_words(enum tagc_sum_role role) {
   static const char *const words[TAGC_ROLES] = {[TAGC_ROLE_UNKNOWN] = "unknown",
                                                 [TAGC_ROLE_SHARDED] = "FSDP or ZeRO-3 (shards of parameters)",
                                                 [TAGC_ROLE_OPTIMIZER] = "ZeRO-1, ZeRO-2 or a distributed optimizer",

@@ -8,8 +8,7 @@
 
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
-static int compare_steps(const void *left, const void *right)
-{
+static int compare_steps(const void *left, const void *right) {
   const struct tagc_rank_step *a = left, *b = right;
   if (a->step->lock != b->step->lock)
     return ORDER(a->step->lock, b->step->lock);
@@ -18,8 +17,7 @@ static int compare_steps(const void *left, const void *right)
   return ORDER(a->rank, b->rank);
 }
 
-struct tagc_rank_step *tagc_steps_sorted(const struct tagc_summary *summary, size_t *count)
-{
+struct tagc_rank_step *tagc_steps_sorted(const struct tagc_summary *summary, size_t *count) {
   size_t all = 0;
   *count = 0;
   for (size_t r = 0; r < summary->rank_count; r++)
@@ -34,16 +32,14 @@ struct tagc_rank_step *tagc_steps_sorted(const struct tagc_summary *summary, siz
   return sorted;
 }
 
-size_t tagc_steps_same(const struct tagc_rank_step *first, size_t count)
-{
+size_t tagc_steps_same(const struct tagc_rank_step *first, size_t count) {
   size_t same = 0;
   while (same < count && first[same].step->lock == first->step->lock && first[same].step->cycle == first->step->cycle)
     same++;
   return same;
 }
 
-const struct tagc_sum_step *tagc_step_find(const struct tagc_sum_rank *rank, uint32_t lock, uint64_t cycle)
-{
+const struct tagc_sum_step *tagc_step_find(const struct tagc_sum_rank *rank, uint32_t lock, uint64_t cycle) {
   const struct tagc_sum_step wanted = {.lock = lock, .cycle = cycle};
   const struct tagc_rank_step key = {0, &wanted};
   for (size_t low = 0, high = rank->step_count; low < high;) {
@@ -56,29 +52,25 @@ const struct tagc_sum_step *tagc_step_find(const struct tagc_sum_rank *rank, uin
   return NULL;
 }
 
-const struct tagc_sum_rank *tagc_steps_leader(const struct tagc_summary *summary)
-{
+const struct tagc_sum_rank *tagc_steps_leader(const struct tagc_summary *summary) {
   for (size_t i = 0; i < summary->rank_count; i++)
     if (summary->ranks[i].step_count)
       return &summary->ranks[i];
   return NULL;
 }
 
-size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint64_t cycle)
-{
+size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint64_t cycle) {
   const struct tagc_sum_rank *leader = tagc_steps_leader(summary);
   const struct tagc_sum_step *step = leader ? tagc_step_find(leader, lock, cycle) : NULL;
   return step ? (size_t)(step - leader->steps) + 1 : 0;
 }
 
-static int compare_doubles(const void *left, const void *right)
-{
+static int compare_doubles(const void *left, const void *right) {
   const double a = *(const double *)left, b = *(const double *)right;
   return ORDER(a, b);
 }
 
-double tagc_quantile(double *values, size_t n, double share)
-{
+double tagc_quantile(double *values, size_t n, double share) {
   if (n == 0)
     return NAN;
   qsort(values, n, sizeof *values, compare_doubles);

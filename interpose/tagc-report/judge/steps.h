@@ -7,7 +7,7 @@
 #include "interpose/tagc-report/read/summary.h"
 
 struct tagc_rank_step {
-  size_t rank;                      /* index into ranks */
+  size_t rank; /* index into ranks */
   const struct tagc_sum_step *step;
 };
 

@@ -11,22 +11,20 @@
 #include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/read/format.h"
 
-static const double STANDS_OUT = 0.02;  /* of a step: so much further behind is a rank that others wait for */
-static const double ALL_OF_IT = 0.95;   /* of a step: calls are under way for so long that nobody knows what is outside */
-static const double FAR_BEHIND = 0.2;   /* of the median step: so far behind is a straggler */
+static const double STANDS_OUT = 0.02; /* of a step: so much further behind is a rank that others wait for */
+static const double ALL_OF_IT = 0.95; /* of a step: calls are under way for so long that nobody knows what is outside */
+static const double FAR_BEHIND = 0.2; /* of the median step: so far behind is a straggler */
 
 /* What a rank does between its calls. NaN: its calls only enqueue, and nobody knows how long they were under way, or
  * they were all the time, as far as is known. */
-static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step)
-{
+static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step) {
   if (!rank->blocking && (step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
     return NAN;
   const double inside = (double)(rank->blocking ? step->host_ns : step->wire_ns);
   return tagc_ms(fmax(0, (double)step->ns - inside));
 }
 
-static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_rank *out)
-{
+static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_rank *out) {
   double wire = 0;
   size_t known = 0;
   *out = (struct tagc_straggler_rank){.wire_ms = NAN, .exposed_ms = NAN, .hidden_ms = NAN};
@@ -42,14 +40,14 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_ran
     out->outside_ms += isnan(ms) ? 0 : ms;
     known += !isnan(ms);
   }
-  const double n = (double)out->steps;          /* 0: all of it is NaN */
+  const double n = (double)out->steps; /* 0: all of it is NaN */
   out->step_ms /= n;
   out->in_calls_ms /= n;
   out->outside_ms = 2 * known > out->steps ? out->outside_ms / (double)known : NAN;
   out->wire_ms = wire > 0 ? wire / n : NAN;
   if (rank->blocking) {
     out->exposed_ms = out->in_calls_ms;
-    out->wire_ms = fmax(out->wire_ms, out->in_calls_ms);        /* of plain calls nobody may have told more */
+    out->wire_ms = fmax(out->wire_ms, out->in_calls_ms); /* of plain calls nobody may have told more */
     out->hidden_ms = out->wire_ms - out->in_calls_ms;
   } else {
     out->exposed_ms = out->wire_ms > out->step_ms ? out->step_ms : out->wire_ms;
@@ -57,8 +55,7 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_ran
 }
 
 /* `usual`: what the median of the ranks does between its calls in a step; NaN: not known. */
-static bool find_slowest(struct tagc_stragglers *out, double *usual)
-{
+static bool find_slowest(struct tagc_stragglers *out, double *usual) {
   double *values = malloc((out->rank_count + 1) * sizeof *values), most = -1;
   size_t known = 0, last = SIZE_MAX;
   if (!values)
@@ -83,8 +80,7 @@ static bool find_slowest(struct tagc_stragglers *out, double *usual)
 /* -- step by step -------------------------------------------------------------------------------------------------- */
 
 /* Keeps the worst ones in order; all of them are counted by the caller. */
-static void keep(struct tagc_straggler_step *list, size_t count, const struct tagc_straggler_step *step)
-{
+static void keep(struct tagc_straggler_step *list, size_t count, const struct tagc_straggler_step *step) {
   size_t at = count < TAGC_STRAGGLERS_WORST ? count : TAGC_STRAGGLERS_WORST;
   while (at && list[at - 1].ms < step->ms) {
     if (at < TAGC_STRAGGLERS_WORST)
@@ -95,8 +91,7 @@ static void keep(struct tagc_straggler_step *list, size_t count, const struct ta
     list[at] = *step;
 }
 
-static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc_stragglers *out, double *times)
-{
+static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc_stragglers *out, double *times) {
   struct tagc_straggler_step step = {same->step->lock, same->step->cycle, SIZE_MAX, 0, true};
   for (size_t i = 0; i < n; i++) {
     step.ms += tagc_ms((double)same[i].step->ns) / (double)n;
@@ -111,15 +106,14 @@ static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc
 /* Who was behind in this step? False where nobody knows. `usual`: the ranks' median of what they do between calls in
  * all steps; `values`: room for all ranks. */
 static bool note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
-                        struct tagc_stragglers *out, double *values)
-{
+                        struct tagc_stragglers *out, double *values) {
   const double median_step = out->median_ms;
   size_t known = 0, last = 0;
   double most = -1;
   for (size_t i = 0; i < n; i++) {
     const double ms = same[i].step->whole ? outside(&summary->ranks[same[i].rank], same[i].step) : NAN;
     if (isnan(ms))
-      return false;                     /* ranks that are compared must all be known */
+      return false; /* ranks that are compared must all be known */
     if (ms > most) {
       most = ms;
       last = same[i].rank;
@@ -138,16 +132,14 @@ static bool note_behind(const struct tagc_summary *summary, const struct tagc_ra
 }
 
 /* Is no rank the last one in more steps than this? */
-static bool is_often_last(const struct tagc_stragglers *out, size_t rank)
-{
+static bool is_often_last(const struct tagc_stragglers *out, size_t rank) {
   for (size_t r = 0; r < out->rank_count; r++)
     if (out->ranks[r].slowest_share > out->ranks[rank].slowest_share)
       return false;
   return true;
 }
 
-static bool by_steps(const struct tagc_summary *summary, double usual, struct tagc_stragglers *out)
-{
+static bool by_steps(const struct tagc_summary *summary, double usual, struct tagc_stragglers *out) {
   size_t count, known = 0;
   struct tagc_rank_step *sorted = tagc_steps_sorted(summary, &count);
   double *times = malloc((count + 1) * sizeof *times);
@@ -178,8 +170,7 @@ static bool by_steps(const struct tagc_summary *summary, double usual, struct ta
 /* -- in words --------------------------------------------------------------------------------------- */
 
 /* The mean over the ranks that have steps. */
-static double mean_of(const struct tagc_stragglers *out, double (*value)(const struct tagc_straggler_rank *))
-{
+static double mean_of(const struct tagc_stragglers *out, double (*value)(const struct tagc_straggler_rank *)) {
   double sum = 0;
   size_t n = 0;
   for (size_t r = 0; r < out->rank_count; r++)
@@ -193,22 +184,20 @@ static double mean_of(const struct tagc_stragglers *out, double (*value)(const s
 static double exposed_of(const struct tagc_straggler_rank *rank) { return rank->exposed_ms / rank->step_ms; }
 static double outside_of(const struct tagc_straggler_rank *rank) { return rank->outside_ms; }
 
-static size_t say_exposed(const struct tagc_stragglers *out, char *text, size_t size)
-{
+static size_t say_exposed(const struct tagc_stragglers *out, char *text, size_t size) {
   const double share = mean_of(out, exposed_of);
   if (isnan(share))
     return (size_t)snprintf(text, size, "How long calls are under way is not known%s.",
                             out->steps ? ": the traces have no times of the device" : ", as there are no whole steps");
   if (out->exposed_known)
     return (size_t)snprintf(text, size, "%.0f%% of a step is communication that nothing hides.", 100 * share);
-  return (size_t)
-      snprintf(text, size,
-               "Calls are under way for %.0f%% of a step; how much of that other work hides cannot be seen from calls.",
-               100 * share);
+  return (size_t)snprintf(
+    text, size,
+    "Calls are under way for %.0f%% of a step; how much of that other work hides cannot be seen from calls.",
+    100 * share);
 }
 
-static void say_who(const struct tagc_summary *summary, struct tagc_stragglers *out)
-{
+static void say_who(const struct tagc_summary *summary, struct tagc_stragglers *out) {
   const size_t used = say_exposed(out, out->words, sizeof out->words);
   const double outside_ms = mean_of(out, outside_of);
   if (out->slowest != SIZE_MAX)
@@ -220,11 +209,10 @@ static void say_who(const struct tagc_summary *summary, struct tagc_stragglers *
     snprintf(out->words + used, sizeof out->words - used, " No rank keeps the others waiting.");
 }
 
-bool tagc_stragglers_find(const struct tagc_summary *summary, struct tagc_stragglers *out)
-{
+bool tagc_stragglers_find(const struct tagc_summary *summary, struct tagc_stragglers *out) {
   double usual;
-  *out = (struct tagc_stragglers){.slowest = SIZE_MAX, .rank_count = summary->rank_count, .median_ms = NAN, .p95_ms = NAN,
-                                  .exposed_known = true};
+  *out = (struct tagc_stragglers){
+    .slowest = SIZE_MAX, .rank_count = summary->rank_count, .median_ms = NAN, .p95_ms = NAN, .exposed_known = true};
   out->ranks = calloc(summary->rank_count + 1, sizeof *out->ranks);
   if (!out->ranks)
     return false;
@@ -240,24 +228,21 @@ bool tagc_stragglers_find(const struct tagc_summary *summary, struct tagc_stragg
   return true;
 }
 
-void tagc_stragglers_free(struct tagc_stragglers *stragglers)
-{
+void tagc_stragglers_free(struct tagc_stragglers *stragglers) {
   free(stragglers->ranks);
   stragglers->ranks = NULL;
 }
 
 /* -- for people ---------------------------------------------------------------------------------------------------- */
 
-static const char *number(double value, char text[16])
-{
+static const char *number(double value, char text[16]) {
   if (isnan(value))
     return strcpy(text, "-");
   snprintf(text, 16, "%.2f", value);
   return text;
 }
 
-static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct tagc_straggler_rank *p)
-{
+static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct tagc_straggler_rank *p) {
   char step[16], in_calls[16], wire[16], exposed[16], hidden[16], away[16], last[16] = "-";
   if (!isnan(p->slowest_share))
     snprintf(last, sizeof last, "%.0f%%", 100 * p->slowest_share);
@@ -267,8 +252,8 @@ static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct 
 }
 
 /* "step 7"; where the first rank does not have it, what its own rank calls it. */
-static const char *step_name(const struct tagc_summary *summary, const struct tagc_straggler_step *step, char text[64])
-{
+static const char *step_name(const struct tagc_summary *summary, const struct tagc_straggler_step *step,
+                             char text[64]) {
   const size_t number = tagc_step_number(summary, step->lock, step->cycle);
   if (number)
     snprintf(text, 64, "step %zu", number);
@@ -277,16 +262,15 @@ static const char *step_name(const struct tagc_summary *summary, const struct ta
   return text;
 }
 
-static void print_worst(FILE *to, const struct tagc_summary *summary, const struct tagc_stragglers *p)
-{
+static void print_worst(FILE *to, const struct tagc_summary *summary, const struct tagc_stragglers *p) {
   char line[400], name[64];
-  int used = snprintf(line, sizeof line,
-                      "A step takes %.2f ms (median of %zu whole ones; 95%% of them at most %.2f). The longest:",
-                      p->median_ms, p->steps, p->p95_ms);
+  int used =
+    snprintf(line, sizeof line,
+             "A step takes %.2f ms (median of %zu whole ones; 95%% of them at most %.2f). The longest:", p->median_ms,
+             p->steps, p->p95_ms);
   for (size_t i = 0; i < p->longest_count && i < 3; i++)
-    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (%s%s)", i ? "," : "",
-                     p->longest[i].ms, step_name(summary, &p->longest[i], name),
-                     p->longest[i].whole ? "" : ", not whole");
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (%s%s)", i ? "," : "", p->longest[i].ms,
+                     step_name(summary, &p->longest[i], name), p->longest[i].whole ? "" : ", not whole");
   tagc_format_print(to, 2, line);
   if (p->behind_count)
     fprintf(to, "  In %zu step%s a rank was much later than it is else (by %.0f%% of a step or more):\n",
@@ -296,8 +280,7 @@ static void print_worst(FILE *to, const struct tagc_summary *summary, const stru
             summary->ranks[p->behind[i].rank].number, p->behind[i].ms);
 }
 
-void tagc_stragglers_print(FILE *to, const struct tagc_summary *summary, const struct tagc_stragglers *stragglers)
-{
+void tagc_stragglers_print(FILE *to, const struct tagc_summary *summary, const struct tagc_stragglers *stragglers) {
   if (stragglers->steps == 0)
     return;
   fprintf(to, "Where the time of a step goes (ms)\n");

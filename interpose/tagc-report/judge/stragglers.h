@@ -26,38 +26,38 @@
 #include "interpose/tagc-report/read/summary.h"
 
 struct tagc_straggler_rank {
-  double step_ms, in_calls_ms, wire_ms;   /* means over whole steps; NaN: not known */
-  double exposed_ms, hidden_ms;     /* NaN: cannot be known here */
-  double outside_ms;                /* step less the time in calls (or, where they only enqueue, under way) */
+  double step_ms, in_calls_ms, wire_ms; /* means over whole steps; NaN: not known */
+  double exposed_ms, hidden_ms;         /* NaN: cannot be known here */
+  double outside_ms;                    /* step less the time in calls (or, where they only enqueue, under way) */
   size_t steps;
-  double slowest_share;             /* of the steps of which that is known: in which it was the one that others waited for;
-                                     * NaN: of none */
+  double slowest_share; /* of the steps of which that is known: in which it was the one that others waited for;
+                         * NaN: of none */
 };
 
 /* A rank that was far behind in a step; or a step that took long (rank: SIZE_MAX). */
 struct tagc_straggler_step {
   uint32_t lock;
   uint64_t cycle;
-  size_t rank;                      /* index into ranks */
-  double ms;                        /* how far behind the median of the ranks; or how long it took */
-  bool whole;                       /* on all ranks that have it */
+  size_t rank; /* index into ranks */
+  double ms;   /* how far behind the median of the ranks; or how long it took */
+  bool whole;  /* on all ranks that have it */
 };
 
 enum { TAGC_STRAGGLERS_WORST = 5 };
 
 struct tagc_stragglers {
   struct tagc_straggler_rank *ranks; /* as the summary's */
-  size_t slowest;                   /* SIZE_MAX: none stands out */
-  double behind_ms;                 /* how much longer it is outside of calls than the median */
+  size_t slowest;                    /* SIZE_MAX: none stands out */
+  double behind_ms;                  /* how much longer it is outside of calls than the median */
   bool exposed_known;
   char words[300];
   size_t rank_count;
-  size_t steps;                     /* whole ones of the job: of each the mean over its ranks */
-  double median_ms, p95_ms;         /* NaN: none */
+  size_t steps;             /* whole ones of the job: of each the mean over its ranks */
+  double median_ms, p95_ms; /* NaN: none */
   struct tagc_straggler_step longest[TAGC_STRAGGLERS_WORST]; /* of all steps, the longest first */
   size_t longest_count;
   struct tagc_straggler_step behind[TAGC_STRAGGLERS_WORST]; /* the worst first */
-  size_t behind_count;              /* all there were; TAGC_STRAGGLERS_WORST at most of them are kept */
+  size_t behind_count; /* all there were; TAGC_STRAGGLERS_WORST at most of them are kept */
 };
 
 /* False without memory. tagc_stragglers_free() gives back the ranks. */

@@ -11,8 +11,8 @@
 #include "interpose/tagc-report/judge/patterns.h"
 #include "interpose/tagc-report/read/format.h"
 
-static const double EXACT = 1e-9;       /* sums of doubles */
-static const double PADDING = 0.02;     /* at most */
+static const double EXACT = 1e-9;   /* sums of doubles */
+static const double PADDING = 0.02; /* at most */
 
 /* Where checks go, and what they are made of. */
 struct work {
@@ -20,14 +20,13 @@ struct work {
   const struct tagc_volume_facts *facts;
   struct tagc_volume_check *out;
   size_t most, count;
-  size_t at;                            /* the communicator */
+  size_t at; /* the communicator */
   const struct tagc_sum_comm *comm;
   struct tagc_patterns p;
   struct tagc_allgathers allgathers;
 };
 
-__attribute__((format(printf, 3, 4))) static void put_formula(char *text, size_t size, const char *format, ...)
-{
+__attribute__((format(printf, 3, 4))) static void put_formula(char *text, size_t size, const char *format, ...) {
   va_list args;
   va_start(args, format);
   vsnprintf(text, size, format, args);
@@ -35,12 +34,13 @@ __attribute__((format(printf, 3, 4))) static void put_formula(char *text, size_t
 }
 
 /* A check of calls of one pattern; the caller fills in what is expected. There is always a place to write to. */
-static struct tagc_volume_check *begin_check(struct work *w, const char *what, const struct tagc_pattern *measured)
-{
-  static struct tagc_volume_check beyond;           /* nobody reads it */
+static struct tagc_volume_check *begin_check(struct work *w, const char *what, const struct tagc_pattern *measured) {
+  static struct tagc_volume_check beyond; /* nobody reads it */
   struct tagc_volume_check *c = w->count < w->most ? &w->out[w->count] : &beyond;
   w->count++;
-  *c = (struct tagc_volume_check){.comm = w->at, .expected = NAN, .deviation = NAN,
+  *c = (struct tagc_volume_check){.comm = w->at,
+                                  .expected = NAN,
+                                  .deviation = NAN,
                                   .measured = w->p.steps ? measured->plain_bytes : NAN,
                                   .sent = w->p.steps ? measured->sent_bytes : NAN};
   put_formula(c->what, sizeof c->what, "%s", what);
@@ -51,8 +51,7 @@ static struct tagc_volume_check *begin_check(struct work *w, const char *what, c
 }
 
 /* True where there is a deviation to find words for. */
-static bool finish(struct tagc_volume_check *c, double expected)
-{
+static bool finish(struct tagc_volume_check *c, double expected) {
   c->expected = expected;
   c->deviation = expected > 0 ? c->measured / expected - 1 : NAN;
   return c->words[0] == '\0' && fabs(c->deviation) > EXACT;
@@ -60,8 +59,7 @@ static bool finish(struct tagc_volume_check *c, double expected)
 
 static double ring(const struct tagc_sum_comm *comm) { return (double)(comm->nranks - 1) / comm->nranks; }
 
-static double element(const struct work *w, const struct tagc_pattern *p)
-{
+static double element(const struct work *w, const struct tagc_pattern *p) {
   return p->main ? tagc_line_element(w->summary, p->main) : 0;
 }
 
@@ -69,8 +67,7 @@ static double element(const struct work *w, const struct tagc_pattern *p)
 
 /* Parameters that the ranks of the communicator share: as the user says, else those of the slots, else what a step
  * reduces. */
-static double parameters_of(const struct work *w, const char **from)
-{
+static double parameters_of(const struct work *w, const char **from) {
   const double slots = tagc_slots_parameters(w->comm);
   if (w->facts->parameters)
     return *from = "", (double)w->facts->parameters;
@@ -79,20 +76,17 @@ static double parameters_of(const struct work *w, const char **from)
   return *from = "P is what the calls themselves carry.", w->p.of[TAGC_PATTERN_REDUCE_SCATTER].elements;
 }
 
-static void say_padding(struct tagc_volume_check *c)
-{
+static void say_padding(struct tagc_volume_check *c) {
   put_formula(c->words, sizeof c->words, "Padding to the ranks: %.2g%%.", 100 * c->deviation);
 }
 
 /* "x3" of whole numbers. */
-static bool is_multiple(double value, double *times)
-{
+static bool is_multiple(double value, double *times) {
   *times = round(value);
   return *times >= 2 && fabs(value - *times) < PADDING * *times;
 }
 
-static void check_reduced(struct work *w, double parameters, const char *from)
-{
+static void check_reduced(struct work *w, double parameters, const char *from) {
   const struct tagc_pattern *r = &w->p.of[TAGC_PATTERN_REDUCE_SCATTER];
   const double e = element(w, r);
   const int ranks = w->comm->nranks;
@@ -107,26 +101,27 @@ static void check_reduced(struct work *w, double parameters, const char *from)
     return;
   }
   if (is_multiple(c->deviation + 1, &times))
-    put_formula(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times, times);
+    put_formula(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times,
+                times);
   else if (w->facts->parameters && c->deviation > 0 && c->deviation < PADDING)
     say_padding(c);
   else
     put_formula(c->words, sizeof c->words,
-                c->deviation < 0 ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
-                         : "More than once for each parameter: some of them are reduced in several microbatches, or in "
-                           "several types.");
+                c->deviation < 0
+                  ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
+                  : "More than once for each parameter: some of them are reduced in several microbatches, or in "
+                    "several types.");
 }
 
 /* Of how many microbatches the gathers are, and which slot is gathered less often than twice in each: it is kept. The
  * others are most of the parameters, so that there are more gathers than one a microbatch. */
 struct allgathers {
   unsigned microbatches, kept_times;
-  const struct tagc_sum_slot *kept;     /* NULL: none */
+  const struct tagc_sum_slot *kept; /* NULL: none */
 };
 
 static bool explains(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot, double missing,
-                     struct allgathers *out)
-{
+                     struct allgathers *out) {
   const double times = missing / ((double)slot->count * comm->nranks);
   const bool whole = times > 0.5 && times < 2 * out->microbatches - 0.5 && fabs(times - round(times)) < EXACT;
   if (slot->lock != comm->last_lock || slot->pass != 0 || !whole)
@@ -136,8 +131,8 @@ static bool explains(const struct tagc_sum_comm *comm, const struct tagc_sum_slo
   return true;
 }
 
-static bool find_allgathers(const struct tagc_sum_comm *comm, double gathered, double parameters, struct allgathers *out)
-{
+static bool find_allgathers(const struct tagc_sum_comm *comm, double gathered, double parameters,
+                            struct allgathers *out) {
   for (out->microbatches = 1; out->microbatches * parameters < gathered && out->microbatches <= 64;
        out->microbatches++) {
     const double missing = 2 * out->microbatches * parameters - gathered;
@@ -150,8 +145,7 @@ static bool find_allgathers(const struct tagc_sum_comm *comm, double gathered, d
   return false;
 }
 
-static void say_allgathers(const struct work *w, struct tagc_volume_check *c, const struct allgathers *found)
-{
+static void say_allgathers(const struct work *w, struct tagc_volume_check *c, const struct allgathers *found) {
   char count[32], kept[80] = "", times[24] = "once";
   if (found->kept)
     put_formula(kept, sizeof kept, "'%.24s' (%s parameters)", found->kept->name ? found->kept->name : "?",
@@ -165,13 +159,12 @@ static void say_allgathers(const struct work *w, struct tagc_volume_check *c, co
                 "As for %u microbatches, or for fewer with activations that are computed again; %s is gathered %s.",
                 found->microbatches, kept, times);
   else
-    put_formula(c->words, sizeof c->words, "As for %u microbatches, or for fewer with activations that are computed again.",
-                found->microbatches);
+    put_formula(c->words, sizeof c->words,
+                "As for %u microbatches, or for fewer with activations that are computed again.", found->microbatches);
 }
 
 static void explain_allgathers(struct work *w, struct tagc_volume_check *c, double gathered, double parameters,
-                               unsigned usual)
-{
+                               unsigned usual) {
   const double rate = gathered / parameters;
   struct allgathers found = {0};
   char count[32];
@@ -190,8 +183,7 @@ static void explain_allgathers(struct work *w, struct tagc_volume_check *c, doub
 
 /* Gathers here, and on the communicators beside. Those of fewer ranks have the second gather, before the backward
  * pass. */
-static void check_gathered(struct work *w, double parameters, unsigned usual)
-{
+static void check_gathered(struct work *w, double parameters, unsigned usual) {
   struct tagc_pattern all = {0};
   double gathered = w->p.of[TAGC_PATTERN_ALL_GATHER].elements * w->comm->nranks, rings = usual * ring(w->comm);
   const int ranks = w->comm->nranks;
@@ -211,14 +203,14 @@ static void check_gathered(struct work *w, double parameters, unsigned usual)
   }
   const double e = element(w, &all);
   struct tagc_volume_check *c = begin_check(w, "all-gather of parameters", &all);
-  put_formula(c->formula, sizeof c->formula, "%s P e = %s x %s x %g B", times, numbers, tagc_format_count(parameters, count), e);
+  put_formula(c->formula, sizeof c->formula, "%s P e = %s x %s x %g B", times, numbers,
+              tagc_format_count(parameters, count), e);
   if (finish(c, rings * parameters * e))
     explain_allgathers(w, c, gathered, parameters, usual);
 }
 
 /* Gradients that go to all, or to their owners: what is known of P comes from the user, or from the gathers. */
-static void check_owners(struct work *w)
-{
+static void check_owners(struct work *w) {
   const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE], *r = &w->p.of[TAGC_PATTERN_REDUCE];
   const bool to_all = a->elements >= r->elements;
   const double gathered = w->p.of[TAGC_PATTERN_ALL_GATHER].elements * w->comm->nranks;
@@ -229,15 +221,16 @@ static void check_owners(struct work *w)
   double times;
   char count[32];
   struct tagc_volume_check *c =
-      begin_check(w, to_all ? "all-reduce of gradients" : "reduction of gradients to their owners", to_all ? a : r);
-  put_formula(c->formula, sizeof c->formula, "%s(W-1)/W P e = %s%d/%d x %s x %g B", to_all ? "2 " : "", to_all ? "2 x " : "",
-              ranks - 1, ranks, tagc_format_count(parameters, count), element(w, to_all ? a : r));
+    begin_check(w, to_all ? "all-reduce of gradients" : "reduction of gradients to their owners", to_all ? a : r);
+  put_formula(c->formula, sizeof c->formula, "%s(W-1)/W P e = %s%d/%d x %s x %g B", to_all ? "2 " : "",
+              to_all ? "2 x " : "", ranks - 1, ranks, tagc_format_count(parameters, count), element(w, to_all ? a : r));
   if (finish(c, (to_all ? 2 : 1) * ring(w->comm) * parameters * element(w, to_all ? a : r))) {
     if (is_multiple(c->deviation + 1, &times))
-      put_formula(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times,
-                  times);
+      put_formula(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.",
+                  times, times);
     else if (fabs(c->deviation) < PADDING)
-      put_formula(c->words, sizeof c->words, "Padding of the parameters that are gathered: %.2g%%.", fabs(100 * c->deviation));
+      put_formula(c->words, sizeof c->words, "Padding of the parameters that are gathered: %.2g%%.",
+                  fabs(100 * c->deviation));
     else
       put_formula(c->words, sizeof c->words,
                   "Parameters and gradients differ in number: some are frozen, or reduced elsewhere.");
@@ -247,8 +240,7 @@ static void check_owners(struct work *w)
 }
 
 /* Replicas of shards have the shards' number of gradients. */
-static double replicated_shards(const struct work *w)
-{
+static double replicated_shards(const struct work *w) {
   for (size_t i = 0; i < w->summary->comm_count; i++) {
     const struct tagc_sum_comm *other = &w->summary->comms[i];
     const double shards = other->nranks > 0 ? tagc_slots_parameters(other) / other->nranks : 0;
@@ -258,17 +250,18 @@ static double replicated_shards(const struct work *w)
   return 0;
 }
 
-static void check_data(struct work *w)
-{
+static void check_data(struct work *w) {
   const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE];
   const double shards = replicated_shards(w), told = (double)w->facts->parameters,
-               known = shards > 0 ? shards : told > 0 || !w->comm->all_reduces ? told : tagc_slots_parameters(w->comm);
+               known = shards > 0                          ? shards
+                       : told > 0 || !w->comm->all_reduces ? told
+                                                           : tagc_slots_parameters(w->comm);
   const double parameters = known > 0 ? known : a->elements, e = element(w, a);
   const int ranks = w->comm->nranks;
   double times;
   char count[32];
   struct tagc_volume_check *c =
-      begin_check(w, shards > 0 ? "all-reduce of shards of gradients" : "all-reduce of gradients", a);
+    begin_check(w, shards > 0 ? "all-reduce of shards of gradients" : "all-reduce of gradients", a);
   put_formula(c->formula, sizeof c->formula, "2 (W-1)/W P e = 2 x %d/%d x %s x %g B", ranks - 1, ranks,
               tagc_format_count(parameters, count), e);
   if (known <= 0 && w->p.steps)
@@ -278,22 +271,21 @@ static void check_data(struct work *w)
   if (known <= 0 || !finish(c, 2 * ring(w->comm) * parameters * e))
     return;
   if (is_multiple(c->deviation + 1, &times))
-    put_formula(c->words, sizeof c->words, "x%.0f: gradients are all-reduced in each microbatch (no_sync() would do so once).",
-                times);
+    put_formula(c->words, sizeof c->words,
+                "x%.0f: gradients are all-reduced in each microbatch (no_sync() would do so once).", times);
   else if (shards <= 0 && told <= 0 && c->deviation != 0)
     put_formula(c->words, sizeof c->words, "P is that of the slots; other large all-reduces are among these.");
   else
     put_formula(c->words, sizeof c->words,
-                c->deviation < 0         ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
+                c->deviation < 0 ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
                 : c->deviation < PADDING ? "Padding of the buckets."
-                                 : "More gradients than parameters: buffers, or a second model.");
+                                         : "More gradients than parameters: buffers, or a second model.");
 }
 
 /* -- activations --------------------------------------------------------------------------------------------------- */
 
 /* Layers that the user knows of, else the blocks among the names of the main communicator's slots. */
-static unsigned layers_of(const struct work *w)
-{
+static unsigned layers_of(const struct work *w) {
   unsigned blocks = 0;
   const struct tagc_sum_comm *main = w->summary->comms;
   for (size_t i = 0; w->summary->comm_count && i < main->slot_count; i++)
@@ -304,13 +296,13 @@ static unsigned layers_of(const struct work *w)
 }
 
 /* What a step makes more calls for than 4 a layer and microbatch. */
-static void explain_activations(struct tagc_volume_check *c, double calls, unsigned layers, uint64_t microbatches)
-{
+static void explain_activations(struct tagc_volume_check *c, double calls, unsigned layers, uint64_t microbatches) {
   const double one = (double)layers * (double)microbatches, more = calls - 4 * one;
   if (fabs(more - 2 * one) < 0.5)
     put_formula(c->words, sizeof c->words, "x1.5: activations are computed again in the backward pass.");
   else if (more > 0.5 && more < 2 * one && fabs(fmod(more, (double)microbatches)) < 0.01)
-    put_formula(c->words, sizeof c->words, "%.0f more a microbatch: embedding, head, or layers that are computed again.",
+    put_formula(c->words, sizeof c->words,
+                "%.0f more a microbatch: embedding, head, or layers that are computed again.",
                 more / (double)microbatches);
   else if (more < 0)
     put_formula(c->words, sizeof c->words,
@@ -320,9 +312,10 @@ static void explain_activations(struct tagc_volume_check *c, double calls, unsig
 }
 
 /* Without the number of microbatches: which would fit? */
-static void guess_microbatches(struct tagc_volume_check *c, double calls, unsigned layers)
-{
-  static const struct { unsigned a_layer, beside; const char *words;
+static void guess_microbatches(struct tagc_volume_check *c, double calls, unsigned layers) {
+  static const struct {
+    unsigned a_layer, beside;
+    const char *words;
   } fits[] = {{4, 0, "4 a layer"},
               {4, 2, "4 a layer, embedding and head"},
               {4, 1, "4 a layer, and embedding or head"},
@@ -331,20 +324,21 @@ static void guess_microbatches(struct tagc_volume_check *c, double calls, unsign
   for (size_t i = 0; layers && i < sizeof fits / sizeof *fits; i++) {
     const double m = calls / (fits[i].a_layer * layers + fits[i].beside);
     if (m >= 0.99 && fabs(m - round(m)) < 0.01) {
-      put_formula(c->words, sizeof c->words,
-                  "%.0f calls a step fit %.0f microbatch%s of %u layers (%s); their number can be told (--microbatches).",
-                  calls, m, m > 1.5 ? "es" : "", layers, fits[i].words);
+      put_formula(
+        c->words, sizeof c->words,
+        "%.0f calls a step fit %.0f microbatch%s of %u layers (%s); their number can be told (--microbatches).", calls,
+        m, m > 1.5 ? "es" : "", layers, fits[i].words);
       return;
     }
   }
   put_formula(c->words, sizeof c->words,
-              "%.0f calls a step; to check that, layers and microbatches are needed (--layers, --microbatches).", calls);
+              "%.0f calls a step; to check that, layers and microbatches are needed (--layers, --microbatches).",
+              calls);
 }
 
 /* `p`: its main line holds the activations; `factor`: what a ring sends of them. */
 static void check_activations(struct work *w, const char *what, const struct tagc_pattern *p, double factor,
-                              const char *letters, double whole)
-{
+                              const char *letters, double whole) {
   const unsigned layers = layers_of(w);
   const uint64_t m = w->facts->microbatches;
   const double told = (double)w->facts->tokens * (double)w->facts->hidden, bsh = told > 0 ? told : whole;
@@ -358,28 +352,27 @@ static void check_activations(struct work *w, const char *what, const struct tag
   if (layers && m)
     put_formula(factors, sizeof factors, "4 x %u x %llu", layers, (unsigned long long)m);
   put_formula(c->formula, sizeof c->formula, "%s(W-1)/W b s h e x 4 L m = %s%d/%d x %s x %g B x %s", letters,
-              factor > 1 ? "2 x " : "", w->comm->nranks - 1, w->comm->nranks, tagc_format_count(bsh, count), element(w, p),
-              factors);
+              factor > 1 ? "2 x " : "", w->comm->nranks - 1, w->comm->nranks, tagc_format_count(bsh, count),
+              element(w, p), factors);
   if (!w->p.steps)
     return;
   if (!layers || !m)
     guess_microbatches(c, p->main_calls, layers);
   else if (finish(c, one * 4 * layers * (double)m)) {
     if (told > 0 && fabs(told / whole - 1) > EXACT)
-      put_formula(c->words, sizeof c->words, "The calls have %s elements, and not b s h.", tagc_format_count(whole, count));
+      put_formula(c->words, sizeof c->words, "The calls have %s elements, and not b s h.",
+                  tagc_format_count(whole, count));
     else
       explain_activations(c, p->main_calls, layers, m);
   }
 }
 
-static void check_tensor(struct work *w)
-{
+static void check_tensor(struct work *w) {
   const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE];
   check_activations(w, "all-reduce of activations", a, 2 * ring(w->comm), "2 ", (double)a->main->least_count);
 }
 
-static void check_sequence(struct work *w)
-{
+static void check_sequence(struct work *w) {
   const struct tagc_pattern *r = &w->p.of[TAGC_PATTERN_REDUCE_SCATTER], *g = &w->p.of[TAGC_PATTERN_ALL_GATHER];
   const double whole = (double)r->main->least_count * w->comm->nranks;
   check_activations(w, "reduce-scatter of activations", r, ring(w->comm), "", whole);
@@ -388,20 +381,19 @@ static void check_sequence(struct work *w)
   check_activations(w, "all-gather of activations", g, ring(w->comm), "", whole);
   struct tagc_volume_check *c = w->count <= w->most ? &w->out[w->count - 1] : NULL;
   if (c && fabs(c->deviation - 0.5) < 0.1)
-    put_formula(c->words, sizeof c->words, "x%.2f: inputs are gathered again in the backward pass, instead of being kept.",
-                c->deviation + 1);
+    put_formula(c->words, sizeof c->words,
+                "x%.2f: inputs are gathered again in the backward pass, instead of being kept.", c->deviation + 1);
 }
 
 /* W stages have W-1 borders, over each of which m activations go on and m gradients back: a mean of 2 (W-1)/W m a
  * rank. */
-static void check_pipeline(struct work *w)
-{
+static void check_pipeline(struct work *w) {
   const struct tagc_pattern *s = &w->p.of[TAGC_PATTERN_SEND];
   const uint64_t m = w->facts->microbatches;
   const double told = (double)w->facts->tokens * (double)w->facts->hidden, bsh = told > 0 ? told
                                                                                  : s->main
-                                                                                     ? (double)s->main->least_count
-                                                                                     : 0;
+                                                                                   ? (double)s->main->least_count
+                                                                                   : 0;
   const double times = 2 * ring(w->comm) * (double)m;
   struct tagc_volume_check *c = begin_check(w, "activations and their gradients to neighbours", s);
   char count[32], factor[32] = "m";
@@ -415,19 +407,21 @@ static void check_pipeline(struct work *w)
     put_formula(c->words, sizeof c->words, "Not all stages have a trace: %.1f messages a rank and step.", s->calls);
   else if (!m)
     put_formula(c->words, sizeof c->words,
-                "%.2f messages a rank and step fit %.1f microbatches; their number can be told (--microbatches).", s->calls,
-                s->calls / (2 * ring(w->comm)));
+                "%.2f messages a rank and step fit %.1f microbatches; their number can be told (--microbatches).",
+                s->calls, s->calls / (2 * ring(w->comm)));
   else if (finish(c, times * bsh * element(w, s)))
-    put_formula(c->words, sizeof c->words, told > 0 && s->main && told > 1.5 * (double)s->main->least_count ?
-                "Messages hold a part of b s h: sequences or tokens are divided, too." : c->deviation > 0 ?
-                "More than one message a border and microbatch: stages take turns (interleaved), or they are sent in parts." :
-                "Fewer: some stages or microbatches send nothing.");
+    put_formula(
+      c->words, sizeof c->words,
+      told > 0 && s->main && told > 1.5 * (double)s->main->least_count
+        ? "Messages hold a part of b s h: sequences or tokens are divided, too."
+      : c->deviation > 0
+        ? "More than one message a border and microbatch: stages take turns (interleaved), or they are sent in parts."
+        : "Fewer: some stages or microbatches send nothing.");
 }
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
 
-static void check_comm(struct work *w)
-{
+static void check_comm(struct work *w) {
   const char *from;
   const double parameters = parameters_of(w, &from);
   const bool reduces = w->p.of[TAGC_PATTERN_REDUCE_SCATTER].main != NULL;
@@ -440,28 +434,18 @@ static void check_comm(struct work *w)
     } else if (w->p.of[TAGC_PATTERN_ALL_REDUCE].main || w->p.of[TAGC_PATTERN_REDUCE].main)
       check_owners(w);
     return;
-  case TAGC_ROLE_DATA:
-    check_data(w);
-    return;
-  case TAGC_ROLE_TENSOR:
-    check_tensor(w);
-    return;
-  case TAGC_ROLE_SEQUENCE:
-    check_sequence(w);
-    return;
-  case TAGC_ROLE_PIPELINE:
-    check_pipeline(w);
-    return;
-  default:
-    return;
+  case TAGC_ROLE_DATA: check_data(w); return;
+  case TAGC_ROLE_TENSOR: check_tensor(w); return;
+  case TAGC_ROLE_SEQUENCE: check_sequence(w); return;
+  case TAGC_ROLE_PIPELINE: check_pipeline(w); return;
+  default: return;
   }
 }
 
 size_t tagc_volume_checks(const struct tagc_summary *summary, const struct tagc_volume_facts *facts,
-                          struct tagc_volume_check *out, size_t most)
-{
-  struct work w = {.summary = summary, .facts = facts, .out = out, .most = most,
-                   .allgathers = tagc_allgathers_find(summary)};
+                          struct tagc_volume_check *out, size_t most) {
+  struct work w = {
+    .summary = summary, .facts = facts, .out = out, .most = most, .allgathers = tagc_allgathers_find(summary)};
   for (w.at = 0; w.at < summary->comm_count; w.at++) {
     w.comm = &summary->comms[w.at];
     w.p = tagc_patterns_of(summary, w.comm);
@@ -472,8 +456,7 @@ size_t tagc_volume_checks(const struct tagc_summary *summary, const struct tagc_
   return w.count;
 }
 
-static void print_check(FILE *to, const struct tagc_volume_check *c)
-{
+static void print_check(FILE *to, const struct tagc_volume_check *c) {
   char expected[16], measured[16], sent[16], deviation[24] = "-";
   if (!isnan(c->deviation))
     snprintf(deviation, sizeof deviation, fabs(c->deviation) < EXACT ? "exactly" : "%+.2f%%", 100 * c->deviation);
@@ -486,8 +469,7 @@ static void print_check(FILE *to, const struct tagc_volume_check *c)
 }
 
 void tagc_volume_print(FILE *to, const struct tagc_summary *summary, const struct tagc_volume_check *checks,
-                       size_t count)
-{
+                       size_t count) {
   char line[400];
   fprintf(to, "What communicators are for, and what formulas say a rank sends in a step\n");
   for (size_t i = 0; i < summary->comm_count; i++) {

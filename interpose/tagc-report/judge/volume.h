@@ -4,7 +4,8 @@
  * With P parameters over W ranks, e bytes an element, a ring sends (W-1)/W of what it gathers or scatters, and twice
  * that for an all-reduce (Patarasuk, Yuan 2009). A rank sends in a step:
  *   data parallel       2 (W-1)/W P e              all-reduce of gradients (Li et al. 2020)
- *   ZeRO-1, ZeRO-2        (W-1)/W P (e_g + e_p)    reduce-scatter of gradients, all-gather of parameters (Rajbhandari et
+ *   ZeRO-1, ZeRO-2        (W-1)/W P (e_g + e_p)    reduce-scatter of gradients, all-gather of parameters (Rajbhandari
+ *                         et
  *                                                  al. 2020); DeepSpeed all-reduces the gradients instead, which sends
  *                                                  twice as much
  *   ZeRO-3, FSDP          (W-1)/W P (e_g + 2 e_p)  the gather once more before the backward pass, unless parameters are
@@ -32,18 +33,18 @@ const char *tagc_role_words(enum tagc_sum_role role);
 
 /* What the user knows of the model; 0: taken from the trace. */
 struct tagc_volume_facts {
-  uint64_t parameters;              /* without padding: those that the ranks of a communicator share */
-  uint64_t layers, hidden, tokens, microbatches;   /* tokens: of one microbatch of a rank */
+  uint64_t parameters;                           /* without padding: those that the ranks of a communicator share */
+  uint64_t layers, hidden, tokens, microbatches; /* tokens: of one microbatch of a rank */
 };
 
 struct tagc_volume_check {
-  size_t comm;                      /* index into comms */
-  char what[80];                    /* "reduce-scatter of gradients" */
-  char formula[160];                /* "(W-1)/W P e = 3/4 x 124,439,808 x 4 B" */
-  double expected, measured;        /* bytes that a rank sends in a step; NaN: not known */
-  double deviation;                 /* measured / expected - 1; NaN: not known */
-  char words[200];                  /* where it deviates, or cannot be checked: what that may mean; else "" */
-  double sent;                      /* what was sent really, compressed calls as they were; NaN: not known */
+  size_t comm;               /* index into comms */
+  char what[80];             /* "reduce-scatter of gradients" */
+  char formula[160];         /* "(W-1)/W P e = 3/4 x 124,439,808 x 4 B" */
+  double expected, measured; /* bytes that a rank sends in a step; NaN: not known */
+  double deviation;          /* measured / expected - 1; NaN: not known */
+  char words[200];           /* where it deviates, or cannot be checked: what that may mean; else "" */
+  double sent;               /* what was sent really, compressed calls as they were; NaN: not known */
 };
 
 /* Fills at most `most` checks; gives how many there are. */

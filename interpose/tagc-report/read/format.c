@@ -9,14 +9,12 @@
 #include "env/program/terminal.h"
 #include "env/units.h"
 
-void tagc_format_print(FILE *to, size_t indent, const char *text)
-{
+void tagc_format_print(FILE *to, size_t indent, const char *text) {
   tagc_put_wrapped(to, text, 0, indent, TAGC_WORDS_COLUMNS);
   fputs(*text ? "\n" : "", to);
 }
 
-const char *tagc_format_bytes(double bytes, char text[16])
-{
+const char *tagc_format_bytes(double bytes, char text[16]) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   size_t unit = 0;
   if (isnan(bytes))
@@ -27,7 +25,6 @@ const char *tagc_format_bytes(double bytes, char text[16])
   return text;
 }
 
-const char *tagc_format_count(double count, char text[32])
-{
+const char *tagc_format_count(double count, char text[32]) {
   return tagc_units_count((uint64_t)rint(fmin(fmax(count, 0), 1e18)), text);
 }

@@ -12,8 +12,7 @@ enum { POINTS = 2 * TAGC_SUM_POINTS, COMMS_MOST = 1 << 16, CHOICES_MOST = 1 << 1
 
 /* -- names and texts ----------------------------------------------------------------------------------------------- */
 
-static char *copy_text(struct tagc_load *g, const char *text)
-{
+static char *copy_text(struct tagc_load *g, const char *text) {
   char *copy = strdup(text);
   g->no_memory |= !copy;
   if (copy)
@@ -21,15 +20,13 @@ static char *copy_text(struct tagc_load *g, const char *text)
   return copy;
 }
 
-static void set_text(struct tagc_load *g, char **to, const char *text)
-{
+static void set_text(struct tagc_load *g, char **to, const char *text) {
   free(*to);
   *to = copy_text(g, text);
 }
 
 /* Codes of another version of the library may mean other things: the summary's own are those of the first file. */
-static void take_name(struct tagc_load *g, const struct tagc_trace_name *r)
-{
+static void take_name(struct tagc_load *g, const struct tagc_trace_name *r) {
   if (r->table < TAGC_TRACE_FUNCTIONS || r->table > TAGC_TRACE_OPS || r->code >= TAGC_LOAD_CODES) {
     g->part->absurd++;
     return;
@@ -44,32 +41,28 @@ static void take_name(struct tagc_load *g, const struct tagc_trace_name *r)
   for (unsigned i = 0; texts[code] && i < TAGC_LOAD_CODES; i++)
     code = (code + 1) % TAGC_LOAD_CODES;
   if (texts[code])
-    return;                         /* all are taken; it keeps its number */
+    return; /* all are taken; it keeps its number */
   texts[code] = copy_text(g, r->text);
   g->part->rank.code[r->table][r->code] = (uint8_t)code;
 }
 
-uint8_t tagc_load_code(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code)
-{
+uint8_t tagc_load_code(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code) {
   return tagc_sum_code(&g->part->rank, table, code);
 }
 
-bool tagc_load_named(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code, const char *name)
-{
+bool tagc_load_named(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code, const char *name) {
   const char *text = code < TAGC_LOAD_CODES ? g->names->text[table][code] : NULL;
   return text && strcmp(text, name) == 0;
 }
 
 /* -- communicators and slots --------------------------------------------------------------------------------------- */
 
-static bool same_comm(const void *array, size_t place, const void *key)
-{
+static bool same_comm(const void *array, size_t place, const void *key) {
   return ((const struct tagc_sum_comm *)array)[place].members[0].id == *(const uint32_t *)key;
 }
 
 /* The index of the communicator; UINT32_MAX: it is none. */
-uint32_t tagc_load_comm(struct tagc_load *g, uint32_t id)
-{
+uint32_t tagc_load_comm(struct tagc_load *g, uint32_t id) {
   struct tagc_part *p = g->part;
   bool added;
   if (id == 0)
@@ -82,8 +75,8 @@ uint32_t tagc_load_comm(struct tagc_load *g, uint32_t id)
     g->no_memory = true;
     return UINT32_MAX;
   }
-  size_t place = tagc_table_place(&g->comm_table, tagc_table_mix(0, id), p->comms, &id, same_comm, p->comm_count,
-                                  &added);
+  size_t place =
+    tagc_table_place(&g->comm_table, tagc_table_mix(0, id), p->comms, &id, same_comm, p->comm_count, &added);
   if (place == SIZE_MAX)
     g->no_memory = true;
   else if (added) {
@@ -98,15 +91,14 @@ uint32_t tagc_load_comm(struct tagc_load *g, uint32_t id)
   return g->no_memory ? UINT32_MAX : (uint32_t)place;
 }
 
-static void take_comm(struct tagc_load *g, const struct tagc_trace_comm *r)
-{
+static void take_comm(struct tagc_load *g, const struct tagc_trace_comm *r) {
   uint32_t index = tagc_load_comm(g, r->record.comm);
   if (index == UINT32_MAX)
     return;
   struct tagc_sum_comm *c = &g->part->comms[index];
   struct tagc_sum_member *m = c->members;
-  bool sane = r->nranks >= 1 && r->nranks <= 1 << 24 && r->rank >= -1 && r->rank < r->nranks &&
-              r->hosts <= (uint32_t)r->nranks;
+  bool sane =
+    r->nranks >= 1 && r->nranks <= 1 << 24 && r->rank >= -1 && r->rank < r->nranks && r->hosts <= (uint32_t)r->nranks;
   if (!sane && r->nranks != -1)
     g->part->absurd++;
   if (sane) {
@@ -123,8 +115,7 @@ static void take_comm(struct tagc_load *g, const struct tagc_trace_comm *r)
   m->born_by = tagc_load_code(g, TAGC_TRACE_FUNCTIONS, r->function);
 }
 
-static void take_comm_end(struct tagc_load *g, const struct tagc_trace_comm_end *r)
-{
+static void take_comm_end(struct tagc_load *g, const struct tagc_trace_comm_end *r) {
   uint32_t index = tagc_load_comm(g, r->record.comm);
   if (index == UINT32_MAX)
     return;
@@ -132,14 +123,12 @@ static void take_comm_end(struct tagc_load *g, const struct tagc_trace_comm_end 
   g->part->comms[index].members[0].ended_by = tagc_load_code(g, TAGC_TRACE_FUNCTIONS, r->function);
 }
 
-static bool same_slot(const void *array, size_t place, const void *key)
-{
+static bool same_slot(const void *array, size_t place, const void *key) {
   const struct tagc_slot_place *a = (const struct tagc_slot_place *)array + place, *b = key;
   return a->comm == b->comm && a->lock == b->lock && a->slot == b->slot;
 }
 
-struct tagc_sum_slot *tagc_load_slot(struct tagc_load *g, uint32_t comm, uint32_t lock, uint32_t slot)
-{
+struct tagc_sum_slot *tagc_load_slot(struct tagc_load *g, uint32_t comm, uint32_t lock, uint32_t slot) {
   struct tagc_slot_place key = {comm, lock, slot, 0};
   struct tagc_sum_comm *c = &g->part->comms[comm];
   bool added;
@@ -159,16 +148,18 @@ struct tagc_sum_slot *tagc_load_slot(struct tagc_load *g, uint32_t comm, uint32_
   if (added) {
     key.place = (uint32_t)(*count)++;
     g->places[g->place_count++] = key;
-    (*list)[key.place] = (struct tagc_sum_slot){.lock = lock, .slot = slot % TAGC_LOAD_ALLGATHER, .of = UINT32_MAX,
-                                                .kind = TAGC_TRACE_OTHER, .name = copy_text(g, ""),
+    (*list)[key.place] = (struct tagc_sum_slot){.lock = lock,
+                                                .slot = slot % TAGC_LOAD_ALLGATHER,
+                                                .of = UINT32_MAX,
+                                                .kind = TAGC_TRACE_OTHER,
+                                                .name = copy_text(g, ""),
                                                 .codec = copy_text(g, "")};
   }
   return g->no_memory ? NULL : &(*list)[g->places[place].place];
 }
 
 /* What a vote has chosen. A second one that holds for the same cycle takes the place of the first. */
-static void note_choice(struct tagc_load *g, uint32_t comm, struct tagc_sum_slot *s, const char *codec)
-{
+static void note_choice(struct tagc_load *g, uint32_t comm, struct tagc_sum_slot *s, const char *codec) {
   const uint64_t cycle = g->vote.comm == comm && g->vote.lock == s->lock ? g->vote.cycle : 0;
   struct tagc_sum_choice *last = s->choice_count ? &s->choices[s->choice_count - 1] : NULL;
   set_text(g, &s->codec, codec);
@@ -189,8 +180,7 @@ static void note_choice(struct tagc_load *g, uint32_t comm, struct tagc_sum_slot
   last->reason = s->reason;
 }
 
-static void take_slot(struct tagc_load *g, const struct tagc_trace_slot *r)
-{
+static void take_slot(struct tagc_load *g, const struct tagc_trace_slot *r) {
   uint32_t comm = tagc_load_comm(g, r->record.comm);
   bool sane = r->count <= TAGC_ELEMENTS_MOST && r->selected <= TAGC_ELEMENTS_MOST && r->lock && r->slot <= INT32_MAX;
   for (int i = 0; i < TAGC_TRACE_PARTS; i++)
@@ -222,8 +212,7 @@ static void take_slot(struct tagc_load *g, const struct tagc_trace_slot *r)
     }
 }
 
-static void take_allgather(struct tagc_load *g, const struct tagc_trace_allgather *r)
-{
+static void take_allgather(struct tagc_load *g, const struct tagc_trace_allgather *r) {
   uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || r->count > TAGC_ELEMENTS_MOST || !r->lock || !r->allgather || r->allgather > INT32_MAX ||
       r->slot > INT32_MAX) {
@@ -242,8 +231,7 @@ static void take_allgather(struct tagc_load *g, const struct tagc_trace_allgathe
   note_choice(g, comm, s, tagc_trace_text(&r->record, r->text, 0));
 }
 
-static void take_vote(struct tagc_load *g, const struct tagc_trace_vote *r)
-{
+static void take_vote(struct tagc_load *g, const struct tagc_trace_vote *r) {
   uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || !r->lock || g->part->comms[comm].vote_count >= CHOICES_MOST) {
     g->part->absurd++;
@@ -262,8 +250,7 @@ static void take_vote(struct tagc_load *g, const struct tagc_trace_vote *r)
   g->vote.cycle = r->cycle;
 }
 
-static void take_lock_record(struct tagc_load *g, const struct tagc_trace_lock *r)
-{
+static void take_lock_record(struct tagc_load *g, const struct tagc_trace_lock *r) {
   uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || r->confidence > 100 || !TAGC_SUM_ROOM(g->locks, g->lock_count)) {
     g->part->absurd++;
@@ -272,7 +259,7 @@ static void take_lock_record(struct tagc_load *g, const struct tagc_trace_lock *
   struct tagc_sum_comm *c = &g->part->comms[comm];
   g->locks[g->lock_count++] = (struct tagc_load_lock){comm, r->lock, r->calls};
   if (r->slots == 0 && c->layers)
-    return;                         /* given up: what was known of it stays the last word */
+    return; /* given up: what was known of it stays the last word */
   c->last_lock = r->lock;
   c->gradients = r->gradients;
   c->confidence = r->confidence;
@@ -281,14 +268,14 @@ static void take_lock_record(struct tagc_load *g, const struct tagc_trace_lock *
 }
 
 /* A sample of a slot; when there are too many of it, every second one is left. */
-static void take_state_record(struct tagc_load *g, const struct tagc_trace_state *r)
-{
+static void take_state_record(struct tagc_load *g, const struct tagc_trace_state *r) {
   uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || !r->lock || r->slot > INT32_MAX || r->allgather > INT32_MAX) {
     g->part->absurd++;
     return;
   }
-  struct tagc_sum_slot *s = tagc_load_slot(g, comm, r->lock, r->allgather ? TAGC_LOAD_ALLGATHER + r->allgather : r->slot);
+  struct tagc_sum_slot *s =
+    tagc_load_slot(g, comm, r->lock, r->allgather ? TAGC_LOAD_ALLGATHER + r->allgather : r->slot);
   if (!s || !TAGC_SUM_ROOM(s->points, s->point_count)) {
     g->no_memory = true;
     return;
@@ -301,8 +288,7 @@ static void take_state_record(struct tagc_load *g, const struct tagc_trace_state
   s->point_count /= 2;
 }
 
-static void take_cycle(struct tagc_load *g, const struct tagc_trace_cycle *r)
-{
+static void take_cycle(struct tagc_load *g, const struct tagc_trace_cycle *r) {
   uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || r->ended_ns < r->began_ns || r->ended_ns - r->began_ns > TAGC_NS_MOST || !r->cycle ||
       r->side >= TAGC_SUM_SIDES) {
@@ -313,15 +299,19 @@ static void take_cycle(struct tagc_load *g, const struct tagc_trace_cycle *r)
     g->no_memory = true;
     return;
   }
-  g->cycles[g->cycle_count++] = (struct tagc_load_cycle){
-    .comm = comm, .lock = r->lock, .first = UINT64_MAX,
-    .step = {.cycle = r->cycle, .began_ns = r->began_ns, .ns = r->ended_ns - r->began_ns, .lock = r->lock,
-             .side = (uint8_t)r->side, .whole = !r->disturbed}};
+  g->cycles[g->cycle_count++] = (struct tagc_load_cycle){.comm = comm,
+                                                         .lock = r->lock,
+                                                         .first = UINT64_MAX,
+                                                         .step = {.cycle = r->cycle,
+                                                                  .began_ns = r->began_ns,
+                                                                  .ns = r->ended_ns - r->began_ns,
+                                                                  .lock = r->lock,
+                                                                  .side = (uint8_t)r->side,
+                                                                  .whole = !r->disturbed}};
 }
 
 /* A line for each. */
-static void take_options(struct tagc_load *g, const struct tagc_trace_options *r)
-{
+static void take_options(struct tagc_load *g, const struct tagc_trace_options *r) {
   char **options = &g->part->rank.options;
   free(*options);
   *options = strdup(r->text);
@@ -330,8 +320,7 @@ static void take_options(struct tagc_load *g, const struct tagc_trace_options *r
     tagc_tame(*options, '\n');
 }
 
-static void take_process(struct tagc_load *g, const struct tagc_trace_process *r)
-{
+static void take_process(struct tagc_load *g, const struct tagc_trace_process *r) {
   struct tagc_sum_rank *rank = &g->part->rank;
   set_text(g, &rank->host, tagc_trace_text(&r->record, r->text, 0));
   set_text(g, &rank->program, tagc_trace_text(&r->record, r->text, 1));
@@ -343,8 +332,7 @@ static void take_process(struct tagc_load *g, const struct tagc_trace_process *r
   g->part->host = tagc_placement_host(r);
 }
 
-static void take_record(struct tagc_load *g, const struct tagc_trace_record *r)
-{
+static void take_record(struct tagc_load *g, const struct tagc_trace_record *r) {
   switch ((enum tagc_trace_kind)r->kind) {
   case TAGC_TRACE_CALL: tagc_load_call(g, (const void *)r); break;
   case TAGC_TRACE_TIMES: tagc_load_times(g, (const void *)r); break;
@@ -366,8 +354,7 @@ static void take_record(struct tagc_load *g, const struct tagc_trace_record *r)
 
 /* -- the file ------------------------------------------------------------------------------------------------------ */
 
-static void load_free(struct tagc_load *g)
-{
+static void load_free(struct tagc_load *g) {
   tagc_table_free(&g->comm_table);
   tagc_table_free(&g->sort_table);
   tagc_table_free(&g->slot_table);
@@ -381,8 +368,7 @@ static void load_free(struct tagc_load *g)
 }
 
 bool tagc_part_load(struct tagc_part *part, struct tagc_trace_file *file, struct tagc_sum_names *names,
-                    const struct tagc_placement *placement)
-{
+                    const struct tagc_placement *placement) {
   struct tagc_load *g = calloc(1, sizeof *g);
   const struct tagc_trace_record *record;
   if (!g)
@@ -409,8 +395,7 @@ bool tagc_part_load(struct tagc_part *part, struct tagc_trace_file *file, struct
   return done;
 }
 
-void tagc_part_free(struct tagc_part *part)
-{
+void tagc_part_free(struct tagc_part *part) {
   for (size_t i = 0; i < part->comm_count; i++)
     tagc_sum_comm_free(&part->comms[i]);
   free(part->comms);

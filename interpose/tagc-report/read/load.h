@@ -16,8 +16,8 @@
 #define TAGC_NS_MOST (UINT64_C(366) * 86400 * 1000000000)
 #define TAGC_ELEMENTS_MOST (UINT64_C(1) << 50)
 enum {
-  TAGC_LOAD_RECENT = 1 << 16,       /* calls whose times may still come */
-  TAGC_LOAD_EARLY = 1 << 10,        /* times whose calls may */
+  TAGC_LOAD_RECENT = 1 << 16, /* calls whose times may still come */
+  TAGC_LOAD_EARLY = 1 << 10,  /* times whose calls may */
   TAGC_LOAD_CODES = 256,
   TAGC_LOAD_STREAMS = 64
 };
@@ -26,9 +26,9 @@ enum {
 struct tagc_sort_key {
   uint64_t count, raw_bytes;
   struct tagc_sum_sent sent, plain;
-  uint32_t comm, lock;              /* comm: index into the part's; UINT32_MAX: none */
+  uint32_t comm, lock; /* comm: index into the part's; UINT32_MAX: none */
   int32_t slot, peer;
-  uint32_t allgather, choice;       /* choice: of its slot's or all-gather's, from 1; 0: none by then */
+  uint32_t allgather, choice; /* choice: of its slot's or all-gather's, from 1; 0: none by then */
   uint16_t function, reason;
   uint8_t type, op, compressed, failed;
 };
@@ -41,19 +41,19 @@ struct tagc_sort {
 /* A call. */
 struct tagc_light {
   uint64_t began_ns, host_ns, wire_ns;
-  uint32_t sort, number, cycle;     /* number: its low bits; cycle: likewise */
+  uint32_t sort, number, cycle; /* number: its low bits; cycle: likewise */
   uint32_t encode_ns, decode_ns, hidden_ns;
-  bool timed, queued;               /* queued: not done in the call itself, but later on its stream */
+  bool timed, queued; /* queued: not done in the call itself, but later on its stream */
   bool hidden_unknown;
-  uint8_t stream;                   /* index into the streams; the last one stands for all others, too */
+  uint8_t stream; /* index into the streams; the last one stands for all others, too */
 };
 _Static_assert(sizeof(struct tagc_light) == 56, "there may be millions of them");
 
 struct tagc_load_cycle {
   uint32_t comm, lock;
   struct tagc_sum_step step;
-  uint64_t first, last;             /* numbers of its calls */
-  uint32_t own;                     /* its calls on the communicator itself */
+  uint64_t first, last; /* numbers of its calls */
+  uint32_t own;         /* its calls on the communicator itself */
 };
 
 struct tagc_load_lock {
@@ -70,19 +70,20 @@ struct tagc_load {
   struct tagc_load_cycle *cycles;
   struct tagc_load_lock *locks;
   struct tagc_slot_place {
-    uint32_t comm, lock, slot, place;   /* slot: TAGC_LOAD_ALLGATHER + its number of an all-gather; place: in the communicator's slots */
-  } *places;
+    uint32_t comm, lock, slot, place; /* slot: TAGC_LOAD_ALLGATHER + its number of an all-gather; place: in the
+                                         communicator's slots */
+  } * places;
   const struct tagc_placement *placement;
   struct tagc_comm_hosts *comm_hosts; /* of the part's communicators */
   size_t sort_count, light_count, cycle_count, lock_count, place_count;
   uint64_t streams[TAGC_LOAD_STREAMS];
   unsigned stream_count;
-  uint32_t recent[TAGC_LOAD_RECENT];     /* by number: index into lights, from 1 */
-  struct tagc_trace_times early[TAGC_LOAD_EARLY];     /* by number: of calls that have not come yet */
+  uint32_t recent[TAGC_LOAD_RECENT];              /* by number: index into lights, from 1 */
+  struct tagc_trace_times early[TAGC_LOAD_EARLY]; /* by number: of calls that have not come yet */
   struct {
     uint32_t comm, lock;
     uint64_t cycle;
-  } vote;                           /* the last one: the records of slots behind it are its */
+  } vote; /* the last one: the records of slots behind it are its */
   bool no_memory;
 };
 
@@ -99,8 +100,7 @@ struct tagc_sum_slot *tagc_load_slot(struct tagc_load *g, uint32_t comm, uint32_
 struct tagc_sum_slot *tagc_load_slot_of(struct tagc_load *g, const struct tagc_sort_key *key);
 
 /* Times of a call that has some; none of one that does not know what of them was hidden. */
-static inline void tagc_load_add_times(struct tagc_sum_calls *sum, const struct tagc_light *light, bool compressed)
-{
+static inline void tagc_load_add_times(struct tagc_sum_calls *sum, const struct tagc_light *light, bool compressed) {
   if (light->hidden_unknown)
     return;
   sum->wire_calls++;

@@ -3,13 +3,11 @@
  */
 #include "interpose/tagc-report/read/load.h"
 
-static bool same_sort(const void *array, size_t place, const void *key)
-{
+static bool same_sort(const void *array, size_t place, const void *key) {
   return memcmp(&((const struct tagc_sort *)array)[place].key, key, sizeof(struct tagc_sort_key)) == 0;
 }
 
-static uint64_t hash_sort(const struct tagc_sort_key *key)
-{
+static uint64_t hash_sort(const struct tagc_sort_key *key) {
   uint64_t words[sizeof *key / 8], hash = 0;
   _Static_assert(sizeof *key == 80, "no holes, whose bytes would be compared");
   memcpy(words, key, sizeof words);
@@ -18,8 +16,7 @@ static uint64_t hash_sort(const struct tagc_sort_key *key)
   return hash;
 }
 
-static size_t sort_of(struct tagc_load *g, const struct tagc_sort_key *key)
-{
+static size_t sort_of(struct tagc_load *g, const struct tagc_sort_key *key) {
   bool added;
   if (!TAGC_SUM_ROOM(g->sorts, g->sort_count))
     return SIZE_MAX;
@@ -29,31 +26,31 @@ static size_t sort_of(struct tagc_load *g, const struct tagc_sort_key *key)
   return place;
 }
 
-static bool sane_call(const struct tagc_trace_call *r)
-{
+static bool sane_call(const struct tagc_trace_call *r) {
   return r->raw_bytes <= TAGC_BYTES_MOST && r->inside <= TAGC_BYTES_MOST && r->between <= TAGC_BYTES_MOST &&
          r->plain_inside <= TAGC_BYTES_MOST && r->plain_between <= TAGC_BYTES_MOST && r->host_ns <= TAGC_NS_MOST &&
-         r->began_ns <= UINT64_MAX - TAGC_NS_MOST && r->slot >= -1 && r->allgather <= INT32_MAX && r->count <= TAGC_ELEMENTS_MOST;
+         r->began_ns <= UINT64_MAX - TAGC_NS_MOST && r->slot >= -1 && r->allgather <= INT32_MAX &&
+         r->count <= TAGC_ELEMENTS_MOST;
 }
 
 static uint32_t low(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
 
-static void add_call_times(struct tagc_load *g, struct tagc_light *light, const struct tagc_trace_times *r)
-{
+static void add_call_times(struct tagc_load *g, struct tagc_light *light, const struct tagc_trace_times *r) {
   struct tagc_sort *sort = &g->sorts[light->sort];
   light->timed = true;
   light->hidden_unknown = r->hidden_unknown != 0;
   light->wire_ns = r->sum_ns + r->exchange_ns;
   light->encode_ns = low(r->encode_ns);
   light->decode_ns = low(r->decode_ns);
-  const uint64_t coding = (uint64_t)light->encode_ns + light->decode_ns;   /* by other clocks: a little more may be hidden */
+  /* The clocks differ: a little more may be hidden. */
+  const uint64_t coding = (uint64_t)light->encode_ns + light->decode_ns;
   light->hidden_ns = low(r->hidden_ns < coding ? r->hidden_ns : coding);
-  light->queued |= r->by_device || light->encode_ns + light->wire_ns + light->decode_ns - light->hidden_ns > light->host_ns;
+  light->queued |=
+    r->by_device || light->encode_ns + light->wire_ns + light->decode_ns - light->hidden_ns > light->host_ns;
   tagc_load_add_times(&sort->calls, light, sort->key.compressed);
 }
 
-static uint8_t stream_of(struct tagc_load *g, uint64_t stream)
-{
+static uint8_t stream_of(struct tagc_load *g, uint64_t stream) {
   unsigned i = 0;
   while (i < g->stream_count && g->streams[i] != stream)
     i++;
@@ -63,8 +60,7 @@ static uint8_t stream_of(struct tagc_load *g, uint64_t stream)
 }
 
 /* A call that has been timed when it returns is written behind its times. */
-void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *r)
-{
+void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *r) {
   uint32_t at = g->recent[r->call % TAGC_LOAD_RECENT];
   struct tagc_light *light = at ? &g->lights[at - 1] : NULL;
   if (r->sum_ns > TAGC_NS_MOST || r->encode_ns > TAGC_NS_MOST || r->exchange_ns > TAGC_NS_MOST ||
@@ -77,8 +73,7 @@ void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *r)
 }
 
 /* Whoever wrote this did not know where the ranks are, and took all of them to be on one host. */
-static void split_by_hosts(const struct tagc_load *g, struct tagc_sort_key *key)
-{
+static void split_by_hosts(const struct tagc_load *g, struct tagc_sort_key *key) {
   static const char *const names[] = {"ncclSend", "ncclAlltoAll", "ncclGather", "ncclScatter", "ncclPutSignal"};
   const struct tagc_comm_hosts *hosts = key->comm == UINT32_MAX ? NULL : &g->comm_hosts[key->comm];
   bool messages = false;
@@ -93,8 +88,7 @@ static void split_by_hosts(const struct tagc_load *g, struct tagc_sort_key *key)
   }
 }
 
-struct tagc_sum_slot *tagc_load_slot_of(struct tagc_load *g, const struct tagc_sort_key *key)
-{
+struct tagc_sum_slot *tagc_load_slot_of(struct tagc_load *g, const struct tagc_sort_key *key) {
   if (key->comm == UINT32_MAX || !key->lock || (key->slot < 0 && !key->allgather))
     return NULL;
   return tagc_load_slot(g, key->comm, key->lock,
@@ -102,37 +96,34 @@ struct tagc_sum_slot *tagc_load_slot_of(struct tagc_load *g, const struct tagc_s
 }
 
 /* The choice that a call of the cycle goes by. */
-static uint32_t choice_of(struct tagc_load *g, const struct tagc_sort_key *key, uint64_t cycle)
-{
+static uint32_t choice_of(struct tagc_load *g, const struct tagc_sort_key *key, uint64_t cycle) {
   const struct tagc_sum_slot *slot = tagc_load_slot_of(g, key);
   const struct tagc_sum_choice *choice = slot ? tagc_sum_choice_of(slot, cycle) : NULL;
   return choice ? (uint32_t)(choice - slot->choices) + 1 : 0;
 }
 
-void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r)
-{
+void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r) {
   struct tagc_sum_rank *rank = &g->part->rank;
   if (!sane_call(r)) {
     g->part->absurd++;
     return;
   }
   struct tagc_sort_key key = {
-      .count = r->count,
-      .raw_bytes = r->raw_bytes,
-      .sent = {r->inside, r->between},
-      .plain = {r->plain_inside, r->plain_between},
-      .comm = tagc_load_comm(g, r->record.comm),
-      .lock = r->slot < 0 && !r->allgather ? 0 : r->lock,
-      .slot = r->slot,
-      .allgather = r->allgather,
-      .peer = r->peer,
-      .function = tagc_load_code(g, TAGC_TRACE_FUNCTIONS, r->function),
-      .reason = tagc_load_code(g, TAGC_TRACE_REASONS, r->reason),
-      .type = tagc_load_code(g, TAGC_TRACE_TYPES, r->type),
-      .op = tagc_load_code(g, TAGC_TRACE_OPS, r->op),
-      .compressed = tagc_load_named(g, TAGC_TRACE_ACTIONS, tagc_load_code(g, TAGC_TRACE_ACTIONS, r->action),
-                                    "compress"),
-      .failed = (r->flags & TAGC_TRACE_FAILED) != 0,
+    .count = r->count,
+    .raw_bytes = r->raw_bytes,
+    .sent = {r->inside, r->between},
+    .plain = {r->plain_inside, r->plain_between},
+    .comm = tagc_load_comm(g, r->record.comm),
+    .lock = r->slot < 0 && !r->allgather ? 0 : r->lock,
+    .slot = r->slot,
+    .allgather = r->allgather,
+    .peer = r->peer,
+    .function = tagc_load_code(g, TAGC_TRACE_FUNCTIONS, r->function),
+    .reason = tagc_load_code(g, TAGC_TRACE_REASONS, r->reason),
+    .type = tagc_load_code(g, TAGC_TRACE_TYPES, r->type),
+    .op = tagc_load_code(g, TAGC_TRACE_OPS, r->op),
+    .compressed = tagc_load_named(g, TAGC_TRACE_ACTIONS, tagc_load_code(g, TAGC_TRACE_ACTIONS, r->action), "compress"),
+    .failed = (r->flags & TAGC_TRACE_FAILED) != 0,
   };
   split_by_hosts(g, &key);
   key.choice = choice_of(g, &key, r->cycle);

@@ -9,8 +9,7 @@
 /* -- steps --------------------------------------------------------------------------------------------------------- */
 
 /* The communicator with gradients, else with cycles, whose calls have most bytes. */
-static void choose_main(struct tagc_load *g)
-{
+static void choose_main(struct tagc_load *g) {
   struct tagc_part *p = g->part;
   unsigned char *cycles = calloc(p->comm_count + 1, 1);
   g->no_memory |= !cycles;
@@ -28,15 +27,13 @@ static void choose_main(struct tagc_load *g)
   free(cycles);
 }
 
-static int by_begin(const void *a, const void *b)
-{
+static int by_begin(const void *a, const void *b) {
   const struct tagc_load_cycle *x = a, *y = b;
   return (x->step.began_ns > y->step.began_ns) - (x->step.began_ns < y->step.began_ns);
 }
 
 /* Only the cycles of the main one, in their order. */
-static void order_cycles(struct tagc_load *g)
-{
+static void order_cycles(struct tagc_load *g) {
   size_t count = 0;
   for (size_t i = 0; i < g->cycle_count; i++)
     if (g->cycles[i].comm == g->part->main)
@@ -56,8 +53,7 @@ static void order_cycles(struct tagc_load *g)
 
 /* The step in which something began at that time; NULL: none. Times mostly grow, so that the step is near that of the
  * last question. */
-static struct tagc_load_cycle *step_at(struct tagc_load *g, uint64_t ns, size_t *near)
-{
+static struct tagc_load_cycle *step_at(struct tagc_load *g, uint64_t ns, size_t *near) {
   size_t low_end = 0, high = g->cycle_count;
   if (*near < high && g->cycles[*near].step.began_ns <= ns &&
       (*near + 1 == high || ns < g->cycles[*near + 1].step.began_ns))
@@ -74,8 +70,7 @@ static struct tagc_load_cycle *step_at(struct tagc_load *g, uint64_t ns, size_t 
 
 /* A call of the main communicator that knows its cycle: that is the truth, as steps may end a moment before the last
  * call does. */
-static struct tagc_load_cycle *step_of(struct tagc_load *g, const struct tagc_light *light, size_t *near)
-{
+static struct tagc_load_cycle *step_of(struct tagc_load *g, const struct tagc_light *light, size_t *near) {
   struct tagc_load_cycle *c = g->cycle_count ? step_at(g, light->began_ns, near) : NULL;
   if (!light->cycle || g->sorts[light->sort].key.comm != g->part->main || !g->cycle_count)
     return c;
@@ -87,8 +82,7 @@ static struct tagc_load_cycle *step_of(struct tagc_load *g, const struct tagc_li
 }
 
 static void add_to_step(struct tagc_load_cycle *c, const struct tagc_light *light, const struct tagc_sort_key *key,
-                        bool own)
-{
+                        bool own) {
   struct tagc_sum_step *s = &c->step;
   s->calls++;
   c->own += own;
@@ -102,26 +96,24 @@ static void add_to_step(struct tagc_load_cycle *c, const struct tagc_light *ligh
   tagc_sum_add(&s->host_ns, light->host_ns);
 }
 
-/* When the calls of a step were under way; of those of a GPU only how long they were is known, and so they are placed as
- * in window.h: at the earliest moment that can be. */
+/* When the calls of a step were under way; of those of a GPU only how long they were is known, and so they are placed
+ * as in window.h: at the earliest moment that can be. */
 struct tagc_spans {
   struct span {
     uint64_t from, to;
-  } *list;
+  } * list;
   size_t count;
   struct tagc_load_cycle *step;
-  uint64_t busy[TAGC_LOAD_STREAMS];     /* streams are, until then */
+  uint64_t busy[TAGC_LOAD_STREAMS]; /* streams are, until then */
 };
 
-static int by_from(const void *a, const void *b)
-{
+static int by_from(const void *a, const void *b) {
   const struct span *x = a, *y = b;
   return (x->from > y->from) - (x->from < y->from);
 }
 
 /* Calls that are under way on several streams at once count once. */
-static void add_spans(struct tagc_spans *spans)
-{
+static void add_spans(struct tagc_spans *spans) {
   uint64_t covered = 0;
   if (spans->count > 1)
     qsort(spans->list, spans->count, sizeof *spans->list, by_from);
@@ -136,8 +128,7 @@ static void add_spans(struct tagc_spans *spans)
 }
 
 /* False without memory. `step`: the light's; NULL: none. */
-static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, struct tagc_load_cycle *step)
-{
+static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, struct tagc_load_cycle *step) {
   uint64_t *busy = &spans->busy[light->stream], at = light->began_ns;
   if (!light->timed)
     return true;
@@ -162,16 +153,14 @@ static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, s
 
 /* Are all of its calls there? Where nothing was lost nobody asks for their numbers, which threads may take in another
  * order. */
-static bool is_complete(const struct tagc_load *g, const struct tagc_load_cycle *c, bool lossy)
-{
+static bool is_complete(const struct tagc_load *g, const struct tagc_load_cycle *c, bool lossy) {
   for (size_t i = g->lock_count; i-- > 0;)
     if (g->locks[i].comm == c->comm && g->locks[i].lock == c->lock)
       return c->own >= g->locks[i].calls && (!lossy || c->last - c->first + 1 == c->step.calls);
   return !lossy;
 }
 
-static void add_to_whole(struct tagc_load *g, const struct tagc_light *light)
-{
+static void add_to_whole(struct tagc_load *g, const struct tagc_light *light) {
   struct tagc_sort *sort = &g->sorts[light->sort];
   sort->whole.calls++;
   tagc_sum_add(&sort->whole.host_ns, light->host_ns);
@@ -179,8 +168,7 @@ static void add_to_whole(struct tagc_load *g, const struct tagc_light *light)
     tagc_load_add_times(&sort->whole, light, sort->key.compressed);
 }
 
-void tagc_load_steps(struct tagc_load *g)
-{
+void tagc_load_steps(struct tagc_load *g) {
   struct tagc_part *p = g->part;
   const struct tagc_trace_health *h = &p->rank.health;
   bool lossy = h->dropped || h->damaged_chunks || h->refused_records || p->absurd;
@@ -217,8 +205,7 @@ void tagc_load_steps(struct tagc_load *g)
 /* -- sums ---------------------------------------------------------------------------------------------------------- */
 
 /* Of calls that are alike: what is the same of all of them, times how many they are. */
-static void multiply(struct tagc_sum_calls *calls, const struct tagc_sort_key *key)
-{
+static void multiply(struct tagc_sum_calls *calls, const struct tagc_sort_key *key) {
   uint64_t n = calls->calls;
   calls->compressed = key->compressed ? n : 0;
   calls->failed = key->failed ? n : 0;
@@ -230,13 +217,11 @@ static void multiply(struct tagc_sum_calls *calls, const struct tagc_sort_key *k
       *to[i] = UINT64_MAX;
 }
 
-static int size_class(const struct tagc_sort_key *key)
-{
+static int size_class(const struct tagc_sort_key *key) {
   return key->raw_bytes ? 63 - __builtin_clzll(key->raw_bytes) : -1;
 }
 
-static int by_line(const void *a, const void *b)
-{
+static int by_line(const void *a, const void *b) {
   const struct tagc_sort_key *x = &((const struct tagc_sort *)a)->key, *y = &((const struct tagc_sort *)b)->key;
   return x->comm != y->comm           ? (x->comm > y->comm) - (x->comm < y->comm)
          : x->function != y->function ? x->function - y->function
@@ -247,8 +232,7 @@ static int by_line(const void *a, const void *b)
 
 /* `last`: the sort before this one, in the order of lines; NULL: none. */
 static void add_sum_line(struct tagc_load *g, struct tagc_sum_comm *c, const struct tagc_sort *s,
-                         const struct tagc_sort *last)
-{
+                         const struct tagc_sort *last) {
   if (!last || by_line(last, s) != 0) {
     if (!TAGC_SUM_ROOM(c->lines, c->line_count)) {
       g->no_memory = true;
@@ -268,18 +252,16 @@ static void add_sum_line(struct tagc_load *g, struct tagc_sum_comm *c, const str
   line->most_count = s->key.count > line->most_count ? s->key.count : line->most_count;
 }
 
-static enum tagc_sum_way way_of(int from, int to, int nranks)
-{
-  return to == from + 1                                 ? TAGC_WAY_ON
-         : to == from - 1                               ? TAGC_WAY_BACK
-         : nranks > 2 && from == nranks - 1 && to == 0  ? TAGC_WAY_ROUND_ON
-         : nranks > 2 && from == 0 && to == nranks - 1  ? TAGC_WAY_ROUND_BACK
-                                                        : TAGC_WAY_ACROSS;
+static enum tagc_sum_way way_of(int from, int to, int nranks) {
+  return to == from + 1                                ? TAGC_WAY_ON
+         : to == from - 1                              ? TAGC_WAY_BACK
+         : nranks > 2 && from == nranks - 1 && to == 0 ? TAGC_WAY_ROUND_ON
+         : nranks > 2 && from == 0 && to == nranks - 1 ? TAGC_WAY_ROUND_BACK
+                                                       : TAGC_WAY_ACROSS;
 }
 
 /* What steps need is summed before them, the rest behind. */
-void tagc_load_bytes(struct tagc_load *g)
-{
+void tagc_load_bytes(struct tagc_load *g) {
   for (size_t i = 0; i < g->sort_count; i++) {
     struct tagc_sort *s = &g->sorts[i];
     multiply(&s->calls, &s->key);
@@ -289,8 +271,7 @@ void tagc_load_bytes(struct tagc_load *g)
   }
 }
 
-void tagc_load_details(struct tagc_load *g)
-{
+void tagc_load_details(struct tagc_load *g) {
   if (g->sort_count)
     qsort(g->sorts, g->sort_count, sizeof *g->sorts, by_line);
   for (size_t i = 0; i < g->sort_count && !g->no_memory; i++) {

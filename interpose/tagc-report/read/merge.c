@@ -14,8 +14,7 @@ struct place {
   size_t part, comm;
 };
 
-static const struct tagc_sum_comm *comm_at(const struct tagc_part *parts, struct place at)
-{
+static const struct tagc_sum_comm *comm_at(const struct tagc_part *parts, struct place at) {
   return &parts[at.part].comms[at.comm];
 }
 
@@ -29,8 +28,8 @@ struct whole {
   size_t count;
   uint64_t raw_bytes;
   struct tagc_sum_sent sent;
-  bool is_main;                     /* of some part */
-  size_t first;                     /* in the order in which they were seen */
+  bool is_main; /* of some part */
+  size_t first; /* in the order in which they were seen */
 };
 
 struct wholes {
@@ -45,14 +44,12 @@ struct whole_key {
   uint64_t identity, nranks, nth, variant;
 };
 
-static bool same_whole(const void *array, size_t place, const void *key)
-{
+static bool same_whole(const void *array, size_t place, const void *key) {
   const struct whole_key *k = &((const struct whole_key *)array)[place], *b = key;
   return k->identity == b->identity && k->nranks == b->nranks && k->nth == b->nth && k->variant == b->variant;
 }
 
-static bool add_member(struct whole *w, const struct tagc_part *parts, struct place at)
-{
+static bool add_member(struct whole *w, const struct tagc_part *parts, struct place at) {
   const struct tagc_sum_comm *c = comm_at(parts, at);
   if (!TAGC_SUM_ROOM(w->members, w->count))
     return false;
@@ -71,18 +68,16 @@ struct nameless {
   struct sized {
     int nranks;
     uint64_t count;
-  } *sizes;
+  } * sizes;
   size_t size_count;
 };
 
-static bool same_size(const void *array, size_t place, const void *key)
-{
+static bool same_size(const void *array, size_t place, const void *key) {
   return ((const struct sized *)array)[place].nranks == *(const int *)key;
 }
 
 /* Counts one more of that size: it is the n-th. 0 without memory. */
-static uint64_t count_nameless(struct nameless *n, int nranks)
-{
+static uint64_t count_nameless(struct nameless *n, int nranks) {
   bool added;
   if (!TAGC_SUM_ROOM(n->sizes, n->size_count))
     return 0;
@@ -95,14 +90,12 @@ static uint64_t count_nameless(struct nameless *n, int nranks)
   return ++n->sizes[place].count;
 }
 
-static void nameless_free(struct nameless *n)
-{
+static void nameless_free(struct nameless *n) {
   tagc_table_free(&n->table);
   free(n->sizes);
 }
 
-static bool whole_has_rank(const struct whole *w, const struct tagc_part *parts, int as)
-{
+static bool whole_has_rank(const struct whole *w, const struct tagc_part *parts, int as) {
   for (size_t i = 0; i < w->count; i++)
     if (comm_at(parts, w->members[i])->members[0].as == as)
       return true;
@@ -112,8 +105,7 @@ static bool whole_has_rank(const struct whole *w, const struct tagc_part *parts,
 /* Finds the whole that the communicator belongs to, or begins one. SIZE_MAX without memory. `nth`: of those of its part
  * that are known by their sizes alone. */
 static size_t whole_of(struct wholes *ws, struct whole_key **keys, const struct tagc_part *parts, struct place at,
-                       uint64_t nth)
-{
+                       uint64_t nth) {
   const struct tagc_sum_comm *c = comm_at(parts, at);
   struct whole_key key = {c->identity, c->identity ? 0 : (uint64_t)c->nranks, nth, 0};
   for (bool added;; key.variant++) {
@@ -132,8 +124,7 @@ static size_t whole_of(struct wholes *ws, struct whole_key **keys, const struct 
   }
 }
 
-static bool find_wholes(struct wholes *ws, const struct tagc_part *parts, size_t count)
-{
+static bool find_wholes(struct wholes *ws, const struct tagc_part *parts, size_t count) {
   struct whole_key *keys = NULL;
   bool done = true;
   for (size_t i = 0; i < count; i++) {
@@ -150,8 +141,7 @@ static bool find_wholes(struct wholes *ws, const struct tagc_part *parts, size_t
   return done;
 }
 
-static int by_weight(const void *a, const void *b)
-{
+static int by_weight(const void *a, const void *b) {
   const struct whole *x = a, *y = b;
   if (x->is_main != y->is_main)
     return y->is_main - x->is_main;
@@ -162,8 +152,7 @@ static int by_weight(const void *a, const void *b)
 
 /* -- numbers of ranks ---------------------------------------------------------------------------------------------- */
 
-static bool covers_all(const struct whole *w, const struct tagc_part *parts, size_t count)
-{
+static bool covers_all(const struct whole *w, const struct tagc_part *parts, size_t count) {
   size_t there = 0;
   if (w->nranks < 0 || w->count < count)
     return false;
@@ -176,8 +165,7 @@ static bool covers_all(const struct whole *w, const struct tagc_part *parts, siz
 }
 
 /* What the largest communicator says that all have, else the order of the files. */
-static void number_ranks(const struct wholes *ws, struct tagc_part *parts, size_t count)
-{
+static void number_ranks(const struct wholes *ws, struct tagc_part *parts, size_t count) {
   const struct whole *best = NULL;
   for (size_t i = 0; i < ws->count; i++)
     if (covers_all(&ws->all[i], parts, count) &&
@@ -192,8 +180,7 @@ static void number_ranks(const struct wholes *ws, struct tagc_part *parts, size_
 
 /* -- sums of members ----------------------------------------------------------------------------------------------- */
 
-static int by_key(const void *a, const void *b)
-{
+static int by_key(const void *a, const void *b) {
   const struct tagc_sum_line *x = a, *y = b;
   return x->function != y->function ? x->function - y->function
          : x->type != y->type       ? x->type - y->type
@@ -201,8 +188,7 @@ static int by_key(const void *a, const void *b)
                                     : x->size_class - y->size_class;
 }
 
-static bool add_lines(struct tagc_sum_comm *to, const struct tagc_sum_comm *from)
-{
+static bool add_lines(struct tagc_sum_comm *to, const struct tagc_sum_comm *from) {
   for (size_t i = 0; i < from->line_count; i++) {
     if (!TAGC_SUM_ROOM(to->lines, to->line_count))
       return false;
@@ -211,16 +197,14 @@ static bool add_lines(struct tagc_sum_comm *to, const struct tagc_sum_comm *from
   return true;
 }
 
-static int order_by_bytes(const void *a, const void *b)
-{
+static int order_by_bytes(const void *a, const void *b) {
   const struct tagc_sum_line *x = a, *y = b;
   uint64_t left = tagc_sent_all(&x->calls.sent), right = tagc_sent_all(&y->calls.sent);
   return left != right ? (left < right) - (left > right) : by_key(a, b);
 }
 
 /* Lines of several members become one where they are alike. */
-static void settle_lines(struct tagc_sum_comm *c)
-{
+static void settle_lines(struct tagc_sum_comm *c) {
   size_t count = 0;
   if (c->line_count)
     qsort(c->lines, c->line_count, sizeof *c->lines, by_key);
@@ -243,8 +227,7 @@ static void settle_lines(struct tagc_sum_comm *c)
 }
 
 /* Adds what the communicator of a part knows; texts and slots of it move over. */
-static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_t rank)
-{
+static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_t rank) {
   if (!TAGC_SUM_ROOM(to->members, to->member_count))
     return false;
   struct tagc_sum_member *m = &to->members[to->member_count++];
@@ -273,16 +256,14 @@ static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_
   return add_lines(to, from) && tagc_slots_add(to, from);
 }
 
-static int by_rank_in_comm(const void *a, const void *b)
-{
+static int by_rank_in_comm(const void *a, const void *b) {
   const struct tagc_sum_member *x = a, *y = b;
-  return x->as != y->as ? (x->as > y->as) - (x->as < y->as)
+  return x->as != y->as       ? (x->as > y->as) - (x->as < y->as)
          : x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank)
                               : (x->id > y->id) - (x->id < y->id);
 }
 
-static bool make_comm(struct tagc_sum_comm *c, const struct whole *w, struct tagc_part *parts)
-{
+static bool make_comm(struct tagc_sum_comm *c, const struct whole *w, struct tagc_part *parts) {
   *c = (struct tagc_sum_comm){.number = UINT32_MAX, .nranks = -1};
   for (size_t i = 0; i < w->count; i++) {
     struct tagc_part *part = &parts[w->members[i].part];
@@ -299,23 +280,20 @@ static bool make_comm(struct tagc_sum_comm *c, const struct whole *w, struct tag
 
 /* -- all ----------------------------------------------------------------------------------------------------------- */
 
-static int order_by_number(const void *a, const void *b)
-{
+static int order_by_number(const void *a, const void *b) {
   const struct tagc_part *x = a, *y = b;
   return (x->rank.number > y->rank.number) - (x->rank.number < y->rank.number);
 }
 
 /* Played hosts have one name; where nobody knows better, names tell hosts apart. */
 static bool share_host(const struct tagc_part *a, const struct tagc_sum_rank *a_rank, const struct tagc_part *b,
-                       const struct tagc_sum_rank *b_rank)
-{
+                       const struct tagc_sum_rank *b_rank) {
   if (a->host && b->host)
     return a->host == b->host;
   return *a_rank->host && strcmp(a_rank->host, b_rank->host) == 0;
 }
 
-static bool make_ranks(struct tagc_summary *s, struct tagc_part *parts, size_t count)
-{
+static bool make_ranks(struct tagc_summary *s, struct tagc_part *parts, size_t count) {
   s->ranks = calloc(count + 1, sizeof *s->ranks);
   for (size_t i = 0; s->ranks && i < count; i++) {
     s->ranks[i] = parts[i].rank;
@@ -331,8 +309,7 @@ static bool make_ranks(struct tagc_summary *s, struct tagc_part *parts, size_t c
   return s->ranks != NULL;
 }
 
-static bool make_comms(struct tagc_summary *s, const struct wholes *ws, struct tagc_part *parts)
-{
+static bool make_comms(struct tagc_summary *s, const struct wholes *ws, struct tagc_part *parts) {
   s->comms = calloc(ws->count + 1, sizeof *s->comms);
   for (size_t i = 0; s->comms && i < ws->count; i++) {
     s->comm_count++;
@@ -343,8 +320,7 @@ static bool make_comms(struct tagc_summary *s, const struct wholes *ws, struct t
   return s->comms != NULL;
 }
 
-static void wholes_free(struct wholes *ws)
-{
+static void wholes_free(struct wholes *ws) {
   for (size_t i = 0; i < ws->count; i++)
     free(ws->all[i].members);
   free(ws->all);
@@ -352,8 +328,7 @@ static void wholes_free(struct wholes *ws)
   *ws = (struct wholes){0};
 }
 
-bool tagc_parts_merge(struct tagc_summary *s, struct tagc_part *parts, size_t count)
-{
+bool tagc_parts_merge(struct tagc_summary *s, struct tagc_part *parts, size_t count) {
   struct wholes ws = {0};
   bool done = tagc_parts_of_one_job(s, parts, &count) && find_wholes(&ws, parts, count);
   if (done) {

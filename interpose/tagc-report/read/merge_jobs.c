@@ -3,21 +3,18 @@
  */
 #include "interpose/tagc-report/read/merge.h"
 
-static bool same_process(const struct tagc_part *a, const struct tagc_part *b)
-{
+static bool same_process(const struct tagc_part *a, const struct tagc_part *b) {
   return a->realtime_ns && a->realtime_ns == b->realtime_ns && a->rank.pid == b->rank.pid &&
          a->rank.clock_ns == b->rank.clock_ns && strcmp(a->rank.host, b->rank.host) == 0;
 }
 
 /* Leaves a part out. The others move up. */
-static void leave_out(struct tagc_part *parts, size_t *count, size_t i)
-{
+static void leave_out(struct tagc_part *parts, size_t *count, size_t i) {
   tagc_part_free(&parts[i]);
   memmove(&parts[i], &parts[i + 1], (--*count - i) * sizeof *parts);
 }
 
-static bool drop_copies(struct tagc_summary *s, struct tagc_part *parts, size_t *count)
-{
+static bool drop_copies(struct tagc_summary *s, struct tagc_part *parts, size_t *count) {
   for (size_t i = 1; i < *count; i++)
     for (size_t j = 0; j < i; j++)
       if (same_process(&parts[j], &parts[i])) {
@@ -29,23 +26,20 @@ static bool drop_copies(struct tagc_summary *s, struct tagc_part *parts, size_t 
   return true;
 }
 
-static size_t root_of(size_t *parent, size_t i)
-{
+static size_t root_of(size_t *parent, size_t i) {
   while (parent[i] != i)
     i = parent[i] = parent[parent[i]];
   return i;
 }
 
-static int by_identity(const void *a, const void *b)
-{
+static int by_identity(const void *a, const void *b) {
   const uint64_t *x = a, *y = b;
   return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
 }
 
 /* Whom each part belongs to: to those with which it shares a communicator. `alone`: it has none that could tell. */
-static bool connect(const struct tagc_part *parts, size_t count, size_t *parent, bool *alone)
-{
-  uint64_t (*pairs)[2] = NULL;      /* identity, part */
+static bool connect(const struct tagc_part *parts, size_t count, size_t *parent, bool *alone) {
+  uint64_t(*pairs)[2] = NULL; /* identity, part */
   size_t pair_count = 0;
   for (size_t i = 0; i < count; i++) {
     parent[i] = i;
@@ -71,8 +65,7 @@ static bool connect(const struct tagc_part *parts, size_t count, size_t *parent,
 }
 
 /* Of several jobs the one with most ranks, then the latest one. */
-static bool keep_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t *count)
-{
+static bool keep_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t *count) {
   size_t *parent = calloc(2 * *count + 1, sizeof *parent), *sizes = parent + *count, best = SIZE_MAX, left = 0;
   bool *alone = calloc(*count + 1, sizeof *alone), done = parent && alone && connect(parts, *count, parent, alone);
   const char *first = NULL;
@@ -91,9 +84,9 @@ static bool keep_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t
     }
   if (left)
     done = tagc_sum_complain(
-        s, "%zu of the %zu traces are of other jobs: they share no communicator with the rest; left out: %s%s", left,
-        *count, first, left > 1 ? ", ..." : "");
-  for (size_t i = *count; done && left && i-- > 0;)   /* from the end: the others keep their indices */
+      s, "%zu of the %zu traces are of other jobs: they share no communicator with the rest; left out: %s%s", left,
+      *count, first, left > 1 ? ", ..." : "");
+  for (size_t i = *count; done && left && i-- > 0;) /* from the end: the others keep their indices */
     if (!alone[i] && root_of(parent, i) != best)
       leave_out(parts, count, i);
   free(parent);
@@ -101,7 +94,6 @@ static bool keep_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t
   return done;
 }
 
-bool tagc_parts_of_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t *count)
-{
+bool tagc_parts_of_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t *count) {
   return drop_copies(s, parts, count) && keep_one_job(s, parts, count);
 }

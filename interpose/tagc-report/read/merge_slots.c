@@ -5,8 +5,7 @@
 
 #include <math.h>
 
-static int by_lock_and_slot(const void *a, const void *b)
-{
+static int by_lock_and_slot(const void *a, const void *b) {
   const struct tagc_sum_slot *x = a, *y = b;
   return x->lock != y->lock ? (x->lock > y->lock) - (x->lock < y->lock) : (x->slot > y->slot) - (x->slot < y->slot);
 }
@@ -18,15 +17,13 @@ struct samples {
   unsigned count[3];
 };
 
-static int by_cycle(const void *a, const void *b)
-{
+static int by_cycle(const void *a, const void *b) {
   const struct tagc_sum_point *x = a, *y = b;
   return (x->cycle > y->cycle) - (x->cycle < y->cycle);
 }
 
 /* Means over the ranks, and few enough of them. */
-static void settle_points(struct tagc_sum_slot *slot)
-{
+static void settle_points(struct tagc_sum_slot *slot) {
   size_t count = 0;
   struct tagc_sum_point *points = slot->points;
   if (slot->point_count)
@@ -53,8 +50,7 @@ static void settle_points(struct tagc_sum_slot *slot)
   slot->point_count = TAGC_SUM_POINTS;
 }
 
-static bool add_points(struct tagc_sum_slot *to, const struct tagc_sum_slot *from)
-{
+static bool add_points(struct tagc_sum_slot *to, const struct tagc_sum_slot *from) {
   if (!from->point_count)
     return true;
   struct tagc_sum_point *more = realloc(to->points, (to->point_count + from->point_count) * sizeof *more);
@@ -66,9 +62,9 @@ static bool add_points(struct tagc_sum_slot *to, const struct tagc_sum_slot *fro
   return true;
 }
 
-/* Calls of the choices of another rank: of the same one, where it has it. What a rank has lost of its votes it has none of. */
-static bool add_choices(struct tagc_sum_slot *to, const struct tagc_sum_slot *from)
-{
+/* Calls of the choices of another rank: of the same one, where it has it. What a rank has lost of its votes it has none
+ * of. */
+static bool add_choices(struct tagc_sum_slot *to, const struct tagc_sum_slot *from) {
   for (size_t i = 0; i < from->choice_count; i++) {
     const struct tagc_sum_choice *choice = &from->choices[i];
     size_t at = 0;
@@ -96,8 +92,7 @@ struct slots {
   size_t *count;
 };
 
-static bool add_slots(struct slots to, struct slots from)
-{
+static bool add_slots(struct slots to, struct slots from) {
   size_t count = *to.count + *from.count, at = 0;
   struct tagc_sum_slot *all = calloc(count + 1, sizeof *all), *a = *to.list, *b = *from.list;
   bool done = all != NULL;
@@ -123,8 +118,7 @@ static bool add_slots(struct slots to, struct slots from)
   return done;
 }
 
-bool tagc_slots_add(struct tagc_sum_comm *to, struct tagc_sum_comm *from)
-{
+bool tagc_slots_add(struct tagc_sum_comm *to, struct tagc_sum_comm *from) {
   if (!to->vote_count) {
     to->votes = from->votes;
     to->vote_count = from->vote_count;
@@ -132,12 +126,12 @@ bool tagc_slots_add(struct tagc_sum_comm *to, struct tagc_sum_comm *from)
     from->vote_count = 0;
   }
   return add_slots((struct slots){&to->slots, &to->slot_count}, (struct slots){&from->slots, &from->slot_count}) &&
-         add_slots((struct slots){&to->allgathers, &to->allgather_count}, (struct slots){&from->allgathers, &from->allgather_count});
+         add_slots((struct slots){&to->allgathers, &to->allgather_count},
+                   (struct slots){&from->allgathers, &from->allgather_count});
 }
 
 /* Slots of locks that nothing was called in are not told. */
-static void settle(struct slots slots)
-{
+static void settle(struct slots slots) {
   size_t kept = 0;
   struct tagc_sum_slot *list = *slots.list;
   for (size_t i = 0, end; i < *slots.count; i = end) {
@@ -155,14 +149,12 @@ static void settle(struct slots slots)
 }
 
 /* The slot of the same unit; NULL: nobody has told of it. */
-static struct tagc_sum_slot *slot_of_allgather(struct tagc_sum_comm *c, const struct tagc_sum_slot *allgather)
-{
+static struct tagc_sum_slot *slot_of_allgather(struct tagc_sum_comm *c, const struct tagc_sum_slot *allgather) {
   const struct tagc_sum_slot key = {.lock = allgather->lock, .slot = allgather->of};
   return c->slot_count ? bsearch(&key, c->slots, c->slot_count, sizeof key, by_lock_and_slot) : NULL;
 }
 
-bool tagc_slots_settle(struct tagc_sum_comm *c)
-{
+bool tagc_slots_settle(struct tagc_sum_comm *c) {
   settle((struct slots){&c->slots, &c->slot_count});
   settle((struct slots){&c->allgathers, &c->allgather_count});
   for (size_t i = 0; i < c->allgather_count; i++) {

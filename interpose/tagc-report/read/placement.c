@@ -22,7 +22,7 @@ struct place {
 };
 
 struct tagc_placement {
-  struct place *list;               /* by identity and host */
+  struct place *list; /* by identity and host */
   size_t count;
 };
 
@@ -33,28 +33,24 @@ struct ranks {
 
 static int compare_u64(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
 
-static int by_rank(const void *left, const void *right)
-{
+static int by_rank(const void *left, const void *right) {
   const struct seen *a = left, *b = right;
   int order = compare_u64(a->identity, b->identity);
   order = order ? order : compare_u64(a->rank, b->rank);
   return order ? order : compare_u64(a->host, b->host);
 }
 
-static int by_host(const void *left, const void *right)
-{
+static int by_host(const void *left, const void *right) {
   const struct seen *a = left, *b = right;
   int order = compare_u64(a->identity, b->identity);
   return order ? order : compare_u64(a->host, b->host);
 }
 
-uint64_t tagc_placement_host(const struct tagc_trace_process *record)
-{
+uint64_t tagc_placement_host(const struct tagc_trace_process *record) {
   return strtoull(tagc_trace_text(&record->record, record->text, 3), NULL, 16);
 }
 
-static bool read_beginning(struct ranks *ranks, struct tagc_trace_file *file)
-{
+static bool read_beginning(struct ranks *ranks, struct tagc_trace_file *file) {
   const struct tagc_trace_record *record;
   uint64_t host = 0;
   for (int i = 0; i < BEGINNING && (record = tagc_trace_next(file)); i++) {
@@ -71,8 +67,7 @@ static bool read_beginning(struct ranks *ranks, struct tagc_trace_file *file)
 }
 
 /* How many from there on are of the same communicator (and, with `host`, on the same host). */
-static size_t run_of(const struct ranks *ranks, size_t from, bool host)
-{
+static size_t run_of(const struct ranks *ranks, size_t from, bool host) {
   const struct seen *first = &ranks->list[from];
   size_t n = 1;
   while (from + n < ranks->count && first[n].identity == first->identity && (!host || first[n].host == first->host))
@@ -81,8 +76,7 @@ static size_t run_of(const struct ranks *ranks, size_t from, bool host)
 }
 
 /* Are these all ranks of a communicator, each of them once? */
-static bool is_whole_comm(const struct seen *seen, size_t count)
-{
+static bool is_whole_comm(const struct seen *seen, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (seen[i].rank != i || seen[i].nranks != count)
       return false;
@@ -90,8 +84,7 @@ static bool is_whole_comm(const struct seen *seen, size_t count)
 }
 
 /* What was seen several times counts once; communicators that are not whole do not. */
-static void keep_whole(struct ranks *ranks)
-{
+static void keep_whole(struct ranks *ranks) {
   size_t kept = 0, unique = 0;
   for (size_t i = 0; i < ranks->count; i++)
     if (!i || by_rank(&ranks->list[i - 1], &ranks->list[i]) != 0 || ranks->list[i - 1].nranks != ranks->list[i].nranks)
@@ -107,8 +100,7 @@ static void keep_whole(struct ranks *ranks)
   ranks->count = kept;
 }
 
-static bool place_ranks(struct tagc_placement *placement, struct ranks *ranks)
-{
+static bool place_ranks(struct tagc_placement *placement, struct ranks *ranks) {
   if (!ranks->count)
     return true;
   qsort(ranks->list, ranks->count, sizeof *ranks->list, by_rank);
@@ -121,8 +113,8 @@ static bool place_ranks(struct tagc_placement *placement, struct ranks *ranks)
       local = run_of(ranks, j, true);
       if (!TAGC_SUM_ROOM(placement->list, placement->count))
         return false;
-      placement->list[placement->count++] = (struct place){ranks->list[j].identity, ranks->list[j].host,
-                                                           {.nranks = (uint32_t)n, .local = (uint32_t)local}};
+      placement->list[placement->count++] =
+        (struct place){ranks->list[j].identity, ranks->list[j].host, {.nranks = (uint32_t)n, .local = (uint32_t)local}};
     }
     for (size_t j = first; j < placement->count; j++)
       placement->list[j].comm_hosts.hosts = (uint32_t)(placement->count - first);
@@ -130,8 +122,7 @@ static bool place_ranks(struct tagc_placement *placement, struct ranks *ranks)
   return true;
 }
 
-struct tagc_placement *tagc_placement_read(char *const *paths, size_t count)
-{
+struct tagc_placement *tagc_placement_read(char *const *paths, size_t count) {
   char why[TAGC_TRACE_WHY];
   struct tagc_placement *placement = calloc(1, sizeof *placement);
   struct ranks ranks = {0};
@@ -149,15 +140,13 @@ struct tagc_placement *tagc_placement_read(char *const *paths, size_t count)
   return NULL;
 }
 
-void tagc_placement_free(struct tagc_placement *placement)
-{
+void tagc_placement_free(struct tagc_placement *placement) {
   if (placement)
     free(placement->list);
   free(placement);
 }
 
-struct tagc_comm_hosts tagc_placement_of(const struct tagc_placement *placement, uint64_t identity, uint64_t host)
-{
+struct tagc_comm_hosts tagc_placement_of(const struct tagc_placement *placement, uint64_t identity, uint64_t host) {
   size_t from = 0, to = placement->count;
   while (from < to) {
     const size_t middle = from + (to - from) / 2;
@@ -173,9 +162,9 @@ struct tagc_comm_hosts tagc_placement_of(const struct tagc_placement *placement,
   return (struct tagc_comm_hosts){0};
 }
 
-uint64_t tagc_placement_between(const struct tagc_comm_hosts *comm_hosts, uint64_t bytes, bool messages)
-{
+uint64_t tagc_placement_between(const struct tagc_comm_hosts *comm_hosts, uint64_t bytes, bool messages) {
   if (comm_hosts->hosts < 2)
     return 0;
-  return messages ? bytes * (comm_hosts->nranks - comm_hosts->local) / (comm_hosts->nranks - 1) : bytes * comm_hosts->hosts / comm_hosts->nranks;
+  return messages ? bytes * (comm_hosts->nranks - comm_hosts->local) / (comm_hosts->nranks - 1)
+                  : bytes * comm_hosts->hosts / comm_hosts->nranks;
 }

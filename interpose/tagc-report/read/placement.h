@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where the ranks of communicators are, from the traces of all of them. A rank by itself learns that in the first vote alone; until
- * then, and with TAGC_MODE=observe throughout, its trace has all that it sends as sent inside its host. But each trace says on which
- * host its process is.
+ * Where the ranks of communicators are, from the traces of all of them. A rank by itself learns that in the first vote
+ * alone; until then, and with TAGC_MODE=observe throughout, its trace has all that it sends as sent inside its host.
+ * But each trace says on which host its process is.
  *
  * Ownership   tagc_placement_free() gives them back.
  * Threads     One at a time.
@@ -21,7 +21,7 @@ void tagc_placement_free(struct tagc_placement *placement);
 
 /* How a communicator lies on hosts, as a rank of it sees that; hosts = 0: not known, for some rank has no trace. */
 struct tagc_comm_hosts {
-  uint32_t nranks, hosts, local;    /* local: ranks on the host of this one */
+  uint32_t nranks, hosts, local; /* local: ranks on the host of this one */
 };
 
 /* host: of struct tagc_trace_process, as a number. */
@@ -30,7 +30,8 @@ struct tagc_comm_hosts tagc_placement_of(const struct tagc_placement *placement,
 /* The number of a process's host; 0: the record does not say it. */
 uint64_t tagc_placement_host(const struct tagc_trace_process *record);
 
-/* Of bytes that are sent along a ring, or as messages to all other ranks alike, those that go to other hosts (calls/trace_calls.c). */
+/* Of bytes that are sent along a ring, or as messages to all other ranks alike, those that go to other hosts
+ * (calls/trace_calls.c). */
 uint64_t tagc_placement_between(const struct tagc_comm_hosts *comm_hosts, uint64_t bytes, bool messages);
 
 #endif

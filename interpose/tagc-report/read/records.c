@@ -21,16 +21,16 @@ enum { HEADER = sizeof(struct tagc_trace_chunk), WINDOW = 2 * (HEADER + TAGC_TRA
 
 struct tagc_trace_file {
   char *path;
-  int file;                         /* -1: bytes in memory */
+  int file; /* -1: bytes in memory */
   const unsigned char *bytes;
   uint64_t size;
   unsigned char *window; /* WINDOW bytes, of the file from `window_at` on, of which there are `window_size` */
   uint64_t window_at;
   size_t window_size;
-  uint64_t at;                      /* the next chunk is there, or where to look for it */
-  uint64_t searched;                /* bytes of what looked like chunks and was none */
-  uint64_t expected;                /* number of the next chunk */
-  const unsigned char *next, *end;  /* in the window: records of this chunk */
+  uint64_t at;                     /* the next chunk is there, or where to look for it */
+  uint64_t searched;               /* bytes of what looked like chunks and was none */
+  uint64_t expected;               /* number of the next chunk */
+  const unsigned char *next, *end; /* in the window: records of this chunk */
   struct tagc_trace_head head;
   struct tagc_trace_health health;
   union {
@@ -38,13 +38,12 @@ struct tagc_trace_file {
     struct tagc_trace_call call;
     struct tagc_trace_times times;
     struct tagc_trace_state state;
-  } completed;                      /* the last record of an older version that was given out */
+  } completed; /* the last record of an older version that was given out */
 };
 
 /* -- bytes --------------------------------------------------------------------------------------------------------- */
 
-static size_t read_at(struct tagc_trace_file *f, unsigned char *to, size_t size, uint64_t at)
-{
+static size_t read_at(struct tagc_trace_file *f, unsigned char *to, size_t size, uint64_t at) {
   size_t done = 0;
   if (at >= f->size)
     return 0;
@@ -56,15 +55,14 @@ static size_t read_at(struct tagc_trace_file *f, unsigned char *to, size_t size,
   while (done < size) {
     ssize_t n = pread(f->file, to + done, size - done, (off_t)(at + done));
     if (n == 0 || (n < 0 && errno != EINTR))
-      break;                        /* the file has become shorter, or cannot be read there: as if it ended */
+      break; /* the file has become shorter, or cannot be read there: as if it ended */
     done += n > 0 ? (size_t)n : 0;
   }
   return done;
 }
 
 /* At least `size` bytes (WINDOW / 2 at most) from `at` on, or as many as there are. */
-static unsigned char *look(struct tagc_trace_file *f, uint64_t at, size_t size, size_t *got)
-{
+static unsigned char *look(struct tagc_trace_file *f, uint64_t at, size_t size, size_t *got) {
   uint64_t offset = at - f->window_at;
   if (at < f->window_at || offset > f->window_size ||
       (f->window_size - offset < size && f->window_at + f->window_size < f->size)) {
@@ -82,8 +80,7 @@ static unsigned char *look(struct tagc_trace_file *f, uint64_t at, size_t size, 
 
 enum found { NOTHING, WHOLE, CUT };
 
-static bool is_record(const unsigned char *at, size_t left)
-{
+static bool is_record(const unsigned char *at, size_t left) {
   struct tagc_trace_record record;
   if (left < sizeof record)
     return false;
@@ -93,8 +90,7 @@ static bool is_record(const unsigned char *at, size_t left)
 }
 
 /* Is there a chunk at `at`? Of one that the end of the file has cut, nobody knows whether the rest is right. */
-static enum found chunk_at(struct tagc_trace_file *f, uint64_t at, struct tagc_trace_chunk *chunk)
-{
+static enum found chunk_at(struct tagc_trace_file *f, uint64_t at, struct tagc_trace_chunk *chunk) {
   size_t got;
   const unsigned char *bytes = look(f, at, HEADER, &got);
   if (got < HEADER)
@@ -115,8 +111,7 @@ static enum found chunk_at(struct tagc_trace_file *f, uint64_t at, struct tagc_t
 }
 
 /* The next whole chunk from `from` on. */
-static bool find_chunk(struct tagc_trace_file *f, uint64_t from, uint64_t *at, struct tagc_trace_chunk *chunk)
-{
+static bool find_chunk(struct tagc_trace_file *f, uint64_t from, uint64_t *at, struct tagc_trace_chunk *chunk) {
   static const uint32_t magic = TAGC_TRACE_CHUNK_MAGIC;
   uint64_t limit = 4 * f->size + 4 * TAGC_TRACE_CHUNK_MOST;
   size_t got;
@@ -136,8 +131,7 @@ static bool find_chunk(struct tagc_trace_file *f, uint64_t from, uint64_t *at, s
 }
 
 /* Its records are next: they are moved to where they are aligned, onto the header. */
-static void take_chunk(struct tagc_trace_file *f, uint64_t at, size_t bytes)
-{
+static void take_chunk(struct tagc_trace_file *f, uint64_t at, size_t bytes) {
   size_t got;
   unsigned char *records = look(f, at, HEADER + bytes, &got) + HEADER;
   size_t off = (uintptr_t)records % 8;
@@ -149,15 +143,13 @@ static void take_chunk(struct tagc_trace_file *f, uint64_t at, size_t bytes)
 }
 
 /* What lies between here and `at` belongs to no chunk. */
-static void skip_to(struct tagc_trace_file *f, uint64_t at)
-{
+static void skip_to(struct tagc_trace_file *f, uint64_t at) {
   f->health.skipped_bytes += at - f->at;
   f->at = at;
 }
 
 /* Behind `at` nothing is whole: what a chunk that the end of the file has cut still has, or nothing. */
-static bool take_rest(struct tagc_trace_file *f, uint64_t at, enum found found, const struct tagc_trace_chunk *chunk)
-{
+static bool take_rest(struct tagc_trace_file *f, uint64_t at, enum found found, const struct tagc_trace_chunk *chunk) {
   bool cut = found == CUT && chunk->number == f->expected;
   f->health.cut = cut || f->size - at < HEADER;
   f->health.damaged_chunks += !f->health.cut;
@@ -171,8 +163,7 @@ static bool take_rest(struct tagc_trace_file *f, uint64_t at, enum found found, 
 }
 
 /* Goes on to the next chunk that is whole and was not there before. */
-static bool next_chunk(struct tagc_trace_file *f)
-{
+static bool next_chunk(struct tagc_trace_file *f) {
   while (f->at < f->size) {
     struct tagc_trace_chunk chunk, first;
     uint64_t at = f->at;
@@ -182,7 +173,7 @@ static bool next_chunk(struct tagc_trace_file *f)
       return take_rest(f, f->at, found, &first);
     skip_to(f, at);
     if (chunk.number < f->expected) {
-      f->health.damaged_chunks++;   /* it is there twice */
+      f->health.damaged_chunks++; /* it is there twice */
       skip_to(f, at + HEADER + chunk.bytes);
       continue;
     }
@@ -198,8 +189,8 @@ static bool next_chunk(struct tagc_trace_file *f)
 
 /* -- records ------------------------------------------------------------------------------------------------------- */
 
-/* How long a record is, without its texts; `since`: as the first version that had it has it. What it got since then older
- * files lack: such records are completed. */
+/* How long a record is, without its texts; `since`: as the first version that had it has it. What it got since then
+ * older files lack: such records are completed. */
 static const struct {
   uint16_t bytes, since;
   bool texts;
@@ -222,8 +213,7 @@ static const struct {
 _Static_assert(sizeof kinds / sizeof *kinds == TAGC_TRACE_KINDS, "every kind has its length");
 
 /* Is the record to be given out? */
-static bool accept(struct tagc_trace_file *f, const struct tagc_trace_record *record)
-{
+static bool accept(struct tagc_trace_file *f, const struct tagc_trace_record *record) {
   if (record->kind == 0 || record->kind >= TAGC_TRACE_KINDS) {
     f->health.unknown_records++;
     return false;
@@ -237,8 +227,8 @@ static bool accept(struct tagc_trace_file *f, const struct tagc_trace_record *re
 }
 
 /* The record as this version has it. */
-static const struct tagc_trace_record *complete_record(struct tagc_trace_file *f, const struct tagc_trace_record *record)
-{
+static const struct tagc_trace_record *complete_record(struct tagc_trace_file *f,
+                                                       const struct tagc_trace_record *record) {
   const uint16_t bytes = kinds[record->kind].bytes;
   if (kinds[record->kind].texts || record->bytes >= bytes)
     return record;
@@ -248,8 +238,7 @@ static const struct tagc_trace_record *complete_record(struct tagc_trace_file *f
   return &f->completed.record;
 }
 
-const struct tagc_trace_record *tagc_trace_next(struct tagc_trace_file *f)
-{
+const struct tagc_trace_record *tagc_trace_next(struct tagc_trace_file *f) {
   do {
     while (f->next < f->end) {
       const struct tagc_trace_record *record = (const void *)f->next;
@@ -275,8 +264,7 @@ const struct tagc_trace_record *tagc_trace_next(struct tagc_trace_file *f)
   return NULL;
 }
 
-const char *tagc_trace_text(const struct tagc_trace_record *record, const char *texts, unsigned i)
-{
+const char *tagc_trace_text(const struct tagc_trace_record *record, const char *texts, unsigned i) {
   const char *end = (const char *)record + record->bytes;
   while (i-- && texts < end)
     texts += strlen(texts) + 1;
@@ -286,8 +274,7 @@ const char *tagc_trace_text(const struct tagc_trace_record *record, const char *
 /* -- files --------------------------------------------------------------------------------------------------------- */
 
 /* The words for what is wrong with the head; NULL: nothing. */
-static const char *judge_head(const struct tagc_trace_head *head, size_t got, char words[128])
-{
+static const char *judge_head(const struct tagc_trace_head *head, size_t got, char words[128]) {
   if (got == 0)
     return "the file is empty: the process was killed before it wrote anything, or runs still";
   if (memcmp(head->magic, TAGC_TRACE_MAGIC, got < sizeof head->magic ? got : sizeof head->magic) != 0)
@@ -306,25 +293,23 @@ static const char *judge_head(const struct tagc_trace_head *head, size_t got, ch
   return NULL;
 }
 
-bool tagc_trace_rewind(struct tagc_trace_file *f)
-{
+bool tagc_trace_rewind(struct tagc_trace_file *f) {
   struct stat status;
   if (f->file >= 0 && fstat(f->file, &status) == 0)
     f->size = (uint64_t)status.st_size;
   f->health = (struct tagc_trace_health){.bytes = f->size, .major = f->head.major, .minor = f->head.minor};
   f->next = f->end = f->window;
   f->window_size = 0;
-  f->window_at = UINT64_MAX;        /* nothing is there */
+  f->window_at = UINT64_MAX; /* nothing is there */
   f->expected = f->searched = 0;
   f->at = f->head.head_bytes;
   if (f->at < sizeof f->head || f->at > TAGC_TRACE_CHUNK_MOST)
-    f->at = sizeof f->head;         /* damaged; the first chunk is found where it is */
+    f->at = sizeof f->head; /* damaged; the first chunk is found where it is */
   return true;
 }
 
 /* Begins to read; closes the file where it is none. */
-static struct tagc_trace_file *begin_file(struct tagc_trace_file *f, char why[TAGC_TRACE_WHY])
-{
+static struct tagc_trace_file *begin_file(struct tagc_trace_file *f, char why[TAGC_TRACE_WHY]) {
   char words[128];
   size_t got = read_at(f, (unsigned char *)&f->head, sizeof f->head, 0);
   const char *wrong = judge_head(&f->head, got, words);
@@ -337,8 +322,7 @@ static struct tagc_trace_file *begin_file(struct tagc_trace_file *f, char why[TA
   return NULL;
 }
 
-static struct tagc_trace_file *new_file(const char *path)
-{
+static struct tagc_trace_file *new_file(const char *path) {
   struct tagc_trace_file *f = calloc(1, sizeof *f);
   if (!f)
     return NULL;
@@ -351,8 +335,7 @@ static struct tagc_trace_file *new_file(const char *path)
   return NULL;
 }
 
-struct tagc_trace_file *tagc_trace_open(const char *path, char why[TAGC_TRACE_WHY])
-{
+struct tagc_trace_file *tagc_trace_open(const char *path, char why[TAGC_TRACE_WHY]) {
   struct stat status;
   struct tagc_trace_file *f = new_file(path);
   const char *wrong = NULL;
@@ -372,8 +355,7 @@ struct tagc_trace_file *tagc_trace_open(const char *path, char why[TAGC_TRACE_WH
 }
 
 struct tagc_trace_file *tagc_trace_open_bytes(const char *path, const void *bytes, size_t size,
-                                              char why[TAGC_TRACE_WHY])
-{
+                                              char why[TAGC_TRACE_WHY]) {
   struct tagc_trace_file *f = new_file(path);
   if (!f) {
     snprintf(why, TAGC_TRACE_WHY, "%.100s: no memory", path);
@@ -386,8 +368,7 @@ struct tagc_trace_file *tagc_trace_open_bytes(const char *path, const void *byte
 
 const struct tagc_trace_health *tagc_trace_health(const struct tagc_trace_file *f) { return &f->health; }
 
-void tagc_trace_close(struct tagc_trace_file *f)
-{
+void tagc_trace_close(struct tagc_trace_file *f) {
   if (!f)
     return;
   if (f->file >= 0)

@@ -12,19 +12,16 @@
 #include "env/program/terminal.h"
 #include "interpose/tagc-report/read/merge.h"
 
-uint8_t tagc_sum_code(const struct tagc_sum_rank *rank, enum tagc_trace_table table, uint16_t code)
-{
+uint8_t tagc_sum_code(const struct tagc_sum_rank *rank, enum tagc_trace_table table, uint16_t code) {
   return rank->code[table][code < 256 ? code : 255];
 }
 
-const char *tagc_sum_name(const struct tagc_summary *s, enum tagc_trace_table table, uint16_t code)
-{
+const char *tagc_sum_name(const struct tagc_summary *s, enum tagc_trace_table table, uint16_t code) {
   const char *text = code < 256 && table <= TAGC_TRACE_OPS ? s->names.text[table][code] : NULL;
   return text ? text : "?";
 }
 
-size_t tagc_sum_hosts(const struct tagc_summary *s)
-{
+size_t tagc_sum_hosts(const struct tagc_summary *s) {
   size_t hosts = 0;
   for (size_t i = 0; i < s->rank_count; i++)
     hosts += s->ranks[i].host_index == i;
@@ -33,33 +30,28 @@ size_t tagc_sum_hosts(const struct tagc_summary *s)
   return hosts;
 }
 
-const struct tagc_sum_choice *tagc_sum_choice_of(const struct tagc_sum_slot *slot, uint64_t cycle)
-{
+const struct tagc_sum_choice *tagc_sum_choice_of(const struct tagc_sum_slot *slot, uint64_t cycle) {
   size_t i = slot->choice_count;
   while (i > 0 && slot->choices[i - 1].cycle > cycle)
     i--;
   return i ? &slot->choices[i - 1] : NULL;
 }
 
-const char *tagc_sum_kind(enum tagc_trace_part kind)
-{
+const char *tagc_sum_kind(enum tagc_trace_part kind) {
   static const char *const kinds[TAGC_TRACE_PARTS] = {"embed", "attn", "mlp", "norm", "head", "other"};
   return kinds[kind];
 }
 
-const char *tagc_sum_function(const struct tagc_summary *s, uint16_t function)
-{
+const char *tagc_sum_function(const struct tagc_summary *s, uint16_t function) {
   const char *name = tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, function);
   return strncmp(name, "nccl", 4) == 0 && name[4] ? name + 4 : name;
 }
 
-bool tagc_sum_is(const struct tagc_summary *s, enum tagc_trace_table table, uint16_t code, const char *name)
-{
+bool tagc_sum_is(const struct tagc_summary *s, enum tagc_trace_table table, uint16_t code, const char *name) {
   return strcmp(tagc_sum_name(s, table, code), name) == 0;
 }
 
-bool tagc_sum_complain(struct tagc_summary *s, const char *format, ...)
-{
+bool tagc_sum_complain(struct tagc_summary *s, const char *format, ...) {
   char *text = NULL;
   va_list args;
   va_start(args, format);
@@ -70,15 +62,14 @@ bool tagc_sum_complain(struct tagc_summary *s, const char *format, ...)
       free(text);
     return false;
   }
-  tagc_tame(text, '\0');      /* names of files are anybody's */
+  tagc_tame(text, '\0'); /* names of files are anybody's */
   s->problems[s->problem_count++] = text;
   return true;
 }
 
 /* -- what is wrong ------------------------------------------------------------------------------------------------- */
 
-static bool note_damage(struct tagc_summary *s, const struct tagc_part *part)
-{
+static bool note_damage(struct tagc_summary *s, const struct tagc_part *part) {
   const struct tagc_trace_health *h = &part->rank.health;
   const char *path = part->rank.path;
   bool done = true;
@@ -98,9 +89,9 @@ static bool note_damage(struct tagc_summary *s, const struct tagc_part *part)
                               "this program knows %d.%d)",
                               path, h->unknown_records, h->major, h->minor, TAGC_TRACE_MAJOR, TAGC_TRACE_MINOR);
   if (h->dropped)
-    done &= tagc_sum_complain(
-        s, "%s: records that there was no room for, and that are lost: %" PRIu64 " (TAGC_TRACE_BUFFER)", path,
-        h->dropped);
+    done &=
+      tagc_sum_complain(s, "%s: records that there was no room for, and that are lost: %" PRIu64 " (TAGC_TRACE_BUFFER)",
+                        path, h->dropped);
   if (part->backwards)
     done &= tagc_sum_complain(s, "%s: cycles that do not follow those before them, and are left out: %" PRIu64, path,
                               part->backwards);
@@ -110,15 +101,15 @@ static bool note_damage(struct tagc_summary *s, const struct tagc_part *part)
     done &= tagc_sum_complain(s, "%s ends early%s: the process was killed, or runs still", path,
                               h->cut ? ", inside a chunk" : "");
   else if (h->bounded)
-    done &= tagc_sum_complain(s, "%s ends early: it was as long as it might be (TAGC_TRACE_MAX), and its process went on", path);
+    done &= tagc_sum_complain(
+      s, "%s ends early: it was as long as it might be (TAGC_TRACE_MAX), and its process went on", path);
   if (h->records && !part->realtime_ns)
     done &= tagc_sum_complain(s, "%s does not say which process wrote it: its beginning is lost", path);
   return done;
 }
 
 /* "0-3, 7": the ranks for which `has` holds. */
-static void list_ranks(char *text, size_t size, const unsigned char *has, int count)
-{
+static void list_ranks(char *text, size_t size, const unsigned char *has, int count) {
   size_t used = 0;
   text[0] = '\0';
   for (int i = 0; i < count && used < size - 40; i++) {
@@ -135,8 +126,7 @@ static void list_ranks(char *text, size_t size, const unsigned char *has, int co
 }
 
 /* Ranks of the main communicator (or, without one, of the largest) that have no trace, or more than one. */
-static bool complain_of_missing(struct tagc_summary *s)
-{
+static bool complain_of_missing(struct tagc_summary *s) {
   const struct tagc_sum_comm *c = NULL;
   char missing[200];
   for (size_t i = 0; i < s->comm_count; i++)
@@ -152,7 +142,7 @@ static bool complain_of_missing(struct tagc_summary *s)
       if (there[c->members[i].as]++)
         twice = i;
     } else
-      some = true;                  /* somebody is there, nobody knows as whom */
+      some = true; /* somebody is there, nobody knows as whom */
   if (done && twice != SIZE_MAX)
     done = tagc_sum_complain(s, "rank %d of %d has more than one trace, and is counted as often: %s and %s",
                              c->members[twice].as, c->nranks, s->ranks[c->members[twice - 1].rank].path,
@@ -170,8 +160,7 @@ static bool complain_of_missing(struct tagc_summary *s)
 }
 
 /* Where processes differ in a text that should be the same: the first two that do. */
-static bool complain_of_texts(struct tagc_summary *s, size_t offset, const char *what)
-{
+static bool complain_of_texts(struct tagc_summary *s, size_t offset, const char *what) {
   for (size_t i = 1; i < s->rank_count; i++) {
     const char *a = *(char *const *)((const char *)&s->ranks[0] + offset),
                *b = *(char *const *)((const char *)&s->ranks[i] + offset);
@@ -182,8 +171,7 @@ static bool complain_of_texts(struct tagc_summary *s, size_t offset, const char 
   return true;
 }
 
-static bool complain_of_nccl(struct tagc_summary *s)
-{
+static bool complain_of_nccl(struct tagc_summary *s) {
   for (size_t i = 1; i < s->rank_count; i++) {
     uint32_t a = s->ranks[0].nccl_version, b = s->ranks[i].nccl_version;
     if (a && b && a != b)
@@ -194,8 +182,7 @@ static bool complain_of_nccl(struct tagc_summary *s)
 }
 
 /* When a rank began the first step that both have, by the clocks of their hosts: how much later than the first rank. */
-static double later_ns(const struct tagc_sum_rank *first, const struct tagc_sum_rank *rank)
-{
+static double later_ns(const struct tagc_sum_rank *first, const struct tagc_sum_rank *rank) {
   for (size_t i = 0, j = 0; i < first->step_count && j < rank->step_count;) {
     const struct tagc_sum_step *a = &first->steps[i], *b = &rank->steps[j];
     if (a->lock == b->lock && a->cycle == b->cycle)
@@ -209,8 +196,7 @@ static double later_ns(const struct tagc_sum_rank *first, const struct tagc_sum_
 }
 
 /* Steps are told by their numbers, and times of a rank by its own clock: it matters where hosts stand side by side. */
-static bool complain_of_clocks(struct tagc_summary *s)
-{
+static bool complain_of_clocks(struct tagc_summary *s) {
   for (size_t i = 1; i < s->rank_count; i++) {
     double seconds = later_ns(&s->ranks[0], &s->ranks[i]) / 1e9;
     if (s->ranks[i].host_index == i && (seconds > 1 || seconds < -1))
@@ -220,8 +206,7 @@ static bool complain_of_clocks(struct tagc_summary *s)
   return true;
 }
 
-static bool complain_of_job(struct tagc_summary *s)
-{
+static bool complain_of_job(struct tagc_summary *s) {
   return complain_of_missing(s) &&
          complain_of_texts(s, offsetof(struct tagc_sum_rank, version), "the version of the library") &&
          complain_of_nccl(s) && complain_of_clocks(s);
@@ -230,8 +215,7 @@ static bool complain_of_job(struct tagc_summary *s)
 /* -- reading ------------------------------------------------------------------------------------------------------- */
 
 static bool read_file(struct tagc_summary *s, struct tagc_part *parts, size_t *count, const char *path,
-                      const struct tagc_placement *placement)
-{
+                      const struct tagc_placement *placement) {
   char why[TAGC_TRACE_WHY];
   struct tagc_trace_file *file = tagc_trace_open(path, why);
   if (!file)
@@ -247,8 +231,7 @@ static bool read_file(struct tagc_summary *s, struct tagc_part *parts, size_t *c
   return done;
 }
 
-struct tagc_summary *tagc_sum_read(char *const *paths, size_t count)
-{
+struct tagc_summary *tagc_sum_read(char *const *paths, size_t count) {
   struct tagc_summary *s = calloc(1, sizeof *s);
   struct tagc_part *parts = calloc(count + 1, sizeof *parts);
   struct tagc_placement *placement = tagc_placement_read(paths, count);
@@ -271,8 +254,7 @@ struct tagc_summary *tagc_sum_read(char *const *paths, size_t count)
 
 /* -- the end ------------------------------------------------------------------------------------------------------- */
 
-void tagc_sum_slot_free(struct tagc_sum_slot *slot)
-{
+void tagc_sum_slot_free(struct tagc_sum_slot *slot) {
   for (size_t i = 0; i < slot->choice_count; i++)
     free(slot->choices[i].codec);
   free(slot->choices);
@@ -281,8 +263,7 @@ void tagc_sum_slot_free(struct tagc_sum_slot *slot)
   free(slot->points);
 }
 
-void tagc_sum_comm_free(struct tagc_sum_comm *c)
-{
+void tagc_sum_comm_free(struct tagc_sum_comm *c) {
   for (size_t i = 0; i < c->slot_count; i++)
     tagc_sum_slot_free(&c->slots[i]);
   for (size_t i = 0; i < c->allgather_count; i++)
@@ -299,8 +280,7 @@ void tagc_sum_comm_free(struct tagc_sum_comm *c)
   *c = (struct tagc_sum_comm){0};
 }
 
-void tagc_sum_rank_free(struct tagc_sum_rank *r)
-{
+void tagc_sum_rank_free(struct tagc_sum_rank *r) {
   free(r->path);
   free(r->host);
   free(r->program);
@@ -310,8 +290,7 @@ void tagc_sum_rank_free(struct tagc_sum_rank *r)
   *r = (struct tagc_sum_rank){0};
 }
 
-void tagc_sum_free(struct tagc_summary *s)
-{
+void tagc_sum_free(struct tagc_summary *s) {
   if (!s)
     return;
   for (size_t i = 0; i < s->rank_count; i++)

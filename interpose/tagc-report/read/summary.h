@@ -27,8 +27,7 @@ struct tagc_sum_sent {
   uint64_t inside, between;
 };
 
-static inline uint64_t tagc_sent_all(const struct tagc_sum_sent *sent)
-{
+static inline uint64_t tagc_sent_all(const struct tagc_sum_sent *sent) {
   return sent->inside > UINT64_MAX - sent->between ? UINT64_MAX : sent->inside + sent->between;
 }
 
@@ -38,17 +37,18 @@ struct tagc_sum_calls {
   uint64_t raw_bytes;
   struct tagc_sum_sent sent, plain; /* plain: had they all been plain */
   uint64_t host_ns;                 /* the program's thread was in them */
-  uint64_t wire_calls, wire_ns;     /* of those whose times are known: how many, and how long they were under way (sum, exchange) */
+  uint64_t wire_calls, wire_ns;     /* of those whose times are known: how many, and how long they were under way (sum,
+                                       exchange) */
   uint64_t encode_ns, decode_ns;    /* of these */
   uint64_t hidden_ns;               /* of encode and decode: while the transfer was under way */
-  uint64_t packed_wire_calls, packed_wire_ns;   /* those of them that were compressed */
+  uint64_t packed_wire_calls, packed_wire_ns; /* those of them that were compressed */
 };
 
 /* How much of hidden_ns is taken for encode's: as much of it as of decode. hidden <= encode + decode. */
-static inline uint64_t tagc_encode_hidden(uint64_t encode_ns, uint64_t decode_ns, uint64_t hidden_ns)
-{
+static inline uint64_t tagc_encode_hidden(uint64_t encode_ns, uint64_t decode_ns, uint64_t hidden_ns) {
   const double share = encode_ns ? (double)encode_ns / ((double)encode_ns + (double)decode_ns) : 0;
-  const uint64_t least = hidden_ns > decode_ns ? hidden_ns - decode_ns : 0, most = hidden_ns < encode_ns ? hidden_ns : encode_ns;
+  const uint64_t least = hidden_ns > decode_ns ? hidden_ns - decode_ns : 0,
+                 most = hidden_ns < encode_ns ? hidden_ns : encode_ns;
   const uint64_t guess = (uint64_t)((double)hidden_ns * share);
   return guess < least ? least : guess > most ? most : guess;
 }
@@ -68,100 +68,108 @@ struct tagc_sum_line {
 /* A sample of what a slot's codec loses: means over the ranks. NaN: not known. */
 struct tagc_sum_point {
   uint64_t cycle;
-  double error;                     /* relative L2 */
-  double residual;                  /* |residual| */
-  double gradient;                  /* |gradient| */
+  double error;    /* relative L2 */
+  double residual; /* |residual| */
+  double gradient; /* |gradient| */
 };
 
 /* What a vote has chosen for a slot. */
 struct tagc_sum_choice {
-  uint64_t cycle;                   /* from this one of the lock on */
-  char *codec;                      /* "": none */
+  uint64_t cycle; /* from this one of the lock on */
+  char *codec;    /* "": none */
   uint16_t reason;
-  struct tagc_sum_calls calls;      /* until the next one */
+  struct tagc_sum_calls calls; /* until the next one */
 };
 
 /* A reduce-scatter or a large all-reduce of a cycle, or an all-gather of the parameters of one. */
 struct tagc_sum_slot {
-  uint32_t lock, slot, unit, pass;  /* slot: from 0; of an all-gather its own number, from 1, and unit and pass are its slot's */
-  bool all_reduce;                  /* `count` is that of the whole buffer */
-  uint32_t of;                      /* all-gathers: the slot of the same unit */
-  bool again;                       /* all-gathers: of what was gathered before in the cycle, and has not changed */
-  char *name, *codec;               /* "block.3", "q4"; codec: the last one, "" for none */
-  struct tagc_sum_choice *choices;  /* of all votes that changed its codec, in the order of cycles */
+  uint32_t lock, slot, unit, pass; /* slot: from 0; of an all-gather its own number, from 1, and unit and pass are its
+                                      slot's */
+  bool all_reduce;                 /* `count` is that of the whole buffer */
+  uint32_t of;                     /* all-gathers: the slot of the same unit */
+  bool again;                      /* all-gathers: of what was gathered before in the cycle, and has not changed */
+  char *name, *codec;              /* "block.3", "q4"; codec: the last one, "" for none */
+  struct tagc_sum_choice *choices; /* of all votes that changed its codec, in the order of cycles */
   size_t choice_count;
-  enum tagc_trace_part kind;        /* of most of its elements; TAGC_TRACE_OTHER where they are not known */
+  enum tagc_trace_part kind; /* of most of its elements; TAGC_TRACE_OTHER where they are not known */
   bool parts_known;
-  uint64_t part[TAGC_TRACE_PARTS];  /* elements of all shards */
-  uint64_t count;                   /* elements of a shard */
-  uint16_t type, reason;            /* reason: of the vote */
+  uint64_t part[TAGC_TRACE_PARTS]; /* elements of all shards */
+  uint64_t count;                  /* elements of a shard */
+  uint16_t type, reason;           /* reason: of the vote */
   bool voted;
-  uint64_t selected;                /* elements of all shards that are compressed */
+  uint64_t selected; /* elements of all shards that are compressed */
   struct tagc_sum_calls calls;
-  struct tagc_sum_calls gathered;   /* slots: the all-gathers of its unit */
-  struct tagc_sum_point *points;    /* by cycle; thinned out evenly to TAGC_SUM_POINTS at most */
+  struct tagc_sum_calls gathered; /* slots: the all-gathers of its unit */
+  struct tagc_sum_point *points;  /* by cycle; thinned out evenly to TAGC_SUM_POINTS at most */
   size_t point_count;
 };
 
 enum {
   TAGC_SUM_POINTS = 256,
-  TAGC_SUM_AMBIGUOUS = 50           /* per cent: layers of less confidence may well be others */
+  TAGC_SUM_AMBIGUOUS = 50 /* per cent: layers of less confidence may well be others */
 };
 
 /* One cycle of a process's main communicator. */
 enum tagc_sum_side { TAGC_SUM_NEITHER, TAGC_SUM_PLAIN, TAGC_SUM_COMPRESSED, TAGC_SUM_SIDES };
 
 struct tagc_sum_step {
-  uint64_t cycle, began_ns, ns;     /* on the clock of the process */
+  uint64_t cycle, began_ns, ns; /* on the clock of the process */
   uint32_t lock;
-  uint8_t side;                     /* enum tagc_sum_side */
-  bool whole;                       /* undisturbed, and its calls are all in the trace: a measurement */
+  uint8_t side; /* enum tagc_sum_side */
+  bool whole;   /* undisturbed, and its calls are all in the trace: a measurement */
   uint32_t calls;
   struct tagc_sum_sent sent, plain; /* by all communicators */
   uint64_t raw_bytes;
-  uint64_t host_ns;                 /* the program's threads were in calls */
-  uint64_t wire_ns;                 /* calls were under way, as far as their times are known; those of several streams at once
-                                     * count once */
+  uint64_t host_ns; /* the program's threads were in calls */
+  uint64_t wire_ns; /* calls were under way, as far as their times are known; those of several streams at once
+                     * count once */
 };
 
 /* One process. */
 struct tagc_sum_rank {
   char *path, *host, *program, *version, *options;
   int32_t pid;
-  int number;                       /* of the job's ranks */
+  int number; /* of the job's ranks */
   uint32_t nccl_version;
-  int64_t clock_ns;                 /* to be added to a time of this process: nanoseconds since 1970, by its host's clock */
-  uint64_t first_ns, last_ns;       /* of its calls */
+  int64_t clock_ns;           /* to be added to a time of this process: nanoseconds since 1970, by its host's clock */
+  uint64_t first_ns, last_ns; /* of its calls */
   struct tagc_trace_health health;
   struct tagc_sum_calls calls;
   struct tagc_sum_step *steps;
   size_t step_count;
-  size_t host_index;                /* ranks with equal ones share a host */
-  bool blocking;                    /* calls return when they are done: host_ns is communication that is not hidden */
-  uint8_t code[TAGC_TRACE_OPS + 1][256];   /* of its trace -> of the summary: files of several versions may differ */
+  size_t host_index; /* ranks with equal ones share a host */
+  bool blocking;     /* calls return when they are done: host_ns is communication that is not hidden */
+  uint8_t code[TAGC_TRACE_OPS + 1][256]; /* of its trace -> of the summary: files of several versions may differ */
 };
 
 /* A communicator in one process. */
 struct tagc_sum_member {
-  size_t rank;                      /* index into ranks */
-  uint32_t id;                      /* in its trace */
-  int32_t as;                       /* its rank in the communicator; -1: not known */
-  uint64_t born_ns, ended_ns;       /* ended: 0: it has not */
-  uint16_t born_by, ended_by;       /* functions */
+  size_t rank;                /* index into ranks */
+  uint32_t id;                /* in its trace */
+  int32_t as;                 /* its rank in the communicator; -1: not known */
+  uint64_t born_ns, ended_ns; /* ended: 0: it has not */
+  uint16_t born_by, ended_by; /* functions */
 };
 
 /* Codecs were chosen, or changed. */
 struct tagc_sum_vote {
-  uint32_t lock, vote;              /* vote: of the lock, from 1 */
-  uint64_t cycle;                   /* the first one that they hold for */
-  uint64_t at_ns;                   /* by the clock of the first rank */
-  char *why;                        /* "": the first one, or nobody knows */
+  uint32_t lock, vote; /* vote: of the lock, from 1 */
+  uint64_t cycle;      /* the first one that they hold for */
+  uint64_t at_ns;      /* by the clock of the first rank */
+  char *why;           /* "": the first one, or nobody knows */
 };
 
 enum tagc_sum_role {
-  TAGC_ROLE_UNKNOWN, TAGC_ROLE_SHARDED /* FSDP, ZeRO-3 */, TAGC_ROLE_OPTIMIZER /* ZeRO-1, ZeRO-2, Megatron's distributed optimizer */,
-  TAGC_ROLE_DATA /* all-reduced gradients */, TAGC_ROLE_TENSOR, TAGC_ROLE_SEQUENCE /* tensor with sequence parallel */,
-  TAGC_ROLE_PIPELINE, TAGC_ROLE_EXPERT, TAGC_ROLE_CONTROL /* small calls alone: norms, barriers, losses */, TAGC_ROLE_IDLE,
+  TAGC_ROLE_UNKNOWN,
+  TAGC_ROLE_SHARDED /* FSDP, ZeRO-3 */,
+  TAGC_ROLE_OPTIMIZER /* ZeRO-1, ZeRO-2, Megatron's distributed optimizer */,
+  TAGC_ROLE_DATA /* all-reduced gradients */,
+  TAGC_ROLE_TENSOR,
+  TAGC_ROLE_SEQUENCE /* tensor with sequence parallel */,
+  TAGC_ROLE_PIPELINE,
+  TAGC_ROLE_EXPERT,
+  TAGC_ROLE_CONTROL /* small calls alone: norms, barriers, losses */,
+  TAGC_ROLE_IDLE,
   TAGC_ROLE_CONTEXT /* keys and values go round in a ring */,
   TAGC_ROLES
 };
@@ -173,48 +181,49 @@ enum tagc_sum_way { TAGC_WAY_ON, TAGC_WAY_BACK, TAGC_WAY_ROUND_ON, TAGC_WAY_ROUN
 /* A communicator of the job. */
 struct tagc_sum_comm {
   uint64_t identity;
-  uint32_t number;                  /* in the log of its first rank; UINT32_MAX: none */
-  int nranks;                       /* -1: not known */
-  uint32_t hosts;                   /* 0: not known */
-  struct tagc_sum_member *members;  /* in the order of their ranks */
+  uint32_t number;                 /* in the log of its first rank; UINT32_MAX: none */
+  int nranks;                      /* -1: not known */
+  uint32_t hosts;                  /* 0: not known */
+  struct tagc_sum_member *members; /* in the order of their ranks */
   size_t member_count;
   struct tagc_sum_calls calls;
-  struct tagc_sum_line *lines;      /* by function, type, op, size class */
+  struct tagc_sum_line *lines; /* by function, type, op, size class */
   size_t line_count;
-  struct tagc_sum_slot *slots;      /* of all its locks with calls, in their order, of the first rank; calls of all ranks */
+  struct tagc_sum_slot *slots; /* of all its locks with calls, in their order, of the first rank; calls of all ranks */
   size_t slot_count;
   struct tagc_sum_slot *allgathers; /* all-gathers of parameters, likewise */
   size_t allgather_count;
-  struct tagc_sum_vote *votes;      /* of its locks, in their order, of the first rank */
+  struct tagc_sum_vote *votes; /* of its locks, in their order, of the first rank */
   size_t vote_count;
   uint32_t last_lock;
-  bool gradients;                   /* of the last lock */
+  bool gradients; /* of the last lock */
   unsigned confidence;
-  char *layers, *or_layers;         /* of the last lock; "": nobody knows */
-  uint64_t whole_steps;             /* of all members together */
-  uint64_t reasons[256];            /* reduce-scatters, and all-reduces that are slots, by why they went the way they went (codes of
-                                     * NAME records) */
-  uint64_t allgather_reasons[256];  /* all-gathers of parameters, likewise */
-  bool all_reduces;                 /* some slot is one */
-  enum tagc_sum_role role;          /* tagc_sum_roles() */
-  const char *role_grounds;         /* why, in words */
-  uint64_t sends[TAGC_WAYS];        /* of members whose rank in it is known */
-  char role_text[240];              /* what role_grounds points to */
+  char *layers, *or_layers; /* of the last lock; "": nobody knows */
+  uint64_t whole_steps;     /* of all members together */
+  uint64_t reasons[256]; /* reduce-scatters, and all-reduces that are slots, by why they went the way they went (codes
+                          * of NAME records) */
+  uint64_t allgather_reasons[256]; /* all-gathers of parameters, likewise */
+  bool all_reduces;                /* some slot is one */
+  enum tagc_sum_role role;         /* tagc_sum_roles() */
+  const char *role_grounds;        /* why, in words */
+  uint64_t sends[TAGC_WAYS];       /* of members whose rank in it is known */
+  char role_text[240];             /* what role_grounds points to */
 };
 
 /* Codes and their names, of all files together: code -> text; NULL: nobody has named it. */
 struct tagc_sum_names {
-  char *text[6][256];               /* by enum tagc_trace_table */
+  char *text[6][256]; /* by enum tagc_trace_table */
 };
 
 struct tagc_summary {
-  struct tagc_sum_rank *ranks;      /* by number */
+  struct tagc_sum_rank *ranks; /* by number */
   size_t rank_count;
-  struct tagc_sum_comm *comms;      /* the main one first, then by bytes sent */
+  struct tagc_sum_comm *comms; /* the main one first, then by bytes sent */
   size_t comm_count;
-  bool has_main;                    /* comms[0] is the main one, and ranks have steps */
+  bool has_main; /* comms[0] is the main one, and ranks have steps */
   struct tagc_sum_names names;
-  char **problems;                  /* sentences: of files that could not be read, damaged chunks, dropped records, ranks without a trace */
+  char **problems; /* sentences: of files that could not be read, damaged chunks, dropped records, ranks without a trace
+                    */
   size_t problem_count;
 };
 
@@ -229,8 +238,7 @@ uint8_t tagc_sum_code(const struct tagc_sum_rank *rank, enum tagc_trace_table ta
 size_t tagc_sum_hosts(const struct tagc_summary *summary);
 
 /* Is anything known of what lies in its slots? */
-static inline bool tagc_sum_layers_known(const struct tagc_sum_comm *comm)
-{
+static inline bool tagc_sum_layers_known(const struct tagc_sum_comm *comm) {
   return comm->layers && *comm->layers && comm->confidence > 0;
 }
 

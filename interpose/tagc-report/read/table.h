@@ -12,23 +12,21 @@
 
 struct tagc_table {
   struct {
-    uint32_t hash, place;           /* place: from 1; 0: free */
-  } *cells;
-  size_t room, count;               /* room: a power of two, or 0 */
+    uint32_t hash, place; /* place: from 1; 0: free */
+  } * cells;
+  size_t room, count; /* room: a power of two, or 0 */
 };
 
 /* Is the key that of the element at `place`? */
 typedef bool tagc_table_same(const void *array, size_t place, const void *key);
 
 /* Mixes words into a hash; the low bits of all of them reach all of its bits. */
-static inline uint64_t tagc_table_mix(uint64_t hash, uint64_t word)
-{
+static inline uint64_t tagc_table_mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
   return hash ^ hash >> 32;
 }
 
-static inline bool tagc_table_grow(struct tagc_table *t)
-{
+static inline bool tagc_table_grow(struct tagc_table *t) {
   size_t room = t->room ? 2 * t->room : 64;
   __typeof__(t->cells) cells = calloc(room, sizeof *cells);
   if (!cells)
@@ -48,8 +46,7 @@ static inline bool tagc_table_grow(struct tagc_table *t)
 
 /* The place of the key in the array; where it has none it gets `next`, and *added is true. SIZE_MAX without memory. */
 static inline size_t tagc_table_place(struct tagc_table *t, uint64_t hash, const void *array, const void *key,
-                                      tagc_table_same *same, size_t next, bool *added)
-{
+                                      tagc_table_same *same, size_t next, bool *added) {
   uint32_t short_hash = (uint32_t)hash;
   *added = false;
   if (next >= UINT32_MAX || (2 * t->count >= t->room && !tagc_table_grow(t)))
@@ -65,8 +62,7 @@ static inline size_t tagc_table_place(struct tagc_table *t, uint64_t hash, const
   return next;
 }
 
-static inline void tagc_table_free(struct tagc_table *t)
-{
+static inline void tagc_table_free(struct tagc_table *t) {
   free(t->cells);
   *t = (struct tagc_table){0};
 }

@@ -10,11 +10,10 @@
 #include "interpose/tagc-report/show/html.h"
 #include "interpose/tagc-report/show/page.h"
 
-/* -- steps of the job ------------------------------------------------------------------------------------------------------ */
+/* -- steps of the job ---------------------------------------------------------------------------------------------- */
 
 /* Adds what a rank has of a step. */
-static void add_step(struct tagc_page_step *to, const struct tagc_sum_step *step)
-{
+static void add_step(struct tagc_page_step *to, const struct tagc_sum_step *step) {
   to->whole &= step->whole;
   to->ms += tagc_ms((double)step->ns);
   to->sent += (double)tagc_sent_all(&step->sent);
@@ -22,8 +21,7 @@ static void add_step(struct tagc_page_step *to, const struct tagc_sum_step *step
 }
 
 /* False without memory. */
-static bool make_steps(struct tagc_page *page)
-{
+static bool make_steps(struct tagc_page *page) {
   size_t count, same;
   struct tagc_rank_step *all = tagc_steps_sorted(page->summary, &count);
   page->steps = all ? calloc(count + 1, sizeof *page->steps) : NULL;
@@ -43,10 +41,9 @@ static bool make_steps(struct tagc_page *page)
   return made;
 }
 
-/* -- the page -------------------------------------------------------------------------------------------------------------- */
+/* -- the page ------------------------------------------------------------------------------------------------------ */
 
-static void begin_page(struct tagc_page *page)
-{
+static void begin_page(struct tagc_page *page) {
   fputs(
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -63,8 +60,7 @@ static void begin_page(struct tagc_page *page)
   fputs("</head>\n<body>\n<a class=\"skip\" href=\"#main\">To the figures</a>\n", page->file);
 }
 
-static void end_page(struct tagc_page *page)
-{
+static void end_page(struct tagc_page *page) {
   fputs(
     "</main>\n<footer>\n<h2>Words</h2>\n<dl>\n"
     "<dt>Step</dt><dd>A cycle of the calls of the main communicator; whole, if it went undisturbed and all of its "
@@ -81,8 +77,7 @@ static void end_page(struct tagc_page *page)
   fputs(". This page is one file and loads nothing.</p>\n</footer>\n</body>\n</html>\n", page->file);
 }
 
-static bool write_page(struct tagc_page *page)
-{
+static bool write_page(struct tagc_page *page) {
   begin_page(page);
   tagc_page_head(page);
   if (!tagc_page_timeline(page))
@@ -100,8 +95,7 @@ static bool write_page(struct tagc_page *page)
   return whole;
 }
 
-bool tagc_html_write(const struct tagc_summary *summary, const struct tagc_volume_facts *facts, FILE *file)
-{
+bool tagc_html_write(const struct tagc_summary *summary, const struct tagc_volume_facts *facts, FILE *file) {
   static const struct tagc_volume_facts nothing;
   struct tagc_page page = {.file = file, .summary = summary, .facts = facts ? facts : &nothing};
   tagc_ab_compare(summary, &page.ab);

@@ -11,16 +11,14 @@
 
 static const char *const side_words[TAGC_SUM_SIDES] = {"neither", "plain", "compressed"};
 
-static void put_sent(struct tagc_json *j, const char *name, const struct tagc_sum_sent *sent)
-{
+static void put_sent(struct tagc_json *j, const char *name, const struct tagc_sum_sent *sent) {
   tagc_json_open(j, name, '{');
   tagc_json_count(j, "inside", sent->inside);
   tagc_json_count(j, "between", sent->between);
   tagc_json_close(j, '}');
 }
 
-static void put_json_calls(struct tagc_json *j, const char *name, const struct tagc_sum_calls *c)
-{
+static void put_json_calls(struct tagc_json *j, const char *name, const struct tagc_sum_calls *c) {
   tagc_json_open(j, name, '{');
   tagc_json_count(j, "calls", c->calls);
   tagc_json_count(j, "compressed", c->compressed);
@@ -39,8 +37,7 @@ static void put_json_calls(struct tagc_json *j, const char *name, const struct t
   tagc_json_close(j, '}');
 }
 
-static void put_health(struct tagc_json *j, const struct tagc_trace_health *h)
-{
+static void put_health(struct tagc_json *j, const struct tagc_trace_health *h) {
   char version[16];
   snprintf(version, sizeof version, "%u.%u", h->major, h->minor);
   tagc_json_open(j, "file", '{');
@@ -59,8 +56,7 @@ static void put_health(struct tagc_json *j, const struct tagc_trace_health *h)
 }
 
 /* `number`: as --steps takes it; 0: none. */
-static void put_step(struct tagc_json *j, const struct tagc_sum_step *s, size_t number)
-{
+static void put_step(struct tagc_json *j, const struct tagc_sum_step *s, size_t number) {
   tagc_json_number(j, "number", number ? (int64_t)number : -1);
   tagc_json_count(j, "lock", s->lock);
   tagc_json_count(j, "cycle", s->cycle);
@@ -78,8 +74,7 @@ static void put_step(struct tagc_json *j, const struct tagc_sum_step *s, size_t 
 
 static void put_option(void *j, const char *name, const char *value) { tagc_json_text(j, name, value); }
 
-static void put_json_rank(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_rank *r)
-{
+static void put_json_rank(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_rank *r) {
   tagc_json_number(j, "rank", r->number);
   tagc_json_text(j, "path", r->path);
   tagc_json_text_or_null(j, "host", r->host);
@@ -100,8 +95,7 @@ static void put_json_rank(struct tagc_json *j, const struct tagc_summary *s, con
     put_step(j, &r->steps[i], tagc_step_number(s, r->steps[i].lock, r->steps[i].cycle));
 }
 
-static void put_lines(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
-{
+static void put_lines(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c) {
   for (size_t i = tagc_json_list(j, "lines"); tagc_json_item(j, i, c->line_count); i++) {
     const struct tagc_sum_line *l = &c->lines[i];
     tagc_json_text(j, "function", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, l->function));
@@ -116,8 +110,7 @@ static void put_lines(struct tagc_json *j, const struct tagc_summary *s, const s
   }
 }
 
-static void put_choices(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
-{
+static void put_choices(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot) {
   for (size_t i = tagc_json_list(j, "choices"); tagc_json_item(j, i, slot->choice_count); i++) {
     tagc_json_count(j, "cycle", slot->choices[i].cycle);
     tagc_json_text_or_null(j, "codec", slot->choices[i].codec);
@@ -126,8 +119,7 @@ static void put_choices(struct tagc_json *j, const struct tagc_summary *s, const
   }
 }
 
-static void put_samples(struct tagc_json *j, const struct tagc_sum_slot *slot)
-{
+static void put_samples(struct tagc_json *j, const struct tagc_sum_slot *slot) {
   for (size_t i = tagc_json_list(j, "samples"); tagc_json_item(j, i, slot->point_count); i++) {
     tagc_json_count(j, "cycle", slot->points[i].cycle);
     tagc_json_real(j, "error", slot->points[i].error);
@@ -137,8 +129,7 @@ static void put_samples(struct tagc_json *j, const struct tagc_sum_slot *slot)
 }
 
 /* What slots and all-gathers have in common. */
-static void put_common(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
-{
+static void put_common(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot) {
   tagc_json_text_or_null(j, "name", slot->name);
   tagc_json_text_or_null(j, "kind", slot->parts_known ? tagc_sum_kind(slot->kind) : NULL);
   tagc_json_text_or_null(j, "codec", slot->codec);
@@ -153,8 +144,7 @@ static void put_common(struct tagc_json *j, const struct tagc_summary *s, const 
   put_samples(j, slot);
 }
 
-static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
-{
+static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot) {
   tagc_json_count(j, "lock", slot->lock);
   tagc_json_count(j, "slot", slot->slot);
   tagc_json_text(j, "function", slot->all_reduce ? "ncclAllReduce" : "ncclReduceScatter");
@@ -167,8 +157,7 @@ static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const st
   put_json_calls(j, "gathered", &slot->gathered);
 }
 
-static void put_allgather(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *allgather)
-{
+static void put_allgather(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *allgather) {
   tagc_json_count(j, "lock", allgather->lock);
   tagc_json_count(j, "allgather", allgather->slot);
   tagc_json_number(j, "slot", allgather->of == UINT32_MAX ? -1 : (int64_t)allgather->of);
@@ -176,8 +165,7 @@ static void put_allgather(struct tagc_json *j, const struct tagc_summary *s, con
   put_common(j, s, allgather);
 }
 
-static void put_json_votes(struct tagc_json *j, const struct tagc_sum_comm *c)
-{
+static void put_json_votes(struct tagc_json *j, const struct tagc_sum_comm *c) {
   for (size_t i = tagc_json_list(j, "votes"); tagc_json_item(j, i, c->vote_count); i++) {
     tagc_json_count(j, "lock", c->votes[i].lock);
     tagc_json_count(j, "vote", c->votes[i].vote);
@@ -187,8 +175,7 @@ static void put_json_votes(struct tagc_json *j, const struct tagc_sum_comm *c)
   }
 }
 
-static void put_members(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
-{
+static void put_members(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c) {
   for (size_t i = tagc_json_list(j, "members"); tagc_json_item(j, i, c->member_count); i++) {
     const struct tagc_sum_member *m = &c->members[i];
     tagc_json_number(j, "rank", m->as);
@@ -203,8 +190,8 @@ static void put_members(struct tagc_json *j, const struct tagc_summary *s, const
   }
 }
 
-static void put_json_reasons(struct tagc_json *j, const struct tagc_summary *s, const char *name, const uint64_t reasons[256])
-{
+static void put_json_reasons(struct tagc_json *j, const struct tagc_summary *s, const char *name,
+                             const uint64_t reasons[256]) {
   tagc_json_open(j, name, '[');
   for (unsigned i = 0; i < 256; i++)
     if (reasons[i]) {
@@ -216,8 +203,7 @@ static void put_json_reasons(struct tagc_json *j, const struct tagc_summary *s, 
   tagc_json_close(j, ']');
 }
 
-static void put_json_comm(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
-{
+static void put_json_comm(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c) {
   char identity[24];
   snprintf(identity, sizeof identity, "%016" PRIx64, c->identity);
   tagc_json_text_or_null(j, "identity", c->identity ? identity : NULL);
@@ -245,8 +231,7 @@ static void put_json_comm(struct tagc_json *j, const struct tagc_summary *s, con
   put_json_votes(j, c);
 }
 
-static void put_json_codecs(struct tagc_json *j, const struct tagc_summary *s)
-{
+static void put_json_codecs(struct tagc_json *j, const struct tagc_summary *s) {
   struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
   const size_t count = tagc_codecs_sum(s, sums);
   for (size_t i = tagc_json_list(j, "codecs"); tagc_json_item(j, i, count); i++) {
@@ -258,8 +243,7 @@ static void put_json_codecs(struct tagc_json *j, const struct tagc_summary *s)
   }
 }
 
-static void put_json_ab(struct tagc_json *j, const struct tagc_ab_result *ab)
-{
+static void put_json_ab(struct tagc_json *j, const struct tagc_ab_result *ab) {
   tagc_json_open(j, "sides", '{');
   tagc_json_text(j, "verdict", tagc_ab_outcome_name(ab->outcome));
   tagc_json_text(j, "words", ab->words);
@@ -284,8 +268,7 @@ static void put_json_ab(struct tagc_json *j, const struct tagc_ab_result *ab)
   tagc_json_close(j, '}');
 }
 
-static void put_stragglers(struct tagc_json *j, const struct tagc_report *r)
-{
+static void put_stragglers(struct tagc_json *j, const struct tagc_report *r) {
   const struct tagc_stragglers *p = &r->stragglers;
   const struct tagc_sum_rank *ranks = r->summary->ranks;
   tagc_json_open(j, "pace", '{');
@@ -310,8 +293,7 @@ static void put_stragglers(struct tagc_json *j, const struct tagc_report *r)
   tagc_json_close(j, '}');
 }
 
-static void put_json_checks(struct tagc_json *j, const struct tagc_report *r)
-{
+static void put_json_checks(struct tagc_json *j, const struct tagc_report *r) {
   for (size_t i = tagc_json_list(j, "volume"); tagc_json_item(j, i, r->check_count); i++) {
     const struct tagc_volume_check *c = &r->checks[i];
     tagc_json_count(j, "communicator", c->comm);
@@ -325,8 +307,7 @@ static void put_json_checks(struct tagc_json *j, const struct tagc_report *r)
   }
 }
 
-void tagc_report_json(const struct tagc_report *r, FILE *to)
-{
+void tagc_report_json(const struct tagc_report *r, FILE *to) {
   const struct tagc_summary *s = r->summary;
   struct tagc_json j = {.out = to};
   tagc_json_open(&j, NULL, '{');

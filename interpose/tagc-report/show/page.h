@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The page of tagc-report --html (html.h): what its parts share. Each trace_page_*.c writes some of its sections, in the order in
- * which they stand here.
+ * The page of tagc-report --html (html.h): what its parts share. Each trace_page_*.c writes some of its sections, in
+ * the order in which they stand here.
  */
 #ifndef INTERPOSE_TAGC_REPORT_SHOW_PAGE_H
 #define INTERPOSE_TAGC_REPORT_SHOW_PAGE_H
@@ -19,7 +19,7 @@ struct tagc_page_step {
   uint32_t lock;
   uint64_t cycle;
   enum tagc_sum_side side;
-  bool whole;                       /* on all of these ranks */
+  bool whole; /* on all of these ranks */
   double ms, sent, plain;
 };
 
@@ -29,14 +29,14 @@ struct tagc_page {
   const struct tagc_volume_facts *facts;
   struct tagc_ab_result ab;
   struct tagc_stragglers stragglers;
-  struct tagc_page_step *steps;     /* in their order */
+  struct tagc_page_step *steps; /* in their order */
   size_t step_count;
-  bool wide, folded;                /* of the figure and of the table that are open */
+  bool wide, folded; /* of the figure and of the table that are open */
 };
 
-enum { TAGC_PAGE_WIDTH = 920 };     /* of wide pictures, in their own units */
+enum { TAGC_PAGE_WIDTH = 920 }; /* of wide pictures, in their own units */
 
-/* -- texts ----------------------------------------------------------------------------------------------------------------- */
+/* -- texts --------------------------------------------------------------------------------------------------------- */
 
 /* Milliseconds with as many digits as tell something; returns `text`. */
 const char *tagc_page_ms(double ms, char text[32]);
@@ -47,18 +47,20 @@ const char *tagc_page_class(const char *function);
 /* Where there is nothing to show: why, and what to do. Both are the program's own words. */
 void tagc_page_nothing(struct tagc_page *page, const char *why, const char *what_to_do);
 
-/* -- sections, figures, tables ---------------------------------------------------------------------------------------------- */
+/* -- sections, figures, tables ------------------------------------------------------------------------------------- */
 
 /* `intro`: HTML of the program's own. */
 void tagc_page_section(struct tagc_page *page, const char *id, const char *title, const char *intro);
 void tagc_page_section_end(struct tagc_page *page);
 
-/* A picture; `description` is what it shows, for who does not see it. One as wide as the page (TAGC_PAGE_WIDTH) scrolls in a box of its
- * own where the window is too narrow for its texts. */
-void tagc_figure_begin(struct tagc_page *page, const char *id, const char *title, const char *description, double width, double height);
+/* A picture; `description` is what it shows, for who does not see it. One as wide as the page (TAGC_PAGE_WIDTH) scrolls
+ * in a box of its own where the window is too narrow for its texts. */
+void tagc_figure_begin(struct tagc_page *page, const char *id, const char *title, const char *description, double width,
+                       double height);
 void tagc_figure_end(struct tagc_page *page);
 
-/* A table; `heads`: names of columns, separated by '|', a '>' in front of those of numbers. Folded ones are opened by a click. */
+/* A table; `heads`: names of columns, separated by '|', a '>' in front of those of numbers. Folded ones are opened by a
+ * click. */
 void tagc_table_begin(struct tagc_page *page, const char *caption, const char *heads, bool folded);
 void tagc_table_end(struct tagc_page *page);
 /* Its rows: the first cell is the heading of the row. `text` is from anywhere. */
@@ -70,11 +72,11 @@ void tagc_cell_number(struct tagc_page *page, uint64_t number);
 /* With as many digits behind the point; a dash for NaN and infinities. */
 void tagc_cell_real(struct tagc_page *page, double number, int digits);
 
-/* -- the parts of the page ----------------------------------------------------------------------------------------------------- */
+/* -- the parts of the page ----------------------------------------------------------------------------------------- */
 
 void tagc_page_style(FILE *file);
-void tagc_page_head(struct tagc_page *page);        /* the outcome, and the key numbers */
-bool tagc_page_timeline(struct tagc_page *page);    /* false without memory */
+void tagc_page_head(struct tagc_page *page);     /* the outcome, and the key numbers */
+bool tagc_page_timeline(struct tagc_page *page); /* false without memory */
 void tagc_page_steps(struct tagc_page *page);
 bool tagc_page_layers(struct tagc_page *page);
 void tagc_page_codecs(struct tagc_page *page);

@@ -12,8 +12,7 @@
 
 enum { VOTES = 100 };
 
-static void put_codec(struct tagc_page *page, const struct tagc_codec_sum *sum)
-{
+static void put_codec(struct tagc_page *page, const struct tagc_codec_sum *sum) {
   const struct tagc_sum_calls *c = &sum->calls;
   const double n = c->packed_wire_calls ? (double)c->packed_wire_calls : NAN;
   const double plain = (double)tagc_sent_all(&c->plain), sent = (double)tagc_sent_all(&c->sent);
@@ -33,12 +32,12 @@ static void put_codec(struct tagc_page *page, const struct tagc_codec_sum *sum)
   tagc_row_end(page);
 }
 
-static void put_codec_rows(struct tagc_page *page, const struct tagc_codec_sum *sums, size_t count)
-{
+static void put_codec_rows(struct tagc_page *page, const struct tagc_codec_sum *sums, size_t count) {
   const struct tagc_codec_sum all = tagc_codecs_all(sums, count);
-  tagc_table_begin(page, "Codecs, on all ranks; times are means of compressed calls",
-                   "Call|Codec|>Slots|>Calls|>Compressed|>Plain|>Sent|>Times less|>Encode, ms|>Wire, ms|>Decode, ms|>Hidden, %",
-                   false);
+  tagc_table_begin(
+    page, "Codecs, on all ranks; times are means of compressed calls",
+    "Call|Codec|>Slots|>Calls|>Compressed|>Plain|>Sent|>Times less|>Encode, ms|>Wire, ms|>Decode, ms|>Hidden, %",
+    false);
   for (size_t i = 0; i < count; i++)
     put_codec(page, &sums[i]);
   if (count > 1)
@@ -47,8 +46,7 @@ static void put_codec_rows(struct tagc_page *page, const struct tagc_codec_sum *
 }
 
 /* The votes of a communicator's last lock. */
-static void put_vote_rows(struct tagc_page *page, const struct tagc_sum_comm *comm)
-{
+static void put_vote_rows(struct tagc_page *page, const struct tagc_sum_comm *comm) {
   size_t all = 0, told = 0;
   for (size_t i = 0; i < comm->vote_count; i++)
     all += comm->votes[i].lock == comm->last_lock;
@@ -72,25 +70,25 @@ static void put_vote_rows(struct tagc_page *page, const struct tagc_sum_comm *co
   tagc_table_end(page);
 }
 
-void tagc_page_codecs(struct tagc_page *page)
-{
+void tagc_page_codecs(struct tagc_page *page) {
   struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
   const size_t count = tagc_codecs_sum(page->summary, sums);
-  tagc_page_section(page, "codecs", "Codecs",
-                    "Hidden is the part of encoding and decoding that is done while the transfer of the same call is under "
-                    "way, and so takes no time of its own.");
+  tagc_page_section(
+    page, "codecs", "Codecs",
+    "Hidden is the part of encoding and decoding that is done while the transfer of the same call is under "
+    "way, and so takes no time of its own.");
   if (count)
     put_codec_rows(page, sums, count);
   else
-    tagc_page_nothing(page, "Nothing was compressed.",
-                      "<code>TAGC_MODE=compress</code> or <code>ab</code> does; the table of layers tells why calls stay plain.");
+    tagc_page_nothing(
+      page, "Nothing was compressed.",
+      "<code>TAGC_MODE=compress</code> or <code>ab</code> does; the table of layers tells why calls stay plain.");
   for (size_t i = 0; i < page->summary->comm_count; i++)
     put_vote_rows(page, &page->summary->comms[i]);
   tagc_page_section_end(page);
 }
 
-void tagc_page_savings(struct tagc_page *page)
-{
+void tagc_page_savings(struct tagc_page *page) {
   struct tagc_advice advice;
   tagc_advice_make(page->summary, &advice);
   tagc_page_section(page, "savings", "What could still be saved", "");

@@ -11,8 +11,7 @@
 #include "interpose/tagc-report/show/page.h"
 
 /* Bytes of all ranks: what was sent, and what would have been, had all calls been plain. */
-static double all_sent(const struct tagc_summary *summary, double *plain, uint64_t *calls)
-{
+static double all_sent(const struct tagc_summary *summary, double *plain, uint64_t *calls) {
   double sent = *plain = 0;
   *calls = 0;
   for (size_t i = 0; i < summary->rank_count; i++) {
@@ -23,8 +22,7 @@ static double all_sent(const struct tagc_summary *summary, double *plain, uint64
   return sent;
 }
 
-static void put_unjudged(struct tagc_page *page)
-{
+static void put_unjudged(struct tagc_page *page) {
   const struct tagc_summary *summary = page->summary;
   double plain, sent = all_sent(summary, &plain, &(uint64_t){0});
   char ranks[64], bytes[32];
@@ -40,8 +38,7 @@ static void put_unjudged(struct tagc_page *page)
     fprintf(page->file, "%s send", ranks);
 }
 
-static void put_headline(struct tagc_page *page)
-{
+static void put_headline(struct tagc_page *page) {
   const struct tagc_ab_result *ab = &page->ab;
   fputs("<h1>", page->file);
   switch (ab->outcome) {
@@ -53,9 +50,7 @@ static void put_headline(struct tagc_page *page)
       fprintf(page->file, "Compression %s: %.2f times as fast",
               ab->outcome == TAGC_AB_FASTER ? "helps" : "does not help", ab->speed);
     break;
-  case TAGC_AB_EQUAL:
-    fputs("Compression changes the speed by nothing that can be told from noise", page->file);
-    break;
+  case TAGC_AB_EQUAL: fputs("Compression changes the speed by nothing that can be told from noise", page->file); break;
   case TAGC_AB_TOO_FEW: fputs("Too few windows for a verdict", page->file); break;
   default: put_unjudged(page);
   }
@@ -63,8 +58,7 @@ static void put_headline(struct tagc_page *page)
 }
 
 /* What is being looked at: the program, when, where. */
-static void put_job(struct tagc_page *page)
-{
+static void put_job(struct tagc_page *page) {
   const struct tagc_summary *summary = page->summary;
   char ranks[64], hosts[64];
   const char *program = summary->rank_count ? summary->ranks[0].program : "";
@@ -73,8 +67,7 @@ static void put_job(struct tagc_page *page)
               tagc_page_count(tagc_sum_hosts(summary), "host", hosts));
 }
 
-static void put_lead(struct tagc_page *page)
-{
+static void put_lead(struct tagc_page *page) {
   tagc_markup(page->file, "<p class=\"lead\">%s", page->ab.words);
   if (page->ab.outcome == TAGC_AB_NONE)
     fputs(
@@ -83,25 +76,23 @@ static void put_lead(struct tagc_page *page)
   fputs("</p>\n", page->file);
 }
 
-/* -- key numbers ------------------------------------------------------------------------------------------------------------- */
+/* -- key numbers --------------------------------------------------------------------------------------------------- */
 
-static void put_key(struct tagc_page *page, const char *name, const char *value, const char *note)
-{
+static void put_key(struct tagc_page *page, const char *name, const char *value, const char *note) {
   tagc_markup(page->file, "<div><dt>%s</dt><dd>%s</dd>", name, value);
   if (*note)
     tagc_markup(page->file, "<dd>%s</dd>", note);
   fputs("</div>\n", page->file);
 }
 
-static void put_step_keys(struct tagc_page *page)
-{
+static void put_step_keys(struct tagc_page *page) {
   const struct tagc_ab_result *ab = &page->ab;
   char a[32], b[32], c[32], value[96], note[160];
   if (ab->outcome != TAGC_AB_NONE) {
     snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_page_ms(ab->mean_ms[TAGC_SUM_PLAIN], a),
              tagc_page_ms(ab->mean_ms[TAGC_SUM_COMPRESSED], b));
-    snprintf(note, sizeof note, "plain \342\206\222 compressed, means of %zu and %zu steps",
-             ab->steps[TAGC_SUM_PLAIN], ab->steps[TAGC_SUM_COMPRESSED]);
+    snprintf(note, sizeof note, "plain \342\206\222 compressed, means of %zu and %zu steps", ab->steps[TAGC_SUM_PLAIN],
+             ab->steps[TAGC_SUM_COMPRESSED]);
     put_key(page, "A step", value, note);
     if (ab->pairs > 1 && isfinite(ab->low_ms)) {
       snprintf(value, sizeof value, "%s%s", ab->difference_ms > 0 ? "+" : "", tagc_page_ms(ab->difference_ms, a));
@@ -123,8 +114,7 @@ static void put_step_keys(struct tagc_page *page)
     put_key(page, "A step", tagc_page_ms(sum / (double)whole, a), note);
 }
 
-static void put_sent_keys(struct tagc_page *page)
-{
+static void put_sent_keys(struct tagc_page *page) {
   const struct tagc_ab_result *ab = &page->ab;
   char a[32], b[32], c[64], value[96], note[160];
   if (ab->outcome != TAGC_AB_NONE) {
@@ -148,13 +138,12 @@ static void put_sent_keys(struct tagc_page *page)
 }
 
 /* The share of a step in which the program waits for the network; the upper bound of it where calls only enqueue. */
-static void put_wait_key(struct tagc_page *page)
-{
+static void put_wait_key(struct tagc_page *page) {
   double step = 0, exposed = 0;
   size_t ranks = 0;
   for (size_t i = 0; i < page->summary->rank_count; i++) {
     const struct tagc_straggler_rank *rank = &page->stragglers.ranks[i];
-    double waits = page->stragglers.exposed_known        ? rank->exposed_ms
+    double waits = page->stragglers.exposed_known  ? rank->exposed_ms
                    : rank->wire_ms < rank->step_ms ? rank->wire_ms
                                                    : rank->step_ms;
     if (!(rank->step_ms > 0) || isnan(rank->wire_ms) || isnan(waits))
@@ -171,8 +160,7 @@ static void put_wait_key(struct tagc_page *page)
   put_key(page, "Waiting for the network", value, note);
 }
 
-static void put_error_key(struct tagc_page *page)
-{
+static void put_error_key(struct tagc_page *page) {
   const struct tagc_sum_slot *worst = NULL;
   double most = -1;
   for (size_t i = 0; i < page->summary->comm_count; i++)
@@ -192,8 +180,7 @@ static void put_error_key(struct tagc_page *page)
 }
 
 /* What of encoding and decoding takes no time, where something is hidden. */
-static void put_hidden_key(struct tagc_page *page)
-{
+static void put_hidden_key(struct tagc_page *page) {
   struct tagc_sum_calls all = {0};
   char value[16], note[96], ms[32];
   for (size_t i = 0; i < page->summary->rank_count; i++)
@@ -206,8 +193,7 @@ static void put_hidden_key(struct tagc_page *page)
   put_key(page, "Encoding and decoding hidden", value, note);
 }
 
-static void put_problems(struct tagc_page *page)
-{
+static void put_problems(struct tagc_page *page) {
   const struct tagc_summary *summary = page->summary;
   if (!summary->problem_count)
     return;
@@ -221,12 +207,11 @@ static void put_problems(struct tagc_page *page)
   fputs("</ul></div>\n", page->file);
 }
 
-void tagc_page_head(struct tagc_page *page)
-{
+void tagc_page_head(struct tagc_page *page) {
   static const char *const sections[][2] = {
-    {"timeline", "One step"}, {"steps", "Step times"},     {"layers", "Layers"}, {"codecs", "Codecs"},
-    {"losses", "Losses"},     {"sizes", "Sizes of calls"}, {"volume", "Volume"}, {"savings", "Savings"},
-    {"comms", "Communicators"}, {"ranks", "Ranks"},        {"files", "Files"},
+    {"timeline", "One step"},   {"steps", "Step times"},     {"layers", "Layers"}, {"codecs", "Codecs"},
+    {"losses", "Losses"},       {"sizes", "Sizes of calls"}, {"volume", "Volume"}, {"savings", "Savings"},
+    {"comms", "Communicators"}, {"ranks", "Ranks"},          {"files", "Files"},
   };
   fputs("<header>\n", page->file);
   put_job(page);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Layer by layer: bytes on the wire against those of plain calls, and what codecs lose over time. Slots that are alike and follow each
- * other (the blocks of a transformer) are one row.
+ * Layer by layer: bytes on the wire against those of plain calls, and what codecs lose over time. Slots that are alike
+ * and follow each other (the blocks of a transformer) are one row.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,18 +15,18 @@ enum { ROW = 30, BARS = 40, LEFT = 170, RIGHT = 210, PANELS = 12, PANEL_WIDTH = 
 /* Slots that are alike. */
 struct row {
   const struct tagc_sum_comm *comm;
-  const struct tagc_sum_slot *first, *last, *worst;   /* worst: with the largest last error */
-  const struct tagc_sum_slot *allgather; /* the row is of the all-gathers of these slots, and this is one; NULL: of the slots */
+  const struct tagc_sum_slot *first, *last, *worst; /* worst: with the largest last error */
+  const struct tagc_sum_slot *allgather; /* the row is of the all-gathers of these slots, and this is one; NULL: of the
+                                            slots */
   size_t times;
   char name[200];
-  double calls, packed_calls, raw;  /* of one slot; raw: of a call */
-  double plain, sent,
-    packed; /* bytes that a rank sends a call: had it been plain, as it was, and as it is compressed */
+  double calls, packed_calls, raw; /* of one slot; raw: of a call */
+  double plain, sent, packed; /* bytes that a rank sends a call: had it been plain, as it was, and as it is compressed
+                               */
 };
 
 /* The last one that is known. */
-static double last_error(const struct tagc_sum_slot *slot)
-{
+static double last_error(const struct tagc_sum_slot *slot) {
   size_t i = slot->point_count;
   while (i && !isfinite(slot->points[i - 1].error))
     i--;
@@ -34,16 +34,14 @@ static double last_error(const struct tagc_sum_slot *slot)
 }
 
 /* Bytes of a call: in runs with both sides plain calls are among them, and what is left is the compressed ones'. */
-static void weigh(struct row *row)
-{
+static void weigh(struct row *row) {
   const struct tagc_sum_calls *calls = row->allgather ? &row->first->gathered : &row->first->calls;
   double all = (double)calls->calls, packed = (double)calls->compressed;
   row->calls = all;
   row->packed_calls = packed;
   if (!(all > 0))
     return;
-  double sent = (double)tagc_sent_all(&calls->sent),
-         plain = (double)tagc_sent_all(&calls->plain);
+  double sent = (double)tagc_sent_all(&calls->sent), plain = (double)tagc_sent_all(&calls->plain);
   row->raw = (double)calls->raw_bytes / all;
   row->plain = plain / all;
   row->sent = sent / all;
@@ -51,8 +49,7 @@ static void weigh(struct row *row)
 }
 
 /* "block.0" and "block.1": the same but for numbers? */
-static bool alike_names(const char *a, const char *b)
-{
+static bool alike_names(const char *a, const char *b) {
   while (*a || *b) {
     size_t x = strspn(a, "0123456789"), y = strspn(b, "0123456789");
     if ((x > 0) != (y > 0))
@@ -65,8 +62,7 @@ static bool alike_names(const char *a, const char *b)
   return true;
 }
 
-static bool joins(const struct row *row, const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot)
-{
+static bool joins(const struct row *row, const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot) {
   const struct tagc_sum_slot *first = row->first;
   return row->comm == comm && first->lock == slot->lock && strcmp(first->codec, slot->codec) == 0 &&
          first->count == slot->count && first->type == slot->type && first->reason == slot->reason &&
@@ -74,19 +70,20 @@ static bool joins(const struct row *row, const struct tagc_sum_comm *comm, const
 }
 
 /* An all-gather of the slot's parameters; NULL: none is known. */
-static const struct tagc_sum_slot *allgather_of(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot)
-{
+static const struct tagc_sum_slot *allgather_of(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot) {
   for (size_t i = 0; i < comm->allgather_count; i++)
-    if (comm->allgathers[i].lock == slot->lock && comm->allgathers[i].of == slot->slot && comm->allgathers[i].calls.calls)
+    if (comm->allgathers[i].lock == slot->lock && comm->allgathers[i].of == slot->slot &&
+        comm->allgathers[i].calls.calls)
       return &comm->allgathers[i];
   return NULL;
 }
 
 /* Which vote, and which codec, the row is of. */
-static const struct tagc_sum_slot *chosen(const struct row *row) { return row->allgather ? row->allgather : row->first; }
+static const struct tagc_sum_slot *chosen(const struct row *row) {
+  return row->allgather ? row->allgather : row->first;
+}
 
-static void name_row(struct row *row)
-{
+static void name_row(struct row *row) {
   const char *name = *row->first->name ? row->first->name : "?";
   if (row->times == 1)
     snprintf(row->name, sizeof row->name, "%s", name);
@@ -96,8 +93,7 @@ static void name_row(struct row *row)
 
 /* Rows of each communicator, of the last of its locks that has calls: an earlier one has the same layers once more.
  * NULL: without memory, or `*count` is 0. */
-static struct row *make_rows(const struct tagc_summary *summary, size_t *count)
-{
+static struct row *make_rows(const struct tagc_summary *summary, size_t *count) {
   size_t most = 0;
   *count = 0;
   for (size_t i = 0; i < summary->comm_count; i++)
@@ -127,8 +123,7 @@ static struct row *make_rows(const struct tagc_summary *summary, size_t *count)
 }
 
 /* The same, and behind each row one of its all-gathers. NULL without memory. */
-static struct row *add_allgather_rows(struct row *rows, size_t *count)
-{
+static struct row *add_allgather_rows(struct row *rows, size_t *count) {
   struct row *all = calloc(2 * *count + 1, sizeof *all);
   size_t made = 0;
   for (size_t i = 0; all && i < *count; i++) {
@@ -147,11 +142,10 @@ static struct row *add_allgather_rows(struct row *rows, size_t *count)
   return all;
 }
 
-/* -- bytes ------------------------------------------------------------------------------------------------------------------ */
+/* -- bytes --------------------------------------------------------------------------------------------------------- */
 
 /* "block.3 x 12", as long as there is room. */
-static void short_name(const struct row *row, char name[64])
-{
+static void short_name(const struct row *row, char name[64]) {
   size_t fits = LEFT / 7;
   snprintf(name, 64, "%s", row->allgather ? "its all-gathers" : *row->first->name ? row->first->name : "?");
   if (row->times > 1 && !row->allgather && strlen(name) < fits - 4)
@@ -160,8 +154,7 @@ static void short_name(const struct row *row, char name[64])
     memcpy(name + fits - 2, "..", 3);
 }
 
-static void draw_bar(struct tagc_page *page, const struct row *row, double y, double scale)
-{
+static void draw_bar(struct tagc_page *page, const struct row *row, double y, double scale) {
   FILE *file = page->file;
   char label[160], plain[16], packed[16], name[64];
   short_name(row, name);
@@ -180,8 +173,7 @@ static void draw_bar(struct tagc_page *page, const struct row *row, double y, do
   tagc_svg_text(file, "label", LEFT + row->plain * scale + 8, y + 14, label);
 }
 
-static void draw_bytes(struct tagc_page *page, const struct row *rows, size_t count)
-{
+static void draw_bytes(struct tagc_page *page, const struct row *rows, size_t count) {
   size_t shown = count < BARS ? count : BARS;
   double most = 1;
   for (size_t i = 0; i < shown; i++)
@@ -202,8 +194,7 @@ static void draw_bytes(struct tagc_page *page, const struct row *rows, size_t co
     fprintf(page->file, "<p class=\"faint\">The first %zu of %zu; the table has all.</p>\n", shown, count);
 }
 
-static void put_bytes_table(struct tagc_page *page, const struct row *rows, size_t count)
-{
+static void put_bytes_table(struct tagc_page *page, const struct row *rows, size_t count) {
   tagc_table_begin(page, "Layers, in the order of their calls; bytes are of a rank and a call",
                    "Layer|Codec|>Calls|>Compressed|>Send buffer, bytes|>Sent if plain, bytes|>Sent if compressed, "
                    "bytes|>Times less|Decision of the vote",
@@ -224,14 +215,13 @@ static void put_bytes_table(struct tagc_page *page, const struct row *rows, size
     tagc_cell_real(page, packed && row->packed > 0 ? row->plain / row->packed : NAN, 2);
     const struct tagc_sum_slot *slot = chosen(row);
     tagc_cell_text(page, slot->voted || row->allgather ? tagc_sum_name(page->summary, TAGC_TRACE_REASONS, slot->reason)
-                                                    : "no vote yet");
+                                                       : "no vote yet");
     tagc_row_end(page);
   }
   tagc_table_end(page);
 }
 
-bool tagc_page_layers(struct tagc_page *page)
-{
+bool tagc_page_layers(struct tagc_page *page) {
   size_t count;
   struct row *rows = make_rows(page->summary, &count);
   rows = rows ? add_allgather_rows(rows, &count) : NULL;
@@ -262,7 +252,7 @@ bool tagc_page_layers(struct tagc_page *page)
   return true;
 }
 
-/* -- losses ------------------------------------------------------------------------------------------------------------------- */
+/* -- losses -------------------------------------------------------------------------------------------------------- */
 
 static double share(double part, double whole) { return whole > 0 ? part / whole : NAN; }
 
@@ -271,8 +261,7 @@ static double point_error(const struct tagc_sum_point *point) { return point->er
 
 static void draw_line(FILE *file, const char *class, const struct tagc_sum_slot *slot,
                       double (*value)(const struct tagc_sum_point *), const struct tagc_axis *x,
-                      const struct tagc_axis *y)
-{
+                      const struct tagc_axis *y) {
   bool going = false, any = false;
   for (size_t i = 0; i < slot->point_count; i++) {
     double v = value(&slot->points[i]);
@@ -292,8 +281,7 @@ static void draw_line(FILE *file, const char *class, const struct tagc_sum_slot 
 }
 
 /* Does its codec keep one? */
-static bool has_residual(const struct tagc_sum_slot *slot)
-{
+static bool has_residual(const struct tagc_sum_slot *slot) {
   for (size_t i = 0; i < slot->point_count; i++)
     if (slot->points[i].residual > 0)
       return true;
@@ -301,8 +289,7 @@ static bool has_residual(const struct tagc_sum_slot *slot)
 }
 
 /* The highest of the values, and where in the run the points are. */
-static double range_of(const struct row *row, double *first, double *last)
-{
+static double range_of(const struct row *row, double *first, double *last) {
   double most = 0;
   *first = INFINITY;
   *last = 0;
@@ -320,8 +307,7 @@ static double range_of(const struct row *row, double *first, double *last)
   return most;
 }
 
-static void draw_layers_panel(struct tagc_page *page, const struct row *row, size_t index)
-{
+static void draw_layers_panel(struct tagc_page *page, const struct row *row, size_t index) {
   double first, last, most = range_of(row, &first, &last);
   char id[32], name[64], title[160], description[400];
   struct tagc_axis y = tagc_axis_make(0, most > 0 ? 100 * most : 1, PANEL_HEIGHT - 26, 14, 4);
@@ -349,16 +335,14 @@ static void draw_layers_panel(struct tagc_page *page, const struct row *row, siz
   tagc_figure_end(page);
 }
 
-static int by_error(const void *a, const void *b)
-{
+static int by_error(const void *a, const void *b) {
   double x = last_error(((const struct row *)a)->worst), y = last_error(((const struct row *)b)->worst);
   x = isnan(x) ? -1 : x;
   y = isnan(y) ? -1 : y;
   return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void put_losses(struct tagc_page *page, const struct row *rows, size_t count)
-{
+static void put_losses(struct tagc_page *page, const struct row *rows, size_t count) {
   tagc_table_begin(
     page, "What codecs lose: the first and the last sample of each layer",
     "Layer|Codec|>Samples|>First error, %|>Last error, %|>Last residual|>Last gradient|>Residual of gradient, %", true);
@@ -380,8 +364,7 @@ static void put_losses(struct tagc_page *page, const struct row *rows, size_t co
   tagc_table_end(page);
 }
 
-bool tagc_page_losses(struct tagc_page *page)
-{
+bool tagc_page_losses(struct tagc_page *page) {
   size_t count, sampled = 0;
   struct row *rows = make_rows(page->summary, &count);
   if (!rows)

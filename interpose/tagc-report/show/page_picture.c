@@ -6,8 +6,7 @@
 
 #include "interpose/tagc-report/judge/steps.h"
 
-const struct tagc_page_step *tagc_picture_choose(const struct tagc_page *page, int side)
-{
+const struct tagc_page_step *tagc_picture_choose(const struct tagc_page *page, int side) {
   double *ms = malloc((page->step_count + 1) * sizeof *ms);
   size_t count = 0;
   for (size_t i = 0; ms && i < page->step_count; i++)
@@ -25,8 +24,7 @@ const struct tagc_page_step *tagc_picture_choose(const struct tagc_page *page, i
   return best;
 }
 
-static void add_lane(uint64_t *lanes, size_t *count, uint64_t what)
-{
+static void add_lane(uint64_t *lanes, size_t *count, uint64_t what) {
   for (size_t i = 0; i < *count; i++)
     if (lanes[i] == what)
       return;
@@ -35,8 +33,7 @@ static void add_lane(uint64_t *lanes, size_t *count, uint64_t what)
 }
 
 /* Reads what the rank did in the step. False without memory. */
-static bool read_part(struct tagc_picture *picture, size_t rank, const struct tagc_sum_step *step)
-{
+static bool read_part(struct tagc_picture *picture, size_t rank, const struct tagc_sum_step *step) {
   struct tagc_drawn *part = &picture->parts[picture->count];
   const struct tagc_summary *summary = picture->page->summary;
   *part = (struct tagc_drawn){.rank = rank, .step = step};
@@ -54,8 +51,7 @@ static bool read_part(struct tagc_picture *picture, size_t rank, const struct ta
 }
 
 /* Until the end of the step, or of the last call that began in it where that is not much later. */
-static double length_of(const struct tagc_drawn *part)
-{
+static double length_of(const struct tagc_drawn *part) {
   double length = tagc_ms((double)part->step->ns), most = 1.25 * length;
   for (size_t i = 0; i < part->window.count; i++) {
     const struct tagc_trace_call *call = &part->window.calls[i].call;
@@ -65,13 +61,11 @@ static double length_of(const struct tagc_drawn *part)
 }
 
 /* By the clock of its host; clocks may be absurd, and wrap around. */
-static int64_t began_at(const struct tagc_summary *summary, const struct tagc_drawn *part)
-{
+static int64_t began_at(const struct tagc_summary *summary, const struct tagc_drawn *part) {
   return (int64_t)(part->step->began_ns + (uint64_t)summary->ranks[part->rank].clock_ns);
 }
 
-bool tagc_picture_read(struct tagc_picture *picture)
-{
+bool tagc_picture_read(struct tagc_picture *picture) {
   const struct tagc_page *page = picture->page;
   const struct tagc_summary *summary = page->summary;
   bool slowest = page->stragglers.slowest < summary->rank_count && page->stragglers.slowest >= TAGC_PICTURE_RANKS;
@@ -87,8 +81,7 @@ bool tagc_picture_read(struct tagc_picture *picture)
     first = began < first ? began : first;
     last = began > last ? began : last;
   }
-  picture->aligned =
-    picture->count && tagc_ms((double)((uint64_t)last - (uint64_t)first)) < picture->step->ms / 2;
+  picture->aligned = picture->count && tagc_ms((double)((uint64_t)last - (uint64_t)first)) < picture->step->ms / 2;
   for (size_t i = 0; i < picture->count; i++) {
     struct tagc_drawn *part = &picture->parts[i];
     part->offset_ms = picture->aligned ? tagc_ms((double)(began_at(summary, part) - first)) : 0;
@@ -97,8 +90,7 @@ bool tagc_picture_read(struct tagc_picture *picture)
   return true;
 }
 
-void tagc_picture_free(struct tagc_picture *picture)
-{
+void tagc_picture_free(struct tagc_picture *picture) {
   for (size_t i = 0; i < picture->count; i++) {
     tagc_time_window_free(&picture->parts[i].window);
     free(picture->parts[i].comms);

@@ -19,8 +19,8 @@ struct tagc_drawn {
   struct tagc_time_window window;
   size_t *comms;
   uint32_t comm_count;
-  double offset_ms;                 /* of its beginning in the picture */
-  uint64_t lanes[2 * TAGC_PICTURE_LANES];   /* threads, then streams */
+  double offset_ms;                       /* of its beginning in the picture */
+  uint64_t lanes[2 * TAGC_PICTURE_LANES]; /* threads, then streams */
   size_t threads, streams;
 };
 
@@ -29,8 +29,8 @@ struct tagc_picture {
   const struct tagc_page_step *step;
   struct tagc_drawn parts[TAGC_PICTURE_RANKS];
   size_t count;
-  bool aligned;                     /* by the hosts' clocks; else all ranks begin at 0 */
-  double length_ms, least;          /* least: units that a bar must have to be drawn alone */
+  bool aligned;            /* by the hosts' clocks; else all ranks begin at 0 */
+  double length_ms, least; /* least: units that a bar must have to be drawn alone */
   struct tagc_axis x;
 };
 

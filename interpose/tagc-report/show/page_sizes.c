@@ -18,8 +18,7 @@ struct stack {
   uint64_t calls[CLASSES], raw[CLASSES], sent[CLASSES], all;
 };
 
-static void add_to_stack(struct stack *stack, const struct tagc_sum_line *line)
-{
+static void add_to_stack(struct stack *stack, const struct tagc_sum_line *line) {
   size_t at = line->size_class < 0 ? 0 : (size_t)line->size_class + 1;
   stack->calls[at] += line->calls.calls;
   stack->raw[at] += line->calls.raw_bytes;
@@ -27,15 +26,13 @@ static void add_to_stack(struct stack *stack, const struct tagc_sum_line *line)
   stack->all += line->calls.raw_bytes;
 }
 
-static int order_stacks(const void *a, const void *b)
-{
+static int order_stacks(const void *a, const void *b) {
   const struct stack *x = a, *y = b;
   return x->all != y->all ? (x->all < y->all) - (x->all > y->all) : strcmp(x->name, y->name);
 }
 
 /* A stack for each function whose calls carry data, the largest first. NULL without memory. */
-static struct stack *make_stacks(const struct tagc_summary *summary, size_t *count)
-{
+static struct stack *make_stacks(const struct tagc_summary *summary, size_t *count) {
   struct stack *stacks = calloc(257, sizeof *stacks);
   *count = 0;
   for (size_t i = 0; stacks && i < summary->comm_count; i++)
@@ -59,8 +56,7 @@ static struct stack *make_stacks(const struct tagc_summary *summary, size_t *cou
 }
 
 /* "64 KiB": the least that is in the class. */
-static const char *class_name(size_t class, char text[16])
-{
+static const char *class_name(size_t class, char text[16]) {
   if (!class)
     return strcpy(text, "0 B");
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -72,16 +68,15 @@ static const char *class_name(size_t class, char text[16])
 struct panel {
   const struct stack *stacks;
   size_t count, columns;
-  size_t class[CLASSES];            /* of each column; NONE: a gap */
-  bool bytes;                       /* else calls */
+  size_t class[CLASSES]; /* of each column; NONE: a gap */
+  bool bytes;            /* else calls */
   double top;
 };
 
 /* A column for each class from the first to the last one with calls; several without are one gap. */
-static void find_columns(struct panel *panel)
-{
+static void find_columns(struct panel *panel) {
   size_t empty = 0;
-  for (size_t class = 0; class < CLASSES; class++) {
+  for (size_t class = 0; class < CLASSES; class ++) {
     bool any = false;
     for (size_t i = 0; i < panel->count; i++)
       any |= panel->stacks[i].calls[class] > 0;
@@ -96,14 +91,12 @@ static void find_columns(struct panel *panel)
   }
 }
 
-static uint64_t panel_value(const struct panel *panel, size_t i, size_t class)
-{
+static uint64_t panel_value(const struct panel *panel, size_t i, size_t class) {
   return panel->bytes ? panel->stacks[i].raw[class] : panel->stacks[i].calls[class];
 }
 
 /* The scale of a panel, in units that leave small numbers at its ticks. */
-static double scale_of(const struct panel *panel, struct tagc_axis *y, const char **unit)
-{
+static double scale_of(const struct panel *panel, struct tagc_axis *y, const char **unit) {
   static const char *const bytes[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, *const calls[] = {
                                                                                  "", "thousands", "millions",
                                                                                  "thousands of millions"};
@@ -122,12 +115,11 @@ static double scale_of(const struct panel *panel, struct tagc_axis *y, const cha
   return by;
 }
 
-static void draw_sizes_panel(struct tagc_page *page, const struct panel *panel)
-{
+static void draw_sizes_panel(struct tagc_page *page, const struct panel *panel) {
   struct tagc_axis y;
   const char *unit;
-  double by = scale_of(panel, &y, &unit),
-         pitch = fmin((TAGC_PAGE_WIDTH - LEFT - RIGHT) / (double)panel->columns, 90), width = fmin(pitch - 6, 64);
+  double by = scale_of(panel, &y, &unit), pitch = fmin((TAGC_PAGE_WIDTH - LEFT - RIGHT) / (double)panel->columns, 90),
+         width = fmin(pitch - 6, 64);
   char title[64];
   snprintf(title, sizeof title, "%s%s%s", panel->bytes ? "Bytes of send buffers" : "Calls", *unit ? ", in " : "", unit);
   tagc_svg_text(page->file, "strong", LEFT, panel->top - 14, title);
@@ -158,8 +150,7 @@ static void draw_sizes_panel(struct tagc_page *page, const struct panel *panel)
   }
 }
 
-static void draw_sizes(struct tagc_page *page, const struct stack *stacks, size_t count)
-{
+static void draw_sizes(struct tagc_page *page, const struct stack *stacks, size_t count) {
   struct panel panel = {.stacks = stacks, .count = count, .bytes = true, .top = TOP + 34};
   find_columns(&panel);
   char description[300], low[16], high[16];
@@ -179,12 +170,11 @@ static void draw_sizes(struct tagc_page *page, const struct stack *stacks, size_
   tagc_figure_end(page);
 }
 
-static void put_sizes(struct tagc_page *page, const struct stack *stacks, size_t count)
-{
+static void put_sizes(struct tagc_page *page, const struct stack *stacks, size_t count) {
   tagc_table_begin(page, "Calls of all ranks by function and size",
                    "Function|Send buffer from|>Calls|>Bytes of send buffers|>Bytes sent", true);
   for (size_t i = 0; i < count; i++)
-    for (size_t class = 0; class < CLASSES; class++) {
+    for (size_t class = 0; class < CLASSES; class ++) {
       char name[16];
       if (!stacks[i].calls[class])
         continue;
@@ -198,8 +188,7 @@ static void put_sizes(struct tagc_page *page, const struct stack *stacks, size_t
   tagc_table_end(page);
 }
 
-bool tagc_page_sizes(struct tagc_page *page)
-{
+bool tagc_page_sizes(struct tagc_page *page) {
   size_t count;
   struct stack *stacks = make_stacks(page->summary, &count);
   if (!stacks)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Step times over the run: a point a step, both sides of TAGC_MODE=ab told apart, their means, and the difference with its interval.
+ * Step times over the run: a point a step, both sides of TAGC_MODE=ab told apart, their means, and the difference with
+ * its interval.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -10,8 +11,17 @@
 #include "interpose/tagc-report/show/page.h"
 #include "interpose/tagc-report/show/svg.h"
 
-enum { HEIGHT = 300, LEFT = 64, RIGHT = 14, TOP = 40, BOTTOM = 34, DOTS = 800, BANDS = 200, ROWS = 60,
-       DIFFERENCE_WIDTH = 420 };
+enum {
+  HEIGHT = 300,
+  LEFT = 64,
+  RIGHT = 14,
+  TOP = 40,
+  BOTTOM = 34,
+  DOTS = 800,
+  BANDS = 200,
+  ROWS = 60,
+  DIFFERENCE_WIDTH = 420
+};
 
 /* Neighbouring steps of one side that became one point. */
 struct dot {
@@ -21,15 +31,15 @@ struct dot {
 struct plot {
   struct tagc_page *page;
   struct tagc_axis x, y;
-  double most;                      /* ms; higher steps stand at the upper edge */
-  size_t higher, together;          /* steps that do, and steps a point */
+  double most;             /* ms; higher steps stand at the upper edge */
+  size_t higher, together; /* steps that do, and steps a point */
 };
 
 static bool counts(const struct tagc_page_step *step) { return step->whole && step->ms > 0; }
 
-/* From the fastest step to the slowest, but for the hundredth that is slowest: one hiccup must not flatten the picture. */
-static size_t find_range(const struct tagc_page *page, double *least, double *most, double *slowest)
-{
+/* From the fastest step to the slowest, but for the hundredth that is slowest: one hiccup must not flatten the
+ * picture. */
+static size_t find_range(const struct tagc_page *page, double *least, double *most, double *slowest) {
   double *ms = malloc((page->step_count + 1) * sizeof *ms);
   size_t count = 0;
   for (size_t i = 0; ms && i < page->step_count; i++)
@@ -45,14 +55,12 @@ static size_t find_range(const struct tagc_page *page, double *least, double *mo
   return count;
 }
 
-static const char *class_of(enum tagc_sum_side side)
-{
+static const char *class_of(enum tagc_sum_side side) {
   return side == TAGC_SUM_PLAIN ? "plain" : side == TAGC_SUM_COMPRESSED ? "packed" : "other";
 }
 
 /* Circles and squares: sides are not told by colour alone. */
-static void put_dot(struct plot *plot, enum tagc_sum_side side, double at, double ms, size_t from, size_t to)
-{
+static void put_dot(struct plot *plot, enum tagc_sum_side side, double at, double ms, size_t from, size_t to) {
   FILE *file = plot->page->file;
   double x = tagc_axis_at(&plot->x, at), y = tagc_axis_at(&plot->y, fmin(ms, plot->most));
   char text[32];
@@ -79,8 +87,7 @@ static void put_dot(struct plot *plot, enum tagc_sum_side side, double at, doubl
 }
 
 /* Of each run of `together` steps, a point a side. */
-static void draw_dots(struct plot *plot)
-{
+static void draw_dots(struct plot *plot) {
   const struct tagc_page *page = plot->page;
   for (size_t from = 0; from < page->step_count; from += plot->together) {
     double ms[TAGC_SUM_SIDES] = {0}, at[TAGC_SUM_SIDES] = {0};
@@ -101,8 +108,7 @@ static void draw_dots(struct plot *plot)
 }
 
 /* Shades compressed windows, as long as there are few enough to be seen. */
-static void draw_windows(const struct plot *plot)
-{
+static void draw_windows(const struct plot *plot) {
   const struct tagc_page *page = plot->page;
   size_t windows = 0;
   for (size_t i = 0; i < page->step_count; i++)
@@ -122,8 +128,7 @@ static void draw_windows(const struct plot *plot)
 }
 
 /* The mean of a side across the picture. */
-static void draw_mean(const struct plot *plot, enum tagc_sum_side side)
-{
+static void draw_mean(const struct plot *plot, enum tagc_sum_side side) {
   const struct tagc_ab_result *ab = &plot->page->ab;
   double mean = ab->mean_ms[side];
   if (ab->outcome == TAGC_AB_NONE || !ab->steps[side] || !(mean >= plot->y.low && mean <= plot->y.high))
@@ -133,8 +138,7 @@ static void draw_mean(const struct plot *plot, enum tagc_sum_side side)
           plot->x.from, y, plot->x.to);
 }
 
-static void draw_step_keys(const struct plot *plot)
-{
+static void draw_step_keys(const struct plot *plot) {
   FILE *file = plot->page->file;
   const struct tagc_ab_result *ab = &plot->page->ab;
   char text[96], ms[32];
@@ -158,8 +162,7 @@ static void draw_step_keys(const struct plot *plot)
     }
 }
 
-static void draw_times(struct tagc_page *page, double least, double most, double slowest, size_t whole)
-{
+static void draw_times(struct tagc_page *page, double least, double most, double slowest, size_t whole) {
   struct plot plot = {.page = page, .most = most, .together = (page->step_count + DOTS - 1) / DOTS};
   double margin = (most - least) * 0.08;
   plot.y = tagc_axis_make(fmax(0, least - margin), most + margin, HEIGHT - BOTTOM, TOP, 5);
@@ -185,8 +188,7 @@ static void draw_times(struct tagc_page *page, double least, double most, double
 }
 
 /* The difference of the sides as a point with its interval, against 0. */
-static void draw_difference(struct tagc_page *page)
-{
+static void draw_difference(struct tagc_page *page) {
   const struct tagc_ab_result *ab = &page->ab;
   if (ab->outcome == TAGC_AB_NONE || ab->pairs < 2 || !isfinite(ab->low_ms) || !isfinite(ab->high_ms))
     return;
@@ -213,8 +215,7 @@ static void draw_difference(struct tagc_page *page)
   tagc_figure_end(page);
 }
 
-static void put_ab_table(struct tagc_page *page)
-{
+static void put_ab_table(struct tagc_page *page) {
   static const char *const names[] = {"", "plain", "compressed"};
   const struct tagc_ab_result *ab = &page->ab;
   if (ab->outcome == TAGC_AB_NONE)
@@ -236,8 +237,7 @@ static void put_ab_table(struct tagc_page *page)
 }
 
 /* Runs of steps, in a table of bounded length. */
-static void put_step_times(struct tagc_page *page)
-{
+static void put_step_times(struct tagc_page *page) {
   static const char *const names[] = {"", "plain", "compressed"};
   size_t together = (page->step_count + ROWS - 1) / ROWS;
   tagc_table_begin(page, together > 1 ? "Step times: means of whole steps" : "Step times",
@@ -270,8 +270,7 @@ static void put_step_times(struct tagc_page *page)
   tagc_table_end(page);
 }
 
-void tagc_page_steps(struct tagc_page *page)
-{
+void tagc_page_steps(struct tagc_page *page) {
   double least = 0, most = 0, slowest = 0;
   size_t whole = find_range(page, &least, &most, &slowest);
   tagc_page_section(page, "steps", "Step times",

@@ -11,8 +11,7 @@
 enum { RANKS = 256, COMMS = 100 };
 
 /* "communicator 0", as the log names it; one that the log does not name by its place in this table. */
-static const char *comm_name(const struct tagc_summary *summary, size_t comm, char text[48])
-{
+static const char *comm_name(const struct tagc_summary *summary, size_t comm, char text[48]) {
   if (summary->comms[comm].number == UINT32_MAX)
     snprintf(text, 48, "not in the log, %zu", comm + 1);
   else
@@ -20,8 +19,7 @@ static const char *comm_name(const struct tagc_summary *summary, size_t comm, ch
   return text;
 }
 
-static void put_check_rows(struct tagc_page *page, const struct tagc_volume_check *checks, size_t count)
-{
+static void put_check_rows(struct tagc_page *page, const struct tagc_volume_check *checks, size_t count) {
   tagc_table_begin(page, "Bytes that a rank sends in a step",
                    "What|Communicator|Formula|>Expected, bytes|>Measured, bytes|>Deviation|What it means", false);
   for (size_t i = 0; i < count; i++) {
@@ -44,8 +42,7 @@ static void put_check_rows(struct tagc_page *page, const struct tagc_volume_chec
   tagc_table_end(page);
 }
 
-bool tagc_page_volume(struct tagc_page *page)
-{
+bool tagc_page_volume(struct tagc_page *page) {
   size_t count = tagc_volume_checks(page->summary, page->facts, NULL, 0);
   struct tagc_volume_check *checks = calloc(count + 1, sizeof *checks);
   if (!checks)
@@ -64,10 +61,9 @@ bool tagc_page_volume(struct tagc_page *page)
   return true;
 }
 
-/* -- communicators --------------------------------------------------------------------------------------------------------- */
+/* -- communicators ------------------------------------------------------------------------------------------------- */
 
-static void put_comm_row(struct tagc_page *page, size_t at)
-{
+static void put_comm_row(struct tagc_page *page, size_t at) {
   const struct tagc_sum_comm *comm = &page->summary->comms[at];
   char name[48], text[16];
   tagc_row_begin(page, comm_name(page->summary, at, name));
@@ -85,8 +81,7 @@ static void put_comm_row(struct tagc_page *page, size_t at)
 }
 
 /* Why reduce-scatters of the main communicator went the way they went, the most frequent reason first. */
-static void put_reason_rows(struct tagc_page *page)
-{
+static void put_reason_rows(struct tagc_page *page) {
   if (!page->summary->has_main)
     return;
   uint64_t left[256];
@@ -108,8 +103,7 @@ static void put_reason_rows(struct tagc_page *page)
   tagc_table_end(page);
 }
 
-void tagc_page_comms(struct tagc_page *page)
-{
+void tagc_page_comms(struct tagc_page *page) {
   const struct tagc_summary *summary = page->summary;
   tagc_page_section(page, "comms", "Communicators", "What each is for is told by the pattern of its calls.");
   if (!summary->comm_count)
@@ -130,10 +124,9 @@ void tagc_page_comms(struct tagc_page *page)
   tagc_page_section_end(page);
 }
 
-/* -- ranks ------------------------------------------------------------------------------------------------------------------ */
+/* -- ranks --------------------------------------------------------------------------------------------------------- */
 
-static void put_rank_row(struct tagc_page *page, size_t at)
-{
+static void put_rank_row(struct tagc_page *page, size_t at) {
   const struct tagc_sum_rank *rank = &page->summary->ranks[at];
   const struct tagc_straggler_rank *stragglers = &page->stragglers.ranks[at];
   char name[32], sent[16];
@@ -153,8 +146,7 @@ static void put_rank_row(struct tagc_page *page, size_t at)
   tagc_row_end(page);
 }
 
-void tagc_page_ranks(struct tagc_page *page)
-{
+void tagc_page_ranks(struct tagc_page *page) {
   const struct tagc_summary *summary = page->summary;
   tagc_page_section(page, "ranks", "Ranks", "");
   if (*page->stragglers.words)
@@ -163,10 +155,11 @@ void tagc_page_ranks(struct tagc_page *page)
     tagc_page_nothing(page, "No rank has a trace that can be read.", "The files below say why.");
   else {
     tagc_table_begin(page, "Where the time of a step goes, rank by rank: means of whole steps, in ms",
-                     page->stragglers.exposed_known ? "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
-                                                "calls|>Exposed|>Hidden|>Waited for, % of steps"
-                                              : "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
-                                                "calls|>Exposed at most|>Hidden|>Waited for, % of steps",
+                     page->stragglers.exposed_known
+                       ? "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
+                         "calls|>Exposed|>Hidden|>Waited for, % of steps"
+                       : "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
+                         "calls|>Exposed at most|>Hidden|>Waited for, % of steps",
                      false);
     for (size_t i = 0; i < summary->rank_count && i < RANKS; i++)
       put_rank_row(page, i);
@@ -177,10 +170,9 @@ void tagc_page_ranks(struct tagc_page *page)
   tagc_page_section_end(page);
 }
 
-/* -- files ------------------------------------------------------------------------------------------------------------------ */
+/* -- files --------------------------------------------------------------------------------------------------------- */
 
-static void put_options(struct tagc_page *page)
-{
+static void put_options(struct tagc_page *page) {
   const char *options = page->summary->rank_count ? page->summary->ranks[0].options : NULL;
   if (!options || !*options)
     return;
@@ -196,8 +188,7 @@ static void put_options(struct tagc_page *page)
   fputs("</pre></details>\n", page->file);
 }
 
-void tagc_page_files(struct tagc_page *page)
-{
+void tagc_page_files(struct tagc_page *page) {
   const struct tagc_summary *summary = page->summary;
   tagc_page_section(page, "files", "Files", "");
   if (!summary->problem_count)

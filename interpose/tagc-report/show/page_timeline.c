@@ -20,41 +20,35 @@ struct bunch {
   double from, to;
   size_t calls, compressed;
   double bytes, ns;
-  const char *function;             /* NULL: of several */
+  const char *function; /* NULL: of several */
 };
 
 static const struct tagc_sum_slot *drawn_slot(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                                              const struct tagc_trace_call *call)
-{
+                                              const struct tagc_trace_call *call) {
   size_t comm = call->record.comm < part->comm_count ? part->comms[call->record.comm] : SIZE_MAX;
   return tagc_call_slot(picture->page->summary, comm, call);
 }
 
 static const char *layer_of(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                            const struct tagc_trace_call *call)
-{
+                            const struct tagc_trace_call *call) {
   const struct tagc_sum_slot *slot = drawn_slot(picture, part, call);
   return slot ? slot->name : "";
 }
 
-static bool is_compressed(const struct tagc_picture *picture, const struct tagc_trace_call *call)
-{
+static bool is_compressed(const struct tagc_picture *picture, const struct tagc_trace_call *call) {
   return tagc_sum_is(picture->page->summary, TAGC_TRACE_ACTIONS, call->action, "compress");
 }
 
-static double x_of(const struct tagc_picture *picture, const struct tagc_drawn *part, uint64_t ns)
-{
+static double x_of(const struct tagc_picture *picture, const struct tagc_drawn *part, uint64_t ns) {
   double at = part->offset_ms + tagc_ms((double)ns - (double)part->step->began_ns);
   return fmin(tagc_axis_at(&picture->x, at), picture->x.to + RIGHT);
 }
 
-static void put_mark(FILE *file, double x, double y, double width)
-{
+static void put_mark(FILE *file, double x, double y, double width) {
   fprintf(file, "<rect class=\"mark\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"2.5\"/>", x, y + BAR, width);
 }
 
-static void flush_bunch(const struct tagc_picture *picture, struct bunch *bunch, double y)
-{
+static void flush_bunch(const struct tagc_picture *picture, struct bunch *bunch, double y) {
   FILE *file = picture->page->file;
   char bytes[16], ms[32];
   if (!bunch->calls)
@@ -72,8 +66,7 @@ static void flush_bunch(const struct tagc_picture *picture, struct bunch *bunch,
 }
 
 static void add_to(struct bunch *bunch, const struct tagc_trace_call *call, const char *function, double from,
-                   double to, uint64_t ns, bool compressed)
-{
+                   double to, uint64_t ns, bool compressed) {
   if (!bunch->calls)
     *bunch = (struct bunch){.from = from, .to = to, .function = function};
   bunch->to = fmax(bunch->to, to);
@@ -87,8 +80,7 @@ static void add_to(struct bunch *bunch, const struct tagc_trace_call *call, cons
 
 /* What is told of a call when it is pointed at. */
 static void put_title(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                      const struct tagc_window_call *call)
-{
+                      const struct tagc_window_call *call) {
   FILE *file = picture->page->file;
   const struct tagc_summary *summary = picture->page->summary;
   const char *layer = layer_of(picture, part, &call->call);
@@ -106,7 +98,8 @@ static void put_title(const struct tagc_picture *picture, const struct tagc_draw
   if (call->times.encode_ns || call->times.decode_ns)
     fprintf(file, ", decode %s", tagc_page_ms(tagc_ms((double)call->times.decode_ns), a));
   if (tagc_times_hidden(&call->times))
-    fprintf(file, ", of both %s while it was under way", tagc_page_ms(tagc_ms((double)tagc_times_hidden(&call->times)), a));
+    fprintf(file, ", of both %s while it was under way",
+            tagc_page_ms(tagc_ms((double)tagc_times_hidden(&call->times)), a));
   tagc_markup(file, "%s%s", call->times.call ? "; " : "",
               tagc_sum_name(summary, TAGC_TRACE_REASONS, call->call.reason));
   if (is_compressed(picture, &call->call))
@@ -114,21 +107,20 @@ static void put_title(const struct tagc_picture *picture, const struct tagc_draw
   fputs("</title>", file);
 }
 
-static void put_stage(FILE *file, const char *class, double from, double to, double y, int height)
-{
+static void put_stage(FILE *file, const char *class, double from, double to, double y, int height) {
   if (to - from > 0.4)
     fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", class, from, y, to - from,
             height);
 }
 
-/* Sum and encode, then what is the exchange, then decode; what of these lay under the exchange is a strip in it: encode's
- * where it begins, decode's where it ends. */
+/* Sum and encode, then what is the exchange, then decode; what of these lay under the exchange is a strip in it:
+ * encode's where it begins, decode's where it ends. */
 static void draw_stages(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                        const struct tagc_window_call *call, double y)
-{
+                        const struct tagc_window_call *call, double y) {
   FILE *file = picture->page->file;
   const struct tagc_trace_times *times = &call->times;
-  const uint64_t hidden = tagc_times_hidden(times), early = tagc_encode_hidden(times->encode_ns, times->decode_ns, hidden);
+  const uint64_t hidden = tagc_times_hidden(times),
+                 early = tagc_encode_hidden(times->encode_ns, times->decode_ns, hidden);
   uint64_t began = call->wire_began_ns, end = began + tagc_times_sum(times), encode = began + times->sum_ns;
   double summed = x_of(picture, part, encode), sent = x_of(picture, part, encode + times->encode_ns - early),
          received = x_of(picture, part, end - (times->decode_ns - (hidden - early)));
@@ -140,8 +132,7 @@ static void draw_stages(const struct tagc_picture *picture, const struct tagc_dr
 }
 
 static void put_bar(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                    const struct tagc_window_call *call, bool wire, double y, double from, double to)
-{
+                    const struct tagc_window_call *call, bool wire, double y, double from, double to) {
   FILE *file = picture->page->file;
   const char *function = tagc_sum_function(picture->page->summary, call->call.function),
              *layer = layer_of(picture, part, &call->call);
@@ -161,8 +152,7 @@ static void put_bar(const struct tagc_picture *picture, const struct tagc_drawn 
 }
 
 static void draw_lane(const struct tagc_picture *picture, const struct tagc_drawn *part, bool wire, uint64_t what,
-                      double y)
-{
+                      double y) {
   struct bunch bunch = {0};
   for (size_t i = 0; i < part->window.count; i++) {
     const struct tagc_window_call *call = &part->window.calls[i];
@@ -185,16 +175,14 @@ static void draw_lane(const struct tagc_picture *picture, const struct tagc_draw
 
 /* -- a picture --------------------------------------------------------------------------------------------------- */
 
-static size_t lanes_of(const struct tagc_picture *picture)
-{
+static size_t lanes_of(const struct tagc_picture *picture) {
   size_t lanes = 0;
   for (size_t i = 0; i < picture->count; i++)
     lanes += picture->parts[i].threads + picture->parts[i].streams;
   return lanes;
 }
 
-static void draw_part(const struct tagc_picture *picture, const struct tagc_drawn *part, double *y)
-{
+static void draw_part(const struct tagc_picture *picture, const struct tagc_drawn *part, double *y) {
   FILE *file = picture->page->file;
   char label[64];
   for (size_t lane = 0; lane < part->threads + part->streams; lane++) {
@@ -217,8 +205,7 @@ static void draw_part(const struct tagc_picture *picture, const struct tagc_draw
   *y += APART;
 }
 
-static void draw_timeline_keys(const struct tagc_picture *picture)
-{
+static void draw_timeline_keys(const struct tagc_picture *picture) {
   static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Send", "GroupEnd"};
   static const char *const words[] = {"ReduceScatter", "AllGather", "AllReduce", "one to all", "Send, Recv", "other"};
   FILE *file = picture->page->file;
@@ -250,8 +237,7 @@ static void draw_timeline_keys(const struct tagc_picture *picture)
   }
 }
 
-static void draw_picture(struct tagc_picture *picture, const char *id)
-{
+static void draw_picture(struct tagc_picture *picture, const char *id) {
   static const char *const ab[] = {"A step", "A plain step", "A compressed step"};
   struct tagc_page *page = picture->page;
   double height = TOP + (double)lanes_of(picture) * LANE + (double)picture->count * APART + 30, y = TOP;
@@ -273,8 +259,7 @@ static void draw_picture(struct tagc_picture *picture, const char *id)
 }
 
 static void put_call(const struct tagc_picture *picture, const struct tagc_drawn *part,
-                     const struct tagc_window_call *call)
-{
+                     const struct tagc_window_call *call) {
   struct tagc_page *page = picture->page;
   const struct tagc_summary *summary = page->summary;
   bool timed = call->times.call != 0, packed = is_compressed(picture, &call->call);
@@ -289,13 +274,13 @@ static void put_call(const struct tagc_picture *picture, const struct tagc_drawn
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.encode_ns) : NAN, 3);
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.exchange_ns) : NAN, 3);
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.decode_ns) : NAN, 3);
-  tagc_cell_real(page, timed && !call->times.hidden_unknown ? tagc_ms((double)tagc_times_hidden(&call->times)) : NAN, 3);
+  tagc_cell_real(page, timed && !call->times.hidden_unknown ? tagc_ms((double)tagc_times_hidden(&call->times)) : NAN,
+                 3);
   tagc_cell_text(page, tagc_sum_name(summary, TAGC_TRACE_REASONS, call->call.reason));
   tagc_row_end(page);
 }
 
-static void put_call_list(const struct tagc_picture *picture)
-{
+static void put_call_list(const struct tagc_picture *picture) {
   struct tagc_page *page = picture->page;
   const struct tagc_drawn *part = &picture->parts[0];
   char caption[160];
@@ -312,8 +297,7 @@ static void put_call_list(const struct tagc_picture *picture)
   tagc_table_end(page);
 }
 
-static void put_notes(const struct tagc_picture *picture)
-{
+static void put_notes(const struct tagc_picture *picture) {
   FILE *file = picture->page->file;
   const struct tagc_summary *summary = picture->page->summary;
   size_t left_out = 0;
@@ -331,8 +315,7 @@ static void put_notes(const struct tagc_picture *picture)
             left_out);
 }
 
-static bool draw_steps(struct tagc_page *page, const struct tagc_page_step *const chosen[2])
-{
+static bool draw_steps(struct tagc_page *page, const struct tagc_page_step *const chosen[2]) {
   struct tagc_picture pictures[2] = {{.page = page, .step = chosen[0]}, {.page = page, .step = chosen[1]}};
   bool read = true;
   double length = 0;
@@ -356,8 +339,7 @@ static bool draw_steps(struct tagc_page *page, const struct tagc_page_step *cons
   return read;
 }
 
-bool tagc_page_timeline(struct tagc_page *page)
-{
+bool tagc_page_timeline(struct tagc_page *page) {
   const struct tagc_page_step *chosen[2] = {NULL, NULL};
   if (page->ab.outcome != TAGC_AB_NONE) {
     chosen[0] = tagc_picture_choose(page, TAGC_SUM_PLAIN);

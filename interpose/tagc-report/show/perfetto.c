@@ -11,8 +11,7 @@
 
 /* -- events -------------------------------------------------------------------------------------------------------- */
 
-void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t lane, const char *name)
-{
+void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t lane, const char *name) {
   tagc_json_line(&w->json, 0);
   tagc_json_open(&w->json, NULL, '{');
   tagc_json_text(&w->json, "ph", phase);
@@ -21,8 +20,7 @@ void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pi
   tagc_json_text(&w->json, "name", name);
 }
 
-void tagc_perfetto_put_us(struct tagc_perfetto *w, const char *name, int64_t ns)
-{
+void tagc_perfetto_put_us(struct tagc_perfetto *w, const char *name, int64_t ns) {
   if (ns < 0)
     ns = 0;
   tagc_json_format(&w->json, name, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
@@ -30,8 +28,7 @@ void tagc_perfetto_put_us(struct tagc_perfetto *w, const char *name, int64_t ns)
 
 /* -- the document -------------------------------------------------------------------------------------------------- */
 
-static int by_collective(const void *a, const void *b)
-{
+static int by_collective(const void *a, const void *b) {
   const struct tagc_perfetto_arrow *x = a, *y = b;
   if (x->comm != y->comm)
     return x->comm < y->comm ? -1 : 1;
@@ -41,8 +38,7 @@ static int by_collective(const void *a, const void *b)
 }
 
 /* Calls of one collective, in the order of their beginnings: a start, steps, a finish. */
-static void put_arrows(struct tagc_perfetto *w)
-{
+static void put_arrows(struct tagc_perfetto *w) {
   uint64_t id = 0;
   size_t same;
   if (w->full || !w->arrow_count)
@@ -67,8 +63,7 @@ static void put_arrows(struct tagc_perfetto *w)
   }
 }
 
-static void put_rest(struct tagc_perfetto *w)
-{
+static void put_rest(struct tagc_perfetto *w) {
   struct tagc_json *j = &w->json;
   const struct tagc_summary *summary = w->summary;
   tagc_json_line(j, 0);
@@ -93,10 +88,10 @@ static void put_rest(struct tagc_perfetto *w)
   putc('\n', j->out);
 }
 
-/* The stretch of the range on the rank's clock: by its own steps, or where it lacks these by the clocks of the hosts. */
+/* The stretch of the range on the rank's clock: by its own steps, or where it lacks these by the clocks of the
+ * hosts. */
 static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum_rank *leader,
-                         struct tagc_step_range range, uint64_t *from_ns, uint64_t *to_ns)
-{
+                         struct tagc_step_range range, uint64_t *from_ns, uint64_t *to_ns) {
   *from_ns = 0;
   *to_ns = UINT64_MAX;
   if (!leader)
@@ -116,8 +111,7 @@ static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum
 
 /* The first rank with steps, by which ranges go; NULL, and why: the range is not there. */
 static const struct tagc_sum_rank *find_leader(const struct tagc_summary *summary, struct tagc_step_range *range,
-                                               char why[TAGC_TRACE_WHY])
-{
+                                               char why[TAGC_TRACE_WHY]) {
   const struct tagc_sum_rank *leader = tagc_steps_leader(summary);
   if (!leader)
     snprintf(why, TAGC_TRACE_WHY, "there are no steps in these traces to choose from");
@@ -129,8 +123,7 @@ static const struct tagc_sum_rank *find_leader(const struct tagc_summary *summar
   return leader;
 }
 
-static bool is_undamaged(const struct tagc_summary *summary)
-{
+static bool is_undamaged(const struct tagc_summary *summary) {
   for (size_t i = 0; i < summary->rank_count; i++) {
     const struct tagc_trace_health *health = &summary->ranks[i].health;
     if (health->dropped || health->damaged_chunks || health->refused_records || health->skipped_bytes)
@@ -141,8 +134,7 @@ static bool is_undamaged(const struct tagc_summary *summary)
 
 /* When the first call in the stretches began. */
 static int64_t find_base(const struct tagc_summary *summary, const struct tagc_sum_rank *leader,
-                         struct tagc_step_range range)
-{
+                         struct tagc_step_range range) {
   int64_t base = INT64_MAX;
   for (size_t i = 0; i < summary->rank_count; i++) {
     const struct tagc_sum_rank *rank = &summary->ranks[i];
@@ -156,8 +148,7 @@ static int64_t find_base(const struct tagc_summary *summary, const struct tagc_s
 }
 
 bool tagc_perfetto_write(const struct tagc_summary *summary, struct tagc_step_range range, FILE *file,
-                         char why[TAGC_TRACE_WHY])
-{
+                         char why[TAGC_TRACE_WHY]) {
   struct tagc_perfetto w = {.json = {.out = file}, .summary = summary, .linked = is_undamaged(summary)};
   const struct tagc_sum_rank *leader = NULL;
   if ((range.first || range.last) && !(leader = find_leader(summary, &range, why)))

@@ -18,11 +18,11 @@ struct tagc_perfetto_arrow {
 struct tagc_perfetto {
   struct tagc_json json;
   const struct tagc_summary *summary;
-  int64_t base_ns;                  /* since 1970; where time begins in the document */
-  bool linked;                      /* collectives can be counted: no rank has lost records */
+  int64_t base_ns; /* since 1970; where time begins in the document */
+  bool linked;     /* collectives can be counted: no rank has lost records */
   struct tagc_perfetto_arrow *arrows;
   size_t arrow_count;
-  bool full;                        /* there are more than TAGC_PERFETTO_ARROWS: none is drawn */
+  bool full; /* there are more than TAGC_PERFETTO_ARROWS: none is drawn */
 };
 
 enum { TAGC_PERFETTO_ARROWS = 200000 };

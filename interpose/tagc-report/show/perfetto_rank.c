@@ -11,8 +11,15 @@
 #include "interpose/tagc-report/show/window.h"
 
 /* Lanes of a rank: its steps, its threads, its streams. */
-enum { LATE = TAGC_WINDOW_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10,
-       LANE_STREAMS = LANE_THREADS + THREADS, LANES = LANE_STREAMS + STREAMS };
+enum {
+  LATE = TAGC_WINDOW_LATE,
+  STREAMS = 256,
+  THREADS = 4096,
+  LANE_STEPS = 1,
+  LANE_THREADS = 10,
+  LANE_STREAMS = LANE_THREADS + THREADS,
+  LANES = LANE_STREAMS + STREAMS
+};
 
 /* The rank whose trace is being read. */
 struct reader {
@@ -23,44 +30,40 @@ struct reader {
   uint64_t from_ns, to_ns;
   size_t *comms;
   uint32_t comm_count;
-  uint64_t *k;                      /* collectives so far, by place of the communicator */
-  struct tagc_trace_call *late;     /* calls whose times may come, by number; and times whose calls may come */
+  uint64_t *k;                  /* collectives so far, by place of the communicator */
+  struct tagc_trace_call *late; /* calls whose times may come, by number; and times whose calls may come */
   struct tagc_trace_times *early;
   bool named[LANES];
-  bool collective[256];             /* by function, as the summary counts them */
-  size_t behind;                    /* calls behind the range so far */
+  bool collective[256]; /* by function, as the summary counts them */
+  size_t behind;        /* calls behind the range so far */
   uint64_t stream[STREAMS], busy[STREAMS];
   size_t streams;
-  uint64_t state_cycle;             /* what is collected of a cycle's losses */
+  uint64_t state_cycle; /* what is collected of a cycle's losses */
   uint32_t state_lock;
   double residual, error;
 };
 
 /* -- lanes --------------------------------------------------------------------------------------------------------- */
 
-static int64_t time_of(const struct tagc_perfetto *w, const struct tagc_sum_rank *rank, uint64_t ns)
-{
+static int64_t time_of(const struct tagc_perfetto *w, const struct tagc_sum_rank *rank, uint64_t ns) {
   return (int64_t)((uint64_t)rank->clock_ns + ns - (uint64_t)w->base_ns);
 }
 
-static void put_at(const struct reader *r, uint64_t ns)
-{
+static void put_at(const struct reader *r, uint64_t ns) {
   tagc_perfetto_put_us(r->w, "ts", time_of(r->w, r->rank, ns));
 }
 
 static void open_args(const struct reader *r) { tagc_json_open(&r->w->json, "args", '{'); }
 
 /* The end of an event that has arguments. */
-static void close_args(const struct reader *r)
-{
+static void close_args(const struct reader *r) {
   tagc_json_close(&r->w->json, '}');
   tagc_json_close(&r->w->json, '}');
 }
 
 /* An event of some length; its end is left open. */
 static void put_stretch(const struct reader *r, uint32_t lane, const char *name, const char *kind, uint64_t began,
-                        uint64_t ns)
-{
+                        uint64_t ns) {
   tagc_perfetto_begin(r->w, "X", r->pid, lane, name);
   tagc_json_text(&r->w->json, "cat", kind);
   put_at(r, began);
@@ -68,8 +71,7 @@ static void put_stretch(const struct reader *r, uint32_t lane, const char *name,
 }
 
 /* What a lane, or the process, is called, and where it stands. */
-static void put_label(const struct reader *r, const char *of, uint32_t lane, const char *name, int64_t place)
-{
+static void put_label(const struct reader *r, const char *of, uint32_t lane, const char *name, int64_t place) {
   char kind[32];
   snprintf(kind, sizeof kind, "%s_name", of);
   tagc_perfetto_begin(r->w, "M", r->pid, lane, kind);
@@ -84,16 +86,14 @@ static void put_label(const struct reader *r, const char *of, uint32_t lane, con
 }
 
 /* What a lane is called, before its first event. */
-static void name_lane(struct reader *r, uint32_t lane, const char *name)
-{
+static void name_lane(struct reader *r, uint32_t lane, const char *name) {
   if (r->named[lane])
     return;
   r->named[lane] = true;
   put_label(r, "thread", lane, name, lane);
 }
 
-static void name_process(struct reader *r)
-{
+static void name_process(struct reader *r) {
   char name[400];
   snprintf(name, sizeof name, "rank %d on %s: %s, process %" PRId32, r->rank->number, r->rank->host, r->rank->program,
            r->rank->pid);
@@ -105,15 +105,13 @@ static void name_process(struct reader *r)
 static size_t comm_of(const struct reader *r, uint32_t id) { return id < r->comm_count ? r->comms[id] : SIZE_MAX; }
 
 /* As the log names it; one that the log does not name by its place in the summary. */
-static size_t comm_number(const struct reader *r, size_t comm)
-{
+static size_t comm_number(const struct reader *r, size_t comm) {
   const uint32_t number = r->w->summary->comms[comm].number;
   return number == UINT32_MAX ? comm : number;
 }
 
 /* Every rank of the communicator makes the call. */
-static bool is_collective(const char *function)
-{
+static bool is_collective(const char *function) {
   static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Bcast",
                                       "Reduce",        "AlltoAll",  "Gather",    "Scatter"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -125,15 +123,14 @@ static bool is_collective(const char *function)
 static uint32_t thread_lane(const struct tagc_trace_call *call) { return LANE_THREADS + call->thread % THREADS; }
 
 /* "ReduceScatter block.3" */
-static void call_name(const struct reader *r, const struct tagc_trace_call *call, char name[256])
-{
+static void call_name(const struct reader *r, const struct tagc_trace_call *call, char name[256]) {
   const struct tagc_sum_slot *slot = tagc_call_slot(r->w->summary, comm_of(r, call->record.comm), call);
-  snprintf(name, 256, "%s%s%s", tagc_sum_function(r->w->summary, call->function), slot && *slot->name ? " " : "", slot ? slot->name : "");
+  snprintf(name, 256, "%s%s%s", tagc_sum_function(r->w->summary, call->function), slot && *slot->name ? " " : "",
+           slot ? slot->name : "");
 }
 
 /* `slot`: NULL: none. */
-static void put_call_names(struct reader *r, const struct tagc_trace_call *call, const struct tagc_sum_slot *slot)
-{
+static void put_call_names(struct reader *r, const struct tagc_trace_call *call, const struct tagc_sum_slot *slot) {
   struct tagc_json *j = &r->w->json;
   const struct tagc_summary *summary = r->w->summary;
   if (call->count) {
@@ -148,8 +145,7 @@ static void put_call_names(struct reader *r, const struct tagc_trace_call *call,
   }
 }
 
-static void put_call_bytes(struct tagc_json *j, const struct tagc_trace_call *call)
-{
+static void put_call_bytes(struct tagc_json *j, const struct tagc_trace_call *call) {
   if (call->raw_bytes) {
     tagc_json_count(j, "bytes", call->raw_bytes);
     tagc_json_count(j, "count", call->count);
@@ -160,8 +156,7 @@ static void put_call_bytes(struct tagc_json *j, const struct tagc_trace_call *ca
     tagc_json_count(j, "sent if plain", call->plain_inside + call->plain_between);
 }
 
-static void put_call_args(struct reader *r, const struct tagc_trace_call *call, size_t comm, uint64_t k)
-{
+static void put_call_args(struct reader *r, const struct tagc_trace_call *call, size_t comm, uint64_t k) {
   struct tagc_json *j = &r->w->json;
   char text[48];
   open_args(r);
@@ -192,8 +187,7 @@ static void put_call_args(struct reader *r, const struct tagc_trace_call *call, 
   tagc_json_close(j, '}');
 }
 
-static void keep_arrow(const struct reader *r, const struct tagc_trace_call *call, size_t comm, uint64_t k)
-{
+static void keep_arrow(const struct reader *r, const struct tagc_trace_call *call, size_t comm, uint64_t k) {
   struct tagc_perfetto *w = r->w;
   w->full |= w->arrow_count == TAGC_PERFETTO_ARROWS;
   if (!w->full)
@@ -203,8 +197,7 @@ static void keep_arrow(const struct reader *r, const struct tagc_trace_call *cal
 
 static void put_call_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call);
 
-static void take_call(struct reader *r, const struct tagc_trace_call *call)
-{
+static void take_call(struct reader *r, const struct tagc_trace_call *call) {
   char name[256];
   size_t comm = comm_of(r, call->record.comm);
   bool counted = r->w->linked && comm != SIZE_MAX && r->collective[call->function];
@@ -229,16 +222,15 @@ static void take_call(struct reader *r, const struct tagc_trace_call *call)
 
 /* -- times --------------------------------------------------------------------------------------------------------- */
 
-static void put_span(struct reader *r, uint32_t lane, const char *name, uint64_t began, uint64_t ns)
-{
+static void put_span(struct reader *r, uint32_t lane, const char *name, uint64_t began, uint64_t ns) {
   put_stretch(r, lane, name, "wire", began, ns);
   tagc_json_close(&r->w->json, '}');
 }
 
 /* What of encode and decode lay under the exchange is one event in it: a viewer cannot show two that overlap. */
-static void put_stage_spans(struct reader *r, uint32_t lane, const struct tagc_trace_times *times, uint64_t began)
-{
-  const uint64_t hidden = tagc_times_hidden(times), early = tagc_encode_hidden(times->encode_ns, times->decode_ns, hidden);
+static void put_stage_spans(struct reader *r, uint32_t lane, const struct tagc_trace_times *times, uint64_t began) {
+  const uint64_t hidden = tagc_times_hidden(times),
+                 early = tagc_encode_hidden(times->encode_ns, times->decode_ns, hidden);
   const uint64_t stages[] = {times->sum_ns, times->encode_ns - early, times->exchange_ns,
                              times->decode_ns - (hidden - early)};
   static const char *const names[] = {"sum inside the host", "encode", "exchange", "decode"};
@@ -252,8 +244,7 @@ static void put_stage_spans(struct reader *r, uint32_t lane, const struct tagc_t
 }
 
 /* The place of the stream among those of the rank. */
-static size_t place_of(struct reader *r, uint64_t stream)
-{
+static size_t place_of(struct reader *r, uint64_t stream) {
   for (size_t i = 0; i < r->streams; i++)
     if (r->stream[i] == stream)
       return i;
@@ -263,8 +254,7 @@ static size_t place_of(struct reader *r, uint64_t stream)
   return r->streams++;
 }
 
-static void put_call_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call)
-{
+static void put_call_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call) {
   uint64_t sum = tagc_times_sum(times);
   if (!sum)
     return;
@@ -285,8 +275,7 @@ static void put_call_times(struct reader *r, const struct tagc_trace_times *time
     put_stage_spans(r, lane, times, began);
 }
 
-static void take_times(struct reader *r, const struct tagc_trace_times *times)
-{
+static void take_times(struct reader *r, const struct tagc_trace_times *times) {
   const struct tagc_trace_call *call = &r->late[times->call % LATE];
   if (times->call && call->number == times->call)
     put_call_times(r, times, call);
@@ -298,15 +287,13 @@ static void take_times(struct reader *r, const struct tagc_trace_times *times)
 
 static bool in_range(const struct reader *r, uint64_t ns) { return ns >= r->from_ns && ns < r->to_ns; }
 
-static void begin_counter(const struct reader *r, const char *name, uint64_t at)
-{
+static void begin_counter(const struct reader *r, const char *name, uint64_t at) {
   tagc_perfetto_begin(r->w, "C", r->pid, LANE_STEPS, name);
   put_at(r, at);
   open_args(r);
 }
 
-static void put_step_args(const struct reader *r, const struct tagc_sum_step *step)
-{
+static void put_step_args(const struct reader *r, const struct tagc_sum_step *step) {
   open_args(r);
   tagc_json_count(&r->w->json, "cycle", step->cycle);
   tagc_json_count(&r->w->json, "lock", step->lock);
@@ -315,8 +302,7 @@ static void put_step_args(const struct reader *r, const struct tagc_sum_step *st
   close_args(r);
 }
 
-static void put_steps(struct reader *r)
-{
+static void put_steps(struct reader *r) {
   static const char *const ab[] = {"", ", plain", ", compressed"};
   const struct tagc_sum_rank *rank = r->rank;
   for (size_t i = 0; i < rank->step_count; i++) {
@@ -342,8 +328,7 @@ static void put_steps(struct reader *r)
   }
 }
 
-static void end_states(struct reader *r)
-{
+static void end_states(struct reader *r) {
   const struct tagc_sum_step *step = r->state_cycle ? tagc_step_find(r->rank, r->state_lock, r->state_cycle) : NULL;
   if (step && in_range(r, step->began_ns)) {
     begin_counter(r, "residual norm", step->began_ns);
@@ -357,8 +342,7 @@ static void end_states(struct reader *r)
 }
 
 /* Samples of one cycle follow each other. */
-static void read_state(struct reader *r, const struct tagc_trace_state *state)
-{
+static void read_state(struct reader *r, const struct tagc_trace_state *state) {
   if (comm_of(r, state->record.comm) != 0)
     return;
   if (state->lock != r->state_lock || state->cycle != r->state_cycle) {
@@ -373,8 +357,7 @@ static void read_state(struct reader *r, const struct tagc_trace_state *state)
 }
 
 static void put_moment(struct reader *r, const struct tagc_sum_comm *comm, size_t at, uint64_t ns, uint16_t function,
-                       const char *what)
-{
+                       const char *what) {
   char name[160], identity[24];
   if (!ns || !in_range(r, ns))
     return;
@@ -391,8 +374,7 @@ static void put_moment(struct reader *r, const struct tagc_sum_comm *comm, size_
   close_args(r);
 }
 
-static void put_comms(struct reader *r)
-{
+static void put_comms(struct reader *r) {
   for (size_t i = 0; i < r->w->summary->comm_count; i++) {
     const struct tagc_sum_comm *comm = &r->w->summary->comms[i];
     for (size_t j = 0; j < comm->member_count; j++) {
@@ -408,8 +390,7 @@ static void put_comms(struct reader *r)
 /* -- a rank -------------------------------------------------------------------------------------------------------- */
 
 /* Reads the trace of a rank, if it can still be read, until nothing is expected any more. */
-static void write_calls(struct reader *r)
-{
+static void write_calls(struct reader *r) {
   char why[TAGC_TRACE_WHY];
   const struct tagc_trace_record *record;
   struct tagc_trace_file *file = tagc_trace_open(r->rank->path, why);
@@ -429,8 +410,7 @@ static void write_calls(struct reader *r)
     tagc_trace_close(file);
 }
 
-bool tagc_perfetto_rank(struct tagc_perfetto *w, size_t at, uint64_t from_ns, uint64_t to_ns)
-{
+bool tagc_perfetto_rank(struct tagc_perfetto *w, size_t at, uint64_t from_ns, uint64_t to_ns) {
   struct reader *r = calloc(1, sizeof *r);
   if (!r)
     return false;

@@ -8,8 +8,7 @@
 
 #include "env/options.h"
 
-bool tagc_report_make(struct tagc_report *r, char *const *paths, size_t count, const struct tagc_volume_facts *facts)
-{
+bool tagc_report_make(struct tagc_report *r, char *const *paths, size_t count, const struct tagc_volume_facts *facts) {
   *r = (struct tagc_report){.summary = tagc_sum_read(paths, count), .facts = *facts};
   r->checks = calloc(TAGC_REPORT_CHECKS, sizeof *r->checks);
   if (!r->summary || !r->checks)
@@ -23,16 +22,14 @@ bool tagc_report_make(struct tagc_report *r, char *const *paths, size_t count, c
   return tagc_stragglers_find(r->summary, &r->stragglers);
 }
 
-void tagc_report_free(struct tagc_report *r)
-{
+void tagc_report_free(struct tagc_report *r) {
   tagc_stragglers_free(&r->stragglers);
   tagc_sum_free(r->summary);
   free(r->checks);
 }
 
 /* Does it say what it says without being set? Values may be written in several ways. */
-static bool is_preset(const char *name, const char *value)
-{
+static bool is_preset(const char *name, const char *value) {
   const struct tagc_option *option = tagc_option_find(name);
   struct tagc_options standard, set;
   char why[256];
@@ -47,8 +44,7 @@ static bool is_preset(const char *name, const char *value)
 }
 
 void tagc_report_options(const struct tagc_sum_rank *rank,
-                         void (*f)(void *context, const char *name, const char *value), void *context)
-{
+                         void (*f)(void *context, const char *name, const char *value), void *context) {
   char *copy = strdup(rank->options), *rest = copy, *line;
   while (copy && (line = strsep(&rest, "\n"))) {
     char *value = strchr(line, '=');

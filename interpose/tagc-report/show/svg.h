@@ -10,7 +10,7 @@
 /* Values from low to high lie from `from` to `to`, in units of the picture. */
 struct tagc_axis {
   double low, high, from, to;
-  double step;                      /* between ticks */
+  double step; /* between ticks */
 };
 
 /* An axis whose ends and ticks are round numbers, with about `ticks` of them. */

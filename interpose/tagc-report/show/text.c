@@ -20,13 +20,12 @@ static void head(FILE *to, const char *title) { fprintf(to, "\n%s\n", title); }
 /* -- at a glance --------------------------------------------------------------------------------------------------- */
 
 struct extent {
-  double seconds, step_ms, sent, sent_between;   /* the last ones: of a rank in a whole step */
+  double seconds, step_ms, sent, sent_between; /* the last ones: of a rank in a whole step */
   size_t hosts;
   uint64_t calls, whole;
 };
 
-static struct extent measure_extent(const struct tagc_summary *s)
-{
+static struct extent measure_extent(const struct tagc_summary *s) {
   struct extent e = {.hosts = tagc_sum_hosts(s)};
   double ns = 0, sent = 0, between = 0;
   for (size_t i = 0; i < s->rank_count; i++) {
@@ -49,15 +48,15 @@ static struct extent measure_extent(const struct tagc_summary *s)
 }
 
 /* Three functions that send most, and what they would send plain. */
-static void biggest(const struct tagc_summary *s, char *text, size_t size)
-{
+static void biggest(const struct tagc_summary *s, char *text, size_t size) {
   struct tagc_sum_sent of[256] = {{0}}; /* inside: sent; between: plain */
   double all = 0;
   for (size_t i = 0; i < s->comm_count; i++)
     for (size_t j = 0; j < s->comms[i].line_count; j++) {
       const struct tagc_sum_line *l = &s->comms[i].lines[j];
       of[l->function % 256].inside += tagc_sent_all(&l->calls.sent);
-      of[l->function % 256].between += l->calls.compressed ? tagc_sent_all(&l->calls.plain) : tagc_sent_all(&l->calls.sent);
+      of[l->function % 256].between +=
+        l->calls.compressed ? tagc_sent_all(&l->calls.plain) : tagc_sent_all(&l->calls.sent);
       all += (double)tagc_sent_all(&l->calls.sent);
     }
   *text = '\0';
@@ -69,16 +68,15 @@ static void biggest(const struct tagc_summary *s, char *text, size_t size)
       break;
     const double sent = (double)of[best].inside, plain = (double)of[best].between;
     char bytes[16], instead[16];
-    tagc_append(text, size, "%s%s %.0f%% (%s", round ? ", " : "", tagc_sum_function(s, (uint16_t)best), 100.0 * sent / all,
-                tagc_format_bytes(sent, bytes));
+    tagc_append(text, size, "%s%s %.0f%% (%s", round ? ", " : "", tagc_sum_function(s, (uint16_t)best),
+                100.0 * sent / all, tagc_format_bytes(sent, bytes));
     tagc_append(text, size, sent < 0.999 * plain ? ", plain %s)" : ")", tagc_format_bytes(plain, instead));
     of[best].inside = 0;
   }
 }
 
 /* The reason that most reduce-scatters had for staying plain, and how many had one. */
-static uint64_t main_reason(const struct tagc_summary *s, const char **reason)
-{
+static uint64_t main_reason(const struct tagc_summary *s, const char **reason) {
   uint64_t most = 0, sums[256] = {0};
   *reason = NULL;
   for (size_t i = 0; i < s->comm_count; i++)
@@ -92,8 +90,7 @@ static uint64_t main_reason(const struct tagc_summary *s, const char **reason)
   return most;
 }
 
-static void print_effect(FILE *to, const struct tagc_report *r)
-{
+static void print_effect(FILE *to, const struct tagc_report *r) {
   struct tagc_sum_calls all = {0};
   const char *reason;
   char hidden[80] = "";
@@ -106,17 +103,17 @@ static void print_effect(FILE *to, const struct tagc_report *r)
   if (r->ab.outcome != TAGC_AB_NONE)
     tagc_text_labelled(to, "TAGC", "%s", r->ab.words);
   else if (all.compressed)
-    tagc_text_labelled(to, "TAGC",
-             "%" PRIu64
-             " calls were compressed; the network carried %.1f%% of what it would have without%s; whether steps are "
-             "faster for it only TAGC_MODE=ab tells",
-             all.compressed, 100 * sent / plain, hidden);
+    tagc_text_labelled(
+      to, "TAGC",
+      "%" PRIu64
+      " calls were compressed; the network carried %.1f%% of what it would have without%s; whether steps are "
+      "faster for it only TAGC_MODE=ab tells",
+      all.compressed, 100 * sent / plain, hidden);
   else
     tagc_text_labelled(to, "TAGC", "nothing was compressed%s%s", reason ? ": " : "", reason ? reason : "");
 }
 
-static void print_glance(FILE *to, const struct tagc_report *r)
-{
+static void print_glance(FILE *to, const struct tagc_report *r) {
   const struct tagc_summary *s = r->summary;
   const struct extent e = measure_extent(s);
   char a[16], b[16], text[500], steps[128] = "";
@@ -124,8 +121,8 @@ static void print_glance(FILE *to, const struct tagc_report *r)
     snprintf(steps, sizeof steps, "; %" PRIu64 " whole steps a rank of %.*f ms", e.whole / s->rank_count,
              e.step_ms < 10 ? 2 : 1, e.step_ms);
   tagc_text_labelled(to, "traced", "%s: %zu rank%s on %zu host%s, %" PRIu64 " calls in %.1f s%s",
-           *s->ranks[0].program ? s->ranks[0].program : "?", s->rank_count, tagc_text_plural(s->rank_count), e.hosts,
-           tagc_text_plural(e.hosts), e.calls, e.seconds, steps);
+                     *s->ranks[0].program ? s->ranks[0].program : "?", s->rank_count, tagc_text_plural(s->rank_count),
+                     e.hosts, tagc_text_plural(e.hosts), e.calls, e.seconds, steps);
   if (e.whole) {
     snprintf(text, sizeof text, "a rank sends %s a step, %s of it to other hosts", tagc_format_bytes(e.sent, a),
              tagc_format_bytes(e.sent_between, b));
@@ -144,13 +141,11 @@ static void print_glance(FILE *to, const struct tagc_report *r)
 
 /* -- the job ------------------------------------------------------------------------------------------------------- */
 
-static void add_option(void *text, const char *name, const char *value)
-{
+static void add_option(void *text, const char *name, const char *value) {
   tagc_append(text, TEXT, "%s%s=%s", *(char *)text ? " " : "", name, value);
 }
 
-static void nccl_version(uint32_t v, char text[32])
-{
+static void nccl_version(uint32_t v, char text[32]) {
   if (!v)
     snprintf(text, 32, "of a version not known");
   else
@@ -158,8 +153,7 @@ static void nccl_version(uint32_t v, char text[32])
 }
 
 /* "ranks 0-3, 8": those of a host. */
-static void append_ranks(char *text, size_t size, const struct tagc_summary *s, size_t host)
-{
+static void append_ranks(char *text, size_t size, const struct tagc_summary *s, size_t host) {
   size_t n = 0, end;
   for (size_t i = host; i < s->rank_count; i++)
     n += s->ranks[i].host_index == host;
@@ -176,14 +170,13 @@ static void append_ranks(char *text, size_t size, const struct tagc_summary *s, 
   }
 }
 
-static void print_job(FILE *to, const struct tagc_summary *s)
-{
+static void print_job(FILE *to, const struct tagc_summary *s) {
   const struct tagc_sum_rank *first = &s->ranks[0];
   char version[32], options[TEXT] = "", hosts[TEXT] = "";
   head(to, "Job");
   nccl_version(first->nccl_version, version);
   tagc_text_labelled(to, "program", "%s, with NCCL %s, library %s", *first->program ? first->program : "?", version,
-           *first->version ? first->version : "of a version not known");
+                     *first->version ? first->version : "of a version not known");
   for (size_t i = 0; i < s->rank_count; i++) {
     if (s->ranks[i].host_index != i)
       continue;
@@ -196,8 +189,7 @@ static void print_job(FILE *to, const struct tagc_summary *s)
   tagc_text_labelled(to, "options", "%s", *options ? options : "all at their defaults");
 }
 
-void tagc_report_print(const struct tagc_report *r, FILE *to)
-{
+void tagc_report_print(const struct tagc_report *r, FILE *to) {
   const struct tagc_summary *s = r->summary;
   if (s->rank_count) {
     print_glance(to, r);

@@ -16,16 +16,14 @@
 
 enum { LABEL = 14, TEXT = 4096 };
 
-const char *tagc_text_percent(double share, char text[24])
-{
+const char *tagc_text_percent(double share, char text[24]) {
   if (isnan(share))
     return "-";
   snprintf(text, 24, "%.0f%%", 100 * fmax(-9.99, fmin(share, 9.99)));
   return text;
 }
 
-void tagc_text_labelled(FILE *to, const char *label, const char *format, ...)
-{
+void tagc_text_labelled(FILE *to, const char *label, const char *format, ...) {
   char text[TEXT], *lines = NULL;
   size_t size = 0;
   va_list args;
@@ -43,8 +41,7 @@ void tagc_text_labelled(FILE *to, const char *label, const char *format, ...)
   free(lines);
 }
 
-const char *tagc_text_real(double number, int digits, char text[24])
-{
+const char *tagc_text_real(double number, int digits, char text[24]) {
   if (isnan(number))
     return "-";
   snprintf(text, 24, "%.*f", digits, fmin(number, 1e12));
@@ -52,8 +49,7 @@ const char *tagc_text_real(double number, int digits, char text[24])
 }
 
 /* "1-2 MiB" */
-static void class_words(int size_class, char text[24])
-{
+static void class_words(int size_class, char text[24]) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   int unit = size_class / 10, low = 1 << (size_class < 0 ? 0 : size_class % 10);
   if (size_class < 0)
@@ -64,8 +60,7 @@ static void class_words(int size_class, char text[24])
     snprintf(text, 24, "%d-%d %s", low, 2 * low, units[unit]);
 }
 
-static void print_call_lines(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c)
-{
+static void print_call_lines(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c) {
   char count[32], class[24], a[16], b[16], d[16], x[24], y[24], z[24];
   double steps = c->whole_steps ? (double)c->whole_steps : NAN;
   fprintf(to, "  %-20s %-8s %-5s %-13s %11s %8s %10s %10s %5s %10s %8s\n", "call", "type", "sum", "buffer", "calls",
@@ -77,8 +72,8 @@ static void print_call_lines(FILE *to, const struct tagc_summary *s, const struc
     const double sent = (double)tagc_sent_all(&l->calls.sent), plain = (double)tagc_sent_all(&l->calls.plain);
     bool reduces = strstr(tagc_sum_function(s, l->function), "educe") != NULL;
     class_words(l->size_class, class);
-    fprintf(to, "  %-20.20s %-8.8s %-5.5s %-13s %11s", tagc_sum_function(s, l->function), type, reduces ? op : "-", class,
-            tagc_format_count((double)l->calls.calls, count));
+    fprintf(to, "  %-20.20s %-8.8s %-5.5s %-13s %11s", tagc_sum_function(s, l->function), type, reduces ? op : "-",
+            class, tagc_format_count((double)l->calls.calls, count));
     fprintf(to, " %8s %10s %10s %5s %10s %8s\n", tagc_text_real(l->per_step, 1, x),
             tagc_format_bytes((double)l->calls.raw_bytes, a), tagc_format_bytes(sent, b),
             tagc_text_percent(l->calls.compressed && plain > 0 ? 1 - sent / plain : NAN, z),
@@ -87,15 +82,14 @@ static void print_call_lines(FILE *to, const struct tagc_summary *s, const struc
   }
 }
 
-static bool alike(const struct tagc_sum_slot *a, const struct tagc_sum_slot *b)
-{
+static bool alike(const struct tagc_sum_slot *a, const struct tagc_sum_slot *b) {
   return a->lock == b->lock && a->kind == b->kind && a->parts_known == b->parts_known && a->count == b->count &&
-         a->all_reduce == b->all_reduce && a->type == b->type && a->reason == b->reason && a->voted == b->voted && strcmp(a->codec, b->codec) == 0;
+         a->all_reduce == b->all_reduce && a->type == b->type && a->reason == b->reason && a->voted == b->voted &&
+         strcmp(a->codec, b->codec) == 0;
 }
 
 /* A mean of calls, in ms. */
-static const char *mean_ms(uint64_t ns, uint64_t calls, char text[24])
-{
+static const char *mean_ms(uint64_t ns, uint64_t calls, char text[24]) {
   return tagc_text_real(calls ? (double)ns / (double)calls / 1e6 : NAN, 3, text);
 }
 
@@ -106,8 +100,7 @@ struct row {
   struct tagc_sum_calls calls;
 };
 
-static void print_slots_row(FILE *to, const struct row *row, bool between)
-{
+static void print_slots_row(FILE *to, const struct row *row, bool between) {
   const struct tagc_sum_calls *sum = &row->calls;
   const double plain = (double)(between ? sum->plain.between : tagc_sent_all(&sum->plain)),
                sent = (double)(between ? sum->sent.between : tagc_sent_all(&sum->sent));
@@ -123,8 +116,7 @@ static void print_slots_row(FILE *to, const struct row *row, bool between)
 }
 
 /* "q4"; "q8*": it had others before. */
-static void codec_words(const struct tagc_sum_slot *slot, char text[16])
-{
+static void codec_words(const struct tagc_sum_slot *slot, char text[16]) {
   bool changed = false;
   for (size_t i = 1; i < slot->choice_count; i++)
     changed |= strcmp(slot->choices[i - 1].codec, slot->choices[i].codec) != 0;
@@ -133,8 +125,7 @@ static void codec_words(const struct tagc_sum_slot *slot, char text[16])
 
 /* All-gathers of the same units, in a line beneath them. */
 static void print_allgather_row(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c,
-                                const struct tagc_sum_slot *first, size_t n, bool between)
-{
+                                const struct tagc_sum_slot *first, size_t n, bool between) {
   const struct tagc_sum_slot *one = NULL;
   char codec[16] = "-";
   struct row row = {.name = "  all-gathers", .kind = "", .codec = codec};
@@ -156,8 +147,7 @@ static void print_allgather_row(FILE *to, const struct tagc_summary *s, const st
 }
 
 static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct tagc_sum_slot *first, size_t n,
-                           bool between)
-{
+                           bool between) {
   char name[64], codec[16];
   struct row row = {
     .name = name, .kind = first->parts_known ? tagc_sum_kind(first->kind) : "?", .codec = codec, .n = n};
@@ -171,8 +161,7 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
 }
 
 /* A line for each vote of the last lock that changed codecs, where there are several. */
-static void print_votes(FILE *to, const struct tagc_sum_comm *c)
-{
+static void print_votes(FILE *to, const struct tagc_sum_comm *c) {
   enum { MOST = 16 };
   size_t first = c->vote_count, all;
   while (first > 0 && c->votes[first - 1].lock == c->last_lock)
@@ -185,18 +174,18 @@ static void print_votes(FILE *to, const struct tagc_sum_comm *c)
     const struct tagc_sum_vote *vote = &c->votes[i];
     char text[TEXT] = "", label[32], codecs[TAGC_CODECS_TEXT];
     if (i - first >= MOST / 2 && c->vote_count - i > MOST / 2)
-      continue;                     /* of many the first and the last ones */
+      continue; /* of many the first and the last ones */
     tagc_append(text, sizeof text, "%s", tagc_codecs_at(c->slots, c->slot_count, vote, codecs));
     if (c->allgather_count)
-      tagc_append(text, sizeof text, "; all-gathers: %s", tagc_codecs_at(c->allgathers, c->allgather_count, vote, codecs));
+      tagc_append(text, sizeof text, "; all-gathers: %s",
+                  tagc_codecs_at(c->allgathers, c->allgather_count, vote, codecs));
     tagc_append(text, sizeof text, "%s%s", *vote->why ? ". " : "", vote->why);
     snprintf(label, sizeof label, "cycle %" PRIu64, vote->cycle);
     tagc_text_labelled(to, label, "%s", text);
   }
 }
 
-static void print_slot_rows(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c)
-{
+static void print_slot_rows(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c) {
   size_t first = c->slot_count;
   while (first > 0 && c->slots[first - 1].lock == c->slots[c->slot_count - 1].lock)
     first--;
@@ -223,8 +212,7 @@ static void print_slot_rows(FILE *to, const struct tagc_summary *s, const struct
 }
 
 static void print_reasons(FILE *to, const struct tagc_summary *s, const char *label, const char *what,
-                          const uint64_t reasons[256])
-{
+                          const uint64_t reasons[256]) {
   uint64_t all = 0, left[256];
   char text[TEXT] = "";
   memcpy(left, reasons, sizeof left);
@@ -244,8 +232,7 @@ static void print_reasons(FILE *to, const struct tagc_summary *s, const char *la
     tagc_text_labelled(to, label, "%s: %s", what, text);
 }
 
-static void print_comm(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c)
-{
+static void print_comm(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c) {
   char name[64] = "Communicator", ranks[32] = "?";
   if (c->number != UINT32_MAX)
     snprintf(name, sizeof name, "Communicator %" PRIu32, c->number);
@@ -264,14 +251,14 @@ static void print_comm(FILE *to, const struct tagc_summary *s, const struct tagc
   print_slot_rows(to, s, c);
 }
 
-void tagc_text_comms(FILE *to, const struct tagc_summary *s)
-{
+void tagc_text_comms(FILE *to, const struct tagc_summary *s) {
   size_t idle = 0;
   fputc('\n', to);
-  tagc_format_print(to, 0,
-                    "Of communicators, calls, buffers and sent are of all ranks and the whole run; what is of a step is "
-                    "of one rank in a whole step, and its ms are those of the program's threads in calls, which on GPUs "
-                    "only enqueue.");
+  tagc_format_print(
+    to, 0,
+    "Of communicators, calls, buffers and sent are of all ranks and the whole run; what is of a step is "
+    "of one rank in a whole step, and its ms are those of the program's threads in calls, which on GPUs "
+    "only enqueue.");
   for (size_t i = 0; i < s->comm_count; i++)
     if (s->comms[i].calls.calls)
       print_comm(to, s, &s->comms[i]);

@@ -12,9 +12,8 @@
 enum { LATE = 1 << 16 };
 
 /* False without memory. `early`: times that came before their calls. */
-static bool add_window_call(struct tagc_time_window *window, const struct tagc_sum_rank *rank, const struct tagc_trace_call *call,
-                     const struct tagc_trace_times *early)
-{
+static bool add_window_call(struct tagc_time_window *window, const struct tagc_sum_rank *rank,
+                            const struct tagc_trace_call *call, const struct tagc_trace_times *early) {
   const struct tagc_trace_times *times = &early[call->number % TAGC_WINDOW_LATE];
   if (window->count == TAGC_WINDOW_CALLS) {
     window->left_out++;
@@ -29,8 +28,7 @@ static bool add_window_call(struct tagc_time_window *window, const struct tagc_s
 }
 
 /* Calls are recorded nearly in the order of their numbers: threads may overtake each other by a few. */
-static void add_call_window_times(struct tagc_time_window *window, const struct tagc_trace_times *times)
-{
+static void add_call_window_times(struct tagc_time_window *window, const struct tagc_trace_times *times) {
   size_t low = 0, high = window->count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -45,15 +43,13 @@ static void add_call_window_times(struct tagc_time_window *window, const struct 
       window->calls[i].times = *times;
 }
 
-static int order_calls(const void *a, const void *b)
-{
+static int order_calls(const void *a, const void *b) {
   const struct tagc_window_call *x = a, *y = b;
   return (x->call.number > y->call.number) - (x->call.number < y->call.number);
 }
 
 /* Where the streams are busy until. */
-static void place_on_wire(struct tagc_time_window *window)
-{
+static void place_on_wire(struct tagc_time_window *window) {
   enum { STREAMS = 64 };
   uint64_t stream[STREAMS] = {0}, busy[STREAMS] = {0};
   size_t streams = 0;
@@ -74,8 +70,8 @@ static void place_on_wire(struct tagc_time_window *window)
   }
 }
 
-bool tagc_time_window_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64_t to_ns, struct tagc_time_window *out)
-{
+bool tagc_time_window_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64_t to_ns,
+                           struct tagc_time_window *out) {
   char why[TAGC_TRACE_WHY];
   struct tagc_trace_file *file = tagc_trace_open(rank->path, why);
   const struct tagc_trace_record *record;
@@ -106,14 +102,12 @@ bool tagc_time_window_read(const struct tagc_sum_rank *rank, uint64_t from_ns, u
   return fits;
 }
 
-void tagc_time_window_free(struct tagc_time_window *window)
-{
+void tagc_time_window_free(struct tagc_time_window *window) {
   free(window->calls);
   *window = (struct tagc_time_window){0};
 }
 
-struct tagc_trace_call tagc_window_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call)
-{
+struct tagc_trace_call tagc_window_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call) {
   struct tagc_trace_call same = *call;
   same.function = tagc_sum_code(rank, TAGC_TRACE_FUNCTIONS, call->function);
   same.reason = tagc_sum_code(rank, TAGC_TRACE_REASONS, call->reason);
@@ -123,8 +117,7 @@ struct tagc_trace_call tagc_window_call(const struct tagc_sum_rank *rank, const 
   return same;
 }
 
-size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_t *count)
-{
+size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_t *count) {
   enum { MOST = 1 << 16 };
   uint32_t last = 0;
   for (size_t i = 0; i < summary->comm_count; i++)
@@ -147,8 +140,7 @@ size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_
 }
 
 const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, size_t comm,
-                                           const struct tagc_trace_call *call)
-{
+                                           const struct tagc_trace_call *call) {
   if (comm == SIZE_MAX || (call->slot < 0 && !call->allgather))
     return NULL;
   const struct tagc_sum_comm *in = &summary->comms[comm];
@@ -167,8 +159,7 @@ const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, s
   return NULL;
 }
 
-const char *tagc_call_codec(const struct tagc_sum_slot *slot, const struct tagc_trace_call *call)
-{
+const char *tagc_call_codec(const struct tagc_sum_slot *slot, const struct tagc_trace_call *call) {
   const struct tagc_sum_choice *choice = slot ? tagc_sum_choice_of(slot, call->cycle) : NULL;
   return choice ? choice->codec : "";
 }

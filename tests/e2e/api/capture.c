@@ -4,16 +4,14 @@
 #include "tests/e2e/api/inprocess.h"
 #include "tests/standin/cuda/device.h"
 
-static bool begin(CUstream *streams)
-{
+static bool begin(CUstream *streams) {
   bool good = true;
   for (int i = 0; i < RANKS; i++)
     good &= cuStreamBeginCapture_v2(streams[i], CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS;
   return good;
 }
 
-static bool end(CUstream *streams, CUgraph *graphs)
-{
+static bool end(CUstream *streams, CUgraph *graphs) {
   bool good = true;
   for (int i = 0; i < RANKS; i++)
     good &= cuStreamEndCapture(streams[i], &graphs[i]) == CUDA_SUCCESS;
@@ -21,8 +19,7 @@ static bool end(CUstream *streams, CUgraph *graphs)
 }
 
 /* A call of half the size that steps have: seen in between, it would throw them off their track. */
-static ncclResult_t half_group(void)
-{
+static ncclResult_t half_group(void) {
   ncclResult_t status = ncclGroupStart();
   for (int i = 0; i < RANKS && status == ncclSuccess; i++)
     status = ncclReduceScatter(ranks[i].send, ranks[i].out, N / 2, ncclFloat, ncclSum, ranks[i].comm, ranks[i].stream);
@@ -30,8 +27,7 @@ static ncclResult_t half_group(void)
   return status == ncclSuccess ? ended : status;
 }
 
-static bool halves_are_sums(int step)
-{
+static bool halves_are_sums(int step) {
   for (int i = 0; i < RANKS; i++)
     for (size_t k = 0; k < N / 2; k++) {
       size_t at = (size_t)i * N / 2 + k;
@@ -41,14 +37,12 @@ static bool halves_are_sums(int step)
   return true;
 }
 
-static void fill_all(int step)
-{
+static void fill_all(int step) {
   for (int i = 0; i < RANKS; i++)
     fill(&ranks[i], step);
 }
 
-static void captured(CUstream *streams, ncclResult_t (*calls)(void), bool (*are_sums)(int), const char *what)
-{
+static void captured(CUstream *streams, ncclResult_t (*calls)(void), bool (*are_sums)(int), const char *what) {
   CUgraph graphs[RANKS];
   CUgraphExec execs[RANKS];
   bool good = begin(streams);
@@ -73,8 +67,7 @@ static void captured(CUstream *streams, ncclResult_t (*calls)(void), bool (*are_
   ok(good, "%s: every launch of the graph gives the sums of what is there then", what);
 }
 
-static ncclResult_t whole_group(void)
-{
+static ncclResult_t whole_group(void) {
   ncclResult_t status = ncclGroupStart();
   for (int i = 0; i < RANKS && status == ncclSuccess; i++)
     status = reduce_scatter(&ranks[i]);
@@ -85,8 +78,7 @@ static ncclResult_t whole_group(void)
 static bool all_are_sums(int step) { return is_sum(&ranks[0], step) && is_sum(&ranks[1], step); }
 
 /* A stream that synchronises with the legacy stream is captured: the driver does not tell the state of the latter. */
-static void legacy_stream(void)
-{
+static void legacy_stream(void) {
   CUstream blocking;
   CUgraph graph;
   bool good = cuStreamCreate(&blocking, CU_STREAM_DEFAULT) == CUDA_SUCCESS &&
@@ -106,8 +98,7 @@ static void legacy_stream(void)
   ok(good, "a call on the legacy stream meanwhile passes");
 }
 
-static void refused(CUstream *streams)
-{
+static void refused(CUstream *streams) {
   CUgraph graph;
   bool good = cuStreamBeginCapture_v2(streams[0], CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS;
   fill_all(40);
@@ -117,8 +108,7 @@ static void refused(CUstream *streams)
   ok(good, "a group that is captured in part is refused as NCCL does");
 }
 
-int main(void)
-{
+int main(void) {
   CUstream streams[RANKS];
   device_open(0);
   bool good = start(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How a process with communicators ends, and what its children see of them: the argument says how. Every way prints its one
- * test point before the end.
+ * How a process with communicators ends, and what its children see of them: the argument says how. Every way prints its
+ * one test point before the end.
  */
 #include <stdio.h>
 #include <sys/wait.h>
@@ -9,8 +9,7 @@
 #include "tests/e2e/api/inprocess.h"
 
 /* A child that never calls NCCL, as a data loader's worker: how it ended. */
-static int child(void (*end)(void))
-{
+static int child(void (*end)(void)) {
   int status = -1;
   fflush(stdout);
   pid_t pid = fork();
@@ -28,14 +27,12 @@ static int child(void (*end)(void))
 static void end_by_exit(void) { exit(3); }
 static void end_at_once(void) { _exit(3); }
 
-static void end_by_exec(void)
-{
+static void end_by_exec(void) {
   execl("/bin/sh", "sh", "-c", "exit 3", (char *)NULL);
   _exit(127);
 }
 
-static void children(void)
-{
+static void children(void) {
   bool good = start(0) && run_groups(0, STEPS);
   good &= child(end_by_exit) == 3 && child(end_at_once) == 3 && child(end_by_exec) == 3;
   good &= run_groups(STEPS, 2 * STEPS);
@@ -43,17 +40,16 @@ static void children(void)
   finish();
 }
 
-/* A rank is in a call, which waits for the other one, while the process has children; each that hangs ends in the end. */
-static void *call_alone(void *argument)
-{
+/* A rank is in a call, which waits for the other one, while the process has children; each that hangs ends in the
+ * end. */
+static void *call_alone(void *argument) {
   struct rank *r = argument;
   fill(r, STEPS);
   r->last = reduce_scatter(r);
   return NULL;
 }
 
-static void children_meanwhile(void)
-{
+static void children_meanwhile(void) {
   pthread_t thread;
   bool good = start(0) && run_groups(0, STEPS);
   pthread_create(&thread, NULL, call_alone, &ranks[0]);
@@ -69,28 +65,24 @@ static void children_meanwhile(void)
 }
 
 /* Without a destroy. */
-static void leave(void)
-{
+static void leave(void) {
   ok(start(0) && run_groups(0, STEPS), "steps");
   exit(done());
 }
 
-static void leave_at_once(void)
-{
+static void leave_at_once(void) {
   ok(start(0) && run_groups(0, STEPS), "steps");
   _exit(done());
 }
 
 /* A rank runs steps, and is left alone with one in the end, while another thread ends the process. */
-static void *exit_soon(void *unused)
-{
+static void *exit_soon(void *unused) {
   (void)unused;
   nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
   exit(tap_done());
 }
 
-static void leave_from_a_thread(void)
-{
+static void leave_from_a_thread(void) {
   pthread_t thread;
   bool good = start(0) && run_groups(0, STEPS);
   ok(good, "steps");
@@ -101,8 +93,7 @@ static void leave_from_a_thread(void)
 }
 
 /* The same in the background. */
-static void leave_in_progress(void)
-{
+static void leave_in_progress(void) {
   ncclComm_t comms[RANKS];
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclUniqueId id;
@@ -120,13 +111,12 @@ static void leave_in_progress(void)
   exit(tap_done());
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } ways[] = {{"children", children}, {"meanwhile", children_meanwhile}, {"exit", leave}, {"_exit", leave_at_once},
-              {"thread", leave_from_a_thread}, {"progress", leave_in_progress}};
+  } ways[] = {{"children", children},   {"meanwhile", children_meanwhile}, {"exit", leave},
+              {"_exit", leave_at_once}, {"thread", leave_from_a_thread},   {"progress", leave_in_progress}};
   for (size_t i = 0; argc == 2 && i < sizeof ways / sizeof *ways; i++)
     if (strcmp(argv[1], ways[i].name) == 0) {
       ways[i].run();

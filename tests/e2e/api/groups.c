@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Groups: in one another, empty, across new communicators, with errors in them, ended too often, never ended. What is held
- * back runs at the outermost end, and only there; a group that failed leaves no trace in the next step.
+ * Groups: in one another, empty, across new communicators, with errors in them, ended too often, never ended. What is
+ * held back runs at the outermost end, and only there; a group that failed leaves no trace in the next step.
  */
 #include "tests/e2e/api/inprocess.h"
 
-static bool begin_step(int step, int depth)
-{
+static bool begin_step(int step, int depth) {
   bool good = true;
   for (int i = 0; i < RANKS; i++)
     fill(&ranks[i], step);
@@ -14,16 +13,14 @@ static bool begin_step(int step, int depth)
   return good;
 }
 
-static bool call_all(void)
-{
+static bool call_all(void) {
   bool good = true;
   for (int i = 0; i < RANKS; i++)
     good &= reduce_scatter(&ranks[i]) == ncclSuccess;
   return good;
 }
 
-static bool end_groups(int depth)
-{
+static bool end_groups(int depth) {
   bool good = true;
   while (depth-- > 0)
     good &= ncclGroupEnd() == ncclSuccess;
@@ -33,8 +30,7 @@ static bool end_groups(int depth)
 static bool are_sums(int step) { return is_sum(&ranks[0], step) && is_sum(&ranks[1], step); }
 
 /* Three groups deep, with empty groups before, between and after the calls. */
-static void nested(void)
-{
+static void nested(void) {
   bool good = start(0), early = false;
   for (int step = 0; step < STEPS; step++) {
     good &= begin_step(step, 2);
@@ -53,8 +49,7 @@ static void nested(void)
 }
 
 /* PyTorch ends its open groups to make a communicator, and opens as many again. */
-static void made_between(void)
-{
+static void made_between(void) {
   bool good = start(0);
   for (int step = 0; step < STEPS; step++) {
     ncclComm_t made[RANKS] = {NULL};
@@ -73,8 +68,7 @@ static void made_between(void)
 }
 
 /* A communicator made inside a group that holds calls: NCCL makes it first, and they are compressed behind it. */
-static void made_inside(void)
-{
+static void made_inside(void) {
   bool good = start(0) && run_groups(0, STEPS);
   for (int step = STEPS; step < STEPS + 2; step++) {
     ncclComm_t made[RANKS] = {NULL};
@@ -87,7 +81,8 @@ static void made_inside(void)
     good &= reduce_scatter(&ranks[1]) == ncclSuccess;
     good &= end_groups(1) && are_sums(step);
     for (int i = 0; i < RANKS; i++)
-      good &= ncclCommCount(made[i], &count) == ncclSuccess && count == RANKS && ncclCommDestroy(made[i]) == ncclSuccess;
+      good &=
+        ncclCommCount(made[i], &count) == ncclSuccess && count == RANKS && ncclCommDestroy(made[i]) == ncclSuccess;
   }
   good &= run_groups(STEPS + 2, STEPS + 4);
   finish();
@@ -95,8 +90,7 @@ static void made_inside(void)
 }
 
 /* A call that is refused spoils its group; what was held back in it does not run, and the next step is as ever. */
-static void refused_call(int steps, const char *when)
-{
+static void refused_call(int steps, const char *when) {
   bool good = start(0) && run_groups(0, steps) && begin_step(steps, 2) && call_all();
   good &= ncclReduceScatter(NULL, ranks[0].out, N, ncclFloat, ncclSum, ranks[0].comm, NULL) == ncclInvalidArgument;
   good &= ncclGroupEnd() == ncclSuccess && ncclGroupEnd() == ncclInvalidArgument && all_untouched();
@@ -105,8 +99,7 @@ static void refused_call(int steps, const char *when)
   ok(good, "a refused call in a group, %s: its end says so, nothing has run, the next steps are exact", when);
 }
 
-static void ended_too_often(void)
-{
+static void ended_too_often(void) {
   bool good = start(0) && run_groups(0, STEPS / 2);
   good &= ncclGroupEnd() == ncclInvalidUsage && ncclGroupEnd() == ncclInvalidUsage;
   good &= run_groups(STEPS / 2, STEPS);
@@ -114,8 +107,7 @@ static void ended_too_often(void)
   ok(good, "a group that was never begun cannot be ended, and that does no harm");
 }
 
-static void simulated(void)
-{
+static void simulated(void) {
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   bool good = start(0) && begin_step(0, 1) && call_all();
   good &= ncclGroupSimulateEnd(&info) == ncclSuccess && all_untouched();
@@ -124,8 +116,7 @@ static void simulated(void)
   ok(good, "a simulated group runs nothing; the next steps are exact");
 }
 
-static void *leave_open(void *argument)
-{
+static void *leave_open(void *argument) {
   bool *good = argument;
   float two = 2;
   ncclRedOp_t op;
@@ -136,8 +127,7 @@ static void *leave_open(void *argument)
   return NULL;
 }
 
-static void never_ended(void)
-{
+static void never_ended(void) {
   pthread_t thread;
   bool good = start(0);
   pthread_create(&thread, NULL, leave_open, &good);
@@ -150,13 +140,12 @@ static void never_ended(void)
 }
 
 /* The other rank has left: the end of the group fails, and nothing is decoded. */
-static void failed_end(int steps, const char *what)
-{
+static void failed_end(int steps, const char *what) {
   bool good = start(0) && run_groups(0, steps);
   good &= ncclCommAbort(ranks[1].comm) == ncclSuccess;
   for (int again = 0; again < 2; again++) {
     good &= begin_step(steps, 1);
-    reduce_scatter(&ranks[0]);      /* held back, it cannot fail yet; NCCL may say it at once */
+    reduce_scatter(&ranks[0]); /* held back, it cannot fail yet; NCCL may say it at once */
     good &= ncclGroupEnd() == ncclRemoteError;
   }
   bool decoded = steps == STEPS && !all_untouched();
@@ -165,8 +154,7 @@ static void failed_end(int steps, const char *what)
 }
 
 /* The op of a call that is held back is destroyed, its handle used again for another scalar; both before the end. */
-static void recycled_ops(void)
-{
+static void recycled_ops(void) {
   static float again[RANKS][N];
   bool good = start(0);
   for (int step = 0; step < STEPS; step++) {
@@ -175,8 +163,8 @@ static void recycled_ops(void)
       float scalars[2] = {2, 8};
       for (int k = 0; k < 2; k++) {
         ncclRedOp_t op;
-        good &= ncclRedOpCreatePreMulSum(&op, &scalars[k], ncclFloat, ncclScalarHostImmediate, ranks[i].comm) ==
-                ncclSuccess;
+        good &=
+          ncclRedOpCreatePreMulSum(&op, &scalars[k], ncclFloat, ncclScalarHostImmediate, ranks[i].comm) == ncclSuccess;
         good &= ncclReduceScatter(ranks[i].send, k ? again[i] : ranks[i].out, N, ncclFloat, op, ranks[i].comm, NULL) ==
                 ncclSuccess;
         good &= ncclRedOpDestroy(op, ranks[i].comm) == ncclSuccess;
@@ -195,8 +183,7 @@ static void recycled_ops(void)
 }
 
 /* A new communicator, under the handle of an old one sooner or later, starts anew: its first steps are plain. */
-static void reused_handles(void)
-{
+static void reused_handles(void) {
   bool good = true, reused = false;
   ncclComm_t old = NULL;
   for (int round = 0; round < 4; round++) {
@@ -210,8 +197,7 @@ static void reused_handles(void)
   ok(good, "communicators come and go, and each starts anew");
 }
 
-int main(void)
-{
+int main(void) {
   nested();
   made_between();
   made_inside();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the programs share that have all ranks of a communicator in one process: sparse gradients whose sums are exact, and
- * ways to run steps on them.
+ * What the programs share that have all ranks of a communicator in one process: sparse gradients whose sums are exact,
+ * and ways to run steps on them.
  *
  * There are two ranks, or INPROCESS_RANKS, and shards of 20000 elements, or INPROCESS_N, if these are defined before.
  *
- * They are run with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_SPARSITY=0.95: a
- * communicator that sees nothing but one reduce-scatter, again and again, votes at its fourth and compresses from then on.
- * With ALL_REDUCES in the environment these are all-reduces, whose sums come back in 8 bits an element.
+ * They are run with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_SPARSITY=0.95:
+ * a communicator that sees nothing but one reduce-scatter, again and again, votes at its fourth and compresses from
+ * then on. With ALL_REDUCES in the environment these are all-reduces, whose sums come back in 8 bits an element.
  */
 #ifndef TESTS_E2E_INPROCESS_H
 #define TESTS_E2E_INPROCESS_H
@@ -36,15 +36,14 @@ struct rank {
   int rank, steps;
   float *send, *out;
   bool good;
-  atomic_int begun;                 /* steps whose call was about to be made */
+  atomic_int begun; /* steps whose call was about to be made */
   ncclResult_t last;
   cudaStream_t stream;
 };
 
 static struct rank ranks[RANKS];
 
-static inline float value(int rank, int step, size_t i)
-{
+static inline float value(int rank, int step, size_t i) {
   return i % 61 ? 0 : (float)((int)i / 61 % 13 - 6 + step * (rank + 1));
 }
 
@@ -57,8 +56,7 @@ static inline bool all_reduces(void) { return with_all_reduces; }
 static inline size_t count_out(void) { return all_reduces() ? (size_t)N * RANKS : N; }
 
 /* Also marks the result, so that what nobody writes is not taken for a sum. */
-static inline void fill(struct rank *r, int step)
-{
+static inline void fill(struct rank *r, int step) {
   for (size_t i = 0; i < (size_t)N * RANKS; i++)
     r->send[i] = value(r->rank, step, i);
   for (size_t i = 0; i < count_out(); i++)
@@ -66,8 +64,7 @@ static inline void fill(struct rank *r, int step)
 }
 
 /* Exact, but for what the second half of an all-reduce rounds: half a step of the largest sum of a block, and a bit. */
-static inline bool is_sum(const struct rank *r, int step)
-{
+static inline bool is_sum(const struct rank *r, int step) {
   const size_t first = all_reduces() ? 0 : (size_t)r->rank * N;
   const float allowed = all_reduces() ? (float)(RANKS * (6 + RANKS * step)) / 250 : 0;
   for (size_t i = 0; i < count_out(); i++) {
@@ -81,24 +78,21 @@ static inline bool is_sum(const struct rank *r, int step)
 }
 
 /* Since fill(). */
-static inline bool untouched(const struct rank *r)
-{
+static inline bool untouched(const struct rank *r) {
   for (size_t i = 0; i < count_out(); i++)
     if (r->out[i] != -1)
       return false;
   return true;
 }
 
-static inline bool all_untouched(void)
-{
+static inline bool all_untouched(void) {
   bool good = true;
   for (int i = 0; i < RANKS; i++)
     good &= untouched(&ranks[i]);
   return good;
 }
 
-static inline ncclResult_t reduce_into(struct rank *r, float *out, ncclRedOp_t op)
-{
+static inline ncclResult_t reduce_into(struct rank *r, float *out, ncclRedOp_t op) {
   return all_reduces() ? ncclAllReduce(r->send, out, (size_t)N * RANKS, ncclFloat, op, r->comm, r->stream)
                        : ncclReduceScatter(r->send, out, N, ncclFloat, op, r->comm, r->stream);
 }
@@ -106,8 +100,7 @@ static inline ncclResult_t reduce_into(struct rank *r, float *out, ncclRedOp_t o
 static inline ncclResult_t reduce_scatter(struct rank *r) { return reduce_into(r, r->out, ncclSum); }
 
 /* What becomes of a call that may be in progress. */
-static inline ncclResult_t settled(struct rank *r, ncclResult_t status)
-{
+static inline ncclResult_t settled(struct rank *r, ncclResult_t status) {
   while (status == ncclInProgress) {
     sched_yield();
     if (ncclCommGetAsyncError(r->comm, &status) != ncclSuccess)
@@ -117,8 +110,7 @@ static inline ncclResult_t settled(struct rank *r, ncclResult_t status)
 }
 
 /* A thread of a rank: its steps, one after the other. */
-static inline void *run_rank(void *argument)
-{
+static inline void *run_rank(void *argument) {
   struct rank *r = argument;
   r->good = true;
   for (int step = 0; step < r->steps; step++) {
@@ -131,8 +123,7 @@ static inline void *run_rank(void *argument)
 }
 
 /* A thread for each rank; true when all ranks are `good`. */
-static inline bool run_all(void *(*run)(void *))
-{
+static inline bool run_all(void *(*run)(void *)) {
   pthread_t threads[RANKS];
   bool good = true;
   for (int i = 0; i < RANKS; i++)
@@ -144,14 +135,10 @@ static inline bool run_all(void *(*run)(void *))
   return good;
 }
 
-static inline bool run_threads(void)
-{
-  return run_all(run_rank);
-}
+static inline bool run_threads(void) { return run_all(run_rank); }
 
 /* Steps of all ranks by this thread, each in a group; true when all are exact. */
-static inline bool run_groups(int from, int to)
-{
+static inline bool run_groups(int from, int to) {
   bool good = true;
   for (int step = from; step < to; step++) {
     for (int i = 0; i < RANKS; i++)
@@ -166,8 +153,7 @@ static inline bool run_groups(int from, int to)
   return good;
 }
 
-static inline void adopt(const ncclComm_t *comms, int steps)
-{
+static inline void adopt(const ncclComm_t *comms, int steps) {
   for (int i = 0; i < RANKS; i++) {
     ranks[i].comm = comms[i];
     ranks[i].rank = i;
@@ -181,8 +167,7 @@ static inline void adopt(const ncclComm_t *comms, int steps)
 }
 
 /* New communicators for the ranks. */
-static inline bool start(int steps)
-{
+static inline bool start(int steps) {
   ncclComm_t comms[RANKS];
   if (ncclCommInitAll(comms, RANKS, NULL) != ncclSuccess)
     return false;
@@ -190,16 +175,14 @@ static inline bool start(int steps)
   return true;
 }
 
-static inline void finish(void)
-{
+static inline void finish(void) {
   ncclGroupStart();
   for (int i = 0; i < RANKS; i++)
     ncclCommDestroy(ranks[i].comm);
   ncclGroupEnd();
 }
 
-static inline int done(void)
-{
+static inline int done(void) {
   for (int i = 0; i < RANKS; i++) {
     free(ranks[i].send);
     free(ranks[i].out);

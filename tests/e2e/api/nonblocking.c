@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Non-blocking communicators: a call returns at once, and the communicator says when it is done. In every shape in which
- * NCCL allows that, compressed calls included: no call waits for a rank that the same thread has not called yet.
+ * Non-blocking communicators: a call returns at once, and the communicator says when it is done. In every shape in
+ * which NCCL allows that, compressed calls included: no call waits for a rank that the same thread has not called yet.
  */
 #include "tests/e2e/api/inprocess.h"
 
-/* Communicators for the ranks; bit i of `nonblocking` for rank i. Each is made by a thread: NCCL wants those of a group to be
- * of one kind. */
+/* Communicators for the ranks; bit i of `nonblocking` for rank i. Each is made by a thread: NCCL wants those of a group
+ * to be of one kind. */
 static ncclUniqueId id;
 static unsigned which;
 
-static void *make(void *argument)
-{
+static void *make(void *argument) {
   struct rank *r = argument;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = !(which >> r->rank & 1);
@@ -18,8 +17,7 @@ static void *make(void *argument)
   return NULL;
 }
 
-static bool start_nonblocking(int steps, unsigned nonblocking)
-{
+static bool start_nonblocking(int steps, unsigned nonblocking) {
   pthread_t threads[RANKS];
   ncclComm_t none[RANKS] = {NULL};
   adopt(none, steps);
@@ -33,30 +31,26 @@ static bool start_nonblocking(int steps, unsigned nonblocking)
   return ranks[0].last == ncclSuccess && ranks[1].last == ncclSuccess;
 }
 
-static void a_thread_a_rank(void)
-{
+static void a_thread_a_rank(void) {
   bool good = start_nonblocking(STEPS, 3) && run_threads();
   finish();
   ok(good, "a thread a rank, each asks until it is done: %d steps are exact", STEPS);
 }
 
-static void ranks_differ(void)
-{
+static void ranks_differ(void) {
   bool good = start_nonblocking(STEPS, 2) && run_threads();
   finish();
   ok(good, "a blocking and a non-blocking rank: %d steps are exact", STEPS);
 }
 
-static void one_thread(void)
-{
+static void one_thread(void) {
   bool good = start_nonblocking(0, 3) && run_groups(0, STEPS);
   finish();
   ok(good, "one thread, a group over the communicators: %d steps are exact", STEPS);
 }
 
 /* The shape that blocking communicators do not allow: nobody has called the second rank when the first call returns. */
-static bool run_one_after_the_other(void)
-{
+static bool run_one_after_the_other(void) {
   bool good = true;
   for (int step = 0; step < STEPS; step++) {
     ncclResult_t status[RANKS];
@@ -71,8 +65,7 @@ static bool run_one_after_the_other(void)
 }
 
 /* NCCL refuses to end a communicator that it is at: nothing of it is forgotten then. */
-static void refused_ends(void)
-{
+static void refused_ends(void) {
   bool good = start_nonblocking(0, 3);
   for (int step = 0; step < RANKS; step++) {
     struct rank *first = &ranks[step], *second = &ranks[1 - step];
@@ -90,8 +83,7 @@ static void refused_ends(void)
   ok(good, "ends that are refused while a call is under way: %d steps are exact", STEPS);
 }
 
-static void one_after_the_other(void)
-{
+static void one_after_the_other(void) {
   bool good = start_nonblocking(0, 3) && run_one_after_the_other();
   finish();
   ok(good, "one thread calls rank after rank and asks both then: %d steps are exact", STEPS);
@@ -100,8 +92,7 @@ static void one_after_the_other(void)
 /* A watchdog asks all the time, and must not take an answer away from those that wait for it. */
 static atomic_bool over;
 
-static void *watch(void *argument)
-{
+static void *watch(void *argument) {
   bool *good = argument;
   while (!over)
     for (int i = 0; i < RANKS; i++) {
@@ -113,8 +104,7 @@ static void *watch(void *argument)
   return NULL;
 }
 
-static void watched(void)
-{
+static void watched(void) {
   pthread_t thread;
   bool watch_good = true, good = start_nonblocking(8 * STEPS, 3);
   over = false;
@@ -127,8 +117,7 @@ static void watched(void)
 }
 
 /* A group with several calls of each communicator runs in rounds. */
-static void several_calls(void)
-{
+static void several_calls(void) {
   static float again[RANKS][N * RANKS];
   bool good = start_nonblocking(0, 3);
   for (int step = 0; step < STEPS; step++) {
@@ -150,8 +139,7 @@ static void several_calls(void)
 }
 
 /* The group also holds what NCCL is at for longer: its end says ncclInProgress, and the calls run all the same. */
-static void beside_a_finalize(void)
-{
+static void beside_a_finalize(void) {
   bool good = true;
   for (int round = 0; round < 2; round++) {
     ncclComm_t old[RANKS];
@@ -179,8 +167,7 @@ static void beside_a_finalize(void)
 }
 
 /* PyTorch makes an op for every call and destroys it as soon as the call has returned. */
-static void short_lived_ops(void)
-{
+static void short_lived_ops(void) {
   bool good = start_nonblocking(0, 3);
   for (int step = 0; step < STEPS; step++) {
     ncclResult_t status[RANKS];
@@ -192,7 +179,7 @@ static void short_lived_ops(void)
       status[i] = reduce_into(&ranks[i], ranks[i].out, op);
       good &= ncclRedOpDestroy(op, ranks[i].comm) == ncclSuccess;
       two = 100;
-      if (i == 0)                   /* rank 1 has not called: it is under way */
+      if (i == 0) /* rank 1 has not called: it is under way */
         good &= ncclRedOpCreatePreMulSum(&other, &two, ncclFloat, ncclScalarHostImmediate, ranks[i].comm) ==
                 ncclInvalidArgument;
     }
@@ -208,8 +195,7 @@ static void short_lived_ops(void)
 }
 
 /* A child's handle appears when its parents are ready: nobody has announced it as non-blocking. */
-static void children(void)
-{
+static void children(void) {
   ncclComm_t parents[RANKS], made[RANKS];
   bool good = start_nonblocking(0, 3);
   ncclGroupStart();
@@ -230,8 +216,7 @@ static void children(void)
 }
 
 /* Rank 0 calls, rank 1 does not: what NCCL refuses meanwhile is refused, and an abort ends it. */
-static void alone(int steps, const char *what)
-{
+static void alone(int steps, const char *what) {
   ncclComm_t child;
   ncclRedOp_t op;
   void *handle;
@@ -255,8 +240,7 @@ static void alone(int steps, const char *what)
 }
 
 /* Rank 1 leaves: rank 0 is told of it. */
-static void peer_leaves(void)
-{
+static void peer_leaves(void) {
   bool good = start_nonblocking(STEPS, 3) && run_threads();
   fill(&ranks[0], STEPS);
   ncclResult_t status = reduce_scatter(&ranks[0]);
@@ -268,19 +252,17 @@ static void peer_leaves(void)
   ok(good, "a peer that leaves a compressed call: the communicator says ncclRemoteError, and so does the next call");
 }
 
-/* NCCL_COMM_BLOCKING=1 beats the configuration: a call that asks for more than NCCL gives blocks, and is aborted all the
- * same. In the environment it is seen by everybody. A file of NCCL's own puts it there when NCCL starts, which is too late
- * for who has looked already. */
-static void *call_once(void *argument)
-{
+/* NCCL_COMM_BLOCKING=1 beats the configuration: a call that asks for more than NCCL gives blocks, and is aborted all
+ * the same. In the environment it is seen by everybody. A file of NCCL's own puts it there when NCCL starts, which is
+ * too late for who has looked already. */
+static void *call_once(void *argument) {
   struct rank *r = argument;
   r->begun++;
   r->last = reduce_scatter(r);
   return NULL;
 }
 
-static void forced_to_block(const char *by)
-{
+static void forced_to_block(const char *by) {
   pthread_t thread;
   struct rank *r = &ranks[0];
   bool good = start_nonblocking(STEPS, 3) && run_threads();
@@ -289,14 +271,14 @@ static void forced_to_block(const char *by)
   pthread_create(&thread, NULL, call_once, r);
   while (!r->begun)
     sched_yield();
-  nanosleep(&(struct timespec){0, 50000000}, NULL);   /* on its way into NCCL: most of the time it is there then */
+  nanosleep(&(struct timespec){0, 50000000}, NULL); /* on its way into NCCL: most of the time it is there then */
   good &= ncclCommAbort(r->comm) == ncclSuccess && ncclCommAbort(ranks[1].comm) == ncclSuccess;
   pthread_join(thread, NULL);
-  ok(good && r->last != ncclSuccess, "made blocking by %s: a compressed call that rank 1 does not join can be aborted", by);
+  ok(good && r->last != ncclSuccess, "made blocking by %s: a compressed call that rank 1 does not join can be aborted",
+     by);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "forced") == 0) {
     forced_to_block("the environment");
     return done();

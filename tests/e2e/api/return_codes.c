@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prints what NCCL answers to calls that are wrong or cannot work, for comparison of a plain and a preloaded run: the codes
- * must be the same. Works with any libnccl.so.2, with a GPU or without.
+ * Prints what NCCL answers to calls that are wrong or cannot work, for comparison of a plain and a preloaded run: the
+ * codes must be the same. Works with any libnccl.so.2, with a GPU or without.
  */
 #include <nccl.h>
 #include <stdio.h>
@@ -8,8 +8,7 @@
 
 #define SAY(call) printf("%-60.60s %d\n", #call, (int)(call))
 
-int main(void)
-{
+int main(void) {
   ncclUniqueId id;
   ncclComm_t comm = NULL, child = NULL;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

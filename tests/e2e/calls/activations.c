@@ -5,10 +5,10 @@
  *
  *   activations tokens|features STEPS
  *
- * tokens: experts get the tokens of all ranks (Megatron-core, MoEAllGatherTokenDispatcher: megatron/core/transformer/moe/
- * token_dispatcher.py), probabilities and tokens gathered, outputs and gradients reduce-scattered; features: a contrastive loss
- * over the features of all ranks, gathered with their gradients on the communicator of a sharded model whose gradients are
- * averages (FSDP2).
+ * tokens: experts get the tokens of all ranks (Megatron-core, MoEAllGatherTokenDispatcher:
+ * megatron/core/transformer/moe/ token_dispatcher.py), probabilities and tokens gathered, outputs and gradients
+ * reduce-scattered; features: a contrastive loss over the features of all ranks, gathered with their gradients on the
+ * communicator of a sharded model whose gradients are averages (FSDP2).
  */
 #include "tests/e2e/harness.h"
 
@@ -17,14 +17,12 @@ enum { LAYERS = 4, TOKENS = 5003, PROBABILITIES = 1201, ROOT = 2048, BLOCK = 409
 static bool gathered_exact = true, reduced_exact = true;
 static uint64_t calls;
 
-static float value(int r, uint64_t call, size_t i)
-{
+static float value(int r, uint64_t call, size_t i) {
   const uint64_t h = mix(mix(call << 8 ^ (uint64_t)r) ^ i);
   return ((float)(h & 0xffffff) / 8388608 - 1) * ((float)(h >> 24 & 0xffffff) / 8388608 - 1);
 }
 
-static void gather(size_t count)
-{
+static void gather(size_t count) {
   static float own[MOST], all[MOST * MOST_RANKS];
   calls++;
   for (size_t i = 0; i < count; i++)
@@ -35,10 +33,11 @@ static void gather(size_t count)
 }
 
 /* Small integers, so that the order of the sum does not matter. */
-static float term(int r, size_t i) { return (float)(int)(mix(calls << 8 ^ (uint64_t)r ^ (uint64_t)i << 40) % 200) - 100; }
+static float term(int r, size_t i) {
+  return (float)(int)(mix(calls << 8 ^ (uint64_t)r ^ (uint64_t)i << 40) % 200) - 100;
+}
 
-static void reduce(size_t count)
-{
+static void reduce(size_t count) {
   static float all[MOST * MOST_RANKS], own[MOST];
   calls++;
   for (size_t i = 0; i < count * (size_t)nranks; i++)
@@ -52,8 +51,7 @@ static void reduce(size_t count)
   }
 }
 
-static void dispatch_tokens(void)
-{
+static void dispatch_tokens(void) {
   static unsigned char map[PROBABILITIES], all_maps[PROBABILITIES * MOST_RANKS];
   for (int i = 0; i < LAYERS; i++) {
     CHECK(ncclAllGather(map, all_maps, PROBABILITIES, ncclUint8, other, NULL));
@@ -70,9 +68,9 @@ static void dispatch_tokens(void)
 
 static size_t unit(int i) { return i ? BLOCK : ROOT; }
 
-/* What is gathered of the parameters, and becomes of their gradients, is another test's (gathers.c, reduce_scatter.c). */
-static void compare_features(void)
-{
+/* What is gathered of the parameters, and becomes of their gradients, is another test's (gathers.c,
+ * reduce_scatter.c). */
+static void compare_features(void) {
   static float own[MOST], all[MOST * MOST_RANKS];
   for (size_t i = 0; i < MOST * (size_t)nranks; i++)
     all[i] = value(rank, 0, i);
@@ -90,8 +88,7 @@ static void compare_features(void)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const long steps = argc == 3 ? atol(argv[2]) : 0;
   const bool tokens = argc == 3 && strcmp(argv[1], "tokens") == 0;
   if (!steps || (!tokens && strcmp(argv[1], "features") != 0)) {

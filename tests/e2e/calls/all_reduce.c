@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * All-reduces as DDP makes them, of counts that all differ, and what must hold of the compressed ones: all ranks end with the same
- * bytes, near enough to the sum, which every rank can compute; elements behind the last whole shard, and small all-reduces, are exact;
- * what is not finite comes out as such on all ranks; send buffers are as they were.
+ * All-reduces as DDP makes them, of counts that all differ, and what must hold of the compressed ones: all ranks end
+ * with the same bytes, near enough to the sum, which every rank can compute; elements behind the last whole shard, and
+ * small all-reduces, are exact; what is not finite comes out as such on all ranks; send buffers are as they were.
  *
- * Run under tests/standin/launch with the library preloaded, TAGC_WARMUP=0 and TAGC_MIN_BYTES=0. The first three steps of a case
- * teach the cycle. Each case has a communicator of its own; for the script that reads the report, rank 0 prints
- * "# expect NUMBER COMPRESSED" for it.
+ * Run under tests/standin/launch with the library preloaded, TAGC_WARMUP=0 and TAGC_MIN_BYTES=0. The first three steps
+ * of a case teach the cycle. Each case has a communicator of its own; for the script that reads the report, rank 0
+ * prints "# expect NUMBER COMPRESSED" for it.
  *
  *   all_reduce ERROR [grouped|windows|activations|astray|timed]
  *     ERROR        relative (L2), of every compressed result; 0: integers, exact to the last bit
@@ -25,30 +25,29 @@ static bool exact, grouped, windows, activations, astray, timed;
 
 struct test_case {
   ncclDataType_t type;
-  int op;                           /* 0 sum, 1 average, 2 a scalar that differs from rank to rank */
+  int op; /* 0 sum, 1 average, 2 a scalar that differs from rank to rank */
   bool in_place;
 };
 
 static const char *const op_names[] = {"sum", "avg", "premulsum"};
 
 /* The last one is the largest. With 3 ranks all have a tail, with 2 and 4 two have. */
-static size_t count_of(int slot)
-{
+static size_t count_of(int slot) {
   static const size_t counts[SLOTS] = {32771, 40000, 50003, 70001};
   return activations ? counts[0] : counts[slot];
 }
 
-static float scalar_of(const struct test_case *c, int r)
-{
+static float scalar_of(const struct test_case *c, int r) {
   static const float scalars[] = {1, -1, 0.5f, 2};
   return c->op == 2 ? scalars[r % 4] : 1;
 }
 
 /* Is there something at the element that is no number? In one step, on one rank. */
-static bool is_special(uint64_t step, int r, size_t i) { return !windows && step == STEPS - 2 && r == nranks - 1 && i % 9973 == 5; }
+static bool is_special(uint64_t step, int r, size_t i) {
+  return !windows && step == STEPS - 2 && r == nranks - 1 && i % 9973 == 5;
+}
 
-static float value(const struct test_case *c, int r, uint64_t step, int slot, size_t i)
-{
+static float value(const struct test_case *c, int r, uint64_t step, int slot, size_t i) {
   const uint64_t h = mix(mix((uint64_t)r << 32 ^ step << 8 ^ (uint64_t)slot) ^ i);
   if (!exact && is_special(step, r, i))
     return h & 1 ? INFINITY : NAN;
@@ -57,8 +56,7 @@ static float value(const struct test_case *c, int r, uint64_t step, int slot, si
   return round_to(((float)(int)(h & 0xffff) - 32768) / 65536 * (1 + (float)(h >> 32 & 3)), c->type);
 }
 
-static double sum_at(const struct test_case *c, uint64_t step, int slot, size_t i)
-{
+static double sum_at(const struct test_case *c, uint64_t step, int slot, size_t i) {
   double sum = 0;
   for (int r = 0; r < nranks; r++)
     sum += (double)value(c, r, step, slot, i) * scalar_of(c, r);
@@ -66,16 +64,15 @@ static double sum_at(const struct test_case *c, uint64_t step, int slot, size_t 
 }
 
 struct buffers {
-  char *send[SLOTS + 1], *recv[SLOTS + 1];     /* the last ones are small */
-  char *sent[SLOTS + 1];            /* what is to stay in `send` */
-  double *total[SLOTS];             /* of all results, less what they should be */
+  char *send[SLOTS + 1], *recv[SLOTS + 1]; /* the last ones are small */
+  char *sent[SLOTS + 1];                   /* what is to stay in `send` */
+  double *total[SLOTS];                    /* of all results, less what they should be */
   double total2;
 };
 
 static size_t elements(int slot) { return slot < SLOTS ? count_of(slot) : SMALL; }
 
-static void run_step(const struct test_case *c, struct buffers *b, uint64_t step, ncclComm_t comm)
-{
+static void run_step(const struct test_case *c, struct buffers *b, uint64_t step, ncclComm_t comm) {
   char typed[4];
   ncclRedOp_t op = c->op == 1 ? ncclAvg : ncclSum;
   for (int s = 0; s <= SLOTS; s++)
@@ -99,21 +96,24 @@ static void run_step(const struct test_case *c, struct buffers *b, uint64_t step
 }
 
 /* Does the element of a result come to what it must be, if anything exact can be said of it? */
-static bool check_element(const struct test_case *c, float got, double sum, bool plain)
-{
+static bool check_element(const struct test_case *c, float got, double sum, bool plain) {
   if (!isfinite(sum))
     return !isfinite(got);
   if (!plain && !exact)
     return isfinite(got);
-  /* A plain call rounds products and partial sums to its type; integers stay exact, but for the mean over three ranks. */
+  /* A plain call rounds products and partial sums to its type; integers stay exact, but for the mean over three
+   * ranks. */
   const bool to_the_bit = exact && (c->op != 1 || (nranks & (nranks - 1)) == 0);
   return to_the_bit ? got == round_to((float)sum, c->type)
-                    : fabs(got - sum) <= (c->type == ncclFloat32 ? 1e-5 : c->type == ncclFloat16 ? 0.01 : 0.08) * (1 + fabs(sum));
+                    : fabs(got - sum) <= (c->type == ncclFloat32   ? 1e-5
+                                          : c->type == ncclFloat16 ? 0.01
+                                                                   : 0.08) *
+                                           (1 + fabs(sum));
 }
 
 /* Elements of a result; adds to the squares of what is off, and of the sums. */
-static bool check_range(const struct test_case *c, struct buffers *b, uint64_t step, int s, size_t from, size_t to, double squares[2])
-{
+static bool check_range(const struct test_case *c, struct buffers *b, uint64_t step, int s, size_t from, size_t to,
+                        double squares[2]) {
   const size_t whole = elements(s) / (size_t)nranks * (size_t)nranks;
   for (size_t i = from; i < to; i++) {
     const float got = load(b->recv[s], i, c->type);
@@ -135,8 +135,7 @@ static bool check_range(const struct test_case *c, struct buffers *b, uint64_t s
 }
 
 /* All ranks have the same bytes, so each of them looks at a shard; at the tail, and at what is small, all do. */
-static bool check_slot(const struct test_case *c, struct buffers *b, uint64_t step, int s, double *error)
-{
+static bool check_slot(const struct test_case *c, struct buffers *b, uint64_t step, int s, double *error) {
   const size_t n = elements(s), shard = s < SLOTS ? n / (size_t)nranks : 0, own = shard * (size_t)rank;
   double squares[2] = {0};
   const bool good = check_range(c, b, step, s, own, own + shard, squares) &&
@@ -147,16 +146,14 @@ static bool check_slot(const struct test_case *c, struct buffers *b, uint64_t st
 }
 
 /* Have all ranks the same bytes? Asked on the world, of which nothing is compressed. */
-static bool is_the_same(const char *bytes, size_t size)
-{
+static bool is_the_same(const char *bytes, size_t size) {
   const uint64_t mine = tagc_hash_add(TAGC_HASH_START, bytes, size);
   uint64_t words[2] = {mine, ~mine}, all[2];
   CHECK(ncclAllReduce(words, all, 2, ncclUint64, ncclMin, world, NULL));
   return all[0] == ~all[1];
 }
 
-static bool check_step(const struct test_case *c, struct buffers *b, uint64_t step, double *error)
-{
+static bool check_step(const struct test_case *c, struct buffers *b, uint64_t step, double *error) {
   bool good = true;
   for (int s = 0; s <= SLOTS; s++) {
     /* NaNs of a tail, or of small ones, are NCCL's. */
@@ -174,8 +171,7 @@ static bool check_step(const struct test_case *c, struct buffers *b, uint64_t st
 }
 
 /* Parameters, say, of which some are in buckets of their own: a count that is in no step, and then two that are. */
-static bool go_astray(const struct test_case *c, struct buffers *b, ncclComm_t comm)
-{
+static bool go_astray(const struct test_case *c, struct buffers *b, ncclComm_t comm) {
   const size_t counts[] = {SMALL + 1, count_of(2), count_of(0)};
   bool good = true;
   for (int s = 0; s < 3; s++) {
@@ -183,7 +179,8 @@ static bool go_astray(const struct test_case *c, struct buffers *b, ncclComm_t c
       store(b->send[2], i, (float)(int)(i % 97) - 48, c->type);
     CHECK(ncclAllReduce(b->send[2], b->recv[2], counts[s], c->type, c->op == 1 ? ncclAvg : ncclSum, comm, NULL));
     for (size_t i = 0; i < counts[s] && good; i++) {
-      const float want = ((float)(int)(i % 97) - 48) * (float)(c->op == 1 ? 1 : nranks), got = load(b->recv[2], i, c->type);
+      const float want = ((float)(int)(i % 97) - 48) * (float)(c->op == 1 ? 1 : nranks),
+                  got = load(b->recv[2], i, c->type);
       good = fabsf(got - want) <= 0.01f * (1 + fabsf(want));
       if (!good)
         fprintf(stderr, "[%d] astray, %zu elements: got %g, want %g\n", rank, counts[s], (double)got, (double)want);
@@ -192,8 +189,7 @@ static bool go_astray(const struct test_case *c, struct buffers *b, ncclComm_t c
   return good;
 }
 
-static double lost(const struct buffers *b)
-{
+static double lost(const struct buffers *b) {
   double lost2 = 0;
   for (int s = 0; s < SLOTS; s++)
     for (size_t i = 0; i < count_of(s); i++)
@@ -201,9 +197,8 @@ static double lost(const struct buffers *b)
   return sqrt(lost2 / b->total2);
 }
 
-static void run_case(const struct test_case *c)
-{
-  static int number = 1;            /* of the communicator in the report; the world's is 0 */
+static void run_case(const struct test_case *c) {
+  static int number = 1; /* of the communicator in the report; the world's is 0 */
   struct buffers b = {.total2 = 0};
   ncclComm_t comm;
   double error = 0;
@@ -226,7 +221,10 @@ static void run_case(const struct test_case *c)
   if (windows)
     error = lost(&b);
   all_ok(good && (exact || error <= allowed + rounding), "W=%d %s %s %s: %s, error %.2g", nranks,
-         c->type == ncclFloat32 ? "fp32" : c->type == ncclFloat16 ? "fp16" : "bf16", op_names[c->op], c->in_place ? "in place" : "out of place",
+         c->type == ncclFloat32   ? "fp32"
+         : c->type == ncclFloat16 ? "fp16"
+                                  : "bf16",
+         op_names[c->op], c->in_place ? "in place" : "out of place",
          windows ? "over all windows" : "the same on all ranks", error);
   for (int s = 0; s <= SLOTS; s++) {
     if (!c->in_place)
@@ -242,8 +240,7 @@ static void run_case(const struct test_case *c)
   CHECK(ncclCommDestroy(comm));
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   const char *how = argc > 2 ? argv[2] : "";
   if (argc < 2 || argc > 3) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls in many pieces (TAGC_DEPTH).
  *
- *   depth hash STEPS [in place|all reduce]   a hash of the results of one unit, of all ranks (launch): of a reduce-scatter, or all-reduce
- *   depth abort TIMES               two ranks in this process; rank 0's communicator is aborted while its call is under way and the other
+ *   depth hash STEPS [in place|all reduce]   a hash of the results of one unit, of all ranks (launch): of a
+ *   reduce-scatter, or all-reduce depth abort TIMES               two ranks in this process; rank 0's communicator is
+ *   aborted while its call is under way and the other
  *                                   rank does not come, and its buffers are gone as soon as that returns
  *   depth fork                      a child of a fork in the middle of a training: it ends, and its parent goes on
  */
@@ -17,10 +18,9 @@
 
 enum { N = 150001, LARGE = 8 << 20, LEARNING = 6 };
 
-/* ---- hash, fork -------------------------------------------------------------------------------------------------------- */
+/* ---- hash, fork -------------------------------------------------------------------------------------------------- */
 
-static void fill(float *gradient, size_t n, int which, uint64_t step)
-{
+static void fill(float *gradient, size_t n, int which, uint64_t step) {
   for (size_t i = 0; i < n * (size_t)nranks; i++) {
     const uint64_t h = mix(mix((uint64_t)which << 40 ^ step) ^ i);
     const float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
@@ -28,9 +28,8 @@ static void fill(float *gradient, size_t n, int which, uint64_t step)
   }
 }
 
-static uint64_t train_replicas(uint64_t from, uint64_t to)
-{
-  const size_t n = (size_t)N * (size_t)nranks + 1;    /* and a tail */
+static uint64_t train_replicas(uint64_t from, uint64_t to) {
+  const size_t n = (size_t)N * (size_t)nranks + 1; /* and a tail */
   float *gradient = calloc(n + (size_t)nranks, sizeof *gradient), *result = malloc(sizeof(float) * n);
   uint64_t h = 0, all = 0;
   for (uint64_t step = from; step < to; step++) {
@@ -45,8 +44,7 @@ static uint64_t train_replicas(uint64_t from, uint64_t to)
   return all;
 }
 
-static uint64_t train(uint64_t from, uint64_t to, int in_place)
-{
+static uint64_t train(uint64_t from, uint64_t to, int in_place) {
   float *gradient = malloc(sizeof(float) * N * (size_t)nranks), *result = malloc(sizeof(float) * N);
   float *to_where = in_place ? gradient + (size_t)rank * N : result;
   uint64_t h = 0, all = 0;
@@ -62,8 +60,7 @@ static uint64_t train(uint64_t from, uint64_t to, int in_place)
   return all;
 }
 
-static int hash(uint64_t steps, const char *how)
-{
+static int hash(uint64_t steps, const char *how) {
   meet();
   const uint64_t h = strcmp(how, "all") == 0 ? train_replicas(0, steps) : train(0, steps, strcmp(how, "in") == 0);
   CHECK(ncclCommDestroy(world));
@@ -72,39 +69,36 @@ static int hash(uint64_t steps, const char *how)
   return 0;
 }
 
-static int fork_in_between(void)
-{
+static int fork_in_between(void) {
   int status = -1;
   meet();
   const uint64_t before = train(0, 8, 0);
   const pid_t child = fork();
   if (child == 0)
-    exit(0);                        /* what the library does at exit, too */
+    exit(0); /* what the library does at exit, too */
   waitpid(child, &status, 0);
   all_ok(child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child of a fork ends");
   all_ok(train(8, 12, 0) != before, "and its parent goes on");
   return finish();
 }
 
-/* ---- abort ------------------------------------------------------------------------------------------------------------- */
+/* ---- abort ------------------------------------------------------------------------------------------------------- */
 
 struct half {
   ncclComm_t comm;
   float *send, *out;
   atomic_int calling;
-  bool joins;                       /* the last call, too */
+  bool joins; /* the last call, too */
   ncclResult_t last;
   bool good;
 };
 
-static float *room(size_t elements)
-{
+static float *room(size_t elements) {
   float *memory = mmap(NULL, elements * sizeof *memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-static void *run_half(void *argument)
-{
+static void *run_half(void *argument) {
   struct half *half = argument;
   half->good = true;
   for (int step = 0; step < LEARNING + half->joins; step++) {
@@ -116,8 +110,7 @@ static void *run_half(void *argument)
 }
 
 /* Rank 0 is aborted so many nanoseconds after it began a call in which it waits for rank 1. */
-static bool abort_after(long ns)
-{
+static bool abort_after(long ns) {
   struct half halves[2] = {{0}};
   ncclComm_t comms[2];
   pthread_t threads[2];
@@ -143,8 +136,7 @@ static bool abort_after(long ns)
   return good && halves[0].good && halves[1].good && halves[0].last != ncclSuccess;
 }
 
-static int abort_often(int times)
-{
+static int abort_often(int times) {
   int wrong = 0;
   for (int i = 0; i < times; i++)
     wrong += !abort_after(1000000L * i * i / 4);
@@ -152,8 +144,7 @@ static int abort_often(int times)
   return tap_done();
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   if (argc > 2 && strcmp(argv[1], "hash") == 0)
     return hash(strtoull(argv[2], NULL, 10), argc > 3 ? argv[3] : "");
   if (argc > 2 && strcmp(argv[1], "abort") == 0)

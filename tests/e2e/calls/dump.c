@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Training steps on two communicators, the world and its halves, with gradients that every rank knows; then looks at what
- * TAGC_DUMP wrote. The halves are both communicator 1 of their processes, and have equal ranks and slots.
+ * Training steps on two communicators, the world and its halves, with gradients that every rank knows; then looks at
+ * what TAGC_DUMP wrote. The halves are both communicator 1 of their processes, and have equal ranks and slots.
  *
  *   dump STEPS                 only trains; prints a hash of all results, so that runs can be compared
  *   dump STEPS PREFIX          and checks the files: those of one step, to the last byte
- *   dump STEPS PREFIX stages   the same on the halves alone: both are communicator 0 then, as in the stages of a pipeline
- *   dump STEPS PREFIX abort    another thread aborts the communicator while its gradient is being written
+ *   dump STEPS PREFIX stages   the same on the halves alone: both are communicator 0 then, as in the stages of a
+ *   pipeline dump STEPS PREFIX abort    another thread aborts the communicator while its gradient is being written
  */
 #include <glob.h>
 #include <pthread.h>
@@ -20,21 +20,19 @@ enum { UNITS = 2, SIDES = 2 };
 
 static const size_t sizes[UNITS] = {3000, 5001};
 static float *gradient, *result;
-static int first_side;              /* 1: the halves alone */
+static int first_side; /* 1: the halves alone */
 
 static bool aborts;
 static atomic_bool aborted;
 
-static void *abort_world(void *unused)
-{
+static void *abort_world(void *unused) {
   ncclCommAbort(world);
   atomic_store(&aborted, true);
   return unused;
 }
 
 /* What the library writes with. The abort has time enough to return early, and the buffer might be freed then. */
-ssize_t write(int file, const void *data, size_t size)
-{
+ssize_t write(int file, const void *data, size_t size) {
   pthread_t thread;
   if (aborts && data == gradient) {
     if (pthread_create(&thread, NULL, abort_world, NULL) != 0)
@@ -42,20 +40,18 @@ ssize_t write(int file, const void *data, size_t size)
     usleep(200000);
     if (atomic_load(&aborted))
       dprintf(1, "# rank %d: the abort has returned while the gradient was read\n", rank);
-    _exit(atomic_load(&aborted) ? 1 : 42);   /* the thread goes with it */
+    _exit(atomic_load(&aborted) ? 1 : 42); /* the thread goes with it */
   }
   return syscall(SYS_write, file, data, size);
 }
 
 /* The communicator counts, so that a file of one cannot pass for the other's. */
-static float gradient_at(int side, uint64_t step, int unit, size_t i)
-{
+static float gradient_at(int side, uint64_t step, int unit, size_t i) {
   uint64_t h = mix(mix((uint64_t)rank << 40 ^ step << 16 ^ (uint64_t)(2 * unit + side)) ^ i);
   return (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
 }
 
-static uint64_t train(ncclComm_t *comms, uint64_t steps)
-{
+static uint64_t train(ncclComm_t *comms, uint64_t steps) {
   uint64_t h = 0;
   for (uint64_t step = 0; step < steps; step++)
     for (int side = first_side; side < SIDES; side++) {
@@ -75,8 +71,7 @@ static uint64_t train(ncclComm_t *comms, uint64_t steps)
 }
 
 /* The step whose gradient the file holds, and nothing else; -1: none. */
-static int64_t step_of(const char *path, int side, int unit, size_t count, uint64_t steps)
-{
+static int64_t step_of(const char *path, int side, int unit, size_t count, uint64_t steps) {
   FILE *file = fopen(path, "rb");
   size_t got = file ? fread(result, sizeof *result, count, file) : 0;
   int more = file ? fgetc(file) : 0;
@@ -94,16 +89,14 @@ static int64_t step_of(const char *path, int side, int unit, size_t count, uint6
 }
 
 /* The one file of this process that the pattern finds. */
-static void find_file(const char *pattern, char *path, size_t size)
-{
+static void find_file(const char *pattern, char *path, size_t size) {
   glob_t found = {0};
   int status = glob(pattern, 0, NULL, &found);
   snprintf(path, size, "%s", status == 0 && found.gl_pathc == 1 ? found.gl_pathv[0] : pattern);
   globfree(&found);
 }
 
-static void check_files(ncclComm_t *comms, const char *prefix, uint64_t steps)
-{
+static void check_files(ncclComm_t *comms, const char *prefix, uint64_t steps) {
   for (int side = first_side; side < SIDES; side++) {
     int64_t first = -1;
     bool good = true, closed = true;
@@ -126,8 +119,7 @@ static void check_files(ncclComm_t *comms, const char *prefix, uint64_t steps)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   if (argc < 2) {
     fprintf(stderr, "usage: dump STEPS [PREFIX [stages|abort]]\n");
     return 2;

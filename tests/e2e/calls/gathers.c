@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * All-gathers of parameters, as sharded data parallelism calls them: every unit is gathered before its forward and before its backward
- * pass, and reduced behind that. Between them bytes, norms and other things are gathered that are no parameters.
+ * All-gathers of parameters, as sharded data parallelism calls them: every unit is gathered before its forward and
+ * before its backward pass, and reduced behind that. Between them bytes, norms and other things are gathered that are
+ * no parameters.
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_WARMUP=0 TAGC_MIN_BYTES=4K.
  *
- *   gathers TYPE STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] [moments=STEP] [nonfinite] [most=ERROR]
+ *   gathers TYPE STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] [moments=STEP] [nonfinite]
+ *   [most=ERROR]
  *           [least=ERROR]
  *
- * jump: other parameters from that step on; wild: in every step; hostile: rank 1's last unit ends in random bits in that step; large:
- * units worth cutting; moments: those of an optimiser are gathered before the forward pass of that step, as for a checkpoint, and the last
- * unit is kept behind its forward pass, so that nothing else has its size; nonfinite: some values are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0:
- * the bits are those that went in.
+ * jump: other parameters from that step on; wild: in every step; hostile: rank 1's last unit ends in random bits in
+ * that step; large: units worth cutting; moments: those of an optimiser are gathered before the forward pass of that
+ * step, as for a checkpoint, and the last unit is kept behind its forward pass, so that nothing else has its size;
+ * nonfinite: some values are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0: the
+ * bits are those that went in.
  */
 #include "env/hash.h"
 #include "tests/e2e/harness.h"
@@ -30,17 +33,17 @@ static uint64_t hash_of_all = TAGC_HASH_START;
 
 static size_t element(void) { return type == ncclFloat32 ? 4 : 2; }
 
-/* What a rank has of a unit: what does not change from step to step, and the shard of the step that was last asked for. */
+/* What a rank has of a unit: what does not change from step to step, and the shard of the step that was last asked
+ * for. */
 static struct shard {
-  uint64_t era;                     /* of base and slope, from 1 */
-  long step;                        /* of the bytes, from 1 */
+  uint64_t era; /* of base and slope, from 1 */
+  long step;    /* of the bytes, from 1 */
   float *base, *slope;
   char *bytes;
 } known[MOST_RANKS][UNITS];
 
 /* Like trained parameters: small, of many sizes, and a little different in every step. */
-static void begin_era(struct shard *shard, int r, int unit, uint64_t era)
-{
+static void begin_era(struct shard *shard, int r, int unit, uint64_t era) {
   const uint64_t seed = mix((uint64_t)r << 40 ^ (uint64_t)unit << 20 ^ era << 50);
   for (size_t i = 0; i < counts[unit]; i++) {
     const uint64_t h = mix(seed ^ i);
@@ -54,8 +57,7 @@ static void begin_era(struct shard *shard, int r, int unit, uint64_t era)
 }
 
 /* The bytes of rank r's shard in a step: the caller leaves them as they are. */
-static const char *shard_of(int r, long step, int unit)
-{
+static const char *shard_of(int r, long step, int unit) {
   struct shard *shard = &known[r][unit];
   const uint64_t era = wild ? (uint64_t)step : jump >= 0 && step >= jump ? 1 : 0;
   if (!shard->bytes) {
@@ -68,7 +70,8 @@ static const char *shard_of(int r, long step, int unit)
   if (shard->step != step + 1) {
     for (size_t i = 0; i < counts[unit]; i++)
       store(shard->bytes, i, shard->base[i] + shard->slope[i] * (float)step, type);
-    for (size_t i = counts[unit] / 2; r == 1 && step == hostile && unit == UNITS - 1 && i < counts[unit] * element(); i++)
+    for (size_t i = counts[unit] / 2; r == 1 && step == hostile && unit == UNITS - 1 && i < counts[unit] * element();
+         i++)
       shard->bytes[i] = (char)mix((uint64_t)i);
     shard->step = step + 1;
   }
@@ -76,8 +79,7 @@ static const char *shard_of(int r, long step, int unit)
 }
 
 /* Is what rank r has sent what has come out, and how far is it off? */
-static bool compare(const char *got, int r, long step, int unit)
-{
+static bool compare(const char *got, int r, long step, int unit) {
   const char *wanted = shard_of(r, step, unit);
   const size_t bytes = counts[unit] * element();
   double error2 = 0, norm2 = 0;
@@ -96,8 +98,7 @@ static bool compare(const char *got, int r, long step, int unit)
 }
 
 /* In place a rank's own shard may differ from what the others have of it. */
-static void check(long step, int unit)
-{
+static void check(long step, int unit) {
   const size_t bytes = counts[unit] * element();
   int64_t words[2 * MOST_RANKS], out[2 * MOST_RANKS];
   for (int r = 0; r < nranks; r++) {
@@ -115,8 +116,7 @@ static void check(long step, int unit)
     same &= out[2 * r] == -out[2 * r + 1];
 }
 
-static void gather(long step, int unit)
-{
+static void gather(long step, int unit) {
   char *to = whole[unit];
   const size_t bytes = counts[unit] * element();
   memset(to, 0x55, bytes * (size_t)nranks);
@@ -126,8 +126,7 @@ static void gather(long step, int unit)
 }
 
 /* Things that are no parameters. */
-static void gather_others(long step)
-{
+static void gather_others(long step) {
   static unsigned char bytes[BYTES], all_bytes[BYTES * MOST_RANKS];
   static float small[SMALL], all_small[SMALL * MOST_RANKS], odd[ODD], all_odd[ODD * MOST_RANKS];
   memset(bytes, (int)(rank + step), sizeof bytes);
@@ -149,8 +148,7 @@ static void gather_others(long step)
 }
 
 /* Two of each unit, one behind the other. The very first one cannot be told from parameters. */
-static void gather_moments(void)
-{
+static void gather_moments(void) {
   static float own[MOST_COUNT], all[MOST_COUNT * MOST_RANKS];
   for (int unit = 0; unit < UNITS; unit++)
     for (int second = 0; second < 2; second++) {
@@ -158,15 +156,14 @@ static void gather_moments(void)
         own[i] = expf(-(float)(mix(i) % 40)) * (float)(rank + 1 + second);
       CHECK(ncclAllGather(own, all, counts[unit], ncclFloat32, other, NULL));
       for (size_t i = 0; i < counts[unit] * (size_t)nranks; i++)
-        moments_exact &= (unit == 0 && !second) ||
-                         all[i] == expf(-(float)(mix(i % counts[unit]) % 40)) * (float)(i / counts[unit] + 1 + (size_t)second);
+        moments_exact &= (unit == 0 && !second) || all[i] == expf(-(float)(mix(i % counts[unit]) % 40)) *
+                                                               (float)(i / counts[unit] + 1 + (size_t)second);
     }
 }
 
 static void reduce(int unit) { CHECK(ncclReduceScatter(gradient, reduced, counts[unit], type, ncclSum, other, NULL)); }
 
-static void run_step(long step)
-{
+static void run_step(long step) {
   gather_others(step);
   if (step == moments)
     gather_moments();
@@ -195,8 +192,7 @@ static void run_step(long step)
     reduce(0);
 }
 
-static bool number(const char *argument, const char *name, double *value)
-{
+static bool number(const char *argument, const char *name, double *value) {
   const size_t length = strlen(name);
   if (strncmp(argument, name, length) != 0)
     return false;
@@ -204,8 +200,7 @@ static bool number(const char *argument, const char *name, double *value)
   return true;
 }
 
-static bool read_arguments(int argc, char **argv, long *steps)
-{
+static bool read_arguments(int argc, char **argv, long *steps) {
   static const struct {
     const char *name;
     ncclDataType_t type;
@@ -234,12 +229,11 @@ static bool read_arguments(int argc, char **argv, long *steps)
   return type_name && *steps > 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   long steps;
   if (!read_arguments(argc, argv, &steps)) {
     fprintf(stderr, "usage: gathers fp32|fp16|bf16 STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] "
-            "[moments=STEP] [nonfinite] [most=ERROR] [least=ERROR]\n");
+                    "[moments=STEP] [nonfinite] [most=ERROR] [least=ERROR]\n");
     return 2;
   }
   meet();
@@ -262,7 +256,8 @@ int main(int argc, char **argv)
   all_ok(largest <= most && largest >= least, "%s: the largest error is %.3g", type_name, largest);
   all_ok(own_exact || !in_place, "%s: in place the own shard is left as it is", type_name);
   all_ok(specials, "%s: what is not finite comes out in its place", type_name);
-  all_ok(moments_exact, "%s: moments of the size of parameters come out bit for bit, but for the first ones", type_name);
+  all_ok(moments_exact, "%s: moments of the size of parameters come out bit for bit, but for the first ones",
+         type_name);
   all_ok(others_exact, "%s: what is no parameter comes out bit for bit", type_name);
   if (rank == 0)
     printf("hash %016llx\n", (unsigned long long)hash_of_all);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Gradients in memory that is registered: in one buffer, each at a place of its own, as Megatron keeps them; or, the last one, wherever
- * there is room.
+ * Gradients in memory that is registered: in one buffer, each at a place of its own, as Megatron keeps them; or, the
+ * last one, wherever there is room.
  *
  *   homes STEPS
  */
@@ -8,8 +8,7 @@
 
 enum { UNITS = 3, N = 20000 };
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   float *buffer = NULL, *pool = NULL, result[N / 2];
   const size_t shard[UNITS] = {5000, 6000, 7000};
   void *registration = NULL;
@@ -26,11 +25,12 @@ int main(int argc, char **argv)
   for (unsigned long step = 0, steps = strtoul(argv[1], NULL, 10); step < steps; step++) {
     float *at = buffer, x = 1, sum = 0;
     for (int u = 0; u < UNITS; u++) {
-      CHECK(ncclReduceScatter(u == 2 ? pool + 64 * (step % 4) : at, result, shard[u], ncclFloat32, ncclSum, world, NULL));
+      CHECK(
+        ncclReduceScatter(u == 2 ? pool + 64 * (step % 4) : at, result, shard[u], ncclFloat32, ncclSum, world, NULL));
       at += shard[u] * (size_t)nranks;
     }
     CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, world, NULL));
-    if (step == steps / 2) {        /* moved: given back, and registered anew */
+    if (step == steps / 2) { /* moved: given back, and registered anew */
       CHECK(ncclCommDeregister(world, registration));
       CHECK(ncclCommRegister(world, buffer, room, &registration));
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps of a small Llama in a layout of fully sharded training: all-gathers forward, all-gathers and reduce-scatters backward, as FSDP or
- * ZeRO-3 make them. Gradients of MLPs are dense, all others small integers, whose sums are exact; `inexact` tells of each step how many
- * sums were not.
+ * Steps of a small Llama in a layout of fully sharded training: all-gathers forward, all-gathers and reduce-scatters
+ * backward, as FSDP or ZeRO-3 make them. Gradients of MLPs are dense, all others small integers, whose sums are exact;
+ * `inexact` tells of each step how many sums were not.
  *
  *   layouts fsdp1|fsdp2|zero3 STEPS [inplace]     under tests/standin/launch, plain or with TAGC_LAYERS=mlp
  *   layouts map                                   writes a map of its model
@@ -17,7 +17,7 @@ enum { MOST_UNITS = 8, MOST_MEMBERS = 16 };
 struct unit {
   struct tagc_member members[MOST_MEMBERS];
   size_t count, n;
-  bool *is_mlp;                     /* of each element of each shard */
+  bool *is_mlp; /* of each element of each shard */
 };
 
 static struct unit units[MOST_UNITS];
@@ -31,8 +31,7 @@ struct walk {
   bool last;
 };
 
-static bool visit(const struct tagc_segment *segment, void *data)
-{
+static bool visit(const struct tagc_segment *segment, void *data) {
   struct walk *w = data;
   if (segment->member >= 0)
     w->last = w->unit->members[segment->member].parameter->kinds & TAGC_KIND_MLP;
@@ -41,8 +40,7 @@ static bool visit(const struct tagc_segment *segment, void *data)
   return true;
 }
 
-static void make_units(const struct tagc_model *model)
-{
+static void make_units(const struct tagc_model *model) {
   for (size_t p = 0; p < model->place_count; p++) {
     struct unit *u = &units[unit_count++];
     const struct tagc_unit *its = &model->units[model->places[p].unit];
@@ -56,15 +54,14 @@ static void make_units(const struct tagc_model *model)
   }
 }
 
-static float value(const struct unit *u, int of, int step, size_t at)
-{
+static float value(const struct unit *u, int of, int step, size_t at) {
   const uint64_t h = mix(mix((uint64_t)of << 32 | (uint64_t)step) ^ at);
   return u->is_mlp[at] ? (float)((int)(h & 0xffff) - 32768) / 65536 : (float)((int)(h & 15) - 8);
 }
 
 /* Sums that are not exact, and of these such that must be: of what is no MLP's, or not even near. */
-static void reduce(const struct unit *u, int step, bool in_place, float *send, float *recv, size_t *inexact, size_t *bad)
-{
+static void reduce(const struct unit *u, int step, bool in_place, float *send, float *recv, size_t *inexact,
+                   size_t *bad) {
   float *got = in_place ? send + (size_t)rank * u->n : recv;
   for (size_t at = 0; at < (size_t)nranks * u->n; at++)
     send[at] = value(u, rank, step, at);
@@ -80,10 +77,14 @@ static void reduce(const struct unit *u, int step, bool in_place, float *send, f
   }
 }
 
-int main(int argc, char **argv)
-{
-  const struct tagc_architecture llama = {.family = TAGC_FAMILY_LLAMA, .hidden = 100, .intermediate = 274, .heads = 5, .kv_heads = 1,
-                                          .blocks = 4, .vocabulary = 998};
+int main(int argc, char **argv) {
+  const struct tagc_architecture llama = {.family = TAGC_FAMILY_LLAMA,
+                                          .hidden = 100,
+                                          .intermediate = 274,
+                                          .heads = 5,
+                                          .kv_heads = 1,
+                                          .blocks = 4,
+                                          .vocabulary = 998};
   struct tagc_model *model = tagc_family_model(&llama);
   if (!model || (argc == 2 && strcmp(argv[1], "map") == 0))
     return !model || !tagc_mapfile_write(stdout, model);
@@ -117,7 +118,8 @@ int main(int argc, char **argv)
       printf("# step %d: inexact=%zu\n", step, inexact);
     memset(shard, 0, most * sizeof *shard);
   }
-  all_ok(bad == 0, "%s on %d ranks%s: what is no MLP's is exact, and the rest nearly", argv[1], nranks, in_place ? ", in place" : "");
+  all_ok(bad == 0, "%s on %d ranks%s: what is no MLP's is exact, and the rest nearly", argv[1], nranks,
+         in_place ? ", in place" : "");
   free(whole);
   free(send);
   free(shard);

@@ -17,8 +17,8 @@ enum { MOST_PATTERN = 12 };
 struct pattern {
   int nbundles;
   struct bundle bundles[MOST_PATTERN];
-  int unrest;                       /* percent of steps that stray */
-  int begins, every;                /* its first step in a run, and every how manieth step it calls at all */
+  int unrest;        /* percent of steps that stray */
+  int begins, every; /* its first step in a run, and every how manieth step it calls at all */
 };
 
 struct maker {
@@ -27,12 +27,11 @@ struct maker {
   struct pattern patterns[MOST_COMMS];
   bool alive[MOST_COMMS];
   int step, block;
-  int together;                     /* percent: how often the next bundle joins the group */
-  bool steady;                      /* all steps are interleaved alike */
+  int together; /* percent: how often the next bundle joins the group */
+  bool steady;  /* all steps are interleaved alike */
 };
 
-uint64_t mix_bits(uint64_t x)
-{
+uint64_t mix_bits(uint64_t x) {
   x += UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -43,8 +42,7 @@ static int below(struct maker *m, int n) { return (int)(mix_bits(m->state++) % (
 
 static bool chance(struct maker *m, int percent) { return below(m, 100) < percent; }
 
-int place_in(const struct communicator *comm, int rank)
-{
+int place_in(const struct communicator *comm, int rank) {
   for (int i = 0; i < comm->nranks; i++)
     if (comm->ranks[i] == rank)
       return i;
@@ -52,31 +50,27 @@ int place_in(const struct communicator *comm, int rank)
 }
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */
-static ncclDataType_t float_type(struct maker *m)
-{
+static ncclDataType_t float_type(struct maker *m) {
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat32, ncclFloat32, ncclBfloat16, ncclFloat16};
   return types[below(m, 5)];
 }
 
-static ncclDataType_t any_type(struct maker *m)
-{
+static ncclDataType_t any_type(struct maker *m) {
   static const ncclDataType_t types[] = {ncclInt32, ncclInt64, ncclUint8, ncclFloat64};
   return chance(m, 50) ? float_type(m) : types[below(m, 4)];
 }
 
 static bool is_float(ncclDataType_t type) { return type == ncclFloat32 || type == ncclFloat16 || type == ncclBfloat16; }
 
-static enum op any_op(struct maker *m, ncclDataType_t type)
-{
+static enum op any_op(struct maker *m, ncclDataType_t type) {
   static const enum op ops[] = {SUM, SUM, AVERAGE, MAX, MIN, SCALED};
   const enum op op = ops[below(m, 6)];
   return is_float(type) || op == MAX || op == MIN ? op : SUM;
 }
 
-static struct call any_call(struct maker *m, int comm)
-{
+static struct call any_call(struct maker *m, int comm) {
   static const enum function functions[] = {REDUCE_SCATTER, ALL_GATHER, ALL_REDUCE, BROADCAST, REDUCE, BROADCAST,
-                                            REDUCE, SHIFT, ALL_TO_ALL, GATHER, SCATTER};
+                                            REDUCE,         SHIFT,      ALL_TO_ALL, GATHER,    SCATTER};
   struct call call = {.function = functions[below(m, 11)], .type = any_type(m), .count = 1 + (size_t)below(m, 700)};
   call.op = any_op(m, call.type);
   call.in_place = call.function <= ALL_REDUCE && chance(m, 40);
@@ -88,8 +82,7 @@ static struct call any_call(struct maker *m, int comm)
 /* -- patterns ------------------------------------------------------------------------------------------------------ */
 /* One more call, in a bundle of its own or in the last one. Point-to-point calls run behind collectives, so they stay
  * alone. */
-static void add(struct pattern *p, const struct call *call, bool joins)
-{
+static void add(struct pattern *p, const struct call *call, bool joins) {
   struct bundle *last = p->nbundles ? &p->bundles[p->nbundles - 1] : NULL;
   joins = joins && last && last->ncalls < MOST_CALLS && call->function < SHIFT && last->calls[0].function < SHIFT;
   if (!joins && p->nbundles == MOST_PATTERN)
@@ -102,8 +95,7 @@ static void add(struct pattern *p, const struct call *call, bool joins)
 }
 
 /* Gathers of parameters, then of each unit once more, and its gradient. */
-static void add_sharded(struct maker *m, struct pattern *p)
-{
+static void add_sharded(struct maker *m, struct pattern *p) {
   const int units = 1 + below(m, 3), fused = chance(m, 35) ? 40 : 0;
   const ncclDataType_t type = float_type(m), gradient = chance(m, 70) ? type : ncclFloat32;
   const enum op op = chance(m, 60) ? AVERAGE : chance(m, 70) ? SUM : SCALED;
@@ -118,34 +110,43 @@ static void add_sharded(struct maker *m, struct pattern *p)
     gather.count = counts[u];
     if (again)
       add(p, &gather, chance(m, fused));
-    add(p, &(struct call){.function = REDUCE_SCATTER, .type = gradient, .op = op, .count = counts[u],
-                          .in_place = chance(m, 30)}, chance(m, fused));
+    add(p,
+        &(struct call){
+          .function = REDUCE_SCATTER, .type = gradient, .op = op, .count = counts[u], .in_place = chance(m, 30)},
+        chance(m, fused));
   }
 }
 
 /* Buckets of gradients; smaller ones are never compressed. */
-static void add_replicated(struct maker *m, struct pattern *p)
-{
+static void add_replicated(struct maker *m, struct pattern *p) {
   const int buckets = 1 + below(m, 2), fused = chance(m, 40) ? 60 : 0;
   const ncclDataType_t type = float_type(m);
   const enum op op = chance(m, 60) ? AVERAGE : SUM;
   for (int b = 0; b < buckets; b++)
-    add(p, &(struct call){.function = ALL_REDUCE, .type = type, .op = op, .in_place = chance(m, 50),
-                          .count = (1 << 15) + (size_t)below(m, 2000) + 2000 * (size_t)b}, chance(m, fused));
+    add(p,
+        &(struct call){.function = ALL_REDUCE,
+                       .type = type,
+                       .op = op,
+                       .in_place = chance(m, 50),
+                       .count = (1 << 15) + (size_t)below(m, 2000) + 2000 * (size_t)b},
+        chance(m, fused));
 }
 
-static void add_reductions(struct maker *m, struct pattern *p)
-{
+static void add_reductions(struct maker *m, struct pattern *p) {
   const ncclDataType_t type = float_type(m);
   const int count = 1 + below(m, 3), fused = chance(m, 30) ? 50 : 0;
   const enum op op = chance(m, 60) ? SUM : chance(m, 50) ? AVERAGE : SCALED;
   for (int i = 0; i < count; i++)
-    add(p, &(struct call){.function = REDUCE_SCATTER, .type = type, .op = op, .in_place = chance(m, 30),
-                          .count = 200 + (size_t)below(m, 2000) + 2000 * (size_t)i}, chance(m, fused));
+    add(p,
+        &(struct call){.function = REDUCE_SCATTER,
+                       .type = type,
+                       .op = op,
+                       .in_place = chance(m, 30),
+                       .count = 200 + (size_t)below(m, 2000) + 2000 * (size_t)i},
+        chance(m, fused));
 }
 
-static void make_pattern(struct maker *m, int comm)
-{
+static void make_pattern(struct maker *m, int comm) {
   static const int unrests[] = {0, 0, 5, 15, 40};
   struct pattern *p = &m->patterns[comm];
   *p = (struct pattern){.unrest = unrests[below(m, 5)], .every = chance(m, 85) ? 1 : 2};
@@ -164,8 +165,7 @@ static void make_pattern(struct maker *m, int comm)
 }
 
 /* -- communicators ------------------------------------------------------------------------------------------------- */
-static struct event *new_event(struct program *p, enum event_kind kind, int which)
-{
+static struct event *new_event(struct program *p, enum event_kind kind, int which) {
   if (p->nevents == MOST_EVENTS)
     abort();
   struct event *event = &p->events[p->nevents++];
@@ -173,16 +173,14 @@ static struct event *new_event(struct program *p, enum event_kind kind, int whic
   return event;
 }
 
-static int new_comm(struct program *p, int parent)
-{
+static int new_comm(struct program *p, int parent) {
   if (p->ncomms == MOST_COMMS)
     abort();
   p->comms[p->ncomms] = (struct communicator){.parent = parent};
   return p->ncomms++;
 }
 
-static int init_comm(struct program *p)
-{
+static int init_comm(struct program *p) {
   const int comm = new_comm(p, -1);
   p->comms[comm].nranks = p->nranks;
   for (int r = 0; r < p->nranks; r++)
@@ -192,8 +190,7 @@ static int init_comm(struct program *p)
 }
 
 /* The member comes behind those of smaller keys, and among equal ones of smaller ranks in the parent. */
-static void add_member(struct communicator *child, const struct split *split, int rank)
-{
+static void add_member(struct communicator *child, const struct split *split, int rank) {
   int at = child->nranks++;
   for (; at > 0 && split->key[child->ranks[at - 1]] > split->key[rank]; at--)
     child->ranks[at] = child->ranks[at - 1];
@@ -201,8 +198,7 @@ static void add_member(struct communicator *child, const struct split *split, in
 }
 
 /* `colors` and `keys`: of the program's ranks. */
-static void split_comm(struct program *p, int parent, const int *colors, const int *keys)
-{
+static void split_comm(struct program *p, int parent, const int *colors, const int *keys) {
   struct split *split = &p->splits[p->nsplits];
   int of_color[MOST_RANKS] = {-1, -1, -1, -1, -1, -1};
   split->parent = parent;
@@ -222,16 +218,14 @@ static void split_comm(struct program *p, int parent, const int *colors, const i
   new_event(p, EVENT_SPLIT, p->nsplits++);
 }
 
-static void begin_comm(struct maker *m, int comm)
-{
+static void begin_comm(struct maker *m, int comm) {
   m->alive[comm] = true;
   m->program->comms[comm].side_stream = m->program->threads && comm ? below(m, LANES) : 0;
   make_pattern(m, comm);
 }
 
 /* One that lives; the first one more often. */
-static int choose_parent(struct maker *m)
-{
+static int choose_parent(struct maker *m) {
   int living[MOST_COMMS], count = 0;
   for (int c = 0; c < m->program->ncomms; c++)
     if (m->alive[c] && (m->program->comms[c].nranks > 1 || chance(m, 10)))
@@ -240,8 +234,7 @@ static int choose_parent(struct maker *m)
 }
 
 /* Duplicates, stripes, neighbours, a ring's other neighbours, anything, and anything with ranks that are left out. */
-static void draw_colors(struct maker *m, int *colors)
-{
+static void draw_colors(struct maker *m, int *colors) {
   const int way = below(m, 6), modulus = 1 + below(m, 3), n = m->program->nranks;
   for (int r = 0; r < n; r++) {
     const int drawn = below(m, 3);
@@ -250,8 +243,7 @@ static void draw_colors(struct maker *m, int *colors)
   }
 }
 
-static void random_split(struct maker *m)
-{
+static void random_split(struct maker *m) {
   struct program *p = m->program;
   const int before = p->ncomms, parent = choose_parent(m);
   const bool ordered = chance(m, 50);
@@ -266,8 +258,7 @@ static void random_split(struct maker *m)
 
 /* -- steps --------------------------------------------------------------------------------------------------------- */
 /* What a communicator calls in this step. */
-static void draw_step(struct maker *m, int comm, struct pattern *out)
-{
+static void draw_step(struct maker *m, int comm, struct pattern *out) {
   const struct pattern *p = &m->patterns[comm];
   *out = *p;
   if (m->step < p->begins || m->step % p->every) {
@@ -291,8 +282,7 @@ static void draw_step(struct maker *m, int comm, struct pattern *out)
   }
 }
 
-static bool is_in_block(const struct program *p, int comm, int block)
-{
+static bool is_in_block(const struct program *p, int comm, int block) {
   for (int i = p->nbundles - 1; i >= 0 && p->bundles[i].block == block; i--)
     if (p->bundles[i].comm == comm)
       return true;
@@ -301,15 +291,13 @@ static bool is_in_block(const struct program *p, int comm, int block)
 
 static bool stays_alone(const struct bundle *b) { return b->calls[0].function == REFUSED; }
 
-static bool may_join(const struct maker *m, const struct bundle *bundle, int comm)
-{
+static bool may_join(const struct maker *m, const struct bundle *bundle, int comm) {
   const struct program *p = m->program;
   const struct bundle *last = p->nbundles ? &p->bundles[p->nbundles - 1] : NULL;
   return last && last->step == m->step && !is_in_block(p, comm, m->block) && !stays_alone(last) && !stays_alone(bundle);
 }
 
-static void emit(struct maker *m, const struct bundle *template, int comm)
-{
+static void emit(struct maker *m, const struct bundle *template, int comm) {
   struct program *p = m->program;
   if (p->nbundles == MOST_BUNDLES)
     return;
@@ -324,8 +312,7 @@ static void emit(struct maker *m, const struct bundle *template, int comm)
 }
 
 /* Could another communicator join the block? */
-static bool offers_another(const struct maker *m, const struct pattern *drawn, const int *done)
-{
+static bool offers_another(const struct maker *m, const struct pattern *drawn, const int *done) {
   for (int c = 0; c < m->program->ncomms; c++)
     if (done[c] < drawn[c].nbundles && !is_in_block(m->program, c, m->block))
       return true;
@@ -333,8 +320,7 @@ static bool offers_another(const struct maker *m, const struct pattern *drawn, c
 }
 
 /* The patterns of the living communicators of a side stream, interleaved. */
-static void emit_step(struct maker *m, int side_stream)
-{
+static void emit_step(struct maker *m, int side_stream) {
   static struct pattern drawn[MOST_COMMS];
   int done[MOST_COMMS] = {0}, left = 0;
   const struct program *p = m->program;
@@ -359,8 +345,7 @@ static void emit_step(struct maker *m, int side_stream)
   m->block++;
 }
 
-static void emit_steps(struct maker *m, int steps)
-{
+static void emit_steps(struct maker *m, int steps) {
   struct event *run = new_event(m->program, EVENT_RUN, 0);
   run->first = m->program->nbundles;
   for (int i = 0; i < steps; i++, m->step++)
@@ -370,8 +355,7 @@ static void emit_steps(struct maker *m, int steps)
 }
 
 /* Some communicators end; the first one stays. */
-static void end_some(struct maker *m)
-{
+static void end_some(struct maker *m) {
   for (int c = 1; c < m->program->ncomms; c++)
     if (m->alive[c] && chance(m, 40)) {
       m->alive[c] = false;
@@ -379,8 +363,7 @@ static void end_some(struct maker *m)
     }
 }
 
-void make_program(struct program *program, uint64_t seed, int nranks, unsigned shapes)
-{
+void make_program(struct program *program, uint64_t seed, int nranks, unsigned shapes) {
   static struct maker m;
   memset(program, 0, sizeof *program);
   memset(&m, 0, sizeof m);
@@ -411,8 +394,7 @@ void make_program(struct program *program, uint64_t seed, int nranks, unsigned s
       new_event(program, EVENT_END, c);
 }
 
-bool cuts_before(const struct program *p, int bundle, int before, int rank)
-{
+bool cuts_before(const struct program *p, int bundle, int before, int rank) {
   const struct bundle *b = &p->bundles[bundle], *last = &p->bundles[before];
   if (p->shape < SHAPE_CUTS || stays_alone(b) || stays_alone(last))
     return b->block != last->block;
@@ -420,8 +402,7 @@ bool cuts_before(const struct program *p, int bundle, int before, int rank)
 }
 
 /* -- programs with a name ------------------------------------------------------------------------------------------ */
-static void call_in(struct maker *m, int comm, const struct call *call, bool joins)
-{
+static void call_in(struct maker *m, int comm, const struct call *call, bool joins) {
   m->together = joins ? 100 : 0;
   emit(m, &(struct bundle){.ncalls = 1, .calls = {*call}}, comm);
 }
@@ -431,8 +412,7 @@ static const struct call scatter_sum = {.function = REDUCE_SCATTER, .type = nccl
 
 /* Every step is one group. One half then makes one more all-reduce, of another size each time, so the other half's
  * cycle locks first. */
-static void make_steps_of_halves(struct maker *m, int steps)
-{
+static void make_steps_of_halves(struct maker *m, int steps) {
   struct program *p = m->program;
   const int halves[MOST_RANKS] = {0, 1, 0, 1}, keys[MOST_RANKS] = {0};
   split_comm(p, 0, halves, keys);
@@ -454,8 +434,7 @@ static void make_halves(struct maker *m) { make_steps_of_halves(m, 40); }
 static void make_defaults(struct maker *m) { make_steps_of_halves(m, 270); }
 
 /* In one step a sub-communicator has a call in the group, too; one rank's has no other rank, or is not there. */
-static void make_alone(struct maker *m, int color)
-{
+static void make_alone(struct maker *m, int color) {
   struct program *p = m->program;
   const int colors[MOST_RANKS] = {0, color, 0}, keys[MOST_RANKS] = {0};
   const struct call reduce = {.function = REDUCE, .type = ncclFloat32, .op = SUM, .count = 100};
@@ -470,8 +449,7 @@ static void make_alone(struct maker *m, int color)
 }
 
 /* Each rank shares a communicator with the next one, and names its own two in an order of its own. */
-static void make_ring(struct maker *m)
-{
+static void make_ring(struct maker *m) {
   struct program *p = m->program;
   const int firsts[MOST_RANKS] = {0, 0, 1, 1}, seconds[MOST_RANKS] = {0, 1, 1, 0}, keys[MOST_RANKS] = {0};
   p->shape = SHAPE_ORDERS;
@@ -486,8 +464,7 @@ static void make_ring(struct maker *m)
 
 /* Two communicators of the same ranks: one rank calls both in a group, the other one after the other. What is
  * compressed has a plain call before it. */
-static void make_cuts(struct maker *m)
-{
+static void make_cuts(struct maker *m) {
   struct program *p = m->program;
   const int colors[MOST_RANKS] = {0}, keys[MOST_RANKS] = {0};
   const struct call reduce = {.function = REDUCE, .type = ncclFloat32, .op = SUM, .count = 100};
@@ -501,8 +478,7 @@ static void make_cuts(struct maker *m)
 }
 
 /* Non-blocking communicators: in a group with what is compressed are messages of a communicator without collectives. */
-static void make_messages(struct maker *m)
-{
+static void make_messages(struct maker *m) {
   struct program *p = m->program;
   const int colors[MOST_RANKS] = {0}, keys[MOST_RANKS] = {0};
   const struct call message = {.function = SHIFT, .type = ncclFloat32, .count = 100};
@@ -523,20 +499,18 @@ static const struct {
   const char *name;
   int nranks;
   void (*make)(struct maker *m);
-} named[] = {{"halves", 4, make_halves}, {"alone", 3, make_alone_apart}, {"no-color", 3, make_no_color},
-             {"ring", 4, make_ring}, {"defaults", 4, make_defaults}, {"cuts", 2, make_cuts},
+} named[] = {{"halves", 4, make_halves},    {"alone", 3, make_alone_apart}, {"no-color", 3, make_no_color},
+             {"ring", 4, make_ring},        {"defaults", 4, make_defaults}, {"cuts", 2, make_cuts},
              {"messages", 2, make_messages}};
 
-const char *named_program(int number, int *nranks)
-{
+const char *named_program(int number, int *nranks) {
   if (number < 0 || number >= (int)(sizeof named / sizeof *named))
     return NULL;
   *nranks = named[number].nranks;
   return named[number].name;
 }
 
-bool make_named(struct program *program, const char *name)
-{
+bool make_named(struct program *program, const char *name) {
   static struct maker m;
   int number = 0, nranks;
   const char *known;
@@ -557,16 +531,14 @@ bool make_named(struct program *program, const char *name)
 }
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */
-__attribute__((format(printf, 2, 3))) static void set(struct setting *s, const char *format, ...)
-{
+__attribute__((format(printf, 2, 3))) static void set(struct setting *s, const char *format, ...) {
   va_list args;
   va_start(args, format);
   vsnprintf(s->options[s->noptions++], sizeof *s->options, format, args);
   va_end(args);
 }
 
-static void place_ranks(struct maker *m, struct setting *s)
-{
+static void place_ranks(struct maker *m, struct setting *s) {
   const int way = below(m, 4);
   size_t at = 0;
   for (int r = 0; r < s->nranks; r++) {
@@ -575,10 +547,9 @@ static void place_ranks(struct maker *m, struct setting *s)
   }
 }
 
-void make_setting(struct setting *s, uint64_t batch)
-{
-  static const char *const codecs[] = {"none", "none", "none", "bf16", "bf16", "q8", "q8", "q4", "q4", "sparse", "lhc",
-                                       "auto", "auto", "q2"};
+void make_setting(struct setting *s, uint64_t batch) {
+  static const char *const codecs[] = {"none", "none", "none",   "bf16", "bf16", "q8",   "q8",
+                                       "q4",   "q4",   "sparse", "lhc",  "auto", "auto", "q2"};
   static const char *const gathers[] = {"off", "off", "bf16", "lossless", "q8", "delta"};
   struct maker m = {.state = mix_bits(batch) ^ 0x6373};
   *s = (struct setting){.nranks = 2 + below(&m, MOST_RANKS - 1)};
@@ -608,8 +579,7 @@ void make_setting(struct setting *s, uint64_t batch)
     set(s, "TAGC_SKIP=unit1*");
 }
 
-void named_setting(struct setting *s, const char *name, int nranks)
-{
+void named_setting(struct setting *s, const char *name, int nranks) {
   *s = (struct setting){.nranks = nranks, .hosts = "0,1,2,3", .codec = "none", .gather = "off"};
   s->hosts[2 * nranks - 1] = '\0';
   if (strcmp(name, "defaults") == 0)
@@ -621,13 +591,13 @@ void named_setting(struct setting *s, const char *name, int nranks)
 }
 
 /* -- words --------------------------------------------------------------------------------------------------------- */
-const char *call_words(const struct call *call, char text[100])
-{
-  static const char *const functions[FUNCTIONS] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Reduce",
-                                                   "Send and Recv", "AlltoAll", "Gather", "Scatter", "bad Broadcast"};
+const char *call_words(const struct call *call, char text[100]) {
+  static const char *const functions[FUNCTIONS] = {"ReduceScatter", "AllGather",     "AllReduce", "Broadcast",
+                                                   "Reduce",        "Send and Recv", "AlltoAll",  "Gather",
+                                                   "Scatter",       "bad Broadcast"};
   static const char *const ops[OPS] = {"sum", "avg", "max", "min", "premulsum"};
-  static const char *const types[] = {"int8", "uint8", "int32", "uint32", "int64", "uint64", "fp16", "fp32", "fp64",
-                                      "bf16"};
+  static const char *const types[] = {"int8",   "uint8", "int32", "uint32", "int64",
+                                      "uint64", "fp16",  "fp32",  "fp64",   "bf16"};
   const enum function f = call->function;
   const bool reduces = f == REDUCE_SCATTER || f == ALL_REDUCE || f == REDUCE;
   const bool rooted = f == BROADCAST || f == REDUCE || f == GATHER || f == SCATTER;
@@ -638,8 +608,7 @@ const char *call_words(const struct call *call, char text[100])
   return text;
 }
 
-static void describe_comm(const struct program *p, int c, FILE *to)
-{
+static void describe_comm(const struct program *p, int c, FILE *to) {
   fprintf(to, "  communicator %d:", c);
   for (int i = 0; i < p->comms[c].nranks; i++)
     fprintf(to, " %d", p->comms[c].ranks[i]);
@@ -648,8 +617,7 @@ static void describe_comm(const struct program *p, int c, FILE *to)
   fprintf(to, "%s\n", p->comms[c].side_stream ? " (second thread)" : "");
 }
 
-static void describe_run(const struct program *p, const struct event *run, FILE *to)
-{
+static void describe_run(const struct program *p, const struct event *run, FILE *to) {
   char text[100];
   for (int i = run->first; i < run->last; i++) {
     const struct bundle *b = &p->bundles[i];
@@ -657,21 +625,22 @@ static void describe_run(const struct program *p, const struct event *run, FILE 
     if (i == run->first || b->step != b[-1].step)
       fprintf(to, "  step %d\n", b->step);
     for (int k = 0; k < b->ncalls; k++)
-      fprintf(to, "    %s communicator %d: %s\n", k ? "&" : begins ? "-" : " ", b->comm,
-              call_words(&b->calls[k], text));
+      fprintf(to, "    %s communicator %d: %s\n",
+              k        ? "&"
+              : begins ? "-"
+                       : " ",
+              b->comm, call_words(&b->calls[k], text));
   }
 }
 
-static const char *shape_words(const struct program *p)
-{
+static const char *shape_words(const struct program *p) {
   static const char *const words[SHAPES] = {"no group of several communicators", "all ranks group alike",
                                             "each orders its groups", "each cuts its groups",
                                             "each cuts and orders its groups"};
   return words[p->shape];
 }
 
-void describe(const struct program *p, FILE *to)
-{
+void describe(const struct program *p, FILE *to) {
   fprintf(to, "%s: %d ranks, %s%s%s\n", p->name, p->nranks, shape_words(p), p->nonblocking ? ", non-blocking" : "",
           p->threads ? ", two threads" : "");
   for (int i = 0; i < p->nevents; i++) {

@@ -30,7 +30,17 @@ enum shape { SHAPE_APART, SHAPE_ALIKE, SHAPE_ORDERS, SHAPE_CUTS, SHAPE_ANY, SHAP
 
 /* SHIFT: each rank sends to the next one, and receives from the one before. REFUSED: a broadcast from no rank. */
 enum function {
-  REDUCE_SCATTER, ALL_GATHER, ALL_REDUCE, BROADCAST, REDUCE, SHIFT, ALL_TO_ALL, GATHER, SCATTER, REFUSED, FUNCTIONS
+  REDUCE_SCATTER,
+  ALL_GATHER,
+  ALL_REDUCE,
+  BROADCAST,
+  REDUCE,
+  SHIFT,
+  ALL_TO_ALL,
+  GATHER,
+  SCATTER,
+  REFUSED,
+  FUNCTIONS
 };
 
 /* SCALED: a user's own op, with a scalar that differs from rank to rank. */
@@ -41,27 +51,27 @@ struct call {
   ncclDataType_t type;
   enum op op;
   bool in_place;
-  int root;                         /* a rank of the communicator */
-  size_t count;                     /* as in NCCL's call */
+  int root;     /* a rank of the communicator */
+  size_t count; /* as in NCCL's call */
 };
 
 struct bundle {
   int comm, step, side_stream;
-  int block;                        /* where all ranks cut alike: those of one number are in one group */
+  int block; /* where all ranks cut alike: those of one number are in one group */
   int ncalls;
   struct call calls[MOST_CALLS];
 };
 
 struct communicator {
-  int parent;                       /* -1: made of an id */
-  int nranks, ranks[MOST_RANKS];    /* the program's ranks, in the order of this communicator's */
-  int side_stream;                  /* the thread that calls it */
+  int parent;                    /* -1: made of an id */
+  int nranks, ranks[MOST_RANKS]; /* the program's ranks, in the order of this communicator's */
+  int side_stream;               /* the thread that calls it */
 };
 
 struct split {
   int parent;
-  int color[MOST_RANKS], key[MOST_RANKS];   /* of the program's ranks; NCCL_SPLIT_NOCOLOR where a rank wants no child */
-  int child[MOST_RANKS];            /* the communicator that a rank gets, or -1 */
+  int color[MOST_RANKS], key[MOST_RANKS]; /* of the program's ranks; NCCL_SPLIT_NOCOLOR where a rank wants no child */
+  int child[MOST_RANKS];                  /* the communicator that a rank gets, or -1 */
 };
 
 enum event_kind { EVENT_INIT, EVENT_SPLIT, EVENT_RUN, EVENT_END };
@@ -69,8 +79,8 @@ enum event_kind { EVENT_INIT, EVENT_SPLIT, EVENT_RUN, EVENT_END };
 /* What all ranks do one after the other; of a run, each side stream its own bundles. */
 struct event {
   enum event_kind kind;
-  int which;                        /* communicator or split */
-  int first, last;                  /* bundles of a run: first to last - 1 */
+  int which;       /* communicator or split */
+  int first, last; /* bundles of a run: first to last - 1 */
 };
 
 struct program {
@@ -89,8 +99,8 @@ struct program {
 /* What a batch of programs has in common: its ranks, where they are, and the library's options. */
 struct setting {
   int nranks;
-  char hosts[32];                   /* of each rank, with commas */
-  char options[16][40];             /* NAME=value */
+  char hosts[32];       /* of each rank, with commas */
+  char options[16][40]; /* NAME=value */
   int noptions;
   const char *codec, *gather;
   bool residual;
@@ -118,12 +128,12 @@ uint64_t mix_bits(uint64_t x);
 /* Runs the programs as the rank that the environment says. Returns the exit status. */
 struct orders {
   const struct setting *setting;
-  const char *named;                /* or NULL, and then these: */
+  const char *named; /* or NULL, and then these: */
   uint64_t first, last;
   unsigned shapes;
-  bool plain;                       /* without the library: all results are exact */
-  int patience;                     /* seconds without progress that are a hang */
-  const char *spoils;               /* the last rank spoils a result, a guard, what it sent, or hangs; or NULL */
+  bool plain;         /* without the library: all results are exact */
+  int patience;       /* seconds without progress that are a hang */
+  const char *spoils; /* the last rank spoils a result, a guard, what it sent, or hangs; or NULL */
 };
 int run_programs(const struct orders *orders);
 

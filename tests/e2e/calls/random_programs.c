@@ -26,7 +26,7 @@ struct totals {
   uint64_t compressed;
 };
 
-static struct totals totals[2][SHAPES];       /* without the library, and with it */
+static struct totals totals[2][SHAPES]; /* without the library, and with it */
 
 static struct {
   uint64_t first, last, batch;
@@ -37,10 +37,9 @@ static struct {
 } options = {.batch = 20, .shapes = (1u << SHAPES) - 1, .patience = 120, .stop = INT_MAX};
 
 static const char *const shape_names[SHAPES] = {"apart", "alike", "orders", "cuts", "any"};
-static char folder[PATH_MAX];       /* of this program */
+static char folder[PATH_MAX]; /* of this program */
 
-__attribute__((noreturn)) static void usage(int status)
-{
+__attribute__((noreturn)) static void usage(int status) {
   fprintf(status ? stderr : stdout,
           "Usage: random_programs --seeds A-B [options]\n"
           "       random_programs --named NAME|all [options]\n"
@@ -61,8 +60,7 @@ __attribute__((noreturn)) static void usage(int status)
   exit(status);
 }
 
-static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
-{
+static bool parse_range(const char *text, uint64_t *first, uint64_t *last) {
   char *end;
   *first = *last = strtoull(text, &end, 10);
   if (end != text && *end == '-')
@@ -70,8 +68,7 @@ static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
   return end != text && !*end && *first <= *last;
 }
 
-static unsigned parse_shapes(const char *text)
-{
+static unsigned parse_shapes(const char *text) {
   unsigned shapes = 0;
   for (int i = 0; i < SHAPES; i++)
     shapes |= strstr(text, shape_names[i]) ? 1u << i : 0;
@@ -80,8 +77,7 @@ static unsigned parse_shapes(const char *text)
   return shapes;
 }
 
-static const char *shapes_text(void)
-{
+static const char *shapes_text(void) {
   static char text[64];
   *text = '\0';
   for (int i = 0; i < SHAPES; i++)
@@ -95,12 +91,11 @@ static const char *shapes_text(void)
 static struct {
   uint64_t seed;
   int from[MOST_RANKS], to[MOST_RANKS];
-  int compressed;                   /* calls; each communicator is reported by its own rank 0 */
+  int compressed; /* calls; each communicator is reported by its own rank 0 */
 } done[MOST_DONE];
 static int ndone, done_of[MOST_RANKS];
 
-static void note_done(const char *line, int rank)
-{
+static void note_done(const char *line, int rank) {
   const char *colon = strrchr(line, ':'), *seed = strstr(line, "seed ");
   const int k = done_of[rank];
   if (!colon || k == MOST_DONE || sscanf(colon + 1, "%d %d", &done[k].from[rank], &done[k].to[rank]) != 2)
@@ -111,8 +106,7 @@ static void note_done(const char *line, int rank)
 }
 
 /* From the report of a communicator. */
-static void note_total(const char *line, int rank, int number)
-{
+static void note_total(const char *line, int rank, int number) {
   const char *at = strstr(line, " compressed=");
   int calls;
   for (int i = 0; at && i < done_of[rank]; i++)
@@ -121,8 +115,7 @@ static void note_total(const char *line, int rank, int number)
 }
 
 /* Reads what a batch has said, and shows the beginning of it where that was not good. */
-static void read_output(FILE *output, bool good)
-{
+static void read_output(FILE *output, bool good) {
   char *line = NULL;
   size_t room = 0;
   int number[MOST_RANKS] = {0}, told = 0, rank, at;
@@ -149,13 +142,12 @@ static void read_output(FILE *output, bool good)
 struct batch {
   const struct setting *setting;
   uint64_t first, last;
-  const char *named;                /* or NULL, and then these seeds */
+  const char *named; /* or NULL, and then these seeds */
   bool plain;
 };
 
 static void add_word(char **words, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_word(char **words, const char *format, ...)
-{
+static void add_word(char **words, const char *format, ...) {
   va_list args;
   int n = 0;
   while (words[n])
@@ -166,8 +158,7 @@ static void add_word(char **words, const char *format, ...)
   va_end(args);
 }
 
-static void make_command(const struct batch *b, char **words)
-{
+static void make_command(const struct batch *b, char **words) {
   add_word(words, "%s/../../standin/launch", folder);
   add_word(words, "-n%d", b->setting->nranks);
   add_word(words, "--hosts=%s", b->setting->hosts);
@@ -187,8 +178,7 @@ static void make_command(const struct batch *b, char **words)
     add_word(words, "--spoil=%s", options.spoils);
 }
 
-__attribute__((noreturn)) static void become_launch(const struct batch *b, int output)
-{
+__attribute__((noreturn)) static void become_launch(const struct batch *b, int output) {
   char *words[MOST_WORDS] = {NULL};
   make_command(b, words);
   dup2(output, STDOUT_FILENO);
@@ -202,8 +192,7 @@ __attribute__((noreturn)) static void become_launch(const struct batch *b, int o
 }
 
 /* Runs a batch, and reads what it says. Returns whether all has gone well. */
-static bool launch(const struct batch *b)
-{
+static bool launch(const struct batch *b) {
   int status = -1;
   const int output = memfd_create("output", 0);
   const pid_t pid = output < 0 ? -1 : fork();
@@ -223,8 +212,7 @@ static bool launch(const struct batch *b)
 }
 
 /* The program of a seed, or of a name. */
-static const struct program *program_of(const struct setting *setting, uint64_t seed, const char *name)
-{
+static const struct program *program_of(const struct setting *setting, uint64_t seed, const char *name) {
   static struct program program;
   if (name)
     make_named(&program, name);
@@ -233,8 +221,7 @@ static const struct program *program_of(const struct setting *setting, uint64_t 
   return &program;
 }
 
-static void tell_failure(const struct setting *setting, const struct program *program, uint64_t first, bool plain)
-{
+static void tell_failure(const struct setting *setting, const struct program *program, uint64_t first, bool plain) {
   options.failures++;
   printf("failed: %s, %s: %s%s%s;", program->name, plain ? "plain" : "with the library", shape_names[program->shape],
          program->nonblocking ? ", non-blocking" : "", program->threads ? ", two threads" : "");
@@ -250,8 +237,7 @@ static void tell_failure(const struct setting *setting, const struct program *pr
 }
 
 /* Of the programs that ended well. What they compressed is known where their batch did. */
-static void add_totals(const struct setting *setting, const char *name, bool plain, bool good)
-{
+static void add_totals(const struct setting *setting, const char *name, bool plain, bool good) {
   for (int i = 0; i < ndone; i++) {
     struct totals *t = &totals[!plain][program_of(setting, done[i].seed, name)->shape];
     t->programs++;
@@ -262,8 +248,7 @@ static void add_totals(const struct setting *setting, const char *name, bool pla
 }
 
 /* Programs of one batch, until all have run. */
-static void run_batch(const struct setting *setting, uint64_t first, uint64_t last, bool plain)
-{
+static void run_batch(const struct setting *setting, uint64_t first, uint64_t last, bool plain) {
   while (first <= last && options.failures < options.stop) {
     const bool good = launch(&(struct batch){setting, first, last, .plain = plain});
     add_totals(setting, NULL, plain, good);
@@ -277,8 +262,7 @@ static void run_batch(const struct setting *setting, uint64_t first, uint64_t la
   }
 }
 
-static void run_named(bool plain)
-{
+static void run_named(bool plain) {
   const char *name;
   for (int i = 0, nranks; (name = named_program(i, &nranks)); i++) {
     struct setting setting;
@@ -297,8 +281,7 @@ static void run_named(bool plain)
   }
 }
 
-static void run_all(bool plain)
-{
+static void run_all(bool plain) {
   if (options.named)
     run_named(plain);
   for (uint64_t first = options.first; !options.named && first <= options.last;) {
@@ -311,8 +294,7 @@ static void run_all(bool plain)
 }
 
 /* A line a shape, and how many programs failed. */
-static int tell_totals(void)
-{
+static int tell_totals(void) {
   int failed = 0;
   for (int with = 0; with < 2; with++)
     for (int s = 0; s < SHAPES; s++) {
@@ -326,8 +308,7 @@ static int tell_totals(void)
   return failed;
 }
 
-static int describe_one(const char *what)
-{
+static int describe_one(const char *what) {
   static struct program program;
   struct setting setting;
   char *end;
@@ -348,21 +329,24 @@ static int describe_one(const char *what)
   return 0;
 }
 
-static int run_rank(bool plain)
-{
+static int run_rank(bool plain) {
   struct setting setting;
   const char *nranks = getenv("WORLD_SIZE");
   if (options.named)
     named_setting(&setting, options.named, nranks ? (int)strtol(nranks, NULL, 10) : 0);
   else
     make_setting(&setting, options.first / options.batch);
-  return run_programs(&(struct orders){.setting = &setting, .named = options.named, .first = options.first,
-                                       .last = options.last, .shapes = options.shapes, .plain = plain,
-                                       .patience = options.patience, .spoils = options.spoils});
+  return run_programs(&(struct orders){.setting = &setting,
+                                       .named = options.named,
+                                       .first = options.first,
+                                       .last = options.last,
+                                       .shapes = options.shapes,
+                                       .plain = plain,
+                                       .patience = options.patience,
+                                       .spoils = options.spoils});
 }
 
-static void find_folder(void)
-{
+static void find_folder(void) {
   static char library[PATH_MAX + 40];
   const ssize_t size = readlink("/proc/self/exe", folder, sizeof folder - 1);
   folder[size > 0 ? size : 0] = '\0';
@@ -371,8 +355,7 @@ static void find_folder(void)
   options.preload = library;
 }
 
-static int number(const char *text, int most)
-{
+static int number(const char *text, int most) {
   char *end;
   const long value = strtol(text, &end, 10);
   if (end == text || *end || value < 1 || value > most)
@@ -380,16 +363,20 @@ static int number(const char *text, int most)
   return (int)value;
 }
 
-static void parse(int argc, char **argv)
-{
-  static const struct option known[] = {
-    {"seeds", required_argument, NULL, 's'},    {"named", required_argument, NULL, 'n'},
-    {"describe", required_argument, NULL, 'd'}, {"shapes", required_argument, NULL, 'f'},
-    {"batch", required_argument, NULL, 'b'},    {"only", required_argument, NULL, 'o'},
-    {"patience", required_argument, NULL, 'p'}, {"stop", required_argument, NULL, 'e'},
-    {"preload", required_argument, NULL, 'l'},  {"spoil", required_argument, NULL, 'x'},
-    {"rank", required_argument, NULL, 'r'},     {"help", no_argument, NULL, 'h'},
-    {0}};
+static void parse(int argc, char **argv) {
+  static const struct option known[] = {{"seeds", required_argument, NULL, 's'},
+                                        {"named", required_argument, NULL, 'n'},
+                                        {"describe", required_argument, NULL, 'd'},
+                                        {"shapes", required_argument, NULL, 'f'},
+                                        {"batch", required_argument, NULL, 'b'},
+                                        {"only", required_argument, NULL, 'o'},
+                                        {"patience", required_argument, NULL, 'p'},
+                                        {"stop", required_argument, NULL, 'e'},
+                                        {"preload", required_argument, NULL, 'l'},
+                                        {"spoil", required_argument, NULL, 'x'},
+                                        {"rank", required_argument, NULL, 'r'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {0}};
   for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;)
     switch (option) {
     case 's': options.seeds = parse_range(optarg, &options.first, &options.last); break;
@@ -411,8 +398,7 @@ static void parse(int argc, char **argv)
     usage(2);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   find_folder();
   parse(argc, argv);
   if (options.rank)

@@ -14,16 +14,16 @@
 #include "tests/e2e/calls/random_program.h"
 
 enum { PERIOD = 509, GUARD = 64, GUARD_BYTE = 0xee, POISON = 0xa5, MOST_JOBS = 64, TYPES = 10 };
-static const size_t arena_bytes = (size_t)256 << 20;   /* most of it is never touched */
+static const size_t arena_bytes = (size_t)256 << 20; /* most of it is never touched */
 
 struct job {
   const struct call *call;
   const struct communicator *comm;
-  int bundle, place;                /* place: of this rank in the communicator */
+  int bundle, place; /* place: of this rank in the communicator */
   ncclComm_t handle;
-  uint64_t id;                      /* of the call in the program */
-  size_t size;                      /* of an element */
-  size_t sent, received;            /* elements of the buffers */
+  uint64_t id;           /* of the call in the program */
+  size_t size;           /* of an element */
+  size_t sent, received; /* elements of the buffers */
   char *send, *recv;
   ncclRedOp_t op;
 };
@@ -35,7 +35,7 @@ struct side_stream {
   size_t used;
   struct job jobs[MOST_JOBS];
   int njobs;
-  atomic_int at;                    /* the bundle whose block is under way */
+  atomic_int at; /* the bundle whose block is under way */
   atomic_ullong blocks;
 };
 
@@ -43,7 +43,7 @@ static const struct orders *orders;
 static struct program program;
 static ncclComm_t handles[MOST_COMMS];
 static bool is_used[MOST_COMMS];
-static int comms_used;              /* of this process, with a collective: the numbers that reports give them */
+static int comms_used; /* of this process, with a collective: the numbers that reports give them */
 static struct side_stream side_streams[LANES];
 
 static double values[MOST_RANKS][PERIOD];
@@ -51,8 +51,7 @@ static char typed[TYPES][MOST_RANKS][PERIOD * 8];
 static float of_half[1 << 16];
 
 /* -- failure ------------------------------------------------------------------------------------------------------- */
-__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
-{
+__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...) {
   char text[600];
   va_list args;
   va_start(args, format);
@@ -63,8 +62,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *for
   _exit(1);
 }
 
-__attribute__((format(printf, 2, 3), noreturn)) static void fail_call(const struct job *job, const char *format, ...)
-{
+__attribute__((format(printf, 2, 3), noreturn)) static void fail_call(const struct job *job, const char *format, ...) {
   char text[300], words[100];
   va_list args;
   va_start(args, format);
@@ -74,17 +72,15 @@ __attribute__((format(printf, 2, 3), noreturn)) static void fail_call(const stru
        program.bundles[job->bundle].comm, call_words(job->call, words), text);
 }
 
-static void must(ncclResult_t status, const char *what, int comm)
-{
+static void must(ncclResult_t status, const char *what, int comm) {
   if (status != ncclSuccess)
     fail("%s, communicator %d: error %d, %s", what, comm, status, ncclGetErrorString(status));
 }
 
 /* Waits until the communicator is done, where it is non-blocking. */
-static ncclResult_t settle(ncclComm_t *handle, ncclResult_t status)
-{
+static ncclResult_t settle(ncclComm_t *handle, ncclResult_t status) {
   while (status == ncclInProgress) {
-    ncclComm_t comm = __atomic_load_n(handle, __ATOMIC_ACQUIRE);     /* a child's appears late */
+    ncclComm_t comm = __atomic_load_n(handle, __ATOMIC_ACQUIRE); /* a child's appears late */
     ncclResult_t asked = comm ? ncclCommGetAsyncError(comm, &status) : ncclSuccess;
     if (asked != ncclSuccess)
       return asked;
@@ -94,14 +90,12 @@ static ncclResult_t settle(ncclComm_t *handle, ncclResult_t status)
 }
 
 /* -- values -------------------------------------------------------------------------------------------------------- */
-static size_t type_bytes(ncclDataType_t type)
-{
+static size_t type_bytes(ncclDataType_t type) {
   static const size_t bytes[TYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
   return bytes[type];
 }
 
-static void store_any(char *to, size_t i, double value, ncclDataType_t type)
-{
+static void store_any(char *to, size_t i, double value, ncclDataType_t type) {
   switch (type) {
   case ncclUint8: ((uint8_t *)to)[i] = (uint8_t)fabs(value); break;
   case ncclInt32: ((int32_t *)to)[i] = (int32_t)value; break;
@@ -111,8 +105,7 @@ static void store_any(char *to, size_t i, double value, ncclDataType_t type)
   }
 }
 
-static double load_any(const char *from, size_t i, ncclDataType_t type)
-{
+static double load_any(const char *from, size_t i, ncclDataType_t type) {
   switch (type) {
   case ncclUint8: return ((const uint8_t *)from)[i];
   case ncclInt32: return ((const int32_t *)from)[i];
@@ -123,16 +116,14 @@ static double load_any(const char *from, size_t i, ncclDataType_t type)
   }
 }
 
-static bool is_sparse(void)
-{
+static bool is_sparse(void) {
   const char *codec = orders->setting->codec;
   return strcmp(codec, "sparse") == 0 || strcmp(codec, "lhc") == 0;
 }
 
-static void make_values(void)
-{
-  static const ncclDataType_t types[] = {ncclUint8, ncclInt32, ncclInt64, ncclFloat64, ncclFloat32, ncclFloat16,
-                                         ncclBfloat16};
+static void make_values(void) {
+  static const ncclDataType_t types[] = {ncclUint8,   ncclInt32,   ncclInt64,   ncclFloat64,
+                                         ncclFloat32, ncclFloat16, ncclBfloat16};
   for (int r = 0; r < MOST_RANKS; r++)
     for (size_t k = 0; k < PERIOD; k++)
       values[r][k] = is_sparse() && k % 61 ? 0 : (double)(mix_bits((uint64_t)r * PERIOD + k) % 15) - 7;
@@ -147,20 +138,17 @@ static void make_values(void)
 }
 
 /* Where in its values the buffer of a place begins. Sparse ones have their values at the same elements on all ranks. */
-static size_t begins(const struct job *job, int place)
-{
+static size_t begins(const struct job *job, int place) {
   return mix_bits(job->id * 8 + (is_sparse() ? 0 : (uint64_t)place)) % PERIOD;
 }
 
-static double scalar_of(const struct job *job, int place)
-{
+static double scalar_of(const struct job *job, int place) {
   static const double scalars[] = {1, 2, 0.5, -1};
   return job->call->op == SCALED ? scalars[((uint64_t)place + job->id) % 4] : 1;
 }
 
 /* Writes, or compares, `count` elements of a place's buffer from `first` on. Returns how many are equal. */
-static size_t each_piece(const struct job *job, int place, size_t first, size_t count, char *buffer, bool writes)
-{
+static size_t each_piece(const struct job *job, int place, size_t first, size_t count, char *buffer, bool writes) {
   const char *table = typed[job->call->type][job->comm->ranks[place]];
   for (size_t done = 0, n; done < count; done += n) {
     const size_t at = (begins(job, place) + first + done) % PERIOD;
@@ -177,8 +165,7 @@ static size_t each_piece(const struct job *job, int place, size_t first, size_t 
 }
 
 /* -- buffers ------------------------------------------------------------------------------------------------------- */
-static char *take(struct side_stream *side_stream, size_t bytes, int byte)
-{
+static char *take(struct side_stream *side_stream, size_t bytes, int byte) {
   const size_t all = (bytes + 2 * GUARD + 63) / 64 * 64;
   if (side_stream->used + all > arena_bytes)
     fail("the buffers of a block have no room");
@@ -190,15 +177,13 @@ static char *take(struct side_stream *side_stream, size_t bytes, int byte)
   return guarded + GUARD;
 }
 
-static void check_guards(const struct job *job, const char *buffer, size_t bytes, const char *which)
-{
+static void check_guards(const struct job *job, const char *buffer, size_t bytes, const char *which) {
   for (size_t i = 0; i < GUARD; i++)
     if ((unsigned char)buffer[-1 - (ptrdiff_t)i] != GUARD_BYTE || (unsigned char)buffer[bytes + i] != GUARD_BYTE)
       fail_call(job, "somebody wrote outside of the %s buffer", which);
 }
 
-static void size_buffers(struct job *job)
-{
+static void size_buffers(struct job *job) {
   const size_t n = (size_t)job->comm->nranks, count = job->call->count;
   const bool is_root = job->place == job->call->root;
   const enum function f = job->call->function;
@@ -206,8 +191,7 @@ static void size_buffers(struct job *job)
   job->received = f == ALL_GATHER || f == ALL_TO_ALL || (f == GATHER && is_root) ? n * count : count;
 }
 
-static void lay_out(struct side_stream *side_stream, struct job *job)
-{
+static void lay_out(struct side_stream *side_stream, struct job *job) {
   const size_t own = (size_t)job->place * job->call->count * job->size;
   size_buffers(job);
   if (job->call->in_place && job->call->function == ALL_GATHER) {
@@ -225,8 +209,7 @@ static void lay_out(struct side_stream *side_stream, struct job *job)
 
 /* -- what must come of a call -------------------------------------------------------------------------------------- */
 /* The share of error that the codec may make, of the norms of what goes into a result; 0: none at all. */
-static double codec_error(const char *codec)
-{
+static double codec_error(const char *codec) {
   static const struct {
     const char *name;
     double error;
@@ -239,8 +222,7 @@ static double codec_error(const char *codec)
 
 static bool rounds(const char *codec) { return strcmp(codec, "none") != 0 && strcmp(codec, "bf16") != 0; }
 
-static double allowed(const struct job *job)
-{
+static double allowed(const struct job *job) {
   const struct call *c = job->call;
   const struct setting *s = orders->setting;
   const bool is_float = c->type == ncclFloat32 || c->type == ncclFloat16 || c->type == ncclBfloat16;
@@ -249,7 +231,7 @@ static double allowed(const struct job *job)
   double error = 0;
   const bool reduces = c->function == REDUCE_SCATTER || c->function == ALL_REDUCE || c->function == REDUCE;
   if (reduces && c->op == AVERAGE && (job->comm->nranks & (job->comm->nranks - 1)))
-    error = 0.01;                   /* thirds are exact in no type */
+    error = 0.01; /* thirds are exact in no type */
   if (orders->plain || !is_float || job->comm->nranks < 2)
     return error;
   if (c->function == ALL_GATHER)
@@ -262,17 +244,15 @@ static double allowed(const struct job *job)
 }
 
 struct truth {
-  double values[PERIOD];            /* from the buffers' first element on */
-  double norm2;                     /* of an element, of all that is summed */
+  double values[PERIOD]; /* from the buffers' first element on */
+  double norm2;          /* of an element, of all that is summed */
 };
 
-static double combine(enum op op, double a, double b)
-{
+static double combine(enum op op, double a, double b) {
   return op == MAX ? (a > b ? a : b) : op == MIN ? (a < b ? a : b) : a + b;
 }
 
-static void reduce_truth(const struct job *job, struct truth *t)
-{
+static void reduce_truth(const struct job *job, struct truth *t) {
   const int n = job->comm->nranks;
   t->norm2 = 0;
   for (int place = 0; place < n; place++) {
@@ -289,8 +269,7 @@ static void reduce_truth(const struct job *job, struct truth *t)
 }
 
 static void check_near(const struct job *job, const struct truth *t, size_t first, size_t count, const char *got,
-                       double error)
-{
+                       double error) {
   double error2 = 0;
   for (size_t i = 0; i < count; i++) {
     const double off = load_any(got, i, job->call->type) - t->values[(first + i) % PERIOD];
@@ -302,8 +281,7 @@ static void check_near(const struct job *job, const struct truth *t, size_t firs
               sqrt(error2 / norm2), error, load_any(got, 0, job->call->type), t->values[first % PERIOD]);
 }
 
-static void check_reduced(const struct job *job)
-{
+static void check_reduced(const struct job *job) {
   static _Thread_local struct truth truth;
   const size_t first = job->call->function == REDUCE_SCATTER ? (size_t)job->place * job->call->count : 0;
   const double error = allowed(job);
@@ -322,8 +300,7 @@ static void check_reduced(const struct job *job)
 }
 
 /* `count` elements at `to` come from those of a place, from `first` on. */
-static void check_copied(const struct job *job, int place, size_t first, const char *to)
-{
+static void check_copied(const struct job *job, int place, size_t first, const char *to) {
   const double error = allowed(job);
   const size_t count = job->call->count;
   const size_t equal = each_piece(job, place, first, count, (char *)to, false);
@@ -343,15 +320,13 @@ static void check_copied(const struct job *job, int place, size_t first, const c
   }
 }
 
-static void check_poison(const struct job *job)
-{
+static void check_poison(const struct job *job) {
   for (size_t i = 0; i < job->received * job->size; i++)
     if ((unsigned char)job->recv[i] != POISON)
       fail_call(job, "a buffer was written that receives nothing");
 }
 
-static void check_received(const struct job *job)
-{
+static void check_received(const struct job *job) {
   const struct call *c = job->call;
   const int n = job->comm->nranks, place = job->place;
   const size_t own = (size_t)place * c->count, shard = c->count * job->size;
@@ -376,8 +351,7 @@ static void check_received(const struct job *job)
   }
 }
 
-static void check_sent(const struct job *job)
-{
+static void check_sent(const struct job *job) {
   const size_t count = job->call->count;
   if (job->call->in_place && job->call->function != REDUCE_SCATTER)
     return;
@@ -387,8 +361,7 @@ static void check_sent(const struct job *job)
       fail_call(job, "the send buffer was changed");
 }
 
-static void check_job(const struct job *job)
-{
+static void check_job(const struct job *job) {
   const bool gathers = job->call->in_place && job->call->function == ALL_GATHER;
   check_received(job);
   check_sent(job);
@@ -398,14 +371,12 @@ static void check_job(const struct job *job)
 }
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */
-static ncclRedOp_t standard_op(const struct call *c)
-{
+static ncclRedOp_t standard_op(const struct call *c) {
   static const ncclRedOp_t ops[] = {ncclSum, ncclAvg, ncclMax, ncclMin};
   return ops[c->op == SCALED ? 0 : c->op];
 }
 
-static void make_op(struct job *job)
-{
+static void make_op(struct job *job) {
   char scalar[8];
   job->op = standard_op(job->call);
   if (job->call->op != SCALED || job->call->function == ALL_GATHER)
@@ -415,15 +386,13 @@ static void make_op(struct job *job)
        "ncclRedOpCreatePreMulSum", program.bundles[job->bundle].comm);
 }
 
-static void free_op(struct job *job)
-{
+static void free_op(struct job *job) {
   if (job->op >= ncclNumOps)
     must(ncclRedOpDestroy(job->op, job->handle), "ncclRedOpDestroy", program.bundles[job->bundle].comm);
   job->op = ncclSum;
 }
 
-static ncclResult_t shift(const struct job *job)
-{
+static ncclResult_t shift(const struct job *job) {
   const int n = job->comm->nranks;
   const size_t count = job->call->count;
   const ncclDataType_t type = job->call->type;
@@ -432,8 +401,7 @@ static ncclResult_t shift(const struct job *job)
   return status != ncclSuccess && status != ncclInProgress ? status : received;
 }
 
-static ncclResult_t enqueue(const struct job *j)
-{
+static ncclResult_t enqueue(const struct job *j) {
   const struct call *c = j->call;
   switch (c->function) {
   case REDUCE_SCATTER: return ncclReduceScatter(j->send, j->recv, c->count, c->type, j->op, j->handle, NULL);
@@ -449,16 +417,14 @@ static ncclResult_t enqueue(const struct job *j)
 }
 
 /* Its communicator has a number in reports from its first collective on. */
-static void note_use(const struct job *job)
-{
+static void note_use(const struct job *job) {
   const int comm = program.bundles[job->bundle].comm;
   if (!is_used[comm] && job->call->function != SHIFT)
     __atomic_fetch_add(&comms_used, 1, __ATOMIC_RELAXED);
   is_used[comm] |= job->call->function != SHIFT;
 }
 
-static void call_job(struct job *job, bool in_group)
-{
+static void call_job(struct job *job, bool in_group) {
   const bool refused = job->call->function == REFUSED;
   note_use(job);
   ncclResult_t status = enqueue(job);
@@ -469,8 +435,7 @@ static void call_job(struct job *job, bool in_group)
 }
 
 /* -- faults of our own, by which tests see that this judges -------------------------------------------------------- */
-static void spoil(struct side_stream *side_stream)
-{
+static void spoil(struct side_stream *side_stream) {
   static atomic_bool is_spoilt;
   const struct job *job = &side_stream->jobs[0];
   const char *how = orders->spoils;
@@ -490,15 +455,13 @@ static void spoil(struct side_stream *side_stream)
 
 /* -- blocks -------------------------------------------------------------------------------------------------------- */
 /* What a rank does in its own way. */
-static uint64_t whim(const struct job *job, int what)
-{
+static uint64_t whim(const struct job *job, int what) {
   const uint64_t own = program.shape <= SHAPE_ALIKE ? 0 : (uint64_t)rank + 1;
   return mix_bits(program.seed ^ mix_bits((uint64_t)job->bundle << 16 ^ (uint64_t)what << 8 ^ own));
 }
 
 /* The jobs of bundle after bundle; `order`: which bundle comes when. */
-static void shuffle(const struct side_stream *side_stream, int *order, int nbundles)
-{
+static void shuffle(const struct side_stream *side_stream, int *order, int nbundles) {
   for (int i = 0; i < nbundles; i++)
     order[i] = i;
   for (int i = nbundles - 1; i > 0 && (program.shape == SHAPE_ORDERS || program.shape == SHAPE_ANY); i--) {
@@ -508,8 +471,7 @@ static void shuffle(const struct side_stream *side_stream, int *order, int nbund
   }
 }
 
-static void add_jobs(struct side_stream *side_stream, int bundle)
-{
+static void add_jobs(struct side_stream *side_stream, int bundle) {
   const struct bundle *b = &program.bundles[bundle];
   for (int k = 0; k < b->ncalls; k++) {
     if (side_stream->njobs == MOST_JOBS)
@@ -525,8 +487,7 @@ static void add_jobs(struct side_stream *side_stream, int bundle)
   }
 }
 
-static void call_bundle(struct side_stream *side_stream, int bundle)
-{
+static void call_bundle(struct side_stream *side_stream, int bundle) {
   for (int i = 0; i < side_stream->njobs; i++) {
     struct job *job = &side_stream->jobs[i];
     if (job->bundle != bundle)
@@ -542,8 +503,7 @@ static void call_bundle(struct side_stream *side_stream, int bundle)
   }
 }
 
-static void call_group(struct side_stream *side_stream, const int *block, int n)
-{
+static void call_group(struct side_stream *side_stream, const int *block, int n) {
   int order[MOST_JOBS];
   shuffle(side_stream, order, n);
   must(ncclGroupStart(), "ncclGroupStart", 0);
@@ -560,8 +520,7 @@ static void call_group(struct side_stream *side_stream, const int *block, int n)
   }
 }
 
-static void run_block(struct side_stream *side_stream, const int *block, int n)
-{
+static void run_block(struct side_stream *side_stream, const int *block, int n) {
   side_stream->used = 0;
   side_stream->njobs = 0;
   side_stream->at = block[0];
@@ -581,16 +540,14 @@ static void run_block(struct side_stream *side_stream, const int *block, int n)
   side_stream->blocks++;
 }
 
-static bool holds(const int *block, int n, int comm)
-{
+static bool holds(const int *block, int n, int comm) {
   for (int i = 0; i < n; i++)
     if (program.bundles[block[i]].comm == comm)
       return true;
   return false;
 }
 
-static void *run_side_stream(void *argument)
-{
+static void *run_side_stream(void *argument) {
   struct side_stream *side_stream = argument;
   int block[MOST_JOBS], n = 0;
   for (int i = side_stream->run->first; i < side_stream->run->last; i++) {
@@ -610,8 +567,7 @@ static void *run_side_stream(void *argument)
 }
 
 /* -- events -------------------------------------------------------------------------------------------------------- */
-static void run(const struct event *event)
-{
+static void run(const struct event *event) {
   pthread_t thread;
   for (int i = 0; i < LANES; i++)
     side_streams[i].run = event;
@@ -622,15 +578,13 @@ static void run(const struct event *event)
     pthread_join(thread, NULL);
 }
 
-static ncclConfig_t config(void)
-{
+static ncclConfig_t config(void) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = !program.nonblocking;
   return config;
 }
 
-static void init_comm(int comm)
-{
+static void init_comm(int comm) {
   ncclUniqueId id;
   ncclConfig_t how = config();
   if (rank == 0)
@@ -640,8 +594,7 @@ static void init_comm(int comm)
   must(settle(&handles[comm], status), "ncclCommInitRankConfig", comm);
 }
 
-static void split_comm(const struct split *split)
-{
+static void split_comm(const struct split *split) {
   ncclConfig_t how = config();
   ncclComm_t none = NULL, *child = split->child[rank] < 0 ? &none : &handles[split->child[rank]];
   if (place_in(&program.comms[split->parent], rank) < 0)
@@ -654,8 +607,7 @@ static void split_comm(const struct split *split)
     fail("ncclCommSplit gives a child to a rank without a color");
 }
 
-static void end_comm(int comm)
-{
+static void end_comm(int comm) {
   ncclComm_t *handle = &handles[comm];
   if (!*handle)
     return;
@@ -666,8 +618,7 @@ static void end_comm(int comm)
   *handle = NULL;
 }
 
-static void run_program(void)
-{
+static void run_program(void) {
   const int before = comms_used;
   memset(is_used, 0, sizeof is_used);
   for (int i = 0; i < program.nevents; i++) {
@@ -685,8 +636,7 @@ static void run_program(void)
 }
 
 /* -- a hang -------------------------------------------------------------------------------------------------------- */
-static void tell_where(const struct side_stream *side_stream, char *text, size_t size)
-{
+static void tell_where(const struct side_stream *side_stream, char *text, size_t size) {
   char words[100];
   const int at = side_stream->at;
   if (at < 0)
@@ -696,8 +646,7 @@ static void tell_where(const struct side_stream *side_stream, char *text, size_t
              program.bundles[at].comm, call_words(&program.bundles[at].calls[0], words));
 }
 
-static void *watch(void *argument)
-{
+static void *watch(void *argument) {
   char where[LANES][200];
   uint64_t last = UINT64_MAX;
   (void)argument;
@@ -712,15 +661,14 @@ static void *watch(void *argument)
   fail("no progress for %d s; in the block of: %s; second thread: %s", orders->patience, where[0], where[1]);
 }
 
-int run_programs(const struct orders *given)
-{
+int run_programs(const struct orders *given) {
   pthread_t watcher;
   orders = given;
   for (int i = 0; i < LANES; i++) {
     side_streams[i].number = i;
     side_streams[i].at = -1;
-    side_streams[i].arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                          0);
+    side_streams[i].arena =
+      mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (side_streams[i].arena == MAP_FAILED)
       fail("no memory");
   }

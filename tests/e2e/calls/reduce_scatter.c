@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reduce-scatters that lhc must carry exactly: element types x reductions x in place or not x counts x supports, alone and
- * several in a group, of one communicator or of two. Every rank computes every other rank's input, so the sums are
+ * Reduce-scatters that lhc must carry exactly: element types x reductions x in place or not x counts x supports, alone
+ * and several in a group, of one communicator or of two. Every rank computes every other rank's input, so the sums are
  * known.
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0
@@ -23,42 +23,38 @@ static const char *const op_names[] = {"sum", "avg", "premulsum", "premulsum by 
 
 struct test_case {
   ncclDataType_t type;
-  int op;                           /* 0 sum, 1 avg, 2 premulsum, 3 premulsum where all multiply by 1 */
+  int op; /* 0 sum, 1 avg, 2 premulsum, 3 premulsum where all multiply by 1 */
   bool in_place;
-  size_t n, grouped;                /* grouped: reduce-scatters of n, n + 32, ... elements in one group */
+  size_t n, grouped; /* grouped: reduce-scatters of n, n + 32, ... elements in one group */
   enum support support;
   enum values values;
-  size_t comms;                     /* 2: the same once more in the group, on one whose ranks lie otherwise */
+  size_t comms; /* 2: the same once more in the group, on one whose ranks lie otherwise */
 };
 
 static uint32_t keep_ppm;
-static struct tagc_hosts hosts;     /* one rank each, or two levels */
+static struct tagc_hosts hosts; /* one rank each, or two levels */
 
 static bool two_levels(void) { return hosts.local > 1; }
 
 /* What a rank multiplies its summands by; every partial sum of four of them is exact in all types. */
-static float scalar_of(const struct test_case *c, int r)
-{
+static float scalar_of(const struct test_case *c, int r) {
   static const float scalars[] = {1, -1, 0.5f, 2, -0.5f, -2, 1.5f, 3};
   return c->op == 2 ? scalars[r % 8] : 1;
 }
 
-static enum tagc_dtype dtype_of(ncclDataType_t type)
-{
+static enum tagc_dtype dtype_of(ncclDataType_t type) {
   return type == ncclFloat32 ? TAGC_FLOAT32 : type == ncclFloat16 ? TAGC_FLOAT16 : TAGC_BFLOAT16;
 }
 
 /* Will it be compressed? The plan's own question, asked of the codec. */
-static bool pays(const struct test_case *c, size_t n, struct tagc_layout *layout)
-{
+static bool pays(const struct test_case *c, size_t n, struct tagc_layout *layout) {
   struct tagc_shape shape = {n, hosts.hosts, dtype_of(c->type), keep_ppm, TAGC_STORAGE_FP32};
   return tagc_codec_find("lhc")->layout(&shape, layout) &&
          tagc_layout_traffic(&shape, layout, &hosts, two_levels()).between <
            tagc_plain_traffic(n * size_of(c->type), &hosts).between;
 }
 
-static float value(const struct test_case *c, int r, uint64_t step, size_t shard, size_t i)
-{
+static float value(const struct test_case *c, int r, uint64_t step, size_t shard, size_t i) {
   uint64_t h = mix(mix((uint64_t)r << 32 ^ step) ^ (shard << 48) ^ i);
   if (c->values == INTEGERS)
     return (float)(int)(h % 31) - 15;
@@ -68,21 +64,22 @@ static float value(const struct test_case *c, int r, uint64_t step, size_t shard
 }
 
 /* The n elements of a shard as rank r has them; the share of nonzeros stays below the capacity. */
-static void fill(float *to, const struct test_case *c, size_t n, uint64_t capacity, int r, uint64_t step, size_t shard)
-{
+static void fill(float *to, const struct test_case *c, size_t n, uint64_t capacity, int r, uint64_t step,
+                 size_t shard) {
   const uint64_t rows = n / 768, wanted = capacity / 2 / 768, stretch = capacity ? (n + capacity - 1) / capacity : 0;
   memset(to, 0, n * sizeof *to);
   switch (c->support) {
-  case ROWS:                        /* whole rows of a 768-wide matrix, others on every rank */
+  case ROWS: /* whole rows of a 768-wide matrix, others on every rank */
     for (uint64_t row = 0; wanted && row < rows; row++)
-      for (size_t i = 768 * row; (row + step + 3 * (uint64_t)r + shard) % (rows / wanted) == 0 && i < 768 * (row + 1); i++)
+      for (size_t i = 768 * row; (row + step + 3 * (uint64_t)r + shard) % (rows / wanted) == 0 && i < 768 * (row + 1);
+           i++)
         to[i] = value(c, r, step, shard, i);
     break;
-  case COLUMN:                      /* one column of it, another one on every rank */
+  case COLUMN: /* one column of it, another one on every rank */
     for (size_t i = (step * 5 + (uint64_t)r) % 768; capacity > n / 768 + 1 && i < n; i += 768)
       to[i] = value(c, r, step, shard, i);
     break;
-  default:                          /* one in each stretch of n / capacity elements, anywhere in it */
+  default: /* one in each stretch of n / capacity elements, anywhere in it */
     for (uint64_t k = 0; stretch && k * stretch < n; k++) {
       const size_t i = k * stretch + mix((k * 1315423911u) ^ (step << 40) ^ ((uint64_t)r << 50) ^ shard) % stretch;
       if (i < n)
@@ -93,20 +90,19 @@ static void fill(float *to, const struct test_case *c, size_t n, uint64_t capaci
 
 struct call {
   ncclComm_t comm;
-  int rank;                         /* of this process in it */
+  int rank; /* of this process in it */
   size_t n;
   uint64_t capacity;
-  bool plain;                       /* the payload would not be smaller */
+  bool plain; /* the payload would not be smaller */
   char *send, *out;
-  float *input;                     /* n elements, of one rank at a time */
-  double *sum, *absolute;           /* n elements each, over the ranks */
+  float *input;           /* n elements, of one rank at a time */
+  double *sum, *absolute; /* n elements each, over the ranks */
 };
 
 /* Compares a shard with the sums. Integers must agree to the last bit, reals to 1e-6 of the norm of the sum of absolute
  * inputs (and the rounding of the result's own type). A plain call rounds every product and partial sum to its type,
  * and so do the ranks of a host: integers stay exact, but for their mean over a host of three. */
-static bool check_shard(const struct test_case *c, const struct call *call, uint64_t step)
-{
+static bool check_shard(const struct test_case *c, const struct call *call, uint64_t step) {
   const size_t n = call->n;
   const bool rounds = call->plain || (two_levels() && (c->type != ncclFloat32 || c->op == 1));
   const bool exact = c->values == INTEGERS && !call->plain && (c->op != 1 || (hosts.local & (hosts.local - 1)) == 0);
@@ -138,8 +134,7 @@ static bool check_shard(const struct test_case *c, const struct call *call, uint
 }
 
 /* Fills the send buffer of a call, or compares what is left of it: nobody else may write to it. */
-static bool fill_send(const struct test_case *c, const struct call *call, uint64_t step, bool compare)
-{
+static bool fill_send(const struct test_case *c, const struct call *call, uint64_t step, bool compare) {
   bool same = true;
   for (size_t shard = 0; shard < (size_t)nranks; shard++) {
     fill(call->input, c, call->n, call->capacity, call->rank, step, shard);
@@ -152,8 +147,7 @@ static bool fill_send(const struct test_case *c, const struct call *call, uint64
   return same;
 }
 
-static void run_step(const struct test_case *c, const struct call *calls, size_t count, uint64_t step)
-{
+static void run_step(const struct test_case *c, const struct call *calls, size_t count, uint64_t step) {
   ncclRedOp_t ops[MOST_COMMS * MOST_GROUPED];
   char typed[4];
   for (size_t i = 0; i < count; i++) {
@@ -169,21 +163,20 @@ static void run_step(const struct test_case *c, const struct call *calls, size_t
   for (size_t i = 0; i < count; i++) {
     CHECK(ncclReduceScatter(calls[i].send, calls[i].out, calls[i].n, c->type, ops[i], calls[i].comm, NULL));
     if (c->op >= 2)
-      CHECK(ncclRedOpDestroy(ops[i], calls[i].comm));           /* inside the group, as some programs do */
+      CHECK(ncclRedOpDestroy(ops[i], calls[i].comm)); /* inside the group, as some programs do */
   }
   if (count > 1)
     CHECK(ncclGroupEnd());
 }
 
 /* The g-th reduce-scatter of a case on a communicator. */
-static struct call make_call(const struct test_case *c, size_t g, ncclComm_t comm, int its_rank)
-{
+static struct call make_call(const struct test_case *c, size_t g, ncclComm_t comm, int its_rank) {
   struct tagc_layout layout;
   struct call call = {.comm = comm, .rank = its_rank, .n = c->n + 32 * g};
   const size_t bytes = call.n * size_of(c->type);
   call.plain = !pays(c, call.n, &layout);
   call.capacity = call.plain ? call.n : layout.capacity / (uint64_t)hosts.local;
-  if (c->n > 500000 && !call.plain)               /* several stripes: what fits each of them is a little less */
+  if (c->n > 500000 && !call.plain) /* several stripes: what fits each of them is a little less */
     call.capacity = call.capacity * 9 / 10;
   call.send = malloc(bytes * (size_t)nranks + 16);
   call.out = c->in_place ? call.send + bytes * (size_t)its_rank : malloc(bytes + 16);
@@ -193,9 +186,8 @@ static struct call make_call(const struct test_case *c, size_t g, ncclComm_t com
   return call;
 }
 
-static void run_case(const struct test_case *c)
-{
-  static int number = 1;            /* of the communicator in the report; the world's is 0 */
+static void run_case(const struct test_case *c) {
+  static int number = 1; /* of the communicator in the report; the world's is 0 */
   struct call calls[MOST_COMMS * MOST_GROUPED];
   ncclComm_t comms[MOST_COMMS];
   const size_t ncomms = c->comms, count = ncomms * c->grouped;
@@ -225,9 +217,11 @@ static void run_case(const struct test_case *c)
     free(calls[i].absolute);
   }
   all_ok(good, "W=%d %s %s %s n=%zu x%zu on %zu %s %s", nranks,
-         c->type == ncclFloat32 ? "fp32" : c->type == ncclFloat16 ? "fp16" : "bf16", op_names[c->op],
-         c->in_place ? "in place" : "out of place", c->n, c->grouped, ncomms, support_names[c->support],
-         c->values == INTEGERS ? "integers" : "reals");
+         c->type == ncclFloat32   ? "fp32"
+         : c->type == ncclFloat16 ? "fp16"
+                                  : "bf16",
+         op_names[c->op], c->in_place ? "in place" : "out of place", c->n, c->grouped, ncomms,
+         support_names[c->support], c->values == INTEGERS ? "integers" : "reals");
   for (size_t k = 0; k < ncomms; k++) {
     if (rank == 0)
       printf("# expect %d %d\n", number, compressed);
@@ -236,8 +230,7 @@ static void run_case(const struct test_case *c)
   }
 }
 
-static void matrix(void)
-{
+static void matrix(void) {
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   static const size_t counts[] = {1, 17, 31, 33, 1009, 4096, 16411, 65536};
   /* Two levels are run on many placements: less on each, half of all combinations, and of large ones a third. */
@@ -260,8 +253,7 @@ static void matrix(void)
   }
 }
 
-static void big(void)
-{
+static void big(void) {
   static const size_t n = 16 << 20;
   run_case(&(struct test_case){ncclFloat32, 0, false, n, 1, FULL_CAPACITY, INTEGERS, 1});
   run_case(&(struct test_case){ncclFloat32, 1, true, n, 1, ROWS, REALS, 1});
@@ -269,8 +261,7 @@ static void big(void)
   run_case(&(struct test_case){ncclFloat32, 0, true, n - 3, 1, COLUMN, REALS, 1});
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   if (argc < 2) {
     fprintf(stderr, "usage: reduce_scatter SPARSITY [big|levels HOSTS]\n");
     return 2;
@@ -280,7 +271,7 @@ int main(int argc, char **argv)
   hosts = (struct tagc_hosts){nranks, nranks, 1};
   if (argc > 3)
     hosts = (struct tagc_hosts){nranks, atoi(argv[3]), nranks / atoi(argv[3])};
-  all_ok(1, "%d ranks meet", nranks);             /* the first communicator of the report is the world's */
+  all_ok(1, "%d ranks meet", nranks); /* the first communicator of the report is the world's */
   if (argc == 3)
     big();
   else

@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps of which some differ, with gradients that say whose they are: those of a unit are zero but in places of its own. What was not
- * sent of a gradient is kept for later calls of its slot; where that were added to another unit's gradient, the result would have
- * values in places that are none of that unit's.
+ * Steps of which some differ, with gradients that say whose they are: those of a unit are zero but in places of its
+ * own. What was not sent of a gradient is kept for later calls of its slot; where that were added to another unit's
+ * gradient, the result would have values in places that are none of that unit's.
  *
- *   signatures apart STEPS      units of different sizes: a unit is skipped, reduced twice, or followed by a reduction that nobody knows;
- *                               a second communicator does the same; nothing may ever be in a wrong place, and nothing is dropped
- *   signatures alike STEPS      all blocks have one size: after a skip the calls up to the root cannot be told apart, and may get what
+ *   signatures apart STEPS      units of different sizes: a unit is skipped, reduced twice, or followed by a reduction
+ *   that nobody knows;
+ *                               a second communicator does the same; nothing may ever be in a wrong place, and nothing
+ *                               is dropped
+ *   signatures alike STEPS      all blocks have one size: after a skip the calls up to the root cannot be told apart,
+ *   and may get what
  *                               is another block's; from the next step on nothing may be in a wrong place
  *
- * Prints "strayed N", how many calls had values in a wrong place, and "skipped N", in how many steps a block was skipped.
+ * Prints "strayed N", how many calls had values in a wrong place, and "skipped N", in how many steps a block was
+ * skipped.
  */
 #include "tests/e2e/harness.h"
 
 enum { BLOCKS = 5, UNITS = BLOCKS + 1, LARGEST = 12000 };
 
-static size_t sizes[UNITS] = {9001, 6000, 7000, 8000, 10000, 12000};    /* the root is the first one */
+static size_t sizes[UNITS] = {9001, 6000, 7000, 8000, 10000, 12000}; /* the root is the first one */
 static float *gradient, *result, *gathered, parameters[LARGEST];
 static unsigned strayed, skipped;
 
-/* Dense in its places, a few values much larger than most: most is left for later, and some of what is left is sent in any call. Larger in
- * steps that differ, so that this is so where it has gone astray, too. */
-static float value(int r, uint64_t step, int unit, size_t i)
-{
+/* Dense in its places, a few values much larger than most: most is left for later, and some of what is left is sent in
+ * any call. Larger in steps that differ, so that this is so where it has gone astray, too. */
+static float value(int r, uint64_t step, int unit, size_t i) {
   const uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
-  return i % UNITS == (size_t)unit ? (step % 6 == 5 || step % 12 == 7 ? 2 : 1) / (0.001f + (float)(h & 0xffff) / 65536) : 0;
+  return i % UNITS == (size_t)unit ? (step % 6 == 5 || step % 12 == 7 ? 2 : 1) / (0.001f + (float)(h & 0xffff) / 65536)
+                                   : 0;
 }
 
-static void gather(int unit, ncclComm_t comm)
-{
+static void gather(int unit, ncclComm_t comm) {
   CHECK(ncclAllGather(parameters, gathered, sizes[unit], ncclFloat32, comm, NULL));
 }
 
 /* Reduces a unit's gradient; gives whether all that came out is in its places. */
-static bool reduce(int unit, uint64_t step, ncclComm_t comm)
-{
+static bool reduce(int unit, uint64_t step, ncclComm_t comm) {
   bool good = true, any = false;
   for (int shard = 0; shard < nranks; shard++)
     for (size_t i = 0; i < sizes[unit]; i++)
@@ -47,23 +49,23 @@ static bool reduce(int unit, uint64_t step, ncclComm_t comm)
   return good && any;
 }
 
-static void norm(ncclComm_t comm)
-{
+static void norm(ncclComm_t comm) {
   float x = 1, sum;
   CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, comm, NULL));
 }
 
-static void forward(ncclComm_t comm)
-{
+static void forward(ncclComm_t comm) {
   for (int u = 0; u < UNITS; u++)
     gather(u, comm);
 }
 
-/* One of the ways in which a step differs: which unit is skipped, reduced again, or followed by a stranger; -1: none. */
-struct change { int skipped, again, stranger; };
+/* One of the ways in which a step differs: which unit is skipped, reduced again, or followed by a stranger; -1:
+ * none. */
+struct change {
+  int skipped, again, stranger;
+};
 
-static bool run_step(uint64_t step, const struct change *c, ncclComm_t comm)
-{
+static bool run_step(uint64_t step, const struct change *c, ncclComm_t comm) {
   bool good = true;
   forward(comm);
   for (int u = UNITS; u-- > 0;) {
@@ -71,7 +73,7 @@ static bool run_step(uint64_t step, const struct change *c, ncclComm_t comm)
       good &= reduce(u, step, comm);
     if (u == c->again)
       good &= reduce(u, step, comm);
-    if (u == c->stranger && step == 11)     /* more of these, and there would be doubts about the cycle */
+    if (u == c->stranger && step == 11) /* more of these, and there would be doubts about the cycle */
       CHECK(ncclReduceScatter(gradient, result, 77, ncclFloat32, ncclSum, comm, NULL));
     else if (u == c->stranger)
       CHECK(ncclAllReduce(gradient, result, 77, ncclFloat32, ncclSum, comm, NULL));
@@ -80,8 +82,7 @@ static bool run_step(uint64_t step, const struct change *c, ncclComm_t comm)
   return good;
 }
 
-static void apart(uint64_t steps)
-{
+static void apart(uint64_t steps) {
   bool good = true;
   CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
   for (uint64_t step = 0; step < steps; step++) {
@@ -94,21 +95,21 @@ static void apart(uint64_t steps)
     if (step % 12 == 11)
       c.stranger = unit;
     skipped += c.skipped >= 0;
-    if (step % 10 == 5) {           /* an evaluation pass */
+    if (step % 10 == 5) { /* an evaluation pass */
       forward(world);
       norm(world);
     }
     good &= run_step(step, &c, world);
-    if (step > steps / 2)           /* a communicator that joins in late */
+    if (step > steps / 2) /* a communicator that joins in late */
       good &= run_step(step, &(struct change){-1, -1, -1}, other);
   }
   CHECK(ncclCommDestroy(other));
   other = NULL;
-  all_ok(good && strayed == 0, "units of different sizes, skipped, repeated, with strangers: every value is in a place of its unit");
+  all_ok(good && strayed == 0,
+         "units of different sizes, skipped, repeated, with strangers: every value is in a place of its unit");
 }
 
-static void alike(uint64_t steps)
-{
+static void alike(uint64_t steps) {
   bool good = true, root = true;
   unsigned after = 0;
   for (int u = 1; u < UNITS; u++)
@@ -116,7 +117,8 @@ static void alike(uint64_t steps)
   for (uint64_t step = 0; step < steps; step++) {
     struct change c = {-1, -1, -1};
     if (step % 6 == 5)
-      c.skipped = 1 + (int)(step / 6) % (BLOCKS - 1);    /* not the last block: of that nothing is left that could go wrong */
+      c.skipped = 1 + (int)(step / 6) % (BLOCKS - 1); /* not the last block: of that nothing is left that could go wrong
+                                                       */
     skipped += c.skipped >= 0;
     const unsigned before = strayed;
     forward(world);
@@ -133,11 +135,11 @@ static void alike(uint64_t steps)
   }
   all_ok(good, "blocks of one size: in steps that are whole every value is in a place of its unit");
   all_ok(root, "and in the root, which nothing looks like, always");
-  all_ok(after == strayed, "values stray in the calls between a skipped block and the root alone: in %u calls", strayed);
+  all_ok(after == strayed, "values stray in the calls between a skipped block and the root alone: in %u calls",
+         strayed);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const bool is_alike = argc == 3 && strcmp(argv[1], "alike") == 0;
   if (argc != 3 || (!is_alike && strcmp(argv[1], "apart") != 0)) {
     fprintf(stderr, "usage: signatures apart|alike STEPS\n");

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Training steps without a model: the calls of a sharded trainer (gathers forward and backward, reduce-scatters of every
- * unit in reverse, a small all-reduce), with gradients that every rank can compute for every other one.
+ * Training steps without a model: the calls of a sharded trainer (gathers forward and backward, reduce-scatters of
+ * every unit in reverse, a small all-reduce), with gradients that every rank can compute for every other one.
  *
  *   steps conserve STEPS          dense gradients, with TAGC_MODE=ab: what a compressed window leaves behind is sent by
  *                                 the first plain step after it, so over both the results add up to the gradients
- *   steps nonfinite STEPS         sparse gradients; some steps carry NaN and Inf, which come out where they are and leave
+ *   steps nonfinite STEPS         sparse gradients; some steps carry NaN and Inf, which come out where they are and
+ *   leave
  *                                 no trace in the next steps
  *   steps hash STEPS              dense gradients; prints a hash of all results
  *   steps mixed STEPS             reduce-scatters in groups with other calls
- *   steps apart STEPS             ranks that do the same in different ways: rank 0 groups its reduce-scatters by two, and only
+ *   steps apart STEPS             ranks that do the same in different ways: rank 0 groups its reduce-scatters by two,
+ *   and only
  *                                 the root of a reduction passes a receive buffer
- *   steps disturbed STEPS         evaluation passes, accumulation, a skipped unit and two communicators between the steps
+ *   steps disturbed STEPS         evaluation passes, accumulation, a skipped unit and two communicators between the
+ *   steps
  *
  * Two sizes of units, so that the steps look like training; the first steps teach the cycle.
  */
@@ -20,13 +23,12 @@ enum { UNITS = 4 };
 
 static const size_t sizes[UNITS] = {6000, 20000, 20000, 9001};
 static float *gradient[UNITS], *result[UNITS], *parameters[UNITS], *gathered;
-static double *inputs[UNITS], *outputs[UNITS];      /* sums over steps of the own shard */
+static double *inputs[UNITS], *outputs[UNITS]; /* sums over steps of the own shard */
 
 enum kind { DENSE, SPARSE };
 
 /* Gradients: dense ones have a few large values among many small ones, as real ones do; sparse ones are integers. */
-static float gradient_at(enum kind kind, int r, uint64_t step, int unit, size_t i)
-{
+static float gradient_at(enum kind kind, int r, uint64_t step, int unit, size_t i) {
   uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
   if (kind == SPARSE)
     return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
@@ -34,37 +36,31 @@ static float gradient_at(enum kind kind, int r, uint64_t step, int unit, size_t 
   return x * x * x * (1 + (float)(unit * 3));
 }
 
-static void gather(int unit)
-{
+static void gather(int unit) {
   CHECK(ncclAllGather(parameters[unit], gathered, sizes[unit], ncclFloat32, world, NULL));
 }
 
-static void forward(void)
-{
+static void forward(void) {
   for (int u = 0; u < UNITS; u++)
     gather(u);
 }
 
-static void reduce_scatter(int unit, ncclComm_t comm)
-{
+static void reduce_scatter(int unit, ncclComm_t comm) {
   CHECK(ncclReduceScatter(gradient[unit], result[unit], sizes[unit], ncclFloat32, ncclAvg, comm, NULL));
 }
 
-static void norm(void)
-{
+static void norm(void) {
   float x = 1, sum;
   CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, world, NULL));
 }
 
-static void fill(enum kind kind, uint64_t step)
-{
+static void fill(enum kind kind, uint64_t step) {
   for (int u = 0; u < UNITS; u++)
     for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
       gradient[u][i] = gradient_at(kind, rank, step, u, i);
 }
 
-static void step_calls(void)
-{
+static void step_calls(void) {
   forward();
   for (int u = UNITS; u-- > 0;) {
     gather(u);
@@ -74,43 +70,38 @@ static void step_calls(void)
 }
 
 /* The exact mean over ranks of element i of the own shard. */
-static double mean_at(enum kind kind, uint64_t step, int unit, size_t i)
-{
+static double mean_at(enum kind kind, uint64_t step, int unit, size_t i) {
   double sum = 0;
   for (int r = 0; r < nranks; r++)
     sum += gradient_at(kind, r, step, unit, (size_t)rank * sizes[unit] + i);
   return sum / nranks;
 }
 
-/* Is element i of a unit's result the mean of integers? To the last bit where the division by the number of ranks is exact
- * in whatever order it is made (a plain call divides before it adds). */
-static bool is_mean(int unit, uint64_t step, size_t i)
-{
+/* Is element i of a unit's result the mean of integers? To the last bit where the division by the number of ranks is
+ * exact in whatever order it is made (a plain call divides before it adds). */
+static bool is_mean(int unit, uint64_t step, size_t i) {
   double want = mean_at(SPARSE, step, unit, i);
   bool power_of_two = (nranks & (nranks - 1)) == 0;
   return power_of_two ? result[unit][i] == (float)want : fabs(result[unit][i] - want) <= 4e-6;
 }
 
-static bool are_means(int unit, uint64_t step)
-{
+static bool are_means(int unit, uint64_t step) {
   for (size_t i = 0; i < sizes[unit]; i++)
     if (!is_mean(unit, step, i))
       return false;
   return true;
 }
 
-static bool all_are_means(uint64_t step)
-{
+static bool all_are_means(uint64_t step) {
   bool good = true;
   for (int u = 0; u < UNITS; u++)
     good &= are_means(u, step);
   return good;
 }
 
-/* ---- conserve ------------------------------------------------------------------------------------------------------- */
+/* ---- conserve ---------------------------------------------------------------------------------------------------- */
 
-static void add_up(uint64_t step)
-{
+static void add_up(uint64_t step) {
   for (int u = 0; u < UNITS; u++)
     for (size_t i = 0; i < sizes[u]; i++) {
       inputs[u][i] += mean_at(DENSE, step, u, i);
@@ -119,8 +110,7 @@ static void add_up(uint64_t step)
 }
 
 /* The relative L2 distance of the sums. */
-static double gap(void)
-{
+static double gap(void) {
   double difference = 0, norm2 = 0;
   for (int u = 0; u < UNITS; u++)
     for (size_t i = 0; i < sizes[u]; i++) {
@@ -131,8 +121,7 @@ static double gap(void)
   return sqrt(difference / norm2);
 }
 
-static void conserve(uint64_t steps)
-{
+static void conserve(uint64_t steps) {
   double worst_open = 0, worst_closed = 0;
   bool open = false;
   int windows = 0;
@@ -155,16 +144,15 @@ static void conserve(uint64_t steps)
   all_ok(worst_closed < 3e-7, "after it the results add up to the gradients: %.1e", worst_closed);
 }
 
-/* ---- nonfinite ------------------------------------------------------------------------------------------------------ */
+/* ---- nonfinite --------------------------------------------------------------------------------------------------- */
 
-static void nonfinite(uint64_t steps)
-{
+static void nonfinite(uint64_t steps) {
   bool good = true, positions = true;
   for (uint64_t step = 0; step < steps; step++) {
     bool bad_step = step % 4 == 3, in_one = step % 8 == 7;
     size_t at[3] = {5, sizes[1] - 1, sizes[1] / 2};
     fill(SPARSE, step);
-    if (bad_step && rank == 0)      /* into every rank's shard, the own one included, or into that of rank 1 */
+    if (bad_step && rank == 0) /* into every rank's shard, the own one included, or into that of rank 1 */
       for (size_t shard = in_one; shard < (in_one ? 2 : (size_t)nranks); shard++) {
         gradient[1][shard * sizes[1] + at[0]] = NAN;
         gradient[1][shard * sizes[1] + at[1]] = INFINITY;
@@ -189,10 +177,9 @@ static void nonfinite(uint64_t steps)
   all_ok(good, "the steps after them, and the shards beside them, are exact");
 }
 
-/* ---- hash, mixed, disturbed -------------------------------------------------------------------------------------------- */
+/* ---- hash, mixed, disturbed -------------------------------------------------------------------------------------- */
 
-static void hash(uint64_t steps)
-{
+static void hash(uint64_t steps) {
   uint64_t h = 0;
   for (uint64_t step = 0; step < steps; step++) {
     fill(DENSE, step);
@@ -207,8 +194,7 @@ static void hash(uint64_t steps)
     printf("hash %016llx\n", (unsigned long long)all);
 }
 
-static void mixed(uint64_t steps)
-{
+static void mixed(uint64_t steps) {
   int next = (rank + 1) % nranks, previous = (rank + nranks - 1) % nranks;
   bool good = true;
   for (uint64_t step = 0; step < steps; step++) {
@@ -217,7 +203,7 @@ static void mixed(uint64_t steps)
     forward();
     for (int u = UNITS; u-- > 0;) {
       CHECK(ncclGroupStart());
-      if (u % 2) {                  /* other calls before the reduce-scatter, or behind it */
+      if (u % 2) { /* other calls before the reduce-scatter, or behind it */
         CHECK(ncclSend(&token, 1, ncclInt32, next, world, NULL));
         CHECK(ncclRecv(&got, 1, ncclInt32, previous, world, NULL));
       }
@@ -235,8 +221,7 @@ static void mixed(uint64_t steps)
   all_ok(good, "reduce-scatters in groups with sends, receives and gathers give what they should");
 }
 
-static void apart(uint64_t steps)
-{
+static void apart(uint64_t steps) {
   bool good = true;
   for (uint64_t step = 0; step < steps; step++) {
     float x = 1, sum = 0;
@@ -258,25 +243,24 @@ static void apart(uint64_t steps)
   all_ok(good, "ranks that group and pass pointers differently get the same, exact results");
 }
 
-static void disturbed(uint64_t steps)
-{
+static void disturbed(uint64_t steps) {
   bool good = true;
   CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
   for (uint64_t step = 0; step < steps; step++) {
-    if (step % 5 == 4) {            /* an evaluation pass */
+    if (step % 5 == 4) { /* an evaluation pass */
       forward();
       norm();
     }
     fill(SPARSE, step);
-    if (step % 7 == 6)              /* a micro-batch without synchronisation */
+    if (step % 7 == 6) /* a micro-batch without synchronisation */
       forward();
     forward();
     for (int u = UNITS; u-- > 0;) {
       gather(u);
       if (step % 11 == 10 && u == 1)
-        continue;                   /* a unit that was not used */
+        continue; /* a unit that was not used */
       reduce_scatter(u, world);
-      if (u == 2)                   /* activations on a communicator of their own */
+      if (u == 2) /* activations on a communicator of their own */
         reduce_scatter(u, other);
     }
     norm();
@@ -288,13 +272,12 @@ static void disturbed(uint64_t steps)
   all_ok(good, "evaluation, accumulation, unused units and a second communicator: every result is exact");
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(uint64_t steps);
-  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash}, {"mixed", mixed},
-               {"apart", apart}, {"disturbed", disturbed}};
+  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash},
+               {"mixed", mixed},       {"apart", apart},         {"disturbed", disturbed}};
   void (*run)(uint64_t steps) = NULL;
   for (size_t i = 0; argc == 3 && i < sizeof modes / sizeof *modes; i++)
     if (strcmp(argv[1], modes[i].name) == 0)

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Several communicators in one process: a thread a rank, one thread for all ranks (groups over two communicators), and a
- * watchdog that aborts a communicator while another thread is blocked in a call on it.
+ * Several communicators in one process: a thread a rank, one thread for all ranks (groups over two communicators), and
+ * a watchdog that aborts a communicator while another thread is blocked in a call on it.
  */
 #include "tests/e2e/api/inprocess.h"
 
-static void thread_a_rank(void)
-{
+static void thread_a_rank(void) {
   bool good = start(STEPS) && run_threads();
   finish();
   ok(good, "a thread a rank: %d steps are exact", STEPS);
 }
 
-static void one_thread(void)
-{
+static void one_thread(void) {
   bool good = start(0) && run_groups(0, STEPS);
   finish();
   ok(good, "one thread for all ranks, a group over their communicators: %d steps are exact", STEPS);
@@ -26,8 +24,7 @@ struct worker {
   bool good;
 };
 
-static void *run_worker(void *argument)
-{
+static void *run_worker(void *argument) {
   struct worker *w = argument;
   w->good = true;
   for (int step = 0; step < STEPS; step++)
@@ -39,8 +36,7 @@ static void *run_worker(void *argument)
   return NULL;
 }
 
-static void several_communicators(void)
-{
+static void several_communicators(void) {
   static struct worker workers[RANKS];
   pthread_t threads[RANKS];
   bool good = true;
@@ -68,8 +64,7 @@ static void several_communicators(void)
   ok(good, "a thread a rank, each with %d communicators: %d steps are exact", COMMS, STEPS);
 }
 
-static void *run_rank_in_groups(void *argument)
-{
+static void *run_rank_in_groups(void *argument) {
   struct rank *r = argument;
   r->good = true;
   for (int step = 0; step < r->steps; step++) {
@@ -83,8 +78,7 @@ static void *run_rank_in_groups(void *argument)
 }
 
 /* Rank 0 makes one call more than rank 1: it blocks until its communicator is aborted. */
-static void abort_under_way(int steps, void *(*run)(void *), const char *what)
-{
+static void abort_under_way(int steps, void *(*run)(void *), const char *what) {
   pthread_t threads[RANKS];
   struct timespec while_it_blocks = {0, 100000000};
   bool good = start(steps);
@@ -102,8 +96,7 @@ static void abort_under_way(int steps, void *(*run)(void *), const char *what)
   ok(good, "a watchdog aborts %s: the blocked thread gets error %d", what, ranks[0].last);
 }
 
-int main(void)
-{
+int main(void) {
   thread_a_rank();
   one_thread();
   several_communicators();

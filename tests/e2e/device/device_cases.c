@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps of a rank on a GPU, in the ways in which programs differ: where their buffers are, on which streams they call, what happens in
- * between. Values are small integers and sums exact with TAGC_CODEC=bf16, so that nothing but the right sum will do.
+ * Steps of a rank on a GPU, in the ways in which programs differ: where their buffers are, on which streams they call,
+ * what happens in between. Values are small integers and sums exact with TAGC_CODEC=bf16, so that nothing but the right
+ * sum will do.
  *
  *   device_cases CASE [ARGUMENT]     under tests/standin/launch --cuda; TAGC_ASSUME=gradients
  *
- * A cycle is one reduce-scatter: its fourth call is the first that can be compressed. CASE_ENV=RANK:NAME=VALUE is for the environment
- * of one rank; CASE_ROUGH=1 lets sums differ as those of any codec may. Status: 0 all sums were right; 4 one was wrong, or the
- * case is not what it should be; 3 a call of NCCL failed, and stderr has its name; 1 one of the driver, in the program itself.
+ * A cycle is one reduce-scatter: its fourth call is the first that can be compressed. CASE_ENV=RANK:NAME=VALUE is for
+ * the environment of one rank; CASE_ROUGH=1 lets sums differ as those of any codec may. Status: 0 all sums were right;
+ * 4 one was wrong, or the case is not what it should be; 3 a call of NCCL failed, and stderr has its name; 1 one of the
+ * driver, in the program itself.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -34,17 +36,15 @@ enum place { DEVICE, PINNED, MANAGED, PAGEABLE, ELSEWHERE };
 
 static const char *const places[] = {"device", "pinned", "managed", "pageable", "elsewhere"};
 
-static void must(ncclResult_t status, const char *what)
-{
+static void must(ncclResult_t status, const char *what) {
   if (status == ncclSuccess)
     return;
   fprintf(stderr, "%s: %s\n", what, ncclGetErrorString(status));
-  _exit(3);                         /* the other ranks are not waited for */
+  _exit(3); /* the other ranks are not waited for */
 }
 #define NCCL(call) must(call, #call)
 
-static void *get(enum place place, size_t bytes)
-{
+static void *get(enum place place, size_t bytes) {
   CUdeviceptr memory = 0;
   void *host = NULL;
   switch (place) {
@@ -61,24 +61,23 @@ static void *get(enum place place, size_t bytes)
   return (void *)(uintptr_t)memory;
 }
 
-static void take_buffers(struct rank *r, enum place place, size_t offset)
-{
+static void take_buffers(struct rank *r, enum place place, size_t offset) {
   r->send = (char *)get(place, (MOST_RANKS * N + ROOM) * sizeof(float)) + offset;
   r->recv = (char *)get(place, (N + ROOM) * sizeof(float)) + offset;
 }
 
-static void copy(void *to, const void *from, size_t bytes, enum place place, bool to_device)
-{
+static void copy(void *to, const void *from, size_t bytes, enum place place, bool to_device) {
   if (place == PINNED || place == PAGEABLE)
     memcpy(to, from, bytes);
   else
     MUST(to_device ? cuMemcpyHtoD_v2((uintptr_t)to, from, bytes) : cuMemcpyDtoH_v2(to, (uintptr_t)from, bytes));
 }
 
-static float value(int rank, int step, size_t i) { return (float)((int)(i * 7 + (size_t)step * 3 + (size_t)rank * 11) % 33 - 16); }
+static float value(int rank, int step, size_t i) {
+  return (float)((int)(i * 7 + (size_t)step * 3 + (size_t)rank * 11) % 33 - 16);
+}
 
-static void fill(const struct rank *r, enum place place, int step)
-{
+static void fill(const struct rank *r, enum place place, int step) {
   static _Thread_local float host[MOST_RANKS * N];
   for (size_t i = 0; i < r->n * (size_t)r->nranks; i++)
     host[i] = value(r->rank, step, i);
@@ -86,8 +85,7 @@ static void fill(const struct rank *r, enum place place, int step)
 }
 
 /* Ends the program where it is not the sum; `factor`: of rank r, 1 + r * factor. */
-static void check(const struct rank *r, enum place place, int step, int factor)
-{
+static void check(const struct rank *r, enum place place, int step, int factor) {
   static _Thread_local float host[N];
   copy(host, r->recv, r->n * sizeof *host, place, false);
   for (size_t i = 0; i < r->n; i++) {
@@ -101,14 +99,12 @@ static void check(const struct rank *r, enum place place, int step, int factor)
   }
 }
 
-static ncclResult_t call(const struct rank *r)
-{
+static ncclResult_t call(const struct rank *r) {
   return ncclReduceScatter(r->send, r->recv, r->n, ncclFloat, r->op, r->comm, (cudaStream_t)r->stream);
 }
 
 /* What becomes of a call on a communicator that may be non-blocking. */
-static ncclResult_t settled(const struct rank *r, ncclResult_t status)
-{
+static ncclResult_t settled(const struct rank *r, ncclResult_t status) {
   while (status == ncclInProgress) {
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     if (ncclCommGetAsyncError(r->comm, &status) != ncclSuccess)
@@ -118,27 +114,24 @@ static ncclResult_t settled(const struct rank *r, ncclResult_t status)
 }
 
 /* As programs do: what another rank's end has left behind is no result. */
-static void synchronize(const struct rank *r)
-{
+static void synchronize(const struct rank *r) {
   ncclResult_t state = ncclSuccess;
   MUST(cuCtxSynchronize());
   NCCL(ncclCommGetAsyncError(r->comm, &state));
   must(state, "asynchronous error");
 }
 
-static void run(const struct rank *r, enum place place, int step)
-{
+static void run(const struct rank *r, enum place place, int step) {
   fill(r, place, step);
   must(settled(r, call(r)), "ncclReduceScatter");
   synchronize(r);
   check(r, place, step, 0);
 }
 
-/* -- cases ----------------------------------------------------------------------------------------------------------- */
+/* -- cases --------------------------------------------------------------------------------------------------------- */
 
 /* Buffers of that kind, and so many bytes behind an address that is a multiple of 256. */
-static void buffers(struct rank *r, const char *kind)
-{
+static void buffers(struct rank *r, const char *kind) {
   const size_t offset = strspn(kind, "0123456789") ? (size_t)atoi(kind) : 0;
   enum place place = DEVICE;
   for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
@@ -150,8 +143,7 @@ static void buffers(struct rank *r, const char *kind)
 }
 
 /* They are on the device at first. */
-static void moved(struct rank *r, const char *unused)
-{
+static void moved(struct rank *r, const char *unused) {
   (void)unused;
   for (int step = 0; step < VOTE + 2; step++)
     run(r, DEVICE, step);
@@ -160,8 +152,7 @@ static void moved(struct rank *r, const char *unused)
 }
 
 /* A scalar lies in device memory, on one rank from the start, or on all of them later. */
-static void scalars(struct rank *r, const char *when)
-{
+static void scalars(struct rank *r, const char *when) {
   const float factor = (float)(1 + r->rank);
   void *const on_device = get(DEVICE, sizeof factor);
   copy(on_device, &factor, sizeof factor, DEVICE, true);
@@ -178,8 +169,7 @@ static void scalars(struct rank *r, const char *when)
 }
 
 /* Each call is on another kind of stream; or all are on that of the thread. */
-static void streams(struct rank *r, const char *which)
-{
+static void streams(struct rank *r, const char *which) {
   CUstream kinds[6] = {NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
   MUST(cuStreamCreateWithPriority(&kinds[3], CU_STREAM_NON_BLOCKING, -1));
   MUST(cuStreamCreate(&kinds[4], CU_STREAM_DEFAULT));
@@ -191,8 +181,7 @@ static void streams(struct rank *r, const char *which)
 }
 
 /* Steps, and a call of another size that is captured, in between and launched twice; before the vote or after it. */
-static void captures(struct rank *r, const char *when)
-{
+static void captures(struct rank *r, const char *when) {
   const int captured = strcmp(when, "early") == 0 ? 1 : VOTE + 2;
   CUgraph graph;
   CUgraphExec exec;
@@ -218,8 +207,7 @@ static void captures(struct rank *r, const char *when)
 }
 
 /* Groups over two communicators, whose calls are on two streams. */
-static void groups(struct rank *r, const char *unused)
-{
+static void groups(struct rank *r, const char *unused) {
   (void)unused;
   struct rank two[2] = {*r, *r};
   NCCL(ncclCommSplit(r->comm, 0, r->rank, &two[1].comm, NULL));
@@ -240,8 +228,7 @@ static void groups(struct rank *r, const char *unused)
 }
 
 /* From some step on the calls are shorter: another cycle, which is found anew. */
-static void changes(struct rank *r, const char *unused)
-{
+static void changes(struct rank *r, const char *unused) {
   (void)unused;
   for (int step = 0; step < 100; step++) {
     r->n = step < STEPS ? N : N / 2;
@@ -250,8 +237,7 @@ static void changes(struct rank *r, const char *unused)
 }
 
 /* Parts of a long run, in which each rank's buffers, and the host, are far ahead of the device. */
-static void ahead(struct rank *r, const char *unused)
-{
+static void ahead(struct rank *r, const char *unused) {
   (void)unused;
   enum { AHEAD = 12 };
   struct rank calls[AHEAD];
@@ -271,15 +257,14 @@ static void ahead(struct rank *r, const char *unused)
 
 static sem_t gate;
 
-static void wait_at_gate(void *unused)
-{
+static void wait_at_gate(void *unused) {
   (void)unused;
   sem_wait(&gate);
 }
 
-/* A stream is held up behind the gate, with a call of the communicator on it: the next call, on another stream, comes after that. */
-static void hold_up(CUstream first, CUstream second, ncclResult_t (*calls[2])(const struct rank *), struct rank *r)
-{
+/* A stream is held up behind the gate, with a call of the communicator on it: the next call, on another stream, comes
+ * after that. */
+static void hold_up(CUstream first, CUstream second, ncclResult_t (*calls[2])(const struct rank *), struct rank *r) {
   MUST(cuLaunchHostFunc(first, wait_at_gate, NULL));
   r->stream = first;
   must(calls[0](r), "the first call");
@@ -294,9 +279,9 @@ static void hold_up(CUstream first, CUstream second, ncclResult_t (*calls[2])(co
   synchronize(r);
 }
 
-/* Two calls of a group on two streams: both streams have come to where both are, and what one of them was late with is in the sums. */
-static void joined(struct rank *r, const char *unused)
-{
+/* Two calls of a group on two streams: both streams have come to where both are, and what one of them was late with is
+ * in the sums. */
+static void joined(struct rank *r, const char *unused) {
   (void)unused;
   struct rank two[2] = {*r, *r};
   take_buffers(&two[1], DEVICE, 0);
@@ -309,7 +294,7 @@ static void joined(struct rank *r, const char *unused)
       fill(&two[i], DEVICE, step + i);
     MUST(cuLaunchHostFunc(two[0].stream, wait_at_gate, NULL));
     if (step == VOTE)
-      sem_post(&gate);              /* the ranks meet, and the host waits */
+      sem_post(&gate); /* the ranks meet, and the host waits */
     NCCL(ncclGroupStart());
     for (int i = 0; i < 2; i++)
       must(call(&two[i]), "ncclReduceScatter");
@@ -329,8 +314,7 @@ static void joined(struct rank *r, const char *unused)
   }
 }
 
-static ncclResult_t gather(const struct rank *r)
-{
+static ncclResult_t gather(const struct rank *r) {
   static _Thread_local float *from, *to;
   if (!from) {
     from = get(DEVICE, sizeof(float) * 8);
@@ -339,12 +323,11 @@ static ncclResult_t gather(const struct rank *r)
   return ncclAllGather(from, to, 8, ncclFloat, r->comm, (cudaStream_t)r->stream);
 }
 
-/* A call must not wait for its stream, nor for the set-up of the GPU. The gate is opened all the same after two minutes, so that one that
- * does returns. */
+/* A call must not wait for its stream, nor for the set-up of the GPU. The gate is opened all the same after two
+ * minutes, so that one that does returns. */
 static atomic_bool opened;
 
-static void *open_late(void *unused)
-{
+static void *open_late(void *unused) {
   for (int i = 0; i < 120000 && !opened; i++)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   if (!atomic_exchange(&opened, true))
@@ -352,8 +335,7 @@ static void *open_late(void *unused)
   return unused;
 }
 
-static void unwaited(struct rank *r, const char *unused)
-{
+static void unwaited(struct rank *r, const char *unused) {
   (void)unused;
   sem_init(&gate, 0, 0);
   for (int step = 0; step < STEPS; step++) {
@@ -380,8 +362,7 @@ static void unwaited(struct rank *r, const char *unused)
 }
 
 /* In a group, of which the end is what counts. */
-static ncclResult_t message(const struct rank *r)
-{
+static ncclResult_t message(const struct rank *r) {
   static _Thread_local float *from, *to;
   if (!from) {
     from = get(DEVICE, sizeof(float) * 8);
@@ -394,8 +375,7 @@ static ncclResult_t message(const struct rank *r)
   return ncclGroupEnd();
 }
 
-static void order(struct rank *r, const char *unused)
-{
+static void order(struct rank *r, const char *unused) {
   (void)unused;
   const CUstream other = device_stream(CU_STREAM_NON_BLOCKING), own = r->stream;
   sem_init(&gate, 0, 0);
@@ -404,40 +384,39 @@ static void order(struct rank *r, const char *unused)
     run(r, DEVICE, step);
   }
   fill(r, DEVICE, STEPS);
-  hold_up(other, own, (ncclResult_t (*[])(const struct rank *)){gather, call}, r);
+  hold_up(other, own, (ncclResult_t(*[])(const struct rank *)){gather, call}, r);
   check(r, DEVICE, STEPS, 0);
   must(gather(r), "ncclAllGather");
-  hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){call, gather}, r);
+  hold_up(own, other, (ncclResult_t(*[])(const struct rank *)){call, gather}, r);
   check(r, DEVICE, STEPS, 0);
-  hold_up(other, own, (ncclResult_t (*[])(const struct rank *)){message, call}, r);
+  hold_up(other, own, (ncclResult_t(*[])(const struct rank *)){message, call}, r);
   check(r, DEVICE, STEPS, 0);
   must(gather(r), "ncclAllGather");
-  hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){call, message}, r);
-  /* Calls on the stream of those in two levels, for which nothing is noted there; and one that waits, after others that need not. */
+  hold_up(own, other, (ncclResult_t(*[])(const struct rank *)){call, message}, r);
+  /* Calls on the stream of those in two levels, for which nothing is noted there; and one that waits, after others that
+   * need not. */
   r->stream = own;
   run(r, DEVICE, STEPS);
   must(gather(r), "ncclAllGather");
-  hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){gather, call}, r);
+  hold_up(own, other, (ncclResult_t(*[])(const struct rank *)){gather, call}, r);
   check(r, DEVICE, STEPS, 0);
   r->stream = own;
   must(gather(r), "ncclAllGather");
   r->stream = other;
   must(gather(r), "ncclAllGather");
-  hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){call, gather}, r);
+  hold_up(own, other, (ncclResult_t(*[])(const struct rank *)){call, gather}, r);
   check(r, DEVICE, STEPS, 0);
 }
 
 /* One thread aborts what the other one has under way; stalled streams end with that. */
-static void *abort_it(void *argument)
-{
+static void *abort_it(void *argument) {
   const struct rank *r = argument;
   nanosleep(&(struct timespec){.tv_nsec = 3000000 * (1 + r->rank)}, NULL);
   ncclCommAbort(r->comm);
   return NULL;
 }
 
-static void aborted(struct rank *r, const char *unused)
-{
+static void aborted(struct rank *r, const char *unused) {
   (void)unused;
   pthread_t watchdog;
   ncclResult_t status = ncclSuccess;
@@ -452,8 +431,7 @@ static void aborted(struct rank *r, const char *unused)
 }
 
 /* A call is aborted as soon as it has returned, or a little later, and with that its stream has had its day. */
-static void gone(struct rank *r, const char *when)
-{
+static void gone(struct rank *r, const char *when) {
   const int step = atoi(when), us = strchr(when, ',') ? atoi(strchr(when, ',') + 1) : 0;
   for (int i = 0; i < step; i++)
     run(r, DEVICE, i);
@@ -462,23 +440,22 @@ static void gone(struct rank *r, const char *when)
   nanosleep(&(struct timespec){.tv_nsec = 1000 * us}, NULL);
   NCCL(ncclCommAbort(r->comm));
   MUST(cuStreamDestroy_v2(r->stream));
-  nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);    /* whoever would use it does */
+  nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL); /* whoever would use it does */
   r->comm = NULL;
 }
 
-/* -- ranks ----------------------------------------------------------------------------------------------------------- */
+/* -- ranks --------------------------------------------------------------------------------------------------------- */
 
 static const struct {
   const char *name;
   void (*run)(struct rank *r, const char *argument);
 } cases[] = {
-  {"buffers", buffers}, {"moved", moved}, {"scalars", scalars}, {"streams", streams}, {"captures", captures},
-  {"groups", groups},   {"changes", changes}, {"ahead", ahead}, {"aborted", aborted},
-  {"order", order},     {"unwaited", unwaited}, {"joined", joined},     {"gone", gone},
+  {"buffers", buffers},   {"moved", moved},     {"scalars", scalars}, {"streams", streams}, {"captures", captures},
+  {"groups", groups},     {"changes", changes}, {"ahead", ahead},     {"aborted", aborted}, {"order", order},
+  {"unwaited", unwaited}, {"joined", joined},   {"gone", gone},
 };
 
-static void start(struct rank *r)
-{
+static void start(struct rank *r) {
   r->n = N;
   r->op = ncclSum;
   r->stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -486,8 +463,7 @@ static void start(struct rank *r)
 }
 
 /* A rank of a process that has them all, each on a device of its own. */
-static void *run_thread(void *argument)
-{
+static void *run_thread(void *argument) {
   struct rank *r = argument;
   device_open(r->rank);
   start(r);
@@ -496,8 +472,7 @@ static void *run_thread(void *argument)
   return NULL;
 }
 
-static int run_threads(int nranks)
-{
+static int run_threads(int nranks) {
   struct rank ranks[MOST_RANKS];
   ncclComm_t comms[MOST_RANKS];
   pthread_t threads[MOST_RANKS];
@@ -516,8 +491,7 @@ static int run_threads(int nranks)
   return 0;
 }
 
-static void meet(struct rank *r)
-{
+static void meet(struct rank *r) {
   struct rendezvous meeting;
   ncclUniqueId id;
   char why[200];
@@ -535,8 +509,7 @@ static void meet(struct rank *r)
   must(settled(r, ncclCommInitRank(&r->comm, r->nranks, id, r->rank)), "ncclCommInitRank");
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   struct rank r;
   if (argc == 3 && strcmp(argv[1], "threads") == 0)
     return run_threads(atoi(argv[2]));

@@ -15,15 +15,14 @@ enum { STREAMS = 2 };
 /* The driver's functions, or what stands for them on the host. */
 static struct {
   void *(*alloc)(size_t bytes);
-  void (*copy)(void *to, const void *from, size_t bytes, bool to_device);   /* when all streams are through */
+  void (*copy)(void *to, const void *from, size_t bytes, bool to_device); /* when all streams are through */
   void (*synchronize)(void);
   cudaStream_t stream[STREAMS];
 } memory;
 
 static void *alloc_host(size_t bytes) { return calloc(1, bytes); }
 
-static void copy_host(void *to, const void *from, size_t bytes, bool to_device)
-{
+static void copy_host(void *to, const void *from, size_t bytes, bool to_device) {
   (void)to_device;
   memcpy(to, from, bytes);
 }
@@ -37,30 +36,27 @@ static struct {
   int (*synchronize)(void);
 } cuda;
 
-static void need(int error, const char *what)
-{
+static void need(int error, const char *what) {
   if (error) {
     fprintf(stderr, "%s: CUDA error %d\n", what, error);
     exit(1);
   }
 }
 
-static void *alloc_cuda(size_t bytes)
-{
+static void *alloc_cuda(size_t bytes) {
   uint64_t memory_;
   need(cuda.alloc(&memory_, bytes), "cuMemAlloc");
   return (void *)(uintptr_t)memory_;
 }
 
-static void copy_cuda(void *to, const void *from, size_t bytes, bool to_device)
-{
-  need(to_device ? cuda.put((uint64_t)(uintptr_t)to, from, bytes) : cuda.get(to, (uint64_t)(uintptr_t)from, bytes), "a copy");
+static void copy_cuda(void *to, const void *from, size_t bytes, bool to_device) {
+  need(to_device ? cuda.put((uint64_t)(uintptr_t)to, from, bytes) : cuda.get(to, (uint64_t)(uintptr_t)from, bytes),
+       "a copy");
 }
 
 static void synchronize_cuda(void) { need(cuda.synchronize(), "cuCtxSynchronize"); }
 
-static void *function(void *driver, const char *name)
-{
+static void *function(void *driver, const char *name) {
   void *found = dlsym(driver, name);
   if (!found) {
     fprintf(stderr, "no %s\n", name);
@@ -70,8 +66,7 @@ static void *function(void *driver, const char *name)
 }
 
 /* What the CUDA runtime does for a program: the primary context, current. */
-static void use_cuda(void)
-{
+static void use_cuda(void) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL, *stream = NULL;
   if (!driver) {
     fprintf(stderr, "%s\n", dlerror());
@@ -99,8 +94,7 @@ static void use_cuda(void)
 }
 
 /* False: `where` is neither "host" nor "cuda". */
-static bool use_memory(const char *where)
-{
+static bool use_memory(const char *where) {
   memory.alloc = alloc_host;
   memory.copy = copy_host;
   memory.synchronize = synchronize_host;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reduce-scatters, or all-reduces, of one communicator on host memory or on a GPU: rank by rank, step by step, a line with the hash of each result,
- * which must be the same lines for both. Calls take turns on two streams that wait for nothing, so that only the library can
- * order its own memory between them.
+ * Reduce-scatters, or all-reduces, of one communicator on host memory or on a GPU: rank by rank, step by step, a line
+ * with the hash of each result, which must be the same lines for both. Calls take turns on two streams that wait for
+ * nothing, so that only the library can order its own memory between them.
  *
  *   on_device host|cuda STEPS [all-reduces]      under tests/standin/launch, with --cuda for cuda
  */
@@ -12,23 +12,22 @@ enum { MOST = 70000, OFFSETS = 8 };
 
 struct test_case {
   ncclDataType_t type;
-  int op;                           /* 0 sum, 1 average, 2 a scalar that differs from rank to rank */
-  size_t n, offset;                 /* elements; those before the buffers */
+  int op;           /* 0 sum, 1 average, 2 a scalar that differs from rank to rank */
+  size_t n, offset; /* elements; those before the buffers */
   bool in_place;
 };
 
 static const struct test_case cases[] = {
-  {ncclFloat32, 0, 65536, 0, false},  {ncclBfloat16, 1, 65536, 0, true}, {ncclFloat16, 0, 4096, 0, false},
-  {ncclFloat32, 1, 4099, 1, true},    {ncclBfloat16, 2, 70000, 1, false}, {ncclFloat32, 2, 1000, 3, false},
-  {ncclFloat16, 1, 257, 5, true},     {ncclFloat32, 0, 255, 2, true},
+  {ncclFloat32, 0, 65536, 0, false}, {ncclBfloat16, 1, 65536, 0, true},  {ncclFloat16, 0, 4096, 0, false},
+  {ncclFloat32, 1, 4099, 1, true},   {ncclBfloat16, 2, 70000, 1, false}, {ncclFloat32, 2, 1000, 3, false},
+  {ncclFloat16, 1, 257, 5, true},    {ncclFloat32, 0, 255, 2, true},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
 static bool all_reduces;
 
 /* Normal enough, over several binades; in some steps a few values that are no numbers. */
-static float value(int step, int which, size_t i)
-{
+static float value(int step, int which, size_t i) {
   uint64_t h = mix(mix((uint64_t)rank << 40 ^ (uint64_t)step << 20 ^ (uint64_t)which) ^ i);
   if (step % 4 == 3 && h % 4099 == 0)
     return h >> 20 & 1 ? INFINITY : h >> 21 & 1 ? NAN : 0x1p125f;
@@ -42,14 +41,12 @@ static size_t count_received(const struct test_case *t) { return all_reduces ? c
 /* Where the result is, in elements behind the send buffer. */
 static size_t place(const struct test_case *t) { return all_reduces ? 0 : (size_t)rank * t->n; }
 
-static ncclResult_t reduce(const struct test_case *t, const void *from, void *to, ncclRedOp_t op, cudaStream_t stream)
-{
+static ncclResult_t reduce(const struct test_case *t, const void *from, void *to, ncclRedOp_t op, cudaStream_t stream) {
   return all_reduces ? ncclAllReduce(from, to, count_sent(t), t->type, op, world, stream)
                      : ncclReduceScatter(from, to, t->n, t->type, op, world, stream);
 }
 
-static void run_step(int step, void *const *send, void *const *recv, char *host)
-{
+static void run_step(int step, void *const *send, void *const *recv, char *host) {
   static const float scalars[] = {0.5f, -1.25f, 3, 0.75f};
   for (int c = 0; c < CASES; c++) {
     const struct test_case *t = &cases[c];
@@ -77,12 +74,12 @@ static void run_step(int step, void *const *send, void *const *recv, char *host)
     const char *from = t->in_place ? (char *)send[c] + (t->offset + place(t)) * size_of(t->type)
                                    : (char *)recv[c] + t->offset * size_of(t->type);
     memory.copy(host, from, bytes, false);
-    printf("step %d case %d rank %d %016llx\n", step, c, rank, (unsigned long long)tagc_hash_add(TAGC_HASH_START, host, bytes));
+    printf("step %d case %d rank %d %016llx\n", step, c, rank,
+           (unsigned long long)tagc_hash_add(TAGC_HASH_START, host, bytes));
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   all_reduces = argc == 4 && strcmp(argv[3], "all-reduces") == 0;
   if (argc != 3 + all_reduces || !use_memory(argv[1])) {
     fprintf(stderr, "usage: on_device host|cuda STEPS [all-reduces]\n");

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A training's all-gathers and reduce-scatters on host memory or on a GPU: rank by rank, step by step, a line with the hash
- * of each result, which must be the same lines for both. Every unit is gathered before its forward and before its backward
- * pass, and reduced behind that; gathers and reductions are on streams of their own, and wait for one another at the end of a
- * step alone.
+ * A training's all-gathers and reduce-scatters on host memory or on a GPU: rank by rank, step by step, a line with the
+ * hash of each result, which must be the same lines for both. Every unit is gathered before its forward and before its
+ * backward pass, and reduced behind that; gathers and reductions are on streams of their own, and wait for one another
+ * at the end of a step alone.
  *
- *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again]      under tests/standin/launch, with --cuda for cuda
+ *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again]      under tests/standin/launch, with --cuda for
+ *   cuda
  *
- * again: in one step all ranks gather a unit once more, on a GPU because the first call fails, for where it would have the result.
+ * again: in one step all ranks gather a unit once more, on a GPU because the first call fails, for where it would have
+ * the result.
  *
  * Parameters change a little from step to step, and much in one; in one some are not finite.
  */
@@ -21,8 +23,7 @@ static ncclDataType_t type;
 static bool in_place, again, fails;
 static char *shard[UNITS], *whole[UNITS], *gradient[UNITS], *reduced[UNITS], *host;
 
-static float parameter(int step, int unit, size_t i)
-{
+static float parameter(int step, int unit, size_t i) {
   const uint64_t h = mix(mix((uint64_t)rank << 40 ^ (uint64_t)unit << 20 ^ (uint64_t)(step >= JUMP) << 50) ^ i);
   const float x = (float)(h & 0xffffff) / 8388608 - 1, y = (float)(h >> 24 & 0xffffff) / 8388608 - 1;
   if (step == ODD && i % 1009 == 7)
@@ -30,8 +31,7 @@ static float parameter(int step, int unit, size_t i)
   return 0.05f * x * y + 1e-4f * x * (float)step;
 }
 
-static void fill(int step, int unit)
-{
+static void fill(int step, int unit) {
   char *to = in_place ? whole[unit] + (size_t)rank * counts[unit] * size_of(type) : shard[unit];
   for (size_t i = 0; i < counts[unit]; i++)
     store(host, i, parameter(step, unit, i), type);
@@ -41,30 +41,26 @@ static void fill(int step, int unit)
   memory.copy(gradient[unit], host, (size_t)nranks * counts[unit] * size_of(type), true);
 }
 
-static void gather(int unit)
-{
+static void gather(int unit) {
   const char *from = in_place ? whole[unit] + (size_t)rank * counts[unit] * size_of(type) : shard[unit];
   CHECK(ncclAllGather(from, whole[unit], counts[unit], type, world, memory.stream[0]));
 }
 
 /* No kernel takes elements from there. */
-static void gather_wrongly(int unit)
-{
+static void gather_wrongly(int unit) {
   if (fails)
     fails = ncclAllGather(shard[unit], whole[unit] + 1, counts[unit], type, world, memory.stream[0]) != ncclSuccess;
   else
     gather(unit);
 }
 
-static void tell(int step, int unit, const char *what, const char *from, size_t bytes)
-{
+static void tell(int step, int unit, const char *what, const char *from, size_t bytes) {
   memory.copy(host, from, bytes, false);
   printf("step %d %s %d rank %d %016llx\n", step, what, unit, rank,
          (unsigned long long)tagc_hash_add(TAGC_HASH_START, host, bytes));
 }
 
-static void run_step(int step)
-{
+static void run_step(int step) {
   for (int unit = 0; unit < UNITS; unit++)
     fill(step, unit);
   for (int unit = 0; unit < UNITS; unit++) {
@@ -83,8 +79,7 @@ static void run_step(int step)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static const char *const names[] = {"fp32", "fp16", "bf16"};
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   int which = 0;
@@ -98,7 +93,7 @@ int main(int argc, char **argv)
   in_place = argc > 4 && strcmp(argv[4], "in-place") == 0;
   again = argc > 4 && strcmp(argv[4], "again") == 0;
   fails = strcmp(argv[1], "cuda") == 0;
-  setvbuf(stdout, NULL, _IOLBF, 0);             /* lines of ranks that share a pipe stay whole */
+  setvbuf(stdout, NULL, _IOLBF, 0); /* lines of ranks that share a pipe stay whole */
   meet();
   host = malloc((size_t)nranks * counts[1] * sizeof(float));
   for (int unit = 0; unit < UNITS; unit++) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What becomes of a compressed call that breaks off in the middle: all-reduces, and all-gathers of parameters with a reduce-scatter behind
- * each, of two ranks of this process, a thread each. At each call that the library makes of NCCL, in the vote and in what comes behind it,
- * a communicator is aborted, or that call fails; and each allocation of the library fails, and each thread that it wants to start.
+ * What becomes of a compressed call that breaks off in the middle: all-reduces, and all-gathers of parameters with a
+ * reduce-scatter behind each, of two ranks of this process, a thread each. At each call that the library makes of NCCL,
+ * in the vote and in what comes behind it, a communicator is aborted, or that call fails; and each allocation of the
+ * library fails, and each thread that it wants to start.
  *
  *   broken_calls aborts|errors|nonblocking|rounds|memory
  *
- * Run with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_CODEC=sparse TAGC_SPARSITY=0.95; `memory` with
- * failing_malloc.so behind it. ALL_REDUCES=1 makes it all-reduces. Otherwise TAGC_ALLGATHER says how parameters are gathered; with
- * REFUSED=1 rank 1 has some in step 6 that no code can carry.
+ * Run with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_CODEC=sparse
+ * TAGC_SPARSITY=0.95; `memory` with failing_malloc.so behind it. ALL_REDUCES=1 makes it all-reduces. Otherwise
+ * TAGC_ALLGATHER says how parameters are gathered; with REFUSED=1 rank 1 has some in step 6 that no code can carry.
  */
 #define INPROCESS_N 16500
 #include "tests/e2e/api/inprocess.h"
@@ -32,8 +33,7 @@ static float *shards[RANKS], *wholes[RANKS];
 static const char *place = "the beginning";
 
 /* A hang of a call that should end by itself is what this looks for. */
-static void hung(int signal)
-{
+static void hung(int signal) {
   void *frames[64];
   (void)signal;
   (void)!write(STDERR_FILENO, place, strlen(place));
@@ -41,23 +41,20 @@ static void hung(int signal)
   _exit(5);
 }
 
-/* ---- a step ---------------------------------------------------------------------------------------------------------- */
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t mix(uint64_t x)
-{
+static uint64_t mix(uint64_t x) {
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
   return x ^ x >> 31;
 }
 
-/* Like trained ones: small, of many sizes, and a little different in every step; `wild` ones are of all sizes there are. */
-static struct {
-  float start, slope, wild;
-} drawn[RANKS][N];
+/* Like trained ones: small, of many sizes, and a little different in every step; `wild` ones are of all sizes there
+ * are. */
+static struct { float start, slope, wild; } drawn[RANKS][N];
 static bool refuses;
 
-static void draw_parameters(void)
-{
+static void draw_parameters(void) {
   refuses = getenv("REFUSED") != NULL;
   for (int rank = 0; rank < RANKS; rank++)
     for (size_t i = 0; i < N; i++) {
@@ -69,16 +66,14 @@ static void draw_parameters(void)
     }
 }
 
-static float parameter(int rank, int step, size_t i)
-{
+static float parameter(int rank, int step, size_t i) {
   if (refuses && step == REFUSED_STEP && rank == 1 && i % 3)
     return drawn[rank][i].wild;
   return drawn[rank][i].start + drawn[rank][i].slope * (float)step;
 }
 
 /* Within what a code may lose, or nothing of it where none can carry it. */
-static bool is_gathered(int rank, int step)
-{
+static bool is_gathered(int rank, int step) {
   const char *codec = getenv("TAGC_ALLGATHER");
   const bool exact = !codec || strcmp(codec, "lossless") == 0 || (refuses && step == REFUSED_STEP);
   for (int r = 0; r < RANKS; r++) {
@@ -103,10 +98,9 @@ static struct {
   ncclResult_t error;
 } trouble;
 static int moments_of[RANKS][LAST][CALLS];
-static bool notes;                                     /* how many there are */
+static bool notes; /* how many there are */
 
-static void begin_call(const struct rank *r, int step, enum call call)
-{
+static void begin_call(const struct rank *r, int step, enum call call) {
   const int at = trouble.on[r->rank] && trouble.step == step && trouble.call == call ? trouble.at : 0;
   if (at && trouble.error != ncclSuccess)
     moments_fail_at(at, trouble.error);
@@ -114,15 +108,13 @@ static void begin_call(const struct rank *r, int step, enum call call)
     moments_at(at, trouble.happens);
 }
 
-static void end_call(const struct rank *r, int step, enum call call)
-{
+static void end_call(const struct rank *r, int step, enum call call) {
   if (notes)
     moments_of[r->rank][step][call] = moments_seen();
 }
 
 /* The first error of a step ends it. */
-static bool make_step(struct rank *r, int step)
-{
+static bool make_step(struct rank *r, int step) {
   const int rank = r->rank;
   bool good = true;
   r->last = ncclSuccess;
@@ -147,8 +139,7 @@ static bool make_step(struct rank *r, int step)
 /* As programs do it: the first error ends a rank, with an abort; but not that of who was aborted by another thread. */
 static bool aborts;
 
-static void *run_until_error(void *argument)
-{
+static void *run_until_error(void *argument) {
   struct rank *r = argument;
   int step = 0;
   r->good = true;
@@ -163,8 +154,7 @@ static void *run_until_error(void *argument)
 }
 
 /* As one that does not care: where all ranks have the same error they all go on. */
-static void *run_regardless(void *argument)
-{
+static void *run_regardless(void *argument) {
   struct rank *r = argument;
   bool good = true;
   moments_rank(r->rank);
@@ -172,7 +162,7 @@ static void *run_regardless(void *argument)
     bool right = make_step(r, step);
     const bool fails = trouble.at && step == trouble.step;
     right &= r->last == (fails ? trouble.error : ncclSuccess);
-    if (fails && trouble.call == GATHERS) {            /* its reduction is still to come */
+    if (fails && trouble.call == GATHERS) { /* its reduction is still to come */
       fill(r, step);
       right &= reduce_scatter(r) == ncclSuccess && is_sum(r, step);
     }
@@ -184,8 +174,7 @@ static void *run_regardless(void *argument)
   return NULL;
 }
 
-static bool end_all(void)
-{
+static bool end_all(void) {
   bool good = true;
   for (int i = 0; i < RANKS; i++)
     if (ranks[i].last == ncclSuccess)
@@ -193,11 +182,10 @@ static bool end_all(void)
   return good;
 }
 
-/* ---- at each moment ---------------------------------------------------------------------------------------------------- */
+/* ---- at each moment ---------------------------------------------------------------------------------------------- */
 
 /* A run without trouble: its results, and how many moments there are. */
-static bool count_moments(void)
-{
+static bool count_moments(void) {
   trouble.at = 0;
   notes = true;
   bool good = start(LAST) && run_all(run_until_error);
@@ -207,14 +195,14 @@ static bool count_moments(void)
   finish();
   const enum call call = all_reduces() ? REDUCES : GATHERS;
   const int plain = moments_of[0][0][call], compressed = moments_of[0][VOTE + 3][call];
-  ok(good && compressed > plain, "%d steps are right; calls that make %d of NCCL's make %d when they are compressed", LAST, plain, compressed);
+  ok(good && compressed > plain, "%d steps are right; calls that make %d of NCCL's make %d when they are compressed",
+     LAST, plain, compressed);
   return good;
 }
 
-/* Which calls are worth trouble: those of the vote, the first of a kind behind it, and what has to do with a refusal. Of
- * reduce-scatters other tests tell. */
-static void choose_calls(bool chosen[LAST][CALLS])
-{
+/* Which calls are worth trouble: those of the vote, the first of a kind behind it, and what has to do with a refusal.
+ * Of reduce-scatters other tests tell. */
+static void choose_calls(bool chosen[LAST][CALLS]) {
   for (enum call call = GATHERS; call < CALLS; call++)
     for (int step = VOTE; step < LAST; step++) {
       const int its = moments_of[0][step][call];
@@ -228,9 +216,9 @@ static void choose_calls(bool chosen[LAST][CALLS])
 
 static int wrong, runs, told;
 
-static void each_moment(bool (*try)(void), const char *what)
-{
-  static const ncclResult_t errors[] = {ncclInvalidUsage, ncclRemoteError, ncclSystemError, ncclInternalError, ncclUnhandledCudaError};
+static void each_moment(bool (*try)(void), const char *what) {
+  static const ncclResult_t errors[] = {ncclInvalidUsage, ncclRemoteError, ncclSystemError, ncclInternalError,
+                                        ncclUnhandledCudaError};
   const bool fails = trouble.error != ncclSuccess;
   bool chosen[LAST][CALLS];
   wrong = runs = told = 0;
@@ -259,38 +247,35 @@ static void each_moment(bool (*try)(void), const char *what)
   ok(wrong == 0 && told > 0, "%s: at %d moments, of which rank 0 hears %d times", what, runs, told);
 }
 
-/* ---- aborts ------------------------------------------------------------------------------------------------------------ */
+/* ---- aborts ------------------------------------------------------------------------------------------------------ */
 
 static pthread_t watchdog;
 static bool watched, aborted;
 static atomic_bool aborting;
 
-static void *abort_rank_0(void *unused)
-{
+static void *abort_rank_0(void *unused) {
   aborting = true;
   aborted = ncclCommAbort(ranks[0].comm) == ncclSuccess;
   return unused;
 }
 
-/* Where the library adds calls to a group, the abort waits for that; so does one of a non-blocking communicator in a group's end. */
-static void abort_now(const char *function)
-{
+/* Where the library adds calls to a group, the abort waits for that; so does one of a non-blocking communicator in a
+ * group's end. */
+static void abort_now(const char *function) {
   (void)function;
   watched = pthread_create(&watchdog, NULL, abort_rank_0, NULL) == 0;
   nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
 /* Another rank does not go on before. */
-static void wait_for_abort(const char *function)
-{
+static void wait_for_abort(const char *function) {
   (void)function;
   nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   abort_rank_0(NULL);
 }
 
 /* It has been aborted, and once. */
-static bool end_abort(void)
-{
+static bool end_abort(void) {
   if (watched)
     pthread_join(watchdog, NULL);
   const bool good = aborted;
@@ -298,8 +283,7 @@ static bool end_abort(void)
   return good;
 }
 
-static bool try_abort(void)
-{
+static bool try_abort(void) {
   aborts = true;
   bool good = start(trouble.step + 1) && run_all(run_until_error);
   aborts = false;
@@ -310,8 +294,7 @@ static bool try_abort(void)
   return good;
 }
 
-static void sweep_aborts(void)
-{
+static void sweep_aborts(void) {
   trouble.on[0] = true;
   trouble.happens = abort_now;
   each_moment(try_abort, "an abort");
@@ -321,27 +304,24 @@ static void sweep_aborts(void)
   each_moment(try_abort, "an abort while the other rank does not come");
 }
 
-/* ---- errors of NCCL ------------------------------------------------------------------------------------------------------ */
+/* ---- errors of NCCL ---------------------------------------------------------------------------------------------- */
 
 /* On rank 0 alone: it gets that error from that call. */
-static bool try_error(void)
-{
+static bool try_error(void) {
   bool good = start(trouble.step + 1) && run_all(run_until_error);
   good &= ranks[0].last == trouble.error && ranks[0].begun == trouble.step + 1;
   return end_all() && good;
 }
 
-static bool try_error_on_all(void)
-{
+static bool try_error_on_all(void) {
   bool good = start(trouble.step + 4) && run_all(run_regardless);
   for (int i = 0; i < RANKS; i++)
     good &= ncclCommDestroy(ranks[i].comm) == ncclSuccess;
-  ranks[0].last = trouble.error;    /* for the count */
+  ranks[0].last = trouble.error; /* for the count */
   return good;
 }
 
-static void sweep_errors(void)
-{
+static void sweep_errors(void) {
   trouble.error = ncclSystemError;
   trouble.on[0] = true;
   each_moment(try_error, "an error of NCCL on one rank");
@@ -349,21 +329,19 @@ static void sweep_errors(void)
   each_moment(try_error_on_all, "an error on all ranks, who go on");
 }
 
-/* ---- a non-blocking communicator ------------------------------------------------------------------------------------------- */
+/* ---- a non-blocking communicator --------------------------------------------------------------------------------- */
 
 static ncclUniqueId id;
 static int threads_at_rest;
 
 /* A launch whose communicator was aborted may be on its way out, and would count for the next one. */
-static void let_launches_end(void)
-{
+static void let_launches_end(void) {
   while (count_of_self("task") > threads_at_rest)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
 /* Rank 0's alone is one: the calls that the library makes for it are made by a thread of the library's. */
-static void *run_nonblocking(void *argument)
-{
+static void *run_nonblocking(void *argument) {
   struct rank *r = argument;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   int step = 0;
@@ -374,9 +352,10 @@ static void *run_nonblocking(void *argument)
   r->good = r->last == ncclSuccess;
   for (; step < r->steps && r->last == ncclSuccess; step++) {
     if (r->rank == 0)
-      moments_of_strangers(trouble.on[0] && trouble.at && step == trouble.step ? trouble.at : 0, trouble.happens, trouble.error);
+      moments_of_strangers(trouble.on[0] && trouble.at && step == trouble.step ? trouble.at : 0, trouble.happens,
+                           trouble.error);
     const bool right = make_step(r, step);
-    if (r->rank == 0 && aborting)   /* what it asks may be nobody's any more */
+    if (r->rank == 0 && aborting) /* what it asks may be nobody's any more */
       r->last = ncclInternalError;
     r->good &= right || r->last != ncclSuccess;
     if (notes && r->rank == 0)
@@ -388,15 +367,13 @@ static void *run_nonblocking(void *argument)
   return NULL;
 }
 
-static bool run_pair(int steps)
-{
+static bool run_pair(int steps) {
   const ncclComm_t none[RANKS] = {NULL};
   adopt(none, steps);
   return ncclGetUniqueId(&id) == ncclSuccess && run_all(run_nonblocking);
 }
 
-static bool try_nonblocking(void)
-{
+static bool try_nonblocking(void) {
   const bool fails = trouble.error != ncclSuccess;
   aborts = !fails;
   bool good = run_pair(trouble.step + 1);
@@ -411,12 +388,12 @@ static bool try_nonblocking(void)
   return good;
 }
 
-/* Questions count, of which there are some more or less: so each moment is an early one of them, or late in the call. */
-static void nonblocking(void)
-{
+/* Questions count, of which there are some more or less: so each moment is an early one of them, or late in the
+ * call. */
+static void nonblocking(void) {
   static const ncclResult_t errors[] = {ncclInvalidUsage, ncclRemoteError, ncclSystemError};
   int tried[2] = {0}, hit[2] = {0}, bad[2] = {0};
-  bool good = ncclGetUniqueId(&id) == ncclSuccess;    /* what serves ids, and the ranks' agreement, is there from now on */
+  bool good = ncclGetUniqueId(&id) == ncclSuccess; /* what serves ids, and the ranks' agreement, is there from now on */
   threads_at_rest = count_of_self("task");
   notes = true;
   good &= run_pair(LAST);
@@ -447,10 +424,9 @@ static void nonblocking(void)
   ok(!bad[1] && hit[1], "and its calls fail at %d, of which its rank hears %d times", tried[1], hit[1]);
 }
 
-/* ---- calls that fail leave nothing ------------------------------------------------------------------------------------------- */
+/* ---- calls that fail leave nothing ------------------------------------------------------------------------------- */
 
-static void rounds(void)
-{
+static void rounds(void) {
   enum { ROUNDS = 120 };
   const enum call call = all_reduces() ? REDUCES : GATHERS;
   long before = 0, after = 0;
@@ -480,14 +456,14 @@ static void rounds(void)
   ok(after - before < 4096, "memory in use has grown by %ld bytes in %d calls", after - before, ROUNDS / 2);
 }
 
-/* ---- no memory ------------------------------------------------------------------------------------------------------------------ */
+/* ---- no memory --------------------------------------------------------------------------------------------------- */
 
 extern void failing_malloc_at(unsigned long number) __attribute__((weak));
 extern unsigned long failing_malloc_made(void) __attribute__((weak));
 
-/* One allocation fails, on either rank: both have right results, or one ncclSystemError and the other one some error when it has left. */
-static void memory(void)
-{
+/* One allocation fails, on either rank: both have right results, or one ncclSystemError and the other one some error
+ * when it has left. */
+static void memory(void) {
   int on = 0, up = 0;
   unsigned long number = 0;
   wrong = 0;
@@ -516,18 +492,18 @@ static void memory(void)
     more = failing_malloc_made() >= number;
     failing_malloc_at(0);
     if (!good || (!all && !no_memory)) {
-      printf("# allocation %lu: %d and %d, %s\n", number, ranks[0].last, ranks[1].last, good ? "right results" : "wrong results");
+      printf("# allocation %lu: %d and %d, %s\n", number, ranks[0].last, ranks[1].last,
+             good ? "right results" : "wrong results");
       wrong++;
     }
     on += all;
     up += !all;
   }
-  ok(wrong == 0 && on > 1 && up > 0, "%lu allocations and threads fail, one in each run: %d runs go on, %d end with an error", number - 1,
-     on - 1, up);
+  ok(wrong == 0 && on > 1 && up > 0,
+     "%lu allocations and threads fail, one in each run: %d runs go on, %d end with an error", number - 1, on - 1, up);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   signal(SIGALRM, hung);
   setvbuf(stdout, NULL, _IOLBF, 0);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library to preload behind libtagc-preload.so: of the allocations that the library makes, and the threads that it starts, one fails.
+ * A library to preload behind libtagc-preload.so: of the allocations that the library makes, and the threads that it
+ * starts, one fails.
  *
  *   FAIL_ALLOCATION=N    the Nth one, counted from 1 in each process, and said on stderr; without it nothing fails
  *   FAIL_RANK=R          only in the process with RANK=R
  *
- * A program may have several fail, one after the other: failing_malloc_at(N) counts from 1 again, and failing_malloc_made() says how far.
+ * A program may have several fail, one after the other: failing_malloc_at(N) counts from 1 again, and
+ * failing_malloc_made() says how far.
  *
- * Who allocates is told by the return address: it lies inside the library. So programs, NCCL and libc are spared. What is
- * not failed goes to glibc under the names that it keeps for that.
+ * Who allocates is told by the return address: it lies inside the library. So programs, NCCL and libc are spared. What
+ * is not failed goes to glibc under the names that it keeps for that.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,12 +31,11 @@ void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
-static uintptr_t begin, end;        /* of the library; 0: nothing is to fail */
+static uintptr_t begin, end; /* of the library; 0: nothing is to fail */
 static atomic_ulong which;
 static atomic_ulong made;
 
-static int find_library(struct dl_phdr_info *object, size_t size, void *unused)
-{
+static int find_library(struct dl_phdr_info *object, size_t size, void *unused) {
   (void)size;
   (void)unused;
   if (!strstr(object->dlpi_name, "libtagc-preload.so"))
@@ -47,8 +48,7 @@ static int find_library(struct dl_phdr_info *object, size_t size, void *unused)
   return 1;
 }
 
-__attribute__((constructor)) static void start(void)
-{
+__attribute__((constructor)) static void start(void) {
   const char *number = getenv("FAIL_ALLOCATION"), *wanted = getenv("FAIL_RANK"), *rank = getenv("RANK");
   if (!number || (wanted && (!rank || strcmp(wanted, rank) != 0)))
     return;
@@ -59,8 +59,7 @@ __attribute__((constructor)) static void start(void)
 EXPORT void failing_malloc_at(unsigned long number);
 EXPORT unsigned long failing_malloc_made(void);
 
-EXPORT void failing_malloc_at(unsigned long number)
-{
+EXPORT void failing_malloc_at(unsigned long number) {
   if (!begin)
     dl_iterate_phdr(find_library, NULL);
   made = 0;
@@ -69,8 +68,7 @@ EXPORT void failing_malloc_at(unsigned long number)
 
 EXPORT unsigned long failing_malloc_made(void) { return made; }
 
-static bool fails(uintptr_t caller, const char *what, size_t size)
-{
+static bool fails(uintptr_t caller, const char *what, size_t size) {
   if (caller < begin || caller >= end || atomic_fetch_add(&made, 1) + 1 != which)
     return false;
   char line[160];
@@ -83,18 +81,15 @@ static bool fails(uintptr_t caller, const char *what, size_t size)
 
 EXPORT void *malloc(size_t size) { return fails(CALLER, "malloc", size) ? NULL : __libc_malloc(size); }
 
-EXPORT void *calloc(size_t count, size_t size)
-{
+EXPORT void *calloc(size_t count, size_t size) {
   return fails(CALLER, "calloc", count * size) ? NULL : __libc_calloc(count, size);
 }
 
-EXPORT void *realloc(void *memory, size_t size)
-{
+EXPORT void *realloc(void *memory, size_t size) {
   return fails(CALLER, "realloc", size) ? NULL : __libc_realloc(memory, size);
 }
 
-EXPORT int posix_memalign(void **memory, size_t alignment, size_t size)
-{
+EXPORT int posix_memalign(void **memory, size_t alignment, size_t size) {
   if (fails(CALLER, "posix_memalign", size))
     return ENOMEM;
   void *made_here = __libc_memalign(alignment, size);
@@ -104,14 +99,12 @@ EXPORT int posix_memalign(void **memory, size_t alignment, size_t size)
   return 0;
 }
 
-EXPORT void *aligned_alloc(size_t alignment, size_t size)
-{
+EXPORT void *aligned_alloc(size_t alignment, size_t size) {
   return fails(CALLER, "aligned_alloc", size) ? NULL : __libc_memalign(alignment, size);
 }
 
 /* It allocates, too. */
-EXPORT void *dlopen(const char *path, int mode)
-{
+EXPORT void *dlopen(const char *path, int mode) {
   static void *(*real)(const char *, int);
   if (!real)
     real = (__typeof__(real))dlsym(RTLD_NEXT, "dlopen");
@@ -119,19 +112,17 @@ EXPORT void *dlopen(const char *path, int mode)
 }
 
 /* So does this: a thread needs a stack. */
-EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*work)(void *), void *argument)
-{
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*work)(void *), void *argument) {
   static __typeof__(&pthread_create) _Atomic real;
   if (!real)
     real = (__typeof__(&pthread_create))dlsym(RTLD_NEXT, "pthread_create");
   if (!fails(CALLER, "pthread_create", 0))
     return real(thread, attributes, work, argument);
-  errno = 0;                        /* it tells by what it returns alone */
+  errno = 0; /* it tells by what it returns alone */
   return EAGAIN;
 }
 
-EXPORT char *strdup(const char *text)
-{
+EXPORT char *strdup(const char *text) {
   size_t size = strlen(text) + 1;
   char *copy = fails(CALLER, "strdup", size) ? NULL : __libc_malloc(size);
   return copy ? memcpy(copy, text, size) : NULL;

@@ -3,22 +3,23 @@
  *
  *   rank R: done HASH              all steps were made; the hash is that of all results
  *   rank R: CALL in step S: ERROR; cleaned up
- *                                  a call failed, with NCCL's name of the error; ncclCommAbort (or Destroy, on odd ranks)
- *                                  of every communicator succeeded afterwards. Exit status 3.
+ *                                  a call failed, with NCCL's name of the error; ncclCommAbort (or Destroy, on odd
+ *                                  ranks) of every communicator succeeded afterwards. Exit status 3.
  *   rank R: wrong result ...       exit status 4
  *   rank R: waits in step S        the launcher has lost its patience. Exit status 5.
  *
  *   faults sparse|dense|reduced STEPS CONDITION
  *
- * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. Dense ones
- * show in the hash whether and how they were compressed. `reduced` makes dense ones all-reduces, whose results are checked within what a
- * codec of eight bits may lose; with TAGC_ALLGATHER so are the parameters that are gathered. Each step reduces on three communicators at once, in groups, the
- * last of them non-blocking, with averages, and with a pre-multiplied sum that is destroyed inside its group; the first unit
- * is reduced once more on the non-blocking one alone, outside of any group.
+ * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. Dense
+ * ones show in the hash whether and how they were compressed. `reduced` makes dense ones all-reduces, whose results are
+ * checked within what a codec of eight bits may lose; with TAGC_ALLGATHER so are the parameters that are gathered. Each
+ * step reduces on three communicators at once, in groups, the last of them non-blocking, with averages, and with a
+ * pre-multiplied sum that is destroyed inside its group; the first unit is reduced once more on the non-blocking one
+ * alone, outside of any group.
  *
  * Conditions: none; files (no descriptor is left after the initialisation), memory (no more of it after three steps),
- * stack (all calls on a thread with 64 KiB), storm (two signals, with and without SA_RESTART, thousands of times a second),
- * stop (rank 1 is stopped and continued in every step).
+ * stack (all calls on a thread with 64 KiB), storm (two signals, with and without SA_RESTART, thousands of times a
+ * second), stop (rank 1 is stopped and continued in every step).
  */
 #include "tests/e2e/harness.h"
 
@@ -41,13 +42,12 @@ static const size_t sizes[UNITS] = {1500, 9000, 24000};
 static ncclComm_t comms[COMMS];
 static float *gradient[COMMS][UNITS], *result[COMMS][UNITS], *parameters[UNITS], *gathered;
 static enum kind kind;
-static bool gathers;                /* parameters are compressed, too */
+static bool gathers; /* parameters are compressed, too */
 static uint64_t steps, step, hash;
 static int status;
 
 /* What becomes of a call that a non-blocking communicator may still be at. */
-static ncclResult_t over_with(ncclResult_t returned)
-{
+static ncclResult_t over_with(ncclResult_t returned) {
   for (int c = 0; c < COMMS && returned == ncclInProgress; c++)
     for (ncclResult_t state = ncclInProgress; comms[c] && state == ncclInProgress; sched_yield()) {
       ncclResult_t asked = ncclCommGetAsyncError(comms[c], &state);
@@ -60,8 +60,7 @@ static ncclResult_t over_with(ncclResult_t returned)
 }
 
 /* Where only the library's allocations fail, no call leaves that in errno. */
-static ncclResult_t kept_errno(const char *call, ncclResult_t returned)
-{
+static ncclResult_t kept_errno(const char *call, ncclResult_t returned) {
   if (errno == ENOMEM && getenv("FAIL_ALLOCATION"))
     printf("rank %d: %.*s left ENOMEM in errno\n", rank, (int)strcspn(call, "("), call);
   return returned;
@@ -69,25 +68,24 @@ static ncclResult_t kept_errno(const char *call, ncclResult_t returned)
 #define QUIET(call) (errno = 0, kept_errno(#call, call))
 
 /* A call that fails ends the training of this rank. */
-#define TRY(call)                                                                                                      \
-  do {                                                                                                                 \
-    ncclResult_t try_status = over_with(QUIET(call));                                                                                \
-    if (try_status != ncclSuccess)                                                                                     \
-      return failed(#call, try_status);                                                                                \
+#define TRY(call) \
+  do { \
+    ncclResult_t try_status = over_with(QUIET(call)); \
+    if (try_status != ncclSuccess) \
+      return failed(#call, try_status); \
   } while (0)
 
-static const char *name_of(ncclResult_t code)
-{
-  static const char *const names[] = {"ncclSuccess", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
-                                      "ncclInvalidArgument", "ncclInvalidUsage", "ncclRemoteError", "ncclInProgress"};
+static const char *name_of(ncclResult_t code) {
+  static const char *const names[] = {"ncclSuccess",       "ncclUnhandledCudaError", "ncclSystemError",
+                                      "ncclInternalError", "ncclInvalidArgument",    "ncclInvalidUsage",
+                                      "ncclRemoteError",   "ncclInProgress"};
   return (unsigned)code < sizeof names / sizeof *names ? names[code] : "no NCCL error";
 }
 
 static bool is_well(ncclResult_t returned) { return returned == ncclSuccess || returned == ncclInProgress; }
 
 /* Ends a communicator: with an abort at once, or properly, when it is not at something any more. */
-static bool gives_up(ncclComm_t comm)
-{
+static bool gives_up(ncclComm_t comm) {
   ncclResult_t state = ncclInProgress;
   if (rank % 2 == 0)
     return is_well(ncclCommAbort(comm));
@@ -97,11 +95,10 @@ static bool gives_up(ncclComm_t comm)
 }
 
 /* As a program does: it says what happened, gives up its communicators, and ends. */
-static bool failed(const char *call, ncclResult_t code)
-{
+static bool failed(const char *call, ncclResult_t code) {
   bool good = true;
   status = 3;
-  signal(SIGTERM, SIG_IGN);         /* it does not wait any more, however long the rest takes here */
+  signal(SIGTERM, SIG_IGN); /* it does not wait any more, however long the rest takes here */
   for (int i = 0; i < COMMS; i++)
     if (comms[i])
       good &= gives_up(comms[i]);
@@ -110,10 +107,9 @@ static bool failed(const char *call, ncclResult_t code)
   return false;
 }
 
-/* ---- training ------------------------------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
-static float gradient_at(int r, uint64_t at, int comm, int unit, size_t i)
-{
+static float gradient_at(int r, uint64_t at, int comm, int unit, size_t i) {
   uint64_t h = mix(mix((uint64_t)r << 40 ^ at << 8 ^ (uint64_t)comm << 4 ^ (uint64_t)unit) ^ i);
   if (kind == SPARSE)
     return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
@@ -121,8 +117,7 @@ static float gradient_at(int r, uint64_t at, int comm, int unit, size_t i)
   return x * x * x;
 }
 
-static bool check_result(int comm, int unit)
-{
+static bool check_result(int comm, int unit) {
   const size_t first = kind == REDUCED ? 0 : (size_t)rank * sizes[unit];
   for (size_t i = 0; i < sizes[unit] * (kind == REDUCED ? (size_t)nranks : 1); i++) {
     float got = result[comm][unit][i], want = 0;
@@ -141,13 +136,12 @@ static bool check_result(int comm, int unit)
 
 static float parameter_at(int r, int unit, size_t i) { return gradient_at(r, 0, 0, unit, i) + 1e-4f * (float)step; }
 
-static bool check_gathered(int unit)
-{
+static bool check_gathered(int unit) {
   for (size_t i = 0; i < sizes[unit] * (size_t)nranks; i++) {
     const float want = parameter_at((int)(i / sizes[unit]), unit, i % sizes[unit]);
     if (!(fabsf(gathered[i] - want) <= 0.02f)) {
-      printf("rank %d: wrong result in step %llu, parameter %zu of unit %d: %g, not %g\n", rank, (unsigned long long)step, i, unit,
-             (double)gathered[i], (double)want);
+      printf("rank %d: wrong result in step %llu, parameter %zu of unit %d: %g, not %g\n", rank,
+             (unsigned long long)step, i, unit, (double)gathered[i], (double)want);
       status = 4;
       return false;
     }
@@ -155,8 +149,7 @@ static bool check_gathered(int unit)
   return true;
 }
 
-static bool gather_all(void)
-{
+static bool gather_all(void) {
   for (int u = 0; u < UNITS && gathers; u++)
     for (size_t i = 0; i < sizes[u]; i++)
       parameters[u][i] = parameter_at(rank, u, i);
@@ -171,8 +164,7 @@ static bool gather_all(void)
 
 static const char *name_of_reduction(void) { return kind == REDUCED ? "ncclAllReduce" : "ncclReduceScatter"; }
 
-static ncclResult_t reduce(int c, int u, ncclRedOp_t op)
-{
+static ncclResult_t reduce(int c, int u, ncclRedOp_t op) {
   return kind == REDUCED
            ? ncclAllReduce(gradient[c][u], result[c][u], sizes[u] * (size_t)nranks, ncclFloat32, op, comms[c], NULL)
            : ncclReduceScatter(gradient[c][u], result[c][u], sizes[u], ncclFloat32, op, comms[c], NULL);
@@ -180,8 +172,7 @@ static ncclResult_t reduce(int c, int u, ncclRedOp_t op)
 
 /* A unit on all communicators, in one group. The mean is an average, but for the first unit on the second communicator,
  * where it is a pre-multiplied sum. A group in which a call has failed must fail. */
-static bool reduce_unit(int u)
-{
+static bool reduce_unit(int u) {
   ncclRedOp_t ops[COMMS] = {ncclAvg, ncclAvg, ncclAvg};
   float scalar = 1 / (float)nranks;
   ncclResult_t first = ncclSuccess;
@@ -205,8 +196,7 @@ static bool reduce_unit(int u)
   return true;
 }
 
-static bool make_step(void)
-{
+static bool make_step(void) {
   float x = 1, sum;
   for (int c = 0; c < COMMS; c++)
     for (int u = 0; u < UNITS; u++)
@@ -227,8 +217,7 @@ static bool make_step(void)
   return true;
 }
 
-static bool connect_ranks(void)
-{
+static bool connect_ranks(void) {
   struct rendezvous r;
   ncclUniqueId id;
   char why[200];
@@ -252,20 +241,18 @@ static bool connect_ranks(void)
   return true;
 }
 
-/* ---- conditions ------------------------------------------------------------------------------------------------------ */
+/* ---- conditions -------------------------------------------------------------------------------------------------- */
 
 static atomic_ulong signals;
 static pthread_t trainer;
 static atomic_bool over;
 
-static void count_signal(int signal)
-{
+static void count_signal(int signal) {
   (void)signal;
   signals++;
 }
 
-static void *send_signals(void *unused)
-{
+static void *send_signals(void *unused) {
   struct timespec pause = {0, 100000};
   for (unsigned long n = 0; !over; n++) {
     pthread_kill(trainer, n % 2 ? SIGUSR1 : SIGUSR2);
@@ -275,8 +262,7 @@ static void *send_signals(void *unused)
 }
 
 /* The rest of the process runs in a child, and this process continues it whenever it is stopped. */
-static void watch_over_child(void)
-{
+static void watch_over_child(void) {
   int how = 0;
   pid_t child = fork();
   if (child == 0)
@@ -286,17 +272,16 @@ static void watch_over_child(void)
   exit(WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how));
 }
 
-static void limit(int resource, rlim_t most)
-{
+static void limit(int resource, rlim_t most) {
   struct rlimit limits;
   getrlimit(resource, &limits);
   limits.rlim_cur = most;
   setrlimit(resource, &limits);
 }
 
-/* Descriptors when the communicators are there; memory before the vote, when what the program and the stand-in need is. */
-static void make_scarce(const char *condition)
-{
+/* Descriptors when the communicators are there; memory before the vote, when what the program and the stand-in need
+ * is. */
+static void make_scarce(const char *condition) {
   if (strcmp(condition, "files") == 0 && step == 0)
     while (open("/dev/null", O_RDONLY) >= 0)
       ;
@@ -304,8 +289,7 @@ static void make_scarce(const char *condition)
     limit(RLIMIT_AS, 0);
 }
 
-static void *train(void *condition)
-{
+static void *train(void *condition) {
   for (step = 0; step < steps; step++) {
     make_scarce(condition);
     if (strcmp(condition, "stop") == 0 && rank == 1)
@@ -316,14 +300,13 @@ static void *train(void *condition)
   return NULL;
 }
 
-#ifdef __SANITIZE_ADDRESS__         /* whose frames are twice as large and more */
+#ifdef __SANITIZE_ADDRESS__ /* whose frames are twice as large and more */
 enum { STACK = 160 << 10 };
 #else
 enum { STACK = 64 << 10 };
 #endif
 
-static void train_on_small_stack(const char *condition)
-{
+static void train_on_small_stack(const char *condition) {
   pthread_attr_t small;
   pthread_t thread;
   pthread_attr_init(&small);
@@ -332,8 +315,7 @@ static void train_on_small_stack(const char *condition)
   pthread_join(thread, NULL);
 }
 
-static void train_in_storm(const char *condition)
-{
+static void train_in_storm(const char *condition) {
   pthread_t storm;
   trainer = pthread_self();
   sigaction(SIGUSR1, &(struct sigaction){.sa_handler = count_signal, .sa_flags = SA_RESTART}, NULL);
@@ -346,16 +328,14 @@ static void train_in_storm(const char *condition)
 }
 
 /* A hang is what these tests look for: it ends with a place instead of silence. */
-static void hung(int signal)
-{
+static void hung(int signal) {
   void *frames[64];
   (void)signal;
   backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
   _exit(5);
 }
 
-static void waits(int signal)
-{
+static void waits(int signal) {
   char line[80];
   (void)signal;
   int n = snprintf(line, sizeof line, "rank %d: waits in step %llu\n", rank, (unsigned long long)step);
@@ -363,8 +343,7 @@ static void waits(int signal)
   _exit(5);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   if (argc != 4) {
     fprintf(stderr, "usage: faults sparse|dense|reduced STEPS CONDITION\n");
     return 2;

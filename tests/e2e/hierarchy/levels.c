@@ -21,18 +21,16 @@ static char *send_buffer, *result;
 static const struct {
   ncclDataType_t type;
   const char *name;
-  double rounding;                  /* what sums and results in this type add to the error */
+  double rounding; /* what sums and results in this type add to the error */
 } types[] = {{ncclFloat32, "fp32", 1e-6}, {ncclFloat16, "fp16", 0.001}, {ncclBfloat16, "bf16", 0.008}};
 
 /* A few large values among many small ones. */
-static float dense_at(int r, uint64_t step, size_t shard, size_t i, ncclDataType_t type)
-{
+static float dense_at(int r, uint64_t step, size_t shard, size_t i, ncclDataType_t type) {
   const float x = (float)(mix(mix((uint64_t)r << 40 ^ step << 8 ^ shard << 20) ^ i) & 0xffffff) / 8388608 - 1;
   return round_to(x * x * x, type);
 }
 
-static double error_of(size_t n, uint64_t step, ncclDataType_t type, bool average)
-{
+static double error_of(size_t n, uint64_t step, ncclDataType_t type, bool average) {
   double error2 = 0, norm2 = 0;
   for (size_t i = 0; i < n; i++) {
     double sum = 0;
@@ -46,8 +44,7 @@ static double error_of(size_t n, uint64_t step, ncclDataType_t type, bool averag
   return sqrt(error2 / norm2);
 }
 
-static void errors(size_t t, size_t n, bool average, double least, double most)
-{
+static void errors(size_t t, size_t n, bool average, double least, double most) {
   double lowest = INFINITY, highest = 0;
   CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
   for (uint64_t step = 0; step < STEPS; step++) {
@@ -68,16 +65,14 @@ static void errors(size_t t, size_t n, bool average, double least, double most)
 
 static int host_of[MOST_RANKS];
 
-static void read_hosts(const char *list)
-{
+static void read_hosts(const char *list) {
   for (int r = 0; r < nranks && r < MOST_RANKS; r++) {
     host_of[r] = (int)strtol(list, (char **)&list, 10);
     list += *list == ',';
   }
 }
 
-static int local_index(int r)
-{
+static int local_index(int r) {
   int lower = 0;
   for (int other_rank = 0; other_rank < r; other_rank++)
     lower += host_of[other_rank] == host_of[r];
@@ -96,24 +91,19 @@ static const struct child {
   const char *what;
   int (*color)(int r), (*key)(int r);
 } children[] = {
-  {"in the same order", whole, as_it_is},
-  {"in reverse", whole, reversed},
-  {"hosts in turn", whole, by_local_index},
-  {"of one host", its_host, as_it_is},
-  {"one rank a host", local_index, as_it_is},
-  {"all but one", but_one, as_it_is},
+  {"in the same order", whole, as_it_is},     {"in reverse", whole, reversed},
+  {"hosts in turn", whole, by_local_index},   {"of one host", its_host, as_it_is},
+  {"one rank a host", local_index, as_it_is}, {"all but one", but_one, as_it_is},
   {"every other rank", parity, reversed},
 };
 
-static float sparse_at(int r, uint64_t step, size_t shard, size_t i)
-{
+static float sparse_at(int r, uint64_t step, size_t shard, size_t i) {
   const uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ shard << 20) ^ i);
   return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
 }
 
 /* The ranks of the world in the order of the child that this one is in; how many. */
-static int members(const struct child *child, int list[MOST_RANKS])
-{
+static int members(const struct child *child, int list[MOST_RANKS]) {
   int count = 0;
   for (int r = 0; r < nranks; r++) {
     if (child->color(r) != child->color(rank))
@@ -126,8 +116,7 @@ static int members(const struct child *child, int list[MOST_RANKS])
   return count;
 }
 
-static void run_child(const struct child *child)
-{
+static void run_child(const struct child *child) {
   ncclComm_t comm;
   int list[MOST_RANKS], place = 0;
   const int count = members(child, list);
@@ -153,8 +142,7 @@ static void run_child(const struct child *child)
   all_ok(good, "a child, %s: every result is exact", child->what);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const bool is_errors = argc == 4 && strcmp(argv[1], "errors") == 0;
   if (!is_errors && (argc != 3 || strcmp(argv[1], "children") != 0)) {
     fprintf(stderr, "usage: levels errors LEAST MOST|children HOST,...\n");

@@ -20,8 +20,7 @@
 enum { HOSTS = 2, LEVELS = 2 };
 
 /* New communicators. Where a rank is, is asked for when its init begins. */
-static bool start_comms(ncclComm_t comms[RANKS])
-{
+static bool start_comms(ncclComm_t comms[RANKS]) {
   ncclUniqueId id;
   bool good = true;
   if (ncclGetUniqueId(&id) != ncclSuccess || ncclGroupStart() != ncclSuccess)
@@ -33,8 +32,7 @@ static bool start_comms(ncclComm_t comms[RANKS])
   return ncclGroupEnd() == ncclSuccess && good;
 }
 
-static bool start_on_hosts(int steps)
-{
+static bool start_on_hosts(int steps) {
   ncclComm_t comms[RANKS] = {NULL};
   bool good = start_comms(comms);
   adopt(comms, steps);
@@ -42,8 +40,7 @@ static bool start_on_hosts(int steps)
 }
 
 /* All that came from splits is gone, was ended once, and not used after that. */
-static bool account_is(int made, int aborted, int destroyed)
-{
+static bool account_is(int made, int aborted, int destroyed) {
   struct moments_account a = moments_take_account();
   bool good = a.made == made && a.aborted == aborted && a.destroyed == destroyed && !a.left && !a.wrong;
   if (!good)
@@ -51,8 +48,7 @@ static bool account_is(int made, int aborted, int destroyed)
   return good;
 }
 
-static bool all_have_ended(void)
-{
+static bool all_have_ended(void) {
   struct moments_account a = moments_take_account();
   if (a.left || a.wrong || a.made != a.aborted + a.destroyed)
     printf("# made %d, aborted %d, destroyed %d, left %d, wrong %d\n", a.made, a.aborted, a.destroyed, a.left, a.wrong);
@@ -63,22 +59,20 @@ static bool all_have_ended(void)
 
 /* Something happens in a step of a rank, before one of its calls. -1: nothing does. */
 static int happens_in = -1, happens_at, happens_to;
-static int moments_of[RANKS][STEPS];                    /* calls of each step */
+static int moments_of[RANKS][STEPS]; /* calls of each step */
 static void (*happening)(const char *function);
 static const char *happened_in;
 static pthread_t watchdog;
-static bool watched, aborts;                            /* rank 0 is aborted, but not by itself */
+static bool watched, aborts; /* rank 0 is aborted, but not by itself */
 
-static void *abort_rank_0(void *unused)
-{
+static void *abort_rank_0(void *unused) {
   ncclCommAbort(ranks[0].comm);
   return unused;
 }
 
 /* Where the library adds calls to a group, the abort waits; at the end of a group it meets what NCCL does then. When
  * that is done, but the library does not know it, nothing is waited for. */
-static void abort_now(const char *function)
-{
+static void abort_now(const char *function) {
   happened_in = function;
   watched = pthread_create(&watchdog, NULL, abort_rank_0, NULL) == 0;
   if (strcmp(function, "ncclGroupEnd, done") == 0) {
@@ -90,22 +84,19 @@ static void abort_now(const char *function)
 }
 
 /* A rank does not go on before rank 0 has been aborted, which must not wait for anybody. */
-static void *abort_later(void *unused)
-{
+static void *abort_later(void *unused) {
   nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
   return abort_rank_0(unused);
 }
 
-static void wait_for_abort(const char *function)
-{
+static void wait_for_abort(const char *function) {
   happened_in = function;
   pthread_create(&watchdog, NULL, abort_later, NULL);
   pthread_join(watchdog, NULL);
 }
 
 /* A thread of a rank, as programs are: the first error ends it, with an abort. */
-static void *run_until_error(void *argument)
-{
+static void *run_until_error(void *argument) {
   struct rank *r = argument;
   r->good = true;
   r->last = ncclSuccess;
@@ -117,7 +108,8 @@ static void *run_until_error(void *argument)
     r->last = reduce_scatter(r);
     if (!aborts)
       moments_of[r->rank][step] = moments_seen();
-    /* A call that fails has written nothing, or all of it; in pieces it may have written some of them, and of an all-reduce a shard. */
+    /* A call that fails has written nothing, or all of it; in pieces it may have written some of them, and of an
+     * all-reduce a shard. */
     const bool in_parts = getenv("TAGC_DEPTH") || all_reduces();
     r->good &= is_sum(r, step) || (r->last != ncclSuccess && (in_parts || untouched(r)));
   }
@@ -127,8 +119,7 @@ static void *run_until_error(void *argument)
 }
 
 /* All ranks make all of their steps. */
-static bool run_well(void)
-{
+static bool run_well(void) {
   bool good = run_all(run_until_error);
   for (int i = 0; i < RANKS; i++)
     good &= ranks[i].last == ncclSuccess;
@@ -136,8 +127,7 @@ static bool run_well(void)
 }
 
 /* The rank that was aborted has an error; the others have one, too, or have made all of their steps. */
-static bool give_up(void)
-{
+static bool give_up(void) {
   bool good = true;
   if (watched)
     pthread_join(watchdog, NULL);
@@ -149,8 +139,7 @@ static bool give_up(void)
 }
 
 /* At each call of a step. */
-static void sweep(int rank, int step, void (*what)(const char *function), const char *description)
-{
+static void sweep(int rank, int step, void (*what)(const char *function), const char *description) {
   int wrong = 0, errors = 0;
   happens_in = step;
   happens_to = rank;
@@ -158,7 +147,7 @@ static void sweep(int rank, int step, void (*what)(const char *function), const 
   aborts = true;
   for (happens_at = 1; happens_at <= moments_of[rank][step]; happens_at++) {
     bool good = start_on_hosts(step + 1) && run_all(run_until_error);
-    errors += ranks[0].last != ncclSuccess;   /* or it was through before the abort came */
+    errors += ranks[0].last != ncclSuccess; /* or it was through before the abort came */
     if (!give_up() || !good) {
       printf("# before call %d, %s: rank 0 gets %d\n", happens_at, happened_in, ranks[0].last);
       wrong++;
@@ -171,8 +160,7 @@ static void sweep(int rank, int step, void (*what)(const char *function), const 
   aborts = false;
 }
 
-static void *abort_soon(void *argument)
-{
+static void *abort_soon(void *argument) {
   const long ns = *(long *)argument;
   while (ranks[0].begun <= UNCOMPRESSED)
     sched_yield();
@@ -181,8 +169,7 @@ static void *abort_soon(void *argument)
   return NULL;
 }
 
-static void moments(void)
-{
+static void moments(void) {
   bool good = start_on_hosts(STEPS) && run_well();
   finish();
   ok(good && account_is(LEVELS * RANKS, 0, LEVELS * RANKS),
@@ -209,31 +196,30 @@ static void moments(void)
 /* ---- splits that fail -------------------------------------------------------------------------------------------- */
 
 /* As a program that does not care for errors: the next calls fail, too, and nobody waits for anybody. */
-static void *run_regardless(void *argument)
-{
+static void *run_regardless(void *argument) {
   struct rank *r = argument;
   r->good = true;
   moments_rank(r->rank);
   for (int step = 0; step < UNCOMPRESSED + 3; step++) {
     fill(r, step);
     r->last = reduce_scatter(r);
-    ncclResult_t wanted = step < UNCOMPRESSED ? ncclSuccess : step == UNCOMPRESSED ? ncclSystemError
-                                                                                   : ncclInternalError;
+    ncclResult_t wanted = step < UNCOMPRESSED    ? ncclSuccess
+                          : step == UNCOMPRESSED ? ncclSystemError
+                                                 : ncclInternalError;
     r->good &= r->last == wanted && (step < UNCOMPRESSED ? is_sum(r, step) : untouched(r));
   }
   return NULL;
 }
 
-static void failures(void)
-{
+static void failures(void) {
   static const struct {
     int which, rank;
     enum moments_failure how;
     const char *what;
   } table[] = {
-    {1, -1, MOMENTS_FAILED, "the first one on all ranks"},   {2, -1, MOMENTS_FAILED, "the second one on all ranks"},
-    {1, 0, MOMENTS_FAILED, "the first one on one rank"},     {2, 0, MOMENTS_FAILED, "the second one on one rank"},
-    {1, 3, MOMENTS_HALF_MADE, "the first one late on one"},  {2, 3, MOMENTS_HALF_MADE, "the second one late on one"},
+    {1, -1, MOMENTS_FAILED, "the first one on all ranks"},  {2, -1, MOMENTS_FAILED, "the second one on all ranks"},
+    {1, 0, MOMENTS_FAILED, "the first one on one rank"},    {2, 0, MOMENTS_FAILED, "the second one on one rank"},
+    {1, 3, MOMENTS_HALF_MADE, "the first one late on one"}, {2, 3, MOMENTS_HALF_MADE, "the second one late on one"},
   };
   for (int which = 1; which <= LEVELS; which++) {
     moments_fail_split(which, MOMENTS_REFUSED, -1, ncclInvalidUsage);
@@ -270,16 +256,14 @@ static void failures(void)
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
-static bool trained(void)
-{
+static bool trained(void) {
   bool good = start_on_hosts(STEPS) && run_well();
   struct moments_account a = moments_take_account();
   return good && a.made == LEVELS * RANKS && a.left == a.made;
 }
 
 /* The survivors of a shrink, one a host. */
-static bool run_survivors(ncclComm_t comms[RANKS])
-{
+static bool run_survivors(ncclComm_t comms[RANKS]) {
   bool good = true;
   for (int step = 0; step < STEPS; step++) {
     good &= ncclGroupStart() == ncclSuccess;
@@ -297,8 +281,7 @@ static bool run_survivors(ncclComm_t comms[RANKS])
   return good;
 }
 
-static void shrinks(bool revoke)
-{
+static void shrinks(bool revoke) {
   ncclComm_t rest[RANKS];
   int lost[] = {1, 3};
   bool good = trained();
@@ -306,8 +289,8 @@ static void shrinks(bool revoke)
     good &= ncclCommRevoke(ranks[i].comm, 0) == ncclSuccess;
   good &= ncclGroupStart() == ncclSuccess;
   for (int i = 0; i < RANKS; i += 2)
-    good &= ncclCommShrink(ranks[i].comm, lost, 2, &rest[i], NULL,
-                           revoke ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT) == ncclSuccess;
+    good &= ncclCommShrink(ranks[i].comm, lost, 2, &rest[i], NULL, revoke ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT) ==
+            ncclSuccess;
   good &= ncclGroupEnd() == ncclSuccess;
   for (int i = 0; i < RANKS; i++)
     good &= ncclCommDestroy(ranks[i].comm) == ncclSuccess;
@@ -317,8 +300,7 @@ static void shrinks(bool revoke)
      revoke ? "revoked" : "aborted");
 }
 
-static void ends(void)
-{
+static void ends(void) {
   bool good = trained();
   for (int i = 0; i < RANKS; i++) {
     moments_refuse_destroy();
@@ -355,15 +337,13 @@ static void ends(void)
 /* Two communicators; rank 0 calls them in a group, the others each from a thread of its own. */
 static struct rank pairs[2][RANKS];
 
-static void *run_alone(void *argument)
-{
+static void *run_alone(void *argument) {
   struct rank *r = argument;
   moments_rank(r->rank);
   return run_rank(r);
 }
 
-static void *run_pairs(void *unused)
-{
+static void *run_pairs(void *unused) {
   bool good = true;
   moments_rank(0);
   for (int step = 0; step < STEPS; step++) {
@@ -380,8 +360,7 @@ static void *run_pairs(void *unused)
   return unused;
 }
 
-static void groups(void)
-{
+static void groups(void) {
   pthread_t first, others[2][RANKS];
   bool good = start_on_hosts(0) && run_groups(0, STEPS);
   finish();
@@ -412,15 +391,14 @@ static void groups(void)
       free(pairs[c][i].send);
       free(pairs[c][i].out);
     }
-  ok(good && account_is(2 * LEVELS * RANKS, 0, 2 * LEVELS * RANKS), "a group of two communicators on one rank alone: %d steps are exact",
-     STEPS);
+  ok(good && account_is(2 * LEVELS * RANKS, 0, 2 * LEVELS * RANKS),
+     "a group of two communicators on one rank alone: %d steps are exact", STEPS);
 }
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
 /* What is left of a communicator is its part of the report. */
-static void rounds(int count)
-{
+static void rounds(int count) {
   int files = 0;
   size_t memory = 0;
   bool good = true;
@@ -441,8 +419,7 @@ static void rounds(int count)
 /* ---- no memory --------------------------------------------------------------------------------------------------- */
 
 /* Of the allocations of the library one fails, in any rank. */
-static int memory(void)
-{
+static int memory(void) {
   bool good = true, started = start_on_hosts(UNCOMPRESSED + 2), all = started, no_memory = false;
   if (started)
     good &= run_all(run_until_error);
@@ -457,8 +434,7 @@ static int memory(void)
   return !good;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "moments") == 0)
     moments();

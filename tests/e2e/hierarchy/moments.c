@@ -30,25 +30,23 @@ static atomic_bool strangers_count;
 static _Thread_local struct {
   struct count count;
   int depth;
-  ncclComm_t last;                  /* that was used in the group */
+  ncclComm_t last; /* that was used in the group */
   int rank, splits;
-  ncclComm_t *asked[MOST_SPLITS];   /* where NCCL stores the children of the group that is open */
+  ncclComm_t *asked[MOST_SPLITS]; /* where NCCL stores the children of the group that is open */
   int asked_count;
-  ncclComm_t *shrunk[MOST_SPLITS];  /* and those of shrinks */
+  ncclComm_t *shrunk[MOST_SPLITS]; /* and those of shrinks */
   int shrunk_count;
-  ncclResult_t failure;             /* of that group */
+  ncclResult_t failure; /* of that group */
 } here = {.rank = -1};
 
-static void begin(struct count *count, int number, void (*happens)(const char *function), ncclResult_t error)
-{
+static void begin(struct count *count, int number, void (*happens)(const char *function), ncclResult_t error) {
   count->seen = 0;
   count->happens = happens;
   count->error = error;
   count->at = number;
 }
 
-EXPORT void moments_at(int number, void (*happens)(const char *function))
-{
+EXPORT void moments_at(int number, void (*happens)(const char *function)) {
   begin(&here.count, number, happens, ncclSuccess);
 }
 
@@ -56,23 +54,20 @@ EXPORT void moments_fail_at(int number, ncclResult_t error) { begin(&here.count,
 
 EXPORT int moments_seen(void) { return here.count.seen; }
 
-EXPORT void moments_of_strangers(int number, void (*happens)(const char *function), ncclResult_t error)
-{
+EXPORT void moments_of_strangers(int number, void (*happens)(const char *function), ncclResult_t error) {
   begin(&of_strangers, number, happens, error);
   strangers_count = number >= 0;
 }
 
 EXPORT int moments_strangers_seen(void) { return of_strangers.seen; }
 
-EXPORT void moments_rank(int rank)
-{
+EXPORT void moments_rank(int rank) {
   here.rank = rank;
   here.splits = 0;
 }
 
 /* What the call is to fail with. */
-static ncclResult_t moment(const char *function)
-{
+static ncclResult_t moment(const char *function) {
   struct count *count = here.rank < 0 && strangers_count ? &of_strangers : &here.count;
   void (*happens)(const char *) = count->happens;
   if (atomic_fetch_add(&count->seen, 1) + 1 != count->at)
@@ -98,8 +93,7 @@ static enum moments_failure failing_how;
 static ncclResult_t failing_error, children_say;
 static bool refuse_destroy;
 
-EXPORT void moments_fail_split(int which, enum moments_failure how, int rank, ncclResult_t error)
-{
+EXPORT void moments_fail_split(int which, enum moments_failure how, int rank, ncclResult_t error) {
   pthread_mutex_lock(&lock);
   failing_split = which;
   failing_how = how;
@@ -108,22 +102,19 @@ EXPORT void moments_fail_split(int which, enum moments_failure how, int rank, nc
   pthread_mutex_unlock(&lock);
 }
 
-EXPORT void moments_refuse_destroy(void)
-{
+EXPORT void moments_refuse_destroy(void) {
   pthread_mutex_lock(&lock);
   refuse_destroy = true;
   pthread_mutex_unlock(&lock);
 }
 
-EXPORT void moments_say_of_children(ncclResult_t error)
-{
+EXPORT void moments_say_of_children(ncclResult_t error) {
   pthread_mutex_lock(&lock);
   children_say = error;
   pthread_mutex_unlock(&lock);
 }
 
-EXPORT struct moments_account moments_take_account(void)
-{
+EXPORT struct moments_account moments_take_account(void) {
   pthread_mutex_lock(&lock);
   struct moments_account taken = account;
   for (int i = 0; i < child_count; i++)
@@ -134,16 +125,14 @@ EXPORT struct moments_account moments_take_account(void)
 }
 
 /* The lock must be held. NCCL gives addresses out again. */
-static int find(ncclComm_t handle)
-{
+static int find(ncclComm_t handle) {
   for (int i = child_count; i-- > 0;)
     if (children[i].handle == handle)
       return i;
   return -1;
 }
 
-static void add_child(ncclComm_t handle)
-{
+static void add_child(ncclComm_t handle) {
   pthread_mutex_lock(&lock);
   int i = find(handle);
   if (i < 0 && child_count == MOST_CHILDREN) {
@@ -158,8 +147,7 @@ static void add_child(ncclComm_t handle)
 }
 
 /* A communicator is about to be used. Is it one that comes from a split? */
-static bool use(ncclComm_t handle)
-{
+static bool use(ncclComm_t handle) {
   pthread_mutex_lock(&lock);
   int i = find(handle);
   account.wrong += i >= 0 && children[i].over;
@@ -167,8 +155,7 @@ static bool use(ncclComm_t handle)
   return i >= 0;
 }
 
-static void end_child(ncclComm_t handle, int *counted)
-{
+static void end_child(ncclComm_t handle, int *counted) {
   pthread_mutex_lock(&lock);
   int i = find(handle);
   if (i >= 0) {
@@ -180,8 +167,7 @@ static void end_child(ncclComm_t handle, int *counted)
 }
 
 /* A communicator that is no child gets the address of one that was. */
-static void forget(ncclComm_t handle)
-{
+static void forget(ncclComm_t handle) {
   pthread_mutex_lock(&lock);
   int i = find(handle);
   if (i >= 0)
@@ -191,8 +177,7 @@ static void forget(ncclComm_t handle)
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
-static void *next(const char *name)
-{
+static void *next(const char *name) {
   void *function = dlsym(RTLD_NEXT, name);
   if (!function) {
     fprintf(stderr, "moments: there is no %s\n", name);
@@ -202,18 +187,18 @@ static void *next(const char *name)
 }
 
 /* Calls, and does not jump: the library that asks for RTLD_NEXT must be the one that calls. */
-#define GO(name, ...)                                                                                                  \
-  ({                                                                                                                   \
-    static void *_Atomic go_next;                                                                                      \
-    if (!go_next)                                                                                                      \
-      go_next = next(#name);                                                                                           \
-    volatile ncclResult_t go_status = ((__typeof__(&name))go_next)(__VA_ARGS__);                                       \
-    go_status;                                                                                                         \
+#define GO(name, ...) \
+  ({ \
+    static void *_Atomic go_next; \
+    if (!go_next) \
+      go_next = next(#name); \
+    volatile ncclResult_t go_status = ((__typeof__(&name))go_next)(__VA_ARGS__); \
+    go_status; \
   })
 
-/* A call has failed: it spoils the group that it is in, of which NCCL then launches nothing. No type has that number. */
-static ncclResult_t fail(ncclComm_t comm, ncclResult_t error)
-{
+/* A call has failed: it spoils the group that it is in, of which NCCL then launches nothing. No type has that
+ * number. */
+static ncclResult_t fail(ncclComm_t comm, ncclResult_t error) {
   if (here.depth == 0)
     return error;
   if (here.failure == ncclSuccess)
@@ -222,29 +207,28 @@ static ncclResult_t fail(ncclComm_t comm, ncclResult_t error)
   return error;
 }
 
-/* A call on a non-blocking communicator that has failed is not under way any more: what it works on is the caller's then. */
-static void let_end(ncclComm_t comm)
-{
+/* A call on a non-blocking communicator that has failed is not under way any more: what it works on is the caller's
+ * then. */
+static void let_end(ncclComm_t comm) {
   ncclResult_t state = ncclInProgress;
   while (GO(ncclCommGetAsyncError, comm, &state) == ncclSuccess && state == ncclInProgress)
     sched_yield();
 }
 
 /* A moment of a call on a communicator, which it may make fail. */
-#define MOMENT(comm)                                                                                                   \
-  do {                                                                                                                 \
-    const ncclResult_t moment_error = moment(__func__);                                                                \
-    here.last = comm;                                                                                                  \
-    if (moment_error != ncclSuccess)                                                                                   \
-      return fail(comm, moment_error);                                                                                 \
+#define MOMENT(comm) \
+  do { \
+    const ncclResult_t moment_error = moment(__func__); \
+    here.last = comm; \
+    if (moment_error != ncclSuccess) \
+      return fail(comm, moment_error); \
   } while (0)
 
 /* NCCL's header has no prototypes of these. */
 EXPORT ncclResult_t ncclGroupStart(void);
 EXPORT ncclResult_t ncclGroupEnd(void);
 
-EXPORT ncclResult_t ncclGroupStart(void)
-{
+EXPORT ncclResult_t ncclGroupStart(void) {
   const ncclResult_t error = moment(__func__);
   if (error != ncclSuccess)
     return error;
@@ -252,8 +236,7 @@ EXPORT ncclResult_t ncclGroupStart(void)
   return GO(ncclGroupStart);
 }
 
-EXPORT ncclResult_t ncclGroupEnd(void)
-{
+EXPORT ncclResult_t ncclGroupEnd(void) {
   const ncclResult_t error = moment(__func__);
   if (error != ncclSuccess)
     (void)fail(here.last, error);
@@ -274,8 +257,7 @@ EXPORT ncclResult_t ncclGroupEnd(void)
   return late != ncclSuccess ? late : status;
 }
 
-EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
-{
+EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config) {
   MOMENT(comm);
   use(comm);
   pthread_mutex_lock(&lock);
@@ -294,29 +276,25 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
 }
 
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
-                                   int flags)
-{
+                                   int flags) {
   if (here.depth > 0 && here.shrunk_count < MOST_SPLITS)
     here.shrunk[here.shrunk_count++] = child;
   return GO(ncclCommShrink, comm, excluded, count, child, config, flags);
 }
 
-EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
-{
+EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank) {
   ncclResult_t status = GO(ncclCommInitRank, comm, nranks, id, rank);
   if (status == ncclSuccess)
     forget(*comm);
   return status;
 }
 
-EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
-{
+EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   end_child(comm, &account.aborted);
   return GO(ncclCommAbort, comm);
 }
 
-EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
-{
+EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   pthread_mutex_lock(&lock);
   bool refused = refuse_destroy;
   refuse_destroy = false;
@@ -327,8 +305,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
   return GO(ncclCommDestroy, comm);
 }
 
-EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
-{
+EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   bool is_child = use(comm);
   const ncclResult_t its = here.rank < 0 && strangers_count ? moment(__func__) : ncclSuccess;
   if (its != ncclSuccess)
@@ -344,63 +321,55 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 }
 
 EXPORT ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                      ncclComm_t comm, cudaStream_t stream)
-{
+                                      ncclComm_t comm, cudaStream_t stream) {
   MOMENT(comm);
   use(comm);
   return GO(ncclReduceScatter, send, recv, count, type, op, comm, stream);
 }
 
 EXPORT ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
-                                  cudaStream_t stream)
-{
+                                  cudaStream_t stream) {
   MOMENT(comm);
   use(comm);
   return GO(ncclAllGather, send, recv, count, type, comm, stream);
 }
 
 EXPORT ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                  ncclComm_t comm, cudaStream_t stream)
-{
+                                  ncclComm_t comm, cudaStream_t stream) {
   MOMENT(comm);
   use(comm);
   return GO(ncclAllReduce, send, recv, count, type, op, comm, stream);
 }
 
 EXPORT ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               int root, ncclComm_t comm, cudaStream_t stream)
-{
+                               int root, ncclComm_t comm, cudaStream_t stream) {
   MOMENT(comm);
   use(comm);
   return GO(ncclReduce, send, recv, count, type, op, root, comm, stream);
 }
 
 EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                             cudaStream_t stream)
-{
+                             cudaStream_t stream) {
   MOMENT(comm);
   use(comm);
   return GO(ncclSend, send, count, type, peer, comm, stream);
 }
 
 EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                             cudaStream_t stream)
-{
+                             cudaStream_t stream) {
   MOMENT(comm);
   use(comm);
   return GO(ncclRecv, recv, count, type, peer, comm, stream);
 }
 
 EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
-                                             ncclScalarResidence_t where, ncclComm_t comm)
-{
+                                             ncclScalarResidence_t where, ncclComm_t comm) {
   MOMENT(comm);
   use(comm);
   return GO(ncclRedOpCreatePreMulSum, op, scalar, type, where, comm);
 }
 
-EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
-{
+EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   MOMENT(comm);
   use(comm);
   return GO(ncclRedOpDestroy, op, comm);

@@ -15,12 +15,13 @@
  * `happens` is called, with the name of the function. The end of a group counts twice: before, and when it is done. */
 void moments_at(int number, void (*happens)(const char *function));
 int moments_seen(void);
-/* The same, and that call fails with `error`: it is not made, and neither is what is in its group; or, when a group's end was done, that
- * says so all the same. */
+/* The same, and that call fails with `error`: it is not made, and neither is what is in its group; or, when a group's
+ * end was done, that says so all the same. */
 void moments_fail_at(int number, ncclResult_t error);
 
-/* The same of all threads together that have not said of which rank they are, such as those that the library starts (number -1: each counts
- * for itself again). There questions about the state of a communicator count, too, and fail by telling it. */
+/* The same of all threads together that have not said of which rank they are, such as those that the library starts
+ * (number -1: each counts for itself again). There questions about the state of a communicator count, too, and fail by
+ * telling it. */
 void moments_of_strangers(int number, void (*happens)(const char *function), ncclResult_t error);
 int moments_strangers_seen(void);
 

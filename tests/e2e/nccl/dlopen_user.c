@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the C library's dlopen does for a program must be the same with the library in front of it. Compiled twice: as the
- * program, and with -DLIBRARY as the library that it opens; both have a function of the same name.
+ * What the C library's dlopen does for a program must be the same with the library in front of it. Compiled twice: as
+ * the program, and with -DLIBRARY as the library that it opens; both have a function of the same name.
  *
  *   dlopen_user LIBRARY [deep]
  *
@@ -22,8 +22,7 @@ int ask_the_library(void) { return who_answers(); }
 
 int who_answers(void) { return 1; }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   int deep = argc > 2, wanted = deep ? 2 : 1;
   void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW | (deep ? RTLD_DEEPBIND : 0)) : NULL;
   int (*ask)(void) = library ? (int (*)(void))dlsym(library, "ask_the_library") : NULL;

@@ -17,14 +17,12 @@ static int reduce_scatters;
 static __typeof__(&ncclReduceScatter) real_reduce_scatter;
 
 static ncclResult_t reduce_scatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                   ncclComm_t comm, cudaStream_t stream)
-{
+                                   ncclComm_t comm, cudaStream_t stream) {
   reduce_scatters++;
   return real_reduce_scatter(send, recv, count, type, op, comm, stream);
 }
 
-static dlsym_function *next_dlsym(void)
-{
+static dlsym_function *next_dlsym(void) {
   static dlsym_function *next;
   static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
   for (int i = 0; i < 3 && !next; i++)
@@ -35,8 +33,7 @@ static dlsym_function *next_dlsym(void)
   return next;
 }
 
-EXPORT void *dlsym(void *restrict handle, const char *restrict name)
-{
+EXPORT void *dlsym(void *restrict handle, const char *restrict name) {
   dlsym_function *next = next_dlsym();
   if (strcmp(name, "ncclReduceScatter") == 0 && handle != RTLD_NEXT && handle != RTLD_DEFAULT) {
     void *function = next(handle, name);
@@ -44,11 +41,10 @@ EXPORT void *dlsym(void *restrict handle, const char *restrict name)
       real_reduce_scatter = (__typeof__(&ncclReduceScatter))function;
     return function ? (void *)&reduce_scatter : NULL;
   }
-  return next(handle, name);        /* a jump, so that RTLD_NEXT means what the caller meant */
+  return next(handle, name); /* a jump, so that RTLD_NEXT means what the caller meant */
 }
 
-__attribute__((destructor)) static void say(void)
-{
+__attribute__((destructor)) static void say(void) {
   if (reduce_scatters)
     fprintf(stderr, "hook: reduce_scatters=%d\n", reduce_scatters);
 }

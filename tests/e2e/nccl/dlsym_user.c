@@ -26,12 +26,12 @@
 
 enum { N = 8192, STEPS = 8, MOST = 6 };
 
-#define FUNCTIONS                                                                                                      \
-  FUNCTION(ncclGetUniqueId)                                                                                            \
-  FUNCTION(ncclCommInitRank)                                                                                           \
-  FUNCTION(ncclReduceScatter)                                                                                          \
-  FUNCTION(ncclGroupStart)                                                                                             \
-  FUNCTION(ncclGroupEnd)                                                                                               \
+#define FUNCTIONS \
+  FUNCTION(ncclGetUniqueId) \
+  FUNCTION(ncclCommInitRank) \
+  FUNCTION(ncclReduceScatter) \
+  FUNCTION(ncclGroupStart) \
+  FUNCTION(ncclGroupEnd) \
   FUNCTION(ncclCommDestroy)
 
 struct copy {
@@ -43,14 +43,12 @@ struct copy {
   float *out;
 };
 
-static int fail(const char *what, const char *how)
-{
+static int fail(const char *what, const char *how) {
   fprintf(stderr, "%s (%s)\n", what, how);
   return 1;
 }
 
-static void *find(void *handle, const char *prefix, const char *name)
-{
+static void *find(void *handle, const char *prefix, const char *name) {
   char full[80];
   snprintf(full, sizeof full, "%s%s", prefix, name);
   void *function = dlsym(handle, full);
@@ -60,11 +58,10 @@ static void *find(void *handle, const char *prefix, const char *name)
   return function && !error ? function : NULL;
 }
 
-static bool fill(struct copy *c, void *handle, const char *prefix)
-{
+static bool fill(struct copy *c, void *handle, const char *prefix) {
   bool good = true;
-#define FUNCTION(name)                                                                                                 \
-  c->name = (__typeof__(&name))find(handle, prefix, #name);                                                            \
+#define FUNCTION(name) \
+  c->name = (__typeof__(&name))find(handle, prefix, #name); \
   good &= c->name != NULL;
   FUNCTIONS
 #undef FUNCTION
@@ -74,8 +71,7 @@ static bool fill(struct copy *c, void *handle, const char *prefix)
 
 static bool is(const char *how, const char *name) { return strcmp(how, name) == 0; }
 
-static bool open_copy(struct copy *c, const char *how, const char *path)
-{
+static bool open_copy(struct copy *c, const char *how, const char *path) {
   bool shown = is(how, "default") || is(how, "main"), plugin = strncmp(how, "plugin", 6) == 0 || is(how, "tail");
   int flags = shown || is(how, "global") ? RTLD_LAZY | RTLD_GLOBAL : RTLD_NOW | RTLD_LOCAL;
   void *library, *program = dlopen(NULL, RTLD_LAZY);
@@ -105,16 +101,14 @@ static bool open_copy(struct copy *c, const char *how, const char *path)
   return c->ncclGroupStart && c->ncclGroupEnd;
 }
 
-static bool open_and_close(const char *path)
-{
+static bool open_and_close(const char *path) {
   struct copy c;
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   return library && fill(&c, library, "plugin_") && c.ncclGroupStart() == ncclSuccess &&
          c.ncclGroupEnd() == ncclSuccess && dlclose(library) == 0;
 }
 
-static bool is_exact(const float *out, int step, const struct rendezvous *r)
-{
+static bool is_exact(const float *out, int step, const struct rendezvous *r) {
   for (int i = 0; i < N; i++)
     if (out[i] != (i % 64 ? 0 : (float)(r->nranks * (step + (r->rank * N + i) / 64 % 7))))
       return false;
@@ -122,8 +116,7 @@ static bool is_exact(const float *out, int step, const struct rendezvous *r)
 }
 
 /* The first copy has a group open: the reduce-scatters of the others run at once, unless they are all one. */
-static int run_step(struct copy *copies, int count, bool one, int step, const float *send, const struct rendezvous *r)
-{
+static int run_step(struct copy *copies, int count, bool one, int step, const float *send, const struct rendezvous *r) {
   struct copy *first = &copies[0];
   for (int i = 0; i < count; i++)
     memset(copies[i].out, 0xff, N * sizeof *copies[i].out);
@@ -145,8 +138,7 @@ static int run_step(struct copy *copies, int count, bool one, int step, const fl
   return 0;
 }
 
-static int run(struct copy *copies, int count, bool one, const struct rendezvous *r)
-{
+static int run(struct copy *copies, int count, bool one, const struct rendezvous *r) {
   float *send = calloc((size_t)N * (size_t)r->nranks, sizeof *send);
   int bad = 0;
   for (int step = 0; step < STEPS && !bad; step++) {
@@ -158,8 +150,7 @@ static int run(struct copy *copies, int count, bool one, const struct rendezvous
   return bad;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static struct copy copies[MOST];
   ncclUniqueId ids[MOST] = {0};
   struct rendezvous r;

@@ -16,23 +16,21 @@ static pthread_barrier_t together;
 static void *handles[2];
 static atomic_int failures;
 
-static void *run(void *argument)
-{
+static void *run(void *argument) {
   int by_name = *(const int *)argument % 2 == 0;
   void *handle = handles[by_name ? 0 : 1];
   pthread_barrier_wait(&together);
   for (int i = 0; i < CALLS; i++) {
     void *functions[] = {dlsym(handle, by_name ? "ncclGroupStart" : "plugin_ncclGroupStart"),
                          dlsym(handle, by_name ? "ncclGroupEnd" : "plugin_ncclGroupEnd")};
-    ncclResult_t (*start)(void) = (ncclResult_t (*)(void))functions[0];
-    ncclResult_t (*end)(void) = (ncclResult_t (*)(void))functions[1];
+    ncclResult_t (*start)(void) = (ncclResult_t(*)(void))functions[0];
+    ncclResult_t (*end)(void) = (ncclResult_t(*)(void))functions[1];
     failures += !start || !end || start() != ncclSuccess || end() != ncclSuccess;
   }
   return NULL;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   pthread_t threads[THREADS];
   int numbers[THREADS];
   for (int i = 0; i < 2; i++)

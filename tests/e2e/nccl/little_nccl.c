@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A little NCCL, which says on stderr which copy (COPY, a string) was called. LITTLE_ASKS=PATH: while it is loaded, it opens
- * that library and asks it for a function, as libraries do that wrap another one.
+ * A little NCCL, which says on stderr which copy (COPY, a string) was called. LITTLE_ASKS=PATH: while it is loaded, it
+ * opens that library and asks it for a function, as libraries do that wrap another one.
  */
 #include <dlfcn.h>
 #include <nccl.h>
@@ -11,9 +11,8 @@
 
 static void say(const char *function) { fprintf(stderr, "little: %s %s\n", function, COPY); }
 
-EXPORT ncclResult_t ncclGroupStart(void);        /* NCCL's header has no prototype of these */
-EXPORT ncclResult_t ncclGroupStart(void)
-{
+EXPORT ncclResult_t ncclGroupStart(void); /* NCCL's header has no prototype of these */
+EXPORT ncclResult_t ncclGroupStart(void) {
   say("start");
   return ncclSuccess;
 }
@@ -22,21 +21,18 @@ EXPORT ncclResult_t ncclGroupEnd(void);
 EXPORT ncclResult_t ncclGroupEnd(void) { return ncclSuccess; }
 
 EXPORT ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                      ncclComm_t comm, cudaStream_t stream)
-{
+                                      ncclComm_t comm, cudaStream_t stream) {
   (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)stream;
   return ncclSuccess;
 }
 
-EXPORT const char *ncclGetErrorString(ncclResult_t result)
-{
+EXPORT const char *ncclGetErrorString(ncclResult_t result) {
   (void)result;
   say("words");
   return COPY;
 }
 
-__attribute__((constructor)) static void ask(void)
-{
+__attribute__((constructor)) static void ask(void) {
   const char *path = getenv("LITTLE_ASKS");
   void *library = path ? dlopen(path, RTLD_LAZY) : NULL;
   if (path && !(library && dlsym(library, "ncclGroupStart")))

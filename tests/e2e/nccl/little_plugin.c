@@ -10,16 +10,14 @@ EXPORT void plugin_call(void);
 
 #ifdef OUTER
 EXPORT void outer_call(void);
-EXPORT void outer_call(void)
-{
+EXPORT void outer_call(void) {
   volatile ncclResult_t status = ncclGroupStart();
   status = ncclGroupEnd();
   (void)status;
   plugin_call();
 }
 #else
-EXPORT void plugin_call(void)
-{
+EXPORT void plugin_call(void) {
   volatile ncclResult_t status = ncclGroupStart();
   status = ncclGroupEnd();
   ncclGetErrorString(status);

@@ -17,14 +17,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static int fail(const char *what, const char *why)
-{
+static int fail(const char *what, const char *why) {
   fprintf(stderr, "%s: %s\n", what, why ? why : "no reason");
   return 1;
 }
 
-static int call(void *library, const char *name)
-{
+static int call(void *library, const char *name) {
   int (*function)(void) = (int (*)(void))dlsym(library, name);
   if (!function)
     return fail(name, dlerror());
@@ -32,23 +30,22 @@ static int call(void *library, const char *name)
   return 0;
 }
 
-static int ask_default(const char *name)
-{
+static int ask_default(const char *name) {
   void *found = dlsym(RTLD_DEFAULT, name);
   const char *why = dlerror();
   fprintf(stderr, "little: default %s\n", found ? "found" : why ? "not found" : "neither found nor missed");
   return 0;
 }
 
-static int run(const char *how, const char *path)
-{
+static int run(const char *how, const char *path) {
   static void *last;
   if (strcmp(how, "call") == 0)
     return call(last, path);
   if (strcmp(how, "default") == 0)
     return ask_default(path);
-  int flags = strcmp(how, "global") == 0 ? RTLD_NOW | RTLD_GLOBAL
-              : strcmp(how, "deepbind") == 0 ? RTLD_NOW | RTLD_DEEPBIND : RTLD_NOW;
+  int flags = strcmp(how, "global") == 0     ? RTLD_NOW | RTLD_GLOBAL
+              : strcmp(how, "deepbind") == 0 ? RTLD_NOW | RTLD_DEEPBIND
+                                             : RTLD_NOW;
   void *library = dlopen(path, flags);
   if (!library)
     return fail(path, dlerror());
@@ -61,8 +58,7 @@ static int run(const char *how, const char *path)
   return 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   int bad = 0;
   for (int i = 1; i < argc && !bad; i++) {
     char *path = strchr(argv[i], ':');

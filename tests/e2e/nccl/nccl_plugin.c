@@ -7,24 +7,22 @@
 #define PLUGIN __attribute__((visibility("default")))
 
 /* Seen as a call, not as a jump: the plugin is where NCCL returns to. */
-#define CALL(call)                                                                                                     \
-  volatile ncclResult_t status = (call);                                                                               \
+#define CALL(call) \
+  volatile ncclResult_t status = (call); \
   return status
 
 PLUGIN ncclResult_t plugin_ncclGetUniqueId(ncclUniqueId *id);
 PLUGIN ncclResult_t plugin_ncclGetUniqueId(ncclUniqueId *id) { CALL(ncclGetUniqueId(id)); }
 
 PLUGIN ncclResult_t plugin_ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank);
-PLUGIN ncclResult_t plugin_ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
-{
+PLUGIN ncclResult_t plugin_ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank) {
   CALL(ncclCommInitRank(comm, nranks, id, rank));
 }
 
 PLUGIN ncclResult_t plugin_ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
                                              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 PLUGIN ncclResult_t plugin_ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
-                                             ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
-{
+                                             ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   CALL(ncclReduceScatter(send, recv, count, type, op, comm, stream));
 }
 

@@ -10,8 +10,7 @@
 #pragma weak ncclReduceScatter
 #pragma weak ncclGroupStart
 
-int main(void)
-{
+int main(void) {
   ncclUniqueId id;
   float x = 1;
   if (!ncclGetUniqueId)

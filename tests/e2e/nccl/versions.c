@@ -3,11 +3,11 @@
  * in programs that ask before they call.
  *
  *   versions version        prints the version that the library says it has, and needs no device
- *   versions functions      prints "found NAME" for every function of tests/standin/versions.def that dlsym() finds in the
- *                           library, "weak NAME" for those that are not NULL here; calls the ones that the library lacks
- *                           and are not NULL, which must fail alone
- *   versions configs        configurations of every size that NCCL has had, and of one that it may have, each at the end of
- *                           a page that nothing may read beyond
+ *   versions functions      prints "found NAME" for every function of tests/standin/versions.def that dlsym() finds in
+ *                           the library, "weak NAME" for those that are not NULL here; calls the ones that the library
+ *                           lacks and are not NULL, which must fail alone
+ *   versions configs        configurations of every size that NCCL has had, and of one that it may have, each at the
+ *                           end of a page that nothing may read beyond
  *   versions allreduce      steps of a trainer that needs nothing but all-reduces
  *   versions grow           steps on a communicator that the last rank has joined later
  */
@@ -21,24 +21,22 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
-#define CODE(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
+#define CODE(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 
 static int version;
 
-static bool has(const char *name)
-{
+static bool has(const char *name) {
   static void *library;
   if (!library)
     library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
   return library && dlsym(library, name) != NULL;
 }
 
-/* ---- functions --------------------------------------------------------------------------------------------------------- */
+/* ---- functions --------------------------------------------------------------------------------------------------- */
 
 static int tried, failed;
 
-static void must_fail(const char *name, ncclResult_t got)
-{
+static void must_fail(const char *name, ncclResult_t got) {
   tried++;
   failed += got == ncclSystemError;
   if (got != ncclSystemError)
@@ -46,16 +44,15 @@ static void must_fail(const char *name, ncclResult_t got)
 }
 
 /* Twice: the message must come once. */
-#define TRY(name, ...)                                                                                                 \
-  do {                                                                                                                 \
-    if (name && !has(#name)) {                                                                                         \
-      must_fail(#name, name(__VA_ARGS__));                                                                             \
-      must_fail(#name, name(__VA_ARGS__));                                                                             \
-    }                                                                                                                  \
+#define TRY(name, ...) \
+  do { \
+    if (name && !has(#name)) { \
+      must_fail(#name, name(__VA_ARGS__)); \
+      must_fail(#name, name(__VA_ARGS__)); \
+    } \
   } while (0)
 
-static void call_missing(void)
-{
+static void call_missing(void) {
   ncclComm_t made = world;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
@@ -104,22 +101,22 @@ static void call_missing(void)
   TRY(ncclMemFree, NULL);
   TRY(ncclRedOpCreatePreMulSum, &op, x, ncclFloat, ncclScalarHostImmediate, world);
   TRY(ncclRedOpDestroy, op, world);
-  failed -= made != world || pointer != x || window != NULL || op != ncclSum; /* results of calls that were never made */
+  /* Results of calls that were never made. */
+  failed -= made != world || pointer != x || window != NULL || op != ncclSum;
 }
 
 /* What NCCL refuses, it refuses at once, also in a group, where reduce-scatters may be held back. */
-static void try_type(void)
-{
+static void try_type(void) {
   float x[64] = {0}, y[64] = {0};
   if (!has("ncclReduceScatter") || version >= CODE(2, 24, 3))
     return;
   CHECK(ncclGroupStart());
   ncclResult_t called = ncclReduceScatter(x, y, 1, (ncclDataType_t)10, ncclSum, world, NULL), ended = ncclGroupEnd();
-  all_ok(called == ncclInvalidArgument && ended == ncclInvalidArgument, "a type that this NCCL does not know is refused at once");
+  all_ok(called == ncclInvalidArgument && ended == ncclInvalidArgument,
+         "a type that this NCCL does not know is refused at once");
 }
 
-static void functions(void)
-{
+static void functions(void) {
   const struct {
     const char *name;
     bool linked;
@@ -145,7 +142,7 @@ static void functions(void)
   try_type();
 }
 
-/* ---- configs ------------------------------------------------------------------------------------------------------------ */
+/* ---- configs ----------------------------------------------------------------------------------------------------- */
 
 /* Everything that a configuration had, and room for what it will have. */
 union any_config {
@@ -161,22 +158,30 @@ union any_config {
   } f;
 };
 
-/* One whose fields are all undefined, as the initializer of that version makes it, and what is not a field of its own is
- * `rest`. It ends where its page ends. */
-static ncclConfig_t *make_config(size_t size, int of_version, unsigned char rest, unsigned char **page)
-{
+/* One whose fields are all undefined, as the initializer of that version makes it, and what is not a field of its own
+ * is `rest`. It ends where its page ends. */
+static ncclConfig_t *make_config(size_t size, int of_version, unsigned char rest, unsigned char **page) {
   size_t fields = size;
-  union any_config config = {.f = {size, 0xcafebeef, (unsigned)of_version, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,
-                                   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NULL, NCCL_CONFIG_UNDEF_INT,
-                                   NCCL_CONFIG_UNDEF_INT, NULL, {0}}};
+  union any_config config = {.f = {size,
+                                   0xcafebeef,
+                                   (unsigned)of_version,
+                                   NCCL_CONFIG_UNDEF_INT,
+                                   NCCL_CONFIG_UNDEF_INT,
+                                   NCCL_CONFIG_UNDEF_INT,
+                                   NCCL_CONFIG_UNDEF_INT,
+                                   NULL,
+                                   NCCL_CONFIG_UNDEF_INT,
+                                   NCCL_CONFIG_UNDEF_INT,
+                                   NULL,
+                                   {0}}};
   for (int i = 0; i < 20; i++)
     config.f.choices[i] = NCCL_CONFIG_UNDEF_INT;
   if (of_version < CODE(2, 26, 2) && size >= 48)
-    fields = 44;                    /* the end is padding */
+    fields = 44; /* the end is padding */
   else if (of_version >= CODE(2, 30, 3) && of_version < CODE(2, 30, 7))
     fields = 92;
   else if (of_version > CODE(2, 30, 7))
-    fields = 96;                    /* a future one */
+    fields = 96; /* a future one */
   if (fields < size)
     memset(config.bytes + fields, rest, size - fields);
   *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -185,16 +190,14 @@ static ncclConfig_t *make_config(size_t size, int of_version, unsigned char rest
   return memcpy(*page + 4096 - size, config.bytes, size);
 }
 
-static bool works(ncclComm_t comm, int ranks)
-{
+static bool works(ncclComm_t comm, int ranks) {
   int one = 1, sum = 0;
   return ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, comm, NULL) == ncclSuccess && sum == ranks &&
          ncclCommDestroy(comm) == ncclSuccess;
 }
 
 /* A new id of rank 0, on all ranks. */
-static ncclUniqueId new_id(void)
-{
+static ncclUniqueId new_id(void) {
   ncclUniqueId id = {{0}};
   if (rank == 0)
     CHECK(ncclGetUniqueId(&id));
@@ -202,8 +205,7 @@ static ncclUniqueId new_id(void)
   return id;
 }
 
-static void try_config(size_t size, int of_version)
-{
+static void try_config(size_t size, int of_version) {
   unsigned char *page, before[128];
   ncclConfig_t *config = make_config(size, of_version, 0x5a, &page);
   memcpy(before, config, size);
@@ -225,8 +227,7 @@ static void try_config(size_t size, int of_version)
 }
 
 /* What a version checks is what it knows. */
-static void try_values(void)
-{
+static void try_values(void) {
   unsigned char *page;
   ncclComm_t comm = NULL;
   ncclConfig_t *config = make_config(48, CODE(2, 18, 1), 0, &page);
@@ -238,15 +239,14 @@ static void try_values(void)
   munmap(page, 8192);
   all_ok(good, "a bad value and a bad magic number are refused");
   config = make_config(96, CODE(2, 30, 7), 0, &page);
-  memcpy((char *)config + 56, &(int){7}, sizeof(int));     /* collnetEnable, since 2.27 */
+  memcpy((char *)config + 56, &(int){7}, sizeof(int)); /* collnetEnable, since 2.27 */
   good = ncclCommSplit(world, 0, rank, &comm, config) == (version < CODE(2, 27, 3) ? ncclSuccess : ncclInvalidArgument);
   good = (version >= CODE(2, 27, 3) || works(comm, nranks)) && good;
   munmap(page, 8192);
   all_ok(good, "a field that this NCCL does not know is not looked at");
 }
 
-static void configs(void)
-{
+static void configs(void) {
   static const struct {
     size_t size;
     int version;
@@ -258,10 +258,9 @@ static void configs(void)
   try_values();
 }
 
-/* ---- allreduce ----------------------------------------------------------------------------------------------------------- */
+/* ---- allreduce --------------------------------------------------------------------------------------------------- */
 
-static void allreduce(void)
-{
+static void allreduce(void) {
   enum { N = 4096, STEPS = 20 };
   static float gradient[N], sum[N];
   bool good = true;
@@ -280,13 +279,13 @@ static void allreduce(void)
   all_ok(good, "%d steps of all-reduces are exact", STEPS);
 }
 
-/* ---- grow ---------------------------------------------------------------------------------------------------------------- */
+/* ---- grow -------------------------------------------------------------------------------------------------------- */
 
-static void grow(void)
-{
+static void grow(void) {
   enum { N = 20000, STEPS = 12 };
   bool fresh = rank == nranks - 1, good = true;
-  float *gradient = malloc(sizeof(float) * N * (size_t)nranks), *parameters = calloc(N * (size_t)nranks, sizeof(float)), sum[N];
+  float *gradient = malloc(sizeof(float) * N * (size_t)nranks), *parameters = calloc(N * (size_t)nranks, sizeof(float)),
+        sum[N];
   ncclComm_t part = NULL, grown = NULL;
   ncclUniqueId id = {{0}};
   CHECK(ncclCommSplit(world, fresh ? NCCL_SPLIT_NOCOLOR : 0, rank, &part, NULL));
@@ -314,8 +313,7 @@ static void grow(void)
   free(parameters);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);

@@ -8,15 +8,13 @@
 static ncclComm_t comm;
 static char *input, *output;
 
-static double now(void)
-{
+static double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static void call_each(size_t count)
-{
+static void call_each(size_t count) {
   int next = (check_rank + 1) % check_nranks, prev = (check_rank + check_nranks - 1) % check_nranks;
   NEED(ncclReduceScatter(input, output, count, ncclFloat32, ncclAvg, comm, NULL));
   NEED(ncclAllGather(input, output, count, ncclFloat16, comm, NULL));
@@ -34,15 +32,13 @@ static void call_each(size_t count)
 }
 
 /* From the first rank's begin to the last one's end. */
-static double span(double begin, double end)
-{
+static double span(double begin, double end) {
   double times[2] = {-begin, end};
   NEED(ncclAllReduce(times, times, 2, ncclFloat64, ncclMax, comm, NULL));
   return times[0] + times[1];
 }
 
-static void note_rates(size_t bytes)
-{
+static void note_rates(size_t bytes) {
   static const char *const names[] = {"ReduceScatter", "AllGather", "AlltoAll"};
   size_t count = bytes / 4 / (size_t)(check_nranks - 1);
   int token = 0;
@@ -62,8 +58,7 @@ static void note_rates(size_t bytes)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   size_t bytes = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
   comm = check_world();
   input = calloc(4, 1 << 20 > bytes ? 1 << 20 : bytes);

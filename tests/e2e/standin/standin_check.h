@@ -19,8 +19,7 @@
 
 static int check_rank, check_nranks, check_failures;
 
-__attribute__((format(printf, 2, 3))) static inline bool check(bool holds, const char *what, ...)
-{
+__attribute__((format(printf, 2, 3))) static inline bool check(bool holds, const char *what, ...) {
   char text[512];
   va_list args;
   va_start(args, what);
@@ -36,16 +35,14 @@ __attribute__((format(printf, 2, 3))) static inline bool check(bool holds, const
 }
 
 /* The call must return this. */
-static inline bool check_result(ncclResult_t got, ncclResult_t wanted, const char *what)
-{
+static inline bool check_result(ncclResult_t got, ncclResult_t wanted, const char *what) {
   if (got != wanted)
     printf("# %s: %s: %s\n", what, ncclGetErrorString(got), ncclGetLastError(NULL));
   return check(got == wanted, "%s gives %d", what, (int)wanted);
 }
 
 /* What must work for the test to go on at all. */
-static inline void need(ncclResult_t result, const char *what)
-{
+static inline void need(ncclResult_t result, const char *what) {
   if (result == ncclSuccess)
     return;
   printf("not ok - %s: %s: %s (rank %d)\n", what, ncclGetErrorString(result), ncclGetLastError(NULL), check_rank);
@@ -53,14 +50,10 @@ static inline void need(ncclResult_t result, const char *what)
 }
 #define NEED(call) need(call, #call)
 
-static inline int check_done(void)
-{
-  return check_failures ? 1 : 0;
-}
+static inline int check_done(void) { return check_failures ? 1 : 0; }
 
 /* A communicator of all ranks that launch has started. */
-static inline ncclComm_t check_world(void)
-{
+static inline ncclComm_t check_world(void) {
   ncclUniqueId id;
   ncclComm_t comm;
   if (rendezvous_world(&check_rank, &check_nranks) != 0)
@@ -74,19 +67,17 @@ static inline ncclComm_t check_world(void)
 }
 
 /* -- values of every type ---------------------------------------------------------------------------------------- */
-static const char *const type_names[] = {"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32",
-                                         "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+static const char *const type_names[] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
+                                         "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
 static const size_t type_sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 static const char *const op_names[] = {"sum", "prod", "max", "min", "avg", "premulsum"};
 
-static inline bool is_float(ncclDataType_t type)
-{
+static inline bool is_float(ncclDataType_t type) {
   return type == ncclFloat16 || type == ncclFloat32 || type == ncclFloat64 || type == ncclBfloat16;
 }
 
 /* To `bits` significant bits, smallest step 2^floor: nearest, ties to even. */
-static inline double quantise(double value, int bits, int floor, double largest)
-{
+static inline double quantise(double value, int bits, int floor, double largest) {
   int exponent;
   if (value == 0 || !isfinite(value))
     return value;
@@ -97,8 +88,7 @@ static inline double quantise(double value, int bits, int floor, double largest)
 }
 
 /* The nearest value that the type has. 16-bit types compute in fp32 first. */
-static inline double round_to(ncclDataType_t type, double value)
-{
+static inline double round_to(ncclDataType_t type, double value) {
   switch (type) {
   case ncclFloat16: return quantise((double)(float)value, 11, -24, 65504);
   case ncclBfloat16: return quantise((double)(float)value, 8, -133, 0x1.fep127);
@@ -107,8 +97,7 @@ static inline double round_to(ncclDataType_t type, double value)
   }
 }
 
-static inline uint16_t bf16_of(double value)
-{
+static inline uint16_t bf16_of(double value) {
   float single = (float)value;
   uint32_t bits;
   memcpy(&bits, &single, sizeof bits);
@@ -116,8 +105,7 @@ static inline uint16_t bf16_of(double value)
 }
 
 /* `value` is one that the type has. */
-static inline uint16_t half_of(double value)
-{
+static inline uint16_t half_of(double value) {
   int exponent;
   uint16_t sign = signbit(value) ? 0x8000 : 0;
   value = fabs(value);
@@ -129,16 +117,15 @@ static inline uint16_t half_of(double value)
   return (uint16_t)(sign | (exponent + 14) << 10 | ((int)(fraction * 2048) & 0x3ff));
 }
 
-static inline double of_half(uint16_t half)
-{
+static inline double of_half(uint16_t half) {
   int exponent = half >> 10 & 31, fraction = half & 0x3ff;
   double magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
-                     : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+                     : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                                    : ldexp(fraction, -24);
   return half & 0x8000 ? -magnitude : magnitude;
 }
 
-static inline void put(void *array, ncclDataType_t type, size_t index, double value)
-{
+static inline void put(void *array, ncclDataType_t type, size_t index, double value) {
   switch (type) {
   case ncclInt8: ((int8_t *)array)[index] = (int8_t)value; break;
   case ncclInt32: ((int32_t *)array)[index] = (int32_t)value; break;
@@ -153,8 +140,7 @@ static inline void put(void *array, ncclDataType_t type, size_t index, double va
   }
 }
 
-static inline double get(const void *array, ncclDataType_t type, size_t index)
-{
+static inline double get(const void *array, ncclDataType_t type, size_t index) {
   uint32_t bits;
   float single;
   switch (type) {
@@ -175,16 +161,14 @@ static inline double get(const void *array, ncclDataType_t type, size_t index)
 }
 
 /* A number that depends on all three and on nothing else. */
-static inline uint32_t mix(uint32_t seed, int rank, size_t index)
-{
+static inline uint32_t mix(uint32_t seed, int rank, size_t index) {
   uint64_t x = seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)rank * UINT64_C(0xd1342543de82ef95) + index + 1;
   x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
   return (uint32_t)(x >> 32);
 }
 
 /* Small whole numbers, which every type adds and multiplies exactly for a few ranks. */
-static inline double small_value(ncclDataType_t type, uint32_t seed, int rank, size_t index)
-{
+static inline double small_value(ncclDataType_t type, uint32_t seed, int rank, size_t index) {
   int value = (int)(mix(seed, rank, index) % 4);
   bool negative = type != ncclUint8 && type != ncclUint32 && type != ncclUint64 && mix(seed, rank, index) & 4;
   return negative ? -value : value;

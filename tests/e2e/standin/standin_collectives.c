@@ -8,28 +8,25 @@
 #define GUARD 64 /* bytes after each buffer that nobody may touch */
 #define MOST_COUNT 70001
 #define MOST_RANKS 8
-#define HOST 32  /* bytes of a host's name */
+#define HOST 32 /* bytes of a host's name */
 
 static ncclComm_t comm;
 static char *input, *output, *before;
 static double scalars[MOST_RANKS]; /* of the ranks, for PreMulSum */
 
 /* What an average multiplies each input by. */
-static double share_of(ncclDataType_t type, int nranks)
-{
+static double share_of(ncclDataType_t type, int nranks) {
   return type == ncclFloat64 ? 1.0 / nranks : round_to(type, (double)(float)(1.0 / nranks));
 }
 
-static double contribution(ncclDataType_t type, int op, uint32_t seed, int rank, size_t index)
-{
+static double contribution(ncclDataType_t type, int op, uint32_t seed, int rank, size_t index) {
   double value = small_value(type, seed, rank, index);
   if (op == ncclAvg && is_float(type))
     return round_to(type, value * share_of(type, check_nranks));
   return op == ncclNumOps ? value * scalars[rank] : value;
 }
 
-static double reference(ncclDataType_t type, int op, uint32_t seed, size_t index)
-{
+static double reference(ncclDataType_t type, int op, uint32_t seed, size_t index) {
   double result = contribution(type, op, seed, 0, index);
   for (int r = 1; r < check_nranks; r++) {
     double value = contribution(type, op, seed, r, index);
@@ -43,8 +40,7 @@ static double reference(ncclDataType_t type, int op, uint32_t seed, size_t index
   return op == ncclAvg && !is_float(type) ? trunc(result / check_nranks) : result;
 }
 
-static double tolerance(ncclDataType_t type, int op)
-{
+static double tolerance(ncclDataType_t type, int op) {
   if (op != ncclAvg || (check_nranks & (check_nranks - 1)) == 0)
     return 0;
   switch (type) {
@@ -56,16 +52,14 @@ static double tolerance(ncclDataType_t type, int op)
   }
 }
 
-static void fill(ncclDataType_t type, uint32_t seed, size_t count)
-{
+static void fill(ncclDataType_t type, uint32_t seed, size_t count) {
   for (size_t i = 0; i < count; i++)
     put(input, type, i, small_value(type, seed, check_rank, i));
   memset(input + count * type_sizes[type], 0x5a, GUARD);
   memset(output, 0x5a, (size_t)check_nranks * MOST_COUNT * 8 + GUARD);
 }
 
-static bool guard_is_whole(const char *buffer, size_t size)
-{
+static bool guard_is_whole(const char *buffer, size_t size) {
   for (int i = 0; i < GUARD; i++)
     if (buffer[size + (size_t)i] != 0x5a)
       return false;
@@ -73,8 +67,7 @@ static bool guard_is_whole(const char *buffer, size_t size)
 }
 
 /* result[0..count) must be elements first.. of the reduction. */
-static bool matches(const char *result, ncclDataType_t type, int op, uint32_t seed, size_t first, size_t count)
-{
+static bool matches(const char *result, ncclDataType_t type, int op, uint32_t seed, size_t first, size_t count) {
   for (size_t i = 0; i < count; i++) {
     double got = get(result, type, i), wanted = reference(type, op, seed, first + i);
     if (!(fabs(got - wanted) <= tolerance(type, op))) {
@@ -85,8 +78,7 @@ static bool matches(const char *result, ncclDataType_t type, int op, uint32_t se
   return guard_is_whole(result, count * type_sizes[type]);
 }
 
-static ncclRedOp_t operator_of(ncclDataType_t type, int op, ncclScalarResidence_t residence, void *scalar)
-{
+static ncclRedOp_t operator_of(ncclDataType_t type, int op, ncclScalarResidence_t residence, void *scalar) {
   ncclRedOp_t made = (ncclRedOp_t)op;
   if (op == ncclNumOps) {
     put(scalar, type, 0, scalars[check_rank]);
@@ -98,8 +90,7 @@ static ncclRedOp_t operator_of(ncclDataType_t type, int op, ncclScalarResidence_
 }
 
 /* ReduceScatter, AllReduce and Reduce, out of place and in place. */
-static bool reduces(ncclDataType_t type, int op, size_t count)
-{
+static bool reduces(ncclDataType_t type, int op, size_t count) {
   static uint32_t seed;
   uint64_t scalar = 0;
   size_t size = count * type_sizes[type], total = count * (size_t)check_nranks;
@@ -137,8 +128,7 @@ static bool reduces(ncclDataType_t type, int op, size_t count)
   return good;
 }
 
-static void test_reductions(void)
-{
+static void test_reductions(void) {
   static const size_t counts[] = {0, 1, 2, 3, 17, 1021, MOST_COUNT};
   for (int type = 0; type <= (int)ncclBfloat16; type++)
     for (int op = 0; op <= ncclNumOps; op++) {
@@ -153,22 +143,19 @@ static void test_reductions(void)
 }
 
 /* Bytes of rank `rank` from `offset` on, for what only moves them. */
-static bool holds_bytes(const char *buffer, uint32_t seed, int rank, size_t offset, size_t size)
-{
+static bool holds_bytes(const char *buffer, uint32_t seed, int rank, size_t offset, size_t size) {
   for (size_t i = 0; i < size; i++)
     if ((uint8_t)buffer[i] != (uint8_t)mix(seed, rank, offset + i))
       return false;
   return true;
 }
 
-static void fill_bytes(char *buffer, uint32_t seed, size_t offset, size_t size)
-{
+static void fill_bytes(char *buffer, uint32_t seed, size_t offset, size_t size) {
   for (size_t i = 0; i < size; i++)
     buffer[i] = (char)mix(seed, check_rank, offset + i);
 }
 
-static bool gathers(ncclDataType_t type, size_t count, uint32_t seed, int root)
-{
+static bool gathers(ncclDataType_t type, size_t count, uint32_t seed, int root) {
   size_t size = count * type_sizes[type], n = (size_t)check_nranks;
   bool good = true, is_root = check_rank == root;
   char *own = output + (size_t)check_rank * size;
@@ -197,8 +184,7 @@ static bool gathers(ncclDataType_t type, size_t count, uint32_t seed, int root)
   return good;
 }
 
-static bool distributes(ncclDataType_t type, size_t count, uint32_t seed, int root)
-{
+static bool distributes(ncclDataType_t type, size_t count, uint32_t seed, int root) {
   size_t size = count * type_sizes[type], n = (size_t)check_nranks;
   bool good = true, is_root = check_rank == root;
 
@@ -226,8 +212,7 @@ static bool distributes(ncclDataType_t type, size_t count, uint32_t seed, int ro
   return good && guard_is_whole(output, n * size);
 }
 
-static void test_moves(void)
-{
+static void test_moves(void) {
   static const size_t counts[] = {0, 1, 7, 1021, MOST_COUNT};
   uint32_t seed = 1000;
   for (int type = 0; type < ncclNumTypes; type++) {
@@ -244,15 +229,13 @@ static void test_moves(void)
 }
 
 /* Values of many magnitudes, so that additions round. */
-static double rough_value(ncclDataType_t type, int rank, size_t index)
-{
+static double rough_value(ncclDataType_t type, int rank, size_t index) {
   int shift = type == ncclFloat16 ? -17 - (int)(index % 24) : -(int)(index % 48);
   return round_to(type, ldexp((double)mix(7, rank, index) - 0x1p31, shift));
 }
 
 /* The ring of a communicator, found anew: host by host, each when its lowest rank comes. Returns this rank's place. */
-static int find_ring(ncclComm_t on, int nranks, int rank, int *ring)
-{
+static int find_ring(ncclComm_t on, int nranks, int rank, int *ring) {
   const char *host = getenv("NCCL_HOSTID");
   char hosts[MOST_RANKS][HOST] = {""};
   int placed = 0, place = -1;
@@ -275,8 +258,7 @@ static int find_ring(ncclComm_t on, int nranks, int rank, int *ring)
 
 /* A shard is summed from the rank that follows its owner on the ring round to the owner, rounded after every
  * addition. */
-static double ring_sum(ncclDataType_t type, double share, const int *ring, int nranks, int place, size_t index)
-{
+static double ring_sum(ncclDataType_t type, double share, const int *ring, int nranks, int place, size_t index) {
   double sum = 0;
   for (int k = 1; k <= nranks; k++) {
     double value = round_to(type, rough_value(type, ring[(place + k) % nranks], index) * share);
@@ -285,8 +267,7 @@ static double ring_sum(ncclDataType_t type, double share, const int *ring, int n
   return sum;
 }
 
-static void test_ring_order(ncclComm_t on, const char *name)
-{
+static void test_ring_order(ncclComm_t on, const char *name) {
   static const ncclDataType_t types[] = {ncclFloat16, ncclBfloat16, ncclFloat32, ncclFloat64};
   const size_t count = 4099;
   int ring[MOST_RANKS], nranks, rank;
@@ -308,8 +289,7 @@ static void test_ring_order(ncclComm_t on, const char *name)
 }
 
 /* Children have rings of their own. */
-static void test_rings_of_children(void)
-{
+static void test_rings_of_children(void) {
   ncclComm_t child, rest = NULL;
   int excluded = 0, last = check_nranks - 1;
   NEED(ncclCommSplit(comm, 0, -check_rank, &child, NULL));
@@ -318,7 +298,7 @@ static void test_rings_of_children(void)
   NEED(ncclCommSplit(comm, check_rank % 2, 0, &child, NULL));
   test_ring_order(child, "a split into two");
   NEED(ncclCommDestroy(child));
-  if (last > 0) {                    /* all but the last rank make room for it */
+  if (last > 0) { /* all but the last rank make room for it */
     ncclUniqueId id = {{0}};
     NEED(ncclCommSplit(comm, check_rank == last ? NCCL_SPLIT_NOCOLOR : 0, check_rank, &rest, NULL));
     if (check_rank == 0)
@@ -336,8 +316,7 @@ static void test_rings_of_children(void)
   NEED(ncclCommDestroy(rest));
 }
 
-static void test_special_values(void)
-{
+static void test_special_values(void) {
   static const ncclDataType_t types[] = {ncclFloat16, ncclBfloat16, ncclFloat32, ncclFloat64};
   for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
     ncclDataType_t type = types[t];
@@ -356,8 +335,7 @@ static void test_special_values(void)
   check(get(output, ncclFloat16, 0) == (check_nranks == 1 ? 65504 : INFINITY), "float16 overflows to infinity");
 }
 
-static void test_wrapping(void)
-{
+static void test_wrapping(void) {
   int8_t small = 100, small_sum = (int8_t)(uint8_t)(100 * check_nranks);
   int64_t large = INT64_MAX, large_sum = (int64_t)((uint64_t)INT64_MAX * (uint64_t)check_nranks);
   NEED(ncclAllReduce(&small, &small, 1, ncclInt8, ncclSum, comm, NULL));
@@ -368,8 +346,7 @@ static void test_wrapping(void)
   check(negative == -7 / check_nranks, "a signed average is rounded towards zero");
 }
 
-int main(void)
-{
+int main(void) {
   comm = check_world();
   if (check_nranks > MOST_RANKS)
     return 2;

@@ -14,16 +14,14 @@
 static ncclComm_t comm;
 
 /* Does an all-reduce on it count `nranks` ranks? */
-static bool works(ncclComm_t on, int nranks)
-{
+static bool works(ncclComm_t on, int nranks) {
   int one = 1, sum = 0, count = 0;
   return ncclCommCount(on, &count) == ncclSuccess && count == nranks &&
          ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, on, NULL) == ncclSuccess && sum == nranks;
 }
 
 /* Rank 0's new id, on all ranks. */
-static ncclUniqueId new_id(void)
-{
+static ncclUniqueId new_id(void) {
   ncclUniqueId id = {{0}};
   if (check_rank == 0)
     NEED(ncclGetUniqueId(&id));
@@ -31,8 +29,7 @@ static ncclUniqueId new_id(void)
   return id;
 }
 
-static void test_questions(void)
-{
+static void test_questions(void) {
   int version = 0, rank = -1, count = -1, device = -1;
   ncclResult_t error = ncclInternalError;
   NEED(ncclGetVersion(&version));
@@ -44,8 +41,7 @@ static void test_questions(void)
         "version, rank, count, device and error of a communicator");
 }
 
-static void test_id_layout(void)
-{
+static void test_id_layout(void) {
   ncclUniqueId id, another;
   uint64_t magic, other_magic;
   bool zeros = true;
@@ -53,14 +49,13 @@ static void test_id_layout(void)
   NEED(ncclGetUniqueId(&another));
   memcpy(&magic, id.internal, sizeof magic);
   memcpy(&other_magic, another.internal, sizeof other_magic);
-  for (int i = 40; i < 64; i++)      /* the rest is the callers' */
+  for (int i = 40; i < 64; i++) /* the rest is the callers' */
     zeros &= id.internal[i] == 0;
   check(magic && magic != other_magic && zeros, "an id has a magic number of its own, and zeros from byte 40 on");
 }
 
 /* Bytes 40 to 127 belong to the callers, but all ranks must bring the same. */
-static void test_opaque_bytes(void)
-{
+static void test_opaque_bytes(void) {
   ncclComm_t made = NULL;
   ncclUniqueId id = new_id();
   memset(id.internal + 64, 0xa5, 64);
@@ -82,8 +77,7 @@ static void test_opaque_bytes(void)
 }
 
 /* The state of a non-blocking communicator when it is no longer at work. */
-static ncclResult_t wait_for(ncclComm_t which)
-{
+static ncclResult_t wait_for(ncclComm_t which) {
   ncclResult_t error = ncclInProgress;
   while (error == ncclInProgress) {
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
@@ -92,8 +86,7 @@ static ncclResult_t wait_for(ncclComm_t which)
   return error;
 }
 
-static void test_configurations(void)
-{
+static void test_configurations(void) {
   ncclComm_t made;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER, bad = NCCL_CONFIG_INITIALIZER;
   ncclResult_t error = ncclInternalError;
@@ -106,7 +99,7 @@ static void test_configurations(void)
   check_result(ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, made, NULL),
                check_nranks > 1 ? ncclInProgress : ncclSuccess, "a call on it");
   check(wait_for(made) == ncclSuccess && sum == check_nranks, "is done in the background");
-  if (check_nranks > 1) {            /* the last rank comes when the others have tried everything */
+  if (check_nranks > 1) { /* the last rank comes when the others have tried everything */
     bool last = check_rank == check_nranks - 1;
     if (!last) {
       ncclResult_t first = ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, made, NULL),
@@ -134,8 +127,7 @@ static void test_configurations(void)
   check_result(ncclCommInitRankScalable(&made, 1, 0, 2, ids, NULL), ncclInvalidArgument, "more ids than ranks");
 }
 
-static void test_splits(void)
-{
+static void test_splits(void) {
   ncclComm_t part, child;
   int rank = -1;
   bool lonely = check_rank == check_nranks - 1;
@@ -157,8 +149,7 @@ static void test_splits(void)
 }
 
 /* Two splits of each of two communicators: in a group of both, in another order on every other rank, then once more. */
-static void test_many_splits(void)
-{
+static void test_many_splits(void) {
   ncclComm_t parents[2] = {comm}, children[2], again[2];
   bool good = true;
   int halves[2] = {check_nranks / 2, check_nranks - check_nranks / 2};
@@ -181,8 +172,7 @@ static void test_many_splits(void)
   NEED(ncclCommDestroy(parents[1]));
 }
 
-static void test_shrink(void)
-{
+static void test_shrink(void) {
   ncclComm_t rest = NULL;
   int excluded[] = {0}, everybody_but = check_nranks - 1;
   check_result(ncclCommShrink(comm, NULL, 1, &rest, NULL, NCCL_SHRINK_DEFAULT), ncclInvalidArgument,
@@ -201,8 +191,7 @@ static void test_shrink(void)
 
 /* One thread for all ranks: a group must drive all its communicators at once. */
 /* All ranks but the last make room for it. */
-static void test_grow(void)
-{
+static void test_grow(void) {
   ncclComm_t part, grown;
   bool fresh = check_rank == check_nranks - 1;
   ncclUniqueId id = {{0}};
@@ -215,8 +204,8 @@ static void test_grow(void)
   NEED(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, comm, NULL));
   memcpy(&rank, id.internal + 36, sizeof rank);
   check(rank == check_nranks - 1, "the id says how many ranks there are");
-  check_result(ncclCommGrow(part, check_nranks - 1, &id, fresh ? check_nranks - 1 : -1, &grown, NULL), ncclInvalidArgument,
-               "a grow without a place for the new rank");
+  check_result(ncclCommGrow(part, check_nranks - 1, &id, fresh ? check_nranks - 1 : -1, &grown, NULL),
+               ncclInvalidArgument, "a grow without a place for the new rank");
   if (!fresh)
     check_result(ncclCommGrow(part, check_nranks, NULL, check_rank, &grown, NULL), ncclInvalidArgument,
                  "a grow of a rank that has its place");
@@ -226,14 +215,14 @@ static void test_grow(void)
   if (part)
     NEED(ncclCommDestroy(part));
   NEED(ncclCommSuspend(grown, NCCL_SUSPEND_MEM));
-  check_result(ncclAllReduce(&rank, &rank, 1, ncclInt32, ncclSum, grown, NULL), ncclInvalidUsage, "a call while it sleeps");
+  check_result(ncclAllReduce(&rank, &rank, 1, ncclInt32, ncclSum, grown, NULL), ncclInvalidUsage,
+               "a call while it sleeps");
   NEED(ncclCommResume(grown));
   check(works(grown, check_nranks), "after its sleep it works");
   NEED(ncclCommDestroy(grown));
 }
 
-static void test_init_all(void)
-{
+static void test_init_all(void) {
   enum { N = 5, COUNT = 200000 };
   ncclComm_t comms[N], halves[N];
   static int32_t values[N][COUNT], shards[N][COUNT / N];
@@ -287,8 +276,7 @@ static void test_init_all(void)
   check_result(ncclCommInitAll(NULL, 2, NULL), ncclInvalidArgument, "InitAll without a place for the handles");
 }
 
-static void test_bad_arguments(void)
-{
+static void test_bad_arguments(void) {
   char buffer[8];
   void *handle;
   ncclComm_t made, stranger = (ncclComm_t)(void *)buffer;
@@ -339,8 +327,7 @@ static void test_bad_arguments(void)
   check(works(comm, check_nranks), "no bad argument did any harm");
 }
 
-static void test_memory(void)
-{
+static void test_memory(void) {
   void *memory, *handle;
   ncclWindow_t window;
   NEED(ncclMemAlloc(&memory, 12345));
@@ -357,21 +344,19 @@ struct blocked {
   ncclComm_t comm;
   bool sends;
   ncclResult_t result;
-  atomic_int thread;                /* that is about to make its call */
+  atomic_int thread; /* that is about to make its call */
 };
 
-/* Until the thread sleeps, which is in its call, or has ended: another rank may have been faster. What ends the communicator before the
- * call is another matter. */
-static void wait_until_blocked(const struct blocked *blocked)
-{
+/* Until the thread sleeps, which is in its call, or has ended: another rank may have been faster. What ends the
+ * communicator before the call is another matter. */
+static void wait_until_blocked(const struct blocked *blocked) {
   while (!blocked->thread)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   wait_until_asleep(blocked->thread);
 }
 
 /* Blocks for ever: nobody answers. */
-static void *block(void *argument)
-{
+static void *block(void *argument) {
   struct blocked *blocked = argument;
   static char buffer[8 << 20];
   blocked->thread = (int)syscall(SYS_gettid);
@@ -382,8 +367,7 @@ static void *block(void *argument)
 }
 
 /* Waits for ever: the last rank does not come. */
-static void *split(void *argument)
-{
+static void *split(void *argument) {
   struct blocked *blocked = argument;
   ncclComm_t child = comm;
   blocked->thread = (int)syscall(SYS_gettid);
@@ -394,13 +378,9 @@ static void *split(void *argument)
 }
 
 /* For longer than the root of a rendezvous takes to look whether a rank that has not come yet has left. */
-static void come_late(void)
-{
-  nanosleep(&(struct timespec){.tv_nsec = 250000000}, NULL);
-}
+static void come_late(void) { nanosleep(&(struct timespec){.tv_nsec = 250000000}, NULL); }
 
-static void test_abort_of_split(bool revoke)
-{
+static void test_abort_of_split(bool revoke) {
   ncclComm_t twin;
   pthread_t thread;
   bool last = check_rank == check_nranks - 1;
@@ -421,8 +401,7 @@ static void test_abort_of_split(bool revoke)
     NEED(ncclCommDestroy(twin));
 }
 
-static void test_abort(bool sends, bool revoke)
-{
+static void test_abort(bool sends, bool revoke) {
   ncclComm_t twin;
   pthread_t thread;
   if (check_nranks == 1)
@@ -449,8 +428,7 @@ static void test_abort(bool sends, bool revoke)
   NEED(ncclCommDestroy(twin));
 }
 
-static void test_ends(void)
-{
+static void test_ends(void) {
   ncclComm_t twin;
   char byte = 0;
   NEED(ncclCommSplit(comm, 0, 0, &twin, NULL));
@@ -464,8 +442,7 @@ static void test_ends(void)
 
 /* A rank leaves in the middle, by an abort or (of an even number of ranks) by its death: everybody in the ring gets to
  * know. Last, for it breaks the communicator. */
-static void test_lost_rank(void)
-{
+static void test_lost_rank(void) {
   static char buffer[1 << 20];
   ncclComm_t rest;
   int lost[] = {check_nranks - 1};
@@ -473,7 +450,7 @@ static void test_lost_rank(void)
     return;
   if (check_rank == check_nranks - 1) {
     if (check_nranks % 2 == 0 && getenv("STANDIN_COMMS_EXITS"))
-      exit(check_done());           /* with what libraries do then */
+      exit(check_done()); /* with what libraries do then */
     if (check_nranks % 2 == 0)
       _exit(check_done());
     NEED(ncclCommAbort(comm));
@@ -491,8 +468,7 @@ static void test_lost_rank(void)
 }
 
 /* One split. With `aborted` the parent is aborted when rank 0 has died in it, which standin.test sees to. */
-static int run_split(bool aborted)
-{
+static int run_split(bool aborted) {
   pthread_t thread;
   struct blocked blocked = {.comm = comm, .result = ncclInternalError};
   int32_t first = getpid();
@@ -507,8 +483,7 @@ static int run_split(bool aborted)
   return 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   comm = check_world();
   if (argc > 1 && strcmp(argv[1], "split") == 0)
     return run_split(argc > 2);

@@ -2,8 +2,8 @@
  * The stand-in for NCCL on device memory, with the driver's own functions around it: one scenario a run, of all ranks.
  * standin_cuda.test says which, on how many ranks, and what becomes of it.
  *
- * Values are int32 that follow from a seed, a rank and a place. A stream is held up by a function of the host that waits on
- * a gate.
+ * Values are int32 that follow from a seed, a rank and a place. A stream is held up by a function of the host that
+ * waits on a gate.
  */
 #include "tests/e2e/standin/standin_check.h"
 #include "tests/standin/cuda/device.h"
@@ -21,8 +21,7 @@ static CUstream stream;
 
 static int32_t value(uint32_t seed, int rank, size_t i) { return (int32_t)(mix(seed, rank, i) % 100000); }
 
-static int32_t sum(uint32_t seed, size_t i)
-{
+static int32_t sum(uint32_t seed, size_t i) {
   int32_t total = 0;
   for (int r = 0; r < check_nranks; r++)
     total += value(seed, r, i);
@@ -30,8 +29,7 @@ static int32_t sum(uint32_t seed, size_t i)
 }
 
 /* This rank's values in device memory. */
-static CUdeviceptr input(uint32_t seed, size_t count)
-{
+static CUdeviceptr input(uint32_t seed, size_t count) {
   int32_t *host = malloc(count * sizeof *host);
   for (size_t i = 0; i < count; i++)
     host[i] = value(seed, check_rank, i);
@@ -44,8 +42,7 @@ static CUdeviceptr output(size_t count) { return device_buffer(count * sizeof(in
 
 /* Once the stream is done: are the elements those of `rank` from `first` on, or with SUM the sums? */
 #define SUM (-1)
-static bool holds(CUdeviceptr pointer, uint32_t seed, int rank, size_t first, size_t count)
-{
+static bool holds(CUdeviceptr pointer, uint32_t seed, int rank, size_t first, size_t count) {
   int32_t *host = malloc(count * sizeof *host);
   bool good = true;
   MUST(cuMemcpyDtoHAsync_v2(host, pointer, count * sizeof *host, stream));
@@ -60,8 +57,7 @@ static void *host(CUdeviceptr pointer) { return (void *)(uintptr_t)pointer; }
 static CUdeviceptr at(CUdeviceptr pointer, size_t element) { return pointer + element * sizeof(int32_t); }
 static cudaStream_t on(CUstream s) { return (cudaStream_t)s; }
 
-static ncclResult_t all_reduce(CUdeviceptr from, CUdeviceptr to, CUstream s)
-{
+static ncclResult_t all_reduce(CUdeviceptr from, CUdeviceptr to, CUstream s) {
   return ncclAllReduce(host(from), host(to), COUNT, ncclInt32, ncclSum, comm, on(s));
 }
 
@@ -73,39 +69,36 @@ struct gate {
 
 static void wait_at(void *gate) { sem_wait(&((struct gate *)gate)->open); }
 
-static void close_gate(struct gate *gate, CUstream s)
-{
+static void close_gate(struct gate *gate, CUstream s) {
   gate->is_open = false;
   sem_init(&gate->open, 0, 0);
   MUST(cuLaunchHostFunc(s, wait_at, gate));
 }
 
-static void open_gate(struct gate *gate)
-{
+static void open_gate(struct gate *gate) {
   gate->is_open = true;
   sem_post(&gate->open);
 }
 
 /* On a thread: late enough that who does not wait for it is through. */
-static void *open_late(void *gate)
-{
+static void *open_late(void *gate) {
   usleep(100000);
   open_gate(gate);
   return NULL;
 }
 
 /* -- between ranks: a rank has come to a place ------------------------------------------------------------------- */
-static void path_of(char *path, const char *place) { snprintf(path, 256, "%s.%s", getenv("STANDIN_CUDA_PLACES"), place); }
+static void path_of(char *path, const char *place) {
+  snprintf(path, 256, "%s.%s", getenv("STANDIN_CUDA_PLACES"), place);
+}
 
-static void reach(const char *place)
-{
+static void reach(const char *place) {
   char path[256];
   path_of(path, place);
   fclose(fopen(path, "w"));
 }
 
-static bool is_reached(const char *place)
-{
+static bool is_reached(const char *place) {
   struct stat there;
   char path[256];
   path_of(path, place);
@@ -113,16 +106,14 @@ static bool is_reached(const char *place)
 }
 
 /* False: nobody came within two minutes. */
-static bool await(const char *place)
-{
+static bool await(const char *place) {
   for (int i = 0; i < 12000 && !is_reached(place); i++)
     usleep(10000);
   return is_reached(place);
 }
 
 /* -- scenarios --------------------------------------------------------------------------------------------------- */
-static void reductions(void)
-{
+static void reductions(void) {
   size_t n = (size_t)check_nranks, own = (size_t)check_rank * COUNT;
   CUdeviceptr in = input(1, n * COUNT), out = output(COUNT), same = input(2, n * COUNT);
   NEED(ncclReduceScatter(host(in), host(out), COUNT, ncclInt32, ncclSum, comm, on(stream)));
@@ -133,7 +124,8 @@ static void reductions(void)
   CUdeviceptr part = input(3, COUNT);
   for (int root = 0; root < check_nranks; root++) {
     CUdeviceptr to = output(COUNT);
-    NEED(ncclReduce(host(part), check_rank == root ? host(to) : NULL, COUNT, ncclInt32, ncclSum, root, comm, on(stream)));
+    NEED(
+      ncclReduce(host(part), check_rank == root ? host(to) : NULL, COUNT, ncclInt32, ncclSum, root, comm, on(stream)));
     if (check_rank == root)
       check(holds(to, 3, SUM, 0, COUNT), "reduce to rank %d", root);
   }
@@ -153,8 +145,7 @@ static void reductions(void)
   check(good, "an operator whose scalar is in device memory");
 }
 
-static void copies(void)
-{
+static void copies(void) {
   size_t n = (size_t)check_nranks;
   CUdeviceptr in = input(4, n * COUNT), out = output(n * COUNT);
   bool good = true;
@@ -180,8 +171,7 @@ static void copies(void)
   check(good, "broadcast, scatter and gather");
 }
 
-static void messages(void)
-{
+static void messages(void) {
   int next = (check_rank + 1) % check_nranks, before = (check_rank + check_nranks - 1) % check_nranks;
   CUdeviceptr in = input(5, COUNT), out = output(COUNT), sums = output(COUNT);
   NEED(ncclGroupStart());
@@ -192,8 +182,7 @@ static void messages(void)
   check(holds(out, 5, before, 0, COUNT) && holds(sums, 5, SUM, 0, COUNT), "a group of messages and a collective");
 }
 
-static void memory(void)
-{
+static void memory(void) {
   void *given = NULL, *pinned;
   CUdeviceptr managed, in = input(6, COUNT);
   int device = -1, kind = -1;
@@ -219,8 +208,7 @@ static void memory(void)
   check(holds(in, 6, SUM, 0, COUNT), "from memory that is freed behind the call, in the order of the stream");
 }
 
-static void calls(void)
-{
+static void calls(void) {
   reductions();
   copies();
   messages();
@@ -234,8 +222,7 @@ static void calls(void)
 }
 
 /* The host is back first, whatever the stream waits for; even the first call. */
-static void late(void)
-{
+static void late(void) {
   struct gate gate;
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   MUST(cuMemsetD8Async(out, 0, COUNT * sizeof(int32_t), stream));
@@ -249,8 +236,7 @@ static void late(void)
 }
 
 /* Nothing but the group puts these in order: the driver would end the process otherwise. */
-static void joined(void)
-{
+static void joined(void) {
   struct gate gate;
   CUstream other = device_stream(CU_STREAM_NON_BLOCKING);
   size_t bytes = COUNT * sizeof(int32_t);
@@ -275,8 +261,7 @@ static void joined(void)
 }
 
 /* Two communicators, on two streams each, used the other way round: none waits for the other's kernel. */
-static void crossed(void)
-{
+static void crossed(void) {
   ncclComm_t child;
   CUstream other = device_stream(CU_STREAM_NON_BLOCKING);
   CUdeviceptr in = input(1, COUNT), out[4];
@@ -297,31 +282,29 @@ static void crossed(void)
   NEED(ncclCommDestroy(child));
 }
 
-static void missing_before(void)
-{
+static void missing_before(void) {
   CUstream other = device_stream(CU_STREAM_NON_BLOCKING);
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   MUST(cuMemsetD8Async(in, 0, 4, other));
   all_reduce(in, out, stream);
 }
 
-static void missing_after(void)
-{
+static void missing_after(void) {
   CUstream other = device_stream(CU_STREAM_NON_BLOCKING);
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   NEED(all_reduce(in, out, stream));
   MUST(cuMemcpyAsync(in, out, 4, other));
 }
 
-static void refusals(void)
-{
+static void refusals(void) {
   static char array[COUNT * 4];
   CUdeviceptr in = input(1, COUNT), out = output(COUNT), little = device_buffer(4);
   check_result(ncclAllReduce(array, host(out), COUNT, ncclInt32, ncclSum, comm, on(stream)), ncclInvalidArgument,
                "a host pointer");
   check(strstr(ncclGetLastError(NULL), "sendbuff") && strstr(ncclGetLastError(NULL), "not a valid pointer"),
         "and its text names the buffer");
-  check_result(ncclRecv(array, COUNT, ncclInt32, 0, comm, on(stream)), ncclInvalidArgument, "a host pointer to receive");
+  check_result(ncclRecv(array, COUNT, ncclInt32, 0, comm, on(stream)), ncclInvalidArgument,
+               "a host pointer to receive");
   check_result(all_reduce(in, little, stream), ncclInvalidArgument, "a buffer that is too short");
   device_open(1);
   CUdeviceptr foreign = device_buffer(COUNT * 4);
@@ -333,22 +316,20 @@ static void refusals(void)
   check(holds(out, 1, SUM, 0, COUNT), "the communicator lives on");
 }
 
-static void *abort_it(void *argument)
-{
+static void *abort_it(void *argument) {
   usleep(50000);
   ncclCommAbort(argument);
   return NULL;
 }
 
-static void aborts(void)
-{
+static void aborts(void) {
   pthread_t thread;
   struct gate gate;
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   NEED(all_reduce(in, out, stream));
   MUST(cuStreamSynchronize(stream));
   if (check_rank == 0) {
-    NEED(all_reduce(in, out, stream));                     /* that nobody else takes part in */
+    NEED(all_reduce(in, out, stream)); /* that nobody else takes part in */
     pthread_create(&thread, NULL, abort_it, comm);
     MUST(cuStreamSynchronize(stream));
     pthread_join(thread, NULL);
@@ -367,8 +348,7 @@ static void aborts(void)
 }
 
 /* The first contact with a rank that does not come. */
-static void aborted_contact(void)
-{
+static void aborted_contact(void) {
   pthread_t thread;
   if (check_rank == 0) {
     pthread_create(&thread, NULL, abort_it, comm);
@@ -383,8 +363,7 @@ static void aborted_contact(void)
   comm = NULL;
 }
 
-static void contacts(void)
-{
+static void contacts(void) {
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   if (check_rank == 0) {
     NEED(ncclRecv(host(out), COUNT, ncclInt32, 1, comm, on(stream)));
@@ -422,8 +401,7 @@ static void contacts(void)
 }
 
 /* One rank leaves: the others' calls succeed, and their work fails. */
-static void async_errors(void)
-{
+static void async_errors(void) {
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   ncclResult_t error = ncclInternalError;
   NEED(all_reduce(in, out, stream));
@@ -448,11 +426,10 @@ static void async_errors(void)
 }
 
 /* A rank is killed on the way (NCCL_STANDIN_FAULT): the others hear of it. */
-static void deaths(void)
-{
+static void deaths(void) {
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   ncclResult_t error = ncclSuccess;
-  signal(SIGTERM, SIG_IGN);         /* the launcher's, who gives survivors a second */
+  signal(SIGTERM, SIG_IGN); /* the launcher's, who gives survivors a second */
   for (int i = 0; i < 1000 && error == ncclSuccess; i++) {
     error = all_reduce(in, out, stream);
     MUST(cuStreamSynchronize(stream));
@@ -464,8 +441,7 @@ static void deaths(void)
   comm = NULL;
 }
 
-static void ends(void)
-{
+static void ends(void) {
   struct gate gate;
   pthread_t thread;
   ncclComm_t child;
@@ -487,8 +463,7 @@ static void ends(void)
   pthread_join(thread, NULL);
 }
 
-static void captures(void)
-{
+static void captures(void) {
   CUgraph graph;
   CUgraphExec exec;
   CUstream other = device_stream(CU_STREAM_NON_BLOCKING);
@@ -514,7 +489,8 @@ static void captures(void)
   check(first == 0, "a captured group does not run");
   for (uint32_t seed = 1; seed <= 2; seed++) {
     MUST(cuGraphLaunch(exec, stream));
-    check(holds(sums, seed, SUM, 0, COUNT) && holds(out, seed, 0, 0, COUNT), "launch %d of the graph runs it", (int)seed);
+    check(holds(sums, seed, SUM, 0, COUNT) && holds(out, seed, 0, 0, COUNT), "launch %d of the graph runs it",
+          (int)seed);
     MUST(cuMemcpyAsync(in, second, bytes, stream));
   }
   MUST(cuCtxSynchronize());
@@ -524,16 +500,14 @@ static void captures(void)
   check(holds(sums, 2, SUM, 0, COUNT), "calls go on beside it");
 }
 
-static ncclResult_t settled(ncclComm_t child, ncclResult_t result)
-{
+static ncclResult_t settled(ncclComm_t child, ncclResult_t result) {
   while (result == ncclInProgress)
     if (usleep(100) != 0 || ncclCommGetAsyncError(child, &result) != ncclSuccess)
       return ncclInternalError;
   return result;
 }
 
-static void nonblocking(void)
-{
+static void nonblocking(void) {
   struct gate gate;
   ncclComm_t child;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -552,8 +526,7 @@ static void nonblocking(void)
 }
 
 /* Ranks that grow: the existing ones tell each other the id. */
-static void grows(void)
-{
+static void grows(void) {
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   ncclComm_t half, whole;
   ncclUniqueId id = {{0}};
@@ -575,8 +548,7 @@ static void grows(void)
 }
 
 /* Two devices of one process, one thread. */
-static void two_devices(void)
-{
+static void two_devices(void) {
   ncclComm_t comms[2];
   CUdeviceptr in[2], out[2];
   CUstream streams[2];
@@ -611,14 +583,26 @@ static const struct {
   const char *name;
   void (*run)(void);
 } scenarios[] = {
-  {"calls", calls}, {"late", late}, {"joined", joined}, {"crossed", crossed}, {"missing-before", missing_before},
-  {"missing-after", missing_after}, {"refusals", refusals}, {"aborts", aborts}, {"aborted-contact", aborted_contact},
-  {"contacts", contacts}, {"async-errors", async_errors}, {"deaths", deaths}, {"ends", ends}, {"captures", captures},
-  {"nonblocking", nonblocking}, {"grows", grows}, {"two-devices", two_devices},
+  {"calls", calls},
+  {"late", late},
+  {"joined", joined},
+  {"crossed", crossed},
+  {"missing-before", missing_before},
+  {"missing-after", missing_after},
+  {"refusals", refusals},
+  {"aborts", aborts},
+  {"aborted-contact", aborted_contact},
+  {"contacts", contacts},
+  {"async-errors", async_errors},
+  {"deaths", deaths},
+  {"ends", ends},
+  {"captures", captures},
+  {"nonblocking", nonblocking},
+  {"grows", grows},
+  {"two-devices", two_devices},
 };
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   device_open(0);
   stream = device_stream(CU_STREAM_NON_BLOCKING);
   bool known = false;

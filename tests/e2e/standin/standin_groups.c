@@ -10,30 +10,26 @@
 static ncclComm_t comm;
 static int next, prev;
 
-static void fill(char *buffer, uint32_t seed, int rank, size_t size)
-{
+static void fill(char *buffer, uint32_t seed, int rank, size_t size) {
   for (size_t i = 0; i < size; i++)
     buffer[i] = (char)mix(seed, rank, i);
 }
 
-static bool holds(const char *buffer, uint32_t seed, int rank, size_t size)
-{
+static bool holds(const char *buffer, uint32_t seed, int rank, size_t size) {
   for (size_t i = 0; i < size; i++)
     if (buffer[i] != (char)mix(seed, rank, i))
       return false;
   return true;
 }
 
-static char *allocate(size_t size)
-{
+static char *allocate(size_t size) {
   char *memory = calloc(1, size);
   if (!memory)
     exit(1);
   return memory;
 }
 
-static void test_crossing_messages(void)
-{
+static void test_crossing_messages(void) {
   char *out = allocate(LARGE), *in = allocate(LARGE);
   fill(out, 1, check_rank, LARGE);
   NEED(ncclGroupStart());
@@ -47,8 +43,7 @@ static void test_crossing_messages(void)
 }
 
 /* Several messages a pair, to everybody and oneself, received in another order of peers. */
-static void test_many_messages(void)
-{
+static void test_many_messages(void) {
   const size_t size = 4096, messages = 5, n = (size_t)check_nranks;
   char *out = allocate(n * messages * size), *in = allocate(n * messages * size);
   bool good = true;
@@ -72,8 +67,7 @@ static void test_many_messages(void)
 }
 
 /* Odd ranks call the point-to-point part first, even ranks last: collectives run first everywhere. */
-static void test_mixed_group(void)
-{
+static void test_mixed_group(void) {
   char *out = allocate(LARGE), *in = allocate(LARGE);
   float sum[3] = {(float)check_rank, 1, 2}, *gathered = (float *)(void *)allocate((size_t)check_nranks * sizeof(float));
   float own = (float)check_rank + 0.5f;
@@ -104,8 +98,7 @@ static void test_mixed_group(void)
 }
 
 /* Two communicators, one with the ranks reversed, used in one group in a different order on every other rank. */
-static void test_two_communicators(void)
-{
+static void test_two_communicators(void) {
   ncclComm_t reversed;
   int rank;
   NEED(ncclCommSplit(comm, 0, -check_rank, &reversed, NULL));
@@ -133,8 +126,7 @@ static void test_two_communicators(void)
   free(b);
 }
 
-static void test_operators(void)
-{
+static void test_operators(void) {
   float two = 2, value = 1;
   ncclRedOp_t op, again, other;
   ncclComm_t twin;
@@ -163,8 +155,7 @@ static void test_operators(void)
   NEED(ncclCommDestroy(twin));
 }
 
-static void test_errors(void)
-{
+static void test_errors(void) {
   float value = 1, sum = 0;
   check_result(ncclGroupEnd(), ncclInvalidUsage, "a group's end without its start");
   NEED(ncclGroupStart());
@@ -183,8 +174,7 @@ static void test_errors(void)
 }
 
 /* That failure has broken the communicator, so this is the last test on it. */
-static void test_broken(void)
-{
+static void test_broken(void) {
   float value = 1;
   ncclResult_t error;
   check_result(ncclCommGetAsyncError(comm, &error), ncclSuccess, "asking for the error");
@@ -193,8 +183,7 @@ static void test_broken(void)
                "a call on the failed communicator");
 }
 
-static void test_simulation(void)
-{
+static void test_simulation(void) {
   float value = 1, sum = 0;
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER, bad = {0};
   NEED(ncclGroupStart());
@@ -206,8 +195,7 @@ static void test_simulation(void)
   check_result(ncclGroupSimulateEnd(&bad), ncclInvalidArgument, "an info that was not initialised");
 }
 
-static void test_single_rank(void)
-{
+static void test_single_rank(void) {
   ncclComm_t own;
   float value = 3, copy = 0, half = 0.5f;
   ncclRedOp_t op;
@@ -222,8 +210,7 @@ static void test_single_rank(void)
   NEED(ncclCommDestroy(own));
 }
 
-static void test_destroyed_inside(void)
-{
+static void test_destroyed_inside(void) {
   ncclComm_t twin;
   float value = 1;
   NEED(ncclCommSplit(comm, 0, 0, &twin, NULL));
@@ -234,8 +221,7 @@ static void test_destroyed_inside(void)
 }
 
 /* Communicators made inside a group exist at its end; two at once need each other's progress. */
-static void test_init_in_group(void)
-{
+static void test_init_in_group(void) {
   ncclComm_t a, b, halves;
   ncclUniqueId ids[2] = {{{0}}};
   float value = (float)check_rank, sum = 0;
@@ -261,8 +247,7 @@ static void test_init_in_group(void)
   NEED(ncclCommDestroy(b));
 }
 
-int main(void)
-{
+int main(void) {
   comm = check_world();
   next = (check_rank + 1) % check_nranks;
   prev = (check_rank + check_nranks - 1) % check_nranks;

@@ -8,8 +8,7 @@
 
 #include <arpa/inet.h>
 
-static int print_address(void)
-{
+static int print_address(void) {
   ncclUniqueId id;
   char text[INET6_ADDRSTRLEN] = "?";
   ncclResult_t result = ncclGetUniqueId(&id);
@@ -31,8 +30,7 @@ static int print_address(void)
   return 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "address") == 0)
     return print_address();
   if (argc != 2 || strcmp(argv[1], "meet") != 0) {

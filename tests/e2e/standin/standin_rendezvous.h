@@ -15,8 +15,7 @@
 #include <unistd.h>
 
 /* This process' place, from RANK and WORLD_SIZE; without them it is alone. */
-static inline int rendezvous_world(int *rank, int *nranks)
-{
+static inline int rendezvous_world(int *rank, int *nranks) {
   const char *rank_text = getenv("RANK"), *size_text = getenv("WORLD_SIZE");
   *rank = rank_text ? atoi(rank_text) : 0;
   *nranks = size_text ? atoi(size_text) : 1;
@@ -26,8 +25,7 @@ static inline int rendezvous_world(int *rank, int *nranks)
   return -1;
 }
 
-static inline int rendezvous_socket(struct sockaddr_in *address)
-{
+static inline int rendezvous_socket(struct sockaddr_in *address) {
   const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
   *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((in_port_t)(port ? atoi(port) : 0))};
   if (!port || inet_pton(AF_INET, host ? host : "127.0.0.1", &address->sin_addr) != 1) {
@@ -37,8 +35,7 @@ static inline int rendezvous_socket(struct sockaddr_in *address)
   return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 }
 
-static inline int rendezvous_serve(const void *data, size_t size, int nranks)
-{
+static inline int rendezvous_serve(const void *data, size_t size, int nranks) {
   struct sockaddr_in address;
   int one = 1, listener = rendezvous_socket(&address);
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
@@ -59,8 +56,7 @@ static inline int rendezvous_serve(const void *data, size_t size, int nranks)
   return 0;
 }
 
-static inline int rendezvous_ask(void *data, size_t size)
-{
+static inline int rendezvous_ask(void *data, size_t size) {
   for (int attempt = 0; attempt < 6000; attempt++) {
     struct sockaddr_in address;
     int fd = rendezvous_socket(&address);
@@ -78,8 +74,7 @@ static inline int rendezvous_ask(void *data, size_t size)
 }
 
 /* Everybody ends with rank 0's bytes. */
-static inline int rendezvous_share(void *data, size_t size)
-{
+static inline int rendezvous_share(void *data, size_t size) {
   int rank, nranks;
   if (rendezvous_world(&rank, &nranks) != 0)
     return -1;

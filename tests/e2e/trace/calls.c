@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Says what is in files of calls: for each communicator a line, and, of the cycle that is found in it, the units in the order in which
- * they are reduced, with the names that their sizes give them.
+ * Says what is in files of calls: for each communicator a line, and, of the cycle that is found in it, the units in the
+ * order in which they are reduced, with the names that their sizes give them.
  *
  *   calls FILE...
  */
@@ -10,8 +10,7 @@
 #include "layermap/cycle/calls.h"
 #include "layermap/infer/layers.h"
 
-static void tell(const struct tagc_call_list *list)
-{
+static void tell(const struct tagc_call_list *list) {
   struct tagc_cycle_options options = {1, 256, list->nranks};
   struct tagc_cycle *cycle = tagc_cycle_create(&options);
   struct tagc_sighting seen = {.state = TAGC_CYCLE_LEARNING};
@@ -20,8 +19,8 @@ static void tell(const struct tagc_call_list *list)
     tagc_cycle_observe(cycle, &list->calls[i], &seen);
     reduced += list->calls[i].collective == TAGC_COLL_REDUCE_SCATTER;
   }
-  printf("communicator %" PRIu64 " ranks %d rank %d calls %zu reduced %zu", list->communicator, list->nranks, list->rank, list->count,
-         reduced);
+  printf("communicator %" PRIu64 " ranks %d rank %d calls %zu reduced %zu", list->communicator, list->nranks,
+         list->rank, list->count, reduced);
   const struct tagc_slot_info *slots = cycle ? tagc_cycle_slots(cycle, &count) : NULL;
   if (slots)
     printf(" cycle %zu%s", tagc_cycle_length(cycle), tagc_cycle_is_gradients(cycle) ? " gradients" : "");
@@ -34,8 +33,7 @@ static void tell(const struct tagc_call_list *list)
   tagc_cycle_destroy(cycle);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   int status = 0;
   for (int i = 1; i < argc; i++) {
     struct tagc_complaint complaint;

@@ -13,15 +13,15 @@
 
 #include "tests/e2e/harness.h"
 
-/* What a program does that closes all descriptors, and goes on opening files. Waits for there being one, for two minutes. */
-static void usurp(const char *path)
-{
+/* What a program does that closes all descriptors, and goes on opening files. Waits for there being one, for two
+ * minutes. */
+static void usurp(const char *path) {
   char name[4096], target[4096];
   snprintf(name, sizeof name, "%s.%d", path, rank);
   const int own = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (own < 0 || write(own, "mine\n", 5) != 5)
     exit(1);
-  int seen = 0, done = 0;           /* once seen, it stays under that number from the next look on */
+  int seen = 0, done = 0; /* once seen, it stays under that number from the next look on */
   for (int tries = 0; !done && tries < 2400; tries++, usleep(50000)) {
     int found = 0;
     DIR *files = opendir("/proc/self/fd");
@@ -38,8 +38,7 @@ static void usurp(const char *path)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   float x = 1, sum = 0;
   if (argc < 2)
     return 2;
@@ -54,8 +53,10 @@ int main(int argc, char **argv)
     ncclComm_t child;
     ncclUniqueId id = {{0}};
     int none = 0;
-    CHECK(ncclCommShrink(world, &none, 1 << 28, &child, NULL, 0) == ncclInvalidArgument ? ncclSuccess : ncclInternalError);
-    CHECK(ncclCommInitRankScalable(&child, 2, rank, 1 << 24, &id, NULL) == ncclInvalidArgument ? ncclSuccess : ncclInternalError);
+    CHECK(ncclCommShrink(world, &none, 1 << 28, &child, NULL, 0) == ncclInvalidArgument ? ncclSuccess
+                                                                                        : ncclInternalError);
+    CHECK(ncclCommInitRankScalable(&child, 2, rank, 1 << 24, &id, NULL) == ncclInvalidArgument ? ncclSuccess
+                                                                                               : ncclInternalError);
     return 0;
   }
   if (argc > 2 && strcmp(argv[2], "exit") == 0)

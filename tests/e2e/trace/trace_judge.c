@@ -11,8 +11,7 @@
 
 enum { MOST = 64 };
 
-static void print_checks(const struct tagc_summary *summary, const struct tagc_volume_check *checks, size_t count)
-{
+static void print_checks(const struct tagc_summary *summary, const struct tagc_volume_check *checks, size_t count) {
   for (size_t i = 0; i < summary->comm_count; i++)
     printf("role %zu %d %s\n", i, summary->comms[i].nranks, tagc_role_words(summary->comms[i].role));
   for (size_t i = 0; i < count; i++)
@@ -21,8 +20,7 @@ static void print_checks(const struct tagc_summary *summary, const struct tagc_v
            checks[i].formula);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   char *end = NULL;
   struct tagc_volume_facts facts = {.parameters = argc > 1 ? strtoull(argv[1], &end, 10) : 0};
   const int first = end && *end == '\0' ? 2 : 1;
@@ -34,7 +32,7 @@ int main(int argc, char **argv)
     return 1;
   tagc_sum_roles(summary);
   const size_t checked =
-      tagc_volume_checks(summary, first == 2 ? &facts : &(struct tagc_volume_facts){0}, checks, MOST);
+    tagc_volume_checks(summary, first == 2 ? &facts : &(struct tagc_volume_facts){0}, checks, MOST);
   const size_t count = checked < MOST ? checked : MOST;
   tagc_ab_compare(summary, &ab);
   printf("ranks %zu problems %zu steps %zu verdict %s pairs %zu\n", summary->rank_count, summary->problem_count,

@@ -3,8 +3,8 @@
  *
  *   trace_times FILE...
  *
- *   call FILE NUMBER FUNCTION ACTION SLOT BEGAN HOST GROUP      function and action by name, in the order in which they were written
- *   times FILE CALL SUM ENCODE EXCHANGE DECODE BY_DEVICE HIDDEN HIDDEN_UNKNOWN
+ *   call FILE NUMBER FUNCTION ACTION SLOT BEGAN HOST GROUP      function and action by name, in the order in which they
+ *   were written times FILE CALL SUM ENCODE EXCHANGE DECODE BY_DEVICE HIDDEN HIDDEN_UNKNOWN
  *   state FILE CYCLE SLOT RESIDUAL GRADIENT ERROR
  *   end FILE AT DROPPED
  */
@@ -16,44 +16,40 @@
 
 static char names[2][256][64];
 
-static void name(const struct tagc_trace_record *record)
-{
+static void name(const struct tagc_trace_record *record) {
   const struct tagc_trace_name *n = (const void *)record;
   if ((n->table == TAGC_TRACE_FUNCTIONS || n->table == TAGC_TRACE_ACTIONS) && n->code < 256)
-    snprintf(names[n->table == TAGC_TRACE_ACTIONS][n->code], sizeof names[0][0], "%s", tagc_trace_text(record, n->text, 0));
+    snprintf(names[n->table == TAGC_TRACE_ACTIONS][n->code], sizeof names[0][0], "%s",
+             tagc_trace_text(record, n->text, 0));
 }
 
-static void print(const struct tagc_trace_record *record, int file, uint64_t *first)
-{
+static void print(const struct tagc_trace_record *record, int file, uint64_t *first) {
   const struct tagc_trace_call *call = (const void *)record;
   const struct tagc_trace_times *times = (const void *)record;
   const struct tagc_trace_state *state = (const void *)record;
   const struct tagc_trace_end *end = (const void *)record;
   switch (record->kind) {
-  case TAGC_TRACE_NAME:
-    name(record);
-    break;
+  case TAGC_TRACE_NAME: name(record); break;
   case TAGC_TRACE_CALL:
     *first = *first && *first < call->began_ns ? *first : call->began_ns;
-    printf("call %d %" PRIu64 " %s %s %d %" PRIu64 " %" PRIu64 " %u\n", file, call->number, names[0][call->function & 255],
-           names[1][call->action], call->slot, call->began_ns - *first, call->host_ns, call->group);
+    printf("call %d %" PRIu64 " %s %s %d %" PRIu64 " %" PRIu64 " %u\n", file, call->number,
+           names[0][call->function & 255], names[1][call->action], call->slot, call->began_ns - *first, call->host_ns,
+           call->group);
     break;
   case TAGC_TRACE_TIMES:
-    printf("times %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %u\n", file, times->call,
-           times->sum_ns, times->encode_ns, times->exchange_ns, times->decode_ns, times->by_device, times->hidden_ns, times->hidden_unknown);
+    printf("times %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %u\n", file,
+           times->call, times->sum_ns, times->encode_ns, times->exchange_ns, times->decode_ns, times->by_device,
+           times->hidden_ns, times->hidden_unknown);
     break;
   case TAGC_TRACE_STATE:
-    printf("state %d %" PRIu64 " %u %.6g %.6g %.6g\n", file, state->cycle, state->slot, state->residual_norm, state->gradient_norm,
-           state->error);
+    printf("state %d %" PRIu64 " %u %.6g %.6g %.6g\n", file, state->cycle, state->slot, state->residual_norm,
+           state->gradient_norm, state->error);
     break;
-  case TAGC_TRACE_END:
-    printf("end %d %" PRIu64 " %" PRIu64 "\n", file, end->at_ns - *first, end->dropped);
-    break;
+  case TAGC_TRACE_END: printf("end %d %" PRIu64 " %" PRIu64 "\n", file, end->at_ns - *first, end->dropped); break;
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
     char why[TAGC_TRACE_WHY];
     struct tagc_trace_file *file = tagc_trace_open(argv[i], why);

@@ -11,8 +11,7 @@
 #define BYTES 128
 
 /* A listener on a port of the system's choice, or on `port`; -1 where it is taken. */
-static int listen_on(int port)
-{
+static int listen_on(int port) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -22,8 +21,7 @@ static int listen_on(int port)
   return -1;
 }
 
-static int port_of(int fd)
-{
+static int port_of(int fd) {
   struct sockaddr_in address;
   socklen_t size = sizeof address;
   getsockname(fd, (struct sockaddr *)&address, &size);
@@ -31,8 +29,7 @@ static int port_of(int fd)
 }
 
 /* Starts a rank after a delay; its exit status is 0 if it ends up with rank 0's bytes. */
-static pid_t start_rank(const struct rendezvous *world, int rank, int delay_ms)
-{
+static pid_t start_rank(const struct rendezvous *world, int rank, int delay_ms) {
   pid_t child = fork();
   if (child != 0)
     return child;
@@ -49,15 +46,13 @@ static pid_t start_rank(const struct rendezvous *world, int rank, int delay_ms)
   _exit(good ? 0 : 1);
 }
 
-static bool ends_well(pid_t child)
-{
+static bool ends_well(pid_t child) {
   int status;
   return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /* Runs all ranks, rank r after delay_ms[r]; the number of those that got the bytes. */
-static int run_ranks(const struct rendezvous *world, const int *delay_ms)
-{
+static int run_ranks(const struct rendezvous *world, const int *delay_ms) {
   pid_t children[8];
   int good = 0;
   for (int rank = 0; rank < world->nranks; rank++)
@@ -67,8 +62,7 @@ static int run_ranks(const struct rendezvous *world, const int *delay_ms)
   return good;
 }
 
-static void test_environment(void)
-{
+static void test_environment(void) {
   struct rendezvous r;
   char why[256];
   unsetenv("RANK");
@@ -86,11 +80,10 @@ static void test_environment(void)
   ok(rendezvous_port(&r, 0) == 1024, "the ports behind 65535 start again at 1024");
 }
 
-static void test_meetings(void)
-{
+static void test_meetings(void) {
   int agent = listen_on(0), stranger = listen_on(port_of(agent) + 1);
-  struct rendezvous world = {.nranks = 4, .address = "127.0.0.1", .port = port_of(agent), .job = "test",
-                             .timeout_s = 20.0};
+  struct rendezvous world = {
+    .nranks = 4, .address = "127.0.0.1", .port = port_of(agent), .job = "test", .timeout_s = 20.0};
   ok(run_ranks(&world, (int[]){0, 0, 0, 0}) == 4, "four ranks, MASTER_PORT taken by an agent, the next by a stranger%s",
      stranger < 0 ? " of its own" : "");
   close(stranger);
@@ -109,8 +102,7 @@ static void test_meetings(void)
 }
 
 /* Two jobs with one MASTER_PORT at the same time: the key keeps them apart. */
-static void test_two_jobs(void)
-{
+static void test_two_jobs(void) {
   int agent = listen_on(0);
   struct rendezvous one = {.nranks = 2, .address = "127.0.0.1", .port = port_of(agent), .timeout_s = 20.0}, two = one;
   one.job = "one";
@@ -125,8 +117,7 @@ static void test_two_jobs(void)
   close(agent);
 }
 
-int main(void)
-{
+int main(void) {
   test_environment();
   test_meetings();
   test_two_jobs();

@@ -2,8 +2,8 @@
  * Communicators made in one of many ways, then a few reduce-scatters on each, whose sums are checked. Whether they were
  * compressed is in the library's report.
  *
- * usage: agreement WAY, with the rank in the environment. maker-WAY: processes of their own make the ids, and have ended when
- * the first reduce-scatter comes.
+ * usage: agreement WAY, with the rank in the environment. maker-WAY: processes of their own make the ids, and have
+ * ended when the first reduce-scatter comes.
  */
 #include <stdio.h>
 #include <sys/wait.h>
@@ -14,8 +14,7 @@
 enum { STEPS = 8, N = 4096, MOST = 8 };
 
 /* `steps` reduce-scatters on communicators that this process drives together. */
-static void drive(ncclComm_t *comms, int count)
-{
+static void drive(ncclComm_t *comms, int count) {
   float *send[MOST], *recv[MOST];
   int ranks[MOST], sizes[MOST], good = 1;
   for (int c = 0; c < count; c++) {
@@ -48,8 +47,7 @@ static void drive(ncclComm_t *comms, int count)
 static struct rendezvous meeting;
 
 /* Whoever is ahead of the others by one is told apart by the size. */
-static void share(void *data, size_t size)
-{
+static void share(void *data, size_t size) {
   char why[200];
   if (!rendezvous_share(&meeting, data, size, why, sizeof why)) {
     fprintf(stderr, "%s\n", why);
@@ -61,13 +59,12 @@ static int with_makers;
 
 static struct maker {
   pid_t process;
-  int life;                          /* it ends when this is closed */
+  int life; /* it ends when this is closed */
 } makers[MOST];
 static size_t makers_count;
 
 /* Starts a process that makes an id, before this one has called NCCL. */
-static void start_maker(ncclUniqueId *id)
-{
+static void start_maker(ncclUniqueId *id) {
   struct maker *m = &makers[makers_count++];
   int life[2], made[2];
   if (pipe(life) || pipe(made) || (m->process = fork()) < 0)
@@ -85,13 +82,12 @@ static void start_maker(ncclUniqueId *id)
 }
 
 /* All ranks have been told that their communicators are there: the makers may end, and have ended on return. */
-static void end_makers(void)
-{
+static void end_makers(void) {
   char nothing[2] = {0};
   int status;
   if (!with_makers)
     return;
-  share(nothing, 1);                 /* rank 0 has met all others */
+  share(nothing, 1); /* rank 0 has met all others */
   while (rank == 0 && makers_count > 0) {
     const struct maker *m = &makers[--makers_count];
     close(m->life);
@@ -102,8 +98,7 @@ static void end_makers(void)
 }
 
 /* Ids that rank 0 makes, or processes that it starts. */
-static void make_ids(ncclUniqueId *ids, size_t count)
-{
+static void make_ids(ncclUniqueId *ids, size_t count) {
   for (size_t i = 0; i < count && rank == 0; i++) {
     if (with_makers)
       start_maker(&ids[i]);
@@ -113,9 +108,8 @@ static void make_ids(ncclUniqueId *ids, size_t count)
   share(ids, count * sizeof *ids);
 }
 
-static ncclComm_t by_ids(size_t count)
-{
-  static ncclUniqueId ids[MOST];     /* used again, with what the last time has left there */
+static ncclComm_t by_ids(size_t count) {
+  static ncclUniqueId ids[MOST]; /* used again, with what the last time has left there */
   ncclComm_t comm;
   make_ids(ids, count);
   if (count == 1)
@@ -126,8 +120,7 @@ static ncclComm_t by_ids(size_t count)
   return comm;
 }
 
-static ncclComm_t split(ncclComm_t parent, int in_group, int wait)
-{
+static ncclComm_t split(ncclComm_t parent, int in_group, int wait) {
   ncclComm_t child = NULL;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclResult_t status = ncclSuccess;
@@ -146,8 +139,7 @@ static ncclComm_t split(ncclComm_t parent, int in_group, int wait)
   return child;
 }
 
-static void all_in_this_process(void)
-{
+static void all_in_this_process(void) {
   ncclComm_t comms[3];
   CHECK(ncclCommInitAll(comms, 3, NULL));
   drive(comms, 3);
@@ -156,8 +148,7 @@ static void all_in_this_process(void)
 }
 
 /* Two ranks a process, both made in one group, inside another one. */
-static void in_a_group(const ncclConfig_t *config)
-{
+static void in_a_group(const ncclConfig_t *config) {
   ncclUniqueId id;
   ncclConfig_t own[2] = {*config, *config};
   ncclResult_t state;
@@ -165,7 +156,7 @@ static void in_a_group(const ncclConfig_t *config)
   CHECK(ncclGroupStart());
   CHECK(ncclGroupStart());
   CHECK(ncclCommInitRankConfig(&world, 2 * nranks, id, 2 * rank, &own[0]));
-  CHECK(ncclCommGetAsyncError(world, &state));     /* that nothing has failed does not mean that it is there */
+  CHECK(ncclCommGetAsyncError(world, &state)); /* that nothing has failed does not mean that it is there */
   CHECK(ncclCommInitRankConfig(&other, 2 * nranks, id, 2 * rank + 1, &own[1]));
   CHECK(ncclGroupEnd());
   CHECK(ncclGroupEnd());
@@ -175,8 +166,7 @@ static void in_a_group(const ncclConfig_t *config)
   CHECK(ncclCommDestroy(other));
 }
 
-static void by_config(ncclConfig_t *config)
-{
+static void by_config(ncclConfig_t *config) {
   ncclUniqueId id;
   make_ids(&id, 1);
   CHECK(ncclCommInitRankConfig(&world, nranks, id, rank, config));
@@ -185,8 +175,7 @@ static void by_config(ncclConfig_t *config)
   CHECK(ncclCommDestroy(world));
 }
 
-static void made_from_another(const char *way)
-{
+static void made_from_another(const char *way) {
   ncclComm_t parent = by_ids(1), child = NULL;
   int last = nranks - 1;
   if (!strcmp(way, "split"))
@@ -207,8 +196,7 @@ static void made_from_another(const char *way)
 }
 
 /* Several communicators of the same ranks, alive together; ids that nobody uses between. */
-static void several(void)
-{
+static void several(void) {
   ncclUniqueId unused;
   ncclComm_t comms[3];
   for (int i = 0; i < 3; i++) {
@@ -221,8 +209,7 @@ static void several(void)
     CHECK(ncclCommDestroy(comms[i]));
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   char why[200];
   const char *way = argc == 2 ? argv[1] : "";
   if (!rendezvous_from_env(&meeting, why, sizeof why)) {
@@ -250,7 +237,9 @@ int main(int argc, char **argv)
   } else if (!strncmp(way, "split", 5) || !strcmp(way, "shrink")) {
     made_from_another(way);
   } else {
-    fprintf(stderr, "usage: agreement [maker-]init|an-id-a-rank|config|nonblocking|group|nonblocking-group|all|several|split...|shrink\n");
+    fprintf(stderr,
+            "usage: agreement "
+            "[maker-]init|an-id-a-rank|config|nonblocking|group|nonblocking-group|all|several|split...|shrink\n");
     return 2;
   }
   return tap_done();

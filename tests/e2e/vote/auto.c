@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Training steps with gradients of different kinds, for TAGC_CODEC=auto: two dense units, and one of which only some rows are
- * not zero. Ranks have different gradients, so that they see different numbers.
+ * Training steps with gradients of different kinds, for TAGC_CODEC=auto: two dense units, and one of which only some
+ * rows are not zero. Ranks have different gradients, so that they see different numbers.
  *
  *   auto alone STEPS      one call after the other
  *   auto grouped STEPS    all units in a group, on two communicators at once
@@ -8,10 +8,11 @@
  *   auto zero STEPS       in step 2 rank 1 has nothing but zeros
  *   auto denser STEPS     from step 7 on the sparse unit has 20 times as many rows
  *   auto lopsided STEPS   the same, but only in the shards of ranks with even numbers
- *   auto extra STEPS      in step 3 a broadcast comes before unit 0, which is as large as unit 2, and so is out of sync then
+ *   auto extra STEPS      in step 3 a broadcast comes before unit 0, which is as large as unit 2, and so is out of sync
+ *   then
  *
- * Checks every result against the exact mean: dense units to what 4 bits can do, the sparse one to what rounding to bf16 can
- * do. Prints a hash of all results, and how far they were off.
+ * Checks every result against the exact mean: dense units to what 4 bits can do, the sparse one to what rounding to
+ * bf16 can do. Prints a hash of all results, and how far they were off.
  */
 #include "tests/e2e/harness.h"
 
@@ -26,15 +27,13 @@ static uint64_t hash;
 static const char *mode;
 
 /* Where units look alike the cycle is known a step later. */
-static bool is_odd(const char *name, uint64_t step)
-{
+static bool is_odd(const char *name, uint64_t step) {
   return step == LOOKED_AT + (strcmp(mode, "extra") == 0) && strcmp(mode, name) == 0;
 }
 
 static bool gets_denser(void) { return strcmp(mode, "denser") == 0 || strcmp(mode, "lopsided") == 0; }
 
-static float gradient_at(int r, uint64_t step, int unit, size_t i)
-{
+static float gradient_at(int r, uint64_t step, int unit, size_t i) {
   if (is_odd("zero", step) && r == 1)
     return 0;
   if (is_odd("nan", step) && r == 1 && i % 3 == 0)
@@ -48,8 +47,7 @@ static float gradient_at(int r, uint64_t step, int unit, size_t i)
   return x * x * x * (float)(r + 1);
 }
 
-static void check(int comm, uint64_t step)
-{
+static void check(int comm, uint64_t step) {
   for (int u = 0; u < UNITS; u++) {
     double difference = 0, norm = 0;
     for (size_t i = 0; i < sizes[u]; i++) {
@@ -61,15 +59,14 @@ static void check(int comm, uint64_t step)
       norm += mean * mean;
       hash = mix(hash ^ float_to_bits(result[comm][u][i]));
     }
-    double off = sqrt(difference / norm);   /* not a number where there is one */
+    double off = sqrt(difference / norm); /* not a number where there is one */
     if (gets_denser() && u == SPARSE && step >= DENSER && step < PLAIN_AGAIN)
-      continue;                     /* late, but not lost: what comes after must be right */
+      continue; /* late, but not lost: what comes after must be right */
     worst[u] = off > worst[u] ? off : worst[u];
   }
 }
 
-static void reduce(int comm, bool disturb)
-{
+static void reduce(int comm, bool disturb) {
   float x = 0;
   for (int u = UNITS; u-- > 0;) {
     if (disturb && u == 0)
@@ -78,8 +75,7 @@ static void reduce(int comm, bool disturb)
   }
 }
 
-static void make_step(uint64_t step, bool grouped)
-{
+static void make_step(uint64_t step, bool grouped) {
   float x = 1, sum;
   for (int u = 0; u < UNITS; u++)
     for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
@@ -97,8 +93,7 @@ static void make_step(uint64_t step, bool grouped)
   check(0, step);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   if (argc != 3) {
     fprintf(stderr, "usage: auto alone|grouped|nan|zero|extra|denser|lopsided STEPS\n");
     return 2;

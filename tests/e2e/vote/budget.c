@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Training steps for TAGC_BUDGET: three units of different sizes and weights, the second one heavy and the third one light.
+ * Training steps for TAGC_BUDGET: three units of different sizes and weights, the second one heavy and the third one
+ * light.
  *
  *   budget steady STEPS     all dense
  *   budget turns STEPS      unit 0 is sparse, and unit 2 dense; from step 20 on it is the other way round
@@ -7,8 +8,8 @@
  *   budget grouped STEPS    all dense, a step's calls in one group
  *   budget reduced STEPS    all dense, and summed by all-reduces
  *
- * Checks every sum for what no codec should do to it. Rank 0 prints for each step the error of all sums of all ranks, and how far the
- * sums of all steps so far are off, relative to a step's:  step S error E late L
+ * Checks every sum for what no codec should do to it. Rank 0 prints for each step the error of all sums of all ranks,
+ * and how far the sums of all steps so far are off, relative to a step's:  step S error E late L
  */
 #include "tests/e2e/harness.h"
 
@@ -19,12 +20,11 @@ enum { UNITS = 3, TURN = 20 };
 static const size_t sizes[UNITS] = {120000, 60000, 90001};
 static const float weight[UNITS] = {1, 8, 0.125f};
 static float *gradient[UNITS], *result[UNITS];
-static double *late[UNITS];          /* sums of all steps: what came, less what should have */
+static double *late[UNITS]; /* sums of all steps: what came, less what should have */
 static double worst;
 static bool turns, thins, reduced;
 
-static float gradient_at(int r, uint64_t step, int unit, size_t i)
-{
+static float gradient_at(int r, uint64_t step, int unit, size_t i) {
   const uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
   const float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
   const int sparse = step >= TURN && (turns || thins) ? 2 : turns ? 0 : -1;
@@ -33,9 +33,8 @@ static float gradient_at(int r, uint64_t step, int unit, size_t i)
   return weight[unit] * x * x * x * (float)(r + 1);
 }
 
-static void make_step(uint64_t step, bool grouped)
-{
-  double sums[3] = {0}, all[3];     /* squares: of what is off, what should come, what is late */
+static void make_step(uint64_t step, bool grouped) {
+  double sums[3] = {0}, all[3]; /* squares: of what is off, what should come, what is late */
   for (int u = 0; u < UNITS; u++)
     for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
       gradient[u][i] = gradient_at(rank, step, u, i);
@@ -68,8 +67,7 @@ static void make_step(uint64_t step, bool grouped)
     printf("step %llu error %.6f late %.7f\n", (unsigned long long)step, error, sqrt(all[2] / all[1]));
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   if (argc != 3) {
     fprintf(stderr, "usage: budget steady|turns|thins|grouped|reduced STEPS\n");
     return 2;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library to preload behind libtagc-preload.so, for which it plays the time: its clock goes on by what the stand-in's wire would
- * take (NCCL_STANDIN_PLAY=1 with a rate), and by a little whenever it is read. So every codec takes as long as any other, a call as
- * long as its bytes, and a busy machine changes nothing. With PLAYED_SEND_MS, ncclSend takes so long.
+ * A library to preload behind libtagc-preload.so, for which it plays the time: its clock goes on by what the stand-in's
+ * wire would take (NCCL_STANDIN_PLAY=1 with a rate), and by a little whenever it is read. So every codec takes as long
+ * as any other, a call as long as its bytes, and a busy machine changes nothing. With PLAYED_SEND_MS, ncclSend takes so
+ * long.
  *
- * Everybody else has the real clock. The played one is far ahead of it: who waits until a time that is played waits for what else
- * may end that.
+ * Everybody else has the real clock. The played one is far ahead of it: who waits until a time that is played waits for
+ * what else may end that.
  */
 #include <dlfcn.h>
 #include <nccl.h>
@@ -23,14 +24,12 @@ __attribute__((weak)) long long ncclStandinPlayTime(long long ns);
 
 static long long play(long long ns) { return ncclStandinPlayTime ? ncclStandinPlayTime(ns) : ns; }
 
-static bool is_of_library(const void *code)
-{
+static bool is_of_library(const void *code) {
   Dl_info info;
   return dladdr(code, &info) && info.dli_fname && strstr(info.dli_fname, "libtagc-preload");
 }
 
-EXPORT int clock_gettime(clockid_t clock, struct timespec *now)
-{
+EXPORT int clock_gettime(clockid_t clock, struct timespec *now) {
   if (clock != CLOCK_MONOTONIC || !is_of_library(__builtin_return_address(0)))
     return (int)syscall(SYS_clock_gettime, clock, now);
   const long long ns = play(READING_NS);
@@ -38,8 +37,8 @@ EXPORT int clock_gettime(clockid_t clock, struct timespec *now)
   return 0;
 }
 
-EXPORT ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
-{
+EXPORT ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                             cudaStream_t stream) {
   __typeof__(&ncclSend) next = (__typeof__(&ncclSend))dlsym(RTLD_NEXT, "ncclSend");
   const char *ms = getenv("PLAYED_SEND_MS");
   play(ms ? 1000000LL * atoi(ms) : 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The capture of streams into graphs, and their launch. A graph is its nodes in the order in which they were captured, and
- * runs in that order on one stream: events between captured streams decide who takes part, and whether everything was
- * joined at the end, but branches do not run side by side, and are not checked against each other.
+ * The capture of streams into graphs, and their launch. A graph is its nodes in the order in which they were captured,
+ * and runs in that order on one stream: events between captured streams decide who takes part, and whether everything
+ * was joined at the end, but branches do not run side by side, and are not checked against each other.
  *
- * As in the driver, the legacy stream cannot be asked for its state while a stream that synchronises with it is captured,
- * and what must not be done meanwhile invalidates the capture.
+ * As in the driver, the legacy stream cannot be asked for its state while a stream that synchronises with it is
+ * captured, and what must not be done meanwhile invalidates the capture.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -36,21 +36,18 @@ static __thread CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 uint64_t standin_capture_id(const struct capture *capture) { return capture->id; }
 
-static void empty(struct CUgraph_st *graph)
-{
+static void empty(struct CUgraph_st *graph) {
   for (size_t i = 0; i < graph->count; i++)
     standin_task_drop(graph->nodes[i]);
   free(graph->nodes);
 }
 
-static void free_graph(struct CUgraph_st *graph)
-{
+static void free_graph(struct CUgraph_st *graph) {
   empty(graph);
   free(graph);
 }
 
-static CUresult append(struct CUgraph_st *graph, struct task *task)
-{
+static CUresult append(struct CUgraph_st *graph, struct task *task) {
   struct task **nodes = realloc(graph->nodes, (graph->count + 1) * sizeof(struct task *));
   if (!nodes)
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -59,9 +56,8 @@ static CUresult append(struct CUgraph_st *graph, struct task *task)
   return CUDA_SUCCESS;
 }
 
-/* -- what happens while streams are captured ---------------------------------------------------------------------------- */
-CUresult standin_capture_task(CUstream stream, struct task *task)
-{
+/* -- what happens while streams are captured ----------------------------------------------------------------------- */
+CUresult standin_capture_task(CUstream stream, struct task *task) {
   struct capture *c = stream->capture;
   CUresult result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (c->status == CU_STREAM_CAPTURE_STATUS_ACTIVE)
@@ -75,23 +71,20 @@ CUresult standin_capture_task(CUstream stream, struct task *task)
 
 static void invalidate(struct capture *c) { c->status = CU_STREAM_CAPTURE_STATUS_INVALIDATED; }
 
-bool standin_blocking_is_captured(CUcontext context)
-{
+bool standin_blocking_is_captured(CUcontext context) {
   for (CUstream s = standin_streams; s; s = s->next)
     if (s->context == context && s->capture && s->flags != CU_STREAM_NON_BLOCKING)
       return true;
   return false;
 }
 
-void standin_invalidate_captures(CUcontext context)
-{
+void standin_invalidate_captures(CUcontext context) {
   for (CUstream s = standin_streams; s; s = s->next)
     if (s->context == context && s->capture && s->flags != CU_STREAM_NON_BLOCKING)
       invalidate(s->capture);
 }
 
-CUresult standin_capture_spoiled(CUstream stream)
-{
+CUresult standin_capture_spoiled(CUstream stream) {
   if (stream->capture) {
     invalidate(stream->capture);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -103,8 +96,7 @@ CUresult standin_capture_spoiled(CUstream stream)
   return CUDA_SUCCESS;
 }
 
-CUresult standin_unsafe_call(void)
-{
+CUresult standin_unsafe_call(void) {
   CUresult result = CUDA_SUCCESS;
   for (struct capture *c = captures; c; c = c->next) {
     bool own = pthread_equal(c->thread, pthread_self()) && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -118,20 +110,19 @@ CUresult standin_unsafe_call(void)
 }
 
 /* A stream that waits for a captured event takes part from then on. */
-CUresult standin_capture_wait(CUstream stream, CUevent event)
-{
+CUresult standin_capture_wait(CUstream stream, CUevent event) {
   struct capture *c = captures;
   while (c && c->id != event->capture)
     c = c->next;
   if (!stream->capture) {
     if (!c)
-      return CUDA_ERROR_CAPTURED_EVENT;   /* that capture is over: there is nothing to wait for */
+      return CUDA_ERROR_CAPTURED_EVENT; /* that capture is over: there is nothing to wait for */
     stream->capture = c;
     stream->captured = event->captured;
     return CUDA_SUCCESS;
   }
-  CUresult result = stream->capture->status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? CUDA_SUCCESS
-                                                                               : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  CUresult result =
+    stream->capture->status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (result == CUDA_SUCCESS && c == stream->capture)
     standin_join(&stream->captured, &event->captured);
   else if (result == CUDA_SUCCESS) {
@@ -141,9 +132,8 @@ CUresult standin_capture_wait(CUstream stream, CUevent event)
   return result;
 }
 
-/* -- begin and end ----------------------------------------------------------------------------------------------------- */
-CUDA_API CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
-{
+/* -- begin and end ------------------------------------------------------------------------------------------------- */
+CUDA_API CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
   CUstream stream;
   if (!handle || handle == CU_STREAM_LEGACY || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_ERROR_INVALID_VALUE;
@@ -153,8 +143,8 @@ CUDA_API CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode m
     result = CUDA_ERROR_ILLEGAL_STATE;
   struct capture *c = result == CUDA_SUCCESS ? calloc(1, sizeof *c) : NULL;
   if (c)
-    *c = (struct capture){calloc(1, sizeof *c->graph), stream, CU_STREAM_CAPTURE_STATUS_ACTIVE, mode, pthread_self(),
-                          ++ids, captures};
+    *c = (struct capture){
+      calloc(1, sizeof *c->graph), stream, CU_STREAM_CAPTURE_STATUS_ACTIVE, mode, pthread_self(), ++ids, captures};
   if (result == CUDA_SUCCESS && (!c || !c->graph)) {
     free(c);
     result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -168,8 +158,7 @@ CUDA_API CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode m
 }
 
 /* Nobody takes part any more. */
-static void finish(struct capture *c)
-{
+static void finish(struct capture *c) {
   for (CUstream s = standin_streams; s; s = s->next)
     if (s->capture == c)
       s->capture = NULL;
@@ -180,16 +169,14 @@ static void finish(struct capture *c)
   free(c);
 }
 
-static bool is_joined(const struct capture *c)
-{
+static bool is_joined(const struct capture *c) {
   for (CUstream s = standin_streams; s; s = s->next)
     if (s->capture == c && c->origin->captured.at[s->slot] < s->captured.at[s->slot])
       return false;
   return true;
 }
 
-CUDA_API CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph)
-{
+CUDA_API CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
   CUstream stream;
   *graph = NULL;
   standin_lock();
@@ -221,8 +208,7 @@ CUDA_API CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph)
   return result;
 }
 
-void standin_capture_leave(CUstream stream)
-{
+void standin_capture_leave(CUstream stream) {
   struct capture *c = stream->capture;
   if (!c)
     return;
@@ -234,8 +220,7 @@ void standin_capture_leave(CUstream stream)
   finish(c);
 }
 
-CUDA_API CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
-{
+CUDA_API CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
@@ -247,8 +232,7 @@ CUDA_API CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *st
   return result;
 }
 
-CUDA_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
+CUDA_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   if (*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_ERROR_INVALID_VALUE;
   CUstreamCaptureMode before = thread_mode;
@@ -257,9 +241,8 @@ CUDA_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
   return CUDA_SUCCESS;
 }
 
-/* -- graphs ------------------------------------------------------------------------------------------------------------ */
-CUDA_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
-{
+/* -- graphs -------------------------------------------------------------------------------------------------------- */
+CUDA_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
   if (flags)
     return CUDA_ERROR_INVALID_VALUE;
   standin_lock();
@@ -273,13 +256,12 @@ CUDA_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, 
   return result;
 }
 
-CUDA_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
-{
+CUDA_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
   if (result == CUDA_SUCCESS && stream->capture)
-    result = CUDA_ERROR_NOT_SUPPORTED;    /* a graph inside of a graph */
+    result = CUDA_ERROR_NOT_SUPPORTED; /* a graph inside of a graph */
   if (result == CUDA_SUCCESS)
     result = standin_fault(CALL_LAUNCH);
   for (size_t i = 0; result == CUDA_SUCCESS && i < exec->graph.count; i++) {
@@ -290,8 +272,7 @@ CUDA_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
   return result;
 }
 
-CUDA_API CUresult cuGraphExecDestroy(CUgraphExec exec)
-{
+CUDA_API CUresult cuGraphExecDestroy(CUgraphExec exec) {
   standin_lock();
   empty(&exec->graph);
   free(exec);
@@ -299,8 +280,7 @@ CUDA_API CUresult cuGraphExecDestroy(CUgraphExec exec)
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult cuGraphDestroy(CUgraph graph)
-{
+CUDA_API CUresult cuGraphDestroy(CUgraph graph) {
   if (!graph)
     return CUDA_ERROR_INVALID_VALUE;
   standin_lock();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copies, memsets and functions of the host, as work of a stream. As in the driver, a copy from pageable memory of the host
- * has read it when the call returns, and one to it has been done; what is pinned is read and written late.
+ * Copies, memsets and functions of the host, as work of a stream. As in the driver, a copy from pageable memory of the
+ * host has read it when the call returns, and one to it has been done; what is pinned is read and written late.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -14,11 +14,10 @@ struct copy {
   struct task task;
   uintptr_t to, from;
   size_t bytes;
-  void *staged;                     /* what is to be copied, if not what is at `from` */
+  void *staged; /* what is to be copied, if not what is at `from` */
 };
 
-static CUresult run_copy(struct task *task)
-{
+static CUresult run_copy(struct task *task) {
   struct copy *c = (struct copy *)task;
   memmove(standin_view(c->to), c->staged ? c->staged : standin_view(c->from), c->bytes);
   return CUDA_SUCCESS;
@@ -26,8 +25,7 @@ static CUresult run_copy(struct task *task)
 
 static void release_copy(struct task *task) { free(((struct copy *)task)->staged); }
 
-static bool is_pageable(uintptr_t address)
-{
+static bool is_pageable(uintptr_t address) {
   const struct allocation *a = standin_allocation(address);
   return !standin_is_device_address(address) && (!a || a->freed);
 }
@@ -35,16 +33,14 @@ static bool is_pageable(uintptr_t address)
 /* What the caller says about an end of the copy. */
 enum end { ANY, HOST, DEVICE };
 
-static bool fits(uintptr_t address, size_t bytes, enum end end)
-{
+static bool fits(uintptr_t address, size_t bytes, enum end end) {
   const struct allocation *a = standin_allocation(address);
   if (is_pageable(address))
     return end != DEVICE;
   return a && !a->freed && bytes <= a->size - (address - a->begin) && (end != HOST || a->type != MEMORY_DEVICE);
 }
 
-static CUresult enqueue_copy(CUstream stream, const char *name, uintptr_t to, uintptr_t from, size_t bytes)
-{
+static CUresult enqueue_copy(CUstream stream, const char *name, uintptr_t to, uintptr_t from, size_t bytes) {
   struct copy *c = standin_task(sizeof *c, name, run_copy, 2);
   c->to = to;
   c->from = from;
@@ -64,8 +60,7 @@ static CUresult enqueue_copy(CUstream stream, const char *name, uintptr_t to, ui
 }
 
 static CUresult copy(const char *name, uintptr_t to, enum end to_end, uintptr_t from, enum end from_end, size_t bytes,
-                     CUstream handle, bool wait)
-{
+                     CUstream handle, bool wait) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
@@ -86,45 +81,38 @@ static CUresult copy(const char *name, uintptr_t to, enum end to_end, uintptr_t 
   return result;
 }
 
-CUDA_API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
+CUDA_API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   return copy("cuMemcpyAsync", to, ANY, from, ANY, bytes, stream, false);
 }
 
-CUDA_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
-{
+CUDA_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
   return copy("cuMemcpyHtoDAsync", to, DEVICE, (uintptr_t)from, HOST, bytes, stream, false);
 }
 
-CUDA_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
+CUDA_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
   return copy("cuMemcpyDtoHAsync", (uintptr_t)to, HOST, from, DEVICE, bytes, stream, false);
 }
 
-CUDA_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
+CUDA_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   return copy("cuMemcpyDtoDAsync", to, DEVICE, from, DEVICE, bytes, stream, false);
 }
 
-CUDA_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
-{
+CUDA_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
   return copy("cuMemcpyHtoD", to, DEVICE, (uintptr_t)from, HOST, bytes, NULL, true);
 }
 
-CUDA_API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
-{
+CUDA_API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
   return copy("cuMemcpyDtoH", (uintptr_t)to, HOST, from, DEVICE, bytes, NULL, true);
 }
 
-/* -- rows -------------------------------------------------------------------------------------------------------------- */
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
 struct rows {
   struct task task;
   uintptr_t to, from;
   size_t to_pitch, from_pitch, width, height;
 };
 
-static CUresult run_rows(struct task *task)
-{
+static CUresult run_rows(struct task *task) {
   struct rows *r = (struct rows *)task;
   for (size_t i = 0; i < r->height; i++)
     memmove(standin_view(r->to + i * r->to_pitch), standin_view(r->from + i * r->from_pitch), r->width);
@@ -132,23 +120,22 @@ static CUresult run_rows(struct task *task)
 }
 
 /* One end: from the first byte to the last one, all of it memory that a stream works on by itself. */
-static bool rows_fit(CUmemorytype type, uintptr_t address, size_t pitch, size_t width, size_t height)
-{
+static bool rows_fit(CUmemorytype type, uintptr_t address, size_t pitch, size_t width, size_t height) {
   const size_t most = (size_t)standin_settings()->pitch;
   return (type == CU_MEMORYTYPE_UNIFIED || type == CU_MEMORYTYPE_DEVICE) && pitch >= width && pitch <= most &&
-         !is_pageable(address) && fits(address, (height - 1) * pitch + width, type == CU_MEMORYTYPE_DEVICE ? DEVICE : ANY);
+         !is_pageable(address) &&
+         fits(address, (height - 1) * pitch + width, type == CU_MEMORYTYPE_DEVICE ? DEVICE : ANY);
 }
 
-/* Of the driver's many kinds of copies, those of rows from the beginning of what is pointed to. Each row is work on its own bytes:
- * what lies between two of them is nobody's business. */
-CUDA_API CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream handle)
-{
+/* Of the driver's many kinds of copies, those of rows from the beginning of what is pointed to. Each row is work on its
+ * own bytes: what lies between two of them is nobody's business. */
+CUDA_API CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream handle) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
   if (result == CUDA_SUCCESS &&
-      (c->srcXInBytes || c->srcY || c->dstXInBytes || c->dstY || !c->WidthInBytes || !c->Height || c->Height > UINT_MAX / 2 ||
-       !rows_fit(c->srcMemoryType, c->srcDevice, c->srcPitch, c->WidthInBytes, c->Height) ||
+      (c->srcXInBytes || c->srcY || c->dstXInBytes || c->dstY || !c->WidthInBytes || !c->Height ||
+       c->Height > UINT_MAX / 2 || !rows_fit(c->srcMemoryType, c->srcDevice, c->srcPitch, c->WidthInBytes, c->Height) ||
        !rows_fit(c->dstMemoryType, c->dstDevice, c->dstPitch, c->WidthInBytes, c->Height)))
     result = CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
@@ -168,17 +155,16 @@ CUDA_API CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream handle)
   return result;
 }
 
-/* -- memsets ----------------------------------------------------------------------------------------------------------- */
+/* -- memsets ------------------------------------------------------------------------------------------------------- */
 struct setting {
   struct task task;
   uintptr_t to;
   size_t count;
   uint32_t value;
-  unsigned size;                    /* of the value: 1 or 4 */
+  unsigned size; /* of the value: 1 or 4 */
 };
 
-static CUresult run_setting(struct task *task)
-{
+static CUresult run_setting(struct task *task) {
   struct setting *s = (struct setting *)task;
   if (s->size == 1)
     memset(standin_view(s->to), (int)s->value, s->count);
@@ -188,8 +174,7 @@ static CUresult run_setting(struct task *task)
   return CUDA_SUCCESS;
 }
 
-static CUresult set(const char *name, CUdeviceptr to, uint32_t value, unsigned size, size_t count, CUstream handle)
-{
+static CUresult set(const char *name, CUdeviceptr to, uint32_t value, unsigned size, size_t count, CUstream handle) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
@@ -210,17 +195,15 @@ static CUresult set(const char *name, CUdeviceptr to, uint32_t value, unsigned s
   return result;
 }
 
-CUDA_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
-{
+CUDA_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
   return set("cuMemsetD8Async", to, value, 1, count, stream);
 }
 
-CUDA_API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream)
-{
+CUDA_API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream) {
   return set("cuMemsetD32Async", to, value, 4, count, stream);
 }
 
-/* -- functions of the host --------------------------------------------------------------------------------------------- */
+/* -- functions of the host ----------------------------------------------------------------------------------------- */
 struct calling {
   struct task task;
   CUhostFn function;
@@ -228,23 +211,20 @@ struct calling {
   void *data;
 };
 
-static CUresult run_calling(struct task *task)
-{
+static CUresult run_calling(struct task *task) {
   struct calling *c = (struct calling *)task;
   c->function(c->data);
   return CUDA_SUCCESS;
 }
 
-static void release_calling(struct task *task)
-{
+static void release_calling(struct task *task) {
   struct calling *c = (struct calling *)task;
   if (c->release)
     c->release(c->data);
 }
 
 CUDA_API CUresult standin_cuda_launch(CUstream handle, const char *name, CUhostFn function, void (*release)(void *),
-                                      void *data, const struct standin_cuda_access *access, unsigned count)
-{
+                                      void *data, const struct standin_cuda_access *access, unsigned count) {
   CUstream stream;
   standin_lock();
   CUresult result = function ? standin_stream(handle, &stream) : CUDA_ERROR_INVALID_VALUE;
@@ -263,7 +243,6 @@ CUDA_API CUresult standin_cuda_launch(CUstream handle, const char *name, CUhostF
   return result;
 }
 
-CUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *userData)
-{
+CUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *userData) {
   return standin_cuda_launch(stream, "cuLaunchHostFunc", function, NULL, userData, NULL, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The driver itself, its devices and their primary contexts, which are the only ones. A context that nobody retains is
- * refused, but what was made in it stays; after a reset it is refused until it is retained again, and using a stream or an
- * event from before ends the process.
+ * refused, but what was made in it stays; after a reset it is refused until it is retained again, and using a stream or
+ * an event from before ends the process.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -18,8 +18,7 @@ static struct CUctx_st contexts[DEVICES];
 static __thread CUcontext stack[STACK];
 static __thread unsigned depth;
 
-CUDA_API CUresult cuInit(unsigned int flags)
-{
+CUDA_API CUresult cuInit(unsigned int flags) {
   if (flags)
     return CUDA_ERROR_INVALID_VALUE;
   if (standin_settings()->devices == 0)
@@ -30,8 +29,7 @@ CUDA_API CUresult cuInit(unsigned int flags)
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult cuDriverGetVersion(int *version)
-{
+CUDA_API CUresult cuDriverGetVersion(int *version) {
   *version = (int)standin_settings()->driver;
   return CUDA_SUCCESS;
 }
@@ -45,8 +43,7 @@ static const struct {
 #undef ROW
 };
 
-CUDA_API CUresult cuGetErrorName(CUresult error, const char **name)
-{
+CUDA_API CUresult cuGetErrorName(CUresult error, const char **name) {
   *name = NULL;
   for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
     if (results[i].value == error)
@@ -54,8 +51,7 @@ CUDA_API CUresult cuGetErrorName(CUresult error, const char **name)
   return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_API CUresult cuGetErrorString(CUresult error, const char **text)
-{
+CUDA_API CUresult cuGetErrorString(CUresult error, const char **text) {
   *text = NULL;
   for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
     if (results[i].value == error)
@@ -65,8 +61,7 @@ CUDA_API CUresult cuGetErrorString(CUresult error, const char **text)
 
 /* The newest form of a name is what the driver gives to those that were built with a new cuda.h. */
 CUDA_API CUresult cuGetProcAddress_v2(const char *symbol, void **function, int cudaVersion, uint64_t flags,
-                                      CUdriverProcAddressQueryResult *status)
-{
+                                      CUdriverProcAddressQueryResult *status) {
   char newer[128];
   Dl_info self;
   (void)flags;
@@ -93,24 +88,21 @@ CUDA_API CUresult cuGetProcAddress_v2(const char *symbol, void **function, int c
   return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-CUDA_API CUresult cuGetProcAddress(const char *symbol, void **function, int cudaVersion, uint64_t flags)
-{
+CUDA_API CUresult cuGetProcAddress(const char *symbol, void **function, int cudaVersion, uint64_t flags) {
   return cuGetProcAddress_v2(symbol, function, cudaVersion, flags, NULL);
 }
 
-/* -- devices ----------------------------------------------------------------------------------------------------------- */
+/* -- devices ------------------------------------------------------------------------------------------------------- */
 static bool is_device(CUdevice device) { return device >= 0 && device < standin_settings()->devices; }
 
-CUDA_API CUresult cuDeviceGetCount(int *count)
-{
+CUDA_API CUresult cuDeviceGetCount(int *count) {
   if (!initialized)
     return CUDA_ERROR_NOT_INITIALIZED;
   *count = (int)standin_settings()->devices;
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult cuDeviceGet(CUdevice *device, int ordinal)
-{
+CUDA_API CUresult cuDeviceGet(CUdevice *device, int ordinal) {
   if (!initialized)
     return CUDA_ERROR_NOT_INITIALIZED;
   if (!is_device(ordinal))
@@ -119,8 +111,7 @@ CUDA_API CUresult cuDeviceGet(CUdevice *device, int ordinal)
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
-{
+CUDA_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
   const struct standin_settings *s = standin_settings();
   if (!initialized)
     return CUDA_ERROR_NOT_INITIALIZED;
@@ -155,27 +146,24 @@ CUDA_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
 }
 
 /* All devices, each other's. */
-CUDA_API CUresult cuDeviceCanAccessPeer(int *yes, CUdevice device, CUdevice peer)
-{
+CUDA_API CUresult cuDeviceCanAccessPeer(int *yes, CUdevice device, CUdevice peer) {
   if (!is_device(device) || !is_device(peer))
     return CUDA_ERROR_INVALID_DEVICE;
   *yes = device != peer;
   return CUDA_SUCCESS;
 }
 
-/* -- contexts ---------------------------------------------------------------------------------------------------------- */
+/* -- contexts ------------------------------------------------------------------------------------------------------ */
 CUcontext standin_context_of(CUdevice device) { return is_device(device) ? &contexts[device] : NULL; }
 
-bool standin_is_context(CUcontext context)
-{
+bool standin_is_context(CUcontext context) {
   for (int i = 0; i < standin_settings()->devices; i++)
     if (context == &contexts[i])
       return context->retained > 0;
   return false;
 }
 
-CUresult standin_context(CUcontext *context)
-{
+CUresult standin_context(CUcontext *context) {
   if (!initialized)
     return CUDA_ERROR_NOT_INITIALIZED;
   *context = depth ? stack[depth - 1] : NULL;
@@ -184,8 +172,7 @@ CUresult standin_context(CUcontext *context)
   return (*context)->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : (*context)->broken;
 }
 
-CUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
-{
+CUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
   if (!initialized)
     return CUDA_ERROR_NOT_INITIALIZED;
   if (!is_device(device))
@@ -202,8 +189,7 @@ CUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 }
 
 /* Its memory stays where it is: whoever uses it is not found out. */
-CUDA_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
-{
+CUDA_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (!is_device(device))
     return CUDA_ERROR_INVALID_DEVICE;
   standin_lock();
@@ -215,8 +201,7 @@ CUDA_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
   return result;
 }
 
-static CUresult look_at(CUcontext context)
-{
+static CUresult look_at(CUcontext context) {
   standin_lock();
   const CUresult result = !standin_is_context(context) ? CUDA_ERROR_INVALID_CONTEXT
                           : context->destroyed         ? CUDA_ERROR_CONTEXT_IS_DESTROYED
@@ -225,22 +210,19 @@ static CUresult look_at(CUcontext context)
   return result;
 }
 
-CUDA_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
-{
+CUDA_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version) {
   *version = 3020;
   return look_at(context);
 }
 
-CUDA_API CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
-{
+CUDA_API CUresult cuCtxGetId(CUcontext context, unsigned long long *id) {
   const CUresult result = look_at(context);
   if (result == CUDA_SUCCESS)
     *id = 1 + (unsigned)context->device + (unsigned long long)DEVICES * context->resets;
   return result;
 }
 
-CUDA_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
+CUDA_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   if (!is_device(device))
     return CUDA_ERROR_INVALID_DEVICE;
   standin_lock();
@@ -250,16 +232,14 @@ CUDA_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
   return retained ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUDA_API CUresult cuCtxGetCurrent(CUcontext *context)
-{
+CUDA_API CUresult cuCtxGetCurrent(CUcontext *context) {
   if (!initialized)
     return CUDA_ERROR_NOT_INITIALIZED;
   *context = depth ? stack[depth - 1] : NULL;
   return CUDA_SUCCESS;
 }
 
-static CUresult check_context(CUcontext context)
-{
+static CUresult check_context(CUcontext context) {
   if (!initialized)
     return CUDA_ERROR_NOT_INITIALIZED;
   standin_lock();
@@ -268,8 +248,7 @@ static CUresult check_context(CUcontext context)
   return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUDA_API CUresult cuCtxSetCurrent(CUcontext context)
-{
+CUDA_API CUresult cuCtxSetCurrent(CUcontext context) {
   CUresult result = context ? check_context(context) : CUDA_SUCCESS;
   if (result != CUDA_SUCCESS)
     return result;
@@ -279,8 +258,7 @@ CUDA_API CUresult cuCtxSetCurrent(CUcontext context)
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult cuCtxPushCurrent_v2(CUcontext context)
-{
+CUDA_API CUresult cuCtxPushCurrent_v2(CUcontext context) {
   CUresult result = check_context(context);
   if (result == CUDA_SUCCESS && depth == STACK)
     result = CUDA_ERROR_INVALID_VALUE;
@@ -289,8 +267,7 @@ CUDA_API CUresult cuCtxPushCurrent_v2(CUcontext context)
   return result;
 }
 
-CUDA_API CUresult cuCtxPopCurrent_v2(CUcontext *context)
-{
+CUDA_API CUresult cuCtxPopCurrent_v2(CUcontext *context) {
   if (depth == 0)
     return CUDA_ERROR_INVALID_CONTEXT;
   depth--;
@@ -299,8 +276,7 @@ CUDA_API CUresult cuCtxPopCurrent_v2(CUcontext *context)
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult cuCtxGetDevice(CUdevice *device)
-{
+CUDA_API CUresult cuCtxGetDevice(CUdevice *device) {
   CUcontext context;
   CUresult result = standin_context(&context);
   if (result == CUDA_SUCCESS)
@@ -308,8 +284,7 @@ CUDA_API CUresult cuCtxGetDevice(CUdevice *device)
   return result;
 }
 
-CUDA_API CUresult cuCtxSynchronize(void)
-{
+CUDA_API CUresult cuCtxSynchronize(void) {
   CUcontext context;
   standin_lock();
   CUresult result = standin_context(&context);

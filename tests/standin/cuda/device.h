@@ -12,8 +12,7 @@
 
 #define MUST(call) device_must(call, #call, __FILE__, __LINE__)
 
-static inline void device_must(CUresult result, const char *call, const char *file, int line)
-{
+static inline void device_must(CUresult result, const char *call, const char *file, int line) {
   const char *name;
   if (result == CUDA_SUCCESS)
     return;
@@ -23,8 +22,7 @@ static inline void device_must(CUresult result, const char *call, const char *fi
 }
 
 /* The device's context, current for this thread. */
-static inline CUcontext device_open(int ordinal)
-{
+static inline CUcontext device_open(int ordinal) {
   CUcontext context;
   CUdevice device;
   MUST(cuInit(0));
@@ -34,44 +32,38 @@ static inline CUcontext device_open(int ordinal)
   return context;
 }
 
-static inline CUstream device_stream(unsigned flags)
-{
+static inline CUstream device_stream(unsigned flags) {
   CUstream stream;
   MUST(cuStreamCreate(&stream, flags));
   return stream;
 }
 
-static inline CUevent device_event(void)
-{
+static inline CUevent device_event(void) {
   CUevent event;
   MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
   return event;
 }
 
-static inline CUdeviceptr device_buffer(size_t bytes)
-{
+static inline CUdeviceptr device_buffer(size_t bytes) {
   CUdeviceptr pointer;
   MUST(cuMemAlloc_v2(&pointer, bytes));
   return pointer;
 }
 
 /* A buffer that holds what is at `from`. */
-static inline CUdeviceptr device_copy(const void *from, size_t bytes)
-{
+static inline CUdeviceptr device_copy(const void *from, size_t bytes) {
   CUdeviceptr pointer = device_buffer(bytes);
   MUST(cuMemcpyHtoD_v2(pointer, from, bytes));
   return pointer;
 }
 
 /* Once all that was enqueued on the device is over. */
-static inline void device_read(void *to, CUdeviceptr from, size_t bytes)
-{
+static inline void device_read(void *to, CUdeviceptr from, size_t bytes) {
   MUST(cuCtxSynchronize());
   MUST(cuMemcpyDtoH_v2(to, from, bytes));
 }
 
-static inline CUfunction device_kernel(const char *name)
-{
+static inline CUfunction device_kernel(const char *name) {
   static CUmodule module;
   CUfunction function;
   if (!module)

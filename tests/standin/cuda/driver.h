@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What the parts of the stand-in for the CUDA driver share.
  *
- * One lock, standin_lock(), guards everything that is declared here; what runs on a stream runs without it, on the stream's
- * worker. Time is a clock: for each stream how much of its work comes before. It decides both when work may run and whether
- * two pieces of work are in order at all. Settings come from the environment (settings.c lists them).
+ * One lock, standin_lock(), guards everything that is declared here; what runs on a stream runs without it, on the
+ * stream's worker. Time is a clock: for each stream how much of its work comes before. It decides both when work may
+ * run and whether two pieces of work are in order at all. Settings come from the environment (settings.c lists them).
  */
 #ifndef TESTS_STANDIN_CUDA_DRIVER_H
 #define TESTS_STANDIN_CUDA_DRIVER_H
@@ -22,12 +22,12 @@
 
 enum { DEVICES = 8, SLOTS = 128 };
 
-/* -- settings.c -------------------------------------------------------------------------------------------------------- */
+/* -- settings.c ---------------------------------------------------------------------------------------------------- */
 struct standin_settings {
   long devices, driver, capability, multiprocessors, delay_us, seed, pitch;
-  size_t memory;                    /* bytes of each device */
+  size_t memory; /* bytes of each device */
   bool lazy, order, pools, self_test;
-  const char *kernels;              /* NULL: kernels.so beside the driver */
+  const char *kernels; /* NULL: kernels.so beside the driver */
 };
 
 const struct standin_settings *standin_settings(void);
@@ -35,26 +35,41 @@ const struct standin_settings *standin_settings(void);
 /* Says what is wrong on stderr, and aborts: a test must not go on. */
 void standin_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-uint64_t standin_mix(uint64_t x);   /* every bit of the result depends on every bit of x */
+uint64_t standin_mix(uint64_t x); /* every bit of the result depends on every bit of x */
 
-enum standin_call { CALL_ALLOC, CALL_CONTEXT, CALL_COPY, CALL_EVENT, CALL_FREE, CALL_FUNCTION, CALL_LAUNCH, CALL_MODULE,
-                    CALL_POINTER, CALL_POOL, CALL_RUN, CALL_STREAM, CALL_SYNC, CALL_WAIT, CALLS };
+enum standin_call {
+  CALL_ALLOC,
+  CALL_CONTEXT,
+  CALL_COPY,
+  CALL_EVENT,
+  CALL_FREE,
+  CALL_FUNCTION,
+  CALL_LAUNCH,
+  CALL_MODULE,
+  CALL_POINTER,
+  CALL_POOL,
+  CALL_RUN,
+  CALL_STREAM,
+  CALL_SYNC,
+  CALL_WAIT,
+  CALLS
+};
 
 /* The error that CUDA_STANDIN_FAULT wants of this call, mostly none. Needs no lock. */
 CUresult standin_fault(enum standin_call call);
 
-/* -- device.c ---------------------------------------------------------------------------------------------------------- */
+/* -- device.c ------------------------------------------------------------------------------------------------------ */
 struct CUmemPoolHandle_st {
   CUdevice device;
   uint64_t threshold;
-  unsigned peers;                   /* devices that were let in, a bit each */
+  unsigned peers; /* devices that were let in, a bit each */
 };
 
 struct CUctx_st {
   CUdevice device;
   unsigned retained, resets;
-  bool destroyed;                   /* reset, and not retained since */
-  CUresult broken;                  /* an error of work that ran: every later call returns it */
+  bool destroyed;  /* reset, and not retained since */
+  CUresult broken; /* an error of work that ran: every later call returns it */
   size_t allocated;
   CUstream legacy;
   struct CUmemPoolHandle_st pool;
@@ -62,10 +77,10 @@ struct CUctx_st {
 
 /* The calling thread's context, which is in order; otherwise the error of the call. */
 CUresult standin_context(CUcontext *context);
-CUcontext standin_context_of(CUdevice device);    /* NULL where there is no such device */
-bool standin_is_context(CUcontext context);       /* and retained */
+CUcontext standin_context_of(CUdevice device); /* NULL where there is no such device */
+bool standin_is_context(CUcontext context);    /* and retained */
 
-/* -- stream.c: the lock, clocks, work, streams -------------------------------------------------------------------------- */
+/* -- stream.c: the lock, clocks, work, streams --------------------------------------------------------------------- */
 void standin_lock(void);
 void standin_unlock(void);
 
@@ -74,7 +89,7 @@ struct clock {
 };
 
 struct access {
-  uintptr_t begin, end;             /* as the program names them: not views */
+  uintptr_t begin, end; /* as the program names them: not views */
   bool writes;
 };
 
@@ -82,7 +97,7 @@ struct access {
 struct task {
   const char *name;
   CUresult (*run)(struct task *task);
-  void (*release)(struct task *task);             /* what the task owns, if anything; not the task itself */
+  void (*release)(struct task *task); /* what the task owns, if anything; not the task itself */
   struct access *access;
   unsigned accesses, references;
 };
@@ -94,14 +109,14 @@ void standin_task_drop(struct task *task);
 
 struct CUstream_st {
   CUcontext context;
-  unsigned flags, slot, resets;     /* resets: of the context, before it was made */
+  unsigned flags, slot, resets; /* resets: of the context, before it was made */
   int priority;
-  struct clock clock;               /* what the next piece of work comes after */
-  struct entry *first, **last;      /* enqueued, not yet over */
+  struct clock clock;          /* what the next piece of work comes after */
+  struct entry *first, **last; /* enqueued, not yet over */
   bool has_worker, ends;
-  struct capture *capture;          /* that it takes part in */
-  struct clock captured;            /* the same as `clock`, for nodes of the graph */
-  struct CUstream_st *next;         /* of all streams */
+  struct capture *capture;  /* that it takes part in */
+  struct clock captured;    /* the same as `clock`, for nodes of the graph */
+  struct CUstream_st *next; /* of all streams */
 };
 
 /* What handle means to this thread; CUDA_ERROR_INVALID_HANDLE for one that is not there (any more). */
@@ -123,11 +138,11 @@ CUresult standin_wait_device(CUcontext context);
 bool standin_is_over(const struct clock *clock);
 void standin_join(struct clock *clock, const struct clock *other);
 
-/* -- order.c ----------------------------------------------------------------------------------------------------------- */
+/* -- order.c ------------------------------------------------------------------------------------------------------- */
 /* Work with this clock does what `task` says: dies where it may overlap with what touched the same memory. */
 void standin_check_order(const struct task *task, const struct clock *clock, unsigned slot);
 
-/* -- memory.c ---------------------------------------------------------------------------------------------------------- */
+/* -- memory.c ------------------------------------------------------------------------------------------------------ */
 enum memory { MEMORY_UNKNOWN, MEMORY_DEVICE, MEMORY_PINNED, MEMORY_MANAGED };
 
 struct touch {
@@ -152,46 +167,46 @@ struct allocation {
 
 /* The allocation that holds the address, also one that was freed; NULL for anything else. */
 struct allocation *standin_allocation(uintptr_t address);
-bool standin_is_device_address(uintptr_t address);          /* even if nothing is allocated there */
+bool standin_is_device_address(uintptr_t address); /* even if nothing is allocated there */
 
 /* Where the memory really is. */
 void *standin_view(uintptr_t address);
 
-/* -- capture.c --------------------------------------------------------------------------------------------------------- */
+/* -- capture.c ----------------------------------------------------------------------------------------------------- */
 /* The task becomes a node of the graph that the stream is captured into. */
 CUresult standin_capture_task(CUstream stream, struct task *task);
 bool standin_blocking_is_captured(CUcontext context);
-void standin_invalidate_captures(CUcontext context);        /* those of blocking streams */
-CUresult standin_capture_spoiled(CUstream stream);          /* the stream is synchronised with: the call's error */
-void standin_capture_leave(CUstream stream);                /* the stream is destroyed */
+void standin_invalidate_captures(CUcontext context); /* those of blocking streams */
+CUresult standin_capture_spoiled(CUstream stream);   /* the stream is synchronised with: the call's error */
+void standin_capture_leave(CUstream stream);         /* the stream is destroyed */
 CUresult standin_capture_wait(CUstream stream, CUevent event);
 /* For calls that may synchronise behind the caller's back: the error where a capture forbids them to this thread. */
 CUresult standin_unsafe_call(void);
 uint64_t standin_capture_id(const struct capture *capture);
 
-/* -- event.c ----------------------------------------------------------------------------------------------------------- */
+/* -- event.c ------------------------------------------------------------------------------------------------------- */
 struct CUevent_st {
   unsigned flags, resets;
   CUcontext context;
   bool recorded;
   struct clock clock;
-  struct stamp *stamp;              /* when its last record ran */
-  uint64_t capture;                 /* recorded in this capture; 0: in none */
+  struct stamp *stamp; /* when its last record ran */
+  uint64_t capture;    /* recorded in this capture; 0: in none */
   struct clock captured;
 };
 
-/* -- emulator.c -------------------------------------------------------------------------------------------------------- */
+/* -- emulator.c ---------------------------------------------------------------------------------------------------- */
 struct emulate_launch {
   const struct emulate_kernel *kernel;
   void **parameters;
   struct emulate_index grid, block;
-  unsigned shared;                  /* bytes of dynamic shared memory */
+  unsigned shared; /* bytes of dynamic shared memory */
   bool cooperative;
-  uint64_t seed;                    /* 0: blocks and threads begin in their order */
+  uint64_t seed; /* 0: blocks and threads begin in their order */
 };
 
 void emulate_run(const struct emulate_launch *launch);
-void emulate_end_thread(void);      /* gives back what this thread keeps for the next launch */
-const char *emulate_where(char *text, size_t size);         /* the kernel and thread that runs here; NULL: none */
+void emulate_end_thread(void);                      /* gives back what this thread keeps for the next launch */
+const char *emulate_where(char *text, size_t size); /* the kernel and thread that runs here; NULL: none */
 
 #endif

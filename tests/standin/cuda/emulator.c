@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs kernels: the blocks of a launch one after the other (of a cooperative launch: all at once), the threads of a block
- * on fibres of the calling thread.
+ * Runs kernels: the blocks of a launch one after the other (of a cooperative launch: all at once), the threads of a
+ * block on fibres of the calling thread.
  *
- * A fibre runs thread after thread until one of them waits for others; only then is another fibre needed. So a kernel that
- * never synchronises is a plain loop, and nobody has to say which kernels those are. Threads that can go on do so before
- * new ones begin. When none can, and no thread is left to begin, that is a deadlock, which ends the process with a list of
- * who waits where. A barrier wants every thread of its block: one that has returned is missed, though newer GPUs forgive it.
+ * A fibre runs thread after thread until one of them waits for others; only then is another fibre needed. So a kernel
+ * that never synchronises is a plain loop, and nobody has to say which kernels those are. Threads that can go on do so
+ * before new ones begin. When none can, and no thread is left to begin, that is a deadlock, which ends the process with
+ * a list of who waits where. A barrier wants every thread of its block: one that has returned is missed, though newer
+ * GPUs forgive it.
  *
  * Shared memory holds a pattern when a block begins. Everything here belongs to the thread that calls emulate_run().
  */
@@ -22,8 +23,7 @@ enum { MOST_ROUNDS = 100000, POISON = 0xcd, MOST_GROUPS = 8 };
 EMULATE_API __thread struct emulate_thread *emulate_self;
 __thread struct runner runner;
 
-static void push(struct queue *queue, struct strand *strand)
-{
+static void push(struct queue *queue, struct strand *strand) {
   strand->next = NULL;
   if (!queue->first)
     queue->last = &queue->first;
@@ -31,24 +31,21 @@ static void push(struct queue *queue, struct strand *strand)
   queue->last = &strand->next;
 }
 
-static struct strand *pop(struct queue *queue)
-{
+static struct strand *pop(struct queue *queue) {
   struct strand *strand = queue->first;
   if (strand)
     queue->first = strand->next;
   return strand;
 }
 
-void strand_release(struct strand *strand)
-{
+void strand_release(struct strand *strand) {
   runner.rounds = 0;
   strand->state = RUNS;
   push(&runner.ready, strand);
 }
 
 /* Puts the block's static shared memory in place, and lets the strand be the one that runs. */
-static void enter(struct strand *strand)
-{
+static void enter(struct strand *strand) {
   struct runner *r = &runner;
   struct emulate_block *block = strand->self.home;
   if (r->current != block && r->alive > 1 && r->shared_size) {
@@ -60,9 +57,9 @@ static void enter(struct strand *strand)
   emulate_self = &strand->self;
 }
 
-/* With a seed, threads begin in another order: offset and stride are drawn, and the stride has no factor of the count. */
-static unsigned in_order(unsigned i, unsigned count, uint64_t seed)
-{
+/* With a seed, threads begin in another order: offset and stride are drawn, and the stride has no factor of the
+ * count. */
+static unsigned in_order(unsigned i, unsigned count, uint64_t seed) {
   if (!seed)
     return i;
   uint64_t drawn = standin_mix(seed), stride = 1 + drawn % count, offset = (drawn >> 32) % count;
@@ -78,8 +75,7 @@ static unsigned in_order(unsigned i, unsigned count, uint64_t seed)
   }
 }
 
-static struct strand *begin_next(void)
-{
+static struct strand *begin_next(void) {
   struct runner *r = &runner;
   if (r->next_block == r->alive)
     return NULL;
@@ -96,8 +92,7 @@ static struct strand *begin_next(void)
 static void run_threads(void *data);
 
 /* Goes on with whoever can; returns when `from` is wanted again: the thread's own fibre when nobody can. */
-void strand_go_on(struct fibre *from)
-{
+void strand_go_on(struct fibre *from) {
   struct runner *r = &runner;
   struct fibre *to = &r->home;
   struct strand *strand = pop(&r->ready);
@@ -116,14 +111,12 @@ void strand_go_on(struct fibre *from)
     fibre_switch(from, to);
 }
 
-/* -- diagnoses --------------------------------------------------------------------------------------------------------- */
-static bool same_place(const char *file, int line, const struct strand *strand)
-{
+/* -- diagnoses ----------------------------------------------------------------------------------------------------- */
+static bool same_place(const char *file, int line, const struct strand *strand) {
   return line == strand->line && (file == strand->file || strcmp(file, strand->file) == 0);
 }
 
-void strand_describe(char *text, size_t size, const struct strand *s)
-{
+void strand_describe(char *text, size_t size, const struct strand *s) {
   const struct emulate_index *b = s->self.block, *t = &s->self.thread;
   int length = snprintf(text, size, "block (%u,%u,%u) thread (%u,%u,%u) ", b->x, b->y, b->z, t->x, t->y, t->z);
   text += length;
@@ -138,14 +131,12 @@ void strand_describe(char *text, size_t size, const struct strand *s)
     snprintf(text, size, "%s", s->state == RETURNED ? "has returned" : "runs");
 }
 
-static bool alike(const struct strand *a, const struct strand *b)
-{
+static bool alike(const struct strand *a, const struct strand *b) {
   return a->state == b->state && (a->state == RETURNED || (same_place(a->file, a->line, b) && a->mask == b->mask));
 }
 
 /* One line for each group of neighbours that do the same, in blocks that have not returned. */
-static size_t describe_block(char *text, size_t size, const struct emulate_block *block, int *groups)
-{
+static size_t describe_block(char *text, size_t size, const struct emulate_block *block, int *groups) {
   size_t length = 0;
   for (unsigned i = 0, end; i < runner.threads && *groups < MOST_GROUPS; i = end, ++*groups) {
     const struct strand *s = &block->strands[i];
@@ -160,8 +151,7 @@ static size_t describe_block(char *text, size_t size, const struct emulate_block
   return length;
 }
 
-static void deadlock(void)
-{
+static void deadlock(void) {
   struct runner *r = &runner;
   char text[MOST_GROUPS * 320] = "";
   size_t length = 0;
@@ -177,24 +167,21 @@ static void deadlock(void)
               r->alive < blocks ? "\n  (not a cooperative launch: blocks run one after the other)" : "");
 }
 
-EMULATE_API void emulate_trap(const char *file, int line)
-{
+EMULATE_API void emulate_trap(const char *file, int line) {
   char text[256];
   strand_describe(text, sizeof text, strand_self());
   standin_die("kernel '%s': trap at %s:%d: %s", runner.launch->kernel->name, file, line, text);
 }
 
-/* -- barriers ---------------------------------------------------------------------------------------------------------- */
-void strand_wait(struct strand *strand, enum state state, const char *file, int line)
-{
+/* -- barriers ------------------------------------------------------------------------------------------------------ */
+void strand_wait(struct strand *strand, enum state state, const char *file, int line) {
   strand->state = state;
   strand->file = file;
   strand->line = line;
   strand->fibre = runner.running;
 }
 
-EMULATE_API int emulate_barrier(enum emulate_barrier_kind kind, int value, const char *file, int line)
-{
+EMULATE_API int emulate_barrier(enum emulate_barrier_kind kind, int value, const char *file, int line) {
   struct strand *strand = strand_self();
   struct emulate_block *block = strand->self.home;
   strand_wait(strand, AT_BARRIER, file, line);
@@ -221,7 +208,7 @@ EMULATE_API int emulate_barrier(enum emulate_barrier_kind kind, int value, const
     return block->result;
   }
   block->waiting = 0;
-  block->result = block->gathered;  /* stays until all have come back, as the next barrier needs them */
+  block->result = block->gathered; /* stays until all have come back, as the next barrier needs them */
   for (unsigned i = 0; i < runner.threads; i++)
     if (&block->strands[i] != strand)
       strand_release(&block->strands[i]);
@@ -229,9 +216,8 @@ EMULATE_API int emulate_barrier(enum emulate_barrier_kind kind, int value, const
   return block->result;
 }
 
-/* -- threads ----------------------------------------------------------------------------------------------------------- */
-EMULATE_API void emulate_pause(const char *file, int line)
-{
+/* -- threads ------------------------------------------------------------------------------------------------------- */
+EMULATE_API void emulate_pause(const char *file, int line) {
   struct strand *strand = strand_self();
   strand_wait(strand, PAUSES, file, line);
   strand->mask = 0;
@@ -241,16 +227,14 @@ EMULATE_API void emulate_pause(const char *file, int line)
 }
 
 /* Not a fence of the language: the thread sanitizer knows none. */
-EMULATE_API void emulate_fence(void)
-{
+EMULATE_API void emulate_fence(void) {
   static unsigned everybody;
   __atomic_fetch_add(&everybody, 0, __ATOMIC_SEQ_CST);
 }
 
 EMULATE_API void *emulate_dynamic_shared(void) { return emulate_self->home->dynamic; }
 
-static void returned(struct strand *strand)
-{
+static void returned(struct strand *strand) {
   strand->state = RETURNED;
   emulate_self = NULL;
   runner.left--;
@@ -259,8 +243,7 @@ static void returned(struct strand *strand)
 }
 
 /* What a fibre does. */
-static void run_threads(void *data)
-{
+static void run_threads(void *data) {
   struct runner *r = &runner;
   (void)data;
   for (;;) {
@@ -278,14 +261,12 @@ static void run_threads(void *data)
   }
 }
 
-static struct emulate_index index_of(uint64_t linear, struct emulate_index size)
-{
+static struct emulate_index index_of(uint64_t linear, struct emulate_index size) {
   return (struct emulate_index){(unsigned)(linear % size.x), (unsigned)(linear / size.x % size.y),
                                 (unsigned)(linear / size.x / size.y)};
 }
 
-static void prepare_block(struct emulate_block *block, uint64_t linear)
-{
+static void prepare_block(struct emulate_block *block, uint64_t linear) {
   struct runner *r = &runner;
   block->index = index_of(linear, r->launch->grid);
   for (unsigned i = 0; i < r->threads; i++)
@@ -296,8 +277,7 @@ static void prepare_block(struct emulate_block *block, uint64_t linear)
 }
 
 /* Runs the blocks that are prepared until all their threads have returned. */
-static void run_blocks(void)
-{
+static void run_blocks(void) {
   struct runner *r = &runner;
   r->next_block = r->next_thread = 0;
   r->left = (uint64_t)r->alive * r->threads;
@@ -318,18 +298,18 @@ static void run_blocks(void)
 /* The object that holds an address, and its thread-local storage. */
 struct object {
   uintptr_t inside;
-  size_t module, size;              /* module: of the dynamic linker; 0: it has no such storage */
+  size_t module, size; /* module: of the dynamic linker; 0: it has no such storage */
   bool found, program;
 };
 
-static int find_object(struct dl_phdr_info *info, size_t size, void *data)
-{
+static int find_object(struct dl_phdr_info *info, size_t size, void *data) {
   struct object *object = data;
   (void)size;
   object->module = object->size = 0;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-    object->found |= segment->p_type == PT_LOAD && object->inside - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
+    object->found |=
+      segment->p_type == PT_LOAD && object->inside - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
     if (segment->p_type != PT_TLS)
       continue;
     object->module = info->dlpi_tls_modid;
@@ -343,8 +323,7 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *data)
 void *__tls_get_addr(size_t module_and_offset[2]);
 
 /* Static shared memory: all thread-local storage of the kernel's object. It must hold nothing else. */
-static void find_shared(void)
-{
+static void find_shared(void) {
   struct object object = {.inside = (uintptr_t)runner.launch->kernel};
   dl_iterate_phdr(find_object, &object);
   if (!object.found || object.program)
@@ -353,8 +332,7 @@ static void find_shared(void)
   runner.shared_size = object.size;
 }
 
-static void *take_memory(size_t size)
-{
+static void *take_memory(size_t size) {
   void *memory;
   if (posix_memalign(&memory, 128, size ? size : 1) != 0)
     standin_die("no memory for a kernel");
@@ -362,17 +340,16 @@ static void *take_memory(size_t size)
 }
 
 /* Its threads keep their places from block to block. */
-static void make_block(struct emulate_block *block)
-{
+static void make_block(struct emulate_block *block) {
   const struct emulate_launch *l = runner.launch;
   *block = (struct emulate_block){.strands = take_memory(runner.threads * sizeof(struct strand)),
-                                  .dynamic = take_memory(l->shared), .image = take_memory(runner.shared_size)};
+                                  .dynamic = take_memory(l->shared),
+                                  .image = take_memory(runner.shared_size)};
   for (unsigned i = 0; i < runner.threads; i++)
     block->strands[i] = (struct strand){.self = {index_of(i, l->block), &block->index, &l->block, &l->grid, i, block}};
 }
 
-void emulate_run(const struct emulate_launch *launch)
-{
+void emulate_run(const struct emulate_launch *launch) {
   struct runner *r = &runner;
   uint64_t blocks = (uint64_t)launch->grid.x * launch->grid.y * launch->grid.z;
   r->launch = launch;
@@ -399,8 +376,7 @@ void emulate_run(const struct emulate_launch *launch)
   free(r->blocks);
 }
 
-void emulate_end_thread(void)
-{
+void emulate_end_thread(void) {
   while (runner.idle) {
     struct fibre *next = runner.idle->next;
     fibre_free(runner.idle);
@@ -408,8 +384,7 @@ void emulate_end_thread(void)
   }
 }
 
-const char *emulate_where(char *text, size_t size)
-{
+const char *emulate_where(char *text, size_t size) {
   if (!emulate_self)
     return NULL;
   int length = snprintf(text, size, "kernel '%s': ", runner.launch->kernel->name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What kernels that were compiled for the host (emulate.h) ask of libcuda.so.1, which runs them (emulator.c). C and C++.
+ * What kernels that were compiled for the host (emulate.h) ask of libcuda.so.1, which runs them (emulator.c). C and
+ * C++.
  */
 #ifndef TESTS_STANDIN_CUDA_EMULATOR_H
 #define TESTS_STANDIN_CUDA_EMULATOR_H
@@ -22,7 +23,7 @@ struct emulate_block;
 struct emulate_thread {
   struct emulate_index thread;
   const struct emulate_index *block, *block_size, *grid_size;
-  unsigned linear;                  /* within its block: its lane is linear % 32 */
+  unsigned linear; /* within its block: its lane is linear % 32 */
   struct emulate_block *home;
 };
 
@@ -32,7 +33,8 @@ struct emulate_thread {
 /* The thread that runs now; NULL outside of kernels. */
 extern __thread struct emulate_thread *emulate_self EMULATE_NEAR;
 
-/* What is at a parameter of a kernel: how pointers to device memory are found, and whether the kernel may write there. */
+/* What is at a parameter of a kernel: how pointers to device memory are found, and whether the kernel may write
+ * there. */
 enum emulate_kind { EMULATE_VALUE, EMULATE_READS, EMULATE_WRITES, EMULATE_STRUCT };
 
 struct emulate_parameter {
@@ -45,7 +47,7 @@ struct emulate_kernel {
   void (*call)(void **parameters);
   const struct emulate_parameter *parameters;
   uint32_t count;
-  struct emulate_kernel *next;      /* of the list that emulate_register() keeps */
+  struct emulate_kernel *next; /* of the list that emulate_register() keeps */
 };
 
 /* Called by constructors of the object that holds the kernel: the object stays loaded from then on. */
@@ -57,9 +59,21 @@ int emulate_barrier(enum emulate_barrier_kind kind, int value, const char *file,
 
 /* Operations of the lanes that `mask` names. */
 enum emulate_warp_kind {
-  EMULATE_SYNCWARP, EMULATE_SHFL, EMULATE_SHFL_UP, EMULATE_SHFL_DOWN, EMULATE_SHFL_XOR, EMULATE_BALLOT,
-  EMULATE_MATCH_ANY, EMULATE_REDUCE_ADD, EMULATE_REDUCE_AND, EMULATE_REDUCE_OR, EMULATE_REDUCE_XOR,
-  EMULATE_REDUCE_MIN_U, EMULATE_REDUCE_MAX_U, EMULATE_REDUCE_MIN_S, EMULATE_REDUCE_MAX_S
+  EMULATE_SYNCWARP,
+  EMULATE_SHFL,
+  EMULATE_SHFL_UP,
+  EMULATE_SHFL_DOWN,
+  EMULATE_SHFL_XOR,
+  EMULATE_BALLOT,
+  EMULATE_MATCH_ANY,
+  EMULATE_REDUCE_ADD,
+  EMULATE_REDUCE_AND,
+  EMULATE_REDUCE_OR,
+  EMULATE_REDUCE_XOR,
+  EMULATE_REDUCE_MIN_U,
+  EMULATE_REDUCE_MAX_U,
+  EMULATE_REDUCE_MIN_S,
+  EMULATE_REDUCE_MAX_S
 };
 uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, uint64_t value, unsigned argument, unsigned width,
                       const char *file, int line);

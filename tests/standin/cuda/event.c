@@ -17,14 +17,12 @@ struct recording {
   struct stamp *stamp;
 };
 
-static void drop(struct stamp *stamp)
-{
+static void drop(struct stamp *stamp) {
   if (stamp && --stamp->references == 0)
     free(stamp);
 }
 
-static CUresult run_recording(struct task *task)
-{
+static CUresult run_recording(struct task *task) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   ((struct recording *)task)->stamp->milliseconds = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
@@ -33,8 +31,7 @@ static CUresult run_recording(struct task *task)
 
 static void release_recording(struct task *task) { drop(((struct recording *)task)->stamp); }
 
-CUDA_API CUresult cuEventCreate(CUevent *event, unsigned int flags)
-{
+CUDA_API CUresult cuEventCreate(CUevent *event, unsigned int flags) {
   CUcontext context;
   standin_lock();
   CUresult result = standin_context(&context);
@@ -53,14 +50,12 @@ CUDA_API CUresult cuEventCreate(CUevent *event, unsigned int flags)
   return result;
 }
 
-static void check_age(const struct CUevent_st *event)
-{
+static void check_age(const struct CUevent_st *event) {
   if (event && event->resets != event->context->resets)
     standin_die("an event is used that was made before its device was reset");
 }
 
-CUDA_API CUresult cuEventDestroy_v2(CUevent event)
-{
+CUDA_API CUresult cuEventDestroy_v2(CUevent event) {
   if (!event)
     return CUDA_ERROR_INVALID_HANDLE;
   standin_lock();
@@ -71,8 +66,7 @@ CUDA_API CUresult cuEventDestroy_v2(CUevent event)
   return CUDA_SUCCESS;
 }
 
-static CUresult record(CUevent event, CUstream stream)
-{
+static CUresult record(CUevent event, CUstream stream) {
   struct recording *r = standin_task(sizeof *r, "cuEventRecord", run_recording, 0);
   struct stamp *stamp = calloc(1, sizeof *stamp);
   if (!stamp) {
@@ -95,8 +89,7 @@ static CUresult record(CUevent event, CUstream stream)
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult cuEventRecord(CUevent event, CUstream handle)
-{
+CUDA_API CUresult cuEventRecord(CUevent event, CUstream handle) {
   CUstream stream;
   standin_lock();
   check_age(event);
@@ -114,13 +107,13 @@ CUDA_API CUresult cuEventRecord(CUevent event, CUstream handle)
   return result;
 }
 
-CUDA_API CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
-{
+CUDA_API CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags) {
   CUstream stream;
   standin_lock();
   check_age(event);
-  CUresult result = !event ? CUDA_ERROR_INVALID_HANDLE : flags ? CUDA_ERROR_INVALID_VALUE
-                                                               : standin_stream(handle, &stream);
+  CUresult result = !event  ? CUDA_ERROR_INVALID_HANDLE
+                    : flags ? CUDA_ERROR_INVALID_VALUE
+                            : standin_stream(handle, &stream);
   if (result == CUDA_SUCCESS)
     result = standin_fault(CALL_WAIT);
   if (result == CUDA_SUCCESS && (stream->capture || event->capture))
@@ -132,16 +125,14 @@ CUDA_API CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int
 }
 
 /* What both ways to ask for an event begin with. */
-static CUresult look(CUevent event)
-{
+static CUresult look(CUevent event) {
   if (!event)
     return CUDA_ERROR_INVALID_HANDLE;
   check_age(event);
   return event->capture ? CUDA_ERROR_CAPTURED_EVENT : event->context->broken;
 }
 
-CUDA_API CUresult cuEventQuery(CUevent event)
-{
+CUDA_API CUresult cuEventQuery(CUevent event) {
   standin_lock();
   CUresult result = look(event);
   if (result == CUDA_SUCCESS)
@@ -152,8 +143,7 @@ CUDA_API CUresult cuEventQuery(CUevent event)
   return result;
 }
 
-CUDA_API CUresult cuEventSynchronize(CUevent event)
-{
+CUDA_API CUresult cuEventSynchronize(CUevent event) {
   standin_lock();
   CUresult result = look(event);
   if (result == CUDA_SUCCESS)
@@ -168,8 +158,7 @@ CUDA_API CUresult cuEventSynchronize(CUevent event)
   return result;
 }
 
-CUDA_API CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
-{
+CUDA_API CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
   standin_lock();
   CUresult result = look(start);
   if (result == CUDA_SUCCESS)

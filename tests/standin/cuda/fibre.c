@@ -34,8 +34,7 @@ void fibre_main(void) __attribute__((visibility("hidden"), noreturn));
 /* The one that runs on this thread. */
 static __thread struct fibre *current __attribute__((tls_model("initial-exec")));
 
-static void arrived(struct fibre *at)
-{
+static void arrived(struct fibre *at) {
 #if WITH_ASAN
   __sanitizer_finish_switch_fiber(at->fake, NULL, NULL);
 #else
@@ -43,15 +42,13 @@ static void arrived(struct fibre *at)
 #endif
 }
 
-void fibre_main(void)
-{
+void fibre_main(void) {
   arrived(current);
   current->body(current->data);
   abort();
 }
 
-void fibre_adopt(struct fibre *thread)
-{
+void fibre_adopt(struct fibre *thread) {
   pthread_attr_t attributes;
   *thread = (struct fibre){.stack = NULL};
   if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
@@ -65,10 +62,9 @@ void fibre_adopt(struct fibre *thread)
 }
 
 /* What context_switch() pops, and where it returns to. */
-static void *lay_out(char *top)
-{
+static void *lay_out(char *top) {
 #ifdef __x86_64__
-  enum { WORDS = 7, RETURN = 6 };   /* at context_begin the stack is aligned as before a call */
+  enum { WORDS = 7, RETURN = 6 }; /* at context_begin the stack is aligned as before a call */
 #else
   enum { WORDS = 20, RETURN = 11 };
 #endif
@@ -79,8 +75,7 @@ static void *lay_out(char *top)
   return words;
 }
 
-struct fibre *fibre_create(void (*body)(void *data), void *data)
-{
+struct fibre *fibre_create(void (*body)(void *data), void *data) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   struct fibre *fibre = calloc(1, sizeof *fibre);
   char *memory = mmap(NULL, STACK + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -98,8 +93,7 @@ struct fibre *fibre_create(void (*body)(void *data), void *data)
   return fibre;
 }
 
-void fibre_free(struct fibre *fibre)
-{
+void fibre_free(struct fibre *fibre) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
 #if WITH_TSAN
   __tsan_destroy_fiber(fibre->tsan);
@@ -109,8 +103,7 @@ void fibre_free(struct fibre *fibre)
 }
 
 /* Not instrumented: it is entered on one stack and left on another. */
-__attribute__((no_sanitize("address", "thread"))) void fibre_switch(struct fibre *from, struct fibre *to)
-{
+__attribute__((no_sanitize("address", "thread"))) void fibre_switch(struct fibre *from, struct fibre *to) {
   current = to;
 #if WITH_ASAN
   __sanitizer_start_switch_fiber(&from->fake, to->stack, to->size);

@@ -8,13 +8,13 @@
 #include <stddef.h>
 
 struct fibre {
-  void *kept;                       /* the stack pointer while it does not run */
-  void *stack;                      /* lowest address; NULL for the thread's own */
+  void *kept;  /* the stack pointer while it does not run */
+  void *stack; /* lowest address; NULL for the thread's own */
   size_t size;
-  void *fake, *tsan;                /* the sanitizers' */
+  void *fake, *tsan; /* the sanitizers' */
   void (*body)(void *data);
   void *data;
-  struct fibre *next;               /* for its owner */
+  struct fibre *next; /* for its owner */
 };
 
 /* The calling thread becomes a fibre, so that others can switch back to it. */

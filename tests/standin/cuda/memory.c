@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory. A pointer to device memory names an address in a range that nobody can ever access; the memory lies in a second
- * range, at the same offset: its view. Copies, memsets and kernels get views (module.c), so whatever else reads or writes
- * through such a pointer dies at once, and a handler says what it was. Addresses are never used again, and what was freed
- * goes away, with an unmapped page behind every allocation, which ends where that page begins (rounded up to 256 bytes; the
- * address sanitizer sees the rest). New memory holds a pattern.
+ * Memory. A pointer to device memory names an address in a range that nobody can ever access; the memory lies in a
+ * second range, at the same offset: its view. Copies, memsets and kernels get views (module.c), so whatever else reads
+ * or writes through such a pointer dies at once, and a handler says what it was. Addresses are never used again, and
+ * what was freed goes away, with an unmapped page behind every allocation, which ends where that page begins (rounded
+ * up to 256 bytes; the address sanitizer sees the rest). New memory holds a pattern.
  *
  * Pinned and managed memory is the host's own: its view is itself.
  */
@@ -27,7 +27,7 @@
 enum { ALIGNMENT = 256, PAGE = 64 << 10, POISON = 0xcd };
 
 static struct {
-  uintptr_t begin, view, used;      /* used: offset of what was never allocated */
+  uintptr_t begin, view, used; /* used: offset of what was never allocated */
   size_t size;
 } range;
 
@@ -36,18 +36,16 @@ static struct allocation *allocations;
 static unsigned count, room;
 static uint64_t ids;
 
-/* -- who touches it ---------------------------------------------------------------------------------------------------- */
+/* -- who touches it ------------------------------------------------------------------------------------------------ */
 static struct sigaction before;
 
-static void say(const char *text)
-{
+static void say(const char *text) {
   if (write(STDERR_FILENO, text, strlen(text)) < 0)
     _exit(2);
 }
 
 /* The lock is not taken: who holds it may be the one that is here. */
-static void describe_address(char *text, size_t size, uintptr_t address)
-{
+static void describe_address(char *text, size_t size, uintptr_t address) {
   struct allocation *a = standin_allocation(address);
   if (a)
     snprintf(text, size, "byte %zu of %zu of a buffer%s", (size_t)(address - a->begin), a->size,
@@ -56,8 +54,7 @@ static void describe_address(char *text, size_t size, uintptr_t address)
     snprintf(text, size, "which belongs to no buffer");
 }
 
-static void on_fault(int number, siginfo_t *info, void *context)
-{
+static void on_fault(int number, siginfo_t *info, void *context) {
   char text[1024], what[128], where[320];
   uintptr_t address = (uintptr_t)info->si_addr;
   const char *kernel = emulate_where(where, sizeof where);
@@ -65,17 +62,16 @@ static void on_fault(int number, siginfo_t *info, void *context)
   bool direct = address - range.begin < range.size, viewed = address - range.view < range.size;
   if (direct || viewed) {
     describe_address(what, sizeof what, viewed ? address - range.view + range.begin : address);
-    snprintf(text, sizeof text, "CUDA stand-in: %s accesses device memory at %#lx, %s%s\n", kernel ? kernel : "the host",
-             (unsigned long)(viewed ? address - range.view + range.begin : address), what,
+    snprintf(text, sizeof text, "CUDA stand-in: %s accesses device memory at %#lx, %s%s\n",
+             kernel ? kernel : "the host", (unsigned long)(viewed ? address - range.view + range.begin : address), what,
              kernel && direct ? ": a pointer that was not a parameter" : "");
     say(text);
   }
-  sigaction(SIGSEGV, &before, NULL);      /* it happens again */
+  sigaction(SIGSEGV, &before, NULL); /* it happens again */
 }
 
 /* Addresses for all that is ever allocated: many times what there is of memory, or as much as the system has. */
-static bool reserve(void)
-{
+static bool reserve(void) {
   if (range.size)
     return true;
   for (size_t size = standin_settings()->memory * 32; size >= standin_settings()->memory; size /= 2) {
@@ -96,17 +92,15 @@ static bool reserve(void)
   return false;
 }
 
-/* -- allocations ------------------------------------------------------------------------------------------------------- */
+/* -- allocations --------------------------------------------------------------------------------------------------- */
 bool standin_is_device_address(uintptr_t address) { return address - range.begin < range.size; }
 
-void *standin_view(uintptr_t address)
-{
+void *standin_view(uintptr_t address) {
   return (void *)(standin_is_device_address(address) ? address - range.begin + range.view : address);
 }
 
 /* Of what the host could have given to somebody else since, only what is not freed. */
-struct allocation *standin_allocation(uintptr_t address)
-{
+struct allocation *standin_allocation(uintptr_t address) {
   for (unsigned i = count; i-- > 0;) {
     struct allocation *a = &allocations[i];
     if (address - a->begin < a->size && (!a->freed || a->type == MEMORY_DEVICE))
@@ -115,8 +109,7 @@ struct allocation *standin_allocation(uintptr_t address)
   return NULL;
 }
 
-static struct allocation *remember(uintptr_t begin, size_t size, enum memory type, CUcontext context)
-{
+static struct allocation *remember(uintptr_t begin, size_t size, enum memory type, CUcontext context) {
   if (count == room) {
     unsigned more = room ? 2 * room : 64;
     struct allocation *moved = realloc(allocations, more * sizeof *moved);
@@ -130,8 +123,7 @@ static struct allocation *remember(uintptr_t begin, size_t size, enum memory typ
 }
 
 /* What was touched is of no interest any more, nor are the host's own addresses. */
-static void forget(struct allocation *a)
-{
+static void forget(struct allocation *a) {
   a->freed = true;
   free(a->touches);
   a->touches = NULL;
@@ -143,8 +135,7 @@ static size_t rounded(size_t size, size_t to) { return (size + to - 1) / to * to
 /* Pages from `offset` on: those that hold `bytes`, which end with them, but for the last. */
 static size_t pages_of(size_t bytes) { return rounded(rounded(bytes, ALIGNMENT), PAGE) + PAGE; }
 
-static CUresult allocate(CUcontext context, size_t bytes, struct allocation **allocation)
-{
+static CUresult allocate(CUcontext context, size_t bytes, struct allocation **allocation) {
   if (bytes == 0)
     return CUDA_ERROR_INVALID_VALUE;
   CUresult injected = standin_fault(CALL_ALLOC);
@@ -166,8 +157,7 @@ static CUresult allocate(CUcontext context, size_t bytes, struct allocation **al
 }
 
 /* Nobody can use the view from now on. */
-static void unmap(uintptr_t begin, size_t bytes)
-{
+static void unmap(uintptr_t begin, size_t bytes) {
   size_t usable = pages_of(bytes) - PAGE;
   char *end = (char *)standin_view(begin) + rounded(bytes, ALIGNMENT);
   ASAN_UNPOISON_MEMORY_REGION(end - rounded(bytes, ALIGNMENT) + bytes, rounded(bytes, ALIGNMENT) - bytes);
@@ -176,22 +166,19 @@ static void unmap(uintptr_t begin, size_t bytes)
 }
 
 /* The one that begins there and was not freed. */
-static struct allocation *allocated_at(uintptr_t address, enum memory type)
-{
+static struct allocation *allocated_at(uintptr_t address, enum memory type) {
   struct allocation *a = standin_allocation(address);
   return a && !a->freed && a->begin == address && a->type == type ? a : NULL;
 }
 
 /* Takes the lock, and looks whether the thread may allocate and free now. */
-static CUresult begin_call(CUcontext *context, bool may_synchronize)
-{
+static CUresult begin_call(CUcontext *context, bool may_synchronize) {
   standin_lock();
   CUresult result = standin_context(context);
   return result == CUDA_SUCCESS && may_synchronize ? standin_unsafe_call() : result;
 }
 
-CUDA_API CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
-{
+CUDA_API CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
   CUcontext context;
   struct allocation *a;
   CUresult result = begin_call(&context, true);
@@ -203,8 +190,7 @@ CUDA_API CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
   return result;
 }
 
-CUDA_API CUresult cuMemFree_v2(CUdeviceptr pointer)
-{
+CUDA_API CUresult cuMemFree_v2(CUdeviceptr pointer) {
   CUcontext context;
   CUresult result = begin_call(&context, true);
   struct allocation *a = allocated_at(pointer, MEMORY_DEVICE), *managed = allocated_at(pointer, MEMORY_MANAGED);
@@ -212,7 +198,7 @@ CUDA_API CUresult cuMemFree_v2(CUdeviceptr pointer)
     result = CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS && pointer)
     result = standin_wait_device(a ? a->context : managed->context);
-  a = allocated_at(pointer, MEMORY_DEVICE);         /* the table may have moved meanwhile */
+  a = allocated_at(pointer, MEMORY_DEVICE); /* the table may have moved meanwhile */
   managed = allocated_at(pointer, MEMORY_MANAGED);
   if (result == CUDA_SUCCESS && a) {
     a->context->allocated -= a->size;
@@ -232,22 +218,19 @@ struct freeing {
   size_t bytes;
 };
 
-static CUresult run_nothing(struct task *task)
-{
+static CUresult run_nothing(struct task *task) {
   (void)task;
   return CUDA_SUCCESS;
 }
 
-static CUresult run_free(struct task *task)
-{
+static CUresult run_free(struct task *task) {
   struct freeing *f = (struct freeing *)task;
   unmap(f->begin, f->bytes);
   return CUDA_SUCCESS;
 }
 
 /* In the order of the stream the memory is there from this on: for others only if they come after it. */
-static CUresult allocate_in_order(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
-{
+static CUresult allocate_in_order(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream handle) {
   CUcontext context;
   CUstream stream;
   struct allocation *a;
@@ -269,18 +252,15 @@ static CUresult allocate_in_order(CUdeviceptr *pointer, size_t bytes, CUmemoryPo
   return result;
 }
 
-CUDA_API CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream)
-{
+CUDA_API CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream) {
   return allocate_in_order(pointer, bytes, NULL, stream);
 }
 
-CUDA_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
-{
+CUDA_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream stream) {
   return pool ? allocate_in_order(pointer, bytes, pool, stream) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_API CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
-{
+CUDA_API CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   CUcontext context;
   CUstream stream;
   CUresult result = begin_call(&context, false);
@@ -306,8 +286,7 @@ CUDA_API CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
   return result;
 }
 
-CUDA_API CUresult cuMemAllocHost_v2(void **pointer, size_t bytes)
-{
+CUDA_API CUresult cuMemAllocHost_v2(void **pointer, size_t bytes) {
   CUcontext context;
   void *memory = NULL;
   CUresult result = begin_call(&context, true);
@@ -327,8 +306,7 @@ CUDA_API CUresult cuMemAllocHost_v2(void **pointer, size_t bytes)
   return result;
 }
 
-CUDA_API CUresult cuMemFreeHost(void *pointer)
-{
+CUDA_API CUresult cuMemFreeHost(void *pointer) {
   CUcontext context;
   CUresult result = begin_call(&context, true);
   if (result == CUDA_SUCCESS && !allocated_at((uintptr_t)pointer, MEMORY_PINNED))
@@ -344,8 +322,7 @@ CUDA_API CUresult cuMemFreeHost(void *pointer)
   return result;
 }
 
-CUDA_API CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)
-{
+CUDA_API CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags) {
   CUcontext context;
   void *memory = NULL;
   CUresult result = begin_call(&context, true);
@@ -353,8 +330,8 @@ CUDA_API CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned
     result = CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
     result = standin_fault(CALL_ALLOC);
-  if (result == CUDA_SUCCESS && (posix_memalign(&memory, PAGE, bytes) != 0 ||
-                                 !remember((uintptr_t)memory, bytes, MEMORY_MANAGED, context))) {
+  if (result == CUDA_SUCCESS &&
+      (posix_memalign(&memory, PAGE, bytes) != 0 || !remember((uintptr_t)memory, bytes, MEMORY_MANAGED, context))) {
     free(memory);
     result = CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -366,9 +343,8 @@ CUDA_API CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned
   return result;
 }
 
-/* -- pools: one of each device, and those that are made; they keep nothing ------------------------------------------------ */
-CUDA_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
-{
+/* -- pools: one of each device, and those that are made; they keep nothing ----------------------------------------- */
+CUDA_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device) {
   CUcontext context = standin_context_of(device);
   if (!context)
     return CUDA_ERROR_INVALID_DEVICE;
@@ -376,13 +352,11 @@ CUDA_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
-{
+CUDA_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
   return cuDeviceGetMemPool(pool, device);
 }
 
-CUDA_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
-{
+CUDA_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value) {
   if (attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES || attribute > CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
     return CUDA_ERROR_INVALID_VALUE;
   if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
@@ -390,8 +364,7 @@ CUDA_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute a
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
-{
+CUDA_API CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
   static const CUmemPoolProps empty;
   if (!standin_settings()->pools)
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -412,8 +385,7 @@ CUDA_API CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *prop
 /* It lives on as long as memory of it is used: here, for good. */
 CUDA_API CUresult cuMemPoolDestroy(CUmemoryPool pool) { return pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
 
-CUDA_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t number)
-{
+CUDA_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t number) {
   CUresult result = pool ? standin_fault(CALL_POOL) : CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < number && result == CUDA_SUCCESS; i++)
     if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !standin_context_of(access[i].location.id) ||
@@ -424,8 +396,7 @@ CUDA_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *a
   return result;
 }
 
-CUDA_API CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
-{
+CUDA_API CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location) {
   if (!pool || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !standin_context_of(location->id))
     return CUDA_ERROR_INVALID_VALUE;
   const bool may = location->id == pool->device || (pool->peers >> location->id & 1);
@@ -433,9 +404,8 @@ CUDA_API CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool
   return CUDA_SUCCESS;
 }
 
-/* -- what a pointer is ------------------------------------------------------------------------------------------------- */
-static CUresult attribute_of(const struct allocation *a, CUpointer_attribute attribute, void *data, uintptr_t pointer)
-{
+/* -- what a pointer is --------------------------------------------------------------------------------------------- */
+static CUresult attribute_of(const struct allocation *a, CUpointer_attribute attribute, void *data, uintptr_t pointer) {
   switch (attribute) {
   case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext *)data = a ? a->context : NULL; break;
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -457,14 +427,12 @@ static CUresult attribute_of(const struct allocation *a, CUpointer_attribute att
   return CUDA_SUCCESS;
 }
 
-static const struct allocation *living(uintptr_t pointer)
-{
+static const struct allocation *living(uintptr_t pointer) {
   const struct allocation *a = standin_allocation(pointer);
   return a && !a->freed ? a : NULL;
 }
 
-CUDA_API CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
-{
+CUDA_API CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   CUcontext context;
   standin_lock();
   CUresult result = standin_context(&context);
@@ -477,8 +445,7 @@ CUDA_API CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribut
 
 /* A pointer that is not CUDA's is no error here: its attributes are zero, its device is none. */
 CUDA_API CUresult cuPointerGetAttributes(unsigned int number, CUpointer_attribute *attributes, void **data,
-                                         CUdeviceptr pointer)
-{
+                                         CUdeviceptr pointer) {
   CUcontext context;
   standin_lock();
   CUresult result = standin_context(&context);
@@ -493,8 +460,7 @@ CUDA_API CUresult cuPointerGetAttributes(unsigned int number, CUpointer_attribut
   return result;
 }
 
-CUDA_API void *standin_cuda_view(CUdeviceptr pointer, size_t bytes)
-{
+CUDA_API void *standin_cuda_view(CUdeviceptr pointer, size_t bytes) {
   standin_lock();
   const struct allocation *a = living(pointer);
   bool inside = a && bytes <= a->size - (pointer - a->begin);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Modules, and kernels as work of a stream. Whatever image is loaded, its kernels are those of the shared objects that
- * CUDA_STANDIN_KERNELS names, found by their names. The image must be one that a driver of this version would take: binaries
- * if it is new enough, PTX up to its version and for its devices.
+ * CUDA_STANDIN_KERNELS names, found by their names. The image must be one that a driver of this version would take:
+ * binaries if it is new enough, PTX up to its version and for its devices.
  *
- * A kernel gets views of the memory that its parameters point to (memory.c), and is taken to touch it from there to the end
- * of the buffer: to read it by a pointer to const, otherwise to write it. Inside of structures whatever could be a pointer
- * to device memory is one.
+ * A kernel gets views of the memory that its parameters point to (memory.c), and is taken to touch it from there to the
+ * end of the buffer: to read it by a pointer to const, otherwise to write it. Inside of structures whatever could be a
+ * pointer to device memory is one.
  */
 #include "tests/standin/cuda/driver.h"
 #include "tests/standin/cuda/standin.h"
@@ -34,21 +34,19 @@ struct CUmod_st {
 
 static CUmodule modules;
 
-/* -- the kernels of this process ---------------------------------------------------------------------------------------- */
+/* -- the kernels of this process ----------------------------------------------------------------------------------- */
 static pthread_mutex_t kernels_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct emulate_kernel *kernels;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
-EMULATE_API void emulate_register(struct emulate_kernel *kernel)
-{
+EMULATE_API void emulate_register(struct emulate_kernel *kernel) {
   pthread_mutex_lock(&kernels_mutex);
   kernel->next = kernels;
   kernels = kernel;
   pthread_mutex_unlock(&kernels_mutex);
 }
 
-static const struct emulate_kernel *find_kernel(const char *name)
-{
+static const struct emulate_kernel *find_kernel(const char *name) {
   pthread_mutex_lock(&kernels_mutex);
   const struct emulate_kernel *k = kernels;
   while (k && strcmp(k->name, name) != 0)
@@ -57,14 +55,12 @@ static const struct emulate_kernel *find_kernel(const char *name)
   return k;
 }
 
-static void open_object(const char *path)
-{
+static void open_object(const char *path) {
   if (!dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE))
     standin_die("no kernels in %s: %s", path, dlerror());
 }
 
-static void open_beside(void)
-{
+static void open_beside(void) {
   Dl_info self;
   char path[4096];
   if (!dladdr((void *)(uintptr_t)emulate_register, &self) || !strrchr(self.dli_fname, '/'))
@@ -78,8 +74,7 @@ static void open_beside(void)
   open_object(path);
 }
 
-static void open_kernels(void)
-{
+static void open_kernels(void) {
   const char *list = standin_settings()->kernels;
   if (!list)
     open_beside();
@@ -89,10 +84,9 @@ static void open_kernels(void)
   free(copy);
 }
 
-/* -- modules ----------------------------------------------------------------------------------------------------------- */
+/* -- modules ------------------------------------------------------------------------------------------------------- */
 /* A fatbin, nvcc's wrapper around one, or what says that it is for us: it is as new as the CUDA that they come from. */
-static bool is_binary(const void *image)
-{
+static bool is_binary(const void *image) {
   static const uint32_t fatbin = 0xba55ed50, wrapper = 0x466243b1;
   static const char own[] = "CUDA-STANDIN";
   return memcmp(image, &fatbin, sizeof fatbin) == 0 || memcmp(image, &wrapper, sizeof wrapper) == 0 ||
@@ -100,20 +94,20 @@ static bool is_binary(const void *image)
 }
 
 /* A text that begins with a version of PTX, and says its target next. Comments are not understood. */
-static CUresult check_ptx(const char *text)
-{
+static CUresult check_ptx(const char *text) {
   int major, minor, capability, used = 0;
   if (sscanf(text, " .version %d.%d .target sm_%d%n", &major, &minor, &capability, &used) != 3)
     return CUDA_ERROR_INVALID_PTX;
   /* 6.3 came with CUDA 10.0, 7.0 with 11.0, and so on; of 6.x nothing older is told apart. */
-  int cuda = major < 6 || (major == 6 && minor < 3) ? 0 : major == 6 ? 10000 + 10 * (minor - 3) : (major + 4) * 1000 + 10 * minor;
+  int cuda = major < 6 || (major == 6 && minor < 3) ? 0
+             : major == 6                           ? 10000 + 10 * (minor - 3)
+                                                    : (major + 4) * 1000 + 10 * minor;
   if (cuda > standin_settings()->driver)
     return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   return capability > standin_settings()->capability ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
 }
 
-static CUresult check_image(const void *image)
-{
+static CUresult check_image(const void *image) {
   if (!image)
     return CUDA_ERROR_INVALID_VALUE;
   if (is_binary(image))
@@ -126,8 +120,7 @@ static _Thread_local int has_loaded;
 
 CUDA_API int standin_cuda_has_loaded(void) { return has_loaded; }
 
-CUDA_API CUresult cuModuleLoadData(CUmodule *module, const void *image)
-{
+CUDA_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   CUcontext context;
   has_loaded = 1;
   pthread_once(&opened, open_kernels);
@@ -151,16 +144,14 @@ CUDA_API CUresult cuModuleLoadData(CUmodule *module, const void *image)
 
 CUDA_API CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) { return cuModuleLoadData(module, image); }
 
-static CUmodule *find_module(CUmodule module)
-{
+static CUmodule *find_module(CUmodule module) {
   CUmodule *at = &modules;
   while (*at && *at != module)
     at = &(*at)->next;
   return at;
 }
 
-CUDA_API CUresult cuModuleUnload(CUmodule module)
-{
+CUDA_API CUresult cuModuleUnload(CUmodule module) {
   standin_lock();
   CUmodule *at = find_module(module);
   bool known = module && *at;
@@ -176,8 +167,7 @@ CUDA_API CUresult cuModuleUnload(CUmodule module)
   return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUDA_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
-{
+CUDA_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
   standin_lock();
   CUresult result = module && *find_module(module) ? standin_fault(CALL_FUNCTION) : CUDA_ERROR_INVALID_HANDLE;
   const struct emulate_kernel *kernel = result == CUDA_SUCCESS ? find_kernel(name) : NULL;
@@ -194,8 +184,7 @@ CUDA_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, con
   return result;
 }
 
-static bool is_function(CUfunction function)
-{
+static bool is_function(CUfunction function) {
   for (CUmodule m = modules; m; m = m->next)
     for (CUfunction f = m->functions; f; f = f->next)
       if (f == function)
@@ -203,8 +192,7 @@ static bool is_function(CUfunction function)
   return false;
 }
 
-CUDA_API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
-{
+CUDA_API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
   standin_lock();
   CUresult result = is_function(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
   if (result == CUDA_SUCCESS)
@@ -223,8 +211,7 @@ CUDA_API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
   return result;
 }
 
-CUDA_API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
-{
+CUDA_API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
   standin_lock();
   CUresult result = is_function(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
   if (result == CUDA_SUCCESS && attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
@@ -238,8 +225,7 @@ CUDA_API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute a
   return result;
 }
 
-static unsigned occupancy(size_t threads, size_t shared)
-{
+static unsigned occupancy(size_t threads, size_t shared) {
   size_t warps = (threads + EMULATE_WARP - 1) / EMULATE_WARP, blocks = 2048 / EMULATE_WARP / warps;
   size_t by_shared = SHARED_MULTIPROCESSOR / (shared + SHARED_RESERVED);
   blocks = blocks < by_shared ? blocks : by_shared;
@@ -247,8 +233,7 @@ static unsigned occupancy(size_t threads, size_t shared)
 }
 
 CUDA_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
-                                                              size_t shared)
-{
+                                                              size_t shared) {
   standin_lock();
   bool known = is_function(function);
   standin_unlock();
@@ -260,35 +245,31 @@ CUDA_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfun
   return CUDA_SUCCESS;
 }
 
-/* -- launches ---------------------------------------------------------------------------------------------------------- */
+/* -- launches ------------------------------------------------------------------------------------------------------ */
 struct running {
   struct task task;
   struct emulate_launch launch;
-  void *values;                     /* of the parameters, 16 bytes aligned each */
+  void *values; /* of the parameters, 16 bytes aligned each */
 };
 
-static CUresult run_kernel(struct task *task)
-{
+static CUresult run_kernel(struct task *task) {
   emulate_run(&((struct running *)task)->launch);
   return CUDA_SUCCESS;
 }
 
-static void release_kernel(struct task *task)
-{
+static void release_kernel(struct task *task) {
   struct running *r = (struct running *)task;
   free(r->launch.parameters);
   free(r->values);
 }
 
 /* One past a buffer is no access: empty ranges end there. */
-static bool is_end(uintptr_t address)
-{
+static bool is_end(uintptr_t address) {
   const struct allocation *a = standin_allocation(address - 1);
   return a && !a->freed && a->begin + a->size == address;
 }
 
-static void touch(struct running *r, CUcontext context, unsigned parameter, uintptr_t pointer, bool writes)
-{
+static void touch(struct running *r, CUcontext context, unsigned parameter, uintptr_t pointer, bool writes) {
   const struct allocation *a = standin_allocation(pointer);
   const char *wrong = NULL;
   if (!a && standin_is_device_address(pointer) && is_end(pointer))
@@ -306,8 +287,7 @@ static void touch(struct running *r, CUcontext context, unsigned parameter, uint
 }
 
 /* Takes the value over, with views in place of pointers to device memory. */
-static void take_parameter(struct running *r, CUcontext context, unsigned i, void *to, const void *from)
-{
+static void take_parameter(struct running *r, CUcontext context, unsigned i, void *to, const void *from) {
   const struct emulate_parameter *p = &r->launch.kernel->parameters[i];
   memcpy(to, from, p->size);
   uintptr_t word;
@@ -321,8 +301,7 @@ static void take_parameter(struct running *r, CUcontext context, unsigned i, voi
   }
 }
 
-static struct task *make_launch(CUcontext context, const struct emulate_launch *launch, void **parameters)
-{
+static struct task *make_launch(CUcontext context, const struct emulate_launch *launch, void **parameters) {
   const struct emulate_kernel *k = launch->kernel;
   size_t bytes = 16, words = 0;
   for (unsigned i = 0; i < k->count; i++) {
@@ -344,23 +323,20 @@ static struct task *make_launch(CUcontext context, const struct emulate_launch *
   return &r->task;
 }
 
-static bool fits_device(const struct emulate_launch *l, const struct CUfunc_st *function)
-{
+static bool fits_device(const struct emulate_launch *l, const struct CUfunc_st *function) {
   const struct emulate_index *g = &l->grid, *b = &l->block;
   return g->x && g->y && g->z && g->x <= 2147483647u && g->y <= 65535 && g->z <= 65535 && b->x && b->y && b->z &&
          b->x <= 1024 && b->y <= 1024 && b->z <= 64 && b->x * b->y * b->z <= 1024 &&
          l->shared <= (unsigned)function->most_shared;
 }
 
-static bool all_alive(const struct emulate_launch *l)
-{
+static bool all_alive(const struct emulate_launch *l) {
   uint64_t most = (uint64_t)occupancy(l->block.x * l->block.y * l->block.z, l->shared) *
                   (uint64_t)standin_settings()->multiprocessors;
   return (uint64_t)l->grid.x * l->grid.y * l->grid.z <= most;
 }
 
-static CUresult launch(CUfunction function, struct emulate_launch *l, CUstream handle, void **parameters)
-{
+static CUresult launch(CUfunction function, struct emulate_launch *l, CUstream handle, void **parameters) {
   CUcontext context;
   CUstream stream;
   standin_lock();
@@ -387,8 +363,7 @@ static CUresult launch(CUfunction function, struct emulate_launch *l, CUstream h
 
 CUDA_API CUresult cuLaunchKernel(CUfunction function, unsigned int gridX, unsigned int gridY, unsigned int gridZ,
                                  unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int shared,
-                                 CUstream stream, void **parameters, void **extra)
-{
+                                 CUstream stream, void **parameters, void **extra) {
   struct emulate_launch l = {.grid = {gridX, gridY, gridZ}, .block = {blockX, blockY, blockZ}, .shared = shared};
   return extra ? CUDA_ERROR_NOT_SUPPORTED : launch(function, &l, stream, parameters);
 }
@@ -396,9 +371,8 @@ CUDA_API CUresult cuLaunchKernel(CUfunction function, unsigned int gridX, unsign
 CUDA_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int gridX, unsigned int gridY,
                                             unsigned int gridZ, unsigned int blockX, unsigned int blockY,
                                             unsigned int blockZ, unsigned int shared, CUstream stream,
-                                            void **parameters)
-{
-  struct emulate_launch l = {.grid = {gridX, gridY, gridZ}, .block = {blockX, blockY, blockZ}, .shared = shared,
-                             .cooperative = true};
+                                            void **parameters) {
+  struct emulate_launch l = {
+    .grid = {gridX, gridY, gridZ}, .block = {blockX, blockY, blockZ}, .shared = shared, .cooperative = true};
   return launch(function, &l, stream, parameters);
 }

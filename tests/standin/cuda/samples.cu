@@ -6,17 +6,15 @@
 static constexpr unsigned FULL = 0xffffffffu;
 
 /* out[i] = a * x[i] + y[i]; never synchronises. */
-extern "C" __global__ void __launch_bounds__(256) axpy(float a, const float *__restrict__ x, const float *__restrict__ y,
-                                                       float *out, unsigned n)
-{
+extern "C" __global__ void __launch_bounds__(256)
+  axpy(float a, const float *__restrict__ x, const float *__restrict__ y, float *out, unsigned n) {
   for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
     out[i] = __fadd_rn(__fmul_rn(a, __ldg(&x[i])), y[i]);
 }
 KERNEL(axpy);
 
 /* 16 bytes at a time. */
-extern "C" __global__ void add_vectors(const uint4 *x, uint4 *out, unsigned n)
-{
+extern "C" __global__ void add_vectors(const uint4 *x, uint4 *out, unsigned n) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n)
     return;
@@ -25,8 +23,7 @@ extern "C" __global__ void add_vectors(const uint4 *x, uint4 *out, unsigned n)
 }
 KERNEL(add_vectors);
 
-__device__ __forceinline__ unsigned warp_sum(unsigned value)
-{
+__device__ __forceinline__ unsigned warp_sum(unsigned value) {
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800
   for (int by = 16; by > 0; by /= 2)
     value += __shfl_xor_sync(FULL, value, by);
@@ -37,8 +34,7 @@ __device__ __forceinline__ unsigned warp_sum(unsigned value)
 }
 
 /* *total += the sum of x. */
-template <int THREADS> __device__ void sum_block(const unsigned *x, unsigned n, unsigned long long *total)
-{
+template <int THREADS> __device__ void sum_block(const unsigned *x, unsigned n, unsigned long long *total) {
   __shared__ unsigned partial[THREADS / 32];
   unsigned sum = 0;
   for (unsigned i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS)
@@ -55,8 +51,7 @@ template <int THREADS> __device__ void sum_block(const unsigned *x, unsigned n, 
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) sum(const unsigned *x, unsigned n, unsigned long long *total)
-{
+extern "C" __global__ void __launch_bounds__(256) sum(const unsigned *x, unsigned n, unsigned long long *total) {
   sum_block<256>(x, n, total);
 }
 KERNEL(sum);
@@ -68,8 +63,7 @@ struct histogram_arguments {
 };
 
 /* counts += how many of x are in each bin; `bins` words of dynamic shared memory. */
-extern "C" __global__ void histogram(histogram_arguments a)
-{
+extern "C" __global__ void histogram(histogram_arguments a) {
   DYNAMIC_SHARED(unsigned, local);
   for (unsigned i = threadIdx.x; i < a.bins; i += blockDim.x)
     local[i] = 0;
@@ -83,10 +77,9 @@ extern "C" __global__ void histogram(histogram_arguments a)
 }
 KERNEL(histogram);
 
-/* `rounds` times: every word becomes the sum of itself and the next; all blocks at once, one word a thread. What a block
- * keeps in shared memory must survive the other blocks. */
-extern "C" __global__ void neighbours(unsigned *x, unsigned *next, unsigned rounds, grid_state *state)
-{
+/* `rounds` times: every word becomes the sum of itself and the next; all blocks at once, one word a thread. What a
+ * block keeps in shared memory must survive the other blocks. */
+extern "C" __global__ void neighbours(unsigned *x, unsigned *next, unsigned rounds, grid_state *state) {
   __shared__ unsigned own[64];
   unsigned n = gridDim.x * blockDim.x, i = blockIdx.x * blockDim.x + threadIdx.x;
   own[threadIdx.x] = x[i];
@@ -100,8 +93,7 @@ extern "C" __global__ void neighbours(unsigned *x, unsigned *next, unsigned roun
 KERNEL(neighbours);
 
 /* 16 words a thread: what lanes see of each other. A block of 48: its second warp is half there. */
-extern "C" __global__ void warps(unsigned *out)
-{
+extern "C" __global__ void warps(unsigned *out) {
   unsigned t = threadIdx.x, lane = t % 32, *o = out + t * 16;
   unsigned there = t < 32 ? 0xffffffffu : 0xffffu;
   o[0] = __shfl_sync(there, t, 3);
@@ -112,7 +104,7 @@ extern "C" __global__ void warps(unsigned *out)
   o[5] = (unsigned)__any_sync(there, t == 40) * 2 + (unsigned)__all_sync(there, t < 32);
   o[7] = __float_as_uint(__shfl_sync(there, (float)t, 31, 16));
   unsigned mask = lane % 2 ? there & 0xaaaaaaaau : there & 0x55555555u;
-  if (lane % 2) {                   /* the odd lanes are busy with themselves */
+  if (lane % 2) { /* the odd lanes are busy with themselves */
     o[8] = __shfl_sync(mask, t, 5);
     __syncwarp(mask);
     o[9] = __ballot_sync(mask, t > 16);
@@ -130,13 +122,12 @@ extern "C" __global__ void warps(unsigned *out)
   __syncwarp();
   if (lane == 31)
     return;
-  o[15] = __ballot_sync(FULL, 1);   /* which does not wait for what has returned */
+  o[15] = __ballot_sync(FULL, 1); /* which does not wait for what has returned */
 }
 KERNEL(warps);
 
 /* 3 words a block: how many of its values are odd, whether any is, whether all are. */
-extern "C" __global__ void votes(const unsigned *x, int *out)
-{
+extern "C" __global__ void votes(const unsigned *x, int *out) {
   unsigned v = x[blockIdx.x * blockDim.x + threadIdx.x] & 1;
   int count = __syncthreads_count((int)v), any = __syncthreads_or((int)v), all = __syncthreads_and((int)v);
   if (threadIdx.x == blockDim.x - 1) {
@@ -148,8 +139,7 @@ extern "C" __global__ void votes(const unsigned *x, int *out)
 KERNEL(votes);
 
 /* Every thread once: a grid and blocks of three dimensions. */
-extern "C" __global__ void places(unsigned *out)
-{
+extern "C" __global__ void places(unsigned *out) {
   unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   atomicAdd(&out[block * blockDim.x * blockDim.y * blockDim.z + thread], 1 + block * 1000 + thread);
@@ -157,8 +147,7 @@ extern "C" __global__ void places(unsigned *out)
 KERNEL(places);
 
 /* 16 words a value: functions of bits, of rounding, and atomics, all on words of its own. */
-extern "C" __global__ void bits(const unsigned *x, unsigned *out, unsigned n)
-{
+extern "C" __global__ void bits(const unsigned *x, unsigned *out, unsigned n) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n)
     return;
@@ -188,10 +177,9 @@ extern "C" __global__ void bits(const unsigned *x, unsigned *out, unsigned n)
 }
 KERNEL(bits);
 
-/* 16 words a lane: reductions of a warp (where the device has them), and functions of bits and memory that `bits` has no
- * room for. */
-extern "C" __global__ void reductions(const unsigned *x, unsigned *out)
-{
+/* 16 words a lane: reductions of a warp (where the device has them), and functions of bits and memory that `bits` has
+ * no room for. */
+extern "C" __global__ void reductions(const unsigned *x, unsigned *out) {
   unsigned lane = threadIdx.x, v = __ldcg(&x[lane]), w = __ldcs(&x[(lane + 1) % 32]), *o = out + lane * 16;
   unsigned long long wide = (unsigned long long)w << 32 | v, reversed = __brevll(wide);
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -216,9 +204,8 @@ extern "C" __global__ void reductions(const unsigned *x, unsigned *out)
 }
 KERNEL(reductions);
 
-/* -- wrong on purpose --------------------------------------------------------------------------------------------------- */
-extern "C" __global__ void leaves_early(unsigned *out)
-{
+/* -- wrong on purpose ---------------------------------------------------------------------------------------------- */
+extern "C" __global__ void leaves_early(unsigned *out) {
   if (threadIdx.x == 5)
     return;
   __syncthreads();
@@ -226,8 +213,7 @@ extern "C" __global__ void leaves_early(unsigned *out)
 }
 KERNEL(leaves_early);
 
-extern "C" __global__ void two_barriers(unsigned *out)
-{
+extern "C" __global__ void two_barriers(unsigned *out) {
   if (threadIdx.x < 32)
     __syncthreads();
   else
@@ -236,8 +222,7 @@ extern "C" __global__ void two_barriers(unsigned *out)
 }
 KERNEL(two_barriers);
 
-extern "C" __global__ void missing_lanes(unsigned *out)
-{
+extern "C" __global__ void missing_lanes(unsigned *out) {
   if (threadIdx.x < 16)
     out[threadIdx.x] = __shfl_sync(FULL, threadIdx.x, 0);
   __syncthreads();
@@ -250,8 +235,7 @@ KERNEL(not_in_mask);
 extern "C" __global__ void masks_differ(unsigned *out) { out[threadIdx.x] = __ballot_sync(threadIdx.x ? 7 : 3, 1); }
 KERNEL(masks_differ);
 
-extern "C" __global__ void waits_forever(unsigned *flag)
-{
+extern "C" __global__ void waits_forever(unsigned *flag) {
   while (atomicAdd(flag, 0u) == 0)
     __nanosleep(32);
 }
@@ -260,8 +244,7 @@ KERNEL(waits_forever);
 extern "C" __global__ void beyond(unsigned *out, unsigned at) { out[at + threadIdx.x] = 1; }
 KERNEL(beyond);
 
-extern "C" __global__ void beyond_shared(unsigned *out, unsigned at)
-{
+extern "C" __global__ void beyond_shared(unsigned *out, unsigned at) {
   DYNAMIC_SHARED(unsigned, local);
   local[at + threadIdx.x] = 1;
   __syncthreads();
@@ -273,8 +256,7 @@ KERNEL(beyond_shared);
 extern "C" __global__ void follow(unsigned **at) { **at = 1; }
 KERNEL(follow);
 
-extern "C" __global__ void gives_up(unsigned *out)
-{
+extern "C" __global__ void gives_up(unsigned *out) {
   if (threadIdx.x == 3)
     __trap();
   out[threadIdx.x] = 1;
@@ -282,8 +264,7 @@ extern "C" __global__ void gives_up(unsigned *out)
 KERNEL(gives_up);
 
 /* What nobody has written. */
-extern "C" __global__ void stale_shared(unsigned *out)
-{
+extern "C" __global__ void stale_shared(unsigned *out) {
   __shared__ unsigned local[4];
   out[threadIdx.x] = local[threadIdx.x];
   local[threadIdx.x] = 0;

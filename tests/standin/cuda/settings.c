@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What tests want of the driver, from the environment. What is not understood ends the process: a test that does not get
- * what it asks for would show nothing.
+ * What tests want of the driver, from the environment. What is not understood ends the process: a test that does not
+ * get what it asks for would show nothing.
  *
  *   CUDA_STANDIN_DEVICES=N           devices (1)
  *   CUDA_STANDIN_DRIVER=N            cuDriverGetVersion (13000); older ones refuse binaries, and newer PTX than theirs
  *   CUDA_STANDIN_CAPABILITY=N        of the devices (80: 8.0)
  *   CUDA_STANDIN_MULTIPROCESSORS=N   of each device (4)
  *   CUDA_STANDIN_MEMORY=MIB          of each device (8192)
- *   CUDA_STANDIN_KERNELS=PATH:...    shared objects with kernels, opened at the first module (kernels.so beside the driver)
+ *   CUDA_STANDIN_KERNELS=PATH:...    shared objects with kernels, opened at the first module (kernels.so beside the
+ *   driver)
  *   CUDA_STANDIN_DELAY=US            every piece of work waits for up to so many microseconds before it runs (0)
  *   CUDA_STANDIN_LAZY=1              work waits until something waits for it, or asks whether it is over (0)
  *   CUDA_STANDIN_SEED=N              of the delays, and of the order in which the threads of kernels begin (0: natural)
@@ -16,11 +17,11 @@
  *   CUDA_STANDIN_POOLS=0             the devices have no pools of memory (1)
  *   CUDA_STANDIN_PITCH=BYTES         rows that are copied begin at most so far apart (2147483647)
  *   CUDA_STANDIN_FAULT=CALL:N[+][=ERROR],...
- *                                    the Nth call (with +: from the Nth on) returns ERROR, a number. CALL is one of alloc,
- *                                    context (retain), copy (and memset), event (create, record), free (in stream order),
- *                                    function, launch, module, pointer (attributes), pool (create, access), stream (create),
- *                                    sync, wait (for an event), and run: the Nth piece of work fails instead of running, and
- *                                    its context with it.
+ *                                    the Nth call (with +: from the Nth on) returns ERROR, a number. CALL is one of
+ *                                    alloc, context (retain), copy (and memset), event (create, record), free (in
+ *                                    stream order), function, launch, module, pointer (attributes), pool (create,
+ *                                    access), stream (create), sync, wait (for an event), and run: the Nth piece of
+ *                                    work fails instead of running, and its context with it.
  */
 #include "tests/standin/cuda/driver.h"
 #include "tests/standin/cuda/standin.h"
@@ -33,7 +34,7 @@
 #include <unistd.h>
 
 struct fault {
-  uint64_t nth;                     /* 0: none */
+  uint64_t nth; /* 0: none */
   bool and_on;
   CUresult error;
 };
@@ -45,7 +46,7 @@ static atomic_uint_fast64_t calls[CALLS];
 
 static const struct {
   const char *name;
-  CUresult error;                   /* where the fault names none */
+  CUresult error; /* where the fault names none */
 } known_calls[CALLS] = {
   [CALL_ALLOC] = {"alloc", CUDA_ERROR_OUT_OF_MEMORY},
   [CALL_CONTEXT] = {"context", CUDA_ERROR_OUT_OF_MEMORY},
@@ -63,8 +64,7 @@ static const struct {
   [CALL_WAIT] = {"wait", CUDA_ERROR_INVALID_HANDLE},
 };
 
-void standin_die(const char *format, ...)
-{
+void standin_die(const char *format, ...) {
   char text[4096] = "CUDA stand-in: ";
   size_t length = strlen(text);
   va_list arguments;
@@ -78,22 +78,19 @@ void standin_die(const char *format, ...)
   abort();
 }
 
-uint64_t standin_mix(uint64_t x)
-{
+uint64_t standin_mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
   x = (x ^ x >> 27) * 0x94d049bb133111ebu;
   return x ^ x >> 31;
 }
 
-static _Noreturn void not_understood(const char *name, const char *value)
-{
+static _Noreturn void not_understood(const char *name, const char *value) {
   fprintf(stderr, "CUDA stand-in: %s=%s is not understood\n", name, value);
   _exit(2);
 }
 
-static long number(const char *name, long otherwise, long least, long most)
-{
+static long number(const char *name, long otherwise, long least, long most) {
   const char *text = getenv(name);
   if (!text || !*text)
     return otherwise;
@@ -105,8 +102,7 @@ static long number(const char *name, long otherwise, long least, long most)
 }
 
 /* One of the list; false where it is not understood. */
-static bool parse_fault(const char *text)
-{
+static bool parse_fault(const char *text) {
   char name[16], more[2] = "";
   unsigned long long nth;
   int used = 0, error = 0;
@@ -126,8 +122,7 @@ static bool parse_fault(const char *text)
   return false;
 }
 
-static void setup(void)
-{
+static void setup(void) {
   settings = (struct standin_settings){
     .devices = number("CUDA_STANDIN_DEVICES", 1, 0, DEVICES),
     .driver = number("CUDA_STANDIN_DRIVER", 13000, 1, INT_MAX),
@@ -155,14 +150,12 @@ static void setup(void)
   free(copy);
 }
 
-const struct standin_settings *standin_settings(void)
-{
+const struct standin_settings *standin_settings(void) {
   pthread_once(&once, setup);
   return &settings;
 }
 
-CUresult standin_fault(enum standin_call call)
-{
+CUresult standin_fault(enum standin_call call) {
   pthread_once(&once, setup);
   const struct fault *fault = &faults[call];
   if (!fault->nth)

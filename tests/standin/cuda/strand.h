@@ -11,11 +11,11 @@ enum state { BEGINS, RUNS, AT_BARRIER, AT_WARP, PAUSES, RETURNED };
 
 /* A thread of the kernel, and what it waits for. */
 struct strand {
-  struct emulate_thread self;       /* first: emulate_self points here */
+  struct emulate_thread self; /* first: emulate_self points here */
   enum state state;
-  struct fibre *fibre;              /* that holds its stack while it waits */
+  struct fibre *fibre; /* that holds its stack while it waits */
   struct strand *next;
-  const char *file;                 /* where it waits */
+  const char *file; /* where it waits */
   int line;
   enum emulate_warp_kind kind;
   uint32_t mask;
@@ -26,12 +26,12 @@ struct strand {
 struct emulate_block {
   struct emulate_index index;
   struct strand *strands;
-  unsigned at_warp;                 /* threads that wait for lanes */
-  unsigned waiting;                 /* at the barrier that `first` came to first */
+  unsigned at_warp; /* threads that wait for lanes */
+  unsigned waiting; /* at the barrier that `first` came to first */
   const struct strand *first;
   enum emulate_barrier_kind kind;
   int gathered, result;
-  void *dynamic, *image;            /* image: its static shared memory, while another block of the launch runs */
+  void *dynamic, *image; /* image: its static shared memory, while another block of the launch runs */
 };
 
 struct queue {
@@ -41,14 +41,14 @@ struct queue {
 /* A launch on this thread. */
 struct runner {
   const struct emulate_launch *launch;
-  struct emulate_block *blocks, *current;   /* current: whose static shared memory is in place */
-  unsigned alive, threads;          /* blocks, threads of each */
-  unsigned next_block, next_thread; /* the next to begin */
-  uint64_t left;                    /* threads that have not returned */
-  unsigned rounds;                  /* in which threads did nothing but pause */
+  struct emulate_block *blocks, *current; /* current: whose static shared memory is in place */
+  unsigned alive, threads;                /* blocks, threads of each */
+  unsigned next_block, next_thread;       /* the next to begin */
+  uint64_t left;                          /* threads that have not returned */
+  unsigned rounds;                        /* in which threads did nothing but pause */
   struct queue ready, paused;
   struct fibre home, *idle, *running;
-  void *shared;                     /* this thread's static shared memory of the kernel's object */
+  void *shared; /* this thread's static shared memory of the kernel's object */
   size_t shared_size;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Streams. Each has a queue and, from its first work on, a worker: work runs there when all is over that its clock names, and
- * not before. The default streams are those of the driver: the legacy one (0) comes after what is on all blocking streams
- * of its context, and they after it; each thread has one of its own (2).
+ * Streams. Each has a queue and, from its first work on, a worker: work runs there when all is over that its clock
+ * names, and not before. The default streams are those of the driver: the legacy one (0) comes after what is on all
+ * blocking streams of its context, and they after it; each thread has one of its own (2).
  *
  * A stream that is destroyed lives on until its work is done. A slot of the clocks is one stream's at a time.
  */
@@ -21,8 +21,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 CUstream standin_streams;
-static struct clock enqueued, completed, wanted;    /* of each slot; wanted: how far lazy work shall go */
-static struct clock host;                           /* what the host has waited for */
+static struct clock enqueued, completed, wanted; /* of each slot; wanted: how far lazy work shall go */
+static struct clock host;                        /* what the host has waited for */
 static bool taken[SLOTS];
 static unsigned last_slot;
 static __thread CUstream of_thread[DEVICES];
@@ -30,39 +30,34 @@ static __thread CUstream of_thread[DEVICES];
 void standin_lock(void) { pthread_mutex_lock(&mutex); }
 void standin_unlock(void) { pthread_mutex_unlock(&mutex); }
 
-/* -- clocks ------------------------------------------------------------------------------------------------------------ */
-void standin_join(struct clock *clock, const struct clock *other)
-{
+/* -- clocks -------------------------------------------------------------------------------------------------------- */
+void standin_join(struct clock *clock, const struct clock *other) {
   for (unsigned i = 0; i < SLOTS; i++)
     if (clock->at[i] < other->at[i])
       clock->at[i] = other->at[i];
 }
 
-static bool reached(const struct clock *clock, const struct clock *at, unsigned but)
-{
+static bool reached(const struct clock *clock, const struct clock *at, unsigned but) {
   for (unsigned i = 0; i < SLOTS; i++)
     if (i != but && at->at[i] < clock->at[i])
       return false;
   return true;
 }
 
-bool standin_is_over(const struct clock *clock)
-{
+bool standin_is_over(const struct clock *clock) {
   bool over = reached(clock, &completed, SLOTS);
   standin_join(over ? &host : &wanted, clock);
   pthread_cond_broadcast(&changed);
   return over;
 }
 
-CUresult standin_wait(CUcontext context, const struct clock *clock)
-{
+CUresult standin_wait(CUcontext context, const struct clock *clock) {
   while (!standin_is_over(clock))
     pthread_cond_wait(&changed, &mutex);
   return context->broken;
 }
 
-CUresult standin_wait_device(CUcontext context)
-{
+CUresult standin_wait_device(CUcontext context) {
   struct clock all = {{0}};
   for (CUstream s = standin_streams; s; s = s->next)
     if (s->context == context)
@@ -70,9 +65,8 @@ CUresult standin_wait_device(CUcontext context)
   return standin_wait(context, &all);
 }
 
-/* -- work -------------------------------------------------------------------------------------------------------------- */
-void *standin_task(size_t size, const char *name, CUresult (*run)(struct task *), unsigned accesses)
-{
+/* -- work ---------------------------------------------------------------------------------------------------------- */
+void *standin_task(size_t size, const char *name, CUresult (*run)(struct task *), unsigned accesses) {
   struct task *task = calloc(1, size);
   if (!task || (accesses && !(task->access = calloc(accesses, sizeof *task->access))))
     standin_die("no memory for work");
@@ -82,14 +76,12 @@ void *standin_task(size_t size, const char *name, CUresult (*run)(struct task *)
   return task;
 }
 
-void standin_task_touches(struct task *task, uintptr_t begin, size_t bytes, bool writes)
-{
+void standin_task_touches(struct task *task, uintptr_t begin, size_t bytes, bool writes) {
   if (bytes)
     task->access[task->accesses++] = (struct access){begin, begin + bytes, writes};
 }
 
-void standin_task_drop(struct task *task)
-{
+void standin_task_drop(struct task *task) {
   if (--task->references > 0)
     return;
   if (task->release)
@@ -98,16 +90,14 @@ void standin_task_drop(struct task *task)
   free(task);
 }
 
-static bool may_run(const struct CUstream_st *stream)
-{
+static bool may_run(const struct CUstream_st *stream) {
   const struct entry *e = stream->first;
   unsigned slot = stream->slot;
   return e && reached(&e->clock, &completed, slot) &&
          (!standin_settings()->lazy || wanted.at[slot] >= e->clock.at[slot]);
 }
 
-static void delay(unsigned slot, uint64_t sequence)
-{
+static void delay(unsigned slot, uint64_t sequence) {
   const struct standin_settings *s = standin_settings();
   if (!s->delay_us)
     return;
@@ -116,8 +106,7 @@ static void delay(unsigned slot, uint64_t sequence)
   nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
 }
 
-static void run_first(struct CUstream_st *stream)
-{
+static void run_first(struct CUstream_st *stream) {
   struct entry *entry = stream->first;
   bool broken = stream->context->broken != CUDA_SUCCESS;
   standin_unlock();
@@ -135,8 +124,7 @@ static void run_first(struct CUstream_st *stream)
   pthread_cond_broadcast(&changed);
 }
 
-static void remove_stream(CUstream stream)
-{
+static void remove_stream(CUstream stream) {
   for (CUstream *at = &standin_streams; *at; at = &(*at)->next)
     if (*at == stream) {
       *at = stream->next;
@@ -146,8 +134,7 @@ static void remove_stream(CUstream stream)
   free(stream);
 }
 
-static void *work(void *argument)
-{
+static void *work(void *argument) {
   CUstream stream = argument;
   standin_lock();
   for (;;)
@@ -164,8 +151,7 @@ static void *work(void *argument)
 }
 
 /* The worker leaves the program's signals to the program. */
-static bool start_worker(CUstream stream)
-{
+static bool start_worker(CUstream stream) {
   if (stream->has_worker)
     return true;
   pthread_t worker;
@@ -183,8 +169,7 @@ static bool start_worker(CUstream stream)
 
 static bool is_legacy(const struct CUstream_st *stream) { return stream == stream->context->legacy; }
 
-struct clock standin_stream_clock(CUstream stream)
-{
+struct clock standin_stream_clock(CUstream stream) {
   struct clock clock = stream->clock;
   if (is_legacy(stream)) {
     for (CUstream s = standin_streams; s; s = s->next)
@@ -195,8 +180,7 @@ struct clock standin_stream_clock(CUstream stream)
   return clock;
 }
 
-CUresult standin_enqueue(CUstream stream, struct task *task)
-{
+CUresult standin_enqueue(CUstream stream, struct task *task) {
   CUresult result = stream->context->broken;
   if (result == CUDA_SUCCESS && stream->capture)
     return standin_capture_task(stream, task);
@@ -225,10 +209,10 @@ CUresult standin_enqueue(CUstream stream, struct task *task)
   return CUDA_SUCCESS;
 }
 
-/* -- streams ----------------------------------------------------------------------------------------------------------- */
-/* The slot that was given back longest ago: what a later stream does shall not seem to follow what an earlier one did. */
-static bool take_slot(unsigned *slot)
-{
+/* -- streams ------------------------------------------------------------------------------------------------------- */
+/* The slot that was given back longest ago: what a later stream does shall not seem to follow what an earlier one
+ * did. */
+static bool take_slot(unsigned *slot) {
   for (unsigned i = 1; i <= SLOTS; i++) {
     unsigned s = (last_slot + i) % SLOTS;
     if (!taken[s]) {
@@ -240,8 +224,7 @@ static bool take_slot(unsigned *slot)
   return false;
 }
 
-static CUstream create(CUcontext context, unsigned flags, int priority)
-{
+static CUstream create(CUcontext context, unsigned flags, int priority) {
   CUstream stream = calloc(1, sizeof *stream);
   if (!stream || !take_slot(&stream->slot)) {
     free(stream);
@@ -256,8 +239,7 @@ static CUstream create(CUcontext context, unsigned flags, int priority)
   return stream;
 }
 
-CUresult standin_stream(CUstream handle, CUstream *stream)
-{
+CUresult standin_stream(CUstream handle, CUstream *stream) {
   CUcontext context;
   if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
     CUresult result = standin_context(&context);
@@ -280,8 +262,7 @@ CUresult standin_stream(CUstream handle, CUstream *stream)
 }
 
 /* No work comes before other work here, whatever its stream. */
-CUDA_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
-{
+CUDA_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   CUcontext context;
   standin_lock();
   const CUresult result = standin_context(&context);
@@ -293,8 +274,7 @@ CUDA_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
   return result;
 }
 
-CUDA_API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
-{
+CUDA_API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority) {
   CUcontext context;
   standin_lock();
   CUresult result = standin_context(&context);
@@ -308,15 +288,15 @@ CUDA_API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flag
   return result;
 }
 
-CUDA_API CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
-{
+CUDA_API CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
   return cuStreamCreateWithPriority(stream, flags, 0);
 }
 
-static bool is_created(CUstream handle) { return handle && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD; }
+static bool is_created(CUstream handle) {
+  return handle && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD;
+}
 
-CUDA_API CUresult cuStreamDestroy_v2(CUstream handle)
-{
+CUDA_API CUresult cuStreamDestroy_v2(CUstream handle) {
   CUstream stream;
   standin_lock();
   CUresult result = is_created(handle) ? standin_stream(handle, &stream) : CUDA_ERROR_INVALID_HANDLE;
@@ -331,8 +311,7 @@ CUDA_API CUresult cuStreamDestroy_v2(CUstream handle)
   return result;
 }
 
-CUDA_API CUresult cuStreamSynchronize(CUstream handle)
-{
+CUDA_API CUresult cuStreamSynchronize(CUstream handle) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
@@ -348,8 +327,7 @@ CUDA_API CUresult cuStreamSynchronize(CUstream handle)
   return result;
 }
 
-CUDA_API CUresult cuStreamQuery(CUstream handle)
-{
+CUDA_API CUresult cuStreamQuery(CUstream handle) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
@@ -363,8 +341,7 @@ CUDA_API CUresult cuStreamQuery(CUstream handle)
   return result;
 }
 
-CUDA_API CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
-{
+CUDA_API CUresult cuStreamGetCtx(CUstream handle, CUcontext *context) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
@@ -374,8 +351,7 @@ CUDA_API CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
   return result;
 }
 
-CUDA_API CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags)
-{
+CUDA_API CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
@@ -385,8 +361,7 @@ CUDA_API CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags)
   return result;
 }
 
-CUDA_API CUresult cuStreamGetPriority(CUstream handle, int *priority)
-{
+CUDA_API CUresult cuStreamGetPriority(CUstream handle, int *priority) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);

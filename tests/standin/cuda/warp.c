@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operations of the lanes of a warp: those that the mask names wait for each other, whatever the others do. Lanes that have
- * returned are not waited for, and what is read from one is no value.
+ * Operations of the lanes of a warp: those that the mask names wait for each other, whatever the others do. Lanes that
+ * have returned are not waited for, and what is read from one is no value.
  */
 #include "tests/standin/cuda/strand.h"
 
-static bool is_there(const struct strand *lane, unsigned i, unsigned count)
-{
+static bool is_there(const struct strand *lane, unsigned i, unsigned count) {
   return i < count && lane->state != RETURNED;
 }
 
-/* Have all lanes come that the strand's operation names? Those that have returned are not waited for. The last is looked
- * at first: it comes last. */
-static inline bool is_complete(const struct strand *lanes, unsigned count, const struct strand *strand)
-{
+/* Have all lanes come that the strand's operation names? Those that have returned are not waited for. The last is
+ * looked at first: it comes last. */
+static inline bool is_complete(const struct strand *lanes, unsigned count, const struct strand *strand) {
   const uint32_t mask = count < EMULATE_WARP ? strand->mask & ((1u << count) - 1) : strand->mask;
   for (uint32_t left = mask; left;) {
     const unsigned i = 31 - (unsigned)__builtin_clz(left);
@@ -25,8 +23,7 @@ static inline bool is_complete(const struct strand *lanes, unsigned count, const
 }
 
 /* The lane that a shuffle reads from; its own where the segment ends. */
-static inline unsigned source(const struct strand *strand, unsigned lane)
-{
+static inline unsigned source(const struct strand *strand, unsigned lane) {
   unsigned width = strand->width, begin = lane & ~(width - 1), by = strand->argument;
   if (strand->kind == EMULATE_SHFL)
     return begin + (by & (width - 1));
@@ -37,8 +34,7 @@ static inline unsigned source(const struct strand *strand, unsigned lane)
   return (lane ^ by) < begin + width ? lane ^ by : lane;
 }
 
-static uint32_t reduce(enum emulate_warp_kind kind, uint32_t a, uint32_t b)
-{
+static uint32_t reduce(enum emulate_warp_kind kind, uint32_t a, uint32_t b) {
   switch (kind) {
   case EMULATE_REDUCE_AND: return a & b;
   case EMULATE_REDUCE_OR: return a | b;
@@ -51,16 +47,14 @@ static uint32_t reduce(enum emulate_warp_kind kind, uint32_t a, uint32_t b)
   }
 }
 
-static inline uint64_t shuffled(const struct strand *lanes, unsigned count, const struct strand *strand)
-{
+static inline uint64_t shuffled(const struct strand *lanes, unsigned count, const struct strand *strand) {
   unsigned from = source(strand, strand->self.linear % EMULATE_WARP);
   bool takes_part = (strand->mask >> from & 1) && is_there(&lanes[from], from, count);
-  return takes_part ? lanes[from].value : 0xcdcdcdcdcdcdcdcdu;    /* undefined */
+  return takes_part ? lanes[from].value : 0xcdcdcdcdcdcdcdcdu; /* undefined */
 }
 
 /* Of a vote, a reduction or a match. */
-static uint64_t result_of(const struct strand *lanes, unsigned count, const struct strand *strand)
-{
+static uint64_t result_of(const struct strand *lanes, unsigned count, const struct strand *strand) {
   uint64_t result = 0;
   bool any = false;
   for (unsigned i = 0; i < count; i++) {
@@ -77,16 +71,14 @@ static uint64_t result_of(const struct strand *lanes, unsigned count, const stru
   return result;
 }
 
-static unsigned lanes_of(const struct strand *strand, struct strand **lanes)
-{
+static unsigned lanes_of(const struct strand *strand, struct strand **lanes) {
   unsigned first = strand->self.linear / EMULATE_WARP * EMULATE_WARP, count = runner.threads - first;
   *lanes = &strand->self.home->strands[first];
   return count < EMULATE_WARP ? count : EMULATE_WARP;
 }
 
 /* All lanes of the operation get their results, and go on. Votes and reductions give all of them the same. */
-static void finish(struct strand *lanes, unsigned count, const struct strand *strand)
-{
+static void finish(struct strand *lanes, unsigned count, const struct strand *strand) {
   uint32_t mask = strand->mask;
   bool shuffles = strand->kind <= EMULATE_SHFL_XOR, each = shuffles || strand->kind == EMULATE_MATCH_ANY;
   uint64_t same = each ? 0 : result_of(lanes, count, strand);
@@ -100,16 +92,14 @@ static void finish(struct strand *lanes, unsigned count, const struct strand *st
     }
 }
 
-static void __attribute__((noinline, cold)) refuse(const struct strand *strand, const char *why)
-{
+static void __attribute__((noinline, cold)) refuse(const struct strand *strand, const char *why) {
   char text[256];
   strand_describe(text, sizeof text, strand);
   standin_die("kernel '%s': %s\n  %s", runner.launch->kernel->name, why, text);
 }
 
 EMULATE_API uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, uint64_t value, unsigned argument,
-                                  unsigned width, const char *file, int line)
-{
+                                  unsigned width, const char *file, int line) {
   struct strand *strand = strand_self(), *lanes;
   unsigned count = lanes_of(strand, &lanes);
   strand_wait(strand, AT_WARP, file, line);
@@ -125,13 +115,12 @@ EMULATE_API uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, ui
   if (!(mask >> strand->self.linear % EMULATE_WARP & 1))
     refuse(strand, "a lane is not in its own mask");
   if (is_complete(lanes, count, strand))
-    finish(lanes, count, strand);   /* itself, too: it is the last of those that are ready */
+    finish(lanes, count, strand); /* itself, too: it is the last of those that are ready */
   strand_go_on(strand->fibre);
   return strand->result;
 }
 
-void warp_returned(struct strand *strand)
-{
+void warp_returned(struct strand *strand) {
   struct strand *lanes;
   unsigned count = lanes_of(strand, &lanes);
   for (unsigned i = 0; i < count && strand->self.home->at_warp; i++)

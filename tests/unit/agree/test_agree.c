@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * interpose/agree, agree_listener: processes that report to one another over IPv4 and IPv6, with everything that can go
- * wrong between them. The ranks here are light processes without NCCL: they report, meet where NCCL's init would be, and ask.
+ * wrong between them. The ranks here are light processes without NCCL: they report, meet where NCCL's init would be,
+ * and ask.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,8 +25,7 @@
 #include "tests/unit/tap.h"
 
 /* An id as NCCL makes it, with a port that means nothing here. */
-static ncclUniqueId new_id(const char *address)
-{
+static ncclUniqueId new_id(const char *address) {
   ncclUniqueId id;
   union tagc_agree_address at = {.v4 = {.sin_family = AF_INET, .sin_port = htons(9)}};
   memset(&id, 0, sizeof id);
@@ -39,26 +39,24 @@ static ncclUniqueId new_id(const char *address)
   return id;
 }
 
-static bool is_stamped(const ncclUniqueId *id)
-{
+static bool is_stamped(const ncclUniqueId *id) {
   struct tagc_agree_stamp stamp;
   return tagc_agree_stamp_read((const uint8_t *)id->internal, &stamp) == TAGC_AGREE_STAMPED;
 }
 
-static union tagc_agree_address address_of(const ncclUniqueId *id)
-{
+static union tagc_agree_address address_of(const ncclUniqueId *id) {
   struct tagc_agree_stamp stamp;
   tagc_agree_stamp_read((const uint8_t *)id->internal, &stamp);
   return stamp.address;
 }
 
-/* ---- ranks ----------------------------------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 enum { MOST = 256 };
 
 struct shared {
   pthread_barrier_t barrier;
-  int states[MOST];                 /* what became of each rank: enum tagc_agree_state, -1 before */
+  int states[MOST]; /* what became of each rank: enum tagc_agree_state, -1 before */
   int reported[MOST];
 };
 
@@ -66,13 +64,12 @@ static struct shared *shared;
 
 struct part {
   int nranks;
-  int version_of_last;              /* NCCL's version on the last rank; 22809 on the others */
-  int silent;                       /* this rank does not report (-1: all do) */
-  int slow;                         /* this one comes late */
+  int version_of_last; /* NCCL's version on the last rank; 22809 on the others */
+  int silent;          /* this rank does not report (-1: all do) */
+  int slow;            /* this one comes late */
 };
 
-static void rank_main(const ncclUniqueId *id, int rank, const struct part *part)
-{
+static void rank_main(const ncclUniqueId *id, int rank, const struct part *part) {
   struct tagc_agreement a = {.state = TAGC_AGREED_NO};
   tagc_log_set_level(-1);
   if (rank == part->slow)
@@ -80,14 +77,13 @@ static void rank_main(const ncclUniqueId *id, int rank, const struct part *part)
   if (rank != part->silent)
     a = tagc_agree_report(id, 1, part->nranks, rank, rank == part->nranks - 1 ? part->version_of_last : 22809, "host");
   shared->reported[rank] = (int)a.state;
-  pthread_barrier_wait(&shared->barrier);          /* NCCL's init */
+  pthread_barrier_wait(&shared->barrier); /* NCCL's init */
   tagc_agree_settle(&a);
   shared->states[rank] = (int)a.state;
 }
 
 /* Runs the ranks as processes; the maker of the id is this one. How many ended in `state`. */
-static int play(const ncclUniqueId *id, const struct part *part, enum tagc_agree_state state)
-{
+static int play(const ncclUniqueId *id, const struct part *part, enum tagc_agree_state state) {
   pthread_barrierattr_t attributes;
   pthread_barrierattr_init(&attributes);
   pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -108,14 +104,12 @@ static int play(const ncclUniqueId *id, const struct part *part, enum tagc_agree
   return count;
 }
 
-static void wait_for_threads(int wanted)
-{
+static void wait_for_threads(int wanted) {
   while (count_of_self("task") > wanted)
     nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
-static void agreements(const char *address)
-{
+static void agreements(const char *address) {
   static const int sizes[] = {2, 3, 16, MOST};
   int before = count_of_self("task");
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -144,8 +138,7 @@ static void agreements(const char *address)
   }
 }
 
-static void several_at_once(void)
-{
+static void several_at_once(void) {
   enum { IDS = 20 };
   ncclUniqueId ids[IDS];
   int before = count_of_self("task"), yes = 0;
@@ -161,7 +154,7 @@ static void several_at_once(void)
   ncclUniqueId other = new_id("127.0.0.2");
   tagc_agree_stamp_id(&other);
   ok(!is_stamped(&other) && errno == EDOM, "an id on another interface meanwhile is left alone, and errno, too");
-  ncclUniqueId again = ids[0];      /* as NCCL before 2.23 does: only the first 40 bytes are new */
+  ncclUniqueId again = ids[0]; /* as NCCL before 2.23 does: only the first 40 bytes are new */
   again.internal[1]++;
   ok(!is_stamped(&again), "the stamp of an earlier id is none");
   tagc_agree_clear_id(&again);
@@ -169,8 +162,7 @@ static void several_at_once(void)
   ok(is_stamped(&again) && memcmp(again.internal + 64, ids[0].internal + 64, 64) != 0, "it gets one of its own");
 }
 
-static void ids_of_one_communicator(void)
-{
+static void ids_of_one_communicator(void) {
   ncclUniqueId ids[3];
   for (int i = 0; i < 3; i++) {
     ids[i] = new_id("127.0.0.1");
@@ -179,18 +171,18 @@ static void ids_of_one_communicator(void)
   struct tagc_agreement a[2];
   for (int r = 0; r < 2; r++)
     a[r] = tagc_agree_report(ids, 3, 2, r, 22809, "host");
-  ok(tagc_agree_settle(&a[0]) && tagc_agree_settle(&a[1]) && a[0].state == TAGC_AGREED_YES && a[1].state == TAGC_AGREED_YES,
+  ok(tagc_agree_settle(&a[0]) && tagc_agree_settle(&a[1]) && a[0].state == TAGC_AGREED_YES &&
+       a[1].state == TAGC_AGREED_YES,
      "three ids, all stamped: on");
   memset(ids[2].internal + 64, 0, 64);
   a[0] = tagc_agree_report(ids, 3, 2, 0, 22809, "host");
   ok(a[0].state == TAGC_AGREED_NO, "three ids, one of them not stamped: off");
 }
 
-/* ---- failures -------------------------------------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 /* A process that makes an id, and ends when `order` is closed. */
-static pid_t maker(ncclUniqueId *id, int *order)
-{
+static pid_t maker(ncclUniqueId *id, int *order) {
   int to[2], from[2];
   if (pipe(to) || pipe(from))
     exit(1);
@@ -215,8 +207,7 @@ static pid_t maker(ncclUniqueId *id, int *order)
 
 static struct tagc_options *options(void) { return (struct tagc_options *)(uintptr_t)tagc_library_options(); }
 
-static void dead_and_deaf(void)
-{
+static void dead_and_deaf(void) {
   ncclUniqueId id;
   int order;
   pid_t child = maker(&id, &order);
@@ -224,7 +215,7 @@ static void dead_and_deaf(void)
   ok(a.state == TAGC_AGREED_UNKNOWN, "a child process is a decider, too");
   kill(child, SIGSTOP);
   const int usual = options()->agree_timeout;
-  options()->agree_timeout = 1;     /* nothing else here may be cut short by a busy machine */
+  options()->agree_timeout = 1; /* nothing else here may be cut short by a busy machine */
   b = tagc_agree_report(&id, 1, 2, 1, 22809, "host");
   options()->agree_timeout = usual;
   ok(b.state == TAGC_AGREED_UNKNOWN, "the decider does not answer: the report may have been heard or not");
@@ -253,13 +244,12 @@ static void dead_and_deaf(void)
 }
 
 /* One rank cannot connect; the others hear of it. */
-static void unreachable(void)
-{
+static void unreachable(void) {
   ncclUniqueId id = new_id("127.0.0.1"), wrong;
   struct tagc_agree_stamp stamp;
   tagc_agree_stamp_id(&id);
   tagc_agree_stamp_read((const uint8_t *)id.internal, &stamp);
-  stamp.address.v4.sin_port = htons(1);            /* nobody listens there */
+  stamp.address.v4.sin_port = htons(1); /* nobody listens there */
   wrong = id;
   tagc_agree_stamp_write((uint8_t *)wrong.internal, &stamp);
   struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, "host");
@@ -268,10 +258,9 @@ static void unreachable(void)
   ok(tagc_agree_settle(&a) && a.state == TAGC_AGREED_NO, "and so do those that can");
 }
 
-/* ---- strangers ------------------------------------------------------------------------------------------------------- */
+/* ---- strangers --------------------------------------------------------------------------------------------------- */
 
-static int dial(const union tagc_agree_address *to)
-{
+static int dial(const union tagc_agree_address *to) {
   int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connect(fd, &to->any, tagc_agree_address_size(to)) != 0)
     exit(1);
@@ -279,8 +268,7 @@ static int dial(const union tagc_agree_address *to)
 }
 
 /* Sends bytes; was the connection hung up without an answer? */
-static bool is_hung_up_on(const union tagc_agree_address *to, const void *bytes, size_t size)
-{
+static bool is_hung_up_on(const union tagc_agree_address *to, const void *bytes, size_t size) {
   char answer;
   int fd = dial(to);
   bool sent = send(fd, bytes, size, MSG_NOSIGNAL) >= 0;
@@ -289,8 +277,7 @@ static bool is_hung_up_on(const union tagc_agree_address *to, const void *bytes,
   return sent && (n == 0 || (n < 0 && errno == ECONNRESET));
 }
 
-static void strangers(void)
-{
+static void strangers(void) {
   enum { IDLE = 300 };
   ncclUniqueId id = new_id("127.0.0.1");
   tagc_agree_stamp_id(&id);
@@ -319,12 +306,11 @@ static void strangers(void)
     close(idle[i]);
 }
 
-/* ---- descriptors ----------------------------------------------------------------------------------------------------- */
+/* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
-/* Strangers of a process of their own: half of them say nothing, the others too little. When all of these have been hung up on,
- * the process ends. *there: to be read before. */
-static pid_t send_strangers(const union tagc_agree_address *to, int count, int *there)
-{
+/* Strangers of a process of their own: half of them say nothing, the others too little. When all of these have been
+ * hung up on, the process ends. *there: to be read before. */
+static pid_t send_strangers(const union tagc_agree_address *to, int count, int *there) {
   int fds[2];
   if (pipe(fds))
     exit(1);
@@ -344,16 +330,14 @@ static pid_t send_strangers(const union tagc_agree_address *to, int count, int *
   _exit(!said);
 }
 
-static void use_up(int free)
-{
+static void use_up(int free) {
   while (tagc_descriptors_are_free(free + 1))
     if (dup(0) < 0)
       exit(1);
 }
 
 /* What the library takes of `limit` descriptors while strangers come, in a process that has no more. */
-static bool is_modest(int limit, int most)
-{
+static bool is_modest(int limit, int most) {
   ncclUniqueId id = new_id("127.0.0.1");
   struct tagc_agreement a[2];
   int there, status;
@@ -361,7 +345,7 @@ static bool is_modest(int limit, int most)
   if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)limit, (rlim_t)limit}) != 0)
     return false;
   for (int fd = 3; fd < limit; fd++)
-    close(fd);                      /* the parent's */
+    close(fd); /* the parent's */
   const int before = count_of_self("fd");
   tagc_agree_stamp_id(&id);
   const union tagc_agree_address to = address_of(&id);
@@ -370,7 +354,7 @@ static bool is_modest(int limit, int most)
   for (int r = 0; r < 2; r++)
     a[r] = tagc_agree_report(&id, 1, 2, r, 22809, "host");
   while (waitpid(strangers, &status, WNOHANG) == 0) {
-    good &= count_of_self("fd") <= before + 2 + most;            /* `there`, and the listener's own */
+    good &= count_of_self("fd") <= before + 2 + most; /* `there`, and the listener's own */
     nanosleep(&(struct timespec){0, 1000000}, NULL);
   }
   good &= status == 0;
@@ -380,10 +364,9 @@ static bool is_modest(int limit, int most)
 }
 
 /* 64 must be free. */
-static bool is_cautious(void)
-{
+static bool is_cautious(void) {
   ncclUniqueId id = new_id("127.0.0.1"), other = id;
-  use_up(65);                       /* a listener takes one */
+  use_up(65); /* a listener takes one */
   tagc_agree_stamp_id(&id);
   bool good = is_stamped(&id) && tagc_agree_report(&id, 1, 2, 0, 22809, "host").state == TAGC_AGREED_UNKNOWN;
   use_up(32);
@@ -394,8 +377,7 @@ static bool is_cautious(void)
 }
 
 /* In a process of its own. */
-static void limited(int limit, int most)
-{
+static void limited(int limit, int most) {
   int status;
   pid_t child = fork();
   if (child == 0)
@@ -405,24 +387,23 @@ static void limited(int limit, int most)
 }
 
 /* The program closes descriptors that it did not open; then it makes another id. */
-static void closed(void)
-{
+static void closed(void) {
   int before = count_of_self("task");
   ncclUniqueId id = new_id("127.0.0.1");
   tagc_agree_stamp_id(&id);
   for (int fd = 3; fd < 400; fd++)
     close(fd);
   struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, "host");
-  wait_for_threads(before - 1);     /* there was one for the ids before */
+  wait_for_threads(before - 1); /* there was one for the ids before */
   tagc_agree_settle(&a);
   ok(a.state == TAGC_AGREED_NO || a.state == TAGC_AGREED_LOST, "a listener whose socket was closed under it ends");
   id = new_id("127.0.0.1");
   tagc_agree_stamp_id(&id);
-  ok(is_stamped(&id) && play(&id, &(struct part){3, 22809, -1, -1}, TAGC_AGREED_YES) == 3, "the next id has one of its own");
+  ok(is_stamped(&id) && play(&id, &(struct part){3, 22809, -1, -1}, TAGC_AGREED_YES) == 3,
+     "the next id has one of its own");
 }
 
-int main(void)
-{
+int main(void) {
   setenv("TAGC_LOG", "error", 1);
   tagc_library_start();
   tagc_log_set_level(-1);
@@ -431,8 +412,9 @@ int main(void)
     return 1;
   agreements("127.0.0.1");
   int six = socket(AF_INET6, SOCK_STREAM, 0);
-  if (six >= 0 && bind(six, &(union tagc_agree_address){.v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT}}.any,
-                       sizeof(struct sockaddr_in6)) == 0)
+  if (six >= 0 &&
+      bind(six, &(union tagc_agree_address){.v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT}}.any,
+           sizeof(struct sockaddr_in6)) == 0)
     agreements("::1");
   else
     skip("ranks over IPv6", "this machine has no ::1");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codecs for all-gathers once more, element by element and from the words of kernels/allgather/, as slow as may be: what
- * the fast ones are compared with. Shares the bits of numbers (bits.h) and the reference of the dense codecs.
+ * The codecs for all-gathers once more, element by element and from the words of kernels/allgather/, as slow as may be:
+ * what the fast ones are compared with. Shares the bits of numbers (bits.h) and the reference of the dense codecs.
  *
  * Threads  Reentrant. Ownership: all memory is the caller's.
  */
@@ -16,27 +16,23 @@
 static inline void gather_put32(uint8_t *to, uint32_t value) { memcpy(to, &value, 4); }
 static inline void gather_put16(uint8_t *to, uint16_t value) { memcpy(to, &value, 2); }
 
-static inline float gather_cut(float x, enum tagc_dtype dtype)
-{
+static inline float gather_cut(float x, enum tagc_dtype dtype) {
   return dtype == TAGC_FLOAT16 && x > 65504 ? 65504 : dtype == TAGC_FLOAT16 && x < -65504 ? -65504 : x;
 }
 
 /* Element i of a shard padded with zeros. */
-static inline float gather_value(const void *shard, uint64_t n, uint64_t i, enum tagc_dtype dtype)
-{
+static inline float gather_value(const void *shard, uint64_t n, uint64_t i, enum tagc_dtype dtype) {
   return i < n ? tagc_load(shard, i, dtype) : 0;
 }
 
-static inline void gather_bf16(const struct tagc_allgather_job *job, uint8_t *payload)
-{
+static inline void gather_bf16(const struct tagc_allgather_job *job, uint8_t *payload) {
   for (uint64_t i = 0; i < job->shape.n; i++) {
     const float x = ((const float *)job->send)[i];
     gather_put16(payload + 16 + 2 * i, x == x ? tagc_to_bf16(x) : 0x7fc0);
   }
 }
 
-static inline void gather_q8(const struct tagc_allgather_job *job, uint8_t *payload)
-{
+static inline void gather_q8(const struct tagc_allgather_job *job, uint8_t *payload) {
   const uint64_t n = job->shape.n, blocks = (n + 255) / 256, room = tagc_exceptions_capacity(n);
   uint8_t *list = payload + 16, *scales = list + tagc_exceptions_bytes(n), *codes = scales + dense_round_up(4 * blocks);
   uint32_t count = 0;
@@ -55,12 +51,13 @@ static inline void gather_q8(const struct tagc_allgather_job *job, uint8_t *payl
       }
       if (tagc_float_of(tagc_bits_of(x[i]) & 0x7fffffff) < 0x1p-120f)
         x[i] = 0;
-      most = tagc_float_of(tagc_bits_of(x[i]) & 0x7fffffff) > most ? tagc_float_of(tagc_bits_of(x[i]) & 0x7fffffff) : most;
+      most =
+        tagc_float_of(tagc_bits_of(x[i]) & 0x7fffffff) > most ? tagc_float_of(tagc_bits_of(x[i]) & 0x7fffffff) : most;
     }
     const uint16_t scale = dense_scale_up(most, 127);
     gather_put16(scales + 2 * half, scale);
     for (uint64_t i = 0; i < 128; i++) {
-      const struct dense_block b = { .stochastic = false };
+      const struct dense_block b = {.stochastic = false};
       codes[128 * half + i] = (uint8_t)dense_code(&b, (int)i, x[i], scale, 127);
     }
   }
@@ -71,23 +68,20 @@ static inline void gather_q8(const struct tagc_allgather_job *job, uint8_t *payl
     gather_put16(scales + 2 * half, 0x7fc0);
 }
 
-static inline int gather_exponent(const struct tagc_allgather_job *job, uint64_t i)
-{
+static inline int gather_exponent(const struct tagc_allgather_job *job, uint64_t i) {
   const uint64_t at = i < job->shape.n ? i : job->shape.n - 1;
   return job->shape.dtype == TAGC_FLOAT32 ? (int)(((const uint32_t *)job->send)[at] >> 23 & 255)
                                           : ((const uint16_t *)job->send)[at] >> 7 & 255;
 }
 
-static inline int gather_escapes(const struct tagc_allgather_job *job, uint64_t from, int base)
-{
+static inline int gather_escapes(const struct tagc_allgather_job *job, uint64_t from, int base) {
   int count = 0;
   for (uint64_t i = 0; i < 256; i++)
     count += (base - gather_exponent(job, from + i) + 512) % 256 > 6;
   return count;
 }
 
-static inline int gather_base(const struct tagc_allgather_job *job, uint64_t from)
-{
+static inline int gather_base(const struct tagc_allgather_job *job, uint64_t from) {
   int least = 255;
   for (uint64_t group = 0; group < 8; group++) {
     int most = 0;
@@ -98,10 +92,10 @@ static inline int gather_base(const struct tagc_allgather_job *job, uint64_t fro
   return gather_escapes(job, from, least + 1) < gather_escapes(job, from, least) ? (least + 1) % 256 : least;
 }
 
-static inline void gather_lossless(const struct tagc_allgather_job *job, uint8_t *payload)
-{
+static inline void gather_lossless(const struct tagc_allgather_job *job, uint8_t *payload) {
   const uint64_t n = job->shape.n, blocks = (n + 255) / 256, room = (n + 11) / 12 + 256;
-  uint8_t *starts = payload + 16, *escaped = starts + dense_round_up(4 * blocks), *bases = escaped + dense_round_up(room);
+  uint8_t *starts = payload + 16, *escaped = starts + dense_round_up(4 * blocks),
+          *bases = escaped + dense_round_up(room);
   uint8_t *records = bases + dense_round_up(blocks), *lows = records + 352 * blocks;
   uint64_t count = 0;
   for (uint64_t i = 0; i < 256 * blocks; i++) {
@@ -111,9 +105,10 @@ static inline void gather_lossless(const struct tagc_allgather_job *job, uint8_t
       gather_put32(starts + 4 * block, (uint32_t)count);
       bases[block] = (uint8_t)gather_base(job, i);
     }
-    const int exponent = gather_exponent(job, i), below = (bases[block] - exponent + 256) % 256, code = below < 7 ? below : 7;
-    const uint32_t half = job->shape.dtype == TAGC_FLOAT32 ? ((const uint32_t *)job->send)[at] >> 16
-                                                           : ((const uint16_t *)job->send)[at];
+    const int exponent = gather_exponent(job, i), below = (bases[block] - exponent + 256) % 256,
+              code = below < 7 ? below : 7;
+    const uint32_t half =
+      job->shape.dtype == TAGC_FLOAT32 ? ((const uint32_t *)job->send)[at] >> 16 : ((const uint16_t *)job->send)[at];
     for (int p = 0; p < 3; p++)
       record[32 * p + (int)in / 8] = (uint8_t)(record[32 * p + (int)in / 8] | (code >> p & 1) << in % 8);
     record[96 + in] = (uint8_t)((half >> 15) << 7 | (half & 127));
@@ -125,14 +120,13 @@ static inline void gather_lossless(const struct tagc_allgather_job *job, uint8_t
   payload[0] = count > room;
 }
 
-static inline void gather_delta(const struct tagc_allgather_job *job, uint8_t *payload)
-{
+static inline void gather_delta(const struct tagc_allgather_job *job, uint8_t *payload) {
   const uint64_t n = job->shape.n, blocks = (n + 255) / 256;
   const char *reference = (const char *)job->reference + (uint64_t)job->rank * n * tagc_dtype_size(job->shape.dtype);
   uint8_t *codes = payload + 16 + dense_round_up(4 * blocks);
   uint64_t far = 0, unfit = 0;
   for (uint64_t block = 0; block < blocks; block++) {
-    const struct dense_block b = { .codec = DENSE_Q4, .seed = job->seed, .number = block, .shard = job->rank };
+    const struct dense_block b = {.codec = DENSE_Q4, .seed = job->seed, .number = block, .shard = job->rank};
     float d[256], d2[256], v2[256];
     for (uint64_t i = 0; i < 256; i++) {
       const float v = gather_value(job->send, n, 256 * block + i, job->shape.dtype);
@@ -152,8 +146,8 @@ static inline void gather_delta(const struct tagc_allgather_job *job, uint8_t *p
 }
 
 /* Fills a payload of job->layout.payload_bytes. */
-static inline void gather_encode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job, uint8_t *payload)
-{
+static inline void gather_encode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job,
+                                 uint8_t *payload) {
   memset(payload, 0, job->layout.payload_bytes);
   switch (codec->name[0]) {
   case 'b': gather_bf16(job, payload); break;
@@ -164,17 +158,17 @@ static inline void gather_encode(const struct tagc_allgather_codec *codec, const
 }
 
 /* What comes out of a payload of q8 or delta; of the others the tests know without it. */
-static inline void gather_decode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job, int rank,
-                                 void *shard)
-{
+static inline void gather_decode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job,
+                                 int rank, void *shard) {
   const uint64_t n = job->shape.n, blocks = (n + 255) / 256;
   const enum tagc_dtype dtype = job->shape.dtype;
   const int delta = codec->name[0] == 'd';
-  const uint8_t *payload = tagc_allgather_payload(job, rank), *scales = payload + 16 + (delta ? 0 : tagc_exceptions_bytes(n));
+  const uint8_t *payload = tagc_allgather_payload(job, rank),
+                *scales = payload + 16 + (delta ? 0 : tagc_exceptions_bytes(n));
   const uint8_t *codes = scales + dense_round_up(4 * blocks);
   const char *reference = (const char *)job->reference + (uint64_t)rank * n * tagc_dtype_size(dtype);
   for (uint64_t block = 0; block < blocks; block++) {
-    const struct dense_block b = { .codec = DENSE_Q4, .seed = job->seed, .number = block, .shard = rank };
+    const struct dense_block b = {.codec = DENSE_Q4, .seed = job->seed, .number = block, .shard = rank};
     float x[256];
     if (delta) {
       dense_decode_block(DENSE_Q4, (const uint16_t *)scales + 2 * block, codes + 128 * block, x);

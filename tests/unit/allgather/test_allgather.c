@@ -10,23 +10,23 @@
 
 enum { MOST_RANKS = 8 };
 
-static const char *const types[] = { "fp32", "fp16", "bf16" };
+static const char *const types[] = {"fp32", "fp16", "bf16"};
 
 /* A world of ranks in one process. */
 struct world {
   const struct tagc_allgather_codec *codec;
   struct tagc_allgather_shape shape;
   struct tagc_allgather_layout layout;
-  size_t shard;                                /* bytes */
-  uint8_t *send;                               /* of all ranks */
+  size_t shard;  /* bytes */
+  uint8_t *send; /* of all ranks */
   uint8_t *payloads;
   uint8_t *recv[MOST_RANKS], *reference[MOST_RANKS];
   struct tagc_allgather_stats stats;
 };
 
-static bool world_new(struct world *w, const struct tagc_allgather_codec *codec, uint64_t n, int ranks, enum tagc_dtype dtype)
-{
-  *w = (struct world){ .codec = codec, .shape = { .n = n, .nranks = ranks, .dtype = dtype } };
+static bool world_new(struct world *w, const struct tagc_allgather_codec *codec, uint64_t n, int ranks,
+                      enum tagc_dtype dtype) {
+  *w = (struct world){.codec = codec, .shape = {.n = n, .nranks = ranks, .dtype = dtype}};
   if (!codec->layout(&w->shape, &w->layout))
     return false;
   w->shard = n * tagc_dtype_size(dtype);
@@ -40,8 +40,7 @@ static bool world_new(struct world *w, const struct tagc_allgather_codec *codec,
   return true;
 }
 
-static void world_free(struct world *w)
-{
+static void world_free(struct world *w) {
   free(w->send);
   free(w->payloads);
   for (int rank = 0; rank < w->shape.nranks; rank++) {
@@ -50,16 +49,21 @@ static void world_free(struct world *w)
   }
 }
 
-static struct tagc_allgather_job job_of(struct world *w, int rank)
-{
+static struct tagc_allgather_job job_of(struct world *w, int rank) {
   return (struct tagc_allgather_job){
-    .shape = w->shape, .layout = w->layout, .rank = rank, .send = w->send + (size_t)rank * w->shard, .recv = w->recv[rank],
-    .seed = 12345, .payloads = w->payloads, .reference = w->layout.reference_bytes ? w->reference[rank] : NULL, .stats = &w->stats,
+    .shape = w->shape,
+    .layout = w->layout,
+    .rank = rank,
+    .send = w->send + (size_t)rank * w->shard,
+    .recv = w->recv[rank],
+    .seed = 12345,
+    .payloads = w->payloads,
+    .reference = w->layout.reference_bytes ? w->reference[rank] : NULL,
+    .stats = &w->stats,
   };
 }
 
-static void encode_all(struct world *w)
-{
+static void encode_all(struct world *w) {
   for (int rank = 0; rank < w->shape.nranks; rank++) {
     struct tagc_allgather_job job = job_of(w, rank);
     w->codec->encode(&job);
@@ -67,8 +71,7 @@ static void encode_all(struct world *w)
 }
 
 /* Returns whether all ranks refused, or none: -1 where they differ. */
-static int decode_all(struct world *w)
-{
+static int decode_all(struct world *w) {
   int refused = 0;
   for (int rank = 0; rank < w->shape.nranks; rank++) {
     struct tagc_allgather_job job = job_of(w, rank);
@@ -82,18 +85,17 @@ static uint64_t state = 1;
 static uint32_t draw(void) { return (uint32_t)(tagc_mix64(++state) >> 32); }
 
 /* About normal. */
-static float normal(void)
-{
+static float normal(void) {
   float sum = 0;
   for (int i = 0; i < 12; i++)
     sum += (float)(draw() >> 8) * 0x1p-24f;
   return 0.02f * (sum - 6);
 }
 
-static void fill(struct world *w, int wild)
-{
+static void fill(struct world *w, int wild) {
   const uint64_t all = w->shape.n * (uint64_t)w->shape.nranks;
-  static const uint32_t special[] = { 0, 0x80000000, 1, 0x007fffff, 0x7f800000, 0xff800000, 0x7fc00001, 0xffa00003, 0x7b800000 };
+  static const uint32_t special[] = {0,          0x80000000, 1,          0x007fffff, 0x7f800000,
+                                     0xff800000, 0x7fc00001, 0xffa00003, 0x7b800000};
   for (uint64_t i = 0; i < all; i++) {
     float x = normal();
     if (wild && i % 300 == 17)
@@ -105,8 +107,7 @@ static void fill(struct world *w, int wild)
 }
 
 /* One shape: bytes and results. */
-static void check_shape(const struct tagc_allgather_codec *codec, uint64_t n, int ranks, enum tagc_dtype dtype)
-{
+static void check_shape(const struct tagc_allgather_codec *codec, uint64_t n, int ranks, enum tagc_dtype dtype) {
   struct world w;
   const bool wild = codec->name[0] != 'd';
   bool bytes = true, same = true, right = true;
@@ -146,14 +147,13 @@ static void check_shape(const struct tagc_allgather_codec *codec, uint64_t n, in
   free(shard);
   world_free(&w);
   if (!(bytes && same && right) || n == 70001)
-    ok(bytes && same && right, "%s, %s, %d shards of %llu and what is smaller: bytes %d, all ranks alike %d, values %d", codec->name,
-       types[dtype], ranks, (unsigned long long)n, bytes, same, right);
+    ok(bytes && same && right, "%s, %s, %d shards of %llu and what is smaller: bytes %d, all ranks alike %d, values %d",
+       codec->name, types[dtype], ranks, (unsigned long long)n, bytes, same, right);
 }
 
-static void check_shapes(void)
-{
-  static const uint64_t ns[] = { 1, 127, 255, 256, 257, 1000, 2048, 5000, 70001 };
-  static const int ranks[] = { 2, 3, 8 };
+static void check_shapes(void) {
+  static const uint64_t ns[] = {1, 127, 255, 256, 257, 1000, 2048, 5000, 70001};
+  static const int ranks[] = {2, 3, 8};
   for (int c = 0; tagc_allgather_codecs[c]; c++)
     for (int t = 0; t < 3; t++)
       for (size_t r = 0; r < 3; r++)
@@ -164,10 +164,12 @@ static void check_shapes(void)
 /* -- the examples of the codecs' headers --------------------------------------------------------------------------- */
 
 /* A payload as runs: so many times a byte; ends with none. */
-struct run { size_t count; uint8_t byte; };
+struct run {
+  size_t count;
+  uint8_t byte;
+};
 
-static bool is_runs(const uint8_t *payload, size_t bytes, const struct run *run)
-{
+static bool is_runs(const uint8_t *payload, size_t bytes, const struct run *run) {
   size_t at = 0;
   for (; run->count; run++)
     for (size_t i = 0; i < run->count; i++, at++)
@@ -178,41 +180,47 @@ static bool is_runs(const uint8_t *payload, size_t bytes, const struct run *run)
   return at == bytes;
 }
 
-static void check_example(const struct tagc_allgather_codec *codec, enum tagc_dtype dtype, uint64_t n, const void *shard,
-                          void *reference, size_t bytes, const struct run *runs)
-{
+static void check_example(const struct tagc_allgather_codec *codec, enum tagc_dtype dtype, uint64_t n,
+                          const void *shard, void *reference, size_t bytes, const struct run *runs) {
   uint8_t *payload = calloc(2, bytes);
-  struct tagc_allgather_job job = { .shape = { .n = n, .nranks = 2, .dtype = dtype }, .layout = { .payload_bytes = bytes },
-                                    .rank = 1, .send = shard, .seed = 1, .payloads = payload, .reference = reference };
+  struct tagc_allgather_job job = {.shape = {.n = n, .nranks = 2, .dtype = dtype},
+                                   .layout = {.payload_bytes = bytes},
+                                   .rank = 1,
+                                   .send = shard,
+                                   .seed = 1,
+                                   .payloads = payload,
+                                   .reference = reference};
   codec->encode(&job);
   ok(is_runs(payload + bytes, bytes, runs), "%s: the payload of the example", codec->name);
   free(payload);
 }
 
-static void check_examples(void)
-{
-  const float few[] = { 1, -2, 0.5f }, values[] = { 127, -1, 0.5f }, one[] = { 8208 };
-  float reference[] = { 0, 10000 };
+static void check_examples(void) {
+  const float few[] = {1, -2, 0.5f}, values[] = {127, -1, 0.5f}, one[] = {8208};
+  float reference[] = {0, 10000};
   uint16_t many[1000];
   for (int i = 0; i < 1000; i++)
     many[i] = i == 2 ? 0xc040 : i == 300 ? 0 : 0x3f80;
-  check_example(&tagc_allgather_bf16, TAGC_FLOAT32, 3, few, NULL, 32, (const struct run[]){ { 16, 0 }, { 1, 0x80 }, { 1, 0x3f },
-    { 1, 0 }, { 1, 0xc0 }, { 1, 0 }, { 1, 0x3f }, { 10, 0 }, { 0, 0 } });
-  check_example(&tagc_allgather_q8, TAGC_FLOAT32, 3, values, NULL, 16 + 16 + 16 + 256, (const struct run[]){ { 32, 0 }, { 1, 0x80 },
-    { 1, 0x3f }, { 14, 0 }, { 1, 0x7f }, { 1, 0xff }, { 254, 0 }, { 0, 0 } });
-  check_example(&tagc_allgather_delta, TAGC_FLOAT32, 1, one, reference, 16 + 16 + 128, (const struct run[]){ { 16, 0 }, { 1, 0x80 },
-    { 1, 0x3f }, { 1, 0x80 }, { 1, 0x3f }, { 12, 0 }, { 128, 0x99 }, { 0, 0 } });
-  check_example(&tagc_allgather_lossless, TAGC_BFLOAT16, 1000, many, NULL, 16 + 16 + 352 + 16 + 4 * 352, (const struct run[]){
-    { 16, 0 }, { 8, 0 }, { 1, 1 }, { 3, 0 }, { 1, 1 }, { 3, 0 }, { 352, 0 }, { 1, 0x80 }, { 3, 0x7f }, { 12, 0 },
-    { 1, 0xfb }, { 31, 0xff }, { 64 + 2, 0 }, { 1, 0xc0 }, { 253, 0 },
-    { 5, 0 }, { 1, 0x10 }, { 31, 0 }, { 1, 0x10 }, { 31, 0 }, { 1, 0x10 }, { 26, 0 }, { 256, 0 }, { 704, 0 }, { 0, 0 } });
+  check_example(
+    &tagc_allgather_bf16, TAGC_FLOAT32, 3, few, NULL, 32,
+    (const struct run[]){{16, 0}, {1, 0x80}, {1, 0x3f}, {1, 0}, {1, 0xc0}, {1, 0}, {1, 0x3f}, {10, 0}, {0, 0}});
+  check_example(&tagc_allgather_q8, TAGC_FLOAT32, 3, values, NULL, 16 + 16 + 16 + 256,
+                (const struct run[]){{32, 0}, {1, 0x80}, {1, 0x3f}, {14, 0}, {1, 0x7f}, {1, 0xff}, {254, 0}, {0, 0}});
+  check_example(
+    &tagc_allgather_delta, TAGC_FLOAT32, 1, one, reference, 16 + 16 + 128,
+    (const struct run[]){{16, 0}, {1, 0x80}, {1, 0x3f}, {1, 0x80}, {1, 0x3f}, {12, 0}, {128, 0x99}, {0, 0}});
+  check_example(&tagc_allgather_lossless, TAGC_BFLOAT16, 1000, many, NULL, 16 + 16 + 352 + 16 + 4 * 352,
+                (const struct run[]){{16, 0},   {8, 0},    {1, 1},    {3, 0},    {1, 1},     {3, 0},      {352, 0},
+                                     {1, 0x80}, {3, 0x7f}, {12, 0},   {1, 0xfb}, {31, 0xff}, {64 + 2, 0}, {1, 0xc0},
+                                     {253, 0},  {5, 0},    {1, 0x10}, {31, 0},   {1, 0x10},  {31, 0},     {1, 0x10},
+                                     {26, 0},   {256, 0},  {704, 0},  {0, 0}});
 }
 
 /* -- bits ---------------------------------------------------------------------------------------------------------- */
 
-/* Every pattern of sixteen bits, among enough usual ones: as bf16, and as the upper halves of fp32 above random lower ones. */
-static void check_patterns(enum tagc_dtype dtype)
-{
+/* Every pattern of sixteen bits, among enough usual ones: as bf16, and as the upper halves of fp32 above random lower
+ * ones. */
+static void check_patterns(enum tagc_dtype dtype) {
   struct world w;
   const uint64_t n = 1u << 20;
   bool good = world_new(&w, &tagc_allgather_lossless, n, 2, dtype);
@@ -224,7 +232,8 @@ static void check_patterns(enum tagc_dtype dtype)
       ((uint16_t *)w.send)[i] = (uint16_t)half;
   }
   encode_all(&w);
-  good = good && decode_all(&w) == 0 && memcmp(w.recv[0], w.send, 2 * w.shard) == 0 && memcmp(w.recv[1], w.send, 2 * w.shard) == 0;
+  good = good && decode_all(&w) == 0 && memcmp(w.recv[0], w.send, 2 * w.shard) == 0 &&
+         memcmp(w.recv[1], w.send, 2 * w.shard) == 0;
   ok(good, "lossless, %s: every upper half comes out bit for bit", types[dtype]);
   world_free(&w);
 }
@@ -232,8 +241,7 @@ static void check_patterns(enum tagc_dtype dtype)
 /* -- refused ------------------------------------------------------------------------------------------------------- */
 
 /* Rank 1's shard cannot be carried: all ranks see it, and nothing is touched. */
-static void check_refused(const struct tagc_allgather_codec *codec, const char *why, void (*spoil)(struct world *))
-{
+static void check_refused(const struct tagc_allgather_codec *codec, const char *why, void (*spoil)(struct world *)) {
   struct world w;
   world_new(&w, codec, 9000, 3, TAGC_FLOAT32);
   fill(&w, 0);
@@ -256,8 +264,7 @@ static void check_refused(const struct tagc_allgather_codec *codec, const char *
 
 static float *shard1(struct world *w) { return (float *)(w->send + w->shard); }
 
-static void spoil_exponents(struct world *w)
-{
+static void spoil_exponents(struct world *w) {
   for (int i = 0; i < 9000; i++)
     ((uint32_t *)shard1(w))[i] = draw();
 }
@@ -265,15 +272,14 @@ static void spoil_exponents(struct world *w)
 static void spoil_one(struct world *w) { shard1(w)[8999] = INFINITY; }
 static void spoil_huge(struct world *w) { shard1(w)[256] = 0x1p56f; }
 
-static void spoil_reference(struct world *w)
-{
+static void spoil_reference(struct world *w) {
   for (int i = 0; i < 9000; i++)
     ((float *)w->reference[1])[9000 + i] = normal();
 }
 
-/* q8: rank 1's shard has more exceptions than there is room for. It comes out NaN everywhere, and the others as ever. */
-static void check_lost(enum tagc_dtype dtype)
-{
+/* q8: rank 1's shard has more exceptions than there is room for. It comes out NaN everywhere, and the others as
+ * ever. */
+static void check_lost(enum tagc_dtype dtype) {
   struct world w;
   world_new(&w, &tagc_allgather_q8, 9000, 3, dtype);
   fill(&w, 0);
@@ -288,8 +294,7 @@ static void check_lost(enum tagc_dtype dtype)
   ok(good, "q8, %s: a shard with too many exceptions comes out all NaN on all ranks, and no other", types[dtype]);
 }
 
-static void check_refusals(void)
-{
+static void check_refusals(void) {
   check_refused(&tagc_allgather_lossless, "a shard of random bits", spoil_exponents);
   for (int t = 0; t < 3; t++)
     check_lost((enum tagc_dtype)t);
@@ -300,8 +305,7 @@ static void check_refusals(void)
 
 /* -- in place ------------------------------------------------------------------------------------------------------ */
 
-static void check_in_place(void)
-{
+static void check_in_place(void) {
   for (int c = 0; tagc_allgather_codecs[c]; c++) {
     struct world w, other;
     bool good = true;
@@ -326,8 +330,8 @@ static void check_in_place(void)
       job.keep_own = true;
       w.codec->decode(&job);
       for (int shard = 0; shard < 3; shard++)
-        good &= memcmp(w.recv[rank] + (size_t)shard * w.shard, (shard == rank ? w.send : other.recv[0]) + (size_t)shard * w.shard,
-                       w.shard) == 0;
+        good &= memcmp(w.recv[rank] + (size_t)shard * w.shard,
+                       (shard == rank ? w.send : other.recv[0]) + (size_t)shard * w.shard, w.shard) == 0;
       good &= memcmp(w.reference[rank], other.reference[rank], w.layout.reference_bytes) == 0;
     }
     ok(good, "%s: in place the own shard stays, and the others are what they are", w.codec->name);
@@ -338,9 +342,9 @@ static void check_in_place(void)
 
 /* -- delta --------------------------------------------------------------------------------------------------------- */
 
-/* Parameters that move: the error stays as small as a step, and goes when they rest. Zeros are at rest from the start. */
-static void check_delta(enum tagc_dtype dtype)
-{
+/* Parameters that move: the error stays as small as a step, and goes when they rest. Zeros are at rest from the
+ * start. */
+static void check_delta(enum tagc_dtype dtype) {
   enum { STEPS = 60, N = 5000 };
   struct world w;
   double moving = 0, resting = 0;
@@ -378,8 +382,8 @@ static void check_delta(enum tagc_dtype dtype)
     resting = error;
   }
   note("%s: relative error %.2g while they move by 1%% a step, %.2g at rest", types[dtype], moving, resting);
-  ok(alike && moving < 0.004 && resting < (dtype == TAGC_FLOAT32 ? 1e-6 : 1e-3), "delta, %s: tracks what moves, all ranks alike",
-     types[dtype]);
+  ok(alike && moving < 0.004 && resting < (dtype == TAGC_FLOAT32 ? 1e-6 : 1e-3),
+     "delta, %s: tracks what moves, all ranks alike", types[dtype]);
   for (int i = 0; i < 512; i++)
     alike &= tagc_load(w.recv[0], 1536 + (uint64_t)i, dtype) == 0;
   ok(alike, "delta, %s: zeros stay zeros", types[dtype]);
@@ -388,8 +392,7 @@ static void check_delta(enum tagc_dtype dtype)
 }
 
 /* A shard of zeros all over. */
-static void check_zeros(void)
-{
+static void check_zeros(void) {
   bool good = true;
   for (int c = 0; tagc_allgather_codecs[c]; c++) {
     struct world w;
@@ -403,8 +406,7 @@ static void check_zeros(void)
 }
 
 /* The largest fp16 must stay a number; what is no number comes out at its place. */
-static void check_extremes(void)
-{
+static void check_extremes(void) {
   struct world w;
   world_new(&w, &tagc_allgather_q8, 5000, 2, TAGC_FLOAT16);
   uint16_t *send = (uint16_t *)w.send, *got = (uint16_t *)w.recv[0];
@@ -412,15 +414,15 @@ static void check_extremes(void)
   send[7] = 0x7bff, send[300] = 0xfbff, send[1000] = 0x7c00, send[5000] = 0xfc00, send[9999] = 0x7e00;
   encode_all(&w);
   ok(decode_all(&w) == 0 && got[7] == 0x7bff && got[300] == 0xfbff && got[1000] == 0x7c00 && got[5000] == 0xfc00 &&
-     got[9999] == 0x7e00 && w.stats.nonfinite == 3, "q8, fp16: the largest numbers stay finite, infinities and NaN are exceptions");
+       got[9999] == 0x7e00 && w.stats.nonfinite == 3,
+     "q8, fp16: the largest numbers stay finite, infinities and NaN are exceptions");
   world_free(&w);
 }
 
 /* -- payloads that nobody sent ------------------------------------------------------------------------------------- */
 
 /* Anything but a refusal: decoding stays in its buffers (the sanitizers look), and all variants make the same of it. */
-static void check_hostile(void)
-{
+static void check_hostile(void) {
   bool same = true;
   for (int c = 0; tagc_allgather_codecs[c]; c++)
     for (int t = 0; t < 3; t++)
@@ -446,10 +448,9 @@ static void check_hostile(void)
   ok(same, "hostile payloads: all variants make the same of them");
 }
 
-static void check_layouts(void)
-{
+static void check_layouts(void) {
   struct tagc_allgather_layout layout;
-  struct tagc_allgather_shape shape = { .n = 100000, .nranks = 2, .dtype = TAGC_FLOAT16 };
+  struct tagc_allgather_shape shape = {.n = 100000, .nranks = 2, .dtype = TAGC_FLOAT16};
   ok(!tagc_allgather_lossless.layout(&shape, &layout) && !tagc_allgather_bf16.layout(&shape, &layout),
      "fp16: not lossless, nor bf16");
   shape.dtype = TAGC_BFLOAT16;
@@ -464,8 +465,7 @@ static void check_layouts(void)
   }
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   state = 1;
   check_layouts();
   check_examples();
@@ -480,8 +480,7 @@ static void check_all(void)
   check_extremes();
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   check_hostile();
   return tap_done();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The CUDA kernels of the codecs for all-gathers leave the bytes that the host leaves: payloads, what is received,
- * references, what is refused, counts; over codecs, types, sizes, numbers of ranks, values, addresses, grids, in and out of
- * place, hostile payloads, several calls.
+ * references, what is refused, counts; over codecs, types, sizes, numbers of ranks, values, addresses, grids, in and
+ * out of place, hostile payloads, several calls.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
@@ -11,8 +11,9 @@
 #include "tests/unit/tap.h"
 
 enum values { V_WEIGHTS, V_EQUAL, V_ZEROS, V_SMALL, V_SOME_ODD, V_MANY_ODD, V_NOISE, V_EXPONENTS, V_FAR, V_KINDS };
-static const char *const kinds[] = {"weights", "equal", "zeros", "denormal", "some no numbers", "many no numbers", "noise",
-                                    "many exponents", "far from the last ones"};
+static const char *const kinds[] = {"weights",  "equal",           "zeros",
+                                    "denormal", "some no numbers", "many no numbers",
+                                    "noise",    "many exponents",  "far from the last ones"};
 static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
 enum { DTYPES = 3 };
 
@@ -21,14 +22,14 @@ struct setting {
   uint64_t n;
   int nranks;
   enum tagc_dtype dtype;
-  enum values values;              /* of the last rank; the others have weights */
-  size_t off;                      /* elements past an aligned address */
-  uint64_t gap;                    /* elements between the shards of recv and of the reference: a piece's stride */
+  enum values values; /* of the last rank; the others have weights */
+  size_t off;         /* elements past an aligned address */
+  uint64_t gap;       /* elements between the shards of recv and of the reference: a piece's stride */
   bool in_place;
-  uint32_t most;                   /* groups of a launch; 0: as many as there is use for */
+  uint32_t most; /* groups of a launch; 0: as many as there is use for */
   int calls;
-  bool hostile;                    /* the last rank's payload is damaged */
-  bool in_turn;                    /* its exceptions go to the same few places, again and again */
+  bool hostile; /* the last rank's payload is damaged */
+  bool in_turn; /* its exceptions go to the same few places, again and again */
 };
 
 /* A rank on both sides. */
@@ -46,40 +47,36 @@ static char difference[256];
 static uint64_t drawn;
 static uint64_t draw(void) { return tagc_mix64(++drawn); }
 
-static float normal(void)
-{
+static float normal(void) {
   float sum = 0;
   for (int i = 0; i < 6; i++)
     sum += (float)(draw() >> 40) * 0x1p-24f - 0.5f;
   return sum * 1.4142f;
 }
 
-/* -- what ranks have ---------------------------------------------------------------------------------------------------- */
+/* -- what ranks have ----------------------------------------------------------------------------------------------- */
 
-static float odd_value(uint64_t i)
-{
+static float odd_value(uint64_t i) {
   static const uint32_t odd[] = {0x7f800000u, 0xff800000u, 0x7fc12345u, 0xffc00001u, 0x7b800000u, 0xfb800001u};
   return tagc_float_of(odd[i % 6]);
 }
 
-static float value_of(enum values values, uint64_t i, float was)
-{
+static float value_of(enum values values, uint64_t i, float was) {
   const float weight = 0.02f * normal(), changed = was + 1e-4f * normal();
   switch (values) {
-    case V_EQUAL: return -1.5f;
-    case V_ZEROS: return i % 3 ? 0.0f : -0.0f;
-    case V_SMALL: return tagc_float_of((uint32_t)draw() % 0x00ffffffu);
-    case V_SOME_ODD: return draw() % 997 == 0 || i == 3 ? odd_value(i) : weight;
-    case V_MANY_ODD: return draw() % 20 == 0 ? odd_value(draw()) : weight;
-    case V_EXPONENTS: return ldexpf(weight, (int)(draw() % 9 == 0 ? draw() % 12 : 0));
-    case V_FAR: return was == 0 ? weight : weight * 3;
-    case V_NOISE: return tagc_float_of((uint32_t)draw());
-    default: return was == 0 ? weight : changed;
+  case V_EQUAL: return -1.5f;
+  case V_ZEROS: return i % 3 ? 0.0f : -0.0f;
+  case V_SMALL: return tagc_float_of((uint32_t)draw() % 0x00ffffffu);
+  case V_SOME_ODD: return draw() % 997 == 0 || i == 3 ? odd_value(i) : weight;
+  case V_MANY_ODD: return draw() % 20 == 0 ? odd_value(draw()) : weight;
+  case V_EXPONENTS: return ldexpf(weight, (int)(draw() % 9 == 0 ? draw() % 12 : 0));
+  case V_FAR: return was == 0 ? weight : weight * 3;
+  case V_NOISE: return tagc_float_of((uint32_t)draw());
+  default: return was == 0 ? weight : changed;
   }
 }
 
-static void fill(const struct setting *s, struct both *all)
-{
+static void fill(const struct setting *s, struct both *all) {
   const size_t size = tagc_dtype_size(s->dtype);
   for (int r = 0; r < s->nranks; r++)
     for (uint64_t i = 0; i < s->n; i++) {
@@ -93,16 +90,17 @@ static void fill(const struct setting *s, struct both *all)
     }
 }
 
-/* -- both sides --------------------------------------------------------------------------------------------------------- */
+/* -- both sides ---------------------------------------------------------------------------------------------------- */
 
-static void begin(const struct setting *s, struct both *b, int rank)
-{
-  const size_t size = tagc_dtype_size(s->dtype), shard = s->n * size, apart = (s->n + s->gap) * size, off = s->off * size;
+static void begin(const struct setting *s, struct both *b, int rank) {
+  const size_t size = tagc_dtype_size(s->dtype), shard = s->n * size, apart = (s->n + s->gap) * size,
+               off = s->off * size;
   const size_t all = (size_t)s->nranks * apart;
   const struct tagc_allgather_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype};
   struct tagc_allgather_layout there;
-  *b = (struct both){.host = {.shape = shape, .rank = rank, .keep_own = s->in_place, .stats = &b->stats,
-                              .stride = s->gap ? s->n + s->gap : 0}};
+  *b = (struct both){
+    .host = {
+      .shape = shape, .rank = rank, .keep_own = s->in_place, .stats = &b->stats, .stride = s->gap ? s->n + s->gap : 0}};
   struct tagc_allgather_job *host = &b->host, *device = &b->device;
   s->codec->layout(&shape, &host->layout);
   tagc_allgather_cuda_layout(s->codec, &shape, &there);
@@ -129,8 +127,7 @@ static void begin(const struct setting *s, struct both *b, int rank)
   MUST(cuCtxSynchronize());
 }
 
-static void end(const struct setting *s, struct both *b)
-{
+static void end(const struct setting *s, struct both *b) {
   const struct twin *all[] = {&b->send, &b->recv, &b->payloads, &b->reference, &b->state, &b->counts};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     MUST(cuMemFree_v2(all[i]->base));
@@ -141,37 +138,33 @@ static void end(const struct setting *s, struct both *b)
   free(b->host.reference);
 }
 
-static void differs(const struct setting *s, int call, int rank, const char *what, size_t at)
-{
+static void differs(const struct setting *s, int call, int rank, const char *what, size_t at) {
   if (!difference[0])
-    snprintf(difference, sizeof difference, "%s %s n=%llu, %d ranks, %s, off %zu%s, %u groups, call %d: %s of rank %d: byte %zd",
-             s->codec->name, dtypes[s->dtype], (unsigned long long)s->n, s->nranks, kinds[s->values], s->off,
+    snprintf(difference, sizeof difference,
+             "%s %s n=%llu, %d ranks, %s, off %zu%s, %u groups, call %d: %s of rank %d: byte %zd", s->codec->name,
+             dtypes[s->dtype], (unsigned long long)s->n, s->nranks, kinds[s->values], s->off,
              s->in_place ? ", in place" : "", s->most, call, what, rank, (ssize_t)at - 1);
 }
 
 static void compare(const struct setting *s, int call, int rank, const char *what, const struct twin *twin, size_t from,
-                    size_t bytes)
-{
+                    size_t bytes) {
   const size_t at = twin_differs(twin, from, bytes);
   compared += bytes;
   if (at)
     differs(s, call, rank, what, at);
 }
 
-static struct tagc_counts counts_of(const struct both *b)
-{
+static struct tagc_counts counts_of(const struct both *b) {
   struct tagc_counts counts;
   device_read(&counts, b->counts.base + GUARD, sizeof counts);
   return counts;
 }
 
-static struct tagc_allgather_call call_of(const struct setting *s, const struct both *b)
-{
+static struct tagc_allgather_call call_of(const struct setting *s, const struct both *b) {
   return tagc_allgather_call_of(s->codec, &b->device, twin_at(&b->counts));
 }
 
-static void encode_both(const struct setting *s, struct both *b, int call)
-{
+static void encode_both(const struct setting *s, struct both *b, int call) {
   const struct tagc_allgather_call gather = call_of(s, b);
   const size_t bytes = b->host.layout.payload_bytes, at = (size_t)b->host.rank * bytes;
   const struct tagc_allgather_header *header = (void *)(b->host.payloads + at);
@@ -187,8 +180,7 @@ static void encode_both(const struct setting *s, struct both *b, int call)
     compare(s, call, b->host.rank, "the send buffer", &b->recv, 0, b->recv.bytes);
 }
 
-static void decode_both(const struct setting *s, struct both *b, int call)
-{
+static void decode_both(const struct setting *s, struct both *b, int call) {
   const struct tagc_allgather_call gather = call_of(s, b);
   struct tagc_allgather_state state;
   twin_put(&b->payloads);
@@ -202,14 +194,14 @@ static void decode_both(const struct setting *s, struct both *b, int call)
   const struct tagc_counts after = counts_of(b);
   if ((state.refused != 0) != b->host.refused || after.overflowed - b->before.overflowed != b->stats.refused)
     differs(s, call, b->host.rank, "whether it is refused", 0);
-  if (after.selected - b->before.selected != b->stats.escapes || after.nonfinite - b->before.nonfinite != b->stats.nonfinite)
+  if (after.selected - b->before.selected != b->stats.escapes ||
+      after.nonfinite - b->before.nonfinite != b->stats.nonfinite)
     differs(s, call, b->host.rank, "a count", 0);
   escapes += b->stats.escapes;
   refused += b->host.refused;
 }
 
-static void exchange(const struct setting *s, struct both *all)
-{
+static void exchange(const struct setting *s, struct both *all) {
   const size_t bytes = all[0].host.layout.payload_bytes;
   for (int from = 0; from < s->nranks; from++)
     for (int to = 0; to < s->nranks; to++)
@@ -229,8 +221,7 @@ static void exchange(const struct setting *s, struct both *all)
 }
 
 /* What a plain call leaves. */
-static void gather_plainly(const struct setting *s, struct both *all)
-{
+static void gather_plainly(const struct setting *s, struct both *all) {
   const size_t size = tagc_dtype_size(s->dtype), shard = s->n * size, apart = (s->n + s->gap) * size;
   for (int to = 0; to < s->nranks; to++) {
     for (int from = 0; from < s->nranks; from++)
@@ -238,14 +229,13 @@ static void gather_plainly(const struct setting *s, struct both *all)
     twin_put(&all[to].recv);
     if (!s->codec->refer)
       continue;
-    memcpy(all[to].host.reference, all[to].host.recv, (size_t)s->nranks * apart);   /* as refer() of whole shards */
+    memcpy(all[to].host.reference, all[to].host.recv, (size_t)s->nranks * apart); /* as refer() of whole shards */
     twin_put(&all[to].reference);
   }
 }
 
 /* All calls of a setting: the first one of a codec with a reference is plain. */
-static bool same(const struct setting *s)
-{
+static bool same(const struct setting *s) {
   struct both *all = calloc((size_t)s->nranks, sizeof *all);
   difference[0] = '\0';
   launcher.most = s->most;
@@ -277,16 +267,14 @@ static bool same(const struct setting *s)
   return !difference[0];
 }
 
-/* -- what there is ------------------------------------------------------------------------------------------------------ */
+/* -- what there is ------------------------------------------------------------------------------------------------- */
 
-static struct setting usual(const struct tagc_allgather_codec *codec, enum tagc_dtype dtype)
-{
+static struct setting usual(const struct tagc_allgather_codec *codec, enum tagc_dtype dtype) {
   return (struct setting){.codec = codec, .n = 5000, .nranks = 2, .dtype = dtype, .calls = 2};
 }
 
 /* A shape that the codec does not carry is none of the test's. */
-static bool same_if_there(const struct setting *s)
-{
+static bool same_if_there(const struct setting *s) {
   const struct tagc_allgather_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype};
   struct tagc_allgather_layout host, device;
   const bool there = s->codec->layout(&shape, &host);
@@ -297,8 +285,7 @@ static bool same_if_there(const struct setting *s)
   return !there || same(s);
 }
 
-static void check_values(const struct tagc_allgather_codec *codec)
-{
+static void check_values(const struct tagc_allgather_codec *codec) {
   bool all = true;
   for (int dtype = 0; dtype < DTYPES; dtype++)
     for (int values = 0; values < V_KINDS; values++) {
@@ -311,8 +298,7 @@ static void check_values(const struct tagc_allgather_codec *codec)
   ok(all, "%s: the host's bytes, whatever the values", codec->name);
 }
 
-static void check_sizes(const struct tagc_allgather_codec *codec, bool brief)
-{
+static void check_sizes(const struct tagc_allgather_codec *codec, bool brief) {
   static const uint64_t sizes[] = {200, 255, 256, 257, 300, 511, 512, 1000, 4096, 66000, 70001};
   bool all = true;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes - (brief ? 2 : 0); i++)
@@ -331,8 +317,7 @@ static void check_sizes(const struct tagc_allgather_codec *codec, bool brief)
   ok(all, "%s: sizes and numbers of ranks", codec->name);
 }
 
-static void check_addresses(const struct tagc_allgather_codec *codec)
-{
+static void check_addresses(const struct tagc_allgather_codec *codec) {
   bool all = true;
   for (size_t off = 0; off < 8; off++)
     for (int dtype = 0; dtype < DTYPES; dtype++) {
@@ -346,8 +331,7 @@ static void check_addresses(const struct tagc_allgather_codec *codec)
   ok(all, "%s: buffers at any address that is good for an element", codec->name);
 }
 
-static void check_strides(const struct tagc_allgather_codec *codec)
-{
+static void check_strides(const struct tagc_allgather_codec *codec) {
   bool all = true;
   for (uint64_t gap = 1; gap < 9000; gap = gap * 19 + 1)
     for (int dtype = 0; dtype < DTYPES; dtype++) {
@@ -361,13 +345,12 @@ static void check_strides(const struct tagc_allgather_codec *codec)
   ok(all, "%s: shards apart, as those of pieces", codec->name);
 }
 
-static void check_grids(const struct tagc_allgather_codec *codec)
-{
+static void check_grids(const struct tagc_allgather_codec *codec) {
   static const uint32_t grids[] = {1, 2, 7, 0};
   bool all = true;
   for (int i = 0; i < 4; i++) {
     struct setting s = usual(codec, TAGC_FLOAT32);
-    s.n = 140001;                  /* three segments */
+    s.n = 140001; /* three segments */
     s.nranks = 3;
     s.most = grids[i];
     s.values = V_EXPONENTS;
@@ -376,8 +359,7 @@ static void check_grids(const struct tagc_allgather_codec *codec)
   ok(all, "%s: the same with 1, 2, 7 and all groups", codec->name);
 }
 
-static void check_hostile(const struct tagc_allgather_codec *codec)
-{
+static void check_hostile(const struct tagc_allgather_codec *codec) {
   bool all = true;
   for (int i = 0; i < 6; i++) {
     struct setting s = usual(codec, i % 2 ? TAGC_BFLOAT16 : TAGC_FLOAT32);
@@ -391,20 +373,18 @@ static void check_hostile(const struct tagc_allgather_codec *codec)
 }
 
 /* Exceptions that no sender of ours lists so: the last one of a place stays. */
-static void check_turns(void)
-{
+static void check_turns(void) {
   struct setting s = usual(&tagc_allgather_q8, TAGC_FLOAT32);
-  s.n = 70000;                     /* room for 18 */
+  s.n = 70000; /* room for 18 */
   s.in_turn = true;
   bool all = same(&s);
-  s.n = 300000;                    /* for 74 */
+  s.n = 300000; /* for 74 */
   all &= same(&s);
   ok(all, "q8: exceptions without order, one after the other");
 }
 
 /* Values of which it depends on the order of the sums whether a block is far. */
-static void check_order(void)
-{
+static void check_order(void) {
   enum { ALL = 64 * TAGC_ALLGATHER_BLOCK };
   struct setting s = usual(&tagc_allgather_delta, TAGC_FLOAT32);
   struct both b;
@@ -419,20 +399,20 @@ static void check_order(void)
     reference[i] = send[i] - (draw() % 2 ? quarter : quarter * (draw() % 2 ? 1 + 0x1p-22f : 1 - 0x1p-22f));
   }
   for (int i = 0; i < ALL; i += TAGC_ALLGATHER_BLOCK)
-    far += (tagc_allgather_kernels()->delta_differ(send + i, reference + i, TAGC_FLOAT32, differences) & TAGC_DELTA_FAR) != 0;
+    far += (tagc_allgather_kernels()->delta_differ(send + i, reference + i, TAGC_FLOAT32, differences) &
+            TAGC_DELTA_FAR) != 0;
   twin_put(&b.send);
   twin_put(&b.reference);
   const struct tagc_allgather_call gather = call_of(&s, &b);
   MUST(tagc_allgather_cuda_of(s.codec)->encode(&launcher, &gather, NULL));
   device_read(&state, b.state.base + GUARD, sizeof state);
-  ok(state.far == far && far > 8 && far < 56, "delta: squares are added in the order of the format (%u of 64 blocks are far)",
-     far);
+  ok(state.far == far && far > 8 && far < 56,
+     "delta: squares are added in the order of the format (%u of 64 blocks are far)", far);
   end(&s, &b);
 }
 
 /* So many blocks that segments, grids and lists are those of real parameters. */
-static void check_large(const struct tagc_allgather_codec *codec)
-{
+static void check_large(const struct tagc_allgather_codec *codec) {
   for (int dtype = 0; dtype < DTYPES; dtype++) {
     struct setting s = usual(codec, (enum tagc_dtype)dtype);
     s.n = (8 << 20) + 17;
@@ -441,8 +421,7 @@ static void check_large(const struct tagc_allgather_codec *codec)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const bool brief = cuda_brief(argc, argv);
   launcher = device_launcher(cuda_said(argc, argv, "ptx"));
   for (int i = 0; tagc_allgather_codecs[i]; i++) {

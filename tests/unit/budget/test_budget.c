@@ -11,15 +11,13 @@ enum { BF16 = 1, Q8, Q4, SPARSE, LHC, Q2, MOST_SLOTS = 5 };
 
 static uint64_t state = 1;
 
-static double uniform(void)
-{
+static double uniform(void) {
   state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (double)(state >> 11) * 0x1p-53;
 }
 
 /* A dense gradient: a plain call of so many milliseconds, and times by bits and a codec's. */
-static struct tagc_budget_slot dense(double ms, double norm)
-{
+static struct tagc_budget_slot dense(double ms, double norm) {
   static const double part[] = {1, 0.55, 0.32, 0.2, 0, 0, 0.15}, error[] = {0, 0.0017, 0.0065, 0.118, 0, 0, 0.34};
   struct tagc_budget_slot slot = {.norm = norm};
   for (int i = 0; i < TAGC_BUDGET_OPTIONS; i++) {
@@ -31,12 +29,14 @@ static struct tagc_budget_slot dense(double ms, double norm)
 }
 
 static struct tagc_budget time_of(double ms) { return (struct tagc_budget){TAGC_BUDGET_TIME, (uint64_t)(1e6 * ms)}; }
-static struct tagc_budget error_of(double percent) { return (struct tagc_budget){TAGC_BUDGET_ERROR, (uint64_t)(1e4 * percent + 0.5)}; }
+static struct tagc_budget error_of(double percent) {
+  return (struct tagc_budget){TAGC_BUDGET_ERROR, (uint64_t)(1e4 * percent + 0.5)};
+}
 
-/* ---- against all choices ------------------------------------------------------------------------------------------------ */
+/* ---- against all choices ----------------------------------------------------------------------------------------- */
 
-static void add_up(const struct tagc_budget_slot *slots, const int *options, size_t count, double *ns, double *squared)
-{
+static void add_up(const struct tagc_budget_slot *slots, const int *options, size_t count, double *ns,
+                   double *squared) {
   *ns = *squared = 0;
   for (size_t i = 0; i < count; i++) {
     const double absolute = slots[i].error[options[i]] * slots[i].norm;
@@ -45,14 +45,14 @@ static void add_up(const struct tagc_budget_slot *slots, const int *options, siz
   }
 }
 
-static bool is_open(const struct tagc_budget_slot *s, int i)
-{
+static bool is_open(const struct tagc_budget_slot *s, int i) {
   return s->ns[i] < INFINITY && s->error[i] <= TAGC_BUDGET_WORST && (!i || tagc_choose_is_worth_it(s->ns[i], s->ns[0]));
 }
 
-/* The best there is: the least squared error within a time, or the least time within a squared error; infinite: none. */
-static double best_of_all(const struct tagc_budget_slot *slots, size_t count, double most_ns, double most_squared, bool of_time)
-{
+/* The best there is: the least squared error within a time, or the least time within a squared error; infinite:
+ * none. */
+static double best_of_all(const struct tagc_budget_slot *slots, size_t count, double most_ns, double most_squared,
+                          bool of_time) {
   int options[MOST_SLOTS] = {0};
   double best = INFINITY;
   for (;;) {
@@ -71,8 +71,7 @@ static double best_of_all(const struct tagc_budget_slot *slots, size_t count, do
   }
 }
 
-static void make_slots(struct tagc_budget_slot *slots, size_t count)
-{
+static void make_slots(struct tagc_budget_slot *slots, size_t count) {
   for (size_t i = 0; i < count; i++) {
     slots[i] = dense(1 + 20 * uniform(), 10 * uniform());
     for (int o = 1; o < TAGC_BUDGET_OPTIONS; o++) {
@@ -81,15 +80,14 @@ static void make_slots(struct tagc_budget_slot *slots, size_t count)
       if (uniform() < 0.1)
         slots[i].ns[o] = INFINITY;
     }
-    if (uniform() < 0.3) {          /* sparse by nature */
+    if (uniform() < 0.3) { /* sparse by nature */
       slots[i].ns[SPARSE] = slots[i].ns[0] * uniform();
       slots[i].error[SPARSE] = 0.002;
     }
   }
 }
 
-static double largest_square(const struct tagc_budget_slot *slots, size_t count)
-{
+static double largest_square(const struct tagc_budget_slot *slots, size_t count) {
   double most = 0;
   for (size_t i = 0; i < count; i++)
     most = fmax(most, slots[i].norm * slots[i].norm * TAGC_BUDGET_WORST * TAGC_BUDGET_WORST);
@@ -97,8 +95,7 @@ static double largest_square(const struct tagc_budget_slot *slots, size_t count)
 }
 
 /* A greedy solution is off by less than what one slot's step makes. */
-static void compare(bool of_time)
-{
+static void compare(bool of_time) {
   struct tagc_budget_slot slots[MOST_SLOTS];
   int options[MOST_SLOTS], exact = 0, reachable = 0, wrong = 0;
   double excess = 0, sum = 0;
@@ -111,16 +108,19 @@ static void compare(bool of_time)
       norms += slots[i].norm * slots[i].norm;
       one_ns = fmax(one_ns, slots[i].ns[0]);
     }
-    const struct tagc_budget target = of_time ? time_of(1e-6 * plain * (0.1 + uniform())) : error_of(0.01 + 35 * uniform() * uniform());
+    const struct tagc_budget target =
+      of_time ? time_of(1e-6 * plain * (0.1 + uniform())) : error_of(0.01 + 35 * uniform() * uniform());
     const double share = 1e-6 * (double)target.amount, most_ns = of_time ? (double)target.amount : INFINITY;
-    const double most_squared = of_time ? INFINITY : share * share * norms, best = best_of_all(slots, count, most_ns, most_squared, of_time);
+    const double most_squared = of_time ? INFINITY : share * share * norms,
+                 best = best_of_all(slots, count, most_ns, most_squared, of_time);
     const struct tagc_budget_outcome outcome = tagc_budget_choose(&target, slots, count);
     for (size_t i = 0; i < count; i++) {
       options[i] = slots[i].option;
       wrong += !is_open(&slots[i], options[i]);
     }
     add_up(slots, options, count, &ns, &squared);
-    wrong += outcome.met != (best < INFINITY) || fabs(outcome.ns - ns) > 1e-9 * ns || (best < INFINITY && (ns > most_ns || squared > most_squared));
+    wrong += outcome.met != (best < INFINITY) || fabs(outcome.ns - ns) > 1e-9 * ns ||
+             (best < INFINITY && (ns > most_ns || squared > most_squared));
     if (best < INFINITY) {
       const double got = of_time ? squared : ns;
       reachable++;
@@ -128,7 +128,7 @@ static void compare(bool of_time)
       exact += got <= best * (1 + 1e-12);
       excess += got - best;
       sum += best;
-    } else {                        /* the fastest there is */
+    } else { /* the fastest there is */
       double least = 0;
       for (size_t i = 0; i < count; i++) {
         double its = INFINITY;
@@ -139,30 +139,34 @@ static void compare(bool of_time)
       wrong += fabs(ns - least) > 1e-9 * least;
     }
   }
-  ok(wrong == 0, "a target of %s: met where it can be, near the best, else as near to it as it gets", of_time ? "time" : "error");
-  ok(reachable > 250 && exact > 0.9 * reachable && excess < 0.1 * sum, "of %d targets that can be met %d as well as can be; %.2g%% beyond in the mean",
-     reachable, exact, 100 * excess / sum);
+  ok(wrong == 0, "a target of %s: met where it can be, near the best, else as near to it as it gets",
+     of_time ? "time" : "error");
+  ok(reachable > 250 && exact > 0.9 * reachable && excess < 0.1 * sum,
+     "of %d targets that can be met %d as well as can be; %.2g%% beyond in the mean", reachable, exact,
+     100 * excess / sum);
 }
 
-/* ---- by hand ------------------------------------------------------------------------------------------------------------- */
+/* ---- by hand ----------------------------------------------------------------------------------------------------- */
 
-static void targets(void)
-{
-  struct tagc_budget_slot slots[] = {dense(10, 1), dense(10, 100), {.ns = {2e6, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY}}};
+static void targets(void) {
+  struct tagc_budget_slot slots[] = {
+    dense(10, 1), dense(10, 100), {.ns = {2e6, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY}}};
   struct tagc_budget target = time_of(30);
   struct tagc_budget_outcome outcome = tagc_budget_choose(&target, slots, 3);
-  ok(outcome.met && slots[0].option == 0 && slots[1].option == 0 && slots[2].option == 0 && outcome.error == 0 && fabs(outcome.ns - 22e6) < 1,
+  ok(outcome.met && slots[0].option == 0 && slots[1].option == 0 && slots[2].option == 0 && outcome.error == 0 &&
+       fabs(outcome.ns - 22e6) < 1,
      "room enough: all plain");
   target = time_of(10);
   outcome = tagc_budget_choose(&target, slots, 3);
-  ok(outcome.met && slots[0].option > slots[1].option && slots[1].option > 0, "less: the gradient with little weight errs more: %d and %d",
-     slots[0].option, slots[1].option);
+  ok(outcome.met && slots[0].option > slots[1].option && slots[1].option > 0,
+     "less: the gradient with little weight errs more: %d and %d", slots[0].option, slots[1].option);
   target = time_of(4);
   outcome = tagc_budget_choose(&target, slots, 3);
   ok(!outcome.met && slots[0].option == Q2 && slots[1].option == Q2, "not enough: the fastest, and it says so");
   target = error_of(2);
   outcome = tagc_budget_choose(&target, slots, 3);
-  ok(outcome.met && slots[0].option == Q2 && slots[1].option == Q8 && outcome.error <= 0.02, "2%%: %.2g%%", 100 * outcome.error);
+  ok(outcome.met && slots[0].option == Q2 && slots[1].option == Q8 && outcome.error <= 0.02, "2%%: %.2g%%",
+     100 * outcome.error);
   target = error_of(0.01);
   outcome = tagc_budget_choose(&target, slots, 3);
   ok(outcome.met && slots[1].option == 0, "an error that no codec has for the heavy one: plain");
@@ -172,18 +176,19 @@ static void targets(void)
   struct tagc_budget_slot twins[] = {dense(10, 1), dense(10, 1)};
   target = time_of(15.6);
   outcome = tagc_budget_choose(&target, twins, 2);
-  ok(outcome.met && twins[0].option > twins[1].option, "ties go to the slot that comes first: %d and %d", twins[0].option, twins[1].option);
+  ok(outcome.met && twins[0].option > twins[1].option, "ties go to the slot that comes first: %d and %d",
+     twins[0].option, twins[1].option);
   outcome = tagc_budget_choose(&target, NULL, 0);
   ok(outcome.met && outcome.ns == 0 && outcome.error == 0, "no slots");
 }
 
-static void guards(void)
-{
+static void guards(void) {
   struct tagc_budget_slot slots[] = {dense(10, 1), dense(10, 1)};
   struct tagc_budget target = time_of(1);
   slots[0].before = slots[1].before = Q2;
   struct tagc_budget_outcome outcome = tagc_budget_choose(&target, slots, 2);
-  ok(!outcome.backed_off && !outcome.changed && fabs(outcome.error_before - 0.34) < 1e-9, "noise as it usually is: q2 stays");
+  ok(!outcome.backed_off && !outcome.changed && fabs(outcome.error_before - 0.34) < 1e-9,
+     "noise as it usually is: q2 stays");
   slots[1].error[Q2] = 0.9;
   outcome = tagc_budget_choose(&target, slots, 2);
   ok(slots[0].option == Q2 && slots[1].option == Q4 && outcome.backed_off == 1 && outcome.changed == 1,
@@ -197,13 +202,12 @@ static void guards(void)
   target = error_of(100);
   outcome = tagc_budget_choose(&target, slots, 2);
   ok(slots[0].option == Q2 && slots[1].option == 0, "the same with a target of error");
-  slots[0].before = SPARSE;         /* no longer tried */
+  slots[0].before = SPARSE; /* no longer tried */
   outcome = tagc_budget_choose(&target, slots, 2);
   ok(outcome.backed_off == 2, "a gradient that is sparse no more counts, too");
 }
 
-static void intervals(void)
-{
+static void intervals(void) {
   uint32_t interval = 0;
   static const uint32_t expected[] = {32, 64, 128, 256, 512, 1024, 1024};
   bool good = true;
@@ -213,12 +217,12 @@ static void intervals(void)
   }
   ok(good, "choices come less and less often");
   ok(tagc_budget_interval(512, true) == 32, "and soon again when the guard has changed something");
-  ok(tagc_budget_ratio(0, 1) == 1 && tagc_budget_ratio(1, 0) == 1 && tagc_budget_ratio(3, 2) == 1.5 && tagc_budget_ratio(1000, 1) == 8 &&
-       tagc_budget_ratio(1, 1000) == 0.125, "what was measured corrects estimates, within bounds");
+  ok(tagc_budget_ratio(0, 1) == 1 && tagc_budget_ratio(1, 0) == 1 && tagc_budget_ratio(3, 2) == 1.5 &&
+       tagc_budget_ratio(1000, 1) == 8 && tagc_budget_ratio(1, 1000) == 0.125,
+     "what was measured corrects estimates, within bounds");
 }
 
-int main(void)
-{
+int main(void) {
   compare(true);
   compare(false);
   targets();

@@ -11,17 +11,17 @@
 
 enum pattern {
   GAUSS,
-  ZERO,                            /* of both signs */
+  ZERO, /* of both signs */
   EQUAL,
   ALTERNATING,
-  SPIKE_FIRST,                     /* a huge value at the start of a block, tiny ones behind it */
-  SPIKE_LAST,                      /* at the end of a block, and of the shard */
-  DENORMAL,                        /* around 2^-120, below which values count as zero, and 2^-110, below which blocks do */
-  WIDE,                            /* all exponents side by side */
-  TIES,                            /* halfway between two codes, where the scale is 1 */
-  LARGE,                           /* next to 2^120 */
+  SPIKE_FIRST, /* a huge value at the start of a block, tiny ones behind it */
+  SPIKE_LAST,  /* at the end of a block, and of the shard */
+  DENORMAL,    /* around 2^-120, below which values count as zero, and 2^-110, below which blocks do */
+  WIDE,        /* all exponents side by side */
+  TIES,        /* halfway between two codes, where the scale is 1 */
+  LARGE,       /* next to 2^120 */
   FEW_EXCEPTIONS,
-  MANY_EXCEPTIONS,                 /* more than fit, in one shard */
+  MANY_EXCEPTIONS, /* more than fit, in one shard */
   PATTERNS,
 };
 
@@ -29,14 +29,12 @@ enum pattern {
 static const uint64_t case_sizes[] = {1, 2, 31, 32, 33, 127, 129, 255, 256, 257, 509, 511, 512, 513, 1009, 2053};
 enum { CASE_SIZES = sizeof case_sizes / sizeof *case_sizes };
 
-static inline float case_exception(uint64_t roll)
-{
+static inline float case_exception(uint64_t roll) {
   static const float values[] = {NAN, INFINITY, -INFINITY, 0x1p120f, -0x1.fffffep127f};
   return values[roll % 5];
 }
 
-static inline float case_value(enum pattern pattern, int shard, uint64_t i, uint64_t n)
-{
+static inline float case_value(enum pattern pattern, int shard, uint64_t i, uint64_t n) {
   const uint64_t roll = sim_random();
   const float sign = roll & 1 ? -1 : 1;
   switch (pattern) {
@@ -55,8 +53,7 @@ static inline float case_value(enum pattern pattern, int shard, uint64_t i, uint
   }
 }
 
-static inline void case_fill(struct sim *sim, enum pattern pattern)
-{
+static inline void case_fill(struct sim *sim, enum pattern pattern) {
   for (int rank = 0; rank < sim->shape.nranks; rank++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
       for (uint64_t i = 0; i < sim->shape.n; i++)
@@ -64,18 +61,17 @@ static inline void case_fill(struct sim *sim, enum pattern pattern)
 }
 
 /* The residual of a foreign shard, whatever its storage; zeros where there is none. */
-static inline void case_residual(const struct sim *sim, int rank, int shard, float *out)
-{
+static inline void case_residual(const struct sim *sim, int rank, int shard, float *out) {
   const struct tagc_job *job = &sim->job[rank];
   const uint64_t n = sim->shape.n;
   memset(out, 0, n * sizeof *out);
   for (uint64_t at = 0; at < n && job->residual && !job->residual_empty && shard != rank; at += TAGC_RESIDUAL_BLOCK)
-    tagc_residual_load(job, shard, at, n - at < TAGC_RESIDUAL_BLOCK ? (uint32_t)(n - at) : TAGC_RESIDUAL_BLOCK, out + at);
+    tagc_residual_load(job, shard, at, n - at < TAGC_RESIDUAL_BLOCK ? (uint32_t)(n - at) : TAGC_RESIDUAL_BLOCK,
+                       out + at);
 }
 
 /* What `rank` has to give to a shard: scale * g + e, where there is an e. */
-static inline void case_given(const struct sim *sim, int rank, int shard, float *out)
-{
+static inline void case_given(const struct sim *sim, int rank, int shard, float *out) {
   const struct tagc_job *job = &sim->job[rank];
   const bool more = job->residual && !job->residual_empty && shard != rank;
   case_residual(sim, rank, shard, out);
@@ -89,11 +85,12 @@ static inline void case_given(const struct sim *sim, int rank, int shard, float 
 static inline double case_worse(double a, double b) { return isnan(a) || a > b ? a : b; }
 
 /* The result of a rank, where it lies, and its bytes. */
-static inline const void *case_result(const struct sim *sim, int rank)
-{
+static inline const void *case_result(const struct sim *sim, int rank) {
   return sim->in_place ? tagc_job_shard(&sim->job[rank], rank) : sim->job[rank].recv;
 }
 
-static inline size_t case_result_bytes(const struct sim *sim) { return sim->shape.n * tagc_dtype_size(sim->shape.dtype); }
+static inline size_t case_result_bytes(const struct sim *sim) {
+  return sim->shape.n * tagc_dtype_size(sim->shape.dtype);
+}
 
 #endif

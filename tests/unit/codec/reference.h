@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The payloads of the dense codecs and of `sparse` once more: slow, one value after the other, written from the description
- * of the bytes alone. It shares with kernels/ the structures, the mixing function, the room for exceptions and the
- * conversion of elements to and from fp32 (which test_codec_bits tries for all values), and nothing else.
+ * The payloads of the dense codecs and of `sparse` once more: slow, one value after the other, written from the
+ * description of the bytes alone. It shares with kernels/ the structures, the mixing function, the room for exceptions
+ * and the conversion of elements to and from fp32 (which test_codec_bits tries for all values), and nothing else.
  *
  * Message    exceptions, then for n elements in B = ceil(n / 256) blocks, every part padded with zeros to 16 bytes:
  *              bf16     values, uint16 x n
@@ -27,16 +27,16 @@
 /* A codec that sends every value stands before `sparse`. */
 enum reference_kind { REFERENCE_BF16, REFERENCE_Q8, REFERENCE_Q4, REFERENCE_Q2, REFERENCE_SPARSE, REFERENCE_KINDS };
 
-/* Up to which magnitude its values become zeros. The blocks of q8, q4 and q2 are zeros below 2^-110, or once they are rotated and
- * shrink to a sixteenth, up to 2^-106. */
+/* Up to which magnitude its values become zeros. The blocks of q8, q4 and q2 are zeros below 2^-110, or once they are
+ * rotated and shrink to a sixteenth, up to 2^-106. */
 static const struct {
   const char *name;
   float least;
-} reference_codecs[] = {{"bf16", 0x1p-120f}, {"q8", 0x1p-106f}, {"q4", 0x1p-106f}, {"q2", 0x1p-106f}, {"sparse", 0x1p-120f}};
+} reference_codecs[] = {
+  {"bf16", 0x1p-120f}, {"q8", 0x1p-106f}, {"q4", 0x1p-106f}, {"q2", 0x1p-106f}, {"sparse", 0x1p-120f}};
 
 /* REFERENCE_KINDS where nothing is known of that codec. */
-static inline enum reference_kind reference_find(const char *codec)
-{
+static inline enum reference_kind reference_find(const char *codec) {
   int kind = 0;
   while (kind < REFERENCE_KINDS && strcmp(reference_codecs[kind].name, codec) != 0)
     kind++;
@@ -48,13 +48,12 @@ enum { REFERENCE_BLOCK = 256 };
 /* Where the parts of a message begin, and how many values it has room for. */
 struct reference_parts {
   uint64_t blocks, capacity;
-  size_t scales, codes, values, bytes;    /* sparse: counts, offsets, values */
+  size_t scales, codes, values, bytes; /* sparse: counts, offsets, values */
 };
 
 static inline size_t reference_padded(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-static inline struct reference_parts reference_parts(enum reference_kind kind, uint64_t n, uint32_t keep_ppm)
-{
+static inline struct reference_parts reference_parts(enum reference_kind kind, uint64_t n, uint32_t keep_ppm) {
   struct reference_parts parts = {.blocks = (n + 255) / 256, .capacity = n};
   const size_t blocks = parts.blocks, list = reference_padded(8 + 8 * tagc_exceptions_capacity(n));
   size_t scales = 0, codes = 0, values = 0;
@@ -80,28 +79,24 @@ static inline struct reference_parts reference_parts(enum reference_kind kind, u
 static inline bool reference_is_exception(float x) { return !(fabsf(x) < 0x1p120f); }
 
 /* What a codec sees of a value. A zero keeps its sign. */
-static inline float reference_seen(float x)
-{
+static inline float reference_seen(float x) {
   return x != 0 && (fabsf(x) < 0x1p-120f || reference_is_exception(x)) ? 0 : x;
 }
 
-static inline uint32_t reference_bits(float x)
-{
+static inline uint32_t reference_bits(float x) {
   uint32_t bits;
   memcpy(&bits, &x, 4);
   return bits;
 }
 
-static inline float reference_float(uint32_t bits)
-{
+static inline float reference_float(uint32_t bits) {
   float x;
   memcpy(&x, &bits, 4);
   return x;
 }
 
 /* The nearest float whose lower half is zero, by looking at the two candidates. */
-static inline float reference_nearest_bf16(float x)
-{
+static inline float reference_nearest_bf16(float x) {
   const float below = reference_float(reference_bits(x) & 0xffff0000u);
   const float above = reference_float((reference_bits(x) & 0xffff0000u) + 0x10000u);
   const double down = fabs((double)x - (double)below), up = fabs((double)above - (double)x);
@@ -110,37 +105,32 @@ static inline float reference_nearest_bf16(float x)
 }
 
 /* The smallest such float that is not below x >= 0. */
-static inline float reference_up_bf16(float x)
-{
+static inline float reference_up_bf16(float x) {
   const float below = reference_float(reference_bits(x) & 0xffff0000u);
   return below == x ? x : reference_float(reference_bits(below) + 0x10000u);
 }
 
 static inline uint16_t reference_half(float x) { return (uint16_t)(reference_bits(x) >> 16); }
 
-static inline float reference_scale(const uint8_t *scales, uint64_t i)
-{
+static inline float reference_scale(const uint8_t *scales, uint64_t i) {
   return reference_float((uint32_t)scales[2 * i] << 16 | (uint32_t)scales[2 * i + 1] << 24);
 }
 
-static inline void reference_put16(uint8_t *at, uint64_t i, uint16_t half)
-{
+static inline void reference_put16(uint8_t *at, uint64_t i, uint16_t half) {
   at[2 * i] = (uint8_t)half;
   at[2 * i + 1] = (uint8_t)(half >> 8);
 }
 
 /* -- the rotation --------------------------------------------------------------------------------------------- */
 
-static inline void reference_signs(float c[REFERENCE_BLOCK], uint64_t seed, int shard, uint64_t block)
-{
+static inline void reference_signs(float c[REFERENCE_BLOCK], uint64_t seed, int shard, uint64_t block) {
   const uint64_t key = tagc_mix64(tagc_mix64(seed) + (uint64_t)shard);
   for (int i = 0; i < REFERENCE_BLOCK; i++)
     if (tagc_mix64(key + 4 * block + (uint64_t)i / 64) >> (i % 64) & 1)
       c[i] = -c[i];
 }
 
-static inline void reference_hadamard(float c[REFERENCE_BLOCK])
-{
+static inline void reference_hadamard(float c[REFERENCE_BLOCK]) {
   for (int stride = 1; stride < REFERENCE_BLOCK; stride *= 2)
     for (int i = 0; i < REFERENCE_BLOCK; i++)
       if ((i & stride) == 0) {
@@ -158,19 +148,17 @@ struct reference_call {
   uint64_t n, seed;
   uint32_t keep_ppm;
   bool stochastic;
-  int rank, shard;                 /* sender and owner */
+  int rank, shard; /* sender and owner */
 };
 
 /* 16 random bits of element i of a block. */
-static inline uint32_t reference_dice(const struct reference_call *call, uint64_t block, int i)
-{
+static inline uint32_t reference_dice(const struct reference_call *call, uint64_t block, int i) {
   const uint64_t who = (uint64_t)call->rank << 32 | (uint64_t)call->shard;
   const uint64_t key = tagc_mix64(tagc_mix64(call->seed ^ 0x5743) + who);
   return tagc_mix64(key + 64 * block + (uint64_t)i / 4) >> (16 * (i % 4)) & 0xffff;
 }
 
-static inline float reference_largest(const float *x, int count)
-{
+static inline float reference_largest(const float *x, int count) {
   float most = 0;
   for (int i = 0; i < count; i++)
     most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
@@ -179,8 +167,7 @@ static inline float reference_largest(const float *x, int count)
 
 /* The codes of `count` values from element `first` of a block on, from -limit to limit. Returns the scale. */
 static inline float reference_quantise(const struct reference_call *call, uint64_t block, int first, int count,
-                                       const float *x, int limit, int *codes)
-{
+                                       const float *x, int limit, int *codes) {
   const float most = reference_largest(x + first, count);
   const float scale = most < 0x1p-110f ? 0 : reference_up_bf16(most / (float)limit);
   const float inverse = scale > 0 ? 1 / scale : 0;
@@ -195,8 +182,7 @@ static inline float reference_quantise(const struct reference_call *call, uint64
 }
 
 /* 256 terms: 16 lanes of every 16th, then lanes by halves. */
-static inline float reference_tree(const float terms[REFERENCE_BLOCK])
-{
+static inline float reference_tree(const float terms[REFERENCE_BLOCK]) {
   float lane[16] = {0};
   for (int i = 0; i < REFERENCE_BLOCK; i++)
     lane[i % 16] += terms[i];
@@ -209,10 +195,9 @@ static inline float reference_tree(const float terms[REFERENCE_BLOCK])
 #define REFERENCE_SMALL 0.4528f
 #define REFERENCE_LARGE 1.510f
 
-/* Codes of 0 to 3: the sign, and whether the larger of the two levels. Returns the scale: the one with the least error, or
- * the one with the right mean. */
-static inline float reference_two_bits(const float c[REFERENCE_BLOCK], bool right_mean, int *codes)
-{
+/* Codes of 0 to 3: the sign, and whether the larger of the two levels. Returns the scale: the one with the least error,
+ * or the one with the right mean. */
+static inline float reference_two_bits(const float c[REFERENCE_BLOCK], bool right_mean, int *codes) {
   const float most = reference_largest(c, REFERENCE_BLOCK);
   float v[REFERENCE_BLOCK], terms[REFERENCE_BLOCK];
   int exponent, large = 0;
@@ -220,7 +205,7 @@ static inline float reference_two_bits(const float c[REFERENCE_BLOCK], bool righ
   if (most < 0x1p-110f)
     return 0;
   frexpf(most, &exponent);
-  exponent--;                      /* 2^exponent <= most */
+  exponent--; /* 2^exponent <= most */
   for (int i = 0; i < REFERENCE_BLOCK; i++) {
     v[i] = ldexpf(c[i], -exponent);
     terms[i] = v[i] * v[i];
@@ -240,8 +225,7 @@ static inline float reference_two_bits(const float c[REFERENCE_BLOCK], bool righ
 
 /* One block of what a codec sees, x, into a message. */
 static inline void reference_encode_block(const struct reference_call *call, const struct reference_parts *parts,
-                                          uint64_t block, const float x[REFERENCE_BLOCK], uint8_t *message)
-{
+                                          uint64_t block, const float x[REFERENCE_BLOCK], uint8_t *message) {
   uint8_t *scales = message + parts->scales, *out = message + parts->codes;
   float c[REFERENCE_BLOCK];
   int codes[REFERENCE_BLOCK];
@@ -278,8 +262,7 @@ static inline void reference_encode_block(const struct reference_call *call, con
 
 /* The values of a block as they travel (rotated, for q4 and q2). Elements beyond the shard's end are zero for bf16. */
 static inline void reference_values(enum reference_kind kind, const struct reference_parts *parts, uint64_t block,
-                                    const uint8_t *message, float out[REFERENCE_BLOCK])
-{
+                                    const uint8_t *message, float out[REFERENCE_BLOCK]) {
   const uint8_t *scales = message + parts->scales, *in = message + parts->codes;
   for (int i = 0; i < REFERENCE_BLOCK; i++) {
     const uint64_t at = REFERENCE_BLOCK * block + (uint64_t)i;
@@ -299,8 +282,7 @@ static inline void reference_values(enum reference_kind kind, const struct refer
 }
 
 static inline void reference_unrotate(enum reference_kind kind, float c[REFERENCE_BLOCK], uint64_t seed, int shard,
-                                      uint64_t block)
-{
+                                      uint64_t block) {
   if (kind != REFERENCE_Q4 && kind != REFERENCE_Q2)
     return;
   reference_hadamard(c);
@@ -309,18 +291,16 @@ static inline void reference_unrotate(enum reference_kind kind, float c[REFERENC
 
 /* -- messages ------------------------------------------------------------------------------------------------- */
 
-/* What a sender has anywhere, of a shard of n values: an exception; of a foreign one that fills the room for `capacity` values, more
- * than 1/64 of the squared norm of the largest ones in what is left over. What is smaller than 2^-120 fills none, and is left
- * over, too. */
+/* What a sender has anywhere, of a shard of n values: an exception; of a foreign one that fills the room for `capacity`
+ * values, more than 1/64 of the squared norm of the largest ones in what is left over. What is smaller than 2^-120
+ * fills none, and is left over, too. */
 enum { REFERENCE_EXCEPTION = 1, REFERENCE_FULL = 2 };
 
-static inline int reference_larger(const void *a, const void *b)
-{
+static inline int reference_larger(const void *a, const void *b) {
   return (*(const double *)a < *(const double *)b) - (*(const double *)a > *(const double *)b);
 }
 
-static inline uint32_t reference_anywhere(uint64_t n, const float *x, bool foreign, uint64_t capacity)
-{
+static inline uint32_t reference_anywhere(uint64_t n, const float *x, bool foreign, uint64_t capacity) {
   double *squares = malloc((n ? n : 1) * sizeof *squares), chosen = 0, left = 0;
   uint32_t anywhere = 0;
   uint64_t seen = 0;
@@ -338,15 +318,15 @@ static inline uint32_t reference_anywhere(uint64_t n, const float *x, bool forei
   return anywhere | (foreign && seen >= capacity && 64 * left > chosen ? REFERENCE_FULL : 0);
 }
 
-static inline void reference_exceptions(uint64_t n, const float *x, uint32_t anywhere, uint8_t *message)
-{
+static inline void reference_exceptions(uint64_t n, const float *x, uint32_t anywhere, uint8_t *message) {
   struct tagc_exceptions *list = (struct tagc_exceptions *)message;
   const uint64_t room = tagc_exceptions_capacity(n);
   list->anywhere = anywhere;
   for (uint64_t i = 0; i < n; i++)
     if (reference_is_exception(x[i])) {
       if (list->count < room)
-        list->entry[list->count] = (struct tagc_exception){(uint32_t)i, isnan(x[i]) ? 0x7fc00000u : reference_bits(x[i])};
+        list->entry[list->count] =
+          (struct tagc_exception){(uint32_t)i, isnan(x[i]) ? 0x7fc00000u : reference_bits(x[i])};
       list->count++;
     }
   if (list->count > room)
@@ -355,8 +335,7 @@ static inline void reference_exceptions(uint64_t n, const float *x, uint32_t any
 
 /* A dense codec's message of x (n values: scale * g + e). left[] becomes what is not sent: the next residual. */
 static inline void reference_encode(const struct reference_call *call, const float *x, uint32_t anywhere,
-                                    uint8_t *message, float *left)
-{
+                                    uint8_t *message, float *left) {
   const struct reference_parts parts = reference_parts(call->kind, call->n, call->keep_ppm);
   memset(message, 0, parts.bytes);
   reference_exceptions(call->n, x, anywhere, message);
@@ -376,8 +355,7 @@ static inline void reference_encode(const struct reference_call *call, const flo
 
 /* The values of a sparse message, n of them. */
 static inline void reference_sparse_values(uint64_t n, const struct reference_parts *parts, const uint8_t *message,
-                                           float *out)
-{
+                                           float *out) {
   uint64_t next = 0;
   memset(out, 0, n * sizeof *out);
   for (uint64_t block = 0; block < parts->blocks; block++)
@@ -389,8 +367,7 @@ static inline void reference_sparse_values(uint64_t n, const struct reference_pa
 }
 
 /* The exceptions of all senders into the sum, senders in order; false where a list does not fit. */
-static inline bool reference_add_exceptions(uint64_t n, const uint8_t *message, float *sum)
-{
+static inline bool reference_add_exceptions(uint64_t n, const uint8_t *message, float *sum) {
   const struct tagc_exceptions *list = (const struct tagc_exceptions *)message;
   if (list->count > tagc_exceptions_capacity(n))
     return false;
@@ -406,8 +383,7 @@ static inline bool reference_add_exceptions(uint64_t n, const uint8_t *message, 
  * scaled. Returns whether these
  * say that something was not finite somewhere. */
 static inline bool reference_decode(const struct reference_call *call, int nranks, const uint8_t *messages,
-                                    const float *own, float divisor, enum tagc_dtype dtype, void *recv)
-{
+                                    const float *own, float divisor, enum tagc_dtype dtype, void *recv) {
   const uint64_t n = call->n;
   const struct reference_parts parts = reference_parts(call->kind, n, call->keep_ppm);
   float *sum = calloc(256 * parts.blocks, sizeof *sum), *sparse = calloc(n, sizeof *sparse), values[REFERENCE_BLOCK];
@@ -445,10 +421,9 @@ static inline bool reference_decode(const struct reference_call *call, int nrank
   return seen || !fits;
 }
 
-/* How far from x a decoded value of one block may be, whatever the signs of the rotation: the largest error of an element.
- * Values of magnitude below 2^-100 add nothing to it. */
-static inline double reference_error(enum reference_kind kind, const float *x, uint64_t count, bool stochastic)
-{
+/* How far from x a decoded value of one block may be, whatever the signs of the rotation: the largest error of an
+ * element. Values of magnitude below 2^-100 add nothing to it. */
+static inline double reference_error(enum reference_kind kind, const float *x, uint64_t count, bool stochastic) {
   double most = 0, sum = 0, squares = 0;
   for (uint64_t i = 0; i < count; i++) {
     const double size = fabs((double)reference_seen(x[i]));
@@ -460,7 +435,8 @@ static inline double reference_error(enum reference_kind kind, const float *x, u
   switch (kind) {
   case REFERENCE_BF16: return steps * most / 128 + tiny;
   case REFERENCE_Q8: return steps * most / 127 + tiny;
-  case REFERENCE_Q4: return steps * sum / 7 + tiny;     /* no coefficient is above sum / 256, and 256 errors meet */
+  case REFERENCE_Q4:
+    return steps * sum / 7 + tiny; /* no coefficient is above sum / 256, and 256 errors meet */
   /* A projection is no longer than x; the scale with the right mean is too large for a lone coefficient among zeros. */
   case REFERENCE_Q2: return (stochastic ? 5 : 1.01) * sqrt(squares) + tiny;
   default: return most + tiny;

@@ -22,14 +22,13 @@ struct sim {
   const struct tagc_codec *codec;
   struct tagc_shape shape;
   struct tagc_layout layout;
-  struct tagc_codec_stats stats;    /* of all ranks */
-  struct tagc_job *job;             /* one a rank; send, recv and residual may be looked at and filled */
+  struct tagc_codec_stats stats; /* of all ranks */
+  struct tagc_job *job;          /* one a rank; send, recv and residual may be looked at and filled */
   bool in_place;
 };
 
 /* What is never written differs from one allocation to the next. */
-static void *sim_memory(size_t bytes)
-{
+static void *sim_memory(size_t bytes) {
   static uint8_t fill = 0xa5;
   void *memory = malloc(bytes ? bytes : 1);
   if (!memory) {
@@ -41,9 +40,8 @@ static void *sim_memory(size_t bytes)
 }
 
 /* For any shape. */
-static inline struct sim sim_of(const struct tagc_codec *codec, const struct tagc_shape *shape)
-{
-  struct sim sim = { .codec = codec, .shape = *shape };
+static inline struct sim sim_of(const struct tagc_codec *codec, const struct tagc_shape *shape) {
+  struct sim sim = {.codec = codec, .shape = *shape};
   if (!codec || !codec->layout(shape, &sim.layout)) {
     printf("Bail out! %s has no layout for n=%llu\n", codec ? codec->name : "no codec", (unsigned long long)shape->n);
     exit(1);
@@ -53,7 +51,7 @@ static inline struct sim sim_of(const struct tagc_codec *codec, const struct tag
   sim.job = calloc(ranks, sizeof *sim.job);
   for (int rank = 0; rank < shape->nranks; rank++) {
     struct tagc_job *job = &sim.job[rank];
-    *job = (struct tagc_job){ .shape = *shape, .layout = *l, .rank = rank, .scale = 1, .divisor = 1 };
+    *job = (struct tagc_job){.shape = *shape, .layout = *l, .rank = rank, .scale = 1, .divisor = 1};
     job->send = sim_memory(ranks * n * size);
     job->recv = sim_memory(n * size);
     job->residual = shape->residual ? sim_memory(tagc_residual_bytes(shape)) : NULL;
@@ -71,19 +69,17 @@ static inline struct sim sim_of(const struct tagc_codec *codec, const struct tag
 
 /* With a residual that is stored as `residual` says. */
 static inline struct sim sim_new_stored(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype,
-                                        uint32_t keep_ppm, enum tagc_storage residual)
-{
-  return sim_of(tagc_codec_find(codec), &(struct tagc_shape){ .n = n, .nranks = nranks, .dtype = dtype,
-                                                              .keep_ppm = keep_ppm, .residual = residual });
+                                        uint32_t keep_ppm, enum tagc_storage residual) {
+  return sim_of(
+    tagc_codec_find(codec),
+    &(struct tagc_shape){.n = n, .nranks = nranks, .dtype = dtype, .keep_ppm = keep_ppm, .residual = residual});
 }
 
-static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm)
-{
+static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm) {
   return sim_new_stored(codec, n, nranks, dtype, keep_ppm, TAGC_STORAGE_FP32);
 }
 
-static inline void sim_free(struct sim *sim)
-{
+static inline void sim_free(struct sim *sim) {
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     struct tagc_job *job = &sim->job[rank];
     free((void *)(uintptr_t)job->send);
@@ -100,35 +96,30 @@ static inline void sim_free(struct sim *sim)
 }
 
 /* Element i of shard `shard` of what `rank` sends. */
-static inline void sim_put(struct sim *sim, int rank, int shard, uint64_t i, float x)
-{
+static inline void sim_put(struct sim *sim, int rank, int shard, uint64_t i, float x) {
   void *send = (void *)(uintptr_t)sim->job[rank].send;
   tagc_store(send, (uint64_t)shard * sim->shape.n + i, sim->shape.dtype, x);
 }
 
-static inline float sim_sent(const struct sim *sim, int rank, int shard, uint64_t i)
-{
+static inline float sim_sent(const struct sim *sim, int rank, int shard, uint64_t i) {
   return tagc_load(sim->job[rank].send, (uint64_t)shard * sim->shape.n + i, sim->shape.dtype);
 }
 
 /* Element i of what `rank` received. */
-static inline float sim_got(const struct sim *sim, int rank, uint64_t i)
-{
+static inline float sim_got(const struct sim *sim, int rank, uint64_t i) {
   const struct tagc_job *job = &sim->job[rank];
   if (!sim->in_place)
     return tagc_load(job->recv, i, sim->shape.dtype);
   return sim_sent(sim, rank, rank, i);
 }
 
-static inline void sim_clear(struct sim *sim)
-{
+static inline void sim_clear(struct sim *sim) {
   size_t bytes = (size_t)sim->shape.nranks * sim->shape.n * tagc_dtype_size(sim->shape.dtype);
   for (int rank = 0; rank < sim->shape.nranks; rank++)
     memset((void *)(uintptr_t)sim->job[rank].send, 0, bytes);
 }
 
-static inline void sim_exchange_exponents(struct sim *sim)
-{
+static inline void sim_exchange_exponents(struct sim *sim) {
   size_t bytes = (size_t)sim->shape.nranks * sim->layout.exponent_bytes;
   for (size_t i = 0; i < bytes; i++) {
     uint8_t most = 0;
@@ -139,8 +130,7 @@ static inline void sim_exchange_exponents(struct sim *sim)
   }
 }
 
-static inline void sim_exchange(struct sim *sim)
-{
+static inline void sim_exchange(struct sim *sim) {
   const size_t count = sim->layout.sketch_count, bytes = sim->layout.message_bytes;
   for (int to = 0; to < sim->shape.nranks; to++) {
     uint32_t *in = (uint32_t *)sim->job[to].sketch_in;
@@ -156,8 +146,7 @@ static inline void sim_exchange(struct sim *sim)
 }
 
 /* One call on every rank. */
-static inline void sim_step(struct sim *sim, uint64_t seed)
-{
+static inline void sim_step(struct sim *sim, uint64_t seed) {
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     struct tagc_job *job = &sim->job[rank];
     job->seed = seed;
@@ -186,8 +175,7 @@ static uint64_t sim_random_state = 88172645463325252u;
 /* From here on it draws what it drew at first. */
 static inline void sim_random_restart(void) { sim_random_state = 88172645463325252u; }
 
-static inline uint64_t sim_random(void)
-{
+static inline uint64_t sim_random(void) {
   sim_random_state ^= sim_random_state >> 12;
   sim_random_state ^= sim_random_state << 25;
   sim_random_state ^= sim_random_state >> 27;
@@ -195,8 +183,7 @@ static inline uint64_t sim_random(void)
 }
 
 /* Roughly normal, mean 0, deviation 1. */
-static inline float sim_normal(void)
-{
+static inline float sim_normal(void) {
   float x = 0;
   for (int i = 0; i < 6; i++)
     x += (float)(sim_random() >> 40) / (float)(1 << 24) - 0.5f;

@@ -12,15 +12,13 @@
 #include "kernels/codec/fpmode.h"
 #include "tests/unit/tap.h"
 
-static uint32_t random_bits(void)
-{
+static uint32_t random_bits(void) {
   static uint64_t state = 1;
   return (uint32_t)(tagc_mix64(state++) >> 32);
 }
 
 /* The nearest of a table of all fp16 values, ties to the even one: slow and obvious. */
-static uint16_t nearest_fp16(float x)
-{
+static uint16_t nearest_fp16(float x) {
   uint16_t best = 0;
   double distance = INFINITY, magnitude = fabs((double)x);
   if (magnitude >= 65520)
@@ -35,8 +33,7 @@ static uint16_t nearest_fp16(float x)
   return best | (signbit(x) ? 0x8000 : 0);
 }
 
-static void check_halves(void)
-{
+static void check_halves(void) {
   int wrong16 = 0, wrongb = 0, value = 0, nearest = 0;
   for (uint32_t h = 0; h < 0x10000; h++) {
     uint32_t exponent = h >> 10 & 31, mantissa = h & 0x3ff;
@@ -63,8 +60,7 @@ static void check_halves(void)
      "bf16 rounds ties to even, overflows to infinity, keeps NaN");
 }
 
-static void check_quantise(void)
-{
+static void check_quantise(void) {
   int wrong = 0, large = 0, residue = 0;
   for (int i = 0; i < 300000; i++) {
     int bits = 11 + (int)(random_bits() % 20), e = (int)(random_bits() % 200) - 100;
@@ -89,18 +85,16 @@ static void check_quantise(void)
      "powers of two, denormals included");
 }
 
-static void check_median(void)
-{
-  const int32_t three[4] = { 7, -3, 5 }, four[4] = { 7, -3, 5, 100 }, wide[4] = { INT32_MAX, INT32_MAX, 1, INT32_MAX };
-  ok(tagc_lhc_median(three, 3, 1000) == 5 && tagc_lhc_median(four, 4, 1000) == 6 &&
-       tagc_lhc_median(four, 4, 4) == 4 && tagc_lhc_median(wide, 4, INT32_MAX) == INT32_MAX,
+static void check_median(void) {
+  const int32_t three[4] = {7, -3, 5}, four[4] = {7, -3, 5, 100}, wide[4] = {INT32_MAX, INT32_MAX, 1, INT32_MAX};
+  ok(tagc_lhc_median(three, 3, 1000) == 5 && tagc_lhc_median(four, 4, 1000) == 6 && tagc_lhc_median(four, 4, 4) == 4 &&
+       tagc_lhc_median(wide, 4, INT32_MAX) == INT32_MAX,
      "medians of three and four, clamped");
 }
 
 /* Every line in one stripe, in order, stripes equal to one line. */
-static void check_dealing(uint32_t lines, uint32_t stripes)
-{
-  struct tagc_grid grid = { .lines = lines, .stripes = stripes, .groups = lines / stripes, .rest = lines % stripes };
+static void check_dealing(uint32_t lines, uint32_t stripes) {
+  struct tagc_grid grid = {.lines = lines, .stripes = stripes, .groups = lines / stripes, .rest = lines % stripes};
   uint8_t *seen = calloc(lines, 1);
   uint32_t wrong = 0, total = 0;
   for (uint32_t stripe = 0; stripe < stripes; stripe++)
@@ -112,11 +106,10 @@ static void check_dealing(uint32_t lines, uint32_t stripes)
   free(seen);
 }
 
-static void check_modes(void)
-{
+static void check_modes(void) {
 #ifdef __x86_64__
   unsigned before = _mm_getcsr();
-  _mm_setcsr(0xff80);                     /* towards zero, denormals flushed */
+  _mm_setcsr(0xff80); /* towards zero, denormals flushed */
   tagc_fpmode mode = tagc_fpmode_enter();
   volatile float tiny = 0x1p-130f, third = 3;
   bool kept = tiny * 0.5f == 0x1p-131f && 1 / third == 0x1.555556p-2f;
@@ -129,9 +122,8 @@ static void check_modes(void)
 #endif
 }
 
-static void check_exceptions(void)
-{
-  static const uint8_t example[32] = { 1, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0x80, 0x7f };
+static void check_exceptions(void) {
+  static const uint8_t example[32] = {1, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0x80, 0x7f};
   _Alignas(16) uint8_t memory[32], other[32];
   struct tagc_exceptions *list = (struct tagc_exceptions *)memory, *second = (struct tagc_exceptions *)other;
   struct tagc_exception sorted[8];
@@ -158,8 +150,7 @@ static void check_exceptions(void)
      "room for exceptions");
 }
 
-static void check_device(void)
-{
+static void check_device(void) {
   errno = 77;
   const struct tagc_device *host = &tagc_device_host;
   char *memory = host->alloc(host, 100, NULL), *large = host->alloc(host, (size_t)5 << 20, NULL), to[4] = "";
@@ -173,8 +164,7 @@ static void check_device(void)
      "the host device gives memory, or NULL, and leaves errno alone");
 }
 
-int main(void)
-{
+int main(void) {
   check_halves();
   check_quantise();
   check_median();

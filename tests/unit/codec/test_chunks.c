@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls in chunks (chunks.h): where they are cut, and that a chunk of each shard comes out like a call of its own on the same values,
- * and, where blocks are all there is to a codec, like the whole.
+ * Calls in chunks (chunks.h): where they are cut, and that a chunk of each shard comes out like a call of its own on
+ * the same values, and, where blocks are all there is to a codec, like the whole.
  */
 #include "kernels/codec/assign_buffer.h"
 #include "kernels/codec/chunks.h"
@@ -16,8 +16,7 @@ enum { TRIES = 24 };
 enum { RANKS = 3, STEPS = 3, GRAIN = TAGC_CHUNK_ELEMENTS };
 
 /* What of it is wrong? NULL: nothing. */
-static const char *fault_of(uint64_t n, int depth)
-{
+static const char *fault_of(uint64_t n, int depth) {
   const struct tagc_chunks p = tagc_chunks_of(n, depth);
   if (p.count < 1 || p.count > depth || p.at[0] != 0 || p.at[p.count] != n)
     return "the ends";
@@ -35,26 +34,28 @@ static const char *fault_of(uint64_t n, int depth)
   return NULL;
 }
 
-static void check_cuts(void)
-{
-  static const uint64_t sizes[] = {1, GRAIN - 1, GRAIN, 2 * GRAIN - 1, 2 * GRAIN, 2 * GRAIN + 1, 30 * GRAIN, 30 * GRAIN + 4095,
-                                   1 << 24, (UINT64_C(1) << 32) - 1, UINT64_C(1) << 60};
+static void check_cuts(void) {
+  static const uint64_t sizes[] = {
+    1,          GRAIN - 1,         GRAIN,   2 * GRAIN - 1,           2 * GRAIN,        2 * GRAIN + 1,
+    30 * GRAIN, 30 * GRAIN + 4095, 1 << 24, (UINT64_C(1) << 32) - 1, UINT64_C(1) << 60};
   const char *fault = NULL;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !fault; i++)
     for (int depth = 1; depth <= TAGC_CHUNKS && !fault; depth++)
       fault = fault_of(sizes[i], depth);
   for (int i = 0; i < 20000 && !fault; i++)
     fault = fault_of(1 + sim_random() % (1 << (1 + sim_random() % 28)), 1 + (int)(sim_random() % TAGC_CHUNKS));
-  ok(!fault, "chunks follow one another, cut no block, and are 1:2:...:2:1%s%s", fault ? ", but: " : "", fault ? fault : "");
+  ok(!fault, "chunks follow one another, cut no block, and are 1:2:...:2:1%s%s", fault ? ", but: " : "",
+     fault ? fault : "");
   const struct tagc_chunks four = tagc_chunks_of(60 * GRAIN + 7, 4);
-  ok(four.count == 4 && four.at[1] == 10 * GRAIN && four.at[2] == 30 * GRAIN && four.at[3] == 50 * GRAIN, "four: 1:2:2:1");
+  ok(four.count == 4 && four.at[1] == 10 * GRAIN && four.at[2] == 30 * GRAIN && four.at[3] == 50 * GRAIN,
+     "four: 1:2:2:1");
 }
 
-static void check_residual_sizes(void)
-{
+static void check_residual_sizes(void) {
   int wrong = 0;
   for (int i = 0; i < 2000; i++) {
-    const struct tagc_shape whole = {.n = 1 + sim_random() % (40 * GRAIN), .nranks = 2 + (int)(sim_random() % 5),
+    const struct tagc_shape whole = {.n = 1 + sim_random() % (40 * GRAIN),
+                                     .nranks = 2 + (int)(sim_random() % 5),
                                      .residual = (enum tagc_storage)(sim_random() % 4)};
     const struct tagc_chunks p = tagc_chunks_of(whole.n, 1 + (int)(sim_random() % TAGC_CHUNKS));
     size_t all = 0;
@@ -68,8 +69,7 @@ static void check_residual_sizes(void)
 }
 
 /* The memory of a rank's chunk, of exactly the size that it needs. */
-static void *lay_out(struct tagc_job *job, const struct tagc_codec *codec, struct tagc_codec_stats *stats)
-{
+static void *lay_out(struct tagc_job *job, const struct tagc_codec *codec, struct tagc_codec_stats *stats) {
   codec->layout(&job->shape, &job->layout);
   void *memory = aligned_alloc(64, tagc_job_assign_buffers(job, NULL));
   tagc_job_assign_buffers(job, memory);
@@ -82,8 +82,7 @@ static void *lay_out(struct tagc_job *job, const struct tagc_codec *codec, struc
 static struct tagc_codec_stats seen[RANKS];
 
 /* One step of all ranks, in chunks. */
-static void step_in_chunks(struct sim *sim, const struct tagc_chunks *chunks, uint64_t seed)
-{
+static void step_in_chunks(struct sim *sim, const struct tagc_chunks *chunks, uint64_t seed) {
   for (int k = 0; k < chunks->count; k++) {
     struct tagc_job job[RANKS];
     struct tagc_codec_stats stats[RANKS];
@@ -116,8 +115,7 @@ static void step_in_chunks(struct sim *sim, const struct tagc_chunks *chunks, ui
     sim->job[r].residual_empty = false;
 }
 
-static void fill(struct sim *sim)
-{
+static void fill(struct sim *sim) {
   for (int r = 0; r < RANKS; r++)
     for (uint64_t i = 0; i < RANKS * sim->shape.n; i++)
       sim_put(sim, r, 0, i, sim_normal() * (sim_random() % 64 ? 1e-3f : 1));
@@ -125,14 +123,13 @@ static void fill(struct sim *sim)
   sim_put(sim, 0, 2, GRAIN + 5, NAN);
 }
 
-static void copy_in(struct sim *to, const struct sim *from)
-{
+static void copy_in(struct sim *to, const struct sim *from) {
   for (int r = 0; r < RANKS; r++)
-    memcpy((void *)(uintptr_t)to->job[r].send, from->job[r].send, RANKS * from->shape.n * tagc_dtype_size(from->shape.dtype));
+    memcpy((void *)(uintptr_t)to->job[r].send, from->job[r].send,
+           RANKS * from->shape.n * tagc_dtype_size(from->shape.dtype));
 }
 
-static bool same_results(const struct sim *a, const struct sim *b)
-{
+static bool same_results(const struct sim *a, const struct sim *b) {
   for (int r = 0; r < RANKS; r++)
     for (uint64_t i = 0; i < a->shape.n; i++) {
       const float x = sim_got(a, r, i), y = sim_got(b, r, i);
@@ -148,14 +145,12 @@ struct alone {
   uint64_t from;
 };
 
-static struct alone alone_of(const struct sim *whole, const struct tagc_chunks *chunks, int k)
-{
+static struct alone alone_of(const struct sim *whole, const struct tagc_chunks *chunks, int k) {
   const struct tagc_shape shape = tagc_chunk_shape(&whole->shape, chunks, k);
   return (struct alone){sim_of(whole->codec, &shape), chunks->at[k]};
 }
 
-static void step_alone(struct alone *alone, const struct sim *whole, uint64_t seed)
-{
+static void step_alone(struct alone *alone, const struct sim *whole, uint64_t seed) {
   for (int r = 0; r < RANKS; r++)
     for (int shard = 0; shard < RANKS; shard++)
       for (uint64_t i = 0; i < alone->sim.shape.n; i++)
@@ -164,8 +159,7 @@ static void step_alone(struct alone *alone, const struct sim *whole, uint64_t se
 }
 
 /* But for what pads. */
-static bool same_residuals(const struct tagc_job *a, const struct tagc_job *b, int shard)
-{
+static bool same_residuals(const struct tagc_job *a, const struct tagc_job *b, int shard) {
   bool same = true;
   for (uint64_t at = 0; at < a->shape.n && same; at += TAGC_RESIDUAL_BLOCK) {
     const uint32_t count = a->shape.n - at < TAGC_RESIDUAL_BLOCK ? (uint32_t)(a->shape.n - at) : TAGC_RESIDUAL_BLOCK;
@@ -178,8 +172,7 @@ static bool same_residuals(const struct tagc_job *a, const struct tagc_job *b, i
 }
 
 /* Results, and where `at` bytes into its residual the chunk's part lies. */
-static bool is_like_alone(const struct sim *whole, const struct alone *alone, size_t at)
-{
+static bool is_like_alone(const struct sim *whole, const struct alone *alone, size_t at) {
   for (int r = 0; r < RANKS; r++) {
     for (uint64_t i = 0; i < alone->sim.shape.n; i++) {
       const float x = sim_got(whole, r, alone->from + i), y = sim_got(&alone->sim, r, i);
@@ -196,9 +189,8 @@ static bool is_like_alone(const struct sim *whole, const struct alone *alone, si
 }
 
 /* Three steps of a call in chunks, beside its chunks as calls of their own. */
-static bool chunks_are_calls(const char *name, enum tagc_dtype dtype, enum tagc_storage storage, int depth, bool stochastic,
-                             bool in_place)
-{
+static bool chunks_are_calls(const char *name, enum tagc_dtype dtype, enum tagc_storage storage, int depth,
+                             bool stochastic, bool in_place) {
   const uint64_t n = 20 * GRAIN + 77;
   struct sim sim = sim_new_stored(name, n, RANKS, dtype, 10000, storage);
   const struct tagc_chunks chunks = tagc_chunks_of(n, depth);
@@ -235,27 +227,27 @@ static bool chunks_are_calls(const char *name, enum tagc_dtype dtype, enum tagc_
   }
   same &= seen[0].selected + seen[1].selected + seen[2].selected == selected &&
           seen[0].nonfinite + seen[1].nonfinite + seen[2].nonfinite == nonfinite &&
-          fabs(seen[2].residual_norm2 - norm2) <= 1e-9 * norm2;      /* set, by the last rank in a sim */
+          fabs(seen[2].residual_norm2 - norm2) <= 1e-9 * norm2; /* set, by the last rank in a sim */
   sim_free(&sim);
   return same;
 }
 
-static void check_chunks_are_calls(void)
-{
+static void check_chunks_are_calls(void) {
   for (int c = 0; tagc_codecs[c]; c++) {
     int tried = 0, wrong = 0;
     for (int i = 0; i < TRIES && !tagc_codecs[c]->whole; i++, tried++) {
-      const enum tagc_storage storage = (enum tagc_storage)(tagc_codecs[c]->needs_residual + i % (4 - tagc_codecs[c]->needs_residual));
+      const enum tagc_storage storage =
+        (enum tagc_storage)(tagc_codecs[c]->needs_residual + i % (4 - tagc_codecs[c]->needs_residual));
       wrong += !chunks_are_calls(tagc_codecs[c]->name, (enum tagc_dtype)(i % 3), storage, 1 + i % 6, i & 4, i & 8);
     }
     if (!tagc_codecs[c]->whole)
-      ok(wrong == 0 && tried > 0, "%s: chunks come out like calls of their own, with residuals and counts", tagc_codecs[c]->name);
+      ok(wrong == 0 && tried > 0, "%s: chunks come out like calls of their own, with residuals and counts",
+         tagc_codecs[c]->name);
   }
 }
 
 /* What is sent and what stays are the gradient and what stayed before. */
-static void check_conservation(void)
-{
+static void check_conservation(void) {
   const uint64_t n = 12 * GRAIN + 9;
   struct sim sim = sim_new("sparse", n, RANKS, TAGC_FLOAT32, 20000);
   const struct tagc_chunks chunks = tagc_chunks_of(n, 4);
@@ -266,7 +258,7 @@ static void check_conservation(void)
         sim_put(&sim, r, 0, i, sim_normal());
     for (int r = 0; r < RANKS; r++)
       for (uint64_t i = 0; i < n; i++)
-        due[i] += sim_sent(&sim, r, 1, i);         /* what rank 1 is to get */
+        due[i] += sim_sent(&sim, r, 1, i); /* what rank 1 is to get */
     step_in_chunks(&sim, &chunks, step);
     for (uint64_t i = 0; i < n; i++)
       due[i] -= sim_got(&sim, 1, i);
@@ -288,15 +280,16 @@ static void check_conservation(void)
 }
 
 /* Codecs of blocks do not notice. */
-static void check_depth_does_not_matter(void)
-{
+static void check_depth_does_not_matter(void) {
   static const char *const names[] = {"none", "bf16", "q8"};
   const uint64_t n = 33 * GRAIN + 300;
   for (int c = 0; c < 3; c++) {
     bool same = true;
     for (int i = 0; i < TRIES / 2; i++) {
-      struct sim whole = sim_new_stored(names[c], n, RANKS, (enum tagc_dtype)(i % 3), 10000, i % 2 ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE);
-      struct sim cut = sim_new_stored(names[c], n, RANKS, (enum tagc_dtype)(i % 3), 10000, i % 2 ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE);
+      struct sim whole = sim_new_stored(names[c], n, RANKS, (enum tagc_dtype)(i % 3), 10000,
+                                        i % 2 ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE);
+      struct sim cut = sim_new_stored(names[c], n, RANKS, (enum tagc_dtype)(i % 3), 10000,
+                                      i % 2 ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE);
       const struct tagc_chunks chunks = tagc_chunks_of(n, 2 + i);
       for (uint64_t step = 0; step < STEPS; step++) {
         fill(&whole);
@@ -312,8 +305,7 @@ static void check_depth_does_not_matter(void)
   }
 }
 
-static void check_flush(void)
-{
+static void check_flush(void) {
   const uint64_t n = 9 * GRAIN + 1;
   struct sim sim = sim_new_stored("sparse", n, RANKS, TAGC_FLOAT32, 20000, TAGC_STORAGE_FP32);
   const struct tagc_chunks chunks = tagc_chunks_of(n, 3);
@@ -329,8 +321,10 @@ static void check_flush(void)
       for (uint64_t i = 0; i < chunk.shape.n; i++) {
         float left = 0;
         if (shard != 1)
-          memcpy(&left, (char *)chunk.residual + 4 * ((uint64_t)(shard > 1 ? shard - 1 : shard) * chunk.shape.n + i), 4);
-        const float wanted = sim_sent(&sim, 1, shard, chunks.at[k] + i) + left, got = out[(uint64_t)shard * n + chunks.at[k] + i];
+          memcpy(&left, (char *)chunk.residual + 4 * ((uint64_t)(shard > 1 ? shard - 1 : shard) * chunk.shape.n + i),
+                 4);
+        const float wanted = sim_sent(&sim, 1, shard, chunks.at[k] + i) + left,
+                    got = out[(uint64_t)shard * n + chunks.at[k] + i];
         wrong += got != wanted && got == got;
       }
   }
@@ -339,7 +333,7 @@ static void check_flush(void)
   sim_free(&sim);
 }
 
-/* ---- all-gathers ------------------------------------------------------------------------------------------------------ */
+/* ---- all-gathers ------------------------------------------------------------------------------------------------- */
 
 /* What all ranks of an all-gather have; recv and the reference are one rank's, the others' would be the same. */
 struct gathered {
@@ -349,8 +343,7 @@ struct gathered {
   struct tagc_allgather_stats stats[RANKS];
 };
 
-static struct gathered gathered_new(uint64_t n, enum tagc_dtype dtype)
-{
+static struct gathered gathered_new(uint64_t n, enum tagc_dtype dtype) {
   struct gathered g = {.shape = {.n = n, .nranks = RANKS, .dtype = dtype}, .size = RANKS * n * tagc_dtype_size(dtype)};
   g.send = malloc(g.size);
   g.recv = calloc(1, g.size);
@@ -363,22 +356,26 @@ static struct gathered gathered_new(uint64_t n, enum tagc_dtype dtype)
   return g;
 }
 
-static void gathered_free(struct gathered *g)
-{
+static void gathered_free(struct gathered *g) {
   free(g->send);
   free(g->recv);
   free(g->reference);
 }
 
 /* Piece k of all ranks, on payloads of exactly their size; false where some rank's was refused. */
-static bool gather_chunk(struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_chunks *chunks, int k)
-{
+static bool gather_chunk(struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_chunks *chunks,
+                         int k) {
   const size_t shard = g->size / RANKS;
   struct tagc_allgather_job last = {0};
   uint8_t *memory = NULL;
   for (int rank = 0; rank < RANKS; rank++) {
-    const struct tagc_allgather_job whole = {.shape = g->shape, .rank = rank, .send = g->send + (size_t)rank * shard, .recv = g->recv,
-                                             .reference = codec->refer ? g->reference : NULL, .seed = 9, .stats = &g->stats[rank]};
+    const struct tagc_allgather_job whole = {.shape = g->shape,
+                                             .rank = rank,
+                                             .send = g->send + (size_t)rank * shard,
+                                             .recv = g->recv,
+                                             .reference = codec->refer ? g->reference : NULL,
+                                             .seed = 9,
+                                             .stats = &g->stats[rank]};
     struct tagc_allgather_job job = tagc_chunk_allgather_job(&whole, chunks, k);
     codec->layout(&job.shape, &job.layout);
     if (!memory)
@@ -392,9 +389,10 @@ static bool gather_chunk(struct gathered *g, const struct tagc_allgather_codec *
   return !last.refused;
 }
 
-/* A chunk is a call of its own on the same values, packed; and what is beside it in recv and in the reference is not touched. */
-static bool chunk_is_call(const struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_chunks *chunks, int k)
-{
+/* A chunk is a call of its own on the same values, packed; and what is beside it in recv and in the reference is not
+ * touched. */
+static bool chunk_is_call(const struct gathered *g, const struct tagc_allgather_codec *codec,
+                          const struct tagc_chunks *chunks, int k) {
   const struct tagc_chunks one = tagc_chunks_of(chunks->at[k + 1] - chunks->at[k], 1);
   const size_t element = tagc_dtype_size(g->shape.dtype), from = chunks->at[k] * element, bytes = one.at[1] * element;
   struct gathered packed = gathered_new(one.at[1], g->shape.dtype), wanted = gathered_new(g->shape.n, g->shape.dtype);
@@ -416,15 +414,15 @@ static bool chunk_is_call(const struct gathered *g, const struct tagc_allgather_
     memcpy(wanted.recv + (size_t)r * (g->size / RANKS) + from, packed.recv + (size_t)r * bytes, bytes);
     memcpy(wanted.reference + (size_t)r * (g->size / RANKS) + from, packed.reference + (size_t)r * bytes, bytes);
   }
-  const bool same = good && also && memcmp(wanted.recv, cut.recv, g->size) == 0 && memcmp(wanted.reference, cut.reference, g->size) == 0;
+  const bool same = good && also && memcmp(wanted.recv, cut.recv, g->size) == 0 &&
+                    memcmp(wanted.reference, cut.reference, g->size) == 0;
   gathered_free(&packed);
   gathered_free(&wanted);
   gathered_free(&cut);
   return same;
 }
 
-static void check_gathers(const struct tagc_allgather_codec *codec)
-{
+static void check_gathers(const struct tagc_allgather_codec *codec) {
   const uint64_t n = 9 * GRAIN + 1001;
   const bool by_blocks = !codec->refer;
   bool calls = true, same = true;
@@ -456,8 +454,7 @@ static void check_gathers(const struct tagc_allgather_codec *codec)
   ok(same, "all-gathers, %s: the same bits in any number of chunks", codec->name);
 }
 
-static void check_seen(void)
-{
+static void check_seen(void) {
   struct tagc_allgather_stats all = {.escapes = 1, .error2 = 7, .norm2 = 8}, of[2] = {{2, 3, 1, 1, 2}, {4, 5, 0, 3, 4}};
   struct tagc_allgather_job whole = {.stats = &all}, chunk[2] = {{.stats = &of[0], .refused = true}, {.stats = &of[1]}};
   tagc_chunk_allgather_add_stats(&whole, chunk, 2);
@@ -465,11 +462,11 @@ static void check_seen(void)
      "all-gathers: a chunk that is refused refuses the call, once");
   chunk[0].refused = false;
   tagc_chunk_allgather_add_stats(&whole, chunk, 2);
-  ok(!whole.refused && all.refused == 1 && all.error2 == 4 && all.norm2 == 6, "all-gathers: the squares of chunks add up");
+  ok(!whole.refused && all.refused == 1 && all.error2 == 4 && all.norm2 == 6,
+     "all-gathers: the squares of chunks add up");
 }
 
-int main(void)
-{
+int main(void) {
   check_cuts();
   check_residual_sizes();
   check_chunks_are_calls();

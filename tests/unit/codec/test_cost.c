@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The cost model against cases computed by hand: bytes, and nanoseconds, of the exchanges of four and of two ranks, of codecs
- * on a GPU, and of calls in chunks, also against a pipeline that is worked out step by step.
+ * The cost model against cases computed by hand: bytes, and nanoseconds, of the exchanges of four and of two ranks, of
+ * codecs on a GPU, and of calls in chunks, also against a pipeline that is worked out step by step.
  */
 #include <stdlib.h>
 
@@ -16,8 +16,7 @@ static const struct tagc_link direct = {.latency_ns = 2500, .ns_per_byte = 0.4};
 
 static int near(double a, double b) { return a > b ? a - b <= 1e-9 * b : b - a <= 1e-9 * b; }
 
-static void check_plain(void)
-{
+static void check_plain(void) {
   const struct tagc_shape four = {.n = 1000, .nranks = 4, .dtype = TAGC_FLOAT32};
   const struct tagc_shape two = {.n = 1000, .nranks = 2, .dtype = TAGC_BFLOAT16};
   ok(tagc_plain_wire_bytes(&four) == 12000 && tagc_plain_wire_bytes(&two) == 2000,
@@ -28,8 +27,7 @@ static void check_plain(void)
 }
 
 /* Eight ranks on two hosts. */
-static void check_levels(void)
-{
+static void check_levels(void) {
   const struct tagc_hosts two_of_four = {8, 2, 4}, one = {8, 1, 8}, alone = {8, 8, 1}, uneven = {8, 2, 3},
                           unknown = {.nranks = 8};
   const struct tagc_shape all = {.n = 1000, .nranks = 8, .dtype = TAGC_FLOAT32};
@@ -60,14 +58,12 @@ static void check_levels(void)
      "the sum of a host: 34.2 microseconds; nothing for one rank");
 }
 
-static int same(struct tagc_link link, double latency_ns, double ns_per_byte, double message_ns)
-{
+static int same(struct tagc_link link, double latency_ns, double ns_per_byte, double message_ns) {
   return near(link.latency_ns, latency_ns) && near(link.ns_per_byte, ns_per_byte) && near(link.message_ns, message_ns);
 }
 
 /* Inside a host 1 microsecond and 0.1 ns a byte for each rank; between hosts 5 and 0.8 for all of them. */
-static void check_links(void)
-{
+static void check_links(void) {
   const struct tagc_hosts two_of_four = {8, 2, 4}, four_of_two = {8, 4, 2}, uneven = {8, 2, 3};
   const struct tagc_hosts one = {8, 1, 8}, alone = {4, 4, 1};
   const struct tagc_link inside = {1000, 0.1, 100}, between = {5000, 0.8, 800};
@@ -99,8 +95,7 @@ static void check_links(void)
 }
 
 /* Shards of 1,000 on two hosts of four, in messages of 1,040 bytes; and the longest ones on 512 hosts of eight. */
-static void check_both_levels(void)
-{
+static void check_both_levels(void) {
   const struct tagc_hosts two_of_four = {8, 2, 4}, most = {4096, 512, 8};
   const struct tagc_shape all = {.n = 1000, .nranks = 8, .dtype = TAGC_FLOAT32};
   const struct tagc_shape one_a_host = {.n = 1000, .nranks = 2, .dtype = TAGC_FLOAT32};
@@ -124,8 +119,7 @@ static void check_both_levels(void)
      "512 hosts of eight with four thousand million elements a shard");
 }
 
-static void check_messages(void)
-{
+static void check_messages(void) {
   const struct tagc_shape shape = {.n = 1000, .nranks = 4, .dtype = TAGC_FLOAT32};
   const struct tagc_layout layout = {.message_bytes = 1040, .capacity = 1000};
   /* All at once: 2,500 + 3 * 1,040 * 0.4. */
@@ -139,24 +133,22 @@ static void check_messages(void)
      "and 700 ns for each of the three; nothing where there are none");
 }
 
-static void check_sketch(void)
-{
+static void check_sketch(void) {
   const struct tagc_shape shape = {.n = 10000, .nranks = 4, .dtype = TAGC_FLOAT32};
   const struct tagc_layout layout = {.exponent_bytes = 16, .sketch_count = 640, .message_bytes = 1280};
-  /* Exponents: 6 steps of 16 bytes, 5,012.8 each; sketch: 3 of 2,560 bytes, 7,048 each; messages: 2,500 + 3,840 * 0.4. */
+  /* Exponents: 6 steps of 16 bytes, 5,012.8 each; sketch: 3 of 2,560 bytes, 7,048 each; messages: 2,500 + 3,840 *
+   * 0.4. */
   ok(tagc_layout_wire_bytes(&shape, &layout) == 96 + 7680 + 3840 &&
        near(tagc_layout_wire_ns(&shape, &layout, &ring, &direct), 30076.8 + 21144 + 4036),
      "exponents, sketch and messages: 11,616 bytes, 55.2568 microseconds");
 }
 
-static void check_ends(void)
-{
+static void check_ends(void) {
   const struct tagc_shape shape = {.n = 10000, .nranks = 2, .dtype = TAGC_FLOAT32};
   const struct tagc_layout nothing = {.capacity = 1}, exponents = {.exponent_bytes = 16};
   ok(tagc_layout_wire_bytes(&shape, &nothing) == 0 && tagc_layout_wire_ns(&shape, &nothing, &ring, &direct) == 0,
      "what is not exchanged takes no time, and no latency either");
-  ok(near(tagc_layout_wire_ns(&shape, &exponents, &ring, &direct), 2 * 5012.8),
-     "two ranks: there and back");
+  ok(near(tagc_layout_wire_ns(&shape, &exponents, &ring, &direct), 2 * 5012.8), "two ranks: there and back");
   /* 4,096 ranks of the longest shard: no overflow of 64 bits. */
   const struct tagc_shape large = {.n = UINT32_MAX, .nranks = 4096, .dtype = TAGC_FLOAT32};
   ok(tagc_plain_wire_bytes(&large) == UINT64_C(4095) * UINT32_MAX * 4 &&
@@ -165,13 +157,13 @@ static void check_ends(void)
 }
 
 /* Memory of 1 ns a byte. */
-static void check_gpu(void)
-{
+static void check_gpu(void) {
   struct tagc_shape shape = {.n = 1024, .nranks = 4, .dtype = TAGC_FLOAT32, .residual = TAGC_STORAGE_BF16};
   struct tagc_layout layout = {.exponent_bytes = 16, .sketch_count = 256, .message_bytes = 512, .state_bytes = 4096};
   const struct tagc_gpu_work work = {.passes = 2, .launches = 9, .rounds = 10};
   struct tagc_gpu_cost cost = tagc_layout_gpu_cost(&shape, &layout, &work, 1);
-  /* 4 + 2 bytes twice, 2 written, and (16 + 1,024 + 512) / 1,024; ten launches, ten rounds, two shards, a sketch, the state. */
+  /* 4 + 2 bytes twice, 2 written, and (16 + 1,024 + 512) / 1,024; ten launches, ten rounds, two shards, a sketch, the
+   * state. */
   ok(near(cost.encode_ns, 2 * 6 + 2 + 1552 / 1024.) && near(cost.decode_ns, 0.5) &&
        near(cost.call_ns, 10 * 4e3 + 10 * 2e3 + 2 * 4096 + 1024 + 4 * 4096),
      "on a GPU: 15.5 ns to encode an element, 0.5 to decode it, 85.6 microseconds for a call");
@@ -184,16 +176,15 @@ static void check_gpu(void)
 }
 
 /* Nanoseconds of a call of two ranks on a GPU of 4.8 TB/s. */
-static double on_gpu(const char *codec, uint64_t n, enum tagc_dtype dtype, enum tagc_storage kept, uint32_t keep_ppm)
-{
+static double on_gpu(const char *codec, uint64_t n, enum tagc_dtype dtype, enum tagc_storage kept, uint32_t keep_ppm) {
   const struct tagc_shape shape = {n, 2, dtype, keep_ppm, kept};
   struct tagc_gpu_cost cost;
   return tagc_cuda_codec_cost(tagc_codec_find(codec), &shape, 1 / 4800., &cost)
-           ? (double)n * (cost.encode_ns + cost.decode_ns) + cost.call_ns : -1;
+           ? (double)n * (cost.encode_ns + cost.decode_ns) + cost.call_ns
+           : -1;
 }
 
-static void check_gpu_codecs(void)
-{
+static void check_gpu_codecs(void) {
   bool grows = true, works = true, kept = true, sizes = true, keeps = true;
   for (int i = 0; tagc_codecs[i]; i++) {
     const char *name = tagc_codecs[i]->name;
@@ -207,13 +198,15 @@ static void check_gpu_codecs(void)
       grows &= ns > before;
       before = ns;
       kept &= ns > on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_BF16, 20000) &&
-              on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_BF16, 20000) > on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_INT8, 20000);
+              on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_BF16, 20000) >
+                on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_INT8, 20000);
       sizes &= ns > on_gpu(name, n, TAGC_BFLOAT16, TAGC_STORAGE_FP32, 20000);
       keeps &= on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_FP32, 40000) >= ns;
     }
   }
   ok(works, "every codec says what it does on a GPU");
-  ok(grows && kept && sizes && keeps, "more elements, wider residuals, wider elements, and more that is kept take longer");
+  ok(grows && kept && sizes && keeps,
+     "more elements, wider residuals, wider elements, and more that is kept take longer");
   bool order = true;
   for (uint64_t n = 1 << 12; n <= 1 << 28; n *= 4) {
     const double q4 = on_gpu("q4", n, TAGC_FLOAT32, TAGC_STORAGE_FP32, 20000);
@@ -221,18 +214,18 @@ static void check_gpu_codecs(void)
     order &= q4 > 0 && q4 < sparse && sparse < on_gpu("lhc", n, TAGC_FLOAT32, TAGC_STORAGE_FP32, 20000);
   }
   ok(order, "q4 is faster than sparse, which is faster than lhc");
-  ok(on_gpu("lhc", 1 << 20, TAGC_FLOAT32, TAGC_STORAGE_FP32, 20000) > 100e3, "a million elements: launches and rounds are most of lhc");
+  ok(on_gpu("lhc", 1 << 20, TAGC_FLOAT32, TAGC_STORAGE_FP32, 20000) > 100e3,
+     "a million elements: launches and rounds are most of lhc");
 }
 
 /* When each step of a call in chunks may begin. */
-static double work_out(const struct tagc_call_times *t, int depth)
-{
+static double work_out(const struct tagc_call_times *t, int depth) {
   double part[TAGC_CHUNKS], encoded[TAGC_CHUNKS], sent[TAGC_CHUNKS], side = 0, wire = 0;
   int decoded = 0;
   for (int k = 0; k < depth; k++)
     part[k] = depth == 1 ? 1 : (k == 0 || k == depth - 1 ? 1. : 2.) / (2 * (depth - 1));
   for (int k = 0; k < depth; k++) {
-    for (; decoded < k - 1; decoded++)                 /* what came before the last exchange, before the next is encoded */
+    for (; decoded < k - 1; decoded++) /* what came before the last exchange, before the next is encoded */
       side = (side > sent[decoded] ? side : sent[decoded]) + t->chunk_ns + t->decode_ns * part[decoded];
     encoded[k] = side = side + t->chunk_ns + t->encode_ns * part[k];
     sent[k] = wire = (wire > encoded[k] ? wire : encoded[k]) + t->latency_ns + (t->wire_ns - t->latency_ns) * part[k];
@@ -242,16 +235,18 @@ static double work_out(const struct tagc_call_times *t, int depth)
   return side;
 }
 
-static void check_calls(void)
-{
+static void check_calls(void) {
   static const struct {
-    struct tagc_call_times times;                      /* encode, decode, a chunk's work, wire, its latency */
+    struct tagc_call_times times; /* encode, decode, a chunk's work, wire, its latency */
     int depth;
     double ns;
     const char *what;
   } cases[] = {
     {{3, 3, 0, 30, 0}, 1, 36, "one chunk: one after the other"},
-    {{3, 3, 0.5, 30, 2}, 1, 37, "one chunk: one latency, which the wire's time has in it, and the work on a chunk twice"},
+    {{3, 3, 0.5, 30, 2},
+     1,
+     37,
+     "one chunk: one latency, which the wire's time has in it, and the work on a chunk twice"},
     {{3, 3, 0, 30, 0}, 2, 33, "a long wire: two chunks hide half of the work"},
     {{3, 3, 0, 30, 0}, 4, 31, "a long wire: four hide 5/6"},
     {{3, 3, 0, 30, 2}, 4, 37, "a long wire: each chunk more costs a latency"},
@@ -273,8 +268,7 @@ static void check_calls(void)
 }
 
 /* Chunks of long shards have the shares that estimates go by. */
-static void check_shares(void)
-{
+static void check_shares(void) {
   int wrong = 0;
   for (int depth = 1; depth <= TAGC_CHUNKS; depth++) {
     const uint64_t n = UINT64_C(1) << 36;
@@ -287,8 +281,7 @@ static void check_shares(void)
   ok(wrong == 0, "shares of chunks are as chunks are cut");
 }
 
-int main(void)
-{
+int main(void) {
   check_plain();
   check_levels();
   check_links();

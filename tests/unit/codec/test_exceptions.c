@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Every codec with values that are not finite, or too large for it: they come out where they went in and touch nothing
- * else, too many make that shard NaN and no other, every rank knows, and the next call shows no trace. Then one huge value
- * among tiny ones: what becomes of each. And values that are too small for a codec: they stay in the residual, or are counted.
+ * else, too many make that shard NaN and no other, every rank knows, and the next call shows no trace. Then one huge
+ * value among tiny ones: what becomes of each. And values that are too small for a codec: they stay in the residual, or
+ * are counted.
  */
 #include "tests/unit/codec/cases.h"
 #include "tests/unit/codec/reference.h"
@@ -9,10 +10,12 @@
 
 static bool is(const struct tagc_codec *codec, const char *name) { return strcmp(codec->name, name) == 0; }
 
-static struct sim sim_for(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype)
-{
-  return sim_of(codec, &(struct tagc_shape){.n = n, .nranks = nranks, .dtype = dtype, .keep_ppm = 200000,
-                  .residual = codec->needs_residual ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE});
+static struct sim sim_for(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype) {
+  return sim_of(codec, &(struct tagc_shape){.n = n,
+                                            .nranks = nranks,
+                                            .dtype = dtype,
+                                            .keep_ppm = 200000,
+                                            .residual = codec->needs_residual ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE});
 }
 
 struct bad {
@@ -24,17 +27,15 @@ struct bad {
 /* A call on the same gradients with and without some bad values (zeros instead). */
 struct pair {
   struct sim with, without;
-  bool none;                       /* the codec that knows no exceptions */
+  bool none; /* the codec that knows no exceptions */
 };
 
-static struct pair pair_new(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype)
-{
-  return (struct pair){.with = sim_for(codec, n, nranks, dtype), .without = sim_for(codec, n, nranks, dtype),
-                       .none = is(codec, "none")};
+static struct pair pair_new(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype) {
+  return (struct pair){
+    .with = sim_for(codec, n, nranks, dtype), .without = sim_for(codec, n, nranks, dtype), .none = is(codec, "none")};
 }
 
-static void pair_step(struct pair *pair, uint64_t seed, const struct bad *bad, int count)
-{
+static void pair_step(struct pair *pair, uint64_t seed, const struct bad *bad, int count) {
   sim_random_state = 1000 + seed;
   case_fill(&pair->with, GAUSS);
   sim_random_state = 1000 + seed;
@@ -47,15 +48,13 @@ static void pair_step(struct pair *pair, uint64_t seed, const struct bad *bad, i
   sim_step(&pair->without, seed);
 }
 
-static void pair_free(struct pair *pair)
-{
+static void pair_free(struct pair *pair) {
   sim_free(&pair->with);
   sim_free(&pair->without);
 }
 
 /* What the bad values of a place add up to; 0 where there are none. */
-static float bad_at(const struct sim *sim, const struct bad *bad, int count, int shard, uint64_t at)
-{
+static float bad_at(const struct sim *sim, const struct bad *bad, int count, int shard, uint64_t at) {
   float sum = 0;
   for (int b = 0; b < count; b++)
     if (bad[b].shard == shard && bad[b].at == at)
@@ -65,8 +64,7 @@ static float bad_at(const struct sim *sim, const struct bad *bad, int count, int
 
 static bool same(float a, float b) { return isnan(b) ? isnan(a) : a == b; }
 
-static int seen_by(const struct sim *sim)
-{
+static int seen_by(const struct sim *sim) {
   int seen = 0;
   for (int rank = 0; rank < sim->shape.nranks; rank++)
     seen += sim->job[rank].nonfinite_seen;
@@ -75,8 +73,7 @@ static int seen_by(const struct sim *sim)
 
 /* Where the results differ from what they should be: the bad sum at its place, the result without them elsewhere; in
  * shard `lost` NaN everywhere. */
-static uint64_t count_wrong(const struct pair *pair, const struct bad *bad, int count, int lost)
-{
+static uint64_t count_wrong(const struct pair *pair, const struct bad *bad, int count, int lost) {
   uint64_t wrong = 0;
   for (int rank = 0; rank < pair->with.shape.nranks; rank++)
     for (uint64_t i = 0; i < pair->with.shape.n; i++) {
@@ -88,8 +85,7 @@ static uint64_t count_wrong(const struct pair *pair, const struct bad *bad, int 
 }
 
 /* The residuals are the same, too, and zero where the bad values were. */
-static uint64_t count_traces(const struct pair *pair, const struct bad *bad, int count)
-{
+static uint64_t count_traces(const struct pair *pair, const struct bad *bad, int count) {
   const uint64_t n = pair->with.shape.n;
   float *a = sim_memory(n * sizeof *a), *b = sim_memory(n * sizeof *b);
   uint64_t traces = 0;
@@ -107,15 +103,20 @@ static uint64_t count_traces(const struct pair *pair, const struct bad *bad, int
 }
 
 /* At the edges of the shard and of blocks, from several ranks, in own shards, and against one another. */
-static void check_places(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype, float value)
-{
+static void check_places(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype, float value) {
   const int last = nranks - 1;
   const struct bad bad[] = {
-    {0, 1, 0, value}, {0, 1, n - 1, -value}, {last, 0, n / 2, value}, {0, 0, n / 2, value}, {last, last, n / 3, -value},
-    {0, last, n > 256 ? 255 : 0, value}, {0, last, n > 256 ? 256 : n - 1, value}, {last, 0, n - 1, -INFINITY},
+    {0, 1, 0, value},
+    {0, 1, n - 1, -value},
+    {last, 0, n / 2, value},
+    {0, 0, n / 2, value},
+    {last, last, n / 3, -value},
+    {0, last, n > 256 ? 255 : 0, value},
+    {0, last, n > 256 ? 256 : n - 1, value},
+    {last, 0, n - 1, -INFINITY},
     {0, 0, n - 1, INFINITY},
   };
-  const int count = n > 600 ? sizeof bad / sizeof *bad : 1;      /* as many as fit */
+  const int count = n > 600 ? sizeof bad / sizeof *bad : 1; /* as many as fit */
   struct pair pair = pair_new(codec, n, nranks, dtype);
   uint64_t wrong = 0, travelled = 0, expected = 0;
   int seen = 0, later = 0;
@@ -130,12 +131,12 @@ static void check_places(const struct tagc_codec *codec, uint64_t n, int nranks,
   wrong += count_wrong(&pair, NULL, 0, -1) + count_traces(&pair, NULL, 0);
   later += seen_by(&pair.with);
   ok(wrong == 0 && seen && !later && travelled == expected && pair.with.stats.overflowed == 0,
-     "%s: n=%llu W=%d type %d: %g stays at its places", codec->name, (unsigned long long)n, nranks, dtype, (double)value);
+     "%s: n=%llu W=%d type %d: %g stays at its places", codec->name, (unsigned long long)n, nranks, dtype,
+     (double)value);
   pair_free(&pair);
 }
 
-static void check_too_many(const struct tagc_codec *codec, uint64_t n, enum tagc_dtype dtype, bool fit)
-{
+static void check_too_many(const struct tagc_codec *codec, uint64_t n, enum tagc_dtype dtype, bool fit) {
   const int count = (int)tagc_exceptions_capacity(n) + !fit;
   struct bad *bad = calloc((size_t)count, sizeof *bad);
   struct pair pair = pair_new(codec, n, 3, dtype);
@@ -153,8 +154,7 @@ static void check_too_many(const struct tagc_codec *codec, uint64_t n, enum tagc
 }
 
 /* Every third value of rank 2 is bad: the shards that it sends come out NaN, its own one has them at their places. */
-static void check_third(const struct tagc_codec *codec, float value)
-{
+static void check_third(const struct tagc_codec *codec, float value) {
   enum { N = 1009, W = 3 };
   struct sim sim = sim_for(codec, N, W, TAGC_FLOAT32);
   uint64_t nans[W] = {0}, wrong = 0;
@@ -168,17 +168,17 @@ static void check_third(const struct tagc_codec *codec, float value)
       nans[rank] += isnan(sim_got(&sim, rank, i)) != 0;
       wrong += rank == 2 && i % 3 != 0 && !isfinite(sim_got(&sim, rank, i));
     }
-  ok(nans[0] == N && nans[1] == N && nans[2] == (isnan(value) ? (N + 2) / 3 : 0) && wrong == 0 && sim.stats.overflowed == 2 &&
-       seen_by(&sim) == W, "%s: every third value of a rank is %g: of %d sums %llu and %llu come out NaN, of its own shard %llu",
-     codec->name, (double)value, N, (unsigned long long)nans[0], (unsigned long long)nans[1], (unsigned long long)nans[2]);
+  ok(nans[0] == N && nans[1] == N && nans[2] == (isnan(value) ? (N + 2) / 3 : 0) && wrong == 0 &&
+       sim.stats.overflowed == 2 && seen_by(&sim) == W,
+     "%s: every third value of a rank is %g: of %d sums %llu and %llu come out NaN, of its own shard %llu", codec->name,
+     (double)value, N, (unsigned long long)nans[0], (unsigned long long)nans[1], (unsigned long long)nans[2]);
   sim_free(&sim);
 }
 
-/* Three blocks of tiny values from rank 0 to rank 1, with a huge one in the second block. The blocks beside it are as exact
- * as without it. In its own block: bf16 keeps all; q8 those that reach half a step; q4 and q2 spread the error of the huge
- * one over the block; sparse and lhc send the huge one, and the largest of the others while there is room. */
-static void check_spike(const struct tagc_codec *codec, uint64_t place, float huge)
-{
+/* Three blocks of tiny values from rank 0 to rank 1, with a huge one in the second block. The blocks beside it are as
+ * exact as without it. In its own block: bf16 keeps all; q8 those that reach half a step; q4 and q2 spread the error of
+ * the huge one over the block; sparse and lhc send the huge one, and the largest of the others while there is room. */
+static void check_spike(const struct tagc_codec *codec, uint64_t place, float huge) {
   const uint64_t n = 768;
   struct sim sim = sim_for(codec, n, 2, TAGC_FLOAT32);
   const enum reference_kind kind = reference_find(codec->name);
@@ -193,7 +193,8 @@ static void check_spike(const struct tagc_codec *codec, uint64_t place, float hu
   for (uint64_t i = 0; i < n; i++) {
     const float got = sim_got(&sim, 1, i), wide = fabsf(x[i] - got - left[i]);
     const bool dense = kind < REFERENCE_SPARSE, near = i / 256 == 1;
-    wrong += dense ? (double)fabsf(got - x[i]) > reference_error(kind, x + i / 256 * 256, 256, false) : wide > 1e-7f * fabsf(x[i]);
+    wrong += dense ? (double)fabsf(got - x[i]) > reference_error(kind, x + i / 256 * 256, 256, false)
+                   : wide > 1e-7f * fabsf(x[i]);
     kept += near && i != 256 + place && got != 0;
     exact += near && fabsf(got - x[i]) <= fabsf(x[i]) / 256;
   }
@@ -204,15 +205,14 @@ static void check_spike(const struct tagc_codec *codec, uint64_t place, float hu
   if (is(codec, "q8"))
     wrong += kept != 0;
   if (is(codec, "sparse"))
-    wrong += sim.stats.selected != sim.layout.capacity;      /* rank 1 sends nothing but zeros */
+    wrong += sim.stats.selected != sim.layout.capacity; /* rank 1 sends nothing but zeros */
   ok(wrong == 0, "%s: %g at %llu among 255 tiny values, of which %llu arrive", codec->name, (double)huge,
      (unsigned long long)place, (unsigned long long)(exact - (exact > 0)));
   sim_free(&sim);
 }
 
 /* The largest error of an element stays below what the format allows, nearest and by chance. */
-static void check_accuracy(const struct tagc_codec *codec, enum pattern pattern, bool stochastic)
-{
+static void check_accuracy(const struct tagc_codec *codec, enum pattern pattern, bool stochastic) {
   const uint64_t n = 1009;
   struct sim sim = sim_for(codec, n, 3, TAGC_FLOAT32);
   const enum reference_kind kind = reference_find(codec->name);
@@ -244,11 +244,13 @@ static void check_accuracy(const struct tagc_codec *codec, enum pattern pattern,
 
 /* -- too small ------------------------------------------------------------------------------------------------ */
 
-/* Of what rank 0 has given to the others in some calls: the share that has come out, and that which is in its residual. */
-struct share { double out, kept; };
+/* Of what rank 0 has given to the others in some calls: the share that has come out, and that which is in its
+ * residual. */
+struct share {
+  double out, kept;
+};
 
-static struct share share_of(struct sim *sim, float value, int calls)
-{
+static struct share share_of(struct sim *sim, float value, int calls) {
   const uint64_t n = sim->shape.n;
   struct share share = {0};
   float *kept = sim_memory(n * sizeof *kept);
@@ -269,16 +271,14 @@ static struct share share_of(struct sim *sim, float value, int calls)
 }
 
 /* Is the value no zero to the codec? */
-static bool carries(const struct tagc_codec *codec, float value)
-{
+static bool carries(const struct tagc_codec *codec, float value) {
   const enum reference_kind kind = reference_find(codec->name);
   return is(codec, "none") || value >= (kind < REFERENCE_KINDS ? reference_codecs[kind].least : 0x1p-120f);
 }
 
-/* Eight calls with one small value everywhere: what was given comes out or stays, or all of it is counted. int8 also counts what it
- * cannot keep of values that were sent. */
-static void check_small(const struct tagc_codec *codec, enum tagc_storage storage, float value)
-{
+/* Eight calls with one small value everywhere: what was given comes out or stays, or all of it is counted. int8 also
+ * counts what it cannot keep of values that were sent. */
+static void check_small(const struct tagc_codec *codec, enum tagc_storage storage, float value) {
   enum { N = 600, CALLS = 8 };
   struct tagc_shape shape = {.n = N, .nranks = 2, .dtype = TAGC_FLOAT32, .keep_ppm = 1000000, .residual = storage};
   if (codec->needs_residual && !storage)
@@ -286,16 +286,16 @@ static void check_small(const struct tagc_codec *codec, enum tagc_storage storag
   struct sim sim = sim_of(codec, &shape);
   const struct share share = share_of(&sim, value, CALLS);
   const bool keeps = storage == TAGC_STORAGE_FP32 || storage == TAGC_STORAGE_BF16;
-  const bool there = fabs(share.out + share.kept - 1) < (storage ? 0.05 : 0.2);     /* q2 alone is off by more than a tenth */
+  /* q2 alone is off by more than a tenth. */
+  const bool there = fabs(share.out + share.kept - 1) < (storage ? 0.05 : 0.2);
   const bool all_lost = sim.stats.lost == N * CALLS && share.out == 0 && share.kept == 0;
   ok(carries(codec, value) || keeps ? there && (sim.stats.lost == 0 || storage == TAGC_STORAGE_INT8) : all_lost,
-     "%s, residual %d, %g: %.0f%% came out in eight calls, %.0f%% stays, %llu of %d are lost", codec->name, storage, (double)value,
-     100 * share.out, 100 * share.kept, (unsigned long long)sim.stats.lost, N * CALLS);
+     "%s, residual %d, %g: %.0f%% came out in eight calls, %.0f%% stays, %llu of %d are lost", codec->name, storage,
+     (double)value, 100 * share.out, 100 * share.kept, (unsigned long long)sim.stats.lost, N * CALLS);
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   static const float values[] = {NAN, INFINITY, 0x1p120f, -0x1.fffffep127f};
   static const uint64_t sizes[] = {2, 601, 1009};
   sim_random_restart();
@@ -330,8 +330,7 @@ static void check_all(void)
   }
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   return tap_done();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every byte that a codec sends, every bit that comes out, and every bit that stays in an fp32 residual, against the slow
- * reference of reference.h: all types and patterns, block edges, two to 64 ranks. What `sparse` selects is its own choice
- * within rules; those are checked instead, and its sums against the reference. So it is with plain C; the other instruction
- * sets that run here must give the same.
+ * Every byte that a codec sends, every bit that comes out, and every bit that stays in an fp32 residual, against the
+ * slow reference of reference.h: all types and patterns, block edges, two to 64 ranks. What `sparse` selects is its own
+ * choice within rules; those are checked instead, and its sums against the reference. So it is with plain C; the other
+ * instruction sets that run here must give the same.
  */
 #include "tests/unit/codec/cases.h"
 #include "tests/unit/codec/reference.h"
@@ -15,20 +15,18 @@ struct outcome {
 };
 
 static void compare(struct outcome *v, const void *got, const void *want, size_t bytes, const char *what,
-                    const struct sim *sim, int rank, int shard)
-{
+                    const struct sim *sim, int rank, int shard) {
   const uint8_t *a = got, *b = want;
   v->compared += bytes;
   for (size_t i = 0; i < bytes; i++)
     if (a[i] != b[i]) {
       if (v->different++ == 0)
-        snprintf(v->first, sizeof v->first, "%s of rank %d, shard %d, n=%llu: byte %zu is %02x, not %02x", what, rank, shard,
-                 (unsigned long long)sim->shape.n, i, a[i], b[i]);
+        snprintf(v->first, sizeof v->first, "%s of rank %d, shard %d, n=%llu: byte %zu is %02x, not %02x", what, rank,
+                 shard, (unsigned long long)sim->shape.n, i, a[i], b[i]);
     }
 }
 
-static void fail(struct outcome *v, const char *what, const struct sim *sim, int rank, int shard, uint64_t at)
-{
+static void fail(struct outcome *v, const char *what, const struct sim *sim, int rank, int shard, uint64_t at) {
   if (v->different++ == 0)
     snprintf(v->first, sizeof v->first, "%s: rank %d, shard %d, n=%llu, at %llu", what, rank, shard,
              (unsigned long long)sim->shape.n, (unsigned long long)at);
@@ -41,8 +39,7 @@ struct expected {
   uint32_t *anywhere;
 };
 
-static struct expected expected_new(const struct sim *sim, enum reference_kind kind)
-{
+static struct expected expected_new(const struct sim *sim, enum reference_kind kind) {
   const size_t pairs = (size_t)sim->shape.nranks * (size_t)sim->shape.nranks;
   const struct reference_parts parts = reference_parts(kind, sim->shape.n, sim->shape.keep_ppm);
   return (struct expected){
@@ -53,23 +50,26 @@ static struct expected expected_new(const struct sim *sim, enum reference_kind k
   };
 }
 
-static void expected_free(struct expected *e)
-{
+static void expected_free(struct expected *e) {
   free(e->given);
   free(e->left);
   free(e->messages);
   free(e->anywhere);
 }
 
-static struct reference_call call_of(const struct sim *sim, enum reference_kind kind, uint64_t seed, int rank, int shard)
-{
-  return (struct reference_call){.kind = kind, .n = sim->shape.n, .seed = seed, .keep_ppm = sim->shape.keep_ppm,
-                                 .stochastic = sim->job[rank].stochastic, .rank = rank, .shard = shard};
+static struct reference_call call_of(const struct sim *sim, enum reference_kind kind, uint64_t seed, int rank,
+                                     int shard) {
+  return (struct reference_call){.kind = kind,
+                                 .n = sim->shape.n,
+                                 .seed = seed,
+                                 .keep_ppm = sim->shape.keep_ppm,
+                                 .stochastic = sim->job[rank].stochastic,
+                                 .rank = rank,
+                                 .shard = shard};
 }
 
 /* Before the step: its inputs, and the messages. */
-static void expect(struct expected *e, const struct sim *sim, enum reference_kind kind, uint64_t seed)
-{
+static void expect(struct expected *e, const struct sim *sim, enum reference_kind kind, uint64_t seed) {
   const uint64_t n = sim->shape.n;
   const int nranks = sim->shape.nranks;
   const struct reference_parts parts = reference_parts(kind, n, sim->shape.keep_ppm);
@@ -92,10 +92,10 @@ static void expect(struct expected *e, const struct sim *sim, enum reference_kin
   }
 }
 
-/* The rules of `sparse`: as many values as there is room for, the largest ones, in order, rounded to bf16. Fills left[]. */
+/* The rules of `sparse`: as many values as there is room for, the largest ones, in order, rounded to bf16. Fills
+ * left[]. */
 static void check_sparse_message(struct outcome *v, const struct sim *sim, int rank, int shard, const float *x,
-                                 const uint8_t *message, float *left)
-{
+                                 const uint8_t *message, float *left) {
   const uint64_t n = sim->shape.n;
   const struct reference_parts parts = reference_parts(REFERENCE_SPARSE, n, sim->shape.keep_ppm);
   uint64_t sent = 0, nonzero = 0, surplus = 0;
@@ -133,8 +133,7 @@ static void check_sparse_message(struct outcome *v, const struct sim *sim, int r
       fail(v, "an unused entry is not zero", sim, rank, shard, i);
 }
 
-static void check_messages(struct outcome *v, struct expected *e, const struct sim *sim, enum reference_kind kind)
-{
+static void check_messages(struct outcome *v, struct expected *e, const struct sim *sim, enum reference_kind kind) {
   const uint64_t n = sim->shape.n;
   const int nranks = sim->shape.nranks;
   const struct reference_parts parts = reference_parts(kind, n, sim->shape.keep_ppm);
@@ -159,8 +158,7 @@ static void check_messages(struct outcome *v, struct expected *e, const struct s
 }
 
 /* Finite values may add up to what is an exception: a codec may count it as one. */
-static bool sum_is_large(const struct sim *sim, int rank)
-{
+static bool sum_is_large(const struct sim *sim, int rank) {
   for (uint64_t i = 0; i < sim->shape.n; i++)
     if (!(fabsf(sim_got(sim, rank, i)) * sim->job[rank].divisor < 0x1.fp119f))
       return true;
@@ -168,8 +166,7 @@ static bool sum_is_large(const struct sim *sim, int rank)
 }
 
 static void check_results(struct outcome *v, const struct expected *e, const struct sim *sim, enum reference_kind kind,
-                          uint64_t seed)
-{
+                          uint64_t seed) {
   const uint64_t n = sim->shape.n;
   const int nranks = sim->shape.nranks;
   const size_t bytes = reference_parts(kind, n, sim->shape.keep_ppm).bytes;
@@ -207,16 +204,17 @@ static void check_results(struct outcome *v, const struct expected *e, const str
   free(residual);
 }
 
-/* A call as the first one was, with another instruction set. What is compared is counted once: every processor tells the same. */
-static void check_same(struct outcome *v, const struct sim *first, const struct sim *sim, const char *variant)
-{
+/* A call as the first one was, with another instruction set. What is compared is counted once: every processor tells
+ * the same. */
+static void check_same(struct outcome *v, const struct sim *first, const struct sim *sim, const char *variant) {
   const size_t bytes = sim->layout.message_bytes;
   const uint64_t compared = v->compared;
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     const struct tagc_job *a = &sim->job[rank], *b = &first->job[rank];
     for (int shard = 0; shard < sim->shape.nranks; shard++)
       if (shard != rank)
-        compare(v, a->message_out + (size_t)shard * bytes, b->message_out + (size_t)shard * bytes, bytes, variant, sim, rank, shard);
+        compare(v, a->message_out + (size_t)shard * bytes, b->message_out + (size_t)shard * bytes, bytes, variant, sim,
+                rank, shard);
     compare(v, case_result(sim, rank), case_result(first, rank), case_result_bytes(sim), variant, sim, rank, rank);
     compare(v, a->residual, b->residual, tagc_residual_bytes(&sim->shape), variant, sim, rank, rank);
     if (a->nonfinite_seen != b->nonfinite_seen || a->surplus_seen != b->surplus_seen)
@@ -227,8 +225,7 @@ static void check_same(struct outcome *v, const struct sim *first, const struct 
 }
 
 /* What the ranks have to do: the same whenever the draws begin alike. */
-static void prepare(struct sim *sim, enum pattern pattern, bool stochastic)
-{
+static void prepare(struct sim *sim, enum pattern pattern, bool stochastic) {
   case_fill(sim, pattern);
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     sim->job[rank].scale = rank % 3 == 1 ? 0.75f : 1;
@@ -238,9 +235,8 @@ static void prepare(struct sim *sim, enum pattern pattern, bool stochastic)
 }
 
 /* Two steps: the first without a residual of before. */
-static void check_call(struct outcome *v, enum reference_kind kind, const struct tagc_shape *shape, enum pattern pattern,
-                       bool stochastic, bool in_place)
-{
+static void check_call(struct outcome *v, enum reference_kind kind, const struct tagc_shape *shape,
+                       enum pattern pattern, bool stochastic, bool in_place) {
   struct sim sims[TAGC_VARIANT_COUNT];
   const struct reference_parts parts = reference_parts(kind, shape->n, shape->keep_ppm);
   for (int i = 0; i < TAGC_VARIANT_COUNT; i++) {
@@ -249,7 +245,8 @@ static void check_call(struct outcome *v, enum reference_kind kind, const struct
   }
   struct expected e = expected_new(sims, kind);
   const struct tagc_layout *layout = &sims[0].layout;
-  if (layout->message_bytes != parts.bytes || layout->exponent_bytes || layout->sketch_count || layout->capacity != parts.capacity)
+  if (layout->message_bytes != parts.bytes || layout->exponent_bytes || layout->sketch_count ||
+      layout->capacity != parts.capacity)
     fail(v, "layout", sims, 0, 0, layout->message_bytes);
   for (uint64_t seed = 11; seed < 13 && v->different == 0; seed++) {
     const uint64_t state = sim_random_state;
@@ -276,8 +273,7 @@ static void check_call(struct outcome *v, enum reference_kind kind, const struct
 }
 
 /* All sizes, each with another pattern, then all patterns; half of both where there are many ranks. */
-static void check(enum reference_kind kind, int nranks, enum tagc_dtype dtype)
-{
+static void check(enum reference_kind kind, int nranks, enum tagc_dtype dtype) {
   struct outcome v = {0};
   struct tagc_shape shape = {.nranks = nranks, .dtype = dtype};
   const int turns = nranks > 8 ? 3 : CASE_SIZES + PATTERNS;
@@ -293,15 +289,15 @@ static void check(enum reference_kind kind, int nranks, enum tagc_dtype dtype)
       note("pattern %d, %s, residual %d, keep %u: %s", (int)pattern, stochastic ? "stochastic" : "nearest",
            (int)shape.residual, shape.keep_ppm, v.first);
   }
-  ok(v.different == 0 && v.compared > 0, "%s, W=%d, type %d: %llu bytes as the reference has them", reference_codecs[kind].name,
-     nranks, dtype, (unsigned long long)v.compared);
+  ok(v.different == 0 && v.compared > 0, "%s, W=%d, type %d: %llu bytes as the reference has them",
+     reference_codecs[kind].name, nranks, dtype, (unsigned long long)v.compared);
 }
 
 /* Two values, one of which is sent, and the other is often too small to be: it stays, and is told of. */
-static void check_tiny(enum tagc_dtype dtype)
-{
+static void check_tiny(enum tagc_dtype dtype) {
   struct outcome v = {0};
-  const struct tagc_shape shape = {.n = 2, .nranks = 3, .dtype = dtype, .keep_ppm = 500000, .residual = TAGC_STORAGE_FP32};
+  const struct tagc_shape shape = {
+    .n = 2, .nranks = 3, .dtype = dtype, .keep_ppm = 500000, .residual = TAGC_STORAGE_FP32};
   for (int round = 0; round < 100 && v.different == 0; round++)
     check_call(&v, REFERENCE_SPARSE, &shape, DENORMAL, false, false);
   ok(v.different == 0, "sparse, type %d: a hundred shards of two values around 2^-120", dtype);
@@ -309,8 +305,7 @@ static void check_tiny(enum tagc_dtype dtype)
     note("%s", v.first);
 }
 
-int main(void)
-{
+int main(void) {
   static const int ranks[] = {2, 3, 5, 8, 64};
   variants_tell();
   for (int kind = 0; kind < REFERENCE_KINDS; kind++) {

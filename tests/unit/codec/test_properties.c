@@ -18,29 +18,28 @@ static bool is_rotated(const struct tagc_codec *codec) { return is(codec, "q4") 
 /* Whether the values of all codes are known, and no more than a residual of fp32 is there in the layout. */
 static bool is_known(const struct tagc_codec *codec) { return reference_find(codec->name) != REFERENCE_KINDS; }
 
-static struct tagc_shape shape_of(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype)
-{
-  return (struct tagc_shape){.n = n, .nranks = nranks, .dtype = dtype, .keep_ppm = 200000,
+static struct tagc_shape shape_of(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype) {
+  return (struct tagc_shape){.n = n,
+                             .nranks = nranks,
+                             .dtype = dtype,
+                             .keep_ppm = 200000,
                              .residual = codec->needs_residual ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE};
 }
 
-static struct sim sim_for(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype)
-{
+static struct sim sim_for(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype) {
   const struct tagc_shape shape = shape_of(codec, n, nranks, dtype);
   return sim_of(codec, &shape);
 }
 
 /* -- sizes ---------------------------------------------------------------------------------------------------- */
 
-static bool multiples_of_16(const struct tagc_layout *l)
-{
+static bool multiples_of_16(const struct tagc_layout *l) {
   return l->exponent_bytes % 16 == 0 && 4 * l->sketch_count % 16 == 0 && l->message_bytes % 16 == 0 &&
          l->state_bytes % 16 == 0;
 }
 
 /* Twice into memory of other content; ends in *out. */
-static bool layout_is_pure(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out)
-{
+static bool layout_is_pure(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out) {
   struct tagc_layout again;
   memset(out, 0x5a, sizeof *out);
   memset(&again, 0xa5, sizeof again);
@@ -48,8 +47,7 @@ static bool layout_is_pure(const struct tagc_codec *codec, const struct tagc_sha
   return codec->layout(shape, out) && codec->layout(&same, &again) && memcmp(out, &again, sizeof again) == 0;
 }
 
-static void check_sizes(const struct tagc_codec *codec)
-{
+static void check_sizes(const struct tagc_codec *codec) {
   struct tagc_layout layout, before = {0};
   uint64_t impure = 0, odd = 0, smaller = 0, loose = 0;
   for (uint64_t n = 1; n < 300000; n += n < 1500 ? 1 : n / 9) {
@@ -70,8 +68,7 @@ static void check_sizes(const struct tagc_codec *codec)
 }
 
 /* Shapes that no codec may take: sizes would overflow, or positions of exceptions. */
-static void check_refusals(const struct tagc_codec *codec)
-{
+static void check_refusals(const struct tagc_codec *codec) {
   struct tagc_layout layout;
   struct tagc_shape none = shape_of(codec, 0, 2, TAGC_FLOAT32), alone = shape_of(codec, 100, 1, TAGC_FLOAT32);
   struct tagc_shape endless = shape_of(codec, UINT64_MAX, 2, TAGC_FLOAT32);
@@ -82,9 +79,11 @@ static void check_refusals(const struct tagc_codec *codec)
      "%s: shapes of nothing, of one rank, and of too much are refused", codec->name);
 }
 
-static void check_bits_an_element(const struct tagc_codec *codec)
-{
-  static const struct { const char *name; double bits; } limits[] = {
+static void check_bits_an_element(const struct tagc_codec *codec) {
+  static const struct {
+    const char *name;
+    double bits;
+  } limits[] = {
     {"none", 32.001}, {"bf16", 16.1}, {"q8", 8.1}, {"q4", 4.2}, {"q2", 2.1}, {"sparse", 1.35},
   };
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
@@ -101,11 +100,13 @@ static void check_bits_an_element(const struct tagc_codec *codec)
 /* -- the same bits -------------------------------------------------------------------------------------------- */
 
 /* Everything that a rank sends, and gets, and what stays, as one number (FNV-1a), after what came before. */
-static uint64_t digest(const struct sim *sim, uint64_t hash)
-{
+static uint64_t digest(const struct sim *sim, uint64_t hash) {
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     const struct tagc_job *job = &sim->job[rank];
-    const struct { const void *at; size_t bytes; } parts[] = {
+    const struct {
+      const void *at;
+      size_t bytes;
+    } parts[] = {
       {case_result(sim, rank), case_result_bytes(sim)},
       {job->exponents, (size_t)sim->shape.nranks * sim->layout.exponent_bytes},
       {job->sketch_in, 4 * sim->layout.sketch_count},
@@ -124,11 +125,10 @@ static uint64_t digest(const struct sim *sim, uint64_t hash)
 struct how {
   uint64_t seed;
   bool stochastic, in_place;
-  unsigned modes;                  /* of the processor; 0: as they are */
+  unsigned modes; /* of the processor; 0: as they are */
 };
 
-static unsigned modes_set(unsigned modes)
-{
+static unsigned modes_set(unsigned modes) {
 #ifdef __x86_64__
   const unsigned before = _mm_getcsr();
   if (modes)
@@ -139,9 +139,9 @@ static unsigned modes_set(unsigned modes)
 #endif
 }
 
-/* Some calls on always the same gradients. *modes_kept: whether the caller's modes, and its sticky flags, were left alone. */
-static uint64_t digest_of(const struct tagc_codec *codec, struct how how, bool *modes_kept)
-{
+/* Some calls on always the same gradients. *modes_kept: whether the caller's modes, and its sticky flags, were left
+ * alone. */
+static uint64_t digest_of(const struct tagc_codec *codec, struct how how, bool *modes_kept) {
   static const enum pattern patterns[] = {GAUSS, DENORMAL, SPIKE_LAST, WIDE, FEW_EXCEPTIONS};
   uint64_t hash = 0xcbf29ce484222325u;
   struct sim sim = sim_for(codec, 1009, 3, TAGC_FLOAT32);
@@ -164,8 +164,7 @@ static uint64_t digest_of(const struct tagc_codec *codec, struct how how, bool *
   return hash;
 }
 
-static void check_bits(const struct tagc_codec *codec)
-{
+static void check_bits(const struct tagc_codec *codec) {
   bool kept = true;
   const uint64_t first = digest_of(codec, (struct how){.seed = 5}, &kept);
   const uint64_t chance = digest_of(codec, (struct how){.seed = 5, .stochastic = true}, &kept);
@@ -179,7 +178,8 @@ static void check_bits(const struct tagc_codec *codec)
   if (is(codec, "bf16") || is(codec, "q8") || is(codec, "q4"))
     ok(chance != first && chance != digest_of(codec, (struct how){.seed = 6, .stochastic = true}, &kept),
        "%s: chance depends on the seed", codec->name);
-  ok(first == digest_of(codec, (struct how){.seed = 5, .in_place = true}, &kept), "%s: the same bits in place", codec->name);
+  ok(first == digest_of(codec, (struct how){.seed = 5, .in_place = true}, &kept), "%s: the same bits in place",
+     codec->name);
   /* Denormals flushed, read as zero, or both; rounding towards zero, down and up; a trap for everything. */
   static const unsigned modes[] = {0xffc0, 0x3fc0, 0x5f80, 0x9f80, 0x0040};
   uint64_t others = 0;
@@ -188,8 +188,7 @@ static void check_bits(const struct tagc_codec *codec)
   ok(others == 0 && kept, "%s: the same bits whatever the caller's modes are, and they stay", codec->name);
 }
 
-static void check_variants(const struct tagc_codec *codec)
-{
+static void check_variants(const struct tagc_codec *codec) {
   bool kept = true;
   uint64_t others = 0, want[2] = {0};
   for (int v = 0; v < TAGC_VARIANT_COUNT; v++)
@@ -207,15 +206,13 @@ static void check_variants(const struct tagc_codec *codec)
 
 enum { FENCE = 64 };
 
-static void *fenced(size_t bytes, size_t shift)
-{
+static void *fenced(size_t bytes, size_t shift) {
   uint8_t *memory = sim_memory(bytes + 2 * FENCE);
   memset(memory, 0xa5, bytes + 2 * FENCE);
   return memory + FENCE + shift;
 }
 
-static int fence_broken(const void *area, size_t bytes, size_t shift)
-{
+static int fence_broken(const void *area, size_t bytes, size_t shift) {
   const uint8_t *at = area;
   int broken = 0;
   for (size_t i = 0; i < FENCE + shift; i++)
@@ -226,21 +223,34 @@ static int fence_broken(const void *area, size_t bytes, size_t shift)
 }
 
 /* Every buffer between fences; those of the program are aligned as their elements are and no better. */
-static void check_fences(const struct tagc_codec *codec, uint64_t n, enum tagc_dtype dtype, enum pattern pattern)
-{
+static void check_fences(const struct tagc_codec *codec, uint64_t n, enum tagc_dtype dtype, enum pattern pattern) {
   struct sim sim = sim_for(codec, n, 3, dtype);
   const struct tagc_layout *l = &sim.layout;
   const size_t size = tagc_dtype_size(dtype), residual = tagc_residual_bytes(&sim.shape);
-  const size_t bytes[] = {3 * n * size, n * size, residual, 3 * l->exponent_bytes, 12 * l->sketch_count,
-                          4 * l->sketch_count, 3 * l->message_bytes, 3 * l->message_bytes, l->state_bytes};
+  const size_t bytes[] = {3 * n * size,
+                          n * size,
+                          residual,
+                          3 * l->exponent_bytes,
+                          12 * l->sketch_count,
+                          4 * l->sketch_count,
+                          3 * l->message_bytes,
+                          3 * l->message_bytes,
+                          l->state_bytes};
   enum { PARTS = sizeof bytes / sizeof *bytes };
   void *area[3][PARTS], *sent[3];
   int broken = 0, changed = 0;
   case_fill(&sim, pattern);
   for (int rank = 0; rank < 3; rank++) {
     struct tagc_job *job = &sim.job[rank];
-    void **parts[PARTS] = {NULL, &job->recv, &job->residual, (void **)&job->exponents, (void **)&job->sketch_out,
-                           (void **)&job->sketch_in, (void **)&job->message_out, (void **)&job->message_in, &job->state};
+    void **parts[PARTS] = {NULL,
+                           &job->recv,
+                           &job->residual,
+                           (void **)&job->exponents,
+                           (void **)&job->sketch_out,
+                           (void **)&job->sketch_in,
+                           (void **)&job->message_out,
+                           (void **)&job->message_in,
+                           &job->state};
     sent[rank] = (void *)(uintptr_t)job->send;
     for (int p = 0; p < PARTS; p++) {
       area[rank][p] = fenced(bytes[p], p < 2 ? size : 0);
@@ -271,9 +281,9 @@ static void check_fences(const struct tagc_codec *codec, uint64_t n, enum tagc_d
 
 /* -- the own shard, and zeros --------------------------------------------------------------------------------- */
 
-/* Only the owner has something: it comes out as it is, denormals and all; sent zeros (and what counts as zero) add none. */
-static void check_own(const struct tagc_codec *codec, enum tagc_dtype dtype, enum pattern pattern, bool others)
-{
+/* Only the owner has something: it comes out as it is, denormals and all; sent zeros (and what counts as zero) add
+ * none. */
+static void check_own(const struct tagc_codec *codec, enum tagc_dtype dtype, enum pattern pattern, bool others) {
   struct sim sim = sim_for(codec, 777, 4, dtype);
   int wrong = 0, seen = 0;
   case_fill(&sim, pattern);
@@ -289,16 +299,14 @@ static void check_own(const struct tagc_codec *codec, enum tagc_dtype dtype, enu
     }
     seen += sim.job[rank].nonfinite_seen;
   }
-  ok(wrong == 0 && seen == (pattern == FEW_EXCEPTIONS ? 4 : 0),
-     "%s: type %d, pattern %d: the own shard is exact%s", codec->name, dtype, (int)pattern,
-     others ? ", beside what counts as zero" : "");
+  ok(wrong == 0 && seen == (pattern == FEW_EXCEPTIONS ? 4 : 0), "%s: type %d, pattern %d: the own shard is exact%s",
+     codec->name, dtype, (int)pattern, others ? ", beside what counts as zero" : "");
   sim_free(&sim);
 }
 
 /* -- symmetries ----------------------------------------------------------------------------------------------- */
 
-static void fill_again(struct sim *sim, uint64_t state, float factor)
-{
+static void fill_again(struct sim *sim, uint64_t state, float factor) {
   sim_random_state = state;
   for (int rank = 0; rank < sim->shape.nranks; rank++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
@@ -307,8 +315,7 @@ static void fill_again(struct sim *sim, uint64_t state, float factor)
 }
 
 /* Powers of two change exponents alone, wherever they come in; a sign goes through. */
-static void check_symmetries(const struct tagc_codec *codec, uint64_t n)
-{
+static void check_symmetries(const struct tagc_codec *codec, uint64_t n) {
   struct sim one = sim_for(codec, n, 3, TAGC_FLOAT32), scaled = sim_for(codec, n, 3, TAGC_FLOAT32),
              negative = sim_for(codec, n, 3, TAGC_FLOAT32);
   uint64_t wrong = 0, unequal = 0;
@@ -342,14 +349,13 @@ static void check_symmetries(const struct tagc_codec *codec, uint64_t n)
 /* Rank 0 sends to rank 1, which has zeros: what comes out is sent again, with the same seed, without a residual.
  *   none, bf16, sparse  the same message; of sparse but for the word that it is full: of a full block one value is
  *                       chosen and not sent, so that what comes out is one less
- *   q8                  the same block where the largest code is 127: the scale is again the largest value / 127, exactly.
- *                       Where rounding the scale up (by up to 1/128) made it 126, the next scale is smaller, and values move
- *                       by no more than the error of any encoding.
- *   q4, q2              the same message (the largest code is always 7; the scale is found again by projection), as long as
- *                       the rotation back loses no bits: values of one size. Whole blocks alone: what the rotation puts
- *                       into the padding is not kept. */
-static void check_once_more(const struct tagc_codec *codec, enum pattern pattern)
-{
+ *   q8                  the same block where the largest code is 127: the scale is again the largest value / 127,
+ *                       exactly. Where rounding the scale up (by up to 1/128) made it 126, the next scale is smaller,
+ *                       and values move by no more than the error of any encoding.
+ *   q4, q2              the same message (the largest code is always 7; the scale is found again by projection), as
+ *                       long as the rotation back loses no bits: values of one size. Whole blocks alone: what the
+ *                       rotation puts into the padding is not kept. */
+static void check_once_more(const struct tagc_codec *codec, enum pattern pattern) {
   const uint64_t n = is_rotated(codec) ? 2048 : 2053;
   struct sim sim = sim_for(codec, n, 2, TAGC_FLOAT32);
   const size_t bytes = sim.layout.message_bytes;
@@ -381,21 +387,22 @@ static void check_once_more(const struct tagc_codec *codec, enum pattern pattern
       for (uint64_t i = 256 * block; i < 256 * block + 256; i++)
         most = abs((int8_t)message[parts.codes + i]) > most ? abs((int8_t)message[parts.codes + i]) : most;
       full += most == 127;
-      kept += most == 127 && memcmp(message + parts.codes + 256 * block,
-                                    sim.job[1].message_in + parts.codes + 256 * block, 256) == 0;
+      kept += most == 127 &&
+              memcmp(message + parts.codes + 256 * block, sim.job[1].message_in + parts.codes + 256 * block, 256) == 0;
       for (uint64_t i = 256 * block; i < n && i < 256 * block + 256; i++)
         moved += fabsf(sim_got(&sim, 1, i) - first[i]) > 0.5001f * reference_scale(message + parts.scales, block);
     }
-    ok(kept == full && moved == 0, "q8: pattern %d: %llu of %llu blocks are sent again as they were, the others moved by no "
-       "more than half a step", (int)pattern, (unsigned long long)full, (unsigned long long)parts.blocks);
+    ok(kept == full && moved == 0,
+       "q8: pattern %d: %llu of %llu blocks are sent again as they were, the others moved by no "
+       "more than half a step",
+       (int)pattern, (unsigned long long)full, (unsigned long long)parts.blocks);
   }
   free(first);
   free(message);
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   sim_random_restart();
   for (const struct tagc_codec *const *at = tagc_codecs; *at; at++) {
     const struct tagc_codec *codec = *at;
@@ -420,14 +427,13 @@ static void check_all(void)
       check_once_more(codec, GAUSS);
       check_once_more(codec, EQUAL);
       check_once_more(codec, ALTERNATING);
-      if (!is(codec, "none") && !is(codec, "bf16"))        /* which send a zero's sign, but a sum of zeros has none */
+      if (!is(codec, "none") && !is(codec, "bf16")) /* which send a zero's sign, but a sum of zeros has none */
         check_once_more(codec, ZERO);
     }
   }
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++)
     check_variants(*codec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The residual in its three storages: sizes, bytes, what rounding does to one value and to the mean of many, the ends of
- * shards, the flush, and the same bits from every variant.
+ * The residual in its three storages: sizes, bytes, what rounding does to one value and to the mean of many, the ends
+ * of shards, the flush, and the same bits from every variant.
  */
 #include <fenv.h>
 
@@ -8,50 +8,55 @@
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
 
-static const char *const name[] = { "none", "fp32", "bf16", "int8" };
+static const char *const name[] = {"none", "fp32", "bf16", "int8"};
 
-static struct tagc_job job_new(uint64_t n, int nranks, enum tagc_storage storage)
-{
-  struct tagc_job job = { .shape = { .n = n, .nranks = nranks, .residual = storage }, .rank = 1, .scale = 1, .seed = 5 };
+static struct tagc_job job_new(uint64_t n, int nranks, enum tagc_storage storage) {
+  struct tagc_job job = {.shape = {.n = n, .nranks = nranks, .residual = storage}, .rank = 1, .scale = 1, .seed = 5};
   job.residual = sim_memory(tagc_residual_bytes(&job.shape));
   return job;
 }
 
-static double store_all(const struct tagc_job *job, int shard, const float *values)
-{
+static double store_all(const struct tagc_job *job, int shard, const float *values) {
   double norm2 = 0;
   for (uint64_t at = 0; at < job->shape.n; at += TAGC_RESIDUAL_BLOCK)
     norm2 += tagc_residual_store(job, shard, at, (uint32_t)fmin((double)(job->shape.n - at), 256), values + at);
   return norm2;
 }
 
-static void load_all(const struct tagc_job *job, int shard, float *values)
-{
+static void load_all(const struct tagc_job *job, int shard, float *values) {
   for (uint64_t at = 0; at < job->shape.n; at += TAGC_RESIDUAL_BLOCK)
     tagc_residual_load(job, shard, at, (uint32_t)fmin((double)(job->shape.n - at), 256), values + at);
 }
 
-static void check_sizes(void)
-{
-  static const struct { uint64_t n; enum tagc_storage storage; size_t bytes; } table[] = {
-    { 1, TAGC_STORAGE_NONE, 0 }, { 1, TAGC_STORAGE_FP32, 4 }, { 1, TAGC_STORAGE_BF16, 16 }, { 1, TAGC_STORAGE_INT8, 32 },
-    { 257, TAGC_STORAGE_FP32, 1028 }, { 257, TAGC_STORAGE_BF16, 528 }, { 257, TAGC_STORAGE_INT8, 16 + 272 },
-    { 1 << 20, TAGC_STORAGE_FP32, 4 << 20 }, { 1 << 20, TAGC_STORAGE_BF16, 2 << 20 },
-    { 1 << 20, TAGC_STORAGE_INT8, (1 << 20) + (1 << 13) },
+static void check_sizes(void) {
+  static const struct {
+    uint64_t n;
+    enum tagc_storage storage;
+    size_t bytes;
+  } table[] = {
+    {1, TAGC_STORAGE_NONE, 0},
+    {1, TAGC_STORAGE_FP32, 4},
+    {1, TAGC_STORAGE_BF16, 16},
+    {1, TAGC_STORAGE_INT8, 32},
+    {257, TAGC_STORAGE_FP32, 1028},
+    {257, TAGC_STORAGE_BF16, 528},
+    {257, TAGC_STORAGE_INT8, 16 + 272},
+    {1 << 20, TAGC_STORAGE_FP32, 4 << 20},
+    {1 << 20, TAGC_STORAGE_BF16, 2 << 20},
+    {1 << 20, TAGC_STORAGE_INT8, (1 << 20) + (1 << 13)},
   };
   int wrong = 0;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-    struct tagc_shape shape = { .n = table[i].n, .nranks = 4, .residual = table[i].storage };
+    struct tagc_shape shape = {.n = table[i].n, .nranks = 4, .residual = table[i].storage};
     wrong += tagc_residual_shard_bytes(&shape) != table[i].bytes || tagc_residual_bytes(&shape) != 3 * table[i].bytes;
   }
   ok(wrong == 0, "sizes are those of the layout: 4, 2 and 1.008 bytes a position");
 }
 
 /* Where values are codes exactly, chance has no say. */
-static void check_bytes(void)
-{
-  static const float values[3] = { 127, -64, 3 };
-  static const uint8_t int8[32] = { 0x80, 0x3f, [16] = 127, 0xc0, 3 }, bf16[6] = { 0xfe, 0x42, 0x80, 0xc2, 0x40, 0x40 };
+static void check_bytes(void) {
+  static const float values[3] = {127, -64, 3};
+  static const uint8_t int8[32] = {0x80, 0x3f, [16] = 127, 0xc0, 3}, bf16[6] = {0xfe, 0x42, 0x80, 0xc2, 0x40, 0x40};
   struct tagc_job job = job_new(3, 2, TAGC_STORAGE_INT8);
   memset(job.residual, 0, 32);
   double norm2 = tagc_residual_store(&job, 0, 0, 3, values);
@@ -64,8 +69,7 @@ static void check_bytes(void)
 }
 
 /* Twelve decades, a sign each; whole blocks of the very small and of zeros, and one of the very large. */
-static void fill(float *values, uint64_t n)
-{
+static void fill(float *values, uint64_t n) {
   for (uint64_t i = 0; i < n; i++) {
     float x = (float)pow(10, -9 + 12 * (double)(sim_random() >> 40) / (1 << 24));
     uint64_t block = i / 256 % 8;
@@ -75,8 +79,7 @@ static void fill(float *values, uint64_t n)
 }
 
 /* What one rounding may leave: less than a unit of bf16, or of the block's scale. */
-static float bound(enum tagc_storage storage, const float *values, uint64_t n, uint64_t i)
-{
+static float bound(enum tagc_storage storage, const float *values, uint64_t n, uint64_t i) {
   float amax = 0;
   if (storage == TAGC_STORAGE_FP32)
     return 0;
@@ -87,8 +90,7 @@ static float bound(enum tagc_storage storage, const float *values, uint64_t n, u
   return amax < 0x1p-110f ? amax : amax / 127 * 1.0079f;
 }
 
-static void check_bounds(uint64_t n, int nranks, enum tagc_storage storage)
-{
+static void check_bounds(uint64_t n, int nranks, enum tagc_storage storage) {
   struct tagc_job job = job_new(n, nranks, storage);
   const uint64_t foreign = (uint64_t)nranks - 1;
   float *values = sim_memory(foreign * n * 4), *got = sim_memory(n * 4);
@@ -124,12 +126,11 @@ static void check_bounds(uint64_t n, int nranks, enum tagc_storage storage)
 
 /* The mean over seeds of what is stored, in a block whose largest value is `most`: 1/64 of the int8 unit survives, and
  * what bf16 has no bits for. The bound is four standard deviations of chance. */
-static void check_mean(enum tagc_storage storage, float most, float x, double unit)
-{
+static void check_mean(enum tagc_storage storage, float most, float x, double unit) {
   enum { SEEDS = 4000 };
   struct tagc_job job = job_new(256, 2, storage);
   float values[256], got[256];
-  double sum = 0, each[2] = { 0 };
+  double sum = 0, each[2] = {0};
   for (int i = 0; i < 256; i++)
     values[i] = i ? x : most;
   for (job.seed = 0; job.seed < SEEDS; job.seed++) {
@@ -151,8 +152,7 @@ static void check_mean(enum tagc_storage storage, float most, float x, double un
 }
 
 /* Rank, seed, shard and block are in the key. */
-static void check_key(enum tagc_storage storage)
-{
+static void check_key(enum tagc_storage storage) {
   float values[256], got[5][256];
   int same = 0;
   for (int i = 0; i < 256; i++)
@@ -171,8 +171,7 @@ static void check_key(enum tagc_storage storage)
   ok(same == 0, "%s: rank, seed, shard and block change the roundings", name[storage]);
 }
 
-static void check_flush(enum tagc_storage storage, enum tagc_dtype dtype)
-{
+static void check_flush(enum tagc_storage storage, enum tagc_dtype dtype) {
   const uint64_t n = 1000;
   struct tagc_job job = job_new(n, 3, storage);
   float *values = sim_memory(n * 4);
@@ -198,8 +197,8 @@ static void check_flush(enum tagc_storage storage, enum tagc_dtype dtype)
   tagc_residual_flush(&job, out);
   ok(fegetround() == FE_UPWARD, "%s: a flush keeps the rounding of the program", name[storage]);
   fesetround(FE_TONEAREST);
-  ok(memcmp(out, want, 3 * n * tagc_dtype_size(dtype)) == 0, "%s: a flush in type %d sends what was kept", name[storage],
-     dtype);
+  ok(memcmp(out, want, 3 * n * tagc_dtype_size(dtype)) == 0, "%s: a flush in type %d sends what was kept",
+     name[storage], dtype);
   free(values);
   free(send);
   free(out);
@@ -207,8 +206,7 @@ static void check_flush(enum tagc_storage storage, enum tagc_dtype dtype)
   free(job.residual);
 }
 
-static void check_variants(enum tagc_storage storage)
-{
+static void check_variants(enum tagc_storage storage) {
   const uint64_t n = 8 * 256 + 77;
   struct tagc_job job = job_new(n, 2, storage);
   const size_t bytes = tagc_residual_bytes(&job.shape);
@@ -238,11 +236,10 @@ static void check_variants(enum tagc_storage storage)
   free(job.residual);
 }
 
-/* A codec whose residual is narrower: the first call is the same, to the bit; over many calls what comes out and what is
- * kept are what went in, but for roundings that have no mean. Small values, of which a call never sends one before they
- * have gathered, come through: rounded to nearest they would stay zero in int8. */
-static void check_codec(const char *codec, uint64_t n, enum tagc_storage storage)
-{
+/* A codec whose residual is narrower: the first call is the same, to the bit; over many calls what comes out and what
+ * is kept are what went in, but for roundings that have no mean. Small values, of which a call never sends one before
+ * they have gathered, come through: rounded to nearest they would stay zero in int8. */
+static void check_codec(const char *codec, uint64_t n, enum tagc_storage storage) {
   enum { STEPS = 60 };
   struct sim exact = sim_new(codec, n, 2, TAGC_FLOAT32, 100000);
   struct sim sim = sim_new_stored(codec, n, 2, TAGC_FLOAT32, 100000, storage);
@@ -280,9 +277,8 @@ static void check_codec(const char *codec, uint64_t n, enum tagc_storage storage
   sim_free(&exact);
 }
 
-static void check_all(void)
-{
-  static const uint64_t lengths[] = { 1, 31, 255, 256, 257, 4096, 5003 };
+static void check_all(void) {
+  static const uint64_t lengths[] = {1, 31, 255, 256, 257, 4096, 5003};
   sim_random_restart();
   check_sizes();
   check_bytes();
@@ -294,20 +290,19 @@ static void check_all(void)
   }
   check_mean(TAGC_STORAGE_INT8, 127, 1 / 64.f, 1);
   check_mean(TAGC_STORAGE_INT8, 127, -0.75f, 1);
-  check_mean(TAGC_STORAGE_INT8, 127.3f, 127.3f, 1 + 0x1p-7);    /* the scale is rounded up, or the largest is cut */
+  check_mean(TAGC_STORAGE_INT8, 127.3f, 127.3f, 1 + 0x1p-7); /* the scale is rounded up, or the largest is cut */
   check_mean(TAGC_STORAGE_BF16, 127, 1 + 0x1p-12f, 0x1p-7);
   check_mean(TAGC_STORAGE_BF16, 127, -1 - 0x1.8p-8f, 0x1p-7);
   for (int storage = TAGC_STORAGE_BF16; storage <= TAGC_STORAGE_INT8; storage++) {
     check_codec("sparse", 20011, (enum tagc_storage)storage);
-    check_codec("lhc", 20011, (enum tagc_storage)storage);       /* the exact layout */
+    check_codec("lhc", 20011, (enum tagc_storage)storage); /* the exact layout */
     check_codec("lhc", 70001, (enum tagc_storage)storage);
   }
   check_key(TAGC_STORAGE_BF16);
   check_key(TAGC_STORAGE_INT8);
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   for (int storage = TAGC_STORAGE_FP32; storage <= TAGC_STORAGE_INT8; storage++)
     check_variants((enum tagc_storage)storage);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every codec with every storage of the residual: over ten calls what came out and what is still kept is what went in, but
- * for the rounding of what is kept; what is kept does not grow. And rounding by chance: right in the mean, reproducible,
- * other dice on every rank and for every owner.
+ * Every codec with every storage of the residual: over ten calls what came out and what is still kept is what went in,
+ * but for the rounding of what is kept; what is kept does not grow. And rounding by chance: right in the mean,
+ * reproducible, other dice on every rank and for every owner.
  */
 #include "tests/unit/codec/cases.h"
 #include "tests/unit/codec/reference.h"
@@ -13,19 +13,19 @@ static const char *const storage_names[] = {"none", "fp32", "bf16", "int8"};
 
 static bool is(const struct tagc_codec *codec, const char *name) { return strcmp(codec->name, name) == 0; }
 
-/* How far from the value that a codec left is what the storage kept of it, at most: one unit, as it rounds by chance. The
- * unit is that of the kept values: 2^-7 of a bf16, 1/127 of an int8 block's largest (its scale is rounded up by up to
- * 1/128, and the largest may have lost a unit itself). */
-static void add_units(enum tagc_storage storage, const float *kept, uint64_t n, double *allowed)
-{
+/* How far from the value that a codec left is what the storage kept of it, at most: one unit, as it rounds by chance.
+ * The unit is that of the kept values: 2^-7 of a bf16, 1/127 of an int8 block's largest (its scale is rounded up by up
+ * to 1/128, and the largest may have lost a unit itself). */
+static void add_units(enum tagc_storage storage, const float *kept, uint64_t n, double *allowed) {
   for (uint64_t from = 0; from < n; from += TAGC_RESIDUAL_BLOCK) {
     const uint64_t end = n - from < TAGC_RESIDUAL_BLOCK ? n : from + TAGC_RESIDUAL_BLOCK;
     double most = 0;
     for (uint64_t i = from; i < end; i++)
       most = fmax(most, fabs((double)kept[i]));
     for (uint64_t i = from; i < end; i++)
-      allowed[i] += storage == TAGC_STORAGE_INT8 ? most / 123 + 0x1p-110 :
-                    storage == TAGC_STORAGE_BF16 ? fabs((double)kept[i]) / 128 + 0x1p-133 : 0;
+      allowed[i] += storage == TAGC_STORAGE_INT8   ? most / 123 + 0x1p-110
+                    : storage == TAGC_STORAGE_BF16 ? fabs((double)kept[i]) / 128 + 0x1p-133
+                                                   : 0;
   }
 }
 
@@ -34,22 +34,19 @@ struct account {
   double *in, *out, *allowed, *size, kept;
 };
 
-static struct account account_new(uint64_t all)
-{
+static struct account account_new(uint64_t all) {
   return (struct account){calloc(all, sizeof(double)), calloc(all, sizeof(double)), calloc(all, sizeof(double)),
                           calloc(all, sizeof(double)), 0};
 }
 
-static void account_free(struct account *account)
-{
+static void account_free(struct account *account) {
   free(account->in);
   free(account->out);
   free(account->allowed);
   free(account->size);
 }
 
-static void account_for_residuals(struct account *account, const struct sim *sim, bool last)
-{
+static void account_for_residuals(struct account *account, const struct sim *sim, bool last) {
   const uint64_t n = sim->shape.n;
   float *kept = sim_memory(n * sizeof *kept);
   account->kept = 0;
@@ -68,8 +65,7 @@ static void account_for_residuals(struct account *account, const struct sim *sim
 }
 
 /* One step; returns the squared norm of what the foreign shards had to give, without residuals. */
-static double account_step(struct account *account, struct sim *sim, enum pattern pattern, uint64_t seed)
-{
+static double account_step(struct account *account, struct sim *sim, enum pattern pattern, uint64_t seed) {
   const uint64_t n = sim->shape.n;
   double norm2 = 0;
   case_fill(sim, pattern);
@@ -90,8 +86,7 @@ static double account_step(struct account *account, struct sim *sim, enum patter
 }
 
 /* The largest of the numbers that share an element's block: what their sums are rounded relative to. */
-static double size_around(const double *size, uint64_t n, uint64_t i)
-{
+static double size_around(const double *size, uint64_t n, uint64_t i) {
   const uint64_t shard = i / n * n, from = shard + (i - shard) / 256 * 256;
   double most = 0;
   for (uint64_t j = from; j < from + 256 && j < shard + n; j++)
@@ -100,10 +95,9 @@ static double size_around(const double *size, uint64_t n, uint64_t i)
 }
 
 static void check_conservation(const struct tagc_codec *codec, enum tagc_storage storage, enum pattern pattern,
-                               bool stochastic)
-{
-  const struct tagc_shape shape = {.n = 1009, .nranks = 3, .keep_ppm = pattern == TIES ? 1000000 : 150000,
-                                   .residual = storage};
+                               bool stochastic) {
+  const struct tagc_shape shape = {
+    .n = 1009, .nranks = 3, .keep_ppm = pattern == TIES ? 1000000 : 150000, .residual = storage};
   struct tagc_layout layout;
   if (!codec->layout(&shape, &layout))
     return;
@@ -113,7 +107,7 @@ static void check_conservation(const struct tagc_codec *codec, enum tagc_storage
   double given = 0, worst = 0, mean = 0, spread = 0, reported = 0;
   for (int rank = 0; rank < 3; rank++) {
     sim.job[rank].stochastic = stochastic;
-    sim.job[rank].scale = pattern == WIDE ? 0x1p-20f : 1;      /* sums of what is next to 2^120 are exceptions */
+    sim.job[rank].scale = pattern == WIDE ? 0x1p-20f : 1; /* sums of what is next to 2^120 are exceptions */
   }
   for (uint64_t step = 0; step < STEPS; step++)
     given = account_step(&account, &sim, pattern, 50 + step);
@@ -143,8 +137,8 @@ static void check_conservation(const struct tagc_codec *codec, enum tagc_storage
   ok(fabs(reported - last) <= 1e-5 * last, "%s, residual in %s, pattern %d%s: its norm is reported", codec->name,
      storage_names[storage], (int)pattern, chance);
   if (reference_find(codec->name) < REFERENCE_SPARSE && pattern == GAUSS)
-    ok(account.kept < given, "%s, residual in %s%s: what is kept stays below one call's worth (%.2g of it)", codec->name,
-       storage_names[storage], chance, account.kept / given);
+    ok(account.kept < given, "%s, residual in %s%s: what is kept stays below one call's worth (%.2g of it)",
+       codec->name, storage_names[storage], chance, account.kept / given);
   free(kept);
   account_free(&account);
   sim_free(&sim);
@@ -154,18 +148,17 @@ static void check_conservation(const struct tagc_codec *codec, enum tagc_storage
 
 enum { SEEDS = 200 };
 
-static bool rounds_by_chance(const struct tagc_codec *codec)
-{
+static bool rounds_by_chance(const struct tagc_codec *codec) {
   return is(codec, "bf16") || is(codec, "q8") || is(codec, "q4");
 }
 
 /* What the errors of a codec's values are relative to. */
 static double unit_of(const struct tagc_codec *codec, float x) { return is(codec, "bf16") ? fabs((double)x) : 1; }
 
-/* One sender, many seeds: the mean of what comes out is what was sent. Each element alone, in standard errors as its block
- * has them (a value next to a code is seldom rounded away from it: its own errors say little), and all of them together. */
-static void check_mean(const struct tagc_codec *codec, float small)
-{
+/* One sender, many seeds: the mean of what comes out is what was sent. Each element alone, in standard errors as its
+ * block has them (a value next to a code is seldom rounded away from it: its own errors say little), and all of them
+ * together. */
+static void check_mean(const struct tagc_codec *codec, float small) {
   enum { N = 769 };
   struct sim sim = sim_of(codec, &(struct tagc_shape){.n = N, .nranks = 2, .keep_ppm = 200000});
   double sum[N] = {0}, squares[N] = {0}, total = 0, variance = 0, worst = 0;
@@ -193,14 +186,13 @@ static void check_mean(const struct tagc_codec *codec, float small)
     variance += error2 * (double)(end - from);
   }
   ok(fabs(total) <= 4 * sqrt(variance) && worst < 6,
-     "%s: the mean of %d calls is right beside %g: all values off by %.1f standard errors, the worst by %.1f", codec->name,
-     SEEDS, (double)small, fabs(total) / sqrt(variance), worst);
+     "%s: the mean of %d calls is right beside %g: all values off by %.1f standard errors, the worst by %.1f",
+     codec->name, SEEDS, (double)small, fabs(total) / sqrt(variance), worst);
   sim_free(&sim);
 }
 
 /* What comes out over many rotations, along what went in: 1 where the mean is right. */
-static double gain(const struct tagc_codec *codec, bool stochastic)
-{
+static double gain(const struct tagc_codec *codec, bool stochastic) {
   const uint64_t n = 1024;
   struct sim sim = sim_of(codec, &(struct tagc_shape){.n = n, .nranks = 2, .keep_ppm = 200000});
   double product = 0, squares = 0;
@@ -220,17 +212,15 @@ static double gain(const struct tagc_codec *codec, bool stochastic)
 }
 
 /* q2 has no dice: its scale alone makes the mean right. */
-static void check_gain(const struct tagc_codec *codec)
-{
+static void check_gain(const struct tagc_codec *codec) {
   const double nearest = gain(codec, false), chance = gain(codec, true);
   ok(nearest > 0.86 && nearest < 0.90 && fabs(chance - 1) < 0.002,
-     "%s: the mean of %d calls is %.4f of the gradient with the least error, and %.4f by chance", codec->name, SEEDS, nearest,
-     chance);
+     "%s: the mean of %d calls is %.4f of the gradient with the least error, and %.4f by chance", codec->name, SEEDS,
+     nearest, chance);
 }
 
 /* All ranks send the same to all owners: their dice differ. */
-static void check_dice(const struct tagc_codec *codec)
-{
+static void check_dice(const struct tagc_codec *codec) {
   const uint64_t n = 512;
   struct sim sim = sim_of(codec, &(struct tagc_shape){.n = n, .nranks = 4, .keep_ppm = 200000});
   const size_t bytes = sim.layout.message_bytes;
@@ -258,8 +248,7 @@ static void check_dice(const struct tagc_codec *codec)
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   static const enum pattern patterns[] = {GAUSS, SPIKE_FIRST, EQUAL, DENORMAL, TIES, WIDE};
   sim_random_restart();
   for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++) {
@@ -280,8 +269,7 @@ static void check_all(void)
   }
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   return tap_done();
 }

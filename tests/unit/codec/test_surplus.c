@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Whether a gradient still fits: a rank that fills the capacity of a foreign shard (lhc: of a stripe of one), and leaves a good
- * part of it behind, says so in all its messages of the call, and job->surplus_seen is then the same on every rank. Beside it what is not finite is told in
- * a bit of its own. Dense codecs have room for everything.
+ * Whether a gradient still fits: a rank that fills the capacity of a foreign shard (lhc: of a stripe of one), and
+ * leaves a good part of it behind, says so in all its messages of the call, and job->surplus_seen is then the same on
+ * every rank. Beside it what is not finite is told in a bit of its own. Dense codecs have room for everything.
  */
 #include "kernels/codec/exceptions.h"
 #include "kernels/lhc/lhc.h"
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
 
-enum { EXCEPTION = 1, SURPLUS = 2 };    /* on the wire */
+enum { EXCEPTION = 1, SURPLUS = 2 }; /* on the wire */
 
 struct setting {
   const char *codec;
   uint64_t n;
-  uint32_t keep_ppm;               /* 250000 at most: see put_some() */
+  uint32_t keep_ppm; /* 250000 at most: see put_some() */
   enum tagc_dtype dtype;
   enum tagc_storage residual;
 };
 
-static struct tagc_grid grid_of(const struct sim *sim)
-{
+static struct tagc_grid grid_of(const struct sim *sim) {
   struct tagc_lhc_geometry geo;
   tagc_lhc_geometry_fill(&geo, &sim->shape);
   if (strcmp(sim->codec->name, "sparse") == 0)
@@ -28,8 +27,7 @@ static struct tagc_grid grid_of(const struct sim *sim)
 }
 
 /* Values from..to-1 of a stripe. They are counted across its lines, so that no block of 256 fills up. */
-static void put_some(struct sim *sim, int rank, int shard, uint32_t stripe, uint32_t from, uint32_t to, float x)
-{
+static void put_some(struct sim *sim, int rank, int shard, uint32_t stripe, uint32_t from, uint32_t to, float x) {
   const struct tagc_grid grid = grid_of(sim);
   const uint32_t lines = tagc_grid_stripe_lines(&grid, stripe);
   for (uint32_t i = 0, found = 0; found < to; i++) {
@@ -42,8 +40,7 @@ static void put_some(struct sim *sim, int rank, int shard, uint32_t stripe, uint
 }
 
 /* `more` values than there is room for (or less), in all stripes of all shards that `rank` sends. */
-static void put_all(struct sim *sim, int rank, int more)
-{
+static void put_all(struct sim *sim, int rank, int more) {
   const struct tagc_grid grid = grid_of(sim);
   for (int shard = 0; shard < sim->shape.nranks; shard++)
     for (uint32_t stripe = 0; stripe < grid.stripes; stripe++)
@@ -51,8 +48,7 @@ static void put_all(struct sim *sim, int rank, int more)
 }
 
 /* A call of its own, or the next one. What is set already must be cleared where it is not so. */
-static void step(struct sim *sim, bool fresh)
-{
+static void step(struct sim *sim, bool fresh) {
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     sim->job[rank].residual_empty |= fresh;
     sim->job[rank].nonfinite_seen = sim->job[rank].surplus_seen = true;
@@ -61,8 +57,7 @@ static void step(struct sim *sim, bool fresh)
 }
 
 /* Does `sender` alone tell `told`, in all its messages, and do all ranks hear it? */
-static bool heard(const struct sim *sim, int sender, uint32_t told)
-{
+static bool heard(const struct sim *sim, int sender, uint32_t told) {
   bool good = true;
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     const struct tagc_job *job = &sim->job[rank];
@@ -77,8 +72,7 @@ static bool heard(const struct sim *sim, int sender, uint32_t told)
 }
 
 /* Edges of the capacity. The sender is the last rank, which fills the last stripe of its last foreign shard. */
-static void check_edges(struct sim *sim, const char *what)
-{
+static void check_edges(struct sim *sim, const char *what) {
   const int nranks = sim->shape.nranks, sender = nranks - 1, last = nranks - 2;
   const struct tagc_grid grid = grid_of(sim);
   const uint32_t stripe = grid.stripes - 1, room = tagc_grid_capacity(&grid, stripe);
@@ -91,7 +85,8 @@ static void check_edges(struct sim *sim, const char *what)
   ok(heard(sim, sender, 0), "%s: exactly full: nothing stays behind", what);
   put_some(sim, sender, last, stripe, room, room + room / 2 + 1, 64);
   step(sim, true);
-  ok(heard(sim, sender, SURPLUS), "%s: half as many again, in one stripe of one shard of one rank: all ranks know", what);
+  ok(heard(sim, sender, SURPLUS), "%s: half as many again, in one stripe of one shard of one rank: all ranks know",
+     what);
   put_some(sim, sender, last, stripe, room, room + room / 2 + 1, 0x1p-9f);
   step(sim, true);
   ok(heard(sim, sender, 0), "%s: full, and what stays is as little as rounding leaves: that does not count", what);
@@ -104,8 +99,7 @@ static void check_edges(struct sim *sim, const char *what)
   ok(heard(sim, sender, 0), "%s: neither own shards count nor what counts as zero", what);
 }
 
-static void check_residual(struct sim *sim, const char *what)
-{
+static void check_residual(struct sim *sim, const char *what) {
   const int sender = sim->shape.nranks - 1;
   const struct tagc_grid grid = grid_of(sim);
   const uint32_t stripe = grid.stripes / 2, room = tagc_grid_capacity(&grid, stripe);
@@ -116,7 +110,8 @@ static void check_residual(struct sim *sim, const char *what)
   bool good = heard(sim, sender, SURPLUS);
   sim_clear(sim);
   step(sim, false);
-  ok(good && heard(sim, sender, 0), "%s: half as many too many: told, and not in the next call, which sends them", what);
+  ok(good && heard(sim, sender, 0), "%s: half as many too many: told, and not in the next call, which sends them",
+     what);
   put_some(sim, sender, 0, stripe, 0, many, 1);
   step(sim, true);
   sim_clear(sim);
@@ -125,8 +120,7 @@ static void check_residual(struct sim *sim, const char *what)
   ok(heard(sim, sender, SURPLUS), "%s: as many as fit, and those that had stayed: told", what);
 }
 
-static void check_exceptions(struct sim *sim, const char *what)
-{
+static void check_exceptions(struct sim *sim, const char *what) {
   const int nranks = sim->shape.nranks, sender = nranks - 1;
   const struct tagc_grid grid = grid_of(sim);
   const uint32_t room = tagc_grid_capacity(&grid, 0);
@@ -151,8 +145,7 @@ static void check_exceptions(struct sim *sim, const char *what)
 }
 
 /* What rank 0 makes of the words that came in, after a call in which nobody had anything to tell. */
-static void check_hostile(struct sim *sim, const char *what, bool dense)
-{
+static void check_hostile(struct sim *sim, const char *what, bool dense) {
   static const uint32_t words[] = {EXCEPTION, SURPLUS, EXCEPTION | SURPLUS, 4, 0xfffffffcu, 0x80000001u, 0xfffffffeu};
   struct tagc_job *job = &sim->job[0];
   bool good = true;
@@ -170,8 +163,7 @@ static void check_hostile(struct sim *sim, const char *what, bool dense)
   ok(good, "%s: each bit is read for itself, and no others", what);
 }
 
-static void check(const struct setting *s, int nranks)
-{
+static void check(const struct setting *s, int nranks) {
   struct sim sim = sim_new_stored(s->codec, s->n, nranks, s->dtype, s->keep_ppm, s->residual);
   char what[128];
   snprintf(what, sizeof what, "%s n=%llu W=%d type %d storage %d, %zu counters in %u stripes", s->codec,
@@ -184,8 +176,7 @@ static void check(const struct setting *s, int nranks)
 }
 
 /* Of a block of 256 the codec `sparse` sends 255: what goes back has been chosen all the same. */
-static void check_full_blocks(void)
-{
+static void check_full_blocks(void) {
   struct sim sim = sim_new("sparse", 512, 3, TAGC_FLOAT32, 900000);
   const uint64_t room = 460;
   for (uint64_t i = 0; i < room - 1; i++)
@@ -199,8 +190,7 @@ static void check_full_blocks(void)
   sim_free(&sim);
 }
 
-static void check_everything(const char *codec)
-{
+static void check_everything(const char *codec) {
   struct sim sim = sim_new(codec, 300, 3, TAGC_FLOAT32, 1000000);
   for (uint64_t i = 0; i < 299; i++)
     sim_put(&sim, 1, 2, i, 1);
@@ -212,8 +202,7 @@ static void check_everything(const char *codec)
   sim_free(&sim);
 }
 
-static void check_dense(const struct tagc_codec *codec)
-{
+static void check_dense(const struct tagc_codec *codec) {
   struct sim sim = sim_new(codec->name, 700, 3, TAGC_FLOAT32, 50000);
   const bool tells = strcmp(codec->name, "none") != 0;
   bool seen = false;
@@ -229,8 +218,7 @@ static void check_dense(const struct tagc_codec *codec)
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   static const struct setting settings[] = {
     {"sparse", 5003, 50000, TAGC_FLOAT32, TAGC_STORAGE_FP32},
     {"sparse", 5003, 50000, TAGC_BFLOAT16, TAGC_STORAGE_BF16},
@@ -247,7 +235,7 @@ static void check_all(void)
   sim_random_restart();
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
     for (size_t w = 0; w < sizeof ranks / sizeof *ranks; w++)
-      if (settings[i].n < 100000 || ranks[w] < 8)    /* 8: 19 million values a call */
+      if (settings[i].n < 100000 || ranks[w] < 8) /* 8: 19 million values a call */
         check(&settings[i], ranks[w]);
   check_full_blocks();
   check_everything("sparse");
@@ -257,8 +245,7 @@ static void check_all(void)
       check_dense(*codec);
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   return tap_done();
 }

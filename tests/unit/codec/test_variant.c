@@ -12,8 +12,7 @@
 static bool runs(enum tagc_variant variant) { return tagc_variant_force(tagc_variant_name(variant)); }
 
 /* With a name hidden: those below it run as before, it and those above do not. */
-static void check_hidden(const char *name, enum tagc_variant first, const bool before[TAGC_VARIANT_COUNT])
-{
+static void check_hidden(const char *name, enum tagc_variant first, const bool before[TAGC_VARIANT_COUNT]) {
   bool right = true;
   enum tagc_variant fastest = TAGC_VARIANT_PLAIN;
   setenv(TAGC_HOST_LACKS, name, 1);
@@ -28,8 +27,7 @@ static void check_hidden(const char *name, enum tagc_variant first, const bool b
 }
 
 /* What a process says that chooses for the first time. */
-static size_t said(const char *hidden, char *text, size_t size)
-{
+static size_t said(const char *hidden, char *text, size_t size) {
   int ends[2], before = dup(STDERR_FILENO);
   if (before < 0 || pipe(ends) != 0)
     return 0;
@@ -47,16 +45,16 @@ static size_t said(const char *hidden, char *text, size_t size)
   return strlen(text);
 }
 
-int main(void)
-{
+int main(void) {
   char text[400];
   bool before[TAGC_VARIANT_COUNT];
-  ok(said("sse9", text, sizeof text) && strstr(text, "TAGC_TEST_HIDE=sse9 hides nothing"), "a name that is none is not silent: %s",
-     text);
+  ok(said("sse9", text, sizeof text) && strstr(text, "TAGC_TEST_HIDE=sse9 hides nothing"),
+     "a name that is none is not silent: %s", text);
   unsetenv(TAGC_HOST_LACKS);
   for (int v = 0; v < TAGC_VARIANT_COUNT; v++)
     before[v] = runs((enum tagc_variant)v);
-  ok(before[TAGC_VARIANT_PLAIN] && (before[TAGC_VARIANT_AVX2] || !before[TAGC_VARIANT_AVX512]), "plain C runs anywhere");
+  ok(before[TAGC_VARIANT_PLAIN] && (before[TAGC_VARIANT_AVX2] || !before[TAGC_VARIANT_AVX512]),
+     "plain C runs anywhere");
   ok(!tagc_variant_force("sse9") && tagc_variant_force(NULL), "variants are known by name");
   check_hidden("avx512", TAGC_VARIANT_AVX512, before);
   check_hidden("avx2", TAGC_VARIANT_AVX2, before);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The instruction sets of kernels/codec/variant.h, for tests: what one of them is tried with, all are that run here, so that no case depends
- * on the processor.
+ * The instruction sets of kernels/codec/variant.h, for tests: what one of them is tried with, all are that run here, so
+ * that no case depends on the processor.
  *
  * Threads  Single-threaded.
  */
@@ -12,8 +12,7 @@
 #include "tests/unit/tap.h"
 
 /* The sum of a gate counts what a processor lacks; what is hidden, is so on purpose. */
-static inline void variant_is_missing(const char *name)
-{
+static inline void variant_is_missing(const char *name) {
   if (tagc_host_lacks())
     note("not with %s: " TAGC_HOST_LACKS "=%s", name, tagc_host_lacks());
   else
@@ -21,8 +20,7 @@ static inline void variant_is_missing(const char *name)
 }
 
 /* Says once which run here and which do not, for tests that go through all of them in each case. */
-static inline void variants_tell(void)
-{
+static inline void variants_tell(void) {
   for (int v = 0; v < TAGC_VARIANT_COUNT; v++) {
     const char *name = tagc_variant_name((enum tagc_variant)v);
     if (tagc_variant_force(name))
@@ -34,8 +32,7 @@ static inline void variants_tell(void)
 }
 
 /* All of `check` with each of them. What it draws must begin anew. */
-static inline void with_each_variant(void (*check)(void))
-{
+static inline void with_each_variant(void (*check)(void)) {
   for (int v = 0; v < TAGC_VARIANT_COUNT; v++) {
     const char *name = tagc_variant_name((enum tagc_variant)v);
     if (!tagc_variant_force(name)) {

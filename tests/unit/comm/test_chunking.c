@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * In how many pieces calls are compressed (interpose/comm/chunking.h): what is asked for, what it decides by itself, and by the
- * estimates that TAGC_CODEC=auto goes by.
+ * In how many pieces calls are compressed (interpose/comm/chunking.h): what is asked for, what it decides by itself,
+ * and by the estimates that TAGC_CODEC=auto goes by.
  */
 #include <stdlib.h>
 
@@ -11,8 +11,7 @@
 
 static struct tagc_options options;
 
-static int plan(const char *codec, uint64_t n, int nranks, int depth, const struct tagc_call_times *times)
-{
+static int plan(const char *codec, uint64_t n, int nranks, int depth, const struct tagc_call_times *times) {
   const struct tagc_codec *its = tagc_codec_find(codec);
   const struct tagc_shape shape = {.n = n, .nranks = nranks, .keep_ppm = 50000, .residual = TAGC_STORAGE_FP32};
   struct tagc_layout layout;
@@ -20,16 +19,16 @@ static int plan(const char *codec, uint64_t n, int nranks, int depth, const stru
   return its->layout(&shape, &layout) ? tagc_chunk_count(&options, its, &shape, &layout, times) : -1;
 }
 
-static void check_asked_for(void)
-{
-  ok(plan("q8", 1 << 20, 2, 1, NULL) == 1 && plan("q4", 1, 2, 16, NULL) == 1 && plan("q4", 30 << 12, 2, 16, NULL) == 16 &&
-     plan("sparse", 1 << 20, 2, 7, NULL) == 7, "TAGC_DEPTH says it, where a call can be cut at all");
+static void check_asked_for(void) {
+  ok(plan("q8", 1 << 20, 2, 1, NULL) == 1 && plan("q4", 1, 2, 16, NULL) == 1 &&
+       plan("q4", 30 << 12, 2, 16, NULL) == 16 && plan("sparse", 1 << 20, 2, 7, NULL) == 7,
+     "TAGC_DEPTH says it, where a call can be cut at all");
   ok(plan("lhc", 1 << 24, 4, 4, NULL) == 1, "lhc is not cut");
 }
 
-static void check_by_itself(void)
-{
-  ok(plan("q8", 1 << 19, 2, 0, NULL) == 1 && plan("q8", 1 << 20, 2, 0, NULL) == 2 && plan("q8", 1 << 24, 2, 0, NULL) == 4,
+static void check_by_itself(void) {
+  ok(plan("q8", 1 << 19, 2, 0, NULL) == 1 && plan("q8", 1 << 20, 2, 0, NULL) == 2 &&
+       plan("q8", 1 << 24, 2, 0, NULL) == 4,
      "by itself: large calls in four pieces, small ones in one");
   int last = 1, wrong = 0;
   for (uint64_t n = 1; n < 1 << 22; n = n * 5 / 4 + 1) {
@@ -40,23 +39,22 @@ static void check_by_itself(void)
   ok(wrong == 0 && last == 4, "never fewer for more");
 }
 
-static void check_chosen(void)
-{
+static void check_chosen(void) {
   const struct tagc_call_times worth = {.encode_ns = 3e6, .decode_ns = 3e6, .wire_ns = 10e6, .latency_ns = 5e4};
   const struct tagc_call_times slow_start = {.encode_ns = 3e6, .decode_ns = 3e6, .wire_ns = 10e6, .latency_ns = 9e6};
   const struct tagc_call_times little = {.encode_ns = 1e5, .decode_ns = 1e5, .wire_ns = 10e6, .latency_ns = 5e4};
   const struct tagc_call_times starts = {.encode_ns = 3e6, .decode_ns = 3e6, .wire_ns = 10e6, .latency_ns = 6e5};
   const int chosen = plan("q4", 1 << 24, 2, 0, &worth);
   ok(chosen > 1 && chosen <= 4, "auto: cut where that is expected to be faster: %d pieces", chosen);
-  ok(plan("q4", 1 << 24, 2, 0, &starts) == 3, "in three where the fourth costs more than it hides: 4.5 ms less 1.2, 5 less 1.8");
+  ok(plan("q4", 1 << 24, 2, 0, &starts) == 3,
+     "in three where the fourth costs more than it hides: 4.5 ms less 1.2, 5 less 1.8");
   ok(plan("q4", 1 << 24, 2, 0, &slow_start) == 1 && plan("q4", 1 << 24, 2, 0, &little) == 1,
      "not where each exchange takes its time, nor for next to nothing");
   ok(plan("q4", 1 << 24, 2, 5, &slow_start) == 5, "but always as TAGC_DEPTH says");
 }
 
 /* A slot that is cut: layouts of its pieces, and all of them in the memory that is asked for. */
-static void check_slot(void)
-{
+static void check_slot(void) {
   struct tagc_slot slot = {.packed = {.n = 300001, .nranks = 3, .residual = TAGC_STORAGE_INT8},
                            .codec = tagc_codec_find("q4")};
   struct tagc_job job = {.shape = slot.packed, .seed = 5}, piece[TAGC_CHUNKS];
@@ -67,18 +65,19 @@ static void check_slot(void)
   bool inside = tagc_chunking_assign(&slot, &job, piece, memory) == bytes;
   for (int k = 0; k < 4; k++) {
     messages += piece[k].layout.message_bytes;
-    inside &= piece[k].message_out >= memory && piece[k].message_in + 3 * piece[k].layout.message_bytes <= memory + bytes &&
+    inside &= piece[k].message_out >= memory &&
+              piece[k].message_in + 3 * piece[k].layout.message_bytes <= memory + bytes &&
               (k == 0 || piece[k].message_out >= piece[k - 1].message_in + 3 * piece[k - 1].layout.message_bytes);
   }
   ok(inside && messages == slot.layout.message_bytes, "their payloads lie one behind the other, in so many bytes");
   free(memory);
   struct tagc_layout whole;
-  ok(tagc_chunking_set(&tagc_device_host, &slot, 1) && slot.chunking.chunks.count == 1 && slot.codec->layout(&slot.packed, &whole) &&
-     whole.message_bytes == slot.layout.message_bytes, "and in one again");
+  ok(tagc_chunking_set(&tagc_device_host, &slot, 1) && slot.chunking.chunks.count == 1 &&
+       slot.codec->layout(&slot.packed, &whole) && whole.message_bytes == slot.layout.message_bytes,
+     "and in one again");
 }
 
-int main(void)
-{
+int main(void) {
   tagc_options_default(&options);
   check_asked_for();
   check_by_itself();

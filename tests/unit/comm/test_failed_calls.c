@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/entry/launch, interpose/exec/execute and nccl_group where the real library fails, is still at it, or loses the
- * communicator to an abort, and interpose/group where a group is never ended: the functions of the real library are
+ * interpose/entry/launch, interpose/exec/execute and nccl_group where the real library fails, is still at it, or loses
+ * the communicator to an abort, and interpose/group where a group is never ended: the functions of the real library are
  * replaced by ones that do so at a chosen moment.
  */
 #include <stdlib.h>
@@ -18,23 +18,23 @@
 #include "kernels/codec/residual.h"
 #include "tests/unit/tap.h"
 
-enum { N = 50000, RANKS = 2 };                         /* a tenth is kept: enough for a sketch, and so for exponents */
+enum { N = 50000, RANKS = 2 }; /* a tenth is kept: enough for a sketch, and so for exponents */
 
 static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
 static float *sent, *received;
 
-/* ---- the real library --------------------------------------------------------------------------------------------- */
+/* ---- the real library -------------------------------------------------------------------------------------------- */
 
-static int scatters;                                    /* reduce-scatters that came here */
-static int ends, fail_at, in_progress_for, asked;      /* groups ended; the one whose end fails; questions until it is done */
+static int scatters;                              /* reduce-scatters that came here */
+static int ends, fail_at, in_progress_for, asked; /* groups ended; the one whose end fails; questions until it is done
+                                                   */
 static ncclResult_t failure, async_failure;
-static void (*at_end)(void);                           /* happens inside the group end that would fail */
+static void (*at_end)(void); /* happens inside the group end that would fail */
 
 static ncclResult_t start_group(void) { return ncclSuccess; }
 
-static ncclResult_t end_group(void)
-{
+static ncclResult_t end_group(void) {
   if (++ends != fail_at)
     return ncclSuccess;
   if (at_end)
@@ -43,15 +43,13 @@ static ncclResult_t end_group(void)
 }
 
 static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t on, cudaStream_t stream)
-{
+                               ncclComm_t on, cudaStream_t stream) {
   (void)from, (void)to, (void)count, (void)type, (void)op, (void)on, (void)stream;
   return ncclSuccess;
 }
 
 static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                   ncclComm_t on, cudaStream_t stream)
-{
+                                   ncclComm_t on, cudaStream_t stream) {
   (void)from, (void)op, (void)on, (void)stream;
   scatters++;
   memset(to, 0, count * (type == ncclFloat32 || type == ncclInt32 ? 4 : 1));
@@ -59,15 +57,14 @@ static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncc
 }
 
 static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
-                            cudaStream_t stream)
-{
+                            cudaStream_t stream) {
   (void)from, (void)count, (void)type, (void)peer, (void)on, (void)stream;
   return ncclSuccess;
 }
 
 /* The peer has sent nothing but zeros. */
-static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t on, cudaStream_t stream)
-{
+static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
+                                 cudaStream_t stream) {
   (void)type, (void)peer, (void)on, (void)stream;
   memset(to, 0, count);
   return ncclSuccess;
@@ -77,8 +74,7 @@ static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, in
 static atomic_bool aborted;
 static int other_in_progress_for;
 
-static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
-{
+static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state) {
   if (on == handles[1])
     *state = !aborted || other_in_progress_for-- > 0 ? ncclInProgress : ncclSuccess;
   else
@@ -87,14 +83,18 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
 }
 
 static const struct tagc_nccl_group real = {
-  .start = start_group, .end = end_group, .reduce_scatter = reduce_scatter, .all_reduce = all_reduce, .send = send_to,
-  .receive = receive_from, .async_error = async_error,
+  .start = start_group,
+  .end = end_group,
+  .reduce_scatter = reduce_scatter,
+  .all_reduce = all_reduce,
+  .send = send_to,
+  .receive = receive_from,
+  .async_error = async_error,
 };
 
-/* ---- one slot ------------------------------------------------------------------------------------------------------- */
+/* ---- one slot ---------------------------------------------------------------------------------------------------- */
 
-static void set_up(void)
-{
+static void set_up(void) {
   ncclResult_t status;
   struct tagc_slot_info info = {.name = "unit0"};
   struct tagc_job job = {0};
@@ -115,11 +115,11 @@ static void set_up(void)
   slot->memory.residual = comm->device->alloc(comm->device, tagc_residual_bytes(&slot->packed), NULL);
   job.shape = slot->packed;
   job.layout = slot->layout;
-  comm->memory.workspace = comm->device->alloc(comm->device, tagc_job_assign_buffers(&job, NULL) + sizeof(float) * N * RANKS, NULL);
+  comm->memory.workspace =
+    comm->device->alloc(comm->device, tagc_job_assign_buffers(&job, NULL) + sizeof(float) * N * RANKS, NULL);
 }
 
-static void tear_down(void)
-{
+static void tear_down(void) {
   tagc_comm_release(tagc_comm_drop(handles[0]));
   tagc_comm_release(comm);
   ncclCommDestroy(handles[0]);
@@ -127,8 +127,7 @@ static void tear_down(void)
 }
 
 /* What is fixed before each call: its outcome, its residual (in use, or void and full of garbage). */
-static void prepare(int at, ncclResult_t how, bool residual_in_use)
-{
+static void prepare(int at, ncclResult_t how, bool residual_in_use) {
   struct tagc_slot *slot = comm->slots;
   ends = asked = scatters = in_progress_for = 0;
   fail_at = at;
@@ -144,24 +143,31 @@ static void prepare(int at, ncclResult_t how, bool residual_in_use)
     received[i] = -1;
 }
 
-static ncclResult_t call(enum tagc_action action)
-{
-  struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N, .type = ncclFloat32,
-                        .op = ncclSum, .handle = handles[0], .comm = comm, .slot = 0, .cycle = 9, .scale = 1,
-                        .decision = {action, TAGC_REASON_compressed}}, *calls[] = {&c};
+static ncclResult_t call(enum tagc_action action) {
+  struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter,
+                        .send = sent,
+                        .recv = received,
+                        .count = N,
+                        .type = ncclFloat32,
+                        .op = ncclSum,
+                        .handle = handles[0],
+                        .comm = comm,
+                        .slot = 0,
+                        .cycle = 9,
+                        .scale = 1,
+                        .decision = {action, TAGC_REASON_compressed}},
+                   *calls[] = {&c};
   return tagc_execute(&real, calls, 1);
 }
 
-static bool untouched(void)
-{
+static bool untouched(void) {
   for (size_t i = 0; i < N; i++)
     if (received[i] != -1)
       return false;
   return true;
 }
 
-static bool is_own_shard(void)
-{
+static bool is_own_shard(void) {
   for (size_t i = 0; i < N; i++)
     if (received[i] != sent[i])
       return false;
@@ -170,30 +176,31 @@ static bool is_own_shard(void)
 
 static uint64_t dropped(void) { return comm->ledger->rows[0].residuals_dropped; }
 
-static void failures(void)
-{
+static void failures(void) {
   const struct tagc_slot *slot = comm->slots;
   prepare(0, ncclSuccess, false);
-  ok(call(TAGC_COMPRESS) == ncclSuccess && is_own_shard() && !slot->state.residual_empty && slot->state.dirty, "a call that works");
+  ok(call(TAGC_COMPRESS) == ncclSuccess && is_own_shard() && !slot->state.residual_empty && slot->state.dirty,
+     "a call that works");
 
   uint64_t before = dropped();
   prepare(1, ncclSystemError, false);
   ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && slot->state.residual_empty && dropped() == before,
      "the exchange of exponents fails: a residual without content is not taken for one with");
   prepare(1, ncclSystemError, true);
-  ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && !slot->state.residual_empty && slot->state.dirty && dropped() == before,
+  ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && !slot->state.residual_empty && slot->state.dirty &&
+       dropped() == before,
      "and one with content is kept: nothing of it was under way");
   prepare(2, ncclRemoteError, true);
   ok(call(TAGC_COMPRESS) == ncclRemoteError && untouched() && slot->state.residual_empty && slot->state.dirty &&
-     dropped() == before + 1, "the exchange of payloads fails: the residual is given up, and counted; a flush still comes, as on others");
+       dropped() == before + 1,
+     "the exchange of payloads fails: the residual is given up, and counted; a flush still comes, as on others");
   prepare(0, ncclSuccess, false);
   ok(call(TAGC_COMPRESS) == ncclSuccess && is_own_shard(), "the next call works");
   prepare(0, ncclSuccess, true);
   ok(call(TAGC_FLUSH) == ncclSuccess && slot->state.residual_empty && !slot->state.dirty, "a flush that works");
 }
 
-static void failed_flush(void)
-{
+static void failed_flush(void) {
   const struct tagc_slot *slot = comm->slots;
   uint64_t before = dropped();
   prepare(1, ncclSystemError, true);
@@ -201,8 +208,7 @@ static void failed_flush(void)
      "a flush that fails: what it wanted to send is still there");
 }
 
-static void in_progress(void)
-{
+static void in_progress(void) {
   prepare(2, ncclInProgress, true);
   in_progress_for = 30;
   ok(call(TAGC_COMPRESS) == ncclSuccess && asked == 31 && is_own_shard(),
@@ -214,25 +220,25 @@ static void in_progress(void)
      "one that fails later ends the call with its error");
 }
 
-/* ---- calls of which a part is compressed ---------------------------------------------------------------------------------- */
+/* ---- calls of which a part is compressed ------------------------------------------------------------------------- */
 
-enum { REST = N / 5 };              /* the first elements of each shard */
+enum { REST = N / 5 }; /* the first elements of each shard */
 
 static struct tagc_device copying;
 static int copies, fail_copy;
 
-static bool copy(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                 size_t rows, void *stream)
-{
+static bool copy(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                 size_t width, size_t rows, void *stream) {
   return ++copies != fail_copy && tagc_device_host.copy(self, to, to_pitch, from, from_pitch, width, rows, stream);
 }
 
-static void set_up_parts(void)
-{
-  static const struct tagc_parameter parameters[] = {{.rows = REST, .columns = RANKS}, {.rows = N - REST, .columns = RANKS}};
+static void set_up_parts(void) {
+  static const struct tagc_parameter parameters[] = {{.rows = REST, .columns = RANKS},
+                                                     {.rows = N - REST, .columns = RANKS}};
   static const struct tagc_member members[] = {{&parameters[0], 0, "block"}, {&parameters[1], 0, "block"}};
   static const bool is_selected[] = {false, true};
-  const struct tagc_layer layer = {.members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = sizeof(float)};
+  const struct tagc_layer layer = {
+    .members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = sizeof(float)};
   struct tagc_job job = {0};
   struct tagc_partial split;
   set_up();
@@ -241,30 +247,31 @@ static void set_up_parts(void)
   slot->selected.owns_parts = true;
   slot->packed.n = N - REST;
   slot->chunking.chunks = tagc_chunks_of(N - REST, 1);
-  slot->packed.keep_ppm = 150000;    /* enough for a sketch again */
-  if (!slot->selected.parts || slot->selected.parts->selected != N - REST || !slot->codec->layout(&slot->packed, &slot->layout))
+  slot->packed.keep_ppm = 150000; /* enough for a sketch again */
+  if (!slot->selected.parts || slot->selected.parts->selected != N - REST ||
+      !slot->codec->layout(&slot->packed, &slot->layout))
     exit(1);
   job.shape = slot->packed;
   job.layout = slot->layout;
   comm->device->release(comm->device, comm->memory.workspace, NULL);
-  comm->memory.workspace = comm->device->alloc(comm->device, tagc_partial_assign_buffers(&split, slot, NULL) + tagc_job_assign_buffers(&job, NULL) +
-                                                        sizeof(float) * N * RANKS, NULL);
+  comm->memory.workspace = comm->device->alloc(comm->device,
+                                               tagc_partial_assign_buffers(&split, slot, NULL) +
+                                                 tagc_job_assign_buffers(&job, NULL) + sizeof(float) * N * RANKS,
+                                               NULL);
   copying = tagc_device_host;
   copying.copy = copy;
   comm->device = &copying;
 }
 
 /* The rest comes out as the real library leaves it: zeros. */
-static bool is_own_part(void)
-{
+static bool is_own_part(void) {
   for (size_t i = 0; i < N; i++)
     if (received[i] != (i < REST ? 0 : sent[i]))
       return false;
   return true;
 }
 
-static void parts(void)
-{
+static void parts(void) {
   enum { PACKING = 2, ALL = 4 };
   set_up_parts();
   const struct tagc_slot *slot = comm->slots;
@@ -280,16 +287,19 @@ static void parts(void)
       prepare(0, ncclSuccess, true);
       copies = 0;
       const ncclResult_t status = call(action);
-      ok(status == ncclUnhandledCudaError && slot->state.dirty && slot->state.residual_empty == lost && dropped() == before + lost &&
-         (!packing || (untouched() && ends == 0)), "copy %d of a %s fails: the call does%s", fail_copy,
-         action == TAGC_FLUSH ? "flush" : "compressed call",
-         packing ? ", nothing is sent, and the residual is kept" : lost ? ", and its residual is given up" : ", and its residual is kept");
+      ok(status == ncclUnhandledCudaError && slot->state.dirty && slot->state.residual_empty == lost &&
+           dropped() == before + lost && (!packing || (untouched() && ends == 0)),
+         "copy %d of a %s fails: the call does%s", fail_copy, action == TAGC_FLUSH ? "flush" : "compressed call",
+         packing ? ", nothing is sent, and the residual is kept"
+         : lost  ? ", and its residual is given up"
+                 : ", and its residual is kept");
     }
   }
   fail_copy = 0;
   for (int at = 1; at <= 2; at++) {
     prepare(at, ncclSystemError, true);
-    ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && slot->state.residual_empty == (at == 2), "exchange %d of it fails", at);
+    ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && slot->state.residual_empty == (at == 2),
+       "exchange %d of it fails", at);
   }
   prepare(0, ncclSuccess, true);
   ok(call(TAGC_FLUSH) == ncclSuccess && scatters == 2 && ends == 1 && slot->state.residual_empty && !slot->state.dirty,
@@ -298,12 +308,11 @@ static void parts(void)
   tear_down();
 }
 
-/* ---- aborts ----------------------------------------------------------------------------------------------------------- */
+/* ---- aborts ------------------------------------------------------------------------------------------------------ */
 
 static atomic_bool aborting;
 
-static void *abort_it(void *unused)
-{
+static void *abort_it(void *unused) {
   (void)unused;
   aborting = true;
   tagc_comm_release(tagc_comm_abort(handles[0]));
@@ -315,8 +324,7 @@ static pthread_t watchdog;
 static bool waited;
 
 /* Starts the watchdog, and sees whether it is through after a while. */
-static void begin_abort(void)
-{
+static void begin_abort(void) {
   pthread_create(&watchdog, NULL, abort_it, NULL);
   while (!aborting)
     ;
@@ -325,21 +333,18 @@ static void begin_abort(void)
 }
 
 /* It must be through while the thread is inside the real library, however long that takes. */
-static void abort_inside(void)
-{
+static void abort_inside(void) {
   pthread_create(&watchdog, NULL, abort_it, NULL);
   pthread_join(watchdog, NULL);
 }
 
-static void begin_abort_at_end(void)
-{
+static void begin_abort_at_end(void) {
   begin_abort();
-  in_progress_for = 1 << 30;        /* nobody but the watchdog ends this */
+  in_progress_for = 1 << 30; /* nobody but the watchdog ends this */
 }
 
 /* A fresh communicator for each: it is aborted once. */
-static void aborts(void)
-{
+static void aborts(void) {
   static const char *const names[] = {"exponents", "payloads"};
   for (int at = 1; at <= 2; at++) {
     set_up();
@@ -371,15 +376,13 @@ static void aborts(void)
   tear_down();
 }
 
-static ncclResult_t enqueue_nothing(const struct tagc_nccl_group *unused, void *context, size_t i)
-{
+static ncclResult_t enqueue_nothing(const struct tagc_nccl_group *unused, void *context, size_t i) {
   (void)unused, (void)context, (void)i;
   return ncclSuccess;
 }
 
 /* The memory of the other communicators of its group is in use until they are done. */
-static void abort_of_one(void)
-{
+static void abort_of_one(void) {
   static void (*const how[])(void) = {abort_inside, begin_abort_at_end};
   for (int nonblocking = 0; nonblocking <= 1; nonblocking++) {
     ncclResult_t status;
@@ -398,20 +401,20 @@ static void abort_of_one(void)
     if (nonblocking)
       pthread_join(watchdog, NULL);
     ok(entered && status == ncclInternalError && other_in_progress_for < 0,
-       "a group loses one %s communicator to an abort: the others are waited for", nonblocking ? "non-blocking" : "blocking");
+       "a group loses one %s communicator to an abort: the others are waited for",
+       nonblocking ? "non-blocking" : "blocking");
     tagc_comm_release(tagc_comm_drop(handles[1]));
     tagc_comm_release(comms[1]);
     tear_down();
   }
 }
 
-/* ---- launches --------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 static void note_end(void *group) { (void)group; }
 
 /* A plain call, then a compressed one, of a group of the program's: they run in rounds. */
-static ncclResult_t launch(void)
-{
+static ncclResult_t launch(void) {
   static struct tagc_nccl nccl;
   nccl = *tagc_real_called((const void *)&launch);
   nccl.functions[TAGC_ENTRY_ncclGroupStart] = (void *)&start_group;
@@ -422,9 +425,20 @@ static ncclResult_t launch(void)
   nccl.functions[TAGC_ENTRY_ncclRecv] = (void *)&receive_from;
   nccl.functions[TAGC_ENTRY_ncclCommGetAsyncError] = (void *)&async_error;
   static float elsewhere[N];
-  struct tagc_call plain = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = elsewhere, .count = N,
-                            .type = ncclFloat32, .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl,
-                            .state = TAGC_CYCLE_IN_SYNC, .slot = -1, .cycle = 1000000, .scale = 1}, calls[] = {plain, plain};
+  struct tagc_call plain = {.entry = TAGC_ENTRY_ncclReduceScatter,
+                            .send = sent,
+                            .recv = elsewhere,
+                            .count = N,
+                            .type = ncclFloat32,
+                            .op = ncclSum,
+                            .handle = handles[0],
+                            .comm = comm,
+                            .nccl = &nccl,
+                            .state = TAGC_CYCLE_IN_SYNC,
+                            .slot = -1,
+                            .cycle = 1000000,
+                            .scale = 1},
+                   calls[] = {plain, plain};
   calls[1].slot = 0;
   calls[1].recv = received;
   comm->agreement.state = TAGC_AGREED_YES;
@@ -433,8 +447,7 @@ static ncclResult_t launch(void)
   return tagc_launch_run(calls, 2, note_end, NULL);
 }
 
-static void launches(void)
-{
+static void launches(void) {
   set_up();
   prepare(0, ncclSuccess, false);
   ok(launch() == ncclSuccess && scatters >= 1 && is_own_shard(), "a plain and a compressed call of one group");
@@ -445,24 +458,24 @@ static void launches(void)
   ok(launch() == ncclSystemError && scatters == 0 && untouched(), "the program's own group fails: nothing runs");
   prepare(2, ncclInProgress, false);
   in_progress_for = 3;
-  ok(launch() == ncclSuccess && asked == 4 && is_own_shard(), "what comes after a plain call waits until that is launched");
+  ok(launch() == ncclSuccess && asked == 4 && is_own_shard(),
+     "what comes after a plain call waits until that is launched");
   prepare(0, ncclSuccess, true);
-  comm->nonblocking = false;        /* it was found out above; a launch in the background cannot be looked at from here */
+  comm->nonblocking = false; /* it was found out above; a launch in the background cannot be looked at from here */
   tagc_comm_release(tagc_comm_abort(handles[0]));
   ok(launch() == ncclInternalError && scatters == 0 && ends == 1 && untouched(),
      "a launch whose communicator was aborted makes no call on it");
   tear_down();
 }
 
-/* ---- a driver that waits ------------------------------------------------------------------------------------------------ */
+/* ---- a driver that waits ----------------------------------------------------------------------------------------- */
 
 static pthread_t watchdog;
-static atomic_bool over;            /* what the driver waits for; not for ever, or a fault would hang the test */
+static atomic_bool over; /* what the driver waits for; not for ever, or a fault would hang the test */
 static atomic_bool has_left, left_in_time, waited_for;
 
 /* A watchdog's abort, as in ncclCommAbort: the real one ends what the driver waits for. */
-static void *abort_and_wait(void *unused)
-{
+static void *abort_and_wait(void *unused) {
   (void)unused;
   struct tagc_comm *ended = tagc_comm_abort(handles[0]);
   over = true;
@@ -472,8 +485,8 @@ static void *abort_and_wait(void *unused)
   return NULL;
 }
 
-static bool encode_late(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
-{
+static bool encode_late(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                        void *stream) {
   (void)self, (void)codec, (void)job, (void)stream;
   pthread_create(&watchdog, NULL, abort_and_wait, NULL);
   for (int i = 0; i < 120000 && !over; i++)
@@ -484,8 +497,7 @@ static bool encode_late(const struct tagc_device *self, const struct tagc_codec 
   return true;
 }
 
-static void driver_waits(void)
-{
+static void driver_waits(void) {
   static struct tagc_device gpu;
   set_up();
   gpu = tagc_device_host;
@@ -498,35 +510,32 @@ static void driver_waits(void)
   ok(status == ncclInternalError && waited_for, "an abort does not wait for a driver that waits for nothing but it");
   ok(left_in_time && ends == 1, "but it does until that has returned, and nothing comes after");
   comm->device = &tagc_device_host;
-  comm->sync.unfenced = false;           /* else its memory is left for what a GPU may still do with it */
+  comm->sync.unfenced = false; /* else its memory is left for what a GPU may still do with it */
   tear_down();
 }
 
-/* ---- groups that are never ended --------------------------------------------------------------------------------------- */
+/* ---- groups that are never ended --------------------------------------------------------------------------------- */
 
 static pthread_key_t last;
 static ncclComm_t child;
-static int number;                  /* errno */
+static int number; /* errno */
 static bool open_in_thread, open_at_end;
 
 static const struct tagc_nccl *standin(void) { return tagc_real_called((const void *)&standin); }
 
-static void at_thread_end(void *unused)
-{
+static void at_thread_end(void *unused) {
   (void)unused;
   open_at_end = tagc_group_is_open(standin());
 }
 
-static void expect_child(void)
-{
+static void expect_child(void) {
   struct tagc_agreement agreement = {.state = TAGC_AGREED_YES};
   child = NULL;
   if (tagc_group_start(standin(), &number) != ncclSuccess || !tagc_comm_expect(handles[0], &child, false, &agreement))
     exit(1);
 }
 
-static void *leave_open(void *unused)
-{
+static void *leave_open(void *unused) {
   (void)unused;
   pthread_setspecific(last, &last);
   expect_child();
@@ -534,9 +543,9 @@ static void *leave_open(void *unused)
   return NULL;
 }
 
-/* The memory of a child that never came is the program's, and holds whatever it likes: the handle of another, for one. */
-static bool is_forgotten(void)
-{
+/* The memory of a child that never came is the program's, and holds whatever it likes: the handle of another, for
+ * one. */
+static bool is_forgotten(void) {
   child = handles[0];
   tagc_comm_collect(NULL, false);
   struct tagc_comm *found = tagc_comm_find(handles[0]);
@@ -544,13 +553,12 @@ static bool is_forgotten(void)
   return found == comm;
 }
 
-static void never_ended(void)
-{
+static void never_ended(void) {
   pthread_t thread;
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   set_up();
   if (tagc_group_start(standin(), &number) != ncclSuccess || tagc_group_end(standin(), &number) != ncclSuccess ||
-      pthread_key_create(&last, at_thread_end) != 0)   /* after the library's own, which a first group makes */
+      pthread_key_create(&last, at_thread_end) != 0) /* after the library's own, which a first group makes */
     exit(1);
   pthread_create(&thread, NULL, leave_open, NULL);
   pthread_join(thread, NULL);
@@ -562,8 +570,7 @@ static void never_ended(void)
   tear_down();
 }
 
-int main(void)
-{
+int main(void) {
   setenv("TAGC_MIN_BYTES", "0", 1);
   setenv("TAGC_CODEC", "lhc", 1);
   sent = malloc(sizeof(float) * N * RANKS);

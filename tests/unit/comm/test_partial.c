@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/comm/partial: calls of which a part is compressed, by all ranks of a communicator, each in a thread of its own, on the stand-in for
- * NCCL. Layers are made by hand.
+ * interpose/comm/partial: calls of which a part is compressed, by all ranks of a communicator, each in a thread of its
+ * own, on the stand-in for NCCL. Layers are made by hand.
  *
- * What is selected must come out, bit for bit, as it does where nothing else is in the buffer: a second communicator calls with what the
- * test has packed, by its own way of packing. What is not must be the exact sum: it holds small integers. Both in plain windows, in
- * compressed ones, and when what was left of these is flushed between them.
+ * What is selected must come out, bit for bit, as it does where nothing else is in the buffer: a second communicator
+ * calls with what the test has packed, by its own way of packing. What is not must be the exact sum: it holds small
+ * integers. Both in plain windows, in compressed ones, and when what was left of these is flushed between them.
  *
- * With ON_DEVICE it is test_split_cuda: the same on the stand-in for NCCL that works on device memory, with a GPU for each rank.
+ * With ON_DEVICE it is test_split_cuda: the same on the stand-in for NCCL that works on device memory, with a GPU for
+ * each rank.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ struct case_ {
   enum tagc_layout_kind layout;
   enum tagc_dtype dtype;
   enum tagc_op op;
-  int nranks, local;                /* ranks, and how many of them a host */
+  int nranks, local; /* ranks, and how many of them a host */
   bool in_place;
 };
 
@@ -53,7 +54,7 @@ struct map {
 struct world {
   const struct case_ *c;
   const struct map *map;
-  bool packed;                      /* calls with what is selected alone */
+  bool packed; /* calls with what is selected alone */
   size_t n;
   struct tagc_layer layer;
   struct tagc_layers layers;
@@ -64,8 +65,8 @@ struct world {
     struct tagc_comm *comm;
     ncclRedOp_t op;
     void *stream;
-    uint8_t *send, *recv;           /* of the device */
-    uint8_t *host, *out;            /* what is sent, and what came of all steps */
+    uint8_t *send, *recv; /* of the device */
+    uint8_t *host, *out;  /* what is sent, and what came of all steps */
     ncclResult_t status;
     uint64_t compressed, flushed;
     enum tagc_reason reason;
@@ -76,9 +77,10 @@ struct world {
 static struct tagc_member members[MEMBERS], all_mlp;
 static struct map map;
 
-static const ncclDataType_t types[] = {[TAGC_FLOAT32] = ncclFloat32, [TAGC_FLOAT16] = ncclFloat16, [TAGC_BFLOAT16] = ncclBfloat16};
+static const ncclDataType_t types[] = {
+  [TAGC_FLOAT32] = ncclFloat32, [TAGC_FLOAT16] = ncclFloat16, [TAGC_BFLOAT16] = ncclBfloat16};
 
-/* ---- what is sent --------------------------------------------------------------------------------------------------- */
+/* ---- what is sent ------------------------------------------------------------------------------------------------ */
 
 struct place {
   size_t shard;
@@ -87,8 +89,7 @@ struct place {
 };
 
 /* Every member has rows in every shard: padding comes behind elements of its own member. */
-static bool visit(const struct tagc_segment *segment, void *data)
-{
+static bool visit(const struct tagc_segment *segment, void *data) {
   struct place *p = data;
   if (segment->member >= 0)
     p->last = members[segment->member].parameter->kinds & TAGC_KIND_MLP;
@@ -100,8 +101,7 @@ static bool visit(const struct tagc_segment *segment, void *data)
   return true;
 }
 
-static void make_map(const struct case_ *c)
-{
+static void make_map(const struct case_ *c) {
   struct place p = {.last = true};
   map = (struct map){.n = tagc_layout_shard(c->layout, members, MEMBERS, c->nranks, tagc_dtype_size(c->dtype))};
   for (int shard = 0; shard < c->nranks; shard++) {
@@ -113,23 +113,20 @@ static void make_map(const struct case_ *c)
   }
 }
 
-static uint64_t mix(uint64_t x)
-{
+static uint64_t mix(uint64_t x) {
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   return x ^ x >> 27;
 }
 
 /* A gradient that is dense, but for some columns, and small integers. */
-static float value(int rank, int step, size_t at)
-{
+static float value(int rank, int step, size_t at) {
   const uint64_t h = mix(mix((uint64_t)rank << 40 | (uint64_t)step << 32 | at) + 1);
   if (!map.is_selected[at])
     return (float)((int)(h >> 20) % 9 - 4);
   return ((float)(h & 0xffff) - 32768) / (h >> 16 & 15 ? 1048576 : 32768);
 }
 
-static bool fill(struct rank *r, int step)
-{
+static bool fill(struct rank *r, int step) {
   const struct world *w = r->world;
   const struct case_ *c = w->c;
   const size_t bytes = (size_t)c->nranks * w->n * tagc_dtype_size(c->dtype);
@@ -145,19 +142,17 @@ static bool fill(struct rank *r, int step)
 static float scale_of(int rank) { return rank % 2 ? 2.0f : 0.5f; }
 
 /* Exact in every order. */
-static float rest_sum(const struct case_ *c, int step, size_t at)
-{
+static float rest_sum(const struct case_ *c, int step, size_t at) {
   float sum = 0;
   for (int rank = 0; rank < c->nranks; rank++)
     sum += value(rank, step, at) * (c->op == TAGC_OP_PREMULSUM ? scale_of(rank) : 1);
   return c->op == TAGC_OP_AVG ? sum / (float)c->nranks : sum;
 }
 
-/* ---- a communicator --------------------------------------------------------------------------------------------------- */
+/* ---- a communicator ---------------------------------------------------------------------------------------------- */
 
 /* In place of what was found. */
-static void know_layers(struct rank *r)
-{
+static void know_layers(struct rank *r) {
   tagc_layers_free(r->comm->layers);
   r->comm->slots[0].codec = r->world->c->codec;
   r->comm->layers = &r->world->layers;
@@ -165,20 +160,29 @@ static void know_layers(struct rank *r)
     r->status = ncclSystemError;
 }
 
-static void step(struct rank *r, int number)
-{
+static void step(struct rank *r, int number) {
   const struct world *w = r->world;
   const struct case_ *c = w->c;
   const size_t bytes = w->n * tagc_dtype_size(c->dtype);
   struct tagc_call call = {
-    .entry = TAGC_ENTRY_ncclReduceScatter, .send = r->send, .recv = c->in_place ? r->send + (size_t)r->rank * bytes : r->recv,
-    .count = w->n, .type = types[c->dtype], .op = r->op, .op_kind = c->op, .handle = w->handles[r->rank], .comm = r->comm,
-    .stream = r->stream, .nccl = r->comm->nccl, .scale = c->op == TAGC_OP_PREMULSUM ? scale_of(r->rank) : 1,
+    .entry = TAGC_ENTRY_ncclReduceScatter,
+    .send = r->send,
+    .recv = c->in_place ? r->send + (size_t)r->rank * bytes : r->recv,
+    .count = w->n,
+    .type = types[c->dtype],
+    .op = r->op,
+    .op_kind = c->op,
+    .handle = w->handles[r->rank],
+    .comm = r->comm,
+    .stream = r->stream,
+    .nccl = r->comm->nccl,
+    .scale = c->op == TAGC_OP_PREMULSUM ? scale_of(r->rank) : 1,
   };
   const struct tagc_device *d = r->comm->device;
   memset(r->out + (size_t)number * bytes, 0xff, bytes);
-  r->status = fill(r, number) && d->put(d, r->recv, r->out + (size_t)number * bytes, bytes, r->stream) ? tagc_call_observe(&call)
-                                                                                                        : ncclUnhandledCudaError;
+  r->status = fill(r, number) && d->put(d, r->recv, r->out + (size_t)number * bytes, bytes, r->stream)
+                ? tagc_call_observe(&call)
+                : ncclUnhandledCudaError;
   if (r->status == ncclSuccess && r->comm->slot_count && r->comm->layers != &r->world->layers)
     know_layers(r);
   if (r->status == ncclSuccess)
@@ -187,8 +191,7 @@ static void step(struct rank *r, int number)
     r->status = ncclUnhandledCudaError;
 }
 
-static void *run(void *argument)
-{
+static void *run(void *argument) {
   struct rank *r = argument;
   const struct tagc_device *d = r->comm->device;
   const size_t bytes = r->world->n * tagc_dtype_size(r->world->c->dtype);
@@ -207,8 +210,7 @@ static void *run(void *argument)
   return NULL;
 }
 
-static void begin_rank(struct world *w, int rank)
-{
+static void begin_rank(struct world *w, int rank) {
   struct rank *r = &w->ranks[rank];
   const struct case_ *c = w->c;
   const size_t bytes = w->n * tagc_dtype_size(c->dtype);
@@ -223,19 +225,21 @@ static void begin_rank(struct world *w, int rank)
   r->host = malloc((size_t)c->nranks * bytes);
   r->out = malloc(STEPS * bytes);
   tagc_store(stored, 0, c->dtype, scalar);
-  if (c->op == TAGC_OP_PREMULSUM &&
-      ncclRedOpCreatePreMulSum(&r->op, stored, types[c->dtype], ncclScalarHostImmediate, w->handles[rank]) != ncclSuccess)
+  if (c->op == TAGC_OP_PREMULSUM && ncclRedOpCreatePreMulSum(&r->op, stored, types[c->dtype], ncclScalarHostImmediate,
+                                                             w->handles[rank]) != ncclSuccess)
     exit(1);
 }
 
 /* All steps of all ranks. */
-static void play(struct world *w)
-{
+static void play(struct world *w) {
   const struct case_ *c = w->c;
   pthread_t threads[MOST_RANKS];
   w->n = w->packed ? map.selected : map.n;
-  w->layer = (struct tagc_layer){.name = "block.0", .members = w->packed ? &all_mlp : members, .count = w->packed ? 1 : MEMBERS,
-                                 .layout = c->layout, .element_bytes = tagc_dtype_size(c->dtype)};
+  w->layer = (struct tagc_layer){.name = "block.0",
+                                 .members = w->packed ? &all_mlp : members,
+                                 .count = w->packed ? 1 : MEMBERS,
+                                 .layout = c->layout,
+                                 .element_bytes = tagc_dtype_size(c->dtype)};
   w->layers = (struct tagc_layers){.layers = &w->layer, .count = 1, .confidence = 100};
   if (ncclCommInitAll(w->handles, c->nranks, NULL) != ncclSuccess)
     exit(1);
@@ -262,18 +266,16 @@ static void play(struct world *w)
     ncclCommDestroy(w->handles[rank]);
 }
 
-static void end(struct world *w)
-{
+static void end(struct world *w) {
   for (int rank = 0; rank < w->c->nranks; rank++) {
     free(w->ranks[rank].host);
     free(w->ranks[rank].out);
   }
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------------------ */
+/* ---- both -------------------------------------------------------------------------------------------------------- */
 
-static bool is_right(const struct world *both, const struct world *alone, int rank)
-{
+static bool is_right(const struct world *both, const struct world *alone, int rank) {
   const struct case_ *c = both->c;
   const struct rank *r = &both->ranks[rank], *other = &alone->ranks[rank];
   const size_t element = tagc_dtype_size(c->dtype);
@@ -284,17 +286,18 @@ static bool is_right(const struct world *both, const struct world *alone, int ra
       const size_t here = (size_t)rank * map.n + at;
       const uint8_t *got = r->out + ((size_t)i * map.n + at) * element;
       const uint8_t *packed = other->out + ((size_t)i * map.selected + map.place[here]) * element;
-      if (map.is_selected[here] ? memcmp(got, packed, element) != 0 : tagc_load(got, 0, c->dtype) != rest_sum(c, i, here)) {
-        note("rank %d, step %d, element %zu (%s): %g, alone %g", rank, i, at, map.is_selected[here] ? "selected" : "rest",
-             (double)tagc_load(got, 0, c->dtype), (double)tagc_load(packed, 0, c->dtype));
+      if (map.is_selected[here] ? memcmp(got, packed, element) != 0
+                                : tagc_load(got, 0, c->dtype) != rest_sum(c, i, here)) {
+        note("rank %d, step %d, element %zu (%s): %g, alone %g", rank, i, at,
+             map.is_selected[here] ? "selected" : "rest", (double)tagc_load(got, 0, c->dtype),
+             (double)tagc_load(packed, 0, c->dtype));
         return false;
       }
     }
   return true;
 }
 
-static bool try(const struct case_ *c, uint64_t *compressed, uint64_t *flushed)
-{
+static bool try(const struct case_ *c, uint64_t *compressed, uint64_t *flushed) {
   struct world both = {.c = c}, alone = {.c = c, .packed = true};
   bool good = true;
   make_map(c);
@@ -305,9 +308,9 @@ static bool try(const struct case_ *c, uint64_t *compressed, uint64_t *flushed)
     good = is_right(&both, &alone, rank) && r->compressed == other->compressed && r->flushed == other->flushed &&
            r->in_two_levels == (c->local > 1 && c->nranks > c->local);
     if (!good)
-      note("%s %s: status %d, compressed %llu and alone %llu, flushed %llu, %s", c->codec->name, tagc_layout_name(c->layout), r->status,
-           (unsigned long long)r->compressed, (unsigned long long)other->compressed, (unsigned long long)r->flushed,
-           tagc_reason_words(r->reason));
+      note("%s %s: status %d, compressed %llu and alone %llu, flushed %llu, %s", c->codec->name,
+           tagc_layout_name(c->layout), r->status, (unsigned long long)r->compressed,
+           (unsigned long long)other->compressed, (unsigned long long)r->flushed, tagc_reason_words(r->reason));
   }
   *compressed += both.ranks[0].compressed;
   *flushed += both.ranks[0].flushed;
@@ -316,10 +319,10 @@ static bool try(const struct case_ *c, uint64_t *compressed, uint64_t *flushed)
   return good;
 }
 
-/* In two levels everything sends less between hosts, and so some call of every row is compressed. GPUs are played slowly, and
- * sanitizers are slow: each codec gets one type and one reduction there, and with compilers other than gcc. */
-static void codecs(bool all)
-{
+/* In two levels everything sends less between hosts, and so some call of every row is compressed. GPUs are played
+ * slowly, and sanitizers are slow: each codec gets one type and one reduction there, and with compilers other than
+ * gcc. */
+static void codecs(bool all) {
   static const char *const ops[] = {"sum", "average", "pre-multiplied sum"}, *const names[] = {"fp32", "fp16", "bf16"};
   static const enum tagc_layout_kind layouts[] = {TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_ZERO3};
   int number = 0;
@@ -332,14 +335,17 @@ static void codecs(bool all)
       for (enum tagc_op op = TAGC_OP_SUM; op <= TAGC_OP_PREMULSUM; op++, number++) {
         if (!all && (int)op != (i + 1) % 3)
           continue;
-        const struct case_ flat = {tagc_codecs[i], layouts[number % 3], dtype, op, op == TAGC_OP_AVG ? 4 : 2 + number % 2, 1, number % 2};
+        const struct case_ flat = {
+          tagc_codecs[i], layouts[number % 3], dtype, op, op == TAGC_OP_AVG ? 4 : 2 + number % 2, 1, number % 2};
         const struct case_ levels = {tagc_codecs[i], layouts[(number + 1) % 3], dtype, op, 4, 2, number / 2 % 2};
         good &= try(&flat, &compressed, &flushed) && try(&levels, &compressed, &flushed);
         if (!good)
           note("failed with %s", ops[op]);
       }
-      ok(good && compressed > 0, "%s, %s: what is selected comes out as it does alone, and the rest exactly (%llu calls "
-         "compressed, %llu flushed)", tagc_codecs[i]->name, names[dtype], (unsigned long long)compressed, (unsigned long long)flushed);
+      ok(good && compressed > 0,
+         "%s, %s: what is selected comes out as it does alone, and the rest exactly (%llu calls "
+         "compressed, %llu flushed)",
+         tagc_codecs[i]->name, names[dtype], (unsigned long long)compressed, (unsigned long long)flushed);
       ok((flushed > 0) == tagc_codecs[i]->needs_residual, "and %s left over to be flushed",
          tagc_codecs[i]->needs_residual ? "something is" : "nothing is");
     }
@@ -347,8 +353,7 @@ static void codecs(bool all)
 
 #ifdef ON_DEVICE
 /* Begins again, beside the stand-ins for device memory. */
-static void change_libraries(char **argv)
-{
+static void change_libraries(char **argv) {
   char self[4000], path[9000];
   const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (getenv("CUDA_STANDIN_DEVICES") || length < 0)
@@ -364,8 +369,7 @@ static void change_libraries(char **argv)
 }
 #endif
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   (void)argc, (void)argv;
 #ifdef ON_DEVICE
   change_libraries(argv);

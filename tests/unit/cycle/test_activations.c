@@ -13,8 +13,7 @@ static struct tape tape;
 
 static void allgather(uint64_t count) { tape_add(&tape, TAGC_COLL_ALL_GATHER, count, HALF, -1); }
 
-static void reduce(uint64_t count, int op)
-{
+static void reduce(uint64_t count, int op) {
   tape_add(&tape, TAGC_COLL_REDUCE_SCATTER, count, HALF, -1);
   tape.calls[tape.count - 1].signature.op = (uint8_t)op;
 }
@@ -24,14 +23,12 @@ static void norm(void) { tape_add(&tape, TAGC_COLL_ALL_REDUCE, 1, FLOAT, -1); }
 /* Units of a model: the root, and like blocks. */
 static uint64_t unit(int scale, int i) { return (uint64_t)(i ? 4099 : 2048) * (uint64_t)scale; }
 
-static void forward(int scale)
-{
+static void forward(int scale) {
   for (int i = 0; i <= LAYERS; i++)
     allgather(unit(scale, i));
 }
 
-static void backward(int scale, int op, bool reduces)
-{
+static void backward(int scale, int op, bool reduces) {
   for (int i = LAYERS; i >= 0; i--) {
     if (i)
       allgather(unit(scale, i));
@@ -40,19 +37,18 @@ static void backward(int scale, int op, bool reduces)
   }
 }
 
-/* ---- programs: one step each --------------------------------------------------------------------------------------------- */
+/* ---- programs: one step each ------------------------------------------------------------------------------------- */
 
-/* Megatron-core, MoEAllGatherTokenDispatcher (megatron/core/transformer/moe/token_dispatcher.py), on its own communicator. */
-static void dispatch_tokens(void)
-{
+/* Megatron-core, MoEAllGatherTokenDispatcher (megatron/core/transformer/moe/token_dispatcher.py), on its own
+ * communicator. */
+static void dispatch_tokens(void) {
   tape_add(&tape, TAGC_COLL_ALL_GATHER, PROBABILITIES, BYTES, -1);
   allgather(PROBABILITIES);
   allgather(TOKENS);
   reduce(TOKENS, TAGC_CODE_SUM);
 }
 
-static void moe(void)
-{
+static void moe(void) {
   for (int i = 0; i < LAYERS; i++)
     dispatch_tokens();
   for (int i = 0; i < LAYERS; i++) {
@@ -62,8 +58,7 @@ static void moe(void)
   }
 }
 
-static void moe_recomputed(void)
-{
+static void moe_recomputed(void) {
   for (int i = 0; i < LAYERS; i++)
     dispatch_tokens();
   for (int i = 0; i < LAYERS; i++) {
@@ -76,8 +71,7 @@ static void moe_recomputed(void)
 }
 
 /* A forward pass of layers that attend to an encoder. */
-static void decode_forward(int layers)
-{
+static void decode_forward(int layers) {
   for (int i = 0; i < layers; i++) {
     allgather(TOKENS);
     allgather(FEATURES);
@@ -85,9 +79,9 @@ static void decode_forward(int layers)
   }
 }
 
-/* Sequence parallelism whose decoder attends to an encoder: the inputs are gathered again for the gradients of weights. */
-static void cross_attention(void)
-{
+/* Sequence parallelism whose decoder attends to an encoder: the inputs are gathered again for the gradients of
+ * weights. */
+static void cross_attention(void) {
   decode_forward(LAYERS);
   for (int i = 0; i < LAYERS; i++) {
     allgather(TOKENS);
@@ -99,8 +93,7 @@ static void cross_attention(void)
 }
 
 /* Its backward pass repeats a few calls that look like a step of two units. */
-static void row_of_layers(void)
-{
+static void row_of_layers(void) {
   decode_forward(MANY_LAYERS);
   for (int i = 0; i < MANY_LAYERS; i++) {
     allgather(TOKENS);
@@ -113,37 +106,32 @@ static void row_of_layers(void)
 }
 
 /* A contrastive loss: the features of all ranks, gathered with their gradients. */
-static void features(uint64_t second)
-{
+static void features(uint64_t second) {
   allgather(FEATURES);
   allgather(second);
   reduce(second, TAGC_CODE_SUM);
   reduce(FEATURES, TAGC_CODE_SUM);
 }
 
-static void features_of_replicas(void)
-{
+static void features_of_replicas(void) {
   features(OTHER_FEATURES);
   tape_add(&tape, TAGC_COLL_ALL_REDUCE, REPLICATED, FLOAT, -1);
   tape.calls[tape.count - 1].signature.op = TAGC_CODE_SUM;
 }
 
-static void features_of_fsdp2(void)
-{
+static void features_of_fsdp2(void) {
   forward(1);
   features(FEATURES);
   backward(1, TAGC_CODE_AVERAGE, true);
   norm();
 }
 
-static void fsdp1(void)
-{
+static void fsdp1(void) {
   forward(1);
   backward(1, TAGC_CODE_SUM, true);
 }
 
-static void fsdp1_accumulated(void)
-{
+static void fsdp1_accumulated(void) {
   for (int i = 0; i < 3; i++) {
     forward(1);
     backward(1, TAGC_CODE_SUM, false);
@@ -152,23 +140,20 @@ static void fsdp1_accumulated(void)
   norm();
 }
 
-static void fsdp1_reduced_each_time(void)
-{
+static void fsdp1_reduced_each_time(void) {
   for (int i = 0; i < 4; i++)
     fsdp1();
   norm();
 }
 
-static void fsdp1_evaluated(void)
-{
+static void fsdp1_evaluated(void) {
   fsdp1();
   forward(1);
   norm();
 }
 
 /* A network and its critic, which takes three steps of its own. */
-static void fsdp1_critic(void)
-{
+static void fsdp1_critic(void) {
   for (int i = 0; i < 3; i++) {
     forward(1);
     forward(3);
@@ -183,8 +168,7 @@ static void fsdp1_critic(void)
   norm();
 }
 
-static void megatron(void)
-{
+static void megatron(void) {
   for (int i = 0; i < 4; i++)
     reduce(i < 3 ? 40000 : 25000, TAGC_CODE_SUM);
   norm();
@@ -193,8 +177,7 @@ static void megatron(void)
 }
 
 /* The chunks of an interleaved pipeline are alike. */
-static void megatron_interleaved(void)
-{
+static void megatron_interleaved(void) {
   for (int i = 0; i < 4; i++)
     reduce(i % 2 ? 40000 : 25000, TAGC_CODE_SUM);
   norm();
@@ -205,7 +188,7 @@ static void megatron_interleaved(void)
 static const struct {
   const char *what;
   void (*step)(void);
-  unsigned gradients, slots;     /* of a step */
+  unsigned gradients, slots; /* of a step */
 } programs[] = {
   {"experts whose tokens are gathered", moe, 0, 3 * LAYERS},
   {"the same, recomputed", moe_recomputed, 0, 4 * LAYERS},
@@ -221,8 +204,7 @@ static const struct {
   {"Megatron, interleaved", megatron_interleaved, 4, 4},
 };
 
-static void test_program(size_t i, uint32_t warmup)
-{
+static void test_program(size_t i, uint32_t warmup) {
   const struct tagc_cycle_options options = {warmup, 256, RANKS};
   struct watch w = {.cycle = tagc_cycle_create(&options)};
   for (int step = 0; step < STEPS; step++)
@@ -234,17 +216,17 @@ static void test_program(size_t i, uint32_t warmup)
     size_t count;
     tagc_cycle_observe(w.cycle, &tape.calls[call].signature, &w.last);
     slots += w.last.slot >= 0;
-    gradients += w.last.slot >= 0 && tagc_cycle_is_gradients(w.cycle) &&
-                 tagc_cycle_slots(w.cycle, &count)[w.last.slot].evident;
+    gradients +=
+      w.last.slot >= 0 && tagc_cycle_is_gradients(w.cycle) && tagc_cycle_slots(w.cycle, &count)[w.last.slot].evident;
   }
   tape_free(&tape);
   ok(gradients == programs[i].gradients && slots == programs[i].slots,
-     "%s, warm-up %u: %u of %u reduce-scatters are evidently of gradients, %u must be", programs[i].what, warmup, gradients, slots, programs[i].gradients);
+     "%s, warm-up %u: %u of %u reduce-scatters are evidently of gradients, %u must be", programs[i].what, warmup,
+     gradients, slots, programs[i].gradients);
   tagc_cycle_destroy(w.cycle);
 }
 
-int main(void)
-{
+int main(void) {
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
     for (uint32_t warmup = 0; warmup < 2; warmup++)
       test_program(i, warmup);

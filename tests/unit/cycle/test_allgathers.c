@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/comm/allgathers and interpose/exec/allgather where the other rank says something else in the vote, and where the real library fails or
- * loses the communicator: its functions are replaced by ones that answer for the other rank, which sends what this one does.
+ * interpose/comm/allgathers and interpose/exec/allgather where the other rank says something else in the vote, and
+ * where the real library fails or loses the communicator: its functions are replaced by ones that answer for the other
+ * rank, which sends what this one does.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,32 +14,30 @@
 #include "tests/unit/fake_nccl.h"
 #include "tests/unit/tap.h"
 
-enum { N = 5000, RANKS = 2, STEPS = 5, WORDS = 7 };     /* of the proposals for each all-gather, the last ones */
+enum { N = 5000, RANKS = 2, STEPS = 5, WORDS = 7 }; /* of the proposals for each all-gather, the last ones */
 
 static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
 static float sent[N], gathered[N * RANKS], gradient[N * RANKS], reduced[N];
 static struct tagc_nccl nccl;
 
-/* ---- the real library ------------------------------------------------------------------------------------------------ */
+/* ---- the real library -------------------------------------------------------------------------------------------- */
 
-static int plains, payloads;        /* all-gathers of floats, and of bytes */
-static int fail_payload;            /* that one fails; 0: none */
+static int plains, payloads; /* all-gathers of floats, and of bytes */
+static int fail_payload;     /* that one fails; 0: none */
 static bool abort_in_it, other_refuses, saw_refusal;
 static void (*other_rank)(int64_t *words);
 
 static ncclResult_t start_group(void) { return ncclSuccess; }
 
-static ncclResult_t end_group(void)
-{
+static ncclResult_t end_group(void) {
   if (abort_in_it && payloads == fail_payload)
     tagc_comm_release(tagc_comm_abort(handles[0]));
   return ncclSuccess;
 }
 
-static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t on,
-                               cudaStream_t stream)
-{
+static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t on, cudaStream_t stream) {
   (void)from, (void)op, (void)on, (void)stream;
   (void)count;
   if (type == ncclInt64 && other_rank)
@@ -46,16 +45,15 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDat
   return ncclSuccess;
 }
 
-static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t on,
-                                   cudaStream_t stream)
-{
+static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                   ncclComm_t on, cudaStream_t stream) {
   (void)type, (void)op, (void)on, (void)stream;
   memcpy(to, from, count * 4);
   return ncclSuccess;
 }
 
-static ncclResult_t all_gather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t on, cudaStream_t stream)
-{
+static ncclResult_t all_gather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t on,
+                               cudaStream_t stream) {
   (void)on, (void)stream;
   const size_t bytes = count * (type == ncclUint8 ? 1 : 4);
   if (type != ncclUint8) {
@@ -74,48 +72,49 @@ static ncclResult_t all_gather(const void *from, void *to, size_t count, ncclDat
   return ncclSuccess;
 }
 
-static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t on, cudaStream_t stream)
-{
+static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
+                            cudaStream_t stream) {
   (void)from, (void)count, (void)type, (void)peer, (void)on, (void)stream;
   return ncclSuccess;
 }
 
-static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t on, cudaStream_t stream)
-{
+static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
+                                 cudaStream_t stream) {
   (void)type, (void)peer, (void)on, (void)stream;
   memset(to, 0, count);
   return ncclSuccess;
 }
 
-static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
-{
+static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state) {
   (void)on;
   *state = ncclSuccess;
   return ncclSuccess;
 }
 
-/* ---- a communicator, and its steps ----------------------------------------------------------------------------------------- */
+/* ---- a communicator, and its steps ------------------------------------------------------------------------------- */
 
 static struct tagc_device device;
-static size_t fail_size;            /* memory of that size is not to be had */
+static size_t fail_size; /* memory of that size is not to be had */
 
-static void *alloc(const struct tagc_device *self, size_t bytes, void *stream)
-{
+static void *alloc(const struct tagc_device *self, size_t bytes, void *stream) {
   return bytes == fail_size ? NULL : tagc_device_host.alloc(self, bytes, stream);
 }
 
-static bool no_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec, const struct tagc_allgather_shape *shape,
-                      struct tagc_allgather_layout *out)
-{
+static bool no_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                      const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out) {
   (void)self, (void)codec, (void)shape, (void)out;
   return false;
 }
 
-static void set_up(void)
-{
+static void set_up(void) {
   static const struct tagc_nccl_group fake = {
-    .start = start_group, .end = end_group, .reduce_scatter = reduce_scatter, .all_reduce = all_reduce, .send = send_to,
-    .receive = receive_from, .async_error = async_error,
+    .start = start_group,
+    .end = end_group,
+    .reduce_scatter = reduce_scatter,
+    .all_reduce = all_reduce,
+    .send = send_to,
+    .receive = receive_from,
+    .async_error = async_error,
   };
   comm = fake_nccl_comm(handles, RANKS, &nccl, &fake);
   nccl.functions[TAGC_ENTRY_ncclAllGather] = (void *)all_gather;
@@ -129,31 +128,34 @@ static void set_up(void)
   other_rank = NULL;
 }
 
-static void tear_down(void)
-{
+static void tear_down(void) {
   tagc_comm_release(tagc_comm_drop(handles[0]));
   tagc_comm_release(comm);
   ncclCommDestroy(handles[0]);
   ncclCommDestroy(handles[1]);
 }
 
-static ncclResult_t call(enum tagc_entry entry)
-{
+static ncclResult_t call(enum tagc_entry entry) {
   const bool allgathers = entry == TAGC_ENTRY_ncclAllGather;
-  struct tagc_call c = {.entry = entry, .send = allgathers ? sent : gradient, .recv = allgathers ? gathered : reduced, .count = N,
-                        .type = ncclFloat32, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1};
+  struct tagc_call c = {.entry = entry,
+                        .send = allgathers ? sent : gradient,
+                        .recv = allgathers ? gathered : reduced,
+                        .count = N,
+                        .type = ncclFloat32,
+                        .handle = handles[0],
+                        .comm = comm,
+                        .nccl = &nccl,
+                        .scale = 1};
   ncclResult_t status = tagc_call_observe(&c);
   return status == ncclSuccess ? tagc_launch_run(&c, 1, NULL, NULL) : status;
 }
 
-static ncclResult_t step(void)
-{
+static ncclResult_t step(void) {
   ncclResult_t status = call(TAGC_ENTRY_ncclAllGather);
   return status == ncclSuccess ? call(TAGC_ENTRY_ncclReduceScatter) : status;
 }
 
-static ncclResult_t steps(int count)
-{
+static ncclResult_t steps(int count) {
   ncclResult_t status = ncclSuccess;
   for (int i = 0; i < count && status == ncclSuccess; i++)
     status = step();
@@ -161,8 +163,7 @@ static ncclResult_t steps(int count)
 }
 
 /* Every rank has sent the same. */
-static bool is_gathered(void)
-{
+static bool is_gathered(void) {
   double error2 = 0, norm2 = 0;
   for (size_t i = 0; i < (size_t)N * RANKS; i++) {
     const double error = (double)gathered[i] - (double)sent[i % N];
@@ -174,7 +175,7 @@ static bool is_gathered(void)
 
 static struct tagc_allgather *its(void) { return comm->allgather_count ? &comm->allgathers[0] : NULL; }
 
-/* ---- the vote ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the vote ---------------------------------------------------------------------------------------------------- */
 
 static void lacks_memory(int64_t *words) { words[0] = 0; }
 static void has_no_kernels(int64_t *words) { words[0] = 0, words[2] = -TAGC_REASON_device; }
@@ -182,8 +183,7 @@ static void has_another_codec(int64_t *words) { words[3]--; }
 static void has_other_pieces(int64_t *words) { words[5]--; }
 static void has_captured(int64_t *words) { words[0] = 0, words[2] = -TAGC_REASON_capture; }
 
-static void votes(void)
-{
+static void votes(void) {
   static const struct {
     void (*says)(int64_t *words);
     enum tagc_reason reason;
@@ -208,7 +208,8 @@ static void votes(void)
   }
   set_up();
   device.allgather_layout = no_layout;
-  ok(steps(STEPS) == ncclSuccess && its()->reason == TAGC_REASON_device && !payloads, "this rank's device cannot do it");
+  ok(steps(STEPS) == ncclSuccess && its()->reason == TAGC_REASON_device && !payloads,
+     "this rank's device cannot do it");
   tear_down();
 
   set_up();
@@ -217,38 +218,41 @@ static void votes(void)
   tear_down();
   set_up();
   fail_size = size;
-  ok(steps(STEPS) == ncclSuccess && its()->reason == TAGC_REASON_vote && comm->slots[0].reason == TAGC_REASON_vote && !payloads && is_gathered(),
+  ok(steps(STEPS) == ncclSuccess && its()->reason == TAGC_REASON_vote && comm->slots[0].reason == TAGC_REASON_vote &&
+       !payloads && is_gathered(),
      "this rank has no memory for the reference: all is plain");
   tear_down();
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-static void references(void)
-{
+static void references(void) {
   set_up();
   steps(STEPS + 1);
   const int before = plains, sends = payloads;
-  ok(sends > 0 && step() == ncclSuccess && plains == before && payloads == sends + 1 && is_gathered(), "a difference is sent");
-  call(TAGC_ENTRY_ncclReduceScatter);              /* nobody expects that one */
-  ok(step() == ncclSuccess && step() == ncclSuccess && payloads < sends + 3 && is_gathered(), "after an unexpected call it is plain");
+  ok(sends > 0 && step() == ncclSuccess && plains == before && payloads == sends + 1 && is_gathered(),
+     "a difference is sent");
+  call(TAGC_ENTRY_ncclReduceScatter); /* nobody expects that one */
+  ok(step() == ncclSuccess && step() == ncclSuccess && payloads < sends + 3 && is_gathered(),
+     "after an unexpected call it is plain");
   int least = payloads;
   ok(steps(3) == ncclSuccess && payloads > least && is_gathered(), "and later ones are compressed again");
 
   other_refuses = true;
   least = plains;
-  ok(step() == ncclSuccess && plains == least + 1 && is_gathered() && its()->refused == 1, "the other rank refuses its shard: plain at once");
+  ok(step() == ncclSuccess && plains == least + 1 && is_gathered() && its()->refused == 1,
+     "the other rank refuses its shard: plain at once");
   other_refuses = false;
   ok(step() == ncclSuccess && plains == least + 1 && its()->refused == 0, "and compressed again");
   other_refuses = true;
-  ok(steps(3) == ncclSuccess && plains == least + 4 && its()->reason == TAGC_REASON_jumps, "three in a row: plain for good");
+  ok(steps(3) == ncclSuccess && plains == least + 4 && its()->reason == TAGC_REASON_jumps,
+     "three in a row: plain for good");
   least = payloads;
   ok(steps(2) == ncclSuccess && payloads == least && is_gathered(), "so it stays");
   tear_down();
 }
 
-static void failures(void)
-{
+static void failures(void) {
   set_up();
   steps(STEPS + 1);
   fail_payload = payloads + 1;
@@ -265,8 +269,7 @@ static void failures(void)
   tear_down();
 }
 
-int main(void)
-{
+int main(void) {
   setenv("TAGC_SCOPE", "flat", 1);
   setenv("TAGC_MIN_BYTES", "0", 1);
   setenv("TAGC_WARMUP", "0", 1);

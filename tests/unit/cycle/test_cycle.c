@@ -5,9 +5,12 @@
 
 #include "tests/unit/watch.h"
 
-static void test_models(void)
-{
-  static const struct { const char *what; struct model model; bool gradients; } cases[] = {
+static void test_models(void) {
+  static const struct {
+    const char *what;
+    struct model model;
+    bool gradients;
+  } cases[] = {
     {"12 like blocks and a root", {12, 1, true, false, true, true, 1000, false, false}, true},
     {"the same, parameters kept after forward", {12, 1, true, false, false, true, 1000, false, false}, true},
     {"the same, no gradient norm", {12, 1, true, false, true, false, 1000, false, false}, true},
@@ -41,8 +44,7 @@ static void test_models(void)
   }
 }
 
-static void test_floor(void)
-{
+static void test_floor(void) {
   struct tape tape = {NULL, 0, 0};
   tape_step(&tape, &gpt);
   unsigned length = (unsigned)tape.count;
@@ -63,8 +65,7 @@ static void test_floor(void)
 }
 
 /* What a program may do before its first step: broadcasts, odd gathers, validation. */
-static void test_beginnings(void)
-{
+static void test_beginnings(void) {
   struct watch w = watch_new(1);
   struct tape tape = {NULL, 0, 0};
   for (int i = 0; i < 200; i++)
@@ -72,7 +73,7 @@ static void test_beginnings(void)
   for (int i = 0; i < 30; i++)
     tape_add(&tape, TAGC_COLL_ALL_GATHER, (uint64_t)(5 + i), FLOAT, -1);
   tape_evaluation(&tape, &gpt, 9);
-  tape_forward(&tape, &gpt);        /* a first step unlike the others: the head's blocks come twice */
+  tape_forward(&tape, &gpt); /* a first step unlike the others: the head's blocks come twice */
   tape_forward(&tape, &gpt);
   tape_backward(&tape, &gpt, true);
   tape_steps(&tape, &gpt, 5);
@@ -89,18 +90,18 @@ static void test_beginnings(void)
      "nothing to lock without reduce-scatters");
   size_t count = 1;
   ok(!tagc_cycle_slots(w.cycle, &count) && count == 0 && tagc_cycle_length(w.cycle) == 0 &&
-     !tagc_cycle_is_gradients(w.cycle), "and no slots, no length, no gradients");
+       !tagc_cycle_is_gradients(w.cycle),
+     "and no slots, no length, no gradients");
   tagc_cycle_destroy(w.cycle);
 }
 
 /* Sequence parallelism: activations are gathered, multiplied and reduce-scattered in every layer, both ways. */
-static void test_activations(void)
-{
+static void test_activations(void) {
   struct tape tape = {NULL, 0, 0};
   for (int step = 0; step < 30; step++) {
     for (int layer = 0; layer < 48; layer++)
       for (int half = 0; half < 2; half++) {
-        uint64_t count = layer % 24 < 12 ? 4096 : 8192;       /* an encoder and a decoder of different lengths */
+        uint64_t count = layer % 24 < 12 ? 4096 : 8192; /* an encoder and a decoder of different lengths */
         tape_add(&tape, TAGC_COLL_ALL_GATHER, count, HALF, -1);
         tape_add(&tape, TAGC_COLL_REDUCE_SCATTER, count, HALF, -1);
       }
@@ -114,8 +115,7 @@ static void test_activations(void)
 }
 
 /* What has the counts of the first pass and another type is not a second pass of the same units. */
-static void test_types_of_passes(void)
-{
+static void test_types_of_passes(void) {
   static const uint64_t counts[] = {7000, 5000, 5000, 9000};
   struct tape tape = {NULL, 0, 0};
   for (int step = 0; step < 20; step++)
@@ -137,8 +137,7 @@ static void test_types_of_passes(void)
   tagc_cycle_destroy(w.cycle);
 }
 
-static void test_other_programs(void)
-{
+static void test_other_programs(void) {
   /* ZeRO-3: parameters gathered one by one, gradients reduced in buckets whose counts match nothing. */
   struct tape tape = {NULL, 0, 0};
   for (int step = 0; step < 20; step++) {
@@ -191,9 +190,11 @@ static void test_other_programs(void)
   tagc_cycle_destroy(w.cycle);
 }
 
-static void test_false_locks(void)
-{
-  static const struct { const char *what; struct model model; } cases[] = {
+static void test_false_locks(void) {
+  static const struct {
+    const char *what;
+    struct model model;
+  } cases[] = {
     {"12 like blocks and a root", {12, 1, true, false, true, true, 1000, false, false}},
     {"80 like blocks, root and head", {80, 1, true, true, true, true, 1000, false, false}},
     {"12 like blocks, root and head alike", {12, 1, true, true, true, false, 1000, true, false}},
@@ -239,9 +240,11 @@ static void test_false_locks(void)
   tagc_cycle_destroy(w.cycle);
 }
 
-static void test_changes(void)
-{
-  static const struct { const char *what; struct model model; } cases[] = {
+static void test_changes(void) {
+  static const struct {
+    const char *what;
+    struct model model;
+  } cases[] = {
     {"other shapes", {12, 1, true, false, true, true, 900, false, false}},
     {"more blocks", {20, 1, true, false, true, true, 1000, false, false}},
     {"parameters kept", {12, 1, true, false, false, true, 1000, false, false}},
@@ -263,8 +266,7 @@ static void test_changes(void)
 }
 
 /* More signatures, and longer sequences, than are kept. */
-static void test_bounds(void)
-{
+static void test_bounds(void) {
   struct watch w = watch_new(1);
   struct tape tape = {NULL, 0, 0};
   for (int i = 0; i < 200000; i++)
@@ -292,8 +294,7 @@ static void test_bounds(void)
   }
 }
 
-static void test_no_memory(void)
-{
+static void test_no_memory(void) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   skip("without memory there is no cycle", "a sanitizer needs its address space");
 #else
@@ -312,8 +313,7 @@ static void test_no_memory(void)
   tagc_cycle_destroy(NULL);
 }
 
-int main(void)
-{
+int main(void) {
   test_no_memory();
   test_models();
   test_floor();

@@ -5,8 +5,7 @@
 
 #include "tests/unit/watch.h"
 
-static void test_accumulation(void)
-{
+static void test_accumulation(void) {
   struct tape tape = {NULL, 0, 0};
   struct watch w = watch_new(1);
   for (int step = 0; step < 10; step++) {
@@ -43,11 +42,13 @@ static void test_accumulation(void)
 }
 
 /* Something comes every few steps from the start on. */
-static void test_regular_visitors(void)
-{
-  static const struct { const char *what; int every, batches; } cases[] = {
-    {"an evaluation pass every 5 steps", 5, 1},   {"an evaluation pass every 2 steps", 2, 1},
-    {"an evaluation pass after every step", 1, 1}, {"10 evaluation batches every 5 steps", 5, 10},
+static void test_regular_visitors(void) {
+  static const struct {
+    const char *what;
+    int every, batches;
+  } cases[] = {
+    {"an evaluation pass every 5 steps", 5, 1},          {"an evaluation pass every 2 steps", 2, 1},
+    {"an evaluation pass after every step", 1, 1},       {"10 evaluation batches every 5 steps", 5, 10},
     {"an all-reduce for the log every 10 steps", 10, 0}, {"an all-reduce for the log every 3 steps", 3, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -70,8 +71,7 @@ static void test_regular_visitors(void)
   }
 }
 
-static void test_skips(void)
-{
+static void test_skips(void) {
   struct watch w = learned(&gpt);
   struct tape tape = {NULL, 0, 0};
   tape_forward(&tape, &gpt);
@@ -84,12 +84,12 @@ static void test_skips(void)
   ok(w.placed == 13 && w.losses == 0, "the step after it is followed from its first gradient on");
 
   tape_step(&tape, &gpt);
-  tape.count--;                     /* the step is skipped: no norm, and so no optimizer */
+  tape.count--; /* the step is skipped: no norm, and so no optimizer */
   tape_steps(&tape, &gpt, 1);
   play(&w, &tape);
   ok(w.placed == 26 && w.suspects == 0, "a step without its norm costs no slot");
 
-  tape_forward(&tape, &gpt);        /* a checkpoint, a barrier and an object gather between steps */
+  tape_forward(&tape, &gpt); /* a checkpoint, a barrier and an object gather between steps */
   tape_free(&tape);
   for (int i = 0; i < 26; i++)
     tape_add(&tape, TAGC_COLL_ALL_GATHER, (uint64_t)(90 + i), FLOAT, -1);
@@ -102,8 +102,7 @@ static void test_skips(void)
 }
 
 /* Removes the reduce-scatter of a unit from the tape's only step. */
-static void remove_gradient(struct tape *tape, int unit)
-{
+static void remove_gradient(struct tape *tape, int unit) {
   size_t at = 0;
   while (tape->calls[at].unit != unit)
     at++;
@@ -111,9 +110,8 @@ static void remove_gradient(struct tape *tape, int unit)
   tape->count--;
 }
 
-static void test_suspects(void)
-{
-  struct model kept = {12, 1, true, false, false, true, 1000, false, false};    /* reduce-scatters in a row: hardest */
+static void test_suspects(void) {
+  struct model kept = {12, 1, true, false, false, true, 1000, false, false}; /* reduce-scatters in a row: hardest */
   struct watch w = learned(&kept);
   struct tape tape = {NULL, 0, 0};
   tape_step(&tape, &kept);
@@ -132,7 +130,7 @@ static void test_suspects(void)
   tape_step(&tape, &gpt);
   remove_gradient(&tape, 5);
   play(&v, &tape);
-  exact = v.suspects == 7;          /* units 12 to 6 were reduced, then two all-gathers met */
+  exact = v.suspects == 7; /* units 12 to 6 were reduced, then two all-gathers met */
   for (unsigned i = 0; i < v.suspects && exact; i++)
     exact = v.suspect[i] == i;
   ok(exact, "between all-gathers the skip shows at once: the 7 slots before it");
@@ -154,8 +152,7 @@ static void test_suspects(void)
   tagc_cycle_destroy(u.cycle);
 }
 
-static void test_two_communicators(void)
-{
+static void test_two_communicators(void) {
   struct model other = {3, 1, true, true, false, false, 7, false, false};
   struct tape a = {NULL, 0, 0}, b = {NULL, 0, 0};
   tape_steps(&a, &gpt, 20);
@@ -181,16 +178,18 @@ static void test_two_communicators(void)
   tagc_cycle_destroy(second.cycle);
 }
 
-static double nanoseconds(void)
-{
+static double nanoseconds(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
 }
 
-static void measure(void)
-{
-  static const struct { const char *what; struct model model; int period; } cases[] = {
+static void measure(void) {
+  static const struct {
+    const char *what;
+    struct model model;
+    int period;
+  } cases[] = {
     {"in sync, 12 blocks", {12, 1, true, false, true, true, 1000, false, false}, 0},
     {"in sync, 160 units of two kinds", {160, 2, true, false, true, true, 1000, false, false}, 0},
     {"12 blocks, an evaluation pass every 5 steps", {12, 1, true, false, true, true, 1000, false, false}, 5},
@@ -214,8 +213,7 @@ static void measure(void)
 }
 
 /* An all-reduce of so many times 10,000 floats. */
-static struct tagc_sighting reduce(struct tagc_cycle *cycle, uint64_t size, uint8_t op)
-{
+static struct tagc_sighting reduce(struct tagc_cycle *cycle, uint64_t size, uint8_t op) {
   const struct tagc_signature call = {10000 * size, TAGC_COLL_ALL_REDUCE, FLOAT, op, true};
   struct tagc_sighting seen;
   tagc_cycle_observe(cycle, &call, &seen);
@@ -224,8 +222,7 @@ static struct tagc_sighting reduce(struct tagc_cycle *cycle, uint64_t size, uint
 
 static const uint64_t buckets[] = {11, 12, 12, 13, 14, 15};
 
-static struct tagc_cycle *learned_buckets(uint64_t statistics, uint8_t their_op)
-{
+static struct tagc_cycle *learned_buckets(uint64_t statistics, uint8_t their_op) {
   const struct tagc_cycle_options options = {0, 256, 0};
   struct tagc_cycle *cycle = tagc_cycle_create(&options);
   for (int step = 0; step < 5; step++) {
@@ -238,8 +235,7 @@ static struct tagc_cycle *learned_buckets(uint64_t statistics, uint8_t their_op)
 }
 
 /* Buckets in the sizes of parameters: what comes between two steps may leave calls out, or not. */
-static void test_calls_skipped(void)
-{
+static void test_calls_skipped(void) {
   struct tagc_cycle *cycle = learned_buckets(0, 0);
   bool in_place = true;
   for (size_t stranger = 0; stranger < sizeof buckets / sizeof *buckets; stranger++)
@@ -258,10 +254,14 @@ static void test_calls_skipped(void)
   tagc_cycle_destroy(cycle);
 }
 
-static void test_other_reductions(void)
-{
-  static const struct { const char *what; uint8_t op; size_t evident; } cases[] = {
-    {"another sum is taken for a gradient, too", TAGC_CODE_SUM, 5}, {"an average beside sums is not", TAGC_CODE_AVERAGE, 4},
+static void test_other_reductions(void) {
+  static const struct {
+    const char *what;
+    uint8_t op;
+    size_t evident;
+  } cases[] = {
+    {"another sum is taken for a gradient, too", TAGC_CODE_SUM, 5},
+    {"an average beside sums is not", TAGC_CODE_AVERAGE, 4},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct tagc_cycle *cycle = learned_buckets(40, cases[i].op);
@@ -269,13 +269,13 @@ static void test_other_reductions(void)
     const struct tagc_slot_info *slots = tagc_cycle_slots(cycle, &count);
     for (size_t k = 0; k < count; k++)
       evident += slots[k].evident;
-    ok(tagc_cycle_is_gradients(cycle) && count == 7 && evident == cases[i].evident, "%s: %zu of %zu", cases[i].what, evident, count);
+    ok(tagc_cycle_is_gradients(cycle) && count == 7 && evident == cases[i].evident, "%s: %zu of %zu", cases[i].what,
+       evident, count);
     tagc_cycle_destroy(cycle);
   }
 }
 
-int main(void)
-{
+int main(void) {
   test_accumulation();
   test_regular_visitors();
   test_skips();

@@ -5,12 +5,13 @@
  *   placed      a slot that is reported has the signature of the call
  *   found       two clean steps after any disturbance the track of the true cycle is found again
  *   contained   where a slot was taken for another unit's than before, it is among the suspects of the next loss
- *   noticed     a call in sync that is not the next one of the cycle is reported as a loss, that very call, and no other is; the track
- *               is found again by a call that nothing else in the cycle looks like (where there is none, nobody says when), at its
- *               place: an oracle keeps the calls of the cycle as they were when it was locked, and follows them by itself
+ *   noticed     a call in sync that is not the next one of the cycle is reported as a loss, that very call, and no
+ *               other is; the track is found again by a call that nothing else in the cycle looks like (where there is
+ *               none, nobody says when), at its place: an oracle keeps the calls of the cycle as they were when it was
+ *               locked, and follows them by itself
  *   named       in a clean step every slot has the number, in forward order, of the unit whose gradient it is
- *   paired      in a clean step every all-gather that is surely of a unit is of the unit that it gathers, which was gathered before, and
- *               not reduced since, if that is said
+ *   paired      in a clean step every all-gather that is surely of a unit is of the unit that it gathers, which was
+ *               gathered before, and not reduced since, if that is said
  * A residual is modelled as the number of the unit whose gradient was last added to it.
  */
 #include <string.h>
@@ -30,50 +31,44 @@ struct random {
 };
 
 /* splitmix64 (Steele, Lea, Flood 2014): the same numbers on every machine. */
-static uint64_t random_next(struct random *r)
-{
+static uint64_t random_next(struct random *r) {
   uint64_t z = r->state += 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
   return z ^ z >> 31;
 }
 
-static unsigned below(struct random *r, unsigned n)
-{
-  return (unsigned)(random_next(r) % n);
-}
+static unsigned below(struct random *r, unsigned n) { return (unsigned)(random_next(r) % n); }
 
 /* The cycle as it was locked. */
 struct oracle {
-  struct tagc_signature *history, *cycle;     /* all calls so far; the cycle is `length` of them */
+  struct tagc_signature *history, *cycle; /* all calls so far; the cycle is `length` of them */
   size_t seen, room, length;
-  long at;                          /* the place of the last call, or UNKNOWN */
+  long at; /* the place of the last call, or UNKNOWN */
   bool has_lone;
 };
 
 /* What a sequence has shown, and the model of its residuals. */
 struct observer {
   struct tagc_cycle *cycle, *twin;
-  size_t step;             /* calls in a clean step */
+  size_t step; /* calls in a clean step */
   struct tagc_sighting last;
-  int residual[SLOTS];     /* by slot: whose gradient it holds */
-  bool wrong[SLOTS];       /* it was given to another unit than that */
+  int residual[SLOTS]; /* by slot: whose gradient it holds */
+  bool wrong[SLOTS];   /* it was given to another unit than that */
   bool pure, placed, contained, noticed, named, paired;
-  bool held[SLOTS];        /* in steps without a disturbance: the units that are gathered, and not reduced since */
+  bool held[SLOTS]; /* in steps without a disturbance: the units that are gathered, and not reduced since */
   unsigned allgathers, sure, again; /* of clean steps */
-  bool clean;              /* the calls shown are those of clean steps, and the one before was in sync */
+  bool clean;                       /* the calls shown are those of clean steps, and the one before was in sync */
   struct oracle oracle;
   unsigned drops, losses, locks;
 };
 
-static bool same_sighting(const struct tagc_sighting *a, const struct tagc_sighting *b)
-{
-  return a->state == b->state && a->slot == b->slot && a->allgather == b->allgather && a->locked == b->locked && a->starts == b->starts &&
-         a->cycle == b->cycle && a->lost == b->lost;
+static bool same_sighting(const struct tagc_sighting *a, const struct tagc_sighting *b) {
+  return a->state == b->state && a->slot == b->slot && a->allgather == b->allgather && a->locked == b->locked &&
+         a->starts == b->starts && a->cycle == b->cycle && a->lost == b->lost;
 }
 
-static void forget_residuals(struct observer *o)
-{
+static void forget_residuals(struct observer *o) {
   for (int i = 0; i < SLOTS; i++) {
     o->residual[i] = NOBODY;
     o->wrong[i] = false;
@@ -81,21 +76,18 @@ static void forget_residuals(struct observer *o)
 }
 
 /* By chance, disturbances can repeat: then a cycle is locked that is not the step, until it fails too often. */
-static bool follows_steps(const struct observer *o)
-{
+static bool follows_steps(const struct observer *o) {
   return o->last.state != TAGC_CYCLE_LEARNING && tagc_cycle_length(o->cycle) == o->step;
 }
 
-static bool nothing_wrong(const struct observer *o)
-{
+static bool nothing_wrong(const struct observer *o) {
   for (int i = 0; i < SLOTS && follows_steps(o); i++)
     if (o->wrong[i])
       return false;
   return true;
 }
 
-static void drop_suspects(struct observer *o)
-{
+static void drop_suspects(struct observer *o) {
   size_t count, twins;
   const uint32_t *suspects = tagc_cycle_suspects(o->cycle, &count);
   const uint32_t *others = tagc_cycle_suspects(o->twin, &twins);
@@ -107,13 +99,11 @@ static void drop_suspects(struct observer *o)
   o->contained &= nothing_wrong(o);
 }
 
-static bool same(const struct tagc_signature *a, const struct tagc_signature *b)
-{
+static bool same(const struct tagc_signature *a, const struct tagc_signature *b) {
   return a->count == b->count && a->collective == b->collective && a->dtype == b->dtype && a->op == b->op;
 }
 
-static size_t likes(const struct oracle *r, const struct tagc_signature *call, long *place)
-{
+static size_t likes(const struct oracle *r, const struct tagc_signature *call, long *place) {
   size_t found = 0;
   for (size_t i = 0; i < r->length; i++)
     if (same(&r->cycle[i], call)) {
@@ -123,8 +113,7 @@ static size_t likes(const struct oracle *r, const struct tagc_signature *call, l
   return found;
 }
 
-static int slot_at(const struct oracle *r, long place)
-{
+static int slot_at(const struct oracle *r, long place) {
   int slot = -1;
   for (long i = 0; i <= place; i++)
     slot += r->cycle[i].collective == TAGC_COLL_REDUCE_SCATTER;
@@ -132,8 +121,7 @@ static int slot_at(const struct oracle *r, long place)
 }
 
 /* The cycle is the calls before this one, which is its first again. */
-static void oracle_learns(struct oracle *r, size_t length)
-{
+static void oracle_learns(struct oracle *r, size_t length) {
   long place;
   free(r->cycle);
   r->length = length;
@@ -149,8 +137,7 @@ static void oracle_learns(struct oracle *r, size_t length)
 
 /* Does what was said of a call agree with the oracle? */
 static bool oracle_agrees(struct oracle *r, const struct tagc_signature *call, enum tagc_cycle_state before,
-                          const struct tagc_sighting *said, size_t length)
-{
+                          const struct tagc_sighting *said, size_t length) {
   if (r->seen == r->room) {
     r->room = r->room ? 2 * r->room : 4096;
     r->history = realloc(r->history, r->room * sizeof *r->history);
@@ -183,14 +170,13 @@ static bool oracle_agrees(struct oracle *r, const struct tagc_signature *call, e
   if (r->has_lone)
     return lone ? said->state == TAGC_CYCLE_IN_SYNC && said->slot == slot_at(r, place)
                 : before != TAGC_CYCLE_IN_SYNC || said->state == TAGC_CYCLE_OUT_OF_SYNC;
-  for (size_t i = 0; i < r->length && said->slot >= 0; i++)     /* where there is no lone call, a slot tells the place */
+  for (size_t i = 0; i < r->length && said->slot >= 0; i++) /* where there is no lone call, a slot tells the place */
     if (slot_at(r, (long)i) == said->slot)
       r->at = (long)i;
   return true;
 }
 
-static void hold_allgather(struct observer *o, const struct tape_call *call)
-{
+static void hold_allgather(struct observer *o, const struct tape_call *call) {
   size_t count;
   const struct tagc_allgather_info *info = tagc_cycle_allgathers(o->cycle, &count) + o->last.allgather;
   o->placed &= (size_t)o->last.allgather < count && info->signature.count == call->signature.count &&
@@ -205,12 +191,11 @@ static void hold_allgather(struct observer *o, const struct tape_call *call)
   o->again += info->again;
 }
 
-static void show(struct observer *o, const struct tape_call *call)
-{
+static void show(struct observer *o, const struct tape_call *call) {
   struct tagc_signature padded;
   struct tagc_sighting twin;
   enum tagc_cycle_state before = o->last.state;
-  memset(&padded, 0xa5, sizeof padded);         /* what lies between the members must not matter */
+  memset(&padded, 0xa5, sizeof padded); /* what lies between the members must not matter */
   padded.count = call->signature.count;
   padded.collective = call->signature.collective;
   padded.dtype = call->signature.dtype;
@@ -249,14 +234,12 @@ static void show(struct observer *o, const struct tape_call *call)
     o->wrong[o->last.slot] |= o->residual[o->last.slot] != call->unit;
 }
 
-static void remove_calls(struct tape *tape, size_t at, size_t count)
-{
+static void remove_calls(struct tape *tape, size_t at, size_t count) {
   memmove(tape->calls + at, tape->calls + at + count, (tape->count - at - count) * sizeof *tape->calls);
   tape->count -= count;
 }
 
-static void repeat_calls(struct tape *tape, size_t at, size_t count)
-{
+static void repeat_calls(struct tape *tape, size_t at, size_t count) {
   struct tape longer = {NULL, 0, 0};
   for (size_t i = 0; i < tape->count + count; i++) {
     const struct tape_call *call = &tape->calls[i < at + count ? i : i - count];
@@ -267,9 +250,9 @@ static void repeat_calls(struct tape *tape, size_t at, size_t count)
   *tape = longer;
 }
 
-static void insert_stranger(struct tape *tape, struct random *r)
-{
-  static const enum tagc_collective kinds[] = {TAGC_COLL_ALL_REDUCE, TAGC_COLL_BROADCAST, TAGC_COLL_ALL_GATHER, TAGC_COLL_REDUCE_SCATTER};
+static void insert_stranger(struct tape *tape, struct random *r) {
+  static const enum tagc_collective kinds[] = {TAGC_COLL_ALL_REDUCE, TAGC_COLL_BROADCAST, TAGC_COLL_ALL_GATHER,
+                                               TAGC_COLL_REDUCE_SCATTER};
   enum tagc_collective kind = kinds[below(r, 4)];
   size_t at = below(r, (unsigned)tape->count + 1);
   uint64_t count = 7 + below(r, 900);
@@ -281,8 +264,7 @@ static void insert_stranger(struct tape *tape, struct random *r)
 
 /* A step that is not like the others. One kind of disturbance at a time: a call too few and a like one too many make a
  * sequence that nobody can tell from a clean one. */
-static void disturbed_step(struct tape *tape, const struct model *m, struct random *r)
-{
+static void disturbed_step(struct tape *tape, const struct model *m, struct random *r) {
   unsigned kind = below(r, 7);
   if (kind == 4)
     tape_evaluation(tape, m, 1 + (int)below(r, 3));
@@ -308,15 +290,13 @@ static void disturbed_step(struct tape *tape, const struct model *m, struct rand
     repeat_calls(tape, at, count);
 }
 
-static void show_all(struct observer *o, struct tape *tape)
-{
+static void show_all(struct observer *o, struct tape *tape) {
   for (size_t i = 0; i < tape->count; i++)
     show(o, &tape->calls[i]);
   tape_free(tape);
 }
 
-static struct model random_model(struct random *r)
-{
+static struct model random_model(struct random *r) {
   struct model m = {.root = true, .scale = 1000};
   m.blocks = 1 + below(r, 10);
   m.kinds = 1 + below(r, 3);
@@ -324,18 +304,23 @@ static struct model random_model(struct random *r)
   m.reshard = below(r, 2);
   m.clip = below(r, 2);
   m.alike = below(r, 4) == 0;
-  m.late = m.blocks > 1 && below(r, 4) == 0;  /* of two units the order of the gathers may as well be an optimizer's */
+  m.late = m.blocks > 1 && below(r, 4) == 0; /* of two units the order of the gathers may as well be an optimizer's */
   return m;
 }
 
 /* One sequence; adds to the totals. False where something does not hold that must. */
-static bool run_sequence(uint64_t seed, struct observer *total, unsigned *found)
-{
+static bool run_sequence(uint64_t seed, struct observer *total, unsigned *found) {
   struct random r = {seed};
   struct model m = random_model(&r);
   struct tagc_cycle_options options = {below(&r, 2), 256, 0};
-  struct observer o = {.cycle = tagc_cycle_create(&options), .twin = tagc_cycle_create(&options), .pure = true,
-                       .placed = true, .contained = true, .noticed = true, .named = true, .paired = true};
+  struct observer o = {.cycle = tagc_cycle_create(&options),
+                       .twin = tagc_cycle_create(&options),
+                       .pure = true,
+                       .placed = true,
+                       .contained = true,
+                       .noticed = true,
+                       .named = true,
+                       .paired = true};
   struct tape tape = {NULL, 0, 0};
   bool lost_for_good = false;
   forget_residuals(&o);
@@ -380,23 +365,26 @@ static bool run_sequence(uint64_t seed, struct observer *total, unsigned *found)
   return o.pure && o.placed && o.contained && o.noticed && o.named && o.paired && !lost_for_good;
 }
 
-int main(void)
-{
-  struct observer total = {.pure = true, .placed = true, .contained = true, .noticed = true, .named = true, .paired = true};
+int main(void) {
+  struct observer total = {
+    .pure = true, .placed = true, .contained = true, .noticed = true, .named = true, .paired = true};
   unsigned found = 0, bad = 0;
   for (uint64_t seed = 1; seed <= SEQUENCES; seed++)
     if (!run_sequence(seed, &total, &found) && ++bad <= 5)
       note("sequence %llu", (unsigned long long)seed);
   note("%u locks, %u losses, %u locks dropped; in sync in the true cycle after %.2f%% of %d "
-       "disturbances", total.locks, total.losses,
-       total.drops, 100.0 * found / (SEQUENCES * DISTURBANCES), SEQUENCES * DISTURBANCES);
+       "disturbances",
+       total.locks, total.losses, total.drops, 100.0 * found / (SEQUENCES * DISTURBANCES), SEQUENCES * DISTURBANCES);
   ok(total.pure, "equal sequences are reported equally");
   ok(total.placed, "every slot has the signature of its call");
   ok(total.contained, "residuals that were misapplied are suspect at the next loss");
-  ok(total.noticed, "every change is noticed at the first differing call, and nothing else is; the track is found where it is");
+  ok(total.noticed,
+     "every change is noticed at the first differing call, and nothing else is; the track is found where it is");
   ok(total.named, "every slot has the number of its unit in forward order");
-  ok(total.paired && total.sure > total.allgathers / 2 && total.again, "of %u all-gathers %u are surely of a unit, and are of it; %u gather "
-     "what is there already", total.allgathers, total.sure, total.again);
+  ok(total.paired && total.sure > total.allgathers / 2 && total.again,
+     "of %u all-gathers %u are surely of a unit, and are of it; %u gather "
+     "what is there already",
+     total.allgathers, total.sure, total.again);
   ok(bad == 0, "all of it holds, and the track is found again, in all of %d sequences (%u bad)", SEQUENCES, bad);
   ok(found > 0.9 * SEQUENCES * DISTURBANCES, "nearly always the lock survives");
   return tap_done();

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The files of calls in tests/fixtures, recorded of real programs or made by the rules of their frameworks: the cycle of each is found,
- * and every reduce-scatter in it is the unit, in forward order, that it must be, and has its name, without a map.
+ * The files of calls in tests/fixtures, recorded of real programs or made by the rules of their frameworks: the cycle
+ * of each is found, and every reduce-scatter in it is the unit, in forward order, that it must be, and has its name,
+ * without a map.
  *
- * When      A lock has seen a cycle twice, and the first call of the third one; its anchor may be anywhere in the step. So without the
- *           floor of 256 calls it must be there with the fourth step at the latest, and the slots with it; with the floor, one step
- *           after it at the latest. What was before the steps (broadcasts, a first step unlike the others) does not count, nor does
- *           it for the floor of cycles that are no whole step.
+ * When      A lock has seen a cycle twice, and the first call of the third one; its anchor may be anywhere in the step.
+ *           So without the floor of 256 calls it must be there with the fourth step at the latest, and the slots with
+ *           it; with the floor, one step after it at the latest. What was before the steps (broadcasts, a first step
+ *           unlike the others) does not count, nor does it for the floor of cycles that are no whole step.
  * Comments  of the files say what must come out: see calls_file.py there.
  */
 #include <dirent.h>
@@ -26,16 +27,16 @@ struct expected {
   size_t step, unit_count, name_count, allgather_count;
   uint32_t units[MOST];
   char names[MOST][32];
-  int allgathers[MOST];                 /* units, or NONE */
-  bool guesses[MOST];                   /* nobody need be sure */
-  bool all_reduces;                     /* they are the slots */
-  int gradients;                        /* how many of these are taken for gradients; NONE: not said */
+  int allgathers[MOST]; /* units, or NONE */
+  bool guesses[MOST];   /* nobody need be sure */
+  bool all_reduces;     /* they are the slots */
+  int gradients;        /* how many of these are taken for gradients; NONE: not said */
 };
 
 /* What came out. */
 struct outcome {
   struct tagc_cycle *cycle;
-  struct tagc_layers *layers;           /* of the cycle that was locked last */
+  struct tagc_layers *layers; /* of the cycle that was locked last */
   size_t played, locked_at;
   unsigned locks;
   unsigned reductions, wrong, misnamed; /* of the last step */
@@ -44,8 +45,7 @@ struct outcome {
 };
 
 /* The words behind "# step", "# units" and "# names". */
-static void read_comment(struct expected *e, char *line)
-{
+static void read_comment(struct expected *e, char *line) {
   char *rest = NULL, *what = strtok_r(line, " ", &rest);
   if (!what || strcmp(what, "#") != 0 || !(what = strtok_r(NULL, " ", &rest)))
     return;
@@ -64,8 +64,7 @@ static void read_comment(struct expected *e, char *line)
     }
 }
 
-static bool read_expected(struct expected *e, const char *path)
-{
+static bool read_expected(struct expected *e, const char *path) {
   struct tagc_complaint complaint;
   size_t bytes;
   char *text = tagc_text_load(path, TAGC_CALLS_BYTES, &bytes, &complaint), *rest = NULL;
@@ -84,22 +83,19 @@ static bool read_expected(struct expected *e, const char *path)
 }
 
 /* Call i of the sequence, which goes on and on with its last step. */
-static const struct tagc_signature *call_at(const struct tagc_call_list *list, size_t step, size_t i)
-{
+static const struct tagc_signature *call_at(const struct tagc_call_list *list, size_t step, size_t i) {
   return &list->calls[i < list->count ? i : list->count - step + (i - list->count) % step];
 }
 
 /* How many calls come before the steps. */
-static size_t find_beginning(const struct tagc_call_list *list, size_t step)
-{
+static size_t find_beginning(const struct tagc_call_list *list, size_t step) {
   size_t begin = list->count - step;
   while (begin && tagc_signature_equal(call_at(list, step, begin - 1), call_at(list, step, begin - 1 + step)))
     begin--;
   return begin;
 }
 
-static void compare_names(struct outcome *o, int slot, const char *wanted)
-{
+static void compare_names(struct outcome *o, int slot, const char *wanted) {
   const char *got = slot < 0 || !o->layers ? "nothing" : o->layers->layers[slot].name;
   if (strcmp(wanted, "-") == 0 || strcmp(got, wanted) == 0)
     return;
@@ -108,8 +104,7 @@ static void compare_names(struct outcome *o, int slot, const char *wanted)
 }
 
 /* How many gathers of the expected step come when their unit is gathered already, and not reduced since? */
-static unsigned count_again(const struct tagc_call_list *list, const struct expected *e)
-{
+static unsigned count_again(const struct tagc_call_list *list, const struct expected *e) {
   static bool held[MOST];
   unsigned again = 0;
   memset(held, 0, sizeof held);
@@ -130,8 +125,7 @@ static unsigned count_again(const struct tagc_call_list *list, const struct expe
 }
 
 /* A gather of the last step. */
-static void compare_allgather(struct outcome *o, const struct expected *e, const struct tagc_sighting *seen)
-{
+static void compare_allgather(struct outcome *o, const struct expected *e, const struct tagc_sighting *seen) {
   size_t count;
   const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &count);
   const struct tagc_allgather_info *info = tagc_cycle_allgathers(o->cycle, &count);
@@ -146,8 +140,7 @@ static void compare_allgather(struct outcome *o, const struct expected *e, const
 }
 
 /* How many slots are taken for gradients? */
-static int count_gradients(const struct outcome *o)
-{
+static int count_gradients(const struct outcome *o) {
   size_t count;
   int gradients = 0;
   const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &count);
@@ -157,8 +150,7 @@ static int count_gradients(const struct outcome *o)
 }
 
 /* Plays the sequence until some steps after a lock that stands. */
-static struct outcome play(const struct tagc_call_list *list, const struct expected *e, uint32_t warmup)
-{
+static struct outcome play(const struct tagc_call_list *list, const struct expected *e, uint32_t warmup) {
   struct tagc_cycle_options options = {warmup, FLOOR, list->nranks};
   struct outcome o = {.cycle = tagc_cycle_create(&options)};
   struct tagc_sighting seen;
@@ -178,12 +170,14 @@ static struct outcome play(const struct tagc_call_list *list, const struct expec
     }
     if (i >= most - e->step && call->collective == TAGC_COLL_ALL_GATHER)
       compare_allgather(&o, e, &seen);
-    if (i < most - e->step || (e->all_reduces ? !tagc_signature_sums(call) : call->collective != TAGC_COLL_REDUCE_SCATTER))
+    if (i < most - e->step ||
+        (e->all_reduces ? !tagc_signature_sums(call) : call->collective != TAGC_COLL_REDUCE_SCATTER))
       continue;
     size_t count;
     const struct tagc_slot_info *slots = tagc_cycle_slots(o.cycle, &count);
     const size_t which = o.reductions++ % e->unit_count;
-    /* Without a floor blocks alone are taken for a cycle first, and where there is nothing but slots, where it began is forgotten then. */
+    /* Without a floor blocks alone are taken for a cycle first, and where there is nothing but slots, where it began is
+     * forgotten then. */
     const bool untold = e->units[which] == NO_UNIT || (e->all_reduces && e->unit_count == e->step && !warmup);
     o.wrong += seen.slot < 0 || (!untold && slots[seen.slot].unit != e->units[which]);
     if (!untold)
@@ -192,15 +186,14 @@ static struct outcome play(const struct tagc_call_list *list, const struct expec
   return o;
 }
 
-static void test_file(const char *folder, const char *file)
-{
+static void test_file(const char *folder, const char *file) {
   static struct expected e;
   struct tagc_complaint complaint;
   char path[4096];
   snprintf(path, sizeof path, "%s/%s", folder, file);
   struct tagc_call_file *calls = tagc_calls_read(path, &complaint);
-  if (!ok(calls && calls->count == 1 && read_expected(&e, path) && calls->lists[0].count >= e.step, "%s: can be read%s%s", file,
-          calls ? "" : ": ", calls ? "" : complaint.text)) {
+  if (!ok(calls && calls->count == 1 && read_expected(&e, path) && calls->lists[0].count >= e.step,
+          "%s: can be read%s%s", file, calls ? "" : ": ", calls ? "" : complaint.text)) {
     tagc_calls_free(calls);
     return;
   }
@@ -216,31 +209,34 @@ static void test_file(const char *folder, const char *file)
     const size_t last = begin + (e.all_reduces ? 2 * FLOOR : 0) + 3 * e.step + 1;
     const size_t floor = warmup ? FLOOR + e.step + 1 + (tagc_cycle_is_gradients(o.cycle) ? 0 : begin) : 0;
     ok(o.locked_at && (!e.gradients || o.locked_at <= (last > floor ? last : floor)),
-       "%s, warm-up %u: a cycle of %zu calls is known after %zu, %.2f steps of %zu", file, warmup, tagc_cycle_length(o.cycle),
-       o.locked_at, steps, e.step);
-    ok(o.reductions && !o.wrong, "%s: %u of %u slots of a step are not the unit they must be", file, o.wrong, o.reductions);
-    ok(o.layers && o.layers->count && !o.misnamed, "%s: %u of %u are not called what they must be%s; %s, %u%%", file, o.misnamed,
-       o.reductions, o.misnomer, o.layers ? o.layers->what : "no memory", o.layers ? o.layers->confidence : 0);
-    ok(o.allgathers == e.allgather_count && !o.mispaired && !o.unsure, "%s: %u of %u all-gathers are taken for those of another unit, and %u "
-       "are guesses where it can be told", file, o.mispaired, o.allgathers, o.unsure);
+       "%s, warm-up %u: a cycle of %zu calls is known after %zu, %.2f steps of %zu", file, warmup,
+       tagc_cycle_length(o.cycle), o.locked_at, steps, e.step);
+    ok(o.reductions && !o.wrong, "%s: %u of %u slots of a step are not the unit they must be", file, o.wrong,
+       o.reductions);
+    ok(o.layers && o.layers->count && !o.misnamed, "%s: %u of %u are not called what they must be%s; %s, %u%%", file,
+       o.misnamed, o.reductions, o.misnomer, o.layers ? o.layers->what : "no memory",
+       o.layers ? o.layers->confidence : 0);
+    ok(o.allgathers == e.allgather_count && !o.mispaired && !o.unsure,
+       "%s: %u of %u all-gathers are taken for those of another unit, and %u "
+       "are guesses where it can be told",
+       file, o.mispaired, o.allgathers, o.unsure);
     ok(o.again == count_again(list, &e), "%s: %u all-gathers, of %u, gather what is there already", file, o.again,
        count_again(list, &e));
     if (e.gradients != NONE && (warmup || !e.gradients))
-      ok(count_gradients(&o) == e.gradients, "%s: %d slots are taken for gradients, %d must be", file, count_gradients(&o), e.gradients);
+      ok(count_gradients(&o) == e.gradients, "%s: %d slots are taken for gradients, %d must be", file,
+         count_gradients(&o), e.gradients);
     tagc_layers_free(o.layers);
     tagc_cycle_destroy(o.cycle);
   }
   tagc_calls_free(calls);
 }
 
-static int is_file_of_calls(const struct dirent *entry)
-{
+static int is_file_of_calls(const struct dirent *entry) {
   const char *end = strrchr(entry->d_name, '.');
   return end && strcmp(end, ".calls") == 0;
 }
 
-int main(void)
-{
+int main(void) {
   const char *top = getenv("abs_top_srcdir");
   char folder[2048];
   snprintf(folder, sizeof folder, "%s/tests/fixtures", top ? top : "..");

@@ -15,15 +15,16 @@
 
 enum dense_codec { DENSE_BF16, DENSE_Q8, DENSE_Q4, DENSE_Q2, DENSE_CODECS };
 
-static const char *const dense_name[] = { "bf16", "q8", "q4", "q2" };
+static const char *const dense_name[] = {"bf16", "q8", "q4", "q2"};
 
 static inline size_t dense_round_up(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-struct dense_parts { size_t scales, codes, end, bytes; };
+struct dense_parts {
+  size_t scales, codes, end, bytes;
+};
 
-static inline struct dense_parts dense_parts(enum dense_codec codec, uint64_t n)
-{
-  static const size_t scales[] = { 0, 1, 2, 1 }, bytes[] = { 512, 256, 128, 64 };
+static inline struct dense_parts dense_parts(enum dense_codec codec, uint64_t n) {
+  static const size_t scales[] = {0, 1, 2, 1}, bytes[] = {512, 256, 128, 64};
   const size_t blocks = (size_t)((n + 255) / 256);
   struct dense_parts parts;
   parts.scales = tagc_exceptions_bytes(n);
@@ -42,20 +43,17 @@ struct dense_block {
   bool stochastic;
 };
 
-static inline int dense_negative(const struct dense_block *b, int i)
-{
+static inline int dense_negative(const struct dense_block *b, int i) {
   uint64_t key = tagc_mix64(tagc_mix64(b->seed) + (uint64_t)b->shard);
   return (int)(tagc_mix64(key + 4 * b->number + (uint64_t)(i / 64)) >> i % 64 & 1);
 }
 
-static inline uint32_t dense_chance(const struct dense_block *b, int i)
-{
+static inline uint32_t dense_chance(const struct dense_block *b, int i) {
   uint64_t key = tagc_mix64(tagc_mix64(b->seed ^ 0x5743) + ((uint64_t)b->rank << 32 | (uint64_t)b->shard));
   return (uint32_t)(tagc_mix64(key + 64 * b->number + (uint64_t)(i / 4)) >> 16 * (i % 4) & 0xffff);
 }
 
-static inline void dense_hadamard(float c[256])
-{
+static inline void dense_hadamard(float c[256]) {
   for (int stride = 1; stride < 256; stride *= 2)
     for (int i = 0; i < 256; i++)
       if ((i & stride) == 0) {
@@ -65,22 +63,19 @@ static inline void dense_hadamard(float c[256])
       }
 }
 
-static inline void dense_rotate(const struct dense_block *b, const float x[256], float c[256])
-{
+static inline void dense_rotate(const struct dense_block *b, const float x[256], float c[256]) {
   for (int i = 0; i < 256; i++)
     c[i] = (dense_negative(b, i) ? -x[i] : x[i]) / 256;
   dense_hadamard(c);
 }
 
-static inline void dense_rotate_back(const struct dense_block *b, float c[256])
-{
+static inline void dense_rotate_back(const struct dense_block *b, float c[256]) {
   dense_hadamard(c);
   for (int i = 0; i < 256; i++)
     c[i] = dense_negative(b, i) ? -c[i] : c[i];
 }
 
-static inline float dense_largest(const float *x, int count)
-{
+static inline float dense_largest(const float *x, int count) {
   float most = 0;
   for (int i = 0; i < count; i++)
     most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
@@ -90,8 +85,7 @@ static inline float dense_largest(const float *x, int count)
 static inline float dense_from_scale(uint16_t scale) { return tagc_from_bf16(scale); }
 
 /* The least bf16 that is not below most / limit. */
-static inline uint16_t dense_scale_up(float most, float limit)
-{
+static inline uint16_t dense_scale_up(float most, float limit) {
   float quotient = most / limit;
   uint16_t scale = tagc_to_bf16(quotient);
   if (most < ldexpf(1, -110))
@@ -100,8 +94,7 @@ static inline uint16_t dense_scale_up(float most, float limit)
 }
 
 /* A code: an integer within +-limit. */
-static inline int dense_code(const struct dense_block *b, int i, float x, uint16_t scale, int limit)
-{
+static inline int dense_code(const struct dense_block *b, int i, float x, uint16_t scale, int limit) {
   if (scale == 0)
     return 0;
   float y = x * (1 / dense_from_scale(scale));
@@ -112,9 +105,8 @@ static inline int dense_code(const struct dense_block *b, int i, float x, uint16
 }
 
 /* A sum whose order is part of the format: sixteen lanes, then halves. */
-static inline float dense_tree(const float term[256])
-{
-  float lane[16] = { 0 };
+static inline float dense_tree(const float term[256]) {
+  float lane[16] = {0};
   for (int i = 0; i < 256; i++)
     lane[i % 16] += term[i];
   for (int half = 8; half > 0; half /= 2)
@@ -123,8 +115,7 @@ static inline float dense_tree(const float term[256])
   return lane[0];
 }
 
-static inline void dense_encode_q2(const struct dense_block *b, const float c[256], uint16_t *scale, uint8_t *codes)
-{
+static inline void dense_encode_q2(const struct dense_block *b, const float c[256], uint16_t *scale, uint8_t *codes) {
   const float small = 0.4528f, big = 1.510f, most = dense_largest(c, 256);
   float v[256], term[256];
   int exponent, large = 0;
@@ -145,14 +136,14 @@ static inline void dense_encode_q2(const struct dense_block *b, const float c[25
     codes[i % 64] |= (uint8_t)((is_large | (signbit(v[i]) ? 2 : 0)) << 2 * (i / 64));
   }
   const float product = dense_tree(term);
-  float s = b->stochastic ? squares / product
-                          : product / ((float)large * (big * big) + (float)(256 - large) * (small * small));
+  float s =
+    b->stochastic ? squares / product : product / ((float)large * (big * big) + (float)(256 - large) * (small * small));
   *scale = tagc_to_bf16(ldexpf(s, exponent - 1));
 }
 
 /* Values into scales and codes. */
-static inline void dense_encode_block(const struct dense_block *b, const float x[256], uint16_t *scales, uint8_t *codes)
-{
+static inline void dense_encode_block(const struct dense_block *b, const float x[256], uint16_t *scales,
+                                      uint8_t *codes) {
   float c[256];
   if (b->codec >= DENSE_Q4)
     dense_rotate(b, x, c);
@@ -177,8 +168,7 @@ static inline void dense_encode_block(const struct dense_block *b, const float x
 
 /* Scales and codes into values, which are rotated for q4 and q2. */
 static inline void dense_decode_block(enum dense_codec codec, const uint16_t *scales, const uint8_t *codes,
-                                      float x[256])
-{
+                                      float x[256]) {
   for (int i = 0; i < 256; i++) {
     if (codec == DENSE_BF16) {
       uint16_t value;
@@ -200,13 +190,12 @@ static inline void dense_decode_block(enum dense_codec codec, const uint16_t *sc
 /* -- one shard ----------------------------------------------------------------------------------------------------- */
 
 static inline void dense_read_block(enum dense_codec codec, uint64_t n, const uint8_t *message, uint64_t number,
-                                    float x[256])
-{
-  static const size_t scales[] = { 0, 1, 2, 1 }, bytes[] = { 512, 256, 128, 64 };
+                                    float x[256]) {
+  static const size_t scales[] = {0, 1, 2, 1}, bytes[] = {512, 256, 128, 64};
   const struct dense_parts parts = dense_parts(codec, n);
   const size_t at = parts.codes + number * bytes[codec], some = parts.end - at;
-  uint16_t scale[2] = { 0 };
-  uint8_t code[512] = { 0 };
+  uint16_t scale[2] = {0};
+  uint8_t code[512] = {0};
   memcpy(scale, message + parts.scales + 2 * scales[codec] * number, 2 * scales[codec]);
   memcpy(code, message + at, some < bytes[codec] ? some : bytes[codec]);
   dense_decode_block(codec, scale, code, x);
@@ -215,18 +204,17 @@ static inline void dense_read_block(enum dense_codec codec, uint64_t n, const ui
 /* The message that `job` must send to the owner of a shard, but for `anywhere`, and what must stay (e: what was there).
  * Returns the number of exceptions. */
 static inline uint32_t dense_encode_shard(enum dense_codec codec, const struct tagc_job *job, int shard, const float *e,
-                                          uint8_t *message, float *left)
-{
-  static const size_t scales[] = { 0, 1, 2, 1 }, bytes[] = { 512, 256, 128, 64 };
+                                          uint8_t *message, float *left) {
+  static const size_t scales[] = {0, 1, 2, 1}, bytes[] = {512, 256, 128, 64};
   const uint64_t n = job->shape.n;
   const struct dense_parts parts = dense_parts(codec, n);
   struct tagc_exceptions *list = (struct tagc_exceptions *)message;
   memset(message, 0, parts.bytes);
   for (uint64_t number = 0; number < (n + 255) / 256; number++) {
-    struct dense_block b = { codec, job->seed, number, job->rank, shard, job->stochastic };
-    float whole[256] = { 0 }, x[256] = { 0 }, decoded[256];
-    uint16_t scale[2] = { 0 };
-    uint8_t code[512] = { 0 };
+    struct dense_block b = {codec, job->seed, number, job->rank, shard, job->stochastic};
+    float whole[256] = {0}, x[256] = {0}, decoded[256];
+    uint16_t scale[2] = {0};
+    uint8_t code[512] = {0};
     const int count = n - 256 * number < 256 ? (int)(n - 256 * number) : 256;
     for (int i = 0; i < count; i++) {
       const uint64_t at = 256 * number + (uint64_t)i;
@@ -253,8 +241,7 @@ static inline uint32_t dense_encode_shard(enum dense_codec codec, const struct t
 }
 
 /* Whether a sender had more exceptions than fit. */
-static inline int dense_is_lost(const struct tagc_job *job)
-{
+static inline int dense_is_lost(const struct tagc_job *job) {
   int lost = 0;
   for (int sender = 0; sender < job->shape.nranks; sender++) {
     const uint8_t *message = job->message_in + (size_t)sender * job->layout.message_bytes;
@@ -265,13 +252,12 @@ static inline int dense_is_lost(const struct tagc_job *job)
 }
 
 /* What the owner must make of what has come in, into `out` of the shape's type. */
-static inline void dense_decode_shard(enum dense_codec codec, const struct tagc_job *job, void *out)
-{
+static inline void dense_decode_shard(enum dense_codec codec, const struct tagc_job *job, void *out) {
   const uint64_t n = job->shape.n;
   const int lost = dense_is_lost(job);
   for (uint64_t number = 0; number < (n + 255) / 256; number++) {
-    struct dense_block b = { codec, job->seed, number, 0, job->rank, false };
-    float sum[256] = { 0 }, x[256];
+    struct dense_block b = {codec, job->seed, number, 0, job->rank, false};
+    float sum[256] = {0}, x[256];
     for (int sender = 0; sender < job->shape.nranks; sender++) {
       if (sender == job->rank)
         continue;

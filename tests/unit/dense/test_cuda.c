@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the dense codecs and of `none` leave the bytes that the host leaves: messages, residuals, results, counts; over
- * codecs, types, storages, rounding, odd sizes, numbers of ranks, addresses, exceptions, hostile messages, several steps.
+ * The CUDA kernels of the dense codecs and of `none` leave the bytes that the host leaves: messages, residuals,
+ * results, counts; over codecs, types, storages, rounding, odd sizes, numbers of ranks, addresses, exceptions, hostile
+ * messages, several steps.
  *
- * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: `ptx` takes the PTX for older
- * drivers; `short` leaves out what only repeats, for tools that make everything slow; `large` is for what only a GPU can do.
+ * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: `ptx` takes the PTX for
+ * older drivers; `short` leaves out what only repeats, for tools that make everything slow; `large` is for what only a
+ * GPU can do.
  */
 #include "kernels/codec/codecs.h"
 #include "kernels/dense/dense.h"
@@ -12,17 +14,22 @@
 static const char *const codecs[] = {"bf16", "q8", "q4", "q2", "none"};
 enum { CODECS = 5 };
 
-static struct setting usual(const char *codec)
-{
-  return (struct setting){.codec = codec, .n = 1000, .nranks = 2, .storage = TAGC_STORAGE_FP32, .scale = 1, .divisor = 1,
-                          .keep_ppm = 10000, .inexact = 1e-12, .steps = 1};
+static struct setting usual(const char *codec) {
+  return (struct setting){.codec = codec,
+                          .n = 1000,
+                          .nranks = 2,
+                          .storage = TAGC_STORAGE_FP32,
+                          .scale = 1,
+                          .divisor = 1,
+                          .keep_ppm = 10000,
+                          .inexact = 1e-12,
+                          .steps = 1};
 }
 
-/* -- what there is ----------------------------------------------------------------------------------------------------- */
+/* -- what there is ------------------------------------------------------------------------------------------------- */
 
 /* Every codec with every type, storage and rounding; sizes, ranks, patterns and addresses take turns. */
-static void check_variants(void)
-{
+static void check_variants(void) {
   static const uint64_t sizes[] = {1, 255, 256, 257, 600, 1000, 2053};
   static const size_t offs[] = {0, 0, 4, 2, 1, 8};
   static const float factors[][2] = {{1, 1}, {1, 2}, {0.3f, 3}, {1, 8}, {-2, 0.7f}};
@@ -46,13 +53,12 @@ static void check_variants(void)
           s.steps = storage ? 3 : 1;
           all &= same(&s);
         }
-      ok(all, "%s, residual %s: the host's bytes, whatever the type, rounding, size, and what was before", codecs[codec],
-         storages[storage]);
+      ok(all, "%s, residual %s: the host's bytes, whatever the type, rounding, size, and what was before",
+         codecs[codec], storages[storage]);
     }
 }
 
-static void check_patterns(void)
-{
+static void check_patterns(void) {
   for (int codec = 0; codec < CODECS; codec++) {
     bool all = true;
     for (int pattern = 0; pattern < PATTERNS; pattern++) {
@@ -68,8 +74,7 @@ static void check_patterns(void)
   }
 }
 
-static void check_sizes(void)
-{
+static void check_sizes(void) {
   for (int codec = 0; codec < CODECS; codec++) {
     bool all = true;
     for (int i = 0; i < CASE_SIZES; i++) {
@@ -100,8 +105,7 @@ static void check_sizes(void)
   }
 }
 
-static void check_addresses(void)
-{
+static void check_addresses(void) {
   static const size_t offs[] = {1, 2, 3, 4, 6, 8, 12, 15};
   for (int codec = 0; codec < CODECS; codec++) {
     bool all = true;
@@ -118,9 +122,8 @@ static void check_addresses(void)
   }
 }
 
-/* -- exceptions -------------------------------------------------------------------------------------------------------- */
-static void at_the_last(struct sim *sim)
-{
+/* -- exceptions ---------------------------------------------------------------------------------------------------- */
+static void at_the_last(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
       sim_put(sim, r, shard, sim->shape.n - 1, r % 2 ? INFINITY : -INFINITY);
@@ -129,16 +132,14 @@ static void at_the_last(struct sim *sim)
 static void in_the_own(struct sim *sim) { sim_put(sim, 0, 0, sim->shape.n / 2, NAN); }
 
 /* As many as fit, in places that have no order. */
-static void a_full_list(struct sim *sim)
-{
+static void a_full_list(struct sim *sim) {
   const uint64_t n = sim->shape.n, capacity = tagc_exceptions_capacity(n);
   for (int r = 0; r < sim->shape.nranks; r++)
     for (uint64_t i = 0; i < capacity; i++)
       sim_put(sim, r, 1 - r, (i * 2654435761u + 5 + (uint64_t)r) % n, case_exception(i));
 }
 
-static void one_too_many(struct sim *sim)
-{
+static void one_too_many(struct sim *sim) {
   a_full_list(sim);
   const uint64_t n = sim->shape.n;
   for (uint64_t i = 0; i < n; i++)
@@ -148,21 +149,20 @@ static void one_too_many(struct sim *sim)
     }
 }
 
-static void nothing_else(struct sim *sim)
-{
+static void nothing_else(struct sim *sim) {
   for (uint64_t i = 0; i < sim->shape.n; i++)
     sim_put(sim, 1, 0, i, INFINITY);
 }
 
-static void check_exceptions(void)
-{
-  static const struct { void (*change)(struct sim *); uint64_t n; const char *what; } cases[] = {
-    {at_the_last, 257, "at the last position"},
-    {at_the_last, 256, "at the last position of a block"},
-    {in_the_own, 100, "in a shard of its own"},
-    {a_full_list, 1000, "as many as fit"},
-    {one_too_many, 1000, "one more than fit"},
-    {nothing_else, 700, "and nothing else"},
+static void check_exceptions(void) {
+  static const struct {
+    void (*change)(struct sim *);
+    uint64_t n;
+    const char *what;
+  } cases[] = {
+    {at_the_last, 257, "at the last position"}, {at_the_last, 256, "at the last position of a block"},
+    {in_the_own, 100, "in a shard of its own"}, {a_full_list, 1000, "as many as fit"},
+    {one_too_many, 1000, "one more than fit"},  {nothing_else, 700, "and nothing else"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     bool all = true;
@@ -180,7 +180,7 @@ static void check_exceptions(void)
     ok(all, "exceptions %s", cases[i].what);
   }
   struct setting s = usual("bf16");
-  s.n = 4096 * 41 + 3;             /* room for 42: long enough for groups that append out of order */
+  s.n = 4096 * 41 + 3; /* room for 42: long enough for groups that append out of order */
   s.pattern = ZERO;
   s.change = a_full_list;
   ok(same(&s), "a long list comes into order");
@@ -189,8 +189,7 @@ static void check_exceptions(void)
 }
 
 /* So many blocks that a sum in another order would show in some. */
-static void check_large(void)
-{
+static void check_large(void) {
   for (int codec = 0; codec < CODECS; codec++)
     for (int stochastic = 0; stochastic < 2; stochastic++) {
       struct setting s = usual(codecs[codec]);
@@ -200,13 +199,13 @@ static void check_large(void)
       s.stochastic = stochastic;
       s.steps = 2;
       s.change = a_full_list;
-      ok(same(&s), "%s: a large shard, with as many exceptions as fit%s", codecs[codec], stochastic ? ", by chance" : "");
+      ok(same(&s), "%s: a large shard, with as many exceptions as fit%s", codecs[codec],
+         stochastic ? ", by chance" : "");
     }
 }
 
-/* -- what others send -------------------------------------------------------------------------------------------------- */
-static struct tagc_exceptions *arrived(struct sim *sim, int rank)
-{
+/* -- what others send ---------------------------------------------------------------------------------------------- */
+static struct tagc_exceptions *arrived(struct sim *sim, int rank) {
   return (struct tagc_exceptions *)(sim->job[rank].message_in + (size_t)(1 - rank) * sim->layout.message_bytes);
 }
 
@@ -214,21 +213,18 @@ static void count_too_large(struct sim *sim) { arrived(sim, 0)->count = UINT32_M
 static void told_of_others(struct sim *sim) { arrived(sim, 0)->anywhere = 0xfffffff1u; }
 static void told_of_surplus(struct sim *sim) { arrived(sim, 0)->anywhere = TAGC_ANYWHERE_SURPLUS; }
 
-static void place_too_large(struct sim *sim)
-{
+static void place_too_large(struct sim *sim) {
   arrived(sim, 0)->count = 1;
   arrived(sim, 0)->entry[0] = (struct tagc_exception){(uint32_t)sim->shape.n, TAGC_NAN_BITS};
 }
 
-static void same_place_twice(struct sim *sim)
-{
+static void same_place_twice(struct sim *sim) {
   arrived(sim, 0)->count = 2;
   for (int i = 0; i < 2; i++)
     arrived(sim, 0)->entry[i] = (struct tagc_exception){5, tagc_bits_of(INFINITY)};
 }
 
-static void noise(struct sim *sim)
-{
+static void noise(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int sender = 0; sender < sim->shape.nranks; sender++) {
       uint8_t *message = sim->job[r].message_in + (size_t)sender * sim->layout.message_bytes;
@@ -237,9 +233,11 @@ static void noise(struct sim *sim)
     }
 }
 
-static void check_hostile(void)
-{
-  static const struct { void (*corrupt)(struct sim *); const char *what; } cases[] = {
+static void check_hostile(void) {
+  static const struct {
+    void (*corrupt)(struct sim *);
+    const char *what;
+  } cases[] = {
     {count_too_large, "a list without end"},
     {place_too_large, "a place that is none"},
     {same_place_twice, "a place twice"},
@@ -261,11 +259,10 @@ static void check_hostile(void)
   }
 }
 
-/* -- the order of q2's sums -------------------------------------------------------------------------------------------- */
+/* -- the order of q2's sums ---------------------------------------------------------------------------------------- */
 enum order { AS_THE_FORMAT_SAYS, OTHER_TREE, OTHER_LANES, BACKWARDS, ORDERS };
 
-static float sum_in(enum order order, const float *term)
-{
+static float sum_in(enum order order, const float *term) {
   float lane[16] = {0};
   for (int i = 0; i < 256; i++)
     if (order == OTHER_LANES)
@@ -278,8 +275,7 @@ static float sum_in(enum order order, const float *term)
   return lane[0];
 }
 
-static void hadamard(float x[256])
-{
+static void hadamard(float x[256]) {
   for (int stride = 1; stride < 256; stride *= 2)
     for (int i = 0; i < 256; i++)
       if (!(i & stride)) {
@@ -290,8 +286,7 @@ static void hadamard(float x[256])
 }
 
 /* What a block of rotated values is sent as, in short, where the scale shall have the right mean. */
-static uint64_t q2_sent(enum order order, const float rotated[256])
-{
+static uint64_t q2_sent(enum order order, const float rotated[256]) {
   float v[256], term[256];
   uint32_t most = 0, large = 0;
   for (int i = 0; i < 256; i++)
@@ -309,10 +304,9 @@ static uint64_t q2_sent(enum order order, const float rotated[256])
   return (uint64_t)large << 32 | tagc_to_bf16(tagc_q2_scale_unbiased(squares, sum_in(order, term)) / power);
 }
 
-/* One large rotated value among small ones, so that it matters with what it is added first: blocks that another order would
- * send as something else. What rank 0 sends to rank 1 in the first step. */
-static void blocks_with_order(struct sim *sim)
-{
+/* One large rotated value among small ones, so that it matters with what it is added first: blocks that another order
+ * would send as something else. What rank 0 sends to rank 1 in the first step. */
+static void blocks_with_order(struct sim *sim) {
   const uint64_t key = tagc_rotation_key(sim->shape.n, 1);
   for (uint32_t block = 0; block < sim->shape.n / 256; block++)
     for (bool found = false; !found;) {
@@ -330,8 +324,7 @@ static void blocks_with_order(struct sim *sim)
     }
 }
 
-static void check_order(void)
-{
+static void check_order(void) {
   struct setting s = usual("q2");
   s.n = 256 * 2 * (ORDERS - 1);
   s.stochastic = true;
@@ -339,8 +332,7 @@ static void check_order(void)
   ok(same(&s), "q2 adds in the order of the format, where another would show");
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const bool brief = cuda_brief(argc, argv);
   launcher = device_launcher(cuda_said(argc, argv, "ptx"));
   if (cuda_said(argc, argv, "large")) {

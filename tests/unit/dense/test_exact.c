@@ -12,7 +12,7 @@
 
 enum input { NORMAL, SPARSE, TIES, WIDE, TINY, SPECIAL, INPUTS };
 
-static const char *const input_name[] = { "normal", "sparse", "ties", "wide", "tiny", "special" };
+static const char *const input_name[] = {"normal", "sparse", "ties", "wide", "tiny", "special"};
 
 struct setting {
   enum dense_codec codec;
@@ -23,8 +23,7 @@ struct setting {
   bool residual, stochastic, in_place;
 };
 
-static float some_value(enum input input)
-{
+static float some_value(enum input input) {
   const float x = sim_normal();
   switch (input) {
   case SPARSE: return sim_random() % 40 ? 0 : x;
@@ -46,8 +45,7 @@ static float some_value(enum input input)
 }
 
 /* Modes that programs set, and that must change nothing. */
-static void set_modes(bool strange)
-{
+static void set_modes(bool strange) {
   fesetround(strange ? FE_UPWARD : FE_TONEAREST);
 #if defined(__x86_64__)
   _mm_setcsr(strange ? _mm_getcsr() | 0x8040 : _mm_getcsr() & ~0x8040u);
@@ -55,8 +53,7 @@ static void set_modes(bool strange)
 }
 
 /* What all ranks must send, and what must stay behind. Returns how many bytes or floats are wrong. */
-static uint64_t check_sent(const struct sim *sim, const struct setting *s, float *const *before)
-{
+static uint64_t check_sent(const struct sim *sim, const struct setting *s, float *const *before) {
   uint64_t wrong = 0;
   uint8_t *want = sim_memory(sim->layout.message_bytes);
   float *left = sim_memory(s->n * sizeof *left);
@@ -79,8 +76,7 @@ static uint64_t check_sent(const struct sim *sim, const struct setting *s, float
   return wrong;
 }
 
-static uint64_t check_received(const struct sim *sim, const struct setting *s, int rank, const void *want)
-{
+static uint64_t check_received(const struct sim *sim, const struct setting *s, int rank, const void *want) {
   uint64_t wrong = 0;
   for (uint64_t i = 0; i < s->n; i++) {
     float got = sim_got(sim, rank, i), x = tagc_load(want, i, s->dtype);
@@ -90,8 +86,7 @@ static uint64_t check_received(const struct sim *sim, const struct setting *s, i
 }
 
 /* One step of all ranks, as sim_step(), but with a look at everything between encode and decode. */
-static uint64_t step(struct sim *sim, const struct setting *s, uint64_t seed, bool strange)
-{
+static uint64_t step(struct sim *sim, const struct setting *s, uint64_t seed, bool strange) {
   const size_t bytes = s->n * tagc_dtype_size(s->dtype), kept = (size_t)(s->nranks - 1) * s->n * sizeof(float);
   float **before = s->residual && !sim->job[0].residual_empty ? calloc((size_t)s->nranks, sizeof *before) : NULL;
   void *want = sim_memory(bytes);
@@ -127,8 +122,7 @@ static uint64_t step(struct sim *sim, const struct setting *s, uint64_t seed, bo
   return wrong;
 }
 
-static void check(struct setting s)
-{
+static void check(struct setting s) {
   uint64_t differing = 0, wrong = 0;
   for (int v = 0; v < TAGC_VARIANT_COUNT; v++) {
     if (!tagc_variant_force(tagc_variant_name((enum tagc_variant)v)))
@@ -162,18 +156,22 @@ static void check(struct setting s)
     note("%llu differences, from variant %d on", (unsigned long long)wrong, __builtin_ctzll(differing));
 }
 
-int main(void)
-{
-  static const uint64_t sizes[] = { 1, 31, 32, 33, 255, 256, 257, 1009, 4099 };
+int main(void) {
+  static const uint64_t sizes[] = {1, 31, 32, 33, 255, 256, 257, 1009, 4099};
   unsigned turn = 0;
   variants_tell();
   for (int codec = 0; codec < DENSE_CODECS; codec++)
     for (unsigned size = 0; size < sizeof sizes / sizeof *sizes; size++)
       for (int input = 0; input < INPUTS; input++, turn++) {
         const uint64_t bits = tagc_mix64(turn);
-        check((struct setting){ .codec = (enum dense_codec)codec, .n = sizes[size], .nranks = 2 + (int)(bits % 4),
-                                .dtype = (enum tagc_dtype)((bits >> 8) % 3), .input = (enum input)input,
-                                .residual = bits >> 16 & 1, .stochastic = bits >> 17 & 1, .in_place = bits >> 18 & 1 });
+        check((struct setting){.codec = (enum dense_codec)codec,
+                               .n = sizes[size],
+                               .nranks = 2 + (int)(bits % 4),
+                               .dtype = (enum tagc_dtype)((bits >> 8) % 3),
+                               .input = (enum input)input,
+                               .residual = bits >> 16 & 1,
+                               .stochastic = bits >> 17 & 1,
+                               .in_place = bits >> 18 & 1});
       }
   return tap_done();
 }

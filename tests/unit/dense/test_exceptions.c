@@ -5,11 +5,10 @@
 #include "tests/unit/dense/reference.h"
 #include "tests/unit/codec/variants.h"
 
-static const uint64_t edges[] = { 0, 255, 256, 511, 512, 1023, 1026 };
+static const uint64_t edges[] = {0, 255, 256, 511, 512, 1023, 1026};
 enum { EDGES = sizeof edges / sizeof *edges, N = 1027 };
 
-static void fill(struct sim *sim)
-{
+static void fill(struct sim *sim) {
   for (int rank = 0; rank < sim->shape.nranks; rank++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
       for (uint64_t i = 0; i < sim->shape.n; i++)
@@ -19,8 +18,7 @@ static void fill(struct sim *sim)
 static bool same(float a, float b) { return memcmp(&a, &b, sizeof a) == 0; }
 
 /* Rank 0 sends exceptions to rank 1 at the edges of blocks: all else is as if they were zeros. */
-static void check_places(enum dense_codec codec, float value)
-{
+static void check_places(enum dense_codec codec, float value) {
   struct sim sim = sim_new(dense_name[codec], N, 3, TAGC_FLOAT32, 1000000);
   struct sim zeros = sim_new(dense_name[codec], N, 3, TAGC_FLOAT32, 1000000);
   uint64_t wrong = 0;
@@ -50,8 +48,7 @@ static void check_places(enum dense_codec codec, float value)
 }
 
 /* `from` has an exception in shard `to`, which may be its own: all ranks hear of it. */
-static void check_heard(enum dense_codec codec, int from, int to)
-{
+static void check_heard(enum dense_codec codec, int from, int to) {
   struct sim sim = sim_new(dense_name[codec], N, 3, TAGC_FLOAT16, 1000000);
   bool before = false, after = true;
   fill(&sim);
@@ -67,8 +64,7 @@ static void check_heard(enum dense_codec codec, int from, int to)
   sim_free(&sim);
 }
 
-static void check_overflow(enum dense_codec codec)
-{
+static void check_overflow(enum dense_codec codec) {
   struct sim sim = sim_new(dense_name[codec], N, 2, TAGC_BFLOAT16, 1000000);
   const uint64_t capacity = tagc_exceptions_capacity(N);
   bool lost = true, kept = true;
@@ -88,8 +84,7 @@ static void check_overflow(enum dense_codec codec)
 }
 
 /* Any bytes may come in: the decoders stay inside, and agree on what they mean. */
-static uint64_t decode_noise(enum dense_codec codec, uint64_t seed, uint64_t n, bool list)
-{
+static uint64_t decode_noise(enum dense_codec codec, uint64_t seed, uint64_t n, bool list) {
   struct sim sim = sim_new(dense_name[codec], n, 4, (enum tagc_dtype)(seed % 3), 1000000);
   struct tagc_job *job = &sim.job[seed % 4];
   const size_t bytes = 4 * sim.layout.message_bytes, size = n * tagc_dtype_size(sim.shape.dtype);
@@ -112,9 +107,8 @@ static uint64_t decode_noise(enum dense_codec codec, uint64_t seed, uint64_t n, 
   return hash;
 }
 
-static void check_noise(enum dense_codec codec)
-{
-  static const uint64_t sizes[] = { 1, 77, 256, 1027 };
+static void check_noise(enum dense_codec codec) {
+  static const uint64_t sizes[] = {1, 77, 256, 1027};
   uint64_t wrong = 0;
   for (uint64_t seed = 1; seed < 200; seed++) {
     const uint64_t n = sizes[seed % 4];
@@ -130,8 +124,7 @@ static void check_noise(enum dense_codec codec)
   ok(wrong == 0, "%s: any bytes can be decoded, and mean the same to every variant", dense_name[codec]);
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   sim_random_restart();
   for (int codec = 0; codec < DENSE_CODECS; codec++) {
     check_places((enum dense_codec)codec, (float)NAN);
@@ -144,8 +137,7 @@ static void check_all(void)
   }
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   for (int codec = 0; codec < DENSE_CODECS; codec++)
     check_noise((enum dense_codec)codec);

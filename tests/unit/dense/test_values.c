@@ -7,8 +7,7 @@
 
 enum { N = 8192 };
 
-static struct sim without_residual(const char *codec, uint64_t n, int nranks)
-{
+static struct sim without_residual(const char *codec, uint64_t n, int nranks) {
   struct sim sim = sim_new(codec, n, nranks, TAGC_FLOAT32, 1000000);
   for (int rank = 0; rank < nranks; rank++) {
     free(sim.job[rank].residual);
@@ -23,15 +22,14 @@ struct example {
   const char *codec;
   uint64_t n;
   float values[3];
-  uint8_t head[16];                /* behind the exceptions: scales, or the values of bf16 */
+  uint8_t head[16]; /* behind the exceptions: scales, or the values of bf16 */
   uint8_t codes[4];
-  size_t code_count, repeated;     /* the last of them occurs again; zeros behind */
+  size_t code_count, repeated; /* the last of them occurs again; zeros behind */
 };
 
-static void check_example(const struct example *e)
-{
+static void check_example(const struct example *e) {
   struct sim sim = without_residual(e->codec, e->n, 2);
-  uint8_t want[512] = { 0 };
+  uint8_t want[512] = {0};
   const size_t codes = e->code_count + e->repeated;
   for (uint64_t i = 0; i < e->n; i++)
     sim_put(&sim, 0, 1, i, e->values[i]);
@@ -46,23 +44,21 @@ static void check_example(const struct example *e)
   sim_free(&sim);
 }
 
-static void check_examples(void)
-{
+static void check_examples(void) {
   static const struct example examples[] = {
-    { "bf16", 3, { 1, -2, 0x1p-130f }, { 0x80, 0x3f, 0x00, 0xc0 }, { 0 }, 0, 0 },
-    { "q8", 3, { 127, -1, 0.5f }, { 0x80, 0x3f }, { 0x7f, 0xff, 0 }, 3, 0 },
-    { "q4", 1, { -1792 }, { 0x80, 0x3f, 0x80, 0x3f }, { 0x99 }, 1, 127 },
-    { "q2", 1, { -256 }, { 0x2a, 0x3f }, { 0xff }, 1, 63 },
+    {"bf16", 3, {1, -2, 0x1p-130f}, {0x80, 0x3f, 0x00, 0xc0}, {0}, 0, 0},
+    {"q8", 3, {127, -1, 0.5f}, {0x80, 0x3f}, {0x7f, 0xff, 0}, 3, 0},
+    {"q4", 1, {-1792}, {0x80, 0x3f, 0x80, 0x3f}, {0x99}, 1, 127},
+    {"q2", 1, {-256}, {0x2a, 0x3f}, {0xff}, 1, 63},
   };
   for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
     check_example(&examples[i]);
 }
 
-static void check_sizes(void)
-{
-  static const double most[] = { 16.1, 8.1, 4.2, 2.1 };
+static void check_sizes(void) {
+  static const double most[] = {16.1, 8.1, 4.2, 2.1};
   for (int codec = 0; codec < DENSE_CODECS; codec++) {
-    struct tagc_shape shape = { .n = 4 << 20, .nranks = 8, .dtype = TAGC_FLOAT16, .keep_ppm = 1 };
+    struct tagc_shape shape = {.n = 4 << 20, .nranks = 8, .dtype = TAGC_FLOAT16, .keep_ppm = 1};
     struct tagc_layout layout, other;
     const struct tagc_codec *c = tagc_codec_find(dense_name[codec]);
     bool right = c->layout(&shape, &layout);
@@ -78,8 +74,7 @@ static void check_sizes(void)
 /* -- errors -------------------------------------------------------------------------------------------------------- */
 
 /* The relative error of the sum of `steps` equal calls, of what rank 0 sends to rank 1. */
-static double error_of(struct sim *sim, int steps)
-{
+static double error_of(struct sim *sim, int steps) {
   const uint64_t n = sim->shape.n;
   double *sum = calloc((size_t)n, sizeof *sum), error = 0, norm = 0;
   for (int i = 0; i < steps; i++) {
@@ -96,14 +91,12 @@ static double error_of(struct sim *sim, int steps)
   return sqrt(error / norm);
 }
 
-static void fill_normal(struct sim *sim)
-{
+static void fill_normal(struct sim *sim) {
   for (uint64_t i = 0; i < sim->shape.n; i++)
     sim_put(sim, 0, 1, i, sim_normal());
 }
 
-static void check_errors(void)
-{
+static void check_errors(void) {
   static const struct {
     const char *codec;
     int steps;
@@ -111,17 +104,17 @@ static void check_errors(void)
     double least, most;
     const char *what;
   } cases[] = {
-    { "bf16", 1, false, 0.0010, 0.0020, "bf16" },
-    { "q8", 1, false, 0.004, 0.008, "q8" },
-    { "q4", 1, false, 0.08, 0.125, "q4" },
-    { "q2", 1, false, 0.33, 0.36, "q2" },
-    { "q4", 64, false, 0.010, 0.018, "q4, the mean of 64 calls: fresh signs" },
-    { "q2", 64, false, 0.10, 0.14, "q2, the mean of 64 calls: smaller by its bias" },
-    { "bf16", 64, true, 0.0001, 0.0006, "bf16, the mean of 64 calls by chance" },
-    { "q8", 64, true, 0.0005, 0.0018, "q8, the mean of 64 calls by chance" },
-    { "q4", 64, true, 0.010, 0.024, "q4, the mean of 64 calls by chance" },
-    { "q2", 1, true, 0.35, 0.39, "q2 with the unbiased scale" },
-    { "q2", 64, true, 0.040, 0.055, "q2 with it, the mean of 64 calls" },
+    {"bf16", 1, false, 0.0010, 0.0020, "bf16"},
+    {"q8", 1, false, 0.004, 0.008, "q8"},
+    {"q4", 1, false, 0.08, 0.125, "q4"},
+    {"q2", 1, false, 0.33, 0.36, "q2"},
+    {"q4", 64, false, 0.010, 0.018, "q4, the mean of 64 calls: fresh signs"},
+    {"q2", 64, false, 0.10, 0.14, "q2, the mean of 64 calls: smaller by its bias"},
+    {"bf16", 64, true, 0.0001, 0.0006, "bf16, the mean of 64 calls by chance"},
+    {"q8", 64, true, 0.0005, 0.0018, "q8, the mean of 64 calls by chance"},
+    {"q4", 64, true, 0.010, 0.024, "q4, the mean of 64 calls by chance"},
+    {"q2", 1, true, 0.35, 0.39, "q2 with the unbiased scale"},
+    {"q2", 64, true, 0.040, 0.055, "q2 with it, the mean of 64 calls"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct sim sim = without_residual(cases[i].codec, N, 2);
@@ -135,8 +128,7 @@ static void check_errors(void)
 }
 
 /* With a residual the sum of 64 calls is off by what stays at the end, not by 64 errors. */
-static void check_residual(enum dense_codec codec)
-{
+static void check_residual(enum dense_codec codec) {
   struct sim sim = sim_new(dense_name[codec], N, 2, TAGC_FLOAT32, 1000000);
   fill_normal(&sim);
   double error = error_of(&sim, 64), left = 0, norm = 0;
@@ -152,8 +144,7 @@ static void check_residual(enum dense_codec codec)
 }
 
 /* The norm is that of the rank which encoded last. */
-static void check_norm(enum dense_codec codec)
-{
+static void check_norm(enum dense_codec codec) {
   struct sim sim = sim_new(dense_name[codec], 1000, 3, TAGC_FLOAT32, 1000000);
   double norm = 0;
   for (int shard = 0; shard < 2; shard++)
@@ -170,8 +161,7 @@ static void check_norm(enum dense_codec codec)
 /* -- edges --------------------------------------------------------------------------------------------------------- */
 
 /* One call of one block from rank 0 to rank 1; returns the relative error. */
-static double block_error(enum dense_codec codec, const float values[256])
-{
+static double block_error(enum dense_codec codec, const float values[256]) {
   struct sim sim = sim_new(dense_name[codec], 256, 2, TAGC_FLOAT32, 1000000);
   double error = 0, norm = 0;
   for (uint64_t i = 0; i < 256; i++)
@@ -186,11 +176,10 @@ static double block_error(enum dense_codec codec, const float values[256])
   return norm > 0 ? sqrt(error / norm) : error;
 }
 
-static void check_edges(enum dense_codec codec)
-{
-  static const double most[] = { 0.004, 0.0041, 0.15, 0.4 };
-  static const double spike[] = { 0.004, 0.0041, 0.004, 0.006 };
-  float x[256] = { 0 };
+static void check_edges(enum dense_codec codec) {
+  static const double most[] = {0.004, 0.0041, 0.15, 0.4};
+  static const double spike[] = {0.004, 0.0041, 0.004, 0.006};
+  float x[256] = {0};
   ok(block_error(codec, x) == 0, "%s: zeros", dense_name[codec]);
   for (int i = 0; i < 256; i++)
     x[i] = i == 77 ? -1e30f : 1e-20f;
@@ -206,14 +195,13 @@ static void check_edges(enum dense_codec codec)
   ok(error <= most[codec], "%s: the largest values that are no exceptions, error %.4f", dense_name[codec], error);
   for (int i = 0; i < 256; i++)
     x[i] = (i % 3 ? 1 : -1) * 3.4028235e38f;
-  x[3] = 1;                        /* 255 exceptions: more than fit */
+  x[3] = 1; /* 255 exceptions: more than fit */
   error = block_error(codec, x);
   ok(error != error, "%s: more exceptions than fit make the shard NaN", dense_name[codec]);
 }
 
 /* Denormals count as zero, and stay in the residual. */
-static void check_denormals(enum dense_codec codec)
-{
+static void check_denormals(enum dense_codec codec) {
   struct sim sim = sim_new(dense_name[codec], 300, 2, TAGC_FLOAT32, 1000000);
   bool right = true;
   for (uint64_t i = 0; i < 300; i++)
@@ -225,8 +213,7 @@ static void check_denormals(enum dense_codec codec)
   sim_free(&sim);
 }
 
-static void check_many(enum dense_codec codec)
-{
+static void check_many(enum dense_codec codec) {
   struct sim sim = without_residual(dense_name[codec], 300, 64);
   double error = 0;
   for (int rank = 0; rank < 64; rank++)
@@ -248,8 +235,7 @@ static void check_many(enum dense_codec codec)
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   sim_random_restart();
   check_examples();
   check_sizes();
@@ -263,8 +249,7 @@ static void check_all(void)
   }
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   return tap_done();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Scenarios on the stand-in for the CUDA driver, each in a process of its own: with an environment of its own, and free to
- * die. Whoever includes this opens no driver itself.
+ * Scenarios on the stand-in for the CUDA driver, each in a process of its own: with an environment of its own, and free
+ * to die. Whoever includes this opens no driver itself.
  */
 #ifndef TESTS_UNIT_DEVICE_CUDA_CHILD_H
 #define TESTS_UNIT_DEVICE_CUDA_CHILD_H
@@ -23,11 +23,11 @@
     } \
   while (0)
 
-static char child_said[1 << 16];    /* on stderr */
+static char child_said[1 << 16]; /* on stderr */
 
-/* Sets "NAME=value NAME=value", and where the sample kernels are: in tests/standin, where this program is tests/unit/ROOM/NAME. */
-static inline void child_environment(const char *environment)
-{
+/* Sets "NAME=value NAME=value", and where the sample kernels are: in tests/standin, where this program is
+ * tests/unit/ROOM/NAME. */
+static inline void child_environment(const char *environment) {
   char copy[1024], path[4096], *rest, *end;
   ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
   path[length < 0 ? 0 : length] = '\0';
@@ -45,8 +45,7 @@ static inline void child_environment(const char *environment)
 }
 
 /* Runs it, and returns its exit status, or 128 + the signal that it died of. */
-static inline int child_run(const char *environment, void (*scenario)(void))
-{
+static inline int child_run(const char *environment, void (*scenario)(void)) {
   int ends[2], status = 0;
   size_t length = 0;
   if (pipe(ends) != 0)
@@ -69,24 +68,21 @@ static inline int child_run(const char *environment, void (*scenario)(void))
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static inline void child_show(int status)
-{
+static inline void child_show(int status) {
   note("status %d, and on stderr:", status);
   char *rest;
   for (char *line = strtok_r(child_said, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
     note("  %s", line);
 }
 
-static inline void lives(const char *environment, void (*scenario)(void), const char *what)
-{
+static inline void lives(const char *environment, void (*scenario)(void), const char *what) {
   int status = child_run(environment, scenario);
   if (!ok(status == 0 && child_said[0] == '\0', "%s", what))
     child_show(status);
 }
 
 /* Ends badly, and says `words` on the way. */
-static inline void dies(const char *environment, void (*scenario)(void), const char *words, const char *what)
-{
+static inline void dies(const char *environment, void (*scenario)(void), const char *words, const char *what) {
   int status = child_run(environment, scenario);
   if (!ok(status != 0 && strstr(child_said, words), "%s", what))
     child_show(status);

@@ -13,23 +13,23 @@ struct setting {
   const char *codec;
   uint64_t n;
   int nranks;
-  uint32_t keep_ppm;               /* sparse codecs */
+  uint32_t keep_ppm; /* sparse codecs */
   enum tagc_dtype dtype;
   enum tagc_storage storage;
   bool stochastic;
   enum pattern pattern;
-  size_t off;                      /* bytes past an aligned address */
+  size_t off; /* bytes past an aligned address */
   bool in_place;
   float scale, divisor;
-  double inexact;                  /* of the norm, which is the same sum in another order */
+  double inexact; /* of the norm, which is the same sum in another order */
   int steps;
-  uint64_t seed;                   /* of the first step; 0: any */
-  uint32_t together;               /* groups that may wait for one another; 0: as the device says */
-  uint32_t most;                   /* groups of a launch; 0: as many as there is use for */
-  bool again;                      /* what arrives is decoded twice; not in place */
-  bool disagrees;                  /* what arrives, with itself: results are not compared */
-  void (*change)(struct sim *sim); /* what the ranks have before a step, beyond the pattern */
-  void (*corrupt)(struct sim *sim);     /* what arrives */
+  uint64_t seed;                    /* of the first step; 0: any */
+  uint32_t together;                /* groups that may wait for one another; 0: as the device says */
+  uint32_t most;                    /* groups of a launch; 0: as many as there is use for */
+  bool again;                       /* what arrives is decoded twice; not in place */
+  bool disagrees;                   /* what arrives, with itself: results are not compared */
+  void (*change)(struct sim *sim);  /* what the ranks have before a step, beyond the pattern */
+  void (*corrupt)(struct sim *sim); /* what arrives */
 };
 
 static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
@@ -37,21 +37,19 @@ static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
 enum { DTYPES = 3, STORAGES = 4, NONE_TOGETHER = UINT32_MAX };
 
 static struct tagc_cuda_launcher launcher;
-static char difference[256];        /* the first one of a setting */
+static char difference[256]; /* the first one of a setting */
 static uint64_t compared, estimated;
 
-static void differs(const struct setting *s, int step, int rank, const char *what, size_t at)
-{
+static void differs(const struct setting *s, int step, int rank, const char *what, size_t at) {
   if (!difference[0])
     snprintf(difference, sizeof difference,
-             "step %d: %s of rank %d differs, n=%llu, %d ranks, keep %u, %s, pattern %d, off %zu%s: byte %zd", step, what,
-             rank, (unsigned long long)s->n, s->nranks, s->keep_ppm, dtypes[s->dtype], (int)s->pattern, s->off,
+             "step %d: %s of rank %d differs, n=%llu, %d ranks, keep %u, %s, pattern %d, off %zu%s: byte %zd", step,
+             what, rank, (unsigned long long)s->n, s->nranks, s->keep_ppm, dtypes[s->dtype], (int)s->pattern, s->off,
              s->in_place ? ", in place" : "", (ssize_t)at - 1);
 }
 
 static void compare(const struct setting *s, int step, int rank, const char *what, const struct twin *twin, size_t from,
-                    size_t bytes)
-{
+                    size_t bytes) {
   const size_t at = twin_differs(twin, from, bytes);
   compared += bytes;
   if (at)
@@ -60,8 +58,7 @@ static void compare(const struct setting *s, int step, int rank, const char *wha
 
 static bool about(double a, double b, double inexact) { return a == b || fabs(a - b) <= inexact * fabs(b); }
 
-static void prepare_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
-{
+static void prepare_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step) {
   const struct tagc_cuda_codec *codec = tagc_cuda_codec_of(sim->codec);
   for (int r = 0; r < s->nranks; r++) {
     struct tagc_job *host = &sim->job[r], *device = &ranks[r].job;
@@ -79,15 +76,15 @@ static void prepare_both(const struct setting *s, struct sim *sim, struct device
   }
 }
 
-static void encode_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
-{
+static void encode_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step) {
   for (int r = 0; r < s->nranks; r++) {
     struct tagc_job *host = &sim->job[r];
     const struct tagc_codec_stats *stats = &ranks[r].stats;
     const struct tagc_counts *before = &ranks[r].before;
     twin_put(&ranks[r].exponents);
     sim->codec->encode(host);
-    MUST(tagc_cuda_codec_of(sim->codec)->encode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
+    MUST(tagc_cuda_codec_of(sim->codec)
+           ->encode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
     for (int shard = 0; shard < s->nranks; shard++)
       if (shard != r)
         compare(s, step, r, "a message", &ranks[r].message_out, (size_t)shard * host->layout.message_bytes,
@@ -97,8 +94,8 @@ static void encode_both(const struct setting *s, struct sim *sim, struct device_
     compare(s, step, r, "the send buffer", &ranks[r].send, 0, ranks[r].send.bytes);
     compare(s, step, r, "an exponent after all", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
     const struct tagc_counts after = device_counts(&ranks[r]);
-    if (after.selected - before->selected != stats->selected || after.nonfinite - before->nonfinite != stats->nonfinite ||
-        after.lost - before->lost != stats->lost)
+    if (after.selected - before->selected != stats->selected ||
+        after.nonfinite - before->nonfinite != stats->nonfinite || after.lost - before->lost != stats->lost)
       differs(s, step, r, "a count of encode", 0);
     if (!about(after.residual_norm2, stats->residual_norm2, s->inexact))
       differs(s, step, r, "the norm", 0);
@@ -106,15 +103,13 @@ static void encode_both(const struct setting *s, struct sim *sim, struct device_
 }
 
 /* A decode that no prepare comes before: the next one has to leave the same. */
-static void decode_once_more(const struct setting *s, struct sim *sim, struct device_rank *rank)
-{
+static void decode_once_more(const struct setting *s, struct sim *sim, struct device_rank *rank) {
   MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &rank->job, (void *)twin_at(&rank->counts), NULL));
   rank->before = device_counts(rank);
   MUST(cuMemsetD8Async(rank->recv.base + GUARD + rank->recv.off, GUARD_BYTE, s->in_place ? 0 : rank->recv.bytes, NULL));
 }
 
-static void decode_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
-{
+static void decode_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step) {
   for (int r = 0; r < s->nranks; r++) {
     struct tagc_job *host = &sim->job[r];
     const struct tagc_codec_stats *stats = &ranks[r].stats;
@@ -129,7 +124,8 @@ static void decode_both(const struct setting *s, struct sim *sim, struct device_
     sim->codec->decode(host);
     if (s->again)
       decode_once_more(s, sim, &ranks[r]);
-    MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
+    MUST(tagc_cuda_codec_of(sim->codec)
+           ->decode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
     host->recv = recv;
     host->residual_empty = false;
     compare(s, step, r, "the result", to, 0, s->disagrees ? 0 : to->bytes);
@@ -145,8 +141,7 @@ static void decode_both(const struct setting *s, struct sim *sim, struct device_
 }
 
 /* All steps of a setting. What differs is in `difference`. */
-static bool same(const struct setting *s)
-{
+static bool same(const struct setting *s) {
   struct sim sim = sim_new_stored(s->codec, s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
   struct device_rank *ranks = calloc((size_t)s->nranks, sizeof *ranks);
   const uint32_t together = launcher.together;
@@ -183,8 +178,7 @@ static bool same(const struct setting *s)
 }
 
 /* An encode and a decode that are captured once, and launched twice with other gradients. */
-static inline void check_graph(const struct setting *s)
-{
+static inline void check_graph(const struct setting *s) {
   struct sim sim = sim_new_stored(s->codec, s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
   struct device_rank rank = device_rank_new(sim.codec, &sim.job[0], 0, false);
   struct tagc_codec_stats stats = {0};

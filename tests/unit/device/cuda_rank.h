@@ -2,7 +2,8 @@
  * A rank whose codec runs on a CUDA device, beside the same rank on the host (sim.h): both get the same bytes,
  * and whatever they leave is compared.
  *
- * Memory   Buffers of the device begin as copies of the host's, and have bytes before and behind them that must not change.
+ * Memory   Buffers of the device begin as copies of the host's, and have bytes before and behind them that must not
+ *          change.
  * Threads  Single-threaded. Failure: a call of the driver that fails ends the program.
  */
 #ifndef TESTS_UNIT_DEVICE_CUDA_RANK_H
@@ -17,39 +18,38 @@ enum { GUARD = 256, GUARD_BYTE = 0x5b };
 
 /* Memory of the device, with the host's beside it. */
 struct twin {
-  void *host;                      /* the codec_sim's; NULL: none */
-  size_t bytes, off;               /* off: bytes past a multiple of 256 */
+  void *host;        /* the codec_sim's; NULL: none */
+  size_t bytes, off; /* off: bytes past a multiple of 256 */
   CUdeviceptr base;
 };
 
 struct device_rank {
-  struct tagc_job job;             /* with pointers of the device */
+  struct tagc_job job; /* with pointers of the device */
   struct twin send, recv, residual, message_out, message_in, state, counts;
   struct twin exponents, sketch_out, sketch_in;
-  struct tagc_codec_stats stats;   /* of a step: the host's */
-  struct tagc_counts before;       /* and what the device's were */
+  struct tagc_codec_stats stats; /* of a step: the host's */
+  struct tagc_counts before;     /* and what the device's were */
 };
 
-static int device_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                         unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra)
-{
+static int device_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                         unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters,
+                         void **extra) {
   return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra);
 }
 
 static int device_launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                                  unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters)
-{
-  return cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters);
+                                  unsigned block_y, unsigned block_z, unsigned shared, void *stream,
+                                  void **parameters) {
+  return cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
+                                   parameters);
 }
 
-static int device_get(void **function, void *module, const char *name)
-{
+static int device_get(void **function, void *module, const char *name) {
   return cuModuleGetFunction((CUfunction *)function, module, name);
 }
 
 /* The first device's. `ptx`: what is for older drivers. */
-static inline struct tagc_cuda_launcher device_launcher(bool ptx)
-{
+static inline struct tagc_cuda_launcher device_launcher(bool ptx) {
   struct tagc_cuda_launcher launcher = {.launch = device_launch, .launch_together = device_launch_together};
   CUmodule module;
   CUdevice device;
@@ -61,22 +61,20 @@ static inline struct tagc_cuda_launcher device_launcher(bool ptx)
   MUST(cuModuleLoadData(&module, tagc_fatbin_size() == 0 ? "CUDA-STANDIN" : ptx ? tagc_fatbin_ptx() : tagc_fatbin()));
   MUST(tagc_cuda_find(&launcher, device_get, module, &missing));
   launcher.processors = (uint32_t)processors;
-  MUST(cuOccupancyMaxActiveBlocksPerMultiprocessor(&groups, launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_MANY_THREADS,
-                                                   0));
+  MUST(cuOccupancyMaxActiveBlocksPerMultiprocessor(&groups, launcher.function[tagc_lhc_recover_kernel],
+                                                   TAGC_CUDA_MANY_THREADS, 0));
   launcher.together = launcher.processors * (uint32_t)groups;
   return launcher;
 }
 
 static inline void *twin_at(const struct twin *twin) { return (void *)(uintptr_t)(twin->base + GUARD + twin->off); }
 
-static inline void twin_put(const struct twin *twin)
-{
+static inline void twin_put(const struct twin *twin) {
   if (twin->bytes > 0)
     MUST(cuMemcpyHtoD_v2(twin->base + GUARD + twin->off, twin->host, twin->bytes));
 }
 
-static inline struct twin twin_new(void *host, size_t bytes, size_t off)
-{
+static inline struct twin twin_new(void *host, size_t bytes, size_t off) {
   struct twin twin = {.host = host, .bytes = bytes, .off = off, .base = device_buffer(bytes + off + 2 * GUARD)};
   uint8_t *all = malloc(bytes + off + 2 * GUARD);
   memset(all, GUARD_BYTE, bytes + off + 2 * GUARD);
@@ -88,8 +86,7 @@ static inline struct twin twin_new(void *host, size_t bytes, size_t off)
 }
 
 /* What is on the device; false where something beside it was written. The caller frees it. */
-static inline bool twin_get(const struct twin *twin, uint8_t **content)
-{
+static inline bool twin_get(const struct twin *twin, uint8_t **content) {
   const size_t before = GUARD + twin->off, all = before + twin->bytes + GUARD;
   uint8_t *bytes = malloc(all);
   bool untouched = true;
@@ -101,9 +98,9 @@ static inline bool twin_get(const struct twin *twin, uint8_t **content)
   return untouched;
 }
 
-/* 0: the same in [from, from + bytes); otherwise 1 + the first byte that differs, or the last number for one beside it. */
-static inline size_t twin_differs(const struct twin *twin, size_t from, size_t bytes)
-{
+/* 0: the same in [from, from + bytes); otherwise 1 + the first byte that differs, or the last number for one beside
+ * it. */
+static inline size_t twin_differs(const struct twin *twin, size_t from, size_t bytes) {
   uint8_t *content;
   size_t at = 0;
   const bool untouched = twin_get(twin, &content);
@@ -114,9 +111,8 @@ static inline size_t twin_differs(const struct twin *twin, size_t from, size_t b
 }
 
 /* `off`: bytes that send and recv are past an aligned address; in place, recv is the own shard. */
-static inline struct device_rank device_rank_new(const struct tagc_codec *codec, const struct tagc_job *host, size_t off,
-                                                 bool in_place)
-{
+static inline struct device_rank device_rank_new(const struct tagc_codec *codec, const struct tagc_job *host,
+                                                 size_t off, bool in_place) {
   struct device_rank rank = {.job = *host};
   struct tagc_job *job = &rank.job;
   const size_t n = host->shape.n, nranks = (size_t)host->shape.nranks, size = tagc_dtype_size(host->shape.dtype);
@@ -146,16 +142,15 @@ static inline struct device_rank device_rank_new(const struct tagc_codec *codec,
   return rank;
 }
 
-static inline void device_rank_free(struct device_rank *rank)
-{
-  const struct twin *all[] = {&rank->send, &rank->recv, &rank->residual, &rank->message_out, &rank->message_in,
-                              &rank->exponents, &rank->sketch_out, &rank->sketch_in, &rank->state, &rank->counts};
+static inline void device_rank_free(struct device_rank *rank) {
+  const struct twin *all[] = {&rank->send,       &rank->recv,      &rank->residual,   &rank->message_out,
+                              &rank->message_in, &rank->exponents, &rank->sketch_out, &rank->sketch_in,
+                              &rank->state,      &rank->counts};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     MUST(cuMemFree_v2(all[i]->base));
 }
 
-static inline struct tagc_counts device_counts(const struct device_rank *rank)
-{
+static inline struct tagc_counts device_counts(const struct device_rank *rank) {
   struct tagc_counts counts;
   device_read(&counts, rank->counts.base + GUARD, sizeof counts);
   return counts;
@@ -165,8 +160,7 @@ static inline struct tagc_counts device_counts(const struct device_rank *rank)
 static inline bool cuda_said(int argc, char **argv, const char *word) { return argc > 1 && strcmp(argv[1], word) == 0; }
 
 /* Is the test to leave out what only repeats? `short` says so, and whatever makes everything slow. */
-static inline bool cuda_brief(int argc, char **argv)
-{
+static inline bool cuda_brief(int argc, char **argv) {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
   if (argc < 2)
     return true;

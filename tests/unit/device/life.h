@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ranks of a communicator whose calls go through the table of a device (kernels/codec/device.h), as the library makes them: memory, fence,
- * tally, the steps of a codec, and the end. What the ranks send one another goes through the host.
+ * Ranks of a communicator whose calls go through the table of a device (kernels/codec/device.h), as the library makes
+ * them: memory, fence, tally, the steps of a codec, and the end. What the ranks send one another goes through the host.
  *
  * Memory   life_begin() takes what life_end() gives back, whatever has failed meanwhile.
  * Threads  A life is one thread's. Failure: false from the function in which a call has failed.
@@ -20,16 +20,14 @@ struct life {
     struct tagc_job job;
     void *fence, *workspace, *flushed;
     int64_t *told;
-  } *rank;
+  } * rank;
 };
 
-static inline size_t life_all_bytes(const struct tagc_shape *s)
-{
+static inline size_t life_all_bytes(const struct tagc_shape *s) {
   return (size_t)s->nranks * s->n * tagc_dtype_size(s->dtype);
 }
 
-static bool life_rank_begin(struct life *life, struct life_rank *r, const struct tagc_job *host)
-{
+static bool life_rank_begin(struct life *life, struct life_rank *r, const struct tagc_job *host) {
   const struct tagc_device *d = life->device;
   void *stream = life->stream;
   struct tagc_job *job = &r->job;
@@ -55,8 +53,8 @@ static bool life_rank_begin(struct life *life, struct life_rank *r, const struct
 }
 
 /* Of the ranks of a sim. */
-static inline bool life_begin(struct life *life, const struct tagc_device *device, const struct sim *sim, void *stream)
-{
+static inline bool life_begin(struct life *life, const struct tagc_device *device, const struct sim *sim,
+                              void *stream) {
   bool good = true;
   *life = (struct life){device, sim->codec, stream, calloc((size_t)sim->shape.nranks, sizeof *life->rank)};
   for (int r = 0; r < sim->shape.nranks; r++)
@@ -66,14 +64,13 @@ static inline bool life_begin(struct life *life, const struct tagc_device *devic
   return good;
 }
 
-static inline void life_end(struct life *life, int nranks)
-{
+static inline void life_end(struct life *life, int nranks) {
   const struct tagc_device *d = life->device;
   for (int r = 0; r < nranks; r++) {
     struct life_rank *rank = &life->rank[r];
     struct tagc_job *job = &rank->job;
-    void *const memory[] = {rank->workspace, rank->flushed, rank->told, (void *)(uintptr_t)job->send, job->recv, job->residual,
-                            job->health};
+    void *const memory[] = {rank->workspace, rank->flushed, rank->told, (void *)(uintptr_t)job->send,
+                            job->recv,       job->residual, job->health};
     const bool fenced = rank->fence && d->fence_set(d, rank->fence, life->stream);
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
       if (fenced)
@@ -87,8 +84,7 @@ static inline void life_end(struct life *life, int nranks)
   free(life->rank);
 }
 
-static inline bool life_mark(struct life *life, int nranks, enum tagc_mark mark)
-{
+static inline bool life_mark(struct life *life, int nranks, enum tagc_mark mark) {
   const struct tagc_device *d = life->device;
   bool good = true;
   for (int r = 0; r < nranks && good; r++)
@@ -97,8 +93,7 @@ static inline bool life_mark(struct life *life, int nranks, enum tagc_mark mark)
 }
 
 /* Every rank's messages to all others, through the host. */
-static bool life_exchange(struct life *life, int nranks)
-{
+static bool life_exchange(struct life *life, int nranks) {
   const struct tagc_device *d = life->device;
   bool good = true;
   for (int from = 0; from < nranks; from++)
@@ -114,8 +109,8 @@ static bool life_exchange(struct life *life, int nranks)
 }
 
 /* A call, up to its end. The gradients are those of the sim, and so are the flags of the jobs. */
-static inline bool life_call(struct life *life, const struct sim *sim, uint64_t cycle, uint64_t residual_cycle, bool tells)
-{
+static inline bool life_call(struct life *life, const struct sim *sim, uint64_t cycle, uint64_t residual_cycle,
+                             bool tells) {
   const struct tagc_device *d = life->device;
   const int nranks = sim->shape.nranks;
   void *stream = life->stream;
@@ -130,7 +125,8 @@ static inline bool life_call(struct life *life, const struct sim *sim, uint64_t 
   }
   good = good && life_mark(life, nranks, TAGC_MARK_BEGUN);
   for (int r = 0; r < nranks && good; r++)
-    good = d->prepare(d, life->codec, &life->rank[r].job, stream) && d->encode(d, life->codec, &life->rank[r].job, stream);
+    good =
+      d->prepare(d, life->codec, &life->rank[r].job, stream) && d->encode(d, life->codec, &life->rank[r].job, stream);
   good = good && life_mark(life, nranks, TAGC_MARK_ENCODED) && life_exchange(life, nranks) &&
          life_mark(life, nranks, TAGC_MARK_EXCHANGED);
   for (int r = 0; r < nranks && good; r++)
@@ -146,15 +142,14 @@ static inline bool life_call(struct life *life, const struct sim *sim, uint64_t 
 }
 
 /* All that a communicator does. */
-static inline bool life_whole(const struct tagc_device *d, const struct sim *sim, uint64_t cycles, void *stream)
-{
+static inline bool life_whole(const struct tagc_device *d, const struct sim *sim, uint64_t cycles, void *stream) {
   struct life life;
   struct tagc_tally_times times;
   struct tagc_codec_stats stats = {0};
   bool answer, good = life_begin(&life, d, sim, stream);
   for (uint64_t cycle = 1; cycle <= cycles && good; cycle++)
-    good = life_call(&life, sim, cycle, cycle - 1, cycle % 2) &&
-           d->tally_denser(d, life.rank[0].job.tally, stream, &answer);
+    good =
+      life_call(&life, sim, cycle, cycle - 1, cycle % 2) && d->tally_denser(d, life.rank[0].job.tally, stream, &answer);
   good = good && d->tally_denser(d, life.rank[0].job.tally, stream, &answer) &&
          d->flush(d, &life.rank[0].job, life.rank[0].flushed, stream) && d->reaches(d, life.rank[0].job.send) &&
          d->get(d, times.ms, life.rank[0].flushed, sizeof times.ms, stream) &&
@@ -163,16 +158,14 @@ static inline bool life_whole(const struct tagc_device *d, const struct sim *sim
   return good;
 }
 
-static inline struct sim life_sim(const char *codec, enum tagc_storage storage)
-{
+static inline struct sim life_sim(const char *codec, enum tagc_storage storage) {
   struct sim sim = sim_new_stored(codec, LIFE_N, LIFE_RANKS, TAGC_FLOAT32, 10000, storage);
   case_fill(&sim, GAUSS);
   return sim;
 }
 
 /* With the library's own kernels, which the stand-in for the driver finds beside itself. */
-static inline const struct tagc_device *life_device(int ordinal)
-{
+static inline const struct tagc_device *life_device(int ordinal) {
   unsetenv("CUDA_STANDIN_KERNELS");
   return tagc_device_cuda(ordinal);
 }

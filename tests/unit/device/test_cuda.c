@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of a CUDA device, member by member, on the stand-in for the driver: what its calls mean to memory, streams and the
- * host, and what they do when the driver refuses one. The bits of the codecs are test_dense_cuda's.
+ * The table of a CUDA device, member by member, on the stand-in for the driver: what its calls mean to memory, streams
+ * and the host, and what they do when the driver refuses one. The bits of the codecs are test_dense_cuda's.
  */
 #include <signal.h>
 
@@ -12,15 +12,14 @@ enum { N = LIFE_N, RANKS = LIFE_RANKS, KIB = 1 << 10 };
 
 static void wait_for(CUstream stream) { MUST(cuStreamSynchronize(stream)); }
 
-/* -- memory ------------------------------------------------------------------------------------------------------------- */
-static void order(bool waits)
-{
+/* -- memory -------------------------------------------------------------------------------------------------------- */
+static void order(bool waits) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream a = device_stream(CU_STREAM_NON_BLOCKING), b = device_stream(CU_STREAM_NON_BLOCKING);
   uint8_t sent[256], got[256];
   memset(sent, 7, sizeof sent);
-  for (int i = 0; i < 50; i++) {   /* of 1 MiB */
+  for (int i = 0; i < 50; i++) { /* of 1 MiB */
     void *fence = d->fence_make(d);
     char *memory = d->alloc(d, 512 * KIB, a);
     EXPECT(memory && (uintptr_t)memory % 64 == 0);
@@ -50,8 +49,7 @@ static void in_order(void) { order(false); }
 static void in_order_waiting(void) { order(true); }
 
 /* What was given back on a stream that is late is not handed out before that has come to it. */
-static void late(void)
-{
+static void late(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream a = device_stream(CU_STREAM_NON_BLOCKING), b = device_stream(CU_STREAM_NON_BLOCKING);
@@ -70,8 +68,7 @@ static void late(void)
     EXPECT(third == first || third == second);
 }
 
-static void too_small(void)
-{
+static void too_small(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   void *small = d->alloc(d, 16 * KIB, NULL), *large = d->alloc(d, 700 * KIB, NULL);
@@ -83,8 +80,7 @@ static void too_small(void)
 }
 
 /* Of four GPUs three are used. */
-static void peers(void)
-{
+static void peers(void) {
   for (int ordinal = 0; ordinal < 3; ordinal++)
     EXPECT(life_device(ordinal)->alloc(life_device(ordinal), 1, NULL));
   for (int ordinal = 0; ordinal < 3; ordinal++) {
@@ -103,8 +99,7 @@ static void peers(void)
   }
 }
 
-static void reaches(void)
-{
+static void reaches(void) {
   const struct tagc_device *d = life_device(0);
   CUdeviceptr managed;
   void *pinned;
@@ -123,16 +118,15 @@ static void reaches(void)
   EXPECT(tagc_device_host.reaches(&tagc_device_host, own));
 }
 
-static void pinned(void)
-{
+static void pinned(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   char *last = NULL;
-  for (int i = 0; i < 100; i++) {  /* more than a piece, and one that is larger */
+  for (int i = 0; i < 100; i++) { /* more than a piece, and one that is larger */
     char *memory = d->alloc_pinned(d, i == 50 ? 200 * KIB : 1000), got = 0;
     EXPECT(memory && (uintptr_t)memory % 64 == 0 && memory != last && d->reaches(d, memory));
-    memory[999] = 1;               /* the host's own */
+    memory[999] = 1; /* the host's own */
     EXPECT(d->put(d, memory, "x", 1, stream) && d->get(d, &got, memory, 1, stream) && got == 'x');
     last = memory;
   }
@@ -140,8 +134,7 @@ static void pinned(void)
 }
 
 /* Rows go to where they belong, and nothing else is touched: from the device, from pinned and from managed memory. */
-static void rows(void)
-{
+static void rows(void) {
   enum { ROWS = 7, FROM = 1000, TO = 301, WIDTH = 123 };
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -151,13 +144,16 @@ static void rows(void)
   static char sent[ROWS * FROM], got[ROWS * TO];
   MUST(cuMemAllocManaged(&managed, sizeof sent, CU_MEM_ATTACH_GLOBAL));
   MUST(cuMemAllocHost_v2(&pinned, sizeof sent));
-  char *from[] = {d->alloc(d, sizeof sent, stream), (char *)(uintptr_t)managed, pinned}, *to = d->alloc(d, sizeof got, stream);
+  char *from[] = {d->alloc(d, sizeof sent, stream), (char *)(uintptr_t)managed, pinned},
+       *to = d->alloc(d, sizeof got, stream);
   for (size_t i = 0; i < sizeof sent; i++)
     sent[i] = (char)(i % 251);
   for (int kind = 0; kind < 3; kind++)
     for (size_t count = 1; count <= ROWS; count += ROWS - 1) {
-      EXPECT(from[kind] && to && d->put(d, from[kind], sent, sizeof sent, stream) && d->clear(d, to, sizeof got, stream));
-      EXPECT(d->copy(d, to + 3, TO, from[kind] + 11, FROM, WIDTH, count, stream) && d->get(d, got, to, sizeof got, stream));
+      EXPECT(from[kind] && to && d->put(d, from[kind], sent, sizeof sent, stream) &&
+             d->clear(d, to, sizeof got, stream));
+      EXPECT(d->copy(d, to + 3, TO, from[kind] + 11, FROM, WIDTH, count, stream) &&
+             d->get(d, got, to, sizeof got, stream));
       for (size_t i = 0; i < sizeof got; i++) {
         const size_t row = i / TO, at = i % TO - 3;
         EXPECT(got[i] == (i >= 3 && at < WIDTH && row < count ? sent[row * FROM + 11 + at] : 0));
@@ -166,21 +162,20 @@ static void rows(void)
 }
 
 /* The order of each row counts: another stream works on one of them. */
-static void rows_out_of_order(void)
-{
+static void rows_out_of_order(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream a = device_stream(CU_STREAM_NON_BLOCKING), b = device_stream(CU_STREAM_NON_BLOCKING);
   char *memory = d->alloc(d, 10 * KIB, a);
   wait_for(a);
-  EXPECT(memory && d->clear(d, memory + 2 * KIB + 50, 10, b) && d->copy(d, memory + 5 * KIB, KIB, memory, KIB, 50, 5, a));
+  EXPECT(memory && d->clear(d, memory + 2 * KIB + 50, 10, b) &&
+         d->copy(d, memory + 5 * KIB, KIB, memory, KIB, 50, 5, a));
   fprintf(stderr, "between rows: good\n");
   (void)d->copy(d, memory + 5 * KIB, KIB, memory, KIB, 51, 5, a);
 }
 
 /* The host's side may be reused at once, whatever the size, and what is under way is not overwritten. */
-static void staged(void)
-{
+static void staged(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -201,15 +196,14 @@ static void staged(void)
   free(host);
 }
 
-/* -- tallies ------------------------------------------------------------------------------------------------------------ */
-static void count(const struct tagc_device *d, void *tally, uint64_t number, CUstream stream)
-{
-  const struct tagc_counts counts = {number, number, number, number, number, (double)number, .denser = number > 3, .lost = number};
+/* -- tallies ------------------------------------------------------------------------------------------------------- */
+static void count(const struct tagc_device *d, void *tally, uint64_t number, CUstream stream) {
+  const struct tagc_counts counts = {
+    number, number, number, number, number, (double)number, .denser = number > 3, .lost = number};
   EXPECT(d->put(d, tagc_cuda_tally_counts(tally), &counts, sizeof counts, stream));
 }
 
-static void call(const struct tagc_device *d, void *tally, uint64_t number, CUstream stream)
-{
+static void call(const struct tagc_device *d, void *tally, uint64_t number, CUstream stream) {
   for (int mark = 0; mark < TAGC_MARKS; mark++) {
     if (mark == TAGC_MARK_DECODED)
       count(d, tally, number, stream);
@@ -217,15 +211,13 @@ static void call(const struct tagc_device *d, void *tally, uint64_t number, CUst
   }
 }
 
-static bool all_are(const struct tagc_codec_stats *s, uint64_t number)
-{
+static bool all_are(const struct tagc_codec_stats *s, uint64_t number) {
   return s->selected == number && s->unrecovered == number && s->nonfinite == number && s->overflowed == number &&
          s->lost == number && s->dropped == number && s->residual_norm2 == (double)number;
 }
 
 /* Reading is late, one call after the other, and never of a call that is under way. */
-static void tallies(void)
-{
+static void tallies(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -236,11 +228,11 @@ static void tallies(void)
   call(d, tally, 1, stream);
   EXPECT(!d->tally_read(d, tally, &t, &stats) && all_are(&stats, 0));
   wait_for(stream);
-  call(d, tally, 2, stream);       /* under way, while the first one is read */
+  call(d, tally, 2, stream); /* under way, while the first one is read */
   EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 1 && all_are(&stats, 1));
   for (int i = 0; i < TAGC_MARKS - 1; i++)
     EXPECT(t.ms[i] >= 0);
-  EXPECT(t.ms[TAGC_MARK_BEGUN] == 0);         /* that mark was left out */
+  EXPECT(t.ms[TAGC_MARK_BEGUN] == 0); /* that mark was left out */
   EXPECT(!d->tally_read(d, tally, &t, &stats) && all_are(&stats, 1));
   wait_for(stream);
   EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 2 && all_are(&stats, 2));
@@ -249,24 +241,24 @@ static void tallies(void)
     call(d, tally, i, stream);
   wait_for(stream);
   EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 4 && all_are(&stats, 4));
-  EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 5 && all_are(&stats, 5) && !d->tally_read(d, tally, &t, &stats));
+  EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 5 && all_are(&stats, 5) &&
+         !d->tally_read(d, tally, &t, &stats));
   call(d, tally, 6, stream);
   wait_for(stream);
-  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 7, stream));  /* a call that fails does not hide the one before */
-  EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 6 && all_are(&stats, 6) && !d->tally_read(d, tally, &t, &stats));
+  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 7, stream)); /* a call that fails does not hide the one before */
+  EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 6 && all_are(&stats, 6) &&
+         !d->tally_read(d, tally, &t, &stats));
 }
 
-/* -- timers ------------------------------------------------------------------------------------------------------------- */
-static void timed_call(const struct tagc_device *d, void *timer, uint64_t number, CUstream stream, bool good)
-{
+/* -- timers -------------------------------------------------------------------------------------------------------- */
+static void timed_call(const struct tagc_device *d, void *timer, uint64_t number, CUstream stream, bool good) {
   const int begun = d->timer_begin(d, timer, number, stream);
   EXPECT(begun >= 0);
   d->timer_end(d, timer, begun, stream, good);
 }
 
 /* Reading is late and in order; what is not over, or was not to be timed, is not read. */
-static void timers(void)
-{
+static void timers(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -276,14 +268,14 @@ static void timers(void)
   timed_call(d, timer, 1, stream, true);
   EXPECT(d->timer_read(d, timer, 2, out, 64) == 0 && d->timer_read(d, timer, 1, out, 64) == 0);
   wait_for(stream);
-  timed_call(d, timer, 2, stream, true);    /* under way, while the first one is read */
+  timed_call(d, timer, 2, stream, true); /* under way, while the first one is read */
   EXPECT(d->timer_read(d, timer, 3, out, 64) == 0);
   EXPECT(d->timer_read(d, timer, 2, out, 64) == 1 && out[0].number == 1 && out[0].ms >= 0 && out[0].ms < 60000);
   wait_for(stream);
   EXPECT(d->timer_read(d, timer, 1, out, 64) == 1 && out[0].number == 2 && d->timer_read(d, timer, 0, out, 64) == 0);
   for (uint64_t i = 3; i < 67; i++)
-    timed_call(d, timer, i, stream, i % 2);        /* every second one fails */
-  EXPECT(d->timer_begin(d, timer, 99, stream) < 0);      /* no pair is free */
+    timed_call(d, timer, i, stream, i % 2);         /* every second one fails */
+  EXPECT(d->timer_begin(d, timer, 99, stream) < 0); /* no pair is free */
   d->timer_end(d, timer, -1, stream, true);
   wait_for(stream);
   EXPECT(d->timer_read(d, timer, 1, out, 10) == 10 && out[9].number == 21);
@@ -291,7 +283,7 @@ static void timers(void)
   const int open = d->timer_begin(d, timer, 67, stream);
   timed_call(d, timer, 68, stream, true);
   wait_for(stream);
-  EXPECT(open >= 0 && d->timer_read(d, timer, 0, out, 64) == 0);     /* in order: the first one has not ended */
+  EXPECT(open >= 0 && d->timer_read(d, timer, 0, out, 64) == 0); /* in order: the first one has not ended */
   d->timer_end(d, timer, open, stream, true);
   wait_for(stream);
   EXPECT(d->timer_read(d, timer, 0, out, 64) == 2 && out[0].number == 67 && out[1].number == 68);
@@ -300,22 +292,19 @@ static void timers(void)
   EXPECT(d->timer_begin(d, NULL, 1, stream) < 0 && d->timer_read(d, NULL, 0, out, 64) == 0);
 }
 
-static void nap(void *unused)
-{
+static void nap(void *unused) {
   (void)unused;
   nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
 }
 
-static double now_ms(void)
-{
+static double now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
 /* Work of so many milliseconds is timed as that, or longer; and what is behind it is no part of it, nor it of that. */
-static void timed(void)
-{
+static void timed(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -329,13 +318,13 @@ static void timed(void)
   timed_call(d, timer, 2, stream, true);
   wait_for(stream);
   const double passed = now_ms() - before;
-  EXPECT(d->timer_read(d, timer, 0, out, 64) == 2 && out[0].ms > 2.9 && out[1].ms >= 0 && out[0].ms + out[1].ms < passed + 0.1);
+  EXPECT(d->timer_read(d, timer, 0, out, 64) == 2 && out[0].ms > 2.9 && out[1].ms >= 0 &&
+         out[0].ms + out[1].ms < passed + 0.1);
   d->timer_free(d, timer);
 }
 
 /* A GPU that nobody compresses on is not set up to time its calls. */
-static void timers_set_nothing_up(void)
-{
+static void timers_set_nothing_up(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   struct tagc_timed out[64];
@@ -355,8 +344,7 @@ static void timers_set_nothing_up(void)
 }
 
 /* A tally that is given back is another's when nothing writes to it any more: not before. */
-static void tallies_again(void)
-{
+static void tallies_again(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -373,7 +361,7 @@ static void tallies_again(void)
   EXPECT(d->tally_denser(d, second, stream, &denser) && !denser && d->fence_set(d, fence, stream));
   d->tally_free(d, second, fence);
   void *third = d->tally_make(d, stream);
-  EXPECT(third && third != second && d->fence_set(d, fence, stream));     /* the first one may be over by now */
+  EXPECT(third && third != second && d->fence_set(d, fence, stream)); /* the first one may be over by now */
   d->tally_free(d, third, fence);
   MUST(cuCtxSynchronize());
   third = d->tally_make(d, stream);
@@ -386,8 +374,7 @@ static void tallies_again(void)
 }
 
 /* The answer is that of the last time, and the first one is no. */
-static void denser(void)
-{
+static void denser(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -402,11 +389,10 @@ static void denser(void)
   EXPECT(d->tally_denser(d, tally, stream, &answer) && !answer);
 }
 
-/* -- residuals ---------------------------------------------------------------------------------------------------------- */
+/* -- residuals ----------------------------------------------------------------------------------------------------- */
 
 /* What the host does in a call of the codec, its residuals void or not. */
-static void host_call(struct sim *sim, bool residual_void, uint64_t seed)
-{
+static void host_call(struct sim *sim, bool residual_void, uint64_t seed) {
   for (int r = 0; r < RANKS; r++) {
     sim->job[r].residual_empty = residual_void;
     sim->job[r].seed = seed;
@@ -418,8 +404,7 @@ static void host_call(struct sim *sim, bool residual_void, uint64_t seed)
     sim->codec->decode(&sim->job[r]);
 }
 
-static bool same_results(const struct life *life, const struct sim *sim)
-{
+static bool same_results(const struct life *life, const struct sim *sim) {
   const size_t bytes = life_all_bytes(&sim->shape) / RANKS;
   char *got = malloc(bytes);
   bool same = true;
@@ -431,8 +416,7 @@ static bool same_results(const struct life *life, const struct sim *sim)
 }
 
 /* Cycles: -1 has NaN. The residual of a cycle with NaN is void in the next, and no other is. */
-static void health_of(const int *cycles, int count, bool tells)
-{
+static void health_of(const int *cycles, int count, bool tells) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -466,10 +450,9 @@ static void health_of(const int *cycles, int count, bool tells)
   sim_free(&sim);
 }
 
-static void health(void)
-{
-  static const int bad_then_good[] = {1, -2, 3, 4}, twice[] = {1, -2, -3, 4, 5}, ring[] = {-1, 2, 63, 64, 65, 66, -128, 129, 130},
-                   far[] = {1, -64, 128, 129, -193, 500, 501};
+static void health(void) {
+  static const int bad_then_good[] = {1, -2, 3, 4}, twice[] = {1, -2, -3, 4, 5},
+                   ring[] = {-1, 2, 63, 64, 65, 66, -128, 129, 130}, far[] = {1, -64, 128, 129, -193, 500, 501};
   for (int tells = 0; tells < 2; tells++) {
     health_of(bad_then_good, 4, tells);
     health_of(twice, 5, tells);
@@ -479,8 +462,7 @@ static void health(void)
 }
 
 /* What a host's ranks have told one another counts, not what this one has seen. */
-static void told_by_others(void)
-{
+static void told_by_others(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -492,7 +474,7 @@ static void told_by_others(void)
   struct life_rank *rank = &life.rank[0];
   for (uint64_t cycle = 1; cycle <= TAGC_SURPLUS_CALLS; cycle++) {
     int64_t got[TAGC_FLAGS];
-    host_call(&sim, cycle == 1 || cycle > 1, cycle);         /* void after each */
+    host_call(&sim, cycle == 1 || cycle > 1, cycle); /* void after each */
     EXPECT(life_call(&life, &sim, cycle, cycle - 1, true) && same_results(&life, &sim));
     EXPECT(d->get(d, got, rank->told, sizeof got, stream) && got[0] == 0 && got[1] == 0);
     for (int r = 0; r < RANKS; r++)
@@ -509,8 +491,7 @@ static void told_by_others(void)
   sim_free(&sim);
 }
 
-static void flush_of(enum tagc_dtype dtype, enum tagc_storage storage, bool empty)
-{
+static void flush_of(enum tagc_dtype dtype, enum tagc_storage storage, bool empty) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -540,22 +521,22 @@ static void flush_of(enum tagc_dtype dtype, enum tagc_storage storage, bool empt
   free(got);
 }
 
-static void flushes(void)
-{
+static void flushes(void) {
   for (int dtype = TAGC_FLOAT32; dtype <= TAGC_BFLOAT16; dtype++)
     for (int storage = TAGC_STORAGE_NONE; storage <= TAGC_STORAGE_INT8; storage++)
       for (int empty = 0; empty < 2; empty++)
         flush_of((enum tagc_dtype)dtype, (enum tagc_storage)storage, empty);
 }
 
-int main(void)
-{
+int main(void) {
   lives("CUDA_STANDIN_MEMORY=1", in_order, "memory, copies and fences, in the order of streams");
   lives("CUDA_STANDIN_MEMORY=1 CUDA_STANDIN_LAZY=1", in_order, "the same, late");
   lives("CUDA_STANDIN_MEMORY=2 CUDA_STANDIN_DELAY=500", in_order, "the same, sometimes late");
   lives("CUDA_STANDIN_LAZY=1", late, "memory that is given back late");
-  lives("CUDA_STANDIN_MEMORY=1 CUDA_STANDIN_POOLS=0", in_order_waiting, "without pools: nothing is given back, and all is used again");
-  lives("CUDA_STANDIN_LAZY=1 CUDA_STANDIN_POOLS=0", late, "without pools: what is late is not used again before its time");
+  lives("CUDA_STANDIN_MEMORY=1 CUDA_STANDIN_POOLS=0", in_order_waiting,
+        "without pools: nothing is given back, and all is used again");
+  lives("CUDA_STANDIN_LAZY=1 CUDA_STANDIN_POOLS=0", late,
+        "without pools: what is late is not used again before its time");
   lives("CUDA_STANDIN_POOLS=0", too_small, "without pools: small pieces do not take large ones");
   lives("CUDA_STANDIN_DEVICES=4", peers, "the devices that are used may access the pools of one another");
   lives("CUDA_STANDIN_DEVICES=2", reaches, "which buffers kernels can work on");
@@ -563,7 +544,8 @@ int main(void)
   lives("CUDA_STANDIN_LAZY=1", rows, "copies of rows");
   lives("CUDA_STANDIN_PITCH=400", rows, "a driver that refuses rows so far apart copies each by itself");
   ok(child_run("", rows_out_of_order) == 128 + SIGABRT && strstr(child_said, "between rows: good") &&
-     strstr(child_said, "cuMemcpy2DAsync"), "copies of rows that are not in order with work on one of them are found");
+       strstr(child_said, "cuMemcpy2DAsync"),
+     "copies of rows that are not in order with work on one of them are found");
   lives("CUDA_STANDIN_LAZY=1", staged, "copies from the host, which may write there again");
   lives("CUDA_STANDIN_LAZY=1", tallies, "tallies are read late, one call after the other");
   lives("CUDA_STANDIN_LAZY=1", tallies_again, "tallies that are given back, and used again");

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of a CUDA device on streams of every kind, from several threads and for several devices at once, and while streams
- * are captured.
+ * The table of a CUDA device on streams of every kind, from several threads and for several devices at once, and while
+ * streams are captured.
  */
 #include <pthread.h>
 
 #include "tests/unit/device/cuda_child.h"
 #include "tests/unit/device/life.h"
 
-static void any_stream(void)
-{
+static void any_stream(void) {
   const struct tagc_device *d = life_device(0);
   struct sim sim = life_sim("q8", TAGC_STORAGE_BF16);
   CUstream prior;
@@ -17,7 +16,7 @@ static void any_stream(void)
   void *const streams[] = {NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, prior, device_stream(0)};
   for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
     EXPECT(life_whole(d, &sim, 1, streams[i]));
-  MUST(cuCtxSetCurrent(NULL));     /* a thread without a context, which has none afterwards either */
+  MUST(cuCtxSetCurrent(NULL)); /* a thread without a context, which has none afterwards either */
   CUcontext current = (CUcontext)1;
   EXPECT(life_whole(d, &sim, 1, NULL));
   MUST(cuCtxGetCurrent(&current));
@@ -25,10 +24,9 @@ static void any_stream(void)
   sim_free(&sim);
 }
 
-static struct sim of_threads;       /* they only read it */
+static struct sim of_threads; /* they only read it */
 
-static void *live_on(void *ordinal)
-{
+static void *live_on(void *ordinal) {
   const struct tagc_device *d = tagc_device_cuda((int)(intptr_t)ordinal);
   bool good = d != NULL;
   for (int i = 0; i < 2 && good; i++)
@@ -36,8 +34,7 @@ static void *live_on(void *ordinal)
   return good ? NULL : ordinal;
 }
 
-static void threads(void)
-{
+static void threads(void) {
   pthread_t thread[6];
   unsetenv("CUDA_STANDIN_KERNELS");
   of_threads = life_sim("q2", TAGC_STORAGE_INT8);
@@ -52,8 +49,7 @@ static void threads(void)
 }
 
 /* From the set-up on, on this thread and on others, and the graph is whole. */
-static void during_captures(void)
-{
+static void during_captures(void) {
   CUgraph graph;
   pthread_t thread;
   void *failed;
@@ -66,13 +62,12 @@ static void during_captures(void)
   EXPECT(pthread_create(&thread, NULL, live_on, (void *)0) == 0 && pthread_join(thread, &failed) == 0 && !failed);
   EXPECT(life_whole(life_device(0), &of_threads, 1, stream));
   MUST(cuMemsetD8Async(buffer, 1, 100, captured));
-  CUresult refused = cuMemAlloc_v2(&buffer, 100);  /* the mode of the thread is as it was */
+  CUresult refused = cuMemAlloc_v2(&buffer, 100); /* the mode of the thread is as it was */
   EXPECT(refused == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED || refused == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   cuStreamEndCapture(captured, &graph);
 }
 
-static void captures_whole(void)
-{
+static void captures_whole(void) {
   struct sim sim = life_sim("q8", TAGC_STORAGE_FP32);
   CUgraph graph;
   unsetenv("CUDA_STANDIN_KERNELS");
@@ -89,8 +84,7 @@ static void captures_whole(void)
   sim_free(&sim);
 }
 
-int main(void)
-{
+int main(void) {
   lives("CUDA_STANDIN_DELAY=100", any_stream, "streams of every kind, and a thread without a context");
   lives("CUDA_STANDIN_DEVICES=3 CUDA_STANDIN_DELAY=100", threads, "several devices, each by several threads");
   lives("CUDA_STANDIN_DEVICES=3 CUDA_STANDIN_POOLS=0", threads, "without pools, too");

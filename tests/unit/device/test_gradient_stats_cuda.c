@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A gradient on a GPU is seen as the host would see it: the words of nonzero_index.h that the kernel counts, over types, sizes, numbers of
- * ranks, scales and addresses; and, through the library's own table for the device, density, kurtosis and errors, which decide
- * what TAGC_CODEC=auto does.
+ * A gradient on a GPU is seen as the host would see it: the words of nonzero_index.h that the kernel counts, over
+ * types, sizes, numbers of ranks, scales and addresses; and, through the library's own table for the device, density,
+ * kurtosis and errors, which decide what TAGC_CODEC=auto does.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
@@ -16,31 +16,25 @@ struct gradient {
   unsigned nranks, rank;
   enum tagc_dtype dtype;
   float scale;
-  size_t off;                      /* bytes past an aligned address */
-  float (*value)(uint64_t at);     /* of a place in the send buffer */
+  size_t off;                  /* bytes past an aligned address */
+  float (*value)(uint64_t at); /* of a place in the send buffer */
 };
 
-static void *send_of(const struct gradient *g)
-{
+static void *send_of(const struct gradient *g) {
   void *send = malloc(g->nranks * g->n * tagc_dtype_size(g->dtype));
   for (uint64_t i = 0; i < g->nranks * g->n; i++)
     tagc_store(send, i, g->dtype, g->value(i));
   return send;
 }
 
-static struct twin on_device(const struct gradient *g, void *send)
-{
+static struct twin on_device(const struct gradient *g, void *send) {
   return twin_new(send, g->nranks * g->n * tagc_dtype_size(g->dtype), g->off);
 }
 
 /* Rows of 768, of which one in 200 is live; nothing in the first 30,000 elements. */
-static float rows(uint64_t at)
-{
-  return at > 30000 && tagc_mix64(at / 768) % 200 == 0 ? sim_normal() : 0;
-}
+static float rows(uint64_t at) { return at > 30000 && tagc_mix64(at / 768) % 200 == 0 ? sim_normal() : 0; }
 
-static float dense(uint64_t at)
-{
+static float dense(uint64_t at) {
   (void)at;
   return sim_normal();
 }
@@ -50,19 +44,20 @@ static float lonely(uint64_t at) { return at == 20011 + 255 || at == 20011 + 200
 
 static float wild(uint64_t at) { return at == 3 ? NAN : at == 25000 ? -INFINITY : at % 7 ? 0x1p-121f : 0x1p-119f; }
 
-static float nothing(uint64_t at)
-{
+static float nothing(uint64_t at) {
   (void)at;
   return 0;
 }
 
-static bool same_words(const struct gradient *g, uint64_t range)
-{
+static bool same_words(const struct gradient *g, uint64_t range) {
   const size_t bytes = tagc_nonzero_index_bytes(g->nranks);
   uint64_t *words = calloc(1, bytes);
   void *send = send_of(g);
-  struct tagc_job job = {.shape = {.n = g->n, .nranks = (int)g->nranks, .dtype = g->dtype}, .rank = (int)g->rank, .scale = g->scale,
-                         .divisor = 1, .send = send};
+  struct tagc_job job = {.shape = {.n = g->n, .nranks = (int)g->nranks, .dtype = g->dtype},
+                         .rank = (int)g->rank,
+                         .scale = g->scale,
+                         .divisor = 1,
+                         .send = send};
   struct twin gradient = on_device(g, send), counted = twin_new(words, bytes, 0);
   tagc_nonzero_index_count(&job, range, words);
   job.send = twin_at(&gradient);
@@ -75,12 +70,19 @@ static bool same_words(const struct gradient *g, uint64_t range)
   return same;
 }
 
-static void words(void)
-{
-  static const struct { const char *name; float (*value)(uint64_t); } fills[] = {
-    {"rows", rows}, {"dense", dense}, {"lonely values", lonely}, {"exceptions and tiny values", wild}, {"zeros", nothing},
+static void words(void) {
+  static const struct {
+    const char *name;
+    float (*value)(uint64_t);
+  } fills[] = {
+    {"rows", rows},     {"dense", dense}, {"lonely values", lonely}, {"exceptions and tiny values", wild},
+    {"zeros", nothing},
   };
-  static const struct { uint64_t n; unsigned nranks, rank; uint64_t range; } shapes[] = {
+  static const struct {
+    uint64_t n;
+    unsigned nranks, rank;
+    uint64_t range;
+  } shapes[] = {
     {20011, 2, 0, 4096}, {20011, 3, 2, 626}, {20011, 5, 1, 1251}, {1, 2, 1, 1}, {255, 64, 7, 256}, {256, 2, 1, 256},
   };
   for (size_t f = 0; f < sizeof fills / sizeof *fills; f++) {
@@ -88,8 +90,9 @@ static void words(void)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
       for (int dtype = 0; dtype < 3; dtype++) {
         const size_t off = (s + (size_t)dtype) % 3 * tagc_dtype_size((enum tagc_dtype)dtype);
-        const struct gradient g = {shapes[s].n, shapes[s].nranks, shapes[s].rank, (enum tagc_dtype)dtype, s % 2 ? 0.25f : 1,
-                                   off, fills[f].value};
+        const struct gradient g = {
+          shapes[s].n, shapes[s].nranks, shapes[s].rank, (enum tagc_dtype)dtype, s % 2 ? 0.25f : 1,
+          off,         fills[f].value};
         good &= same_words(&g, shapes[s].range);
       }
     ok(good, "%s: the host's counts", fills[f].name);
@@ -97,20 +100,20 @@ static void words(void)
 }
 
 /* Read and tried; false where that fails. */
-static bool sample(const struct tagc_gradient_request *q, const struct tagc_device *device, struct tagc_gradient_stats *out)
-{
+static bool sample(const struct tagc_gradient_request *q, const struct tagc_device *device,
+                   struct tagc_gradient_stats *out) {
   struct tagc_gradient_sample sample;
   const bool good = tagc_gradient_sample_read(q, device, NULL, &sample) && tagc_gradient_stats_measure(q, &sample, out);
   tagc_gradient_sample_free(&sample);
   return good;
 }
 
-static void looks(void)
-{
+static void looks(void) {
   static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q2"};
   const struct gradient gradients[] = {
-    {200003, 3, 1, TAGC_FLOAT32, 1, 0, rows}, {70001, 2, 0, TAGC_BFLOAT16, 1, 2, dense}, {20011, 2, 0, TAGC_FLOAT32, 1, 4, lonely},
-    {20011, 2, 1, TAGC_FLOAT16, 0.5f, 0, wild}, {500, 2, 1, TAGC_FLOAT32, 1, 0, nothing},
+    {200003, 3, 1, TAGC_FLOAT32, 1, 0, rows},  {70001, 2, 0, TAGC_BFLOAT16, 1, 2, dense},
+    {20011, 2, 0, TAGC_FLOAT32, 1, 4, lonely}, {20011, 2, 1, TAGC_FLOAT16, 0.5f, 0, wild},
+    {500, 2, 1, TAGC_FLOAT32, 1, 0, nothing},
   };
   const struct tagc_device *device = tagc_device_cuda(0);
   struct tagc_candidate candidates[TAGC_CANDIDATES];
@@ -121,8 +124,11 @@ static void looks(void)
     struct tagc_gradient_stats here, there;
     void *send = send_of(g);
     struct twin gradient = on_device(g, send);
-    struct tagc_gradient_request q = {.shape = {.n = g->n, .nranks = (int)g->nranks, .dtype = g->dtype}, .rank = (int)g->rank, .send = send,
-                                     .scale = g->scale, .candidates = candidates};
+    struct tagc_gradient_request q = {.shape = {.n = g->n, .nranks = (int)g->nranks, .dtype = g->dtype},
+                                      .rank = (int)g->rank,
+                                      .send = send,
+                                      .scale = g->scale,
+                                      .candidates = candidates};
     bool same = sample(&q, &tagc_device_host, &here);
     q.send = twin_at(&gradient);
     same &= sample(&q, device, &there) && here.density == there.density && here.kurtosis == there.kurtosis &&
@@ -136,8 +142,7 @@ static void looks(void)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const bool ptx = cuda_said(argc, argv, "ptx");
   launcher = device_launcher(ptx);
   words();

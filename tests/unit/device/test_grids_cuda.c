@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls that leave most of a GPU to the program: however few groups a launch has, every codec leaves the bytes that the host
- * leaves; and no launch has more than it may.
+ * Calls that leave most of a GPU to the program: however few groups a launch has, every codec leaves the bytes that the
+ * host leaves; and no launch has more than it may.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
@@ -8,27 +8,25 @@
 
 static const uint32_t grids[] = {1, 2, 7, 0};
 
-static uint64_t largest;            /* groups of a launch */
+static uint64_t largest; /* groups of a launch */
 
 static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                  unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra)
-{
+                  unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra) {
   const uint64_t groups = (uint64_t)grid_x * grid_y * grid_z;
   largest = groups > largest ? groups : largest;
   return device_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra);
 }
 
-static int launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                           unsigned block_z, unsigned shared, void *stream, void **parameters)
-{
+static int launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                           unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters) {
   const uint64_t groups = (uint64_t)grid_x * grid_y * grid_z;
   largest = groups > largest ? groups : largest;
-  return device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters);
+  return device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
+                                parameters);
 }
 
 /* With any grid, and how large it is without a limit. */
-static void check(struct setting s, const char *what)
-{
+static void check(struct setting s, const char *what) {
   bool all = true, obeyed = true;
   for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
     s.most = grids[i];
@@ -41,15 +39,20 @@ static void check(struct setting s, const char *what)
      (unsigned long long)largest);
 }
 
-static struct setting usual(const char *codec, uint64_t n, int nranks)
-{
-  return (struct setting){.codec = codec, .n = n, .nranks = nranks, .storage = TAGC_STORAGE_INT8, .scale = 1,
-                          .divisor = (float)nranks, .keep_ppm = 250000, .inexact = 1e-5, .steps = 2,
+static struct setting usual(const char *codec, uint64_t n, int nranks) {
+  return (struct setting){.codec = codec,
+                          .n = n,
+                          .nranks = nranks,
+                          .storage = TAGC_STORAGE_INT8,
+                          .scale = 1,
+                          .divisor = (float)nranks,
+                          .keep_ppm = 250000,
+                          .inexact = 1e-5,
+                          .steps = 2,
                           .pattern = FEW_EXCEPTIONS};
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static const char *const whole[] = {"none", "bf16", "q8", "q4", "q2"};
   const bool brief = cuda_brief(argc, argv);
   launcher = device_launcher(cuda_said(argc, argv, "ptx"));
@@ -60,7 +63,8 @@ int main(int argc, char **argv)
   check(usual("sparse", 66000, 3), "");
   check(usual("lhc", 9001, 5), ", lists");
   check(usual("lhc", brief ? 17003 : 40003, 3), ", sketches");
-  ok(tagc_cuda_beside(0) == 1 && tagc_cuda_beside(7) == 1 && tagc_cuda_beside(132) == 33, "beside the program: a fourth");
+  ok(tagc_cuda_beside(0) == 1 && tagc_cuda_beside(7) == 1 && tagc_cuda_beside(132) == 33,
+     "beside the program: a fourth");
   note("%llu bytes compared", (unsigned long long)compared);
   return tap_done();
 }

@@ -7,8 +7,7 @@
 #include "kernels/codec/device.h"
 #include "tests/unit/tap.h"
 
-int main(void)
-{
+int main(void) {
   const char *why = NULL;
   if (dlopen("libcuda.so.1", RTLD_NOW)) {
     skip("no driver", "there is one");

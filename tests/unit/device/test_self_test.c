@@ -10,23 +10,22 @@
 /* Host memory that is no host: its codecs are the host's, but for one byte. */
 static struct tagc_device liar;
 static const char *lies_in, *lies_about = "";
-static unsigned calls, lies_from;    /* the call of a codec with which it begins */
+static unsigned calls, lies_from; /* the call of a codec with which it begins */
 
-static bool lies(const struct tagc_codec *codec, const char *where)
-{
-  return lies_in && codec && strcmp(where, lies_in) == 0 && strcmp(codec->name, lies_about) == 0 && calls++ >= lies_from;
+static bool lies(const struct tagc_codec *codec, const char *where) {
+  return lies_in && codec && strcmp(where, lies_in) == 0 && strcmp(codec->name, lies_about) == 0 &&
+         calls++ >= lies_from;
 }
 
-static bool prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
-{
+static bool prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                    void *stream) {
   const bool done = tagc_device_host.prepare(self, codec, job, stream);
   if (lies(codec, "exponents"))
     job->exponents[job->layout.exponent_bytes] ^= 1;
   return done;
 }
 
-static bool encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
-{
+static bool encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream) {
   const bool done = tagc_device_host.encode(self, codec, job, stream);
   if (lies(codec, "a message"))
     job->message_out[2 * job->layout.message_bytes - 1] ^= 1;
@@ -37,46 +36,40 @@ static bool encode(const struct tagc_device *self, const struct tagc_codec *code
   return done && !lies(codec, "nothing");
 }
 
-static bool decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
-{
+static bool decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream) {
   const bool done = tagc_device_host.decode(self, codec, job, stream);
   if (lies(codec, "a result"))
     *(char *)job->recv ^= 1;
   return done;
 }
 
-static bool tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
-{
+static bool tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream) {
   const bool done = tagc_device_host.pack_flags(self, job, words, stream);
   if (lies(tagc_codec_find(lies_about), "what was seen"))
     words[TAGC_FLAG_NONFINITE] ^= 1;
   return done;
 }
 
-static bool flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream)
-{
+static bool flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream) {
   const bool done = tagc_device_host.flush(self, job, out, stream);
   if (lies(tagc_codec_find(lies_about), "a flush"))
     *(char *)out ^= 1;
   return done;
 }
 
-static void *no_memory(const struct tagc_device *self, size_t bytes, void *stream)
-{
+static void *no_memory(const struct tagc_device *self, size_t bytes, void *stream) {
   (void)self, (void)bytes, (void)stream;
   return NULL;
 }
 
-/* -- all-gathers --------------------------------------------------------------------------------------------------------- */
+/* -- all-gathers --------------------------------------------------------------------------------------------------- */
 
-static bool allgather_lies(const struct tagc_allgather_codec *codec, const char *where)
-{
+static bool allgather_lies(const struct tagc_allgather_codec *codec, const char *where) {
   return lies_in && strcmp(where, lies_in) == 0 && strcmp(codec->name, lies_about) == 0 && calls++ >= lies_from;
 }
 
 static bool allgather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                             struct tagc_allgather_job *job, void *stream)
-{
+                             struct tagc_allgather_job *job, void *stream) {
   const bool done = tagc_device_host.allgather_encode(self, codec, job, stream);
   if (allgather_lies(codec, "a payload"))
     job->payloads[job->layout.payload_bytes - 1] ^= 1;
@@ -84,8 +77,7 @@ static bool allgather_encode(const struct tagc_device *self, const struct tagc_a
 }
 
 static bool allgather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                             struct tagc_allgather_job *job, void *stream)
-{
+                             struct tagc_allgather_job *job, void *stream) {
   const bool done = tagc_device_host.allgather_decode(self, codec, job, stream);
   if (allgather_lies(codec, "a result"))
     ((char *)job->recv)[1] ^= 1;
@@ -94,36 +86,35 @@ static bool allgather_decode(const struct tagc_device *self, const struct tagc_a
   return done;
 }
 
-static bool allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused)
-{
+static bool allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream,
+                              bool *refused) {
   const bool done = tagc_device_host.allgather_refused(self, job, stream, refused);
   if (lies_in && strcmp(lies_in, "a refusal") == 0 && calls++ >= lies_from)
     *refused ^= true;
   return done;
 }
 
-static const struct tagc_allgather_codec *allgather_codec(const char *name)
-{
+static const struct tagc_allgather_codec *allgather_codec(const char *name) {
   const struct tagc_allgather_codec *const *codec = tagc_allgather_codecs;
   while (strcmp((*codec)->name, name) != 0)
     codec++;
   return *codec;
 }
 
-static void found_allgather(const char *about, const char *in, unsigned from, enum tagc_self_test wanted, const char *said)
-{
+static void found_allgather(const char *about, const char *in, unsigned from, enum tagc_self_test wanted,
+                            const char *said) {
   char why[160] = "";
   lies_about = about;
   lies_in = in;
   lies_from = from;
   calls = 0;
   const enum tagc_self_test result = tagc_self_test_allgather(&liar, allgather_codec(about), NULL, why, sizeof why);
-  ok(result ==wanted && strstr(why, said), "all-gathers with %s: %s is wrong from call %u on: %s", about, in, from + 1, why);
+  ok(result == wanted && strstr(why, said), "all-gathers with %s: %s is wrong from call %u on: %s", about, in, from + 1,
+     why);
   lies_in = NULL;
 }
 
-static bool all_gathers_are_right(void)
-{
+static bool all_gathers_are_right(void) {
   char why[160] = "";
   bool good = true;
   for (const struct tagc_allgather_codec *const *codec = tagc_allgather_codecs; *codec; codec++)
@@ -131,8 +122,7 @@ static bool all_gathers_are_right(void)
   return good;
 }
 
-static void check_allgathers(void)
-{
+static void check_allgathers(void) {
   ok(all_gathers_are_right(), "all-gathers: the host does what the host does");
   liar.allgather_encode = allgather_encode;
   liar.allgather_decode = allgather_decode;
@@ -142,38 +132,37 @@ static void check_allgathers(void)
   found_allgather("q8", "a payload", 7, TAGC_SELF_TEST_FAILED, "codec q8: a payload differs");
   found_allgather("lossless", "a result", 5, TAGC_SELF_TEST_FAILED, "codec lossless: a result differs");
   found_allgather("delta", "what is kept", 9, TAGC_SELF_TEST_FAILED, "codec delta: what is kept differs");
-  found_allgather("delta", "a result", 2, TAGC_SELF_TEST_FAILED, "codec delta: a result differs"); /* which is refused */
-  found_allgather("lossless", "a refusal", 3, TAGC_SELF_TEST_FAILED, "codec lossless: whether a shard is refused differs");
+  /* The result is refused. */
+  found_allgather("delta", "a result", 2, TAGC_SELF_TEST_FAILED, "codec delta: a result differs");
+  found_allgather("lossless", "a refusal", 3, TAGC_SELF_TEST_FAILED,
+                  "codec lossless: whether a shard is refused differs");
   found_allgather("lossless", "nothing", 2, TAGC_SELF_TEST_NOT_RUN, "codec lossless: the device fails");
   liar.alloc = no_memory;
   found_allgather("q8", "nothing", 99, TAGC_SELF_TEST_NOT_RUN, "codec q8: no memory");
   liar.alloc = tagc_device_host.alloc;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------------ */
+/* ------------------------------------------------------------------------------------------------------------------ */
 
-static enum tagc_self_test run_self_test(const char *codec, char why[160])
-{
+static enum tagc_self_test run_self_test(const char *codec, char why[160]) {
   *why = '\0';
   return tagc_self_test_codec(&liar, tagc_codec_find(codec), NULL, why, 160);
 }
 
 /* From that call on. */
-static void found(const char *about, const char *in, unsigned from, const char *said)
-{
+static void found(const char *about, const char *in, unsigned from, const char *said) {
   char why[160];
   lies_about = about;
   lies_in = in;
   lies_from = from;
   calls = 0;
   const enum tagc_self_test result = run_self_test(about, why);
-  ok(result ==TAGC_SELF_TEST_FAILED && strstr(why, about) && strstr(why, said), "%s: %s is wrong from call %u on: %s", about, in,
-     from + 1, why);
+  ok(result == TAGC_SELF_TEST_FAILED && strstr(why, about) && strstr(why, said), "%s: %s is wrong from call %u on: %s",
+     about, in, from + 1, why);
   lies_in = NULL;
 }
 
-static bool all_are_right(void)
-{
+static bool all_are_right(void) {
   char why[160];
   bool good = true;
   for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++)
@@ -182,15 +171,13 @@ static bool all_are_right(void)
 }
 
 /* Something fails, and says so: that is no verdict. */
-static void untried(const char *codec, const char *said)
-{
+static void untried(const char *codec, const char *said) {
   char why[160];
   const enum tagc_self_test result = run_self_test(codec, why);
-  ok(result ==TAGC_SELF_TEST_NOT_RUN && strstr(why, codec) && strstr(why, said), "%s cannot be tried: %s", codec, why);
+  ok(result == TAGC_SELF_TEST_NOT_RUN && strstr(why, codec) && strstr(why, said), "%s cannot be tried: %s", codec, why);
 }
 
-int main(void)
-{
+int main(void) {
   liar = tagc_device_host;
   ok(all_are_right(), "the host does what the host does");
   liar.prepare = prepare;
@@ -201,7 +188,7 @@ int main(void)
   ok(all_are_right(), "and so does a device that has not begun to lie");
   found("lhc", "exponents", 0, "exponents differ");
   found("lhc", "a sketch", 1, "a sketch differs");
-  found("lhc", "a sketch", 11, "a sketch differs");          /* the last call, of several stripes */
+  found("lhc", "a sketch", 11, "a sketch differs"); /* the last call, of several stripes */
   found("lhc", "a message", 2, "a message differs");
   found("sparse", "a residual", 5, "a residual differs");
   found("q8", "a flush", 0, "a flush differs");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Side streams of a CUDA device (device.h) on the stand-in for the driver: what runs there is in order with callers' streams where
- * it was asked to be, and nothing is called once a side stream is closed or its context gone. The stand-in ends a process whose work
- * is not in order.
+ * Side streams of a CUDA device (device.h) on the stand-in for the driver: what runs there is in order with callers'
+ * streams where it was asked to be, and nothing is called once a side stream is closed or its context gone. The
+ * stand-in ends a process whose work is not in order.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -20,31 +20,28 @@ struct piece {
   const struct tagc_device *device;
   char *from, *to;
   size_t bytes;
-  void *stream;                    /* where it was called */
+  void *stream; /* where it was called */
 };
 
-static void copy(void *argument, void *stream)
-{
+static void copy(void *argument, void *stream) {
   struct piece *piece = argument;
   piece->stream = stream;
-  EXPECT(piece->device->copy(piece->device, piece->to, piece->bytes, piece->from, piece->bytes, piece->bytes, 1, stream));
+  EXPECT(
+    piece->device->copy(piece->device, piece->to, piece->bytes, piece->from, piece->bytes, piece->bytes, 1, stream));
 }
 
-static void *room(const struct tagc_device *d, size_t bytes, CUstream stream)
-{
+static void *room(const struct tagc_device *d, size_t bytes, CUstream stream) {
   void *memory = d->alloc(d, bytes, stream);
   EXPECT(memory && d->clear(d, memory, bytes, stream));
   return memory;
 }
 
-static struct piece piece_on(const struct tagc_device *d, CUstream stream)
-{
+static struct piece piece_on(const struct tagc_device *d, CUstream stream) {
   return (struct piece){.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
 }
 
 /* From the caller's stream to the side stream and back, more often than there are places. */
-static void in_order(void)
-{
+static void in_order(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -70,8 +67,7 @@ static void in_order(void)
 }
 
 /* Several under way: the caller's stream waits for the first one, and works on what that has left, while others run. */
-static void ahead(void)
-{
+static void ahead(void) {
   enum { PIECES = 8 };
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -88,13 +84,13 @@ static void ahead(void)
     EXPECT((events[i] = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &pieces[i])) > 0);
   for (int i = 0; i < PIECES; i++) {
     char got = 0;
-    EXPECT(d->side_stream_wait(d, side, events[i], stream) && d->get(d, &got, pieces[i].to, 1, stream) && got == (char)(i + 1));
+    EXPECT(d->side_stream_wait(d, side, events[i], stream) && d->get(d, &got, pieces[i].to, 1, stream) &&
+           got == (char)(i + 1));
   }
   d->side_stream_free(d, side);
 }
 
-static void without_after(void)
-{
+static void without_after(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -102,8 +98,7 @@ static void without_after(void)
   (void)d->side_stream_submit(d, d->side_stream_make(d), TAGC_SIDE_ENCODE, copy, &piece);
 }
 
-static void without_wait(void)
-{
+static void without_wait(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -113,7 +108,7 @@ static void without_wait(void)
   (void)d->clear(d, piece.to, KIB, stream);
 }
 
-/* -- times -------------------------------------------------------------------------------------------------------------- */
+/* -- times --------------------------------------------------------------------------------------------------------- */
 
 enum { NAP_MS = 60 };
 
@@ -121,43 +116,39 @@ static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static int stage;
 
-static void reach(int to)
-{
+static void reach(int to) {
   pthread_mutex_lock(&gate);
   stage = to;
   pthread_cond_broadcast(&moved);
   pthread_mutex_unlock(&gate);
 }
 
-static void wait_until(int there)
-{
+static void wait_until(int there) {
   pthread_mutex_lock(&gate);
   while (stage < there)
     pthread_cond_wait(&moved, &gate);
   pthread_mutex_unlock(&gate);
 }
 
-/* The threads of the stream and of the side stream: one that sleeps has nothing to do but wait, whatever else keeps the machine busy. */
+/* The threads of the stream and of the side stream: one that sleeps has nothing to do but wait, whatever else keeps the
+ * machine busy. */
 static atomic_int on_stream, on_side_stream;
-static atomic_int waits_given;      /* to the stream, of this call */
+static atomic_int waits_given; /* to the stream, of this call */
 
 /* On a stream. */
 static void hold(void *until) { wait_until((int)(intptr_t)until); }
 
-static void arrive(void *at)
-{
+static void arrive(void *at) {
   on_stream = (int)syscall(SYS_gettid);
   reach((int)(intptr_t)at);
 }
 
-static void hold_until_done(void *until)
-{
+static void hold_until_done(void *until) {
   hold(until);
   wait_until_asleep(on_side_stream);
 }
 
-static void nap(void *from)
-{
+static void nap(void *from) {
   on_side_stream = (int)syscall(SYS_gettid);
   wait_until((int)(intptr_t)from);
   while (waits_given < (int)(intptr_t)from / 2 + 1)
@@ -172,16 +163,16 @@ static void work(void *from, void *stream) { MUST(cuLaunchHostFunc(stream, nap, 
 
 static void *at_stage(int n) { return (void *)(intptr_t)n; }
 
-/* A call that gives its side stream an encoding and a decoding, for each of which its stream waits as soon as they begin, or when they are done:
- * the stream has something else to do meanwhile. */
-static void call_beside(const struct tagc_device *d, void *tally, void *side, bool waits, CUstream stream)
-{
+/* A call that gives its side stream an encoding and a decoding, for each of which its stream waits as soon as they
+ * begin, or when they are done: the stream has something else to do meanwhile. */
+static void call_beside(const struct tagc_device *d, void *tally, void *side, bool waits, CUstream stream) {
   stage = waits_given = 0;
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 1, stream));
   d->tally_side_stream(d, tally, side, 2);
   for (int i = 0; i < 2; i++) {
     const enum tagc_side_work what = i ? TAGC_SIDE_DECODE : TAGC_SIDE_ENCODE;
-    EXPECT(d->tally_mark(d, tally, i ? TAGC_MARK_EXCHANGED : TAGC_MARK_ENCODED, 1, stream) && d->side_stream_after(d, side, stream));
+    EXPECT(d->tally_mark(d, tally, i ? TAGC_MARK_EXCHANGED : TAGC_MARK_ENCODED, 1, stream) &&
+           d->side_stream_after(d, side, stream));
     const uint64_t event = d->side_stream_submit(d, side, what, work, at_stage(2 * i + 1));
     MUST(cuLaunchHostFunc(stream, arrive, at_stage(2 * i + 1)));
     if (!waits)
@@ -193,16 +184,14 @@ static void call_beside(const struct tagc_device *d, void *tally, void *side, bo
   EXPECT(d->side_stream_wait(d, side, 1, stream)); /* not of the call any more */
 }
 
-static struct tagc_tally_times read_now(const struct tagc_device *d, void *tally)
-{
+static struct tagc_tally_times read_now(const struct tagc_device *d, void *tally) {
   struct tagc_tally_times t = {.worked_ms = {-1, -1}, .waited_ms = {-1, -1}};
   struct tagc_codec_stats stats = {0};
   EXPECT(d->tally_read(d, tally, &t, &stats));
   return t;
 }
 
-static void times(void)
-{
+static void times(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -212,7 +201,7 @@ static void times(void)
   struct tagc_tally_times t;
   EXPECT(side && tally && !d->side_stream_times(d, side, &none));
   call_beside(d, tally, side, true, stream);
-  EXPECT(!d->tally_read(d, tally, &t, &stats));   /* which would wait */
+  EXPECT(!d->tally_read(d, tally, &t, &stats)); /* which would wait */
   MUST(cuCtxSynchronize());
   t = read_now(d, tally);
   EXPECT(t.side_known);
@@ -226,18 +215,18 @@ static void times(void)
     EXPECT(t.worked_ms[i] >= NAP_MS && t.waited_ms[i] < t.worked_ms[i] / 2);
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 2, stream) && d->tally_mark(d, tally, TAGC_MARK_DECODED, 2, stream));
   MUST(cuCtxSynchronize());
-  t = read_now(d, tally);           /* a call without a side stream */
+  t = read_now(d, tally); /* a call without a side stream */
   EXPECT(t.side_known && t.worked_ms[0] == 0 && t.worked_ms[1] == 0 && t.waited_ms[0] == 0 && t.waited_ms[1] == 0);
   call_beside(d, tally, side, true, stream);
   MUST(cuCtxSynchronize());
-  d->side_stream_free(d, side);     /* as at the end of a communicator */
+  d->side_stream_free(d, side); /* as at the end of a communicator */
   t = read_now(d, tally);
   EXPECT(t.side_known && t.worked_ms[0] >= NAP_MS);
 }
 
 /* A call of `functions` pieces of work. */
-static void call_pieces(const struct tagc_device *d, void *tally, void *side, int functions, struct piece *piece, CUstream stream)
-{
+static void call_pieces(const struct tagc_device *d, void *tally, void *side, int functions, struct piece *piece,
+                        CUstream stream) {
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 1, stream));
   d->tally_side_stream(d, tally, side, (unsigned)functions);
   EXPECT(d->side_stream_after(d, side, stream));
@@ -246,10 +235,9 @@ static void call_pieces(const struct tagc_device *d, void *tally, void *side, in
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_DECODED, 1, stream));
 }
 
-/* Calls that are far ahead of the device: those that there is room for, of 256 intervals, are timed, nobody waits for it, and one that
- * there is no room for takes none from the next, smaller one. Later ones are timed again. */
-static void too_many(void)
-{
+/* Calls that are far ahead of the device: those that there is room for, of 256 intervals, are timed, nobody waits for
+ * it, and one that there is no room for takes none from the next, smaller one. Later ones are timed again. */
+static void too_many(void) {
   enum { TALLIES = 3, FUNCTIONS = 31 };
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -265,20 +253,21 @@ static void too_many(void)
   MUST(cuCtxSynchronize());
   for (int call = 0; call < 2 * TALLIES; call++) {
     const struct tagc_tally_times t = read_now(d, tally[call / 2]);
-    EXPECT(t.side_known == (call != 4) && (call == 4 || (t.worked_ms[TAGC_SIDE_DECODE] > 0 && t.worked_ms[TAGC_SIDE_ENCODE] == 0)));
+    EXPECT(t.side_known == (call != 4) &&
+           (call == 4 || (t.worked_ms[TAGC_SIDE_DECODE] > 0 && t.worked_ms[TAGC_SIDE_ENCODE] == 0)));
   }
   call_pieces(d, tally[0], side, FUNCTIONS, &piece, stream);
   MUST(cuCtxSynchronize());
   EXPECT(read_now(d, tally[0]).side_known);
-  call_pieces(d, tally[0], side, 129, &piece, stream);         /* more than there are */
+  call_pieces(d, tally[0], side, 129, &piece, stream); /* more than there are */
   MUST(cuCtxSynchronize());
   EXPECT(!read_now(d, tally[0]).side_known);
   d->side_stream_free(d, side);
 }
 
-/* A tally that is given back, and made into another one, is not written by a side stream any more; nor is that of a call that has failed. */
-static void given_back(void)
-{
+/* A tally that is given back, and made into another one, is not written by a side stream any more; nor is that of a
+ * call that has failed. */
+static void given_back(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -299,12 +288,14 @@ static void given_back(void)
   MUST(cuCtxSynchronize());
   struct tagc_tally_times t = read_now(d, again);
   EXPECT(t.side_known && t.worked_ms[TAGC_SIDE_ENCODE] == 0 && t.worked_ms[TAGC_SIDE_DECODE] == 0);
-  EXPECT(d->tally_mark(d, again, TAGC_MARK_BEGUN, 4, stream));  /* fails behind its first piece */
+  EXPECT(d->tally_mark(d, again, TAGC_MARK_BEGUN, 4, stream)); /* fails behind its first piece */
   d->tally_side_stream(d, again, side, 9);
   EXPECT(d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece) && d->side_stream_after(d, side, stream));
-  for (int i = 0; i < 2; i++) {     /* the second one in the place of that */
+  for (int i = 0; i < 2; i++) { /* the second one in the place of that */
     call_pieces(d, again, side, 2, &piece, stream);
-    EXPECT(d->side_stream_wait(d, side, d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece), stream)); /* of no call */
+    EXPECT(
+      /* It belongs to no call. */
+      d->side_stream_wait(d, side, d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece), stream));
   }
   MUST(cuCtxSynchronize());
   for (int i = 0; i < 2; i++) {
@@ -315,12 +306,11 @@ static void given_back(void)
   d->tally_free(d, again, NULL);
 }
 
-/* -- ends --------------------------------------------------------------------------------------------------------------- */
+/* -- ends ---------------------------------------------------------------------------------------------------------- */
 
-static atomic_bool left;            /* the slow function has ended */
+static atomic_bool left; /* the slow function has ended */
 
-static void slow(void *argument, void *stream)
-{
+static void slow(void *argument, void *stream) {
   (void)argument, (void)stream;
   reach(1);
   wait_until(2);
@@ -334,8 +324,7 @@ struct closing {
   void *side;
 };
 
-static void *close_it(void *argument)
-{
+static void *close_it(void *argument) {
   const struct closing *closing = argument;
   wait_until(1);
   reach(2);
@@ -345,8 +334,7 @@ static void *close_it(void *argument)
 }
 
 /* Who closes waits for what runs, and nothing runs afterwards. */
-static void closed(void)
-{
+static void closed(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -364,8 +352,7 @@ static void closed(void)
 }
 
 /* cudaDeviceReset: nothing is called, nothing is touched. */
-static void lost(void)
-{
+static void lost(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -379,15 +366,16 @@ static void lost(void)
   MUST(cuCtxSynchronize());
   MUST(cuDevicePrimaryCtxReset_v2(0));
   device_open(0);
-  EXPECT(d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &never) == 0 && !never.stream && !d->side_stream_make(d));
-  EXPECT(!d->side_stream_after(d, side, NULL) && !d->side_stream_wait(d, side, event, NULL) && !d->side_stream_times(d, side, &t));
+  EXPECT(d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &never) == 0 && !never.stream &&
+         !d->side_stream_make(d));
+  EXPECT(!d->side_stream_after(d, side, NULL) && !d->side_stream_wait(d, side, event, NULL) &&
+         !d->side_stream_times(d, side, &t));
   d->side_stream_close(d, side);
   d->side_stream_free(d, side);
 }
 
 /* Stream and events are all there, or there is no side stream; the next try has one. */
-static void without_stream(void)
-{
+static void without_stream(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   EXPECT(!d->side_stream_make(d));
@@ -396,8 +384,7 @@ static void without_stream(void)
   d->side_stream_free(d, side);
 }
 
-static void without_event(void)
-{
+static void without_event(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -407,34 +394,33 @@ static void without_event(void)
   MUST(cuCtxSynchronize());
   while (!(side = d->side_stream_make(d)))
     EXPECT(++tries < 2);
-  const uint64_t event = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece), second = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece);
+  const uint64_t event = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece),
+                 second = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece);
   const bool waited = event && d->side_stream_wait(d, side, event, stream);
-  EXPECT(event || second);          /* one fault */
+  EXPECT(event || second); /* one fault */
   EXPECT(tries || waited || d->side_stream_wait(d, side, second, stream));
   d->side_stream_free(d, side);
 }
 
 /* The scenario succeeds, and the log has these words. */
-static void says(const char *environment, void (*scenario)(void), const char *words, const char *what)
-{
+static void says(const char *environment, void (*scenario)(void), const char *words, const char *what) {
   const int status = child_run(environment, scenario);
   if (!ok(status == 0 && strstr(child_said, words), "%s", what))
     child_show(status);
 }
 
-static void check_faults(void)
-{
+static void check_faults(void) {
   char fault[64];
   says("", lost, "its context is gone", "a side whose context is gone");
   says("CUDA_STANDIN_FAULT=stream:2", without_stream, "cuStreamCreateWithPriority: CUDA_ERROR_OUT_OF_MEMORY",
        "no stream: no side");
-  for (int nth = 1; nth <= 582; nth += nth < 574 ? 57 : 1) {     /* 577 are made; then those of the work */
+  for (int nth = 1; nth <= 582; nth += nth < 574 ? 57 : 1) { /* 577 are made; then those of the work */
     snprintf(fault, sizeof fault, "CUDA_STANDIN_FAULT=event:%d", nth);
     says(fault, without_event, "cuEvent", fault);
   }
 }
 
-/* -- a codec on a side stream ------------------------------------------------------------------------------------------- */
+/* -- a codec on a side stream -------------------------------------------------------------------------------------- */
 
 struct encoding {
   const struct tagc_device *device;
@@ -443,15 +429,14 @@ struct encoding {
   bool good;
 };
 
-static void encode(void *argument, void *stream)
-{
+static void encode(void *argument, void *stream) {
   struct encoding *e = argument;
-  e->good = e->device->prepare(e->device, e->codec, e->job, stream) && e->device->encode(e->device, e->codec, e->job, stream);
+  e->good =
+    e->device->prepare(e->device, e->codec, e->job, stream) && e->device->encode(e->device, e->codec, e->job, stream);
 }
 
 /* Beside the program: the host's bytes. */
-static void beside(void)
-{
+static void beside(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
@@ -480,8 +465,7 @@ static void beside(void)
   sim_free(&sim);
 }
 
-int main(void)
-{
+int main(void) {
   lives("CUDA_STANDIN_LAZY=1", in_order, "a side and a stream take turns");
   lives("CUDA_STANDIN_DELAY=200", in_order, "the same, sometimes late");
   lives("CUDA_STANDIN_LAZY=1", ahead, "several pieces of work at once");

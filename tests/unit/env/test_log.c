@@ -10,11 +10,11 @@
 #include "env/log.h"
 #include "tests/unit/tap.h"
 
-static const char nasty[] = "a\nb\r\tc\x1b[31m\x7f\x9b" "2J\xc3\xa9\xff\\";
+static const char nasty[] = "a\nb\r\tc\x1b[31m\x7f\x9b"
+                            "2J\xc3\xa9\xff\\";
 static const char clean[] = "a\\x0ab\\x0d\\x09c\\x1b[31m\\x7f\\x9b2J\\xc3\\xa9\\xff\\";
 
-static void escapes(void)
-{
+static void escapes(void) {
   char out[128], small[16];
   ok(tagc_log_escape(out, sizeof out, nasty) == strlen(clean) && strcmp(out, clean) == 0, "escaped: %s", out);
   ok(tagc_log_escape(out, sizeof out, " ~plain text~ ") == 14 && strcmp(out, " ~plain text~ ") == 0,
@@ -32,8 +32,7 @@ static void escapes(void)
 }
 
 /* What the calls in `say` leave on stderr. */
-static size_t written(void (*say)(void), char *out, size_t size)
-{
+static size_t written(void (*say)(void), char *out, size_t size) {
   int ends[2], before = dup(STDERR_FILENO);
   if (pipe(ends) != 0)
     return 0;
@@ -56,8 +55,7 @@ static void say_longest(void) { tagc_log(TAGC_LOG_WARN, "env", "%s", longest); }
 static void say_longest_control(void) { tagc_say("%s", longest); }
 static void say_debug(void) { tagc_log(TAGC_LOG_DEBUG, "env", "not now"); }
 
-static void lines(void)
-{
+static void lines(void) {
   char out[6000], want[200];
   snprintf(want, sizeof want, "tagc warn env: TAGC_X=%s\n", clean);
   written(say_nasty, out, sizeof out);
@@ -73,20 +71,19 @@ static void lines(void)
      "a message of 5,000 bytes is cut to %zu", length);
   memset(longest, '\n', sizeof longest - 1);
   length = written(say_longest_control, out, sizeof out);
-  ok(length > 1000 && length < 1200 && strchr(out, '\n') == out + length - 1, "and so is one of line feeds: %zu", length);
+  ok(length > 1000 && length < 1200 && strchr(out, '\n') == out + length - 1, "and so is one of line feeds: %zu",
+     length);
   ok(written(say_debug, out, sizeof out) == 0, "what is below the level is not said");
 }
 
-static void say_closed(void)
-{
+static void say_closed(void) {
   close(STDERR_FILENO);
   errno = ERANGE;
   say_nasty();
 }
 
 /* A message into a pipe that nobody reads any more, or two: the signal must not come, not even later. */
-static bool survives_broken_pipe(void)
-{
+static bool survives_broken_pipe(void) {
   int ends[2], before = dup(STDERR_FILENO);
   sigset_t pending;
   if (pipe(ends) != 0)
@@ -103,15 +100,13 @@ static bool survives_broken_pipe(void)
   return kept && sigpending(&pending) == 0 && !sigismember(&pending, SIGPIPE);
 }
 
-static void errors(void)
-{
+static void errors(void) {
   char out[16];
   ok(survives_broken_pipe(), "a reader that has gone does not end the program, and leaves no signal behind");
   ok(written(say_closed, out, sizeof out) == 0 && errno == ERANGE, "a closed stderr is nothing, and errno stays");
 }
 
-int main(void)
-{
+int main(void) {
   escapes();
   lines();
   errors();

@@ -21,8 +21,7 @@
 #include "tests/unit/tap.h"
 
 /* Puts `fd` in the place of stderr (close-on-exec where asked for) and logs; errno must stay. */
-static int log_to(int fd, int flags)
-{
+static int log_to(int fd, int flags) {
   if (dup3(fd, STDERR_FILENO, flags) < 0)
     return 0;
   errno = EDOM;
@@ -31,8 +30,7 @@ static int log_to(int fd, int flags)
 }
 
 /* Bytes that have come at `fd`. */
-static size_t arrived(int fd)
-{
+static size_t arrived(int fd) {
   char text[4096];
   ssize_t got = recv(fd, text, sizeof text, MSG_DONTWAIT);
   if (got < 0 && errno == ENOTSOCK)
@@ -40,8 +38,7 @@ static size_t arrived(int fd)
   return got > 0 ? (size_t)got : 0;
 }
 
-static void connections(void)
-{
+static void connections(void) {
   int pair[2], listener = socket(AF_INET, SOCK_STREAM, 0), one = socket(AF_INET, SOCK_STREAM, 0);
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t size = sizeof address;
@@ -64,28 +61,26 @@ static void connections(void)
   close(counter);
 }
 
-static void files(void)
-{
+static void files(void) {
   char path[] = "/tmp/tagc-log.XXXXXX";
   int file = mkstemp(path), full = open("/dev/full", O_WRONLY);
   unlink(path);
   ok(log_to(file, 0) && lseek(file, 0, SEEK_END) > 0, "a file gets the line");
   off_t before = lseek(file, 0, SEEK_END);
-  ok(log_to(file, O_CLOEXEC) && lseek(file, 0, SEEK_END) == before, "a file that is close-on-exec is the program's own");
+  ok(log_to(file, O_CLOEXEC) && lseek(file, 0, SEEK_END) == before,
+     "a file that is close-on-exec is the program's own");
   ok(full >= 0 && log_to(full, 0), "a full disk is no error");
   close(file);
   close(full);
 }
 
-static void make_pipe(int ends[2], int flags)
-{
+static void make_pipe(int ends[2], int flags) {
   if (pipe2(ends, flags) != 0)
     abort();
 }
 
 /* In a child, which the signal would end. */
-static void file_at_its_limit(void)
-{
+static void file_at_its_limit(void) {
   int status = 0;
   pid_t child = fork();
   if (child == 0) {
@@ -100,8 +95,7 @@ static void file_at_its_limit(void)
 }
 
 /* Without its reader: in a child, which the signal would end. */
-static void broken_pipe(void)
-{
+static void broken_pipe(void) {
   int ends[2], status = 0;
   make_pipe(ends, 0);
   pid_t child = fork();
@@ -115,12 +109,12 @@ static void broken_pipe(void)
   close(ends[0]);
   close(ends[1]);
   waitpid(child, &status, 0);
-  ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a pipe without a reader raises no SIGPIPE and leaves none pending");
+  ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+     "a pipe without a reader raises no SIGPIPE and leaves none pending");
 }
 
 /* A SIGPIPE that was blocked and pending is the program's. */
-static void pending_signal(void)
-{
+static void pending_signal(void) {
   int ends[2];
   sigset_t pipe_signal, pending;
   sigemptyset(&pipe_signal);
@@ -139,16 +133,14 @@ static void pending_signal(void)
 
 static void interrupted(int signal) { (void)signal; }
 
-static void *write_line(void *done)
-{
+static void *write_line(void *done) {
   tagc_say("%s", "said while the pipe was full");
   *(atomic_bool *)done = true;
   return NULL;
 }
 
 /* The pipe is full: the writer sleeps in write(2), is interrupted there, and goes on when somebody reads. */
-static void full_pipe(void)
-{
+static void full_pipe(void) {
   int ends[2];
   char bytes[4096] = "";
   pthread_t writer;
@@ -160,7 +152,7 @@ static void full_pipe(void)
   dup2(ends[1], STDERR_FILENO);
   sigaction(SIGUSR1, &(struct sigaction){.sa_handler = interrupted}, NULL);
   pthread_create(&writer, NULL, write_line, &done);
-  for (int i = 0; i < 20; i++) {    /* wherever they meet the writer, the line must come whole */
+  for (int i = 0; i < 20; i++) { /* wherever they meet the writer, the line must come whole */
     usleep(5000);
     pthread_kill(writer, SIGUSR1);
   }
@@ -180,8 +172,7 @@ static void full_pipe(void)
 }
 
 /* As at the first NCCL call of a program that was started with 2>&-. */
-static void closed(void)
-{
+static void closed(void) {
   char path[] = "/tmp/tagc-log.XXXXXX";
   close(STDERR_FILENO);
   errno = EDOM;
@@ -194,8 +185,7 @@ static void closed(void)
      "closed at the first call: a data file that gets its number stays empty");
 }
 
-int main(void)
-{
+int main(void) {
   int before = dup(STDERR_FILENO);
   tagc_log_start();
   files();

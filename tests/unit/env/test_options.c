@@ -10,14 +10,12 @@
 static struct tagc_options o;
 static char why[400];
 
-static bool set(const char *name, const char *value)
-{
+static bool set(const char *name, const char *value) {
   why[0] = '\0';
   return tagc_options_set(&o, name, value, why, sizeof why);
 }
 
-static void good_values(void)
-{
+static void good_values(void) {
   tagc_options_default(&o);
   ok(o.mode == TAGC_MODE_COMPRESS && o.sparsity == 800000 && o.min_bytes == 1 << 20 && o.given == 0, "defaults");
   ok(set("TAGC_MODE", "ab") && o.mode == TAGC_MODE_AB, "TAGC_MODE=ab");
@@ -32,19 +30,20 @@ static void good_values(void)
   ok(set("TAGC_REPORT", "auto") && o.report == TAGC_REPORT_AUTO, "TAGC_REPORT=auto");
 }
 
-static bool budget(const char *value, enum tagc_budget_kind kind, uint64_t amount, const char *text)
-{
+static bool budget(const char *value, enum tagc_budget_kind kind, uint64_t amount, const char *text) {
   char said[32];
   const bool good = set("TAGC_BUDGET", value);
   ok(good && o.budget.kind == kind && o.budget.amount == amount && strcmp(tagc_budget_text(&o.budget, said), text) == 0,
-     "TAGC_BUDGET=%s is %llu of kind %d, %s%s", value, (unsigned long long)o.budget.amount, (int)o.budget.kind, said, why);
+     "TAGC_BUDGET=%s is %llu of kind %d, %s%s", value, (unsigned long long)o.budget.amount, (int)o.budget.kind, said,
+     why);
   return good;
 }
 
-static void budgets(void)
-{
-  static const char *const bad[] = {"5", "ms", "0ms", "0%", "-1ms", "100.0001%", "101%", "3601s", "1.0000001ms", "0.00001%", "5 ms", "5m", "5msx",
-                                    ".ms", "1.2.3ms", "1e3ms", "0x1s", "nan%", "5ms,2%", "99999999999999999999s", "%", "s", "."};
+static void budgets(void) {
+  static const char *const bad[] = {
+    "5",    "ms", "0ms",  "0%",  "-1ms",    "100.0001%", "101%", "3601s", "1.0000001ms", "0.00001%",
+    "5 ms", "5m", "5msx", ".ms", "1.2.3ms", "1e3ms",     "0x1s", "nan%",  "5ms,2%",      "99999999999999999999s",
+    "%",    "s",  "."};
   tagc_options_default(&o);
   budget("5ms", TAGC_BUDGET_TIME, 5000000, "5ms");
   budget("250us", TAGC_BUDGET_TIME, 250000, "250us");
@@ -59,23 +58,24 @@ static void budgets(void)
   budget("0.0001%", TAGC_BUDGET_ERROR, 1, "0.0001%");
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     const struct tagc_options before = o;
-    ok(!set("TAGC_BUDGET", bad[i]) && strstr(why, "TAGC_BUDGET") && strstr(why, bad[i]) && strstr(why, "as 5ms, 250us or 0.02s") &&
-         strstr(why, "2% or 0.5%") && memcmp(&before, &o, sizeof o) == 0, "refused: %s", why);
+    ok(!set("TAGC_BUDGET", bad[i]) && strstr(why, "TAGC_BUDGET") && strstr(why, bad[i]) &&
+         strstr(why, "as 5ms, 250us or 0.02s") && strstr(why, "2% or 0.5%") && memcmp(&before, &o, sizeof o) == 0,
+       "refused: %s", why);
   }
   budget("", TAGC_BUDGET_NONE, 0, "");
 }
 
 /* What tagc-run, the doctor and the manual see of the table. */
-static void tables(void)
-{
+static void tables(void) {
   static const char *const presets[][2] = {
-    {"TAGC_MODE", "compress"}, {"TAGC_AB", "20"}, {"TAGC_CODEC", "auto"}, {"TAGC_SPARSITY", "0.8"}, {"TAGC_MIN_BYTES", "1M"},
-    {"TAGC_RESIDUAL_MAX", "1G"}, {"TAGC_SKIP", ""}, {"TAGC_DUMP_CYCLE", "0"},
+    {"TAGC_MODE", "compress"}, {"TAGC_AB", "20"},           {"TAGC_CODEC", "auto"}, {"TAGC_SPARSITY", "0.8"},
+    {"TAGC_MIN_BYTES", "1M"},  {"TAGC_RESIDUAL_MAX", "1G"}, {"TAGC_SKIP", ""},      {"TAGC_DUMP_CYCLE", "0"},
   };
   char text[TAGC_OPTION_PRESET];
   for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
     const struct tagc_option *option = tagc_option_find(presets[i][0]);
-    ok(option && strcmp(tagc_option_preset(option, text), presets[i][1]) == 0, "the default of %s is '%s'", presets[i][0], text);
+    ok(option && strcmp(tagc_option_preset(option, text), presets[i][1]) == 0, "the default of %s is '%s'",
+       presets[i][0], text);
   }
   bool same = true;
   struct tagc_options preset;
@@ -86,31 +86,53 @@ static void tables(void)
     o.given = 0;
     for (size_t j = 0; j < TAGC_OPTION_COUNT; j++) /* texts are others, with the same characters */
       if (tagc_option_table[j].kind >= TAGC_OPTION_TEXT)
-        *(const char **)((char *)&o + tagc_option_table[j].offset) = *(const char **)((char *)&preset + tagc_option_table[j].offset);
+        *(const char **)((char *)&o + tagc_option_table[j].offset) =
+          *(const char **)((char *)&preset + tagc_option_table[j].offset);
     same &= memcmp(&o, &preset, sizeof o) == 0;
   }
   ok(same, "every default is understood, and is the default");
   ok(!tagc_option_find("TAGC_MOD") && !tagc_option_find(""), "other names are not found");
-  ok(tagc_option_find("TAGC_CALLS")->kind == TAGC_OPTION_OUTPUT && tagc_option_find("TAGC_LAYERMAP")->kind == TAGC_OPTION_INPUT,
+  ok(tagc_option_find("TAGC_CALLS")->kind == TAGC_OPTION_OUTPUT &&
+       tagc_option_find("TAGC_LAYERMAP")->kind == TAGC_OPTION_INPUT,
      "files are told from other texts");
   tagc_options_default(&o);
   ok(tagc_options_take(&o, NULL, "TAGC_AB=7", why, sizeof why) == TAGC_TAKEN && o.ab == 7, "NAME=value is taken");
-  ok(tagc_options_take(&o, NULL, "TAGC_AB=x", why, sizeof why) == TAGC_TAKEN_REFUSED && strstr(why, "TAGC_AB=x"), "refused: %s", why);
-  ok(tagc_options_take(&o, NULL, "TAGC_ABC=1", why, sizeof why) == TAGC_TAKEN_IGNORED && strstr(why, "TAGC_AB?"), "unknown: %s", why);
+  ok(tagc_options_take(&o, NULL, "TAGC_AB=x", why, sizeof why) == TAGC_TAKEN_REFUSED && strstr(why, "TAGC_AB=x"),
+     "refused: %s", why);
+  ok(tagc_options_take(&o, NULL, "TAGC_ABC=1", why, sizeof why) == TAGC_TAKEN_IGNORED && strstr(why, "TAGC_AB?"),
+     "unknown: %s", why);
   ok(tagc_options_take(&o, NULL, "PATH=/bin", why, sizeof why) == TAGC_TAKEN_NOT_OURS &&
        tagc_options_take(&o, NULL, "TAGC_TEST_HIDE=avx2", why, sizeof why) == TAGC_TAKEN_NOT_OURS &&
-       tagc_options_take(&o, NULL, "TAGC_AB", why, sizeof why) == TAGC_TAKEN_NOT_OURS, "not ours");
+       tagc_options_take(&o, NULL, "TAGC_AB", why, sizeof why) == TAGC_TAKEN_NOT_OURS,
+     "not ours");
 }
 
-static void bad_values(void)
-{
+static void bad_values(void) {
   static const char *const cases[][2] = {
-    {"TAGC_MODE", "on"}, {"TAGC_MODE", ""}, {"TAGC_MODE", "o"}, {"TAGC_MODE", "off|observe"}, {"TAGC_AB", "0"},
-    {"TAGC_AB", "-1"}, {"TAGC_AB", "1x"}, {"TAGC_AB", " 1"}, {"TAGC_MIN_BYTES", "1T"}, {"TAGC_MIN_BYTES", "1kk"},
-    {"TAGC_MIN_BYTES", "99999999999999999999"}, {"TAGC_MIN_BYTES", "18446744073709551615G"}, {"TAGC_SPARSITY", "1"},
-    {"TAGC_SPARSITY", "1.5"}, {"TAGC_SPARSITY", "-0.5"}, {"TAGC_SPARSITY", "0.8000001"}, {"TAGC_SPARSITY", "."},
-    {"TAGC_SPARSITY", "8e-1"}, {"TAGC_SPARSITY", "0,8"}, {"TAGC_SEED", "18446744073709551616"}, {"TAGC_SEED", "0x1"},
-    {"TAGC_RESIDUAL", "fp64"}, {"TAGC_WARMUP", ""}, {"TAGC_LOG", "loud"},
+    {"TAGC_MODE", "on"},
+    {"TAGC_MODE", ""},
+    {"TAGC_MODE", "o"},
+    {"TAGC_MODE", "off|observe"},
+    {"TAGC_AB", "0"},
+    {"TAGC_AB", "-1"},
+    {"TAGC_AB", "1x"},
+    {"TAGC_AB", " 1"},
+    {"TAGC_MIN_BYTES", "1T"},
+    {"TAGC_MIN_BYTES", "1kk"},
+    {"TAGC_MIN_BYTES", "99999999999999999999"},
+    {"TAGC_MIN_BYTES", "18446744073709551615G"},
+    {"TAGC_SPARSITY", "1"},
+    {"TAGC_SPARSITY", "1.5"},
+    {"TAGC_SPARSITY", "-0.5"},
+    {"TAGC_SPARSITY", "0.8000001"},
+    {"TAGC_SPARSITY", "."},
+    {"TAGC_SPARSITY", "8e-1"},
+    {"TAGC_SPARSITY", "0,8"},
+    {"TAGC_SEED", "18446744073709551616"},
+    {"TAGC_SEED", "0x1"},
+    {"TAGC_RESIDUAL", "fp64"},
+    {"TAGC_WARMUP", ""},
+    {"TAGC_LOG", "loud"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct tagc_options before = o;
@@ -125,8 +147,7 @@ static void bad_values(void)
   ok(!set("TAGC_AB", longest) && strlen(why) < sizeof why, "a very long value is refused");
 }
 
-static void environments(void)
-{
+static void environments(void) {
   char *typo[] = {"PATH=/bin", "TAGC_SPARSTY=0.5", "TAGC_=", "TAGC", NULL};
   char *bad[] = {"TAGC_SPARSITY=2", "TAGC_AB=7", NULL};
   tagc_log_set_level(-1);
@@ -138,9 +159,9 @@ static void environments(void)
   ok(o.bad && o.ab == 7 && o.sparsity == 800000, "a bad value marks the process, the others are read");
 }
 
-/* Every old name sets its option, with a warning that tells the present name; where that is set, too, the old one is ignored. */
-static void renamed(void)
-{
+/* Every old name sets its option, with a warning that tells the present name; where that is set, too, the old one is
+ * ignored. */
+static void renamed(void) {
   char old[100], present[100], text[TAGC_OPTION_PRESET];
   for (const struct tagc_option_rename *r = tagc_option_renames; r->old; r++) {
     const struct tagc_option *option = &tagc_option_table[r->option];
@@ -150,36 +171,41 @@ static void renamed(void)
     snprintf(old, sizeof old, "%s=%s", r->old, tagc_option_preset(option, text));
     snprintf(present, sizeof present, "%s=%s", option->variable, text);
     tagc_options_default(&o);
-    ok(tagc_options_take(&o, (char *[]){old, NULL}, old, why, sizeof why) == TAGC_TAKEN_RENAMED && tagc_option_given(&o, r->option) &&
-         strstr(why, r->old) == why && strstr(why, option->variable), "taken: %s", why);
+    ok(tagc_options_take(&o, (char *[]){old, NULL}, old, why, sizeof why) == TAGC_TAKEN_RENAMED &&
+         tagc_option_given(&o, r->option) && strstr(why, r->old) == why && strstr(why, option->variable),
+       "taken: %s", why);
     tagc_options_default(&o);
-    ok(tagc_options_take(&o, both, old, why, sizeof why) == TAGC_TAKEN_IGNORED && o.given == 0 && strstr(why, option->variable) &&
-         strstr(why, "ignored"), "not taken: %s", why);
+    ok(tagc_options_take(&o, both, old, why, sizeof why) == TAGC_TAKEN_IGNORED && o.given == 0 &&
+         strstr(why, option->variable) && strstr(why, "ignored"),
+       "not taken: %s", why);
   }
-  char *values[] = {"TAGC_GATHER=q8", "TAGC_GATHER_MAX=2G", NULL}, *twice[] = {"TAGC_ALLGATHER=bf16", "TAGC_GATHER=wrong", NULL};
+  char *values[] = {"TAGC_GATHER=q8", "TAGC_GATHER_MAX=2G", NULL},
+       *twice[] = {"TAGC_ALLGATHER=bf16", "TAGC_GATHER=wrong", NULL};
   tagc_options_read(&o, values);
-  ok(!o.bad && o.allgather == TAGC_ALLGATHER_Q8 && o.allgather_max == UINT64_C(2) << 30, "old names have the values of the present ones");
+  ok(!o.bad && o.allgather == TAGC_ALLGATHER_Q8 && o.allgather_max == UINT64_C(2) << 30,
+     "old names have the values of the present ones");
   tagc_options_read(&o, twice);
   ok(!o.bad && o.allgather == TAGC_ALLGATHER_BF16, "the present name counts, and the old one's value is not looked at");
   tagc_options_read(&o, twice + 1);
   ok(o.bad && o.allgather == TAGC_ALLGATHER_OFF, "a bad value marks the process under an old name, too");
   tagc_options_default(&o);
-  ok(tagc_options_take(&o, NULL, twice[1], why, sizeof why) == TAGC_TAKEN_REFUSED && strstr(why, "TAGC_ALLGATHER=wrong"), "refused: %s", why);
+  ok(tagc_options_take(&o, NULL, twice[1], why, sizeof why) == TAGC_TAKEN_REFUSED &&
+       strstr(why, "TAGC_ALLGATHER=wrong"),
+     "refused: %s", why);
 }
 
 static char described[2][TAGC_OPTIONS_TEXT];
 
 /* Do the options now read otherwise to the other ranks than the defaults do? */
-static int differs(void)
-{
+static int differs(void) {
   return !tagc_options_describe(&o, described[1], sizeof described[1]) || strcmp(described[0], described[1]) != 0;
 }
 
-static void descriptions(void)
-{
+static void descriptions(void) {
   char longest[300], other[300], tiny[8];
   tagc_options_default(&o);
-  ok(tagc_options_describe(&o, described[0], sizeof described[0]), "the defaults are described: %zu bytes", strlen(described[0]));
+  ok(tagc_options_describe(&o, described[0], sizeof described[0]), "the defaults are described: %zu bytes",
+     strlen(described[0]));
   ok(strstr(described[0], "TAGC_MODE=compress\n") && strstr(described[0], "TAGC_SPARSITY=0.8\n"), "a line an option");
   ok(!tagc_options_describe(&o, tiny, sizeof tiny), "8 bytes are too few");
   set("TAGC_LOG", "debug");
@@ -215,8 +241,7 @@ static void descriptions(void)
      "a value cannot pose as a line of its own");
 }
 
-int main(void)
-{
+int main(void) {
   good_values();
   budgets();
   tables();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * env/options in a program that runs with more rights than its caller: no TAGC_ variable counts there. A copy of this
- * program that belongs to somebody else and takes over his rights (setuid) says what it has read; only root can make one.
+ * program that belongs to somebody else and takes over his rights (setuid) says what it has read; only root can make
+ * one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +19,7 @@
 enum { NOBODY = 65534, SECURE = 64, BAD = 1, DEFAULTS = 2, NONBLOCKING = 4 };
 
 /* What was read, as an exit status. */
-static int report(void)
-{
+static int report(void) {
   static struct tagc_options read, preset;
   tagc_log_set_level(-1);
   tagc_options_read_process(&read);
@@ -28,8 +28,7 @@ static int report(void)
          (read.mode == preset.mode && !*read.nccl && !read.given ? DEFAULTS : 0);
 }
 
-static bool copy_self(const char *path)
-{
+static bool copy_self(const char *path) {
   char block[65536];
   int from = open("/proc/self/exe", O_RDONLY), to = open(path, O_WRONLY | O_CREAT | O_EXCL, 0700);
   ssize_t n;
@@ -42,8 +41,7 @@ static bool copy_self(const char *path)
 }
 
 /* Runs a program with options that try to steer it; its exit status. */
-static int run(const char *program)
-{
+static int run(const char *program) {
   int status;
   pid_t child = fork();
   if (child == 0) {
@@ -58,8 +56,7 @@ static int run(const char *program)
   return WEXITSTATUS(status);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   char folder[] = "/tmp/tagc-secure.XXXXXX", copy[sizeof folder + 8];
   if (argc > 1 && strcmp(argv[1], "report") == 0)
     return report();

@@ -12,19 +12,16 @@
 
 #define TEXT(literal) (const uint8_t *)(literal), sizeof(literal) - 1
 
-static bool word_is(const struct vocabulary *v, size_t i, const char *expected)
-{
+static bool word_is(const struct vocabulary *v, size_t i, const char *expected) {
   return v->words[i].length == strlen(expected) && memcmp(v->words[i].bytes, expected, strlen(expected)) == 0;
 }
 
 /* The tokens of a text, with their number. */
-static size_t encode(const struct vocabulary *v, const char *text, uint16_t *tokens)
-{
+static size_t encode(const struct vocabulary *v, const char *text, uint16_t *tokens) {
   return vocabulary_encode(v, (const uint8_t *)text, strlen(text), tokens);
 }
 
-static void test_bytes_alone(void)
-{
+static void test_bytes_alone(void) {
   uint16_t tokens[300];
   uint8_t all[256];
   for (size_t i = 0; i < sizeof all; i++)
@@ -38,8 +35,7 @@ static void test_bytes_alone(void)
   vocabulary_destroy(&v);
 }
 
-static void test_words(void)
-{
+static void test_words(void) {
   static const char text[] = " cat dog cat, a cat dog. dogma bat bat; x y x";
   struct vocabulary v = vocabulary_create((const uint8_t *)text, sizeof text - 1, 3);
   /* " cat" three times, " dog" and " bat" twice, " x" twice, but after those: there is room for three. */
@@ -55,8 +51,7 @@ static void test_words(void)
   vocabulary_destroy(&v);
 }
 
-static void test_longest(void)
-{
+static void test_longest(void) {
   struct vocabulary v = vocabulary_create(TEXT("in inner in inner inn"), 4);
   uint16_t tokens[64];
   size_t n = encode(&v, " innermost inns in", tokens);
@@ -67,8 +62,7 @@ static void test_longest(void)
 }
 
 /* Some text and some bytes that are none: whatever tokens there are, they spell it. */
-static void test_nothing_lost(void)
-{
+static void test_nothing_lost(void) {
   enum { COUNT = 20000 };
   uint8_t *text = malloc(COUNT), *spelt = malloc(COUNT);
   uint16_t *tokens = malloc(COUNT * sizeof *tokens);
@@ -97,8 +91,7 @@ static void test_nothing_lost(void)
   free(tokens);
 }
 
-int main(void)
-{
+int main(void) {
   test_bytes_alone();
   test_words();
   test_longest();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Slots as a framework would call them for a model: for tests of what finds the model out again. Nothing of layermap/infer/match.c is used.
+ * Slots as a framework would call them for a model: for tests of what finds the model out again. Nothing of
+ * layermap/infer/match.c is used.
  */
 #ifndef TESTS_UNIT_INFER_SOLVE_SLOTS_H
 #define TESTS_UNIT_INFER_SOLVE_SLOTS_H
@@ -15,13 +16,14 @@
 enum { MOST_SLOTS = 16384, MOST_MEMBERS = 200000 };
 
 enum wrapping { WRAP_ROOT, WRAP_APART, WRAP_SUB_BLOCKS, WRAP_PAIRS, WRAP_NO_ROOT, WRAP_WHOLE, WRAP_BUCKETS, WRAPPINGS };
-static const char *const wrapping_names[WRAPPINGS] = {"blocks and root", "blocks, embedding, head", "attention and MLP apart", "pairs of blocks",
-                                                     "blocks alone", "whole", "buckets"};
+static const char *const wrapping_names[WRAPPINGS] = {
+  "blocks and root", "blocks, embedding, head", "attention and MLP apart", "pairs of blocks", "blocks alone", "whole",
+  "buckets"};
 
 struct slots {
-  uint64_t counts[MOST_SLOTS];      /* in forward order */
+  uint64_t counts[MOST_SLOTS]; /* in forward order */
   size_t count;
-  struct tagc_slot_info infos[MOST_SLOTS];   /* in the order of calls */
+  struct tagc_slot_info infos[MOST_SLOTS]; /* in the order of calls */
 };
 
 struct slot_maker {
@@ -33,25 +35,23 @@ struct slot_maker {
   size_t count;
 };
 
-/* The parameters of a place that have one of `kinds`, or, where that is 0, all; of a block with `inverse` those that have none. */
-static void collect(struct slot_maker *m, size_t place, uint32_t kinds, bool inverse)
-{
+/* The parameters of a place that have one of `kinds`, or, where that is 0, all; of a block with `inverse` those that
+ * have none. */
+static void collect(struct slot_maker *m, size_t place, uint32_t kinds, bool inverse) {
   const struct tagc_unit *unit = &m->model->units[m->model->places[place].unit];
   for (size_t i = 0; i < unit->count; i++)
     if (!kinds || !(unit->parameters[i].kinds & kinds) == inverse)
       m->members[m->count++] = (struct tagc_member){&unit->parameters[i], m->model->places[place].block, unit->name};
 }
 
-static void finish(struct slot_maker *m)
-{
+static void finish(struct slot_maker *m) {
   m->slots->counts[m->slots->count++] = tagc_layout_shard(m->layout, m->members, m->count, m->nranks, 4);
   m->count = 0;
 }
 
-/* Parameters come in the reverse of their order. Megatron's bucket ends with the parameter that fills it, DeepSpeed's before the one that
- * does not fit. */
-static void make_buckets(struct slot_maker *m)
-{
+/* Parameters come in the reverse of their order. Megatron's bucket ends with the parameter that fills it, DeepSpeed's
+ * before the one that does not fit. */
+static void make_buckets(struct slot_maker *m) {
   static uint64_t reversed[MOST_SLOTS];
   static struct tagc_member all[MOST_MEMBERS];
   bool megatron = m->layout == TAGC_LAYOUT_MEGATRON;
@@ -74,8 +74,7 @@ static void make_buckets(struct slot_maker *m)
     m->slots->counts[m->slots->count++] = reversed[--count];
 }
 
-static void make_blocks(struct slot_maker *m, enum wrapping wrapping)
-{
+static void make_blocks(struct slot_maker *m, enum wrapping wrapping) {
   const uint32_t mlp = TAGC_KIND_MLP | TAGC_KIND_EXPERT;
   for (size_t place = 0; place < m->model->place_count; place++) {
     if (m->model->places[place].block < 0)
@@ -95,9 +94,8 @@ static void make_blocks(struct slot_maker *m, enum wrapping wrapping)
 }
 
 /* What calls the model makes, wrapped and laid out like this. */
-static void make_slots(struct slots *slots, const struct tagc_model *model, enum wrapping wrapping, enum tagc_layout_kind layout,
-                       int nranks)
-{
+static void make_slots(struct slots *slots, const struct tagc_model *model, enum wrapping wrapping,
+                       enum tagc_layout_kind layout, int nranks) {
   static struct slot_maker maker;
   struct slot_maker *m = &maker;
   *m = (struct slot_maker){.slots = slots, .model = model, .layout = layout, .nranks = nranks};
@@ -126,8 +124,11 @@ static void make_slots(struct slots *slots, const struct tagc_model *model, enum
     struct tagc_slot_info *info = &slots->infos[slots->count - 1 - i];
     *info = (struct tagc_slot_info){.unit = (uint32_t)i, .gathered = layout != TAGC_LAYOUT_ZERO3};
     /* torch's fully_shard averages, the others add. */
-    info->signature = (struct tagc_signature){.count = slots->counts[i], .collective = TAGC_COLL_REDUCE_SCATTER, .dtype = 7,
-                                              .op = layout == TAGC_LAYOUT_FSDP2, .is_float = true};
+    info->signature = (struct tagc_signature){.count = slots->counts[i],
+                                              .collective = TAGC_COLL_REDUCE_SCATTER,
+                                              .dtype = 7,
+                                              .op = layout == TAGC_LAYOUT_FSDP2,
+                                              .is_float = true};
     snprintf(info->name, sizeof info->name, "unit%zu", i);
   }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the codec `lhc` leave the bytes that the host leaves: exponents, bitmaps, sketches, residuals, results, and
- * how many values were estimated; over types, storages, sizes, numbers of ranks, stripes and groups, addresses, exceptions, elements
- * that are stuck, payloads that no sender makes, several steps.
+ * The CUDA kernels of the codec `lhc` leave the bytes that the host leaves: exponents, bitmaps, sketches, residuals,
+ * results, and how many values were estimated; over types, storages, sizes, numbers of ranks, stripes and groups,
+ * addresses, exceptions, elements that are stuck, payloads that no sender makes, several steps.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
@@ -11,29 +11,35 @@
 /* Two groups a stripe: the stand-in takes its time with each one. */
 enum { FEW_GROUPS = 2, ALL_GROUPS = UINT32_MAX };
 
-static struct setting usual(void)
-{
-  return (struct setting){.codec = "lhc", .n = 17003, .nranks = 2, .keep_ppm = 250000, .storage = TAGC_STORAGE_FP32,
-                          .scale = 1, .divisor = 1, .inexact = 1e-5, .steps = 1, .seed = 77};
+static struct setting usual(void) {
+  return (struct setting){.codec = "lhc",
+                          .n = 17003,
+                          .nranks = 2,
+                          .keep_ppm = 250000,
+                          .storage = TAGC_STORAGE_FP32,
+                          .scale = 1,
+                          .divisor = 1,
+                          .inexact = 1e-5,
+                          .steps = 1,
+                          .seed = 77};
 }
 
-/* -- launches of groups that wait for one another ------------------------------------------------------------------------- */
+/* -- launches of groups that wait for one another ------------------------------------------------------------------ */
 
-static unsigned launched_together;  /* groups of the last such launch */
-static bool too_large;              /* the driver refuses them */
+static unsigned launched_together; /* groups of the last such launch */
+static bool too_large;             /* the driver refuses them */
 
-static int launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                           unsigned block_z, unsigned shared, void *stream, void **parameters)
-{
+static int launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                           unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters) {
   launched_together = grid_x;
   if (too_large)
     return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-  return device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters);
+  return device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
+                                parameters);
 }
 
 /* With so many groups to share a stripe, where the device has room for as many. */
-static bool same_with(const struct setting *s, uint32_t groups)
-{
+static bool same_with(const struct setting *s, uint32_t groups) {
   const struct tagc_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype, .keep_ppm = s->keep_ppm};
   struct setting with = *s;
   struct tagc_lhc_geometry geo;
@@ -44,11 +50,10 @@ static bool same_with(const struct setting *s, uint32_t groups)
 
 static bool same_with_few(const struct setting *s) { return same_with(s, FEW_GROUPS); }
 
-/* -- what there is ----------------------------------------------------------------------------------------------------- */
+/* -- what there is ------------------------------------------------------------------------------------------------- */
 
 /* Every type and storage; sizes, ranks, patterns and addresses take turns. */
-static void check_variants(void)
-{
+static void check_variants(void) {
   static const uint64_t sizes[] = {16411, 16640, 17003, 18433, 20000};
   static const size_t offs[] = {0, 4, 2, 12, 8};
   static const float factors[][2] = {{1, 1}, {0.3f, 3}, {1, 8}, {-2, 0.7f}};
@@ -71,12 +76,12 @@ static void check_variants(void)
         s.steps = 3 - more;
         all &= same_with_few(&s);
       }
-      ok(all, "%s, residual %s: the host's bytes, whatever the size, and what was before", dtypes[dtype], storages[storage]);
+      ok(all, "%s, residual %s: the host's bytes, whatever the size, and what was before", dtypes[dtype],
+         storages[storage]);
     }
 }
 
-static void check_patterns(void)
-{
+static void check_patterns(void) {
   bool all = true;
   for (int pattern = 0; pattern < FEW_EXCEPTIONS; pattern++) {
     struct setting s = usual();
@@ -89,13 +94,15 @@ static void check_patterns(void)
   ok(all, "the host's bytes of hard gradients");
 }
 
-static void check_sizes(void)
-{
-  static const struct { uint64_t n; int nranks; uint32_t keep_ppm; const char *what; } sizes[] = {
-    {120011, 2, 35000, "few are kept"},
-    {101009, 2, 300000, "one stripe, three hashes"},
-    {70001, 5, 300000, "two stripes"},
-    {130003, 3, 500000, "three stripes"},
+static void check_sizes(void) {
+  static const struct {
+    uint64_t n;
+    int nranks;
+    uint32_t keep_ppm;
+    const char *what;
+  } sizes[] = {
+    {120011, 2, 35000, "few are kept"},  {101009, 2, 300000, "one stripe, three hashes"},
+    {70001, 5, 300000, "two stripes"},   {130003, 3, 500000, "three stripes"},
     {16384, 2, 1000000, "all are kept"},
   };
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -111,8 +118,7 @@ static void check_sizes(void)
 }
 
 /* Too small for a sketch: lists of values. */
-static void check_lists(void)
-{
+static void check_lists(void) {
   static const uint32_t kept[] = {1, 10000, 300000, 1000000};
   bool all = true;
   for (int i = 0; i < CASE_SIZES; i++) {
@@ -130,11 +136,12 @@ static void check_lists(void)
 }
 
 /* However many groups peel however many stripes. */
-static void check_groups(void)
-{
-  static const struct { uint64_t n; uint32_t stripes, groups; } cases[] = {
-    {70001, 2, 0}, {70001, 2, 1}, {70001, 2, 2}, {70001, 2, 3}, {70001, 2, ALL_GROUPS},
-    {130003, 3, 2}, {60007, 1, 5}, {240007, 5, 1}};
+static void check_groups(void) {
+  static const struct {
+    uint64_t n;
+    uint32_t stripes, groups;
+  } cases[] = {{70001, 2, 0},          {70001, 2, 1},  {70001, 2, 2}, {70001, 2, 3},
+               {70001, 2, ALL_GROUPS}, {130003, 3, 2}, {60007, 1, 5}, {240007, 5, 1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const uint32_t stripes = cases[i].stripes, groups = cases[i].groups;
     struct setting s = usual();
@@ -152,8 +159,7 @@ static void check_groups(void)
 }
 
 /* In a part of a GPU there may be less room than the device has. */
-static void check_too_large(void)
-{
+static void check_too_large(void) {
   struct setting s = usual();
   s.n = 70001;
   s.nranks = 3;
@@ -166,9 +172,11 @@ static void check_too_large(void)
 }
 
 /* As often as one likes, with sketches and with lists. */
-static void check_again(void)
-{
-  static const struct { uint64_t n; uint32_t keep_ppm, groups; } shapes[] = {
+static void check_again(void) {
+  static const struct {
+    uint64_t n;
+    uint32_t keep_ppm, groups;
+  } shapes[] = {
     {17003, 250000, FEW_GROUPS}, {70001, 500000, FEW_GROUPS}, {70001, 500000, 0}, {5003, 300000, FEW_GROUPS}};
   bool all = true;
   for (int i = 0; i < 4; i++) {
@@ -183,8 +191,7 @@ static void check_again(void)
   ok(all, "a call is decoded twice");
 }
 
-static void check_addresses(void)
-{
+static void check_addresses(void) {
   static const size_t offs[] = {4, 2, 6, 8, 10, 12, 12, 14};
   bool all = true;
   for (int i = 0; i < 8; i++) {
@@ -198,9 +205,8 @@ static void check_addresses(void)
   ok(all, "gradients and results at any address that is good for an element");
 }
 
-/* -- exceptions -------------------------------------------------------------------------------------------------------- */
-static void at_the_last(struct sim *sim)
-{
+/* -- exceptions ---------------------------------------------------------------------------------------------------- */
+static void at_the_last(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
       sim_put(sim, r, shard, sim->shape.n - 1, r % 2 ? INFINITY : NAN);
@@ -208,8 +214,7 @@ static void at_the_last(struct sim *sim)
 
 static void in_the_own(struct sim *sim) { sim_put(sim, 0, 0, sim->shape.n / 2, NAN); }
 
-static void put_exceptions(struct sim *sim, uint64_t more)
-{
+static void put_exceptions(struct sim *sim, uint64_t more) {
   const uint64_t n = sim->shape.n, capacity = tagc_exceptions_capacity(n) + more;
   for (int r = 0; r < sim->shape.nranks; r++)
     for (uint64_t i = 0; i < capacity; i++)
@@ -219,9 +224,11 @@ static void put_exceptions(struct sim *sim, uint64_t more)
 static void a_full_list(struct sim *sim) { put_exceptions(sim, 0); }
 static void one_too_many(struct sim *sim) { put_exceptions(sim, 1); }
 
-static void check_exceptions(void)
-{
-  static const struct { void (*change)(struct sim *); const char *what; } cases[] = {
+static void check_exceptions(void) {
+  static const struct {
+    void (*change)(struct sim *);
+    const char *what;
+  } cases[] = {
     {at_the_last, "at the last position"},
     {in_the_own, "in a shard of its own"},
     {a_full_list, "as many as fit"},
@@ -243,13 +250,12 @@ static void check_exceptions(void)
   }
 }
 
-/* -- what cannot be peeled --------------------------------------------------------------------------------------------- */
+/* -- what cannot be peeled ----------------------------------------------------------------------------------------- */
 
 /* Under this seed these two positions of a shard of 82,000 share all of their cells (test_stuck.c finds such). */
 enum { STUCK_SEED = 6197, STUCK_FIRST = 27956, STUCK_SECOND = 75576, STUCK_N = 82000 };
 
-static void a_stuck_pair(struct sim *sim)
-{
+static void a_stuck_pair(struct sim *sim) {
   sim_clear(sim);
   for (uint32_t i = 0; i < STUCK_N; i += 41)
     sim_put(sim, 1, 0, i, 1 + (float)(i % 7));
@@ -257,8 +263,7 @@ static void a_stuck_pair(struct sim *sim)
   sim_put(sim, 1, 0, STUCK_SECOND, -2.5f);
 }
 
-static void check_stuck(void)
-{
+static void check_stuck(void) {
   struct setting s = usual();
   s.n = STUCK_N;
   s.keep_ppm = 50000;
@@ -270,20 +275,17 @@ static void check_stuck(void)
   ok(same_with(&s, 0), "by one group as well");
 }
 
-/* -- what others send -------------------------------------------------------------------------------------------------- */
-static uint8_t *bitmap_at(struct sim *sim, int rank, int sender)
-{
+/* -- what others send ---------------------------------------------------------------------------------------------- */
+static uint8_t *bitmap_at(struct sim *sim, int rank, int sender) {
   return sim->job[rank].message_in + (size_t)sender * sim->layout.message_bytes + tagc_exceptions_bytes(sim->shape.n);
 }
 
-static void noise(void *area, size_t bytes)
-{
+static void noise(void *area, size_t bytes) {
   for (size_t i = 0; i < bytes; i++)
     ((uint8_t *)area)[i] = (uint8_t)(sim_random() >> 32);
 }
 
-static void fill_bitmaps(struct sim *sim, bool with_noise)
-{
+static void fill_bitmaps(struct sim *sim, bool with_noise) {
   const size_t bytes = sim->layout.message_bytes - tagc_exceptions_bytes(sim->shape.n);
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int sender = 0; sender < sim->shape.nranks; sender++)
@@ -296,28 +298,25 @@ static void fill_bitmaps(struct sim *sim, bool with_noise)
 static void all_bits(struct sim *sim) { fill_bitmaps(sim, false); }
 static void bitmap_noise(struct sim *sim) { fill_bitmaps(sim, true); }
 
-static void exponent_noise(struct sim *sim)
-{
+static void exponent_noise(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     noise(sim->job[r].exponents, (size_t)sim->shape.nranks * sim->layout.exponent_bytes);
 }
 
-static void sketch_noise(struct sim *sim)
-{
+static void sketch_noise(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     noise(sim->job[r].sketch_in, sim->layout.sketch_count * sizeof(int32_t));
 }
 
-static void everything(struct sim *sim)
-{
+static void everything(struct sim *sim) {
   bitmap_noise(sim);
   exponent_noise(sim);
   sketch_noise(sim);
 }
 
-/* More than fit, and the sketch of exactly those that are left when they are cut: the host's cut or another one shows. */
-static void too_many(struct sim *sim)
-{
+/* More than fit, and the sketch of exactly those that are left when they are cut: the host's cut or another one
+ * shows. */
+static void too_many(struct sim *sim) {
   struct tagc_lhc_geometry geo;
   tagc_lhc_geometry_fill(&geo, &sim->shape);
   bitmap_noise(sim);
@@ -348,9 +347,12 @@ static void too_many(struct sim *sim)
   }
 }
 
-static void check_hostile(void)
-{
-  static const struct { void (*corrupt)(struct sim *); bool disagrees; const char *what; } cases[] = {
+static void check_hostile(void) {
+  static const struct {
+    void (*corrupt)(struct sim *);
+    bool disagrees;
+    const char *what;
+  } cases[] = {
     {too_many, false, "supports that are too large are cut as the host cuts them"},
     {exponent_noise, false, "exponents that are none"},
     {all_bits, true, "all bits set"},
@@ -358,7 +360,11 @@ static void check_hostile(void)
     {sketch_noise, true, "noise in place of sketches"},
     {everything, true, "noise in place of all of it"},
   };
-  static const struct { uint64_t n; int nranks; uint32_t keep_ppm; } shapes[] = {{17003, 2, 250000}, {70001, 3, 500000}};
+  static const struct {
+    uint64_t n;
+    int nranks;
+    uint32_t keep_ppm;
+  } shapes[] = {{17003, 2, 250000}, {70001, 3, 500000}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     bool all = true;
     for (int shape = 0; shape < 2; shape++) {
@@ -376,8 +382,7 @@ static void check_hostile(void)
 }
 
 /* As many groups as there is room for, with several stripes, and one stripe in a shard of many elements. */
-static void check_large(void)
-{
+static void check_large(void) {
   static const uint32_t kept[] = {10000, 2000};
   for (int i = 0; i < 2; i++) {
     struct setting s = usual();
@@ -390,8 +395,7 @@ static void check_large(void)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const bool brief = cuda_brief(argc, argv);
   launcher = device_launcher(cuda_said(argc, argv, "ptx"));
   launcher.launch_together = launch_together;

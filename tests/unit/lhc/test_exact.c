@@ -6,14 +6,13 @@
 
 enum pattern { RANDOM, ROWS, COLUMN };
 
-static const char *const pattern_name[] = { "random", "rows", "column" };
+static const char *const pattern_name[] = {"random", "rows", "column"};
 
 /* A sparsity at which the payload is smaller than the plain call, as the plan would require. */
 static uint32_t keep_for(int nranks) { return 160000 / (uint32_t)(nranks - 1); }
 
 /* A value of a rank: small integers that every type holds, or anything. */
-static float some_value(enum tagc_dtype dtype, bool integers)
-{
+static float some_value(enum tagc_dtype dtype, bool integers) {
   if (integers)
     return (float)((int)(sim_random() % 61) - 30);
   float x = sim_normal() * (float)exp2((double)(sim_random() % 8));
@@ -21,8 +20,7 @@ static float some_value(enum tagc_dtype dtype, bool integers)
 }
 
 /* Fills what `rank` sends to one shard so that each stripe stays within its capacity; the supports of ranks differ. */
-static void fill_shard(struct sim *sim, int rank, int shard, enum pattern pattern, bool integers)
-{
+static void fill_shard(struct sim *sim, int rank, int shard, enum pattern pattern, bool integers) {
   const uint64_t n = sim->shape.n, width = 768;
   uint64_t room = sim->layout.capacity - sim->layout.capacity / 16;
   if (pattern == RANDOM)
@@ -38,8 +36,7 @@ static void fill_shard(struct sim *sim, int rank, int shard, enum pattern patter
 }
 
 /* The first step has no residual; what the second one gives on top must be nothing but its own. */
-static void check(uint64_t n, int nranks, enum tagc_dtype dtype, enum pattern pattern, bool integers, bool in_place)
-{
+static void check(uint64_t n, int nranks, enum tagc_dtype dtype, enum pattern pattern, bool integers, bool in_place) {
   struct sim sim = sim_new("lhc", n, nranks, dtype, keep_for(nranks));
   sim.in_place = in_place;
   double error = 0, norm = 0;
@@ -79,19 +76,18 @@ static void check(uint64_t n, int nranks, enum tagc_dtype dtype, enum pattern pa
   bool exact = wrong == 0 && sim.stats.residual_norm2 == 0;
   bool close = sqrt(error) <= 1e-6 * sqrt(norm);
   bool rounded_once = dtype == TAGC_FLOAT32 || wrong <= (uint64_t)nranks * n / 500;
-  ok(sim.stats.unrecovered == 0 && (integers ? exact : close && rounded_once),
-     "n=%llu W=%d type %d, %s %s%s%s", (unsigned long long)n, nranks, dtype, pattern_name[pattern],
-     integers ? "integers" : "reals", in_place ? ", in place" : "", sim.layout.sketch_count ? "" : ", no sketch");
+  ok(sim.stats.unrecovered == 0 && (integers ? exact : close && rounded_once), "n=%llu W=%d type %d, %s %s%s%s",
+     (unsigned long long)n, nranks, dtype, pattern_name[pattern], integers ? "integers" : "reals",
+     in_place ? ", in place" : "", sim.layout.sketch_count ? "" : ", no sketch");
   if (!integers && dtype == TAGC_FLOAT32)
     note("relative L2 error %.2g", norm > 0 ? sqrt(error / norm) : 0);
   free(want);
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
-  static const uint64_t sizes[] = { 1, 5, 31, 32, 33, 1023, 1024, 1025, 7919, 65536 };
-  static const int ranks[] = { 2, 3, 4, 8 };
+static void check_all(void) {
+  static const uint64_t sizes[] = {1, 5, 31, 32, 33, 1023, 1024, 1025, 7919, 65536};
+  static const int ranks[] = {2, 3, 4, 8};
   sim_random_restart();
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (int w = 0; w < 4; w++)
@@ -107,8 +103,7 @@ static void check_all(void)
   check(1 << 20, 3, TAGC_FLOAT32, COLUMN, false, false);
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   return tap_done();
 }

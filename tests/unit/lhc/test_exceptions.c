@@ -6,8 +6,7 @@
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
 
-static void fill(struct sim *sim)
-{
+static void fill(struct sim *sim) {
   const uint64_t n = sim->shape.n;
   for (int rank = 0; rank < sim->shape.nranks; rank++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
@@ -15,8 +14,7 @@ static void fill(struct sim *sim)
         sim_put(sim, rank, shard, i, (float)((int)(i % 41) - 20));
 }
 
-static uint64_t count_wrong(const struct sim *sim, int shard)
-{
+static uint64_t count_wrong(const struct sim *sim, int shard) {
   uint64_t wrong = 0;
   for (uint64_t i = 0; i < sim->shape.n; i++) {
     float want = 0;
@@ -28,8 +26,7 @@ static uint64_t count_wrong(const struct sim *sim, int shard)
   return wrong;
 }
 
-static void check(uint64_t n, int nranks, enum tagc_dtype dtype, float bad, const char *what)
-{
+static void check(uint64_t n, int nranks, enum tagc_dtype dtype, float bad, const char *what) {
   struct sim sim = sim_new("lhc", n, nranks, dtype, 150000);
   const int shard = 1, other = nranks - 1;
   fill(&sim);
@@ -56,8 +53,7 @@ static void check(uint64_t n, int nranks, enum tagc_dtype dtype, float bad, cons
   sim_free(&sim);
 }
 
-static void check_own(uint64_t n)
-{
+static void check_own(uint64_t n) {
   struct sim sim = sim_new("lhc", n, 3, TAGC_FLOAT32, 100000);
   fill(&sim);
   sim_put(&sim, 2, 2, 77, INFINITY);
@@ -68,8 +64,7 @@ static void check_own(uint64_t n)
   sim_free(&sim);
 }
 
-static void check_overflow(uint64_t n, uint64_t bad)
-{
+static void check_overflow(uint64_t n, uint64_t bad) {
   struct sim sim = sim_new("lhc", n, 2, TAGC_FLOAT32, 200000);
   fill(&sim);
   for (uint64_t i = 0; i < bad; i++)
@@ -89,9 +84,8 @@ static void check_overflow(uint64_t n, uint64_t bad)
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
-  static const uint64_t sizes[] = { 600, 100003 };
+static void check_all(void) {
+  static const uint64_t sizes[] = {600, 100003};
   sim_random_restart();
   for (int s = 0; s < 2; s++)
     for (int nranks = 2; nranks <= 4; nranks++)
@@ -111,8 +105,7 @@ static void check_all(void)
   check_overflow(200000, 50);
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   return tap_done();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` at the sizes of the library, fed with what no sender of this code makes: random payloads, supports that
- * are too large, exceptions in one line, honest payloads with a few bytes changed. It ends, stays inside its buffers
- * (sanitizers and valgrind look), and every variant gives the same bits. tests/fuzz/payload.c goes further on small sizes.
+ * The codec `lhc` at the sizes of the library, fed with what no sender of this code makes: random payloads, supports
+ * that are too large, exceptions in one line, honest payloads with a few bytes changed. It ends, stays inside its
+ * buffers (sanitizers and valgrind look), and every variant gives the same bits. tests/fuzz/payload.c goes further on
+ * small sizes.
  */
 #include "kernels/lhc/lhc.h"
 #include "tests/unit/codec/sim.h"
@@ -11,18 +12,17 @@ enum attack { NOISE, EVERYTHING, SPARSE_NOISE, CHANGED, ATTACKS };
 
 static const char *const attack_name[] = {"noise", "all bits set", "noise in some places", "a changed payload"};
 
-static void noise(void *area, size_t bytes, unsigned one_in)
-{
+static void noise(void *area, size_t bytes, unsigned one_in) {
   uint8_t *at = area;
   for (size_t i = 0; i < bytes; i++)
     at[i] = sim_random() % one_in ? 0 : (uint8_t)sim_random();
 }
 
 /* Messages that are believed: without exceptions, or with three, two of them in one line. */
-static void tame_exceptions(struct tagc_job *job, bool some)
-{
+static void tame_exceptions(struct tagc_job *job, bool some) {
   for (int sender = 0; sender < job->shape.nranks; sender++) {
-    struct tagc_exceptions *list = (struct tagc_exceptions *)(job->message_in + (size_t)sender * job->layout.message_bytes);
+    struct tagc_exceptions *list =
+      (struct tagc_exceptions *)(job->message_in + (size_t)sender * job->layout.message_bytes);
     tagc_exceptions_clear(list, job->shape.n);
     for (uint32_t i = 0; some && i < 3; i++)
       tagc_exceptions_add(list, job->shape.n, (uint32_t)(job->shape.n - 1) * (i + 1) / 3 - (i == 1), INFINITY);
@@ -32,8 +32,7 @@ static void tame_exceptions(struct tagc_job *job, bool some)
   }
 }
 
-static void attack(struct sim *sim, enum attack kind, bool exceptions)
-{
+static void attack(struct sim *sim, enum attack kind, bool exceptions) {
   struct tagc_job *job = &sim->job[0];
   const size_t ranks = (size_t)job->shape.nranks;
   if (kind == CHANGED) {
@@ -53,8 +52,7 @@ static void attack(struct sim *sim, enum attack kind, bool exceptions)
   tame_exceptions(job, exceptions);
 }
 
-static bool same_everywhere(struct sim *sim)
-{
+static bool same_everywhere(struct sim *sim) {
   struct tagc_job *job = &sim->job[0];
   const size_t bytes = sim->shape.n * tagc_dtype_size(sim->shape.dtype);
   void *want = sim_memory(bytes), *state = sim_memory(sim->layout.state_bytes);
@@ -75,14 +73,13 @@ static bool same_everywhere(struct sim *sim)
   return same;
 }
 
-static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm)
-{
+static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm) {
   for (int kind = 0; kind < ATTACKS; kind++) {
     struct sim sim = sim_new("lhc", n, nranks, dtype, keep_ppm);
     for (int rank = 0; rank < nranks; rank++)
       for (uint64_t i = 0; i < (uint64_t)nranks * n; i++)
         sim_put(&sim, rank, (int)(i / n), i % n, sim_normal());
-    sim_step(&sim, (uint64_t)kind);    /* leaves the receiver's state as an honest call does */
+    sim_step(&sim, (uint64_t)kind); /* leaves the receiver's state as an honest call does */
     bool same = true;
     for (int round = 0; round < 3; round++) {
       attack(&sim, (enum attack)kind, round > 0);
@@ -94,11 +91,10 @@ static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_p
   }
 }
 
-int main(void)
-{
+int main(void) {
   variants_tell();
-  check(20011, 2, TAGC_FLOAT32, 250000);      /* one stripe, four hashes */
-  check(70001, 3, TAGC_BFLOAT16, 300000);     /* one stripe, three hashes */
-  check(80021, 4, TAGC_FLOAT16, 1000000);     /* stripes */
+  check(20011, 2, TAGC_FLOAT32, 250000);  /* one stripe, four hashes */
+  check(70001, 3, TAGC_BFLOAT16, 300000); /* one stripe, three hashes */
+  check(80021, 4, TAGC_FLOAT16, 1000000); /* stripes */
   return tap_done();
 }

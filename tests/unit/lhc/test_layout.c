@@ -5,9 +5,8 @@
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/tap.h"
 
-static bool layout(uint64_t n, int nranks, uint32_t keep_ppm, struct tagc_layout *out)
-{
-  struct tagc_shape shape = { .n = n, .nranks = nranks, .dtype = TAGC_FLOAT32, .keep_ppm = keep_ppm };
+static bool layout(uint64_t n, int nranks, uint32_t keep_ppm, struct tagc_layout *out) {
+  struct tagc_shape shape = {.n = n, .nranks = nranks, .dtype = TAGC_FLOAT32, .keep_ppm = keep_ppm};
   memset(out, 0xff, sizeof *out);
   return tagc_codec_find("lhc")->layout(&shape, out);
 }
@@ -15,8 +14,7 @@ static bool layout(uint64_t n, int nranks, uint32_t keep_ppm, struct tagc_layout
 static size_t pad(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 /* The formulas of lhc/codec.c, written down again. */
-static bool as_documented(uint64_t n, uint64_t senders, uint64_t keep_ppm, const struct tagc_layout *l)
-{
+static bool as_documented(uint64_t n, uint64_t senders, uint64_t keep_ppm, const struct tagc_layout *l) {
   uint64_t kept = n * keep_ppm / 1000000, lines = (n + 31) / 32;
   uint64_t all = senders * (kept ? kept : 1) < n ? senders * (kept ? kept : 1) : n;
   uint64_t room = (n + 63) / 64 < 16 ? (n + 63) / 64 : 16;
@@ -37,18 +35,17 @@ static bool as_documented(uint64_t n, uint64_t senders, uint64_t keep_ppm, const
          l->message_bytes == exceptions + pad(4 * stripes * longest);
 }
 
-static void check_formula(void)
-{
-  static const uint64_t sizes[] = { 1, 2, 31, 33, 100, 4095, 4096, 20000, 65537, 1000003, 1 << 24, 4294967295u };
-  static const uint32_t keeps[] = { 1, 1000, 10000, 50000, 200000, 333333, 1000000 };
-  static const int ranks[] = { 2, 3, 4, 8, 64, 1000, 65536 };
+static void check_formula(void) {
+  static const uint64_t sizes[] = {1, 2, 31, 33, 100, 4095, 4096, 20000, 65537, 1000003, 1 << 24, 4294967295u};
+  static const uint32_t keeps[] = {1, 1000, 10000, 50000, 200000, 333333, 1000000};
+  static const int ranks[] = {2, 3, 4, 8, 64, 1000, 65536};
   int wrong = 0, unsure = 0, odd = 0, excess = 0;
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (size_t k = 0; k < sizeof keeps / sizeof *keeps; k++)
       for (size_t r = 0; r < sizeof ranks / sizeof *ranks; r++) {
         struct tagc_layout l, again;
         struct tagc_lhc_geometry geo;
-        struct tagc_shape shape = { .n = sizes[s], .nranks = ranks[r], .keep_ppm = keeps[k] };
+        struct tagc_shape shape = {.n = sizes[s], .nranks = ranks[r], .keep_ppm = keeps[k]};
         bool fits = layout(sizes[s], ranks[r], keeps[k], &l);
         unsure += !fits || !layout(sizes[s], ranks[r], keeps[k], &again) || memcmp(&l, &again, sizeof l) != 0;
         wrong += !as_documented(sizes[s], (uint64_t)ranks[r] - 1, keeps[k], &l);
@@ -57,7 +54,8 @@ static void check_formula(void)
         uint64_t capacity = 0;
         for (uint32_t stripe = 0; stripe < geo.grid.stripes; stripe++)
           capacity += tagc_grid_capacity(&geo.grid, stripe);
-        excess += capacity != l.capacity || geo.part_cells > 65535 || geo.union_capacity > (geo.hashes ? 65536 : geo.grid.n);
+        excess +=
+          capacity != l.capacity || geo.part_cells > 65535 || geo.union_capacity > (geo.hashes ? 65536 : geo.grid.n);
       }
   ok(unsure == 0, "layouts are pure");
   ok(wrong == 0, "sizes are the documented ones");
@@ -66,17 +64,16 @@ static void check_formula(void)
 }
 
 /* More elements never cost less, within one kind of layout and hashing; payloads grow with the fraction kept. */
-static void check_monotone(void)
-{
+static void check_monotone(void) {
   int wrong = 0;
-  struct tagc_layout before = { 0 }, now;
+  struct tagc_layout before = {0}, now;
   for (uint64_t n = 1; n < 3000000; n += 1 + n / 40, before = now) {
     layout(n, 2, 50000, &now);
     wrong += now.capacity < before.capacity;
     wrong += (before.sketch_count == 0) == (now.sketch_count == 0) && now.message_bytes < before.message_bytes;
   }
   ok(wrong == 0, "layouts grow with n");
-  before = (struct tagc_layout){ 0 };
+  before = (struct tagc_layout){0};
   for (uint32_t keep = 5000; keep <= 1000000; keep += 997, before = now) {
     layout(1 << 20, 2, keep, &now);
     wrong += now.capacity < before.capacity;
@@ -85,8 +82,7 @@ static void check_monotone(void)
   ok(wrong == 0, "layouts grow with what is kept, but for the step from 1.35 to 1.30 counters a value");
 }
 
-static void check_refused(void)
-{
+static void check_refused(void) {
   struct tagc_layout l;
   ok(!layout(0, 2, 50000, &l) && !layout(10, 1, 50000, &l) && !layout(10, 2, 0, &l) && !layout(10, 2, 1000001, &l),
      "nonsense is refused");
@@ -97,9 +93,8 @@ static void check_refused(void)
      "the largest shape does not overflow");
 }
 
-static void check_example(void)
-{
-  static const uint8_t bytes[64] = { [16] = 2, [32] = 1, 2, [50] = 0x80, 0x3f, [55] = 0x40 };
+static void check_example(void) {
+  static const uint8_t bytes[64] = {[16] = 2, [32] = 1, 2, [50] = 0x80, 0x3f, [55] = 0x40};
   struct sim sim = sim_new("lhc", 3, 2, TAGC_FLOAT32, 1000000);
   sim_put(&sim, 0, 1, 1, 1);
   sim_put(&sim, 0, 1, 2, 2);
@@ -110,8 +105,7 @@ static void check_example(void)
 }
 
 /* More values than fit: the capacity is filled and never exceeded, in every stripe. */
-static void check_capacity(void)
-{
+static void check_capacity(void) {
   struct sim sim = sim_new("lhc", 700001, 3, TAGC_BFLOAT16, 200000);
   struct tagc_lhc_geometry geo;
   struct tagc_lhc_message message;
@@ -124,18 +118,19 @@ static void check_capacity(void)
   int wrong = 0;
   for (int rank = 1; rank < 3; rank++)
     for (uint32_t stripe = 0; stripe < geo.grid.stripes; stripe++) {
-      const uint32_t *words = (const uint32_t *)(sim.job[rank].message_out + message.bitmap) + stripe * geo.grid.stripe_lines;
+      const uint32_t *words =
+        (const uint32_t *)(sim.job[rank].message_out + message.bitmap) + stripe * geo.grid.stripe_lines;
       uint32_t bits = 0;
       for (uint32_t line = 0; line < geo.grid.stripe_lines; line++)
         bits += (uint32_t)__builtin_popcount(words[line]);
       wrong += bits != tagc_grid_capacity(&geo.grid, stripe);
     }
-  ok(geo.grid.stripes > 3 && wrong == 0 && sim.stats.unrecovered == 0, "every stripe is filled to its capacity exactly");
+  ok(geo.grid.stripes > 3 && wrong == 0 && sim.stats.unrecovered == 0,
+     "every stripe is filled to its capacity exactly");
   sim_free(&sim);
 }
 
-int main(void)
-{
+int main(void) {
   check_formula();
   check_monotone();
   check_refused();

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The counters of the codec `lhc` at 64 ranks, and with values that are hard on fixed point: the largest ones of all ranks
- * in one place, sums that cancel, twelve decades in a line.
+ * The counters of the codec `lhc` at 64 ranks, and with values that are hard on fixed point: the largest ones of all
+ * ranks in one place, sums that cancel, twelve decades in a line.
  */
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
 
 enum { RANKS = 64, N = 4608, KEEP_PPM = 25000 };
 
-/* One call in which all ranks send values to shard 0 only; `value` gives them. Compares results and residuals with exact
- * sums; `one_by_one`: each result for itself, else by the norm of all. */
+/* One call in which all ranks send values to shard 0 only; `value` gives them. Compares results and residuals with
+ * exact sums; `one_by_one`: each result for itself, else by the norm of all. */
 static void check(float (*value)(int rank, uint64_t i), enum tagc_storage storage, double bound, bool one_by_one,
-                  const char *what)
-{
+                  const char *what) {
   struct sim sim = sim_new_stored("lhc", N, RANKS, TAGC_FLOAT32, KEEP_PPM, storage);
   double error = 0, norm = 0, worst = 0;
   float left[256];
@@ -34,7 +33,8 @@ static void check(float (*value)(int rank, uint64_t i), enum tagc_storage storag
     norm += all * all / 0x1p200;
     worst = fmax(worst, fabs(got - want) - bound * all);
   }
-  ok(sim.layout.sketch_count > 0 && sim.stats.unrecovered == 0 && sim.stats.overflowed == 0 && !sim.job[0].nonfinite_seen,
+  ok(sim.layout.sketch_count > 0 && sim.stats.unrecovered == 0 && sim.stats.overflowed == 0 &&
+       !sim.job[0].nonfinite_seen,
      "%s: peeled, and finite", what);
   ok(one_by_one ? worst <= 0 : sqrt(error) <= bound * sqrt(norm), "results and residuals are the sum");
   note("relative error %.2g", sqrt(error / norm));
@@ -42,27 +42,23 @@ static void check(float (*value)(int rank, uint64_t i), enum tagc_storage storag
 }
 
 /* Sums reach 64 * 2^120, and 63 of the largest numbers meet in every counter: the most that 32 bits can hold. */
-static float largest(int rank, uint64_t i)
-{
+static float largest(int rank, uint64_t i) {
   (void)rank;
   return i % 41 == 0 ? 0x1.fffffep119f : 0;
 }
 
-static float cancelling(int rank, uint64_t i)
-{
+static float cancelling(int rank, uint64_t i) {
   return i % 41 ? 0 : rank == 0 ? 1.0f : rank % 2 ? 0x1.fffffep119f : rank == 62 ? 0 : -0x1.fffffep119f;
 }
 
 /* 24 values in each line of 32 are zero; the others are from 10^-6 to 10^6: most are below the unit of the counters. */
-static float decades(int rank, uint64_t i)
-{
+static float decades(int rank, uint64_t i) {
   if (i % 4 || i % 256 > 31)
     return 0;
   return (float)pow(10, -6 + (double)(i / 4 % 8) * 12 / 7) * (rank % 3 ? 1.0f : -0.7f);
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   sim_random_restart();
   check(largest, TAGC_STORAGE_FP32, 0x1p-23, true, "the largest numbers of 64 ranks in one place");
   check(cancelling, TAGC_STORAGE_FP32, 0, true, "63 numbers that cancel, but for one");
@@ -70,8 +66,7 @@ static void check_all(void)
   check(decades, TAGC_STORAGE_BF16, 3e-7, false, "the same with a residual of two bytes");
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   return tap_done();
 }

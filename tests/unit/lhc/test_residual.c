@@ -7,8 +7,7 @@
 #include "tests/unit/codec/variants.h"
 
 /* Adds to total[] what is in the residuals for each element of each shard. */
-static void add_residuals(const struct sim *sim, double *total)
-{
+static void add_residuals(const struct sim *sim, double *total) {
   const uint64_t n = sim->shape.n;
   for (int rank = 0; rank < sim->shape.nranks; rank++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
@@ -17,8 +16,7 @@ static void add_residuals(const struct sim *sim, double *total)
           total[(uint64_t)shard * n + i] += (double)tagc_residual_floats(&sim->job[rank], shard)[i];
 }
 
-static void check_conservation(uint64_t n, int nranks, uint32_t keep_ppm, int steps)
-{
+static void check_conservation(uint64_t n, int nranks, uint32_t keep_ppm, int steps) {
   struct sim sim = sim_new("lhc", n, nranks, TAGC_FLOAT32, keep_ppm);
   const uint64_t all = (uint64_t)nranks * n;
   double *in = calloc(all, sizeof *in), *out = calloc(all, sizeof *out), error = 0, norm = 0;
@@ -52,8 +50,7 @@ static void check_conservation(uint64_t n, int nranks, uint32_t keep_ppm, int st
   sim_free(&sim);
 }
 
-static void check_flush(enum tagc_dtype dtype)
-{
+static void check_flush(enum tagc_dtype dtype) {
   const uint64_t n = 9000;
   struct sim sim = sim_new("lhc", n, 2, dtype, 600000);
   for (int rank = 0; rank < 2; rank++)
@@ -79,8 +76,7 @@ static void check_flush(enum tagc_dtype dtype)
 }
 
 /* Twelve decades side by side: what is too small for the block's unit stays in the residual to the last bit. */
-static void check_decades(void)
-{
+static void check_decades(void) {
   const uint64_t n = 100000;
   struct sim sim = sim_new("lhc", n, 2, TAGC_FLOAT32, 200000);
   double error = 0, norm = 0;
@@ -99,8 +95,7 @@ static void check_decades(void)
   sim_free(&sim);
 }
 
-static void check_small(float x, bool sent, const char *what)
-{
+static void check_small(float x, bool sent, const char *what) {
   const uint64_t n = 50000;
   struct sim sim = sim_new("lhc", n, 2, TAGC_FLOAT32, 200000);
   for (uint64_t i = 0; i < 100; i++)
@@ -116,8 +111,7 @@ static void check_small(float x, bool sent, const char *what)
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   sim_random_restart();
   check_conservation(200, 2, 50000, 12);
   check_conservation(5003, 3, 100000, 12);
@@ -134,8 +128,7 @@ static void check_all(void)
   check_small(0x1.fffffep119f, true, "so is all below 2^120");
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   return tap_done();
 }

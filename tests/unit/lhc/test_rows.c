@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` on what it is best at: the gradient of an untied embedding, in which only the rows of the batch are not
- * zero. As long as they fit the capacity nothing is lost and nothing stays; where they do not, the rest comes later.
+ * The codec `lhc` on what it is best at: the gradient of an untied embedding, in which only the rows of the batch are
+ * not zero. As long as they fit the capacity nothing is lost and nothing stays; where they do not, the rest comes
+ * later.
  */
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
@@ -8,16 +9,14 @@
 enum { VOCABULARY = 32000, WIDTH = 64 };
 
 /* By Zipf's law: row k is as frequent as 1/k. */
-static uint32_t draw_row(void)
-{
+static uint32_t draw_row(void) {
   double u = (double)(sim_random() >> 11) / 9007199254740992.0;
   uint32_t row = (uint32_t)exp(u * log(VOCABULARY + 1.0)) - 1;
   return row < VOCABULARY ? row : VOCABULARY - 1;
 }
 
 /* Adds the gradient of a batch of tokens of one rank. On a grid, sums have no more bits than the counters. */
-static void fill(struct sim *sim, int rank, int tokens, bool on_grid)
-{
+static void fill(struct sim *sim, int rank, int tokens, bool on_grid) {
   float *send = (float *)(uintptr_t)sim->job[rank].send;
   for (int token = 0; token < tokens; token++) {
     float *row = send + (size_t)draw_row() * WIDTH;
@@ -27,14 +26,13 @@ static void fill(struct sim *sim, int rank, int tokens, bool on_grid)
 }
 
 struct outcome {
-  double error, norm, kept;          /* L2, of all ranks */
-  uint64_t different, in_residual;   /* elements */
+  double error, norm, kept;        /* L2, of all ranks */
+  uint64_t different, in_residual; /* elements */
 };
 
-static struct outcome compare(const struct sim *sim, const double *want)
-{
+static struct outcome compare(const struct sim *sim, const double *want) {
   const uint64_t n = sim->shape.n;
-  struct outcome out = { 0 };
+  struct outcome out = {0};
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     for (uint64_t i = 0; i < n; i++) {
       double x = want[(uint64_t)rank * n + i], got = (double)sim_got(sim, rank, i);
@@ -52,15 +50,13 @@ static struct outcome compare(const struct sim *sim, const double *want)
   return out;
 }
 
-static void add_sent(const struct sim *sim, double *want)
-{
+static void add_sent(const struct sim *sim, double *want) {
   for (int rank = 0; rank < sim->shape.nranks; rank++)
     for (uint64_t i = 0; i < VOCABULARY * WIDTH; i++)
       want[i] += (double)((const float *)sim->job[rank].send)[i];
 }
 
-static void check_fits(int nranks, int tokens, uint32_t keep_ppm, bool on_grid)
-{
+static void check_fits(int nranks, int tokens, uint32_t keep_ppm, bool on_grid) {
   struct sim sim = sim_new("lhc", VOCABULARY * WIDTH / (uint64_t)nranks, nranks, TAGC_FLOAT32, keep_ppm);
   double *want = calloc(VOCABULARY * WIDTH, sizeof *want);
   for (int rank = 0; rank < nranks; rank++)
@@ -80,8 +76,7 @@ static void check_fits(int nranks, int tokens, uint32_t keep_ppm, bool on_grid)
 }
 
 /* Four times as many rows as fit, and calls without a gradient until the residual is empty. */
-static void check_late(int nranks)
-{
+static void check_late(int nranks) {
   struct sim sim = sim_new("lhc", VOCABULARY * WIDTH / (uint64_t)nranks, nranks, TAGC_FLOAT32, 20000);
   const uint64_t n = sim.shape.n;
   double *want = calloc(VOCABULARY * WIDTH, sizeof *want), error = 0;
@@ -104,10 +99,9 @@ static void check_late(int nranks)
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   /* The first shard, which has the frequent rows, is nearly full. */
-  static const uint32_t keep_ppm[] = { [2] = 55000, [4] = 90000, [8] = 155000 };
+  static const uint32_t keep_ppm[] = {[2] = 55000, [4] = 90000, [8] = 155000};
   sim_random_restart();
   for (int nranks = 2; nranks <= 8; nranks *= 2) {
     check_fits(nranks, 1500, keep_ppm[nranks], false);
@@ -116,8 +110,7 @@ static void check_all(void)
   check_late(2);
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   return tap_done();
 }

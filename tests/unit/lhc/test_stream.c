@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` writes large results past the caches where the memory is aligned: the same bits as without, from every
- * variant, and nothing behind the end.
+ * The codec `lhc` writes large results past the caches where the memory is aligned: the same bits as without, from
+ * every variant, and nothing behind the end.
  */
 #include <stdlib.h>
 
@@ -10,8 +10,7 @@
 
 enum { LARGE = 8 << 20, GUARD = 64 };
 
-static void check(enum tagc_dtype dtype)
-{
+static void check(enum tagc_dtype dtype) {
   const size_t size = tagc_dtype_size(dtype);
   const uint64_t n = LARGE / size + 37;
   struct sim sim = sim_new("lhc", n, 2, dtype, 50000);
@@ -29,7 +28,7 @@ static void check(enum tagc_dtype dtype)
     const char *name = tagc_variant_name((enum tagc_variant)v);
     if (!tagc_variant_force(name))
       continue;
-    job->recv = aligned + 16;        /* not aligned: through the caches */
+    job->recv = aligned + 16; /* not aligned: through the caches */
     sim.codec->decode(job);
     if (v == 0)
       memcpy(want, job->recv, n * size);
@@ -51,8 +50,7 @@ static void check(enum tagc_dtype dtype)
   sim_free(&sim);
 }
 
-int main(void)
-{
+int main(void) {
   variants_tell();
   check(TAGC_FLOAT32);
   check(TAGC_FLOAT16);

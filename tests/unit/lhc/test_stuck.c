@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The codec `lhc` where peeling cannot succeed: two elements that share all their cells. Both are estimated by the
- * mean, counted, and nothing else is touched. A seed under which there is such a pair is searched for first; under other
- * seeds the two are free.
+ * mean, counted, and nothing else is touched. A seed under which there is such a pair is searched for first; under
+ * other seeds the two are free.
  */
 #include "kernels/lhc/lhc.h"
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
 
-/* The search begins shortly before the first such seed: thousands of others say nothing, and valgrind takes its time with each. */
+/* The search begins shortly before the first such seed: thousands of others say nothing, and valgrind takes its time
+ * with each. */
 enum { N = 82000, TABLE = 1 << 15, FIRST_SEED = 6000 };
 
 struct pair {
@@ -16,8 +17,7 @@ struct pair {
 };
 
 /* Lanes of two octets that meet in every cell. */
-static bool find_lanes(uint64_t seed, const struct tagc_lhc_geometry *geo, uint32_t a, uint32_t b, struct pair *pair)
-{
+static bool find_lanes(uint64_t seed, const struct tagc_lhc_geometry *geo, uint32_t a, uint32_t b, struct pair *pair) {
   for (uint32_t i = 8 * a; i < 8 * a + 8; i++)
     for (uint32_t j = 8 * b; j < 8 * b + 8; j++)
       if (tagc_lhc_cells(seed, geo->part_cells, i) == tagc_lhc_cells(seed, geo->part_cells, j)) {
@@ -29,8 +29,7 @@ static bool find_lanes(uint64_t seed, const struct tagc_lhc_geometry *geo, uint3
 }
 
 /* Octets whose rows and relative rotations are equal are the only ones that can: a table of those seen finds them. */
-static bool find_pair(uint64_t seed, const struct tagc_lhc_geometry *geo, struct pair *pair)
-{
+static bool find_pair(uint64_t seed, const struct tagc_lhc_geometry *geo, struct pair *pair) {
   static uint64_t keys[TABLE];
   static uint32_t octets[TABLE];
   memset(keys, 0, sizeof keys);
@@ -50,21 +49,21 @@ static bool find_pair(uint64_t seed, const struct tagc_lhc_geometry *geo, struct
 }
 
 /* Shares differ where more than two elements are stuck together. */
-static void check_median(void)
-{
+static void check_median(void) {
   static const int32_t three[4] = {5, -7, 3}, four[4] = {40, -10, 30, 21}, large[4] = {INT32_MAX, INT32_MAX, INT32_MAX};
-  ok(tagc_lhc_median(three, 3, 100) == 3 && tagc_lhc_median(four, 4, 100) == 25, "an estimate is the median of the shares");
+  ok(tagc_lhc_median(three, 3, 100) == 3 && tagc_lhc_median(four, 4, 100) == 25,
+     "an estimate is the median of the shares");
   ok(tagc_lhc_median(three, 3, 2) == 2 && tagc_lhc_median((const int32_t[4]){-9, -9, 9, -9}, 4, 4) == -4 &&
-       tagc_lhc_median(large, 3, INT64_C(1) << 40) == INT32_MAX, "and no larger than the senders can have made it");
+       tagc_lhc_median(large, 3, INT64_C(1) << 40) == INT32_MAX,
+     "and no larger than the senders can have made it");
 }
 
-/* A hundred calls with the same two values: under one seed they stay stuck, and their error grows with every call; seeds
- * that change set them free. */
-static void check_seeds(struct sim *sim, const struct pair *pair, bool same_seed)
-{
+/* A hundred calls with the same two values: under one seed they stay stuck, and their error grows with every call;
+ * seeds that change set them free. */
+static void check_seeds(struct sim *sim, const struct pair *pair, bool same_seed) {
   enum { CALLS = 100 };
   double first = 0, second = 0;
-  sim->stats = (struct tagc_codec_stats){ 0 };
+  sim->stats = (struct tagc_codec_stats){0};
   sim->job[0].residual_empty = sim->job[1].residual_empty = true;
   sim_clear(sim);
   for (uint32_t i = 0; i < N; i += 41)
@@ -86,8 +85,7 @@ static void check_seeds(struct sim *sim, const struct pair *pair, bool same_seed
        "a hundred seeds: they are recovered in every call");
 }
 
-int main(void)
-{
+int main(void) {
   check_median();
   struct sim sim = sim_new("lhc", N, 2, TAGC_FLOAT32, 50000);
   struct tagc_lhc_geometry geo;
@@ -104,7 +102,7 @@ int main(void)
     const char *name = tagc_variant_name((enum tagc_variant)v);
     if (!tagc_variant_force(name))
       continue;
-    sim.stats = (struct tagc_codec_stats){ 0 };
+    sim.stats = (struct tagc_codec_stats){0};
     sim_clear(&sim);
     for (uint32_t i = 0; i < N; i += 41)
       sim_put(&sim, 1, 0, i, 1 + (float)(i % 7));

@@ -8,10 +8,9 @@
 
 enum input { NORMAL, TIES, SPARSE, WIDE, CLUSTERED, SPECIAL, INPUTS };
 
-static const char *const input_name[] = { "normal", "ties", "sparse", "wide", "clustered", "special" };
+static const char *const input_name[] = {"normal", "ties", "sparse", "wide", "clustered", "special"};
 
-static float some_value(enum input input, uint64_t i)
-{
+static float some_value(enum input input, uint64_t i) {
   uint64_t bits = sim_random();
   float x = (float)((int32_t)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff)) - 98304) * 0x1p-15f;
   switch (input) {
@@ -24,8 +23,7 @@ static float some_value(enum input input, uint64_t i)
   }
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
-{
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes) {
   const uint8_t *at = data;
   for (size_t i = 0; i < bytes; i++)
     hash = (hash ^ at[i]) * 1099511628211u;
@@ -33,8 +31,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 }
 
 /* Three steps; the hash is over everything that leaves a rank or stays in it. */
-static uint64_t run(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, enum input input)
-{
+static uint64_t run(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, enum input input) {
   struct sim sim = sim_new("lhc", n, nranks, dtype, keep_ppm);
   const struct tagc_layout *l = &sim.layout;
   uint64_t hash = 14695981039346656037u;
@@ -64,8 +61,7 @@ static uint64_t run(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep
   return hash;
 }
 
-static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, enum input input)
-{
+static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, enum input input) {
   tagc_variant_force("plain");
   uint64_t want = run(n, nranks, dtype, keep_ppm, input);
   ok(run(n, nranks, dtype, keep_ppm, input) == want, "n=%llu W=%d type %d keep %u, %s: twice the same",
@@ -75,8 +71,7 @@ static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_p
       ok(run(n, nranks, dtype, keep_ppm, input) == want, "and with %s", tagc_variant_name((enum tagc_variant)v));
 }
 
-int main(void)
-{
+int main(void) {
   variants_tell();
   for (int input = 0; input < INPUTS; input++) {
     check(40037, 2, (enum tagc_dtype)(input % 3), 120000, (enum input)input);

@@ -8,8 +8,7 @@
 #include "tests/unit/model/architectures.h"
 #include "tests/unit/tap.h"
 
-static bool kinds_are_those_of_names(const struct tagc_model *model)
-{
+static bool kinds_are_those_of_names(const struct tagc_model *model) {
   for (size_t i = 0; i < model->unit_count; i++)
     for (size_t j = 0; j < model->units[i].count; j++)
       if (model->units[i].parameters[j].kinds != tagc_kinds_of_name(model->units[i].parameters[j].name))
@@ -17,8 +16,7 @@ static bool kinds_are_those_of_names(const struct tagc_model *model)
   return true;
 }
 
-static void totals_are_right(void)
-{
+static void totals_are_right(void) {
   for (size_t i = 0; i < KNOWN_MODELS; i++) {
     const struct known_model *known = &known_models[i];
     struct tagc_model *model = tagc_family_model(&known->a);
@@ -101,8 +99,13 @@ static const struct {
    "block: attn.o.weight 8x12, attn.qkv.weight 24x8, mlp.gate_up.weight 40x8, mlp.down.weight 8x20, norm1.weight "
    "8x1, norm2.weight 8x1\n"
    "head: norm.weight 8x1, head.weight 50x8"},
-  {{.family = TAGC_FAMILY_BERT, SIZES, .positions = 7, .tied = true, .pooler = true, .masked_head = true, .next_head =
-    true},
+  {{.family = TAGC_FAMILY_BERT,
+    SIZES,
+    .positions = 7,
+    .tied = true,
+    .pooler = true,
+    .masked_head = true,
+    .next_head = true},
    "embed: embed.weight 50x8, embed.positions.weight 7x8, embed.types.weight 2x8, embed.norm.weight 8x1, "
    "embed.norm.bias 8x1\n"
    "block: attn.q.weight 12x8, attn.q.bias 12x1, attn.k.weight 6x8, attn.k.bias 6x1, attn.v.weight 6x8, "
@@ -129,8 +132,17 @@ static const struct {
    "experts.0.down.weight 8x6, experts.1.gate.weight 6x8, experts.1.up.weight 6x8, experts.1.down.weight 8x6, "
    "norm1.weight 8x1, norm2.weight 8x1\n"
    "head: norm.weight 8x1, head.weight 50x8"},
-  {{.family = TAGC_FAMILY_DEEPSEEK, SIZES, .experts = 2, .expert_intermediate = 6, .shared_intermediate = 12,
-    .dense_blocks = 1, .q_rank = 5, .kv_rank = 4, .rope_dim = 2, .nope_dim = 3, .v_dim = 1},
+  {{.family = TAGC_FAMILY_DEEPSEEK,
+    SIZES,
+    .experts = 2,
+    .expert_intermediate = 6,
+    .shared_intermediate = 12,
+    .dense_blocks = 1,
+    .q_rank = 5,
+    .kv_rank = 4,
+    .rope_dim = 2,
+    .nope_dim = 3,
+    .v_dim = 1},
    "embed: embed.weight 50x8\n"
    "block: attn.q_a.weight 5x8, attn.q_a_norm.weight 5x1, attn.q_b.weight 20x5, attn.kv_a.weight 6x8, "
    "attn.kv_a_norm.weight 4x1, attn.kv_b.weight 16x4, attn.o.weight 8x4, mlp.gate.weight 20x8, mlp.up.weight "
@@ -150,25 +162,41 @@ static const struct {
   /* Llama with biases everywhere, and queries, keys and values in one. */
   {{.family = TAGC_FAMILY_LLAMA, SIZES, .attention_bias = true, .mlp_bias = true, .fused_qkv = true, .tied = true},
    "embed: embed.weight 50x8\n"
-   "block: attn.qkv.weight 24x8, attn.qkv.bias 24x1, attn.o.weight 8x12, attn.o.bias 8x1, mlp.gate.weight 20x8, mlp.gate.bias 20x1, "
+   "block: attn.qkv.weight 24x8, attn.qkv.bias 24x1, attn.o.weight 8x12, attn.o.bias 8x1, mlp.gate.weight 20x8, "
+   "mlp.gate.bias 20x1, "
    "mlp.up.weight 20x8, mlp.up.bias 20x1, mlp.down.weight 8x20, mlp.down.bias 8x1, norm1.weight 8x1, norm2.weight 8x1\n"
    "head: norm.weight 8x1"},
   /* Heads and their size by default; experts in two tensors. */
-  {{.family = TAGC_FAMILY_QWEN3_MOE, .hidden = 8, .heads = 4, .blocks = 2, .vocabulary = 50, .intermediate = 6, .experts = 5,
-    .fused_experts = true, .tied = true},
+  {{.family = TAGC_FAMILY_QWEN3_MOE,
+    .hidden = 8,
+    .heads = 4,
+    .blocks = 2,
+    .vocabulary = 50,
+    .intermediate = 6,
+    .experts = 5,
+    .fused_experts = true,
+    .tied = true},
    "embed: embed.weight 50x8\n"
-   "block: attn.q.weight 8x8, attn.k.weight 8x8, attn.v.weight 8x8, attn.o.weight 8x8, attn.q_norm.weight 2x1, attn.k_norm.weight 2x1, "
+   "block: attn.q.weight 8x8, attn.k.weight 8x8, attn.v.weight 8x8, attn.o.weight 8x8, attn.q_norm.weight 2x1, "
+   "attn.k_norm.weight 2x1, "
    "experts.gate_up 5x96, experts.down 5x48, router.weight 5x8, norm1.weight 8x1, norm2.weight 8x1\n"
    "head: norm.weight 8x1"},
   /* BERT without any head: no unit behind the blocks. */
-  {{.family = TAGC_FAMILY_BERT, .hidden = 2, .intermediate = 3, .heads = 1, .blocks = 1, .vocabulary = 5, .types = 1, .no_bias = true},
+  {{.family = TAGC_FAMILY_BERT,
+    .hidden = 2,
+    .intermediate = 3,
+    .heads = 1,
+    .blocks = 1,
+    .vocabulary = 5,
+    .types = 1,
+    .no_bias = true},
    "embed: embed.weight 5x2, embed.types.weight 1x2, embed.norm.weight 2x1\n"
-   "block: attn.q.weight 2x2, attn.k.weight 2x2, attn.v.weight 2x2, attn.o.weight 2x2, norm1.weight 2x1, mlp.up.weight 3x2, "
+   "block: attn.q.weight 2x2, attn.k.weight 2x2, attn.v.weight 2x2, attn.o.weight 2x2, norm1.weight 2x1, mlp.up.weight "
+   "3x2, "
    "mlp.down.weight 2x3, norm2.weight 2x1"},
 };
 
-static void describe(const struct tagc_model *model, char *text, size_t size)
-{
+static void describe(const struct tagc_model *model, char *text, size_t size) {
   size_t used = 0;
   text[0] = '\0';
   for (size_t i = 0; i < model->unit_count; i++) {
@@ -176,27 +204,34 @@ static void describe(const struct tagc_model *model, char *text, size_t size)
     used += (size_t)snprintf(text + used, size - used, "%s%s:", i ? "\n" : "", unit->name);
     for (size_t j = 0; j < unit->count; j++) {
       const struct tagc_parameter *p = &unit->parameters[j];
-      used += (size_t)snprintf(text + used, size - used, "%s %s %" PRIu64 "x%" PRIu64, j ? "," : "", p->name, p->rows, p->columns);
+      used += (size_t)snprintf(text + used, size - used, "%s %s %" PRIu64 "x%" PRIu64, j ? "," : "", p->name, p->rows,
+                               p->columns);
     }
   }
 }
 
-static void orders_are_right(void)
-{
+static void orders_are_right(void) {
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
     char text[4096];
     struct tagc_model *model = tagc_family_model(&orders[i].a);
     describe(model, text, sizeof text);
-    if (!ok(!strcmp(text, orders[i].units) && kinds_are_those_of_names(model), "%s, row %zu, holds what it should", model->family, i))
+    if (!ok(!strcmp(text, orders[i].units) && kinds_are_those_of_names(model), "%s, row %zu, holds what it should",
+            model->family, i))
       note("%s", text);
     tagc_model_free(model);
   }
 }
 
-static void places_are_right(void)
-{
-  struct tagc_architecture a = {.family = TAGC_FAMILY_DEEPSEEK, SIZES, .experts = 2, .expert_intermediate = 6, .dense_blocks = 2,
-                                .kv_rank = 4, .rope_dim = 2, .nope_dim = 3, .v_dim = 1};
+static void places_are_right(void) {
+  struct tagc_architecture a = {.family = TAGC_FAMILY_DEEPSEEK,
+                                SIZES,
+                                .experts = 2,
+                                .expert_intermediate = 6,
+                                .dense_blocks = 2,
+                                .kv_rank = 4,
+                                .rope_dim = 2,
+                                .nope_dim = 3,
+                                .v_dim = 1};
   a.blocks = 5;
   struct tagc_model *model = tagc_family_model(&a);
   bool is_so = model->place_count == 7 && model->unit_count == 4;
@@ -209,18 +244,28 @@ static void places_are_right(void)
 }
 
 /* Sizes that make no model, however large: NULL, and nothing else happens. */
-static void bad_sizes_are_refused(void)
-{
+static void bad_sizes_are_refused(void) {
   for (enum tagc_family family = 0; family < TAGC_FAMILIES; family++) {
-    struct tagc_architecture none = {.family = family}, huge = {
-      .family = family, .hidden = UINT32_MAX, .intermediate = UINT32_MAX, .heads = UINT32_MAX, .kv_heads = UINT32_MAX,
-      .head_dim = UINT32_MAX, .blocks = UINT32_MAX, .vocabulary = UINT64_MAX, .positions = UINT32_MAX, .experts = UINT32_MAX,
-      .expert_intermediate = UINT32_MAX, .patch = UINT32_MAX, .channels = UINT32_MAX, .labels = UINT32_MAX};
+    struct tagc_architecture none = {.family = family}, huge = {.family = family,
+                                                                .hidden = UINT32_MAX,
+                                                                .intermediate = UINT32_MAX,
+                                                                .heads = UINT32_MAX,
+                                                                .kv_heads = UINT32_MAX,
+                                                                .head_dim = UINT32_MAX,
+                                                                .blocks = UINT32_MAX,
+                                                                .vocabulary = UINT64_MAX,
+                                                                .positions = UINT32_MAX,
+                                                                .experts = UINT32_MAX,
+                                                                .expert_intermediate = UINT32_MAX,
+                                                                .patch = UINT32_MAX,
+                                                                .channels = UINT32_MAX,
+                                                                .labels = UINT32_MAX};
     ok(!tagc_family_model(&none) && !tagc_family_model(&huge), "%s is refused without sizes, and with too large ones",
        tagc_family_name(family));
   }
-  struct tagc_architecture blocks = {.family = TAGC_FAMILY_LLAMA, SIZES}, experts = {
-    .family = TAGC_FAMILY_MIXTRAL, SIZES, .experts = 1 << 20, .expert_intermediate = 1};
+  struct tagc_architecture blocks = {.family = TAGC_FAMILY_LLAMA, SIZES},
+                           experts = {
+                             .family = TAGC_FAMILY_MIXTRAL, SIZES, .experts = 1 << 20, .expert_intermediate = 1};
   blocks.blocks = 1 << 20;
   ok(!tagc_family_model(&blocks) && !tagc_family_model(&experts), "so are too many blocks, and too many experts");
   bool no_memory = true, none_left = true;
@@ -228,16 +273,15 @@ static void bad_sizes_are_refused(void)
      "  and that is not for want of memory");
 }
 
-static void families_have_names(void)
-{
+static void families_have_names(void) {
   bool is_so = true;
   for (enum tagc_family family = 0; family < TAGC_FAMILIES; family++)
     is_so &= tagc_family_find(tagc_family_name(family)) == family && strlen(tagc_family_name(family)) < 16;
-  ok(is_so && tagc_family_find("gpt") == TAGC_FAMILIES && tagc_family_find("") == TAGC_FAMILIES, "each family is found by its name");
+  ok(is_so && tagc_family_find("gpt") == TAGC_FAMILIES && tagc_family_find("") == TAGC_FAMILIES,
+     "each family is found by its name");
 }
 
-int main(void)
-{
+int main(void) {
   totals_are_right();
   orders_are_right();
   places_are_right();

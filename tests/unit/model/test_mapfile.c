@@ -11,22 +11,19 @@
 #include "layermap/model/mapfile.h"
 #include "tests/unit/tap.h"
 
-static struct tagc_model *parse(const char *text, struct tagc_complaint *complaint)
-{
+static struct tagc_model *parse(const char *text, struct tagc_complaint *complaint) {
   return tagc_mapfile_parse(text, strlen(text), complaint);
 }
 
-static void refuses(const char *text, unsigned line, unsigned column, const char *words)
-{
+static void refuses(const char *text, unsigned line, unsigned column, const char *words) {
   struct tagc_complaint complaint;
   struct tagc_model *model = parse(text, &complaint);
-  ok(!model && complaint.line == line && complaint.column == column && strstr(complaint.text, words), "%u:%u: %s", complaint.line,
-     complaint.column, complaint.text);
+  ok(!model && complaint.line == line && complaint.column == column && strstr(complaint.text, words), "%u:%u: %s",
+     complaint.line, complaint.column, complaint.text);
   tagc_model_free(model);
 }
 
-static bool same_unit(const struct tagc_unit *a, const struct tagc_unit *b)
-{
+static bool same_unit(const struct tagc_unit *a, const struct tagc_unit *b) {
   if (strcmp(a->name, b->name) != 0 || a->count != b->count)
     return false;
   for (size_t i = 0; i < a->count; i++) {
@@ -38,19 +35,18 @@ static bool same_unit(const struct tagc_unit *a, const struct tagc_unit *b)
 }
 
 /* Do they have the same units at the same places? */
-static bool same_model(const struct tagc_model *a, const struct tagc_model *b)
-{
+static bool same_model(const struct tagc_model *a, const struct tagc_model *b) {
   if (strcmp(a->family, b->family) != 0 || a->layout != b->layout || a->place_count != b->place_count)
     return false;
   for (size_t i = 0; i < a->place_count; i++)
-    if (a->places[i].block != b->places[i].block || !same_unit(&a->units[a->places[i].unit], &b->units[b->places[i].unit]))
+    if (a->places[i].block != b->places[i].block ||
+        !same_unit(&a->units[a->places[i].unit], &b->units[b->places[i].unit]))
       return false;
   return true;
 }
 
 /* The text that is written of a model, to be freed; NULL: it was refused. */
-static char *written(const struct tagc_model *model, size_t *size)
-{
+static char *written(const struct tagc_model *model, size_t *size) {
   char *text = NULL;
   FILE *file = open_memstream(&text, size);
   bool wrote = tagc_mapfile_write(file, model);
@@ -61,43 +57,45 @@ static char *written(const struct tagc_model *model, size_t *size)
   return NULL;
 }
 
-static void comes_back(const struct tagc_model *model, size_t units, const char *what)
-{
+static void comes_back(const struct tagc_model *model, size_t units, const char *what) {
   struct tagc_complaint complaint = {0};
   size_t size = 0;
   char *text = written(model, &size);
   struct tagc_model *again = text ? tagc_mapfile_parse(text, size, &complaint) : NULL;
-  ok(again && same_model(model, again) && again->unit_count == units, "%s comes back as it was written %u:%u %s", what, complaint.line,
-     complaint.column, complaint.text);
+  ok(again && same_model(model, again) && again->unit_count == units, "%s comes back as it was written %u:%u %s", what,
+     complaint.line, complaint.column, complaint.text);
   tagc_model_free(again);
   free(text);
 }
 
-static const char example[] =
-  "# a model\r\ntagc-map 1 # of this version\n\tfamily  mixed\n"
-  "unit embed\n  parameter embed.weight 1000x64\n\n"
-  "unit block 0,2-3\n  parameter attn.q.weight 64x64\n  parameter odd.name 64 attn,norm\n  parameter attn.bias 64 none\n"
-  "unit block 1,4\n  parameter mlp.up.weight 3x4x5x6\r\n"
-  "unit norm\n  parameter norm.weight 64\n"
-  "unit block 6\n  parameter mlp.up.weight 3x120\n"
-  "unit head\n  parameter head.weight 1000x64";
+static const char example[] = "# a model\r\ntagc-map 1 # of this version\n\tfamily  mixed\n"
+                              "unit embed\n  parameter embed.weight 1000x64\n\n"
+                              "unit block 0,2-3\n  parameter attn.q.weight 64x64\n  parameter odd.name 64 attn,norm\n  "
+                              "parameter attn.bias 64 none\n"
+                              "unit block 1,4\n  parameter mlp.up.weight 3x4x5x6\r\n"
+                              "unit norm\n  parameter norm.weight 64\n"
+                              "unit block 6\n  parameter mlp.up.weight 3x120\n"
+                              "unit head\n  parameter head.weight 1000x64";
 
-static void test_reading(void)
-{
+static void test_reading(void) {
   struct tagc_complaint complaint;
   struct tagc_model *model = parse(example, &complaint);
   if (!ok(model != NULL, "comments, blanks, CRLF, no last newline: %s", model ? "" : complaint.text))
     return;
-  ok(!strcmp(model->family, "mixed") && model->unit_count == 5 && model->place_count == 9, "units that are alike are one");
-  static const struct tagc_model_place places[] = {{0, -1}, {1, 0}, {2, 1}, {1, 2}, {1, 3}, {2, 4}, {3, -1}, {2, 6}, {4, -1}};
+  ok(!strcmp(model->family, "mixed") && model->unit_count == 5 && model->place_count == 9,
+     "units that are alike are one");
+  static const struct tagc_model_place places[] = {{0, -1}, {1, 0},  {2, 1}, {1, 2}, {1, 3},
+                                                   {2, 4},  {3, -1}, {2, 6}, {4, -1}};
   bool ordered = model->place_count == 9;
   for (size_t i = 0; i < 9 && ordered; i++)
     ordered = model->places[i].unit == places[i].unit && model->places[i].block == places[i].block;
   ok(ordered, "blocks come in the order of their numbers");
   const struct tagc_parameter *p = model->units[1].parameters;
   ok(p[0].rows == 64 && p[0].columns == 64 && p[0].kinds == TAGC_KIND_ATTN, "kinds follow from the name");
-  ok(p[1].rows == 64 && p[1].columns == 1 && p[1].kinds == (TAGC_KIND_ATTN | TAGC_KIND_NORM) && p[2].kinds == 0, "or are told");
-  ok(model->units[2].parameters[0].rows == 3 && model->units[2].parameters[0].columns == 120, "of more dimensions two are left");
+  ok(p[1].rows == 64 && p[1].columns == 1 && p[1].kinds == (TAGC_KIND_ATTN | TAGC_KIND_NORM) && p[2].kinds == 0,
+     "or are told");
+  ok(model->units[2].parameters[0].rows == 3 && model->units[2].parameters[0].columns == 120,
+     "of more dimensions two are left");
   comes_back(model, 5, "it");
   tagc_model_free(model);
   model = parse("tagc-map 1\nunit a\nparameter w 2\n", &complaint);
@@ -105,7 +103,8 @@ static void test_reading(void)
   tagc_model_free(model);
   for (int layout = 0; layout < TAGC_LAYOUTS; layout++) {
     char text[100];
-    snprintf(text, sizeof text, "tagc-map 1\nlayout %s\nunit a\nparameter w 2\n", tagc_layout_name((enum tagc_layout_kind)layout));
+    snprintf(text, sizeof text, "tagc-map 1\nlayout %s\nunit a\nparameter w 2\n",
+             tagc_layout_name((enum tagc_layout_kind)layout));
     model = parse(text, &complaint);
     ok(model && (int)model->layout == layout, "one that does: %s", tagc_layout_name((enum tagc_layout_kind)layout));
     comes_back(model, 1, "it");
@@ -115,15 +114,16 @@ static void test_reading(void)
   ok(!complaint.text[0], "2^48 elements are allowed");
 }
 
-static void test_refusals(void)
-{
+static void test_refusals(void) {
 #define ONE "tagc-map 1\nunit a\nparameter w 2\n"
   refuses("", 0, 0, "the file is empty; expected is \"tagc-map 1\"");
   refuses("tagc-calls 1\n", 1, 1, "\"tagc-calls\" does not begin such a file");
   refuses("tagc-map 2\n", 1, 10, "no version that is known");
   refuses("tagc-map 1\n", 1, 1, "there is no unit");
-  refuses("tagc-map 1\nunits a\n", 2, 1, "\"units\" is not understood; expected is \"unit\", \"parameter\", \"family\" or \"layout\"");
-  refuses("tagc-map 1\nlayout\n", 2, 7, "nothing is no layout; expected is fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron");
+  refuses("tagc-map 1\nunits a\n", 2, 1,
+          "\"units\" is not understood; expected is \"unit\", \"parameter\", \"family\" or \"layout\"");
+  refuses("tagc-map 1\nlayout\n", 2, 7,
+          "nothing is no layout; expected is fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron");
   refuses("tagc-map 1\nlayout ddp\n", 2, 8, "\"ddp\" is no layout");
   refuses("tagc-map 1\nlayout fsdp1 fsdp2\n", 2, 14, "\"fsdp2\" is one too many");
   refuses("tagc-map 1\nlayout fsdp2\nlayout fsdp2\n", 3, 1, "expected is one layout before all units");
@@ -148,7 +148,8 @@ static void test_refusals(void)
   refuses("tagc-map 1\nunit b 7,5-4\n", 2, 10, "\"5-4\" runs backwards");
   refuses("tagc-map 1\nunit b 1-3,2\n", 2, 12, "\"2\" says block 2 of \"b\" twice");
   refuses("tagc-map 1\nunit b 0 1\n", 2, 10, "\"1\" is one too many");
-  refuses("tagc-map 1\nunit b 5\nparameter w 1\nunit c\nparameter w 1\nunit b 5\n", 6, 8, "says block 5 of \"b\" twice");
+  refuses("tagc-map 1\nunit b 5\nparameter w 1\nunit c\nparameter w 1\nunit b 5\n", 6, 8,
+          "says block 5 of \"b\" twice");
   refuses("tagc-map 1\nunit b 5\nparameter w 1\nunit b\n", 4, 6, "\"b\" is there twice");
   refuses(ONE "parameter w 3\n", 4, 11, "\"w\" is there twice; expected is another name in the same unit");
   refuses(ONE "parameter v\n", 4, 12, "nothing is no dimension; expected is a number from 1 to 281474976710656");
@@ -158,7 +159,8 @@ static void test_refusals(void)
   refuses(ONE "parameter v 5x-1\n", 4, 15, "\"-1\" is no dimension");
   refuses(ONE "parameter v 281474976710657\n", 4, 13, "is no dimension");
   refuses(ONE "parameter v 99999999999999999999999\n", 4, 13, "is no dimension");
-  refuses(ONE "parameter v 16777216x16777217\n", 4, 13, "are too many elements; a parameter has at most 281474976710656");
+  refuses(ONE "parameter v 16777216x16777217\n", 4, 13,
+          "are too many elements; a parameter has at most 281474976710656");
   refuses(ONE "parameter v 16777216x16777216x281474976710656\n", 4, 13, "are too many elements");
   refuses(ONE "parameter v 5 attn,mlpp\n", 4, 20, "\"mlpp\" is no kind; expected are attn, mlp");
   refuses(ONE "parameter v 5 attn,\n", 4, 20, "nothing is no kind");
@@ -171,8 +173,7 @@ static void test_refusals(void)
 }
 
 /* As many parameters, blocks and units as there may be, and one more. */
-static void test_limits(void)
-{
+static void test_limits(void) {
   struct tagc_complaint complaint;
   char *text = NULL;
   size_t size = 0;
@@ -195,12 +196,13 @@ static void test_limits(void)
   if (model)
     comes_back(model, 1, "one of them");
   tagc_model_free(model);
-  refuses("tagc-map 1\nunit b 0-16382\nparameter w 1\nunit a\n", 4, 6, "\"a\" is one too many; a map has at most 16383 units");
-  refuses("tagc-map 1\nunit b 0-16382\nparameter w 1\nunit a 0\n", 4, 8, "\"0\" is one too many; a map has at most 16383 units");
+  refuses("tagc-map 1\nunit b 0-16382\nparameter w 1\nunit a\n", 4, 6,
+          "\"a\" is one too many; a map has at most 16383 units");
+  refuses("tagc-map 1\nunit b 0-16382\nparameter w 1\nunit a 0\n", 4, 8,
+          "\"0\" is one too many; a map has at most 16383 units");
 }
 
-static struct tagc_model *two_units(void)
-{
+static struct tagc_model *two_units(void) {
   struct tagc_model *model = tagc_model_create();
   tagc_model_add_unit(model, "block");
   tagc_model_add_parameter(model, "mlp.weight", TAGC_KIND_MLP, 5, 7);
@@ -209,8 +211,7 @@ static struct tagc_model *two_units(void)
   return model;
 }
 
-static void test_writing(void)
-{
+static void test_writing(void) {
   struct tagc_model *model = two_units();
   for (int i = 0; i < 5000; i++)
     tagc_model_add_place(model, i % 3 != 0, 2 * i + i % 2);
@@ -228,14 +229,15 @@ static void test_writing(void)
   comes_back(model, 3, "a model with a unit in several stretches, and one that is nowhere");
   size_t size;
   char *text = written(model, &size);
-  ok(text && !strcmp(text, "tagc-map 1\nunit block 1000\n  parameter mlp.weight 5 head,expert\nunit block 1001\n  parameter mlp.weight 5x7\n"
-                           "unit alone\n  parameter thing 1\nunit block 5\n  parameter mlp.weight 5x7\n"), "its text");
+  ok(text && !strcmp(text, "tagc-map 1\nunit block 1000\n  parameter mlp.weight 5 head,expert\nunit block 1001\n  "
+                           "parameter mlp.weight 5x7\n"
+                           "unit alone\n  parameter thing 1\nunit block 5\n  parameter mlp.weight 5x7\n"),
+     "its text");
   free(text);
   tagc_model_free(model);
 }
 
-static void cannot_write(struct tagc_model *model, const char *what)
-{
+static void cannot_write(struct tagc_model *model, const char *what) {
   size_t size;
   errno = 0;
   char *text = written(model, &size);
@@ -244,8 +246,7 @@ static void cannot_write(struct tagc_model *model, const char *what)
   tagc_model_free(model);
 }
 
-static void test_unwritable(void)
-{
+static void test_unwritable(void) {
   cannot_write(two_units(), "a model without places");
   struct tagc_model *model = two_units();
   tagc_model_add_place(model, 0, 1);
@@ -285,8 +286,7 @@ static void test_unwritable(void)
   tagc_model_free(model);
 }
 
-static void test_files(void)
-{
+static void test_files(void) {
   char path[] = "/tmp/test_mapfile.XXXXXX";
   struct tagc_complaint complaint;
   uint64_t digest = 0, other = 0;
@@ -300,18 +300,19 @@ static void test_files(void)
   ok(wrote == 1 && model && other && digest != other, "of all its bytes");
   tagc_model_free(model);
   ok(ftruncate(fd, TAGC_MAPFILE_BYTES + 1) == 0 && !tagc_mapfile_read(path, NULL, &complaint) && !complaint.line &&
-     !strcmp(complaint.text, "larger than 16777216 bytes"), "so large a file is refused");
+       !strcmp(complaint.text, "larger than 16777216 bytes"),
+     "so large a file is refused");
   close(fd);
   unlink(path);
   model = tagc_mapfile_read(path, NULL, &complaint);
   ok(!model && !complaint.line && strstr(complaint.text, "cannot be opened: No such file"), "a file that is not there");
-  ok(mkfifo(path, 0600) == 0 && !tagc_mapfile_read(path, NULL, &complaint) && !strcmp(complaint.text, "not a regular file"),
+  ok(mkfifo(path, 0600) == 0 && !tagc_mapfile_read(path, NULL, &complaint) &&
+       !strcmp(complaint.text, "not a regular file"),
      "a pipe that nobody writes to is refused, and keeps nobody waiting");
   unlink(path);
 }
 
-int main(void)
-{
+int main(void) {
   test_reading();
   test_refusals();
   test_limits();

@@ -7,8 +7,13 @@
 #include "tests/unit/tap.h"
 
 enum {
-  ATTN = TAGC_KIND_ATTN, MLP = TAGC_KIND_MLP, EMBED = TAGC_KIND_EMBED, HEAD = TAGC_KIND_HEAD, NORM = TAGC_KIND_NORM,
-  BIAS = TAGC_KIND_BIAS, EXPERT = TAGC_KIND_EXPERT
+  ATTN = TAGC_KIND_ATTN,
+  MLP = TAGC_KIND_MLP,
+  EMBED = TAGC_KIND_EMBED,
+  HEAD = TAGC_KIND_HEAD,
+  NORM = TAGC_KIND_NORM,
+  BIAS = TAGC_KIND_BIAS,
+  EXPERT = TAGC_KIND_EXPERT
 };
 
 static const struct {
@@ -148,38 +153,36 @@ static const struct {
   {"12", 0},
 };
 
-static void names_tell(void)
-{
+static void names_tell(void) {
   for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
     uint32_t kinds = tagc_kinds_of_name(named[i].name);
     ok(kinds == named[i].kinds, "\"%s\" is %#x: %#x", named[i].name, named[i].kinds, kinds);
   }
 }
 
-static void kinds_have_names(void)
-{
+static void kinds_have_names(void) {
   bool is_so = true;
   for (uint32_t kind = 1; kind <= TAGC_KIND_EXPERT; kind *= 2) {
     const char *name = tagc_kind_name((enum tagc_kind)kind);
     is_so &= name && tagc_kind_find(name, strlen(name)) == kind;
   }
   ok(is_so, "each kind is found by its name");
-  ok(!tagc_kind_name((enum tagc_kind)(ATTN | MLP)) && !tagc_kind_name((enum tagc_kind)0), "two kinds, or none, have no name");
-  ok(tagc_kind_find("attn.q", 4) == ATTN && !tagc_kind_find("attn", 3) && !tagc_kind_find("attnx", 5) && !tagc_kind_find("", 0),
+  ok(!tagc_kind_name((enum tagc_kind)(ATTN | MLP)) && !tagc_kind_name((enum tagc_kind)0),
+     "two kinds, or none, have no name");
+  ok(tagc_kind_find("attn.q", 4) == ATTN && !tagc_kind_find("attn", 3) && !tagc_kind_find("attnx", 5) &&
+       !tagc_kind_find("", 0),
      "a name is found by all of its letters");
 }
 
 /* A name of `length` letters, of which there is one at a time. */
-static const char *long_name(size_t length)
-{
+static const char *long_name(size_t length) {
   static char name[256];
   memset(name, 'x', length);
   name[length] = '\0';
   return name;
 }
 
-static void models_grow(void)
-{
+static void models_grow(void) {
   struct tagc_model *model = tagc_model_create();
   ok(!tagc_model_add_parameter(model, "early", 0, 1, 1), "there is no parameter without a unit");
   bool is_so = true;
@@ -193,7 +196,8 @@ static void models_grow(void)
   }
   ok(is_so && model->unit_count == 9 && model->place_count == 9, "units, parameters and places are added");
   for (size_t unit = 0; unit < model->unit_count; unit++) {
-    is_so &= model->units[unit].count == unit + 1 && tagc_unit_elements(&model->units[unit]) == 3 * (unit + 1) * (unit + 2) / 2;
+    is_so &= model->units[unit].count == unit + 1 &&
+             tagc_unit_elements(&model->units[unit]) == 3 * (unit + 1) * (unit + 2) / 2;
     for (size_t i = 0; i <= unit; i++)
       is_so &= model->units[unit].parameters[i].rows == i + 1;
   }
@@ -205,23 +209,25 @@ static void models_grow(void)
   tagc_model_free(NULL);
 }
 
-static void limits_hold(void)
-{
+static void limits_hold(void) {
   struct tagc_model *model = tagc_model_create();
   ok(!tagc_model_add_unit(model, long_name(TAGC_UNIT_NAME)) && model->unit_count == 0 &&
-     tagc_model_add_unit(model, long_name(TAGC_UNIT_NAME - 1)) && strlen(model->units[0].name) == TAGC_UNIT_NAME - 1,
+       tagc_model_add_unit(model, long_name(TAGC_UNIT_NAME - 1)) && strlen(model->units[0].name) == TAGC_UNIT_NAME - 1,
      "the name of a unit may be too long by one letter");
   ok(!tagc_model_add_parameter(model, long_name(TAGC_PARAMETER_NAME), 0, 1, 1) && model->units[0].count == 0 &&
-     tagc_model_add_parameter(model, long_name(TAGC_PARAMETER_NAME - 1), 0, 1, 1), "so may that of a parameter");
-  ok(!tagc_model_add_parameter(model, "none", 0, 0, 1) && !tagc_model_add_parameter(model, "none", 0, 1, 0), "0 is no size");
+       tagc_model_add_parameter(model, long_name(TAGC_PARAMETER_NAME - 1), 0, 1, 1),
+     "so may that of a parameter");
+  ok(!tagc_model_add_parameter(model, "none", 0, 0, 1) && !tagc_model_add_parameter(model, "none", 0, 1, 0),
+     "0 is no size");
   ok(!tagc_model_add_parameter(model, "huge", 0, UINT64_C(1) << 24, (UINT64_C(1) << 24) + 1) &&
-     !tagc_model_add_parameter(model, "huge", 0, UINT64_MAX, UINT64_MAX) &&
-     !tagc_model_add_parameter(model, "huge", 0, UINT64_C(1) << 32, UINT64_C(1) << 32) && model->units[0].count == 1,
+       !tagc_model_add_parameter(model, "huge", 0, UINT64_MAX, UINT64_MAX) &&
+       !tagc_model_add_parameter(model, "huge", 0, UINT64_C(1) << 32, UINT64_C(1) << 32) && model->units[0].count == 1,
      "a parameter may be too large");
   bool is_so = tagc_model_add_unit(model, "full");
   for (int i = 0; i < 256; i++)
     is_so &= tagc_model_add_parameter(model, "large", 0, UINT64_C(1) << 24, UINT64_C(1) << 24);
-  ok(is_so && !tagc_model_add_parameter(model, "one", 0, 1, 1) && tagc_unit_elements(&model->units[1]) == TAGC_UNIT_ELEMENTS,
+  ok(is_so && !tagc_model_add_parameter(model, "one", 0, 1, 1) &&
+       tagc_unit_elements(&model->units[1]) == TAGC_UNIT_ELEMENTS,
      "a unit is full at 2^56");
   for (int i = 0; i < TAGC_MODEL_PLACES; i++)
     is_so &= tagc_model_add_place(model, 1, i);
@@ -243,8 +249,7 @@ static void limits_hold(void)
   tagc_model_free(model);
 }
 
-int main(void)
-{
+int main(void) {
   names_tell();
   kinds_have_names();
   models_grow();

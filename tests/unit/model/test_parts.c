@@ -11,8 +11,9 @@ enum { MEMBERS = 6, MOST_RANKS = 7, ROOM = 4096 };
 
 /* Sizes that no number of ranks divides, and one with fewer rows than ranks. */
 static const struct tagc_parameter parameters[MEMBERS] = {
-  {.name = "norm", .rows = 13, .columns = 1}, {.name = "q", .rows = 13, .columns = 11}, {.name = "o", .rows = 11, .columns = 13},
-  {.name = "gate", .rows = 2, .columns = 1}, {.name = "up", .rows = 29, .columns = 13}, {.name = "down", .rows = 13, .columns = 29},
+  {.name = "norm", .rows = 13, .columns = 1}, {.name = "q", .rows = 13, .columns = 11},
+  {.name = "o", .rows = 11, .columns = 13},   {.name = "gate", .rows = 2, .columns = 1},
+  {.name = "up", .rows = 29, .columns = 13},  {.name = "down", .rows = 13, .columns = 29},
 };
 static struct tagc_member members[MEMBERS];
 
@@ -21,11 +22,10 @@ struct reference {
   const bool *is_selected;
   bool uniform, last;
   uint64_t n;
-  bool selected[ROOM];              /* in uniform layouts padding goes where shard 0, which has none, has an element */
+  bool selected[ROOM]; /* in uniform layouts padding goes where shard 0, which has none, has an element */
 };
 
-static bool visit(const struct tagc_segment *segment, void *data)
-{
+static bool visit(const struct tagc_segment *segment, void *data) {
   struct reference *r = data;
   for (uint64_t i = segment->offset; i < segment->offset + segment->length; i++)
     if (segment->member >= 0)
@@ -38,8 +38,7 @@ static bool visit(const struct tagc_segment *segment, void *data)
 }
 
 /* Elements of the part that do not lie where the reference has them, and runs that should be one. */
-static uint64_t wrong(const struct tagc_parts *p, int part, size_t shard, const struct reference *r)
-{
+static uint64_t wrong(const struct tagc_parts *p, int part, size_t shard, const struct reference *r) {
   uint64_t at = 0, bad = 0, to = 0;
   const size_t like = p->uniform ? 0 : shard;
   for (size_t i = p->first[part][like]; i < p->first[part][like + 1]; i++) {
@@ -55,15 +54,16 @@ static uint64_t wrong(const struct tagc_parts *p, int part, size_t shard, const 
   return bad + (to > (part == 0 ? p->selected : p->rest));
 }
 
-static bool check(enum tagc_layout_kind layout, int nranks, unsigned chosen)
-{
+static bool check(enum tagc_layout_kind layout, int nranks, unsigned chosen) {
   static struct reference r;
-  const struct tagc_layer layer = {.name = "block.0", .members = members, .count = MEMBERS, .layout = layout, .element_bytes = 4};
+  const struct tagc_layer layer = {
+    .name = "block.0", .members = members, .count = MEMBERS, .layout = layout, .element_bytes = 4};
   bool is_selected[MEMBERS];
   uint64_t bad = 0, most[2] = {0, 0}, elements = 0;
   for (int i = 0; i < MEMBERS; i++)
     is_selected[i] = chosen >> i & 1;
-  struct tagc_parts *p = tagc_parts_create(&layer, nranks, is_selected), *again = tagc_parts_create(&layer, nranks, is_selected);
+  struct tagc_parts *p = tagc_parts_create(&layer, nranks, is_selected),
+                    *again = tagc_parts_create(&layer, nranks, is_selected);
   r = (struct reference){.is_selected = is_selected, .uniform = tagc_layout_is_uniform(layout), .last = true};
   for (int shard = 0; shard < nranks; shard++) {
     uint64_t count[2] = {0, 0};
@@ -84,18 +84,18 @@ static bool check(enum tagc_layout_kind layout, int nranks, unsigned chosen)
   return !bad;
 }
 
-static void differ(void)
-{
-  const struct tagc_layer layer = {.members = members, .count = MEMBERS, .layout = TAGC_LAYOUT_FSDP1, .element_bytes = 4};
+static void differ(void) {
+  const struct tagc_layer layer = {
+    .members = members, .count = MEMBERS, .layout = TAGC_LAYOUT_FSDP1, .element_bytes = 4};
   const bool one[MEMBERS] = {[1] = true}, other[MEMBERS] = {[2] = true};
   struct tagc_parts *p = tagc_parts_create(&layer, 3, one), *q = tagc_parts_create(&layer, 3, other);
-  ok(!tagc_parts_equal(p, q) && tagc_parts_digest(p) != tagc_parts_digest(q), "two of as many elements at different places are not equal");
+  ok(!tagc_parts_equal(p, q) && tagc_parts_digest(p) != tagc_parts_digest(q),
+     "two of as many elements at different places are not equal");
   tagc_parts_free(p);
   tagc_parts_free(q);
 }
 
-int main(void)
-{
+int main(void) {
   for (int i = 0; i < MEMBERS; i++)
     members[i] = (struct tagc_member){&parameters[i], -1, ""};
   for (enum tagc_layout_kind layout = 0; layout < TAGC_LAYOUTS; layout++) {
@@ -103,8 +103,8 @@ int main(void)
     for (int nranks = 2; nranks <= MOST_RANKS; nranks++)
       for (unsigned chosen = 0; chosen < 1u << MEMBERS; chosen++)
         bad += !check(layout, nranks, chosen);
-    ok(bad == 0, "%s: every element of every shard goes to its place, for 2 to %d ranks and every selection", tagc_layout_name(layout),
-       MOST_RANKS);
+    ok(bad == 0, "%s: every element of every shard goes to its place, for 2 to %d ranks and every selection",
+       tagc_layout_name(layout), MOST_RANKS);
   }
   differ();
   return tap_done();

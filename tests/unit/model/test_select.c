@@ -8,36 +8,31 @@
 #include "layermap/model/select.h"
 #include "tests/unit/tap.h"
 
-static void accepts(const char *list)
-{
+static void accepts(const char *list) {
   const char *why = "";
   size_t at = 0;
   ok(tagc_select_valid(list, &why, &at), "\"%s\" is well formed %s", list, why);
 }
 
-static void refuses(const char *list, const char *reason, size_t where)
-{
+static void refuses(const char *list, const char *reason, size_t where) {
   const char *why = "";
   size_t at = 0;
   bool valid = tagc_select_valid(list, &why, &at);
   ok(!valid && !strcmp(why, reason) && at == where, "\"%.40s\" is refused: %s, at %zu", list, why, at);
 }
 
-static void names(const char *list, uint32_t unit, bool expected)
-{
+static void names(const char *list, uint32_t unit, bool expected) {
   char name[16];
   snprintf(name, sizeof name, "unit%u", unit);
   ok(tagc_select_matches(list, name, unit) == expected, "\"%s\" %s %s", list, expected ? "names" : "does not name",
      name);
 }
 
-static void matches(const char *glob, const char *name, bool expected)
-{
+static void matches(const char *glob, const char *name, bool expected) {
   ok(tagc_glob_matches(glob, strlen(glob), name) == expected, "\"%s\" %s %s", glob, expected ? "is" : "is not", name);
 }
 
-static void test_globs(void)
-{
+static void test_globs(void) {
   matches("block.3", "block.3", true);
   matches("block.3", "block.3.mlp.up.weight", true);
   matches("block.3", "block.31.mlp", false);
@@ -102,8 +97,7 @@ static const struct tagc_parameter parameters[] = {
 enum { PARAMETERS = sizeof parameters / sizeof *parameters };
 
 /* `wanted`: a digit for each member, 1 where it is selected. */
-static void selects(const char *layers, const char *skip, const char *wanted)
-{
+static void selects(const char *layers, const char *skip, const char *wanted) {
   struct tagc_member members[PARAMETERS];
   char got[PARAMETERS + 1] = "";
   bool is[PARAMETERS];
@@ -121,8 +115,7 @@ static void selects(const char *layers, const char *skip, const char *wanted)
      "\"%s\" without \"%s\": %s", layers, skip, got);
 }
 
-static void test_parameters(void)
-{
+static void test_parameters(void) {
   selects("*", "", "1111111111");
   selects("@all", "", "1111111111");
   selects("root", "", "1111111111");
@@ -149,10 +142,13 @@ static void test_parameters(void)
   selects("unit5", "", "1111111111");
   selects("*", "unit?", "0000000000");
   selects("unit4", "", "0000000000");
-  ok(!tagc_select_parameter("@paper", "root", 0, "embed.norm.weight", TAGC_KIND_EMBED | TAGC_KIND_NORM), "@paper: no norm of anything");
-  ok(!tagc_select_parameter("@paper", "root", 0, "attn.mlp.weight", TAGC_KIND_ATTN | TAGC_KIND_MLP), "nor of attention");
+  ok(!tagc_select_parameter("@paper", "root", 0, "embed.norm.weight", TAGC_KIND_EMBED | TAGC_KIND_NORM),
+     "@paper: no norm of anything");
+  ok(!tagc_select_parameter("@paper", "root", 0, "attn.mlp.weight", TAGC_KIND_ATTN | TAGC_KIND_MLP),
+     "nor of attention");
   const struct tagc_layer unknown = {.name = "unit5"};
-  ok(tagc_select_layer("unit5", "", 5, &unknown, NULL) == TAGC_SELECT_ALL, "a slot that nothing is known of has a name");
+  ok(tagc_select_layer("unit5", "", 5, &unknown, NULL) == TAGC_SELECT_ALL,
+     "a slot that nothing is known of has a name");
   ok(tagc_select_layer("3-5", "", 5, &unknown, NULL) == TAGC_SELECT_ALL, "and a number");
   ok(tagc_select_layer("@all", "", 5, &unknown, NULL) == TAGC_SELECT_ALL, "and is one of all");
   ok(tagc_select_layer("@all", "unit5", 5, &unknown, NULL) == TAGC_SELECT_NONE, "which may be left out");
@@ -160,15 +156,14 @@ static void test_parameters(void)
   ok(tagc_select_layer("*", "@paper,mlp", 5, &unknown, NULL) == TAGC_SELECT_ALL, "nor leave anything out");
 }
 
-static void means(const char *element, const char *wanted)
-{
+static void means(const char *element, const char *wanted) {
   const char *got = tagc_select_meant(element);
-  ok(wanted ? got && !strcmp(got, wanted) : !got, "\"%s\" is %s: %s", element, wanted ? wanted : "nothing known", got ? got : "-");
+  ok(wanted ? got && !strcmp(got, wanted) : !got, "\"%s\" is %s: %s", element, wanted ? wanted : "nothing known",
+     got ? got : "-");
 }
 
 /* What elements are, for those that complain about one. */
-static void test_elements(void)
-{
+static void test_elements(void) {
   static const char *const wanted[] = {"mlp", "", "block.0-1", "@paper"};
   char text[TAGC_SELECT_ELEMENT];
   const char *rest = " mlp ,, block.0-1,@paper";
@@ -176,7 +171,8 @@ static void test_elements(void)
     ok(rest && !strcmp(tagc_select_next(&rest, text), wanted[i]), "element %zu is \"%s\": \"%s\"", i, wanted[i], text);
   ok(!rest, "and there are no more");
   ok(tagc_select_asks_kinds("mlp") && tagc_select_asks_kinds("@paper") && !tagc_select_asks_kinds("@all") &&
-     !tagc_select_asks_kinds("mlp.*") && !tagc_select_asks_kinds("7"), "kinds and @paper ask for what is in slots");
+       !tagc_select_asks_kinds("mlp.*") && !tagc_select_asks_kinds("7"),
+     "kinds and @paper ask for what is in slots");
   means("MLP", "mlp");
   means("ffn", "mlp");
   means("Attn", "attn");
@@ -195,11 +191,25 @@ static void test_elements(void)
   means("", NULL);
 }
 
-int main(void)
-{
-  static const char *const good[] = {"", "  ", "*", "unit3", "unit1*,unit7", " 0-3 , 7\t,unit[0-9]", "4294967295",
-                                     "5-5", "unit[]]", "unit[!]x]", "\\[", "unit[a\\]b]",
-                                     "@all", " @paper ,norm", "block.0-3", "block.3-0x", "block.*.mlp.*", "a.0-1.b.2-3"};
+int main(void) {
+  static const char *const good[] = {"",
+                                     "  ",
+                                     "*",
+                                     "unit3",
+                                     "unit1*,unit7",
+                                     " 0-3 , 7\t,unit[0-9]",
+                                     "4294967295",
+                                     "5-5",
+                                     "unit[]]",
+                                     "unit[!]x]",
+                                     "\\[",
+                                     "unit[a\\]b]",
+                                     "@all",
+                                     " @paper ,norm",
+                                     "block.0-3",
+                                     "block.3-0x",
+                                     "block.*.mlp.*",
+                                     "a.0-1.b.2-3"};
   for (size_t i = 0; i < sizeof good / sizeof *good; i++)
     accepts(good[i]);
 

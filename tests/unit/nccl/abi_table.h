@@ -17,50 +17,53 @@ struct abi_fact {
 extern const struct abi_fact abi_ours[];
 extern const int abi_ours_count;
 
-#define ABI_VALUE(x) {#x, (long long)(x)}
-#define ABI_SIZE(type) {"sizeof(" #type ")", sizeof(type)}, {"alignof(" #type ")", _Alignof(type)}
+#define ABI_VALUE(x) \
+  { #x, (long long)(x) }
+#define ABI_SIZE(type) \
+  {"sizeof(" #type ")", sizeof(type)}, { "alignof(" #type ")", _Alignof(type) }
 #define ABI_FIELD(type, field) \
-  {#type "." #field, offsetof(type, field)}, {"sizeof " #type "." #field, sizeof(((type *)0)->field)}
+  {#type "." #field, offsetof(type, field)}, { "sizeof " #type "." #field, sizeof(((type *)0)->field) }
 /* Enums are compared by signedness too: it decides how a handle beyond ncclNumOps compares. */
-#define ABI_ENUM(type) ABI_SIZE(type), {"(" #type ")-1", (long long)(type)-1}
+#define ABI_ENUM(type) \
+  ABI_SIZE(type), { "(" #type ")-1", (long long)(type)-1 }
 
 /* Equal in every version. */
 #define ABI_FACTS_OF_ALL_VERSIONS \
   ABI_SIZE(ncclUniqueId), ABI_SIZE(ncclComm_t), ABI_SIZE(ncclWindow_t), ABI_SIZE(cudaStream_t), \
-  ABI_VALUE(NCCL_UNIQUE_ID_BYTES), ABI_ENUM(ncclResult_t), ABI_VALUE(ncclSuccess), \
-  ABI_VALUE(ncclUnhandledCudaError), ABI_VALUE(ncclSystemError), ABI_VALUE(ncclInternalError), \
-  ABI_VALUE(ncclInvalidArgument), ABI_VALUE(ncclInvalidUsage), ABI_VALUE(ncclRemoteError), \
-  ABI_VALUE(ncclInProgress), ABI_ENUM(ncclDataType_t), ABI_VALUE(ncclInt8), ABI_VALUE(ncclChar), \
-  ABI_VALUE(ncclUint8), ABI_VALUE(ncclInt32), ABI_VALUE(ncclInt), ABI_VALUE(ncclUint32), ABI_VALUE(ncclInt64), \
-  ABI_VALUE(ncclUint64), ABI_VALUE(ncclFloat16), ABI_VALUE(ncclHalf), ABI_VALUE(ncclFloat32), ABI_VALUE(ncclFloat), \
-  ABI_VALUE(ncclFloat64), ABI_VALUE(ncclDouble), ABI_VALUE(ncclBfloat16), ABI_ENUM(ncclRedOp_t), \
-  ABI_ENUM(ncclRedOp_dummy_t), ABI_VALUE(ncclSum), ABI_VALUE(ncclProd), ABI_VALUE(ncclMax), ABI_VALUE(ncclMin), \
-  ABI_VALUE(ncclAvg), ABI_VALUE(ncclNumOps), ABI_VALUE(ncclMaxRedOp), ABI_ENUM(ncclScalarResidence_t), \
-  ABI_VALUE(ncclScalarDevice), ABI_VALUE(ncclScalarHostImmediate), ABI_VALUE(NCCL_CONFIG_UNDEF_INT), \
-  ABI_VALUE(NCCL_UNDEF_FLOAT), ABI_VALUE(NCCL_SPLIT_NOCOLOR), ABI_VALUE(NCCL_WIN_DEFAULT), \
-  ABI_VALUE(NCCL_WIN_COLL_SYMMETRIC), ABI_VALUE(NCCL_SHRINK_DEFAULT), ABI_VALUE(NCCL_SHRINK_ABORT), \
-  ABI_VALUE(NCCL_REVOKE_DEFAULT), ABI_VALUE(NCCL_VERSION(2, 8, 4)), ABI_VALUE(NCCL_VERSION(2, 30, 7)), \
-  ABI_SIZE(ncclSimInfo_t), ABI_FIELD(ncclSimInfo_t, size), ABI_FIELD(ncclSimInfo_t, magic), \
-  ABI_FIELD(ncclSimInfo_t, version), ABI_FIELD(ncclSimInfo_t, estimatedTime), ABI_FIELD(ncclConfig_t, size), \
-  ABI_FIELD(ncclConfig_t, magic), ABI_FIELD(ncclConfig_t, version), ABI_FIELD(ncclConfig_t, blocking), \
-  ABI_FIELD(ncclConfig_t, cgaClusterSize), ABI_FIELD(ncclConfig_t, minCTAs), ABI_FIELD(ncclConfig_t, maxCTAs), \
-  ABI_FIELD(ncclConfig_t, netName), ABI_FIELD(ncclConfig_t, splitShare)
+    ABI_VALUE(NCCL_UNIQUE_ID_BYTES), ABI_ENUM(ncclResult_t), ABI_VALUE(ncclSuccess), \
+    ABI_VALUE(ncclUnhandledCudaError), ABI_VALUE(ncclSystemError), ABI_VALUE(ncclInternalError), \
+    ABI_VALUE(ncclInvalidArgument), ABI_VALUE(ncclInvalidUsage), ABI_VALUE(ncclRemoteError), \
+    ABI_VALUE(ncclInProgress), ABI_ENUM(ncclDataType_t), ABI_VALUE(ncclInt8), ABI_VALUE(ncclChar), \
+    ABI_VALUE(ncclUint8), ABI_VALUE(ncclInt32), ABI_VALUE(ncclInt), ABI_VALUE(ncclUint32), ABI_VALUE(ncclInt64), \
+    ABI_VALUE(ncclUint64), ABI_VALUE(ncclFloat16), ABI_VALUE(ncclHalf), ABI_VALUE(ncclFloat32), ABI_VALUE(ncclFloat), \
+    ABI_VALUE(ncclFloat64), ABI_VALUE(ncclDouble), ABI_VALUE(ncclBfloat16), ABI_ENUM(ncclRedOp_t), \
+    ABI_ENUM(ncclRedOp_dummy_t), ABI_VALUE(ncclSum), ABI_VALUE(ncclProd), ABI_VALUE(ncclMax), ABI_VALUE(ncclMin), \
+    ABI_VALUE(ncclAvg), ABI_VALUE(ncclNumOps), ABI_VALUE(ncclMaxRedOp), ABI_ENUM(ncclScalarResidence_t), \
+    ABI_VALUE(ncclScalarDevice), ABI_VALUE(ncclScalarHostImmediate), ABI_VALUE(NCCL_CONFIG_UNDEF_INT), \
+    ABI_VALUE(NCCL_UNDEF_FLOAT), ABI_VALUE(NCCL_SPLIT_NOCOLOR), ABI_VALUE(NCCL_WIN_DEFAULT), \
+    ABI_VALUE(NCCL_WIN_COLL_SYMMETRIC), ABI_VALUE(NCCL_SHRINK_DEFAULT), ABI_VALUE(NCCL_SHRINK_ABORT), \
+    ABI_VALUE(NCCL_REVOKE_DEFAULT), ABI_VALUE(NCCL_VERSION(2, 8, 4)), ABI_VALUE(NCCL_VERSION(2, 30, 7)), \
+    ABI_SIZE(ncclSimInfo_t), ABI_FIELD(ncclSimInfo_t, size), ABI_FIELD(ncclSimInfo_t, magic), \
+    ABI_FIELD(ncclSimInfo_t, version), ABI_FIELD(ncclSimInfo_t, estimatedTime), ABI_FIELD(ncclConfig_t, size), \
+    ABI_FIELD(ncclConfig_t, magic), ABI_FIELD(ncclConfig_t, version), ABI_FIELD(ncclConfig_t, blocking), \
+    ABI_FIELD(ncclConfig_t, cgaClusterSize), ABI_FIELD(ncclConfig_t, minCTAs), ABI_FIELD(ncclConfig_t, maxCTAs), \
+    ABI_FIELD(ncclConfig_t, netName), ABI_FIELD(ncclConfig_t, splitShare)
 
 /* What later releases have added, and kept. */
 #define ABI_FACTS_SINCE_22403 ABI_VALUE(ncclFloat8e4m3), ABI_VALUE(ncclFloat8e5m2), ABI_VALUE(ncclNumTypes)
 #define ABI_FACTS_SINCE_22602 ABI_FIELD(ncclConfig_t, trafficClass)
 #define ABI_FACTS_SINCE_22703 \
   ABI_VALUE(NCCL_CTA_POLICY_DEFAULT), ABI_VALUE(NCCL_CTA_POLICY_EFFICIENCY), ABI_FIELD(ncclConfig_t, commName), \
-  ABI_FIELD(ncclConfig_t, collnetEnable), ABI_FIELD(ncclConfig_t, CTAPolicy), ABI_FIELD(ncclConfig_t, shrinkShare), \
-  ABI_FIELD(ncclConfig_t, nvlsCTAs)
+    ABI_FIELD(ncclConfig_t, collnetEnable), ABI_FIELD(ncclConfig_t, CTAPolicy), ABI_FIELD(ncclConfig_t, shrinkShare), \
+    ABI_FIELD(ncclConfig_t, nvlsCTAs)
 #define ABI_FACTS_SINCE_22803 \
   ABI_VALUE(NCCL_WIN_REQUIRED_ALIGNMENT), ABI_VALUE(NCCL_CTA_POLICY_ZERO), \
-  ABI_FIELD(ncclConfig_t, nChannelsPerNetPeer), ABI_FIELD(ncclConfig_t, nvlinkCentricSched)
+    ABI_FIELD(ncclConfig_t, nChannelsPerNetPeer), ABI_FIELD(ncclConfig_t, nvlinkCentricSched)
 
 /* What is so in 2.28.9 alone, the version that our header states. */
 #define ABI_FACTS_OF_22809 \
   ABI_VALUE(NCCL_MAJOR), ABI_VALUE(NCCL_MINOR), ABI_VALUE(NCCL_PATCH), ABI_VALUE(NCCL_VERSION_CODE), \
-  ABI_VALUE(ncclNumResults), ABI_SIZE(ncclConfig_t)
+    ABI_VALUE(ncclNumResults), ABI_SIZE(ncclConfig_t)
 
 #define ABI_FUNCTION(name, result, ...) \
   _Static_assert(__builtin_types_compatible_p(__typeof__(name), result(__VA_ARGS__)), #name)

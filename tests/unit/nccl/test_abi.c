@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Is our own NCCL header (interpose/nccl/abi/nccl.h) the same ABI as the real one? Built only where configure found a real
- * nccl.h. Every fact of abi_table.h is one test point; the prototypes have been compared when this file compiles.
+ * Is our own NCCL header (interpose/nccl/abi/nccl.h) the same ABI as the real one? Built only where configure found a
+ * real nccl.h. Every fact of abi_table.h is one test point; the prototypes have been compared when this file compiles.
  * With a real header of another version only the facts that hold in both are compared.
  */
 #include "tests/unit/nccl/abi_table.h"
@@ -8,28 +8,26 @@
 
 #include <string.h>
 
-static const struct abi_fact real[] = {
-  ABI_FACTS_OF_ALL_VERSIONS,
+static const struct abi_fact real[] = {ABI_FACTS_OF_ALL_VERSIONS,
 #if NCCL_VERSION_CODE >= 22403
-  ABI_FACTS_SINCE_22403,
+                                       ABI_FACTS_SINCE_22403,
 #endif
 #if NCCL_VERSION_CODE >= 22602
-  ABI_FACTS_SINCE_22602,
+                                       ABI_FACTS_SINCE_22602,
 #endif
 #if NCCL_VERSION_CODE >= 22703
-  ABI_FACTS_SINCE_22703,
+                                       ABI_FACTS_SINCE_22703,
 #endif
 #if NCCL_VERSION_CODE >= 22803
-  ABI_FACTS_SINCE_22803,
+                                       ABI_FACTS_SINCE_22803,
 #endif
 #if NCCL_VERSION_CODE == 22809
-  ABI_FACTS_OF_22809
+                                       ABI_FACTS_OF_22809
 #endif
 };
 
 /* The initializers are macros: what they make is compared by value. */
-static void test_initializers(void)
-{
+static void test_initializers(void) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   ok(config.size == sizeof config && config.magic == 0xcafebeef && config.version == NCCL_VERSION_CODE,
@@ -39,8 +37,7 @@ static void test_initializers(void)
      "the real NCCL_SIM_INFO_INITIALIZER has the magic that ours has");
 }
 
-int main(void)
-{
+int main(void) {
   int count = sizeof real / sizeof real[0];
   note("real nccl.h: version code %d", NCCL_VERSION_CODE);
   ok(count <= abi_ours_count, "our table has at least the facts of the real one");

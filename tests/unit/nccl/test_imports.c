@@ -38,19 +38,27 @@ struct object {
 };
 #define AT(member) (BASE + offsetof(struct object, member))
 
-static struct object sound(void)
-{
+static struct object sound(void) {
   struct object o = {
     .header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-               .e_type = ET_DYN, .e_machine = MACHINE, .e_phoff = offsetof(struct object, segments),
-               .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 2},
+               .e_type = ET_DYN,
+               .e_machine = MACHINE,
+               .e_phoff = offsetof(struct object, segments),
+               .e_phentsize = sizeof(Elf64_Phdr),
+               .e_phnum = 2},
     .segments = {{.p_type = PT_LOAD, .p_vaddr = BASE, .p_filesz = sizeof o, .p_memsz = sizeof o},
                  {.p_type = PT_DYNAMIC, .p_offset = offsetof(struct object, dynamic), .p_filesz = sizeof o.dynamic}},
     .symbols = {{0}, {.st_name = PUTS}, {.st_name = REDUCE_SCATTER}},
     .hash = {1, 3, 0, 0},
     .gnu_hash = {1, 3, 1, 0},
-    .dynamic = {{DT_NEEDED, {LIBC}}, {DT_NEEDED, {LIBNCCL}}, {DT_SYMTAB, {AT(symbols)}}, {DT_STRTAB, {AT(strings)}},
-                {DT_STRSZ, {sizeof strings}}, {DT_HASH, {AT(hash)}}, {DT_GNU_HASH, {AT(gnu_hash)}}, {DT_NULL, {0}}},
+    .dynamic = {{DT_NEEDED, {LIBC}},
+                {DT_NEEDED, {LIBNCCL}},
+                {DT_SYMTAB, {AT(symbols)}},
+                {DT_STRTAB, {AT(strings)}},
+                {DT_STRSZ, {sizeof strings}},
+                {DT_HASH, {AT(hash)}},
+                {DT_GNU_HASH, {AT(gnu_hash)}},
+                {DT_NULL, {0}}},
   };
   memcpy(o.strings, strings, sizeof strings);
   return o;
@@ -59,8 +67,7 @@ static struct object sound(void)
 /* Room for an object right in front of a forbidden page. */
 static uint8_t *end_of_page;
 
-static void make_page(void)
-{
+static void make_page(void) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (sizeof(struct object) / page + 1) * page;
   uint8_t *memory = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory + room, page, PROT_NONE) != 0)
@@ -68,8 +75,7 @@ static void make_page(void)
   end_of_page = memory + room;
 }
 
-static bool scan_bytes(const void *bytes, size_t size, struct tagc_imports *imports)
-{
+static bool scan_bytes(const void *bytes, size_t size, struct tagc_imports *imports) {
   memset(imports, 0x5a, sizeof *imports);
   memcpy(end_of_page - size, bytes, size);
   return tagc_imports_scan(end_of_page - size, size, imports);
@@ -77,23 +83,20 @@ static bool scan_bytes(const void *bytes, size_t size, struct tagc_imports *impo
 
 static bool scan(const struct object *o, struct tagc_imports *imports) { return scan_bytes(o, sizeof *o, imports); }
 
-static void is_sound(const struct object *o, bool nccl, const char *library, const char *what)
-{
+static void is_sound(const struct object *o, bool nccl, const char *library, const char *what) {
   struct tagc_imports imports;
   bool good = scan(o, &imports);
   ok(good && imports.nccl == nccl && strcmp(imports.library, library) == 0, "%s: %s%s, needs '%s'", what,
      good ? "" : "refused, ", imports.nccl ? "imports NCCL" : "does not import NCCL", imports.library);
 }
 
-static void is_refused(const struct object *o, const char *what)
-{
+static void is_refused(const struct object *o, const char *what) {
   struct tagc_imports imports;
   bool good = scan(o, &imports);
   ok(!good && !imports.nccl && !*imports.library, "%s: refused", what);
 }
 
-static void test_sound(void)
-{
+static void test_sound(void) {
   struct object o = sound();
   is_sound(&o, true, "libnccl.so.2", "an object that imports ncclReduceScatter");
   o.dynamic[6].d_tag = DT_DEBUG;
@@ -117,8 +120,7 @@ static void test_sound(void)
   is_sound(&o, true, "", "no library that looks like NCCL is needed");
 }
 
-static void test_damaged(void)
-{
+static void test_damaged(void) {
   struct object o = sound();
   o.header.e_machine = ANOTHER_MACHINE;
   is_refused(&o, "another machine");
@@ -162,8 +164,7 @@ static void test_damaged(void)
 
 /* Every prefix, every byte changed: nothing to say of the answer but that it comes, and is empty where there is
  * none. */
-static void test_all_damage(void)
-{
+static void test_all_damage(void) {
   static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
   struct object o = sound();
   struct tagc_imports imports;
@@ -198,16 +199,14 @@ static void test_all_damage(void)
   ok(wrong == 0, "20000 objects with four random changes (%d of them readable)", accepted);
 }
 
-static void is_file(const char *path, bool readable, bool nccl, const char *library, const char *what)
-{
+static void is_file(const char *path, bool readable, bool nccl, const char *library, const char *what) {
   struct tagc_imports imports;
   bool good = tagc_imports_read(path, &imports);
   ok(good == readable && imports.nccl == nccl && strcmp(imports.library, library) == 0, "%s: %s, %s, needs '%s'", what,
      good ? "read" : "not read", imports.nccl ? "imports NCCL" : "does not import NCCL", imports.library);
 }
 
-static void test_files(void)
-{
+static void test_files(void) {
   const char *build = getenv("abs_top_builddir");
   char path[4096], pipe_path[] = "/tmp/tagc-imports.XXXXXX";
   snprintf(path, sizeof path, "%s/tests/e2e/nccl/nccl_plugin.so", build ? build : ".");
@@ -227,8 +226,7 @@ static void test_files(void)
   }
 }
 
-int main(void)
-{
+int main(void) {
   make_page();
   test_sound();
   test_damaged();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is asked of the dynamic linker before anything else works: no question fails, with a C library of any age. A failed
- * one allocates its error text, and a preloaded malloc may be at its own first dlsym right then.
+ * What is asked of the dynamic linker before anything else works: no question fails, with a C library of any age. A
+ * failed one allocates its error text, and a preloaded malloc may be at its own first dlsym right then.
  */
 #include "interpose/nccl/linker.h"
 
@@ -11,10 +11,10 @@
 
 static int asked, failed;
 
-/* The linker puts this in the place of dlvsym. As a C library before 2.34 answers: later versions of its symbols are not there. */
+/* The linker puts this in the place of dlvsym. As a C library before 2.34 answers: later versions of its symbols are
+ * not there. */
 void *__wrap_dlvsym(void *handle, const char *name, const char *version);
-void *__wrap_dlvsym(void *handle, const char *name, const char *version)
-{
+void *__wrap_dlvsym(void *handle, const char *name, const char *version) {
   static const char *const old[] = {"GLIBC_2.2.5", "GLIBC_2.17"};
   __typeof__(&__wrap_dlvsym) real = (__typeof__(&__wrap_dlvsym))dlsym(RTLD_NEXT, "dlvsym");
   bool known = strcmp(version, old[0]) == 0 || strcmp(version, old[1]) == 0;
@@ -24,8 +24,7 @@ void *__wrap_dlvsym(void *handle, const char *name, const char *version)
   return found;
 }
 
-int main(void)
-{
+int main(void) {
   tagc_dlsym_function *found = tagc_linker_dlsym();
   ok(found && found(RTLD_DEFAULT, "malloc") == dlsym(RTLD_DEFAULT, "malloc"), "the C library's dlsym is found");
   ok(asked > 0 && failed == 0, "and no question failed on the way (%d of %d)", failed, asked);

@@ -8,7 +8,7 @@
 #include "interpose/nccl/nccl_newer.h"
 #include "tests/unit/tap.h"
 
-#define CODE(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
+#define CODE(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 
 /* All fields of all versions. */
 typedef const void *pointer;
@@ -45,8 +45,7 @@ static const struct {
 #include "tests/standin/versions.def"
 };
 
-static size_t size_of_version(int code)
-{
+static size_t size_of_version(int code) {
   size_t size = 0;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].since <= code)
@@ -54,22 +53,22 @@ static size_t size_of_version(int code)
   return size;
 }
 
-int main(void)
-{
+int main(void) {
   note("nccl.h: version code %d", NCCL_VERSION_CODE);
   for (size_t i = 0; i < sizeof in_header / sizeof *in_header; i++)
-    ok(in_header[i].offset == in_header[i].of_table, "ncclConfig_t.%s is at %zu, in the table at %zu", in_header[i].name,
-       in_header[i].offset, in_header[i].of_table);
+    ok(in_header[i].offset == in_header[i].of_table, "ncclConfig_t.%s is at %zu, in the table at %zu",
+       in_header[i].name, in_header[i].offset, in_header[i].of_table);
   ok(sizeof(ncclConfig_t) == size_of_version(NCCL_VERSION_CODE), "ncclConfig_t has %zu bytes, in the table %zu",
      sizeof(ncclConfig_t), size_of_version(NCCL_VERSION_CODE));
 
   /* A struct ends with its last field, and is padded to the alignment of a pointer. */
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     if (i + 1 == sizeof fields / sizeof *fields || fields[i + 1].since != fields[i].since)
-      ok((fields[i].end + 7) / 8 * 8 == size_of_version(fields[i].since), "up to %s, of %d, it has %zu bytes, in the table %zu",
-         fields[i].name, fields[i].since, (fields[i].end + 7) / 8 * 8, size_of_version(fields[i].since));
+      ok((fields[i].end + 7) / 8 * 8 == size_of_version(fields[i].since),
+         "up to %s, of %d, it has %zu bytes, in the table %zu", fields[i].name, fields[i].since,
+         (fields[i].end + 7) / 8 * 8, size_of_version(fields[i].since));
 
-#if NCCL_VERSION_CODE >= 22403      /* before, it depended on what CUDA's header knew */
+#if NCCL_VERSION_CODE >= 22403 /* before, it depended on what CUDA's header knew */
   ok((int)ncclNumTypes == 12, "%d element types", (int)ncclNumTypes);
 #endif
   ok((int)ncclNumResults == (NCCL_VERSION_CODE < 23003 ? 8 : 9), "%d results", (int)ncclNumResults);

@@ -5,9 +5,8 @@
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
 
-static void check_example(void)
-{
-  static const uint8_t bytes[16] = { 0x80, 0x3f, 0x00, 0xc0, 0x00, 0x3f };
+static void check_example(void) {
+  static const uint8_t bytes[16] = {0x80, 0x3f, 0x00, 0xc0, 0x00, 0x3f};
   struct sim sim = sim_new("none", 3, 2, TAGC_BFLOAT16, 1000000);
   sim_put(&sim, 0, 1, 0, 1);
   sim_put(&sim, 0, 1, 1, -2);
@@ -18,8 +17,7 @@ static void check_example(void)
   sim_free(&sim);
 }
 
-static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, bool in_place, bool with_residual)
-{
+static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, bool in_place, bool with_residual) {
   struct sim sim = sim_new("none", n, nranks, dtype, 1000000);
   sim.in_place = in_place;
   for (int rank = 0; rank < nranks; rank++) {
@@ -53,8 +51,7 @@ static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, bool in_pla
 }
 
 /* What does not fit the type leaves an infinity over: it must not stay in the residual and come again. */
-static void check_infinite_rest(void)
-{
+static void check_infinite_rest(void) {
   struct sim sim = sim_new("none", 3, 2, TAGC_FLOAT16, 1000000);
   sim.job[0].scale = 1e6f;
   sim_put(&sim, 0, 1, 1, 2);
@@ -63,8 +60,7 @@ static void check_infinite_rest(void)
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
+static void check_all(void) {
   sim_random_restart();
   check_infinite_rest();
   check_example();
@@ -77,17 +73,16 @@ static void check_all(void)
     }
   ok(tagc_codec_find("none") && tagc_codec_find("lhc") && !tagc_codec_find("LHC") && !tagc_codec_find(""),
      "codecs are found by name");
-  struct tagc_shape shape = { .n = 0, .nranks = 2, .dtype = TAGC_FLOAT32, .keep_ppm = 1 };
+  struct tagc_shape shape = {.n = 0, .nranks = 2, .dtype = TAGC_FLOAT32, .keep_ppm = 1};
   struct tagc_layout layout;
   ok(!tagc_codec_find("none")->layout(&shape, &layout), "a shard of nothing is refused");
-  shape = (struct tagc_shape){ .n = 1000, .nranks = 4, .dtype = TAGC_FLOAT16, .keep_ppm = 1 };
+  shape = (struct tagc_shape){.n = 1000, .nranks = 4, .dtype = TAGC_FLOAT16, .keep_ppm = 1};
   ok(tagc_codec_find("none")->layout(&shape, &layout) && tagc_layout_wire_bytes(&shape, &layout) == 6000 &&
        tagc_plain_wire_bytes(&shape) == 6000,
      "costs what a plain call costs");
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   return tap_done();
 }

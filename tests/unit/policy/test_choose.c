@@ -14,17 +14,19 @@ static struct tagc_options options;
 static struct tagc_slot_info info = {.name = "unit4", .unit = 4};
 
 /* A million elements a rank, two ranks. */
-static struct tagc_slot_question good_slot(void)
-{
+static struct tagc_slot_question good_slot(void) {
   tagc_options_default(&options);
-  return (struct tagc_slot_question){.options = &options, .slot = &info, .hosts = {2, 2, 1},
-                                     .packed = {1 << 20, 2, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, .op = TAGC_OP_SUM,
-                                     .gradients = true, .residual_left = UINT64_C(1) << 30};
+  return (struct tagc_slot_question){.options = &options,
+                                     .slot = &info,
+                                     .hosts = {2, 2, 1},
+                                     .packed = {1 << 20, 2, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE},
+                                     .op = TAGC_OP_SUM,
+                                     .gradients = true,
+                                     .residual_left = UINT64_C(1) << 30};
 }
 
 /* Errors as they are on a normal distribution; a nanosecond for encode and decode together. */
-static struct tagc_gradient_stats dense(void)
-{
+static struct tagc_gradient_stats dense(void) {
   struct tagc_gradient_stats gradient = {.density = 1, .kurtosis = 3};
   static const double errors[TAGC_CANDIDATES] = {0.0017, 0.0065, 0.118, INFINITY, INFINITY, 0.34};
   for (int i = 0; i < TAGC_CANDIDATES; i++)
@@ -33,8 +35,7 @@ static struct tagc_gradient_stats dense(void)
 }
 
 /* Two values of a hundred: a sketch is exact. */
-static struct tagc_gradient_stats scattered(void)
-{
+static struct tagc_gradient_stats scattered(void) {
   struct tagc_gradient_stats gradient = dense();
   gradient.density = 0.02;
   gradient.kurtosis = 150;
@@ -44,22 +45,20 @@ static struct tagc_gradient_stats scattered(void)
 }
 
 /* A link of so many bytes a second. */
-static struct tagc_wire link_of(double bytes)
-{
+static struct tagc_wire link_of(double bytes) {
   struct tagc_link link = {.latency_ns = 20e3, .ns_per_byte = 1e9 / bytes};
   return (struct tagc_wire){.plain = link, .inside = link, .ring = link, .exchange = link};
 }
 
-static void is(const struct tagc_choice *choice, int candidate, enum tagc_reason reason, const char *what)
-{
-  ok(choice->candidate == candidate && choice->reason == (candidate < 0 ? reason : TAGC_REASON_compressed), "%s: %s%s%s", what,
-     candidate < 0 ? "plain, " : "", candidate < 0 ? tagc_reason_words(choice->reason) : tagc_choose_name(choice->candidate),
+static void is(const struct tagc_choice *choice, int candidate, enum tagc_reason reason, const char *what) {
+  ok(choice->candidate == candidate && choice->reason == (candidate < 0 ? reason : TAGC_REASON_compressed),
+     "%s: %s%s%s", what, candidate < 0 ? "plain, " : "",
+     candidate < 0 ? tagc_reason_words(choice->reason) : tagc_choose_name(choice->candidate),
      choice->candidate == candidate ? "" : " (no)");
 }
 
 /* A quarter of the slot goes as it is. */
-static void parts(void)
-{
+static void parts(void) {
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = dense();
   struct tagc_wire wire = link_of(25e6);
@@ -71,21 +70,21 @@ static void parts(void)
   is(&choice, Q4, 0, "three quarters of a gradient on a slow wire");
   ok(fabs(choice.plain_ns / (20e3 + 4194304 * 40.0) - 1) < 1e-9, "all of it would be sent by its plain call");
   const double mine = 20e3 + 3 * (1 << 18) * (1 + 40 * (4.125 / 8 + 0.002)), rest = 20e3 + (1 << 20) * 40.0;
-  ok(fabs(choice.ns[Q4] / (mine + rest + 3 * (1 << 20) * 0.25) - 1) < 1e-2, "with q4, the rest and three copies of a shard: %.1f ms",
-     choice.ns[Q4] * 1e-6);
+  ok(fabs(choice.ns[Q4] / (mine + rest + 3 * (1 << 20) * 0.25) - 1) < 1e-2,
+     "with q4, the rest and three copies of a shard: %.1f ms", choice.ns[Q4] * 1e-6);
   gradient.copy_ns = 50;
   choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_no_faster, "where copies take longer than the wire");
 }
 
-static void wires(void)
-{
+static void wires(void) {
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = dense();
   struct tagc_wire wire = link_of(25e6);
   struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "a dense gradient on a slow wire");
-  ok(fabs(choice.plain_ns / (20e3 + 4194304 * 40.0) - 1) < 1e-9, "its plain call is estimated at %.1f ms", choice.plain_ns * 1e-6);
+  ok(fabs(choice.plain_ns / (20e3 + 4194304 * 40.0) - 1) < 1e-9, "its plain call is estimated at %.1f ms",
+     choice.plain_ns * 1e-6);
   ok(fabs(choice.ns[Q4] / (20e3 + (1 << 20) * (1 + 40 * (4.125 / 8 + 0.002))) - 1) < 1e-2, "with q4 at %.1f ms",
      choice.ns[Q4] * 1e-6);
   ok(choice.ns[LHC] == INFINITY && choice.ns[SPARSE] == INFINITY, "and codecs that lose on it are out of the question");
@@ -101,8 +100,7 @@ static void wires(void)
 }
 
 /* The edge: 5% and 50 us faster than plain is enough, and a little less is not. */
-static void edge(uint64_t n)
-{
+static void edge(uint64_t n) {
   struct tagc_slot_question slot = good_slot();
   slot.packed.n = n;
   options.min_bytes = 0;
@@ -122,8 +120,7 @@ static void edge(uint64_t n)
   is(&choice, -1, TAGC_REASON_no_faster, "a little less");
 }
 
-static void errors(void)
-{
+static void errors(void) {
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = dense();
   struct tagc_wire wire = link_of(25e6);
@@ -142,18 +139,18 @@ static void errors(void)
   gradient.of[Q4].encode_ns = 40 * (8.1 - 4.2) / 8 - 0.3; /* eats up nearly all that it gains over q8 */
   gradient.of[Q4].decode_ns = 0;
   choice = tagc_choose(&slot, &gradient, &wire);
-  ok(choice.ns[Q4] < choice.ns[Q8] && choice.candidate == Q8, "q4 is faster by less than 5%%: the more exact one is taken");
+  ok(choice.ns[Q4] < choice.ns[Q8] && choice.candidate == Q8,
+     "q4 is faster by less than 5%%: the more exact one is taken");
 }
 
-static void sparse(void)
-{
+static void sparse(void) {
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = scattered();
   struct tagc_wire wire = link_of(25e6);
   struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   ok((choice.candidate == SPARSE || choice.candidate == LHC) && choice.keep_ppm == tagc_gradient_keep_ppm(0.02),
-     "a sparse gradient on a slow wire: %s, keeping %u ppm", choice.candidate < 0 ? "none" : tagc_choose_name(choice.candidate),
-     choice.keep_ppm);
+     "a sparse gradient on a slow wire: %s, keeping %u ppm",
+     choice.candidate < 0 ? "none" : tagc_choose_name(choice.candidate), choice.keep_ppm);
   slot.packed.dtype = TAGC_FLOAT16;
   choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "fp16: nothing with a residual");
@@ -161,7 +158,7 @@ static void sparse(void)
   choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "also where TAGC_CODEC=auto was asked for");
   slot = good_slot();
-  slot.residual_left = 1 << 20;     /* the scales have no room */
+  slot.residual_left = 1 << 20; /* the scales have no room */
   choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "no room for a residual");
   slot = good_slot();
@@ -174,11 +171,13 @@ static void sparse(void)
   is(&choice, Q4, 0, "a density of 0.3 is not sparse");
 }
 
-/* Sixteen million elements on GPUs of 4.8 TB/s, as tune.c estimates them: sparse codecs pay where the wire is slow, and where it
- * is about as fast as the launches they need, a dense one, or plain. */
-static void gpus(void)
-{
-  static const struct { double bytes; uint64_t n; } fast[] = {{400e9, 1 << 24}, {200e9, 1 << 22}, {50e9, 1 << 20}};
+/* Sixteen million elements on GPUs of 4.8 TB/s, as tune.c estimates them: sparse codecs pay where the wire is slow, and
+ * where it is about as fast as the launches they need, a dense one, or plain. */
+static void gpus(void) {
+  static const struct {
+    double bytes;
+    uint64_t n;
+  } fast[] = {{400e9, 1 << 24}, {200e9, 1 << 22}, {50e9, 1 << 20}};
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   struct tagc_slot_question slot = good_slot();
   tagc_choose_candidates(&options, candidates);
@@ -193,19 +192,20 @@ static void gpus(void)
       shape.residual = candidates[i].residual;
       shape.keep_ppm = tagc_gradient_keep_ppm(gradient.density);
       const bool known = tagc_cuda_codec_cost(candidates[i].codec, &shape, 1 / 4800., &cost);
-      gradient.of[i] = (struct tagc_codec_estimate){known ? gradient.of[i].error : INFINITY, cost.encode_ns, cost.decode_ns, cost.call_ns};
+      gradient.of[i] = (struct tagc_codec_estimate){known ? gradient.of[i].error : INFINITY, cost.encode_ns,
+                                                    cost.decode_ns, cost.call_ns};
     }
     const struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
     const bool sparse = choice.candidate == SPARSE || choice.candidate == LHC;
     ok(sparse == (which < 0) && choice.ns[LHC] < INFINITY && (which < 0 || choice.ns[Q4] < choice.ns[LHC]),
-       "on GPUs, %.5g GB/s, %llu elements: %s; plain %.0f us, q4 %.0f, sparse %.0f, lhc %.0f", 1 / wire.plain.ns_per_byte,
-       (unsigned long long)slot.packed.n, choice.candidate < 0 ? "plain" : tagc_choose_name(choice.candidate),
-       1e-3 * choice.plain_ns, 1e-3 * choice.ns[Q4], 1e-3 * choice.ns[SPARSE], 1e-3 * choice.ns[LHC]);
+       "on GPUs, %.5g GB/s, %llu elements: %s; plain %.0f us, q4 %.0f, sparse %.0f, lhc %.0f",
+       1 / wire.plain.ns_per_byte, (unsigned long long)slot.packed.n,
+       choice.candidate < 0 ? "plain" : tagc_choose_name(choice.candidate), 1e-3 * choice.plain_ns,
+       1e-3 * choice.ns[Q4], 1e-3 * choice.ns[SPARSE], 1e-3 * choice.ns[LHC]);
   }
 }
 
-static void reasons(void)
-{
+static void reasons(void) {
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = dense();
   struct tagc_wire wire = link_of(25e6);
@@ -226,12 +226,13 @@ static void reasons(void)
   is(&choice, -1, TAGC_REASON_activations, "activations");
 }
 
-static void probes(void)
-{
+static void probes(void) {
   const struct tagc_hosts four = {.nranks = 4};
-  /* 1,024 and 1,025,024 bytes at 4 ranks: a ring of three steps of 10 us and 1 ns a byte, messages of 20 us and 2 ns. */
-  struct tagc_probe probe = {{1024, 1025024}, {{3 * (10e3 + 1024), 3 * (10e3 + 1025024)},
-                                               {20e3 + 2 * 3 * 1024, 20e3 + 2 * 3 * 1025024.0}, {INFINITY, INFINITY}}};
+  /* 1,024 and 1,025,024 bytes at 4 ranks: a ring of three steps of 10 us and 1 ns a byte, messages of 20 us and 2
+   * ns. */
+  struct tagc_probe probe = {
+    {1024, 1025024},
+    {{3 * (10e3 + 1024), 3 * (10e3 + 1025024)}, {20e3 + 2 * 3 * 1024, 20e3 + 2 * 3 * 1025024.0}, {INFINITY, INFINITY}}};
   struct tagc_wire wire = tagc_choose_wire(&four, false, &probe);
   ok(fabs(wire.ring.latency_ns - 10e3) < 1 && fabs(wire.ring.ns_per_byte - 1) < 1e-6, "the ring of a probe");
   ok(fabs(wire.exchange.latency_ns - 20e3) < 1 && fabs(wire.exchange.ns_per_byte - 2) < 1e-6 && !wire.all_to_all,
@@ -245,7 +246,8 @@ static void probes(void)
   ok(wire.all_to_all && wire.exchange.ns_per_byte < 1.9, "and one that is 6%% faster is");
   probe.ns[TAGC_ROUTE_PLAIN][1] = probe.ns[TAGC_ROUTE_PLAIN][0] / 2;
   wire = tagc_choose_wire(&four, false, &probe);
-  ok(wire.ring.ns_per_byte == 0 && wire.ring.latency_ns > 0, "a large size that was faster than the small one: no negative times");
+  ok(wire.ring.ns_per_byte == 0 && wire.ring.latency_ns > 0,
+     "a large size that was faster than the small one: no negative times");
   probe.ns[TAGC_ROUTE_PLAIN][0] = 1;
   probe.ns[TAGC_ROUTE_PLAIN][1] = 1e9;
   wire = tagc_choose_wire(&four, false, &probe);
@@ -253,16 +255,16 @@ static void probes(void)
 }
 
 /* Two hosts of four ranks: a plain step passes both links, the exchange the slow one alone, which four ranks share. */
-static void levels(void)
-{
+static void levels(void) {
   const struct tagc_hosts hosts = {8, 2, 4};
-  const struct tagc_probe probe = {{1000, 1001000}, {
-    [TAGC_ROUTE_PLAIN] = {7 * (10e3 + 1000), 7 * (10e3 + 1001000)},
-    [TAGC_ROUTE_SENDS] = {20e3 + 4 * 1000, 20e3 + 4 * 1001000},
-    [TAGC_ROUTE_ALL_TO_ALL] = {INFINITY, INFINITY},
-    [TAGC_ROUTE_INSIDE] = {3 * (1e3 + 10), 3 * (1e3 + 10010)},
-    [TAGC_ROUTE_RING] = {15e3 + 5 * 1000, 15e3 + 5 * 1001000},
-  }};
+  const struct tagc_probe probe = {{1000, 1001000},
+                                   {
+                                     [TAGC_ROUTE_PLAIN] = {7 * (10e3 + 1000), 7 * (10e3 + 1001000)},
+                                     [TAGC_ROUTE_SENDS] = {20e3 + 4 * 1000, 20e3 + 4 * 1001000},
+                                     [TAGC_ROUTE_ALL_TO_ALL] = {INFINITY, INFINITY},
+                                     [TAGC_ROUTE_INSIDE] = {3 * (1e3 + 10), 3 * (1e3 + 10010)},
+                                     [TAGC_ROUTE_RING] = {15e3 + 5 * 1000, 15e3 + 5 * 1001000},
+                                   }};
   struct tagc_wire wire = tagc_choose_wire(&hosts, true, &probe);
   ok(fabs(wire.plain.ns_per_byte - 1) < 1e-6 && fabs(wire.exchange.ns_per_byte - 4) < 1e-6 &&
        fabs(wire.inside.ns_per_byte - 0.01) < 1e-6 && fabs(wire.ring.ns_per_byte - 5) < 1e-6,
@@ -291,9 +293,9 @@ static void levels(void)
   is(&choice, -1, TAGC_REASON_one_host, "one host");
 }
 
-/* A reduce-scatter as above, and behind it a step of the other rank's payload, which q8 fills (of the own shard) and reads (of both). */
-static void all_reduces(void)
-{
+/* A reduce-scatter as above, and behind it a step of the other rank's payload, which q8 fills (of the own shard) and
+ * reads (of both). */
+static void all_reduces(void) {
   struct tagc_slot_question slot = good_slot();
   const struct tagc_gradient_stats gradient = dense();
   const struct tagc_wire wire = link_of(25e6);
@@ -305,12 +307,12 @@ static void all_reduces(void)
   const double bytes = (double)tagc_plan_allgather_phase(&slot).layout.payload_bytes;
   is(&choice, Q4, 0, "an all-reduce on a slow wire");
   ok(choice.plain_ns == 2 * half.plain_ns, "its plain call takes twice as long");
-  ok(fabs(choice.ns[Q4] - half.ns[Q4] - (20e3 + 40 * bytes + 1.5 * (1 << 20))) < 1, "with q4, the sums go by q8: %.1f ms instead of %.1f",
-     1e-6 * choice.ns[Q4], 1e-6 * choice.plain_ns);
+  ok(fabs(choice.ns[Q4] - half.ns[Q4] - (20e3 + 40 * bytes + 1.5 * (1 << 20))) < 1,
+     "with q4, the sums go by q8: %.1f ms instead of %.1f", 1e-6 * choice.ns[Q4], 1e-6 * choice.plain_ns);
   const double q4 = gradient.of[Q4].error, q8 = gradient.of[Q8].error, bf16 = gradient.of[BF16].error;
   ok(fabs(tagc_choose_error(&slot, &gradient, Q4) - sqrt(q4 * q4 + q8 * q8)) < 1e-9 &&
-     fabs(tagc_choose_error(&slot, &gradient, Q8) - sqrt(2) * q8) < 1e-9 &&
-     fabs(tagc_choose_error(&slot, &gradient, BF16) - sqrt(2) * bf16) < 1e-9,
+       fabs(tagc_choose_error(&slot, &gradient, Q8) - sqrt(2) * q8) < 1e-9 &&
+       fabs(tagc_choose_error(&slot, &gradient, BF16) - sqrt(2) * bf16) < 1e-9,
      "what is lost of the sums is in its error");
   slot.packed.dtype = TAGC_BFLOAT16;
   ok(tagc_choose_error(&slot, &gradient, BF16) == bf16, "where they are gathered plainly nothing is");
@@ -325,15 +327,15 @@ static void all_reduces(void)
 }
 
 /* Codecs are compared in as many pieces as they would go in. */
-static void pieces(void)
-{
+static void pieces(void) {
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = dense();
   const struct tagc_wire wire = link_of(250e6);
   slot.packed.n = 4 << 20;
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     gradient.of[i].error = i == Q8 || i == Q4 ? gradient.of[i].error : INFINITY;
-  gradient.of[Q4].encode_ns = gradient.of[Q4].decode_ns = 1.5; /* together 2.5 ns more than q8, of which its wire saves 2 */
+  gradient.of[Q4].encode_ns = gradient.of[Q4].decode_ns = 1.5; /* together 2.5 ns more than q8, of which its wire saves
+                                                                  2 */
   gradient.of[Q8].encode_ns = gradient.of[Q8].decode_ns = 0.25;
   options.depth = 1;
   const struct tagc_choice one = tagc_choose(&slot, &gradient, &wire);
@@ -341,7 +343,8 @@ static void pieces(void)
   options.depth = 0;
   const struct tagc_choice four = tagc_choose(&slot, &gradient, &wire);
   is(&four, Q4, 0, "in four, which hide that");
-  ok(one.chunks[Q4] == 1 && one.chunks[Q8] == 1 && four.chunks[Q4] == 4 && four.chunks[BF16] == 0, "and so many pieces are said with it");
+  ok(one.chunks[Q4] == 1 && one.chunks[Q8] == 1 && four.chunks[Q4] == 4 && four.chunks[BF16] == 0,
+     "and so many pieces are said with it");
   ok(fabs(one.ns[Q4] / (20e3 + (4 << 20) * (3 + 4 * 4.141 / 8)) - 1) < 1e-3 && four.ns[Q4] < one.ns[Q4],
      "q4: %.1f ms in one, %.1f in four", 1e-6 * one.ns[Q4], 1e-6 * four.ns[Q4]);
   gradient.of[Q4].error = INFINITY;
@@ -352,26 +355,27 @@ static void pieces(void)
   options.depth = 0;
   const struct tagc_choice cut = tagc_choose(&slot, &gradient, &wire);
   is(&cut, Q8, 0, "and less in several");
-  gradient.of[BF16] = (struct tagc_codec_estimate){0.0017, 5, 5, 0}; /* dearer than the plain call in one piece, and the fastest in four */
+  /* Dearer than the plain call in one piece, and the fastest in four. */
+  gradient.of[BF16] = (struct tagc_codec_estimate){0.0017, 5, 5, 0};
   gradient.of[Q8].encode_ns = gradient.of[Q8].decode_ns = 5.4;
   const struct tagc_choice kept = tagc_choose(&slot, &gradient, &wire);
-  ok(kept.candidate == Q8 && kept.ns[BF16] < kept.ns[Q8], "what would be chosen in one piece is kept: bf16 %.1f ms, q8 %.1f ms",
-     1e-6 * kept.ns[BF16], 1e-6 * kept.ns[Q8]);
+  ok(kept.candidate == Q8 && kept.ns[BF16] < kept.ns[Q8],
+     "what would be chosen in one piece is kept: bf16 %.1f ms, q8 %.1f ms", 1e-6 * kept.ns[BF16], 1e-6 * kept.ns[Q8]);
   gradient.of[Q8].encode_ns = gradient.of[Q8].decode_ns = 5.55;
   const struct tagc_choice left = tagc_choose(&slot, &gradient, &wire);
-  ok(left.candidate == BF16, "unless another one is 5%% faster: bf16 %.1f ms, q8 %.1f ms", 1e-6 * left.ns[BF16], 1e-6 * left.ns[Q8]);
+  ok(left.candidate == BF16, "unless another one is 5%% faster: bf16 %.1f ms, q8 %.1f ms", 1e-6 * left.ns[BF16],
+     1e-6 * left.ns[Q8]);
   gradient = scattered();
   const struct tagc_choice sketch = tagc_choose(&slot, &gradient, &wire);
   ok(sketch.ns[LHC] < INFINITY && sketch.chunks[LHC] == 1, "lhc goes in one piece");
 }
 
-int main(void)
-{
+int main(void) {
   wires();
   all_reduces();
   pieces();
   parts();
-  edge(1 << 20);                    /* plain: 4 ms */
+  edge(1 << 20); /* plain: 4 ms */
   edge(100000);
   errors();
   sparse();

@@ -10,24 +10,33 @@
 static struct tagc_options options;
 
 /* A call that would be compressed. */
-static struct tagc_call_facts good_call(void)
-{
+static struct tagc_call_facts good_call(void) {
   tagc_options_default(&options);
   return (struct tagc_call_facts){
-    .options = &options, .collective = TAGC_COLL_REDUCE_SCATTER, .compressible_type = true, .op = TAGC_OP_SUM, .nranks = 2,
-    .bytes = 1 << 22, .device = true, .agreed = true, .state = TAGC_CYCLE_IN_SYNC, .slot = 3, .cycle = 5, .vote_cycle = TAGC_VOTE_CYCLE, .voted = true,
+    .options = &options,
+    .collective = TAGC_COLL_REDUCE_SCATTER,
+    .compressible_type = true,
+    .op = TAGC_OP_SUM,
+    .nranks = 2,
+    .bytes = 1 << 22,
+    .device = true,
+    .agreed = true,
+    .state = TAGC_CYCLE_IN_SYNC,
+    .slot = 3,
+    .cycle = 5,
+    .vote_cycle = TAGC_VOTE_CYCLE,
+    .voted = true,
     .slot_reason = TAGC_REASON_compressed,
   };
 }
 
-static void is(const struct tagc_call_facts *facts, enum tagc_action action, enum tagc_reason reason, const char *what)
-{
+static void is(const struct tagc_call_facts *facts, enum tagc_action action, enum tagc_reason reason,
+               const char *what) {
   struct tagc_decision d = tagc_plan_call(facts);
   ok(d.action == action && d.reason == reason, "%s: %s", what, tagc_reason_words(d.reason));
 }
 
-static void calls(void)
-{
+static void calls(void) {
   struct tagc_call_facts f = good_call();
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a gradient");
   f = good_call(), f.collective = TAGC_COLL_ALL_GATHER;
@@ -85,8 +94,7 @@ static void calls(void)
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "and the one that it was held in");
 }
 
-static void votes(void)
-{
+static void votes(void) {
   char seen[64] = "";
   for (uint64_t vote = TAGC_VOTE_CYCLE, cycle = 1; cycle < 20; cycle++) {
     const bool looks = vote && tagc_plan_samples(vote, cycle), votes = cycle == vote;
@@ -97,8 +105,7 @@ static void votes(void)
   ok(strcmp(seen, "lvlv--lv------lv---") == 0, "looks and votes while the looks are no good: %s", seen);
 }
 
-static void windows(uint64_t vote_cycle)
-{
+static void windows(uint64_t vote_cycle) {
   /* warmup 1: the cycle of the vote is the first; windows of 3 cycles: plain, compressed, plain ... */
   char seen[16] = "", dirty = 0;
   for (uint64_t cycle = vote_cycle; cycle < vote_cycle + 10; cycle++) {
@@ -116,30 +123,33 @@ static void windows(uint64_t vote_cycle)
      (int)vote_cycle, seen);
 }
 
-static bool half_layout(const struct tagc_shape *shape, struct tagc_layout *layout)
-{
+static bool half_layout(const struct tagc_shape *shape, struct tagc_layout *layout) {
   memset(layout, 0, sizeof *layout);
   layout->message_bytes = shape->n * tagc_dtype_size(shape->dtype) / 2;
   return true;
 }
 
-static bool full_layout(const struct tagc_shape *shape, struct tagc_layout *layout)
-{
+static bool full_layout(const struct tagc_shape *shape, struct tagc_layout *layout) {
   half_layout(shape, layout);
   layout->message_bytes *= 2;
   return true;
 }
 
-static void slots(void)
-{
+static void slots(void) {
   static const struct tagc_codec half = {.name = "half", .needs_residual = true, .layout = half_layout};
   static const struct tagc_codec full = {.name = "full", .needs_residual = true, .layout = full_layout};
   static const struct tagc_codec dense = {.name = "dense", .layout = half_layout};
   struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
-  struct tagc_slot_question good = {.options = &options, .codec = &half, .slot = &info, .hosts = {2, 2, 1},
+  struct tagc_slot_question good = {.options = &options,
+                                    .codec = &half,
+                                    .slot = &info,
+                                    .hosts = {2, 2, 1},
                                     .scope.reason = TAGC_REASON_compressed,
-                                    .packed = {1 << 20, 2, TAGC_FLOAT32, 200000, TAGC_STORAGE_FP32}, .op = TAGC_OP_AVG,
-                                    .gradients = true, .residual_left = UINT64_C(1) << 30}, q;
+                                    .packed = {1 << 20, 2, TAGC_FLOAT32, 200000, TAGC_STORAGE_FP32},
+                                    .op = TAGC_OP_AVG,
+                                    .gradients = true,
+                                    .residual_left = UINT64_C(1) << 30},
+                            q;
   struct tagc_layout layout;
   uint64_t bytes;
   tagc_options_default(&options);
@@ -179,12 +189,11 @@ static void slots(void)
   ok(tagc_plan_slot(&good, &layout, &bytes) == TAGC_REASON_bad_option, "a refused option");
 }
 
-enum { SHARD = 1000000 };           /* bytes */
+enum { SHARD = 1000000 }; /* bytes */
 
 static uint64_t payload;
 
-static void all_reduce_calls(void)
-{
+static void all_reduce_calls(void) {
   struct tagc_call_facts good = good_call(), f;
   good.collective = TAGC_COLL_ALL_REDUCE;
   is(&good, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-reduce that is a slot");
@@ -200,8 +209,7 @@ static void all_reduce_calls(void)
 
 /* ---- all-gathers ------------------------------------------------------------------------------------------------- */
 
-static void allgather_calls(void)
-{
+static void allgather_calls(void) {
   struct tagc_call_facts good = good_call(), f;
   options.allgather = TAGC_ALLGATHER_Q8;
   good.collective = TAGC_COLL_ALL_GATHER;
@@ -234,26 +242,32 @@ static void allgather_calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_observe, "TAGC_MODE=observe");
 }
 
-static bool is_half(struct tagc_traffic half, struct tagc_traffic whole)
-{
+static bool is_half(struct tagc_traffic half, struct tagc_traffic whole) {
   return 2 * half.inside == whole.inside && 2 * half.between == whole.between;
 }
 
 /* A reduce-scatter, and an all-gather of the sums in as few bits as those may have. */
-static void all_reduces(void)
-{
+static void all_reduces(void) {
   static const struct tagc_slot_info scatter = {.unit = 4, .name = "unit4"},
-                                     info = {.signature = {.collective = TAGC_COLL_ALL_REDUCE}, .unit = 4, .name = "unit4"};
-  struct tagc_slot_question q = {.options = &options, .codec = &tagc_codec_q4, .slot = &info, .hosts = {4, 4, 1},
-                                 .packed = {1 << 20, 4, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, .op = TAGC_OP_SUM, .gradients = true};
+                                     info = {
+                                       .signature = {.collective = TAGC_COLL_ALL_REDUCE}, .unit = 4, .name = "unit4"};
+  struct tagc_slot_question q = {.options = &options,
+                                 .codec = &tagc_codec_q4,
+                                 .slot = &info,
+                                 .hosts = {4, 4, 1},
+                                 .packed = {1 << 20, 4, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE},
+                                 .op = TAGC_OP_SUM,
+                                 .gradients = true};
   struct tagc_slot_question half = q;
   struct tagc_layout layout;
   uint64_t residual;
   tagc_options_default(&options);
   half.slot = &scatter;
-  ok(is_half(tagc_plan_plain_traffic(&half), tagc_plan_plain_traffic(&q)), "a plain all-reduce sends twice what a reduce-scatter does");
+  ok(is_half(tagc_plan_plain_traffic(&half), tagc_plan_plain_traffic(&q)),
+     "a plain all-reduce sends twice what a reduce-scatter does");
   struct tagc_allgather_phase phase = tagc_plan_allgather_phase(&q);
-  ok(phase.codec == &tagc_allgather_q8 && phase.shape.n == 1 << 20 && phase.shape.nranks == 4 && phase.layout.payload_bytes < 5 << 18,
+  ok(phase.codec == &tagc_allgather_q8 && phase.shape.n == 1 << 20 && phase.shape.nranks == 4 &&
+       phase.layout.payload_bytes < 5 << 18,
      "q4: sums are gathered by q8, %zu bytes a rank", phase.layout.payload_bytes);
   ok(tagc_plan_slot(&q, &layout, &residual) == TAGC_REASON_compressed, "and that is worth it");
   const struct tagc_traffic sent = tagc_plan_traffic(&q, &layout), first = tagc_plan_traffic(&half, &layout);
@@ -276,25 +290,29 @@ static void all_reduces(void)
 
 static size_t reference;
 
-static bool allgather_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout)
-{
+static bool allgather_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout) {
   *layout = (struct tagc_allgather_layout){.payload_bytes = payload, .reference_bytes = reference};
   return shape->dtype == TAGC_FLOAT32;
 }
 
-static enum tagc_reason ask_allgather(const struct tagc_allgather_question *q)
-{
+static enum tagc_reason ask_allgather(const struct tagc_allgather_question *q) {
   struct tagc_allgather_layout layout;
   return tagc_plan_allgather(q, &layout);
 }
 
-static void allgathers(void)
-{
+static void allgathers(void) {
   static const struct tagc_allgather_codec codec = {.name = "some", .layout = allgather_layout};
   static const struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
-  struct tagc_allgather_question good = {
-    .options = &options, .codec = &codec, .shape = {SHARD / 4, 4, TAGC_FLOAT32}, .hosts = {4, 2, 2}, .slot = &info, .gradients = true,
-  }, q;
+  struct tagc_allgather_question good =
+                                   {
+                                     .options = &options,
+                                     .codec = &codec,
+                                     .shape = {SHARD / 4, 4, TAGC_FLOAT32},
+                                     .hosts = {4, 2, 2},
+                                     .slot = &info,
+                                     .gradients = true,
+                                   },
+                                 q;
   tagc_options_default(&options);
   options.min_bytes = 4 * SHARD;
   payload = SHARD - 1, reference = 0;
@@ -338,15 +356,13 @@ static void allgathers(void)
 
 /* ---- hosts ------------------------------------------------------------------------------------------------------- */
 
-static bool payload_layout(const struct tagc_shape *shape, struct tagc_layout *layout)
-{
+static bool payload_layout(const struct tagc_shape *shape, struct tagc_layout *layout) {
   (void)shape;
   *layout = (struct tagc_layout){.message_bytes = payload, .capacity = 1};
   return true;
 }
 
-static void scopes(void)
-{
+static void scopes(void) {
   static const struct tagc_hosts several = {8, 2, 4}, one = {8, 1, 8}, alone = {8, 8, 1}, uneven = {8, 2, 5};
   static const struct {
     int scope;
@@ -378,23 +394,25 @@ static void scopes(void)
   }
 }
 
-static struct tagc_slot_question ask_on(int hosts, int local, bool two_levels, const struct tagc_codec *codec)
-{
+static struct tagc_slot_question ask_on(int hosts, int local, bool two_levels, const struct tagc_codec *codec) {
   static const struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
   tagc_options_default(&options);
   return (struct tagc_slot_question){
-    .options = &options, .codec = codec, .slot = &info, .hosts = {hosts * local, hosts, local},
+    .options = &options,
+    .codec = codec,
+    .slot = &info,
+    .hosts = {hosts * local, hosts, local},
     .scope = {TAGC_REASON_compressed, two_levels},
     .packed = {SHARD / 4, two_levels ? hosts : hosts * local, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE},
-    .op = TAGC_OP_AVG, .gradients = true,
+    .op = TAGC_OP_AVG,
+    .gradients = true,
   };
 }
 
 /* A shard has a million bytes. Of seven that a ring of 2 x 4 ranks carries a quarter crosses between the hosts: 1.75
  * million a rank. One payload does so in two levels, four do flat; these must be less than 0.8 of the ring's, 0.35
  * million each. */
-static void weights(void)
-{
+static void weights(void) {
   static const struct tagc_codec codec = {.name = "some", .layout = payload_layout};
   static const struct {
     int hosts, local;
@@ -457,9 +475,9 @@ static void weights(void)
      "the residual is of the other hosts' shards alone: one, not seven");
 }
 
-/* A slot of which a part is selected: what goes beside the payload counts. A fully sharded block of twelve parts, eight of them MLP. */
-static void parts(void)
-{
+/* A slot of which a part is selected: what goes beside the payload counts. A fully sharded block of twelve parts, eight
+ * of them MLP. */
+static void parts(void) {
   const struct tagc_codec *q4 = tagc_codec_find("q4"), *q8 = tagc_codec_find("q8");
   struct tagc_slot_question flat = ask_on(4, 1, false, q4), two = ask_on(2, 4, true, q4);
   struct tagc_layout layout;
@@ -468,15 +486,20 @@ static void parts(void)
   flat.packed.n = two.packed.n = flat.shard_count / 12 * 8;
   flat.rest_count = two.rest_count = flat.shard_count - flat.packed.n;
   ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_compressed, "two thirds of a slot: worth it");
-  ok(tagc_plan_traffic(&flat, &layout).inside + tagc_plan_traffic(&flat, &layout).between == 3 * (layout.message_bytes + 4 * flat.rest_count) &&
-     tagc_plan_plain_traffic(&flat).between == 3 * 4 * flat.shard_count, "payload and rest are sent to each of the others");
+  ok(tagc_plan_traffic(&flat, &layout).inside + tagc_plan_traffic(&flat, &layout).between ==
+         3 * (layout.message_bytes + 4 * flat.rest_count) &&
+       tagc_plan_plain_traffic(&flat).between == 3 * 4 * flat.shard_count,
+     "payload and rest are sent to each of the others");
   ok(tagc_plan_slot(&two, &layout, &bytes) == TAGC_REASON_compressed &&
-     tagc_plan_traffic(&two, &layout).between == layout.message_bytes + 4 * two.rest_count &&
-     tagc_plan_traffic(&two, &layout).inside == UINT64_C(3) * 2 * 4 * two.shard_count, "in two levels inside a host all is summed plainly");
+       tagc_plan_traffic(&two, &layout).between == layout.message_bytes + 4 * two.rest_count &&
+       tagc_plan_traffic(&two, &layout).inside == UINT64_C(3) * 2 * 4 * two.shard_count,
+     "in two levels inside a host all is summed plainly");
   flat.codec = q8;
   flat.packed.dtype = TAGC_FLOAT16;
-  flat.rest_count = flat.shard_count * 3 / 5;   /* some shard has nothing else: packed ones are longer together than a whole one */
-  ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_compressed, "packed shards with little of either part in some: still worth it");
+  flat.rest_count = flat.shard_count * 3 / 5; /* some shard has nothing else: packed ones are longer together than a
+                                                 whole one */
+  ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_compressed,
+     "packed shards with little of either part in some: still worth it");
   flat.rest_count = flat.shard_count * 7 / 10;
   ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_no_gain, "with more of it: no gain");
   flat.layer_known = true;
@@ -491,8 +514,7 @@ static void parts(void)
 }
 
 /* The promise of two levels, in numbers. */
-static void promise(void)
-{
+static void promise(void) {
   const struct tagc_codec *q4 = tagc_codec_find("q4");
   const struct tagc_slot_question two = ask_on(2, 4, true, q4), flat = ask_on(2, 4, false, q4);
   struct tagc_layout layout, flat_layout;
@@ -507,9 +529,9 @@ static void promise(void)
   ok(good && sent <= 0.08 * plain, "and %.4f of the plain ring's in fp32", sent / plain);
 }
 
-/* Why the plan need not weigh two levels against flat: whatever the codec and the hosts, they send no more between these. */
-static void never_more(void)
-{
+/* Why the plan need not weigh two levels against flat: whatever the codec and the hosts, they send no more between
+ * these. */
+static void never_more(void) {
   static const uint64_t sizes[] = {1, 300, 4096, 65537, 1 << 20};
   static const int hosts[] = {2, 3, 8, 64}, locals[] = {2, 4, 8};
   int more = 0, compared = 0;
@@ -529,8 +551,7 @@ static void never_more(void)
   ok(more == 0 && compared > 300, "two levels never send more between hosts than flat: %d shapes", compared);
 }
 
-int main(void)
-{
+int main(void) {
   calls();
   votes();
   windows(TAGC_VOTE_CYCLE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Registered memory: random ranges, overlapping and twice the same, begun and ended, against a list that is searched; the homes of
- * slots; and threads.
+ * Registered memory: random ranges, overlapping and twice the same, begun and ended, against a list that is searched;
+ * the homes of slots; and threads.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,8 +13,7 @@ enum { COMMS = 4, MOST = 400, ROUNDS = 40000, SPACE = 4096 };
 
 static uint64_t state = 1;
 
-static unsigned below(unsigned n)
-{
+static unsigned below(unsigned n) {
   uint64_t z = state += 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   return (unsigned)((z ^ z >> 31) % n);
@@ -25,22 +24,25 @@ static ncclComm_t comm_of(unsigned i) { return (ncclComm_t)(uintptr_t)(i * 64); 
 static void *at(uintptr_t address) { return (void *)(0x1000 + address); }
 
 /* What must be known, newest last. */
-struct known { unsigned comm; uintptr_t begin, size; uint64_t number; void *handle; };
+struct known {
+  unsigned comm;
+  uintptr_t begin, size;
+  uint64_t number;
+  void *handle;
+};
 static struct known known[MOST];
 static size_t count;
 static uint64_t numbers[COMMS];
 
-static void forget(size_t i)
-{
+static void forget(size_t i) {
   memmove(&known[i], &known[i + 1], (count - i - 1) * sizeof *known);
   count--;
 }
 
-static void add(void)
-{
+static void add(void) {
   unsigned comm = below(COMMS);
   struct known k = {comm, below(SPACE), 1 + below(below(4) ? 64 : SPACE), ++numbers[comm], NULL};
-  if (count && below(4) == 0) {     /* one that is there already, perhaps under the same handle */
+  if (count && below(4) == 0) { /* one that is there already, perhaps under the same handle */
     const struct known *twin = &known[below((unsigned)count)];
     k.begin = twin->begin;
     k.size = twin->size;
@@ -52,8 +54,7 @@ static void add(void)
   tagc_ranges_add(comm_of(comm), at(k.begin), k.size, k.handle);
 }
 
-static void remove_one(void)
-{
+static void remove_one(void) {
   const struct known k = known[below((unsigned)count)];
   tagc_ranges_remove(comm_of(k.comm), k.handle);
   for (size_t i = count; i-- > 0;)
@@ -63,8 +64,7 @@ static void remove_one(void)
     }
 }
 
-static void end_comm(void)
-{
+static void end_comm(void) {
   unsigned comm = 1 + below(COMMS - 1);
   tagc_ranges_forget(comm_of(comm));
   numbers[comm] = 0;
@@ -73,21 +73,19 @@ static void end_comm(void)
       forget(i);
 }
 
-static bool search(unsigned comm, uintptr_t begin, size_t size, struct tagc_range *found)
-{
+static bool search(unsigned comm, uintptr_t begin, size_t size, struct tagc_range *found) {
   const struct known *best = NULL;
   for (int of_process = 0; of_process < 2 && !best; of_process++)
     for (size_t i = 0; i < count; i++)
-      if (known[i].comm == (of_process ? 0 : comm) && known[i].begin <= begin && known[i].begin + known[i].size >= begin + size &&
-          (!best || known[i].number < best->number))
+      if (known[i].comm == (of_process ? 0 : comm) && known[i].begin <= begin &&
+          known[i].begin + known[i].size >= begin + size && (!best || known[i].number < best->number))
         best = &known[i];
   if (best)
     *found = (struct tagc_range){best->number, begin - best->begin, best->comm == 0};
   return best != NULL;
 }
 
-static bool as_searched(void)
-{
+static bool as_searched(void) {
   unsigned comm = 1 + below(COMMS - 1);
   uintptr_t begin = below(SPACE);
   size_t size = 1 + below(below(2) ? 8 : 200);
@@ -96,8 +94,7 @@ static bool as_searched(void)
   return found == wanted && a.number == b.number && a.offset == b.offset && a.of_process == b.of_process;
 }
 
-static void test_random(void)
-{
+static void test_random(void) {
   bool good = true;
   unsigned hits = 0;
   for (int i = 0; i < ROUNDS && good; i++) {
@@ -120,13 +117,13 @@ static void test_random(void)
     tagc_ranges_forget(comm_of(comm));
 }
 
-static void test_edges(void)
-{
+static void test_edges(void) {
   struct tagc_range r;
   ncclComm_t comm = comm_of(9);
   ok(!tagc_ranges_find(comm, at(0), 1, &r), "nothing is registered: nothing is found");
   tagc_ranges_add(comm, at(100), 50, at(1));
-  ok(tagc_ranges_find(comm, at(100), 50, &r) && r.number == 1 && r.offset == 0 && !r.of_process, "all of a range is in it");
+  ok(tagc_ranges_find(comm, at(100), 50, &r) && r.number == 1 && r.offset == 0 && !r.of_process,
+     "all of a range is in it");
   ok(!tagc_ranges_find(comm, at(100), 51, &r) && !tagc_ranges_find(comm, at(99), 2, &r), "what sticks out is not");
   ok(!tagc_ranges_find(comm_of(10), at(100), 50, &r), "nor is it another communicator's");
   tagc_ranges_add(comm, at(200), SIZE_MAX, at(2));
@@ -141,26 +138,29 @@ static void test_edges(void)
   ok(!tagc_ranges_find(comm, at(100), 50, &r), "a communicator ends with what was registered with it");
 }
 
-static void test_homes(void)
-{
+static void test_homes(void) {
   struct tagc_home home = {0};
   ncclComm_t comm = comm_of(1);
   char text[48];
-  ok(!tagc_home_see(&home, comm, at(0), 8) && !tagc_home_see(&home, comm, at(0), 8) && !tagc_home_see(&home, comm, at(0), 8),
+  ok(!tagc_home_see(&home, comm, at(0), 8) && !tagc_home_see(&home, comm, at(0), 8) &&
+       !tagc_home_see(&home, comm, at(0), 8),
      "an address alone is no home, however often it comes");
   tagc_ranges_add(comm, at(0), 64 << 20, at(1));
   bool first = tagc_home_see(&home, comm, at(12 << 20), 8), second = tagc_home_see(&home, comm, at(12 << 20), 8);
-  ok(!first && !second && tagc_home_see(&home, comm, at(12 << 20), 8), "the third call in a row at one place makes it one");
+  ok(!first && !second && tagc_home_see(&home, comm, at(12 << 20), 8),
+     "the third call in a row at one place makes it one");
   ok(!strcmp(tagc_range_text(&home.place, text), "registered 1 + 12.0 MiB"), "%s", text);
   tagc_ranges_add(comm, at(12 << 20), 1024, at(2));
   ok(tagc_home_see(&home, comm, at(12 << 20), 8), "it stays one when something else is registered over it");
-  ok(!tagc_home_see(&home, comm, at(13 << 20), 8) && !tagc_home_see(&home, comm, at(12 << 20), 8), "another place ends it");
+  ok(!tagc_home_see(&home, comm, at(13 << 20), 8) && !tagc_home_see(&home, comm, at(12 << 20), 8),
+     "another place ends it");
   for (int i = 0; i < 3; i++)
     tagc_home_see(&home, comm, at(12 << 20), 8);
   tagc_ranges_remove(comm, at(1));
   tagc_ranges_remove(comm, at(2));
   tagc_ranges_add(comm, at(0), 64 << 20, at(1));
-  ok(!tagc_home_see(&home, comm, at(12 << 20), 8), "given back and registered anew it is another place, at the same address");
+  ok(!tagc_home_see(&home, comm, at(12 << 20), 8),
+     "given back and registered anew it is another place, at the same address");
   tagc_ranges_forget(comm);
   ok(!tagc_home_see(&home, comm, at(12 << 20), 8), "and none without a registration");
   tagc_ranges_add(NULL, at(0), 100, at(0));
@@ -172,8 +172,7 @@ static void test_homes(void)
 }
 
 /* Every thread has a communicator of its own; all of them ask about the process, too. */
-static void *work(void *which)
-{
+static void *work(void *which) {
   ncclComm_t comm = comm_of(100 + *(unsigned *)which);
   bool good = true;
   struct tagc_range r;
@@ -190,8 +189,7 @@ static void *work(void *which)
   return NULL;
 }
 
-static void test_threads(void)
-{
+static void test_threads(void) {
   pthread_t threads[4];
   unsigned which[4] = {0, 1, 2, 3};
   for (int i = 0; i < 4; i++)
@@ -201,8 +199,7 @@ static void test_threads(void)
   ok(which[0] && which[1] && which[2] && which[3], "four threads find what they have registered");
 }
 
-int main(void)
-{
+int main(void) {
   test_random();
   test_edges();
   test_homes();

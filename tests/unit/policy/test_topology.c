@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/policy/topology against its definitions, and what follows from it: the first level of interpose/exec/hierarchy is played
- * for all ranks of every placement, with an NCCL that notes what it is asked for and adds up, and every shard must end
- * where it belongs.
+ * interpose/policy/topology against its definitions, and what follows from it: the first level of
+ * interpose/exec/hierarchy is played for all ranks of every placement, with an NCCL that notes what it is asked for and
+ * adds up, and every shard must end where it belongs.
  */
 #include <string.h>
 
@@ -13,8 +13,7 @@ enum { MOST_RANKS = 64, MOST_CALLS = MOST_RANKS };
 
 /* splitmix64 */
 static uint64_t random_state = 1;
-static uint32_t random_below(uint32_t limit)
-{
+static uint32_t random_below(uint32_t limit) {
   uint64_t x = random_state += UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -23,16 +22,14 @@ static uint32_t random_below(uint32_t limit)
 
 /* ---- the definitions --------------------------------------------------------------------------------------------- */
 
-static int local_of(const uint32_t *host_of, int r)
-{
+static int local_of(const uint32_t *host_of, int r) {
   int lower = 0;
   for (int other = 0; other < r; other++)
     lower += host_of[other] == host_of[r];
   return lower;
 }
 
-static int ranks_on(const uint32_t *host_of, int nranks, uint32_t host)
-{
+static int ranks_on(const uint32_t *host_of, int nranks, uint32_t host) {
   int count = 0;
   for (int r = 0; r < nranks; r++)
     count += host_of[r] == host;
@@ -40,21 +37,18 @@ static int ranks_on(const uint32_t *host_of, int nranks, uint32_t host)
 }
 
 /* Do the ranks from `from` on, so many of them, share a host; or are they all on different ones? */
-static bool share(const uint32_t *host_of, int from, int count)
-{
+static bool share(const uint32_t *host_of, int from, int count) {
   return ranks_on(host_of + from, count, host_of[from]) == count;
 }
 
-static bool differ(const uint32_t *host_of, int from, int count)
-{
+static bool differ(const uint32_t *host_of, int from, int count) {
   for (int r = from; r < from + count; r++)
     if (ranks_on(host_of + from, count, host_of[r]) != 1)
       return false;
   return true;
 }
 
-static enum tagc_placement placement_of(const uint32_t *host_of, int hosts, int local)
-{
+static enum tagc_placement placement_of(const uint32_t *host_of, int hosts, int local) {
   bool blocks = true, stripes = true;
   for (int h = 0; h < hosts; h++)
     blocks &= share(host_of, h * local, local);
@@ -63,8 +57,7 @@ static enum tagc_placement placement_of(const uint32_t *host_of, int hosts, int 
   return blocks ? TAGC_BLOCKS : stripes ? TAGC_STRIPES : TAGC_SCATTERED;
 }
 
-static bool is_right(const struct tagc_topology *t, const uint32_t *host_of, int nranks, int rank)
-{
+static bool is_right(const struct tagc_topology *t, const uint32_t *host_of, int nranks, int rank) {
   int hosts = 0, met[MOST_RANKS] = {0};
   bool even = true, good = true;
   for (int r = 0; r < nranks; r++) {
@@ -84,62 +77,56 @@ static struct noted {
   const float *send;
   float *to;
   size_t count;
-  int op, root;                     /* root: -1 for a reduce-scatter */
+  int op, root; /* root: -1 for a reduce-scatter */
 } noted[MOST_RANKS][MOST_CALLS];
 static size_t counts[MOST_RANKS];
-static int playing;                 /* the rank that is asking */
-static float scalars[MOST_RANKS];   /* of its operator; 0: none is alive */
+static int playing;               /* the rank that is asking */
+static float scalars[MOST_RANKS]; /* of its operator; 0: none is alive */
 static int made[MOST_RANKS];
 static bool misused;
 
 static ncclComm_t handle_of(int rank) { return (ncclComm_t)(uintptr_t)(rank + 1); }
 
 static ncclResult_t note_call(const void *send, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                              ncclComm_t on)
-{
+                              ncclComm_t on) {
   misused |= on != handle_of(playing) || type != ncclFloat32 || (op >= ncclNumOps && scalars[playing] == 0);
   noted[playing][counts[playing]++] = (struct noted){send, to, count, (int)op, root};
   return ncclSuccess;
 }
 
 static ncclResult_t reduce_scatter(const void *send, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                   ncclComm_t on, cudaStream_t stream)
-{
+                                   ncclComm_t on, cudaStream_t stream) {
   (void)stream;
   return note_call(send, to, count, type, op, -1, on);
 }
 
 static ncclResult_t reduce(const void *send, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                           ncclComm_t on, cudaStream_t stream)
-{
+                           ncclComm_t on, cudaStream_t stream) {
   (void)stream;
   return note_call(send, to, count, type, op, root, on);
 }
 
 static ncclResult_t create_op(ncclRedOp_t *op, void *scalar, ncclDataType_t type, ncclScalarResidence_t where,
-                              ncclComm_t on)
-{
-  misused |= on != handle_of(playing) || type != ncclFloat32 || where != ncclScalarHostImmediate ||
-            scalars[playing] != 0;
+                              ncclComm_t on) {
+  misused |=
+    on != handle_of(playing) || type != ncclFloat32 || where != ncclScalarHostImmediate || scalars[playing] != 0;
   memcpy(&scalars[playing], scalar, sizeof scalars[playing]);
   made[playing]++;
   *op = ncclNumOps;
   return ncclSuccess;
 }
 
-static ncclResult_t destroy_op(ncclRedOp_t op, ncclComm_t on)
-{
+static ncclResult_t destroy_op(ncclRedOp_t op, ncclComm_t on) {
   misused |= op != ncclNumOps || on != handle_of(playing);
   scalars[playing] = 0;
   return ncclSuccess;
 }
 
-static const struct tagc_nccl_group real = {.reduce_scatter = reduce_scatter, .reduce = reduce, .create_op = create_op,
-                                          .destroy_op = destroy_op};
+static const struct tagc_nccl_group real = {
+  .reduce_scatter = reduce_scatter, .reduce = reduce, .create_op = create_op, .destroy_op = destroy_op};
 
 /* Carries out what the ranks of a host have asked for; they must have asked for the same. */
-static bool add_up(const int *members, int local)
-{
+static bool add_up(const int *members, int local) {
   bool same = true;
   for (int m = 1; m < local; m++)
     same &= counts[members[m]] == counts[members[0]];
@@ -168,13 +155,13 @@ static float send_buffers[MOST_RANKS][MOST_RANKS * N], sums[MOST_RANKS][MOST_RAN
 /* Element i of what a rank has for a shard's owner; sums over ranks are exact. */
 static float value(int rank, int owner, int i) { return (float)((rank + 1) * 256 + owner * 4 + i); }
 
-static void ask(const struct tagc_topology *t, int rank, enum tagc_op op, float scale)
-{
+static void ask(const struct tagc_topology *t, int rank, enum tagc_op op, float scale) {
   struct tagc_slot slot = {.packed = {N, t->hosts.hosts, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}};
-  struct tagc_comm comm = {.hierarchy.topology = *t, .slots = &slot, .slot_count = 1, .rank = rank, .nranks = t->hosts.nranks};
+  struct tagc_comm comm = {
+    .hierarchy.topology = *t, .slots = &slot, .slot_count = 1, .rank = rank, .nranks = t->hosts.nranks};
   atomic_store(&comm.hierarchy.comm[TAGC_LEVEL_INTRA_NODE], handle_of(rank));
-  struct tagc_call call = {.comm = &comm, .send = send_buffers[rank], .count = N, .type = ncclFloat32, .op_kind = op,
-                           .scale = scale};
+  struct tagc_call call = {
+    .comm = &comm, .send = send_buffers[rank], .count = N, .type = ncclFloat32, .op_kind = op, .scale = scale};
   playing = rank;
   counts[rank] = 0;
   for (int owner = 0; owner < t->hosts.nranks; owner++)
@@ -185,8 +172,7 @@ static void ask(const struct tagc_topology *t, int rank, enum tagc_op op, float 
 
 /* Plays the first level of all ranks, then the second: the ranks of a local index in rank order, each of which gets the
  * piece of its place from all of them. */
-static bool ends_where_it_belongs(const struct tagc_topology *t, const uint32_t *host_of)
-{
+static bool ends_where_it_belongs(const struct tagc_topology *t, const uint32_t *host_of) {
   const int nranks = t->hosts.nranks, local = t->hosts.local;
   bool good = true;
   for (int r = 0; r < nranks; r++)
@@ -221,10 +207,9 @@ static bool ends_where_it_belongs(const struct tagc_topology *t, const uint32_t 
 
 static long placements[3], unevens, played;
 
-static bool holds(const uint32_t *host_of, int nranks)
-{
+static bool holds(const uint32_t *host_of, int nranks) {
   bool good = true;
-  const int step = nranks > 8 ? nranks - 1 : 1;   /* whichever rank asks */
+  const int step = nranks > 8 ? nranks - 1 : 1; /* whichever rank asks */
   for (int rank = 0; rank < nranks; rank += step) {
     struct tagc_topology t;
     if (!tagc_topology_make(&t, host_of, nranks, rank))
@@ -242,8 +227,7 @@ static bool holds(const uint32_t *host_of, int nranks)
 }
 
 /* Every list of hosts of up to six ranks. */
-static void all_of_six(void)
-{
+static void all_of_six(void) {
   for (int nranks = 1; nranks <= 6; nranks++) {
     uint32_t host_of[6] = {0};
     bool good = true;
@@ -258,8 +242,7 @@ static void all_of_six(void)
   }
 }
 
-static void shuffle(uint32_t *list, int count)
-{
+static void shuffle(uint32_t *list, int count) {
   for (int i = count - 1; i > 0; i--) {
     const uint32_t at = random_below((uint32_t)i + 1), kept = list[i];
     list[i] = list[at];
@@ -269,8 +252,7 @@ static void shuffle(uint32_t *list, int count)
 
 /* Shapes of every number of ranks: blocks, stripes, stripes in any order, at random, with one rank moved; numbers with
  * gaps. */
-static void all_shapes(void)
-{
+static void all_shapes(void) {
   long shapes = 0;
   bool good = true;
   for (int nranks = 1; nranks <= MOST_RANKS; nranks++)
@@ -307,8 +289,7 @@ static void all_shapes(void)
 
 /* NCCL chooses its algorithm by the operator: ranks that multiply by one must not take another than those that do
  * not. */
-static void operators(void)
-{
+static void operators(void) {
   static const uint32_t host_of[] = {0, 0, 1, 1};
   static const float factors[] = {1, 0.5f, -3, 1};
   struct tagc_topology t;
@@ -328,8 +309,7 @@ static void operators(void)
   ok(!t.local && !t.place, "nothing is left of a topology that is freed");
 }
 
-int main(void)
-{
+int main(void) {
   all_of_six();
   all_shapes();
   operators();

@@ -19,8 +19,7 @@ struct values {
   char pair[2];
 };
 
-static bool set_pair(void *to, const char *value)
-{
+static bool set_pair(void *to, const char *value) {
   struct values *values = to;
   if (strlen(value) != 2)
     return false;
@@ -32,29 +31,47 @@ static bool set_pair(void *to, const char *value)
 static const char *const names[] = {"red", "green", "blue", NULL};
 static const struct tagc_argument rows[] = {
   {.name = "flag", .old = "banner", TO(FLAG, flag), .help = "a flag"},
-  {.name = "number", .letter = 'n', .value = "N", TO(INT, number), .accepts = "2 to 64", .preset = "7",
+  {.name = "number",
+   .letter = 'n',
+   .value = "N",
+   TO(INT, number),
+   .accepts = "2 to 64",
+   .preset = "7",
    .help = "a number"},
   {.name = "count", .value = "N", TO(COUNT, count), .accepts = "1 to 1e18", .help = "a count"},
-  {.name = "size", .value = "BYTES", TO(SIZE, size), .accepts = "0 to 18446744073709551615 bytes", .preset = "4K",
+  {.name = "size",
+   .value = "BYTES",
+   TO(SIZE, size),
+   .accepts = "0 to 18446744073709551615 bytes",
+   .preset = "4K",
    .help = "a size"},
   {.help = "Others:"},
   {.name = "real", .value = "X", TO(REAL, real), .accepts = "1e-3 to 0.5", .preset = "0.25", .help = "a fraction"},
   {.name = "colour", .value = "NAME", TO(CHOICE, choice), .names = names, .preset = "blue", .help = "a choice"},
-  {.name = "file", .value = "FILE", TO(FILE, file),
+  {.name = "file",
+   .value = "FILE",
+   TO(FILE, file),
    .help = "a file that has a text of many words, so many that they do not fit one line of it"},
   {.name = "text", .value = "TEXT", TO(TEXT, text), .help = "a text"},
   {.name = "maybe", .value = "FILE", .optional = true, TO(FILE, maybe), .help = "perhaps a file"},
-  {.name = "a-name-that-is-long", .value = "PAIR", TO(CALL, pair), .set = set_pair, .accepts = "two letters",
+  {.name = "a-name-that-is-long",
+   .value = "PAIR",
+   TO(CALL, pair),
+   .set = set_pair,
+   .accepts = "two letters",
    .help = "a pair"},
 };
-static struct tagc_command_line line = {.program = "prog", .head = "usage: prog\n\n", .tail = "\nThe end.\n",
-                                        .indent = 20, .rows = rows, .count = sizeof rows / sizeof *rows};
+static struct tagc_command_line line = {.program = "prog",
+                                        .head = "usage: prog\n\n",
+                                        .tail = "\nThe end.\n",
+                                        .indent = 20,
+                                        .rows = rows,
+                                        .count = sizeof rows / sizeof *rows};
 static struct values values;
 static char *words[16], said[1000], *shown;
 
 /* Parses words with spaces between them; `said` is what came on stderr, `shown` what was to be shown. */
-static int parse(const char *text)
-{
+static int parse(const char *text) {
   static char copy[500];
   size_t count = 0, size;
   free(shown);
@@ -75,8 +92,7 @@ static int parse(const char *text)
   return status;
 }
 
-static bool accepts(const char *text)
-{
+static bool accepts(const char *text) {
   values = (struct values){0};
   const bool does = parse(text) == TAGC_COMMAND_LINE_GO && !*said && !*shown;
   if (!does)
@@ -85,16 +101,14 @@ static bool accepts(const char *text)
 }
 
 /* Are these the words that are no options? */
-static bool left(const char *text)
-{
+static bool left(const char *text) {
   char all[200] = "";
   for (char **word = words + 1; *word; word++)
     tagc_append(all, sizeof all, "%s%s", word == words + 1 ? "" : " ", *word);
   return strcmp(all, text) == 0;
 }
 
-static void refused(const char *text, const char *why)
-{
+static void refused(const char *text, const char *why) {
   char whole[300];
   snprintf(whole, sizeof whole, "prog: %s (prog --help lists the options)\n", why);
   const int status = parse(text);
@@ -102,15 +116,13 @@ static void refused(const char *text, const char *why)
   ok(is_so, "%s: %.*s", text, (int)strcspn(said, "\n"), said);
 }
 
-static void presets(void)
-{
+static void presets(void) {
   tagc_command_line_preset(&line, &values);
   const bool numbers = values.number == 7 && values.size == 4096 && values.real == 0.25;
   ok(numbers && values.choice == 2 && !values.text, "defaults");
 }
 
-static void kinds(void)
-{
+static void kinds(void) {
   ok(accepts("--flag") && values.flag, "a flag");
   ok(accepts("--number 2 --count=1000000000000000000") && values.number == 2 && values.count == 1000000000000000000,
      "numbers");
@@ -126,15 +138,15 @@ static void kinds(void)
   ok(accepts("--number 3 --number 4") && values.number == 4, "the last one counts");
 }
 
-static void forms(void)
-{
+static void forms(void) {
   ok(accepts("-n 5") && values.number == 5, "a letter");
   ok(accepts("-n5") && values.number == 5, "and its value at once");
   ok(accepts("a --flag - b") && values.flag && left("a - b"), "words between options, and a dash alone is one");
   ok(accepts("a -- --flag -- b") && !values.flag && left("a --flag -- b"), "a -- ends the options, once");
   ok(accepts("--text -x") && strcmp(values.text, "-x") == 0, "a value may begin with a dash");
   values = (struct values){0};
-  ok(parse("--banner") == TAGC_COMMAND_LINE_GO && values.flag && strcmp(said, "prog: --banner is called --flag now\n") == 0,
+  ok(parse("--banner") == TAGC_COMMAND_LINE_GO && values.flag &&
+       strcmp(said, "prog: --banner is called --flag now\n") == 0,
      "an old name, with a warning");
   line.command = true;
   ok(accepts("--flag a --number 5 -- b") && values.flag && !values.number && left("a --number 5 -- b"),
@@ -144,8 +156,7 @@ static void forms(void)
   ok(tagc_command_line_parse(&line, words, &values, stdout) == TAGC_COMMAND_LINE_GO, "no name of the program, either");
 }
 
-static void refusals(void)
-{
+static void refusals(void) {
   refused("--flag=1", "--flag takes no value");
   refused("--help=1", "--help takes no value");
   refused("--number", "--number needs a value: 2 to 64");
@@ -172,8 +183,7 @@ static void refusals(void)
   refused("---", "there is no option ---");
 }
 
-static void shows(void)
-{
+static void shows(void) {
   ok(parse("--version") == 0 && strcmp(shown, "prog " PACKAGE_VERSION "\n") == 0, "--version");
   ok(parse("--flag -h --frob") == 0 && !*said, "-h, whatever comes behind it");
   ok(strcmp(shown, "usage: prog\n\n"
@@ -197,8 +207,7 @@ static void shows(void)
   note_lines(shown);
 }
 
-int main(void)
-{
+int main(void) {
   presets();
   kinds();
   forms();

@@ -11,20 +11,17 @@
 static char *written;
 static size_t size;
 
-static struct tagc_json begin(bool spaced)
-{
+static struct tagc_json begin(bool spaced) {
   return (struct tagc_json){.out = open_memstream(&written, &size), .spaced = spaced};
 }
 
-static void wrote(struct tagc_json *j, const char *want, const char *what)
-{
+static void wrote(struct tagc_json *j, const char *want, const char *what) {
   fclose(j->out);
   ok(strcmp(written, want) == 0, "%s: %s", what, written);
   free(written);
 }
 
-static void nests(bool spaced, const char *want, const char *what)
-{
+static void nests(bool spaced, const char *want, const char *what) {
   struct tagc_json j = begin(spaced);
   tagc_json_open(&j, NULL, '{');
   tagc_json_open(&j, "empty", '[');
@@ -43,8 +40,7 @@ static void nests(bool spaced, const char *want, const char *what)
   wrote(&j, want, what);
 }
 
-static void lines(void)
-{
+static void lines(void) {
   struct tagc_json j = begin(true);
   tagc_json_open(&j, NULL, '{');
   tagc_json_number(&j, "a", 1);
@@ -61,8 +57,7 @@ static void lines(void)
   wrote(&j, "{\"a\": 1,\n \"list\": [\n  0,\n  1\n ], \"b\": 2}", "lines");
 }
 
-static void lists(size_t count, const char *want, const char *what)
-{
+static void lists(size_t count, const char *want, const char *what) {
   struct tagc_json j = begin(false);
   tagc_json_open(&j, NULL, '{');
   for (size_t i = tagc_json_list(&j, "list"); tagc_json_item(&j, i, count); i++)
@@ -72,8 +67,7 @@ static void lists(size_t count, const char *want, const char *what)
   wrote(&j, want, what);
 }
 
-static void numbers(void)
-{
+static void numbers(void) {
   struct tagc_json j = begin(false);
   tagc_json_open(&j, NULL, '[');
   tagc_json_real(&j, NULL, 0.1);
@@ -86,8 +80,7 @@ static void numbers(void)
   wrote(&j, "[0.1,1e+300,null,null,-9223372036854775808,12.005]", "numbers, and those that JSON has not");
 }
 
-static void texts(void)
-{
+static void texts(void) {
   struct tagc_json j = begin(false);
   tagc_json_open(&j, NULL, '{');
   tagc_json_text(&j, "a\"b\\c", "\n\x1f\x7f</script>\xc3\xa9");
@@ -102,8 +95,7 @@ static void texts(void)
         "names and texts of anybody");
 }
 
-int main(void)
-{
+int main(void) {
   nests(false, "{\"empty\":[],\"list\":[-1,{\"a\":true,\"b\":false},{}],\"end\":18446744073709551615}",
         "objects and arrays");
   nests(true, "{\"empty\": [], \"list\": [-1, {\"a\": true, \"b\": false}, {}], \"end\": 18446744073709551615}",

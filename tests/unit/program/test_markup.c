@@ -11,15 +11,13 @@
 static char *written;
 static size_t size;
 
-static void wrote(FILE *file, const char *want, const char *what)
-{
+static void wrote(FILE *file, const char *want, const char *what) {
   fclose(file);
   ok(strcmp(written, want) == 0, "%s: %s", what, written);
   free(written);
 }
 
-static void text(const char *from, const char *want, const char *what)
-{
+static void text(const char *from, const char *want, const char *what) {
   FILE *file = open_memstream(&written, &size);
   tagc_markup(file, "<%s>", from);
   char whole[200];
@@ -27,18 +25,18 @@ static void text(const char *from, const char *want, const char *what)
   wrote(file, whole, what);
 }
 
-static void texts(void)
-{
+static void texts(void) {
   text("", "", "an empty text");
   text("a<b>&\"c'%s", "a&lt;b&gt;&amp;&quot;c'%s", "what is markup, and what is a format");
   text("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "UTF-8 stays");
   text("\xff\xc3.\xc0\x80", "??.??", "what is none does not");
   text("a\nb\033[1m\x7f\xc2\x80\xc2\x9f\xc2\xa0", "a?b?[1m???\xc2\xa0", "nor do controls");
-  text("\xe2\x80\xae" "a\xe2\x81\xa6\xef\xbf\xbf", "?a??", "marks of direction, and what is no character");
+  text("\xe2\x80\xae"
+       "a\xe2\x81\xa6\xef\xbf\xbf",
+       "?a??", "marks of direction, and what is no character");
 }
 
-static void numbers(void)
-{
+static void numbers(void) {
   FILE *file = open_memstream(&written, &size);
   tagc_markup(file, "100%% %d %u %zu %lu %ld|%.2f %.0f %.10g %g %f|%s%s", -3, 4000000000u, (size_t)5, UINT64_MAX,
               (long)INT64_MIN, 1.005, 2.5, 0.1, 1e-7, 1.0, "<", ">");
@@ -46,8 +44,7 @@ static void numbers(void)
         "numbers between texts");
 }
 
-int main(void)
-{
+int main(void) {
   texts();
   numbers();
   return tap_done();

@@ -7,8 +7,7 @@
 #include "env/program/terminal.h"
 #include "tests/unit/tap.h"
 
-static void tames(void)
-{
+static void tames(void) {
   char all[] = "a\033[31m\nb\x7f\xc2\x9b\xc3\xa9", lines[] = "a\nb\tc";
   tagc_tame(all, '\0');
   ok(strcmp(all, "a?[31m?b?\xc2?\xc3\xa9") == 0, "controls of ASCII and of C1 are gone, letters stay: %s", all);
@@ -16,8 +15,7 @@ static void tames(void)
   ok(strcmp(lines, "a\nb?c") == 0, "but for one that is to be kept");
 }
 
-static void wraps(const char *text, size_t column, size_t indent, size_t width, const char *want)
-{
+static void wraps(const char *text, size_t column, size_t indent, size_t width, const char *want) {
   char *got;
   size_t size;
   FILE *to = open_memstream(&got, &size);
@@ -28,8 +26,7 @@ static void wraps(const char *text, size_t column, size_t indent, size_t width, 
   free(got);
 }
 
-int main(void)
-{
+int main(void) {
   tames();
   wraps("", 0, 2, 10, "");
   wraps("one", 0, 2, 10, "  one");

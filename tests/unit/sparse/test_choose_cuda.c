@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels choose what the host chooses: bitmaps, counts, exponents, lists of exceptions; over types, storages, sizes,
- * numbers of ranks and of stripes, what is kept, exceptions, addresses; by the short way and by the long one.
+ * The CUDA kernels choose what the host chooses: bitmaps, counts, exponents, lists of exceptions; over types, storages,
+ * sizes, numbers of ranks and of stripes, what is kept, exceptions, addresses; by the short way and by the long one.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
@@ -17,16 +17,16 @@ struct setting {
   enum tagc_dtype dtype;
   enum tagc_storage storage;
   enum pattern pattern;
-  size_t off;                      /* bytes past an aligned address */
+  size_t off; /* bytes past an aligned address */
   float scale;
-  bool empty;                      /* the residual */
+  bool empty; /* the residual */
   void (*change)(struct sim *sim);
 };
 
 /* One rank's choosing on both. */
 struct both {
   struct sim sim;
-  struct tagc_job *job;            /* the host's */
+  struct tagc_job *job; /* the host's */
   struct tagc_grid grid;
   size_t places, words, exponent_bytes, stride;
   struct twin send, residual, message_out, exponents, bitmap, state, counts, shards, chosen, memory;
@@ -36,18 +36,16 @@ static struct tagc_cuda_launcher launcher;
 static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
 static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
 enum { DTYPES = 3 };
-static unsigned short_ways, long_ways, empty_ways;     /* parts that went them; empty: and found all values fit */
+static unsigned short_ways, long_ways, empty_ways; /* parts that went them; empty: and found all values fit */
 
-static struct setting usual(void)
-{
-  return (struct setting){.n = 5000, .nranks = 2, .keep_ppm = 10000, .stripes = 1, .storage = TAGC_STORAGE_FP32, .scale = 1,
-                          .empty = true};
+static struct setting usual(void) {
+  return (struct setting){
+    .n = 5000, .nranks = 2, .keep_ppm = 10000, .stripes = 1, .storage = TAGC_STORAGE_FP32, .scale = 1, .empty = true};
 }
 
-/* -- the host's ---------------------------------------------------------------------------------------------------------- */
+/* -- the host's ---------------------------------------------------------------------------------------------------- */
 
-static void fill_residual(struct both *b)
-{
+static void fill_residual(struct both *b) {
   float *values = sim_memory(b->grid.n * sizeof *values);
   for (int shard = 0; shard < b->sim.shape.nranks; shard++) {
     for (uint64_t i = 0; i < b->grid.n; i++)
@@ -58,8 +56,7 @@ static void fill_residual(struct both *b)
   free(values);
 }
 
-static struct both both_new(const struct setting *s, int rank)
-{
+static struct both both_new(const struct setting *s, int rank) {
   struct both b = {.places = (size_t)s->nranks - 1};
   tagc_grid_fill(&b.grid, s->n, s->keep_ppm, s->stripes);
   b.sim = sim_new_stored("bf16", s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
@@ -88,10 +85,9 @@ static struct both both_new(const struct setting *s, int rank)
   return b;
 }
 
-static void both_free(struct both *b)
-{
-  const struct twin *all[] = {&b->send, &b->residual, &b->message_out, &b->exponents, &b->bitmap, &b->state, &b->counts,
-                              &b->shards, &b->chosen, &b->memory};
+static void both_free(struct both *b) {
+  const struct twin *all[] = {&b->send,  &b->residual, &b->message_out, &b->exponents, &b->bitmap,
+                              &b->state, &b->counts,   &b->shards,      &b->chosen,    &b->memory};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     MUST(cuMemFree_v2(all[i]->base));
   free(b->exponents.host);
@@ -101,8 +97,7 @@ static void both_free(struct both *b)
 }
 
 /* The host's choice from a foreign shard. Returns how many values. */
-static uint64_t choose_shard(struct both *b, int number, struct tagc_sparsify_memory *lists, float *residual)
-{
+static uint64_t choose_shard(struct both *b, int number, struct tagc_sparsify_memory *lists, float *residual) {
   const size_t place = (size_t)(number - (number > b->job->rank));
   struct tagc_exceptions *exceptions =
     (struct tagc_exceptions *)(b->job->message_out + (size_t)number * b->sim.layout.message_bytes);
@@ -134,8 +129,7 @@ static uint64_t choose_shard(struct both *b, int number, struct tagc_sparsify_me
   return selected;
 }
 
-static uint64_t choose_on_host(struct both *b)
-{
+static uint64_t choose_on_host(struct both *b) {
   struct tagc_sparsify_memory lists;
   void *memory = sim_memory(tagc_sparsify_assign_buffers(&lists, &b->grid, b->places, NULL, 0));
   float *residual = sim_memory(b->grid.n * sizeof *residual);
@@ -151,10 +145,9 @@ static uint64_t choose_on_host(struct both *b)
   return selected;
 }
 
-/* -- the device's -------------------------------------------------------------------------------------------------------- */
+/* -- the device's -------------------------------------------------------------------------------------------------- */
 
-static void choose_on_device(const struct both *b)
-{
+static void choose_on_device(const struct both *b) {
   struct tagc_job job = *b->job;
   job.send = twin_at(&b->send);
   job.residual = twin_at(&b->residual);
@@ -175,8 +168,7 @@ static void choose_on_device(const struct both *b)
   MUST(tagc_choose_close(&launcher, &choose, NULL));
 }
 
-static const char *compare_shards(const struct both *b)
-{
+static const char *compare_shards(const struct both *b) {
   const char *what = NULL;
   uint8_t *content;
   if (!twin_get(&b->shards, &content))
@@ -193,11 +185,10 @@ static const char *compare_shards(const struct both *b)
   return what;
 }
 
-static const char *count_ways(const struct both *b)
-{
+static const char *count_ways(const struct both *b) {
   uint8_t *content;
   const bool untouched = twin_get(&b->memory, &content);
-  const struct tagc_choose_part *parts = (const void *)content;    /* the memory begins with them */
+  const struct tagc_choose_part *parts = (const void *)content; /* the memory begins with them */
   for (size_t i = 0; i < b->places * b->grid.stripes; i++) {
     *(parts[i].long_way ? &long_ways : &short_ways) += 1;
     empty_ways += parts[i].long_way && parts[i].coarse == TAGC_SPARSIFY_NO_BIN;
@@ -206,12 +197,14 @@ static const char *count_ways(const struct both *b)
   return untouched ? NULL : "what is beside the memory";
 }
 
-static const char *compare(const struct both *b, uint64_t selected)
-{
+static const char *compare(const struct both *b, uint64_t selected) {
   struct tagc_cuda_state state;
-  const struct { const struct twin *twin; const char *what; } all[] = {
-    {&b->send, "the send buffer"}, {&b->residual, "the residual"}, {&b->message_out, "a list of exceptions"},
-    {&b->exponents, "an exponent"}, {&b->bitmap, "a bitmap"}, {&b->chosen, "a count"},
+  const struct {
+    const struct twin *twin;
+    const char *what;
+  } all[] = {
+    {&b->send, "the send buffer"},  {&b->residual, "the residual"}, {&b->message_out, "a list of exceptions"},
+    {&b->exponents, "an exponent"}, {&b->bitmap, "a bitmap"},       {&b->chosen, "a count"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (twin_differs(all[i].twin, 0, all[i].twin->bytes))
@@ -223,26 +216,24 @@ static const char *compare(const struct both *b, uint64_t selected)
   return what ? what : count_ways(b);
 }
 
-static bool same_of_rank(const struct setting *s, int rank)
-{
+static bool same_of_rank(const struct setting *s, int rank) {
   struct both b = both_new(s, rank);
   const uint64_t selected = choose_on_host(&b);
   choose_on_device(&b);
   const char *what = compare(&b, selected);
   if (what)
-    note("%s differs: n=%llu, rank %d of %d, keep %u in %u stripes, %s, residual %s%s, pattern %d, off %zu, scale %g", what,
-         (unsigned long long)s->n, rank, s->nranks, s->keep_ppm, s->stripes, dtypes[s->dtype], storages[s->storage],
-         s->empty ? " (empty)" : "", (int)s->pattern, s->off, (double)s->scale);
+    note("%s differs: n=%llu, rank %d of %d, keep %u in %u stripes, %s, residual %s%s, pattern %d, off %zu, scale %g",
+         what, (unsigned long long)s->n, rank, s->nranks, s->keep_ppm, s->stripes, dtypes[s->dtype],
+         storages[s->storage], s->empty ? " (empty)" : "", (int)s->pattern, s->off, (double)s->scale);
   both_free(&b);
   return !what;
 }
 
 static bool same(const struct setting *s) { return same_of_rank(s, (int)(s->n % (uint64_t)s->nranks)); }
 
-/* -- what there is ------------------------------------------------------------------------------------------------------- */
+/* -- what there is ------------------------------------------------------------------------------------------------- */
 
-static void check_variants(void)
-{
+static void check_variants(void) {
   static const uint64_t sizes[] = {1, 600, 1023, 2053, 4097, 9000};
   static const uint32_t kept[] = {1, 1000, 10000, 100000, 1000000};
   static const size_t offs[] = {0, 4, 2, 1, 8};
@@ -270,8 +261,7 @@ static void check_variants(void)
     }
 }
 
-static void check_patterns(void)
-{
+static void check_patterns(void) {
   bool all = true;
   for (int pattern = 0; pattern < PATTERNS; pattern++)
     for (uint32_t stripes = 1; stripes <= 3; stripes += 2) {
@@ -285,8 +275,7 @@ static void check_patterns(void)
   ok(all, "hard gradients");
 }
 
-static void check_sizes(void)
-{
+static void check_sizes(void) {
   static const uint64_t sizes[] = {1, 2, 31, 32, 33, 255, 256, 257, 1000, 1023, 1024, 1025, 4097, 32767, 32768, 100003};
   bool all = true;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -327,19 +316,17 @@ static void check_sizes(void)
   ok(all, "every rank of five");
 }
 
-/* -- the long way -------------------------------------------------------------------------------------------------------- */
+/* -- the long way -------------------------------------------------------------------------------------------------- */
 
 enum { SAMPLED = 512, LINE = TAGC_GRID_LINE };
 
 /* Whether a line is among those that the guess is made from. */
-static bool in_sample(uint64_t n, uint64_t line)
-{
+static bool in_sample(uint64_t n, uint64_t line) {
   const uint64_t step = ((n + LINE - 1) / LINE - 1) / SAMPLED + 1;
   return line % step == step / 2;
 }
 
-static void put_by_line(struct sim *sim, float sampled, float other)
-{
+static void put_by_line(struct sim *sim, float sampled, float other) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
       for (uint64_t i = 0; i < sim->shape.n; i++)
@@ -352,8 +339,7 @@ static void larger_in_the_sample(struct sim *sim) { put_by_line(sim, 100, 1); }
 static void only_in_the_sample(struct sim *sim) { put_by_line(sim, 1, 0); }
 
 /* All of a stripe is zero, though others are not: with three stripes. */
-static void a_stripe_of_zeros(struct sim *sim)
-{
+static void a_stripe_of_zeros(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
       for (uint64_t i = 0; i < sim->shape.n; i++)
@@ -361,9 +347,13 @@ static void a_stripe_of_zeros(struct sim *sim)
           sim_put(sim, r, shard, i, i % 5000 == 7 ? 1e-9f : 0);
 }
 
-static void check_long_way(void)
-{
-  static const struct { void (*change)(struct sim *); uint32_t keep_ppm; bool goes; const char *what; } cases[] = {
+static void check_long_way(void) {
+  static const struct {
+    void (*change)(struct sim *);
+    uint32_t keep_ppm;
+    bool goes;
+    const char *what;
+  } cases[] = {
     {smaller_in_the_sample, 10000, true, "the sample has smaller values"},
     {zero_in_the_sample, 10000, true, "the sample has none"},
     {larger_in_the_sample, 100000, true, "the sample has larger values"},
@@ -389,10 +379,9 @@ static void check_long_way(void)
   ok(empty_ways > 0, "the long way, though all values fit");
 }
 
-/* -- what only a GPU can do -------------------------------------------------------------------------------------------- */
+/* -- what only a GPU can do ---------------------------------------------------------------------------------------- */
 
-static void check_large(void)
-{
+static void check_large(void) {
   for (uint32_t stripes = 1; stripes <= 7; stripes += 3) {
     struct setting s = usual();
     s.n = (16 << 20) + 17;
@@ -408,8 +397,7 @@ static void check_large(void)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const bool brief = cuda_brief(argc, argv);
   launcher = device_launcher(cuda_said(argc, argv, "ptx"));
   if (cuda_said(argc, argv, "large")) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the codec sparse leave the bytes that the host leaves: messages, residuals, results, counts; over types,
- * storages, sizes, numbers of ranks, what is kept, addresses, full blocks, exceptions, hostile messages, several steps.
+ * The CUDA kernels of the codec sparse leave the bytes that the host leaves: messages, residuals, results, counts; over
+ * types, storages, sizes, numbers of ranks, what is kept, addresses, full blocks, exceptions, hostile messages, several
+ * steps.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
@@ -10,16 +11,21 @@
 #include "kernels/sparse/sparsify.h"
 #include "tests/unit/device/cuda_codec.h"
 
-static struct setting usual(void)
-{
-  return (struct setting){.codec = "sparse", .n = 1000, .nranks = 2, .keep_ppm = 10000, .storage = TAGC_STORAGE_FP32,
-                          .scale = 1, .divisor = 1, .inexact = 1e-6, .steps = 2};
+static struct setting usual(void) {
+  return (struct setting){.codec = "sparse",
+                          .n = 1000,
+                          .nranks = 2,
+                          .keep_ppm = 10000,
+                          .storage = TAGC_STORAGE_FP32,
+                          .scale = 1,
+                          .divisor = 1,
+                          .inexact = 1e-6,
+                          .steps = 2};
 }
 
-/* -- what there is ----------------------------------------------------------------------------------------------------- */
+/* -- what there is ------------------------------------------------------------------------------------------------- */
 
-static void check_variants(void)
-{
+static void check_variants(void) {
   static const uint64_t sizes[] = {1, 255, 256, 257, 600, 1000, 4097, 9001};
   static const uint32_t kept[] = {1, 1000, 10000, 100000, 500000, 1000000};
   static const size_t offs[] = {0, 0, 4, 2, 1, 8};
@@ -48,8 +54,7 @@ static void check_variants(void)
     }
 }
 
-static void check_patterns(void)
-{
+static void check_patterns(void) {
   static const uint32_t kept[] = {10000, 1000000};
   bool all = true;
   for (int pattern = 0; pattern < PATTERNS; pattern++)
@@ -65,8 +70,7 @@ static void check_patterns(void)
   ok(all, "the host's bytes of hard gradients");
 }
 
-static void check_sizes(void)
-{
+static void check_sizes(void) {
   bool all = true;
   for (int i = 0; i < CASE_SIZES; i++) {
     struct setting s = usual();
@@ -91,13 +95,12 @@ static void check_sizes(void)
   }
   ok(all, "numbers of ranks, more than a warp has lanes among them");
   struct setting s = usual();
-  s.n = 1100003;                   /* two segments of tiles */
+  s.n = 1100003; /* two segments of tiles */
   s.steps = 1;
   ok(same(&s), "a shard of more than one segment");
 }
 
-static void check_addresses(void)
-{
+static void check_addresses(void) {
   static const size_t offs[] = {1, 2, 3, 4, 6, 8, 12, 15};
   bool all = true;
   for (int i = 0; i < 8; i++)
@@ -113,26 +116,23 @@ static void check_addresses(void)
   ok(all, "gradients and results at any address");
 }
 
-/* -- full blocks -------------------------------------------------------------------------------------------------------- */
+/* -- full blocks --------------------------------------------------------------------------------------------------- */
 
 /* All of the second block is large, and its smallest value is there twice, and more than once in a lane. */
-static void a_full_block(struct sim *sim)
-{
+static void a_full_block(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (uint64_t i = 0; i < 256; i++)
       sim_put(sim, r, 1 - r, 256 + i, i == 70 || i == 140 || i == 141 ? -5 : 6 + (float)(i % 7));
 }
 
 /* A huge value beside many small ones, for which there is no room: in the next step it is full, and much stays. */
-static void too_many(struct sim *sim)
-{
+static void too_many(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (uint64_t i = 0; i < sim->shape.n; i++)
       sim_put(sim, r, 1 - r, i, i % 2 ? 1 : -1);
 }
 
-static void check_full(void)
-{
+static void check_full(void) {
   bool all = true;
   for (int storage = TAGC_STORAGE_FP32; storage < STORAGES; storage++) {
     struct setting s = usual();
@@ -154,8 +154,7 @@ static void check_full(void)
 }
 
 /* Of two values one is sent; the other is often too small to be, stays, and is told of. */
-static void check_tiny(void)
-{
+static void check_tiny(void) {
   bool all = true;
   for (int round = 0; round < 20; round++) {
     struct setting s = usual();
@@ -169,9 +168,8 @@ static void check_tiny(void)
   ok(all, "two values around 2^-120");
 }
 
-/* -- exceptions -------------------------------------------------------------------------------------------------------- */
-static void at_the_last(struct sim *sim)
-{
+/* -- exceptions ---------------------------------------------------------------------------------------------------- */
+static void at_the_last(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
       sim_put(sim, r, shard, sim->shape.n - 1, r % 2 ? INFINITY : -INFINITY);
@@ -179,19 +177,20 @@ static void at_the_last(struct sim *sim)
 
 static void in_the_own(struct sim *sim) { sim_put(sim, 0, 0, sim->shape.n / 2, NAN); }
 
-static void nothing_else(struct sim *sim)
-{
+static void nothing_else(struct sim *sim) {
   for (uint64_t i = 0; i < sim->shape.n; i++)
     sim_put(sim, 1, 0, i, INFINITY);
 }
 
-static void check_exceptions(void)
-{
-  static const struct { void (*change)(struct sim *); uint64_t n; enum pattern pattern; const char *what; } cases[] = {
-    {at_the_last, 257, GAUSS, "at the last position"},
-    {in_the_own, 100, GAUSS, "in a shard of its own"},
-    {nothing_else, 700, GAUSS, "and nothing else"},
-    {NULL, 3000, FEW_EXCEPTIONS, "here and there"},
+static void check_exceptions(void) {
+  static const struct {
+    void (*change)(struct sim *);
+    uint64_t n;
+    enum pattern pattern;
+    const char *what;
+  } cases[] = {
+    {at_the_last, 257, GAUSS, "at the last position"}, {in_the_own, 100, GAUSS, "in a shard of its own"},
+    {nothing_else, 700, GAUSS, "and nothing else"},    {NULL, 3000, FEW_EXCEPTIONS, "here and there"},
     {NULL, 3000, MANY_EXCEPTIONS, "more than fit"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -213,26 +212,25 @@ static void check_exceptions(void)
 }
 
 /* Values that are none each, but have a sum that is one. */
-static void almost_one(struct sim *sim)
-{
+static void almost_one(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
       sim_put(sim, r, shard, 5, 0x1.8p119f);
 }
 
-static void check_sums(void)
-{
+static void check_sums(void) {
   struct setting s = usual();
   s.change = almost_one;
   s.nranks = 3;
   ok(same(&s), "a sum that is too large");
 }
 
-/* -- what others send -------------------------------------------------------------------------------------------------- */
-static uint8_t *arrived(struct sim *sim, int rank) { return sim->job[rank].message_in + (size_t)(1 - rank) * sim->layout.message_bytes; }
+/* -- what others send ---------------------------------------------------------------------------------------------- */
+static uint8_t *arrived(struct sim *sim, int rank) {
+  return sim->job[rank].message_in + (size_t)(1 - rank) * sim->layout.message_bytes;
+}
 
-static struct tagc_sparse_message message_of(const struct sim *sim)
-{
+static struct tagc_sparse_message message_of(const struct sim *sim) {
   struct tagc_grid grid;
   struct tagc_sparse_message message;
   tagc_grid_fill(&grid, sim->shape.n, sim->shape.keep_ppm, 1);
@@ -241,17 +239,17 @@ static struct tagc_sparse_message message_of(const struct sim *sim)
 }
 
 static void list_without_end(struct sim *sim) { ((struct tagc_exceptions *)arrived(sim, 0))->count = UINT32_MAX; }
-static void told_of_surplus(struct sim *sim) { ((struct tagc_exceptions *)arrived(sim, 0))->anywhere = TAGC_ANYWHERE_SURPLUS; }
+static void told_of_surplus(struct sim *sim) {
+  ((struct tagc_exceptions *)arrived(sim, 0))->anywhere = TAGC_ANYWHERE_SURPLUS;
+}
 
-static void all_counts(struct sim *sim)
-{
+static void all_counts(struct sim *sim) {
   const struct tagc_sparse_message message = message_of(sim);
   memset(arrived(sim, 1) + message.counts, 0xff, message.offsets - message.counts);
 }
 
 /* The same place many times, whose sum depends on the order. */
-static void one_place(struct sim *sim)
-{
+static void one_place(struct sim *sim) {
   const struct tagc_sparse_message message = message_of(sim);
   for (uint32_t i = 0; i < message.capacity; i++) {
     arrived(sim, 0)[message.offsets + i] = 17 + i % 2;
@@ -259,8 +257,7 @@ static void one_place(struct sim *sim)
   }
 }
 
-static void noise(struct sim *sim)
-{
+static void noise(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int sender = 0; sender < sim->shape.nranks; sender++) {
       uint8_t *message = sim->job[r].message_in + (size_t)sender * sim->layout.message_bytes;
@@ -269,9 +266,12 @@ static void noise(struct sim *sim)
     }
 }
 
-static void check_hostile(void)
-{
-  static const struct { void (*corrupt)(struct sim *); int nranks; const char *what; } cases[] = {
+static void check_hostile(void) {
+  static const struct {
+    void (*corrupt)(struct sim *);
+    int nranks;
+    const char *what;
+  } cases[] = {
     {list_without_end, 2, "a list of exceptions without end"},
     {told_of_surplus, 2, "a word of too little room"},
     {all_counts, 2, "counts that lead out of the lists"},
@@ -289,11 +289,10 @@ static void check_hostile(void)
   }
 }
 
-/* -- a residual that is void ------------------------------------------------------------------------------------------- */
+/* -- a residual that is void --------------------------------------------------------------------------------------- */
 
 /* It was written in a cycle in which some rank had a value that is not finite: only the device knows. */
-static void check_dropped(void)
-{
+static void check_dropped(void) {
   struct tagc_health health = {.nonfinite = {[4] = 4}};
   struct setting s = usual();
   struct sim sim = sim_new_stored(s.codec, s.n, s.nranks, s.dtype, 100000, TAGC_STORAGE_BF16);
@@ -306,7 +305,7 @@ static void check_dropped(void)
   for (int step = 4; step < 7; step++) {
     case_fill(&sim, GAUSS);
     twin_put(&rank.send);
-    sim.job[0].residual_empty = step < 6;      /* what step 4 left is void in step 5, and that of step 5 is not */
+    sim.job[0].residual_empty = step < 6; /* what step 4 left is void in step 5, and that of step 5 is not */
     rank.job.residual_empty = step == 4;
     rank.job.cycle = (uint64_t)step;
     rank.job.residual_cycle = (uint64_t)step - 1;
@@ -321,17 +320,17 @@ static void check_dropped(void)
   sim_free(&sim);
 }
 
-/* -- lists of fp32 values, as lhc sends them of small shards ------------------------------------------------------------ */
+/* -- lists of fp32 values, as lhc sends them of small shards ------------------------------------------------------- */
 
 /* A rank of lhc, whose message is such a list. */
 struct exact {
-  struct twin send, recv, residual, message_out, message_in, counts, state, norms, shards, chosen, bitmap, choosing, lists;
+  struct twin send, recv, residual, message_out, message_in, counts, state, norms, shards, chosen, bitmap, choosing,
+    lists;
   struct tagc_choose_call choose;
   struct tagc_sparse_message message;
 };
 
-static void exact_new(struct exact *e, const struct tagc_job *host, size_t off)
-{
+static void exact_new(struct exact *e, const struct tagc_job *host, size_t off) {
   const struct tagc_shape *shape = &host->shape;
   const size_t nranks = (size_t)shape->nranks, size = tagc_dtype_size(shape->dtype), bytes = host->layout.message_bytes;
   struct tagc_job job = *host;
@@ -372,16 +371,15 @@ static void exact_new(struct exact *e, const struct tagc_job *host, size_t off)
   e->choose.call.groups = tagc_lists_groups(&launcher, &e->choose.call);
 }
 
-static void exact_free(const struct exact *e)
-{
-  const struct twin *all[] = {&e->send, &e->recv, &e->residual, &e->message_out, &e->message_in, &e->counts, &e->state,
-                              &e->norms, &e->shards, &e->chosen, &e->bitmap, &e->choosing, &e->lists};
+static void exact_free(const struct exact *e) {
+  const struct twin *all[] = {&e->send,   &e->recv,     &e->residual, &e->message_out, &e->message_in,
+                              &e->counts, &e->state,    &e->norms,    &e->shards,      &e->chosen,
+                              &e->bitmap, &e->choosing, &e->lists};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     MUST(cuMemFree_v2(all[i]->base));
 }
 
-static void exact_encode(const struct setting *s, struct sim *sim, struct exact *e, int r, int step)
-{
+static void exact_encode(const struct setting *s, struct sim *sim, struct exact *e, int r, int step) {
   struct tagc_job *host = &sim->job[r];
   host->seed = e->choose.call.seed = 99u + (uint64_t)step;
   e->choose.call.residual_empty = host->residual_empty;
@@ -397,8 +395,7 @@ static void exact_encode(const struct setting *s, struct sim *sim, struct exact 
   compare(s, step, r, "the residual", &e->residual, 0, e->residual.bytes);
 }
 
-static void exact_decode(const struct setting *s, struct sim *sim, struct exact *e, int r, int step)
-{
+static void exact_decode(const struct setting *s, struct sim *sim, struct exact *e, int r, int step) {
   struct tagc_counts counts;
   twin_put(&e->message_in);
   sim->codec->decode(&sim->job[r]);
@@ -412,8 +409,7 @@ static void exact_decode(const struct setting *s, struct sim *sim, struct exact 
     differs(s, step, r, "a count", 0);
 }
 
-static bool same_exact(const struct setting *s)
-{
+static bool same_exact(const struct setting *s) {
   struct sim sim = sim_new_stored(s->codec, s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
   struct exact *ranks = calloc((size_t)s->nranks, sizeof *ranks);
   struct tagc_codec_stats stats[8] = {{0}};
@@ -443,8 +439,7 @@ static bool same_exact(const struct setting *s)
   return !difference[0];
 }
 
-static void check_exact(void)
-{
+static void check_exact(void) {
   static const uint64_t sizes[] = {1, 257, 2047, 2049, 4097, 9001};
   bool all = true;
   for (int i = 0; i < 18; i++) {
@@ -469,10 +464,9 @@ static void check_exact(void)
   ok(same_exact(&s), "lists of fp32 values: noise");
 }
 
-/* -- what only a GPU can do -------------------------------------------------------------------------------------------- */
+/* -- what only a GPU can do ---------------------------------------------------------------------------------------- */
 
-static void check_large(void)
-{
+static void check_large(void) {
   for (int storage = TAGC_STORAGE_FP32; storage < STORAGES; storage++) {
     struct setting s = usual();
     s.n = (16 << 20) + 17;
@@ -483,8 +477,7 @@ static void check_large(void)
   }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const bool brief = cuda_brief(argc, argv);
   launcher = device_launcher(cuda_said(argc, argv, "ptx"));
   if (cuda_said(argc, argv, "large")) {

@@ -7,16 +7,14 @@
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
 
-static uint64_t capacity_of(const struct tagc_shape *shape)
-{
+static uint64_t capacity_of(const struct tagc_shape *shape) {
   uint64_t kept = shape->n * shape->keep_ppm / 1000000;
   return kept ? kept : 1;
 }
 
 /* Adds the values of a message to out[0..n) and marks them; returns their number, or -1 where a byte is not as it must
  * be. */
-static int64_t unpack(const struct sim *sim, const uint8_t *message, float *out, bool *sent)
-{
+static int64_t unpack(const struct sim *sim, const uint8_t *message, float *out, bool *sent) {
   const uint64_t n = sim->shape.n, capacity = capacity_of(&sim->shape), blocks = (n + 255) / 256;
   const uint8_t *counts = message + tagc_exceptions_bytes(n), *offsets = counts + tagc_pad16(blocks);
   const uint8_t *values = offsets + tagc_pad16(capacity), *end = values + tagc_pad16(2 * capacity);
@@ -39,9 +37,8 @@ static int64_t unpack(const struct sim *sim, const uint8_t *message, float *out,
   return good ? (int64_t)at : -1;
 }
 
-static void check_example(void)
-{
-  static const uint8_t want[] = { [48] = 2, 1, [64] = 2, 255, 2, [80] = 0x80, 0x3f, 0x40, 0xc0, 0x00, 0x3f, [95] = 0 };
+static void check_example(void) {
+  static const uint8_t want[] = {[48] = 2, 1, [64] = 2, 255, 2, [80] = 0x80, 0x3f, 0x40, 0xc0, 0x00, 0x3f, [95] = 0};
   struct sim sim = sim_new("sparse", 300, 2, TAGC_FLOAT32, 10000);
   sim_put(&sim, 0, 1, 2, 1);
   sim_put(&sim, 0, 1, 255, -3);
@@ -49,14 +46,14 @@ static void check_example(void)
   sim_step(&sim, 1);
   ok(sim.layout.message_bytes == sizeof want && memcmp(sim.job[0].message_out + sizeof want, want, sizeof want) == 0,
      "the bytes of the example in sparse/codec.c");
-  ok(sim_got(&sim, 1, 2) == 1 && sim_got(&sim, 1, 255) == -3 && sim_got(&sim, 1, 258) == 0.5f && sim_got(&sim, 1, 3) == 0,
+  ok(sim_got(&sim, 1, 2) == 1 && sim_got(&sim, 1, 255) == -3 && sim_got(&sim, 1, 258) == 0.5f &&
+       sim_got(&sim, 1, 3) == 0,
      "and what comes of them");
   sim_free(&sim);
 }
 
-static void check_size(void)
-{
-  struct tagc_shape shape = { .n = 1 << 24, .nranks = 8, .keep_ppm = 50000, .residual = TAGC_STORAGE_FP32 };
+static void check_size(void) {
+  struct tagc_shape shape = {.n = 1 << 24, .nranks = 8, .keep_ppm = 50000, .residual = TAGC_STORAGE_FP32};
   struct tagc_layout layout, other;
   bool good = tagc_codec_find("sparse")->layout(&shape, &layout);
   ok(good && (double)layout.message_bytes * 8 / (1 << 24) <= 1.35 && layout.capacity == (uint64_t)(1 << 24) * 5 / 100,
@@ -74,8 +71,7 @@ static void check_size(void)
 
 /* One sender's shard before and after: exactly as many as fit, none that stays is a bin larger than one that goes, and
  * what goes and what stays is all there was. */
-static bool check_shard(const struct sim *sim, int rank, int shard, const float *before)
-{
+static bool check_shard(const struct sim *sim, int rank, int shard, const float *before) {
   const struct tagc_job *job = &sim->job[rank];
   const uint64_t n = sim->shape.n;
   const float *residual = tagc_residual_floats(job, shard);
@@ -102,8 +98,7 @@ static bool check_shard(const struct sim *sim, int rank, int shard, const float 
 }
 
 /* What is sent and kept, over some calls. `nonzero`: one in how many elements. */
-static void check_choice(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, unsigned nonzero)
-{
+static void check_choice(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, unsigned nonzero) {
   struct sim sim = sim_new("sparse", n, nranks, dtype, keep_ppm);
   const size_t foreign = (size_t)(nranks - 1) * n;
   float *before = calloc(foreign * (size_t)nranks, sizeof *before);
@@ -122,7 +117,8 @@ static void check_choice(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t
     for (int rank = 0; rank < nranks; rank++)
       for (int shard = 0; shard < nranks; shard++)
         if (shard != rank)
-          good &= check_shard(&sim, rank, shard, before + (size_t)rank * foreign + (size_t)(shard - (shard > rank)) * n);
+          good &=
+            check_shard(&sim, rank, shard, before + (size_t)rank * foreign + (size_t)(shard - (shard > rank)) * n);
   }
   ok(good, "n=%llu W=%d type %d keep %u, one in %u not zero: exactly full, with the largest; nothing is lost",
      (unsigned long long)n, nranks, dtype, keep_ppm, nonzero);
@@ -131,8 +127,7 @@ static void check_choice(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t
 }
 
 /* The sum, against one computed from the messages. */
-static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, bool in_place)
-{
+static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, bool in_place) {
   struct sim sim = sim_new("sparse", n, nranks, dtype, keep_ppm);
   float *own = calloc((size_t)nranks * n, sizeof *own), *sum = calloc(n, sizeof *sum);
   bool *marks = calloc(n, sizeof *marks);
@@ -168,11 +163,10 @@ static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t ke
 }
 
 /* A count is a byte. */
-static void check_full_block(void)
-{
+static void check_full_block(void) {
   struct sim sim = sim_new("sparse", 1000, 2, TAGC_FLOAT32, 900000);
-  float sent[1000] = { 0 };
-  bool marks[1000] = { 0 };
+  float sent[1000] = {0};
+  bool marks[1000] = {0};
   for (uint64_t i = 0; i < 512; i++)
     sim_put(&sim, 1, 0, i, 1.001f);
   sim_put(&sim, 1, 0, 600, 3);
@@ -195,11 +189,10 @@ static void check_full_block(void)
 }
 
 /* Of equal values a run is sent, from a place that the seed says. */
-static uint64_t ties_from(uint64_t seed)
-{
+static uint64_t ties_from(uint64_t seed) {
   struct sim sim = sim_new("sparse", 1000, 2, TAGC_FLOAT32, 100000);
-  float sent[1000] = { 0 };
-  bool marks[1000] = { 0 };
+  float sent[1000] = {0};
+  bool marks[1000] = {0};
   uint64_t first = 0, runs = 0;
   for (uint64_t i = 0; i < 1000; i++)
     sim_put(&sim, 1, 0, i, i % 2 ? -2 : 2);
@@ -214,8 +207,7 @@ static uint64_t ties_from(uint64_t seed)
   return count == 100 && runs == 1 ? first : UINT64_MAX;
 }
 
-static void check_ties(void)
-{
+static void check_ties(void) {
   uint64_t first = ties_from(1), other = ties_from(2), wrap = 0, lost = 0;
   ok(first < 1000 && other < 1000 && first != other && ties_from(1) == first,
      "of equal values exactly as many as fit are sent, from an offset that depends on the seed alone");
@@ -228,8 +220,7 @@ static void check_ties(void)
 }
 
 /* More than fits twice over, in one place: the long way. And a distribution that no sample shows. */
-static void check_hard(void)
-{
+static void check_hard(void) {
   const uint64_t n = 300000;
   struct sim sim = sim_new("sparse", n, 2, TAGC_FLOAT32, 50000);
   float *before = calloc(n, sizeof *before);
@@ -254,8 +245,7 @@ static void check_hard(void)
   sim_free(&sim);
 }
 
-static void check_exceptions(enum tagc_dtype dtype)
-{
+static void check_exceptions(enum tagc_dtype dtype) {
   const uint64_t n = 5000;
   struct sim sim = sim_new("sparse", n, 3, dtype, 50000);
   int wrong = 0;
@@ -290,8 +280,7 @@ static void check_exceptions(enum tagc_dtype dtype)
 }
 
 /* Three calls of all ranks; what is different from plain C. */
-static void check_variants(uint64_t n, enum tagc_dtype dtype, enum tagc_storage storage, bool exceptions)
-{
+static void check_variants(uint64_t n, enum tagc_dtype dtype, enum tagc_storage storage, bool exceptions) {
   struct sim sim = sim_new_stored("sparse", n, 3, dtype, 70000, storage);
   const size_t messages = 3 * sim.layout.message_bytes, results = n * tagc_dtype_size(dtype);
   const size_t kept = tagc_residual_bytes(&sim.shape), all = messages + results + kept;
@@ -328,8 +317,8 @@ static void check_variants(uint64_t n, enum tagc_dtype dtype, enum tagc_storage 
       same &= memcmp(at + messages + results, job->residual, kept) == 0 && norm2 == sim.stats.residual_norm2;
     }
     if (v > 0)
-      ok(same, "n=%llu type %d storage %d%s: the bits of %s are those of plain C", (unsigned long long)n, dtype, storage,
-         exceptions ? " with exceptions" : "", tagc_variant_name((enum tagc_variant)v));
+      ok(same, "n=%llu type %d storage %d%s: the bits of %s are those of plain C", (unsigned long long)n, dtype,
+         storage, exceptions ? " with exceptions" : "", tagc_variant_name((enum tagc_variant)v));
   }
   tagc_variant_force(NULL);
   free(want);
@@ -337,8 +326,7 @@ static void check_variants(uint64_t n, enum tagc_dtype dtype, enum tagc_storage 
 }
 
 /* How many results are not those of a decoder that stops at the end of each list. */
-static uint64_t count_wrong(const struct sim *sim, int rank)
-{
+static uint64_t count_wrong(const struct sim *sim, int rank) {
   const uint64_t n = sim->shape.n, capacity = capacity_of(&sim->shape), blocks = (n + 255) / 256;
   float *sum = calloc(256 * blocks, sizeof *sum);
   uint64_t wrong = 0;
@@ -362,8 +350,7 @@ static uint64_t count_wrong(const struct sim *sim, int rank)
 }
 
 /* Bytes that no sender makes: nothing is read or written outside (sanitizers look), and all variants agree. */
-static void check_hostile(uint64_t n, enum tagc_dtype dtype)
-{
+static void check_hostile(uint64_t n, enum tagc_dtype dtype) {
   struct sim sim = sim_new("sparse", n, 3, dtype, 50000);
   struct tagc_job *job = &sim.job[1];
   const size_t bytes = sim.layout.message_bytes;
@@ -393,9 +380,8 @@ static void check_hostile(uint64_t n, enum tagc_dtype dtype)
   sim_free(&sim);
 }
 
-static void check_all(void)
-{
-  static const uint64_t lengths[] = { 1, 31, 32, 33, 255, 256, 257, 1009, 20011, 70001 };
+static void check_all(void) {
+  static const uint64_t lengths[] = {1, 31, 32, 33, 255, 256, 257, 1009, 20011, 70001};
   sim_random_restart();
   check_example();
   check_size();
@@ -418,8 +404,7 @@ static void check_all(void)
     check_exceptions((enum tagc_dtype)dtype);
 }
 
-int main(void)
-{
+int main(void) {
   with_each_variant(check_all);
   for (int dtype = 0; dtype < 3; dtype++) {
     check_variants(20011, (enum tagc_dtype)dtype, TAGC_STORAGE_FP32, false);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The stand-in for the CUDA driver: contexts, memory and what pointers are, modules and launches, calls that fail on request.
+ * The stand-in for the CUDA driver: contexts, memory and what pointers are, modules and launches, calls that fail on
+ * request.
  */
 #include <stdint.h>
 
 #include "tests/standin/cuda/standin.h"
 #include "tests/unit/device/cuda_child.h"
 
-/* -- the driver, its devices and contexts ------------------------------------------------------------------------------- */
-static void not_initialized(void)
-{
+/* -- the driver, its devices and contexts -------------------------------------------------------------------------- */
+static void not_initialized(void) {
   CUstream stream;
   int count;
-  EXPECT(cuStreamCreate(&stream, 0) == CUDA_ERROR_NOT_INITIALIZED && cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED);
+  EXPECT(cuStreamCreate(&stream, 0) == CUDA_ERROR_NOT_INITIALIZED &&
+         cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED);
   EXPECT(cuInit(1) == CUDA_ERROR_INVALID_VALUE && cuInit(0) == CUDA_SUCCESS);
   EXPECT(cuStreamCreate(&stream, 0) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
-static void devices(void)
-{
+static void devices(void) {
   int count, version, major, minor;
   CUdevice device;
   MUST(cuInit(0));
@@ -33,8 +33,7 @@ static void devices(void)
 
 static void no_device(void) { EXPECT(cuInit(0) == CUDA_ERROR_NO_DEVICE); }
 
-static void contexts(void)
-{
+static void contexts(void) {
   CUcontext first = device_open(0), second, now;
   MUST(cuDevicePrimaryCtxRetain(&second, 1));
   MUST(cuCtxPushCurrent_v2(second));
@@ -55,8 +54,7 @@ static void contexts(void)
   EXPECT(cuMemAlloc_v2(&x, 1) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
-static void addresses(void)
-{
+static void addresses(void) {
   void *function;
   CUdriverProcAddressQueryResult status;
   MUST(cuGetProcAddress_v2("cuMemAlloc", &function, 12000, 0, &status));
@@ -67,8 +65,7 @@ static void addresses(void)
   EXPECT(!function && status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 }
 
-static void names(void)
-{
+static void names(void) {
   const char *name, *text;
   MUST(cuGetErrorName(CUDA_ERROR_NO_BINARY_FOR_GPU, &name));
   MUST(cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &text));
@@ -76,7 +73,7 @@ static void names(void)
   EXPECT(cuGetErrorName(12345, &name) == CUDA_ERROR_INVALID_VALUE && !name);
 }
 
-/* -- memory ------------------------------------------------------------------------------------------------------------ */
+/* -- memory -------------------------------------------------------------------------------------------------------- */
 struct is {
   unsigned type, managed;
   int device;
@@ -84,19 +81,17 @@ struct is {
   size_t size;
 };
 
-static struct is what_is(CUdeviceptr pointer)
-{
+static struct is what_is(CUdeviceptr pointer) {
   struct is is;
   CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                                       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
                                       CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-  MUST(cuPointerGetAttributes(5, attributes, (void *[]){&is.type, &is.managed, &is.device, &is.begin, &is.size},
-                              pointer));
+  MUST(
+    cuPointerGetAttributes(5, attributes, (void *[]){&is.type, &is.managed, &is.device, &is.begin, &is.size}, pointer));
   return is;
 }
 
-static void pointers(void)
-{
+static void pointers(void) {
   unsigned type;
   void *pinned, *at;
   CUdeviceptr managed;
@@ -105,7 +100,8 @@ static void pointers(void)
   CUdeviceptr device = device_buffer(1000);
   MUST(cuMemAllocHost_v2(&pinned, 100));
   MUST(cuMemAllocManaged(&managed, 100, CU_MEM_ATTACH_GLOBAL));
-  struct is d = what_is(device + 999), p = what_is((uintptr_t)pinned), m = what_is(managed), h = what_is((uintptr_t)&type);
+  struct is d = what_is(device + 999), p = what_is((uintptr_t)pinned), m = what_is(managed),
+            h = what_is((uintptr_t)&type);
   EXPECT(d.type == CU_MEMORYTYPE_DEVICE && !d.managed && d.device == 1 && d.begin == device && d.size == 1000);
   EXPECT(p.type == CU_MEMORYTYPE_HOST && !p.managed && m.type == CU_MEMORYTYPE_DEVICE && m.managed == 1);
   EXPECT(h.type == 0 && h.device == CU_DEVICE_INVALID && h.size == 0 && what_is(device + 1000).type == 0);
@@ -122,8 +118,7 @@ static void pointers(void)
   MUST(cuMemFreeHost(pinned));
 }
 
-static void memory_ends(void)
-{
+static void memory_ends(void) {
   CUdeviceptr p;
   device_open(0);
   EXPECT(cuMemAlloc_v2(&p, (size_t)5 << 20) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -133,8 +128,7 @@ static void memory_ends(void)
   MUST(cuMemAllocAsync(&p, (size_t)3 << 20, NULL));
 }
 
-static void copies(void)
-{
+static void copies(void) {
   unsigned char from[300], to[300] = {0};
   device_open(0);
   for (int i = 0; i < 300; i++)
@@ -151,23 +145,20 @@ static void copies(void)
   EXPECT(cuMemsetD32Async(b + 2, 0, 1, NULL) == CUDA_ERROR_INVALID_VALUE);
 }
 
-/* -- who must not touch it ---------------------------------------------------------------------------------------------- */
-static void host_reads(void)
-{
+/* -- who must not touch it ----------------------------------------------------------------------------------------- */
+static void host_reads(void) {
   device_open(0);
   EXPECT(*(volatile char *)(uintptr_t)(device_buffer(100) + 50) == 0);
 }
 
-static void host_writes_freed(void)
-{
+static void host_writes_freed(void) {
   device_open(0);
   CUdeviceptr p = device_buffer(100);
   MUST(cuMemFree_v2(p));
   *(volatile char *)(uintptr_t)p = 0;
 }
 
-static void old_view(void)
-{
+static void old_view(void) {
   device_open(0);
   CUdeviceptr p = device_buffer(100);
   volatile char *view = standin_cuda_view(p, 100);
@@ -177,29 +168,25 @@ static void old_view(void)
   EXPECT(view[99] == 0);
 }
 
-static CUresult sum_of(CUdeviceptr x, CUdeviceptr total)
-{
+static CUresult sum_of(CUdeviceptr x, CUdeviceptr total) {
   unsigned n = 4;
   return LAUNCH(device_kernel("sum"), 1, 256, 0, NULL, &x, &n, &total);
 }
 
-static void kernel_of_freed(void)
-{
+static void kernel_of_freed(void) {
   device_open(0);
   CUdeviceptr x = device_buffer(16), total = device_buffer(8);
   MUST(cuMemFree_v2(x));
   sum_of(x, total);
 }
 
-static void kernel_of_pageable(void)
-{
+static void kernel_of_pageable(void) {
   uint32_t x[4] = {0};
   device_open(0);
   sum_of((uintptr_t)x, device_buffer(8));
 }
 
-static void kernel_of_other_device(void)
-{
+static void kernel_of_other_device(void) {
   device_open(1);
   CUdeviceptr x = device_buffer(16);
   device_open(0);
@@ -207,8 +194,7 @@ static void kernel_of_other_device(void)
 }
 
 /* Pinned and managed memory, and one past a buffer. */
-static void kernel_of_host(void)
-{
+static void kernel_of_host(void) {
   void *pinned;
   CUdeviceptr managed;
   device_open(0);
@@ -225,9 +211,8 @@ static void kernel_of_host(void)
   MUST(cuCtxSynchronize());
 }
 
-/* -- modules and launches ----------------------------------------------------------------------------------------------- */
-static void modules(void)
-{
+/* -- modules and launches ------------------------------------------------------------------------------------------ */
+static void modules(void) {
   CUmodule module;
   CUfunction f;
   device_open(0);
@@ -241,8 +226,7 @@ static void modules(void)
 }
 
 /* Loads an image, and gives it back. */
-static CUresult load(const char *image)
-{
+static CUresult load(const char *image) {
   CUmodule module;
   CUresult result = cuModuleLoadData(&module, image);
   if (result == CUDA_SUCCESS)
@@ -253,17 +237,16 @@ static CUresult load(const char *image)
 #define OLD_PTX "\n.version 6.3\n.target sm_75\n.address_size 64\n"
 #define NEW_PTX ".version 9.0\n.target sm_75\n"
 
-static void images(void)
-{
+static void images(void) {
   device_open(0);
   EXPECT(load("CUDA-STANDIN") == CUDA_SUCCESS && load(OLD_PTX) == CUDA_SUCCESS && load(NEW_PTX) == CUDA_SUCCESS);
   EXPECT(load(".version 9.1\n.target sm_75\n") == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
   EXPECT(load(".version 6.3\n.target sm_90\n") == CUDA_ERROR_INVALID_PTX);
-  EXPECT(load(".version\n.target sm_75\n") == CUDA_ERROR_INVALID_PTX && load(".target sm_75\n") == CUDA_ERROR_INVALID_IMAGE);
+  EXPECT(load(".version\n.target sm_75\n") == CUDA_ERROR_INVALID_PTX &&
+         load(".target sm_75\n") == CUDA_ERROR_INVALID_IMAGE);
 }
 
-static void images_of_newer_driver(void)
-{
+static void images_of_newer_driver(void) {
   device_open(0);
   EXPECT(load("CUDA-STANDIN") == CUDA_ERROR_NO_BINARY_FOR_GPU);
   EXPECT(load("\x50\xed\x55\xba...") == CUDA_ERROR_NO_BINARY_FOR_GPU);
@@ -271,14 +254,12 @@ static void images_of_newer_driver(void)
   EXPECT(load(".version 8.8\n.target sm_75\n") == CUDA_SUCCESS);
 }
 
-static void images_of_much_newer_driver(void)
-{
+static void images_of_much_newer_driver(void) {
   device_open(0);
   EXPECT(load("CUDA-STANDIN") == CUDA_ERROR_NO_BINARY_FOR_GPU && load(OLD_PTX) == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
 }
 
-static void launches(void)
-{
+static void launches(void) {
   int value;
   device_open(0);
   CUfunction f = device_kernel("places"), h = device_kernel("histogram");
@@ -305,9 +286,8 @@ static void launches(void)
   MUST(cuCtxSynchronize());
 }
 
-/* -- calls that fail on request ------------------------------------------------------------------------------------------ */
-static void faulty_alloc(void)
-{
+/* -- calls that fail on request ------------------------------------------------------------------------------------ */
+static void faulty_alloc(void) {
   CUdeviceptr p;
   void *host;
   device_open(0);
@@ -317,8 +297,7 @@ static void faulty_alloc(void)
   EXPECT(cuMemAllocHost_v2(&host, 1) == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-static void faulty_calls(void)
-{
+static void faulty_calls(void) {
   CUmodule module;
   CUfunction f;
   CUstream stream;
@@ -344,8 +323,7 @@ static void faulty_calls(void)
 }
 
 /* Work that fails is heard of later, by every call. */
-static void faulty_work(void)
-{
+static void faulty_work(void) {
   CUdeviceptr p, more;
   device_open(0);
   CUstream stream = device_stream(0);
@@ -359,10 +337,10 @@ static void faulty_work(void)
 
 static void nothing(void) { cuInit(0); }
 
-int main(void)
-{
+int main(void) {
   lives("", not_initialized, "nothing works before cuInit, or without a context");
-  lives("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_DRIVER=12020 CUDA_STANDIN_CAPABILITY=75", devices, "devices as they are asked for");
+  lives("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_DRIVER=12020 CUDA_STANDIN_CAPABILITY=75", devices,
+        "devices as they are asked for");
   lives("CUDA_STANDIN_DEVICES=0", no_device, "no device at all");
   lives("CUDA_STANDIN_DEVICES=2", contexts, "contexts: of threads, streams and modules");
   lives("", addresses, "cuGetProcAddress finds the newest form");
@@ -372,9 +350,11 @@ int main(void)
   lives("", copies, "copies and memsets");
   dies("", host_reads, "the host accesses device memory", "the host reads device memory: is found");
   ok(strstr(child_said, "byte 50 of 100 of a buffer\n") != NULL, "which names the place");
-  dies("", host_writes_freed, "byte 0 of 100 of a buffer that was freed", "the host writes device memory that was freed");
+  dies("", host_writes_freed, "byte 0 of 100 of a buffer that was freed",
+       "the host writes device memory that was freed");
   dies("", old_view, "byte 99 of 100 of a buffer that was freed", "a view of memory that was freed");
-  dies("", kernel_of_freed, "kernel 'sum': parameter 0 points to memory that was freed", "a kernel of memory that was freed");
+  dies("", kernel_of_freed, "kernel 'sum': parameter 0 points to memory that was freed",
+       "a kernel of memory that was freed");
   dies("", kernel_of_pageable, "kernel 'sum': parameter 0 points to memory of the host that is not pinned",
        "a kernel of the host's memory");
   dies("CUDA_STANDIN_DEVICES=2", kernel_of_other_device, "kernel 'sum': parameter 0 points to memory of another device",
@@ -389,7 +369,8 @@ int main(void)
   lives("CUDA_STANDIN_FAULT=stream:1,module:1,function:1,copy:1,launch:2=702,event:3,sync:1", faulty_calls,
         "faults: each kind of call");
   lives("CUDA_STANDIN_FAULT=run:2", faulty_work, "faults: work that fails when it runs");
-  dies("CUDA_STANDIN_FAULT=alloc", nothing, "CUDA_STANDIN_FAULT=alloc is not understood", "a fault that is not understood");
+  dies("CUDA_STANDIN_FAULT=alloc", nothing, "CUDA_STANDIN_FAULT=alloc is not understood",
+       "a fault that is not understood");
   dies("CUDA_STANDIN_LAZY=2", nothing, "CUDA_STANDIN_LAZY=2 is not understood", "a setting that is not understood");
   return tap_done();
 }

@@ -10,8 +10,7 @@
 
 enum { N = 10007 };
 
-static uint32_t noise(uint32_t x)
-{
+static uint32_t noise(uint32_t x) {
   x = (x ^ x >> 16) * 0x7feb352du;
   x = (x ^ x >> 15) * 0x846ca68bu;
   return x ^ x >> 16;
@@ -19,15 +18,13 @@ static uint32_t noise(uint32_t x)
 
 static uint32_t words[N];
 
-static void fill_words(void)
-{
+static void fill_words(void) {
   for (uint32_t i = 0; i < N; i++)
     words[i] = noise(i);
 }
 
-/* -- kernels that are right --------------------------------------------------------------------------------------------- */
-static void plain(void)
-{
+/* -- kernels that are right ---------------------------------------------------------------------------------------- */
+static void plain(void) {
   static float x[N], y[N], out[N];
   device_open(0);
   for (int i = 0; i < N; i++) {
@@ -43,8 +40,7 @@ static void plain(void)
     EXPECT(out[i] == a * x[i] + y[i]);
 }
 
-static void vectors(void)
-{
+static void vectors(void) {
   static uint32_t out[N];
   device_open(0);
   fill_words();
@@ -56,8 +52,7 @@ static void vectors(void)
     EXPECT(out[i] == words[i] + (i % 4 < 3 ? i % 4 + 1 : i / 4));
 }
 
-static void reduction(void)
-{
+static void reduction(void) {
   uint64_t total = 5, wanted = 5;
   device_open(0);
   for (uint32_t i = 0; i < N; i++)
@@ -69,8 +64,7 @@ static void reduction(void)
   EXPECT(total == wanted);
 }
 
-static void histogram(void)
-{
+static void histogram(void) {
   enum { BINS = 1000 };
   static uint32_t counts[BINS], wanted[BINS];
   device_open(0);
@@ -86,14 +80,14 @@ static void histogram(void)
   EXPECT(memcmp(counts, wanted, sizeof counts) == 0);
 }
 
-static void cooperative(void)
-{
+static void cooperative(void) {
   enum { BLOCKS = 6, THREADS = 64, M = BLOCKS * THREADS };
-  uint32_t state[2] = {0, 0xffffffff}, got[M];      /* the count of barriers wraps around */
+  uint32_t state[2] = {0, 0xffffffff}, got[M]; /* the count of barriers wraps around */
   unsigned rounds = 9;
   device_open(0);
   fill_words();
-  CUdeviceptr x = device_copy(words, sizeof got), next = device_buffer(sizeof got), s = device_copy(state, sizeof state);
+  CUdeviceptr x = device_copy(words, sizeof got), next = device_buffer(sizeof got),
+              s = device_copy(state, sizeof state);
   for (int launch = 0; launch < 2; launch++)
     MUST(LAUNCH_COOPERATIVE(device_kernel("neighbours"), BLOCKS, THREADS, 0, NULL, &x, &next, &rounds, &s));
   device_read(got, x, sizeof got);
@@ -106,8 +100,7 @@ static void cooperative(void)
 }
 
 /* What a lane reads in `warps`, or what it leaves as it was. */
-static void warps(void)
-{
+static void warps(void) {
   enum { UNTOUCHED = 0xcdcdcdcd };
   uint32_t out[48][16];
   device_open(0);
@@ -140,8 +133,7 @@ static void warps(void)
   }
 }
 
-static void votes(void)
-{
+static void votes(void) {
   enum { BLOCKS = 4, THREADS = 100 };
   uint32_t x[BLOCKS * THREADS];
   int out[BLOCKS][3];
@@ -155,8 +147,7 @@ static void votes(void)
   EXPECT(memcmp(out, wanted, sizeof out) == 0);
 }
 
-static void places(void)
-{
+static void places(void) {
   enum { BLOCKS = 3 * 2 * 2, THREADS = 4 * 3 * 5 };
   uint32_t out[BLOCKS * THREADS] = {0};
   device_open(0);
@@ -167,24 +158,21 @@ static void places(void)
     EXPECT(out[i] == 1 + i / THREADS * 1000 + i % THREADS);
 }
 
-static uint32_t reversed(uint32_t x)
-{
+static uint32_t reversed(uint32_t x) {
   uint32_t y = 0;
   for (int i = 0; i < 32; i++)
     y |= (x >> i & 1) << (31 - i);
   return y;
 }
 
-static uint32_t count_leading(uint64_t x, int width)
-{
+static uint32_t count_leading(uint64_t x, int width) {
   uint32_t zeros = 0;
   while (width-- > 0 && !(x >> width & 1))
     zeros++;
   return zeros;
 }
 
-static uint32_t permuted(uint32_t x, uint32_t y, uint32_t selector)
-{
+static uint32_t permuted(uint32_t x, uint32_t y, uint32_t selector) {
   uint32_t result = 0;
   for (int i = 0; i < 4; i++) {
     uint32_t which = selector >> 4 * i & 7, sign = selector >> 4 * i & 8;
@@ -194,15 +182,13 @@ static uint32_t permuted(uint32_t x, uint32_t y, uint32_t selector)
   return result;
 }
 
-static bool same_float(uint32_t bits, float wanted)
-{
+static bool same_float(uint32_t bits, float wanted) {
   float got;
   memcpy(&got, &bits, 4);
   return (isnan(got) && isnan(wanted)) || memcmp(&bits, &wanted, 4) == 0;
 }
 
-static void bits(void)
-{
+static void bits(void) {
   static uint32_t out[N][16];
   device_open(0);
   fill_words();
@@ -236,8 +222,7 @@ static void bits(void)
 }
 
 /* What a lane's reductions give: of every third lane. */
-static void expect_reductions(const uint32_t *o, unsigned lane)
-{
+static void expect_reductions(const uint32_t *o, unsigned lane) {
   uint32_t add = 0, least = UINT32_MAX, most = 0, and = UINT32_MAX, or = 0, xor = 0;
   int32_t least_signed = INT32_MAX, most_signed = INT32_MIN;
   for (unsigned i = lane % 3; i < 32; i += 3) {
@@ -254,11 +239,10 @@ static void expect_reductions(const uint32_t *o, unsigned lane)
   }
   EXPECT(o[0] == add && o[1] == least && o[2] == most);
   EXPECT((int32_t)o[3] == least_signed && (int32_t)o[4] == most_signed);
-  EXPECT(o[5] == and && o[6] == or && o[7] == xor);
+  EXPECT(o[5] == and&&o[6] == or &&o[7] == xor);
 }
 
-static void reductions(void)
-{
+static void reductions(void) {
   static uint32_t out[32][16];
   device_open(0);
   fill_words();
@@ -283,8 +267,7 @@ static void reductions(void)
 }
 
 /* All of them, in one process. */
-static void all_kernels(void)
-{
+static void all_kernels(void) {
   plain();
   vectors();
   reduction();
@@ -297,9 +280,8 @@ static void all_kernels(void)
   reductions();
 }
 
-/* -- kernels that are wrong --------------------------------------------------------------------------------------------- */
-static void run_wrong(const char *name, unsigned threads)
-{
+/* -- kernels that are wrong ---------------------------------------------------------------------------------------- */
+static void run_wrong(const char *name, unsigned threads) {
   uint32_t zeros[64] = {0};
   device_open(0);
   CUdeviceptr out = device_copy(zeros, sizeof zeros);
@@ -315,8 +297,7 @@ static void masks_differ(void) { run_wrong("masks_differ", 3); }
 static void waits_forever(void) { run_wrong("waits_forever", 2); }
 static void gives_up(void) { run_wrong("gives_up", 32); }
 
-static void not_cooperative(void)
-{
+static void not_cooperative(void) {
   uint32_t state[2] = {0, 0};
   unsigned rounds = 1;
   device_open(0);
@@ -325,8 +306,7 @@ static void not_cooperative(void)
   MUST(cuCtxSynchronize());
 }
 
-static void beyond_buffer(void)
-{
+static void beyond_buffer(void) {
   device_open(0);
   CUdeviceptr out = device_buffer(4000);
   unsigned at = 1024;
@@ -335,8 +315,7 @@ static void beyond_buffer(void)
 }
 
 /* The first word behind: the address sanitizer alone sees it. */
-static void just_beyond(void)
-{
+static void just_beyond(void) {
   device_open(0);
   CUdeviceptr out = device_buffer(4000);
   unsigned at = 1000;
@@ -344,8 +323,7 @@ static void just_beyond(void)
   MUST(cuCtxSynchronize());
 }
 
-static void beyond_shared(void)
-{
+static void beyond_shared(void) {
   device_open(0);
   CUdeviceptr out = device_buffer(256);
   unsigned at = 1;
@@ -353,16 +331,14 @@ static void beyond_shared(void)
   MUST(cuCtxSynchronize());
 }
 
-static void follow(void)
-{
+static void follow(void) {
   device_open(0);
   CUdeviceptr target = device_buffer(4), at = device_copy(&target, sizeof target);
   MUST(LAUNCH(device_kernel("follow"), 1, 1, 0, NULL, &at));
   MUST(cuCtxSynchronize());
 }
 
-static void stale_shared(void)
-{
+static void stale_shared(void) {
   uint32_t out[4];
   device_open(0);
   CUdeviceptr o = device_buffer(sizeof out);
@@ -373,8 +349,7 @@ static void stale_shared(void)
     EXPECT(out[i] == 0xcdcdcdcd);
 }
 
-static void large_cooperative(void)
-{
+static void large_cooperative(void) {
   uint32_t state[2] = {0, 0};
   unsigned rounds = 1;
   int blocks;
@@ -389,14 +364,14 @@ static void large_cooperative(void)
   MUST(cuCtxSynchronize());
 }
 
-static void wrong_kernels(void)
-{
+static void wrong_kernels(void) {
   dies("", leaves_early, "kernel 'leaves_early': deadlock", "a thread that leaves before a barrier: is a deadlock");
   ok(strstr(child_said, "block (0,0,0) thread (0,0,0) waits at the barrier of") && strstr(child_said, "samples.cu:") &&
-     strstr(child_said, "the next 4\n") && strstr(child_said, "block (0,0,0) thread (5,0,0) has returned\n"),
+       strstr(child_said, "the next 4\n") && strstr(child_said, "block (0,0,0) thread (5,0,0) has returned\n"),
      "which names who waits where, and who has left");
   dies("", two_barriers, "are at different barriers", "threads at different barriers");
-  ok(strstr(child_said, "block (0,0,0) thread (0,0,0) waits") && strstr(child_said, "block (0,0,0) thread (32,0,0) waits"),
+  ok(strstr(child_said, "block (0,0,0) thread (0,0,0) waits") &&
+       strstr(child_said, "block (0,0,0) thread (32,0,0) waits"),
      "which names one of each");
   dies("", missing_lanes, "waits for lanes ffffffff at", "lanes that never come to a shuffle");
   dies("", not_in_mask, "a lane is not in its own mask", "a lane that is not in its own mask");
@@ -417,8 +392,7 @@ static void wrong_kernels(void)
   lives("", large_cooperative, "a cooperative launch is as large as the device, and no larger");
 }
 
-int main(void)
-{
+int main(void) {
   lives("", plain, "a kernel that does not synchronise");
   lives("", vectors, "accesses of 16 bytes");
   lives("", reduction, "a reduction with shuffles and static shared memory, from a template");

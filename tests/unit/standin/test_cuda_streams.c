@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The stand-in for the CUDA driver: work is late, runs in the order of its streams and events, and what is not in order is
- * found; capture and graphs.
+ * The stand-in for the CUDA driver: work is late, runs in the order of its streams and events, and what is not in order
+ * is found; capture and graphs.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,8 +11,7 @@
 
 enum { N = 1024, BYTES = 4 * N };
 
-static void *pinned(void)
-{
+static void *pinned(void) {
   void *p;
   MUST(cuMemAllocHost_v2(&p, BYTES));
   memset(p, 0, BYTES);
@@ -21,29 +20,23 @@ static void *pinned(void)
 
 static void set(CUdeviceptr p, unsigned value, CUstream stream) { MUST(cuMemsetD32Async(p, value, N, stream)); }
 
-static void add(CUdeviceptr p, CUstream stream)
-{
-  MUST(LAUNCH(device_kernel("places"), 1, N, 0, stream, &p));
-}
+static void add(CUdeviceptr p, CUstream stream) { MUST(LAUNCH(device_kernel("places"), 1, N, 0, stream, &p)); }
 
-static void after(CUstream stream, CUstream other)
-{
+static void after(CUstream stream, CUstream other) {
   CUevent event = device_event();
   MUST(cuEventRecord(event, other));
   MUST(cuStreamWaitEvent(stream, event, 0));
   MUST(cuEventDestroy_v2(event));
 }
 
-static unsigned first_of(CUdeviceptr p)
-{
+static unsigned first_of(CUdeviceptr p) {
   unsigned value;
   device_read(&value, p, sizeof value);
   return value;
 }
 
-/* -- lateness ---------------------------------------------------------------------------------------------------------- */
-static void lazy(void)
-{
+/* -- lateness ------------------------------------------------------------------------------------------------------ */
+static void lazy(void) {
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   CUdeviceptr p = device_buffer(BYTES);
@@ -62,8 +55,7 @@ static void lazy(void)
 }
 
 /* Pageable memory is read at once, pinned memory when the copy runs. */
-static void sources(void)
-{
+static void sources(void) {
   unsigned pageable[2] = {1, 1}, got[4];
   device_open(0);
   CUstream stream = device_stream(0);
@@ -77,8 +69,7 @@ static void sources(void)
   EXPECT(got[0] == 1 && got[2] == 2);
 }
 
-static void polled(void)
-{
+static void polled(void) {
   device_open(0);
   CUstream stream = device_stream(0);
   CUdeviceptr p = device_buffer(BYTES);
@@ -89,8 +80,7 @@ static void polled(void)
   MUST(cuStreamQuery(stream));
 }
 
-static void abandoned(void)
-{
+static void abandoned(void) {
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   CUdeviceptr p = device_buffer(BYTES);
@@ -100,8 +90,7 @@ static void abandoned(void)
   EXPECT(first_of(p) == 6);
 }
 
-static void times(void)
-{
+static void times(void) {
   CUevent start, end;
   float milliseconds;
   device_open(0);
@@ -117,9 +106,8 @@ static void times(void)
   MUST(cuEventDestroy_v2(end));
 }
 
-/* -- order ------------------------------------------------------------------------------------------------------------- */
-static void in_order(void)
-{
+/* -- order --------------------------------------------------------------------------------------------------------- */
+static void in_order(void) {
   device_open(0);
   CUstream a = device_stream(CU_STREAM_NON_BLOCKING), b = device_stream(CU_STREAM_NON_BLOCKING);
   CUdeviceptr p = device_buffer(BYTES), q = device_buffer(BYTES);
@@ -136,8 +124,7 @@ static void in_order(void)
 }
 
 /* The legacy stream is in order with all but those that do not want it. */
-static void legacy(void)
-{
+static void legacy(void) {
   device_open(0);
   CUstream a = device_stream(CU_STREAM_DEFAULT), b = device_stream(CU_STREAM_DEFAULT);
   CUdeviceptr p = device_buffer(BYTES);
@@ -152,8 +139,7 @@ static void legacy(void)
   EXPECT(first_of(p) == 80);
 }
 
-static void *per_thread(void *context)
-{
+static void *per_thread(void *context) {
   CUstream stream = CU_STREAM_PER_THREAD;
   MUST(cuCtxSetCurrent(context));
   CUdeviceptr p = device_buffer(BYTES);
@@ -162,8 +148,7 @@ static void *per_thread(void *context)
   return (void *)(uintptr_t)p;
 }
 
-static void threads(void)
-{
+static void threads(void) {
   pthread_t thread;
   void *p;
   CUcontext context = device_open(0);
@@ -171,14 +156,13 @@ static void threads(void)
   EXPECT(first_of((uintptr_t)p) == 3);
 }
 
-/* -- what is not in order ----------------------------------------------------------------------------------------------- */
+/* -- what is not in order ------------------------------------------------------------------------------------------ */
 static struct {
   CUstream a, b;
   CUdeviceptr p, q;
 } o;
 
-static void two_streams(unsigned flags)
-{
+static void two_streams(unsigned flags) {
   device_open(0);
   o.a = device_stream(flags);
   o.b = device_stream(flags);
@@ -186,37 +170,32 @@ static void two_streams(unsigned flags)
   o.q = device_buffer(BYTES);
 }
 
-static void read_too_early(void)
-{
+static void read_too_early(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   add(o.p, o.a);
   MUST(cuMemcpyDtoDAsync_v2(o.q, o.p, BYTES, o.b));
 }
 
-static void write_too_early(void)
-{
+static void write_too_early(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   MUST(cuMemcpyDtoDAsync_v2(o.q, o.p, BYTES, o.a));
   add(o.p, o.b);
 }
 
-static void free_too_early(void)
-{
+static void free_too_early(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   add(o.p, o.a);
   MUST(cuMemFreeAsync(o.p, o.b));
 }
 
-static void use_too_early(void)
-{
+static void use_too_early(void) {
   CUdeviceptr p;
   two_streams(CU_STREAM_NON_BLOCKING);
   MUST(cuMemAllocAsync(&p, BYTES, o.a));
   add(p, o.b);
 }
 
-static void use_after_free(void)
-{
+static void use_after_free(void) {
   CUdeviceptr p;
   two_streams(CU_STREAM_NON_BLOCKING);
   MUST(cuMemAllocAsync(&p, BYTES, o.a));
@@ -225,16 +204,14 @@ static void use_after_free(void)
 }
 
 /* The legacy stream does not wait for those that do not want it. */
-static void legacy_too_early(void)
-{
+static void legacy_too_early(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   add(o.p, o.a);
   add(o.p, NULL);
 }
 
 /* The event is too old. */
-static void old_event(void)
-{
+static void old_event(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   CUevent event = device_event();
   MUST(cuEventRecord(event, o.a));
@@ -244,8 +221,7 @@ static void old_event(void)
 }
 
 /* A structure's pointers count. */
-static void in_structure(void)
-{
+static void in_structure(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   struct {
     CUdeviceptr x, counts;
@@ -255,22 +231,20 @@ static void in_structure(void)
   set(o.q, 0, o.b);
 }
 
-static void seen_twice(void)
-{
+static void seen_twice(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   set(o.p, 1, o.a);
   after(o.b, o.a);
-  MUST(cuMemcpyDtoDAsync_v2(o.q, o.p, BYTES, o.a));       /* two readers are no harm... */
+  MUST(cuMemcpyDtoDAsync_v2(o.q, o.p, BYTES, o.a)); /* two readers are no harm... */
   MUST(cuMemcpyDtoDAsync_v2(o.q + BYTES / 2, o.p, 0, o.b));
   MUST(cuMemcpyAsync(device_buffer(BYTES), o.p, BYTES, o.b));
   after(o.a, o.b);
-  set(o.p, 2, o.a);                 /* ... where the writer comes after both */
-  set(o.p, 3, o.b);                 /* and this is too early */
+  set(o.p, 2, o.a); /* ... where the writer comes after both */
+  set(o.p, 3, o.b); /* and this is too early */
 }
 
 /* A second reader does not hide the first. */
-static void hidden_reader(void)
-{
+static void hidden_reader(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   MUST(cuMemcpyDtoDAsync_v2(o.q, o.p, BYTES, o.a));
   MUST(cuMemcpyDtoDAsync_v2(device_buffer(BYTES), o.p, BYTES, o.b));
@@ -278,22 +252,20 @@ static void hidden_reader(void)
 }
 
 /* Nor does a write to one half hide that to the other. */
-static void hidden_half(void)
-{
+static void hidden_half(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   set(o.p, 1, o.a);
   MUST(cuMemsetD8Async(o.p, 1, BYTES / 2, o.a));
   MUST(cuMemcpyDtoDAsync_v2(o.q, o.p + BYTES / 2, BYTES / 2, o.b));
 }
 
-static void well_ordered(void)
-{
+static void well_ordered(void) {
   CUdeviceptr r;
   two_streams(CU_STREAM_NON_BLOCKING);
-  MUST(cuMemsetD8Async(o.p, 1, BYTES / 2, o.a));          /* two halves */
+  MUST(cuMemsetD8Async(o.p, 1, BYTES / 2, o.a)); /* two halves */
   MUST(cuMemsetD8Async(o.p + BYTES / 2, 1, BYTES / 2, o.b));
   MUST(cuStreamSynchronize(o.a));
-  MUST(cuMemsetD8Async(o.p, 2, BYTES / 2, o.b));          /* the host has waited */
+  MUST(cuMemsetD8Async(o.p, 2, BYTES / 2, o.b)); /* the host has waited */
   MUST(cuStreamSynchronize(o.b));
   MUST(cuMemAllocAsync(&r, BYTES, o.a));
   after(o.b, o.a);
@@ -304,13 +276,12 @@ static void well_ordered(void)
   MUST(cuCtxSynchronize());
 }
 
-/* -- functions of the host ---------------------------------------------------------------------------------------------- */
+/* -- functions of the host ----------------------------------------------------------------------------------------- */
 static atomic_uint seen;
 
 static void look(void *p) { seen = *(unsigned *)standin_cuda_view(*(CUdeviceptr *)p, 4); }
 
-static void host_functions(void)
-{
+static void host_functions(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   set(o.p, 8, o.a);
   add(o.p, o.a);
@@ -320,33 +291,30 @@ static void host_functions(void)
   EXPECT(!standin_cuda_view(o.p, BYTES + 1) && standin_cuda_view((uintptr_t)&o, 1) == &o);
 }
 
-static void host_function_too_early(void)
-{
+static void host_function_too_early(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   set(o.p, 8, o.a);
   struct standin_cuda_access access = {o.p, 4, 0};
   MUST(standin_cuda_launch(o.b, "a send", look, NULL, &o.p, &access, 1));
 }
 
-/* -- capture and graphs ------------------------------------------------------------------------------------------------- */
+/* -- capture and graphs -------------------------------------------------------------------------------------------- */
 static CUgraph graph;
 
-static void begin(CUstreamCaptureMode mode)
-{
+static void begin(CUstreamCaptureMode mode) {
   two_streams(CU_STREAM_NON_BLOCKING);
   set(o.p, 5, o.a);
   MUST(cuStreamSynchronize(o.a));
   MUST(cuStreamBeginCapture_v2(o.a, mode));
 }
 
-static void graphs(void)
-{
+static void graphs(void) {
   CUgraphExec exec;
   CUstreamCaptureStatus status;
   begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
   CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
   MUST(cuThreadExchangeStreamCaptureMode(&relaxed));
-  add(o.p, o.a);                    /* loads a module */
+  add(o.p, o.a); /* loads a module */
   after(o.b, o.a);
   MUST(cuStreamIsCapturing(o.b, &status));
   EXPECT(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -360,12 +328,11 @@ static void graphs(void)
   MUST(cuGraphDestroy(graph));
   for (int i = 0; i < 3; i++)
     MUST(cuGraphLaunch(exec, o.b));
-  MUST(cuGraphExecDestroy(exec));   /* what was launched runs all the same */
+  MUST(cuGraphExecDestroy(exec)); /* what was launched runs all the same */
   EXPECT(first_of(o.p) == 8 && first_of(o.q) == 9);
 }
 
-static void graph_too_early(void)
-{
+static void graph_too_early(void) {
   CUgraphExec exec;
   begin(CU_STREAM_CAPTURE_MODE_RELAXED);
   add(o.p, o.a);
@@ -375,13 +342,11 @@ static void graph_too_early(void)
   MUST(cuGraphLaunch(exec, o.b));
 }
 
-static void expect_end(CUresult result)
-{
+static void expect_end(CUresult result) {
   EXPECT(cuStreamEndCapture(o.a, &graph) == result && (result != CUDA_SUCCESS) == !graph);
 }
 
-static void spoiled(void)
-{
+static void spoiled(void) {
   CUdeviceptr p;
   begin(CU_STREAM_CAPTURE_MODE_RELAXED);
   EXPECT(cuStreamSynchronize(o.a) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -411,15 +376,13 @@ static void spoiled(void)
   expect_end(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 }
 
-static void *end_elsewhere(void *context)
-{
+static void *end_elsewhere(void *context) {
   MUST(cuCtxSetCurrent(context));
   EXPECT(cuStreamEndCapture(o.a, &graph) == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
   return NULL;
 }
 
-static void other_thread(void)
-{
+static void other_thread(void) {
   pthread_t thread;
   CUcontext context = device_open(0);
   begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
@@ -427,8 +390,7 @@ static void other_thread(void)
   expect_end(CUDA_SUCCESS);
 }
 
-static void between_captures(void)
-{
+static void between_captures(void) {
   begin(CU_STREAM_CAPTURE_MODE_RELAXED);
   CUevent outside = device_event(), inside = device_event();
   MUST(cuEventRecord(outside, o.b));
@@ -443,8 +405,7 @@ static void between_captures(void)
   expect_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-static void legacy_in_capture(void)
-{
+static void legacy_in_capture(void) {
   CUstreamCaptureStatus status;
   two_streams(CU_STREAM_DEFAULT);
   MUST(cuStreamBeginCapture_v2(o.a, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -456,8 +417,7 @@ static void legacy_in_capture(void)
 
 #define NOT_IN_ORDER "without being in order after"
 
-int main(void)
-{
+int main(void) {
   static const char *const delays[] = {"", "CUDA_STANDIN_DELAY=500 CUDA_STANDIN_SEED=7", "CUDA_STANDIN_LAZY=1"};
   lives("CUDA_STANDIN_LAZY=1", lazy, "nothing runs before somebody waits for it");
   lives("CUDA_STANDIN_LAZY=1", polled, "or asks for it");
@@ -472,7 +432,8 @@ int main(void)
   }
   lives("", threads, "every thread has a stream of its own");
   dies("", read_too_early, NOT_IN_ORDER, "a read that is not after the write");
-  ok(strstr(child_said, "'cuMemcpyDtoDAsync' reads bytes 0 to 4096 of a buffer of 4096") && strstr(child_said, "'places'"),
+  ok(strstr(child_said, "'cuMemcpyDtoDAsync' reads bytes 0 to 4096 of a buffer of 4096") &&
+       strstr(child_said, "'places'"),
      "which names both");
   dies("", write_too_early, NOT_IN_ORDER, "a write that is not after the read");
   dies("", free_too_early, NOT_IN_ORDER, "memory that is freed before its use");
@@ -485,7 +446,7 @@ int main(void)
   dies("", hidden_reader, "'cuMemsetD32Async' writes", "a write after one of two readers");
   dies("", hidden_half, NOT_IN_ORDER, "a read of a half that was not written again");
   dies("", graph_too_early, NOT_IN_ORDER, "a graph that is launched too early");
-#ifndef __SANITIZE_THREAD__         /* which sees the very race */
+#ifndef __SANITIZE_THREAD__ /* which sees the very race */
   lives("CUDA_STANDIN_ORDER=0", read_too_early, "and all that can be switched off");
 #endif
   lives("", host_functions, "functions of the host");

@@ -12,7 +12,7 @@
 
 #include "tests/unit/tap.h"
 
-#define RATE 0.025             /* 200 Mbit/s, in bytes a nanosecond */
+#define RATE 0.025 /* 200 Mbit/s, in bytes a nanosecond */
 #define BURST 65536
 #define MS INT64_C(1000000)
 #define START (INT64_C(86400000) * MS)
@@ -20,29 +20,26 @@
 
 struct sender {
   struct link link;
-  size_t message;              /* asked for at a time */
+  size_t message; /* asked for at a time */
   int64_t wakes;
   uint64_t sent;
 };
 
 static uint64_t drawn;
 
-static int64_t draw(int64_t most)
-{
+static int64_t draw(int64_t most) {
   drawn = drawn * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return most ? (int64_t)(drawn >> 33) % most : 0;
 }
 
-static void join(struct sender *senders, int count, struct nic *nic, int64_t now)
-{
+static void join(struct sender *senders, int count, struct nic *nic, int64_t now) {
   for (int i = 0; i < count; i++) {
     senders[i] = (struct sender){.message = 512 << 10, .wakes = now};
     standin_link_init(&senders[i].link, nic, RATE);
   }
 }
 
-static struct sender *next_of(struct sender *senders, int count)
-{
+static struct sender *next_of(struct sender *senders, int count) {
   struct sender *next = senders;
   for (int i = 1; i < count; i++)
     if (senders[i].wakes < next->wakes)
@@ -52,8 +49,7 @@ static struct sender *next_of(struct sender *senders, int count)
 
 /* All of them send as much as they may from `now` to `end`, each waking up to `late` after its time. Returns the bytes
  * of all, and sets *over to how many more than burst and rate allow they had sent at the worst moment. */
-static uint64_t play(struct sender *senders, int count, int64_t now, int64_t end, int64_t late, double *over)
-{
+static uint64_t play(struct sender *senders, int count, int64_t now, int64_t end, int64_t late, double *over) {
   uint64_t total = 0;
   int64_t begin = now, until;
   *over = -BURST;
@@ -72,8 +68,7 @@ static uint64_t play(struct sender *senders, int count, int64_t now, int64_t end
   }
 }
 
-static void test_rate(void)
-{
+static void test_rate(void) {
   static const int64_t late[] = {0, 2 * MS, 20 * MS};
   for (int count = 1; count <= MOST; count *= 2)
     for (size_t i = 0; i < sizeof late / sizeof late[0]; i++) {
@@ -94,8 +89,7 @@ static void test_rate(void)
     }
 }
 
-static void test_small_messages(void)
-{
+static void test_small_messages(void) {
   struct nic nic = {0};
   struct sender senders[3];
   double over;
@@ -107,8 +101,7 @@ static void test_small_messages(void)
 }
 
 /* What the link gives now, without anybody coming back. */
-static size_t take_all(struct link *link, int64_t now)
-{
+static size_t take_all(struct link *link, int64_t now) {
   size_t total = 0, allowed;
   int64_t until;
   while ((allowed = standin_link_take(link, now, 1, &until)) > 0)
@@ -116,8 +109,7 @@ static size_t take_all(struct link *link, int64_t now)
   return total;
 }
 
-static void test_idle(void)
-{
+static void test_idle(void) {
   struct nic nic = {0};
   struct link a, b;
   int64_t until, now = START;
@@ -145,8 +137,7 @@ static void test_idle(void)
   ok(take_all(&a, now + MS) == 25000, "what is reserved and not wanted any more, too");
 }
 
-static void test_dead_sender(void)
-{
+static void test_dead_sender(void) {
   struct nic nic = {0};
   struct sender senders[3];
   double over, wanted = 1000 * (double)MS * RATE;
@@ -157,8 +148,7 @@ static void test_dead_sender(void)
 }
 
 /* The clock stands still: all processes together must get one burst, to the byte. */
-static void test_processes(void)
-{
+static void test_processes(void) {
   struct {
     struct nic nic;
     atomic_int ready;
@@ -177,7 +167,7 @@ static void test_processes(void)
       while (atomic_load(&shared->ready) < 4)
         usleep(100);
       atomic_fetch_add(&shared->total, take_all(&link, START));
-      kill(getpid(), SIGKILL);       /* whatever it holds, it takes along */
+      kill(getpid(), SIGKILL); /* whatever it holds, it takes along */
     }
   while (wait(NULL) > 0)
     ;
@@ -189,8 +179,7 @@ static void test_processes(void)
   munmap(shared, sizeof *shared);
 }
 
-int main(void)
-{
+int main(void) {
   test_rate();
   test_small_messages();
   test_idle();

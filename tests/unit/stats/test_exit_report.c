@@ -10,12 +10,15 @@
 #include "interpose/stats/exit_report.h"
 #include "tests/unit/tap.h"
 
-static void test_contents(void)
-{
+static void test_contents(void) {
   static const struct tagc_parameter parameters[] = {
-    {"attn.q.weight", TAGC_KIND_ATTN, 10, 10}, {"attn.norm.weight", TAGC_KIND_ATTN | TAGC_KIND_NORM, 10, 1},
-    {"experts.0.up.weight", TAGC_KIND_MLP | TAGC_KIND_EXPERT, 20, 10}, {"router.weight", TAGC_KIND_EXPERT, 4, 10},
-    {"embed.weight", TAGC_KIND_EMBED, 500, 10}, {"head.weight", TAGC_KIND_HEAD, 300, 10}, {"x", 0, 7, 1},
+    {"attn.q.weight", TAGC_KIND_ATTN, 10, 10},
+    {"attn.norm.weight", TAGC_KIND_ATTN | TAGC_KIND_NORM, 10, 1},
+    {"experts.0.up.weight", TAGC_KIND_MLP | TAGC_KIND_EXPERT, 20, 10},
+    {"router.weight", TAGC_KIND_EXPERT, 4, 10},
+    {"embed.weight", TAGC_KIND_EMBED, 500, 10},
+    {"head.weight", TAGC_KIND_HEAD, 300, 10},
+    {"x", 0, 7, 1},
   };
   struct tagc_member members[7];
   uint64_t elements[TAGC_CONTENTS];
@@ -24,7 +27,7 @@ static void test_contents(void)
   struct tagc_layer layer = {.members = members, .count = 7};
   tagc_layer_contents(&layer, elements);
   ok(elements[TAGC_CONTENT_ATTN] == 100 && elements[TAGC_CONTENT_NORM] == 10 && elements[TAGC_CONTENT_MLP] == 240 &&
-     elements[TAGC_CONTENT_EMBED] == 5000 && elements[TAGC_CONTENT_HEAD] == 3000 && elements[TAGC_CONTENT_OTHER] == 7,
+       elements[TAGC_CONTENT_EMBED] == 5000 && elements[TAGC_CONTENT_HEAD] == 3000 && elements[TAGC_CONTENT_OTHER] == 7,
      "elements are counted by what they are for");
   ok(tagc_layer_kind(elements) == TAGC_LAYER_EMBED, "a root that is an embedding before all");
   layer.count = 4;
@@ -38,16 +41,14 @@ static void test_contents(void)
   ok(tagc_layer_kind(elements) == TAGC_LAYER_OTHER, "what is not known is other");
 }
 
-static void spans(const char *first, const char *last, const char *wanted, bool alike)
-{
+static void spans(const char *first, const char *last, const char *wanted, bool alike) {
   char text[80];
   const bool got = tagc_layer_span(first, last, text, sizeof text);
   if (!ok(got == alike && strcmp(text, wanted) == 0, "%s", wanted))
     note("got: %s", text);
 }
 
-static void test_spans(void)
-{
+static void test_spans(void) {
   spans("block.0", "block.31", "block.0 to 31", true);
   spans("block.10", "block.19", "block.10 to 19", true);
   spans("block.0-1", "block.30-31", "block.0-1 to 30-31", true);
@@ -61,8 +62,7 @@ static void test_spans(void)
 static char path[] = "/tmp/test_report.XXXXXX", heard[65536];
 static int stderr_before;
 
-static void listen_begin(void)
-{
+static void listen_begin(void) {
   stderr_before = dup(STDERR_FILENO);
   int file = mkstemp(path);
   if (file < 0 || dup2(file, STDERR_FILENO) < 0)
@@ -70,8 +70,7 @@ static void listen_begin(void)
   close(file);
 }
 
-static void listen_end(void)
-{
+static void listen_end(void) {
   ssize_t n = pread(STDERR_FILENO, heard, sizeof heard - 1, 0);
   heard[n > 0 ? n : 0] = '\0';
   dup2(stderr_before, STDERR_FILENO);
@@ -80,8 +79,7 @@ static void listen_end(void)
   memcpy(strrchr(path, '.') + 1, "XXXXXX", 6);
 }
 
-static size_t lines_that_begin(const char *text)
-{
+static size_t lines_that_begin(const char *text) {
   size_t n = 0;
   for (const char *line = heard; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
     n += strncmp(line, text, strlen(text)) == 0;
@@ -89,8 +87,7 @@ static size_t lines_that_begin(const char *text)
 }
 
 /* The widest line of the table, without those for programs. */
-static size_t width(void)
-{
+static size_t width(void) {
   size_t most = 0;
   for (const char *line = heard; *line; line += strcspn(line, "\n") + 1)
     if (strncmp(line, "  ", 2) == 0 && strcspn(line, "\n") > most)
@@ -98,8 +95,7 @@ static size_t width(void)
   return most;
 }
 
-static void has(const char *line)
-{
+static void has(const char *line) {
   if (!ok(strstr(heard, line) != NULL, "%s", line))
     note("%s", heard);
 }
@@ -110,12 +106,21 @@ enum { BLOCKS = 80, ROWS = BLOCKS + 3 };
 static struct tagc_ledger_row rows[ROWS];
 static struct tagc_decision_inputs inputs[ROWS];
 
-static void fill(struct tagc_ledger_row *row, const char *name, enum tagc_layer_kind kind, uint32_t unit, uint64_t shard)
-{
+static void fill(struct tagc_ledger_row *row, const char *name, enum tagc_layer_kind kind, uint32_t unit,
+                 uint64_t shard) {
   *row = (struct tagc_ledger_row){
-    .shard = shard, .kind = kind, .unit = unit, .codec = "q4", .calls = 100000, .compressed = 99990, .raw_bytes = shard << 20,
-    .plain = {shard, UINT64_C(1023) << 40}, .sent = {shard, UINT64_C(1023) << 38}, .residual_bytes = UINT64_C(1023) << 20,
-    .stats = {.unrecovered = 12345678, .nonfinite = 1234567, .residual_norm2 = 1e-8}, .inputs = &inputs[row - rows],
+    .shard = shard,
+    .kind = kind,
+    .unit = unit,
+    .codec = "q4",
+    .calls = 100000,
+    .compressed = 99990,
+    .raw_bytes = shard << 20,
+    .plain = {shard, UINT64_C(1023) << 40},
+    .sent = {shard, UINT64_C(1023) << 38},
+    .residual_bytes = UINT64_C(1023) << 20,
+    .stats = {.unrecovered = 12345678, .nonfinite = 1234567, .residual_norm2 = 1e-8},
+    .inputs = &inputs[row - rows],
   };
   snprintf(row->name, sizeof row->name, "%s", name);
   struct tagc_decision_inputs *its = row->inputs;
@@ -127,8 +132,7 @@ static void fill(struct tagc_ledger_row *row, const char *name, enum tagc_layer_
   }
 }
 
-static void test_deep_model(void)
-{
+static void test_deep_model(void) {
   char name[32];
   fill(&rows[0], "head", TAGC_LAYER_HEAD, BLOCKS + 2, 5000);
   fill(&rows[1], "norm", TAGC_LAYER_NORM, BLOCKS + 1, 10);
@@ -137,23 +141,26 @@ static void test_deep_model(void)
     fill(&rows[2 + i], name, TAGC_LAYER_BLOCKS, BLOCKS - i, 9860);
   }
   fill(&rows[ROWS - 1], "embed", TAGC_LAYER_EMBED, 0, 5000);
-  rows[2].compressed--;             /* the run ended before the last cycle's call */
+  rows[2].compressed--; /* the run ended before the last cycle's call */
   inputs[40].gradient.density = 0.5;
-  struct tagc_ledger ledger = {.nranks = 16, .hosts = {16, 2, 8}, .codec = "auto", .probed = true, .rows = rows, .row_count = ROWS};
+  struct tagc_ledger ledger = {
+    .nranks = 16, .hosts = {16, 2, 8}, .codec = "auto", .probed = true, .rows = rows, .row_count = ROWS};
   listen_begin();
   tagc_report_print(&ledger);
   listen_end();
   has("  block.0 to 79  80 q4     8000000    7999199 79.9 PiB");
-  ok(lines_that_begin("  block") == 2, "80 blocks are a line of what was sent, and one of why: %zu", lines_that_begin("  block"));
+  ok(lines_that_begin("  block") == 2, "80 blocks are a line of what was sent, and one of why: %zu",
+     lines_that_begin("  block"));
   ok(strstr(heard, "  embed ") < strstr(heard, "  block.") && strstr(heard, "  block.") < strstr(heard, "  norm ") &&
-     strstr(heard, "  norm ") < strstr(heard, "  head "), "embedding, blocks, norm, head");
+       strstr(heard, "  norm ") < strstr(heard, "  head "),
+     "embedding, blocks, norm, head");
   has("  total          83 -");
   ok(lines_that_begin("  all ") == 0, "a group of one line has no sum");
   ok(width() <= 120, "at most 120 columns: %zu", width());
 
-  rows[42].codec = NULL;            /* one is not like the others */
+  rows[42].codec = NULL; /* one is not like the others */
   rows[42].compressed = 0;
-  rows[20].compressed = 100;        /* and another one stopped early */
+  rows[20].compressed = 100; /* and another one stopped early */
   listen_begin();
   tagc_report_print(&ledger);
   listen_end();
@@ -167,8 +174,7 @@ static void test_deep_model(void)
 }
 
 /* Few alike ones keep their lines. */
-static void test_few(void)
-{
+static void test_few(void) {
   for (unsigned i = 0; i < 3; i++)
     fill(&rows[i], (const char *[]){"block.2.mlp", "block.1.mlp", "block.0.mlp"}[i], TAGC_LAYER_MLP, 2 - i, 77);
   struct tagc_ledger ledger = {.nranks = 2, .hosts = {2, 0, 2}, .codec = "q4", .rows = rows, .row_count = 3};
@@ -179,7 +185,8 @@ static void test_few(void)
   listen_end();
   has("     2000 values lost: too small for their codec");
   has("        3 shards came out NaN: more values that are not finite, or 2^120 and more, than fit");
-  ok(lines_that_begin("  block.1.mlp") == 1 && strstr(heard, "block.0.mlp") < strstr(heard, "block.1.mlp"), "three slots, three lines");
+  ok(lines_that_begin("  block.1.mlp") == 1 && strstr(heard, "block.0.mlp") < strstr(heard, "block.1.mlp"),
+     "three slots, three lines");
   ok(lines_that_begin("  all mlp") == 0, "and where that is all, the total is the sum");
 
   for (unsigned i = 0; i < 2; i++)
@@ -195,8 +202,7 @@ static void test_few(void)
   has("  total        3 -");
 }
 
-int main(void)
-{
+int main(void) {
   setenv("TAGC_REPORT", "1", 1);
   tagc_library_start();
   test_contents();

@@ -10,27 +10,27 @@
 #include "layermap/cycle/calls.h"
 #include "tests/unit/tap.h"
 
-static void says(const char *got, const char *wanted)
-{
+static void says(const char *got, const char *wanted) {
   if (!ok(strcmp(got, wanted) == 0, "%s", wanted))
     note("got: %s", got);
 }
 
-static void test_unknown(void)
-{
+static void test_unknown(void) {
   struct tagc_slot_info slot = {.signature = {77, TAGC_COLL_REDUCE_SCATTER, 7, 1, true}, .unit = 3, .pass = 1};
   struct tagc_layer layer = {.name = "unit3"};
   struct tagc_layers layers = {.layers = &layer, .count = 1};
   char text[TAGC_LAYERS_WORDS];
-  says(tagc_layers_words(&layers, text), "no model is known that has units of these sizes: slots are named by their places");
-  says(tagc_layer_words(&slot, &layer, text), "unit3 is unit 3 (by gradients), pass 2, 77 float32 avg: parameters unknown");
+  says(tagc_layers_words(&layers, text),
+       "no model is known that has units of these sizes: slots are named by their places");
+  says(tagc_layer_words(&slot, &layer, text),
+       "unit3 is unit 3 (by gradients), pass 2, 77 float32 avg: parameters unknown");
 }
 
 /* The guess, what else it may be, and which parameters are selected. */
-static void test_words(void)
-{
+static void test_words(void) {
   char text[TAGC_LAYERS_WORDS];
-  struct tagc_layers layers = {.source = TAGC_LAYER_ARITHMETIC, .confidence = 97, .what = "llama, hidden 64, 2 blocks, fsdp2"};
+  struct tagc_layers layers = {
+    .source = TAGC_LAYER_ARITHMETIC, .confidence = 97, .what = "llama, hidden 64, 2 blocks, fsdp2"};
   says(tagc_layers_words(&layers, text), "llama, hidden 64, 2 blocks, fsdp2 (97% sure)");
   layers.confidence = 40;
   says(tagc_layers_words(&layers, text), "llama, hidden 64, 2 blocks, fsdp2 (40% sure: ambiguous)");
@@ -50,9 +50,10 @@ static void test_words(void)
   const struct tagc_layer block = {.name = "h.3", .members = members, .count = EXPERTS};
   const struct tagc_layer pair = {.name = "h.3-4", .members = members, .count = 2};
   says(tagc_selected_words(&block, is_selected, text), "experts.00.up.weight experts.02.up.weight experts.03.up.weight "
-       "experts.04.up.weight and 35 more");
+                                                       "experts.04.up.weight and 35 more");
   says(tagc_selected_words(&pair, is_selected, text), "h.3.experts.00.up.weight");
-  static const struct tagc_parameter outside[] = {{"norm.weight", TAGC_KIND_NORM, 4, 1}, {"head.weight", TAGC_KIND_HEAD, 4, 4}};
+  static const struct tagc_parameter outside[] = {{"norm.weight", TAGC_KIND_NORM, 4, 1},
+                                                  {"head.weight", TAGC_KIND_HEAD, 4, 4}};
   const struct tagc_member of_head[] = {{&outside[0], -1, "head"}, {&outside[1], -1, "head"}};
   const struct tagc_layer head = {.name = "head", .members = of_head, .count = 2};
   says(tagc_selected_words(&head, (const bool[]){true, true}, text), "norm.weight head.weight");
@@ -62,16 +63,14 @@ static void test_words(void)
 static int pipes[2], stderr_before;
 static char heard[8192];
 
-static void listen_begin(void)
-{
+static void listen_begin(void) {
   stderr_before = dup(STDERR_FILENO);
   if (pipe(pipes) != 0)
     exit(1);
   dup2(pipes[1], STDERR_FILENO);
 }
 
-static const char *listen_end(void)
-{
+static const char *listen_end(void) {
   dup2(stderr_before, STDERR_FILENO);
   close(stderr_before);
   close(pipes[1]);
@@ -85,15 +84,16 @@ static const char *listen_end(void)
   return heard;
 }
 
-/* ---- lists that name nothing --------------------------------------------------------------------------------------------- */
+/* ---- lists that name nothing ------------------------------------------------------------------------------------- */
 
-static const struct tagc_parameter weights[] = {{"attn.q.weight", TAGC_KIND_ATTN, 4, 4}, {"mlp.up.weight", TAGC_KIND_MLP, 4, 4}};
+static const struct tagc_parameter weights[] = {{"attn.q.weight", TAGC_KIND_ATTN, 4, 4},
+                                                {"mlp.up.weight", TAGC_KIND_MLP, 4, 4}};
 static const struct tagc_member inside[] = {{&weights[0], 0, "h"}, {&weights[1], 0, "h"}};
 static const struct tagc_slot_info two_slots[] = {{.unit = 1}, {.unit = 0}};
 
 /* `wanted`: what its one line has; "": there is none. */
-static void complains(const struct tagc_layer *layer, const char *list, enum tagc_log_level missing, const char *wanted)
-{
+static void complains(const struct tagc_layer *layer, const char *list, enum tagc_log_level missing,
+                      const char *wanted) {
   const struct tagc_layers layers = {.layers = (struct tagc_layer *)layer, .count = 2};
   tagc_log_set_level(TAGC_LOG_WARN);
   listen_begin();
@@ -103,13 +103,13 @@ static void complains(const struct tagc_layer *layer, const char *list, enum tag
     note("got: %s", text);
 }
 
-static void test_unnamed(void)
-{
+static void test_unnamed(void) {
   const struct tagc_layer known[] = {{.name = "h.1", .members = inside, .count = 2, .block_offset = 1},
                                      {.name = "h.0", .members = inside, .count = 2}};
   const struct tagc_layer half[] = {known[0], {.name = "unit0"}};
   const struct tagc_layer unknown[] = {{.name = "unit1"}, {.name = "unit0"}};
-  complains(known, "Atn", TAGC_LOG_INFO, "communicator 3: TAGC_SKIP: \"Atn\" matches nothing here; known are the kinds attn, mlp, "
+  complains(known, "Atn", TAGC_LOG_INFO,
+            "communicator 3: TAGC_SKIP: \"Atn\" matches nothing here; known are the kinds attn, mlp, "
             "embed, head, norm, bias and expert, and names such as h.0.attn.q.weight");
   complains(known, "h.0,MLP,attn", TAGC_LOG_INFO, "\"MLP\" matches nothing here (is mlp meant?); known");
   complains(known, "attention", TAGC_LOG_INFO, "\"attention\" matches nothing here (is attn meant?); known");
@@ -131,8 +131,7 @@ static void test_unnamed(void)
 }
 
 /* Of a file of calls: the lines as the log has them. */
-static void test_sequence(const char *file)
-{
+static void test_sequence(const char *file) {
   struct tagc_complaint complaint;
   struct tagc_cycle_options options = {0, 256, 0};
   struct tagc_call_file *calls = tagc_calls_read(file, &complaint);
@@ -166,15 +165,17 @@ static void test_sequence(const char *file)
   ok(strstr(text, "communicator 0: or: ") != NULL, "what differs in the next best guess");
   ok(strstr(text, "communicator 0: gpt2, hidden 768, ") && strstr(text, "% sure)\n"), "the model: %.120s", text);
   const char *line = strstr(text, "communicator 0, slot 11: ");
-  ok(line && strncmp(line, "communicator 0, slot 11: block.0 is unit 1 (by gathers), 3543936 float32 avg: 12 parameters, "
-                           "norm1.weight to mlp.down.bias\n", 123) == 0, "%.180s", line ? line : "none");
+  ok(line && strncmp(line,
+                     "communicator 0, slot 11: block.0 is unit 1 (by gathers), 3543936 float32 avg: 12 parameters, "
+                     "norm1.weight to mlp.down.bias\n",
+                     123) == 0,
+     "%.180s", line ? line : "none");
   tagc_layers_free(layers);
   tagc_calls_free(calls);
   tagc_cycle_destroy(cycle);
 }
 
-int main(void)
-{
+int main(void) {
   const char *top = getenv("abs_top_srcdir");
   char file[2048];
   snprintf(file, sizeof file, "%s/tests/fixtures/fsdp2-gpt2-small.calls", top ? top : "..");

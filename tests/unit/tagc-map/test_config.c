@@ -11,15 +11,13 @@
 
 static char path[] = "/tmp/tagc-test-map-config-XXXXXX";
 
-static void write_config(const char *text, size_t bytes)
-{
+static void write_config(const char *text, size_t bytes) {
   FILE *file = fopen(path, "w");
   if (!file || fwrite(text, 1, bytes, file) != bytes || fclose(file))
     abort();
 }
 
-static struct tagc_model *read_config(const char *text, struct tagc_complaint *complaint)
-{
+static struct tagc_model *read_config(const char *text, struct tagc_complaint *complaint) {
   *complaint = (struct tagc_complaint){.line = 4242};
   write_config(text, strlen(text));
   return tagc_map_from_config(path, NULL, complaint);
@@ -30,56 +28,71 @@ static const struct {
   const char *text, *family;
   uint64_t total;
 } configs[] = {
-  {"{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\", \"n_ctx\": 1024, \"n_embd\": 1600, \"n_head\": 25, "
-   "\"n_layer\": 48, \"n_positions\": 1024, \"vocab_size\": 50257}", "gpt2", 1557611200},
+  {"{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\", \"n_ctx\": 1024, \"n_embd\": 1600, "
+   "\"n_head\": 25, "
+   "\"n_layer\": 48, \"n_positions\": 1024, \"vocab_size\": 50257}",
+   "gpt2", 1557611200},
   {"{\"model_type\": \"gpt2\", \"n_inner\": null}", "gpt2", 124439808},
   {"{\"architectures\": [\"GPT2Model\"], \"model_type\": \"gpt2\", \"tie_word_embeddings\": false}", "gpt2", 124439808},
-  {"{\"architectures\": [\"GPTNeoXForCausalLM\"], \"hidden_size\": 512, \"intermediate_size\": 2048, \"model_type\": \"gpt_neox\", "
-   "\"num_attention_heads\": 8, \"num_hidden_layers\": 6, \"tie_word_embeddings\": false, \"vocab_size\": 50304}", "neox", 70426624},
+  {"{\"architectures\": [\"GPTNeoXForCausalLM\"], \"hidden_size\": 512, \"intermediate_size\": 2048, \"model_type\": "
+   "\"gpt_neox\", "
+   "\"num_attention_heads\": 8, \"num_hidden_layers\": 6, \"tie_word_embeddings\": false, \"vocab_size\": 50304}",
+   "neox", 70426624},
   {"{\"model_type\": \"gpt_neox\"}", "neox", 20554567680},
   {"{\"model_type\": \"llama\"}", "llama", 6738415616},
   {"{\"architectures\": [\"LlamaForCausalLM\"], \"attention_bias\": false, \"head_dim\": 64, \"hidden_size\": 2048, "
    "\"intermediate_size\": 8192, \"mlp_bias\": false, \"model_type\": \"llama\", \"num_attention_heads\": 32, "
-   "\"num_hidden_layers\": 16, \"num_key_value_heads\": 8, \"tie_word_embeddings\": true, \"vocab_size\": 128256}", "llama", 1235814400},
+   "\"num_hidden_layers\": 16, \"num_key_value_heads\": 8, \"tie_word_embeddings\": true, \"vocab_size\": 128256}",
+   "llama", 1235814400},
   {"{\"architectures\": [\"LlamaModel\"], \"model_type\": \"llama\"}", "llama", 6738415616 - 32000 * 4096},
   {"{\"model_type\": \"mistral\"}", "mistral", 7241732096},
-  {"{\"hidden_size\": 5120, \"head_dim\": 128, \"intermediate_size\": 14336, \"model_type\": \"mistral\", \"num_hidden_layers\": 40, "
-   "\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"vocab_size\": 131072}", "mistral", 12247782400},
+  {"{\"hidden_size\": 5120, \"head_dim\": 128, \"intermediate_size\": 14336, \"model_type\": \"mistral\", "
+   "\"num_hidden_layers\": 40, "
+   "\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"vocab_size\": 131072}",
+   "mistral", 12247782400},
   {"{\"hidden_size\": 896, \"intermediate_size\": 4864, \"model_type\": \"qwen2\", \"num_attention_heads\": 14, "
-   "\"num_hidden_layers\": 24, \"num_key_value_heads\": 2, \"tie_word_embeddings\": true, \"vocab_size\": 151936}", "qwen2", 494032768},
+   "\"num_hidden_layers\": 24, \"num_key_value_heads\": 2, \"tie_word_embeddings\": true, \"vocab_size\": 151936}",
+   "qwen2", 494032768},
   {"{\"model_type\": \"qwen3\"}", "qwen3", 12049461248},
   {"{\"model_type\": \"gemma\"}", "gemma", 8537680896},
   {"{\"model_type\": \"gemma2\"}", "gemma2", 2614341888},
   {"{\"model_type\": \"gemma3_text\"}", "gemma3", 2628658432},
   {"{\"model_type\": \"gemma3_text\", \"hidden_size\": 1152, \"intermediate_size\": 6912, \"num_attention_heads\": 4, "
-   "\"num_key_value_heads\": 1, \"vocab_size\": 262144}", "gemma3", 999885952},
+   "\"num_key_value_heads\": 1, \"vocab_size\": 262144}",
+   "gemma3", 999885952},
   {"{\"model_type\": \"phi\"}", "phi", 1418270720},
   {"{\"model_type\": \"phi3\"}", "phi3", 3821079552},
   {"{\"model_type\": \"bert\"}", "bert", 109482240},
   {"{\"architectures\": [\"BertForMaskedLM\"], \"model_type\": \"bert\"}", "bert", 109514298},
   {"{\"architectures\": [\"BertForPreTraining\"], \"model_type\": \"bert\"}", "bert", 110106428},
   {"{\"architectures\": [\"BertForSequenceClassification\"], \"model_type\": \"bert\"}", "bert", 109482240 + 2 * 769},
-  {"{\"architectures\": [\"ViTForImageClassification\"], \"model_type\": \"vit\", \"num_labels\": 1000}", "vit", 86567656},
-  {"{\"architectures\": [\"ViTForImageClassification\"], \"model_type\": \"vit\", \"id2label\": {\"0\": \"a\", \"1\": \"b\", \"2\": \"c\"}}",
+  {"{\"architectures\": [\"ViTForImageClassification\"], \"model_type\": \"vit\", \"num_labels\": 1000}", "vit",
+   86567656},
+  {"{\"architectures\": [\"ViTForImageClassification\"], \"model_type\": \"vit\", \"id2label\": {\"0\": \"a\", \"1\": "
+   "\"b\", \"2\": \"c\"}}",
    "vit", 86567656 - 997 * 769},
   {"{\"model_type\": \"vit\"}", "vit", 86389248},
   {"{\"model_type\": \"mixtral\"}", "mixtral", 46702792704},
   {"{\"model_type\": \"qwen3_moe\"}", "qwen3_moe", 15350731776},
   {"{\"model_type\": \"deepseek_v2\"}", "deepseek", 38035591168},
-  {"{\"first_k_dense_replace\": 1, \"hidden_size\": 2048, \"intermediate_size\": 10944, \"model_type\": \"deepseek_v2\", "
+  {"{\"first_k_dense_replace\": 1, \"hidden_size\": 2048, \"intermediate_size\": 10944, \"model_type\": "
+   "\"deepseek_v2\", "
    "\"moe_intermediate_size\": 1408, \"moe_layer_freq\": 1, \"num_attention_heads\": 16, \"num_hidden_layers\": 27, "
-   "\"num_key_value_heads\": 16, \"q_lora_rank\": null, \"vocab_size\": 102400}", "deepseek", 15706484224},
+   "\"num_key_value_heads\": 16, \"q_lora_rank\": null, \"vocab_size\": 102400}",
+   "deepseek", 15706484224},
   {"{\"model_type\": \"deepseek_v3\"}", "deepseek", 671026404352},
   /* The text of a model that sees, too. */
-  {"{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 2560, "
-   "\"intermediate_size\": 10240, \"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34}, \"vision_config\": {\"hidden_size\": 1152}}",
+  {"{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"model_type\": \"gemma3\", \"text_config\": "
+   "{\"hidden_size\": 2560, "
+   "\"intermediate_size\": 10240, \"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34}, \"vision_config\": "
+   "{\"hidden_size\": 1152}}",
    "gemma3", 3880263168},
-  {"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}, \"vision_config\": {}}", "llama", 6738415616},
+  {"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}, \"vision_config\": {}}", "llama",
+   6738415616},
   {"{\"model_type\": \"gemma3\", \"text_config\": {}}", "gemma3", 2628658432},
 };
 
-static void configs_are_read(void)
-{
+static void configs_are_read(void) {
   for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
     struct tagc_complaint complaint;
     struct tagc_model *model = read_config(configs[i].text, &complaint);
@@ -109,34 +122,48 @@ static const struct {
   {"{\"model_type\": \"x\\u001by\"}", 1, 16, "\"model_type\" is x?y; expected: "},
   {"{\"model_type\": \"llama\",\n\n  \"hidden_size\": \"4096\"}", 3, 18,
    "\"hidden_size\" is a string; expected is a whole number from 1 to 2147483647"},
-  {"{\"model_type\": \"llama\", \"hidden_size\": 4096.0}", 1, 40, "\"hidden_size\" is a number with a fraction; expected is a whole"},
-  {"{\"model_type\": \"llama\", \"num_hidden_layers\": -1}", 1, 46, "\"num_hidden_layers\" is -1; expected is a whole number from 1"},
-  {"{\"model_type\": \"llama\", \"num_hidden_layers\": 0}", 1, 46, "\"num_hidden_layers\" is 0; expected is a whole number from 1"},
-  {"{\"model_type\": \"llama\", \"vocab_size\": 9223372036854775807}", 1, 39, "\"vocab_size\" is 9223372036854775807; expected is a"},
-  {"{\"model_type\": \"llama\", \"tie_word_embeddings\": 1}", 1, 48, "\"tie_word_embeddings\" is a whole number; expected is true or false"},
-  {"{\"model_type\": \"phi\", \"qk_layernorm\": true}", 1, 39, "\"qk_layernorm\" is true; only models where it is false are known"},
-  {"{\"model_type\": \"gpt_neox\", \"attention_bias\": false}", 1, 46, "\"attention_bias\" is false; only models where it is true are"},
+  {"{\"model_type\": \"llama\", \"hidden_size\": 4096.0}", 1, 40,
+   "\"hidden_size\" is a number with a fraction; expected is a whole"},
+  {"{\"model_type\": \"llama\", \"num_hidden_layers\": -1}", 1, 46,
+   "\"num_hidden_layers\" is -1; expected is a whole number from 1"},
+  {"{\"model_type\": \"llama\", \"num_hidden_layers\": 0}", 1, 46,
+   "\"num_hidden_layers\" is 0; expected is a whole number from 1"},
+  {"{\"model_type\": \"llama\", \"vocab_size\": 9223372036854775807}", 1, 39,
+   "\"vocab_size\" is 9223372036854775807; expected is a"},
+  {"{\"model_type\": \"llama\", \"tie_word_embeddings\": 1}", 1, 48,
+   "\"tie_word_embeddings\" is a whole number; expected is true or false"},
+  {"{\"model_type\": \"phi\", \"qk_layernorm\": true}", 1, 39,
+   "\"qk_layernorm\" is true; only models where it is false are known"},
+  {"{\"model_type\": \"gpt_neox\", \"attention_bias\": false}", 1, 46,
+   "\"attention_bias\" is false; only models where it is true are"},
   {"{\"model_type\": \"llama\", \"architectures\": [\"LlamaForSequenceClassification\"]}", 1, 42,
    "\"architectures\" is LlamaForSequenceClassification; expected is a class that ends with ForCausalLM, or Model"},
-  {"{\"model_type\": \"bert\", \"architectures\": [\"BertForMultipleChoice\"]}", 1, 41, "\"architectures\" is BertForMultipleChoice; "},
-  {"{\"model_type\": \"vit\", \"architectures\": [\"ViTForMaskedImageModeling\"]}", 1, 40, "\"architectures\" is ViTForMasked"},
-  {"{\"model_type\": \"vit\", \"patch_size\": 225}", 1, 37, "patches of 225 in an image of 224; expected is at least one"},
-  {"{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [1]}", 1, 48, "\"mlp_only_layers\" is not known; expected is [], or"},
-  {"{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": 1}", 1, 48, "\"mlp_only_layers\" is not known; expected is [], or"},
-  {"{\"model_type\": \"qwen3_moe\", \"decoder_sparse_step\": 2}", 1, 52, "\"decoder_sparse_step\" is not known; expected is 1"},
+  {"{\"model_type\": \"bert\", \"architectures\": [\"BertForMultipleChoice\"]}", 1, 41,
+   "\"architectures\" is BertForMultipleChoice; "},
+  {"{\"model_type\": \"vit\", \"architectures\": [\"ViTForMaskedImageModeling\"]}", 1, 40,
+   "\"architectures\" is ViTForMasked"},
+  {"{\"model_type\": \"vit\", \"patch_size\": 225}", 1, 37,
+   "patches of 225 in an image of 224; expected is at least one"},
+  {"{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [1]}", 1, 48,
+   "\"mlp_only_layers\" is not known; expected is [], or"},
+  {"{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": 1}", 1, 48,
+   "\"mlp_only_layers\" is not known; expected is [], or"},
+  {"{\"model_type\": \"qwen3_moe\", \"decoder_sparse_step\": 2}", 1, 52,
+   "\"decoder_sparse_step\" is not known; expected is 1"},
   {"{\"model_type\": \"deepseek_v2\", \"moe_layer_freq\": 2}", 1, 49, "\"moe_layer_freq\" is not known; expected is 1"},
-  {"{\"model_type\": \"llama\", \"num_hidden_layers\": 2147483647}", 0, 0, "there is no model of such sizes (or no memory for it)"},
-  {"{\"model_type\": \"llama\", \"hidden_size\": 2147483647, \"num_attention_heads\": 1, \"head_dim\": 2147483647}", 0, 0,
-   "there is no model of such sizes"},
+  {"{\"model_type\": \"llama\", \"num_hidden_layers\": 2147483647}", 0, 0,
+   "there is no model of such sizes (or no memory for it)"},
+  {"{\"model_type\": \"llama\", \"hidden_size\": 2147483647, \"num_attention_heads\": 1, \"head_dim\": 2147483647}", 0,
+   0, "there is no model of such sizes"},
   /* A key is looked for where it was read. */
-  {"{\"hidden_size\": 1, \"model_type\": \"llava\",\n\"text_config\": {\"model_type\": \"llama\", \"hidden_size\": []}}", 2, 55,
-   "\"hidden_size\" is an array; expected is"},
+  {"{\"hidden_size\": 1, \"model_type\": \"llava\",\n\"text_config\": {\"model_type\": \"llama\", \"hidden_size\": "
+   "[]}}",
+   2, 55, "\"hidden_size\" is an array; expected is"},
   {"{\"x\": \"\\\"hidden_size\\\": \", \"y\": \"hidden_size\", \"model_type\": \"llama\", \"hidden_size\" : {}}", 1, 87,
    "\"hidden_size\" is an object; expected is"},
 };
 
-static void bad_configs_are_refused(void)
-{
+static void bad_configs_are_refused(void) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct tagc_complaint complaint;
     struct tagc_model *model = read_config(bad[i].text, &complaint);
@@ -148,13 +175,13 @@ static void bad_configs_are_refused(void)
   }
 }
 
-static void bad_files_are_refused(void)
-{
+static void bad_files_are_refused(void) {
   struct tagc_complaint complaint;
   ok(!tagc_map_from_config("/nowhere/config.json", NULL, &complaint) && complaint.line == 0 &&
-     !strcmp(complaint.text, "it cannot be opened: No such file or directory"), "a file that is not there: %s", complaint.text);
-  ok(!tagc_map_from_config("/", NULL, &complaint) && complaint.line == 0 && strstr(complaint.text, "cannot be read"), "a folder: %s",
-     complaint.text);
+       !strcmp(complaint.text, "it cannot be opened: No such file or directory"),
+     "a file that is not there: %s", complaint.text);
+  ok(!tagc_map_from_config("/", NULL, &complaint) && complaint.line == 0 && strstr(complaint.text, "cannot be read"),
+     "a folder: %s", complaint.text);
   ok(!tagc_map_from_config("/dev/zero", NULL, &complaint) && complaint.line == 0 && strstr(complaint.text, "too large"),
      "a file without an end: %s", complaint.text);
 
@@ -162,15 +189,15 @@ static void bad_files_are_refused(void)
   char *text = malloc(deep + 1);
   memset(text, '[', deep);
   text[deep] = '\0';
-  ok(!read_config(text, &complaint) && strstr(complaint.text, "maximum parsing depth reached"), "a million brackets: %s", complaint.text);
+  ok(!read_config(text, &complaint) && strstr(complaint.text, "maximum parsing depth reached"),
+     "a million brackets: %s", complaint.text);
   free(text);
   write_config("{\"model_type\": \"lla\0ma\"}", 23);
   ok(!tagc_map_from_config(path, NULL, &complaint) && complaint.line == 1, "a 0 in the text: %s", complaint.text);
 }
 
 /* Every beginning of a config is refused, and whatever a letter becomes nothing worse than a complaint comes of it. */
-static void broken_configs_are_survived(void)
-{
+static void broken_configs_are_survived(void) {
   char text[512];
   size_t length = strlen(configs[6].text), refused = 0, silent = 0;
   struct tagc_complaint complaint;
@@ -190,8 +217,7 @@ static void broken_configs_are_survived(void)
   ok(silent == 0, "no change of a letter is refused without a word");
 }
 
-int main(void)
-{
+int main(void) {
   int file = mkstemp(path);
   if (file < 0 || close(file))
     abort();

@@ -29,16 +29,15 @@ enum job_function {
   JOB_GATHER,
   JOB_SCATTER
 };
-enum job_type { JOB_INT64 = 4, JOB_F16 = 6, JOB_F32 = 7, JOB_BF16 = 9 };    /* ncclDataType_t */
+enum job_type { JOB_INT64 = 4, JOB_F16 = 6, JOB_F32 = 7, JOB_BF16 = 9 }; /* ncclDataType_t */
 enum job_op { JOB_SUM, JOB_AVG = 4, JOB_MAX = 2 };
 
-static inline struct tagc_summary *job_make(void)
-{
+static inline struct tagc_summary *job_make(void) {
   static const char *const functions[] = {
-      [JOB_RS] = "ncclReduceScatter",    [JOB_AG] = "ncclAllGather",  [JOB_AR] = "ncclAllReduce",
-      [JOB_BROADCAST] = "ncclBroadcast", [JOB_REDUCE] = "ncclReduce", [JOB_A2A] = "ncclAlltoAll",
-      [JOB_SEND] = "ncclSend",           [JOB_RECV] = "ncclRecv",     [JOB_GATHER] = "ncclGather",
-      [JOB_SCATTER] = "ncclScatter"};
+    [JOB_RS] = "ncclReduceScatter",    [JOB_AG] = "ncclAllGather",  [JOB_AR] = "ncclAllReduce",
+    [JOB_BROADCAST] = "ncclBroadcast", [JOB_REDUCE] = "ncclReduce", [JOB_A2A] = "ncclAlltoAll",
+    [JOB_SEND] = "ncclSend",           [JOB_RECV] = "ncclRecv",     [JOB_GATHER] = "ncclGather",
+    [JOB_SCATTER] = "ncclScatter"};
   static const char *const types[] = {"int8",   "uint8",   "int32",   "uint32",  "int64",
                                       "uint64", "float16", "float32", "float64", "bfloat16"};
   static const char *const ops[] = {"sum", "prod", "max", "min", "avg"};
@@ -55,8 +54,7 @@ static inline struct tagc_summary *job_make(void)
   return job;
 }
 
-static inline void job_free(struct tagc_summary *job)
-{
+static inline void job_free(struct tagc_summary *job) {
   for (size_t i = 0; i < job->comm_count; i++) {
     for (size_t k = 0; k < job->comms[i].slot_count; k++)
       free(job->comms[i].slots[k].name);
@@ -74,8 +72,7 @@ static inline void job_free(struct tagc_summary *job)
 
 /* Ranks first, first + stride, ... of the job; all of them have made JOB_STEPS whole steps, in a cycle that is
  * known. */
-static inline struct tagc_sum_comm *job_comm(struct tagc_summary *job, int nranks, size_t first, size_t stride)
-{
+static inline struct tagc_sum_comm *job_comm(struct tagc_summary *job, int nranks, size_t first, size_t stride) {
   struct tagc_sum_comm *comm = &job->comms[job->comm_count++];
   comm->nranks = nranks;
   comm->members = calloc((size_t)nranks, sizeof *comm->members);
@@ -88,32 +85,24 @@ static inline struct tagc_sum_comm *job_comm(struct tagc_summary *job, int nrank
   return comm;
 }
 
-static inline uint64_t job_element(uint8_t type)
-{
+static inline uint64_t job_element(uint8_t type) {
   static const uint8_t bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
   return bytes[type];
 }
 
 /* What a call of a function sends by a ring, of the elements that it takes. */
-static inline uint64_t job_plain(uint16_t function, uint64_t ranks, uint64_t bytes)
-{
+static inline uint64_t job_plain(uint16_t function, uint64_t ranks, uint64_t bytes) {
   switch (function) {
   case JOB_RS:
-  case JOB_AG:
-    return (ranks - 1) * bytes;
-  case JOB_AR:
-    return 2 * (ranks - 1) * bytes / ranks;
-  case JOB_SEND:
-    return bytes;
-  case JOB_RECV:
-    return 0;
-  default:
-    return (ranks - 1) * bytes / ranks;
+  case JOB_AG: return (ranks - 1) * bytes;
+  case JOB_AR: return 2 * (ranks - 1) * bytes / ranks;
+  case JOB_SEND: return bytes;
+  case JOB_RECV: return 0;
+  default: return (ranks - 1) * bytes / ranks;
   }
 }
 
-static inline void job_add_calls(struct tagc_sum_calls *sum, uint64_t calls, uint64_t raw, uint64_t plain)
-{
+static inline void job_add_calls(struct tagc_sum_calls *sum, uint64_t calls, uint64_t raw, uint64_t plain) {
   sum->calls += calls;
   sum->raw_bytes += calls * raw;
   sum->plain.between += calls * plain;
@@ -122,13 +111,12 @@ static inline void job_add_calls(struct tagc_sum_calls *sum, uint64_t calls, uin
 
 /* So many calls of all ranks together. */
 static inline void job_add(struct tagc_sum_comm *comm, uint16_t function, uint8_t type, uint8_t op, uint64_t count,
-                           uint64_t calls, bool whole)
-{
+                           uint64_t calls, bool whole) {
   const uint64_t ranks = (uint64_t)comm->nranks, bytes = count * job_element(type);
   const uint64_t raw = function == JOB_RS || function == JOB_A2A ? ranks * bytes : function == JOB_RECV ? 0 : bytes;
   int8_t class = -1;
   for (uint64_t rest = raw; rest; rest /= 2)
-    class++;
+    class ++;
   size_t i = 0;
   struct tagc_sum_line *line = comm->lines;
   while (i < comm->line_count &&
@@ -136,7 +124,7 @@ static inline void job_add(struct tagc_sum_comm *comm, uint16_t function, uint8_
     i++;
   if (i == comm->line_count && ++comm->line_count <= JOB_LINES)
     line[i] = (struct tagc_sum_line){
-        .function = function, .type = type, .op = op, .size_class = class, .least_count = count, .most_count = count};
+      .function = function, .type = type, .op = op, .size_class = class, .least_count = count, .most_count = count};
   line += i;
   line->least_count = count < line->least_count ? count : line->least_count;
   line->most_count = count > line->most_count ? count : line->most_count;
@@ -148,15 +136,13 @@ static inline void job_add(struct tagc_sum_comm *comm, uint16_t function, uint8_
 
 /* So many calls that each rank makes in each step; there were some before the first whole step, too. */
 static inline void job_calls(struct tagc_sum_comm *comm, uint16_t function, uint8_t type, uint8_t op, uint64_t count,
-                             uint64_t calls)
-{
+                             uint64_t calls) {
   job_add(comm, function, type, op, count, calls * comm->whole_steps, true);
   job_add(comm, function, type, op, count, calls * (uint64_t)comm->nranks, false);
 }
 
 static inline void job_slot(struct tagc_sum_comm *comm, const char *name, uint32_t unit, uint32_t pass, uint64_t count,
-                            uint16_t type)
-{
+                            uint16_t type) {
   if (!comm->slots)
     comm->slots = calloc(JOB_SLOTS, sizeof *comm->slots);
   comm->slots[comm->slot_count] = (struct tagc_sum_slot){.lock = comm->last_lock,
@@ -172,8 +158,7 @@ static inline void job_slot(struct tagc_sum_comm *comm, const char *name, uint32
 /* -- files of calls ------------------------------------------------------------------------------------------------ */
 
 /* Calls in a step, as the comments of the file say. */
-static inline size_t job_step_of(const char *path)
-{
+static inline size_t job_step_of(const char *path) {
   char line[256];
   size_t step = 0;
   FILE *file = fopen(path, "r");
@@ -185,8 +170,7 @@ static inline size_t job_step_of(const char *path)
   return step;
 }
 
-static inline void job_find_slots(struct tagc_sum_comm *comm, const struct tagc_call_list *list, size_t step)
-{
+static inline void job_find_slots(struct tagc_sum_comm *comm, const struct tagc_call_list *list, size_t step) {
   struct tagc_cycle_options options = {1, 256, 0};
   struct tagc_cycle *cycle = tagc_cycle_create(&options);
   struct tagc_sighting seen;
@@ -205,12 +189,11 @@ static inline void job_find_slots(struct tagc_sum_comm *comm, const struct tagc_
 }
 
 /* A communicator of which the ranks from `first` on do what a file says. NULL: it cannot be read. */
-static inline struct tagc_sum_comm *job_fixture(struct tagc_summary *job, const char *path, size_t first)
-{
+static inline struct tagc_sum_comm *job_fixture(struct tagc_summary *job, const char *path, size_t first) {
   static const uint16_t functions[] = {
-      [TAGC_COLL_REDUCE_SCATTER] = JOB_RS,   [TAGC_COLL_ALL_GATHER] = JOB_AG,  [TAGC_COLL_ALL_REDUCE] = JOB_AR,
-      [TAGC_COLL_BROADCAST] = JOB_BROADCAST, [TAGC_COLL_REDUCE] = JOB_REDUCE,  [TAGC_COLL_ALL_TO_ALL] = JOB_A2A,
-      [TAGC_COLL_GATHER] = JOB_GATHER,       [TAGC_COLL_SCATTER] = JOB_SCATTER};
+    [TAGC_COLL_REDUCE_SCATTER] = JOB_RS,   [TAGC_COLL_ALL_GATHER] = JOB_AG,  [TAGC_COLL_ALL_REDUCE] = JOB_AR,
+    [TAGC_COLL_BROADCAST] = JOB_BROADCAST, [TAGC_COLL_REDUCE] = JOB_REDUCE,  [TAGC_COLL_ALL_TO_ALL] = JOB_A2A,
+    [TAGC_COLL_GATHER] = JOB_GATHER,       [TAGC_COLL_SCATTER] = JOB_SCATTER};
   /* By enum tagc_op; others are maxima in these files. */
   static const uint8_t ops[] = {JOB_SUM, JOB_AVG, JOB_SUM, JOB_MAX};
   struct tagc_complaint complaint;

@@ -24,13 +24,12 @@
 struct trace {
   unsigned char *bytes;
   size_t size, room;
-  size_t chunk;                     /* where the open one begins; 0: none is open */
-  uint64_t chunks, dropped, calls;  /* dropped: what the next chunks will say */
+  size_t chunk;                    /* where the open one begins; 0: none is open */
+  uint64_t chunks, dropped, calls; /* dropped: what the next chunks will say */
 };
 
 /* Where a new part of the trace lies until the next one is added; zeros. */
-static inline void *trace_more(struct trace *t, size_t bytes)
-{
+static inline void *trace_more(struct trace *t, size_t bytes) {
   if (t->size + bytes > t->room) {
     t->room = 2 * (t->size + bytes) + 4096;
     t->bytes = realloc(t->bytes, t->room);
@@ -42,34 +41,30 @@ static inline void *trace_more(struct trace *t, size_t bytes)
   return t->bytes + t->size - bytes;
 }
 
-static inline void trace_free(struct trace *t)
-{
+static inline void trace_free(struct trace *t) {
   free(t->bytes);
   *t = (struct trace){0};
 }
 
-static inline void trace_head(struct trace *t)
-{
-  struct tagc_trace_head head = {.order = TAGC_TRACE_ORDER, .major = TAGC_TRACE_MAJOR, .minor = TAGC_TRACE_MINOR,
-                                 .head_bytes = sizeof head};
+static inline void trace_head(struct trace *t) {
+  struct tagc_trace_head head = {
+    .order = TAGC_TRACE_ORDER, .major = TAGC_TRACE_MAJOR, .minor = TAGC_TRACE_MINOR, .head_bytes = sizeof head};
   memcpy(head.magic, TAGC_TRACE_MAGIC, sizeof head.magic);
   memcpy(trace_more(t, sizeof head), &head, sizeof head);
 }
 
 /* The sum of the chunk at `at` anew, when something in it was changed. */
-static inline void trace_sum(struct trace *t, size_t at)
-{
+static inline void trace_sum(struct trace *t, size_t at) {
   struct tagc_trace_chunk chunk;
   memcpy(&chunk, t->bytes + at, sizeof chunk);
   chunk.sum = 0;
-  chunk.sum = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &chunk, sizeof chunk), t->bytes + at + sizeof chunk,
-                            chunk.bytes);
+  chunk.sum =
+    tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &chunk, sizeof chunk), t->bytes + at + sizeof chunk, chunk.bytes);
   memcpy(t->bytes + at, &chunk, sizeof chunk);
 }
 
 /* Ends the chunk; the next record begins another one. */
-static inline void trace_chunk_ends(struct trace *t)
-{
+static inline void trace_chunk_ends(struct trace *t) {
   struct tagc_trace_chunk chunk = {TAGC_TRACE_CHUNK_MAGIC, 0, t->chunks, t->dropped, 0};
   if (!t->chunk)
     return;
@@ -81,8 +76,7 @@ static inline void trace_chunk_ends(struct trace *t)
 }
 
 /* Bytes of a record, whatever they say. */
-static inline void trace_add_bytes(struct trace *t, const void *record, size_t bytes)
-{
+static inline void trace_add_bytes(struct trace *t, const void *record, size_t bytes) {
   if (!t->size)
     trace_head(t);
   if (t->chunk && t->size - t->chunk + bytes > (1 << 16))
@@ -96,8 +90,7 @@ static inline void trace_add_bytes(struct trace *t, const void *record, size_t b
 
 /* A record of the kind with these fields (of which the header is filled in here) and as many texts. */
 static inline void trace_add(struct trace *t, enum tagc_trace_kind kind, uint32_t comm, const void *fields, size_t size,
-                             unsigned texts, const char *const *text)
-{
+                             unsigned texts, const char *const *text) {
   static union {
     struct tagc_trace_record record;
     unsigned char bytes[TAGC_TRACE_RECORD_MOST];
@@ -133,38 +126,32 @@ static inline void trace_add(struct trace *t, enum tagc_trace_kind kind, uint32_
 #define TRACE_STRUCT_END struct tagc_trace_end
 
 static inline void trace_process(struct trace *t, const struct tagc_trace_process *fields, const char *host,
-                                 const char *program, const char *version)
-{
+                                 const char *program, const char *version) {
   trace_add(t, TAGC_TRACE_PROCESS, 0, fields, sizeof *fields, 3, (const char *const[]){host, program, version});
 }
 
-static inline void trace_name(struct trace *t, enum tagc_trace_table table, unsigned code, const char *text)
-{
+static inline void trace_name(struct trace *t, enum tagc_trace_table table, unsigned code, const char *text) {
   struct tagc_trace_name fields = {.table = (uint16_t)table, .code = (uint16_t)code};
   trace_add(t, TAGC_TRACE_NAME, 0, &fields, sizeof fields, 1, &text);
 }
 
 /* "NAME=value" lines. */
-static inline void trace_options(struct trace *t, const char *text)
-{
+static inline void trace_options(struct trace *t, const char *text) {
   struct tagc_trace_options fields = {.record = {0}};
   trace_add(t, TAGC_TRACE_OPTIONS, 0, &fields, sizeof fields, 1, &text);
 }
 
 static inline void trace_lock(struct trace *t, uint32_t comm, const struct tagc_trace_lock *fields, const char *layers,
-                              const char *or_layers)
-{
+                              const char *or_layers) {
   trace_add(t, TAGC_TRACE_LOCK, comm, fields, sizeof *fields, 2, (const char *const[]){layers, or_layers});
 }
 
 static inline void trace_slot(struct trace *t, uint32_t comm, const struct tagc_trace_slot *fields, const char *layer,
-                              const char *codec)
-{
+                              const char *codec) {
   trace_add(t, TAGC_TRACE_SLOT, comm, fields, sizeof *fields, 2, (const char *const[]){layer, codec});
 }
 
-static inline void trace_write(struct trace *t, const char *path)
-{
+static inline void trace_write(struct trace *t, const char *path) {
   FILE *file = fopen(path, "wb");
   trace_chunk_ends(t);
   if (!file || (t->size && fwrite(t->bytes, 1, t->size, file) != t->size) || fclose(file) != 0) {
@@ -195,11 +182,10 @@ enum { MADE_FLOAT32, MADE_BFLOAT16, MADE_INT64, MADE_UINT8, MADE_TYPES };
 enum { MADE_SUM, MADE_AVG, MADE_MAX, MADE_OPS };
 
 /* As the library calls them. */
-static inline void trace_names(struct trace *t)
-{
+static inline void trace_names(struct trace *t) {
   static const char *const functions[MADE_FUNCTIONS] = {
-    "ncclReduceScatter", "ncclAllGather", "ncclAllReduce", "ncclBroadcast", "ncclSend", "ncclRecv", "ncclGroupEnd",
-    "ncclCommInitRank", "ncclCommSplit", "ncclCommDestroy", "ncclAlltoAll"};
+    "ncclReduceScatter", "ncclAllGather",    "ncclAllReduce", "ncclBroadcast",   "ncclSend",    "ncclRecv",
+    "ncclGroupEnd",      "ncclCommInitRank", "ncclCommSplit", "ncclCommDestroy", "ncclAlltoAll"};
   static const char *const reasons[MADE_REASONS] = {"not a reduce-scatter",     "compressed",
                                                     "warming up (TAGC_WARMUP)", "small (TAGC_MIN_BYTES)",
                                                     "observing (TAGC_MODE)",    "plain window (TAGC_AB)"};
@@ -218,8 +204,7 @@ static inline void trace_names(struct trace *t)
     trace_name(t, TAGC_TRACE_OPS, i, ops[i]);
 }
 
-static inline unsigned trace_type_bytes(unsigned type)
-{
+static inline unsigned trace_type_bytes(unsigned type) {
   return type == MADE_FLOAT32 ? 4 : type == MADE_BFLOAT16 ? 2 : type == MADE_INT64 ? 8 : 1;
 }
 
@@ -229,33 +214,32 @@ static inline unsigned trace_type_bytes(unsigned type)
  * and steps of `warmup` cycles without a number come first. Ranks share hosts in blocks. All times are foretold: the
  * calls of all ranks end together. */
 struct trace_job {
-  int ranks, hosts;                 /* hosts: 0 or 1: one */
-  unsigned steps, layers, warmup;   /* steps: cycles with numbers */
-  uint64_t shard;                   /* elements of a layer's shard; layer l has l % 3 more */
-  unsigned type, op;                /* of gradients; MADE_... */
-  unsigned window;                  /* of TAGC_MODE=ab, in steps: plain ones first; 0: no sides */
-  bool compressed;                  /* without sides: all steps are */
-  unsigned wire_percent;            /* of plain bytes that a compressed call sends; 0: 25 */
-  bool on_gpu;                      /* calls only enqueue, and TIMES tell the rest */
+  int ranks, hosts;               /* hosts: 0 or 1: one */
+  unsigned steps, layers, warmup; /* steps: cycles with numbers */
+  uint64_t shard;                 /* elements of a layer's shard; layer l has l % 3 more */
+  unsigned type, op;              /* of gradients; MADE_... */
+  unsigned window;                /* of TAGC_MODE=ab, in steps: plain ones first; 0: no sides */
+  bool compressed;                /* without sides: all steps are */
+  unsigned wire_percent;          /* of plain bytes that a compressed call sends; 0: 25 */
+  bool on_gpu;                    /* calls only enqueue, and TIMES tell the rest */
   bool times, states, cycles, slots;
   uint64_t compute_ns;              /* of a rank in a step, beside its calls */
   uint64_t plain_ns, compressed_ns; /* a call on the wire; other calls take as long as a plain one */
   uint64_t jitter_ns;               /* a rank's compute differs by up to so much, step by step */
   int slow_rank;                    /* computes `slow_ns` longer; -1: none */
   uint64_t slow_ns;
-  int64_t clock_skew_ns;            /* a host's realtime clock is that much before that of the host before it */
-  uint64_t identity;                /* of the communicator; 0: not known */
-  unsigned disturbed;               /* every so many steps is; 0: none */
-  bool allgathers;                  /* the all-gathers of the cycle are told, and compressed with bf16 where reduce-scatters are */
-  unsigned hidden_percent;          /* of encode and decode, under the exchange */
-  bool often_unknown;               /* of every other compressed call it is not known, and little is of encode and decode */
-  uint64_t revote;                  /* from this cycle on the codec is q8; 0: it stays q4 */
-  bool all_reduces;                 /* a step has all-reduces of whole layers in place of all that is of shards */
-  int first_pid;                    /* of rank 0; the others follow; 0: 1000 */
+  int64_t clock_skew_ns; /* a host's realtime clock is that much before that of the host before it */
+  uint64_t identity;     /* of the communicator; 0: not known */
+  unsigned disturbed;    /* every so many steps is; 0: none */
+  bool allgathers;       /* the all-gathers of the cycle are told, and compressed with bf16 where reduce-scatters are */
+  unsigned hidden_percent; /* of encode and decode, under the exchange */
+  bool often_unknown;      /* of every other compressed call it is not known, and little is of encode and decode */
+  uint64_t revote;         /* from this cycle on the codec is q8; 0: it stays q4 */
+  bool all_reduces;        /* a step has all-reduces of whole layers in place of all that is of shards */
+  int first_pid;           /* of rank 0; the others follow; 0: 1000 */
 };
 
-static inline struct trace_job trace_job_usual(int ranks, unsigned steps, unsigned layers)
-{
+static inline struct trace_job trace_job_usual(int ranks, unsigned steps, unsigned layers) {
   return (struct trace_job){.ranks = ranks,
                             .hosts = ranks,
                             .steps = steps,
@@ -275,24 +259,21 @@ static inline struct trace_job trace_job_usual(int ranks, unsigned steps, unsign
 }
 
 /* 0..1, the same for the same numbers. */
-static inline double trace_chance(uint64_t a, uint64_t b, uint64_t c)
-{
-  uint64_t hash = tagc_hash_add(tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &a, sizeof a), &b, sizeof b), &c,
-                                sizeof c);
+static inline double trace_chance(uint64_t a, uint64_t b, uint64_t c) {
+  uint64_t hash =
+    tagc_hash_add(tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &a, sizeof a), &b, sizeof b), &c, sizeof c);
   return (double)(hash >> 11) / (double)(UINT64_C(1) << 53);
 }
 
 /* Of a step. */
-static inline unsigned trace_job_calls(const struct trace_job *job)
-{
+static inline unsigned trace_job_calls(const struct trace_job *job) {
   return (job->all_reduces ? 1 : 3) * job->layers + 1;
 }
 
 static inline uint64_t trace_job_shard(const struct trace_job *job, unsigned layer) { return job->shard + layer % 3; }
 
 /* The side of a step that is counted from 1: enum tagc_sum_side. */
-static inline unsigned trace_job_side(const struct trace_job *job, uint64_t cycle)
-{
+static inline unsigned trace_job_side(const struct trace_job *job, uint64_t cycle) {
   if (!job->window || cycle <= 2)
     return 0;
   return (cycle - 3) / job->window % 2 ? 2 : 1;
@@ -303,14 +284,13 @@ struct trace_rank {
   const struct trace_job *job;
   struct trace *t;
   int rank;
-  uint64_t now;                     /* when the last call has ended, on all ranks */
-  uint64_t step;                    /* from 0, with those of the warm-up */
+  uint64_t now;  /* when the last call has ended, on all ranks */
+  uint64_t step; /* from 0, with those of the warm-up */
 };
 
 /* What a ring sends for a plain call, as a mean over the ranks of the host: what leaves the host is shared by them. */
 static inline void trace_ring(const struct trace_job *job, unsigned function, uint64_t raw, uint64_t *inside,
-                              uint64_t *between)
-{
+                              uint64_t *between) {
   uint64_t ranks = (uint64_t)job->ranks, others = ranks - 1, hosts = job->hosts > 1 ? (uint64_t)job->hosts : 1;
   uint64_t bytes = function == MADE_ALL_GATHER       ? raw * others
                    : function == MADE_REDUCE_SCATTER ? raw / ranks * others
@@ -320,16 +300,14 @@ static inline void trace_ring(const struct trace_job *job, unsigned function, ui
 }
 
 /* How long this rank computes before its next call of a step that has `calls`. */
-static inline uint64_t trace_compute(const struct trace_rank *r, int rank, unsigned calls, unsigned at)
-{
+static inline uint64_t trace_compute(const struct trace_rank *r, int rank, unsigned calls, unsigned at) {
   uint64_t ns = r->job->compute_ns / calls, most = r->job->jitter_ns / calls;
   ns += (uint64_t)((double)most * trace_chance((uint64_t)rank, r->step, at));
   return ns + (rank == r->job->slow_rank ? r->job->slow_ns / calls : 0);
 }
 
 /* The at-th call of the step: fields that are not times come with `call`. */
-static inline void trace_job_call(struct trace_rank *r, unsigned calls, unsigned at, struct tagc_trace_call call)
-{
+static inline void trace_job_call(struct trace_rank *r, unsigned calls, unsigned at, struct tagc_trace_call call) {
   const struct trace_job *job = r->job;
   bool small = call.action == MADE_COMPRESS;
   uint64_t mine = r->now + trace_compute(r, r->rank, calls, at), last = mine;
@@ -360,8 +338,7 @@ static inline void trace_job_call(struct trace_rank *r, unsigned calls, unsigned
 
 /* One of the step's calls on a layer. */
 static inline void trace_layer_call(struct trace_rank *r, unsigned at, unsigned function, unsigned layer,
-                                    struct tagc_trace_call like)
-{
+                                    struct tagc_trace_call like) {
   const struct trace_job *job = r->job;
   bool reduces = function != MADE_ALL_GATHER, whole = function == MADE_ALL_REDUCE;
   like.function = (uint16_t)function;
@@ -379,22 +356,20 @@ static inline void trace_layer_call(struct trace_rank *r, unsigned at, unsigned 
   trace_job_call(r, trace_job_calls(job), at, like);
 }
 
-static inline void trace_job_states(struct trace_rank *r, uint64_t cycle)
-{
+static inline void trace_job_states(struct trace_rank *r, uint64_t cycle) {
   for (unsigned slot = 0; slot < r->job->layers; slot++)
     trace_put(r->t, STATE, 1, .cycle = cycle, .lock = 1, .slot = slot, .residual_norm = 1.0 / (double)cycle,
               .gradient_norm = 2.0 / (double)cycle, .error = 0.1 + 0.01 * slot);
 }
 
 /* A step; cycle 0: of the warm-up. */
-static inline void trace_job_step(struct trace_rank *r, uint64_t cycle)
-{
+static inline void trace_job_step(struct trace_rank *r, uint64_t cycle) {
   const struct trace_job *job = r->job;
   unsigned layers = job->layers, at = 0, side = trace_job_side(job, cycle);
   bool small = side == 2 || (!job->window && job->compressed && cycle > 2);
   uint64_t began = r->now;
   struct tagc_trace_call like = {
-      .lock = cycle > 0, .cycle = cycle, .slot = -1, .flags = cycle > 0 ? TAGC_TRACE_IN_SYNC : 0};
+    .lock = cycle > 0, .cycle = cycle, .slot = -1, .flags = cycle > 0 ? TAGC_TRACE_IN_SYNC : 0};
   like.flags |= side == 1 ? TAGC_TRACE_PLAIN_SIDE : side == 2 ? TAGC_TRACE_COMPRESSED_SIDE : 0;
   like.action = small ? MADE_COMPRESS : MADE_PASS;
   like.reason = small                            ? MADE_SAID_YES
@@ -408,8 +383,14 @@ static inline void trace_job_step(struct trace_rank *r, uint64_t cycle)
       trace_layer_call(r, at++, MADE_ALL_GATHER, i, like);
     trace_layer_call(r, at++, job->all_reduces ? MADE_ALL_REDUCE : MADE_REDUCE_SCATTER, i, like);
   }
-  struct tagc_trace_call loss = {.function = MADE_ALL_REDUCE, .count = 1, .raw_bytes = 4, .slot = -1, .cycle = cycle,
-                                 .lock = like.lock, .flags = like.flags, .reason = MADE_OTHER_REASON};
+  struct tagc_trace_call loss = {.function = MADE_ALL_REDUCE,
+                                 .count = 1,
+                                 .raw_bytes = 4,
+                                 .slot = -1,
+                                 .cycle = cycle,
+                                 .lock = like.lock,
+                                 .flags = like.flags,
+                                 .reason = MADE_OTHER_REASON};
   trace_job_call(r, trace_job_calls(job), at, loss);
   if (job->states && small)
     trace_job_states(r, cycle);
@@ -420,8 +401,7 @@ static inline void trace_job_step(struct trace_rank *r, uint64_t cycle)
 }
 
 /* The gathers of the backward pass gather once more what those of the forward pass have. */
-static inline void trace_job_allgathers(struct trace_rank *r, const char *codec)
-{
+static inline void trace_job_allgathers(struct trace_rank *r, const char *codec) {
   const struct trace_job *job = r->job;
   for (unsigned i = 0; i < 2 * job->layers && job->allgathers; i++) {
     const unsigned layer = i < job->layers ? i : 2 * job->layers - 1 - i;
@@ -437,14 +417,12 @@ static inline void trace_job_allgathers(struct trace_rank *r, const char *codec)
   }
 }
 
-static inline void trace_vote(struct trace *t, uint32_t comm, const struct tagc_trace_vote *fields, const char *why)
-{
+static inline void trace_vote(struct trace *t, uint32_t comm, const struct tagc_trace_vote *fields, const char *why) {
   trace_add(t, TAGC_TRACE_VOTE, comm, fields, sizeof *fields, 1, &why);
 }
 
 /* `codec`: "" before the vote. */
-static inline void trace_job_slots(struct trace_rank *r, const char *codec)
-{
+static inline void trace_job_slots(struct trace_rank *r, const char *codec) {
   const struct trace_job *job = r->job;
   const bool voted = *codec != '\0';
   for (unsigned slot = 0; slot < job->layers; slot++) {
@@ -469,8 +447,7 @@ static inline void trace_job_slots(struct trace_rank *r, const char *codec)
 }
 
 /* The whole trace of a rank. */
-static inline void trace_job_rank(struct trace *t, const struct trace_job *job, int rank)
-{
+static inline void trace_job_rank(struct trace *t, const struct trace_job *job, int rank) {
   struct trace_rank r = {job, t, rank, 1000000000, 0};
   int hosts = job->hosts > 1 ? job->hosts : 1, host = rank / (job->ranks / hosts);
   char name[32];
@@ -483,12 +460,12 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
   trace_process(t, &process, name, "train", "0.1");
   trace_names(t);
   trace_options(t, job->window ? "TAGC_MODE=ab\n" : job->compressed ? "TAGC_MODE=compress\n" : "TAGC_MODE=observe\n");
-  trace_put(t, COMM, 1, .identity = job->identity, .on_host = !job->on_gpu, .born_ns = r.now, .rank = rank, .nranks = job->ranks,
-            .function = MADE_INIT, .agreed = 1, .hosts = (uint32_t)hosts, .number = 0);
+  trace_put(t, COMM, 1, .identity = job->identity, .on_host = !job->on_gpu, .born_ns = r.now, .rank = rank,
+            .nranks = job->ranks, .function = MADE_INIT, .agreed = 1, .hosts = (uint32_t)hosts, .number = 0);
   for (unsigned i = 0; i < job->warmup; i++)
     trace_job_step(&r, 0);
   struct tagc_trace_lock lock = {
-      .at_ns = r.now, .lock = 1, .calls = trace_job_calls(job), .slots = job->layers, .gradients = 1, .confidence = 80};
+    .at_ns = r.now, .lock = 1, .calls = trace_job_calls(job), .slots = job->layers, .gradients = 1, .confidence = 80};
   if (job->slots) {
     trace_lock(t, 1, &lock, "llama, hidden 64", "gpt2, hidden 64");
     trace_job_slots(&r, "");
@@ -511,8 +488,7 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
 }
 
 /* Writes the job's traces to FOLDER/NAME-RANK.trace; gives their paths, which trace_paths_free() takes back. */
-static inline char **trace_job_write(const struct trace_job *job, const char *folder, const char *name)
-{
+static inline char **trace_job_write(const struct trace_job *job, const char *folder, const char *name) {
   char **paths = calloc((size_t)job->ranks + 1, sizeof *paths);
   for (int i = 0; paths && i < job->ranks; i++) {
     struct trace t = {0};
@@ -529,8 +505,7 @@ static inline char **trace_job_write(const struct trace_job *job, const char *fo
 }
 
 /* Removes the files, too. */
-static inline void trace_paths_free(char **paths)
-{
+static inline void trace_paths_free(char **paths) {
   for (char **path = paths; *path; path++) {
     remove(*path);
     free(*path);

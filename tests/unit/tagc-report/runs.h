@@ -13,8 +13,7 @@
 static uint64_t run_state = 1;
 
 /* splitmix64 (Steele, Lea, Flood 2014): 0 <= x < 1. */
-static inline double run_random(void)
-{
+static inline double run_random(void) {
   uint64_t z = run_state += 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
@@ -22,15 +21,13 @@ static inline double run_random(void)
 }
 
 /* Normal: mean 0, deviation 1 (Box, Muller 1958). */
-static inline double run_normal(void)
-{
+static inline double run_normal(void) {
   const double radius = sqrt(-2 * log(1 - run_random()));
   return radius * cos(2 * M_PI * run_random());
 }
 
 /* `ranks` ranks with `steps` whole steps of 100 ms each, on no side; run_free() ends it. */
-static inline struct tagc_summary *run_make(size_t ranks, size_t steps)
-{
+static inline struct tagc_summary *run_make(size_t ranks, size_t steps) {
   struct tagc_summary *run = calloc(1, sizeof *run);
   run->ranks = calloc(ranks, sizeof *run->ranks);
   run->rank_count = ranks;
@@ -40,14 +37,13 @@ static inline struct tagc_summary *run_make(size_t ranks, size_t steps)
     run->ranks[r].steps = calloc(steps, sizeof *run->ranks[r].steps);
     run->ranks[r].step_count = steps;
     for (size_t i = 0; i < steps; i++)
-      run->ranks[r].steps[i] = (struct tagc_sum_step){.cycle = i + 1, .lock = 1, .whole = true, .ns = 100000000,
-        .began_ns = i * 100000000};
+      run->ranks[r].steps[i] =
+        (struct tagc_sum_step){.cycle = i + 1, .lock = 1, .whole = true, .ns = 100000000, .began_ns = i * 100000000};
   }
   return run;
 }
 
-static inline void run_free(struct tagc_summary *run)
-{
+static inline void run_free(struct tagc_summary *run) {
   for (size_t r = 0; r < run->rank_count; r++)
     free(run->ranks[r].steps);
   free(run->ranks);
@@ -55,8 +51,7 @@ static inline void run_free(struct tagc_summary *run)
 }
 
 /* Windows of plain and compressed steps in turns, plain first, and what is sent in them. */
-static inline void run_take_sides(struct tagc_summary *run, size_t window)
-{
+static inline void run_take_sides(struct tagc_summary *run, size_t window) {
   for (size_t r = 0; r < run->rank_count; r++)
     for (size_t i = 0; i < run->ranks[r].step_count; i++) {
       struct tagc_sum_step *step = &run->ranks[r].steps[i];

@@ -13,8 +13,7 @@
 static bool near(double a, double b, double by) { return fabs(a - b) <= by; }
 
 /* Milliseconds of all steps: base, `effect` times as long on the compressed side, and noise. */
-static void fill(struct tagc_summary *run, double base, double effect, double noise)
-{
+static void fill(struct tagc_summary *run, double base, double effect, double noise) {
   for (size_t i = 0; i < run->ranks[0].step_count; i++) {
     const double side = run->ranks[0].steps[i].side == TAGC_SUM_COMPRESSED ? effect : 1,
                  ms = base * side * (1 + noise * run_normal());
@@ -23,17 +22,17 @@ static void fill(struct tagc_summary *run, double base, double effect, double no
   }
 }
 
-static struct tagc_ab_result sides_of(const struct tagc_summary *run)
-{
+static struct tagc_ab_result sides_of(const struct tagc_summary *run) {
   struct tagc_ab_result ab;
   tagc_ab_compare(run, &ab);
   return ab;
 }
 
-static void test_student(void)
-{
-  static const struct { size_t degrees; double t;
-  } known[] = {                        /* from printed tables */
+static void test_student(void) {
+  static const struct {
+    size_t degrees;
+    double t;
+  } known[] = {/* from printed tables */
                {1, 12.7062}, {2, 4.3027},  {3, 3.1824},  {4, 2.7764},   {5, 2.5706},    {9, 2.2622},
                {10, 2.2281}, {19, 2.0930}, {30, 2.0423}, {100, 1.9840}, {1000, 1.9623}, {1000000, 1.9600}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -41,12 +40,10 @@ static void test_student(void)
        known[i].t, tagc_student(known[i].degrees));
 }
 
-static void test_outcomes(void)
-{
+static void test_outcomes(void) {
   struct tagc_summary *run = run_make(2, 400);
   struct tagc_ab_result s = sides_of(run);
-  ok(s.outcome == TAGC_AB_NONE && s.pairs == 0 && strstr(s.words, "TAGC_MODE=ab"),
-     "without sides there is no outcome");
+  ok(s.outcome == TAGC_AB_NONE && s.pairs == 0 && strstr(s.words, "TAGC_MODE=ab"), "without sides there is no outcome");
   run_take_sides(run, 20);
   fill(run, 100, 0.8, 0.02);
   s = sides_of(run);
@@ -72,23 +69,21 @@ static void test_outcomes(void)
   ok(s.outcome == TAGC_AB_EQUAL && s.difference_ms == 0, "no noise, no difference");
   fill(run, 100, 0.5, 0);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_FASTER && near(s.speed, 2, 1e-9) && near(s.low_speed, 2, 1e-9),
-     "no noise, twice as fast");
+  ok(s.outcome == TAGC_AB_FASTER && near(s.speed, 2, 1e-9) && near(s.low_speed, 2, 1e-9), "no noise, twice as fast");
   fill(run, 100, 0.995, 0);
   s = sides_of(run);
   ok(s.outcome == TAGC_AB_FASTER && strstr(s.words, "too little to matter") && !tagc_ab_matters(&s),
      "half a per cent: %s", s.words);
   fill(run, 100, 1.003, 0);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_SLOWER && strstr(s.words, "0.997 times as fast") &&
-         strstr(s.words, "too little to matter") && !tagc_ab_matters(&s),
+  ok(s.outcome == TAGC_AB_SLOWER && strstr(s.words, "0.997 times as fast") && strstr(s.words, "too little to matter") &&
+       !tagc_ab_matters(&s),
      "and in the other direction: %s", s.words);
   run_free(run);
 }
 
 /* Why it is slower is said where times of calls tell. */
-static void test_cause(void)
-{
+static void test_cause(void) {
   static const struct {
     uint64_t encode_ns, packed_calls, packed_ns;
     bool cause;
@@ -100,7 +95,7 @@ static void test_cause(void)
   run->comm_count = 1;
   run_take_sides(run, 20);
   fill(run, 100, 1.1, 0.02);
-  for (size_t i = 0; i < sizeof times / sizeof *times; i++) {     /* plain calls: 10 ms each */
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++) { /* plain calls: 10 ms each */
     slot.calls = (struct tagc_sum_calls){.wire_calls = times[i].packed_calls + 20,
                                          .wire_ns = times[i].packed_ns + 200000000,
                                          .encode_ns = times[i].encode_ns,
@@ -113,9 +108,10 @@ static void test_cause(void)
   run_free(run);
 }
 
-static void test_few(void)
-{
-  static const struct { size_t steps, pairs; enum tagc_ab_outcome outcome;
+static void test_few(void) {
+  static const struct {
+    size_t steps, pairs;
+    enum tagc_ab_outcome outcome;
   } runs[] = {{20, 0, TAGC_AB_NONE},     {40, 0, TAGC_AB_TOO_FEW},  {60, 1, TAGC_AB_TOO_FEW},
               {100, 2, TAGC_AB_TOO_FEW}, {123, 2, TAGC_AB_TOO_FEW}, {140, 3, TAGC_AB_FASTER}};
   for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
@@ -137,15 +133,13 @@ static void test_few(void)
 }
 
 /* What a run has beside noise. */
-static void drift(struct tagc_summary *run, double by)
-{
+static void drift(struct tagc_summary *run, double by) {
   const size_t n = run->ranks[0].step_count;
   for (size_t i = 0; i < n; i++)
     run->ranks[0].steps[i].ns = (uint64_t)((double)run->ranks[0].steps[i].ns * (1 + by * (double)i / (double)n));
 }
 
-static void test_drift(void)
-{
+static void test_drift(void) {
   struct tagc_summary *run = run_make(1, 400);
   run_take_sides(run, 20);
   static const double drifts[] = {0.5, -0.4, 5};
@@ -160,14 +154,13 @@ static void test_drift(void)
   run_free(run);
 }
 
-static void test_outliers(void)
-{
+static void test_outliers(void) {
   struct tagc_summary *run = run_make(1, 400);
   run_take_sides(run, 20);
   fill(run, 100, 0.9, 0.05);
-  run->ranks[0].steps[110].ns = 30000000000;              /* a checkpoint */
+  run->ranks[0].steps[110].ns = 30000000000; /* a checkpoint */
   ok(sides_of(run).outcome == TAGC_AB_FASTER, "one step of 30 s hides no difference");
-  for (size_t i = 50; i < 400; i += 40)                   /* always in a compressed window, or always in a plain one */
+  for (size_t i = 50; i < 400; i += 40) /* always in a compressed window, or always in a plain one */
     run->ranks[0].steps[i].ns = 30000000000;
   ok(sides_of(run).outcome == TAGC_AB_FASTER && near(sides_of(run).mean_ms[TAGC_SUM_PLAIN], 100, 5),
      "nor do checkpoints on one side");
@@ -178,14 +171,12 @@ static void test_outliers(void)
   run_free(run);
 }
 
-static void test_missing(void)
-{
+static void test_missing(void) {
   struct tagc_summary *run = run_make(2, 400);
   run_take_sides(run, 20);
   fill(run, 100, 0.8, 0.02);
   run->ranks[1].step_count = 0;
-  ok(sides_of(run).outcome == TAGC_AB_FASTER && sides_of(run).pairs == 9,
-     "a rank without steps takes nothing away");
+  ok(sides_of(run).outcome == TAGC_AB_FASTER && sides_of(run).pairs == 9, "a rank without steps takes nothing away");
   struct tagc_sum_step *steps = run->ranks[0].steps;
   memmove(&steps[33], &steps[36], (400 - 36) * sizeof *steps);
   run->ranks[0].step_count = 397;
@@ -199,7 +190,7 @@ static void test_missing(void)
   run_take_sides(run, 20);
   fill(run, 100, 0.8, 0.02);
   for (size_t i = 0; i < 400; i++)
-    run->ranks[1].steps[i].ns = 0;                        /* would be twice as fast, if they counted */
+    run->ranks[1].steps[i].ns = 0; /* would be twice as fast, if they counted */
   for (size_t i = 120; i < 140; i++)
     run->ranks[1].steps[i].whole = false;
   ok(sides_of(run).pairs == 8 || sides_of(run).pairs == 7,
@@ -215,8 +206,7 @@ static void test_missing(void)
 }
 
 /* One window is a third as long, and slow. */
-static void test_unequal(void)
-{
+static void test_unequal(void) {
   struct tagc_summary *run = run_make(1, 400);
   run_take_sides(run, 20);
   fill(run, 100, 0.9, 0.02);
@@ -232,8 +222,7 @@ static void test_unequal(void)
 /* How many of `runs` runs get the outcome, of `windows` windows of 20 steps; noise: of a step, of a window, and how
  * much a window has of the one before. */
 static unsigned count(enum tagc_ab_outcome outcome, unsigned runs, size_t windows, double effect, double step,
-                      double window, double memory)
-{
+                      double window, double memory) {
   struct tagc_summary *run = run_make(1, 20 * windows);
   unsigned found = 0;
   run_take_sides(run, 20);
@@ -251,9 +240,11 @@ static unsigned count(enum tagc_ab_outcome outcome, unsigned runs, size_t window
   return found;
 }
 
-static void test_errors(void)
-{
-  static const struct { size_t windows; double step, window, memory; const char *what;
+static void test_errors(void) {
+  static const struct {
+    size_t windows;
+    double step, window, memory;
+    const char *what;
   } kinds[] = {{20, 0.10, 0, 0, "20 windows, noise of steps"}, {8, 0.10, 0, 0, "8 windows: 3 pairs"},
                {9, 0.1, 0, 0, "9 windows: 4 pairs"},           {60, 0.10, 0, 0, "60 windows"},
                {20, 0.05, 0.05, 0, "noise of windows"},        {20, 0.05, 0.05, 0.9, "which resemble those before"}};
@@ -261,10 +252,10 @@ static void test_errors(void)
     const unsigned runs = i ? 2000 : 10000;
     run_state = 1 + i;
     const unsigned faster =
-        count(TAGC_AB_FASTER, runs, kinds[i].windows, 1, kinds[i].step, kinds[i].window, kinds[i].memory);
+      count(TAGC_AB_FASTER, runs, kinds[i].windows, 1, kinds[i].step, kinds[i].window, kinds[i].memory);
     run_state = 1 + i;
     const unsigned slower =
-        count(TAGC_AB_SLOWER, runs, kinds[i].windows, 1, kinds[i].step, kinds[i].window, kinds[i].memory);
+      count(TAGC_AB_SLOWER, runs, kinds[i].windows, 1, kinds[i].step, kinds[i].window, kinds[i].memory);
     const double wrong = 100.0 * (faster + slower) / runs;
     ok(wrong < (i ? 6.5 : 5.6), "no effect, %s: an outcome in %.1f%% of %u runs (%u, %u)", kinds[i].what, wrong, runs,
        faster, slower);
@@ -274,8 +265,7 @@ static void test_errors(void)
   ok(found > 960, "5%% faster, noise of 10%% a step, 20 windows of 20: found in %u of 1000 runs", found);
 }
 
-static void test_print(void)
-{
+static void test_print(void) {
   char text[4096] = "";
   FILE *to = fmemopen(text, sizeof text, "w");
   struct tagc_summary *run = run_make(1, 400);
@@ -293,8 +283,7 @@ static void test_print(void)
 }
 
 /* Of a window of two steps one counts: nobody knows how such steps spread. */
-static void test_unknown(void)
-{
+static void test_unknown(void) {
   static const struct {
     size_t window;
     uint64_t ns;
@@ -316,8 +305,7 @@ static void test_unknown(void)
   }
 }
 
-int main(void)
-{
+int main(void) {
   test_student();
   test_outcomes();
   test_cause();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Pages and timelines of made-up jobs: well-formed, alone, bounded, escaped, and with the numbers of the summary in them.
+ * Pages and timelines of made-up jobs: well-formed, alone, bounded, escaped, and with the numbers of the summary in
+ * them.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -18,15 +19,14 @@ enum { RANKS = 4 };
 
 static char folder[] = "/tmp/tagc-pages.XXXXXX";
 
-/* -- what is looked at --------------------------------------------------------------------------------------------------------- */
+/* -- what is looked at --------------------------------------------------------------------------------------------- */
 
 struct text {
   char *bytes;
   size_t size;
 };
 
-static struct tagc_summary *read_job(const struct trace_job *job, char paths[][64])
-{
+static struct tagc_summary *read_job(const struct trace_job *job, char paths[][64]) {
   char *list[64];
   for (int i = 0; i < job->ranks; i++) {
     struct trace t = {0};
@@ -41,8 +41,7 @@ static struct tagc_summary *read_job(const struct trace_job *job, char paths[][6
   return summary;
 }
 
-static struct text page_of(const struct tagc_summary *summary)
-{
+static struct text page_of(const struct tagc_summary *summary) {
   struct text text = {0};
   FILE *file = open_memstream(&text.bytes, &text.size);
   ok(tagc_html_write(summary, NULL, file), "a page is written");
@@ -50,8 +49,7 @@ static struct text page_of(const struct tagc_summary *summary)
   return text;
 }
 
-static struct text timeline_of(const struct tagc_summary *summary, struct tagc_step_range range)
-{
+static struct text timeline_of(const struct tagc_summary *summary, struct tagc_step_range range) {
   struct text text = {0};
   char why[TAGC_TRACE_WHY] = "";
   FILE *file = open_memstream(&text.bytes, &text.size);
@@ -60,19 +58,17 @@ static struct text timeline_of(const struct tagc_summary *summary, struct tagc_s
   return text;
 }
 
-static size_t count_of(const char *text, const char *what)
-{
+static size_t count_of(const char *text, const char *what) {
   size_t count = 0;
   for (const char *at = text; (at = strstr(at, what)); at += strlen(what))
     count++;
   return count;
 }
 
-/* -- HTML ------------------------------------------------------------------------------------------------------------------------ */
+/* -- HTML ---------------------------------------------------------------------------------------------------------- */
 
 /* Is every element closed in its order? `why`: where not. */
-static bool is_well_formed(const char *page, char why[80])
-{
+static bool is_well_formed(const char *page, char why[80]) {
   static char open[64][16];
   size_t depth = 0;
   for (const char *at = page; (at = strchr(at, '<')); at++) {
@@ -95,8 +91,7 @@ static bool is_well_formed(const char *page, char why[80])
 }
 
 /* Is no id there twice, and is every one that is referred to there? */
-static bool has_good_ids(const char *page)
-{
+static bool has_good_ids(const char *page) {
   for (const char *at = page; (at = strstr(at, " id=\"")); at++) {
     char id[80];
     snprintf(id, sizeof id, "%.*s", (int)strcspn(at + 5, "\"") + 6, at);
@@ -113,8 +108,7 @@ static bool has_good_ids(const char *page)
 }
 
 /* Does each section with figures have tables, and each picture a title and a description? */
-static bool has_tables(const char *page)
-{
+static bool has_tables(const char *page) {
   const char *section = page;
   while ((section = strstr(section, "<section "))) {
     const char *end = strstr(section, "</section>"), *figure = strstr(section, "<figure "),
@@ -128,8 +122,7 @@ static bool has_tables(const char *page)
          count_of(page, "<table>") == count_of(page, "<caption>");
 }
 
-static bool loads_nothing(const char *page)
-{
+static bool loads_nothing(const char *page) {
   static const char *const words[] = {"<script", "http://", "https://", " src=",   "url(",
                                       "@import", "<link",   "<img",     "<iframe", "xlink:"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -141,14 +134,12 @@ static bool loads_nothing(const char *page)
 }
 
 /* In coordinates and cells. */
-static bool has_numbers_alone(const char *page)
-{
+static bool has_numbers_alone(const char *page) {
   return !strstr(page, "=\"nan") && !strstr(page, "=\"-nan") && !strstr(page, "=\"inf") && !strstr(page, ">nan") &&
          !strstr(page, " nan") && !strstr(page, "nan%");
 }
 
-static void check_page(const struct text *page, const char *what)
-{
+static void check_page(const struct text *page, const char *what) {
   char why[80];
   ok(is_well_formed(page->bytes, why), "%s: elements are closed in their order", what) || (note("%s", why), 0);
   ok(has_good_ids(page->bytes), "%s: ids are there, and once", what);
@@ -158,12 +149,11 @@ static void check_page(const struct text *page, const char *what)
   ok(count_of(page->bytes, "<section ") == 11, "%s: all sections are there", what);
 }
 
-/* -- JSON --------------------------------------------------------------------------------------------------------------------------- */
+/* -- JSON ---------------------------------------------------------------------------------------------------------- */
 
 static const char *skip_value(const char *at);
 
-static const char *skip_string(const char *at)
-{
+static const char *skip_string(const char *at) {
   for (at++; *at && *at != '"'; at++)
     if ((unsigned char)*at < 0x20 || (*at == '\\' && !strchr("\"\\/bfnrtu", *++at)))
       return NULL;
@@ -172,8 +162,7 @@ static const char *skip_string(const char *at)
 
 static const char *skip_space(const char *at) { return at + strspn(at, " \t\n"); }
 
-static const char *skip_members(const char *at, char end)
-{
+static const char *skip_members(const char *at, char end) {
   at = skip_space(at + 1);
   if (*at == end)
     return at + 1;
@@ -195,8 +184,7 @@ static const char *skip_members(const char *at, char end)
 }
 
 /* Behind the value; NULL: it is none. */
-static const char *skip_value(const char *at)
-{
+static const char *skip_value(const char *at) {
   at = skip_space(at);
   if (*at == '"')
     return skip_string(at);
@@ -213,8 +201,7 @@ static const char *skip_value(const char *at)
   return end;
 }
 
-static bool is_json(const char *text)
-{
+static bool is_json(const char *text) {
   const char *end = skip_value(text);
   return end && *skip_space(end) == '\0';
 }
@@ -225,8 +212,7 @@ struct span {
   size_t at;
 };
 
-static int by_begin(const void *a, const void *b)
-{
+static int by_begin(const void *a, const void *b) {
   const struct span *x = a, *y = b;
   if (x->lane != y->lane)
     return x->lane < y->lane ? -1 : 1;
@@ -235,9 +221,9 @@ static int by_begin(const void *a, const void *b)
   return x->at < y->at ? -1 : 1;
 }
 
-/* Of two spans of a lane one holds the other, or they do not touch: viewers draw nothing else. Gives how many there are, 0: not so. */
-static size_t nested_spans(const char *text, double *first)
-{
+/* Of two spans of a lane one holds the other, or they do not touch: viewers draw nothing else. Gives how many there
+ * are, 0: not so. */
+static size_t nested_spans(const char *text, double *first) {
   size_t count = 0, all = count_of(text, "\"ph\":\"X\"");
   struct span *spans = calloc(all + 1, sizeof *spans), *open = calloc(all + 1, sizeof *open);
   bool nest = true;
@@ -262,11 +248,10 @@ static size_t nested_spans(const char *text, double *first)
   return nest ? count : 0;
 }
 
-/* -- cases --------------------------------------------------------------------------------------------------------------------------- */
+/* -- cases --------------------------------------------------------------------------------------------------------- */
 
 /* Both sides, two hosts: the page has the numbers of the judgements. */
-static void test_sides(void)
-{
+static void test_sides(void) {
   struct trace_job job = trace_job_usual(RANKS, 60, 8);
   char paths[RANKS][64], number[32];
   job.hosts = 2;
@@ -309,8 +294,7 @@ static void test_sides(void)
 }
 
 /* What a trace names is nobody's markup. */
-static void test_hostile(void)
-{
+static void test_hostile(void) {
   struct trace t = {0};
   struct tagc_trace_process process = {.pid = 7, .realtime_ns = 1700000000000000000, .monotonic_ns = 1000};
   static const char evil[] = "<script>alert(1)</script>\"'&\001\377\342\200\256";
@@ -355,8 +339,7 @@ static void test_hostile(void)
 }
 
 /* Nothing to show: it is said. */
-static void test_empty(void)
-{
+static void test_empty(void) {
   char path[64], *list[] = {path};
   struct trace t = {0};
   snprintf(path, sizeof path, "%s/nothing", folder);
@@ -386,8 +369,7 @@ static void test_empty(void)
 }
 
 /* A step of many calls is drawn with few elements. */
-static void test_many(void)
-{
+static void test_many(void) {
   struct trace_job job = trace_job_usual(RANKS, 12, 3000);
   char paths[RANKS][64];
   job.compressed = true;
@@ -403,8 +385,7 @@ static void test_many(void)
 }
 
 /* All calls once, in their lanes; collectives meet; a range holds its steps. */
-static void test_timeline(bool on_gpu)
-{
+static void test_timeline(bool on_gpu) {
   struct trace_job job = trace_job_usual(RANKS, 20, 4);
   char paths[RANKS][64], why[TAGC_TRACE_WHY];
   double first = 0;
@@ -447,8 +428,7 @@ static void test_timeline(bool on_gpu)
 }
 
 /* What a stream is busy with does not overlap, though the calls were made at once; times are exact. */
-static void test_stream(void)
-{
+static void test_stream(void) {
   struct trace t = {0};
   struct tagc_trace_process process = {.pid = 7, .realtime_ns = 1700000000000000123, .monotonic_ns = 1000000};
   char path[64], *list[] = {path};
@@ -478,8 +458,7 @@ static void swap(uint16_t *code) { *code = *code < 2 ? !*code : *code; }
 static void swap_byte(uint8_t *code) { *code = *code < 2 ? !*code : *code; }
 
 /* Another version of the library: codes 0 and 1 of every table mean each other. */
-static void swap_codes(struct tagc_trace_record *r)
-{
+static void swap_codes(struct tagc_trace_record *r) {
   if (r->kind == TAGC_TRACE_NAME)
     swap(&((struct tagc_trace_name *)r)->code);
   if (r->kind == TAGC_TRACE_CALL) {
@@ -499,8 +478,7 @@ static void swap_codes(struct tagc_trace_record *r)
 
 /* A rank's trace, each record changed; writes it. */
 static void write_changed(const struct trace_job *job, int rank, void (*change)(struct tagc_trace_record *),
-                          const char *path)
-{
+                          const char *path) {
   struct trace t = {0};
   struct tagc_trace_chunk chunk;
   trace_job_rank(&t, job, rank);
@@ -517,8 +495,7 @@ static void write_changed(const struct trace_job *job, int rank, void (*change)(
 }
 
 /* Ranks whose libraries number things otherwise: nothing changes, wherever single calls are read. */
-static void test_versions(void)
-{
+static void test_versions(void) {
   struct trace_job job = trace_job_usual(2, 20, 4);
   char paths[2][64], *list[] = {paths[0], paths[1]};
   job.window = 4;
@@ -539,14 +516,12 @@ static void test_versions(void)
 }
 
 /* A clock at the end of time: nothing overflows (the sanitizers look), and the page says that clocks differ. */
-static void late_clock(struct tagc_trace_record *r)
-{
+static void late_clock(struct tagc_trace_record *r) {
   if (r->kind == TAGC_TRACE_PROCESS)
     ((struct tagc_trace_process *)r)->realtime_ns = INT64_MAX;
 }
 
-static void test_clocks(void)
-{
+static void test_clocks(void) {
   struct trace_job job = trace_job_usual(2, 20, 4);
   char paths[2][64], *list[] = {paths[0], paths[1]};
   tagc_sum_free(read_job(&job, paths));
@@ -561,8 +536,7 @@ static void test_clocks(void)
 }
 
 /* Two levels: compressed calls sum inside the host for as long as they encode and decode together. */
-static void sum_first(struct tagc_trace_record *r)
-{
+static void sum_first(struct tagc_trace_record *r) {
   struct tagc_trace_times *times = (void *)r;
   if (r->kind == TAGC_TRACE_TIMES && times->encode_ns) {
     times->sum_ns = times->encode_ns + times->decode_ns;
@@ -570,8 +544,7 @@ static void sum_first(struct tagc_trace_record *r)
   }
 }
 
-static void test_levels(void)
-{
+static void test_levels(void) {
   struct trace_job job = trace_job_usual(2, 20, 4);
   char paths[2][64], *list[] = {paths[0], paths[1]};
   struct {
@@ -607,14 +580,12 @@ static void test_levels(void)
 }
 
 /* A codec that keeps no residual has no line for it. */
-static void keep_none(struct tagc_trace_record *r)
-{
+static void keep_none(struct tagc_trace_record *r) {
   if (r->kind == TAGC_TRACE_STATE)
     ((struct tagc_trace_state *)r)->residual_norm = 0;
 }
 
-static void test_residual(void)
-{
+static void test_residual(void) {
   struct trace_job job = trace_job_usual(2, 20, 4);
   char paths[2][64], *list[] = {paths[0], paths[1]};
   job.compressed = true;
@@ -631,8 +602,7 @@ static void test_residual(void)
 }
 
 /* A cycle that was found again has layers of its own: those of the last one alone are shown. */
-static void test_locks(void)
-{
+static void test_locks(void) {
   struct trace_job job = trace_job_usual(2, 20, 8);
   char paths[2][64];
   job.compressed = true;
@@ -649,8 +619,7 @@ static void test_locks(void)
   tagc_sum_free(summary);
 }
 
-int main(void)
-{
+int main(void) {
   if (!mkdtemp(folder))
     return 1;
   test_sides();

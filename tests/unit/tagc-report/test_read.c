@@ -9,15 +9,13 @@
 
 static char why[TAGC_TRACE_WHY];
 
-static struct tagc_trace_file *open_made(struct trace *t)
-{
+static struct tagc_trace_file *open_made(struct trace *t) {
   trace_chunk_ends(t);
   return tagc_trace_open_bytes("made", t->bytes, t->size, why);
 }
 
 /* `chunks` chunks of `calls` calls each, whose numbers go on. */
-static struct trace make_calls(unsigned chunks, unsigned calls)
-{
+static struct trace make_calls(unsigned chunks, unsigned calls) {
   struct trace t = {0};
   for (unsigned i = 0; i < chunks; i++, trace_chunk_ends(&t))
     for (unsigned j = 0; j < calls; j++)
@@ -32,8 +30,7 @@ struct seen {
   struct tagc_trace_health health;
 };
 
-static struct seen see(struct tagc_trace_file *file)
-{
+static struct seen see(struct tagc_trace_file *file) {
   struct seen seen = {.right = true};
   const struct tagc_trace_record *record;
   uint64_t last = 0;
@@ -49,8 +46,7 @@ static struct seen see(struct tagc_trace_file *file)
   return seen;
 }
 
-static struct seen see_bytes(const void *bytes, size_t size)
-{
+static struct seen see_bytes(const void *bytes, size_t size) {
   struct tagc_trace_file *file = tagc_trace_open_bytes("made", bytes, size, why);
   struct seen seen = {0};
   if (file)
@@ -59,8 +55,7 @@ static struct seen see_bytes(const void *bytes, size_t size)
   return seen;
 }
 
-static void test_whole(void)
-{
+static void test_whole(void) {
   struct trace t = {0};
   struct tagc_trace_process process = {.pid = 7};
   trace_process(&t, &process, "h", "programme", "0.1");
@@ -77,7 +72,8 @@ static void test_whole(void)
     const char *texts = r ? ((const struct tagc_trace_process *)r)->text : NULL;
     ok(r && r->kind == TAGC_TRACE_PROCESS && ((const struct tagc_trace_process *)r)->pid == 7, "its process");
     ok(r && strcmp(tagc_trace_text(r, texts, 0), "h") == 0 && strcmp(tagc_trace_text(r, texts, 1), "programme") == 0 &&
-       strcmp(tagc_trace_text(r, texts, 2), "0.1") == 0, "three texts");
+         strcmp(tagc_trace_text(r, texts, 2), "0.1") == 0,
+       "three texts");
     ok(r && *tagc_trace_text(r, texts, 3) == '\0' && *tagc_trace_text(r, texts, 4000) == '\0', "and no more");
     r = tagc_trace_next(file);
     ok(r && r->kind == TAGC_TRACE_NAME && strcmp(((const struct tagc_trace_name *)r)->text, "ncclReduceScatter") == 0,
@@ -89,8 +85,8 @@ static void test_whole(void)
        "the end, and nothing behind it");
     const struct tagc_trace_health *h = tagc_trace_health(file);
     ok(h->bytes == t.size && h->records == 4 && h->chunks == 2 && h->dropped == 6 && h->ended && !h->cut &&
-           !h->damaged_chunks && !h->skipped_bytes && !h->unknown_records && !h->refused_records && h->major == 1 &&
-           h->minor == TAGC_TRACE_MINOR,
+         !h->damaged_chunks && !h->skipped_bytes && !h->unknown_records && !h->refused_records && h->major == 1 &&
+         h->minor == TAGC_TRACE_MINOR,
        "in good health");
     ok(tagc_trace_rewind(file) && (round || !tagc_trace_health(file)->records), "and once more");
   }
@@ -98,16 +94,14 @@ static void test_whole(void)
   trace_free(&t);
 }
 
-static void refuses(const void *bytes, size_t size, const char *words)
-{
+static void refuses(const void *bytes, size_t size, const char *words) {
   *why = '\0';
   struct tagc_trace_file *file = tagc_trace_open_bytes("some.trace", bytes, size, why);
   ok(!file && strncmp(why, "some.trace: ", 12) == 0 && strstr(why, words), "%s", why);
   tagc_trace_close(file);
 }
 
-static void test_refusals(void)
-{
+static void test_refusals(void) {
   struct trace t = make_calls(1, 1);
   struct tagc_trace_head head;
   memcpy(&head, t.bytes, sizeof head);
@@ -128,8 +122,7 @@ static void test_refusals(void)
 /* -- damage -------------------------------------------------------------------------------------------------------- */
 
 /* Every byte of a small file is damaged in turn: at most the calls of one chunk are lost, and that is said. */
-static void test_damage(void)
-{
+static void test_damage(void) {
   struct trace t = make_calls(4, 3);
   size_t head = sizeof(struct tagc_trace_head), chunk = (t.size - head) / 4;
   unsigned wrong = 0;
@@ -148,16 +141,16 @@ static void test_damage(void)
 }
 
 /* Everything is cut at every byte. */
-static void test_cuts(void)
-{
+static void test_cuts(void) {
   struct trace t = make_calls(3, 3);
   size_t head = sizeof(struct tagc_trace_head), chunk = (t.size - head) / 3;
   unsigned wrong = 0;
   for (size_t size = head; size < t.size; size++) {
     struct seen seen = see_bytes(t.bytes, size);
     size_t whole = (size - head) / chunk, rest = (size - head) % chunk;
-    size_t more = rest < sizeof(struct tagc_trace_chunk) ? 0
-                                                         : (rest - sizeof(struct tagc_trace_chunk)) / sizeof(struct tagc_trace_call);
+    size_t more = rest < sizeof(struct tagc_trace_chunk)
+                    ? 0
+                    : (rest - sizeof(struct tagc_trace_chunk)) / sizeof(struct tagc_trace_call);
     wrong += !(seen.right && !seen.missing && seen.calls == 3 * whole + more && seen.health.cut == (rest > 0) &&
                !seen.health.damaged_chunks && !seen.health.refused_records);
   }
@@ -165,8 +158,7 @@ static void test_cuts(void)
   trace_free(&t);
 }
 
-static void test_middle(void)
-{
+static void test_middle(void) {
   struct trace t = make_calls(300, 40), longer = {0};
   size_t head = sizeof(struct tagc_trace_head), chunk = (t.size - head) / 300, at = head + 100 * chunk + 777;
   memcpy(trace_more(&longer, at), t.bytes, at);
@@ -180,7 +172,7 @@ static void test_middle(void)
   memcpy(trace_more(&longer, t.size - at), t.bytes + at, t.size - at);
   seen = see_bytes(longer.bytes, longer.size);
   ok(seen.right && seen.calls == 299 * 40 && seen.health.damaged_chunks == 1 &&
-         seen.health.skipped_bytes == chunk + 70001,
+       seen.health.skipped_bytes == chunk + 70001,
      "and so do bytes that came in");
   longer.size = 0;
   memcpy(trace_more(&longer, t.size), t.bytes, t.size);
@@ -198,8 +190,7 @@ static void test_middle(void)
 }
 
 /* A file that looks like chunks all over: it is given up in a time that its size bounds, not its square. */
-static void test_hostile(void)
-{
+static void test_hostile(void) {
   struct trace t = make_calls(1, 1);
   size_t size = 4 << 20;
   struct tagc_trace_chunk like = {TAGC_TRACE_CHUNK_MAGIC, TAGC_TRACE_CHUNK_MOST, 1, 0, 0};
@@ -213,8 +204,7 @@ static void test_hostile(void)
 
 /* -- records ------------------------------------------------------------------------------------------------------- */
 
-static void test_records(void)
-{
+static void test_records(void) {
   struct trace t = {0};
   struct tagc_trace_call longer[2] = {{.record = {TAGC_TRACE_CALL, sizeof longer, 1}, .number = 1, .count = 7}};
   struct tagc_trace_record later = {99, 16, 0}, none = {0, 8, 0}, endless = {TAGC_TRACE_NAME, 16, 0},
@@ -245,8 +235,7 @@ static void test_records(void)
 }
 
 /* Records of version 1.0 are shorter: what they lack is 0, whatever comes behind them. */
-static void test_older(void)
-{
+static void test_older(void) {
   struct trace t = {0};
   struct tagc_trace_call call = {.record = {TAGC_TRACE_CALL, 128, 1}, .number = 7, .result = -1};
   struct tagc_trace_times times = {.record = {TAGC_TRACE_TIMES, 56, 1}, .call = 7, .by_device = 1};
@@ -269,8 +258,7 @@ static void test_older(void)
   trace_free(&t);
 }
 
-static void test_files(void)
-{
+static void test_files(void) {
   char path[] = "/tmp/test_trace_read.XXXXXX";
   int descriptor = mkstemp(path);
   struct trace t = make_calls(200, 480);
@@ -290,8 +278,7 @@ static void test_files(void)
   trace_free(&t);
 }
 
-static void test_jobs(void)
-{
+static void test_jobs(void) {
   struct trace_job job = trace_job_usual(2, 10, 3);
   struct trace t = {0};
   uint64_t kinds[TAGC_TRACE_KINDS] = {0};
@@ -302,15 +289,14 @@ static void test_jobs(void)
   while ((record = tagc_trace_next(file)))
     kinds[record->kind]++;
   ok(kinds[TAGC_TRACE_CALL] == 11 * 10 && kinds[TAGC_TRACE_CYCLE] == 10 && kinds[TAGC_TRACE_TIMES] == 33 &&
-         kinds[TAGC_TRACE_SLOT] == 6 && kinds[TAGC_TRACE_STATE] == 12 && kinds[TAGC_TRACE_END] == 1 &&
-         kinds[TAGC_TRACE_LOCK] == 1,
+       kinds[TAGC_TRACE_SLOT] == 6 && kinds[TAGC_TRACE_STATE] == 12 && kinds[TAGC_TRACE_END] == 1 &&
+       kinds[TAGC_TRACE_LOCK] == 1,
      "a job that was made up");
   tagc_trace_close(file);
   trace_free(&t);
 }
 
-int main(void)
-{
+int main(void) {
   test_whole();
   test_refusals();
   test_damage();

@@ -15,8 +15,7 @@ enum { STEPS = 100 };
 static bool near(double a, double b) { return fabs(a - b) <= 1e-6 * (1 + fabs(b)); }
 
 /* Steps of 100 ms: 70 of work, 30 in calls, which are under way for 40. */
-static struct tagc_summary *make(size_t ranks, bool blocking)
-{
+static struct tagc_summary *make(size_t ranks, bool blocking) {
   struct tagc_summary *run = run_make(ranks, STEPS);
   for (size_t r = 0; r < ranks; r++) {
     run->ranks[r].blocking = blocking;
@@ -29,8 +28,7 @@ static struct tagc_summary *make(size_t ranks, bool blocking)
 }
 
 /* The rank works so many ms longer in a step, and waits less; the others wait for it. */
-static void be_late(struct tagc_summary *run, size_t rank, size_t step, uint64_t ms)
-{
+static void be_late(struct tagc_summary *run, size_t rank, size_t step, uint64_t ms) {
   for (size_t r = 0; r < run->rank_count; r++) {
     struct tagc_sum_step *s = &run->ranks[r].steps[step];
     s->ns += ms * 1000000;
@@ -41,20 +39,18 @@ static void be_late(struct tagc_summary *run, size_t rank, size_t step, uint64_t
   }
 }
 
-static struct tagc_stragglers pace_of(const struct tagc_summary *run)
-{
+static struct tagc_stragglers pace_of(const struct tagc_summary *run) {
   struct tagc_stragglers stragglers;
   if (!tagc_stragglers_find(run, &stragglers))
     abort();
   return stragglers;
 }
 
-static void test_exposed(void)
-{
+static void test_exposed(void) {
   struct tagc_summary *run = make(4, true);
   struct tagc_stragglers p = pace_of(run);
   ok(p.exposed_known && near(p.ranks[2].exposed_ms, 30) && near(p.ranks[2].hidden_ms, 10) &&
-         near(p.ranks[2].outside_ms, 70) && near(p.ranks[2].step_ms, 100) && p.ranks[2].steps == STEPS,
+       near(p.ranks[2].outside_ms, 70) && near(p.ranks[2].step_ms, 100) && p.ranks[2].steps == STEPS,
      "calls that return when they are done");
   ok(p.slowest == SIZE_MAX && p.behind_count == 0 && strstr(p.words, "30% of a step") && strstr(p.words, "No rank"),
      "%s", p.words);
@@ -62,7 +58,7 @@ static void test_exposed(void)
   run->ranks[1].blocking = false;
   p = pace_of(run);
   ok(!p.exposed_known && near(p.ranks[1].exposed_ms, 40) && isnan(p.ranks[1].hidden_ms) &&
-         near(p.ranks[1].outside_ms, 60),
+       near(p.ranks[1].outside_ms, 60),
      "calls that enqueue: at most what is under way");
   tagc_stragglers_free(&p);
   run_free(run);
@@ -75,7 +71,7 @@ static void test_exposed(void)
     run->ranks[0].steps[i].wire_ns = run->ranks[1].steps[i].wire_ns = 0;
   p = pace_of(run);
   ok(isnan(p.ranks[0].exposed_ms) && isnan(p.ranks[0].outside_ms) && isnan(p.ranks[0].wire_ms) &&
-         p.slowest == SIZE_MAX && strstr(p.words, "not known"),
+       p.slowest == SIZE_MAX && strstr(p.words, "not known"),
      "%s", p.words);
   ok(isnan(p.ranks[0].slowest_share), "nor who is the last one");
   tagc_stragglers_free(&p);
@@ -89,23 +85,21 @@ static void test_exposed(void)
 }
 
 /* One rank has a hiccup in 8 steps, and another one is the last in 20. */
-static void test_hiccups(void)
-{
+static void test_hiccups(void) {
   struct tagc_summary *run = make(4, true);
   for (size_t i = 0; i < STEPS; i++)
     if (i % 12 == 0 || i % 5 == 2)
       be_late(run, i % 12 == 0 ? 0 : 2, i, i % 12 == 0 ? 35 : 4);
   struct tagc_stragglers p = pace_of(run);
   ok(p.ranks[0].slowest_share > 0 && p.ranks[2].slowest_share > p.ranks[0].slowest_share && p.behind_ms > 2 &&
-         p.slowest == SIZE_MAX,
+       p.slowest == SIZE_MAX,
      "the last one in %.0f%% of the steps is not the one that others wait for: another one is in %.0f%%",
      100 * p.ranks[0].slowest_share, 100 * p.ranks[2].slowest_share);
   tagc_stragglers_free(&p);
   run_free(run);
 }
 
-static void test_slowest(bool blocking)
-{
+static void test_slowest(bool blocking) {
   struct tagc_summary *run = make(4, blocking);
   for (size_t i = 0; i < STEPS; i++)
     be_late(run, i < 80 ? 2 : i % 4, i, 10);
@@ -125,8 +119,7 @@ static void test_slowest(bool blocking)
   run_free(run);
 }
 
-static void test_stragglers(void)
-{
+static void test_stragglers(void) {
   struct tagc_summary *run = make(4, true);
   static const struct {
     size_t step, rank;
@@ -139,16 +132,16 @@ static void test_stragglers(void)
   bool right = p.behind_count == 6;
   for (size_t i = 0; i < TAGC_STRAGGLERS_WORST; i++)
     right = right && p.behind[i].rank == late[order[i]].rank && p.behind[i].cycle == late[order[i]].step + 1 &&
-      near(p.behind[i].ms, (double)late[order[i]].ms);
+            near(p.behind[i].ms, (double)late[order[i]].ms);
   ok(right, "six steps with a straggler, the worst first: %zu", p.behind_count);
   ok(p.steps == STEPS && near(p.median_ms, 100) && p.p95_ms > 100 && p.longest_count == 5 && p.longest[0].cycle == 41 &&
-         near(p.longest[0].ms, 500) && p.longest[1].cycle == 21 && p.longest[0].rank == SIZE_MAX,
+       near(p.longest[0].ms, 500) && p.longest[1].cycle == 21 && p.longest[0].rank == SIZE_MAX,
      "and the longest: %.2f", p.longest[0].ms);
   tagc_stragglers_free(&p);
   run->ranks[2].steps[40].whole = false;
   p = pace_of(run);
   ok(p.behind_count == 5 && p.behind[0].cycle == 21 && p.longest[0].cycle == 41 && !p.longest[0].whole &&
-         p.longest[1].whole && p.ranks[2].steps == STEPS - 1,
+       p.longest[1].whole && p.ranks[2].steps == STEPS - 1,
      "a step that was disturbed has no straggler, but a length");
   tagc_stragglers_free(&p);
   for (size_t i = 0; i < 60; i++)
@@ -163,8 +156,7 @@ static void test_stragglers(void)
   run_free(run);
 }
 
-static void test_little(void)
-{
+static void test_little(void) {
   struct tagc_summary none = {0};
   struct tagc_stragglers p = pace_of(&none);
   ok(p.steps == 0 && isnan(p.median_ms) && p.slowest == SIZE_MAX, "nothing: %s", p.words);
@@ -179,13 +171,13 @@ static void test_little(void)
   be_late(run, 2, 5, 77);
   p = pace_of(run);
   ok(p.ranks[0].steps == 0 && isnan(p.ranks[0].step_ms) && p.behind_count == 1 && p.behind[0].rank == 2 &&
-     near(p.behind[0].ms, 38.5), "a rank without steps; of two ranks the median lies between them");
+       near(p.behind[0].ms, 38.5),
+     "a rank without steps; of two ranks the median lies between them");
   tagc_stragglers_free(&p);
   run_free(run);
 }
 
-static void test_print(void)
-{
+static void test_print(void) {
   char text[8192] = "";
   FILE *to = fmemopen(text, sizeof text, "w");
   struct tagc_summary *run = make(4, true);
@@ -207,18 +199,16 @@ static void test_print(void)
   run_free(run);
 }
 
-static void test_quantiles(void)
-{
+static void test_quantiles(void) {
   double values[] = {5, 1, 4, 2, 3};
   ok(near(tagc_quantile(values, 5, 0.5), 3) && near(tagc_quantile(values, 5, 0.25), 2) &&
-         near(tagc_quantile(values, 5, 0.9), 4.6) && near(tagc_quantile(values, 5, 1), 5) &&
-         isnan(tagc_quantile(values, 0, 0.5)),
+       near(tagc_quantile(values, 5, 0.9), 4.6) && near(tagc_quantile(values, 5, 1), 5) &&
+       isnan(tagc_quantile(values, 0, 0.5)),
      "quantiles");
 }
 
 /* Numbers of cycles begin anew with a lock; those of steps do not. */
-static void test_numbers(void)
-{
+static void test_numbers(void) {
   char text[8192] = "";
   FILE *to = fmemopen(text, sizeof text, "w");
   struct tagc_summary *run = make(3, true);
@@ -233,14 +223,13 @@ static void test_numbers(void)
   tagc_stragglers_print(to, run, &p);
   fclose(to);
   ok(strstr(text, "400.00 (step 67)") && strstr(text, "    step 67: rank 2") && tagc_step_number(run, 1, 7) == 7 &&
-         tagc_step_number(run, 2, 41) == 0,
+       tagc_step_number(run, 2, 41) == 0,
      "the seventh step of the second lock is not step 7");
   tagc_stragglers_free(&p);
   run_free(run);
 }
 
-int main(void)
-{
+int main(void) {
   test_quantiles();
   test_exposed();
   test_slowest(true);

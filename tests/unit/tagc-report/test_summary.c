@@ -11,23 +11,20 @@
 
 static char folder[] = "/tmp/test_trace_summary.XXXXXX";
 
-static const char *problem(const struct tagc_summary *s, const char *words)
-{
+static const char *problem(const struct tagc_summary *s, const char *words) {
   for (size_t i = 0; s && i < s->problem_count; i++)
     if (strstr(s->problems[i], words))
       return s->problems[i];
   return NULL;
 }
 
-static void say_problems(const struct tagc_summary *s)
-{
+static void say_problems(const struct tagc_summary *s) {
   for (size_t i = 0; s && i < s->problem_count; i++)
     note("%s", s->problems[i]);
 }
 
 static const struct tagc_sum_line *line_of(const struct tagc_summary *s, const struct tagc_sum_comm *c,
-                                           const char *function)
-{
+                                           const char *function) {
   for (size_t i = 0; i < c->line_count; i++)
     if (tagc_sum_is(s, TAGC_TRACE_FUNCTIONS, c->lines[i].function, function))
       return &c->lines[i];
@@ -35,8 +32,7 @@ static const struct tagc_sum_line *line_of(const struct tagc_summary *s, const s
 }
 
 /* Shards of all layers: what a gather or a reduce-scatter of a whole step sends to each other rank, in bytes. */
-static uint64_t step_bytes(const struct trace_job *job)
-{
+static uint64_t step_bytes(const struct trace_job *job) {
   uint64_t sum = 0;
   for (unsigned i = 0; i < job->layers; i++)
     sum += trace_job_shard(job, i) * 4;
@@ -45,8 +41,7 @@ static uint64_t step_bytes(const struct trace_job *job)
 
 /* -- sums ---------------------------------------------------------------------------------------------------------- */
 
-static void test_sums(void)
-{
+static void test_sums(void) {
   struct trace_job job = trace_job_usual(4, 10, 3);
   job.hosts = 2;
   char **paths = trace_job_write(&job, folder, "sums");
@@ -64,34 +59,33 @@ static void test_sums(void)
      c->calls.calls);
   ok(c->calls.raw_bytes == calls * (2 * bytes + 4 * bytes + 4), "bytes of buffers: %" PRIu64, c->calls.raw_bytes);
   ok(allgathers && allgathers->calls.calls == 6 * 44 && allgathers->per_step == 6 &&
-         allgathers->calls.sent.inside + allgathers->calls.sent.between == 44 * 6 * bytes,
+       allgathers->calls.sent.inside + allgathers->calls.sent.between == 44 * 6 * bytes,
      "gathers send what rings send");
   ok(sums && sums->calls.calls == 3 * 44 && sums->per_step == 3 &&
-         sums->calls.sent.inside + sums->calls.sent.between == 44 * 3 * bytes && sums->calls.wire_calls == 3 * 44 &&
-         sums->whole.calls == 3 * 40,
+       sums->calls.sent.inside + sums->calls.sent.between == 44 * 3 * bytes && sums->calls.wire_calls == 3 * 44 &&
+       sums->whole.calls == 3 * 40,
      "and reduce-scatters, whose times are known");
   ok(sums && sums->least_count == job.shard && sums->most_count == job.shard + 2, "and the counts are known");
   ok(c->whole_steps == 40 && s->ranks[2].step_count == 10 && s->ranks[2].steps[9].whole &&
-         s->ranks[2].steps[9].cycle == 10,
+       s->ranks[2].steps[9].cycle == 10,
      "ten steps a rank");
   const struct tagc_sum_step *step = &s->ranks[1].steps[4];
   ok(step->calls == 10 && step->sent.inside + step->sent.between == 9 * bytes + 6 && step->raw_bytes == 6 * bytes + 4 &&
-     step->host_ns == 10 * job.plain_ns, "what a step sends");
+       step->host_ns == 10 * job.plain_ns,
+     "what a step sends");
   ok(c->slot_count == 3 && c->slots[0].calls.calls == 40 && strcmp(c->slots[2].name, "embed") == 0 &&
-         c->slots[2].kind == TAGC_TRACE_EMBED && c->slots[0].kind == TAGC_TRACE_MLP &&
-         c->slots[1].part[TAGC_TRACE_ATTN],
+       c->slots[2].kind == TAGC_TRACE_EMBED && c->slots[0].kind == TAGC_TRACE_MLP && c->slots[1].part[TAGC_TRACE_ATTN],
      "three slots, of all ranks");
   ok(c->reasons[MADE_OBSERVED] == 4 * 33, "why they were plain");
   ok(s->ranks[0].host_index == s->ranks[1].host_index && s->ranks[1].host_index != s->ranks[2].host_index, "two hosts");
   ok(s->ranks[3].blocking && s->ranks[3].number == 3 && s->ranks[3].pid == 1003 &&
-         strcmp(s->ranks[3].program, "train") == 0,
+       strcmp(s->ranks[3].program, "train") == 0,
      "the processes");
   tagc_sum_free(s);
   trace_paths_free(paths);
 }
 
-static void test_sides(void)
-{
+static void test_sides(void) {
   struct trace_job job = trace_job_usual(2, 22, 2);
   job.window = 5;
   job.on_gpu = true;
@@ -103,10 +97,10 @@ static void test_sides(void)
   ok(s && ab[0] == 2 && ab[1] == 10 && ab[2] == 10, "steps know their sides");
   const struct tagc_sum_comm *c = &s->comms[0];
   ok(c->calls.compressed == 2 * 2 * 10 && c->reasons[MADE_SAID_YES] == 40 && strcmp(c->slots[0].codec, "q4") == 0 &&
-         c->slots[0].voted,
+       c->slots[0].voted,
      "slots know what came of the vote");
   ok(c->slots[0].point_count == 10 && c->slots[1].points[0].cycle == 8 &&
-         fabs(c->slots[1].points[0].error - 0.11) < 1e-12,
+       fabs(c->slots[1].points[0].error - 0.11) < 1e-12,
      "and what their codec loses");
   ok(!s->ranks[0].blocking, "calls that only enqueue are told from those that wait");
   const struct tagc_sum_slot *slot = &c->slots[0];
@@ -116,10 +110,10 @@ static void test_sides(void)
   trace_paths_free(paths);
 }
 
-/* Steps of 100 ms with a call on each of two streams of a GPU, of 60 ms; in the last step 30 ms more on the second stream. */
+/* Steps of 100 ms with a call on each of two streams of a GPU, of 60 ms; in the last step 30 ms more on the second
+ * stream. */
 /* All-gathers have their slots, forward and backward; what is compressed is known by its codec. */
-static void test_allgathers(void)
-{
+static void test_allgathers(void) {
   struct trace_job job = trace_job_usual(2, 20, 3);
   job.allgathers = job.compressed = true;
   char **paths = trace_job_write(&job, folder, "gathers");
@@ -128,25 +122,26 @@ static void test_allgathers(void)
   const struct tagc_sum_slot *first = &c->allgathers[0], *last = &c->allgathers[5];
   ok(c->slot_count == 3 && c->allgather_count == 6, "three slots, six all-gathers");
   ok(strcmp(first->name, "embed") == 0 && first->of == 2 && !first->again && first->kind == TAGC_TRACE_EMBED &&
-         strcmp(last->name, "embed") == 0 && last->of == 2 && last->again && first->count == job.shard &&
-         strcmp(c->allgathers[3].name, "block.1") == 0,
+       strcmp(last->name, "embed") == 0 && last->of == 2 && last->again && first->count == job.shard &&
+       strcmp(c->allgathers[3].name, "block.1") == 0,
      "each has the layer of its slot");
   ok(strcmp(first->codec, "bf16") == 0 && first->calls.calls == 2 * 20 && first->calls.compressed == 2 * 18,
      "its codec, and its calls");
-  ok(first->choice_count == 1 && first->choices[0].calls.calls == 2 * 18 && first->choices[0].calls.compressed == 2 * 18,
+  ok(first->choice_count == 1 && first->choices[0].calls.calls == 2 * 18 &&
+       first->choices[0].calls.compressed == 2 * 18,
      "those that are compressed are its choice's");
   const uint64_t plain = tagc_sent_all(&c->slots[2].gathered.plain);
   ok(c->slots[2].gathered.calls == 2 * 40 && plain == 2 * 40 * job.shard * 4 &&
-         tagc_sent_all(&c->slots[2].gathered.sent) * 40 == plain * 13,
+       tagc_sent_all(&c->slots[2].gathered.sent) * 40 == plain * 13,
      "and the slot knows what its parameters take");
-  ok(c->allgather_reasons[MADE_SAID_YES] == 2 * 18 * 6 && c->allgather_reasons[MADE_WARMUP] == 2 * 2 * 6, "and why they go so");
+  ok(c->allgather_reasons[MADE_SAID_YES] == 2 * 18 * 6 && c->allgather_reasons[MADE_WARMUP] == 2 * 2 * 6,
+     "and why they go so");
   tagc_sum_free(s);
   trace_paths_free(paths);
 }
 
 /* The codec of a call is that of the vote before it. */
-static void test_votes(void)
-{
+static void test_votes(void) {
   struct trace_job job = trace_job_usual(2, 20, 2);
   job.compressed = job.allgathers = true;
   job.revote = 11;
@@ -155,30 +150,29 @@ static void test_votes(void)
   const struct tagc_sum_comm *c = &s->comms[0];
   const struct tagc_sum_slot *slot = &c->slots[0];
   ok(c->vote_count == 2 && c->votes[0].cycle == 3 && c->votes[1].cycle == 11 && c->votes[1].vote == 2 &&
-         strcmp(c->votes[1].why, "the error was 3%") == 0 && !*c->votes[0].why,
+       strcmp(c->votes[1].why, "the error was 3%") == 0 && !*c->votes[0].why,
      "two votes, and why");
-  ok(slot->choice_count == 2 && strcmp(slot->choices[0].codec, "q4") == 0 && strcmp(slot->choices[1].codec, "q8") == 0 &&
-         strcmp(slot->codec, "q8") == 0,
+  ok(slot->choice_count == 2 && strcmp(slot->choices[0].codec, "q4") == 0 &&
+       strcmp(slot->choices[1].codec, "q8") == 0 && strcmp(slot->codec, "q8") == 0,
      "a slot has two codecs, one after the other");
-  ok(slot->choices[0].calls.calls == 2 * 8 && slot->choices[1].calls.calls == 2 * 10, "with the calls of each: %" PRIu64
-     " and %" PRIu64, slot->choices[0].calls.calls, slot->choices[1].calls.calls);
+  ok(slot->choices[0].calls.calls == 2 * 8 && slot->choices[1].calls.calls == 2 * 10,
+     "with the calls of each: %" PRIu64 " and %" PRIu64, slot->choices[0].calls.calls, slot->choices[1].calls.calls);
   ok(!tagc_sum_choice_of(slot, 2) && tagc_sum_choice_of(slot, 3) == &slot->choices[0] &&
-         tagc_sum_choice_of(slot, 10) == &slot->choices[0] && tagc_sum_choice_of(slot, 11) == &slot->choices[1],
+       tagc_sum_choice_of(slot, 10) == &slot->choices[0] && tagc_sum_choice_of(slot, 11) == &slot->choices[1],
      "a cycle tells which");
   ok(c->allgathers[0].choice_count == 1, "what stays the same is one choice");
   struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
   const size_t count = tagc_codecs_sum(s, sums);
   ok(count == 3 && strcmp(sums[0].codec, "q4") == 0 && sums[0].slots == 2 && sums[0].calls.calls == 2 * 2 * 8 &&
-         strcmp(sums[1].codec, "q8") == 0 && sums[1].calls.calls == 2 * 2 * 10 &&
-         strcmp(sums[2].function, "AllGather") == 0 && sums[2].slots == 4,
+       strcmp(sums[1].codec, "q8") == 0 && sums[1].calls.calls == 2 * 2 * 10 &&
+       strcmp(sums[2].function, "AllGather") == 0 && sums[2].slots == 4,
      "and codecs know theirs");
   tagc_sum_free(s);
   trace_paths_free(paths);
 }
 
 /* What is hidden takes no time of the step. */
-static void test_hidden(void)
-{
+static void test_hidden(void) {
   struct trace_job job = trace_job_usual(2, 20, 2);
   job.compressed = job.on_gpu = true;
   char **paths = trace_job_write(&job, folder, "hidden");
@@ -204,16 +198,17 @@ static void test_hidden(void)
   s = tagc_sum_read(paths, 2);
   c = &s->ranks[0].calls;
   ok(c->compressed == all.compressed && c->packed_wire_calls > 0 && c->packed_wire_calls < all.packed_wire_calls &&
-       c->wire_calls - c->packed_wire_calls == all.wire_calls - all.packed_wire_calls && fabs(tagc_hidden_share(c) - 0.8) < 1e-12,
+       c->wire_calls - c->packed_wire_calls == all.wire_calls - all.packed_wire_calls &&
+       fabs(tagc_hidden_share(c) - 0.8) < 1e-12,
      "calls that do not know what was hidden are in no mean and no share, and are not taken for plain ones");
-  ok(c->packed_wire_ns * all.packed_wire_calls == all.packed_wire_ns * c->packed_wire_calls, "nor in that of the transfer");
+  ok(c->packed_wire_ns * all.packed_wire_calls == all.packed_wire_ns * c->packed_wire_calls,
+     "nor in that of the transfer");
   tagc_sum_free(s);
   trace_paths_free(paths);
 }
 
 /* Slots of data parallel programs are all-reduces, of whole layers. */
-static void test_all_reduces(void)
-{
+static void test_all_reduces(void) {
   struct trace_job job = trace_job_usual(4, 20, 3);
   job.compressed = job.all_reduces = true;
   char **paths = trace_job_write(&job, folder, "reduces");
@@ -228,8 +223,7 @@ static void test_all_reduces(void)
   trace_paths_free(paths);
 }
 
-static void test_streams(void)
-{
+static void test_streams(void) {
   struct trace t = {0};
   struct tagc_trace_process process = {.pid = 1, .realtime_ns = 5};
   char path[64], *const paths[] = {path};
@@ -239,10 +233,9 @@ static void test_streams(void)
   for (uint64_t cycle = 1; cycle <= 10; cycle++) {
     const uint64_t began = cycle * 100000000;
     for (unsigned i = 0; i < (cycle == 10 ? 3 : 2); i++) {
-      trace_put(&t, CALL, 1, .number = ++t.calls, .began_ns = began + 1000000 * i, .host_ns = 5000,
-                .raw_bytes = 64, .lock = 1, .cycle = cycle, .slot = -1, .stream = i ? 7 : 3);
-      trace_put(&t, TIMES, 1, .call = t.calls, .exchange_ns = i < 2 ? 60000000 : 30000000,
-                .by_device = 1);
+      trace_put(&t, CALL, 1, .number = ++t.calls, .began_ns = began + 1000000 * i, .host_ns = 5000, .raw_bytes = 64,
+                .lock = 1, .cycle = cycle, .slot = -1, .stream = i ? 7 : 3);
+      trace_put(&t, TIMES, 1, .call = t.calls, .exchange_ns = i < 2 ? 60000000 : 30000000, .by_device = 1);
     }
     trace_put(&t, CYCLE, 1, .began_ns = began, .ended_ns = began + 100000000, .cycle = cycle, .lock = 1);
   }
@@ -261,8 +254,7 @@ static void test_streams(void)
 /* -- steps that are no measurement --------------------------------------------------------------------------------- */
 
 /* Adds up which steps of the only trace are whole. */
-static size_t whole_steps(struct trace *t, const char *path, struct tagc_summary **s)
-{
+static size_t whole_steps(struct trace *t, const char *path, struct tagc_summary **s) {
   size_t whole = 0;
   trace_write(t, path);
   trace_free(t);
@@ -272,8 +264,7 @@ static size_t whole_steps(struct trace *t, const char *path, struct tagc_summary
   return whole;
 }
 
-static void test_whole(void)
-{
+static void test_whole(void) {
   struct trace_job job = trace_job_usual(1, 12, 2);
   struct trace t = {0};
   struct tagc_summary *s;
@@ -290,7 +281,7 @@ static void test_whole(void)
     struct tagc_trace_record *record = (void *)(t.bytes + at);
     calls += record->kind == TAGC_TRACE_CALL;
     if (record->kind == TAGC_TRACE_CALL && calls == 40)
-      record->kind = 200;           /* lost: 7 in the warm-up, 33 of others; in the fifth step */
+      record->kind = 200; /* lost: 7 in the warm-up, 33 of others; in the fifth step */
     at += record->bytes;
   }
   trace_sum(&t, sizeof(struct tagc_trace_head));
@@ -303,15 +294,14 @@ static void test_whole(void)
 
 /* -- files that are not as they should be -------------------------------------------------------------------------- */
 
-static void test_missing(void)
-{
+static void test_missing(void) {
   struct trace_job job = trace_job_usual(8, 5, 2);
   char **paths = trace_job_write(&job, folder, "missing");
   char *const some[] = {paths[6], paths[1], paths[2], paths[3]};
   struct tagc_summary *s = tagc_sum_read(some, 4);
   say_problems(s);
   ok(s && s->rank_count == 4 && s->ranks[0].number == 1 && s->ranks[3].number == 6 &&
-         problem(s, "no trace of ranks 0, 4-5, 7 of 8"),
+       problem(s, "no trace of ranks 0, 4-5, 7 of 8"),
      "ranks without a trace are named, and the others have their numbers");
   tagc_sum_free(s);
   char *const twice[] = {paths[0], paths[1], paths[0]};
@@ -322,8 +312,7 @@ static void test_missing(void)
   trace_paths_free(paths);
 }
 
-static void test_other_jobs(void)
-{
+static void test_other_jobs(void) {
   struct trace_job job = trace_job_usual(2, 5, 2), other = trace_job_usual(4, 5, 2);
   other.identity = 0x777;
   other.first_pid = 50;
@@ -332,15 +321,14 @@ static void test_other_jobs(void)
   struct tagc_summary *s = tagc_sum_read(all, 6);
   say_problems(s);
   ok(s && s->rank_count == 4 && s->comm_count == 1 && s->comms[0].nranks == 4 &&
-         problem(s, "2 of the 6 traces are of other jobs"),
+       problem(s, "2 of the 6 traces are of other jobs"),
      "of several jobs the larger one is told");
   tagc_sum_free(s);
   trace_paths_free(a);
   trace_paths_free(b);
 }
 
-static void test_unknown_identity(void)
-{
+static void test_unknown_identity(void) {
   struct trace_job job = trace_job_usual(3, 5, 2);
   job.identity = 0;
   char **paths = trace_job_write(&job, folder, "nobody");
@@ -361,8 +349,7 @@ static void test_unknown_identity(void)
   trace_paths_free(paths);
 }
 
-static void test_versions(void)
-{
+static void test_versions(void) {
   struct trace t[2] = {{0}, {0}};
   char path[2][64], *const paths[] = {path[0], path[1]};
   for (int i = 0; i < 2; i++) {
@@ -391,8 +378,7 @@ static void test_versions(void)
     unlink(path[i]);
 }
 
-static void test_clocks(void)
-{
+static void test_clocks(void) {
   struct trace_job job = trace_job_usual(2, 5, 2);
   job.clock_skew_ns = -3500000000;
   char **paths = trace_job_write(&job, folder, "clocks");
@@ -403,8 +389,7 @@ static void test_clocks(void)
   trace_paths_free(paths);
 }
 
-static void test_absurd(void)
-{
+static void test_absurd(void) {
   struct trace_job job = trace_job_usual(1, 6, 2);
   struct trace t = {0};
   struct tagc_summary *s;
@@ -434,8 +419,7 @@ static void test_absurd(void)
   unlink(path);
 }
 
-static void test_bad_files(void)
-{
+static void test_bad_files(void) {
   char path[3][64];
   struct trace_job job = trace_job_usual(2, 40, 10);
   char **paths = trace_job_write(&job, folder, "bad");
@@ -453,7 +437,7 @@ static void test_bad_files(void)
   say_problems(s);
   ok(s && s->rank_count == 2 && s->problem_count == 4, "what can be read is read");
   ok(problem(s, "empty") && problem(s, "No such file") && problem(s, "no trace:") &&
-         problem(s, "ends early, inside a chunk"),
+       problem(s, "ends early, inside a chunk"),
      "and the rest is said");
   tagc_sum_free(s);
   s = tagc_sum_read(all, 3);
@@ -466,8 +450,7 @@ static void test_bad_files(void)
 }
 
 /* Every byte of a trace in turn: something is read, or said. */
-static void test_damage(void)
-{
+static void test_damage(void) {
   struct trace_job job = trace_job_usual(2, 3, 1);
   char **paths = trace_job_write(&job, folder, "damage");
   struct trace t = {0};
@@ -490,8 +473,7 @@ static void test_damage(void)
 /* -- several communicators ----------------------------------------------------------------------------------------- */
 
 /* Two ranks with a pipeline of two and messages both ways, which have no cycle. */
-static void test_ways(void)
-{
+static void test_ways(void) {
   struct trace t[3] = {{0}, {0}, {0}};
   char path[3][64], *const paths[] = {path[0], path[1], path[2]};
   for (int i = 0; i < 3; i++) {
@@ -511,7 +493,8 @@ static void test_ways(void)
   struct tagc_summary *s = tagc_sum_read(paths, 3);
   const uint64_t *sends = s && s->comm_count ? s->comms[0].sends : (uint64_t[TAGC_WAYS]){0};
   ok(s && !s->has_main && sends[TAGC_WAY_ON] == 2 && sends[TAGC_WAY_BACK] == 2 && sends[TAGC_WAY_ROUND_ON] == 1 &&
-     sends[TAGC_WAY_ROUND_BACK] == 1 && sends[TAGC_WAY_ACROSS] == 0, "where messages go");
+       sends[TAGC_WAY_ROUND_BACK] == 1 && sends[TAGC_WAY_ACROSS] == 0,
+     "where messages go");
   ok(s && s->comm_count && isnan(s->comms[0].lines[0].per_step), "without steps nothing is told of a step");
   tagc_sum_free(s);
   for (int i = 0; i < 3; i++)
@@ -519,8 +502,7 @@ static void test_ways(void)
 }
 
 /* Many samples are thinned out; cycles stay in order and reach from the first to the last. */
-static void test_points(void)
-{
+static void test_points(void) {
   struct trace_job job = trace_job_usual(2, 3000, 1);
   job.compressed = true;
   job.times = false;
@@ -538,8 +520,7 @@ static void test_points(void)
   trace_paths_free(paths);
 }
 
-int main(void)
-{
+int main(void) {
   if (!mkdtemp(folder))
     return 1;
   test_sums();

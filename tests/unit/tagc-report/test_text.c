@@ -11,8 +11,7 @@
 static char folder[] = "/tmp/test_trace_text.XXXXXX";
 
 /* What is printed of the traces; for free(). */
-static char *print(char *const *paths, size_t count, void (*put)(const struct tagc_report *, FILE *))
-{
+static char *print(char *const *paths, size_t count, void (*put)(const struct tagc_report *, FILE *)) {
   struct tagc_report report;
   static char *text;
   static size_t size;
@@ -25,17 +24,14 @@ static char *print(char *const *paths, size_t count, void (*put)(const struct ta
   return text;
 }
 
-static char *print_job(const struct trace_job *job, const char *name,
-                       void (*put)(const struct tagc_report *, FILE *))
-{
+static char *print_job(const struct trace_job *job, const char *name, void (*put)(const struct tagc_report *, FILE *)) {
   char **paths = trace_job_write(job, folder, name), *text = print(paths, (size_t)job->ranks, put);
   trace_paths_free(paths);
   return text;
 }
 
 /* The first line that holds the words; "": none. */
-static const char *line_of(const char *text, const char *words)
-{
+static const char *line_of(const char *text, const char *words) {
   static char line[512];
   const char *at = strstr(text, words), *from = at;
   while (from && from > text && from[-1] != '\n')
@@ -45,8 +41,7 @@ static const char *line_of(const char *text, const char *words)
 }
 
 /* Half of the calls are compressed: of 0.7 ms a tenth is encoding, a twentieth decoding. */
-static void test_slot_times(void)
-{
+static void test_slot_times(void) {
   struct trace_job job = trace_job_usual(2, 22, 2);
   job.window = 5;
   job.on_gpu = true;
@@ -60,15 +55,15 @@ static void test_slot_times(void)
 }
 
 /* All-gathers stand beneath their slots; codecs, with what they hide; when they were chosen. */
-static void test_allgathers(void)
-{
+static void test_allgathers(void) {
   struct trace_job job = trace_job_usual(2, 22, 2);
   job.compressed = job.allgathers = true;
   job.revote = 13;
   job.hidden_percent = 80;
   char *text = print_job(&job, "gathers", tagc_report_print);
-  ok(strstr(line_of(text, "sent by"), "AllGather 67% (64.0 MiB, plain 184.0 MiB), ReduceScatter 33% (32.0 MiB, plain 92.0 "
-                                      "MiB)") != NULL,
+  ok(strstr(line_of(text, "sent by"),
+            "AllGather 67% (64.0 MiB, plain 184.0 MiB), ReduceScatter 33% (32.0 MiB, plain 92.0 "
+            "MiB)") != NULL,
      "bytes by function, and plain: %s", line_of(text, "sent by"));
   ok(strstr(text, "80% of encoding and") && strstr(text, "compressed; the network carried 34.8%"),
      "compressed calls of all kinds: %s", line_of(text, "  TAGC "));
@@ -76,15 +71,15 @@ static void test_allgathers(void)
   const char *line = line_of(text, "    all-gathers      "), *behind = strrchr(line, 'B');
   int read = sscanf(behind ? behind + 1 : "", "%lf %lf %lf %lf %lf%%", &ratio, &encode, &wire, &decode, &hidden);
   ok(read == 5 && ratio == 0.25 && encode == 0.070 && decode == 0.035 && fabs(wire - 0.679) < 1e-9 && hidden == 80 &&
-         strstr(line, " 2 bf16 "),
+       strstr(line, " 2 bf16 "),
      "a row of all-gathers: %s", line);
   ok(strstr(line_of(text, " q8* "), "block.0") != NULL, "a codec that is not the first one: %s",
      line_of(text, " q8* "));
   ok(strstr(text, "cycle 3     2 q4; all-gathers: 4 bf16\n") &&
-         strstr(text, "cycle 13    2 q8; all-gathers: 4 bf16. the error was 3%\n"),
+       strstr(text, "cycle 13    2 q8; all-gathers: 4 bf16. the error was 3%\n"),
      "the votes: %s", line_of(text, "cycle 13 "));
   ok(strstr(line_of(text, "ReduceScatter q4"), " 40 ") && strstr(line_of(text, "ReduceScatter q8"), " 40 ") &&
-         strstr(line_of(text, "AllGather     bf16"), " 160 ") && strstr(line_of(text, "  all  "), "80%"),
+       strstr(line_of(text, "AllGather     bf16"), " 160 ") && strstr(line_of(text, "  all  "), "80%"),
      "a line a codec: %s", line_of(text, "AllGather     bf16"));
   ok(strstr(text, "all-gathers of parameters: 90.9%") != NULL, "why they go so: %s",
      line_of(text, "all-gathers of parameters: "));
@@ -100,21 +95,19 @@ static void test_allgathers(void)
 }
 
 /* All-reduces of whole layers are slots, too. */
-static void test_all_reduces(void)
-{
+static void test_all_reduces(void) {
   struct trace_job job = trace_job_usual(4, 22, 3);
   job.compressed = job.all_reduces = true;
   char *text = print_job(&job, "reduces", tagc_report_print);
   ok(strstr(line_of(text, "  why "), "gradients: 90.9% compressed") && strstr(text, "AllReduce     q4"),
      "gradients that are all-reduced: %s", line_of(text, "AllReduce     q4"));
-  ok(strstr(text, "data parallel (all-reduced gradients)") && strstr(text, " exactly "),
-     "against the formula: %s", line_of(text, " expected "));
+  ok(strstr(text, "data parallel (all-reduced gradients)") && strstr(text, " exactly "), "against the formula: %s",
+     line_of(text, " expected "));
   free(text);
 }
 
 /* What a job could save that compresses nothing; small calls stay as they are. */
-static void test_advice(void)
-{
+static void test_advice(void) {
   struct trace_job job = trace_job_usual(2, 10, 2);
   job.allgathers = true;
   char *text = print_job(&job, "plain", tagc_report_print);
@@ -126,7 +119,8 @@ static void test_advice(void)
   free(text);
   job.shard = 1 << 15;
   text = print_job(&job, "small", tagc_report_print);
-  ok(!strstr(text, "TAGC_ALLGATHER=q8") && strstr(text, "reshard_after_forward"), "but not what is below TAGC_MIN_BYTES");
+  ok(!strstr(text, "TAGC_ALLGATHER=q8") && strstr(text, "reshard_after_forward"),
+     "but not what is below TAGC_MIN_BYTES");
   free(text);
   job.allgathers = false;
   job.compressed = true;
@@ -135,15 +129,13 @@ static void test_advice(void)
   free(text);
 }
 
-static void put_page(const struct tagc_report *report, FILE *to)
-{
+static void put_page(const struct tagc_report *report, FILE *to) {
   if (!tagc_html_write(report->summary, &report->facts, to))
     abort();
 }
 
 /* Compressed steps are faster by a few microseconds, without noise. */
-static void test_little(void)
-{
+static void test_little(void) {
   struct trace_job job = trace_job_usual(2, 42, 2);
   job.window = 5;
   job.compressed_ns = job.plain_ns - 5000;
@@ -157,16 +149,14 @@ static void test_little(void)
 /* As if the layers were no more certain than that. */
 static unsigned sure;
 
-static void put_less_sure(const struct tagc_report *report, FILE *to)
-{
+static void put_less_sure(const struct tagc_report *report, FILE *to) {
   report->summary->comms[0].confidence = sure;
   tagc_report_print(report, to);
   tagc_report_json(report, to);
   put_page(report, to);
 }
 
-static void test_layers(void)
-{
+static void test_layers(void) {
   struct trace_job job = trace_job_usual(2, 10, 2);
   static const struct {
     unsigned sure;
@@ -176,18 +166,17 @@ static void test_layers(void)
     sure = cases[i].sure;
     char *text = print_job(&job, "layers", put_less_sure);
     ok((strstr(text, "llama, hidden 64 (") != NULL) == cases[i].known &&
-           (strstr(text, "Taken for: llama") != NULL) == cases[i].known &&
-           (strstr(text, "\"layers\":\"llama") != NULL) == cases[i].known &&
-           (strstr(text, "\"layers\":null") != NULL) != cases[i].known &&
-           (strstr(text, "% sure: ambiguous)") != NULL) == cases[i].ambiguous &&
-           (strstr(text, "% sure: ambiguous. ") != NULL) == cases[i].ambiguous,
+         (strstr(text, "Taken for: llama") != NULL) == cases[i].known &&
+         (strstr(text, "\"layers\":\"llama") != NULL) == cases[i].known &&
+         (strstr(text, "\"layers\":null") != NULL) != cases[i].known &&
+         (strstr(text, "% sure: ambiguous)") != NULL) == cases[i].ambiguous &&
+         (strstr(text, "% sure: ambiguous. ") != NULL) == cases[i].ambiguous,
        "layers of %u%%: %s", sure, line_of(text, "  layers  "));
     free(text);
   }
 }
 
-static void test_labels(void)
-{
+static void test_labels(void) {
   struct trace_job job = trace_job_usual(2, 10, 2);
   char **paths = trace_job_write(&job, folder, "labels");
   struct trace t = {0};
@@ -200,8 +189,8 @@ static void test_labels(void)
   size_t longest = 0;
   for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
     longest = strchr(line, '/') && strchr(line, '/') < line + strcspn(line, "\n") ? longest
-              : strcspn(line, "\n") > longest                                      ? strcspn(line, "\n")
-                                                                                   : longest;
+              : strcspn(line, "\n") > longest                                     ? strcspn(line, "\n")
+                                                                                  : longest;
   ok(strstr(text, "\n  RedOpCreatePreMulSum ") && longest <= 120, "names of functions are whole: %s",
      line_of(text, "RedOp"));
   ok(strstr(text, "all ranks and the whole run") && strstr(line_of(text, "last in"), " outside "),
@@ -210,8 +199,7 @@ static void test_labels(void)
   trace_paths_free(paths);
 }
 
-int main(void)
-{
+int main(void) {
   if (!mkdtemp(folder))
     return 1;
   test_slot_times();

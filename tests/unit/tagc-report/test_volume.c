@@ -17,27 +17,24 @@ enum { MOST = 16 };
 static struct tagc_volume_facts nothing;
 static struct tagc_volume_check checks[MOST];
 
-static size_t check(struct tagc_summary *job, const struct tagc_volume_facts *facts)
-{
+static size_t check(struct tagc_summary *job, const struct tagc_volume_facts *facts) {
   tagc_sum_roles(job);
   return tagc_volume_checks(job, facts, checks, MOST);
 }
 
 /* Point: the communicator has this role, and its grounds hold these words. */
 static void is_role(const struct tagc_summary *job, size_t comm, enum tagc_sum_role role, const char *grounds,
-                    const char *what)
-{
+                    const char *what) {
   const struct tagc_sum_comm *c = &job->comms[comm];
   ok(c->role == role && c->role_grounds && strstr(c->role_grounds, grounds), "%s: %s: %s", what,
      tagc_role_words(c->role), c->role_grounds);
 }
 
 /* Point: check i has this deviation, and these words; "": none. */
-static void is_check(size_t i, double deviation, const char *words)
-{
+static void is_check(size_t i, double deviation, const char *words) {
   const struct tagc_volume_check *c = &checks[i];
   const bool right =
-      isnan(deviation) ? isnan(c->deviation) : fabs(c->deviation - deviation) <= (deviation == 0 ? 0 : 5e-5);
+    isnan(deviation) ? isnan(c->deviation) : fabs(c->deviation - deviation) <= (deviation == 0 ? 0 : 5e-5);
   ok(right && (*words ? strstr(c->words, words) != NULL : c->words[0] == '\0'), "%s: %s: %+.4f%% %s", c->what,
      c->formula, 100 * c->deviation, c->words);
 }
@@ -50,42 +47,41 @@ static const struct {
   double reduced, gathered;
   const char *words;
 } files[] = {
-    {"fsdp1-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.1572, "'root' (38,992,128 parameters) is gathered once"},
-    {"fsdp1-llama2-7b", TAGC_ROLE_SHARDED, 0, -0.0195, "'root' (262,148,096 parameters) is gathered once"},
-    {"fsdp2-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.1572, "'root' (38,992,896 parameters) is gathered once"},
-    {"fsdp2-llama2-7b-embed", TAGC_ROLE_SHARDED, 0, -0.0097, "'head' (131,076,096 parameters) is gathered once"},
-    {"fsdp2-llama3-70b", TAGC_ROLE_SHARDED, 0, -0.0149, "'root'"},
-    {"fsdp2-llama3-8b-kept", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-    {"fsdp2-llama3-8b-titan", TAGC_ROLE_SHARDED, 0, -0.0327, "'head'"},
-    {"fsdp2-mistral-7b-evaluated", TAGC_ROLE_SHARDED, 0, -0.0181, "'root'"},
-    {"fsdp2-mistral-7b-hsdp", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-    {"fsdp2-qwen2-accumulated", TAGC_ROLE_SHARDED, 0, 2.4489, "As for 4 microbatches"},
-    {"fsdp2-qwen3-8b", TAGC_ROLE_SHARDED, 0, -0.0760, "'root'"},
-    {"fsdp2-tinyllama-every", TAGC_ROLE_SHARDED, 2, 1.8213, "As for 3 microbatches"},
-    {"fsdp2-tinyllama-frozen", TAGC_ROLE_SHARDED, 0, 0.7338, "frozen"},
-    {"fsdp2-tinyllama-pairs", TAGC_ROLE_SHARDED, 0, -0.0596, "'root'"},
-    {"megatron-gpt-345m-overlap", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-    {"megatron-gpt-345m", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-    {"megatron-llama2-7b-overlap", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-    {"real-fsdp1-embed", TAGC_ROLE_SHARDED, 0, -0.0476, "'head'"},
-    {"real-fsdp1-recomputed", TAGC_ROLE_SHARDED, 1, 1.6192,
-     "computed again; 'root' (256,128 parameters) is gathered 2 times"},
-    {"real-fsdp1", TAGC_ROLE_SHARDED, 0, -0.0952, "'root'"},
-    {"real-fsdp2-accumulated-every", TAGC_ROLE_SHARDED, 2, 1.7144, "As for 3 microbatches"},
-    {"real-fsdp2-accumulated", TAGC_ROLE_SHARDED, 0, 1.7144, "As for 3 microbatches"},
-    {"real-fsdp2-embed", TAGC_ROLE_SHARDED, 0, -0.0476, "'head'"},
-    {"real-fsdp2-kept", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-    {"real-fsdp2-recomputed", TAGC_ROLE_SHARDED, 0, 0.7144,
-     "computed again; 'root' (256,128 parameters) is gathered once"},
-    {"real-fsdp2-titan", TAGC_ROLE_SHARDED, 1, 1.8571, "computed again; 'head'"},
-    {"real-fsdp2", TAGC_ROLE_SHARDED, 0, -0.0952, "'root'"},
-    {"zero3-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.0005, "121,344 of the parameters"},
-    {"zero3-llama2-7b", TAGC_ROLE_SHARDED, 0, -0.00002, "266,240 of the parameters"},
-    {"zero3-mistral-7b", TAGC_ROLE_SHARDED, 0, -0.00002, "266,240 of the parameters"},
+  {"fsdp1-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.1572, "'root' (38,992,128 parameters) is gathered once"},
+  {"fsdp1-llama2-7b", TAGC_ROLE_SHARDED, 0, -0.0195, "'root' (262,148,096 parameters) is gathered once"},
+  {"fsdp2-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.1572, "'root' (38,992,896 parameters) is gathered once"},
+  {"fsdp2-llama2-7b-embed", TAGC_ROLE_SHARDED, 0, -0.0097, "'head' (131,076,096 parameters) is gathered once"},
+  {"fsdp2-llama3-70b", TAGC_ROLE_SHARDED, 0, -0.0149, "'root'"},
+  {"fsdp2-llama3-8b-kept", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+  {"fsdp2-llama3-8b-titan", TAGC_ROLE_SHARDED, 0, -0.0327, "'head'"},
+  {"fsdp2-mistral-7b-evaluated", TAGC_ROLE_SHARDED, 0, -0.0181, "'root'"},
+  {"fsdp2-mistral-7b-hsdp", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+  {"fsdp2-qwen2-accumulated", TAGC_ROLE_SHARDED, 0, 2.4489, "As for 4 microbatches"},
+  {"fsdp2-qwen3-8b", TAGC_ROLE_SHARDED, 0, -0.0760, "'root'"},
+  {"fsdp2-tinyllama-every", TAGC_ROLE_SHARDED, 2, 1.8213, "As for 3 microbatches"},
+  {"fsdp2-tinyllama-frozen", TAGC_ROLE_SHARDED, 0, 0.7338, "frozen"},
+  {"fsdp2-tinyllama-pairs", TAGC_ROLE_SHARDED, 0, -0.0596, "'root'"},
+  {"megatron-gpt-345m-overlap", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+  {"megatron-gpt-345m", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+  {"megatron-llama2-7b-overlap", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+  {"real-fsdp1-embed", TAGC_ROLE_SHARDED, 0, -0.0476, "'head'"},
+  {"real-fsdp1-recomputed", TAGC_ROLE_SHARDED, 1, 1.6192,
+   "computed again; 'root' (256,128 parameters) is gathered 2 times"},
+  {"real-fsdp1", TAGC_ROLE_SHARDED, 0, -0.0952, "'root'"},
+  {"real-fsdp2-accumulated-every", TAGC_ROLE_SHARDED, 2, 1.7144, "As for 3 microbatches"},
+  {"real-fsdp2-accumulated", TAGC_ROLE_SHARDED, 0, 1.7144, "As for 3 microbatches"},
+  {"real-fsdp2-embed", TAGC_ROLE_SHARDED, 0, -0.0476, "'head'"},
+  {"real-fsdp2-kept", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+  {"real-fsdp2-recomputed", TAGC_ROLE_SHARDED, 0, 0.7144,
+   "computed again; 'root' (256,128 parameters) is gathered once"},
+  {"real-fsdp2-titan", TAGC_ROLE_SHARDED, 1, 1.8571, "computed again; 'head'"},
+  {"real-fsdp2", TAGC_ROLE_SHARDED, 0, -0.0952, "'root'"},
+  {"zero3-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.0005, "121,344 of the parameters"},
+  {"zero3-llama2-7b", TAGC_ROLE_SHARDED, 0, -0.00002, "266,240 of the parameters"},
+  {"zero3-mistral-7b", TAGC_ROLE_SHARDED, 0, -0.00002, "266,240 of the parameters"},
 };
 
-static struct tagc_summary *read_fixture(const char *name)
-{
+static struct tagc_summary *read_fixture(const char *name) {
   char path[1024];
   const char *top = getenv("abs_top_srcdir");
   struct tagc_summary *job = job_make();
@@ -103,35 +99,33 @@ static const struct {
   enum tagc_sum_role role;
   const char *grounds, *words;
 } sums[] = {
-    {"ddp-gpt2-small-loss", TAGC_ROLE_DATA, "of several sizes, the same in each step: gradients", "--parameters"},
-    {"ddp-gpt2-small-one-cap", TAGC_ROLE_DATA, "evidently of gradients", "--parameters"},
-    {"ddp-gpt2-small", TAGC_ROLE_DATA, "of several sizes", "--parameters"},
-    {"ddp-resnet50", TAGC_ROLE_DATA, "evidently of gradients", "--parameters"},
-    {"ddp-tinyllama", TAGC_ROLE_DATA, "of several sizes", "--parameters"},
-    {"hsdp-llama3-8b", TAGC_ROLE_DATA, "33 large all-reduces a step, which are evidently of gradients", "--parameters"},
-    {"hsdp1-llama2-7b", TAGC_ROLE_DATA, "of several sizes", "--parameters"},
-    {"tp-llama2-7b-sequence", TAGC_ROLE_SEQUENCE, "129 reduce-scatters and 128 gathers", "--layers"},
-    {"tp-llama2-7b", TAGC_ROLE_TENSOR, "130 all-reduces", "--layers"},
-    {"tp-one-layer", TAGC_ROLE_TENSOR, "maxima over a divided vocabulary beside", "--layers"},
-    {"tp-vision-text", TAGC_ROLE_TENSOR, "130 all-reduces", "--layers"},
+  {"ddp-gpt2-small-loss", TAGC_ROLE_DATA, "of several sizes, the same in each step: gradients", "--parameters"},
+  {"ddp-gpt2-small-one-cap", TAGC_ROLE_DATA, "evidently of gradients", "--parameters"},
+  {"ddp-gpt2-small", TAGC_ROLE_DATA, "of several sizes", "--parameters"},
+  {"ddp-resnet50", TAGC_ROLE_DATA, "evidently of gradients", "--parameters"},
+  {"ddp-tinyllama", TAGC_ROLE_DATA, "of several sizes", "--parameters"},
+  {"hsdp-llama3-8b", TAGC_ROLE_DATA, "33 large all-reduces a step, which are evidently of gradients", "--parameters"},
+  {"hsdp1-llama2-7b", TAGC_ROLE_DATA, "of several sizes", "--parameters"},
+  {"tp-llama2-7b-sequence", TAGC_ROLE_SEQUENCE, "129 reduce-scatters and 128 gathers", "--layers"},
+  {"tp-llama2-7b", TAGC_ROLE_TENSOR, "130 all-reduces", "--layers"},
+  {"tp-one-layer", TAGC_ROLE_TENSOR, "maxima over a divided vocabulary beside", "--layers"},
+  {"tp-vision-text", TAGC_ROLE_TENSOR, "130 all-reduces", "--layers"},
 };
 
-static size_t count_fixtures(void)
-{
+static size_t count_fixtures(void) {
   char path[1024];
   const char *top = getenv("abs_top_srcdir");
   size_t count = 0;
   snprintf(path, sizeof path, "%s/tests/fixtures", top ? top : "..");
   DIR *folder = opendir(path);
-  for (struct dirent *entry; folder && (entry = readdir(folder)); )
+  for (struct dirent *entry; folder && (entry = readdir(folder));)
     count += strstr(entry->d_name, ".calls") != NULL;
   if (folder)
     closedir(folder);
   return count;
 }
 
-static void test_fixtures(void)
-{
+static void test_fixtures(void) {
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     struct tagc_summary *job = read_fixture(files[i].file);
     if (!job)
@@ -157,8 +151,7 @@ static void test_fixtures(void)
 }
 
 /* The same, but what else the user knows, and what the summary lacks. */
-static void test_known(void)
-{
+static void test_known(void) {
   struct tagc_summary *job = read_fixture("fsdp1-llama2-7b");
   check(job, &(struct tagc_volume_facts){.parameters = 6738415616});
   is_check(0, 0, "");
@@ -182,8 +175,7 @@ static void test_known(void)
 /* -- jobs that are made up ----------------------------------------------------------------------------------------- */
 
 /* HSDP: shards among ranks 0..3, replicas between 0 and 4, the second gathers among ranks 0 and 1. */
-static void test_hsdp(void)
-{
+static void test_hsdp(void) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *shards = job_comm(job, 4, 0, 1), *replicas = job_comm(job, 2, 0, 4),
                        *again = job_comm(job, 2, 0, 1);
@@ -204,14 +196,13 @@ static void test_hsdp(void)
   ok(n == 3, "three checks: %zu", n);
   is_check(0, 0, "");
   ok(strstr(checks[1].formula, "(3/4 + 1/2) x 1,920,000 x 2 B") &&
-         strstr(checks[1].words, "'root' (320,000 parameters) is gathered once"),
+       strstr(checks[1].words, "'root' (320,000 parameters) is gathered once"),
      "%s: %s", checks[1].formula, checks[1].words);
   is_check(2, 0, "");
   job_free(job);
 }
 
-static void test_data(void)
-{
+static void test_data(void) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *comm = job_comm(job, 8, 0, 1);
   static const uint64_t buckets[] = {262152, 7087872, 7087872, 6554112, 7603200};
@@ -237,8 +228,7 @@ static void test_data(void)
 }
 
 /* DeepSpeed: all-reduced buckets, or each part reduced to its owner; parameters are gathered once. */
-static void test_owners(uint16_t function, const char *grounds, const char *what)
-{
+static void test_owners(uint16_t function, const char *grounds, const char *what) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *comm = job_comm(job, 4, 0, 1);
   for (int i = 0; i < 4; i++)
@@ -256,8 +246,7 @@ static void test_owners(uint16_t function, const char *grounds, const char *what
 
 /* Tensor parallel, 4 layers, 2 microbatches, b s h = 1024 x 512; `a_layer`: all-reduces; beside: embedding and head, in
  * a microbatch. */
-static struct tagc_summary *tensor_job(unsigned a_layer, unsigned beside, bool maxima)
-{
+static struct tagc_summary *tensor_job(unsigned a_layer, unsigned beside, bool maxima) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *comm = job_comm(job, 4, 0, 1);
   job_calls(comm, JOB_AR, JOB_BF16, JOB_SUM, 1024 * 512, 2 * (4 * a_layer + beside));
@@ -269,8 +258,7 @@ static struct tagc_summary *tensor_job(unsigned a_layer, unsigned beside, bool m
   return job;
 }
 
-static void test_tensor(void)
-{
+static void test_tensor(void) {
   const struct tagc_volume_facts facts = {.layers = 4, .hidden = 512, .tokens = 1024, .microbatches = 2};
   struct tagc_summary *job = tensor_job(4, 0, true);
   check(job, &facts);
@@ -308,8 +296,7 @@ static void test_tensor(void)
 }
 
 /* All-reduces of one count that are the whole job may be gradients of equal layers (FSDP1's NO_SHARD). */
-static void test_alike(void)
-{
+static void test_alike(void) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *comm = job_comm(job, 4, 0, 1);
   job_calls(comm, JOB_AR, JOB_F32, JOB_SUM, 7087872, 12);
@@ -320,8 +307,7 @@ static void test_alike(void)
   job_free(job);
 }
 
-static void test_sequence(unsigned allgathers, enum tagc_sum_role role, double deviation, const char *words)
-{
+static void test_sequence(unsigned allgathers, enum tagc_sum_role role, double deviation, const char *words) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *comm = job_comm(job, 4, 0, 1);
   job_calls(comm, JOB_RS, JOB_BF16, JOB_SUM, 1024 * 128, 4 * 4 * 2);
@@ -331,7 +317,7 @@ static void test_sequence(unsigned allgathers, enum tagc_sum_role role, double d
   for (uint32_t i = 0; i < 32; i++)
     job_slot(comm, "slot", i, 0, 1024 * 128, JOB_BF16);
   const size_t n =
-      check(job, &(struct tagc_volume_facts){.layers = 4, .hidden = 512, .tokens = 1024, .microbatches = 2});
+    check(job, &(struct tagc_volume_facts){.layers = 4, .hidden = 512, .tokens = 1024, .microbatches = 2});
   is_role(job, 0, role, "", "gathers and reduce-scatters of one count");
   ok(n == (role == TAGC_ROLE_SEQUENCE ? 2 : 0), "checks: %zu", n);
   if (n == 2) {
@@ -341,8 +327,7 @@ static void test_sequence(unsigned allgathers, enum tagc_sum_role role, double d
   job_free(job);
 }
 
-static void test_pipeline(void)
-{
+static void test_pipeline(void) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *comm = job_comm(job, 4, 0, 1);
   const struct tagc_volume_facts facts = {.hidden = 512, .tokens = 1024, .microbatches = 8};
@@ -386,8 +371,7 @@ static void test_pipeline(void)
   job_free(job);
 }
 
-static void test_others(void)
-{
+static void test_others(void) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *pair = job_comm(job, 2, 0, 1), *control = job_comm(job, 8, 0, 1),
                        *exchange = job_comm(job, 4, 0, 1);
@@ -402,7 +386,7 @@ static void test_others(void)
   job_calls(exchange, JOB_A2A, JOB_BF16, JOB_SUM, 100100, 4);
   job_calls(lone, JOB_AR, JOB_F32, JOB_SUM, 100000, 2);
   job_calls(allgathers, JOB_AG, JOB_BF16, JOB_SUM, 100000, 4);
-  variable->last_lock = 0;              /* sequences of changing lengths */
+  variable->last_lock = 0; /* sequences of changing lengths */
   for (uint64_t i = 0; i < 10; i++) {
     job_calls(variable, JOB_RS, JOB_BF16, JOB_SUM, 100000 + 512 * i, 4);
     job_calls(variable, JOB_AG, JOB_BF16, JOB_SUM, 100000 + 512 * i, 6);
@@ -422,12 +406,11 @@ static void test_others(void)
 }
 
 /* Numbers of damaged traces may be anything. */
-static void test_any_numbers(void)
-{
+static void test_any_numbers(void) {
   static const int ranks[] = {-1, 0, 1, 2, 5, 1 << 30};
   static const uint64_t numbers[] = {0, 1, 7, 4096, UINT64_C(1) << 40, UINT64_MAX};
   const struct tagc_volume_facts facts = {
-      .parameters = 1, .layers = UINT64_MAX, .hidden = UINT64_MAX, .tokens = 3, .microbatches = 1};
+    .parameters = 1, .layers = UINT64_MAX, .hidden = UINT64_MAX, .tokens = 3, .microbatches = 1};
   bool right = true;
   run_state = 5;
   for (int i = 0; i < 3000; i++) {
@@ -457,8 +440,7 @@ static void test_any_numbers(void)
   ok(right, "whatever the numbers are, each communicator has a role and its grounds");
 }
 
-static void test_print(void)
-{
+static void test_print(void) {
   char text[8192] = "";
   FILE *to = fmemopen(text, sizeof text, "w");
   struct tagc_summary *job = read_fixture("real-fsdp1-recomputed");
@@ -473,8 +455,7 @@ static void test_print(void)
   job_free(job);
 }
 
-int main(void)
-{
+int main(void) {
   test_fixtures();
   test_known();
   test_hsdp();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The writer of traces: nothing is lost, but what is counted, and a file is whole whatever happens to its process. What calls send.
+ * The writer of traces: nothing is lost, but what is counted, and a file is whole whatever happens to its process. What
+ * calls send.
  *
  * Each case is a process of its own, with its own folder, and is read back as tagc-report does it.
  */
@@ -30,7 +31,7 @@ const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 #endif
 
-/* ---- a disk that can be stopped ---------------------------------------------------------------------------------------- */
+/* ---- a disk that can be stopped ---------------------------------------------------------------------------------- */
 
 static atomic_bool disk_hangs;
 static atomic_int at_disk;
@@ -38,8 +39,7 @@ static atomic_int at_disk;
 ssize_t __real_write(int file, const void *data, size_t size);
 ssize_t __wrap_write(int file, const void *data, size_t size);
 
-ssize_t __wrap_write(int file, const void *data, size_t size)
-{
+ssize_t __wrap_write(int file, const void *data, size_t size) {
   if (file <= STDERR_FILENO)
     return __real_write(file, data, size);
   atomic_fetch_add(&at_disk, 1);
@@ -52,18 +52,16 @@ static bool refuses_madvise;
 int __real_madvise(void *memory, size_t size, int advice);
 int __wrap_madvise(void *memory, size_t size, int advice);
 
-int __wrap_madvise(void *memory, size_t size, int advice)
-{
+int __wrap_madvise(void *memory, size_t size, int advice) {
   if (!refuses_madvise)
     return __real_madvise(memory, size, advice);
   errno = EINVAL;
   return -1;
 }
 
-/* ---- what processes do -------------------------------------------------------------------------------------------------- */
+/* ---- what processes do ------------------------------------------------------------------------------------------- */
 
-static void begin(const char *buffer)
-{
+static void begin(const char *buffer) {
   setenv("TAGC_TRACE", prefix, 1);
   setenv("TAGC_TRACE_BUFFER", buffer, 1);
   tagc_library_start();
@@ -74,35 +72,32 @@ static void begin(const char *buffer)
 
 static void add(uint32_t comm, uint64_t number);
 
-/* Begins, and waits until the writer has written a record of `comm` 1: what its thread needs for its start it has then. A child that is
- * forked meanwhile finds the locks of the address sanitizer's allocator taken, for good, and waits for them when it exits. */
-static void begin_and_write(void)
-{
+/* Begins, and waits until the writer has written a record of `comm` 1: what its thread needs for its start it has then.
+ * A child that is forked meanwhile finds the locks of the address sanitizer's allocator taken, for good, and waits for
+ * them when it exits. */
+static void begin_and_write(void) {
   begin("1M");
   const int before = atomic_load(&at_disk);
   add(1, 1);
-  while (atomic_load(&at_disk) < before + 3)       /* the head, a chunk and its records */
+  while (atomic_load(&at_disk) < before + 3) /* the head, a chunk and its records */
     usleep(1000);
 }
 
 /* Records of a sort that is easily told: `comm` says whose they are, `call` is their number. */
-static void add(uint32_t comm, uint64_t number)
-{
+static void add(uint32_t comm, uint64_t number) {
   const struct tagc_trace_times record = {{TAGC_TRACE_TIMES, sizeof record, comm}, .call = number};
   tagc_trace_add(&record.record);
 }
 
 enum { MANY = 20000 };
 
-static void *add_many(void *comm)
-{
+static void *add_many(void *comm) {
   for (uint64_t i = 1; i <= MANY; i++)
     add((uint32_t)(uintptr_t)comm, i);
   return NULL;
 }
 
-static void threads(void)
-{
+static void threads(void) {
   pthread_t thread[2];
   begin("64M");
   for (uintptr_t i = 0; i < 2; i++)
@@ -112,10 +107,9 @@ static void threads(void)
 }
 
 /* The caller goes on while the disk hangs. */
-static void full(void)
-{
+static void full(void) {
   atomic_store(&disk_hangs, true);
-  begin("1");                       /* at least 64K */
+  begin("1"); /* at least 64K */
   for (uint64_t i = 1; i <= MANY; i++)
     add(1, i);
   atomic_store(&disk_hangs, false);
@@ -123,8 +117,7 @@ static void full(void)
 
 static atomic_bool adds, over;
 
-static void *add_on(void *unused)
-{
+static void *add_on(void *unused) {
   (void)unused;
   atomic_store(&adds, true);
   for (uint64_t i = 1; i < 1000000 && !atomic_load(&over); i++)
@@ -133,8 +126,7 @@ static void *add_on(void *unused)
 }
 
 /* While a thread that the child has not holds the lock most of the time. */
-static void forks(void)
-{
+static void forks(void) {
   pthread_t thread;
   begin_and_write();
   pthread_create(&thread, NULL, add_on, NULL);
@@ -144,7 +136,7 @@ static void forks(void)
     const pid_t child = fork();
     if (child == 0) {
       if (i == 0)
-        exit(0);                    /* never called anything */
+        exit(0); /* never called anything */
       if (tagc_trace_begin())
         add(2, 1);
       exit(0);
@@ -156,8 +148,7 @@ static void forks(void)
 }
 
 /* A child that finds its parent's trace leaves it alone. */
-static void unwiped(void)
-{
+static void unwiped(void) {
   int status;
   refuses_madvise = true;
   begin_and_write();
@@ -169,15 +160,13 @@ static void unwiped(void)
     _exit(8);
 }
 
-static void exit_now(int signal)
-{
+static void exit_now(int signal) {
   (void)signal;
   exit(0);
 }
 
 /* In the midst of adding a record: the signal comes where the copy of it begins. */
-static void interrupted(void)
-{
+static void interrupted(void) {
   struct tagc_trace_times *nowhere_ = NULL;
   begin("1M");
   add(1, 1);
@@ -189,40 +178,36 @@ static void interrupted(void)
   tagc_trace_add(&nowhere_->record);
 }
 
-static void limited(void)
-{
+static void limited(void) {
   struct sigaction action;
   begin("1M");
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){100000, 100000});
-  for (uint64_t i = 1; tagc_trace_on(); i++)      /* until the writer has met the limit */
+  for (uint64_t i = 1; tagc_trace_on(); i++) /* until the writer has met the limit */
     add(1, i);
-  add(1, 1);                        /* nothing happens */
+  add(1, 1); /* nothing happens */
   sigaction(SIGXFSZ, NULL, &action);
   if (action.sa_handler != SIG_DFL)
     _exit(8);
 }
 
 /* The program goes on. */
-static void bounded(void)
-{
-  setenv("TAGC_TRACE_MAX", "1", 1);          /* at least 1M */
+static void bounded(void) {
+  setenv("TAGC_TRACE_MAX", "1", 1); /* at least 1M */
   begin("64M");
   for (uint64_t i = 1; i <= 5 * MANY; i++)
     add(1, i);
-  while (tagc_trace_on())           /* until the writer has met the bound */
+  while (tagc_trace_on()) /* until the writer has met the bound */
     usleep(1000);
 }
 
-static void nowhere(void)
-{
+static void nowhere(void) {
   strcat(prefix, "/none/t");
   begin("1M");
   while (tagc_trace_on())
     add(1, 1);
 }
 
-static void there(void)
-{
+static void there(void) {
   char path[200], host[64];
   gethostname(host, sizeof host);
   snprintf(path, sizeof path, "%s-%s-pid%d.trace", prefix, host, (int)getpid());
@@ -235,31 +220,28 @@ static void there(void)
 
 static void add_late(void) { add(1, 2); }
 
-static void late(void)
-{
-  atexit(add_late);                 /* behind the trace's own end */
+static void late(void) {
+  atexit(add_late); /* behind the trace's own end */
   begin("1M");
   add(1, 1);
 }
 
 /* The writer comes by itself. */
-static void killed(void)
-{
+static void killed(void) {
   begin_and_write();
   raise(SIGKILL);
 }
 
-/* ---- what is read ------------------------------------------------------------------------------------------------------- */
+/* ---- what is read ------------------------------------------------------------------------------------------------ */
 
 struct found {
   unsigned files, mine, processes, names, ends, others;
-  unsigned of[4], out_of_order;     /* TIMES records by comm */
+  unsigned of[4], out_of_order; /* TIMES records by comm */
   uint64_t dropped, last_dropped, bytes;
   bool bad, ended, cut, bounded;
 };
 
-static void read_file(const char *path, struct found *found)
-{
+static void read_file(const char *path, struct found *found) {
   char why[TAGC_TRACE_WHY];
   uint64_t last[4] = {0};
   struct tagc_trace_file *file = tagc_trace_open(path, why);
@@ -278,7 +260,10 @@ static void read_file(const char *path, struct found *found)
     switch (record->kind) {
     case TAGC_TRACE_PROCESS: found->processes++; break;
     case TAGC_TRACE_NAME: found->names++; break;
-    case TAGC_TRACE_END: found->ends++; found->last_dropped = end->dropped; break;
+    case TAGC_TRACE_END:
+      found->ends++;
+      found->last_dropped = end->dropped;
+      break;
     case TAGC_TRACE_TIMES:
       found->of[record->comm % 4]++;
       found->out_of_order += times->call <= last[record->comm % 4];
@@ -298,11 +283,10 @@ static void read_file(const char *path, struct found *found)
   tagc_trace_close(file);
 }
 
-enum { MOST = 64 << 20 };           /* bytes of any file, whatever goes wrong */
+enum { MOST = 64 << 20 }; /* bytes of any file, whatever goes wrong */
 
 /* Runs a case, and reads what it leaves behind; what it said is in `said`. Its status. */
-static int run(void (*what)(void), struct found *found)
-{
+static int run(void (*what)(void), struct found *found) {
   char log[80], path[400];
   int status;
   memset(found, 0, sizeof *found);
@@ -322,7 +306,7 @@ static int run(void (*what)(void), struct found *found)
     if (strstr(entry->d_name, ".trace")) {
       struct stat about;
       if (stat(path, &about) != 0 || (about.st_mode & 0777 & ~0600))
-        found->bad |= about.st_size != 4;          /* the one that we made ourselves */
+        found->bad |= about.st_size != 4; /* the one that we made ourselves */
       read_file(path, found);
       unlink(path);
     }
@@ -334,8 +318,7 @@ static int run(void (*what)(void), struct found *found)
   return status;
 }
 
-static unsigned lines(void)
-{
+static unsigned lines(void) {
   unsigned n = 0;
   for (const char *c = said; *c; c++)
     n += *c == '\n';
@@ -343,18 +326,16 @@ static unsigned lines(void)
 }
 
 /* How often it is said. A slow disk may add that records were lost. */
-static unsigned times(const char *text)
-{
+static unsigned times(const char *text) {
   unsigned n = 0;
   for (const char *c = said; (c = strstr(c, text)); c++)
     n++;
   return n;
 }
 
-/* ---- what calls send ---------------------------------------------------------------------------------------------------- */
+/* ---- what calls send --------------------------------------------------------------------------------------------- */
 
-static void test_sent(void)
-{
+static void test_sent(void) {
   /* The sum over the ranks, in elements, for n = 12 and W = 4; a host, two hosts, four. */
   static const struct {
     enum tagc_entry entry;
@@ -370,7 +351,7 @@ static void test_sent(void)
     {TAGC_ENTRY_ncclAlltoAll, "AlltoAll", 4 * 3 * 12, {0, 96, 144}},
     {TAGC_ENTRY_ncclGather, "Gather", 3 * 12, {0, 24, 36}},
     {TAGC_ENTRY_ncclScatter, "Scatter", 3 * 12, {0, 24, 36}},
-    {TAGC_ENTRY_ncclSend, "Send", 3 * 12, {0, 24, 36}},   /* each of the others to rank 2 */
+    {TAGC_ENTRY_ncclSend, "Send", 3 * 12, {0, 24, 36}}, /* each of the others to rank 2 */
     {TAGC_ENTRY_ncclRecv, "Recv", 0, {0, 0, 0}},
   };
   static const struct tagc_hosts hosts[] = {{4, 1, 4}, {4, 2, 2}, {4, 4, 1}};
@@ -383,39 +364,49 @@ static void test_sent(void)
         sum.inside += sent.inside;
         sum.between += sent.between;
       }
-      ok(sum.inside + sum.between == 4 * table[i].all && sum.between == 4 * table[i].between[j], "%s, 4 ranks on %d hosts: %llu, %llu "
-         "between", table[i].name, hosts[j].hosts, (unsigned long long)(sum.inside + sum.between) / 4, (unsigned long long)sum.between / 4);
+      ok(sum.inside + sum.between == 4 * table[i].all && sum.between == 4 * table[i].between[j],
+         "%s, 4 ranks on %d hosts: %llu, %llu "
+         "between",
+         table[i].name, hosts[j].hosts, (unsigned long long)(sum.inside + sum.between) / 4,
+         (unsigned long long)sum.between / 4);
     }
   struct tagc_call call = {.entry = TAGC_ENTRY_ncclAllReduce, .count = 12, .type = ncclFloat32};
   const struct tagc_hosts alone = {1, 1, 1}, unknown = {0};
-  ok(tagc_trace_sent(&call, 0, &alone).inside == 0 && tagc_trace_sent(&call, -1, &unknown).inside == 0, "one rank, or an unknown number: nothing");
+  ok(tagc_trace_sent(&call, 0, &alone).inside == 0 && tagc_trace_sent(&call, -1, &unknown).inside == 0,
+     "one rank, or an unknown number: nothing");
 }
 
-int main(void)
-{
+int main(void) {
   struct found f;
   if (!mkdtemp(folder))
     return 1;
   int status = run(threads, &f);
-  ok(status == 0 && f.files == 1 && !f.bad && !f.cut && f.ended && !f.dropped, "two threads: a whole file, with its end");
+  ok(status == 0 && f.files == 1 && !f.bad && !f.cut && f.ended && !f.dropped,
+     "two threads: a whole file, with its end");
   ok(f.of[1] == MANY && f.of[2] == MANY && !f.out_of_order, "all records of both are in it, in their order");
-  ok(f.processes == 1 && f.names > 80 && f.others == 1 && f.ends == 1, "behind those of the process, %u names and its options", f.names);
+  ok(f.processes == 1 && f.names > 80 && f.others == 1 && f.ends == 1,
+     "behind those of the process, %u names and its options", f.names);
   ok(!*said, "nothing is said: %s", said);
 
   status = run(full, &f);
-  ok(status == 0 && f.files == 1 && !f.bad && !f.cut && f.ended, "a disk that hangs: the program goes on, and the file is whole");
-  ok(f.dropped > 0 && f.of[1] + f.dropped == MANY && f.last_dropped == f.dropped, "%u records are in it, and %llu counted as lost", f.of[1],
-     (unsigned long long)f.dropped);
+  ok(status == 0 && f.files == 1 && !f.bad && !f.cut && f.ended,
+     "a disk that hangs: the program goes on, and the file is whole");
+  ok(f.dropped > 0 && f.of[1] + f.dropped == MANY && f.last_dropped == f.dropped,
+     "%u records are in it, and %llu counted as lost", f.of[1], (unsigned long long)f.dropped);
   ok(lines() == 1 && strstr(said, "TAGC_TRACE_BUFFER") && strstr(said, "65536 bytes"), "which is said, once: %s", said);
 
   status = run(forks, &f);
-  ok(status == 0 && f.files == 20 && !f.bad && !f.cut, "19 of 20 children that called something have files of their own: %u files", f.files);
-  ok(f.processes == 20 && f.of[2] == 19 && f.of[1] == 1 && f.ends == 20 && !f.out_of_order, "each with its own records alone");
+  ok(status == 0 && f.files == 20 && !f.bad && !f.cut,
+     "19 of 20 children that called something have files of their own: %u files", f.files);
+  ok(f.processes == 20 && f.of[2] == 19 && f.of[1] == 1 && f.ends == 20 && !f.out_of_order,
+     "each with its own records alone");
 
   status = run(unwiped, &f);
-  ok(status == 0 && f.files == 1 && f.of[1] == 1 && f.ended, "where memory cannot be wiped at a fork, a child is not traced");
+  ok(status == 0 && f.files == 1 && f.of[1] == 1 && f.ended,
+     "where memory cannot be wiped at a fork, a child is not traced");
   status = run(interrupted, &f);
-  ok(status == 0 && lines() == 1 && strstr(said, "its end is missing"), "exit() in the midst of a record: said once: %s", said);
+  ok(status == 0 && lines() == 1 && strstr(said, "its end is missing"),
+     "exit() in the midst of a record: said once: %s", said);
 
   status = run(limited, &f);
   ok(status == 0 && f.files == 1 && !f.bad && !f.cut && !f.ended && f.of[1] > 0 && f.bytes <= 100000,
@@ -423,21 +414,25 @@ int main(void)
   ok(times("File too large; the trace of this process ends here") == 1, "which is said, once: %s", said);
 
   status = run(bounded, &f);
-  ok(status == 0 && f.files == 1 && !f.bad && !f.cut && f.ended && f.bounded && f.ends == 1 && f.of[1] > 10000 && !f.out_of_order &&
-     f.bytes <= 1 << 20, "TAGC_TRACE_MAX: %u records in %llu bytes, and an end that says so", f.of[1], (unsigned long long)f.bytes);
+  ok(status == 0 && f.files == 1 && !f.bad && !f.cut && f.ended && f.bounded && f.ends == 1 && f.of[1] > 10000 &&
+       !f.out_of_order && f.bytes <= 1 << 20,
+     "TAGC_TRACE_MAX: %u records in %llu bytes, and an end that says so", f.of[1], (unsigned long long)f.bytes);
   ok(times("the file would grow beyond 1048576 bytes (TAGC_TRACE_MAX)") == 1, "which is said, once: %s", said);
 
   status = run(nowhere, &f);
-  ok(status == 0 && f.files == 0 && lines() == 1 && strstr(said, "No such file or directory"), "no folder: said once: %s", said);
+  ok(status == 0 && f.files == 0 && lines() == 1 && strstr(said, "No such file or directory"),
+     "no folder: said once: %s", said);
   status = run(there, &f);
   ok(status == 0 && f.files == 1 && f.mine == 1 && f.of[1] == 1 && f.ended && !f.bad && lines() == 0,
      "a file that is there stays, and the trace gets a name of its own");
 
   status = run(late, &f);
-  ok(status == 0 && !f.bad && f.of[1] == 2 && f.ends == 2 && !f.out_of_order, "a record that comes late at exit is in the file, with an end behind it");
+  ok(status == 0 && !f.bad && f.of[1] == 2 && f.ends == 2 && !f.out_of_order,
+     "a record that comes late at exit is in the file, with an end behind it");
 
   status = run(killed, &f);
-  ok(WIFSIGNALED(status) && f.files == 1 && !f.bad && f.of[1] == 1 && !f.ended, "a process that is killed leaves what was written");
+  ok(WIFSIGNALED(status) && f.files == 1 && !f.bad && f.of[1] == 1 && !f.ended,
+     "a process that is killed leaves what was written");
 
   test_sent();
   snprintf(said, sizeof said, "%s/log", folder);

@@ -27,14 +27,13 @@ static char children[2];
 
 static int meetings, splits, destroyed, aborted, colors[8], keys[8];
 static int sends_on_world, sends_between, sums_in_host, plains, foreign;
-static int fail_split;              /* that split fails, with: */
+static int fail_split; /* that split fails, with: */
 static ncclResult_t split_fails;
 static uint32_t host_of[RANKS];
 static void (*others_say)(int64_t *words);
 
 /* Which communicator is it? Nothing may ever be asked of one that is not there. */
-static int number_of(ncclComm_t on)
-{
+static int number_of(ncclComm_t on) {
   if (on == handles[0])
     return 0;
   if (on == (ncclComm_t)&children[0] || on == (ncclComm_t)&children[1])
@@ -46,14 +45,14 @@ static int number_of(ncclComm_t on)
 static ncclResult_t group(void) { return ncclSuccess; }
 
 static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t on, cudaStream_t stream)
-{
+                               ncclComm_t on, cudaStream_t stream) {
   (void)from, (void)op, (void)stream;
   foreign += number_of(on) != 0;
   if (type != ncclInt64)
     return ncclSuccess;
   int64_t *words = to;
-  if (count == HOSTS + RANKS && words[HOSTS + 1] == INT64_MAX) {   /* the one about hosts: the others are to say where they are */
+  /* The vote about hosts: the other ranks are to say where they are. */
+  if (count == HOSTS + RANKS && words[HOSTS + 1] == INT64_MAX) {
     for (int r = 1; r < RANKS; r++)
       words[HOSTS + r] = host_of[r];
     if (others_say)
@@ -64,8 +63,7 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDat
 }
 
 static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                   ncclComm_t on, cudaStream_t stream)
-{
+                                   ncclComm_t on, cudaStream_t stream) {
   (void)from, (void)op, (void)stream;
   const int number = number_of(on);
   plains += number == 0 && type == ncclFloat32;
@@ -75,8 +73,7 @@ static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncc
 }
 
 static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
-                            cudaStream_t stream)
-{
+                            cudaStream_t stream) {
   (void)from, (void)count, (void)peer, (void)stream;
   const int number = number_of(on);
   sends_on_world += number == 0 && type != ncclInt64;
@@ -85,16 +82,14 @@ static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type,
 }
 
 static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
-                                 cudaStream_t stream)
-{
+                                 cudaStream_t stream) {
   (void)peer, (void)stream;
   number_of(on);
   memset(to, 0, count * (type == ncclInt64 ? 8 : 1));
   return ncclSuccess;
 }
 
-static ncclResult_t split(ncclComm_t parent, int color, int key, ncclComm_t *child, ncclConfig_t *config)
-{
+static ncclResult_t split(ncclComm_t parent, int color, int key, ncclComm_t *child, ncclConfig_t *config) {
   foreign += parent != handles[0] || config != NULL;
   colors[splits % 8] = color;
   keys[splits % 8] = key;
@@ -102,15 +97,13 @@ static ncclResult_t split(ncclComm_t parent, int color, int key, ncclComm_t *chi
   return ++splits == fail_split ? split_fails : ncclSuccess;
 }
 
-static ncclResult_t destroy(ncclComm_t on)
-{
+static ncclResult_t destroy(ncclComm_t on) {
   destroyed++;
   return number_of(on) > 0 ? ncclSuccess : ncclInvalidArgument;
 }
 static ncclResult_t abort_it(ncclComm_t on) { return aborted++, number_of(on) > 0 ? ncclSuccess : ncclInvalidArgument; }
 
-static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
-{
+static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state) {
   number_of(on);
   *state = ncclSuccess;
   return ncclSuccess;
@@ -118,11 +111,15 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
 
 /* ---- a communicator, and its calls ------------------------------------------------------------------------------- */
 
-static void set_up(uint32_t h0, uint32_t h1, uint32_t h2, uint32_t h3)
-{
+static void set_up(uint32_t h0, uint32_t h1, uint32_t h2, uint32_t h3) {
   static const struct tagc_nccl_group fake = {
-    .start = group, .end = group, .reduce_scatter = reduce_scatter, .all_reduce = all_reduce, .send = send_to,
-    .receive = receive_from, .async_error = async_error,
+    .start = group,
+    .end = group,
+    .reduce_scatter = reduce_scatter,
+    .all_reduce = all_reduce,
+    .send = send_to,
+    .receive = receive_from,
+    .async_error = async_error,
   };
   comm = fake_nccl_comm(handles, RANKS, &nccl, &fake);
   memcpy(host_of, (uint32_t[]){h0, h1, h2, h3}, sizeof host_of);
@@ -136,8 +133,7 @@ static void set_up(uint32_t h0, uint32_t h1, uint32_t h2, uint32_t h3)
   nccl.functions[TAGC_ENTRY_ncclCommAbort] = (void *)&abort_it;
 }
 
-static void tear_down(void)
-{
+static void tear_down(void) {
   tagc_hierarchy_end(comm, false);
   tagc_comm_release(tagc_comm_drop(handles[0]));
   tagc_comm_release(comm);
@@ -146,12 +142,18 @@ static void tear_down(void)
 }
 
 /* As many calls, of shards that are a little shorter the second time: the cycle is then another one. */
-static ncclResult_t calls(int count, size_t shorter)
-{
+static ncclResult_t calls(int count, size_t shorter) {
   ncclResult_t status = ncclSuccess;
   for (int i = 0; i < count && status == ncclSuccess; i++) {
-    struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N - shorter,
-                          .type = ncclFloat32, .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl,
+    struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter,
+                          .send = sent,
+                          .recv = received,
+                          .count = N - shorter,
+                          .type = ncclFloat32,
+                          .op = ncclSum,
+                          .handle = handles[0],
+                          .comm = comm,
+                          .nccl = &nccl,
                           .scale = 1};
     status = tagc_call_observe(&c);
     if (status == ncclSuccess)
@@ -163,8 +165,7 @@ static ncclResult_t calls(int count, size_t shorter)
 static enum tagc_reason reason(void) { return comm->slot_count ? comm->slots[0].reason : TAGC_REASON_missing; }
 
 /* Votes again because the cycle has changed; how many meetings that took. -1: no vote in 2,000 calls. */
-static int another_vote(void)
-{
+static int another_vote(void) {
   const int before = meetings;
   const uint64_t locks = comm->observed.lock_number;
   bool voted = false;
@@ -176,12 +177,12 @@ static int another_vote(void)
 /* Of our own, so that no split of the program has the same. */
 static int host_color(int host) { return INT_MAX - TAGC_AGREE_RANKS - host; }
 
-/* ---- two levels ------------------------------------------------------------------------------------------------------- */
+/* ---- two levels -------------------------------------------------------------------------------------------------- */
 
-static void two_levels(void)
-{
+static void two_levels(void) {
   set_up(3, 3, 7, 7);
-  ok(calls(VOTE - 1, 0) == ncclSuccess && meetings == 0 && splits == 0, "before the vote nobody is asked, and nothing split");
+  ok(calls(VOTE - 1, 0) == ncclSuccess && meetings == 0 && splits == 0,
+     "before the vote nobody is asked, and nothing split");
   ok(calls(1, 0) == ncclSuccess && meetings == 3 && comm->hierarchy.scope.two_levels,
      "two hosts of two: the hosts, the sub-communicators, then the proposals");
   ok(splits == 2 && colors[0] == host_color(3) && keys[0] == 0 && keys[1] == 0 && colors[1] > host_color(0),
@@ -198,18 +199,19 @@ static void two_levels(void)
   ok(destroyed == 2 && aborted == 0 && foreign == 0, "both are destroyed at the end");
 
   set_up(7, 3, 3, 7);
-  ok(calls(VOTE, 0) == ncclSuccess && comm->hierarchy.scope.two_levels && sums_in_host == 1 && colors[0] == host_color(7),
+  ok(calls(VOTE, 0) == ncclSuccess && comm->hierarchy.scope.two_levels && sums_in_host == 1 &&
+       colors[0] == host_color(7),
      "stripes: one sum, of two shards");
   tear_down();
 }
 
 /* A communicator that is not for gradients, such as those of tensor parallelism. */
-static void no_use(struct tagc_options *options)
-{
+static void no_use(struct tagc_options *options) {
   set_up(0, 0, 1, 1);
   options->assume = TAGC_ASSUME_NOTHING;
   ok(calls(VOTE + 1, 0) == ncclSuccess && reason() == TAGC_REASON_activations && meetings == 2 && splits == 0 &&
-       foreign == 0, "nothing to compress: no sub-communicators, and nobody is greeted on them");
+       foreign == 0,
+     "nothing to compress: no sub-communicators, and nobody is greeted on them");
   options->assume = TAGC_ASSUME_GRADIENTS;
   ok(another_vote() == 3 && splits == 2 && reason() == TAGC_REASON_compressed, "they are made when there is");
   tear_down();
@@ -220,13 +222,12 @@ static void no_use(struct tagc_options *options)
 
 static void others_do_not_split(int64_t *words) { words[SPLITS] = 0; }
 
-static void flat_or_plain(void)
-{
+static void flat_or_plain(void) {
   static const struct {
     uint32_t hosts[RANKS];
     void (*others_say)(int64_t *);
     enum tagc_reason reason;
-    int meetings, again;            /* of the first vote, and of another one */
+    int meetings, again; /* of the first vote, and of another one */
     const char *what;
   } table[] = {
     {{0, 0, 0, 0}, NULL, TAGC_REASON_one_host, 1, 0, "all on one host"},
@@ -260,8 +261,7 @@ static void flat_or_plain(void)
 
 /* ---- splits that fail -------------------------------------------------------------------------------------------- */
 
-static void failing_splits(void)
-{
+static void failing_splits(void) {
   for (int at = 1; at <= 2; at++) {
     set_up(0, 0, 1, 1);
     fail_split = at;
@@ -282,8 +282,7 @@ static void failing_splits(void)
   }
 }
 
-int main(void)
-{
+int main(void) {
   setenv("TAGC_CODEC", "q8", 1);
   setenv("TAGC_MIN_BYTES", "0", 1);
   setenv("TAGC_WARMUP", "0", 1);

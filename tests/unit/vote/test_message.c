@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/vote/message: the int64 of each message, which all versions of the library in a job must order alike, and what a min
- * all-reduce makes of two ranks.
+ * interpose/vote/message: the int64 of each message, which all versions of the library in a job must order alike, and
+ * what a min all-reduce makes of two ranks.
  */
 #include "interpose/vote/message.h"
 
@@ -10,18 +10,16 @@
 
 enum { MOST = 64 };
 
-static int64_t words[2][MOST];          /* of two ranks; the first one's are what has come out, after reduce() */
+static int64_t words[2][MOST]; /* of two ranks; the first one's are what has come out, after reduce() */
 static struct tagc_message to[2], from;
 
-static void begin(void)
-{
+static void begin(void) {
   memset(words, 0x55, sizeof words);
   to[0].at = words[0];
   to[1].at = words[1];
 }
 
-static void reduce(void)
-{
+static void reduce(void) {
   for (int i = 0; i < MOST; i++)
     words[0][i] = words[1][i] < words[0][i] ? words[1][i] : words[0][i];
   from = (struct tagc_message){words[0], true};
@@ -29,29 +27,29 @@ static void reduce(void)
 
 static bool is_read(size_t count) { return from.at == words[0] + count; }
 
-static int64_t bits(double x)
-{
+static int64_t bits(double x) {
   int64_t word;
   memcpy(&word, &x, sizeof word);
   return word;
 }
 
-static bool is(const int64_t *wanted, size_t count)
-{
-  return to[0].at == words[0] + count && memcmp(words[0], wanted, count * sizeof *wanted) == 0 && words[0][count] == 0x5555555555555555;
+static bool is(const int64_t *wanted, size_t count) {
+  return to[0].at == words[0] + count && memcmp(words[0], wanted, count * sizeof *wanted) == 0 &&
+         words[0][count] == 0x5555555555555555;
 }
 
-static void hosts(void)
-{
+static void hosts(void) {
   begin();
   tagc_message_hosts(&to[0], &(struct tagc_vote_hosts){.can_split = true, .nranks = 2, .rank = 0, .host = 7});
   tagc_message_hosts(&to[1], &(struct tagc_vote_hosts){.can_split = false, .nranks = 2, .rank = 1, .host = 3});
-  ok(is((int64_t[]){1, 7, INT64_MAX}, TAGC_MESSAGE_HOSTS + 2), "hosts: can it split; the own host, the others are left alone");
+  ok(is((int64_t[]){1, 7, INT64_MAX}, TAGC_MESSAGE_HOSTS + 2),
+     "hosts: can it split; the own host, the others are left alone");
   uint32_t host_of[2];
   struct tagc_vote_hosts all = {.nranks = 2, .host_of = host_of};
   reduce();
   tagc_message_hosts(&from, &all);
-  ok(is_read(3) && !all.can_split && host_of[0] == 7 && host_of[1] == 3, "all ranks' hosts come out, and that one cannot split");
+  ok(is_read(3) && !all.can_split && host_of[0] == 7 && host_of[1] == 3,
+     "all ranks' hosts come out, and that one cannot split");
   from.at = words[0];
   words[0][1] = -1;
   words[0][2] = INT64_MAX;
@@ -72,10 +70,13 @@ static void hosts(void)
   ok(!flag && is_read(1), "is true where all say so");
 }
 
-static void samples(void)
-{
+static void samples(void) {
   int64_t wanted[TAGC_MESSAGE_SAMPLE] = {1, 1, -TAGC_REASON_scalar, -bits(0.5), -bits(3)};
-  struct tagc_vote_sample one = {true, true, TAGC_REASON_scalar, {.density = 0.5, .kurtosis = 3, .copy_ns = 11, .norm = 12}}, other, all = {0};
+  struct tagc_vote_sample one = {true,
+                                 true,
+                                 TAGC_REASON_scalar,
+                                 {.density = 0.5, .kurtosis = 3, .copy_ns = 11, .norm = 12}},
+                          other, all = {0};
   for (int c = 0; c < TAGC_CANDIDATES; c++) {
     one.stats.of[c] = (struct tagc_codec_estimate){c + 0.125, c + 0.25, c + 0.5, c + 0.75};
     for (int i = 0; i < 4; i++)
@@ -100,12 +101,12 @@ static void samples(void)
      "the densest gradient comes out, and a reason of one rank");
   bool good = __builtin_isinf(all.stats.of[1].error);
   for (int c = 0; c < TAGC_CANDIDATES; c++)
-    good &= all.stats.of[c].encode_ns == c + 0.25 && all.stats.of[c].decode_ns == c + 0.5 && all.stats.of[c].call_ns == c + 0.75;
+    good &= all.stats.of[c].encode_ns == c + 0.25 && all.stats.of[c].decode_ns == c + 0.5 &&
+            all.stats.of[c].call_ns == c + 0.75;
   ok(good, "and the slowest codecs; an error that is not a number is infinite");
 }
 
-static void times(void)
-{
+static void times(void) {
   double ratios[2] = {0, 0};
   begin();
   tagc_message_ratios(&to[0], (double[]){1.5, 0.75});
@@ -129,19 +130,21 @@ static void times(void)
   ok(all.ns[2][1] == 1000 && all.ns[4][1] == 109 && all.bytes[0] == 0, "the largest come out");
 }
 
-static void proposals(void)
-{
-  struct tagc_vote_proposal slot = {true, tagc_vote_own(3), tagc_vote_own(5), tagc_vote_own(-7), tagc_vote_own(2)}, all = {0};
+static void proposals(void) {
+  struct tagc_vote_proposal slot = {true, tagc_vote_own(3), tagc_vote_own(5), tagc_vote_own(-7), tagc_vote_own(2)},
+                            all = {0};
   begin();
   tagc_message_slot(&to[0], &slot);
   slot.codec = tagc_vote_own(6);
   tagc_message_slot(&to[1], &slot);
-  ok(is((int64_t[]){1, 3, -3, 5, -5, -7, 7, 2, -2}, TAGC_MESSAGE_SLOT), "a slot: what must be equal is there twice, once negated");
+  ok(is((int64_t[]){1, 3, -3, 5, -5, -7, 7, 2, -2}, TAGC_MESSAGE_SLOT),
+     "a slot: what must be equal is there twice, once negated");
   reduce();
   tagc_message_slot(&from, &all);
   ok(is_read(TAGC_MESSAGE_SLOT) && all.can && tagc_vote_is_same(all.reason) && all.reason.least == 3 &&
        all.codec.least == 5 && all.codec.most == 6 && !tagc_vote_is_same(all.codec) && tagc_vote_is_same(all.parts) &&
-       all.parts.least == -7 && tagc_vote_is_same(all.chunks) && all.chunks.most == 2, "where the ranks differ, the least and the most come out");
+       all.parts.least == -7 && tagc_vote_is_same(all.chunks) && all.chunks.most == 2,
+     "where the ranks differ, the least and the most come out");
 
   struct tagc_vote_proposal allgather = {.reason = tagc_vote_own(1), .chunks = tagc_vote_own(4)}, out = {0};
   begin();
@@ -152,12 +155,12 @@ static void proposals(void)
   ok(is((int64_t[]){0, 1, -1, 0, 0, 4, -4}, TAGC_MESSAGE_ALLGATHER), "an all-gather");
   reduce();
   tagc_message_allgather(&from, &out);
-  ok(is_read(TAGC_MESSAGE_ALLGATHER) && !out.can && out.reason.least == 1 && tagc_vote_is_same(out.codec) && out.chunks.least == 1 &&
-       out.chunks.most == 4, "the same");
+  ok(is_read(TAGC_MESSAGE_ALLGATHER) && !out.can && out.reason.least == 1 && tagc_vote_is_same(out.codec) &&
+       out.chunks.least == 1 && out.chunks.most == 4,
+     "the same");
 }
 
-int main(void)
-{
+int main(void) {
   hosts();
   samples();
   times();

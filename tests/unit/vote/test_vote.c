@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/vote with TAGC_CODEC=auto: what comes of it when the wire has its ways, when the other rank says something else,
- * and when the real library fails or loses the communicator in the middle.
+ * interpose/vote with TAGC_CODEC=auto: what comes of it when the wire has its ways, when the other rank says something
+ * else, and when the real library fails or loses the communicator in the middle.
  */
 #include "tests/unit/vote/rank.h"
 
-/* ---- wires ------------------------------------------------------------------------------------------------------------ */
+/* ---- wires ------------------------------------------------------------------------------------------------------- */
 
-static void wires(void)
-{
+static void wires(void) {
   set_up();
   ok(calls(VOTE - 1) == ncclSuccess && slot()->sample.taken && sampled()->density > 0.9 && meetings == 0,
      "before the vote the gradient is looked at, and nobody is asked");
-  bool good = call() == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && !comm->vote.all_to_all;
+  bool good =
+    call() == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && !comm->vote.all_to_all;
   ok(good, "plain calls are slow: %s", slot()->codec ? slot()->codec->name : "plain");
   ok(sends > 0 && !unmet, "all ranks begin what is measured behind a plain call of next to nothing");
   int before = sends;
-  ok(call() == ncclSuccess && sends == before + 1 && meetings == 3, "the next call is compressed, and nobody asks again");
+  ok(call() == ncclSuccess && sends == before + 1 && meetings == 3,
+     "the next call is compressed, and nobody asks again");
   tear_down();
 
   set_up();
   plain_ns = 0;
   send_ns = 1000;
-  ok(calls(VOTE) == ncclSuccess && meetings == 3 && is_plain(TAGC_REASON_no_faster), "messages are slow: all stays plain");
+  ok(calls(VOTE) == ncclSuccess && meetings == 3 && is_plain(TAGC_REASON_no_faster),
+     "messages are slow: all stays plain");
   tear_down();
 
   set_up();
   nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
   all_to_all_ns = 100;
-  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !comm->vote.all_to_all && all_to_alls > 0,
+  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !comm->vote.all_to_all &&
+       all_to_alls > 0,
      "a slow ncclAlltoAll is tried, and not used");
   tear_down();
 
@@ -35,35 +38,32 @@ static void wires(void)
   nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
   send_ns = 100;
   plain_ns = 300;
-  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->vote.all_to_all, "a fast one is used");
+  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->vote.all_to_all,
+     "a fast one is used");
   before = sends;
   int before_all = all_to_alls;
   ok(call() == ncclSuccess && sends == before && all_to_alls == before_all + 1, "once a call");
   tear_down();
 }
 
-/* ---- the other rank --------------------------------------------------------------------------------------------------- */
+/* ---- the other rank ---------------------------------------------------------------------------------------------- */
 
-static void lacks_memory(int meeting, int64_t *words)
-{
+static void lacks_memory(int meeting, int64_t *words) {
   if (meeting == 0)
     words[0] = 0;
 }
 
-static void has_not_seen(int meeting, int64_t *words)
-{
+static void has_not_seen(int meeting, int64_t *words) {
   (void)meeting;
   words[1] = words[2] = 0;
 }
 
-static void has_captured(int meeting, int64_t *words)
-{
+static void has_captured(int meeting, int64_t *words) {
   if (meeting == 0)
     words[1] = words[2] = 0, words[3] = -TAGC_REASON_capture;
 }
 
-static void would_be_slow(int meeting, int64_t *words)
-{
+static void would_be_slow(int meeting, int64_t *words) {
   static const double hour = 3.6e12;
   int64_t bits;
   memcpy(&bits, &hour, sizeof bits);
@@ -71,21 +71,18 @@ static void would_be_slow(int meeting, int64_t *words)
     words[i] = -bits;
 }
 
-static void chooses_another(int meeting, int64_t *words)
-{
+static void chooses_another(int meeting, int64_t *words) {
   if (meeting == 2)
     words[4]--;
 }
 
 /* Its driver has refused the kernels. */
-static void has_no_kernels(int meeting, int64_t *words)
-{
+static void has_no_kernels(int meeting, int64_t *words) {
   if (meeting == 2)
     words[0] = 0, words[2] = -TAGC_REASON_device;
 }
 
-static void others(void)
-{
+static void others(void) {
   static const struct {
     void (*says)(int, int64_t *);
     enum tagc_reason reason;
@@ -104,20 +101,22 @@ static void others(void)
     nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
     other_rank = table[i].says;
     int before = plains;
-    bool good = calls(table[i].calls) == ncclSuccess && meetings == table[i].meetings && slot()->reason == table[i].reason;
+    bool good =
+      calls(table[i].calls) == ncclSuccess && meetings == table[i].meetings && slot()->reason == table[i].reason;
     ok(good && comm->vote.held, "the other rank %s: all stays plain, after %d meetings", table[i].what, meetings);
-    ok(table[i].meetings == 3 || (plains == before + table[i].calls && sends == 0 && all_to_alls == 0), "and what cannot help is not probed");
+    ok(table[i].meetings == 3 || (plains == before + table[i].calls && sends == 0 && all_to_alls == 0),
+       "and what cannot help is not probed");
     before = plains;
-    ok(call() == ncclSuccess && plains == before + 1 && meetings == table[i].meetings, "the next call is plain, and nobody asks again");
+    ok(call() == ncclSuccess && plains == before + 1 && meetings == table[i].meetings,
+       "the next call is plain, and nobody asks again");
     tear_down();
   }
 }
 
-/* ---- steps that are not like the others --------------------------------------------------------------------------------- */
+/* ---- steps that are not like the others -------------------------------------------------------------------------- */
 
 /* The other rank has met NaN at first, and no codec does well then. */
-static void met_nan(int meeting, int64_t *words)
-{
+static void met_nan(int meeting, int64_t *words) {
   static const double nothing = __builtin_inf();
   int64_t bits;
   memcpy(&bits, &nothing, sizeof bits);
@@ -128,8 +127,7 @@ static void met_nan(int meeting, int64_t *words)
     words[i] = -bits;
 }
 
-static void is_dense(int meeting, int64_t *words)
-{
+static void is_dense(int meeting, int64_t *words) {
   static const double one = 1;
   int64_t bits;
   memcpy(&bits, &one, sizeof bits);
@@ -139,8 +137,7 @@ static void is_dense(int meeting, int64_t *words)
 
 static bool is_put_off(uint64_t cycle) { return !comm->vote.held && meetings == 1 && comm->vote.cycle == cycle; }
 
-static void odd_steps(void)
-{
+static void odd_steps(void) {
   float *usual = sent, *odd = malloc(sizeof(float) * N * RANKS);
   memcpy(odd, usual, sizeof(float) * N * RANKS);
   odd[3] = odd[N + 3] = __builtin_nanf("");
@@ -151,7 +148,8 @@ static void odd_steps(void)
   sent = usual;
   ok(good && call() == ncclSuccess && is_put_off(4), "NaN in the gradient that was looked at: the vote is put off");
   ok(call() == ncclSuccess && meetings == 1 && call() == ncclSuccess && meetings == 4 &&
-     slot()->reason == TAGC_REASON_compressed && !sampled()->exceptions, "and held after another look");
+       slot()->reason == TAGC_REASON_compressed && !sampled()->exceptions,
+     "and held after another look");
   tear_down();
 
   set_up();
@@ -177,26 +175,25 @@ static void odd_steps(void)
   tear_down();
 
   set_up();
-  ok(calls(LAST_VOTE) == ncclSuccess && meetings == 4 && is_plain(TAGC_REASON_unseen), "on all ranks in all looks: plain for good");
+  ok(calls(LAST_VOTE) == ncclSuccess && meetings == 4 && is_plain(TAGC_REASON_unseen),
+     "on all ranks in all looks: plain for good");
   sent = usual;
   tear_down();
   free(odd);
 }
 
-/* ---- gradients that get denser ------------------------------------------------------------------------------------------ */
+/* ---- gradients that get denser ----------------------------------------------------------------------------------- */
 
 static struct tagc_codec filled;
 static void (*real_decode)(struct tagc_job *job);
 static bool surplus;
 
-static void decode(struct tagc_job *job)
-{
+static void decode(struct tagc_job *job) {
   real_decode(job);
   job->surplus_seen = surplus;
 }
 
-static void denser(void)
-{
+static void denser(void) {
   float *usual = sent, *rows = calloc((size_t)N * RANKS, sizeof *rows);
   for (int i = 0; i < N * RANKS; i++)
     rows[i] = i % 1000 < 10 ? usual[i] : 0;
@@ -215,7 +212,8 @@ static void denser(void)
   surplus = true;
   int before = plains;
   good &= calls(7) == ncclSuccess && slot()->reason == TAGC_REASON_compressed;
-  ok(good && plains == before && slot()->state.dirty, "seven calls in a row with more values than room: still compressed");
+  ok(good && plains == before && slot()->state.dirty,
+     "seven calls in a row with more values than room: still compressed");
   ok(call() == ncclSuccess && slot()->reason == TAGC_REASON_denser && plains == before, "the eighth is the last one");
   ok(call() == ncclSuccess && plains == before + 1 && plain_from == comm->memory.workspace && !slot()->state.dirty,
      "then goes what was left of them, with the gradient");
@@ -226,39 +224,40 @@ static void denser(void)
   free(rows);
 }
 
-/* ---- slots of which a part is selected --------------------------------------------------------------------------------- */
+/* ---- slots of which a part is selected --------------------------------------------------------------------------- */
 
-static void selects_others(int meeting, int64_t *words)
-{
+static void selects_others(int meeting, int64_t *words) {
   if (meeting == 2)
     words[5]--;
 }
 
-static bool copy_late(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                      size_t rows, void *stream)
-{
+static bool copy_late(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                      size_t width, size_t rows, void *stream) {
   take(20e6);
   return tagc_device_host.copy(self, to, to_pitch, from, from_pitch, width, rows, stream);
 }
 
 /* A fifth of each shard, at its beginning, is left out by TAGC_SKIP. */
-static const struct tagc_parameter parameters[] = {{.name = "norm.weight", .kinds = TAGC_KIND_NORM, .rows = N / 5, .columns = RANKS},
-                                                   {.name = "mlp.weight", .kinds = TAGC_KIND_MLP, .rows = N / 5 * 4, .columns = RANKS}};
+static const struct tagc_parameter parameters[] = {
+  {.name = "norm.weight", .kinds = TAGC_KIND_NORM, .rows = N / 5, .columns = RANKS},
+  {.name = "mlp.weight", .kinds = TAGC_KIND_MLP, .rows = N / 5 * 4, .columns = RANKS}};
 static const struct tagc_member members[] = {{&parameters[0], 0, "block"}, {&parameters[1], 0, "block"}};
-static struct tagc_layer layer = {.name = "block.0", .members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = 4};
+static struct tagc_layer layer = {
+  .name = "block.0", .members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = 4};
 static struct tagc_layers known = {.layers = &layer, .count = 1, .confidence = 100};
 
-static void parts(void)
-{
+static void parts(void) {
   const float usual = sent[N + 7];
   layers = &known;
   set_up_slow_wire(1000);
   sent[N + 7] = __builtin_nanf("");
-  ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && slot()->selected.parts &&
-     slot()->packed.n == N / 5 * 4 && sampled()->copy_ns > 0, "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
+  ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed &&
+       slot()->selected.parts && slot()->packed.n == N / 5 * 4 && sampled()->copy_ns > 0,
+     "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
   const int before = plains;
   sent[N + 7] = usual;
-  ok(call() == ncclSuccess && plains == before + 1 && plain_from != sent, "the rest goes by a reduce-scatter of its own");
+  ok(call() == ncclSuccess && plains == before + 1 && plain_from != sent,
+     "the rest goes by a reduce-scatter of its own");
   tear_down();
 
   set_up();
@@ -271,8 +270,10 @@ static void parts(void)
     known.source = i / 2 ? TAGC_LAYER_MAP : TAGC_LAYER_ARITHMETIC;
     known.confidence = TAGC_LAYERS_AMBIGUOUS - !sure;
     set_up_slow_wire(1000);
-    ok(calls(VOTE) == ncclSuccess && (sure ? slot()->reason == TAGC_REASON_compressed : is_plain(TAGC_REASON_unselected)),
-       "%s tell with a confidence of %u%% what lies where: %s", i / 2 ? "sizes and a map" : "sizes", known.confidence, sure ? "compressed" : "plain");
+    ok(calls(VOTE) == ncclSuccess &&
+         (sure ? slot()->reason == TAGC_REASON_compressed : is_plain(TAGC_REASON_unselected)),
+       "%s tell with a confidence of %u%% what lies where: %s", i / 2 ? "sizes and a map" : "sizes", known.confidence,
+       sure ? "compressed" : "plain");
     tear_down();
   }
 
@@ -282,16 +283,18 @@ static void parts(void)
   tear_down();
 
   layer.element_bytes = 4;
-  layer.layout = TAGC_LAYOUT_MEGATRON;             /* whose shards are longer */
+  layer.layout = TAGC_LAYOUT_MEGATRON; /* whose shards are longer */
   set_up();
-  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_unselected) && !slot()->selected.parts, "members that do not fill the buffer: plain");
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_unselected) && !slot()->selected.parts,
+     "members that do not fill the buffer: plain");
   tear_down();
 
   layer.layout = TAGC_LAYOUT_ZERO3;
   layer.members = members + 1;
   layer.count = 1;
   set_up_slow_wire(1000);
-  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !slot()->selected.parts && slot()->packed.n == N,
+  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !slot()->selected.parts &&
+       slot()->packed.n == N,
      "all that is in it is selected: as a whole");
   tear_down();
 
@@ -302,10 +305,9 @@ static void parts(void)
   layer.count = 2;
 }
 
-/* ---- what goes wrong here --------------------------------------------------------------------------------------------- */
+/* ---- what goes wrong here ---------------------------------------------------------------------------------------- */
 
-static void memory(void)
-{
+static void memory(void) {
   int n = 0;
   for (bool failed = true; failed; n++) {
     set_up_slow_wire(300);
@@ -315,7 +317,8 @@ static void memory(void)
     if (failed && status == ncclSystemError)
       ok(!comm->vote.held, "allocation %d fails: the call does, for others are waiting", n + 1);
     else if (failed && status == ncclSuccess && !comm->vote.held)
-      ok(calls(1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed, "allocation %d fails: the look is taken again", n + 1);
+      ok(calls(1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed,
+         "allocation %d fails: the look is taken again", n + 1);
     else
       ok(status == ncclSuccess && comm->vote.held && (slot()->reason == TAGC_REASON_compressed) == !failed,
          "allocation %d %s: %s", n + 1, failed ? "fails" : "is never made", tagc_reason_words(slot()->reason));
@@ -324,23 +327,20 @@ static void memory(void)
   ok(n >= 6, "sample, codecs, words, scratch and workspace have failed");
 }
 
-/* ---- calls that no codec can do with, here alone ----------------------------------------------------------------------- */
+/* ---- calls that no codec can do with, here alone ----------------------------------------------------------------- */
 
-static bool reaches_nothing(const struct tagc_device *self, const void *buffer)
-{
+static bool reaches_nothing(const struct tagc_device *self, const void *buffer) {
   (void)self, (void)buffer;
   return false;
 }
 
-static void *get_tally(const struct tagc_device *self, void *stream)
-{
+static void *get_tally(const struct tagc_device *self, void *stream) {
   (void)self, (void)stream;
   return &device;
 }
 
 static bool cheap(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                  struct tagc_gpu_cost *out)
-{
+                  struct tagc_gpu_cost *out) {
   (void)self, (void)codec, (void)shape;
   *out = (struct tagc_gpu_cost){0, 0, 0};
   return true;
@@ -348,23 +348,20 @@ static bool cheap(const struct tagc_device *self, const struct tagc_codec *codec
 
 /* An hour to launch it. */
 static bool dear(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                 struct tagc_gpu_cost *out)
-{
+                 struct tagc_gpu_cost *out) {
   (void)self, (void)codec, (void)shape;
   *out = (struct tagc_gpu_cost){0, 0, 3600e9};
   return true;
 }
 
 static bool unknown(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                    struct tagc_gpu_cost *out)
-{
+                    struct tagc_gpu_cost *out) {
   (void)self, (void)codec, (void)shape, (void)out;
   return false;
 }
 
 /* A GPU, as far as the vote can tell: it has nothing to say of its own. */
-static void set_up_gpu(void)
-{
+static void set_up_gpu(void) {
   set_up();
   device.host_reads = false;
   device.cost = cheap;
@@ -372,21 +369,18 @@ static void set_up_gpu(void)
 }
 
 static bool no_layout(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                      struct tagc_layout *out)
-{
+                      struct tagc_layout *out) {
   (void)self, (void)codec, (void)shape, (void)out;
   return false;
 }
 
-static void *get_pinned(const struct tagc_device *self, size_t bytes)
-{
+static void *get_pinned(const struct tagc_device *self, size_t bytes) {
   static int64_t words[4096];
   (void)self;
   return bytes <= sizeof words ? words : NULL;
 }
 
-static void barred(void)
-{
+static void barred(void) {
   set_up_gpu();
   bool good = calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->memory.workspace;
   ok(good && call() == ncclSuccess, "on a GPU, with buffers that it reaches: compressed");
@@ -396,7 +390,8 @@ static void barred(void)
 
   set_up_gpu();
   device.cost = dear;
-  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_no_faster), "codecs that take long whatever is to be done: plain");
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_no_faster),
+     "codecs that take long whatever is to be done: plain");
   tear_down();
 
   set_up_gpu();
@@ -406,7 +401,8 @@ static void barred(void)
 
   set_up_gpu();
   device.reaches = reaches_nothing;
-  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_memory) && meetings == 1, "buffers that it does not reach before the vote: plain");
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_memory) && meetings == 1,
+     "buffers that it does not reach before the vote: plain");
   tear_down();
 
   set_up_gpu();
@@ -423,7 +419,8 @@ static void barred(void)
 
   layers = &known;
   set_up_gpu();
-  ok(calls(VOTE + 1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->selected.parts && sampled()->copy_ns > 0,
+  ok(calls(VOTE + 1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->selected.parts &&
+       sampled()->copy_ns > 0,
      "but a part of the slot is selected: that is looked at, and copies are estimated");
   tear_down();
   layers = NULL;
@@ -437,13 +434,13 @@ static void barred(void)
   device.alloc_pinned = get_pinned;
   good = calls(VOTE - 1) == ncclSuccess;
   fail_allocation = allocations + 1;
-  ok(good && call() == ncclSuccess && slot()->reason == TAGC_REASON_compressed, "a GPU without memory for the words of the vote: the host has some");
+  ok(good && call() == ncclSuccess && slot()->reason == TAGC_REASON_compressed,
+     "a GPU without memory for the words of the vote: the host has some");
   tear_down();
 }
 
 /* Those of the call that holds it included. */
-static int groups_of_a_vote(void)
-{
+static int groups_of_a_vote(void) {
   set_up();
   if (calls(VOTE) != ncclSuccess)
     exit(1);
@@ -452,34 +449,33 @@ static int groups_of_a_vote(void)
   return groups;
 }
 
-static void failures(void)
-{
+static void failures(void) {
   const int groups = groups_of_a_vote();
   bool good = true;
-  for (int at = 1; at < groups; at++) {     /* the last one is that of the call itself */
+  for (int at = 1; at < groups; at++) { /* the last one is that of the call itself */
     set_up();
     fail_at = at;
-    plain_ns = 1;                   /* nothing comes of this vote */
+    plain_ns = 1; /* nothing comes of this vote */
     good &= calls(VOTE) == ncclSystemError && !comm->vote.held && !comm->observed.nonfinite;
     fail_at = 0;
     plain_ns = 40;
     good &= call() == ncclSuccess && slot()->reason == TAGC_REASON_compressed && call() == ncclSuccess;
     tear_down();
   }
-  ok(good && groups >= 20, "each of the %d groups of a vote fails once: the call does, and the next one votes again", groups - 1);
+  ok(good && groups >= 20, "each of the %d groups of a vote fails once: the call does, and the next one votes again",
+     groups - 1);
 }
 
 /* Non-blocking: it waits until the call into NCCL has returned. */
 static pthread_t other_watchdog;
 static void begin_abort(void) { pthread_create(&other_watchdog, NULL, abort_it, NULL); }
 
-static void aborts(void)
-{
+static void aborts(void) {
   const int groups = groups_of_a_vote();
   bool good = true;
   for (int at = 1; at < groups; at++) {
     set_up();
-    plain_ns = 1;                   /* it is all the same how it would end */
+    plain_ns = 1; /* it is all the same how it would end */
     aborted = false;
     fail_at = at;
     at_end = abort_inside;
@@ -495,7 +491,7 @@ static void aborts(void)
       exit(1);
     fail_at = at;
     at_end = begin_abort;
-    comm->returns_at_once = true;   /* the launch stays in this thread: it cannot be looked at elsewhere */
+    comm->returns_at_once = true; /* the launch stays in this thread: it cannot be looked at elsewhere */
     ncclResult_t status = call();
     pthread_join(other_watchdog, NULL);
     good &= (status == ncclInternalError || status == ncclSuccess) && aborted && call() == ncclInternalError;
@@ -504,8 +500,7 @@ static void aborts(void)
   ok(good, "one on a communicator whose calls return at once waits for the call into NCCL, and the next call says so");
 }
 
-int main(void)
-{
+int main(void) {
   setenv("TAGC_SKIP", "norm", 1);
   begin_votes();
   wires();
@@ -515,7 +510,7 @@ int main(void)
   barred();
   memory();
   parts();
-  memory();                         /* with a part of the slot selected */
+  memory(); /* with a part of the slot selected */
   layers = NULL;
   failures();
   aborts();
