@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # One flat list of TAP programs: unit/ links the convenience library, e2e/ runs the preload library on the stand-in.
 # A program without further lines is made of the one source file of its name, and links what it uses of $(LDADD).
-TEST_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
-LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+# Tests send signals to each other. nohup, a shell's background and Python ignore some of them, and programs inherit that.
+TEST_LOG_DRIVER = env $(ENV_DEFAULT_SIGNAL) AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+LOG_DRIVER = $(TEST_LOG_DRIVER)
 TEST_EXTENSIONS = .test
 AM_TESTS_ENVIRONMENT = abs_top_srcdir='$(abs_top_srcdir)'; abs_top_builddir='$(abs_top_builddir)'; \
   bin_programs='$(bin_PROGRAMS)'; export abs_top_srcdir abs_top_builddir bin_programs;
