@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a device has counted and timed of calls goes into the accounts of their communicator when it is read. (What the
- * host compresses is entered by exec/reduce_scatter.c and exec/allgather.c, and every call when it is made by
- * calls/account.c.)
+ * Enters the counts and times that a device keeps of calls into the accounts of their communicator. (For calls that the
+ * host compresses, exec/reduce_scatter.c and exec/allgather.c do that. calls/account.c enters every call when it is
+ * made.)
  */
 #include "interpose/comm/comm.h"
 #include "interpose/comm/traced.h"
@@ -44,10 +44,10 @@ void tagc_times_finish(struct tagc_comm *comm) {
   comm->device->timer_free(comm->device, comm->trace.timer);
 }
 
-/* Of a call that a device has told. In pieces what the marks say of the stream is the first encoding, exchanges with
- * what they wait for, and the wait for the last decoding; with what the side stream did it becomes what the host's
- * clock tells there (execute.c): all work, that part of it during which the stream did not wait, and exchanges without
- * their waits. What is not hidden comes to the same in both. */
+/* The times of a call from a device's marks. For a call in chunks, the marks on the stream give the first encoding, the
+ * exchanges with their waits, and the wait for the last decoding. The times of the side stream turn these into what the
+ * host's clock gives (execute.c): all work, its part during which the stream did not wait (hidden), and exchanges
+ * without waits. The sum less the hidden part is the same in both. */
 static struct tagc_times call_times(const struct tagc_tally_times *read) {
   const double *ms = read->ms, *worked = read->worked_ms, *waited = read->waited_ms; /* ms: what follows on each mark */
   struct tagc_times times = {
@@ -71,7 +71,7 @@ static struct tagc_times call_times(const struct tagc_tally_times *read) {
   return times;
 }
 
-/* Into the trace, and, where all of it is known, into the sum of such calls. */
+/* Enters a call into the trace, and into the sum of calls if all its times are known. */
 static void enter_times(const struct tagc_comm *comm, const struct tagc_tally_times *read,
                         struct tagc_ledger_times *sum) {
   const struct tagc_times times = call_times(read);

@@ -81,7 +81,7 @@ bool tagc_allgathers_reserve(struct tagc_comm *comm, void *stream) {
   const struct tagc_device *device = comm->device;
   bool good = true;
   for (size_t i = 0; i < comm->allgather_count; i++)
-    give_back_allgather(comm, &comm->allgathers[i]); /* there is something when a vote failed and is held again */
+    give_back_allgather(comm, &comm->allgathers[i]); /* after a failed vote they hold memory already */
   for (size_t i = 0; i < comm->allgather_count; i++) {
     struct tagc_allgather *a = &comm->allgathers[i];
     if (a->reason != TAGC_REASON_compressed)

@@ -18,12 +18,12 @@ size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const str
                                        &slot->allgather_phase_chunking);
 }
 
-/* What one call of a slot takes of the workspace, to compress or to flush. */
+/* Bytes of the workspace that one call of a slot needs, to compress or to flush. */
 static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   struct tagc_job job = {.shape = slot->packed, .layout = slot->layout};
   size_t compress = tagc_chunking_assign(slot, &job, NULL, NULL), flush = 0;
   if (slot->chunking.chunks.count > 1 && comm->device->layout(comm->device, slot->codec, &job.shape, &job.layout)) {
-    const size_t in_one = tagc_job_assign_buffers(&job, NULL); /* what the vote may make of it */
+    const size_t in_one = tagc_job_assign_buffers(&job, NULL); /* the vote may choose one chunk */
     compress = in_one > compress ? in_one : compress;
   }
   const struct tagc_options *options = tagc_library_options();
@@ -52,7 +52,7 @@ static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
   slot->memory.codec = NULL;
 }
 
-/* What belongs to all slots together. */
+/* Gives back the memory that all slots share. */
 static void give_back_shared(struct tagc_comm *comm) {
   give_back_memory(comm, comm->memory.workspace);
   give_back_memory(comm, comm->memory.health);
@@ -88,13 +88,13 @@ void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *former
   *former = (struct tagc_former_lock){0};
 }
 
-/* Gives up what slot i has not sent, and counts it where there is something. */
+/* Drops the unsent values of slot i, and counts the drop if there were any. */
 static void drop_unsent(struct tagc_comm *comm, size_t i) {
   struct tagc_slot *slot = &comm->slots[i];
   if (slot->memory.residual && slot->state.dirty && !slot->state.residual_empty)
     tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
   slot->state.residual_empty = true;
-  slot->state.dirty = false; /* there is nothing to be sent beside the next plain call */
+  slot->state.dirty = false; /* the next plain call has nothing to flush */
   slot->state.surplus_calls = 0;
 }
 
@@ -104,7 +104,7 @@ void tagc_memory_read_tallies(struct tagc_comm *comm) {
       ;
 }
 
-/* The workspace: the calls of a communicator run one after the other, so the largest one counts. */
+/* The bytes of the workspace: calls of a communicator run one after the other, so the largest one counts. */
 static size_t workspace_need(const struct tagc_comm *comm) {
   size_t largest = tagc_allgathers_workspace(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
@@ -113,9 +113,8 @@ static size_t workspace_need(const struct tagc_comm *comm) {
   return largest;
 }
 
-/* There is something when a vote failed and is held again, and in votes after the first one. Of slots that keep their
- * codec it stays; the residuals of others were sent before the vote, but for that of a slot whose call did not come
- * then. */
+/* Gives back the memory of slots that are not compressed or that change their codec: after a failed vote, and in votes
+ * after the first. The residuals of such slots were sent before the vote, unless a slot's call did not come in time. */
 static void give_back_others(struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
@@ -127,7 +126,7 @@ static void give_back_others(struct tagc_comm *comm) {
   }
 }
 
-/* Where there is none of another size, the one that is there stays: all-gathers go on with it. */
+/* If the allocation fails, the old workspace stays: all-gathers go on with it. */
 static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream) {
   const struct tagc_device *device = comm->device;
   uint8_t *other = bytes && comm->memory.workspace_bytes != bytes ? device->alloc(device, bytes, stream) : NULL;
@@ -138,11 +137,11 @@ static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream
   }
   if (comm->memory.workspace_bytes < bytes)
     return false;
-  /* The messages to oneself are sent, too, but never written. */
+  /* Messages to this rank itself are sent, too, but nothing writes them. */
   return !bytes || !comm->vote.all_to_all || device->clear(device, comm->memory.workspace, bytes, stream);
 }
 
-/* What a slot needs beside the workspace; what it has stays. */
+/* Reserves what a slot needs beside the workspace, and keeps what it has. */
 static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *stream) {
   const struct tagc_device *device = comm->device;
   bool good = true;
@@ -169,8 +168,7 @@ bool tagc_memory_reserve(struct tagc_comm *comm, void *stream) {
   const struct tagc_device *device = comm->device;
   size_t bytes = workspace_need(comm);
   bool good = true;
-  /* In votes after the first one earlier calls may still be at this memory, on other streams; and the fence is set anew
-   * below. */
+  /* After the first vote, earlier calls may still use this memory on other streams; and the fence is set anew below. */
   if (comm->sync.fence && !device->fence_wait(device, comm->sync.fence, stream))
     return false;
   give_back_others(comm);
@@ -183,8 +181,8 @@ bool tagc_memory_reserve(struct tagc_comm *comm, void *stream) {
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason == TAGC_REASON_compressed)
       good &= reserve_slot(comm, &comm->slots[i], stream);
-  good &= comm->vote.held || tagc_allgathers_reserve(comm, stream); /* they stay as the first vote has them */
-  /* What is there is given back behind the fence. */
+  good &= comm->vote.held || tagc_allgathers_reserve(comm, stream); /* the first vote settles them */
+  /* All later releases wait for this fence. */
   return (!comm->sync.fence || device->fence_set(device, comm->sync.fence, stream)) && good;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The device memory of a communicator: residuals and tallies of its slots, and the workspace that all calls share.
  *
- * Before its proposal a rank reserves memory for all that it would compress. Behind the vote it gives the rest back.
- * Later votes keep the memory of slots with the same codec; all-gathers keep what the first vote gave them. A new lock
+ * Before its proposal a rank reserves memory for all that it would compress. After the vote it gives the rest back.
+ * Later votes keep the memory of slots with the same codec; all-gathers keep that of the first vote. A new lock
  * detaches all of it.
- * Order      Memory is given back behind the fence, the last work on it; never if an abort has left that unknown.
- * Threads    The device may have to be waited for: without the communicator's lock, but for tagc_memory_detach().
+ * Order      Memory is given back behind the fence (the last work on it), or never if an abort has left the fence
+ *            unset.
+ * Threads    Functions may wait for the device: without the communicator's lock, except tagc_memory_detach().
  */
 #ifndef INTERPOSE_COMM_MEMORY_H
 #define INTERPOSE_COMM_MEMORY_H
@@ -19,32 +20,32 @@ struct tagc_codec;
 struct tagc_comm;
 struct tagc_slot;
 
-/* What the calls of all slots share. */
+/* Shared by the calls of all slots. */
 struct tagc_comm_memory {
   uint8_t *workspace; /* for the payloads of a call */
   size_t workspace_bytes;
-  _Atomic(void *) side_stream; /* where calls in chunks are encoded and decoded; NULL: none is */
+  _Atomic(void *) side_stream; /* encodes and decodes calls in chunks; NULL: none */
   void *health;                /* of the device (device.h); NULL: not needed */
 };
 
-/* What is held for a slot. */
+/* The memory of a slot. */
 struct tagc_slot_memory {
-  const struct tagc_codec *codec; /* for which; NULL: nothing is */
+  const struct tagc_codec *codec; /* it was reserved for this codec; NULL: nothing is reserved */
   void *residual;                 /* NULL: none */
   uint64_t residual_bytes;
-  void *tally; /* of a device that counts by itself; NULL: none */
+  void *tally; /* only for a device that counts by itself; NULL: none */
 };
 
-/* The first bytes of a call's workspace, which are for the all-gather phase of an all-reduce. */
+/* Bytes at the start of a call's workspace, for the all-gather phase of an all-reduce. */
 size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);
 
-/* Reserves what slots and all-gathers need, on the stream of the call before which the vote is held. False where it
- * lacks. */
+/* Reserves memory for slots and all-gathers, on the stream of the call before which the vote is held. False if memory
+ * is lacking. */
 bool tagc_memory_reserve(struct tagc_comm *comm, void *stream);
-/* Gives back what was reserved for slots that stay plain. */
+/* Gives back the memory of slots that stay plain. */
 void tagc_memory_trim(struct tagc_comm *comm);
 
-/* Enters the counts of devices for calls of slots into the accounts. */
+/* Enters the devices' counts for calls of slots into the accounts. */
 void tagc_memory_read_tallies(struct tagc_comm *comm);
 
 /* The slots of a communicator and the memory that is held for them. */
@@ -59,7 +60,7 @@ struct tagc_former_lock {
 
 /* Takes them off the communicator. */
 struct tagc_former_lock tagc_memory_detach(struct tagc_comm *comm);
-/* Enters the counts of their device, and gives all of it back. */
+/* Enters the counts of their device, and gives all memory back. */
 void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *former);
 
 #endif

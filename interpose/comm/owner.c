@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Who works on a communicator: its owner. By it an abort from another thread keeps apart from our own work, and waits
- * for none of NCCL's.
+ * Who works on a communicator: its owner. An abort from another thread waits for our own work, never for NCCL's.
  */
 #include <sched.h>
 #include <time.h>
@@ -22,7 +21,7 @@ struct tagc_comm *tagc_comm_abort(ncclComm_t handle) {
       break;
     sched_yield();
   }
-  /* It may be reading the program's buffers while the thread of the call waits for NCCL. */
+  /* The side stream may be reading the program's buffers while the thread of the call waits for NCCL. */
   void *side_stream = comm ? atomic_load(&comm->memory.side_stream) : NULL;
   if (side_stream && comm->device->host_reads) /* else the driver may wait for us: tagc_comms_enter_driver() */
     comm->device->side_stream_close(comm->device, side_stream);
@@ -92,7 +91,7 @@ bool tagc_comm_has_streams(const struct tagc_comm *comm) {
   return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->ownership.abort_over);
 }
 
-/* Waits for a flag, a second at most. Is it `wanted`? */
+/* Waits until the flag is `wanted`, a second at most. False: it is not yet. */
 static bool await_flag(const atomic_bool *flag, bool wanted) {
   for (const uint64_t began = tagc_clock_ns(); atomic_load(flag) != wanted && tagc_clock_ns() - began < 1000000000;)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);

@@ -14,7 +14,7 @@ enum { SELECTED, REST };
 
 /* ---- at a lock --------------------------------------------------------------------------------------------------- */
 
-/* For the report. Without memory it says less. */
+/* For the report, which says less without memory. */
 static void note_parameters(struct tagc_comm *comm, size_t i, const bool *is_selected) {
   char text[TAGC_LAYERS_WORDS];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
@@ -22,7 +22,7 @@ static void note_parameters(struct tagc_comm *comm, size_t i, const bool *is_sel
   row->owns_parameters = row->parameters;
 }
 
-/* Parts that equal ones of an earlier slot are that slot's. */
+/* Uses the parts of an earlier slot if they are equal. */
 static void share_parts(struct tagc_comm *comm, size_t i, struct tagc_parts *parts, const bool *is_selected) {
   const struct tagc_layer *layers = comm->layers->layers;
   struct tagc_slot *slot = &comm->slots[i];
@@ -41,8 +41,8 @@ static void share_parts(struct tagc_comm *comm, size_t i, struct tagc_parts *par
   note_parameters(comm, i, is_selected);
 }
 
-/* Selected in part: but a part may be nothing. Members that do not fill the buffer are not what is in it: then the slot
- * passes. */
+/* Selects a part of the slot, unless the part is empty or everything. If the members do not fill the buffer, they are
+ * not its content: the slot passes. */
 static bool select_some(struct tagc_comm *comm, size_t i, const bool *is_selected) {
   const struct tagc_layer *layer = &comm->layers->layers[i];
   struct tagc_slot *slot = &comm->slots[i];
@@ -73,14 +73,14 @@ static void warn_ambiguous(const struct tagc_comm *comm) {
              (unsigned long long)comm->ledger->number);
 }
 
-/* What is left out by a name that nothing has would be compressed without a word. */
+/* Without this, parameters that an unmatched name should leave out would be compressed silently. */
 static void warn_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *infos) {
   const struct tagc_options *o = tagc_library_options();
   if (comm->rank != 0 || comm->selection_told)
     return;
   comm->selection_told = true;
   tagc_layers_log_unnamed(comm->ledger->number, "TAGC_LAYERS", o->layers, TAGC_LOG_WARN, infos, comm->layers);
-  /* Of a kind that the model lacks there is nothing to leave out. */
+  /* The model may simply lack this kind of layer. */
   tagc_layers_log_unnamed(comm->ledger->number, "TAGC_SKIP", o->skip, TAGC_LOG_INFO, infos, comm->layers);
 }
 
@@ -93,8 +93,7 @@ bool tagc_partial_select(struct tagc_comm *comm) {
   for (size_t i = 0; i < count; i++)
     most = comm->layers->layers[i].count > most ? comm->layers->layers[i].count : most;
   warn_unnamed(comm, infos);
-  /* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision
-   * gets it. */
+  /* With an ambiguous layout, parameters count as unknown: a user who wants attention in full precision gets it. */
   const bool ambiguous = comm->layers->confidence < TAGC_LAYERS_AMBIGUOUS;
   bool differs = false, whole = false;
   bool *is_selected = calloc(most ? most : 1, sizeof *is_selected), good = is_selected;
@@ -104,7 +103,7 @@ bool tagc_partial_select(struct tagc_comm *comm) {
     slot->selected.selection =
       tagc_select_layer(o->layers, o->skip, infos[i].unit, &comm->layers->layers[i], is_selected);
     if (slot->selected.selection == TAGC_SELECT_SOME && infos[i].signature.collective == TAGC_COLL_ALL_REDUCE) {
-      slot->selected.selection = TAGC_SELECT_NONE; /* all of it goes as the rest of others does */
+      slot->selected.selection = TAGC_SELECT_NONE; /* all of it passes, like the rest of other slots */
       whole = true;
     } else if (ambiguous) {
       struct tagc_layer unknown = comm->layers->layers[i];
@@ -149,12 +148,12 @@ size_t tagc_partial_assign_buffers(struct tagc_partial *partial, const struct ta
   return used;
 }
 
-/* A buffer of whole shards, and the packed ones of one part of it. */
+/* A buffer of whole shards, and the packed shards of one part of it. */
 struct ends {
   const struct tagc_call *call;
   const struct tagc_parts *parts;
   int part;
-  size_t element, whole, packed; /* bytes: of an element, and of a shard on either side */
+  size_t element, whole, packed; /* bytes of an element, and of a shard before and after packing */
 };
 
 static struct ends ends_of(const struct tagc_call *call, const struct tagc_parts *parts, int part) {
@@ -163,8 +162,8 @@ static struct ends ends_of(const struct tagc_call *call, const struct tagc_parts
   return (struct ends){call, parts, part, element, call->count * element, packed};
 }
 
-/* What shard `like` has of the part, of so many shards that are alike. Shards with less than others are filled up with
- * zeros. */
+/* Packs the part of `shards` shards that are laid out like shard `like`. Zeros fill up shards that have less than
+ * others. */
 static bool pack_shards(const struct ends *e, size_t like, uint8_t *to, const uint8_t *from, size_t shards) {
   const struct tagc_device *device = e->call->comm->device;
   size_t filled = 0;
@@ -178,7 +177,7 @@ static bool pack_shards(const struct ends *e, size_t like, uint8_t *to, const ui
   return filled == e->packed || device->clear(device, to + filled, e->packed - filled, e->call->stream);
 }
 
-/* Of the shards of all ranks, or in two levels of those with this one's local index. */
+/* Packs the part of the shards of all ranks; in two levels, of the ranks with this rank's local index. */
 static bool pack_part(const struct ends *e, bool two_levels, size_t nranks, uint8_t *to, const uint8_t *from) {
   const struct tagc_comm *comm = e->call->comm;
   const struct tagc_topology *t = &comm->hierarchy.topology;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Slots of which a part is compressed: parameters that TAGC_LAYERS selects, beside others in the same buffer.
+ * Slots that are compressed in part: parameters that TAGC_LAYERS selects, beside others in the same buffer.
  *
- * A call packs the selected elements and the rest, each by itself (layermap/model/parts.h). The codec gets packed
- * shards, as any gradient. The rest goes by one more reduce-scatter in the group of the payloads, with the program's
- * own reduction: it comes out as without the library. In the end both sums are unpacked into the receive buffer. So
- * nothing reads the send buffer after packing, or writes the receive buffer before unpacking, in place or not. In two
- * levels a call packs the sums of this host: one shard for each host, of the owners with this rank's local index.
+ * A call packs the selected elements and the rest separately (layermap/model/parts.h). The codec gets packed shards,
+ * like any gradient. The rest goes by another reduce-scatter in the group of the payloads, with the program's own
+ * reduction: its result is the same as without the library. At the end both sums are unpacked into the receive buffer.
+ * So nothing reads the send buffer after packing, or writes the receive buffer before unpacking, in place or not. In
+ * two levels a call packs the sums of this host: one shard for each host, of the owners with this rank's local index.
  *
  * Memory     Packed buffers lie in the workspace of the communicator.
- * Threads    As those of comm.h. Packing is done between tagc_comms_enter_driver() and tagc_comms_leave_driver().
+ * Threads    As in comm.h. Packing runs between tagc_comms_enter_driver() and tagc_comms_leave_driver().
  */
 #ifndef INTERPOSE_COMM_PARTIAL_H
 #define INTERPOSE_COMM_PARTIAL_H
@@ -21,37 +21,37 @@ struct tagc_call;
 struct tagc_comm;
 struct tagc_slot;
 
-/* What of a slot is selected, since its lock. */
+/* The selection of a slot, since its lock. */
 struct tagc_slot_selection {
   bool layer_known; /* and with it: */
   enum tagc_selection selection;
   struct tagc_parts *parts; /* selected in part; else NULL */
-  bool owns_parts;          /* and not another slot, which is like it */
+  bool owns_parts;          /* false: they belong to an earlier slot with equal parts */
 };
 
-/* At a lock, by comm->layers: selects slots, and parts of them. Slots that are alike share their parts. Without layers
- * slots are selected by their names later. False without memory. */
+/* At a lock, selects slots and parts of them by comm->layers. Slots that are alike share their parts. Without layers
+ * the slots are selected by name later. False without memory. */
 bool tagc_partial_select(struct tagc_comm *comm);
 
-/* Gives back the parts of slots. */
+/* Frees the parts of slots. */
 void tagc_partial_free(struct tagc_slot *slots, size_t count);
 
 /* A call's packed buffers; parts = NULL: none, as all is selected. */
 struct tagc_partial {
   const struct tagc_parts *parts;
   uint8_t *selected, *rest;         /* a packed shard for each rank that exchanges */
-  uint8_t *selected_sum, *rest_sum; /* this rank's, with what has come from the others */
+  uint8_t *selected_sum, *rest_sum; /* this rank's sums over all ranks */
 };
 
-/* Points them into the memory at `base`, aligned to 64 bytes (NULL: not at all); returns the bytes that they take. */
+/* Places the buffers at `base`, aligned to 64 bytes (NULL: does not); returns the bytes needed. */
 size_t tagc_partial_assign_buffers(struct tagc_partial *partial, const struct tagc_slot *slot, uint8_t *base);
 
-/* Packs what a call sends: `from` holds a shard for each rank that exchanges. */
+/* Packs a call's input: `from` holds a shard for each rank that exchanges. */
 bool tagc_partial_pack(const struct tagc_partial *partial, const struct tagc_call *call, const void *from);
-/* Into the receive buffer. */
+/* Unpacks both sums into the receive buffer. */
 bool tagc_partial_unpack(const struct tagc_partial *partial, const struct tagc_call *call);
 
-/* For a sample of the gradient, before hosts are known: packs the selected parts of all shards of the send buffer. */
+/* Packs the selected parts of all shards of the send buffer, for a sample of the gradient before hosts are known. */
 bool tagc_partial_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to);
 
 /* The number of copies that pack and unpack a call, flat. */

@@ -15,7 +15,7 @@ static bool wants_progress(const struct tagc_comm *comm) {
   return options->log >= TAGC_LOG_INFO && options->log_cycles && comm->rank == 0 && comm->nranks > 1;
 }
 
-/* Other cycles (of activations, say) are nobody's steps. */
+/* Other cycles (of activations, say) are not steps. */
 static bool is_of_steps(const struct tagc_comm *comm) {
   bool any = tagc_cycle_is_gradients(comm->observed.cycle) || (comm->layers && comm->layers->proven) ||
              tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
@@ -32,7 +32,7 @@ void tagc_progress_reset(struct tagc_comm *comm) {
                                           .allgather_plain = ledger->allgather_plain};
 }
 
-/* "; A/B so far: ..."; nothing where one side has no step yet. */
+/* "; A/B so far: ..."; empty while one side has no step yet. */
 static void print_ab_so_far(const struct tagc_ledger *ledger, char *text, size_t size) {
   const struct tagc_series *plain = &ledger->sides[0].step_ms, *compressed = &ledger->sides[1].step_ms;
   *text = '\0';

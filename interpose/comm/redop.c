@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * User-defined reductions. NCCL knows one kind: a sum of which every rank multiplies its own part by a scalar of its
- * own. Handles are per communicator and are recycled, so an entry lives from its creation to its destruction.
+ * User-defined reductions. NCCL has one kind: a sum in which every rank multiplies its own part by a scalar of its own.
+ * Handles are per communicator and are recycled, so an entry lives from its creation to its destruction.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct user_op {
     int64_t op;
   } key;
   ncclDataType_t type;
-  const void *device_scalar; /* read when the call is made; NULL: `scalar` is it */
+  const void *device_scalar; /* read when the call is made; NULL: `scalar` holds it */
   float scalar;
   bool unhashed;
   UT_hash_handle hh;

@@ -6,7 +6,7 @@
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
 
-/* Does TAGC_LAYERMAP say which parameters the slot holds the gradients of? */
+/* Does TAGC_LAYERMAP name the parameters of the slot? */
 static bool is_in_map(const struct tagc_comm *comm, size_t i) {
   const struct tagc_layers *layers = comm->layers;
   return layers && layers->source == TAGC_LAYER_MAP && i < layers->count && layers->layers[i].count;
@@ -47,7 +47,7 @@ struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_
   };
 }
 
-/* Kernels cannot take an element from anywhere, and the device must have access. */
+/* Kernels need aligned elements, and the device must have access. */
 static bool are_reached(const struct tagc_call *call) {
   const struct tagc_device *device = call->comm->device;
   const size_t element = call->type == ncclFloat32 ? 4 : 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Questions about a slot of a communicator, which its calls, its all-gathers and the vote ask.
+ * Queries about a slot of a communicator, for its calls, its all-gathers and the vote.
  *
- * Threads     With the communicator's lock; but tagc_slot_reject_reason() asks the device, which may wait: without it.
+ * Threads     With the communicator's lock; tagc_slot_reject_reason() without it, as the device may wait.
  */
 #ifndef INTERPOSE_COMM_SLOT_H
 #define INTERPOSE_COMM_SLOT_H
@@ -15,39 +15,38 @@
 struct tagc_call;
 struct tagc_comm;
 
-/* What calls leave behind: written by exec/. */
+/* What calls leave behind; exec/ writes it. */
 struct tagc_slot_state {
   uint64_t calls;          /* compressed so far: seeds are made from this */
-  bool residual_empty;     /* its content is void */
-  uint64_t residual_cycle; /* the cycle that changed it last */
+  bool residual_empty;     /* the residual's content is void */
+  uint64_t residual_cycle; /* the last cycle that changed it */
   bool dirty;              /* compressed since the last flush */
-  unsigned surplus_calls;  /* the last so many had more values than room for them on some rank */
+  unsigned surplus_calls;  /* calls in a row that had more values than room on some rank */
   bool sample_due;         /* for the trace (exec/loss_samples.h) */
 };
 
 /* Counts of elements follow from one another:
  *   call->count    of the call, as the program gives it to NCCL: one shard, or of an all-reduce all shards and the tail
  *   shard_count    of a shard, which one rank of the communicator owns: count, or of an all-reduce count / nranks
- *   packed.n       of a packed shard: the selected elements of a shard, of the one that has most. Codecs know no other
- *                  n
+ *   packed.n       of a packed shard: the selected elements of a shard, of the largest one. Codecs know no other n
  *   rest count     likewise the others; 0: all are selected, and packed.n is shard_count
  *   chunks         cut packed.n where a call goes in several; the job of each has an n of its own
- * The tail of an all-reduce are the last count - shard_count * nranks elements. */
+ * The tail of an all-reduce is the last count - shard_count * nranks elements. */
 struct tagc_slot {
-  /* Of the lock: written by calls/lock.c. */
+  /* Set at the lock by calls/lock.c. */
   bool all_reduce;
   enum tagc_op op;
   uint64_t shard_count;
   struct tagc_slot_selection selected;
-  struct tagc_home home; /* where its gradients lie, for reports */
+  struct tagc_home home; /* memory of its gradients, for reports */
 
-  /* Of the vote: written by vote/proposal.c. */
+  /* Set in the vote by vote/proposal.c. */
   enum tagc_reason reason; /* TAGC_REASON_compressed, or why its calls pass */
   const struct tagc_codec *codec;
-  struct tagc_shape packed;  /* of a packed shard, for the ranks that exchange. n = 0: its type has no codec */
+  struct tagc_shape packed;  /* of a packed shard, for the ranks that exchange. n = 0: no codec has its type */
   struct tagc_layout layout; /* of the chunks together */
   struct tagc_chunking chunking;
-  struct tagc_allgather_phase allgather_phase; /* of an all-reduce: how its sums are gathered */
+  struct tagc_allgather_phase allgather_phase; /* for an all-reduce: how its sums are gathered */
   struct tagc_allgather_chunking allgather_phase_chunking;
   struct tagc_slot_sample sample;
 
@@ -55,20 +54,20 @@ struct tagc_slot {
   struct tagc_slot_state state;
 };
 
-/* Is the slot taken for a gradient: by its cycle, by TAGC_LAYERMAP, or because a model explains all slots? */
+/* Does the slot count as a gradient: by its cycle, by TAGC_LAYERMAP, or because a model explains all slots? */
 bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i);
 
-/* The shape of a whole shard, and how many of its elements go beside the payload as they are. */
+/* The shape of a whole shard, and the number of its elements that go uncompressed beside the payload. */
 struct tagc_shape tagc_slot_shard(const struct tagc_slot *slot);
 uint64_t tagc_slot_rest_count(const struct tagc_slot *slot);
 
-/* What is asked of the plan about slot i; how much room there is for its residual is the caller's to say. */
+/* The plan's question about slot i; the caller adds the room for its residual. */
 struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i);
 
-/* What slot i has not sent yet is given up, and counted. */
+/* Drops the unsent values of slot i, and counts the drop. */
 void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i);
 
-/* Is anything about a call that no codec can do with, and that other ranks may not know? TAGC_REASON_NONE: nothing. */
+/* The reason why no codec can handle the call, if other ranks may not see it; TAGC_REASON_NONE: none. */
 enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call);
 
 #endif

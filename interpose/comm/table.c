@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which handles there are: the agreement of each, from its init on; its communicator, from its first use on; and
- * children that NCCL has yet to store.
+ * The table of handles: the agreement of each from its init on, its communicator from its first use on, and children
+ * whose handles NCCL has yet to store.
  */
 #include "interpose/comm/table.h"
 
@@ -14,24 +14,24 @@
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
 #include <uthash.h>
 
-/* The table. A handle is listed from its init. */
+/* An entry of the table. A handle is listed from its init. */
 struct listed {
   struct tagc_listed_comm is;
   bool unhashed;
-  bool init_called;              /* its init has left our hands: when it succeeds, all ranks have reported (agree.h) */
-  const struct tagc_nccl *group; /* its init waits for the end of the group that `by` has open in this copy; NULL: it
-                                    does not */
+  bool init_called;              /* its init was passed on: when it succeeds, all ranks have reported (agree.h) */
+  const struct tagc_nccl *group; /* its init waits until `by` ends its group in this copy of NCCL; NULL: it does not
+                                    wait */
   pthread_t by;
-  uint64_t generation; /* tells handles at one address apart, from 1 */
-  uint32_t children;   /* so far */
+  uint64_t generation; /* distinguishes handles at one address, from 1 */
+  uint32_t children;   /* made so far */
   bool uneven;         /* its ranks have made different numbers of children */
   UT_hash_handle hh;
 };
 
 static struct listed *table;
-static atomic_size_t grouped_count; /* those whose init waits for the end of a group */
+static atomic_size_t grouped_count; /* entries whose init waits for the end of a group */
 static uint64_t generations;
-static bool entries_lost; /* there was no memory to list a communicator */
+static bool entries_lost; /* memory was lacking to list a communicator */
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
 
 /* Children whose handles NCCL has yet to store: in a group, or on a non-blocking parent. Under the table's lock. */
@@ -52,13 +52,13 @@ static struct listed *find_listed(ncclComm_t handle) {
   return entry;
 }
 
-/* Asks the real library who this is. It answers when the communicator is ready, and then all of its ranks have
+/* Asks the real library for rank and nranks. It answers once the communicator is ready; by then all ranks have
  * begun. */
 static ncclResult_t ask_rank(ncclComm_t handle, const struct tagc_nccl *nccl, int *rank, int *nranks) {
   __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, nccl);
   __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, nccl);
   if (!count || !user_rank) {
-    static atomic_flag told; /* the ranks of a job have one NCCL: all of them come here */
+    static atomic_flag told; /* all ranks of a job have the same NCCL, so all come here */
     if (!atomic_flag_test_and_set(&told))
       tagc_log(TAGC_LOG_WARN, "interpose",
                "this NCCL does not tell the rank and the number of ranks: every call passes");
@@ -87,7 +87,7 @@ struct tagc_comm *tagc_comm_drop(ncclComm_t handle) {
   return tagc_comm_remove(handle).comm;
 }
 
-/* Lists a handle, or gives the entry that stands there already. The table must be locked for writing. */
+/* Lists a handle, or returns its existing entry. The caller holds the table's lock for writing. */
 static struct listed *list_handle(ncclComm_t handle) {
   struct listed *entry = find_listed(handle);
   if (entry)
@@ -133,7 +133,7 @@ struct tagc_comm *tagc_comm_find(ncclComm_t handle) {
   return comm;
 }
 
-/* What is listed of a handle; *generation: 0 where it is not. */
+/* The listed agreement of a handle; *generation is 0 if it is not listed. */
 static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *generation) {
   struct tagc_agreement agreement = {.state = TAGC_AGREED_NO};
   pthread_rwlock_rdlock(&table_lock);
@@ -142,17 +142,17 @@ static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *generat
   if (entry)
     agreement = entry->is.agreement;
   else if (entries_lost)
-    agreement.state = TAGC_AGREED_LOST; /* it may be the one: the others may compress */
+    agreement.state = TAGC_AGREED_LOST; /* the lost entry may be this handle's, and the other ranks may compress */
   pthread_rwlock_unlock(&table_lock);
   return agreement;
 }
 
-/* The same, with the agreement; the communicator must be ready. While it is asked for, another thread may abort this
- * communicator, and a new one may get its address: that one is not touched. */
+/* The same, but settles an unknown agreement; the communicator must be ready. Meanwhile another thread may abort this
+ * communicator, and a new one may get its address: `generation` protects the new one. */
 static struct tagc_agreement ask_ranks(ncclComm_t handle, uint64_t *generation) {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_agreement agreement = read_agreement(handle, generation);
-  /* A process that passes everything through needs no agreement; its report has told the others. */
+  /* A process that passes everything needs no agreement; its report has informed the others. */
   if (agreement.state != TAGC_AGREED_UNKNOWN || options->mode == TAGC_MODE_OBSERVE || options->bad)
     return agreement;
   tagc_agree_settle(&agreement);
@@ -161,7 +161,7 @@ static struct tagc_agreement ask_ranks(ncclComm_t handle, uint64_t *generation) 
   if (entry && entry->generation == *generation) {
     if (entry->is.agreement.state == TAGC_AGREED_UNKNOWN)
       entry->is.agreement = agreement;
-    agreement = entry->is.agreement; /* another thread that asked was first */
+    agreement = entry->is.agreement; /* another thread may have been first */
   }
   pthread_rwlock_unlock(&table_lock);
   return agreement;
@@ -179,7 +179,7 @@ struct tagc_agreement tagc_comm_ask_agreement(ncclComm_t handle, const struct ta
   return ask ? ask_ranks(handle, &generation) : agreement;
 }
 
-/* An init has been launched. An agreement that is there is taken before the program hears that the init is over. */
+/* An init has been launched. If it has succeeded, settles the agreement before the program learns that. */
 static void init_launched(ncclComm_t handle, ncclResult_t status) {
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = find_listed(handle);
@@ -205,7 +205,7 @@ void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, 
   pthread_rwlock_unlock(&table_lock);
 }
 
-/* Takes one off the group of this thread; NULL: there is none. */
+/* Takes one handle off this thread's open group; NULL: none is left. */
 static ncclComm_t take_grouped(const struct tagc_nccl *nccl) {
   ncclComm_t handle = NULL;
   pthread_rwlock_wrlock(&table_lock);
@@ -236,8 +236,8 @@ void tagc_comm_has_succeeded(ncclComm_t handle) {
     ask_ranks(handle, &(uint64_t){0});
 }
 
-/* Lists a communicator under the handle of number `generation` (0: it was not listed), or takes the one that
- * another thread has listed; with a reference. NULL, and *status, where the handle is gone, or without memory. */
+/* Lists *fresh under the handle with this `generation` (0: it was not listed), or takes the communicator that another
+ * thread has listed. Returns it with a reference; NULL and *status if the handle is gone or memory is lacking. */
 static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t generation, struct tagc_comm **fresh,
                                      ncclResult_t *status) {
   struct tagc_comm *comm = NULL;
@@ -322,7 +322,7 @@ bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, co
   return child != NULL;
 }
 
-/* Takes a child off the list that is stored by now, or, with `failed`, never will be. */
+/* Takes a child off the list whose handle is stored by now or, with `failed`, never will be. */
 static struct expected *take_expected(ncclComm_t parent, bool failed, ncclComm_t *handle) {
   pthread_rwlock_wrlock(&table_lock);
   struct expected **at = &expected, *found;
@@ -359,10 +359,10 @@ uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, c
   struct listed *entry = find_listed(parent);
   if (entry) {
     const uint64_t of[] = {entry->is.agreement.origin.identity, function, entry->children++};
-    const bool joined = function == TAGC_ENTRY_ncclCommGrow; /* those who join know no parent */
+    const bool joined = function == TAGC_ENTRY_ncclCommGrow; /* ranks that join know no parent */
     if (entry->is.agreement.origin.identity && !entry->uneven && !joined)
       identity = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, of, sizeof of), said, size);
-    entry->uneven |= function == TAGC_ENTRY_ncclCommShrink; /* those who were left out have not counted this one */
+    entry->uneven |= function == TAGC_ENTRY_ncclCommShrink; /* excluded ranks have not counted this one */
   }
   pthread_rwlock_unlock(&table_lock);
   return identity;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The communicators of a trace: which number a handle has, and what the records say of it.
+ * The communicators of a trace: the number of each handle, and its records.
  *
- * A table of its own, beside that of table.c: a call that is only forwarded must find its communicator here, without
- * being asked for the agreement of the ranks there. A lock of its own; under it nothing is called but tagc_trace_add().
+ * This table is separate from that of table.c: a call that is only forwarded must find its communicator here without
+ * asking for the agreement. It has its own lock, under which only tagc_trace_add() is called.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 struct traced {
   ncclComm_t handle;
-  const struct tagc_nccl *nccl;  /* NULL: nobody may be asked */
+  const struct tagc_nccl *nccl;  /* NULL: NCCL may not be asked */
   struct tagc_trace_comm record; /* as it was written last */
   struct tagc_hosts hosts;
   bool blocking, asked, ended, unhashed;
@@ -30,7 +30,7 @@ struct traced {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct traced *table;
 static uint32_t numbers; /* given so far */
-static int version;      /* of NCCL, as the PROCESS record tells it */
+static int version;      /* of NCCL, as in the PROCESS record */
 
 void tagc_trace_forget_comms(void) {
   pthread_mutex_init(&lock, NULL);
@@ -51,7 +51,7 @@ static void remove_from_table(struct traced *comm) {
   free(comm);
 }
 
-/* A new communicator under the handle; NULL without memory: its calls have no communicator then. */
+/* Adds a communicator for the handle. NULL without memory: its calls then have no communicator. */
 static struct traced *add_traced(ncclComm_t handle) {
   struct traced *before = find_traced(handle), *comm = calloc(1, sizeof *comm);
   if (before)
@@ -72,8 +72,7 @@ static struct traced *add_traced(ncclComm_t handle) {
   return NULL;
 }
 
-/* ---- begin
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- begin ------------------------------------------------------------------------------------------------------- */
 
 static void trace_version(const struct tagc_nccl *nccl) {
   pthread_mutex_lock(&lock);
@@ -124,7 +123,7 @@ uint32_t tagc_trace_comm(ncclComm_t handle) {
   return number;
 }
 
-/* A blocking communicator that was given out is ready, and NCCL answers at once. */
+/* NCCL answers at once: a blocking communicator is ready when it is given out. */
 static bool ask_place(const struct tagc_nccl *nccl, ncclComm_t handle, int *rank, int *nranks) {
   __typeof__(&ncclCommCount) count = (__typeof__(&ncclCommCount))nccl->functions[TAGC_ENTRY_ncclCommCount];
   __typeof__(&ncclCommUserRank) user_rank = (__typeof__(&ncclCommUserRank))nccl->functions[TAGC_ENTRY_ncclCommUserRank];
@@ -194,7 +193,7 @@ void tagc_trace_comm_ends(uint32_t number, ncclComm_t handle, uint16_t function,
   pthread_mutex_lock(&lock);
   struct traced *comm = find_traced(handle);
   const bool known = comm && comm->record.record.comm == number;
-  if (!known || !comm->ended) /* by now the handle may be another one's */
+  if (!known || !comm->ended) /* the handle may belong to another communicator by now */
     tagc_trace_add(&end.record);
   if (known && stays)
     comm->ended = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the vote keeps of a communicator and of its slots: written by vote/.
+ * The vote's state of a communicator and of its slots; vote/ writes it.
  *
  * Threads    With the communicator's lock; between its calls, without.
  */
@@ -11,30 +11,30 @@
 struct tagc_call;
 struct tagc_comm;
 
-/* Of a lock. */
+/* Per lock. */
 struct tagc_comm_vote {
   uint64_t cycle; /* the first vote is due in this cycle, or was held in it */
   bool held;
-  uint32_t count;       /* so far */
-  bool all_to_all;      /* messages go by ncclAlltoAll: the vote has found it faster */
+  uint32_t count;       /* votes so far */
+  bool all_to_all;      /* messages go by ncclAlltoAll, which the vote found faster */
   bool keeps_residuals; /* some slot has one; all ranks alike */
 };
 
-/* Of a slot: what is known of its calls before the vote. */
+/* Per slot: facts about its calls before the vote. */
 struct tagc_slot_sample {
-  enum tagc_reason reject_reason; /* why no codec can do with them; TAGC_REASON_NONE: there is no such reason */
-  bool tried, taken; /* TAGC_CODEC=auto: its gradient was to be sampled, and was (ledger.h: its own gradient) */
+  enum tagc_reason reject_reason; /* why no codec can handle them; TAGC_REASON_NONE: one can */
+  bool tried, taken; /* TAGC_CODEC=auto: its gradient should be sampled, and was (ledger.h: its own gradient) */
   bool agreed;       /* and all ranks had a sample by the last vote */
 };
 
 /* The cycle of the next vote: the first one on this lock, or with TAGC_BUDGET another one. 0: none. */
 uint64_t tagc_comm_next_vote(const struct tagc_comm *comm);
 
-/* Is there still a vote to come on the lock under which the call was observed? Call it with the lock held. */
+/* Does the call's lock still await a vote? Call it with the lock held. */
 bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call);
 
-/* Before the vote: a call of a slot is of a kind that cannot be compressed, for a reason that other ranks may not have.
- * They hear of it in the vote. Call it with the lock held. */
+/* Before the vote: a call of a slot or an all-gather cannot be compressed, for a reason that other ranks may not have.
+ * The vote informs them. Call it with the lock held. */
 void tagc_comm_reject(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason);
 
 #endif
