@@ -3,13 +3,13 @@
 #include "interpose/calls/traced.h"
 #include "interpose/comm/placement.h"
 
-/* What the call sends as it came. */
+/* The bytes of a plain call. */
 static struct tagc_traffic sent_plain(const struct tagc_call *call) {
   const struct tagc_hosts hosts = tagc_hierarchy_hosts(call->comm);
   return tagc_trace_sent(call, call->comm->rank, &hosts);
 }
 
-/* An all-gather that may be compressed. */
+/* Enters an all-gather that may be compressed. */
 static void account_allgather(const struct tagc_comm *comm, const struct tagc_call *call) {
   struct tagc_ledger *ledger = comm->ledger;
   struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
@@ -22,7 +22,7 @@ static void account_allgather(const struct tagc_comm *comm, const struct tagc_ca
   tagc_traffic_add(&ledger->allgather_plain, &plain);
   if (allgather) {
     struct tagc_allgather *first = tagc_allgather_first(comm, allgather);
-    first->referred = first->digest_known = false; /* they are of the last call */
+    first->referred = first->digest_known = false; /* they describe the last call */
   }
 }
 

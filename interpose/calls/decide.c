@@ -44,7 +44,7 @@ bool tagc_call_may_compress(const struct tagc_call *call) {
           tagc_comm_dtype(call->type, &dtype));
 }
 
-/* A later call of its group may have changed the lock. */
+/* A later call of the group may have changed the lock. */
 static void forget_old_lock(struct tagc_call *call) {
   if (call->lock_number == call->comm->observed.lock_number)
     return;

@@ -9,8 +9,8 @@
 #include "interpose/nccl/process.h"
 #include "interpose/stats/layers_log.h"
 
-/* Layers are asked for where slots may be gradients. False without memory: they decide what is compressed, and a rank
- * without them would decide differently from the others. */
+/* Infers layers if slots may be gradients. False without memory: layers decide what is compressed, and a rank without
+ * them would decide differently from the others. */
 static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count) {
   char why[160] = "";
   uint64_t digest;
@@ -20,7 +20,7 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
   if (!count || comm->nranks < 2 ||
       (!map && !tagc_cycle_is_gradients(comm->observed.cycle) &&
        tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS &&
-       infos[0].signature.collective != TAGC_COLL_ALL_REDUCE)) /* which may be told by the layers alone */
+       infos[0].signature.collective != TAGC_COLL_ALL_REDUCE)) /* only the layers may identify them */
     return true;
   comm->layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
   if (*why)
@@ -29,8 +29,7 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
   return comm->layers != NULL;
 }
 
-/* May some slot be compressed? All-reduces are everybody's: where all of them may be of activations there is nothing to
- * vote on. */
+/* May some slot be compressed? All kinds of traffic use all-reduces: if all may be activations, no vote is needed. */
 static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info *infos) {
   bool hopeful =
     infos[0].signature.collective != TAGC_COLL_ALL_REDUCE || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
@@ -39,14 +38,14 @@ static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info
   return hopeful;
 }
 
-/* As if that had been the outcome of the vote. */
+/* As if the vote had decided that. */
 static void pass_all_slots(struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].reason = TAGC_REASON_activations;
   comm->vote.held = true;
 }
 
-/* As it is before the vote. */
+/* Sets the slot's state before the vote. */
 static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature *s, struct tagc_slot *slot) {
   const bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->packed.dtype);
   slot->all_reduce = s->collective == TAGC_COLL_ALL_REDUCE;
@@ -71,14 +70,14 @@ static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info 
     tagc_layers_log(comm->ledger->number, infos, comm->layers);
 }
 
-/* What was kept by slot. */
+/* Ends all that was kept by slot. */
 static void end_slots(struct tagc_comm *comm, struct tagc_former_lock *old) {
   for (size_t i = 0; i < comm->slot_count; i++)
     tagc_slot_drop_residual(comm, i);
   *old = tagc_memory_detach(comm);
   comm->vote.cycle = TAGC_VOTE_CYCLE;
   comm->vote.count = 0;
-  comm->observed.lock_number++; /* calls that are held back find their slots gone */
+  comm->observed.lock_number++; /* calls held back in a group lose their slots */
   comm->observed.cycle_began_ns = 0;
   tagc_progress_reset(comm);
 }
@@ -117,7 +116,7 @@ ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *ol
     pass_all_slots(comm);
   if (!tagc_partial_select(comm)) {
     tagc_partial_free(comm->slots, comm->slot_count);
-    comm->slot_count = 0; /* nothing is voted on that other ranks have sorted otherwise */
+    comm->slot_count = 0; /* no vote on slots that other ranks have sorted differently */
     return tagc_no_memory("the parts of slots");
   }
   if (count)

@@ -12,7 +12,7 @@ _Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC
                  (int)TAGC_OP_AVG == TAGC_CODE_AVERAGE && (int)TAGC_OP_PREMULSUM == TAGC_CODE_SCALED_SUM,
                "what signatures hold");
 
-/* A step with NaN or Inf leaves residuals that are void. */
+/* A step with NaN or Inf leaves void residuals. */
 static void drop_nonfinite(struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count && comm->observed.nonfinite; i++)
     if (comm->slots[i].state.residual_cycle == comm->observed.cycle_number)
@@ -20,7 +20,7 @@ static void drop_nonfinite(struct tagc_comm *comm) {
   comm->observed.nonfinite = false;
 }
 
-/* A cycle has ended that measures a step of either side. Returns its window for the trace: 1 + compressed; 0: it is
+/* Accounts for a cycle that has ended, if it measures a step. Returns its window for the trace: 1 + compressed; 0:
  * none. */
 static int account_step(struct tagc_comm *comm, double step_ms) {
   const struct tagc_options *options = tagc_library_options();
@@ -43,7 +43,7 @@ static int account_step(struct tagc_comm *comm, double step_ms) {
   return 1 + compressed;
 }
 
-/* The first call of a cycle: closes the accounts of the one before it. */
+/* At the first call of a cycle: closes the accounts of the previous one. */
 static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   const uint64_t now_ns = tagc_clock_ns();
   const bool disturbed = comm->observed.cycle_disturbed || !comm->observed.cycle_began_ns;
@@ -60,7 +60,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   comm->observed.cycle_began_allgathers = comm->ledger->allgather_sent;
 }
 
-/* Does the slot's gradient lie where it always does? */
+/* Checks if the slot's gradient lies where it always does. */
 static void see_home(struct tagc_comm *comm, const struct tagc_call *call) {
   struct tagc_home *home = &comm->slots[call->slot].home;
   const bool settled = tagc_home_see(home, call->handle, call->send, tagc_call_bytes(call));
@@ -73,7 +73,7 @@ static struct tagc_signature signature_of(const struct tagc_call *call) {
                                  (uint8_t)call->op_kind, tagc_comm_dtype(call->type, &dtype)};
 }
 
-/* An unexpected call: slots that may have been taken for one another lose what they have not sent. */
+/* An unexpected call: slots that may have been mistaken for one another lose their unsent values. */
 static void lose_track(struct tagc_comm *comm) {
   size_t count;
   const uint32_t *suspects = tagc_cycle_suspects(comm->observed.cycle, &count);
@@ -83,7 +83,7 @@ static void lose_track(struct tagc_comm *comm) {
   tagc_allgathers_forget(comm);
 }
 
-/* What the cycle says of the call. */
+/* Fills the call with the cycle's findings. */
 static void fill_call(struct tagc_comm *comm, struct tagc_call *call, const struct tagc_sighting *seen) {
   const bool in_sync = seen->state == TAGC_CYCLE_IN_SYNC;
   comm->observed.resync_pending =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * CALL records: from the stamp that a call gets when it is made to the record at the end of its way.
+ * CALL records: from the stamp that a call gets when it is made to the record when it ends.
  */
 #include "env/clock.h"
 #include "interpose/calls/calls.h"
@@ -8,10 +8,10 @@
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
 
-static atomic_uint threads; /* that have made some */
+static atomic_uint threads; /* that have made calls */
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t thread_number;
 
-/* What a function takes: CALL records have nothing where it takes none. */
+/* The parameters of a function: a CALL record leaves those empty that it does not take. */
 enum { COUNT = 1, TYPE = 2, OP = 4, PEER = 8, STREAM = 16, MAKES = 32 };
 
 static unsigned takes(enum tagc_entry entry) {
@@ -43,13 +43,13 @@ _Static_assert(TAGC_ENTRY_ncclScatter + 1 == TAGC_ENTRY_ncclSend, "collectives c
 
 /* ---- what calls send: pure functions of what is called ----------------------------------------------------------- */
 
-/* What goes along a ring: it leaves each host once. */
+/* Traffic along a ring, which leaves each host once. */
 static struct tagc_traffic along_ring(uint64_t bytes, const struct tagc_hosts *hosts) {
   const uint64_t between = hosts->hosts > 1 ? bytes * (uint64_t)hosts->hosts / (uint64_t)hosts->nranks : 0;
   return (struct tagc_traffic){bytes - between, between};
 }
 
-/* What goes to other ranks, as much to each, or to nobody knows which. */
+/* Traffic to other ranks: equal for each, or to an unknown one. */
 static struct tagc_traffic to_peers(uint64_t bytes, const struct tagc_hosts *hosts) {
   const uint64_t between =
     hosts->hosts > 1 ? bytes * (uint64_t)(hosts->nranks - hosts->local) / (uint64_t)(hosts->nranks - 1) : 0;
@@ -104,7 +104,7 @@ void tagc_trace_enter(struct tagc_call *call) {
   stamp->thread = thread_number;
   if (call->group && takes(call->entry) & STREAM)
     stamp->flags |= TAGC_TRACE_GROUPED;
-  if (!entry_is_collective(call->entry)) /* these have found it when they are written */
+  if (!entry_is_collective(call->entry)) /* collectives have found it when they are written */
     stamp->comm = tagc_trace_comm(call->handle);
   stamp->number = tagc_trace_number();
   stamp->began_ns = tagc_clock_ns();
@@ -127,7 +127,7 @@ static void set_bytes(struct tagc_call *call, int rank, const struct tagc_hosts 
   call->trace.raw_bytes = tagc_trace_raw_bytes(call, rank, hosts->nranks);
 }
 
-/* What was not accounted for: point-to-point calls, and collectives that did not get so far. */
+/* Finds the bytes of calls without accounts: point-to-point calls, and collectives that did not get so far. */
 static void find_bytes(struct tagc_call *call) {
   struct tagc_hosts hosts;
   if (call->trace.known)
@@ -136,7 +136,7 @@ static void find_bytes(struct tagc_call *call) {
   set_bytes(call, rank, &hosts);
 }
 
-/* Which communicator it made, or had. */
+/* The number of the communicator that the call made, or was made on. */
 static uint32_t number_of_comm(const struct tagc_call *call, ncclResult_t result) {
   const bool good = result == ncclSuccess || result == ncclInProgress;
   if (call->trace.comm)

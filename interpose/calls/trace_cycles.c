@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a trace tells of cycles and slots.
+ * The records of cycles and slots.
  */
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ static uint16_t op_code_of_slot(uint8_t op) {
                                    : TAGC_TRACE_OP_OTHER;
 }
 
-/* Elements of all shards that are compressed. */
+/* The compressed elements of all shards. */
 static uint64_t selected(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   if (!comm->vote.held || slot->reason != TAGC_REASON_compressed)
     return 0;
@@ -58,7 +58,7 @@ static void record_slot(const struct tagc_comm *comm, size_t i, const struct tag
   tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 3);
 }
 
-/* What is known of the all-gathers of parameters; with TAGC_ALLGATHER=off where they are. */
+/* Records the all-gathers of parameters; with TAGC_ALLGATHER=off only their places. */
 static void record_allgathers(const struct tagc_comm *comm) {
   size_t count;
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
@@ -105,7 +105,7 @@ void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots,
   record_allgathers(comm);
 }
 
-/* Only with TAGC_BUDGET is there a reason that is worth words. */
+/* Only TAGC_BUDGET gives a reason in words. */
 static void record_vote(const struct tagc_comm *comm, uint64_t cycle) {
   char why[TAGC_RETUNE_TEXT];
   union tagc_trace_room room;
@@ -123,7 +123,7 @@ void tagc_trace_vote(struct tagc_comm *comm, uint64_t cycle) {
   const struct tagc_slot_info *slots = tagc_cycle_slots(comm->observed.cycle, &count);
   if (!tagc_trace_on())
     return;
-  tagc_trace_introduce(comm); /* the vote has learned of its hosts */
+  tagc_trace_introduce(comm); /* the vote has found its hosts */
   record_vote(comm, cycle);
   for (size_t i = 0; i < count && i < comm->slot_count; i++)
     record_slot(comm, i, &slots[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls and cycles as records of TAGC_TRACE (trace/trace.h), which is asked first whether there is one.
+ * Calls and cycles as records of TAGC_TRACE (trace/trace.h). Functions first check if there is a trace.
  *
- * Threads     Any, but where it says whose lock is held.
+ * Threads     Any, unless a comment names a lock.
  */
 #ifndef INTERPOSE_CALLS_TRACED_H
 #define INTERPOSE_CALLS_TRACED_H
@@ -10,17 +10,17 @@
 
 /* ---- calls (trace_calls.c) --------------------------------------------------------------------------------------- */
 
-/* The program makes a call: stamps it. */
+/* Stamps a call that the program makes. */
 void tagc_trace_enter(struct tagc_call *call);
-/* The program gets its thread back; the record comes later. */
+/* The call returns to the program; the record comes later. */
 void tagc_trace_return(struct tagc_call *call);
-/* The way of a call ends: its record is written, and what is left of it has no number any more. */
+/* The call ends: writes its record, and clears its number. */
 void tagc_trace_call(struct tagc_call *call, ncclResult_t result);
-/* The communicator's lock is held: what its cycle says of a call that is accounted for. */
+/* Notes the cycle's findings about a call that is accounted for. The communicator's lock is held. */
 void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call);
 
-/* What a rank sends for a plain call, by the algorithms that NCCL uses between hosts (NCCL 2.28, src/graph/tuning.cc,
- * weighs them): bytes as a mean over the ranks of its host, where they go as in kernels/codec/cost.h. W ranks, n =
+/* The bytes that a rank sends for a plain call, by the algorithms that NCCL uses between hosts (NCCL 2.28,
+ * src/graph/tuning.cc, weighs them): a mean over the ranks of its host, split as in kernels/codec/cost.h. W ranks, n =
  * count elements:
  *   ReduceScatter, AllGather       ring                      (W-1) n
  *   AllReduce                      ring: both of these       2 (W-1)/W n
@@ -29,11 +29,10 @@ void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call);
  *   AlltoAll                       all to all                (W-1) n
  *   Gather, Scatter                to, and from the root     n by all but the root, (W-1) n by the root
  *   Send, PutSignal                                          n
- * A tree sends as much for an all-reduce or a broadcast as these do, in sum over the ranks. Where messages go to ranks
- * of which nobody knows where they are, they are shared out between the hosts as all peers are. `rank`: -1 where it is
- * not known. */
+ * Summed over the ranks, a tree sends as much for an all-reduce or a broadcast. Messages to ranks on unknown hosts are
+ * divided among the hosts as if they went to all peers. `rank`: -1 if not known. */
 struct tagc_traffic tagc_trace_sent(const struct tagc_call *call, int rank, const struct tagc_hosts *hosts);
-/* Bytes of the send buffer. */
+/* The bytes of the send buffer. */
 uint64_t tagc_trace_raw_bytes(const struct tagc_call *call, int rank, int nranks);
 
 /* ---- cycles (trace_cycles.c); with the communicator's lock ------------------------------------------------------- */

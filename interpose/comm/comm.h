@@ -34,11 +34,10 @@ struct tagc_comm {
   struct tagc_ownership ownership;
   int rank, nranks;
   struct tagc_agreement agreement;
-  bool nonblocking;            /* from its configuration, or from an answer of the real library */
-  atomic_bool returns_at_once; /* non-blocking, and the real library has confirmed it: its own settings may overrule all
-                                */
-  const struct tagc_device *device;   /* NULL: no codec for its memory */
-  atomic_int strands;                 /* of launches, at work on other threads (entry/beside.h) */
+  bool nonblocking;                 /* from its configuration, or from an answer of the real library */
+  atomic_bool returns_at_once;      /* non-blocking, confirmed by the real library: its own settings may overrule all */
+  const struct tagc_device *device; /* NULL: no codec for its memory */
+  atomic_int strands;               /* of launches, at work on other threads (entry/beside.h) */
   struct tagc_background *background; /* non-blocking: the last launch, until the program knows how it ended */
   struct tagc_hierarchy hierarchy;
   struct tagc_sync sync;
