@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The steps of an all-gather that is compressed, or made plain for a codec to refer to: encode, {payloads}, decode, and
- * where some rank's payload holds no shard {the plain call}, refer.
+ * The steps of an all-gather that is compressed, or plain as a new reference for a codec: encode, {payloads}, decode,
+ * and if some rank's payload holds no shard {the plain call}, refer.
  *
- * They know no more of the call than parameters_lay_out() puts into w->allgather: what is gathered from where to where,
- * by which codec. The second half of an all-reduce (allgather_phase.c) is exchanged by them, too.
+ * Of the call they use only what parameters_lay_out() puts into w->allgather: buffers, sizes and codec. So they also
+ * exchange the second half of an all-reduce (allgather_phase.c).
  */
 #include "env/hash.h"
 #include "env/log.h"
@@ -36,7 +36,7 @@ static ncclResult_t parameters_enqueue_payloads(const struct tagc_nccl_group *re
   return tagc_work_enqueue_allgather(real, w, chunk, tagc_work_compresses(w));
 }
 
-/* What has to be made again, plain. All ranks know it alike. */
+/* Must the call be repeated plainly? All ranks have the same answer. */
 static bool is_refused(const struct tagc_work *w) { return w->allgather.refused; }
 
 /* ---- the steps --------------------------------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static void parameters_lay_out(struct tagc_work *w) {
   w->tally = a->tally;
   if (tagc_work_compresses(w))
     tagc_work_assign_chunks(w, 0, &a->chunking, comm->memory.workspace);
-  a->calls++; /* even if it fails: the seeds of later calls are made from this, on all ranks */
+  a->calls++; /* even if it fails: all ranks make the seeds of later calls from this */
 }
 
 static ncclResult_t parameters_begin(struct tagc_work *w) {
@@ -89,7 +89,7 @@ static ncclResult_t parameters_begin(struct tagc_work *w) {
   return tagc_work_done(!tagc_work_compresses(w) || tagc_work_mark(w, TAGC_MARK_BEGUN));
 }
 
-/* A rank whose reference is not that of the others has no payload. */
+/* A rank whose reference differs from the others' sends no payload. */
 static bool put_refusal(struct tagc_work *w, const struct tagc_allgather_job *job, void *stream) {
   static const struct tagc_allgather_header refused = {.flags = TAGC_ALLGATHER_REFUSED};
   return w->device->put(w->device, tagc_allgather_payload(job, job->rank), &refused, sizeof refused, stream);
@@ -114,7 +114,8 @@ static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void 
                           : w->device->allgather_refer(w->device, w->allgather.codec, job, stream));
 }
 
-/* Here the host waits for a device, as what is done next hangs on it. Of chunks one that is refused is enough. */
+/* The host waits here for the device, because the next step depends on the answer. One refused chunk refuses the
+ * call. */
 static bool ask_refused(struct tagc_work *w) {
   bool good = true;
   for (unsigned k = 0; k < w->chunks[0] && good && !w->allgather.refused && w->allgather.codec->may_refuse; k++)
@@ -137,8 +138,7 @@ static ncclResult_t refer_again(struct tagc_work *w) {
   return tagc_work_done(w->device->allgather_refer(w->device, w->allgather.codec, &w->allgather.job, w->call->stream));
 }
 
-/* Where a shard was refused too often, what gathers the same unit is plain for good. All ranks have heard of it
- * alike. */
+/* After too many refusals, all all-gathers of the same unit become plain for good. All ranks saw the same refusals. */
 static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a) {
   struct tagc_comm *comm = w->call->comm;
   const bool refers = a->layout.reference_bytes > 0;
@@ -154,7 +154,7 @@ static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a) 
            tagc_reason_words(reason));
 }
 
-/* Has this rank's shard changed since the last call that gathered it? Where the host cannot read it, the cycle alone
+/* Has this rank's shard changed since the last call that gathered it? If the host cannot read it, the cycle alone
  * tells. */
 static void watch_repeats(const struct tagc_work *w, const struct tagc_allgather *a, struct tagc_allgather *first,
                           struct tagc_ledger_allgather *allgather, const struct tagc_traffic *sent) {
@@ -212,7 +212,7 @@ static void parameters_commit(struct tagc_work *w) {
   tagc_loss_sample_allgather(w->call);
 }
 
-/* The call has failed here. Others may have brought their references up to date: until there is a new one this rank has
+/* The call has failed here. Other ranks may have updated their references. Until the next new reference, this rank has
  * none to send differences to, and says so in its payloads. */
 static void parameters_abort(struct tagc_work *w) {
   struct tagc_allgather *first = tagc_allgather_first(w->call->comm, tagc_allgather_of(w->call->comm, w->call));

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The second half of an all-reduce, whose first half (reduce_scatter.c) has left each rank its shard of the sum, where
- * that lies in the whole: encode, {payloads, and the tail}, decode.
+ * The second half of an all-reduce: encode, {payloads, and the tail}, decode. The first half (reduce_scatter.c) has
+ * left each rank its shard of the sum at its place in the whole.
  *
- * All ranks decode all payloads, their own, too, so that all end with the same bytes. The tail, fewer elements than
- * there are ranks, is summed as it came. In two levels all this goes between all ranks all the same: shard j is rank
- * j's, wherever it is.
+ * All ranks decode all payloads, even their own, so that all end with the same bytes. The tail, fewer elements than
+ * there are ranks, is summed plainly. In two levels, too, all ranks take part: shard j is rank j's, wherever it is.
  */
 #include "interpose/exec/work.h"
 
-/* What a flush has summed in full precision stays so. */
+/* A flush sums in full precision, and its sums stay so. */
 static bool sums_is_encoded(const struct tagc_work *w) { return w->allgather.codec && tagc_work_compresses(w); }
 
 static void sums_lay_out(struct tagc_work *w) {
@@ -55,7 +54,7 @@ static ncclResult_t sums_after_decode(struct tagc_work *w) {
   return tagc_work_done(!tagc_work_compresses(w) || tagc_work_mark(w, TAGC_MARK_DECODED));
 }
 
-/* The first phase ends the work of both. */
+/* The first phase commits or aborts the work of both. */
 const struct tagc_phase tagc_phase_sums = {
   .lay_out = sums_lay_out,
   .encoded = TAGC_MARK_SUMS_ENCODED,

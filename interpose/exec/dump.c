@@ -17,14 +17,14 @@
 
 enum { PIECE = 4 << 20 };
 
-/* Once in a process: a disk that is full is full for all that follows. */
+/* Warns once in a process: a full disk is full for all later files, too. */
 static void warn(const char *path, const char *why) {
   static atomic_bool warned;
   if (!atomic_exchange(&warned, true))
     tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_DUMP: %s: %s; left out, and so are later files that fail", path, why);
 }
 
-/* Out of memory that the host cannot read, piece by piece; it waits for each of them. */
+/* Writes memory that the host cannot read, in pieces, and waits for each. */
 static int write_from_device(int file, struct tagc_comm *comm, const char *data, size_t size, void *stream) {
   const size_t most = size < PIECE ? size : PIECE;
   char *piece = malloc(most);
@@ -39,7 +39,7 @@ static int write_from_device(int file, struct tagc_comm *comm, const char *data,
   return error;
 }
 
-/* A new file with the gradient, or none. */
+/* Writes a new file with the gradient, or leaves none. */
 static void write_file(const char *path, const struct tagc_call *call, size_t size) {
   struct tagc_comm *comm = call->comm;
   struct tagc_held_signals held;
@@ -52,7 +52,7 @@ static void write_file(const char *path, const struct tagc_call *call, size_t si
   int error = comm->device->host_reads ? tagc_write_all(file, call->send, size)
                                        : write_from_device(file, comm, call->send, size, call->stream);
   if (close(file) != 0 && error == 0 && errno != EINTR)
-    error = errno; /* some file systems learn only now that the disk is full */
+    error = errno; /* some file systems detect a full disk only here */
   tagc_signals_release(&held, error);
   if (error == 0)
     return;
@@ -64,7 +64,7 @@ static const char *type_name(enum tagc_dtype type) {
   return type == TAGC_FLOAT32 ? "fp32" : type == TAGC_FLOAT16 ? "fp16" : "bf16";
 }
 
-/* Is the call one to dump? Then `path` says where, and *bytes how much. */
+/* Should the call be dumped? Then sets `path`, and *bytes to the size. */
 static bool is_dumped(const struct tagc_call *call, char *path, size_t size, size_t *bytes) {
   const struct tagc_options *o = tagc_library_options();
   const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o, TAGC_VOTE_CYCLE);

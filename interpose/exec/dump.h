@@ -3,26 +3,25 @@
  *
  * What     Each slot that TAGC_LAYERS, TAGC_SKIP and TAGC_MIN_BYTES select: its send buffer as the program handed it
  *          over (W shards of n elements), before anything is added, encoded or sent.
- * When     In cycle TAGC_DUMP_CYCLE; by default in the first in which calls may be compressed. TAGC_MODE=observe dumps,
- *          too.
+ * When     In cycle TAGC_DUMP_CYCLE; by default in the first in which calls may be compressed; also with
+ *          TAGC_MODE=observe.
  * Names    PREFIX-HOST-pid1234-comm1-rank0-unit3-fp32-W2-n12345.raw: host and process (two processes may both have a
- *          communicator 1 and rank 0 in it: the stages of a pipeline), the number that the report gives the
- *          communicator, the rank in it, the slot, type, ranks, elements of a shard. When another cycle is found later,
- *          -lock2 (or 3 ...) stands behind the communicator; where a cycle reduces a unit several times, -pass2 (or 3
- *          ...) does.
- * Harm     None: a file that is there is not touched, and no link is followed; where one cannot be written (disk full,
- *          no permission, RLIMIT_FSIZE) the partial file is removed; the first such failure of a process is one warning
- *          with file and reason. Calls, errno and signals stay as they are; no lock is held while writing, but an abort
- *          from another thread waits, for then the program may free the buffer. Out of the memory of a GPU it comes in
- *          pieces, and the host waits for the stream: for a non-blocking communicator in the background.
- * Ranks    Need not agree on it: nothing of it changes a call.
+ *          communicator 1 and rank 0 in it: the stages of a pipeline), the communicator's number in the report, the
+ *          rank in it, the slot, type, ranks, elements of a shard. If another cycle is found later, -lock2 (or 3 ...)
+ *          follows the communicator; if a cycle reduces a unit several times, -pass2 (or 3 ...) does.
+ * Harm     None. An existing file is not touched, and no link is followed. If a file cannot be written (disk full, no
+ *          permission, RLIMIT_FSIZE), the partial file is removed. The first such failure of a process logs one warning
+ *          with file and reason. Calls, errno and signals stay as they are. No lock is held while writing, but an abort
+ *          from another thread waits, as the program may free the buffer after it. GPU memory is copied in pieces, and
+ *          the host waits for the stream: for a non-blocking communicator in the background.
+ * Ranks    Need not agree on it: it changes no call.
  */
 #ifndef INTERPOSE_EXEC_DUMP_H
 #define INTERPOSE_EXEC_DUMP_H
 
 #include "interpose/comm/call.h"
 
-/* Reduce-scatters that were observed and are about to run. */
+/* Dumps reduce-scatters that were observed and are about to run. */
 void tagc_dump_calls(const struct tagc_call *calls, size_t count);
 
 /* Would that wait for a device? */

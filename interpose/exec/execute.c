@@ -22,9 +22,9 @@ struct batch {
 
 /* ---- what all works of a batch do together ----------------------------------------------------------------------- */
 
-enum { PAYLOADS = TAGC_EXCHANGES }; /* the exchange of a chunk */
+enum { PAYLOADS = TAGC_EXCHANGES }; /* stands for the exchange of a chunk */
 
-/* What is done now: of which phase, and of which chunk or exchange. */
+/* The current step: its phase, and its chunk or exchange. */
 struct step {
   struct batch *batch;
   int phase, exchange;
@@ -57,7 +57,7 @@ static ncclResult_t enqueue_work(const struct tagc_nccl_group *real, void *step_
   return exchange_of(step, w)->enqueue(real, w);
 }
 
-/* Runs one real group over those of the batch that take part, if any does, and notes its time. */
+/* Runs one real group over the works that take part, if any, and adds up its time. */
 static ncclResult_t run_group(const struct tagc_nccl_group *real, struct step *step, ncclResult_t status) {
   struct batch *batch = step->batch;
   bool any = false;
@@ -73,7 +73,7 @@ static ncclResult_t run_group(const struct tagc_nccl_group *real, struct step *s
   return status;
 }
 
-/* Nothing more is begun where one of the communicators has been aborted: the program may free its buffers. */
+/* Begins nothing more once a communicator is aborted: the program may free its buffers. */
 static ncclResult_t run_each(struct step *step, ncclResult_t (*function)(const struct step *step, struct tagc_work *w),
                              ncclResult_t status) {
   struct batch *batch = step->batch;
@@ -93,8 +93,8 @@ static void *side_stream_of(const struct tagc_work *w) { return atomic_load(&w->
 
 static bool is_allgather(const struct tagc_work *w) { return w->phases[0] == &tagc_phase_parameters; }
 
-/* What of the side stream's work the caller did not wait for: of what this call has given it, as side stream and caller
- * have clocks of their own. */
+/* The part of the side stream's work that the caller did not wait for. It is limited to this call's work, because side
+ * stream and caller have separate clocks. */
 static uint64_t hidden_ns(const struct tagc_work *w) {
   struct tagc_side_times now;
   if (!w->event || !w->device->side_stream_times(w->device, side_stream_of(w), &now))
@@ -104,7 +104,7 @@ static uint64_t hidden_ns(const struct tagc_work *w) {
   return hidden < most ? hidden : most;
 }
 
-/* Where the host does the work its times go into the accounts, and into the trace. A device tells its own, later. */
+/* If the host does the work, enters its times into the accounts and the trace. A device reports its own later. */
 static void account_times(struct tagc_work *w) {
   struct tagc_ledger *ledger = w->call->comm->ledger;
   const struct tagc_trace_times *took = &w->took;
@@ -122,8 +122,8 @@ static void account_times(struct tagc_work *w) {
     tagc_trace_add(&w->took.record);
 }
 
-/* When the ranks voted, all of them could compress the calls of the slot. A rank that cannot any more has no way of its
- * own: the others send payloads and wait for some. */
+/* At the vote all ranks could compress the slot's calls. A rank that no longer can must not act alone: the others send
+ * payloads and wait for some. */
 static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reason) {
   struct tagc_ledger *ledger = w->call->comm->ledger;
   const struct tagc_ledger_row *row =
@@ -135,7 +135,7 @@ static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reas
   return reason == TAGC_REASON_memory ? ncclInvalidArgument : ncclInvalidUsage;
 }
 
-/* What the side stream of a device does for the call goes into the call's tally. */
+/* Enters the side stream's work for the call into its tally. */
 static void tally_side_stream(const struct tagc_work *w) {
   unsigned tasks = 0;
   for (int phase = 0; phase < TAGC_PHASES && w->phases[phase]; phase++)
@@ -171,7 +171,7 @@ static ncclResult_t run_then(const struct step *step, struct tagc_work *w) {
 
 /* ---- the side stream --------------------------------------------------------------------------------------------- */
 
-/* On the side stream. Nothing that it does is the caller's before the event has been waited for. */
+/* Runs on the side stream. The caller waits for the event before it uses the results. */
 static void run_task(void *task_, void *stream) {
   struct tagc_side_task *task = task_;
   const uint64_t began = tagc_clock_ns();
@@ -179,13 +179,13 @@ static void run_task(void *task_, void *stream) {
   task->took_ns = tagc_clock_ns() - began;
 }
 
-/* What stops where the side stream did not do its work. */
+/* The error if the side stream did not do its work. */
 static ncclResult_t side_stream_error(const struct tagc_work *w) {
   return tagc_comm_is_aborted(w->call->comm) ? ncclInternalError : ncclUnhandledCudaError;
 }
 
-/* Gives a task to the side stream, where it is `beside` the call; or does it, as in a process that has no side stream
- * because it is the child of a fork. */
+/* Submits a task to the side stream if it runs `beside` the call. Otherwise runs it now, as always in the child of a
+ * fork, which has no side stream. */
 static ncclResult_t submit_task(struct tagc_side_task *task, bool beside) {
   struct tagc_work *w = task->work;
   void *side_stream = side_stream_of(w);
@@ -201,7 +201,7 @@ static ncclResult_t submit_task(struct tagc_side_task *task, bool beside) {
   return task->status;
 }
 
-/* What the side stream is given next comes behind what is on the caller's stream. */
+/* Orders the side stream's next tasks behind the work on the caller's stream. */
 static bool put_side_stream_behind(const struct step *step, const struct tagc_work *w) {
   return !side_stream_of(w) || w->chunks[step->phase] <= 1 ||
          w->device->side_stream_after(w->device, side_stream_of(w), w->call->stream);
@@ -214,8 +214,8 @@ static ncclResult_t await_task(const struct tagc_side_task *task) {
   return task->status;
 }
 
-/* On a device. In several chunks it sees the encoding of the first one, and of the others what the exchanges wait
- * for. */
+/* Marks a device's stream. With several chunks the stream shows the encoding of the first one, and of the others only
+ * the waits of the exchanges. */
 static ncclResult_t mark_compressed(const struct tagc_work *w, bool is_wanted, enum tagc_mark mark) {
   return tagc_work_done(!is_wanted || !tagc_work_compresses(w) || tagc_work_mark(w, mark));
 }
@@ -256,7 +256,7 @@ static ncclResult_t await_decodes(const struct step *step, struct tagc_work *w) 
   return status;
 }
 
-/* What the side stream still works on, when the call has failed half way, is the program's. */
+/* After a call that failed half way, the side stream may still use the program's buffers. */
 static void await_side_stream(const struct tagc_work *w) {
   if (w->event)
     (void)w->device->side_stream_wait(w->device, side_stream_of(w), w->event, w->call->stream);
@@ -333,8 +333,8 @@ static ncclResult_t run_phase(const struct tagc_nccl_group *real, struct batch *
   return run_exchange(real, batch, phase, TAGC_EXCHANGE_LAST, status);
 }
 
-/* Behind the last work on our memory, whatever became of the calls. The streams of those that have been aborted may be
- * gone. */
+/* Sets the fences behind the last work on our memory, even for failed calls. The streams of aborted communicators may
+ * be gone. */
 static ncclResult_t set_fences(struct batch *batch, ncclResult_t status) {
   tagc_comms_enter_driver(batch->comms, batch->count);
   for (size_t i = 0; i < batch->count; i++) {
@@ -363,7 +363,7 @@ static ncclResult_t run_batch(const struct tagc_nccl_group *real, struct batch *
     struct tagc_work *w = &batch->work[i];
     account_times(w);
     if (status == ncclSuccess && !is_allgather(w))
-      tagc_times_spent(w->call, began); /* what was hidden does not count */
+      tagc_times_spent(w->call, began); /* hidden time does not count */
     (status == ncclSuccess ? w->phases[0]->commit : w->phases[0]->abort)(w);
   }
   return status;

@@ -22,7 +22,7 @@ bool tagc_hierarchy_can_split(const struct tagc_comm *comm, const struct tagc_nc
          !comm->hierarchy.captured;
 }
 
-/* Is there a slot that could be compressed, whatever comm->hierarchy.scope says? Call it with the lock held. */
+/* Could some slot be compressed, whatever comm->hierarchy.scope says? Call it with the lock held. */
 static bool has_use(const struct tagc_comm *comm) {
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot_question question = tagc_slot_question(comm, i);
@@ -33,7 +33,7 @@ static bool has_use(const struct tagc_comm *comm) {
   return false;
 }
 
-/* Who expects compression and gets none is told without asking. */
+/* Warns unasked where a user expects compression and gets none. */
 static void log_scope(const struct tagc_comm *comm) {
   const struct tagc_topology *t = &comm->hierarchy.topology;
   const bool passes = comm->hierarchy.scope.reason != TAGC_REASON_NONE;
@@ -88,24 +88,24 @@ static bool wants_split(struct tagc_comm *comm) {
   return used;
 }
 
-/* The communicators that are split, and what becomes of each. */
+/* The communicators to split, and their results. */
 struct splits {
   struct tagc_comm **comms;
   size_t count;
   ncclComm_t *children;
   enum tagc_level level;
-  ncclResult_t refused; /* what the call said, before anything was done */
+  ncclResult_t refused; /* the call's result, before anything was done */
 };
 
-/* Colors of our own, a different one for each child: up to 2.23 NCCL names a child by its parent and its color. Without
- * a configuration they inherit everything. */
+/* Each child gets a color of its own: up to 2.23 NCCL names a child by its parent and its color. Without a
+ * configuration the children inherit everything. */
 static ncclResult_t enqueue_split(const struct tagc_nccl_group *real, void *splits_, size_t i) {
   struct splits *splits = splits_;
   const struct tagc_comm *comm = splits->comms[i];
   const int own = splits->level == TAGC_LEVEL_INTRA_NODE ? TAGC_AGREE_RANKS + (int)comm->agreement.host
                                                          : comm->hierarchy.topology.local[comm->rank];
   if (tagc_comm_is_aborted(comm))
-    return ncclInternalError; /* the program may have been given its handle back while another one was split */
+    return ncclInternalError; /* the program may have got its handle back while another one was split */
   splits->refused = real->split(comm->handle, INT_MAX - own, comm->rank, &splits->children[i], NULL);
   return splits->refused;
 }
@@ -120,8 +120,8 @@ void tagc_hierarchy_disable(struct tagc_comm *comm) {
   tagc_hierarchy_end(comm, false);
 }
 
-/* NCCL hands out what it has begun, for an abort. The communicators are lost, and so is what it made for some of
- * them. */
+/* Aborts the children, which NCCL hands out even half made. The communicators are lost, and so is all that it made for
+ * some. */
 static void lose_children(const struct splits *splits, ncclResult_t status, bool aborted) {
   if (!aborted)
     tagc_log(TAGC_LOG_ERROR, "interpose",
@@ -132,7 +132,7 @@ static void lose_children(const struct splits *splits, ncclResult_t status, bool
     end_child(splits->comms[i]->nccl, splits->children[i], true);
 }
 
-/* Makes the children of one level. An abort of one communicator is no matter for what was made for the others. */
+/* Makes the children of one level. If one communicator is aborted, the others keep their children. */
 static ncclResult_t split_level(const struct tagc_nccl_group *real, struct splits *splits) {
   bool aborted = false, late = false;
   splits->refused = ncclSuccess;
@@ -141,7 +141,7 @@ static ncclResult_t split_level(const struct tagc_nccl_group *real, struct split
   ncclResult_t status = tagc_nccl_group_run_blocking(real, splits->comms, splits->count, enqueue_split, splits, &late);
   for (size_t i = 0; i < splits->count; i++) {
     if (status == ncclSuccess && late)
-      end_child(splits->comms[i]->nccl, splits->children[i], false); /* non-blocking, as its parent: of no use here */
+      end_child(splits->comms[i]->nccl, splits->children[i], false); /* non-blocking like its parent: of no use here */
     else if (status == ncclSuccess)
       atomic_store(&splits->comms[i]->hierarchy.comm[splits->level], splits->children[i]);
     aborted |= tagc_comm_is_aborted(splits->comms[i]);
@@ -152,15 +152,15 @@ static ncclResult_t split_level(const struct tagc_nccl_group *real, struct split
   return status == ncclSuccess && aborted ? ncclInternalError : status;
 }
 
-/* One level after the other: NCCL makes all children of a group at once, and of one parent only the last one would be
- * told of an abort. */
+/* Makes one level after the other: NCCL makes all children of a group at once, and would pass an abort to only the last
+ * child of a parent. */
 static ncclResult_t split_levels(const struct tagc_nccl_group *real, struct splits *splits) {
   ncclResult_t status = ncclSuccess;
   for (int level = 0; level < TAGC_LEVELS && status == ncclSuccess; level++) {
     splits->level = (enum tagc_level)level;
     status = split_level(real, splits);
   }
-  /* What it says of the call and of the communicator, which are the same on all ranks, each of them hears, and none
+  /* A refusal concerns the call or the communicator, which are equal on all ranks. So every rank gets it, and none
    * waits for the others. Any other error is this rank's own. */
   if (!tagc_real_refuses(splits->refused))
     return status;
@@ -178,8 +178,7 @@ ncclResult_t tagc_hierarchy_split(const struct tagc_nccl_group *real, struct tag
       comms[i]->hierarchy.split = true;
       splits.comms[splits.count++] = comms[i];
     } else if (comms[i]->hierarchy.split && !tagc_hierarchy_is_ready(comms[i])) {
-      status = ncclInternalError; /* a split has failed, and the program goes on all the same: the others may have
-                                     theirs */
+      status = ncclInternalError; /* a split failed, and the program went on: the other ranks may have their children */
     }
   if (splits.count && status == ncclSuccess)
     status = split_levels(real, &splits);
@@ -195,9 +194,9 @@ bool tagc_hierarchy_is_ready(const struct tagc_comm *comm) {
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 
-/* What each rank's summands are multiplied by is its own affair, and user-defined operators belong to one communicator:
- * the sub-communicator gets one for this call. By one, too: NCCL sums by other algorithms where there is nothing to
- * multiply by, and the ranks must use the same. */
+/* Each rank has a scalar of its own, and a user-defined operator belongs to one communicator: the sub-communicator gets
+ * one for this call. Even for a scalar of 1: without one NCCL sums by other algorithms, and all ranks must use the
+ * same. */
 static ncclResult_t make_level_op(const struct tagc_nccl_group *real, const struct tagc_call *call, ncclComm_t host,
                                   ncclRedOp_t *op) {
   uint8_t scalar[4];
@@ -228,7 +227,7 @@ ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct
     status = real->reduce(send + r * shard, sums + (size_t)t->place[r] * shard, n, call->type, op, t->local[r], host,
                           call->stream);
   if (op >= ncclNumOps)
-    real->destroy_op(op, host); /* what was enqueued with it keeps it */
+    real->destroy_op(op, host); /* enqueued calls keep it */
   return status;
 }
 
@@ -252,7 +251,7 @@ ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const st
     if (status == ncclSuccess)
       status = real->receive(in + peer, 1, ncclInt64, peer, peers.handle, call->stream);
   }
-  /* The ring of the whole communicator is known to NCCL already. */
+  /* NCCL has already connected the ring of the whole communicator. */
   for (int level = 0; level < TAGC_LEVELS && comm->hierarchy.scope.two_levels && status == ncclSuccess; level++)
     status = real->reduce_scatter(words, in + comm->nranks + level, 1, ncclInt64, ncclMin,
                                   atomic_load(&comm->hierarchy.comm[level]), call->stream);
@@ -310,7 +309,7 @@ void tagc_hierarchy_end(struct tagc_comm *comm, bool abort) {
   for (int level = TAGC_LEVELS; comm && level-- > 0;) {
     ncclComm_t child = atomic_exchange(&comm->hierarchy.comm[level], NULL);
     while (child && atomic_load(&comm->hierarchy.askers) > 0)
-      sched_yield(); /* they do not wait for anything */
+      sched_yield(); /* the askers do not wait for anything */
     end_child(comm->nccl, child, abort);
   }
 }

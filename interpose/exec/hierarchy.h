@@ -3,17 +3,18 @@
  *
  * A communicator in two levels has two sub-communicators of ours, made by ncclCommSplit. Intra-node: the ranks of this
  * host in the order of their numbers. Inter-node: one rank a host, those of this rank's local index (topology.h). The
- * first vote makes them, once: outside of groups and captures, behind all that was enqueued before, on all ranks in the
- * same order. If NCCL cannot split, or some rank's communicator is non-blocking, calls stay flat. If NCCL refuses to,
- * which it does on all ranks, all calls pass. A split that fails later fails the call. For the other ranks wait in it,
- * or have lost this one; and up to 2.27 NCCL has aborted the communicator then, so that its next call would leave
- * garbage behind.
+ * first vote makes them, once: outside of groups and captures, behind all earlier work, on all ranks in the same order.
+ * If NCCL cannot split, or some rank's communicator is non-blocking, calls stay flat. If NCCL refuses to split, which
+ * it does on all ranks, all calls pass. A split that fails later fails the call: the other ranks wait in it, or have
+ * lost this one. Besides, up to 2.27 NCCL has then aborted the communicator, and its next call would leave garbage
+ * behind.
  *
- * They live and die with the communicator. An abort of it aborts them first, for a thread may be inside NCCL on their
- * account; after it is destroyed they are. Their errors are told when the program asks about the communicator. With
- * NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one is one of all: none is aborted while the communicator is of use.
+ * The sub-communicators live as long as the communicator. An abort of it aborts them first, because a thread may be
+ * inside NCCL on their account; a destroy ends them afterwards. Their errors are returned when the program asks about
+ * the communicator. With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one aborts all: none is aborted while the
+ * communicator is of use.
  *
- * Threads    As those of comm.h. Functions that enqueue are called between the start and the end of a real group.
+ * Threads    As in comm.h. Functions that enqueue are called between the start and the end of a real group.
  */
 #ifndef INTERPOSE_EXEC_HIERARCHY_H
 #define INTERPOSE_EXEC_HIERARCHY_H
@@ -22,24 +23,25 @@
 
 /* ---- the first vote ---------------------------------------------------------------------------------------------- */
 
-/* Do all ranks know that every call of the communicator passes? Then there is nothing to tell. */
+/* Do all ranks know that every call of the communicator passes? Then no vote is needed. */
 bool tagc_hierarchy_passes_all(const struct tagc_comm *comm);
 
 /* Can this rank make sub-communicators? */
 bool tagc_hierarchy_can_split(const struct tagc_comm *comm, const struct tagc_nccl_group *real);
 
-/* Takes over where the ranks are, and whether all can split: comm->hierarchy is equal on all ranks then. The hosts
- * count once: later host_of may be NULL. False without memory. With the lock. */
+/* Sets comm->hierarchy from the ranks' hosts and whether all can split: it is then equal on all ranks. The hosts count
+ * once: later host_of may be NULL. False without memory. With the lock. */
 bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split);
 
 /* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet. The library
- * owns them. If NCCL refuses, the scope says so. After an error the communicator is of no use. */
+ * owns the communicators. If NCCL refuses, the scope says so. After an error the communicator is unusable. */
 ncclResult_t tagc_hierarchy_split(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count);
 
-/* On all ranks: the communicator is not split, and every call of it passes from now on. */
+/* On all ranks: gives up splitting the communicator, and every call of it passes from now on. */
 void tagc_hierarchy_disable(struct tagc_comm *comm);
 
-/* Are those there that the scope asks for? Equal on all ranks: they are missing if no slot would use them. */
+/* Do the sub-communicators exist that the scope asks for? Equal on all ranks: they are missing if no slot would use
+ * them. */
 bool tagc_hierarchy_is_ready(const struct tagc_comm *comm);
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
@@ -48,30 +50,30 @@ bool tagc_hierarchy_is_ready(const struct tagc_comm *comm);
 ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct tagc_call *call,
                                 const struct tagc_shape *shape, uint8_t *sums);
 
-/* Adds to a group the max all-reduce of small numbers of the ranks of this host, in place. */
+/* Adds to a group a max all-reduce of `count` words among the ranks of this host, in place. */
 ncclResult_t tagc_hierarchy_max(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words,
                                 size_t count);
 
-/* Adds first contacts to a group: NCCL connects and allocates then, and must not in a step. `words`: so many int64 of
- * device memory. */
+/* Adds first contacts to a group: NCCL connects and allocates then, which must not happen in a step. `words`: so many
+ * int64 of device memory. */
 size_t tagc_hierarchy_connect_words(const struct tagc_comm *comm);
 ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words);
 
-/* A call of the communicator is captured. Takes and drops the lock. */
+/* Notes that a call of the communicator is captured. Takes and drops the lock. */
 void tagc_hierarchy_note_capture(struct tagc_comm *comm);
 
 /* ---- how they fare, and their end -------------------------------------------------------------------------------- */
 
-/* The error of the sub-communicators of a handle; ncclSuccess if there are none. */
+/* The error of a handle's sub-communicators; ncclSuccess if it has none. */
 ncclResult_t tagc_hierarchy_error(ncclComm_t handle);
 
 /* Opens a group of the real library for the end of the communicator and of its sub-communicators, if it has any. From
- * 2.22 on NCCL tells all of them to stop before it waits for one, whose work may stand in a stream behind another's.
- * Closing returns the status of the group if it was opened, else `status`. NULL: nothing to do. */
+ * 2.22 on NCCL stops all of them before it waits for one, whose work may stand in a stream behind another's. Closing
+ * returns the status of the group if it was opened, else `status`. NULL: nothing to do. */
 bool tagc_hierarchy_open_group(const struct tagc_comm *comm);
 ncclResult_t tagc_hierarchy_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status);
 
-/* Aborts or destroys them, once, whoever comes first. NULL: nothing to do. */
+/* Aborts or destroys them, once, whichever thread comes first. NULL: nothing to do. */
 void tagc_hierarchy_end(struct tagc_comm *comm, bool abort);
 
 #endif

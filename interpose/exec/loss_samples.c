@@ -8,13 +8,13 @@
 enum { OFTEN = 64 }; /* calls of a slot from one sample to the next, at least */
 static const double SPENT_MS = 0.15;
 
-/* `calls`: of the slot that were compressed, this one included. */
+/* `calls`: the slot's compressed calls, this one included. */
 static bool is_due(const struct tagc_comm *comm, int slot, uint64_t calls) {
   const uint64_t period = comm->slot_count > OFTEN ? comm->slot_count : OFTEN;
   return calls <= OFTEN ? (calls & (calls - 1)) == 0 : calls % period == (uint64_t)slot % period;
 }
 
-/* What is known of it without looking. */
+/* The facts that need no trial. */
 static struct tagc_trace_state loss_record(const struct tagc_comm *comm, int slot, uint64_t cycle) {
   const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, slot);
   const double unknown = __builtin_nan("");
@@ -32,7 +32,7 @@ static struct tagc_trace_state loss_record(const struct tagc_comm *comm, int slo
   };
 }
 
-/* A slot that is due may have its sample now. */
+/* Does a slot that is due still have time in this cycle? */
 static bool has_time(struct tagc_comm *comm, uint64_t cycle) {
   if (comm->trace.sample_cycle != cycle)
     comm->trace.sample_ms = 0;
@@ -96,7 +96,7 @@ void tagc_loss_sample_vote(const struct tagc_comm *comm) {
     if (comm->slots[i].reason != TAGC_REASON_compressed || !inputs || inputs->choice.candidate < 0)
       continue;
     struct tagc_trace_state state = loss_record(comm, (int)i, comm->observed.cycle_number);
-    state.residual_norm = 0; /* nothing has been left yet */
+    state.residual_norm = 0; /* no residual exists yet */
     state.error = inputs->gradient.of[inputs->choice.candidate].error;
     tagc_trace_add(&state.record);
   }

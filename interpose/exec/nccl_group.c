@@ -13,7 +13,7 @@ bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *
   real->send = TAGC_REAL(ncclSend, nccl);
   real->receive = TAGC_REAL(ncclRecv, nccl);
   real->async_error = TAGC_REAL(ncclCommGetAsyncError, nccl);
-  /* Not missed where they are not there. */
+  /* NCCL may lack these. */
   real->all_to_all = (__typeof__(&ncclAlltoAll))nccl->functions[TAGC_ENTRY_ncclAlltoAll];
   real->split = (__typeof__(&ncclCommSplit))nccl->functions[TAGC_ENTRY_ncclCommSplit];
   real->reduce = (__typeof__(&ncclReduce))nccl->functions[TAGC_ENTRY_ncclReduce];
@@ -23,16 +23,15 @@ bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *
          real->receive && real->async_error;
 }
 
-/* Asks every communicator once, but for those that were aborted; the others must be ours. ncclInProgress while any is
- * still at it, even where another one has failed: it works on memory that is given back then. After that, the first
- * error: NCCL goes on telling it. */
+/* Asks every communicator once, except aborted ones; the library must own them. ncclInProgress while any still works,
+ * even if another one has failed: it uses memory that is given back after the wait. Then the first error: NCCL keeps
+ * reporting it. */
 static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count) {
   ncclResult_t failed = ncclSuccess;
   bool in_progress = false;
   for (size_t i = 0; i < count; i++) {
     if (tagc_comm_is_aborted(comms[i])) {
-      /* A thread of NCCL's may still be about to enqueue on a device what is to come before memory is given back
-       * there. */
+      /* A thread of NCCL may still enqueue work on a device, which must come before the release of memory there. */
       in_progress |= comms[i]->device && !comms[i]->device->host_reads && !atomic_load(&comms[i]->ownership.abort_over);
       continue;
     }
@@ -48,8 +47,8 @@ static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc
   return in_progress ? ncclInProgress : failed;
 }
 
-/* Between two questions: the processor, then ever longer naps, for a launch takes microseconds and a first contact
- * milliseconds. */
+/* Waits between two questions: yields first, then takes longer naps, for a launch takes microseconds and a first
+ * contact milliseconds. */
 static void wait_between(unsigned asked) {
   struct timespec t = {0, asked < 100 ? 20000 : 500000};
   if (asked < 20)
@@ -58,9 +57,9 @@ static void wait_between(unsigned asked) {
     nanosleep(&t, NULL);
 }
 
-/* Waits until communicators that are ours have launched what was enqueued. While it naps they are NCCL's, so that an
- * abort never waits for more than a question, and never frees what is asked. The abort of one does not end the wait for
- * the others: NCCL works on their memory. */
+/* Waits until communicators that the library owns have launched their work. It lends them to NCCL while it naps, so
+ * that an abort waits for one question at most, and never frees a communicator that is being asked. An abort of one
+ * does not end the wait for the others: NCCL uses their memory. */
 static ncclResult_t wait_launched(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count) {
   ncclResult_t status;
   for (unsigned asked = 0; (status = ask_progress(real, comms, count)) == ncclInProgress; asked++) {
@@ -78,10 +77,10 @@ static bool all_return_at_once(struct tagc_comm *const *comms, size_t count) {
   return true;
 }
 
-/* What an abort does not wait for: nothing, the end of the group, all of it. */
+/* An abort does not wait for: nothing, the end of the group, all of it. */
 enum abortable { NOT_ABORTABLE, ABORTABLE_END, ABORTABLE_CALLS };
 
-/* A group that was started must be ended, whatever becomes of its communicators. */
+/* A group that was started must be ended, even if its communicators fail. */
 static ncclResult_t make_group(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count,
                                tagc_enqueue_function *enqueue, void *context, enum abortable abortable) {
   tagc_real_depth++;
@@ -111,9 +110,9 @@ static bool any_aborted(struct tagc_comm *const *comms, size_t count) {
 
 ncclResult_t tagc_nccl_group_run(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count,
                                  tagc_enqueue_function *enqueue, void *context) {
-  /* The group of non-blocking communicators ends at once: an abort had better wait for that than free the communicator
-   * under it. That of blocking ones may take until it is aborted, and so may that of those that were only announced as
-   * non-blocking: NCCL reads files of its own, too. */
+  /* The group of non-blocking communicators ends at once: an abort should wait for that rather than free a communicator
+   * under it. A group of blocking ones may last until it is aborted. So may one of those that were only announced as
+   * non-blocking, because NCCL also reads files of its own. */
   const enum abortable abortable = all_return_at_once(comms, count) ? NOT_ABORTABLE : ABORTABLE_END;
   if (any_aborted(comms, count))
     return ncclInternalError;
@@ -146,7 +145,7 @@ ncclResult_t tagc_nccl_group_exchange(const struct tagc_nccl_group *real, const 
   ncclResult_t status = ncclSuccess;
   if (all_to_all)
     return real->all_to_all(out, in, bytes, ncclUint8, peers->handle, stream);
-  /* Each rank begins with the one behind it, so that not all send to the same one first. */
+  /* Each rank begins with its successor, so that not all send to the same rank first. */
   for (int step = 1; step < peers->nranks && status == ncclSuccess; step++) {
     const int to = (peers->rank + step) % peers->nranks, from = (peers->rank + peers->nranks - step) % peers->nranks;
     status = real->send(out + (size_t)to * bytes, bytes, ncclUint8, to, peers->handle, stream);

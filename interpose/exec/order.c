@@ -4,7 +4,7 @@
 #include "interpose/comm/table.h"
 #include "interpose/nccl/capture.h"
 
-static atomic_int ordered_comms; /* none is the rule, and costs one load then */
+static atomic_int ordered_comms; /* usually none, and then the check costs one load */
 
 void tagc_order_keep(struct tagc_comm *comm, bool keep) {
   atomic_fetch_add(&ordered_comms, keep - comm->sync.order.kept);
@@ -19,13 +19,13 @@ struct tagc_comm *tagc_order_find(ncclComm_t handle) {
   return NULL;
 }
 
-/* The default stream of a thread has one name on all of them. */
+/* The per-thread default stream has the same name in all threads. */
 static bool is_stream(bool known, cudaStream_t stream, cudaStream_t other) {
   enum { PER_THREAD = 2 }; /* of cuda.h */
   return known && stream == other && (uintptr_t)stream != PER_THREAD;
 }
 
-/* A device that fails here has said so in the log, and NCCL's own call will not fare better. */
+/* A device that fails here has logged it, and NCCL's own call will fail, too. */
 void tagc_order_before_plain(struct tagc_comm *comm, cudaStream_t stream) {
   struct tagc_order *order = comm && comm->sync.order.kept ? &comm->sync.order : NULL;
   if (!order || is_stream(order->waiting_known, order->waiting, stream) ||
@@ -35,7 +35,7 @@ void tagc_order_before_plain(struct tagc_comm *comm, cudaStream_t stream) {
   order->waiting = stream;
 }
 
-/* One fence is enough for all of them: NCCL keeps their order. */
+/* One fence serves all plain calls: NCCL keeps their order. */
 void tagc_order_after_plain(struct tagc_comm *comm, cudaStream_t stream) {
   struct tagc_order *order = comm && comm->sync.order.kept ? &comm->sync.order : NULL;
   if (!order)
@@ -55,14 +55,14 @@ bool tagc_order_before_call(struct tagc_comm *comm, cudaStream_t stream) {
   if (!order->kept || !order->plain_unfenced || is_stream(order->two_levels_known, order->two_levels, stream))
     return good;
   if (tagc_capture_is_active(order->two_levels))
-    return good; /* what is set there now would be part of the graph */
+    return good; /* a fence set there now would be part of the graph */
   return good && device->fence_set(device, order->plain_fence, order->two_levels) &&
          device->fence_wait(device, order->plain_fence, stream);
 }
 
 void tagc_order_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced) {
   struct tagc_order *order = &comm->sync.order;
-  if (!fenced) /* what is on other streams is still to be waited for */
+  if (!fenced) /* later calls must still wait for other streams */
     return;
   order->two_levels = order->waiting = stream;
   order->two_levels_known = order->waiting_known = true;

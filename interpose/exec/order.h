@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The order of calls in two levels and of plain calls, which go on as they came.
+ * The order of calls in two levels and of plain calls.
  *
  * NCCL runs the calls on a communicator one after the other, on whatever streams they are made. A kernel waits for its
- * peers: if GPUs ran several kernels in different orders, they could wait for one another for ever. NCCL knows no order
- * between three communicators, so fences keep it: a call in two levels runs after all plain calls before it, and plain
- * calls run after it. Calls that a CUDA graph has captured are out of reach: their communicator stays flat, as far as
- * its votes know of them.
+ * peers: if GPUs ran several kernels in different orders, they could wait for one another for ever. NCCL keeps no order
+ * between three communicators, so fences do: a call in two levels runs after all plain calls before it, and plain calls
+ * run after it. Calls that a CUDA graph has captured cannot be ordered: their communicator stays flat, as far as its
+ * votes see them.
  *
- * A stream keeps its own order. So plain calls cost nothing on the stream of the calls in two levels. On another stream
- * the first of them waits, and each sets the fence. The next call in two levels cannot set it later: by then the stream
- * may have gone on, even to wait for that call, or be gone.
+ * A stream keeps its own order, so plain calls cost nothing on the stream of the calls in two levels. On another stream
+ * the first plain call waits, and each sets the fence. The next call in two levels could not set it later: by then the
+ * stream may have gone on, even to wait for that call, or be gone.
  *
  * Threads    As the calls of a communicator: one at a time.
  */
@@ -18,16 +18,15 @@
 
 #include "interpose/comm/comm.h"
 
-/* From now on, or no more. */
+/* Starts or stops keeping the order of a communicator. */
 void tagc_order_keep(struct tagc_comm *comm, bool keep);
-/* The communicator of a handle if it is one of those, with a reference; else NULL. */
+/* The communicator of a handle if its order is kept, with a reference; else NULL. */
 struct tagc_comm *tagc_order_find(ncclComm_t handle);
-/* Before a call goes on as it came, and when it has been launched. Nothing where the order is not kept (NULL is
- * allowed). */
+/* Before a plain call, and when it has been launched. They do nothing if the order is not kept (NULL is allowed). */
 void tagc_order_before_plain(struct tagc_comm *comm, cudaStream_t stream);
 void tagc_order_after_plain(struct tagc_comm *comm, cudaStream_t stream);
-/* Before a call in two levels, which waits for comm->sync.fence itself, and when that is set behind it, or could not
- * be. */
+/* Before a call in two levels, which waits for comm->sync.fence itself; and after that fence was set behind it
+ * (`fenced`) or could not be. */
 bool tagc_order_before_call(struct tagc_comm *comm, cudaStream_t stream);
 void tagc_order_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced);
 

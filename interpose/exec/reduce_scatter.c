@@ -23,7 +23,7 @@ static const struct tagc_codec *codec_of(const struct tagc_work *w) {
 
 static bool has_sums(const struct tagc_work *w) { return w->reduce.sums != NULL; }
 
-/* In one chunk: what is done; else that chunk. */
+/* The job of a chunk; with one chunk, the whole job. */
 static struct tagc_job *job_of(struct tagc_work *w, unsigned chunk) {
   return w->chunks[0] > 1 ? &w->reduce.chunk[chunk] : &w->reduce.job;
 }
@@ -46,10 +46,10 @@ static ncclResult_t enqueue_exponents(const struct tagc_nccl_group *real, struct
                           w->call->stream);
 }
 
-/* The reduction of what needs no more scaling: the sums of a host, or what a flush has made. */
+/* The reduction if no more scaling is needed: for the sums of a host, or the result of a flush. */
 static ncclRedOp_t plain_op(const struct tagc_work *w) { return w->call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum; }
 
-/* What is not selected, in full precision. */
+/* Reduces the elements that are not selected, in full precision. */
 static ncclResult_t enqueue_rest(const struct tagc_nccl_group *real, const struct tagc_work *w) {
   const struct tagc_partial *partial = &w->reduce.partial;
   if (!partial->parts)
@@ -77,8 +77,7 @@ static ncclResult_t reduce_enqueue_payloads(const struct tagc_nccl_group *real, 
   return status == ncclSuccess && chunk == 0 ? enqueue_rest(real, w) : status;
 }
 
-/* In two levels the messages that a rank receives tell of one rank a host alone; but what is made of it, all ranks must
- * do alike. */
+/* In two levels a rank receives messages of only one rank a host; but all ranks must draw the same conclusions. */
 static ncclResult_t enqueue_told(const struct tagc_nccl_group *real, struct tagc_work *w) {
   return tagc_hierarchy_max(real, w->call, w->reduce.told, TAGC_FLAGS);
 }
@@ -86,7 +85,7 @@ static ncclResult_t enqueue_told(const struct tagc_nccl_group *real, struct tagc
 /* ---- the steps --------------------------------------------------------------------------------------------------- */
 
 static uint64_t reduce_seed(const struct tagc_call *call, const struct tagc_slot *slot) {
-  /* splitmix64 (Steele, Lea, Flood 2014) over what all ranks know of the call. */
+  /* splitmix64 (Steele, Lea, Flood 2014) over facts about the call that all ranks know. */
   uint64_t x = tagc_library_options()->seed + UINT64_C(0x9e3779b97f4a7c15) * (1 + (uint64_t)call->slot);
   for (int i = 0; i < 2; i++) {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -119,12 +118,12 @@ static struct tagc_job reduce_job(const struct tagc_work *w) {
     .cycle = call->cycle + 1,
     .residual_cycle = slot->state.residual_cycle + 1,
   };
-  if (slot->all_reduce) /* its shard of the sum lies where it lies in the whole */
+  if (slot->all_reduce) /* its shard of the sum lands at its place in the whole */
     job.recv = (uint8_t *)call->recv + (size_t)comm->rank * slot->packed.n * tagc_dtype_size(slot->packed.dtype);
   return job;
 }
 
-/* In two levels, of what the host's ranks have summed, scaled and averaged. Returns the bytes that it takes. */
+/* In two levels, the job sends the sums of this host, already scaled and averaged. Returns the bytes that they take. */
 static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory) {
   const struct tagc_comm *comm = w->call->comm;
   const struct tagc_shape whole = tagc_slot_shard(&comm->slots[w->call->slot]);
@@ -139,7 +138,7 @@ static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory) {
   return bytes + TAGC_HIERARCHY_TOLD_BYTES;
 }
 
-/* Of what is packed, where but a part of the slot is selected. Returns the bytes that it takes. */
+/* If only a part of the slot is selected, the job uses packed buffers. Returns the bytes that they take. */
 static size_t lay_out_partial(struct tagc_work *w, uint8_t *memory) {
   const size_t bytes = tagc_partial_assign_buffers(&w->reduce.partial, &w->call->comm->slots[w->call->slot], memory);
   if (w->reduce.partial.parts) {
@@ -158,7 +157,7 @@ static void lay_out_chunks(struct tagc_work *w, struct tagc_slot *slot, uint8_t 
   }
 }
 
-/* All of it lies in the workspace of the communicator, behind what the all-gather of the sums needs. */
+/* All buffers lie in the communicator's workspace, behind those of the all-gather of the sums. */
 static void reduce_lay_out(struct tagc_work *w) {
   const struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
@@ -170,13 +169,13 @@ static void reduce_lay_out(struct tagc_work *w) {
   memory += lay_out_partial(w, memory);
   if (tagc_work_compresses(w)) {
     lay_out_chunks(w, slot, memory);
-    slot->state.calls++; /* even if it fails: the seeds of later calls are made from this, on all ranks */
+    slot->state.calls++; /* even if it fails: all ranks make the seeds of later calls from this */
   } else {
     w->reduce.scratch = memory;
   }
 }
 
-/* The call is done: its residual holds what it did not send. */
+/* After the call the residual holds the unsent values. */
 static void commit_residual(const struct tagc_work *w) {
   struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
   slot->state.residual_empty = w->call->decision.action == TAGC_FLUSH;
@@ -185,22 +184,22 @@ static void commit_residual(const struct tagc_work *w) {
     slot->state.residual_cycle = w->call->cycle;
 }
 
-/* The call has failed. A residual that was encoded from lacks what was under way: nobody knows where that is now, so
- * the rest of it is given up, too. One that was only read is as it was. */
+/* The call has failed. If the residual was encoded, it lacks the values under way, which are lost: the rest of it is
+ * dropped, too. A residual that was only read is unchanged. */
 static void reduce_abort(struct tagc_work *w) {
   struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
   if (!w->reduce.encoded || !slot->memory.residual)
     return;
   slot->state.residual_empty = true;
-  slot->state.dirty = true; /* as on the ranks that did not fail: a flush is not made like a plain call */
+  slot->state.dirty = true; /* as on the ranks without a failure: a flush is not made like a plain call */
   tagc_ledger_row(comm->ledger, w->call->slot)->residuals_dropped++;
 }
 
 /* Has the gradient outgrown the codec that auto chose? A slot becomes plain when TAGC_SURPLUS_CALLS calls in a row had
- * more values than room for them. The room is half as much again as was needed when its codec was chosen, so that
- * single steps are ridden out, and the next ones send what they leave behind; but without an end to it ever more of the
- * gradient comes late. What is said of it is equal on all ranks. */
+ * more values than room. The room is 1.5 times the need when the codec was chosen, so single larger steps do no harm:
+ * the next ones send the rest. A lasting surplus would delay ever more of the gradient. The facts are equal on all
+ * ranks. */
 static void watch_density(const struct tagc_work *w) {
   struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
@@ -235,7 +234,7 @@ static void reduce_account(const struct tagc_work *w) {
   const struct tagc_shape selected = w->reduce.job.shape, rest = tagc_plan_rest(&question);
   const size_t element = tagc_dtype_size(selected.dtype);
   const uint64_t shard = tagc_plan_shard(&question).n * element;
-  /* A flush sends between hosts what a codec that leaves everything as it is would send. */
+  /* Between hosts a flush sends the bytes of a codec that leaves everything as it is. */
   const struct tagc_layout whole = {.message_bytes = selected.n * element};
   const struct tagc_traffic plain = tagc_plan_plain_traffic(&question);
   struct tagc_traffic sent = rest.n ? tagc_plain_traffic((selected.n + rest.n) * element, &question.hosts) : plain;
@@ -262,7 +261,7 @@ static ncclResult_t reduce_begin(struct tagc_work *w) {
   return tagc_work_done(tagc_work_mark(w, TAGC_MARK_BEGUN));
 }
 
-/* The residual lies in chunks where calls go in chunks. */
+/* If calls go in chunks, so does the residual. */
 static bool flush_residual(struct tagc_work *w) {
   const struct tagc_chunks *chunks = &w->call->comm->slots[w->call->slot].chunking.chunks;
   bool good = true;
@@ -281,7 +280,7 @@ static ncclResult_t reduce_prepare(struct tagc_work *w) {
     good = good && tagc_partial_pack(&w->reduce.partial, w->call, w->reduce.sums ? w->reduce.sums : w->call->send);
   if (w->call->decision.action == TAGC_FLUSH)
     good = good && flush_residual(w);
-  else if (w->chunks[0] == 1) /* others are prepared when they are encoded */
+  else if (w->chunks[0] == 1) /* chunks are prepared when they are encoded */
     good = good && w->device->prepare(w->device, codec_of(w), &w->reduce.job, w->call->stream);
   w->took.encode_ns += tagc_clock_ns() - began;
   return tagc_work_done(good);
@@ -318,7 +317,7 @@ static ncclResult_t reduce_after_decode(struct tagc_work *w) {
     good && (!w->reduce.told || w->device->pack_flags(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
 }
 
-/* What a device has counted is asked for at the same calls on all ranks, and is some calls old then. */
+/* All ranks ask for a device's counts at the same calls; by then the counts are some calls old. */
 static bool ask_density(struct tagc_work *w) {
   const struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
   if (!w->tally || !tagc_options_auto(tagc_library_options()) || slot->state.calls % TAGC_SURPLUS_CALLS)

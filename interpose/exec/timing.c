@@ -36,7 +36,7 @@ static void end_event(struct tagc_comm *comm, const struct tagc_timing *timing, 
   }
 }
 
-/* Is the call made as it was chosen for its slot, and does the host know how long it takes? */
+/* Did the call go the way that was chosen for its slot, and does the host know its time? */
 static bool counts_for_budget(const struct tagc_call *call) {
   const struct tagc_comm *comm = call->comm;
   if (!tagc_retune_counts(comm->ledger->retune, call->cycle) || !comm->vote.held || call->slot < 0 ||

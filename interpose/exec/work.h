@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A call on its way through execute.c: its work.
  *
- * Work has phases, one after the other: a reduce-scatter has one, an all-gather has one, an all-reduce has one of each.
+ * Work has phases, one after the other: one for a reduce-scatter or an all-gather, and one of each for an all-reduce.
  * Each phase takes the same steps in the same order. All works of a batch take a step before any takes the next one:
  *
- *   lay_out                            once for each phase, before anything begins: which memory it has
+ *   lay_out                            once for each phase, before anything begins: assigns its memory
  *   begin
  *   exchanges SUMS and EXPONENTS       with the next step of a work behind each
  *   encode, enqueue_payloads, decode   for each chunk: one is encoded while another one travels and a third is decoded
  *   after_decode                       all chunks are decoded
  *   exchange LAST                      likewise
- *   commit, or abort                   once for each work, of its first phase; abort where this rank's work has failed
+ *   commit, or abort                   once for each work, of its first phase; abort if this rank's work has failed
  *
- * Which exchanges there are, and how many chunks a phase has, is equal on all ranks.
- * Threads    Those of execute.h. A step enqueues on a device between tagc_comms_enter_driver() and
+ * The exchanges, and the number of chunks of a phase, are equal on all ranks.
+ * Threads    As in execute.h. A step enqueues on a device between tagc_comms_enter_driver() and
  *            tagc_comms_leave_driver(). An exchange enqueues between the start and the end of a real group.
  */
 #ifndef INTERPOSE_EXEC_WORK_H
@@ -26,22 +26,22 @@
 
 struct tagc_work;
 
-/* An exchange with what comes behind it. wanted: does the work take part? Where no work of a batch does, there is
- * none. then: of every work of the batch, taking part or not. Either may be NULL: no work ever takes part; nothing
- * is done. */
+/* An exchange and its next step. wanted: does the work take part? The exchange is skipped if no work of a batch does.
+ * then: called for every work of the batch, taking part or not. Either may be NULL: no work ever takes part; nothing
+ * follows. */
 struct tagc_exchange {
   bool (*wanted)(const struct tagc_work *w);
   ncclResult_t (*enqueue)(const struct tagc_nccl_group *real, struct tagc_work *w);
   ncclResult_t (*then)(struct tagc_work *w);
 };
 
-/* Sums inside a host; exponents of all ranks; what all ranks must hear after the decoding. */
+/* Sums inside a host; exponents of all ranks; facts that all ranks must know after the decoding. */
 enum { TAGC_EXCHANGE_SUMS, TAGC_EXCHANGE_EXPONENTS, TAGC_EXCHANGE_LAST, TAGC_EXCHANGES };
 
-/* The steps of a phase. Where a device tells times, its stream is marked when the first chunk is encoded, and when the
- * last one has been exchanged. begin may be NULL; commit and abort are those of a first phase alone. A phase in several
- * chunks is encoded and decoded on the side stream of its communicator: on a thread, or on a stream of its own; but for
- * the first encode, and on a thread the last decode, for which the caller would wait at once. */
+/* The steps of a phase. If a device measures times, its stream is marked after the encoding of the first chunk and
+ * after the exchange of the last one. begin may be NULL; only a first phase has commit and abort. The chunks of a
+ * phase, if several, are encoded and decoded on the communicator's side stream: a thread, or a stream of its own.
+ * Exceptions are the first encode and, on a thread, the last decode: the caller would wait for them at once. */
 struct tagc_phase {
   void (*lay_out)(struct tagc_work *w);
   ncclResult_t (*begin)(struct tagc_work *w);
@@ -57,55 +57,54 @@ struct tagc_phase {
 
 /* A reduce-scatter that is compressed or flushed (reduce_scatter.c). */
 struct tagc_reduce_scatter_work {
-  struct tagc_exchange_comm peers; /* who exchanges payloads */
-  struct tagc_job job;             /* in several chunks: of them together, and without memory; else what is done */
+  struct tagc_exchange_comm peers; /* the ranks that exchange payloads */
+  struct tagc_job job;             /* the whole job; in several chunks it has no memory of its own */
   struct tagc_job chunk[TAGC_CHUNKS];
-  struct tagc_codec_stats seen[TAGC_CHUNKS]; /* of these */
+  struct tagc_codec_stats seen[TAGC_CHUNKS]; /* of the chunks */
   uint8_t *sums;                             /* two levels: the sums over this host's ranks; otherwise NULL */
-  struct tagc_partial partial;               /* where but a part of the slot is selected */
-  int64_t *told; /* what the ranks of a host tell one another of the call; NULL: they need not */
+  struct tagc_partial partial;               /* if only a part of the slot is selected */
+  int64_t *told; /* flags that the ranks of a host exchange after the call; NULL: not needed */
   void *scratch; /* TAGC_FLUSH: the send buffer of the plain call */
   bool encoded;  /* the residual has changed */
-  bool denser;   /* the device says that the gradient has outgrown the codec */
+  bool denser;   /* the device reports that the gradient has outgrown the codec */
 };
 
-/* An all-gather that is compressed, or plain for later ones to refer to (allgather.c); or that of the sums of an
- * all-reduce (allgather_phase.c): no codec, and nothing of the job but what lies where, where they are gathered
- * plainly. */
+/* An all-gather that is compressed, or plain for later ones to refer to (allgather.c). Or that of an all-reduce's sums
+ * (allgather_phase.c): gathered plainly, it has no codec, and of the job only shape and buffers. */
 struct tagc_allgather_work {
-  ncclComm_t handle; /* between whose ranks */
+  ncclComm_t handle; /* its ranks take part */
   const struct tagc_allgather_codec *codec;
-  struct tagc_allgather_job job; /* what is gathered, from where to where; in several chunks without memory */
+  struct tagc_allgather_job job; /* the whole job; in several chunks without memory */
   struct tagc_allgather_job chunk[TAGC_CHUNKS];
-  struct tagc_allgather_stats seen[TAGC_CHUNKS]; /* of these */
+  struct tagc_allgather_stats seen[TAGC_CHUNKS]; /* of the chunks */
   unsigned chunks;
   bool refused; /* some rank's payload held no shard */
 };
 
 extern const struct tagc_phase tagc_phase_reduce_scatter, tagc_phase_parameters, tagc_phase_sums;
 
-/* Gives w->allgather.job, compressed, its memory at `base`, in these chunks; w->chunks[phase] is their number then
- * (allgather.c). */
+/* Cuts w->allgather.job, compressed, with memory at `base`, into these chunks, and sets w->chunks[phase] to their
+ * number (allgather.c). */
 void tagc_work_assign_chunks(struct tagc_work *w, int phase, const struct tagc_allgather_chunking *chunking,
                              uint8_t *base);
 
-/* In one chunk: what is done; else that chunk. */
+/* The job of a chunk; with one chunk, the whole job. */
 static inline struct tagc_allgather_job *tagc_work_allgather_job(struct tagc_allgather_work *allgather,
                                                                  unsigned chunk) {
   return allgather->chunks > 1 ? &allgather->chunk[chunk] : &allgather->job;
 }
 
-/* Adds to a group what carries a chunk that is `encoded`, or else the whole as it is (allgather.c). */
+/* Adds the exchange of a chunk to a group if it is `encoded`, or else of the whole, plain (allgather.c). */
 ncclResult_t tagc_work_enqueue_allgather(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk,
                                          bool encoded);
 
-/* What has been given to a side stream. */
+/* A task for a side stream. */
 struct tagc_side_task {
   struct tagc_work *work;
   ncclResult_t (*function)(struct tagc_work *w, unsigned chunk, void *stream);
   enum tagc_side_work kind;
   unsigned chunk;
-  uint64_t event; /* 0: it was done at once */
+  uint64_t event; /* 0: done at once */
   ncclResult_t status;
   uint64_t took_ns;
 };
@@ -115,26 +114,26 @@ enum { TAGC_PHASES = 2 };
 struct tagc_work {
   struct tagc_call *call;
   const struct tagc_device *device;
-  const struct tagc_phase *phases[TAGC_PHASES]; /* one after the other; NULL: no more */
-  unsigned chunks[TAGC_PHASES];                 /* of each; lay_out may make several, at most TAGC_CHUNKS */
+  const struct tagc_phase *phases[TAGC_PHASES]; /* in order; NULL: no more */
+  unsigned chunks[TAGC_PHASES];                 /* of each phase; lay_out may make several, at most TAGC_CHUNKS */
   struct tagc_side_task encode[TAGC_CHUNKS], decode[TAGC_CHUNKS];
-  void *tally;                        /* of a device that counts by itself; NULL: none */
+  void *tally;                        /* only for a device that counts by itself; NULL: none */
   uint64_t event;                     /* of the last task */
-  struct tagc_side_times side_stream; /* when the call began */
-  struct tagc_trace_times took;       /* on memory of the host */
+  struct tagc_side_times side_stream; /* at the begin of the call */
+  struct tagc_trace_times took;       /* on host memory */
   struct tagc_reduce_scatter_work reduce;
   struct tagc_allgather_work allgather;
 };
 
-/* Or is it plain: a flush, or for later calls to refer to? */
+/* False: plain, as a flush or as a reference for later calls. */
 static inline bool tagc_work_compresses(const struct tagc_work *w) { return w->call->decision.action == TAGC_COMPRESS; }
 
-/* The stream of the call is here. */
+/* Marks the place in the call's stream. */
 static inline bool tagc_work_mark(const struct tagc_work *w, enum tagc_mark mark) {
   return !w->tally || w->device->tally_mark(w->device, w->tally, mark, w->call->trace.number, w->call->stream);
 }
 
-/* What a device could not do is said by what NCCL says of its own troubles with one. */
+/* A failure of a device becomes the error that NCCL gives for its own device failures. */
 static inline ncclResult_t tagc_work_done(bool good) { return good ? ncclSuccess : ncclUnhandledCudaError; }
 
 #endif
