@@ -5,12 +5,15 @@
  *            call waits for, even other ranks. Calls inside a group of several are not timed, for its end launches
  *            them; nor are captured ones. On host memory a plain call is over when it returns: host_ns of its record is
  *            its time.
- * Compressed By the marks of the slot's tally, and the side stream's work for the call (device.h); on host memory by
- * the clock of execute.c. Reading    Times of devices are read when enough have come together, and at the end of the
- * communicator; nobody waits for them. A call that has not ended by then, or could not be kept (64 plain calls under
- * way, two of a slot), has no record. Budget     On host memory: how long a call of a slot has kept the program. A
- * device uses its tally. Cost       Without a trace and a budget two branches a call. Threads    As the calls of a
- * communicator: one at a time. Around NCCL's call, not while the library owns the communicator.
+ * Compressed By the marks of the slot's tally, and the side stream's work for the call (device.h); on host memory by a
+ *            clock of execute.c.
+ * Reading    Times of devices are read when enough have come together, and at the end of the communicator; nobody waits
+ *            for them. A call that has not ended by then, or could not be kept (64 plain calls under way, two of a
+ *            slot), has no record.
+ * Budget     On host memory: how long a call of a slot has kept the program. A device uses its tally.
+ * Cost       Without a trace and a budget two branches a call.
+ * Threads    As the calls of a communicator: one at a time. Around NCCL's call, not while the library owns the
+ *            communicator.
  */
 #ifndef INTERPOSE_EXEC_TIMING_H
 #define INTERPOSE_EXEC_TIMING_H
