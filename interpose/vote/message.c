@@ -22,7 +22,7 @@ static void carry_double(struct tagc_message *m, double *x, int sign) {
   memcpy(x, &bits, sizeof bits);
 }
 
-/* Not a number: as bad as can be. */
+/* NaN counts as infinity, the worst value. */
 static void carry_largest(struct tagc_message *m, double *x) {
   *x = *x >= 0 ? *x : __builtin_inf();
   carry_double(m, x, -1);
@@ -41,7 +41,7 @@ void tagc_message_flag(struct tagc_message *m, bool *flag) {
   *flag = value;
 }
 
-/* Each rank leaves the places of the others alone. */
+/* Each rank leaves the other ranks' places alone. */
 void tagc_message_hosts(struct tagc_message *m, struct tagc_vote_hosts *hosts) {
   tagc_message_flag(m, &hosts->can_split);
   for (int r = 0; r < hosts->nranks; r++) {

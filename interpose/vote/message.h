@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What ranks tell one another in a vote: messages of int64 for a min all-reduce, after which all ranks have the same.
+ * The messages of a vote: int64 for a min all-reduce, after which all ranks have the same values.
  *
- * A message is one struct, or several behind one another. Each rank packs its own and unpacks the outcome; as in XDR
- * (RFC 4506) one function for a struct does both, so that they cannot differ. In the outcome the values of all ranks
- * have become one:
- *   bool, host       the least: true only where all ranks say so
+ * A message is one struct, or several in a row. Each rank packs its own and unpacks the outcome. As in XDR (RFC 4506)
+ * one function per struct does both, so that they cannot differ. The outcome merges the values of all ranks:
+ *   bool, host       the least: true only if all ranks say so
  *   largest          the largest: packed negated. Bits of doubles that are not negative have the order of the numbers
- *   range            the least and the most: packed twice, once negated. Where all ranks have the same, these are equal
+ *   range            the least and the most: packed twice, once negated. They are equal if all ranks have the same
  *
  * Threads    Pure functions on memory.
  */
@@ -20,7 +19,7 @@ struct tagc_message {
   bool unpacks;
 };
 
-/* How many int64 each takes; that of the hosts beside one a rank. */
+/* The number of int64 of each; the hosts take one more for each rank. */
 enum {
   TAGC_MESSAGE_FLAG = 1,
   TAGC_MESSAGE_HOSTS = 1,
@@ -38,40 +37,40 @@ struct tagc_vote_hosts {
   bool can_split; /* the rank can make sub-communicators */
   int nranks, rank;
   uint32_t host;     /* of the rank that packs */
-  uint32_t *host_of; /* of each rank, unpacked; NULL: not wanted */
+  uint32_t *host_of; /* of each rank, when unpacking; NULL: not wanted */
 };
 void tagc_message_hosts(struct tagc_message *message, struct tagc_vote_hosts *hosts);
 
-/* TAGC_CODEC=auto: what is known of a slot's gradient. */
+/* TAGC_CODEC=auto: a sample of a slot's gradient. */
 struct tagc_vote_sample {
   bool sampled;                     /* by the rank, ... */
   bool usual;                       /* ... without exceptions */
-  enum tagc_reason reject_reason;   /* where ranks differ, one of theirs. TAGC_REASON_NONE: none */
+  enum tagc_reason reject_reason;   /* if ranks differ, one of theirs. TAGC_REASON_NONE: none */
   struct tagc_gradient_stats stats; /* largest; its exceptions are not packed */
 };
 void tagc_message_sample(struct tagc_message *message, struct tagc_vote_sample *sample);
 
-/* TAGC_BUDGET: what plain calls take by what was estimated, and compressed ones: the least. 0: a rank has measured
+/* TAGC_BUDGET: measured by estimated times of plain and of compressed calls: the least. 0: some rank has measured
  * nothing. */
 void tagc_message_ratios(struct tagc_message *message, double ratios[2]);
 
-/* The times that the probe has measured: the largest. */
+/* The times of the probe: the largest. */
 void tagc_message_probe(struct tagc_message *message, struct tagc_probe *probe);
 
 struct tagc_vote_range {
   int64_t least, most;
 };
-/* That of one rank. */
+/* The range of one rank. */
 static inline struct tagc_vote_range tagc_vote_own(int64_t value) { return (struct tagc_vote_range){value, value}; }
 static inline bool tagc_vote_is_same(struct tagc_vote_range range) { return range.least == range.most; }
 
-/* What a rank would do with a slot, or with an all-gather of parameters. */
+/* A rank's proposal for a slot or an all-gather of parameters. */
 struct tagc_vote_proposal {
-  bool can;                      /* it has the memory */
+  bool can;                      /* the rank has the memory */
   struct tagc_vote_range reason; /* TAGC_REASON_compressed, or why not */
-  struct tagc_vote_range codec;  /* the codec, how much it keeps, and the way of its messages, in one number */
-  struct tagc_vote_range parts;  /* the part of the slot that is selected; not of an all-gather */
-  struct tagc_vote_range chunks; /* in which its calls go; 0: it is not compressed */
+  struct tagc_vote_range codec;  /* the codec, its keep_ppm and the way of its messages, in one number */
+  struct tagc_vote_range parts;  /* the selected part of the slot; not of an all-gather */
+  struct tagc_vote_range chunks; /* number of chunks of its calls; 0: not compressed */
 };
 void tagc_message_slot(struct tagc_message *message, struct tagc_vote_proposal *slot);
 void tagc_message_allgather(struct tagc_message *message, struct tagc_vote_proposal *allgather);

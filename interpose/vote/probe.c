@@ -7,18 +7,18 @@
 
 enum {
   SMALL = 1024,     /* bytes for a peer */
-  LEAST = 16 << 10, /* of the large size, for a peer */
-  MOST = 4 << 20,   /* of the large size, for all peers together */
+  LEAST = 16 << 10, /* least of the large size, for a peer */
+  MOST = 4 << 20,   /* most of the large size, for all peers together */
   ALIGNMENT = 64,
-  RUNS = 8, /* the first one is not counted */
+  RUNS = 8, /* the first one does not count */
 };
 
-/* What is under way: one route with one of the two sizes. */
+/* The current measurement: one route with one of the two sizes. */
 struct round {
   struct tagc_probing *probings;
   enum tagc_route route;
   int size;
-  bool of_levels; /* for communicators with two levels alone */
+  bool of_levels; /* only for communicators in two levels */
 };
 
 static size_t per_peer(const struct tagc_comm *comm) {
@@ -60,7 +60,7 @@ static ncclResult_t enqueue_probe(const struct tagc_nccl_group *real, void *roun
   return real->reduce_scatter(out, in, bytes / sizeof(float), ncclFloat32, ncclSum, ring, call->stream);
 }
 
-/* Waits until the stream of every part is through. An abort must not wait for that. */
+/* Waits until the streams of all parts are through. An abort must not wait for that. */
 static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_probing *probings, size_t count) {
   uint8_t byte;
   bool good = tagc_comms_enter_driver(comms, count);
@@ -70,16 +70,16 @@ static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_p
   return tagc_comms_leave_driver(comms, count) && good;
 }
 
-/* Runs it once, to its end. */
+/* Runs the round once, to its end. */
 static ncclResult_t run_probe_round(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
                                     struct round *round, size_t count) {
   ncclResult_t status = tagc_nccl_group_run(real, comms, count, enqueue_probe, round);
   return status == ncclSuccess && !wait_for_streams(comms, round->probings, count) ? ncclInternalError : status;
 }
 
-/* Runs it once; keeps the time where it `counts` and is the best so far. All ranks begin together, behind a plain call
- * of next to nothing: the ranks of a host may have met others than this rank in the round before, and to wait for them
- * is not what this one costs. */
+/* Runs the round once; keeps its time if it `counts` and is the best so far. A tiny plain call before it makes all
+ * ranks begin together: the ranks of a host may have met others in the round before, and waiting for them is no cost of
+ * this round. */
 static ncclResult_t time_round(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, struct round *round,
                                size_t count, bool counts) {
   struct round meeting = {round->probings, TAGC_ROUTE_PLAIN, 0, round->of_levels};
@@ -97,7 +97,7 @@ static ncclResult_t time_round(const struct tagc_nccl_group *real, struct tagc_c
   return status;
 }
 
-/* All routes with all sizes. */
+/* Measures all routes with all sizes. */
 static ncclResult_t time_rounds(const struct tagc_nccl_group *real, struct tagc_comm *const *comms,
                                 struct tagc_probing *probings, size_t count, bool counts) {
   ncclResult_t status = ncclSuccess;

@@ -38,7 +38,7 @@ bool tagc_proposal_waits(const struct tagc_call *call) {
   return device && !device->host_reads && !tagc_device_cuda_is_set_up(device) && is_checked(call);
 }
 
-/* Once a cycle: a call whose program takes its buffers from elsewhere later fails (execute.c). */
+/* Once a cycle is enough: a call whose program takes other buffers later fails (execute.c). */
 void tagc_proposal_check(const struct tagc_call *call) {
   struct tagc_comm *comm = call->comm;
   if (!is_checked(call))
@@ -49,7 +49,7 @@ void tagc_proposal_check(const struct tagc_call *call) {
   pthread_mutex_unlock(&comm->lock);
 }
 
-/* TAGC_BUDGET: the choices of all slots. */
+/* TAGC_BUDGET: makes the choices of all slots. */
 static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire) {
   struct tagc_retune *retune = comm->ledger->retune;
   for (size_t i = 0; i < comm->slot_count; i++) {
@@ -66,7 +66,7 @@ static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire
   tagc_retune_choose(retune, wire != NULL);
 }
 
-/* Gives a slot its codec. TAGC_REASON_compressed, or why it gets none. */
+/* Gives a slot its codec. Returns TAGC_REASON_compressed, or why it gets none. */
 static enum tagc_reason choose_codec(struct tagc_comm *comm, size_t i, const struct tagc_slot_question *question,
                                      const struct tagc_wire *wire) {
   struct tagc_slot *slot = &comm->slots[i];
@@ -95,7 +95,7 @@ static void set_phase_chunks(const struct tagc_comm *comm, struct tagc_slot *slo
                                       &slot->allgather_phase_chunking, count);
 }
 
-/* All at once: without a side stream, or where the ranks do not agree. */
+/* Sets one chunk: without a side stream, or if the ranks differ. */
 static void set_one_chunk(const struct tagc_comm *comm, struct tagc_slot *slot) {
   (void)tagc_chunking_set(comm->device, slot, 1);
   set_phase_chunks(comm, slot, 1);
@@ -106,8 +106,8 @@ static bool is_chunked(const struct tagc_slot *slot) {
          (slot->allgather_phase.codec && slot->allgather_phase_chunking.chunks.count > 1);
 }
 
-/* In how many chunks its calls are compressed: with TAGC_CODEC=auto those that its choice was made for. A rank that
- * cannot have these says so in its proposal. */
+/* Sets the number of chunks; with TAGC_CODEC=auto that of its choice. A rank that cannot have so many says so in its
+ * proposal. */
 static void set_chunks(struct tagc_comm *comm, size_t i) {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
@@ -120,7 +120,7 @@ static void set_chunks(struct tagc_comm *comm, size_t i) {
                      tagc_chunk_count_allgather(options, &slot->allgather_phase.shape, &slot->allgather_phase.layout));
 }
 
-/* What this rank would do with a slot if it were alone. */
+/* Plans a slot as if this rank were alone. */
 static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire,
                                   uint64_t *residual_left) {
   const struct tagc_options *options = tagc_library_options();
@@ -138,7 +138,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   }
   if (!residual_bytes)
     slot->packed.residual = TAGC_STORAGE_NONE;
-  /* What runs on a device depends on its driver: the others learn of it from the proposal. */
+  /* Codecs on a device depend on its driver: the proposal informs the other ranks. */
   if (reason == TAGC_REASON_compressed &&
       !comm->device->layout(comm->device, slot->codec, &slot->packed, &slot->layout))
     reason = TAGC_REASON_device;
@@ -157,7 +157,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
 
 /* ---- all-gathers of parameters ----------------------------------------------------------------------------------- */
 
-/* A rank that cannot have so many chunks has one, and says so in its proposal. */
+/* A rank that cannot have so many chunks uses one, and says so in its proposal. */
 static void set_allgather_chunks(const struct tagc_comm *comm, struct tagc_allgather *a, int count) {
   (void)tagc_chunking_set_allgather(comm->device, a->codec, &a->shape, &a->layout, &a->chunking, count);
 }
@@ -176,7 +176,7 @@ static struct tagc_allgather_question allgather_question(const struct tagc_comm 
   };
 }
 
-/* What this rank would do with it if it were alone. */
+/* Plans an all-gather as if this rank were alone. */
 static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allgather *a, uint64_t *left) {
   const struct tagc_allgather *first = tagc_allgather_first(comm, a);
   struct tagc_allgather_question question = allgather_question(comm, a);
@@ -191,7 +191,7 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
     *left -= a->layout.reference_bytes;
   if (a->reject_reason != TAGC_REASON_NONE)
     return a->reject_reason;
-  /* What runs on a device depends on its driver: the others learn of it from the proposal. */
+  /* Codecs on a device depend on its driver: the proposal informs the other ranks. */
   if (!comm->device->allgather_layout(comm->device, a->codec, &a->shape, &a->layout))
     return TAGC_REASON_device;
   set_allgather_chunks(comm, a, tagc_chunk_count_allgather(tagc_library_options(), &a->shape, &a->layout));
@@ -228,7 +228,7 @@ static int64_t allgather_codec_number(const struct tagc_allgather *a) {
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-/* The side stream, where calls go in chunks. Without one none does, on all ranks. */
+/* Makes the side stream if calls go in chunks. Without one all ranks use one chunk. */
 static void reserve_side_stream(struct tagc_comm *comm) {
   bool wanted = has_chunked_allgathers(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
@@ -253,7 +253,7 @@ bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream) {
   return tagc_memory_reserve(comm, stream);
 }
 
-/* Codec, how much is kept, and the way of the messages, in one number; all ranks list their codecs alike. */
+/* The codec, keep_ppm and the way of the messages in one number; all ranks list their codecs alike. */
 static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   int64_t number = 0;
   while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
@@ -261,13 +261,13 @@ static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot
   return number << 33 | (int64_t)comm->vote.all_to_all << 32 | slot->packed.keep_ppm;
 }
 
-/* In how many chunks its calls go, and what is gathered of all-reduces. */
+/* The numbers of chunks of its calls, and of the second half of all-reduces. */
 static int64_t chunks_number(const struct tagc_slot *slot) {
   const int64_t gathered = slot->allgather_phase.codec ? slot->allgather_phase_chunking.chunks.count : 0;
   return slot->chunking.chunks.count + (TAGC_CHUNKS + 1) * gathered;
 }
 
-/* What of a slot is selected. */
+/* The selected part of a slot, as a number. */
 static int64_t parts_number(const struct tagc_slot *slot) {
   return slot->selected.parts ? (int64_t)(tagc_parts_digest(slot->selected.parts) >> 2)
                               : -(int64_t)(slot->selected.layer_known ? 1 + slot->selected.selection : 0);
@@ -280,8 +280,8 @@ void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_
     choose_together(comm, wire);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason != TAGC_REASON_compressed)
-      comm->slots[i].memory.codec = NULL; /* memory of a slot that became plain, with what a device has counted: not to
-                                             be used again */
+      comm->slots[i].memory.codec = NULL; /* memory of a slot that became plain, with a device's counts: not used again
+                                           */
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].reason = plan_slot(comm, i, wire, &residual_left);
   if (!comm->vote.held)
@@ -323,8 +323,8 @@ void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, struct tagc
 
 /* ---- what comes of them ------------------------------------------------------------------------------------------ */
 
-/* What becomes of a slot, or of an all-gather. same: the ranks mean the same codec. Where some ranks could, and others
- * have all one reason why they cannot, it is the reason of all. */
+/* The outcome for a slot or an all-gather. same: the ranks mean the same codec. If some ranks could compress it, and
+ * the others share one reason against it, all get that reason. */
 static enum tagc_reason agreed_reason(const struct tagc_vote_proposal *all, bool same) {
   const struct tagc_vote_range reason = all->reason;
   if (same && tagc_vote_is_same(reason) && (all->can || reason.least != TAGC_REASON_compressed))
@@ -341,7 +341,7 @@ static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vot
   slot->reason =
     !same_parts && all->reason.least == TAGC_REASON_compressed ? TAGC_REASON_layers : agreed_reason(all, same);
   slot->sample.tried = slot->sample.taken = false; /* the next vote wants another sample */
-  row->codec = NULL;                               /* it may have been compressed before */
+  row->codec = NULL;                               /* the slot may have been compressed before */
   row->residual_bytes = 0;
   if (slot->reason != TAGC_REASON_compressed)
     return;
@@ -369,7 +369,7 @@ static void resolve_allgather(struct tagc_comm *comm, size_t i, const struct tag
   row->residual_bytes = a->reference ? a->layout.reference_bytes : 0;
 }
 
-/* After the first vote. Later ones leave them as they are. */
+/* After the first vote; later votes leave all-gathers as they are. */
 static void resolve_allgathers(struct tagc_comm *comm, struct tagc_message *message) {
   size_t compressed = 0, chunked = 0;
   for (size_t i = 0; i < comm->allgather_count; i++) {
@@ -430,5 +430,5 @@ void tagc_proposal_resolve(struct tagc_comm *comm, struct tagc_message *message)
   resolve_allgathers(comm, message);
   comm->vote.held = true;
   comm->vote.count++;
-  comm->observed.cycle_disturbed = true; /* by the vote */
+  comm->observed.cycle_disturbed = true; /* the vote disturbed it */
 }

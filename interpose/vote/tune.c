@@ -32,11 +32,11 @@ void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, struct tagc_me
   }
 }
 
-/* Have all ranks sampled the gradient as it usually is? */
+/* Have all ranks sampled the gradient in its usual state? */
 static bool is_usual(const struct tagc_vote_sample *sample) { return sample->usual && sample->stats.density > 0; }
 
 bool tagc_tune_postpone(struct tagc_comm *comm, struct tagc_message message) {
-  /* Later samples come again by themselves. */
+  /* later samples recur anyway */
   const uint64_t next = comm->vote.held ? 0 : tagc_plan_next_vote(comm->vote.cycle);
   bool lacking = false, can_probe = false;
   tagc_message_flag(&message, &can_probe);
@@ -59,7 +59,7 @@ bool tagc_tune_postpone(struct tagc_comm *comm, struct tagc_message message) {
   return true;
 }
 
-/* In a later vote the last sample that was as usual stays. */
+/* In a later vote the last usual sample stays. */
 bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message) {
   const bool again = comm->vote.held;
   bool any = again, can_probe = false;
@@ -85,7 +85,7 @@ bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message) {
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
-/* Is the gradient of this call to be sampled? Call it with the lock held. */
+/* Should this call's gradient be sampled? Call it with the lock held. */
 static bool is_sample_due(const struct tagc_comm *comm, const struct tagc_call *call) {
   if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_samples(tagc_comm_next_vote(comm), call->cycle))
     return false;
@@ -104,7 +104,7 @@ bool tagc_tune_waits(const struct tagc_call *call) {
   return waits;
 }
 
-/* Codecs that do not run on the device are not tried. False: none does. */
+/* Finds the candidates that run on the device. False: none does. */
 static bool find_candidates(const struct tagc_device *device, const struct tagc_shape *shape,
                             struct tagc_candidate *candidates) {
   bool any = false;
@@ -121,7 +121,7 @@ static bool find_candidates(const struct tagc_device *device, const struct tagc_
   return any;
 }
 
-/* A codec of which nothing is known is out of the question. */
+/* A codec without known costs is ruled out. */
 static void estimate_costs(const struct tagc_device *device, const struct tagc_gradient_request *question,
                            struct tagc_gradient_stats *gradient) {
   const uint32_t keep = tagc_gradient_keep_ppm(gradient->density);
@@ -139,10 +139,9 @@ static void estimate_costs(const struct tagc_device *device, const struct tagc_g
   }
 }
 
-/* Where but a part of the slot is selected, nothing else is sampled: it is packed as in a call. Nanoseconds of an
- * element's copy are those of the second time on the host, when the memory is there, and on a GPU those of codec none,
- * which does nothing else, with what all copies of a call take to begin. False without memory, or where the device
- * fails. */
+/* If only a part of the slot is selected, packs it as a call does, and samples only that. *copy_ns is the time per
+ * element of a copy. On the host it is that of the second run, when the memory exists. On a GPU it is that of codec
+ * none, which only copies, plus the launches of all copies of a call. False without memory, or if the device fails. */
 static bool pack_selected(const struct tagc_call *call, const struct tagc_parts *parts,
                           struct tagc_gradient_request *question, void **packed, double *copy_ns) {
   const struct tagc_device *device = call->comm->device;
@@ -167,7 +166,7 @@ static bool pack_selected(const struct tagc_call *call, const struct tagc_parts 
   return good;
 }
 
-/* Where the gradient is on a device, the host waits for what was enqueued before. */
+/* If the gradient is on a device, the host waits for all work enqueued before. */
 static bool sample_gradient(const struct tagc_call *call, const struct tagc_parts *parts,
                             struct tagc_gradient_request *question, struct tagc_gradient_stats *gradient) {
   struct tagc_comm *comm = call->comm;
@@ -191,7 +190,7 @@ static bool sample_gradient(const struct tagc_call *call, const struct tagc_part
   return seen;
 }
 
-/* Fills the question, and the parts of the slot. False: the gradient is not to be sampled now. */
+/* Fills the question, and the parts of the slot. False: no sample is due. */
 static bool begin_sample(const struct tagc_call *call, struct tagc_gradient_request *question,
                          const struct tagc_parts **parts) {
   struct tagc_comm *comm = call->comm;
@@ -212,7 +211,7 @@ static bool begin_sample(const struct tagc_call *call, struct tagc_gradient_requ
   return due;
 }
 
-/* `gradient`: NULL where the gradient could not be sampled. */
+/* `gradient`: NULL if the gradient could not be sampled. */
 static void end_sample(const struct tagc_call *call, bool has_codec, const struct tagc_gradient_stats *gradient) {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
@@ -222,7 +221,7 @@ static void end_sample(const struct tagc_call *call, bool has_codec, const struc
     comm->slots[call->slot].sample.taken = true;
     tagc_comm_decision_inputs(comm, (size_t)call->slot)->own = *gradient;
     if (comm->vote.held)
-      comm->observed.cycle_disturbed = true; /* a step with a sample in it is no measurement of a step */
+      comm->observed.cycle_disturbed = true; /* a step that includes a sample is no measurement of a step */
   }
   pthread_mutex_unlock(&comm->lock);
 }

@@ -36,29 +36,29 @@ struct vote {
   struct tagc_call *call;
   struct tagc_comm *comm;        /* its communicator */
   struct tagc_probing *probing;  /* TAGC_CODEC=auto */
-  int64_t *words, *device_words; /* the message; on the device the words of a greeting come behind it */
-  size_t room, count;            /* of words, and of those that are packed now; 0: there is nothing to tell */
-  bool pinned;                   /* device_words is memory of the host */
-  bool pending;                  /* a copy to `words` may be under way, of which nobody knows when it ends */
+  int64_t *words, *device_words; /* the message; on the device the words of a greeting follow it */
+  size_t room, count;            /* of words, and of those packed now; 0: no message */
+  bool pinned;                   /* device_words is pinned host memory */
+  bool pending;                  /* a copy to `words` may be under way, with an unknown end */
   void *scratch;                 /* of the probe */
-  bool was_split, unsplit;       /* before this vote; now, as some rank could not */
-  bool decided;                  /* everything stays plain: nothing is left to be asked */
-  bool postponed;                /* decided for now: the vote will be held again */
-  bool reserved;                 /* the memory for what this rank would do */
+  bool was_split, unsplit;       /* before this vote; in this vote some rank could not */
+  bool decided;                  /* everything stays plain: no question is left */
+  bool postponed;                /* decided for now: the vote is held again later */
+  bool reserved;                 /* the memory for this rank's proposal */
 };
 
-/* Those of the ranks of this thread. */
+/* The votes of this thread's ranks. */
 struct votes {
   struct vote *votes;
   struct tagc_comm **comms;
   struct tagc_probing *probings;
   size_t count;
-  bool greet; /* meet the peers with what comes now */
+  bool greet; /* connect to the peers in the next exchange */
 };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* What may still be in use when something has failed is left where it is. */
+/* Memory that may still be in use after a failure is never released. */
 static void release_messages(const struct votes *votes) {
   bool released = true;
   for (size_t i = 0; i < votes->count; i++)
@@ -77,15 +77,15 @@ static void release_messages(const struct votes *votes) {
   tagc_comms_leave_driver(votes->comms, votes->count);
 }
 
-/* The longest message of a vote: the proposals, with the hosts behind them, or the samples. */
+/* The longest message of a vote: the proposals followed by the hosts, or the samples. */
 static size_t longest_message(const struct tagc_comm *comm) {
   const size_t proposals = tagc_proposal_words(comm) + TAGC_MESSAGE_HOSTS + (size_t)comm->nranks;
   const size_t samples = tagc_options_auto(tagc_library_options()) ? tagc_tune_words(comm) : 0;
   return proposals > samples ? proposals : samples;
 }
 
-/* Takes the memory for one vote. False without it. The others hear of memory that lacks for slots or for the probe; a
- * GPU that is full is no hindrance to that. */
+/* Reserves the memory for one vote; false without it. The vote reports a lack of memory for slots or for the probe; for
+ * that it works even if the GPU is full. */
 static bool reserve_messages(struct vote *v) {
   struct tagc_comm *comm = v->comm;
   const struct tagc_device *device = comm->device;
@@ -99,7 +99,7 @@ static bool reserve_messages(struct vote *v) {
   if (v->device_words &&
       !device->clear(device, v->device_words + v->room, greeting * sizeof *v->device_words, v->call->stream))
     return false;
-  if (comm->vote.held) /* with TAGC_BUDGET there is another vote; the wire was probed before the first one */
+  if (comm->vote.held) /* another vote, with TAGC_BUDGET; the wire was probed before the first one */
     tagc_memory_read_tallies(comm);
   if (tagc_options_auto(tagc_library_options()) && !comm->vote.held) {
     const size_t scratch = tagc_probe_scratch(comm, &v->probing->found);
@@ -110,7 +110,7 @@ static bool reserve_messages(struct vote *v) {
   return v->words && v->device_words;
 }
 
-/* Without memory the calls fail: the other ranks are waiting, and to pass alone would hang them. */
+/* Without memory the calls fail: the other ranks are waiting, and passing on this rank alone would hang them. */
 static ncclResult_t reserve_all(struct votes *votes) {
   bool alive = tagc_comms_enter_driver(votes->comms, votes->count), good = true;
   for (size_t i = 0; i < votes->count && alive && good; i++)
@@ -134,8 +134,8 @@ static ncclResult_t enqueue_message(const struct tagc_nccl_group *real, void *vo
   return status == ncclSuccess && greets ? tagc_hierarchy_connect(real, v->call, v->device_words + v->room) : status;
 }
 
-/* Puts the messages there, or reads what has come out. The host waits here for the other ranks: an abort must not wait
- * for that. */
+/* Copies the messages to the device, or the results back. There the host waits for the other ranks; an abort must not
+ * wait for that. */
 static ncclResult_t copy_messages(const struct votes *votes, bool to_device) {
   bool good = true, alive = tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count && alive; i++) {
@@ -146,14 +146,14 @@ static ncclResult_t copy_messages(const struct votes *votes, bool to_device) {
       continue;
     const bool went = to_device ? device->put(device, v->device_words, v->words, bytes, v->call->stream)
                                 : device->get(device, v->words, v->device_words, bytes, v->call->stream);
-    v->pending |= !to_device && !went && !device->host_reads; /* put() leaves nothing behind */
+    v->pending |= !to_device && !went && !device->host_reads; /* put() leaves no copy under way */
     good &= went;
   }
   alive &= tagc_comms_leave_driver(votes->comms, votes->count);
   return !alive ? ncclInternalError : good ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-/* All-reduces the messages of votes that are not decided, with min. */
+/* Min-all-reduces the messages of undecided votes. */
 static ncclResult_t all_reduce_messages(const struct tagc_nccl_group *real, struct votes *votes) {
   bool any = false;
   for (size_t i = 0; i < votes->count; i++)
@@ -166,8 +166,8 @@ static ncclResult_t all_reduce_messages(const struct tagc_nccl_group *real, stru
   return status == ncclSuccess ? copy_messages(votes, false) : status;
 }
 
-/* One meeting: every vote packs a message, or none, and unpacks what all ranks have made of it. A vote that is decided
- * has all ranks' messages in its own. Both are called with the lock; unpacking is false without memory. */
+/* One meeting: every vote packs a message, or none, and unpacks the outcome of all ranks. For a decided vote all ranks'
+ * messages equal its own. Calls both functions with the lock; unpack returns false without memory. */
 static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes,
                          void (*pack)(struct vote *, struct tagc_message *),
                          bool (*unpack)(struct vote *, struct tagc_message *)) {
@@ -212,7 +212,7 @@ static bool unpack_hosts(struct vote *v, struct tagc_message *message) {
   return good;
 }
 
-/* Those that are split now: do all ranks have the sub-communicators? */
+/* For communicators that are split now: do all ranks have the sub-communicators? */
 static void pack_split(struct vote *v, struct tagc_message *message) {
   bool ready = tagc_hierarchy_is_ready(v->comm);
   if (v->comm->hierarchy.split && !v->was_split)
@@ -238,8 +238,8 @@ static ncclResult_t share_splits(const struct tagc_nccl_group *real, struct vote
   return status;
 }
 
-/* Where each rank is, and the sub-communicators that follow from that. Those that pass
- * are decided then. TAGC_SCOPE=flat needs neither before the proposals. */
+/* Finds each rank's host, and makes the sub-communicators that follow from that. Communicators that pass are decided
+ * then. TAGC_SCOPE=flat needs neither before the proposals. */
 static ncclResult_t share_hosts(const struct tagc_nccl_group *real, struct votes *votes) {
   if (tagc_library_options()->scope == TAGC_SCOPE_FLAT)
     return ncclSuccess;
@@ -278,7 +278,7 @@ static bool unpack_probe(struct vote *v, struct tagc_message *message) {
   return true;
 }
 
-/* What all ranks know of the gradients, and what the wire costs. */
+/* Shares the samples of all ranks, and the cost of the wire. */
 static ncclResult_t share_times(const struct tagc_nccl_group *real, struct votes *votes) {
   ncclResult_t status = meet(real, votes, pack_samples, unpack_samples);
   for (size_t i = 0; i < votes->count; i++)
@@ -291,7 +291,7 @@ static ncclResult_t share_times(const struct tagc_nccl_group *real, struct votes
 
 /* ---- the proposals ----------------------------------------------------------------------------------------------- */
 
-/* What each would do with its slots. */
+/* Plans each communicator's slots. */
 static ncclResult_t plan_all(struct votes *votes) {
   const bool is_auto = tagc_options_auto(tagc_library_options());
   bool alive = tagc_comms_enter_driver(votes->comms, votes->count);
@@ -305,7 +305,7 @@ static ncclResult_t plan_all(struct votes *votes) {
   return tagc_comms_leave_driver(votes->comms, votes->count) && alive ? ncclSuccess : ncclInternalError;
 }
 
-/* Flat, the hosts are known for the report alone, and come with the proposals. */
+/* With TAGC_SCOPE=flat only the report needs the hosts: they come with the proposals. */
 static bool has_hosts(const struct tagc_comm *comm) {
   return tagc_library_options()->scope == TAGC_SCOPE_FLAT && !comm->hierarchy.located;
 }
@@ -329,7 +329,7 @@ static bool unpack_proposals(struct vote *v, struct tagc_message *message) {
   return good;
 }
 
-/* And what all do then. */
+/* Shares the proposals, and trims the memory to the outcome. */
 static ncclResult_t share_proposals(const struct tagc_nccl_group *real, struct votes *votes) {
   ncclResult_t status = plan_all(votes);
   votes->greet = true;
