@@ -10,7 +10,7 @@
 
 #include "interpose/nccl/nccl_newer.h"
 
-/* Keeps calls in two levels and plain calls in the order in which they are made (exec/hierarchy.h). */
+/* Keeps calls in two levels and plain calls in the order in which they are made (exec/order.h). */
 struct tagc_order {
   bool kept;
   bool two_levels_known, waiting_known; /* are the streams known? */

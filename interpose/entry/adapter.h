@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What all adapters have in common: the first line and the last one of each, and the ways to the real function. For
- * interpose/entry/entries.c and entries_comm_init.c alone, which say how they are used.
+ * Shared by all adapters: the first and the last line of each, and the ways to the real function. Only for
+ * interpose/entry/entries.c and entries_comm_init.c.
  */
 #ifndef INTERPOSE_ENTRY_ADAPTER_H
 #define INTERPOSE_ENTRY_ADAPTER_H
@@ -18,9 +18,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The first line of every adapter: the copy of NCCL that is meant, `nccl` from there on. Before anything else, as
- * whatever calls NCCL, too, would take the note of the stub. Keeps errno for FORWARD(). Behind the name stands what the
- * trace tells of a call, as fields of struct tagc_call. */
+/* The first line of every adapter: sets `nccl` to the copy of NCCL that is meant. It comes before anything else,
+ * because any other call of NCCL would take the stub's note. Keeps errno for FORWARD(). The fields of struct tagc_call
+ * that a trace records follow the name. */
 #define CALLED(name, ...) \
   __attribute__((cleanup(restore_errno))) int called_errno = errno; \
   const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0)); \
@@ -32,11 +32,10 @@
     tagc_trace_enter(&called); \
   }
 
-/* How every adapter ends. */
+/* The last line of every adapter. */
 #define RETURN(status) return called.trace.result = (status)
 
-/* What the real function has left in errno is what the program finds there: our own work before and after it leaves
- * none. */
+/* The program finds in errno what the real function left there: our own work before and after it does not show. */
 static inline void restore_errno(const int *called_errno) { errno = *called_errno; }
 
 static inline void end_trace(struct tagc_call *called) {
@@ -44,17 +43,17 @@ static inline void end_trace(struct tagc_call *called) {
     tagc_trace_call(called, called->trace.result);
 }
 
-/* Does this call want more than forwarding? Not with TAGC_MODE=off, and not when NCCL calls itself. */
+/* Does this call need more than forwarding? Not with TAGC_MODE=off, and not when NCCL calls itself. */
 static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_on(); }
 
-/* Calls the real function as it came; a function that this NCCL does not have is missed by its caller alone. */
+/* Calls the real function unchanged. If this NCCL lacks the function, only its caller gets an error. */
 #define FORWARD(name, ...) \
   ({ \
     __typeof__(&name) forward_real = TAGC_REAL(name, nccl); \
     forward_real ? TAGC_IN_REAL_ERRNO(forward_real(__VA_ARGS__), &called_errno) : ncclSystemError; \
   })
 
-/* The same for what works on a stream beside the collectives. */
+/* The same for functions that work on a stream beside the collectives. */
 #define FORWARD_IN_ORDER(name, ...) \
   ({ \
     struct tagc_comm *ordered_comm = watched() ? tagc_order_find(comm) : NULL; \
@@ -68,20 +67,20 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
     ordered_status; \
   })
 
-/* Is a launch on this communicator under way in the background? NCCL refuses most calls then. */
+/* Is a launch on this communicator under way in the background? Then NCCL refuses most calls. */
 static inline bool busy(ncclComm_t comm) { return watched() && tagc_background_ask(comm) == ncclInProgress; }
 #define RETURN_IF_BUSY(comm) \
   if (busy(comm)) \
   RETURN(ncclInvalidArgument)
 
-/* The same for a call that is part of a group, which is refused with it. */
+/* The same for a call in a group: the group fails with it. */
 #define RETURN_IF_REFUSED(comm) \
   if (busy(comm)) \
   RETURN((tagc_group_fail(nccl, ncclInvalidArgument), ncclInvalidArgument))
 
-/* Shared by those that make a communicator anew (entries.c). */
+/* Shared by the functions that make a communicator anew (entries.c). */
 void tagc_entry_begin_anew(ncclComm_t comm);
-/* For the trace: of the communicator of a call nothing is left but a handle to destroy. */
+/* For the trace: the communicator of a call has ended, but for a handle to destroy. */
 void tagc_entry_note_end(const struct tagc_call *called, ncclResult_t status);
 
 #endif

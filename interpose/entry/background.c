@@ -11,25 +11,25 @@
 
 struct destroyed {
   ncclRedOp_t op;
-  struct tagc_comm *comm; /* one of those that the launch works on */
+  struct tagc_comm *comm; /* one of the launch's communicators */
 };
 
 struct tagc_background {
-  atomic_int references; /* the thread, and the communicators that it works on */
+  atomic_int references; /* held by the thread and by the communicators that it works on */
   atomic_int status;     /* ncclInProgress until the end */
   struct tagc_nccl_group real;
   tagc_launch_function *run;
-  void *context;           /* that was current when the calls were made; NULL: none */
+  void *context;           /* current when the calls were made; NULL: none */
   struct tagc_call *calls; /* each holds a reference to its communicator until the thread ends */
   size_t count;
 
   pthread_mutex_t lock; /* guards what follows */
-  bool over;            /* nothing uses an op any more */
+  bool over;            /* no op is in use any more */
   struct destroyed *destroyed;
   size_t destroyed_count;
 };
 
-/* Launches that some communicator still refers to. None is the rule, and costs one load then. */
+/* Launches that some communicator still refers to. Usually none, and then the check costs one load. */
 static atomic_int alive;
 
 void tagc_background_release(struct tagc_background *launch) {
@@ -42,7 +42,7 @@ void tagc_background_release(struct tagc_background *launch) {
   atomic_fetch_sub(&alive, 1);
 }
 
-/* Makes a launch the last one of a communicator (NULL: there is none any more). */
+/* Makes a launch the last one of a communicator (NULL: none). */
 static void attach_launch(struct tagc_comm *comm, struct tagc_background *launch) {
   if (launch)
     atomic_fetch_add(&launch->references, 1);
@@ -53,7 +53,8 @@ static void attach_launch(struct tagc_comm *comm, struct tagc_background *launch
   tagc_background_release(before);
 }
 
-/* What the program destroyed meanwhile. Where the launch has failed, a part of it may still be at work (beside.h). */
+/* Destroys the ops that the program destroyed meanwhile. After a failure a part of the launch may still run
+ * (beside.h). */
 static void destroy_ops(struct tagc_background *launch, ncclResult_t status) {
   pthread_mutex_lock(&launch->lock);
   launch->over = true;
@@ -62,8 +63,8 @@ static void destroy_ops(struct tagc_background *launch, ncclResult_t status) {
     tagc_nccl_group_destroy_op(launch->destroyed[i].comm, launch->destroyed[i].op);
 }
 
-/* The default stream of a thread is another one on this thread, and yet another one on that which NCCL takes. The
- * legacy stream is the same on all of them, comes after what is on those of threads, and they after it. */
+/* A per-thread default stream is another one on this thread, and on NCCL's thread. The legacy stream is the same on all
+ * threads; it waits for their default streams, and they wait for it. */
 static cudaStream_t shared_stream(cudaStream_t stream) {
   enum { LEGACY = 1, PER_THREAD = 2 }; /* of cuda.h */
   return (uintptr_t)stream == PER_THREAD ? (cudaStream_t)(uintptr_t)LEGACY : stream;
@@ -75,7 +76,7 @@ static void *run_launch(void *argument) {
   ncclResult_t status = launch->run(&launch->real, launch->calls, launch->count);
   destroy_ops(launch, status);
   for (size_t i = 0; i < launch->count; i++)
-    tagc_trace_call(&launch->calls[i], status); /* before the program hears of it: it may end then */
+    tagc_trace_call(&launch->calls[i], status); /* before the program learns of the end: it may end then */
   atomic_store(&launch->status, (int)status);
   for (size_t i = 0; i < launch->count; i++)
     tagc_comm_release(launch->calls[i].comm);
@@ -96,7 +97,7 @@ bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_funct
   memcpy(copies, calls, count * sizeof *copies);
   *launch = (struct tagc_background){
     .real = *real, .run = run, .calls = copies, .count = count, .context = tagc_beside_context(calls->nccl)};
-  atomic_init(&launch->references, 2); /* ours, too, until the communicators are attached */
+  atomic_init(&launch->references, 2); /* this function's too, until the communicators are attached */
   atomic_init(&launch->status, ncclInProgress);
   pthread_mutex_init(&launch->lock, NULL);
   for (size_t i = 0; i < count; i++) {
@@ -119,7 +120,7 @@ bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_funct
   return started;
 }
 
-/* How the last launch stands; one that has succeeded, or any that is over (`forget_errors`), is forgotten. */
+/* The state of the last launch. Forgets a launch that has succeeded or, with `forget_errors`, any that is over. */
 static ncclResult_t check_launch(struct tagc_comm *comm, bool forget_errors) {
   struct tagc_background *over = NULL;
   pthread_mutex_lock(&comm->lock);

@@ -10,11 +10,10 @@
 #include "interpose/nccl/process.h"
 #include "kernels/cuda/driver.h"
 
-/* NCCL takes a call as one of the thread's current device: it asks whether the call's stream is captured, and what the
- * default stream is depends on the device (taskAppend() in enqueue.cc). On a thread that has chosen none that is device
- * 0, on which every process of a host would get a context then. What NCCL launches itself it launches on the
- * communicator's device (cudaSetDevice() in group.cc), also on threads of its own. Our own work makes its context
- * current where it needs one. */
+/* NCCL assigns a call to the thread's current device: it asks whether the call's stream is captured, and the default
+ * stream depends on the device (taskAppend() in enqueue.cc). A thread that has chosen no device has device 0, on which
+ * every process of a host would then get a context. NCCL launches its own work on the communicator's device
+ * (cudaSetDevice() in group.cc), also on its own threads. Our own work makes its context current where it needs one. */
 void *tagc_beside_context(const struct tagc_nccl *nccl) {
   const struct tagc_cuda_driver *driver = nccl->on_host || nccl->on_rocm ? NULL : tagc_cuda_driver(NULL);
   void *context = NULL;
@@ -33,7 +32,7 @@ struct member {
   struct tagc_strand strand;
 };
 
-/* The last one to leave frees it: a strand may outlive the call. */
+/* The last member to leave frees it: a strand may outlive the call. */
 struct crew {
   atomic_int references;
   pthread_mutex_t lock;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Work that goes on beside the thread that called NCCL: other threads, with that thread's CUDA context.
+ * Work beside the thread that called NCCL: other threads, with that thread's CUDA context.
  */
 #ifndef INTERPOSE_ENTRY_BESIDE_H
 #define INTERPOSE_ENTRY_BESIDE_H
 
 #include "interpose/exec/nccl_group.h"
 
-/* The CUDA context that is current in this thread; NULL: none, or the calls are on host memory. */
+/* This thread's current CUDA context; NULL: none, or the calls are on host memory. */
 void *tagc_beside_context(const struct tagc_nccl *nccl);
 /* Makes it current in another thread. */
 void tagc_beside_enter(void *context);
@@ -19,11 +19,10 @@ struct tagc_strand {
 
 typedef ncclResult_t tagc_strand_function(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count);
 
-/* Runs strands that may wait for one another, each on a thread; their calls lie behind one another, from
- * strands[0].calls on. Returns when all are over, or as soon as one has failed: the others then go on, until their
- * communicators are aborted, for the ranks that they wait for may wait for that abort. Threads work on copies of the
- * calls; the calls are what became of these when all are over. ncclSystemError without memory, or where a thread cannot
- * be had: this one could not do two strands' work at a time. */
+/* Runs strands that may wait for one another, each on a thread. Their calls lie in a row from strands[0].calls on.
+ * Returns when all are over, or as soon as one has failed. The others then go on until their communicators are aborted:
+ * the ranks that they wait for may wait for that abort. Threads work on copies of the calls, which are copied back when
+ * all are over. ncclSystemError without memory or without a thread: this thread could not run two strands at a time. */
 ncclResult_t tagc_beside_run(const struct tagc_nccl_group *real, const struct tagc_strand *strands, size_t count,
                              tagc_strand_function *run);
 

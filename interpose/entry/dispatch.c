@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where a collective goes after its adapter: on as it came, into the group that is open, or into a launch of its own.
+ * The way of a collective after its adapter: forwarded, into the open group, or into a launch of its own.
  */
 #include "interpose/entry/dispatch.h"
 
@@ -50,20 +50,20 @@ ncclResult_t tagc_forward(const struct tagc_call *c) {
   return real ? TAGC_IN_REAL(call_function(c, real)) : ncclSystemError;
 }
 
-/* Is the element type one that the real library knows? Those of 8 bits came with 2.24. */
+/* Does the real library know the element type? 8-bit types came with 2.24. */
 static bool is_type(const struct tagc_call *c) {
   return (int)c->type >= 0 && ((int)c->type <= (int)ncclBfloat16 ||
                                ((int)c->type <= (int)ncclFloat8e5m2 && tagc_real_version(c->nccl) >= 22403));
 }
 
-/* Would the real library refuse this call, if it may be compressed? Then it is not observed. Other collectives are,
+/* Does a call that may be compressed look valid to the real library? If not, it is not observed. Other collectives are,
  * whatever their pointers: a rank that is not the root may pass NULL, and all ranks must see the same sequence. */
 static bool looks_valid(const struct tagc_call *c) {
   return !tagc_call_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
 }
 
-/* May a collective in a group be held back? What the real library would refuse it must refuse now, not at the end of
- * the group. */
+/* May a group hold back this collective? The real library must refuse an invalid call now, not at the end of the
+ * group. */
 static bool may_be_held(const struct tagc_call *c) {
   const bool is_reduction = c->entry == TAGC_ENTRY_ncclReduce || c->entry == TAGC_ENTRY_ncclAllReduce;
   const bool is_root = c->root == c->comm->rank;
@@ -76,8 +76,8 @@ static bool may_be_held(const struct tagc_call *c) {
          (c->count == 0 || ((!sends || c->send) && (!receives || c->recv)));
 }
 
-/* A communicator that has made no collective is known by its handle alone. Where it does not block, the program asks
- * NCCL whether it is done: such a call goes on at once. */
+/* A communicator without any collective so far is known only by its handle. If it does not block, the program asks NCCL
+ * for its progress: such a call is forwarded at once. */
 bool tagc_dispatch_hold(struct tagc_call *call) {
   if (!tagc_group_is_open(call->nccl) || tagc_library_options()->mode == TAGC_MODE_OBSERVE || !call->handle ||
       !is_type(call) || (call->count && !call->send && !call->recv) || tagc_capture_is_active(call->stream))
@@ -92,10 +92,10 @@ bool tagc_dispatch_hold(struct tagc_call *call) {
   return held;
 }
 
-/* A call that goes on as it came and is entered into the accounts, with its reason. */
+/* Forwards a call as it came, and enters it into the accounts with its reason. */
 static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reason) {
   tagc_call_pass(call, reason);
-  /* What a group holds is launched by its end, what is captured by a graph. */
+  /* The end of a group launches what it holds, and a graph what it captures. */
   const bool launches = reason != TAGC_REASON_capture && !tagc_group_is_open(call->nccl);
   const struct tagc_timing timing = tagc_times_begin(launches ? call : NULL);
   ncclResult_t status = tagc_group_forward(call);
@@ -103,7 +103,7 @@ static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reas
   return status;
 }
 
-/* Why a call that is never compressed goes on as it came. */
+/* The reason of a call that is never compressed. */
 static enum tagc_reason unheld_reason(const struct tagc_call *call) {
   if (call->entry != TAGC_ENTRY_ncclAllGather || tagc_library_options()->mode == TAGC_MODE_OBSERVE)
     return TAGC_REASON_function;
@@ -112,7 +112,7 @@ static enum tagc_reason unheld_reason(const struct tagc_call *call) {
   return call->allgather >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function;
 }
 
-/* A call that is part of the cycle. */
+/* Runs a call that is part of the cycle. */
 static ncclResult_t run_observed(struct tagc_call *call) {
   ncclResult_t status = tagc_call_observe(call);
   if (status != ncclSuccess)
@@ -127,14 +127,14 @@ static ncclResult_t run_observed(struct tagc_call *call) {
   return status;
 }
 
-/* What a CUDA graph captures is no part of the cycle. */
+/* Calls that a CUDA graph captures are not part of the cycle. */
 static ncclResult_t pass_captured(struct tagc_call *call) {
   call->slot = call->allgather = -1;
   tagc_hierarchy_note_capture(call->comm);
   return pass_accounted(call, TAGC_REASON_capture);
 }
 
-/* Finds out what the reduction is. False for an op that was never made, or of another type: the real library refuses it
+/* Finds the kind of the reduction. False for an op that was never made, or of another type: the real library refuses it
  * at once. */
 static bool find_reduction(struct tagc_call *call) {
   const struct tagc_device *device = call->comm->device;
@@ -145,7 +145,7 @@ static bool find_reduction(struct tagc_call *call) {
 
 static ncclResult_t run_on_comm(struct tagc_call *call) {
   if (!tagc_background_clear(call->comm))
-    return ncclInvalidArgument; /* as NCCL does: the call before it has not been seen to succeed */
+    return ncclInvalidArgument; /* as in NCCL: the previous call has not been seen to succeed */
   if (call->comm->nranks < 2) { /* NCCL runs it at once, even inside a group */
     call->decision.reason = TAGC_REASON_one_rank;
     return tagc_forward(call);
@@ -155,7 +155,7 @@ static ncclResult_t run_on_comm(struct tagc_call *call) {
   return find_reduction(call) ? run_observed(call) : tagc_forward(call);
 }
 
-/* Looks the communicator up. The copy of NCCL that made it is the one that is meant, whoever calls. */
+/* Finds the communicator and runs the call on the copy of NCCL that made it, whoever calls. */
 static ncclResult_t find_and_run(struct tagc_call *call) {
   ncclResult_t status;
   if (!call->handle || !looks_valid(call))
@@ -167,8 +167,8 @@ static ncclResult_t find_and_run(struct tagc_call *call) {
     tagc_comm_release(call->comm);
     return status;
   }
-  /* No memory, no agreement, or aborted meanwhile: to pass here alone would be wrong. A handle that the real library
-   * does not know is its own to refuse. */
+  /* No memory, no agreement, or aborted meanwhile: passing on this rank alone would be wrong. The real library itself
+   * must refuse a handle that it does not know. */
   const bool final = status == ncclSystemError || status == ncclRemoteError || status == ncclInternalError;
   return final ? status : tagc_forward(call);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The exported functions: adapters between NCCL's signatures and the rest of the library. nccl.h declares them, so a
- * signature that does not agree with it does not compile.
+ * wrong signature does not compile.
  *
- * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
- * known (deaths of communicators, user-defined reductions), it is told to comm.c before or after. Births:
- * entries_comm_init.c.
+ * Collectives fill a struct tagc_call and go to tagc_dispatch(). All other functions are forwarded here; comm/ is
+ * informed before or after of ends of communicators and of user-defined reductions. Creation: entries_comm_init.c.
  */
 #include "interpose/comm/table.h"
 #include "interpose/entry/adapter.h"
@@ -81,7 +80,7 @@ EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t count, nccl
 
 /* ---- point to point and one-sided -------------------------------------------------------------------------------- */
 
-/* Does the call wait for the end of its group? Then its trace goes on there. */
+/* Does the call wait for the end of its group? Then its trace continues there. */
 static bool is_held(struct tagc_call *called, struct tagc_call call) {
   if (!watched())
     return false;
@@ -156,7 +155,7 @@ EXPORT ncclResult_t ncclGroupStart(void) {
   if (!watched())
     RETURN(FORWARD(ncclGroupStart));
   const ncclResult_t status = tagc_group_start(nccl, &called_errno);
-  called.group = tagc_group_number(nccl); /* the one that it has opened */
+  called.group = tagc_group_number(nccl); /* the group that it has opened */
   RETURN(status);
 }
 
@@ -167,7 +166,7 @@ EXPORT ncclResult_t ncclGroupEnd(void) {
   ncclResult_t status = tagc_group_end(nccl, &called_errno);
   if (tagc_group_is_open(nccl))
     RETURN(status);
-  /* The outermost end makes the communicators that were asked for in the group. */
+  /* The outermost end makes the communicators that the program requested in the group. */
   tagc_comm_group_is_over(nccl, status);
   if (!tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
     RETURN(tagc_no_memory("a communicator"));
@@ -193,7 +192,7 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   RETURN(status);
 }
 
-/* *real_errno becomes what the real function leaves in errno. */
+/* Sets *real_errno to what the real function leaves in errno. */
 static ncclResult_t abort_communicator(const struct tagc_nccl *nccl, ncclComm_t comm, int *real_errno) {
   int called_errno = *real_errno;
   struct tagc_comm *ended = tagc_comm_abort(comm);
@@ -208,7 +207,7 @@ static ncclResult_t abort_communicator(const struct tagc_nccl *nccl, ncclComm_t 
   return status;
 }
 
-/* Does a part of a group that has failed still wait on the communicator? */
+/* Does a part of a failed group still wait on the communicator? */
 static bool is_waited_on(ncclComm_t handle) {
   struct tagc_comm *comm = tagc_comm_find(handle);
   const bool waits = comm && atomic_load(&comm->strands) > 0;
@@ -221,7 +220,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   RETURN_IF_REFUSED(comm);
   if (!watched())
     RETURN(FORWARD(ncclCommDestroy, comm));
-  if (is_waited_on(comm)) /* it would wait for ever, where NCCL has failed and returned */
+  if (is_waited_on(comm)) /* a destroy would wait for ever here, whereas NCCL alone fails and returns */
     RETURN(abort_communicator(nccl, comm, &called_errno));
   struct tagc_listed_comm removed = tagc_comm_remove(comm);
   tagc_ranges_forget(comm);
@@ -239,8 +238,8 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   RETURN(watched() ? abort_communicator(nccl, comm, &called_errno) : FORWARD(ncclCommAbort, comm));
 }
 
-/* Where a program learns that a launch in the background is over, and that a non-blocking communicator is there, or has
- * its children. */
+/* Here a program learns that a launch in the background is over, and that a non-blocking communicator or its children
+ * are ready. */
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   CALLED(ncclCommGetAsyncError, .handle = comm);
   ncclResult_t ours = watched() && error ? tagc_background_ask(comm) : ncclSuccess;
@@ -258,14 +257,14 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) 
   RETURN(status);
 }
 
-/* What was under way on a communicator is aborted, and it may only be shrunk and destroyed: nothing is left of it here
- * but what its children inherit. */
+/* Work on the communicator is aborted, and it may only be shrunk and destroyed: keeps only what its children
+ * inherit. */
 void tagc_entry_begin_anew(ncclComm_t comm) {
   const bool nonblocking = tagc_comm_is_nonblocking(comm);
   struct tagc_agreement agreement = tagc_comm_agreement(comm);
-  agreement.origin.nccl = NULL; /* the handle stays what it is */
+  agreement.origin.nccl = NULL; /* the trace keeps its handle */
   struct tagc_comm *ended = tagc_comm_abort(comm);
-  tagc_hierarchy_end(ended, true); /* in the group: NCCL takes its own abort back in the end, which they may share */
+  tagc_hierarchy_end(ended, true); /* in the group: NCCL finally takes back its own abort, which they may share */
   tagc_comm_release(ended);
   tagc_comm_add(comm, nonblocking, &agreement);
 }
@@ -325,7 +324,7 @@ EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t
   CALLED(ncclCommWindowRegister, .handle = comm);
   RETURN_IF_REFUSED(comm);
   ncclResult_t status = FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
-  /* In a group, NCCL stores the window at its end: such a one is not known here. It may also store none. */
+  /* In a group NCCL stores the window at the end: it stays unknown here. NCCL may also store none. */
   if (status == ncclSuccess && watched() && !tagc_group_is_open(nccl) && window && *window)
     tagc_ranges_add(comm, buffer, size, *window);
   RETURN(status);
@@ -362,8 +361,7 @@ EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, nccl
   RETURN_IF_BUSY(comm);
   ncclResult_t status = FORWARD(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
   if (status == ncclSuccess && watched() && !tagc_op_created(*op, comm, type, scalar, residence))
-    RETURN(tagc_no_memory("a user-defined reduction")); /* taken for an unknown op here alone, it would part the ranks
-                                                         */
+    RETURN(tagc_no_memory("a user-defined reduction")); /* an op unknown on this rank alone would part the ranks */
   RETURN(status);
 }
 

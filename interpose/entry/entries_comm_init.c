@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The exported functions that make communicators: what is known of each before it is there is told to comm.c when it
- * has been handed out.
+ * The exported functions that make communicators. They collect facts about each, and pass them to comm/table.c once
+ * NCCL has handed it out.
  */
 #include <unistd.h>
 
@@ -10,8 +10,8 @@
 #include "interpose/entry/adapter.h"
 #include "interpose/nccl/process.h"
 
-/* Does a configuration ask for a non-blocking communicator? The environment has the last word. Older callers have
- * shorter structs. A child inherits that of its parent only without a configuration of its own. */
+/* Does a configuration ask for a non-blocking communicator? The environment overrides it. Older callers have shorter
+ * structs. A child inherits its parent's mode only without a configuration of its own. */
 static bool asks_nonblocking(const ncclConfig_t *config, bool inherited) {
   int forced = tagc_library_options()->nccl_blocking;
   if (forced >= 0)
@@ -21,19 +21,19 @@ static bool asks_nonblocking(const ncclConfig_t *config, bool inherited) {
   return config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking && config->blocking == 0;
 }
 
-/* Shall a child have the connections of its parent? */
+/* Does a child share the connections of its parent? */
 static bool asks_sharing(const ncclConfig_t *config) {
   const bool told = config && config->size >= offsetof(ncclConfig_t, splitShare) + sizeof config->splitShare;
   return tagc_host_shares_resources() || (told && config->splitShare == 1);
 }
 
-/* What is known of a communicator before it is there. */
+/* Facts about a communicator before it exists. */
 struct comm_init {
   bool nonblocking;
   struct tagc_agreement agreement;
 };
 
-/* Where buffers are, and whether codecs run there. */
+/* The memory of buffers, or why no codec runs there. */
 static const char *memory_of(const struct tagc_nccl *nccl) {
   const char *why = "CUDA";
   if (nccl->on_host)
@@ -43,23 +43,23 @@ static const char *memory_of(const struct tagc_nccl *nccl) {
   return tagc_device_cuda_is_there(&why) ? "CUDA" : why;
 }
 
-/* Of whom a trace wants a record. */
+/* The copy of NCCL for a trace's record; NULL without a trace. */
 static const struct tagc_nccl *traced(const struct tagc_nccl *nccl) { return tagc_trace_on() ? nccl : NULL; }
 
-/* With NCCL_COMM_ID set all ids are equal, and tell nothing. */
+/* With NCCL_COMM_ID all ids are equal and identify nothing. */
 static uint64_t identity_of_ids(const ncclUniqueId *ids, int count, int nranks) {
   const bool told = ids && count > 0 && count <= nranks && !tagc_host_ids_are_fixed();
   return told ? tagc_hash_add(TAGC_HASH_START, ids, (size_t)count * sizeof *ids) : 0;
 }
 
-/* Communicators of one process. */
+/* The identity of communicators that one process makes together. */
 static uint64_t identity_of_all(void) {
   static atomic_uint calls;
   const uint64_t said[] = {tagc_host_id(), (uint64_t)getpid(), atomic_fetch_add(&calls, 1)};
   return tagc_hash_add(TAGC_HASH_START, said, sizeof said);
 }
 
-/* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
+/* A communicator made from ids: this rank reports to their maker, unless NCCL will refuse the call. */
 static struct comm_init from_ids(enum tagc_entry function, const ncclUniqueId *ids, int count, int nranks, int rank,
                                  const ncclConfig_t *config, const struct tagc_nccl *nccl) {
   struct comm_init init = {.agreement.state = TAGC_AGREED_NO};
@@ -73,16 +73,16 @@ static struct comm_init from_ids(enum tagc_entry function, const ncclUniqueId *i
   return init;
 }
 
-/* A communicator made from another one, by a call that says so much: it inherits what the ranks of that have agreed
- * on. */
+/* A communicator made from another one by a call with these arguments (`said`): it inherits the agreement of that one's
+ * ranks. */
 static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent, const ncclConfig_t *config,
                                     const struct tagc_nccl *nccl, const void *said, size_t size) {
   struct comm_init init = {.agreement.state = TAGC_AGREED_NO};
   if (!watched())
     return init;
   init.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
-  if (parent && function != TAGC_ENTRY_ncclCommGrow) /* ranks that join have agreed on nothing with those that are
-                                                        there: all passes */
+  if (parent && function != TAGC_ENTRY_ncclCommGrow) /* ranks that join have agreed on nothing with the present ones:
+                                                        all passes */
     init.agreement = tagc_comm_ask_agreement(parent, nccl);
   init.agreement.shares = asks_sharing(config);
   init.agreement.origin = (struct tagc_origin){traced(nccl),
@@ -94,7 +94,7 @@ static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent,
   return init;
 }
 
-/* How many ranks a communicator has, without asking NCCL: it may have failed. 0: that is not known here. */
+/* The number of ranks of a communicator, without asking NCCL: it may have failed. 0: unknown. */
 static int count_ranks(ncclComm_t handle) {
   struct tagc_hosts traced_hosts;
   struct tagc_comm *used = tagc_comm_find(handle);
@@ -106,8 +106,8 @@ static int count_ranks(ncclComm_t handle) {
   return !nranks && tagc_trace_on() ? traced_hosts.nranks : nranks;
 }
 
-/* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for;
- * while a non-blocking parent is still at it, the handle is NCCL's to write. */
+/* Lists a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is expected: while a
+ * non-blocking parent is in progress, NCCL still writes the handle. */
 static ncclResult_t note_comm(const struct tagc_nccl *nccl, ncclResult_t status, ncclComm_t *comm, ncclComm_t parent,
                               const struct comm_init *init) {
   if (!watched() || !comm || (status != ncclSuccess && status != ncclInProgress))
@@ -159,7 +159,7 @@ EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int r
   RETURN(note_comm(nccl, FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &init));
 }
 
-/* All ranks are in this process: they have the same library and options. */
+/* All ranks are in this process, with the same library and options. */
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices) {
   CALLED(ncclCommInitAll);
   struct comm_init init = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
@@ -187,8 +187,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
                                    int flags) {
   CALLED(ncclCommShrink, .handle = comm);
   RETURN_IF_REFUSED(comm);
-  /* NCCL has not looked at the count yet: where it is none, nothing is read, and no communicator will come of the
-   * call. */
+  /* NCCL has not checked the count yet. With an invalid one nothing is read, and the call makes no communicator. */
   const bool listed = watched() && comm && excluded && count > 0 && count < count_ranks(comm);
   struct comm_init init =
     from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded, listed ? (size_t)count * sizeof *excluded : 0);

@@ -17,10 +17,10 @@
 #include "interpose/exec/order.h"
 #include "interpose/nccl/process.h"
 
-/* What the end of a group leaves to be done. */
+/* Work for the end of a group. */
 struct deferred {
-  struct tagc_comm *comm; /* a reference is held; NULL: it is done */
-  bool is_op;             /* op is destroyed; else a call on the stream went on as it came, and that is noted */
+  struct tagc_comm *comm; /* holds a reference; NULL: done */
+  bool is_op;             /* destroys op; else notes a plain call on the stream */
   ncclRedOp_t op;
   cudaStream_t stream;
 };
@@ -28,18 +28,18 @@ struct deferred {
 struct group {
   int depth;
   uint32_t number;
-  ncclResult_t error; /* of a call in it that failed here */
+  ncclResult_t error; /* of a call in it that failed in this library */
   struct tagc_call *held;
   size_t held_count, held_room;
   struct deferred *deferred;
   size_t deferred_count;
 };
 
-/* The group that is open, NULL: none. The thread-local part is small on purpose: a preloaded library has little static
- * TLS. One for each copy of NCCL, and one for where there is none. */
+/* The open groups of this thread; NULL: none. One for each copy of NCCL, and one without any. The thread-local part is
+ * small on purpose: a preloaded library has little static TLS. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) struct group *of_thread[TAGC_NCCL_MAX + 1];
 
-static atomic_uint started; /* of this process, so far */
+static atomic_uint started; /* groups of this process, so far */
 
 bool tagc_group_is_open(const struct tagc_nccl *nccl) { return of_thread[nccl->group] != NULL; }
 
@@ -48,7 +48,7 @@ uint32_t tagc_group_number(const struct tagc_nccl *nccl) {
   return group ? group->number : 0;
 }
 
-/* What was held has been launched, or never will be. */
+/* Ends the held calls: they have been launched, or never will be. */
 static void end_held(struct group *group, ncclResult_t result) {
   for (size_t i = 0; i < group->held_count; i++)
     tagc_trace_call(&group->held[i], result);
@@ -67,8 +67,8 @@ static void group_free(struct group *g) {
   free(g);
 }
 
-/* A thread may end with groups open. NCCL forgets them, and so do we, with the children that were asked for in them.
- * What else runs at its end may call us again, and finds no group. */
+/* A thread may end with open groups. NCCL forgets them, and so do we, with the children expected in them. Other code at
+ * the thread's end may call us again, and finds no group. */
 static void thread_ends(void *groups) {
   bool open = false;
   for (struct group **g = groups; g <= (struct group **)groups + TAGC_NCCL_MAX; g++) {
@@ -85,7 +85,7 @@ static bool has_key;
 
 static void make_key(void) { has_key = pthread_key_create(&threads, thread_ends) == 0; }
 
-/* This thread has something to forget. */
+/* Registers this thread's groups for its end. */
 static void note_thread(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_key);
@@ -157,7 +157,7 @@ bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, nccl
   return true;
 }
 
-/* The real group has ended: what was forwarded in it has been launched. */
+/* The real group has ended, and has launched the calls forwarded in it. */
 static void note_passed(void *group) {
   struct group *g = group;
   for (size_t i = 0; i < g->deferred_count; i++) {
@@ -170,19 +170,19 @@ static void note_passed(void *group) {
   }
 }
 
-/* Where something has failed, a strand may still be at the ops (beside.h): they live until their communicators end. */
+/* After a failure, a strand may still use the ops (beside.h): they live until their communicators end. */
 static void finish_group(struct group *g, bool failed) {
   note_passed(g);
   for (size_t i = 0; i < g->deferred_count && !failed; i++) {
     const struct deferred *d = &g->deferred[i];
-    /* A launch in the background may still need it. The handle of an aborted communicator may be another's by now. */
+    /* A launch in the background may still need the op. An aborted communicator's handle may be another's by now. */
     if (d->is_op && !tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle))
       tagc_nccl_group_destroy_op(d->comm, d->op);
   }
   group_free(g);
 }
 
-/* A group has been ended by the real library. */
+/* The real library has ended a group. */
 static void close_one(const struct tagc_nccl *nccl) {
   struct group *g = of_thread[nccl->group];
   if (!g || --g->depth)
@@ -228,7 +228,7 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno) {
   return failed == ncclSuccess ? status : failed;
 }
 
-/* Nothing is launched, and what was held must be part of the estimate. */
+/* Nothing is launched, but the estimate must include the held calls. */
 static ncclResult_t forward_held(struct group *group) {
   ncclResult_t status = ncclSuccess;
   for (size_t i = 0; i < group->held_count; i++) {
@@ -253,6 +253,6 @@ ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t
   const ncclResult_t ended = TAGC_IN_REAL_ERRNO(real(info), real_errno);
   close_one(nccl);
   if (!of_thread[nccl->group] && ended != ncclInProgress && !tagc_comm_collect(NULL, true))
-    return tagc_no_memory("a communicator"); /* no later end makes those that are not there now */
+    return tagc_no_memory("a communicator"); /* no later end makes the missing ones */
   return status == ncclSuccess ? ended : status;
 }

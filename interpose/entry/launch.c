@@ -17,7 +17,7 @@
 
 /* ---- the order of a launch --------------------------------------------------------------------------------------- */
 
-/* Are these two of one communicator? */
+/* Are both calls of one communicator? */
 static bool is_of_same(const struct tagc_call *a, const struct tagc_call *b) {
   return a->comm == b->comm || (a->comm && b->comm && a->comm->agreement.origin.identity &&
                                 a->comm->agreement.origin.identity == b->comm->agreement.origin.identity);
@@ -26,7 +26,7 @@ static bool is_of_same(const struct tagc_call *a, const struct tagc_call *b) {
 struct place {
   bool rounds;
   uint64_t identity;   /* of its communicator */
-  size_t first, index; /* the first call of that in the launch; its own */
+  size_t first, index; /* the first call of its communicator in the launch; its own */
 };
 
 static int compare_places(const void *a_, const void *b_) {
@@ -40,7 +40,7 @@ static int compare_places(const void *a_, const void *b_) {
   return a->index < b->index ? -1 : 1;
 }
 
-/* Says of all calls of a communicator what is so of one of them, and fills the places. */
+/* Sets `rounds` of all calls of a communicator if one call has it, and fills the places. */
 static void find_places(struct tagc_call *calls, size_t count, struct place *places) {
   for (size_t i = 0; i < count; i++) {
     size_t first = 0;
@@ -53,8 +53,8 @@ static void find_places(struct tagc_call *calls, size_t count, struct place *pla
     places[i].rounds = calls[i].rounds = calls[places[i].first].rounds;
 }
 
-/* Puts the calls of each communicator that needs more than forwarding behind one another, by identities; then all
- * others. False without memory. */
+/* Puts the calls of each communicator that needs more than forwarding in a row, by identities; then all others. False
+ * without memory. */
 static bool arrange_calls(struct tagc_call *calls, size_t count) {
   struct place *places = malloc(count * sizeof *places);
   struct tagc_call *arranged = malloc(count * sizeof *arranged);
@@ -73,13 +73,12 @@ static bool arrange_calls(struct tagc_call *calls, size_t count) {
 
 /* ---- communicators beside one another ---------------------------------------------------------------------------- */
 
-/* A strand: the calls of a communicator, or all that need no more than forwarding. */
+/* Runs a strand: the calls of a communicator, or all that need only forwarding. */
 static ncclResult_t run_strand(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {
   ncclResult_t status = ncclSuccess;
   if (!calls->rounds)
     return tagc_rounds_pass(real, calls, count);
-  for (size_t i = 0; i < count && status == ncclSuccess; i++) /* the program's own group may have had a part of it, too
-                                                               */
+  for (size_t i = 0; i < count && status == ncclSuccess; i++) /* the program's own group may have had a part of it */
     if (calls[i].comm->nonblocking)
       status = tagc_nccl_group_await(real, calls[i].comm);
   return status == ncclSuccess ? tagc_rounds_run(real, calls, count) : status;
@@ -93,7 +92,7 @@ static bool any_meets(const struct tagc_call *calls, size_t count) {
   return false;
 }
 
-/* NCCL connects ranks communicator by communicator where connections are shared ("race condition" in groupLaunch(),
+/* NCCL connects ranks one communicator at a time if they share connections ("race condition" in groupLaunch(),
  * group.cc). */
 static bool any_shares(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
@@ -102,13 +101,13 @@ static bool any_shares(const struct tagc_call *calls, size_t count) {
   return false;
 }
 
-/* The default stream is not alone: others wait for it. */
+/* Other streams wait for the default stream. */
 static bool is_default(cudaStream_t stream) {
   enum { PER_THREAD = 2 }; /* of cuda.h: 0 and 1 are the legacy one */
   return (uintptr_t)stream <= PER_THREAD;
 }
 
-/* Does no stream have calls of two strands? Those of one stream must be launched in one order on all ranks. */
+/* True if no stream has calls of two strands: calls on one stream must be launched in one order on all ranks. */
 static bool have_streams_apart(const struct tagc_strand *strands, size_t count) {
   for (size_t a = 0; a < count; a++)
     for (size_t i = 0; i < strands[a].count; i++)
@@ -120,7 +119,7 @@ static bool have_streams_apart(const struct tagc_strand *strands, size_t count) 
   return true;
 }
 
-/* Arranged calls, outside of any group. */
+/* Runs arranged calls, outside of any group. */
 static ncclResult_t run_calls(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {
   struct tagc_strand one, *strands = count > 1 ? malloc(count * sizeof *strands) : &one;
   ncclResult_t status = strands ? ncclSuccess : tagc_no_memory("the calls of a group");
@@ -156,9 +155,8 @@ static ncclResult_t end_group(const struct tagc_nccl_group *real, tagc_launch_en
   return status;
 }
 
-/* All of them as they came and were decided: one call, or those of the group that is open. A communicator that the real
- * library is still at when it returns is a non-blocking one; but of the communicators of a group one is enough to make
- * it return early. */
+/* Passes all calls as they came and were decided: one call, or those of the open group. If the real library returns
+ * with ncclInProgress, a communicator is non-blocking; in a group one such communicator is enough. */
 static ncclResult_t pass_all(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
                              tagc_launch_ended *ended, void *group) {
   ncclResult_t status = ncclSuccess;
@@ -190,7 +188,7 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count) {
   return true;
 }
 
-/* Does anything wait for the device, or for its set-up, before these calls can go on as they came? */
+/* Does anything wait for the device, or for its set-up, before these calls are forwarded? */
 static bool any_waits(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (tagc_rounds_takes(&calls[i]) &&
@@ -213,7 +211,7 @@ static bool foresee_calls(struct tagc_call *calls, size_t count, bool background
   return true;
 }
 
-/* The turn of a call has come that passes; `complete`: this NCCL could do more. */
+/* Decides a passing call whose turn has come; `complete`: this NCCL could do more. */
 static void decide_passed(struct tagc_call *call, bool complete) {
   if (complete)
     tagc_rounds_decide(call);
@@ -231,8 +229,7 @@ ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_
       decide_passed(&calls[i], complete);
     return pass_all(&real, calls, count, ended, group);
   }
-  /* Empty of what was held, the program's group may still hold what NCCL goes on with: a communicator that begins or
-   * ends. */
+  /* Without its held calls, the program's group may still hold other NCCL work: a communicator that begins or ends. */
   const ncclResult_t before = ended ? end_group(&real, ended, group) : ncclSuccess;
   if (before != ncclSuccess && before != ncclInProgress)
     return before;

@@ -32,7 +32,7 @@ void tagc_rounds_foresee(struct tagc_call *call) {
   pthread_mutex_unlock(&call->comm->lock);
   const bool votes = tagc_vote_is_due(call);
   call->rounds = votes || !passes;
-  /* They may have to be made again, plain. */
+  /* they may have to be repeated plainly */
   call->meets = votes || (!passes && call->entry == TAGC_ENTRY_ncclAllGather);
 }
 
@@ -43,7 +43,7 @@ void tagc_rounds_decide(struct tagc_call *call) {
     call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_function};
 }
 
-/* Before a vote: what is to be known of a call. */
+/* Collects facts about a call before a vote. */
 static void sample_call(const struct tagc_call *call) {
   if (!tagc_rounds_takes(call) ||
       (call->decision.reason != TAGC_REASON_warm_up && !tagc_retune_is_near(call->comm->ledger->retune, call->cycle)))
@@ -64,7 +64,7 @@ void tagc_rounds_after_plain(const struct tagc_call *call) { tagc_order_after_pl
 
 /* ---- calls that go on as they came ------------------------------------------------------------------------------- */
 
-/* One group of them, and their communicators, each once. */
+/* One group of plain calls, and their communicators, each once. */
 struct plain {
   struct tagc_call *const *calls;
   size_t count;
@@ -72,8 +72,7 @@ struct plain {
   size_t comm_count;
 };
 
-/* Those of a communicator that is only known by its handle, as it has never made a collective, go with the first
- * one's. */
+/* Calls of communicators known only by their handles, without any collective so far, go with the first communicator. */
 static ncclResult_t enqueue_plain(const struct tagc_nccl_group *real, void *plain_, size_t i) {
   const struct plain *plain = plain_;
   ncclResult_t status = ncclSuccess;
@@ -94,7 +93,7 @@ static void add_plain_comm(struct plain *plain, struct tagc_comm *comm) {
     plain->comms[plain->comm_count++] = comm;
 }
 
-/* Sends and receives of communicators of which nothing is known. */
+/* Passes sends and receives of communicators that are unknown. */
 static ncclResult_t pass_unknown(const struct tagc_nccl_group *real, const struct plain *plain) {
   tagc_real_depth++;
   ncclResult_t status = real->start();
@@ -105,8 +104,8 @@ static ncclResult_t pass_unknown(const struct tagc_nccl_group *real, const struc
   return status == ncclSuccess ? ended : status;
 }
 
-/* What comes next needs them launched. The program may abort their communicators between two groups, and must not lose
- * them under NCCL's call. */
+/* Returns when they are launched, as the next step needs that. The program may abort their communicators between two
+ * groups, and must not free them during NCCL's call. */
 static ncclResult_t pass_plain(const struct tagc_nccl_group *real, struct tagc_call **calls, size_t count) {
   struct tagc_comm *one[1];
   struct plain plain = {calls, count, count > 1 ? malloc(count * sizeof(*plain.comms)) : one, 0};
@@ -147,13 +146,13 @@ ncclResult_t tagc_rounds_pass(const struct tagc_nccl_group *real, struct tagc_ca
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
-/* One call of each rank. */
+/* Runs one call of each rank. */
 static ncclResult_t run_one_round(const struct tagc_nccl_group *real, struct tagc_call **calls, size_t count) {
   ncclResult_t status = tagc_vote_hold(real, calls, count);
   size_t plain = 0;
   for (size_t i = 0; i < count && status == ncclSuccess; i++) {
     tagc_call_decide(calls[i]);
-    if (calls[i]->decision.action == TAGC_PASS) { /* plain ones to the front, in their order */
+    if (calls[i]->decision.action == TAGC_PASS) { /* plain calls to the front, in their order */
       struct tagc_call *call = calls[i];
       for (size_t j = i; j > plain; j--)
         calls[j] = calls[j - 1];
@@ -171,8 +170,8 @@ static ncclResult_t run_one_round(const struct tagc_nccl_group *real, struct tag
   return tagc_execute(real, calls + plain, count - plain);
 }
 
-/* Nothing on any of the streams on which these calls call the communicator comes before what is on another one. Its
- * fence goes from one to the next, and so stays behind all that it was behind. */
+/* Joins the streams on which these calls call the communicator: no later work on one of them comes before the earlier
+ * work on another. The communicator's fence goes from one to the next, and so stays behind all earlier work. */
 static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, size_t count) {
   const struct tagc_device *device = comm->device;
   if (!tagc_comms_enter(&comm, 1))
@@ -189,11 +188,11 @@ static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, 
   return good;
 }
 
-/* NCCL runs a group as if it were called on each of a communicator's streams in it: all of them are joined before and
- * after. In rounds that is ours to do. */
+/* NCCL runs a group as if each call were on all of a communicator's streams in it: it joins them before and after. In
+ * rounds the library does that. */
 static ncclResult_t join_all(const struct tagc_call *calls, size_t count) {
   for (size_t i = 1; i < count; i++) {
-    size_t before = 0, own = 0; /* is it the first one of its communicator on a second stream? */
+    size_t before = 0, own = 0; /* is it the first of its communicator on a second stream? */
     for (size_t j = 0; j < i; j++) {
       before += calls[j].comm == calls[i].comm;
       own += calls[j].comm == calls[i].comm && calls[j].stream == calls[i].stream;
@@ -204,7 +203,7 @@ static ncclResult_t join_all(const struct tagc_call *calls, size_t count) {
   return ncclSuccess;
 }
 
-/* Is calls[i] the `round`-th call of its rank that has one? */
+/* Is calls[i] the `round`-th call of its rank that takes a round? */
 static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round) {
   size_t earlier = 0;
   for (size_t j = 0; j < i; j++)

@@ -14,7 +14,7 @@
 
 atomic_int tagc_library_state;
 
-/* What env/ cannot know: names of codecs, and lists of layers. */
+/* Checks what env/ cannot know: names of codecs, and lists of layers. */
 static void check_options(const struct tagc_options *options) {
   char why[TAGC_OPTION_WHY];
   for (int i = 0; i < TAGC_OPTION_COUNT; i++)
@@ -40,7 +40,7 @@ static void read_map(const struct tagc_options *options) {
 
 static void end_comm_rooms(struct tagc_comm *comm) {
   tagc_background_release(comm->background);
-  tagc_hierarchy_end(comm, true); /* those that were made while the communicator was aborted */
+  tagc_hierarchy_end(comm, true); /* the children made while the communicator was aborted */
   tagc_order_keep(comm, false);
 }
 

@@ -13,7 +13,7 @@ extern atomic_int tagc_library_state;
 /* Reads and checks the options, and begins the trace; once. True unless TAGC_MODE=off. */
 bool tagc_library_start(void);
 
-/* Does the library do anything but forward? One load and one branch after the first call. */
+/* Does the library do more than forward? One load and one branch after the first call. */
 static inline bool tagc_library_on(void) {
   int state = atomic_load_explicit(&tagc_library_state, memory_order_acquire);
   return state == TAGC_LIBRARY_NEW ? tagc_library_start() : state == TAGC_LIBRARY_ON;
