@@ -9,10 +9,10 @@ static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse",
 
 enum { Q2 = TAGC_CANDIDATES - 1 };
 
-static const double WORTH_IT = 0.95; /* of the plain time, or of what is used without it */
+static const double WORTH_IT = 0.95; /* of the plain time, or of the alternative's */
 
-/* What a call must gain at least: one exchange more, and the host's work for it, are in no estimate, and on a machine
- * that has other things to do the best of a few measurements still varies by as much. */
+/* The least gain of a call. No estimate includes the additional exchange and the host's work for it. On a busy machine
+ * even the best of a few measurements varies by as much. */
 static const double LEAST_GAIN_NS = 50e3;
 
 bool tagc_choose_is_worth_it(double ns, double plain_ns) {
@@ -29,7 +29,7 @@ void tagc_choose_candidates(const struct tagc_options *options, struct tagc_cand
 
 const char *tagc_choose_name(int candidate) { return names[candidate]; }
 
-/* The line through two times: of `steps` steps after one another, each of `parts` times so many bytes. */
+/* The line through two times, each of `steps` steps one after another, each of which sends `parts` times the bytes. */
 static struct tagc_link fit(const struct tagc_probe *probe, enum tagc_route route, double steps, double parts) {
   const double small = probe->ns[route][0] / steps, large = probe->ns[route][1] / steps;
   const double slope = (large - small) / (parts * (double)(probe->bytes[1] - probe->bytes[0]));
@@ -53,8 +53,8 @@ struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_level
   return wire;
 }
 
-/* What it takes to send a part of the slot as it is, whatever the codec: the wire of the rest; and packing all that
- * goes out, and unpacking the result. */
+/* The time for the elements that go uncompressed, whatever the codec: the wire of the rest, and packing the input and
+ * unpacking the result. */
 static double time_of_parts(const struct tagc_slot_question *q, const struct tagc_wire *wire, double copy_ns) {
   const struct tagc_shape rest = tagc_plan_rest(q);
   return q->rest_count
@@ -62,7 +62,7 @@ static double time_of_parts(const struct tagc_slot_question *q, const struct tag
            : 0;
 }
 
-/* The estimate for the codec that is like the one by which the sums are gathered; NULL: they are gathered plainly. */
+/* The estimate of the gradient codec that resembles the codec of the gathered sums; NULL: they are gathered plainly. */
 static const struct tagc_codec_estimate *measured_of(const struct tagc_allgather_phase *phase,
                                                      const struct tagc_gradient_stats *gradient) {
   for (int i = 0; i < TAGC_CANDIDATES && phase->codec; i++)
@@ -71,8 +71,8 @@ static const struct tagc_codec_estimate *measured_of(const struct tagc_allgather
   return NULL;
 }
 
-/* The second half of an all-reduce: a ring of the payloads of all ranks, one of which each rank fills, and all of which
- * it reads. What that takes is taken to be what the codec for gradients takes that is like it. */
+/* The second half of an all-reduce: a ring of all ranks' payloads. Each rank encodes one and decodes all of them. The
+ * times are taken from the gradient codec that resembles the codec of the sums. */
 static double time_of_allgather_phase(const struct tagc_slot_question *q, const struct tagc_gradient_stats *gradient,
                                       const struct tagc_wire *wire) {
   const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(q);
@@ -106,13 +106,13 @@ double tagc_choose_error(const struct tagc_slot_question *slot, const struct tag
   return like ? __builtin_sqrt(error * error + like->error * like->error) : error;
 }
 
-/* The times of a call: in as many chunks as it would go in, and in one. */
+/* The times of a call: in its number of chunks, and in one. */
 struct estimate {
   double ns, whole_ns;
   uint8_t chunks;
 };
 
-/* Of a call with this candidate; infinite where the slot cannot have it, or should not. */
+/* The times of a call with this candidate; infinite if the slot cannot have it, or should not. */
 static struct estimate time_with(const struct tagc_slot_question *slot, const struct tagc_candidate *candidate,
                                  const struct tagc_gradient_stats *gradient, const struct tagc_codec_estimate *measured,
                                  const struct tagc_wire *wire, uint32_t keep_ppm) {
@@ -144,7 +144,7 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
   return (struct estimate){tagc_call_ns(&times, chunks) + beside, tagc_call_ns(&times, 1) + beside, (uint8_t)chunks};
 }
 
-/* Of those within 5% of the fastest the most exact one; -1: the plain call is as good. */
+/* Among those within 5% of the fastest the most exact one; -1: the plain call is as good. */
 static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const struct tagc_gradient_stats *gradient) {
   double fastest = __builtin_inf();
   int best = -1;
@@ -158,7 +158,7 @@ static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const stru
   return best;
 }
 
-/* The time that chunks hide is an estimate: it changes the choice only where it is clearly faster. */
+/* The time that chunks hide is only an estimate: it changes the choice only if it makes a call clearly faster. */
 static int choose_one(const struct tagc_choice *choice, const double whole_ns[TAGC_CANDIDATES],
                       const struct tagc_gradient_stats *gradient) {
   const int best = best_of(choice->ns, choice->plain_ns, gradient),
@@ -168,14 +168,14 @@ static int choose_one(const struct tagc_choice *choice, const double whole_ns[TA
   return kept ? without : best;
 }
 
-/* Of the call as it came. */
+/* The time of the plain call. */
 static double time_of_plain(const struct tagc_slot_question *q, const struct tagc_wire *wire) {
   struct tagc_shape plain = tagc_plan_shard(q);
   plain.nranks = q->hosts.nranks;
   return (tagc_plan_is_all_reduce(q) ? 2 : 1) * tagc_plain_wire_ns(&plain, &wire->plain);
 }
 
-/* Why there is nothing to choose from; TAGC_REASON_no_faster: there is. */
+/* Why no choice exists; TAGC_REASON_no_faster: one exists. */
 static enum tagc_reason gate_choice(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
                                     const struct tagc_wire *wire) {
   const enum tagc_reason gate = tagc_plan_slot_gate(slot);
@@ -210,11 +210,11 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
   const bool open = choice.reason == TAGC_REASON_no_faster;
   for (int i = 0; i < TAGC_CANDIDATES && budget; i++)
     choice.ns[i] = __builtin_inf();
-  if (wire && (open || budget)) /* a call that cannot be compressed takes its share of a budget */
+  if (wire && (open || budget)) /* a call that cannot be compressed counts in a budget */
     choice.plain_ns = time_of_plain(slot, wire);
   if (!open)
     return choice;
-  /* Several ranks' sum has at most as many values as they have together. */
+  /* The sum of several ranks has at most all their values together. */
   choice.keep_ppm = tagc_gradient_keep_ppm(gradient->density * (slot->scope.two_levels ? slot->hosts.local : 1));
   estimate_candidates(slot, gradient, wire, &choice, whole_ns);
   if (!budget)

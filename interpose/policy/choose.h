@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * TAGC_CODEC=auto: which codec a slot gets, if any.
  *
- * Pure functions of numbers that the vote has made equal on all ranks (the slowest rank, the largest error and the
- * densest gradient count), so that all ranks choose alike.
+ * Pure functions of numbers that the vote has made equal on all ranks (those of the slowest rank, the largest error and
+ * the densest gradient), so that all ranks choose alike.
  *
- * A candidate's time is that of a call (tagc_call_ns() of kernels/codec/cost.h) in as many chunks as it would go in
- * (chunking.h): its wire, encoding and decoding, measured on one core or estimated for a GPU, and
- * where but a part of the slot is selected also the rest's wire, and all copies; for an all-reduce also gathering the
- * sums. It must be at least 5% and 50 us faster than the plain call, and its error at most TAGC_CHOOSE_ERROR: what is
- * known to train without measurable loss stays below that.
- * Of those within 5% of the fastest the most exact one is taken; what would be taken if all went in one chunk is kept
- * unless that is 5% faster, for what chunks hide is an estimate: where side stream and wire want the same cores, less
- * is.
+ * A candidate's time is that of a call (tagc_call_ns() of kernels/codec/cost.h) in its number of chunks (chunking.h):
+ * its wire, encoding and decoding, measured on one core or estimated for a GPU. If only a part of the slot is selected,
+ * the rest's wire and all copies count, too; for an all-reduce also gathering the sums. The time must be at least 5%
+ * and 50 us less than the plain call's, and the error at most TAGC_CHOOSE_ERROR: codecs known to train without
+ * measurable loss stay below that. Among those within 5% of the fastest the most exact one is taken. The choice for a
+ * single chunk stays unless chunks make another one 5% faster: the time that chunks hide is an estimate, and is less if
+ * side stream and wire want the same cores.
  *   bf16, q8, q4   for any gradient
  *   sparse, lhc    for gradients that are sparse by nature, with room for half as many values again: nothing is left
- *                  for later. Not for fp16: a loss scale may change while something is left all the same.
- * Codecs that lose measurably (q2; sparse and lhc on dense gradients) have to be asked for. With TAGC_BUDGET the choice
- * is that of budget.h, over all slots at once: q2 is a candidate then, and errors may be larger.
+ *                  for later. Not for fp16: a loss scale may change while a residual remains all the same.
+ * Codecs with a measurable loss (q2; sparse and lhc on dense gradients) must be requested. With TAGC_BUDGET budget.h
+ * makes the choice for all slots at once: q2 is then a candidate, and errors may be larger.
  */
 #ifndef INTERPOSE_POLICY_CHOOSE_H
 #define INTERPOSE_POLICY_CHOOSE_H
@@ -31,8 +30,8 @@
 void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES]);
 const char *tagc_choose_name(int candidate);
 
-/* How bytes can travel: through all ranks, one after the other, as a plain call; between those that exchange payloads,
- * as messages; and with two levels in a ring of the ranks of a host, or of those that exchange payloads. */
+/* The routes of bytes: through all ranks, one after the other, as a plain call; as messages between the ranks that
+ * exchange payloads; and in two levels in a ring of the ranks of a host, or of those that exchange payloads. */
 enum tagc_route {
   TAGC_ROUTE_PLAIN,
   TAGC_ROUTE_SENDS,
@@ -42,8 +41,8 @@ enum tagc_route {
   TAGC_ROUTES
 };
 
-/* What the probe of the wire has found: nanoseconds of a plain reduce-scatter with shards of so many bytes, and of an
- * exchange of messages of so many bytes, by ncclSend and ncclRecv or by ncclAlltoAll (infinite where there is none). */
+/* The results of the probe: nanoseconds of a plain reduce-scatter with shards of so many bytes, and of an exchange of
+ * messages of so many bytes, by ncclSend and ncclRecv or by ncclAlltoAll (infinite if this NCCL lacks it). */
 struct tagc_probe {
   size_t bytes[2]; /* a small one and a large one */
   double ns[TAGC_ROUTES][2];
@@ -52,7 +51,7 @@ struct tagc_probe {
 struct tagc_wire {
   struct tagc_link plain;          /* a ring of all ranks */
   struct tagc_link inside;         /* two levels: a ring of the ranks of a host */
-  struct tagc_link ring, exchange; /* of those that exchange payloads: a ring of them, and their messages */
+  struct tagc_link ring, exchange; /* of the ranks that exchange payloads: a ring, and their messages */
   bool all_to_all;                 /* messages go by ncclAlltoAll */
 };
 
@@ -60,29 +59,27 @@ struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_level
 
 struct tagc_choice {
   enum tagc_reason reason;              /* TAGC_REASON_compressed, or why the slot stays plain */
-  int candidate;                        /* the one chosen; -1: none */
+  int candidate;                        /* the chosen one; -1: none */
   uint32_t keep_ppm;                    /* for a codec with a residual; 0: the gradient is not sparse */
-  double plain_ns, ns[TAGC_CANDIDATES]; /* estimates; infinite: out of the question */
-  uint8_t chunks[TAGC_CANDIDATES]; /* in how many chunks its calls would go (chunking.h), which ns is of; 0: out of the
-                                      question */
+  double plain_ns, ns[TAGC_CANDIDATES]; /* estimates; infinite: ruled out */
+  uint8_t chunks[TAGC_CANDIDATES];      /* number of chunks of its calls (chunking.h), for which ns is; 0: ruled out */
 };
 
-/* The error of a call with this candidate, by what was found: that of an all-reduce has two parts, as the sums are
- * gathered in fewer bits, too, and neither knows of the other. Relative L2; infinite where nothing was found. */
+/* The error of a call with this candidate, by the sample. That of an all-reduce has two independent parts, because its
+ * sums are gathered in fewer bits, too. Relative L2; infinite without a finding. */
 double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
                          int candidate);
 
-/* What a call must gain to be worth compressing. */
+/* Is a call with this time worth compressing? */
 bool tagc_choose_is_worth_it(double ns, double plain_ns);
 
-/* The choice for a slot; with TAGC_BUDGET none, but the estimates that it is made from: the reason is compressed where
- * there is a choice, and the plain time of slots of every float type is there. Of the question all counts but the
- * codec, how much is kept, and the storage of the residual. `gradient` is NULL where some rank has not seen the slot,
- * `wire` where it could not be measured for want of memory. */
+/* The choice for a slot. With TAGC_BUDGET it makes only the estimates: the reason is compressed if a choice exists, and
+ * slots of every float type get a plain time. Of the question it ignores the codec, keep_ppm and the storage of the
+ * residual. `gradient` is NULL if some rank has not seen the slot, `wire` if memory was lacking to measure it. */
 struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
                                const struct tagc_wire *wire);
 
-/* What the chosen codec is estimated to take of a step, in ns. */
+/* The estimated time of a step's call with the chosen codec, in ns. */
 static inline double tagc_choice_ns(const struct tagc_choice *choice) {
   return choice->candidate < 0 ? choice->plain_ns : choice->ns[choice->candidate];
 }

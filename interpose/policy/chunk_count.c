@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/policy/chunk_count.h"
 
-/* What a rank sends of a chunk, at least, and how many there are at most by itself: measured on the host
- * (tests/bench/depth.sh), where more gain little. The same for all devices, as bits may depend on it. */
+/* The least bytes that a rank sends of a chunk, and the most chunks without TAGC_DEPTH: measured on the host
+ * (tests/bench/depth.sh), where more gain little. The same for all devices, because bits may depend on it. */
 enum { LEAST_BYTES = 512 << 10, MOST_BY_ITSELF = 4 };
 
-/* What it must gain at least: estimates leave out what else the machine does. */
+/* The least gain: estimates leave out the machine's other work. */
 static const double WORTH_IT = 0.97;
 
 static int room_of(uint64_t sent) {
@@ -13,7 +13,7 @@ static int room_of(uint64_t sent) {
   return most > MOST_BY_ITSELF ? MOST_BY_ITSELF : most > 1 ? (int)most : 1;
 }
 
-/* Short shards go in fewer chunks than are asked for. */
+/* Short shards go in fewer chunks than requested. */
 static int chunks_for(uint64_t n, int count) { return tagc_chunks_of(n, count).count; }
 
 int tagc_chunk_count(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,

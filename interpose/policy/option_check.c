@@ -26,7 +26,7 @@ static bool check_list(const char *variable, const char *list, char *why) {
   return false;
 }
 
-/* With a codec by name there is nothing to choose: who sets both has meant one of them otherwise. */
+/* With a codec by name no choice remains: a user who sets both has made a mistake in one. */
 static bool check_budget(const struct tagc_options *options, char *why) {
   char text[32];
   if (options->budget.kind == TAGC_BUDGET_NONE || tagc_options_auto(options))

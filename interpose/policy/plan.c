@@ -66,7 +66,7 @@ struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_que
   return phase;
 }
 
-/* What a rank sends for the second half of an all-reduce. */
+/* The bytes that a rank sends for the second half of an all-reduce. */
 static struct tagc_traffic allgather_phase_traffic(const struct tagc_slot_question *q, bool plain) {
   const struct tagc_allgather_phase phase = plain ? (struct tagc_allgather_phase){0} : tagc_plan_allgather_phase(q);
   const struct tagc_shape whole = tagc_plan_shard(q);
@@ -85,7 +85,7 @@ struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q) 
   return plain;
 }
 
-/* What is not selected is summed among those who exchange payloads, as a plain call is among all. */
+/* The ranks that exchange payloads sum the unselected elements, as all ranks sum a plain call. */
 struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const struct tagc_layout *layout) {
   const struct tagc_shape whole = tagc_plan_shard(q);
   const uint64_t rest_bytes = q->rest_count * tagc_dtype_size(q->packed.dtype);
@@ -93,7 +93,7 @@ struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const 
   struct tagc_traffic sent = tagc_layout_traffic(&whole, layout, &q->hosts, q->scope.two_levels), beside;
   beside = q->scope.two_levels ? tagc_layout_traffic(&whole, &rest, &q->hosts, true)
                                : tagc_plain_traffic(rest_bytes, &q->hosts);
-  sent.inside += q->scope.two_levels ? 0 : beside.inside; /* there it is part of the sums of a host */
+  sent.inside += q->scope.two_levels ? 0 : beside.inside; /* in two levels it is part of a host's sums */
   sent.between += beside.between;
   if (tagc_plan_is_all_reduce(q)) {
     const struct tagc_traffic phase = allgather_phase_traffic(q, false);
@@ -107,14 +107,14 @@ struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const 
 static enum tagc_reason weigh_levels(const struct tagc_slot_question *q, const struct tagc_layout *layout) {
   const struct tagc_traffic plain = tagc_plan_plain_traffic(q), sent = tagc_plan_traffic(q, layout);
   if (q->codec == &tagc_codec_none)
-    return TAGC_REASON_NONE; /* the control for our overhead may cost bytes */
+    return TAGC_REASON_NONE; /* it measures our overhead, and may cost bytes */
   if (q->scope.two_levels)
     return sent.between < plain.between ? TAGC_REASON_NONE : TAGC_REASON_no_gain;
   if (sent.inside + sent.between >= plain.inside + plain.between)
     return TAGC_REASON_no_gain;
   if (q->options->scope == TAGC_SCOPE_FLAT || q->hosts.local == 1)
     return TAGC_REASON_NONE;
-  /* NCCL's ring keeps all links busy at once; an exchange with every rank of the other hosts has the network alone. */
+  /* NCCL's ring keeps all links busy at once; an exchange with every rank of the other hosts uses only the network. */
   return 5 * sent.between < 4 * plain.between ? TAGC_REASON_NONE : TAGC_REASON_topology;
 }
 
@@ -202,12 +202,12 @@ bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t vote_c
 
 static struct tagc_decision decide_pass(enum tagc_reason reason) { return (struct tagc_decision){TAGC_PASS, reason}; }
 
-/* A slot that is not compressed now: its residual, if there is one, goes with the call. */
+/* A slot that is not compressed now: the call also sends its residual, if any. */
 static struct tagc_decision decide_plain(const struct tagc_call_facts *f, enum tagc_reason reason) {
   return f->dirty ? (struct tagc_decision){TAGC_FLUSH, TAGC_REASON_flushed} : decide_pass(reason);
 }
 
-/* Why the call passes, whatever its slot is; TAGC_REASON_NONE: nothing is in the way. */
+/* Why the call passes, whatever its slot is; TAGC_REASON_NONE: no reason. */
 static enum tagc_reason gate_call(const struct tagc_call_facts *f) {
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OBSERVE)

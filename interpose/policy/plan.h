@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The plan: what is done with a call, and why.
+ * The plan: what happens to a call, and why.
  *
  * Pure functions: no I/O, no lock, no clock, no global. Their inputs are facts that are equal on all ranks of the
- * communicator, so that all ranks decide alike; anything local (memory that could not be had, the context of a group)
- * enters through the vote alone.
+ * communicator, so that all ranks decide alike. Local facts (lack of memory, the context of a group) enter only through
+ * the vote.
  */
 #ifndef INTERPOSE_POLICY_PLAN_H
 #define INTERPOSE_POLICY_PLAN_H
@@ -18,22 +18,22 @@ enum tagc_reason {
 #define REASON(name, words) TAGC_REASON_##name,
 #include "interpose/policy/reasons.def"
   TAGC_REASON_COUNT,
-  TAGC_REASON_NONE = TAGC_REASON_compressed /* in an answer to "why not?": nothing is in the way */
+  TAGC_REASON_NONE = TAGC_REASON_compressed /* in an answer to "why not?": no reason */
 };
 
 /* The words of reasons.def. */
 const char *tagc_reason_words(enum tagc_reason reason);
 
-/* Kinds of reductions, as far as they matter here. */
+/* Kinds of reductions that matter here. */
 enum tagc_op { TAGC_OP_SUM, TAGC_OP_AVG, TAGC_OP_PREMULSUM, TAGC_OP_OTHER };
 
-/* FLUSH: what would come late otherwise goes plain: a gradient with its residual; parameters to which later calls
+/* FLUSH: sends plainly what would otherwise come late: a gradient with its residual; parameters to which later calls
  * refer. */
 enum tagc_action { TAGC_PASS, TAGC_COMPRESS, TAGC_FLUSH };
 
-/* Between whom the calls of a communicator are compressed, if at all. */
+/* The ranks between which the calls of a communicator are compressed, if at all. */
 struct tagc_scope_plan {
-  enum tagc_reason reason; /* why all calls pass; TAGC_REASON_NONE: they need not */
+  enum tagc_reason reason; /* why all calls pass; TAGC_REASON_NONE: no reason */
   bool two_levels; /* the ranks of a host sum first, and those of equal place on their hosts exchange payloads */
 };
 
@@ -43,36 +43,35 @@ struct tagc_scope_plan {
 struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even,
                                        bool splits);
 
-/* Whether a slot can be compressed at all, asked once, when its cycle is locked. */
+/* The question whether a slot can be compressed at all. */
 struct tagc_slot_question {
   const struct tagc_options *options;
   const struct tagc_codec *codec;
   const struct tagc_slot_info *slot;
-  struct tagc_hosts hosts; /* and ranks, of the communicator */
+  struct tagc_hosts hosts; /* hosts and ranks of the communicator */
   struct tagc_scope_plan scope;
-  struct tagc_shape packed; /* of a packed shard (comm/slot.h): its ranks are all of them, or with two levels one a
-                             * host. n = 0: its type has no codec. It says which residual is wanted */
-  uint64_t allgather_phase_bytes;   /* of an all-reduce: the payload of what is gathered of the sums; 0: as planned */
-  uint64_t shard_count, rest_count; /* elements of a shard, and of those that go beside the payload as they are. Without
-                                     * these, the packed shard is all of it */
+  struct tagc_shape packed; /* of a packed shard (comm/slot.h): its ranks are all of them, or in two levels one a host.
+                               n = 0: no codec has its type. It includes the desired residual */
+  uint64_t allgather_phase_bytes;   /* of an all-reduce: payload bytes of the gathered sums; 0: as planned */
+  uint64_t shard_count, rest_count; /* elements of a shard, and of its uncompressed part. If 0, the packed shard is all
+                                       of it */
   enum tagc_op op;
-  bool layer_known; /* the slot's layer is known, and how much of it is selected; else its name alone counts */
+  bool layer_known; /* the slot's layer and selection are known; else only its name counts */
   enum tagc_selection selection;
   bool gradients;         /* tagc_slot_is_gradient() */
-  uint64_t residual_left; /* bytes of TAGC_RESIDUAL_MAX that earlier slots have left */
+  uint64_t residual_left; /* bytes of TAGC_RESIDUAL_MAX that earlier slots left */
 };
 
-/* Does the user want something of the slot compressed? */
+/* Does the user want a part of the slot compressed? */
 bool tagc_plan_is_selected(const struct tagc_options *options, const struct tagc_slot_info *slot, bool layer_known,
                            enum tagc_selection selection);
 
-/* The shape of a whole shard, and of what of it goes beside the payload (n = 0: nothing). */
+/* The shape of a whole shard, and of its part that goes beside the payload (n = 0: none). */
 struct tagc_shape tagc_plan_shard(const struct tagc_slot_question *question);
 struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *question);
 
-/* An all-reduce is a reduce-scatter, of which each rank has one shard of the sum then, and an all-gather of these. Sums
- * are gathered in fewer bits, too, but not in as few as gradients are sent in: what is lost of a sum is not sent
- * later. */
+/* An all-reduce is a reduce-scatter, which leaves each rank one shard of the sum, and an all-gather of these. Sums are
+ * gathered in fewer bits, too, but in more than gradients: a loss in a sum is not sent later. */
 struct tagc_allgather_phase {
   const struct tagc_allgather_codec *codec; /* NULL: plainly */
   struct tagc_allgather_shape shape;
@@ -82,23 +81,23 @@ struct tagc_allgather_phase {
 /* Is the slot an all-reduce? */
 bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
 
-/* How its sums are gathered where question->codec has added them up: bf16 by bf16, codec none by none, all others by
- * q8, and where that would save nothing, plainly. */
+/* How its sums are gathered after question->codec: bf16 for bf16, none for none, q8 for all others; plainly if that
+ * would save nothing. */
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *question);
 
 /* The bytes that a call of the slot sends with this layout; and as a plain call. */
 struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *question, const struct tagc_layout *layout);
 struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *question);
 
-/* Could a codec carry the slot, if there were one? Why not; TAGC_REASON_NONE: it could. Does not look at the codec. */
+/* Why no codec could carry the slot; TAGC_REASON_NONE: one could. Ignores the codec. */
 enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *question);
 
-/* How a slot's residual is kept under a codec: what TAGC_RESIDUAL says, and for codecs that need one int8 by default:
- * the loss of a training is the same with all storages (tests/bench/RESULTS.md), and a byte a parameter is little. */
+/* The storage of a slot's residual under a codec: that of TAGC_RESIDUAL, and by default int8 for codecs that need one.
+ * The loss of a training is the same with all storages (tests/bench/RESULTS.md), and a byte a parameter is little. */
 enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const struct tagc_codec *codec);
 
-/* Why it cannot; TAGC_REASON_NONE where it can: *layout is then filled, and *residual_bytes is what it takes of the
- * budget: 0 where it gets no residual, because there is no room for it and the codec can do without one. */
+/* Why it cannot; TAGC_REASON_NONE: it can. Then *layout is filled, and *residual_bytes is its share of
+ * TAGC_RESIDUAL_MAX: 0 without a residual, because no room is left and the codec can do without one. */
 enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *question, struct tagc_layout *layout,
                                 uint64_t *residual_bytes);
 
@@ -107,44 +106,43 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *question, struc
 struct tagc_allgather_question {
   const struct tagc_options *options;
   const struct tagc_allgather_codec *codec; /* NULL: TAGC_ALLGATHER=off */
-  struct tagc_allgather_shape shape;        /* n = 0 where the element type cannot be compressed */
+  struct tagc_allgather_shape shape;        /* n = 0: the element type cannot be compressed */
   struct tagc_hosts hosts;
-  const struct tagc_slot_info *slot; /* the reduce-scatter of the same unit, and what is known of its layer: */
+  const struct tagc_slot_info *slot; /* the reduce-scatter of the same unit, and facts about its layer: */
   bool layer_known;
   enum tagc_selection selection;
   bool gradients;
-  uint64_t reference_left; /* bytes of TAGC_ALLGATHER_MAX that earlier ones have left */
-  bool referred;           /* an earlier one of the same unit and type has its reference, for both */
+  uint64_t reference_left; /* bytes of TAGC_ALLGATHER_MAX that earlier ones left */
+  bool referred;           /* an earlier one of the same unit and type keeps the reference for both */
 };
 
-/* Why it cannot be compressed; TAGC_REASON_NONE where it can: *layout is then filled. */
+/* Why it cannot be compressed; TAGC_REASON_NONE: it can, and *layout is filled. */
 enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *question,
                                      struct tagc_allgather_layout *layout);
 
-/* What is known of one call. */
+/* The facts about one call. */
 struct tagc_call_facts {
   const struct tagc_options *options;
   enum tagc_collective collective;
   bool compressible_type;
   enum tagc_op op;
   int nranks;
-  uint64_t bytes; /* of the send buffer; of an all-reduce, too */
+  uint64_t bytes; /* of all shards; of an all-reduce, the send buffer */
   bool agreed;    /* all ranks have the library and the same options */
-  bool device;    /* there is a codec for the communicator's memory */
+  bool device;    /* a codec exists for the communicator's memory */
   enum tagc_cycle_state state;
-  int slot;                     /* -1: none; of an all-gather, its place among those of parameters */
+  int slot;                     /* -1: none; of an all-gather, its index among those of parameters */
   uint64_t cycle;               /* cycles started since the lock, this one included */
-  uint64_t vote_cycle;          /* the one that the vote is, or was, held in */
+  uint64_t vote_cycle;          /* the cycle in which the vote is, or was, held */
   bool voted;                   /* the vote on the slots of this cycle has taken place */
   enum tagc_reason slot_reason; /* its outcome for the slot: TAGC_REASON_compressed, or why not */
-  bool settles;                 /* TAGC_BUDGET: it has room for a residual, and its codec is about to be chosen anew */
+  bool settles;                 /* TAGC_BUDGET: it has a residual, and its codec is about to be chosen anew */
   bool dirty;                   /* the slot has been compressed since the last flush: its residual is alive */
-  bool resync_pending; /* since an unexpected call no cycle has begun where one was expected to: what is gathered now
-                        * may be something else that has the sizes of parameters (moments of an optimiser, for a
-                        * checkpoint) */
-  bool calls_skipped;  /* calls of the cycle were left out before it: what an all-reduce sums then may have the
-                        * size of a gradient alone (a parameter that is averaged now and then) */
-  bool stale;          /* an all-gather's codec refers to what the last call has left, and there is no such thing */
+  bool resync_pending; /* since an unexpected call no cycle has begun on time: an all-gather may now be of other data
+                          with the sizes of parameters (moments of an optimizer, for a checkpoint) */
+  bool calls_skipped; /* calls of the cycle were left out before it: an all-reduce may share only the size of a gradient
+                         (a parameter that is averaged now and then) */
+  bool stale;         /* an all-gather's codec needs the last call's reference, which does not exist */
 };
 
 struct tagc_decision {
@@ -154,14 +152,12 @@ struct tagc_decision {
 
 struct tagc_decision tagc_plan_call(const struct tagc_call_facts *facts);
 
-/* The first cycle (counted from 1 at the lock) in which the vote is held: one whole cycle has then been seen since the
- * lock, so that the group context of every slot is known. No option moves it: ranks with different options must
- * meet. */
+/* The cycle of the first vote, counted from 1 at the lock: one whole cycle has then been seen, so that the group
+ * context of every slot is known. No option moves it: ranks with different options must meet. */
 #define TAGC_VOTE_CYCLE 2
 
-/* The cycle for another vote, after one in `vote_cycle` that lacked some rank's sample of a gradient that might be
- * compressed: twice as far away, as what was in the way may last a while. 0: there have been enough, and the last one
- * stands. */
+/* The cycle of another vote, after one in `vote_cycle` that lacked some rank's sample of a gradient that might be
+ * compressed: twice as far away, because the cause may last. 0: enough votes; the last one stands. */
 #define TAGC_LAST_VOTE_CYCLE 16
 uint64_t tagc_plan_next_vote(uint64_t vote_cycle);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Registered memory; see registered_memory.h. The ranges of a communicator, and those of the process, are an array
- * each, by where they begin. Every range knows where the last one up to it ends, so that a search stops before ranges
- * that cannot hold the buffer.
+ * Registered memory; see registered_memory.h. The ranges of a communicator, and those of the process, form an array
+ * each, sorted by their begin. Every range knows the highest end up to it, so that a search stops before ranges that
+ * cannot hold the buffer.
  */
 #include "interpose/policy/registered_memory.h"
 
@@ -19,12 +19,12 @@
 
 /* A registration. */
 struct range {
-  uintptr_t begin, end, last; /* last: the highest `end` of this one and those before it */
+  uintptr_t begin, end, last; /* last: the highest `end` up to this one */
   uint64_t number;
   const void *handle;
 };
 
-/* Those of a communicator, or, under NULL, of the process. */
+/* The ranges of a communicator or, under NULL, of the process. */
 struct registry {
   ncclComm_t comm;
   struct range *ranges;
@@ -39,7 +39,7 @@ static struct registry *registries;
 static atomic_size_t living; /* ranges */
 static atomic_uint_least64_t changes;
 
-/* How many ranges begin at or before `begin`. */
+/* The number of ranges that begin at or before `begin`. */
 static size_t count_to(const struct registry *r, uintptr_t begin) {
   size_t low = 0, high = r->count;
   while (low < high) {
@@ -52,7 +52,7 @@ static size_t count_to(const struct registry *r, uintptr_t begin) {
   return low;
 }
 
-/* Makes `last` right from range `i` on. */
+/* Updates `last` from range `i` on. */
 static void update(struct registry *r, size_t i) {
   for (; i < r->count; i++) {
     struct range *range = &r->ranges[i];
@@ -183,7 +183,7 @@ const char *tagc_range_text(const struct tagc_range *range, char text[48]) {
 
 /* ---- homes ------------------------------------------------------------------------------------------------------- */
 
-/* So many calls in a row at one place are not by chance. */
+/* So many calls in a row at one place are no coincidence. */
 enum { SETTLED = 3 };
 
 static bool is_same_range(const struct tagc_range *a, const struct tagc_range *b) {

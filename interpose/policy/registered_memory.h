@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Memory that the program has registered: with a communicator (ncclCommRegister, ncclCommWindowRegister), or in the
- * process (ncclMemAlloc). Where a buffer lies in it says which gradient it is, in programs that keep their gradients
- * where they are.
+ * process (ncclMemAlloc). The place of a buffer in it identifies a gradient, in programs whose gradients stay in place.
  *
- * Only for names and reports: ranks may have their memory elsewhere, and nothing that they must do alike may follow
- * from it. What cannot be noted for lack of memory is not known here, no more.
+ * Only for names and reports: ranks may place memory differently, so no decision of all ranks may depend on it. A range
+ * that cannot be noted for lack of memory stays unknown.
  *
- * Ranges      Any may overlap, and one may be registered several times. Each registration has a number of its own, from
- *             1 on, in its communicator, or in the process: memory that is given back and registered anew is not what
- *             it was. Of several that hold a buffer the oldest counts, those of the communicator before those of the
- *             process.
- * Threads     Any. One lock, never held across a call of NCCL. Without any range a question is a load.
- * Cost        A search O(log n) for n ranges, and what overlaps there; a registration O(n).
+ * Ranges      Any may overlap, and one may be registered several times. Each registration has its own number, from 1
+ *             on, in its communicator or in the process: memory that is given back and registered anew counts as new.
+ *             If several hold a buffer, the oldest counts, and those of the communicator before those of the process.
+ * Threads     Any. One lock, never held across a call of NCCL. Without any range a query is one load.
+ * Cost        A search O(log n) for n ranges, plus the overlapping ones; a registration O(n).
  */
 #ifndef INTERPOSE_POLICY_REGISTERED_MEMORY_H
 #define INTERPOSE_POLICY_REGISTERED_MEMORY_H
@@ -28,28 +26,29 @@ struct tagc_range {
   bool of_process; /* ncclMemAlloc */
 };
 
-/* After the real library has registered it. `comm` NULL: ncclMemAlloc, the handle being the memory. */
+/* Adds a range after the real library has registered it. `comm` NULL: ncclMemAlloc, whose handle is the memory. */
 void tagc_ranges_add(ncclComm_t comm, const void *memory, size_t size, const void *handle);
-/* Before the real library ends it, for then the handle may be another's. Of several under one handle the newest. */
+/* Removes a range before the real library ends it, as the handle may then be another's. Of several under one handle the
+ * newest. */
 void tagc_ranges_remove(ncclComm_t comm, const void *handle);
-/* The communicator ends. */
+/* Forgets the ranges of a communicator at its end. */
 void tagc_ranges_forget(ncclComm_t comm);
 
-/* Where is the buffer? False: in none of them as a whole. */
+/* Finds the range of a buffer. False: no range holds all of it. */
 bool tagc_ranges_find(ncclComm_t comm, const void *buffer, size_t size, struct tagc_range *found);
 
 /* "registered 1 + 12.0 MiB", "allocated 3 + 0 B". Returns `text`. */
 const char *tagc_range_text(const struct tagc_range *range, char text[48]);
 
-/* Where the buffers of a slot lie. All zero: not known. Under the lock of its communicator. */
+/* The place of a slot's buffers. All zero: unknown. Under the lock of its communicator. */
 struct tagc_home {
   const void *buffer; /* the last one ... */
-  uint64_t changes;   /* ... when so many registrations had been made and ended */
-  unsigned calls;     /* so many in a row have been at that place, as far as this is counted */
+  uint64_t changes;   /* ... when so many registrations had been made or ended */
+  unsigned calls;     /* calls in a row at that place, as far as counted */
   struct tagc_range place;
 };
 
-/* A call of the slot. Gives whether it has a home now, in which its last calls have all been. */
+/* Notes a call of the slot. True if its last calls were all at one place: its home. */
 bool tagc_home_see(struct tagc_home *home, ncclComm_t comm, const void *buffer, size_t size);
 
 #endif
