@@ -25,7 +25,7 @@ static struct totals totals_of(const struct tagc_budget_slot *slots, size_t coun
   return totals;
 }
 
-/* What the target comes to. Of the two, one is infinite. */
+/* The limits of a target: one of them is infinite. */
 static struct totals limits_of(const struct tagc_budget *target, const struct tagc_budget_slot *slots, size_t count) {
   struct totals limits = {__builtin_inf(), __builtin_inf()};
   const double share = 1e-6 * (double)target->amount;
@@ -39,7 +39,7 @@ static struct totals limits_of(const struct tagc_budget *target, const struct ta
   return limits;
 }
 
-/* Time saved for each unit of squared error; infinite where there is none. */
+/* Time saved for each unit of added squared error; infinite if none is added. */
 static double gain_of(const struct tagc_budget_slot *slot, int from, int to) {
   const double saved = slot->ns[from] - slot->ns[to], added = squared_error(slot, to) - squared_error(slot, from);
   return added > 0 ? saved / added : __builtin_inf();
@@ -65,7 +65,7 @@ static int next_on_hull(const struct tagc_budget_slot *slot) {
   return best;
 }
 
-/* Along the hulls, until the target of time is met, or while the target of error holds. */
+/* Takes steps along the hulls, until the target of time is met, or while the target of error holds. */
 static void take_steps(struct tagc_budget_slot *slots, size_t count, const struct totals *limits) {
   for (;;) {
     const struct totals now = totals_of(slots, count);
@@ -92,8 +92,7 @@ static void take_steps(struct tagc_budget_slot *slots, size_t count, const struc
   }
 }
 
-/* How much better it is for slot i to change; 0: it is not, or must not. A target of time leaves error to be saved, one
- * of error time. */
+/* The gain of changing slot i; 0: none, or not allowed. A target of time saves error, a target of error time. */
 static double better_by(const struct tagc_budget_slot *slot, int to, const struct totals *now,
                         const struct totals *limits) {
   const double ns = slot->ns[to] - slot->ns[slot->option],
@@ -103,7 +102,7 @@ static double better_by(const struct tagc_budget_slot *slot, int to, const struc
   return limits->ns < __builtin_inf() ? -squared : -ns;
 }
 
-/* What the last steps have left over. */
+/* Uses the margin that the last steps have left. */
 static void use_the_rest(struct tagc_budget_slot *slots, size_t count, const struct totals *limits) {
   for (size_t changes = 0; changes < TAGC_BUDGET_OPTIONS * count; changes++) {
     const struct totals now = totals_of(slots, count);

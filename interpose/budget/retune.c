@@ -62,8 +62,8 @@ void tagc_retune_correct(struct tagc_retune *retune, const double ratios[2]) {
       retune->ratios[i] = ratios[i];
 }
 
-/* Nanoseconds of a step's calls since the last choice, as far as they are known, and else as they were estimated; 0:
- * nothing is known. */
+/* Nanoseconds of a step's calls since the last choice, estimated for slots without a measurement; 0: none was
+ * measured. */
 static double spent_since(const struct tagc_retune *retune) {
   double ns = 0;
   bool any = false;
@@ -100,7 +100,7 @@ void tagc_retune_choose(struct tagc_retune *retune, bool offered) {
   struct tagc_retune_entry *last = last_entry(retune);
   const double ns = last ? spent_since(retune) : 0;
   retune->outcome = (struct tagc_budget_outcome){0};
-  if (ns > 0) /* now it is known what has come of the last choice */
+  if (ns > 0) /* the result of the last choice is known now */
     last->measured_ns = ns;
   if (!offered)
     return;
@@ -136,7 +136,7 @@ static void describe_codecs(const struct tagc_retune *retune, char text[TAGC_RET
                             i ? tagc_choose_name(i - 1) : "plain");
 }
 
-/* A line for each choice that has changed something; of very many the first one and the last ones are kept. */
+/* Adds a line for each choice that has changed something; of very many only the first and the last ones stay. */
 static void add_entry(struct tagc_retune *retune, uint64_t cycle) {
   struct tagc_retune_entry entry = {.cycle = cycle, .last = cycle, .times = 1, .outcome = retune->outcome},
                            *last = last_entry(retune);
@@ -198,7 +198,7 @@ static void print_entry(const struct tagc_retune_entry *its) {
   tagc_say("%s", line);
 }
 
-/* Has the last choice met the target, by what was measured, or else by what was estimated? */
+/* Has the last choice met the target, by measurements or else by estimates? */
 static void print_target(const struct tagc_budget *target, const struct tagc_retune_entry *last) {
   char text[32];
   const bool is_time = target->kind == TAGC_BUDGET_TIME,
