@@ -18,7 +18,7 @@
 #include "interpose/agree/listener.h"
 #include "interpose/nccl/process.h"
 
-/* Once a process: what is wrong with one id is mostly wrong with all. */
+/* Once a process: a fault of one id is mostly a fault of all. */
 #define COMPLAIN_ONCE(...) \
   do { \
     static atomic_flag complained = ATOMIC_FLAG_INIT; \
@@ -26,7 +26,7 @@
       tagc_log(TAGC_LOG_WARN, "agree", __VA_ARGS__); \
   } while (0)
 
-/* NCCL's init may need all that a process may have: where no more than these are free, it gets every one. */
+/* NCCL's init may need many descriptors: if no more than these are free, it gets all of them. */
 enum { DESCRIPTORS_FREE = 64 };
 
 void tagc_agree_clear_id(ncclUniqueId *id) {
@@ -65,7 +65,7 @@ void tagc_agree_stamp_id(ncclUniqueId *id) {
 struct talk {
   struct tagc_agree_request request;
   const char *text; /* request.text_size bytes */
-  bool sent;        /* something of it has left this process */
+  bool sent;        /* a part of it has left this process */
   struct tagc_agree_reply reply;
   char answer[TAGC_AGREE_TEXT + 1];
 };
@@ -75,7 +75,7 @@ static bool ready(int fd, short events, double deadline) {
   for (;;) {
     double left = deadline - tagc_clock_ms();
     struct pollfd p = {.fd = fd, .events = events};
-    int n = poll(&p, 1, left > 1000 ? 1000 : left > 0 ? (int)left + 1 : 0); /* once more after the deadline, too */
+    int n = poll(&p, 1, left > 1000 ? 1000 : left > 0 ? (int)left + 1 : 0); /* polls once more after the deadline */
     if (n > 0)
       return true;
     if (n < 0 ? errno != EINTR : left <= 0) {
@@ -150,7 +150,7 @@ static bool exchange(int fd, struct talk *t, double deadline) {
 }
 
 /* Talks to the decider until it has answered, the deadline has come, or nobody listens there any more (ECONNREFUSED).
- * What else goes wrong may pass: no descriptor is free, a network is down, the decider has too many guests. */
+ * Other errors may pass: no free descriptor, a network that is down, a decider with too many connections. */
 static bool talk(const union tagc_agree_address *address, struct talk *t, double seconds) {
   double deadline = tagc_clock_ms() + 1e3 * seconds;
   for (;;) {
@@ -182,7 +182,7 @@ static const char *name_of(const union tagc_agree_address *address, char *text, 
 
 /* ---- reports and decisions --------------------------------------------------------------------------------------- */
 
-/* The stamp to report to: that of the first of several ids, all of which must have one. */
+/* Finds the stamp to report to: that of the first id. All of several ids must have one. */
 static bool find_stamp(const ncclUniqueId *ids, int count, struct tagc_agree_stamp *stamp) {
   for (int i = count - 1; i >= 0; i--)
     switch (tagc_agree_stamp_read((const uint8_t *)ids[i].internal, stamp)) {
@@ -198,10 +198,10 @@ static bool find_stamp(const ncclUniqueId *ids, int count, struct tagc_agree_sta
   return true;
 }
 
-/* What must be equal on all ranks. */
+/* Describes the facts that must be equal on all ranks. */
 static bool describe_rank(char *text, size_t size, int nccl_version, const char *memory) {
   const struct tagc_options *options = tagc_library_options();
-  char map[20] = "none"; /* the file may lie elsewhere on other hosts: its content counts */
+  char map[20] = "none"; /* the file may lie elsewhere on other hosts: only its content counts */
   uint64_t digest;
   if (tagc_library_map(&digest))
     snprintf(map, sizeof map, "#%016" PRIx64, digest);
@@ -210,7 +210,7 @@ static bool describe_rank(char *text, size_t size, int nccl_version, const char 
   return n > 0 && (size_t)n < size && tagc_options_describe(options, text + n, size - (size_t)n);
 }
 
-/* Who has reported must be able to ask. */
+/* A rank that has reported must also be able to ask. */
 static bool can_ask(void) {
   if (tagc_descriptors_are_free(DESCRIPTORS_FREE))
     return true;
@@ -221,8 +221,8 @@ static bool can_ask(void) {
   return false;
 }
 
-/* A rank reports. What it cannot say within TAGC_AGREE_TIMEOUT, it will hardly say for the next communicator: that one
- * is not kept waiting as long. */
+/* Reports this rank. After a report that did not get through within TAGC_AGREE_TIMEOUT, the next communicator's will
+ * hardly do so: it waits for only a second. */
 static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
                                     const char *memory) {
   static atomic_bool unreachable;

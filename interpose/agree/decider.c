@@ -9,7 +9,7 @@
 struct fact_sheet {
   struct fact_sheet *next;
   uint32_t number; /* from 1 */
-  char text[];     /* lines as they came, NUL-terminated */
+  char text[];     /* lines as received, NUL-terminated */
 };
 
 struct session {
@@ -17,19 +17,19 @@ struct session {
   uint8_t secret[TAGC_AGREE_SECRET];
   uint32_t nranks;              /* 0 until the first report */
   uint32_t reported, confirmed; /* ranks */
-  struct fact_sheet *sheets;    /* the different reports: one where all is well */
-  uint32_t *sheet_of;           /* a rank's sheet, 0: it has not reported */
+  struct fact_sheet *sheets;    /* the different reports: one if all is well */
+  uint32_t *sheet_of;           /* a rank's sheet; 0: it has not reported */
   uint64_t *host_of;
   bool *has_confirmed;           /* ranks that confirmed */
   uint32_t *host_number, hosts;  /* made with the decision "on" */
   enum tagc_agree_kind decision; /* TAGC_AGREE_ON, TAGC_AGREE_OFF, or 0 before it */
   bool spoiled;                  /* a report contradicts another one: "off" */
-  char *why;                     /* of the decision "off"; before: what has gone wrong already; or NULL */
+  char *why;                     /* the reason of "off"; before the decision: a fault so far; or NULL */
 };
 
 enum {
   LONGEST_WHY = 900, /* a line of the log is about that long */
-  VALUES = 8,        /* of a fact are named, and ranges of ranks 16: enough to go and look */
+  VALUES = 8,        /* of a fact are named, and 16 ranges of ranks: enough to look further */
 };
 
 struct tagc_agree_decider {
@@ -38,7 +38,7 @@ struct tagc_agree_decider {
   const char *complaint;
 };
 
-/* Frees what is kept for each rank. */
+/* Frees the data of all ranks. */
 static void forget_ranks(struct session *s) {
   for (struct fact_sheet *f = s->sheets, *after; f; f = after) {
     after = f->next;
@@ -80,7 +80,7 @@ bool tagc_agree_decider_expect(struct tagc_agree_decider *decider, const uint8_t
   return true;
 }
 
-/* Compares in a time that does not tell a stranger how far he guessed right. */
+/* Compares in constant time, so that a stranger does not learn how much of a guess was right. */
 static bool same_secret(const uint8_t *a, const uint8_t *b) {
   unsigned differ = 0;
   for (size_t i = 0; i < TAGC_AGREE_SECRET; i++)
@@ -109,7 +109,7 @@ const char *tagc_agree_decider_complaint(struct tagc_agree_decider *decider) {
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-/* A text that is written piece by piece, and cut where it is full. */
+/* A text that is written in parts, and cut when it is full. */
 struct words {
   char *at;
   size_t left; /* with the NUL */
@@ -125,7 +125,7 @@ __attribute__((format(printf, 2, 3))) static void append_words(struct words *w, 
   w->left -= used;
 }
 
-/* "rank 3" or "ranks 0-2,5": those for which `wanted[sheet_of[rank]]` holds. */
+/* "rank 3" or "ranks 0-2,5": the ranks for which `wanted[sheet_of[rank]]` holds. */
 static void say_ranks(struct words *w, const struct session *s, const bool *wanted) {
   uint32_t count = 0, said = 0;
   for (uint32_t r = 0; r < s->nranks; r++)
@@ -145,7 +145,7 @@ static void say_ranks(struct words *w, const struct session *s, const bool *want
   }
 }
 
-/* The value of a fact in a sheet; NULL where it does not have it. */
+/* The value of a fact in a sheet; NULL: none. */
 static const char *value_of(const struct fact_sheet *f, const char *name, size_t name_size, size_t *size) {
   for (const char *line = f->text; *line;) {
     size_t length = strcspn(line, "\n");
@@ -165,8 +165,8 @@ static bool same_value(const struct fact_sheet *a, const struct fact_sheet *b, c
   return !va == !vb && na == nb && (!va || memcmp(va, vb, na) == 0);
 }
 
-/* "TAGC_SPARSITY is 0.8 on ranks 0-2, 0.9 on rank 3; " where the sheets differ in it, in the order of the ranks.
- * `wanted` and `said` have room for all sheets. */
+/* "TAGC_SPARSITY is 0.8 on ranks 0-2, 0.9 on rank 3; " if the sheets differ in it, in the order of the ranks. `wanted`
+ * and `said` have room for all sheets. */
 static void say_fact(struct words *w, const struct session *s, const char *name, size_t name_size, bool *wanted,
                      bool *said) {
   bool differs = false;
@@ -212,7 +212,7 @@ static bool earlier_sheet_has(const struct session *s, const struct fact_sheet *
   return false;
 }
 
-/* Why the decision is "off": who is missing, and what differs. False without memory. */
+/* Explains why the decision is "off": the missing ranks, and the differences. False without memory. */
 static bool explain_refusal(struct session *s) {
   uint32_t sheets = 0;
   for (const struct fact_sheet *f = s->sheets; f; f = f->next)
@@ -250,7 +250,7 @@ static bool explain_refusal(struct session *s) {
 
 /* ---- decisions --------------------------------------------------------------------------------------------------- */
 
-/* Room for the ranks, at the first report. */
+/* Allocates the data of all ranks, at the first report. */
 static bool reserve_ranks(struct session *s, uint32_t nranks) {
   if (s->nranks)
     return true;
@@ -266,7 +266,7 @@ static bool reserve_ranks(struct session *s, uint32_t nranks) {
   return true;
 }
 
-/* The sheet with this text, perhaps a new one. */
+/* The sheet with this text; adds a new one if needed. */
 static struct fact_sheet *sheet(struct session *s, const char *text, size_t size) {
   struct fact_sheet *fresh = malloc(sizeof *fresh + size + 1), **at = &s->sheets;
   if (!fresh)
@@ -293,7 +293,7 @@ static bool decide(struct tagc_agree_decider *decider, struct session *s) {
   if (!on && !s->why && !explain_refusal(s))
     return false;
   for (uint32_t r = 0; on && r < s->nranks; r++) {
-    uint32_t same = r; /* mostly that of the rank before */
+    uint32_t same = r; /* mostly equal to the previous rank's */
     while (same-- > 0 && s->host_of[same] != s->host_of[r])
       ;
     s->host_number[r] = same == UINT32_MAX ? s->hosts++ : s->host_number[same];
@@ -318,7 +318,7 @@ static size_t refuse(const char *text, uint8_t **reply) {
   return reply_with((struct tagc_agree_reply){.kind = TAGC_AGREE_REFUSED}, text, reply);
 }
 
-/* What is wrong with a report, or NULL. What is wrong with one is wrong with all. */
+/* The fault of a report, or NULL. A fault of one report spoils the decision for all. */
 static const char *objection(struct session *s, const struct tagc_agree_request *request, const struct fact_sheet *f) {
   char text[100];
   if (request->nranks != s->nranks)

@@ -20,17 +20,17 @@
 #include "interpose/agree/decider.h"
 
 enum {
-  CONNECTIONS = 64,    /* at a time at most; the others wait in the kernel */
-  SHARE = 32,          /* of so many descriptors that the process may have, one is for a connection */
+  CONNECTIONS = 64,    /* at most at a time; others wait in the kernel */
+  SHARE = 32,          /* one connection for so many descriptors that the process may have */
   PATIENCE_MS = 10000, /* for a connection, from its first to its last byte */
-  STRANGER_MS = 1000,  /* for one that has not shown the secret of an id */
+  STRANGER_MS = 1000,  /* for one without the secret of an id */
 };
 
-/* One request on its way in, then its reply on the way out. */
+/* A request being received, then its reply being sent. */
 struct connection {
   int fd;
   int64_t began_ms;
-  bool known; /* has shown the secret of an id */
+  bool known; /* has sent the secret of an id */
   struct tagc_agree_request request;
   size_t got; /* bytes of the request and its text, then of the confirmation */
   uint8_t *reply;
@@ -39,16 +39,16 @@ struct connection {
 };
 
 struct listener {
-  pid_t owner;          /* the process that it works in */
+  pid_t owner;          /* the process of its thread */
   pthread_mutex_t lock; /* guards what follows */
   struct tagc_agree_decider *decider;
   bool running;
   int fd;
-  ino_t socket; /* fd must still be this one: programs close what they did not open */
+  ino_t socket; /* fd must still be this one: programs close descriptors that they did not open */
   union tagc_agree_address address;
 };
 
-/* What a thread has of its own: it outlives its turn by a moment, when the next thread may be there already. */
+/* A thread's own data: it outlives its turn by a moment, when the next thread may already run. */
 struct worker {
   int fd; /* the socket */
   ino_t socket;
@@ -74,8 +74,7 @@ static size_t places(void) {
   return share < 2 ? 2 : share < CONNECTIONS ? (size_t)share : CONNECTIONS;
 }
 
-/* A place for a newcomer: a free one, or that of the oldest connection that has not shown a secret. NULL: there is
- * none. */
+/* Returns a place for a new connection: a free one, or that of the oldest connection without a secret. NULL: none. */
 static struct connection **place(struct worker *w) {
   struct connection **oldest = NULL;
   for (size_t i = 0, count = places(); i < count; i++) {
@@ -88,8 +87,8 @@ static struct connection **place(struct worker *w) {
   return oldest;
 }
 
-/* Takes the next newcomer. It has come with its first bytes (open_socket()): those of a rank are read before the next
- * one is taken, who so makes room of strangers alone. */
+/* Accepts the next connection. Its first bytes are already here (open_socket()): a rank's are read before the next
+ * connection is accepted. So only strangers are displaced. */
 static void welcome(struct worker *w) {
   struct connection **at = place(w), *c;
   if (!at)
@@ -99,7 +98,7 @@ static void welcome(struct worker *w) {
   int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   w->accepting = fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
   if (fd < 0)
-    return; /* mostly no descriptor is free: perhaps one is soon */
+    return; /* mostly for lack of a descriptor: perhaps one is free soon */
   if (!(c = malloc(sizeof *c))) {
     close(fd);
     return;
@@ -110,7 +109,7 @@ static void welcome(struct worker *w) {
   *at = c;
 }
 
-/* The request is complete: the reply. */
+/* Makes the reply to a complete request. */
 static bool answer_connection(struct listener *l, struct connection *c) {
   pthread_mutex_lock(&l->lock);
   c->size =
@@ -119,8 +118,7 @@ static bool answer_connection(struct listener *l, struct connection *c) {
   return c->size > 0;
 }
 
-/* Says what was decided, when the first who asked has been told: a log that nobody reads must not keep the ranks
- * waiting. */
+/* Logs the decision after the first rank has its answer: a blocked stderr must not delay ranks. */
 static void warn_of_listener(struct listener *l) {
   char complaint[1000];
   pthread_mutex_lock(&l->lock);
@@ -131,7 +129,7 @@ static void warn_of_listener(struct listener *l) {
              complaint);
 }
 
-/* What can be read of the request, in two steps: who it is, then the text. False: hang up. */
+/* Reads what has arrived of the request, in two steps: its fixed part, then the text. False: hang up. */
 static bool read_request(struct listener *l, struct connection *c) {
   for (;;) {
     size_t want = c->got < TAGC_AGREE_REQUEST_SIZE ? TAGC_AGREE_REQUEST_SIZE
@@ -162,10 +160,10 @@ static bool write_reply(struct listener *l, struct connection *c) {
   if (c->sent < c->size)
     return true;
   warn_of_listener(l);
-  return c->request.kind == TAGC_AGREE_ASK; /* who has reported says no more */
+  return c->request.kind == TAGC_AGREE_ASK; /* a report needs no confirmation */
 }
 
-/* The byte that says that a decision has arrived. Either way, this is the end of the connection. */
+/* Reads the byte that confirms the arrival of a decision. Either way, the connection ends. */
 static bool read_confirmation(struct listener *l, struct connection *c) {
   uint8_t byte;
   ssize_t n = recv(c->fd, &byte, 1, 0);
@@ -195,7 +193,8 @@ static bool is_socket(int fd, ino_t socket) {
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == socket;
 }
 
-/* Nobody waits for a decision any more, or the program has closed our socket: the next id starts another thread. */
+/* Has the thread finished? If nobody waits for a decision any more, or the program has closed our socket. The next id
+ * starts another thread. */
 static bool is_over(struct listener *l, const struct worker *w) {
   pthread_mutex_lock(&l->lock);
   bool ours = is_socket(w->fd, w->socket), over = tagc_agree_decider_open(l->decider) == 0 || !ours;
@@ -207,12 +206,12 @@ static bool is_over(struct listener *l, const struct worker *w) {
   return over;
 }
 
-/* For how long a connection may still last; negative where it is over. */
+/* Time that is left for a connection; negative: it is over. */
 static int64_t left_ms(const struct connection *c) {
   return c->began_ms + (c->known ? PATIENCE_MS : STRANGER_MS) - now_ms();
 }
 
-/* Waits for something to happen; fills fds[0] for the socket and one for each connection, in order. */
+/* Waits for an event; fills fds[0] for the socket, and then one for each connection, in order. */
 static void wait_for_any(struct worker *w, struct pollfd *fds) {
   int64_t patience = -1;
   nfds_t count = 1;
@@ -227,13 +226,13 @@ static void wait_for_any(struct worker *w, struct pollfd *fds) {
     fds[count++] = (struct pollfd){.fd = c->fd, .events = c->reply && c->sent < c->size ? POLLOUT : POLLIN};
   }
   if (!w->accepting && (patience < 0 || patience > 100))
-    patience = 100; /* perhaps there is a descriptor then */
+    patience = 100; /* perhaps a descriptor is free then */
   if (poll(fds, count, (int)patience) < 0)
     for (nfds_t i = 0; i < count; i++)
       fds[i].revents = 0;
 }
 
-/* The lock: whoever started the thread holds it until all is set. */
+/* Takes the lock because the starter of the thread holds it until all is set. */
 static struct worker begin_worker(struct listener *l) {
   pthread_mutex_lock(&l->lock);
   struct worker w = {.fd = l->fd, .socket = l->socket, .accepting = true};
@@ -275,7 +274,7 @@ static bool open_socket(struct listener *l, const union tagc_agree_address *host
   l->fd = socket(host->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (l->fd < 0)
     return false;
-  /* Who says nothing stays in the kernel, which gives up soon, and takes no descriptor. */
+  /* A silent connection stays in the kernel, which soon drops it, and takes no descriptor. */
   setsockopt(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &(int){1}, sizeof(int));
   struct stat status;
   if (bind(l->fd, &l->address.any, size) == 0 && listen(l->fd, SOMAXCONN) == 0 &&
@@ -291,8 +290,8 @@ static bool open_socket(struct listener *l, const union tagc_agree_address *host
 
 /* ---- ids --------------------------------------------------------------------------------------------------------- */
 
-/* The listener of this process. After a fork the parent's is left alone: its thread is not here, its lock may be
- * held. */
+/* The listener of this process. After a fork the child ignores the parent's: its thread is not here, and its lock may
+ * be held. */
 static struct listener *own_listener(void) {
   struct listener *l = atomic_load(&current);
   if (l && l->owner == getpid())
@@ -320,7 +319,7 @@ static bool same_host(const union tagc_agree_address *a, const union tagc_agree_
                                       : a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
 }
 
-/* Takes up one more id; the lock is held. */
+/* Adds an id; the caller holds the lock. */
 static bool take_up(struct listener *l, const union tagc_agree_address *host, struct tagc_agree_stamp *stamp,
                     const char **why) {
   *why = "this process listens on another interface already";
@@ -335,7 +334,7 @@ static bool take_up(struct listener *l, const union tagc_agree_address *host, st
     close(l->fd);
     return false;
   }
-  l->running = true; /* the thread ends again where the next step fails */
+  l->running = true; /* the thread ends again if the next step fails */
   stamp->address = l->address;
   *why = "no memory";
   return tagc_agree_decider_expect(l->decider, stamp->secret);

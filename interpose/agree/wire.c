@@ -37,8 +37,8 @@ struct reply {
 _Static_assert(sizeof(struct reply) == TAGC_AGREE_REPLY_SIZE, "no holes");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the structs above are the wire format");
 
-/* Ties a stamp to its id: before 2.23 NCCL writes 40 bytes alone, so the stamp of an earlier id may still stand in a
- * variable that is used again. */
+/* Ties a stamp to its id: before 2.23 NCCL writes only 40 bytes, so a reused variable may still hold the stamp of an
+ * earlier id. */
 static uint64_t check_of(const uint8_t *id, const struct stamp *s) {
   return tagc_hash_add(tagc_hash_add(TAGC_HASH_START, id, TAGC_AGREE_USED), s, offsetof(struct stamp, check));
 }

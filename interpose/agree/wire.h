@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What travels for the agreement of ranks: the stamp inside an ncclUniqueId, and one request and one reply a
- * connection.
+ * The wire format of the agreement: the stamp inside an ncclUniqueId, and one request and one reply a connection.
  *
- * NCCL uses the first 40 of an id's 128 bytes and hashes all of them into the identity of the communicator
- * (bootstrap.h, init.cc, 2.18 to 2.30), so every rank hands over the same 128 bytes, and whoever reads a stamp knows
+ * NCCL uses the first 40 of an id's 128 bytes, and hashes all of them into the identity of the communicator
+ * (bootstrap.h, init.cc, 2.18 to 2.30). So every rank passes the same 128 bytes, and a rank that reads a stamp knows
  * that all ranks can.
  *
  *   stamp    64 bytes, the last ones of the id
@@ -15,8 +14,8 @@
  *   reply    16 bytes and a text
  *     0 u32 magic | 4 u8 protocol | 5 u8 kind | 6 u16 bytes of text | 8 u32 hosts | 12 u32 number of the rank's host
  *
- * Integers are little-endian (both machines that the library runs on are); addresses are in network order. The text of
- * a report is lines of name=value, one for every fact that must be equal on all ranks.
+ * Integers are little-endian (as both supported machines are); addresses are in network order. The text of a report is
+ * lines of name=value, one for every fact that must be equal on all ranks.
  *
  * Pure functions on memory: no allocation, no I/O, any thread.
  */
@@ -33,7 +32,7 @@
 #define TAGC_AGREE_TEXT 4095   /* the longest text */
 #define TAGC_AGREE_RANKS 65536 /* the largest communicator */
 
-/* Where an id's maker listens. */
+/* The address on which an id's maker listens. */
 union tagc_agree_address {
   struct sockaddr any;
   struct sockaddr_in v4;
@@ -49,8 +48,8 @@ struct tagc_agree_stamp {
 
 enum { TAGC_AGREE_ID = 128, TAGC_AGREE_USED = 40, TAGC_AGREE_STAMP_AT = 64 };
 
-/* The address that NCCL put into an id (its bootstrap listens there), without its port. False where the id does not
- * look like one of NCCL's, or where its bytes from 40 on are not all zero: such an id gets no stamp. */
+/* The address that NCCL put into an id (its bootstrap listens there), without its port. False if the id does not look
+ * like one of NCCL's, or if its bytes from 40 on are not all zero: such an id gets no stamp. */
 bool tagc_agree_id_address(const uint8_t id[TAGC_AGREE_ID], union tagc_agree_address *address);
 
 void tagc_agree_stamp_write(uint8_t id[TAGC_AGREE_ID], const struct tagc_agree_stamp *stamp);
@@ -62,9 +61,9 @@ enum tagc_agree_read tagc_agree_stamp_read(const uint8_t id[TAGC_AGREE_ID], stru
 
 enum tagc_agree_kind {
   TAGC_AGREE_REPORT = 1, /* request: here I am, with these facts */
-  TAGC_AGREE_ASK,        /* request: the decision, please; confirmed by one byte when it has come */
+  TAGC_AGREE_ASK,        /* request: the decision, please; one byte then confirms its arrival */
   TAGC_AGREE_NOTED = 16, /* reply to a report: it counts */
-  TAGC_AGREE_REFUSED,    /* reply to a request that makes no sense; the text says why */
+  TAGC_AGREE_REFUSED,    /* reply to an invalid request; the text says why */
   TAGC_AGREE_ON,         /* decision: all ranks have reported the same facts */
   TAGC_AGREE_OFF,        /* decision: not so; the text says why */
 };
@@ -80,7 +79,7 @@ struct tagc_agree_request {
 struct tagc_agree_reply {
   enum tagc_agree_kind kind;
   uint16_t text_size;
-  uint32_t hosts, host; /* "on": how many hosts there are, and which one is the rank's, from 0 in rank order */
+  uint32_t hosts, host; /* "on": the number of hosts, and that of the rank's host, from 0 in rank order */
 };
 
 enum { TAGC_AGREE_REQUEST_SIZE = 40, TAGC_AGREE_REPLY_SIZE = 16 };
@@ -89,7 +88,7 @@ enum { TAGC_AGREE_REQUEST_SIZE = 40, TAGC_AGREE_REPLY_SIZE = 16 };
 void tagc_agree_request_write(uint8_t *bytes, const struct tagc_agree_request *request);
 void tagc_agree_reply_write(uint8_t *bytes, const struct tagc_agree_reply *reply);
 
-/* Read the fixed part of a message, checked: false for anything that could not have been written by the above. */
+/* Read and check the fixed part of a message: false for bytes that the functions above cannot have written. */
 bool tagc_agree_request_read(const uint8_t bytes[TAGC_AGREE_REQUEST_SIZE], struct tagc_agree_request *request);
 bool tagc_agree_reply_read(const uint8_t bytes[TAGC_AGREE_REPLY_SIZE], struct tagc_agree_reply *reply);
 
