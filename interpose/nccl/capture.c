@@ -16,7 +16,7 @@ void tagc_capture_find_driver(void) {
   if (atomic_load_explicit(&is_capturing, memory_order_relaxed))
     return;
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (driver) /* the reference is kept: the pointer must stay valid */
+  if (driver) /* keeps the reference: the pointer must stay valid */
     atomic_store_explicit(&is_capturing, (is_capturing_function *)tagc_linker_dlsym()(driver, "cuStreamIsCapturing"),
                           memory_order_release);
 }
@@ -26,6 +26,6 @@ bool tagc_capture_is_active(cudaStream_t stream) {
   if (!ask)
     return false;
   int status = CU_NOT_CAPTURING, result = ask(stream, &status);
-  /* The legacy stream cannot be asked while a stream that synchronises with it is captured. */
+  /* The legacy stream cannot be queried while a stream that synchronises with it is captured. */
   return result == CU_STREAM_CAPTURE_IMPLICIT || (result == CU_SUCCESS && status != CU_NOT_CAPTURING);
 }

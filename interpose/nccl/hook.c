@@ -13,7 +13,7 @@
 
 _Static_assert(TAGC_NCCL_MAX == 4, "the assembly has stubs for four");
 
-/* The address of our own function of an entry, through the dynamic symbol table as everybody else sees it. */
+/* The address of our own function of an entry, from the dynamic symbol table, as all others see it. */
 static void *own_function(enum tagc_entry entry) {
   switch (entry) {
 /* clang-format off */
@@ -28,8 +28,8 @@ static void *stub_of(const struct tagc_nccl *nccl, enum tagc_entry entry) {
   return (void *)(tagc_hook_stubs + TAGC_HOOK_STUB * ((size_t)nccl->index * TAGC_ENTRY_COUNT + entry));
 }
 
-/* Do all who look for the name find ours? Not asked with RTLD_DEFAULT: from here, a library that is linked with
- * -Bsymbolic, that finds itself first. */
+/* Do all lookups of the name find our function? RTLD_DEFAULT cannot answer that here: it would search from this
+ * library, which is linked with -Bsymbolic and finds itself first. */
 static bool is_in_front(const char *name, const void *own) {
   void *program = dlopen(NULL, RTLD_LAZY);
   bool is = program && tagc_linker_dlsym()(program, name) == own;
@@ -38,17 +38,17 @@ static bool is_in_front(const char *name, const void *own) {
   return is;
 }
 
-/* Does the handle stand for this library, and nothing else? */
+/* Does the handle mean this library alone? */
 static bool is_own_handle(void *handle) {
   struct tagc_object us;
   return tagc_linker_find((const void *)&tagc_hook_dlsym, &us) && tagc_linker_pin(&us) == handle;
 }
 
-/* A name that everybody, or the caller, is taken to see: what is there without us: not intercepted
- * where there is no room for another copy, and NULL, with something for dlerror() to say, where nothing is. */
+/* Answers for a name that everybody, or the caller, would see without this library. If no room is left for another
+ * copy, its function is not intercepted; if nothing is visible, NULL, and dlerror() has a message. */
 static void *answer_visible(const char *name, enum tagc_entry entry, const void *caller) {
   if (tagc_real_is_lost())
-    return own_function(entry); /* it will say so when it is called */
+    return own_function(entry); /* it reports that when it is called */
   const struct tagc_nccl *nccl = tagc_real_visible(entry, caller);
   if (nccl)
     return stub_of(nccl, entry);
@@ -61,17 +61,17 @@ static struct tagc_hook_answer answer_lookup(void *handle, const char *name, enu
   void *own = own_function(entry);
   if (handle == RTLD_DEFAULT) {
     if (!is_in_front(name, own))
-      return jump; /* of a library in front of us, or of the program itself */
+      return jump; /* the function of a library in front of us, or of the program itself */
     return (struct tagc_hook_answer){NULL, answer_visible(name, entry, caller)};
   }
   void *found = tagc_linker_next_dlsym()(handle, name);
   if (!found)
-    return jump;    /* it makes dlerror() say so */
+    return jump;    /* sets the message of dlerror() */
   if (found == own) /* dlopen(NULL), which sees what everybody sees */
     return (struct tagc_hook_answer){NULL, is_own_handle(handle) ? own : answer_visible(name, entry, NULL)};
   struct tagc_object holder;
   if (tagc_linker_find(found, &holder) && holder.before_us)
-    return jump; /* a wrapper that comes to us, or a program whose own calls never do */
+    return jump; /* a wrapper that calls us, or a program whose own calls never do */
   const struct tagc_nccl *nccl = tagc_real_of_handle(handle, entry, found);
   if (nccl)
     return (struct tagc_hook_answer){NULL, stub_of(nccl, entry)};
@@ -93,8 +93,8 @@ TAGC_BEFORE_SANITIZERS struct tagc_hook_answer tagc_hook_dlsym(void *handle, con
 
 tagc_dlopen_function *tagc_hook_next_dlopen;
 
-/* Would a library that needs `library` get the NCCL that everybody sees? True also where nobody sees one: then there is
- * nothing to be bound to by mistake. */
+/* Would a library that needs `library` get the NCCL that everybody sees? True also if none is visible: then the library
+ * cannot be bound to a wrong one. */
 static bool shares_nccl(const char *library) {
   const struct tagc_nccl *everybodys = tagc_real_visible(TAGC_ENTRY_ncclReduceScatter, NULL);
   if (!everybodys)
@@ -108,10 +108,10 @@ static bool shares_nccl(const char *library) {
   return shares;
 }
 
-/* May a library be opened without RTLD_DEEPBIND? Only if that is needed to see its calls, and brings it no other NCCL:
- * it calls functions, too, that are not intercepted, and in front of this library there may be another NCCL (in the
- * program, or preloaded). A name without a slash is searched for in places that depend on
- * the caller; that is not repeated here. */
+/* May a library be opened without RTLD_DEEPBIND? Only if this library needs that to see its calls, and if it brings no
+ * other NCCL: it also calls functions that are not intercepted, and another NCCL may stand in front of this library (in
+ * the program, or preloaded). A name without a slash is searched for in places that depend on the caller; this function
+ * does not repeat that. */
 static bool can_be_bound_to_us(const char *path) {
   struct tagc_imports imports;
   if (!strchr(path, '/') || strchr(path, '$') || !tagc_imports_read(path, &imports) || !imports.nccl ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the dynamic linker would see: program headers -> dynamic section -> symbols and their names. Sections, which a
- * stripped object may lack, are not looked at.
+ * Reads what the dynamic linker would see: program headers -> dynamic section -> symbols and their names. Ignores
+ * sections, which a stripped object may lack.
  */
 #include "interpose/nccl/imports.h"
 
@@ -26,7 +26,7 @@ enum { BYTE_ORDER_HERE = ELFDATA2LSB };
 enum { BYTE_ORDER_HERE = ELFDATA2MSB };
 #endif
 
-/* Far more than linkers make; they bound the time that a damaged file can take. */
+/* Far more than linkers make; these bound the time for a damaged file. */
 enum { MOST_SEGMENTS = 256, MOST_DYNAMIC = 8192 };
 
 struct file {
@@ -42,7 +42,7 @@ struct dynamic {
   size_t strings, string_bytes;
 };
 
-/* Copies an element of the file, which need not be aligned there. False where the file ends before it does. */
+/* Copies an element of the file, perhaps unaligned. False if the file ends too early. */
 static bool read_bytes(const struct file *file, uint64_t offset, void *to, size_t bytes) {
   if (offset > file->size || bytes > file->size - offset)
     return false;
@@ -55,7 +55,7 @@ static bool take_segment(const struct file *file, unsigned i, Elf64_Phdr *segmen
   return begin <= file->size && read_bytes(file, begin + i * sizeof *segment, segment, sizeof *segment);
 }
 
-/* Where a virtual address lies in the file; false where it does not. */
+/* Finds the file offset of a virtual address; false: none. */
 static bool find_offset(const struct file *file, uint64_t address, size_t *offset) {
   Elf64_Phdr segment;
   for (unsigned i = 0; i < file->header.e_phnum && take_segment(file, i, &segment); i++)
@@ -79,8 +79,8 @@ static bool take_dynamic(const struct file *file, const struct dynamic *d, size_
          entry->d_tag != DT_NULL;
 }
 
-/* How many symbols there are to look at. The hash tables know: the older one has them all, the newer one begins behind
- * those that are imported (at 1 when it is empty). Without either, linkers put the names right behind the symbols. */
+/* The number of symbols to read, from the hash tables: the older one has all of them, the newer one begins behind the
+ * imported ones (at 1 when it is empty). Without either, linkers put the names right behind the symbols. */
 static size_t count_symbols(const struct file *file, const struct dynamic *d, size_t hash, size_t gnu_hash) {
   size_t until_names = d->strings > d->symbols ? (d->strings - d->symbols) / sizeof(Elf64_Sym) : 0;
   uint32_t words[2];
@@ -116,7 +116,7 @@ static bool find_dynamic(const struct file *file, struct dynamic *d) {
   return true;
 }
 
-/* A name of the string table; NULL where it does not end in it, or is longer than any that matters here. */
+/* A name of the string table; NULL if it does not end there, or is longer than any that matters here. */
 static const char *string_at(const struct file *file, const struct dynamic *d, uint64_t at) {
   if (at >= d->string_bytes)
     return NULL;
@@ -153,7 +153,7 @@ bool tagc_imports_read(const char *path, struct tagc_imports *imports) {
   *imports = (struct tagc_imports){0};
   struct stat status;
   bool good = false;
-  /* Not blocking: the name may be that of a pipe. */
+  /* Non-blocking, because the name may be that of a pipe. */
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return false;

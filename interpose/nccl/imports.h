@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Does a shared object import NCCL's functions? Read from its file, before it is loaded: the dlopen hook asks.
+ * Does a shared object import NCCL's functions? Read from its file, before it is loaded, for the dlopen hook.
  *
- * The file may be anything: every offset and size in it is checked against its end. Nothing is allocated, no lock
- * taken; any thread. errno may change.
+ * The file may be anything: every offset and size in it is checked against its end. Allocates nothing, takes no lock;
+ * any thread. errno may change.
  */
 #ifndef INTERPOSE_NCCL_IMPORTS_H
 #define INTERPOSE_NCCL_IMPORTS_H
@@ -12,13 +12,13 @@
 
 struct tagc_imports {
   bool nccl;        /* it has an undefined symbol with the name of an intercepted function */
-  char library[64]; /* the library it needs that looks like NCCL ("libnccl.so.2"); "" where none does */
+  char library[64]; /* the needed library that looks like NCCL ("libnccl.so.2"); "": none */
 };
 
-/* Reads an ELF object from memory. False where it is none for this machine, or is damaged; *imports is then empty. */
+/* Reads an ELF object from memory. False if it is none for this machine, or is damaged; *imports is then empty. */
 bool tagc_imports_scan(const void *bytes, size_t size, struct tagc_imports *imports);
 
-/* The same for a file. False also where it cannot be read. */
+/* The same for a file. False also if it cannot be read. */
 bool tagc_imports_read(const char *path, struct tagc_imports *imports);
 
 #endif

@@ -13,9 +13,9 @@ enum { SLOT_OF_CALL = R_X86_64_JUMP_SLOT, SLOT_OF_ADDRESS = R_X86_64_GLOB_DAT };
 enum { SLOT_OF_CALL = R_AARCH64_JUMP_SLOT, SLOT_OF_ADDRESS = R_AARCH64_GLOB_DAT };
 #endif
 
-/* The version that every C library for this machine has, be it to run what was built long ago. To ask for one that is
- * not there would allocate the text for dlerror(): a malloc that is preloaded, and looks for the next one by dlsym,
- * would come back here for ever. */
+/* The version that every C library for this machine has, at least to run old programs. Asking for a missing version
+ * would allocate the text for dlerror(): a preloaded malloc that looks for the next one by dlsym would come back here
+ * for ever. */
 #if defined __x86_64__
 #define BASELINE "GLIBC_2.2.5"
 #elif defined __aarch64__
@@ -27,7 +27,7 @@ TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_dlsym(void) {
   tagc_dlsym_function *found = atomic_load_explicit(&known, memory_order_relaxed);
   if (found)
     return found;
-  /* By version: dlvsym passes over those of other preloaded libraries, which have none. */
+  /* By version: dlvsym skips those of other preloaded libraries, which have no versions. */
   found = (tagc_dlsym_function *)dlvsym(RTLD_NEXT, "dlsym", BASELINE);
   atomic_store_explicit(&known, found, memory_order_relaxed);
   return found;
@@ -75,7 +75,7 @@ static void span(const struct dl_phdr_info *info, uintptr_t *low, uintptr_t *hig
   }
 }
 
-/* Objects come in the order in which they were loaded: the program, what is preloaded, everything else. */
+/* Objects come in load order: the program, preloaded libraries, all others. */
 static int visit_object(struct dl_phdr_info *info, size_t size, void *argument) {
   struct search *search = argument;
   uintptr_t low, high, us = (uintptr_t)&tagc_linker_find;
@@ -96,7 +96,7 @@ bool tagc_linker_find(const void *address, struct tagc_object *object) {
   return dl_iterate_phdr(visit_object, &search) == 1;
 }
 
-/* Of the dynamic section, what names the functions that an object imports. */
+/* The parts of the dynamic section that name an object's imported functions. */
 struct references {
   const Elf64_Sym *symbols;
   const char *strings;
@@ -113,7 +113,7 @@ static bool is_within(const struct tagc_object *object, uintptr_t address, size_
   return at < size && bytes <= size - at;
 }
 
-/* An address of the dynamic section: glibc has added the base to it, others leave it as it is in the file. */
+/* An address of the dynamic section: glibc has added the base to it, other libraries leave it as in the file. */
 static const void *find_address(const struct tagc_object *object, uintptr_t value) {
   uintptr_t address = is_within(object, value, 1) ? value : value + object->base;
   return is_within(object, address, 1) ? (const void *)address : NULL;
@@ -141,7 +141,7 @@ static struct references find_references(const struct tagc_object *object) {
   return r;
 }
 
-/* The name that a relocation is for, where it holds the address of an imported function; else NULL. */
+/* The name of a relocation that holds the address of an imported function; else NULL. */
 static const char *imported(const struct tagc_object *object, const struct references *r,
                             const Elf64_Rela *relocation) {
   uint64_t type = ELF64_R_TYPE(relocation->r_info);
@@ -165,7 +165,7 @@ bool tagc_linker_find_binding(const struct tagc_object *object, bool (*wanted)(c
       if (!name || !wanted(name) || slot % sizeof slot != 0 || !is_within(object, slot, sizeof slot))
         continue;
       void *address = (void *)__atomic_load_n((uintptr_t *)slot, __ATOMIC_RELAXED);
-      /* Inside of the object it waits to be bound, or the object has one of its own. */
+      /* Inside the object the address still waits to be bound, or the object has a function of its own. */
       if (tagc_object_holds(object, address) || !tagc_linker_find(address, &holder) || holder.before_us)
         continue;
       *binding = (struct tagc_binding){name, address};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What this library asks of the dynamic linker: which object an address lies in, and the functions that its own dlsym
- * and dlopen (interpose/nccl/hook.h) stand in front of.
+ * Queries of the dynamic linker: the object that holds an address, and the functions behind this library's own dlsym
+ * and dlopen (interpose/nccl/hook.h).
  *
  * Threads: any. Nothing here allocates or keeps a lock; the dynamic linker takes its own. errno may change.
  */
@@ -10,31 +10,31 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Sanitizers ask dlsym for what they replace before they can run instrumented code. */
+/* Sanitizers call dlsym for the functions that they replace before they can run instrumented code. */
 #define TAGC_BEFORE_SANITIZERS __attribute__((no_sanitize("address", "undefined", "thread")))
 
 typedef void *tagc_dlsym_function(void *handle, const char *name);
 typedef void *tagc_dlopen_function(const char *path, int flags);
 
-/* The C library's dlsym: RTLD_NEXT, asked with it from here, means what comes after this library. Never NULL once the
- * process runs. */
+/* The C library's dlsym: called from here, RTLD_NEXT means the objects after this library. Never NULL once the process
+ * runs. */
 tagc_dlsym_function *tagc_linker_dlsym(void);
 
-/* The dlsym and dlopen that programs would reach without this library: those of the next library that stands in front
- * of them, too, or the C library's. */
+/* The dlsym and dlopen that programs would reach without this library: those of another hooking library behind it, or
+ * the C library's. */
 tagc_dlsym_function *tagc_linker_next_dlsym(void);
 tagc_dlopen_function *tagc_linker_next_dlopen(void);
 
 /* A loaded object. */
 struct tagc_object {
   uintptr_t low, high; /* all of its segments lie in [low, high) */
-  const char *name;    /* the dynamic linker's; "" is the program. Valid while the object is loaded */
-  bool before_us;      /* found before this library: the program, or one that is preloaded before it */
-  uintptr_t base;      /* what is added to the addresses in it */
-  const void *dynamic; /* its dynamic section; NULL: it has none */
+  const char *name;    /* the dynamic linker's; "": the program. Valid while the object is loaded */
+  bool before_us;      /* found before this library: the program, or a library preloaded before it */
+  uintptr_t base;      /* added to the addresses in it */
+  const void *dynamic; /* its dynamic section; NULL: none */
 };
 
-/* The object that holds an address; false where none does (memory that a program filled with code itself), or one in
+/* Finds the object that holds an address. False if none does (memory that a program filled with code itself), or one in
  * another namespace (dlmopen). */
 bool tagc_linker_find(const void *address, struct tagc_object *object);
 
@@ -44,17 +44,17 @@ static inline bool tagc_object_holds(const struct tagc_object *object, const voi
 
 /* A function of another object that the dynamic linker has bound an object to. */
 struct tagc_binding {
-  const char *name; /* valid while the object that is bound is loaded */
+  const char *name; /* valid while the bound object is loaded */
   void *address;
 };
 
-/* The first of the functions an object imports that is `wanted`, and bound already (with lazy binding that is done when
- * it is called), to an object behind this library. False where there is none. The object must stay loaded meanwhile. */
+/* Finds the first imported function of an object that is `wanted`, and already bound to an object behind this library.
+ * (Lazy binding happens at the first call.) False: none. The object must stay loaded meanwhile. */
 bool tagc_linker_find_binding(const struct tagc_object *object, bool (*wanted)(const char *name),
                               struct tagc_binding *binding);
 
-/* Keeps an object loaded for as long as the process lives, so that addresses in it stay what they are. Its handle; NULL
- * where the dynamic linker does not know it under its name any more. */
+/* Keeps an object loaded for as long as the process lives, so that its addresses stay valid. Returns its handle; NULL
+ * if the dynamic linker no longer knows it under its name. */
 void *tagc_linker_pin(const struct tagc_object *object);
 
 #endif

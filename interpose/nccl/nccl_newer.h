@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * <nccl.h>, completed with what the versions after the included one have added.
+ * <nccl.h>, completed with the additions of versions after the included one.
  *
- * The library meets whatever NCCL the program brings, which may be newer than the header that it was compiled with.
- * Each declaration below stands behind the release that introduced it, so that a newer header's own declaration always
- * wins; tests/standin/versions.def has the table, and a test compares the two. A declaration here promises nothing: the
+ * The library meets any NCCL that the program brings, perhaps newer than the header at compile time. Each declaration
+ * below is conditional on the release that introduced it, so that a newer header's own declaration always wins;
+ * tests/standin/versions.def has the table, and a test compares the two. A declaration here promises nothing: the
  * symbol may be missing at run time, and only its caller may notice.
  */
 #ifndef INTERPOSE_NCCL_NCCL_NEWER_H
@@ -49,7 +49,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myran
                                       ncclConfig_t *config);
 #endif
 
-/* The first of these types was there before, but only for those who had included CUDA's header for it, in C++. */
+/* The first of these types existed before, but only in C++ that included CUDA's header for it. */
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 24, 3)
 #define ncclBfloat16 ((ncclDataType_t)9)
 #define ncclFloat8e4m3 ((ncclDataType_t)10)
@@ -83,7 +83,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
 #endif
 
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 29, 2)
-/* How often `peer` must have signalled (sigIdx, ctx) before the stream goes on. */
+/* The number of signals (sigIdx, ctx) from `peer` before the stream goes on. */
 typedef struct {
   int opCnt;
   int peer;

@@ -19,7 +19,7 @@ static void read_options(void) {
   tagc_log_set_level(options.log);
   codec = tagc_codec_find(options.codec);
   if (!codec && !tagc_options_auto(&options))
-    codec = tagc_codecs[0]; /* of a name that will be refused: nothing is encoded with it */
+    codec = tagc_codecs[0]; /* for a name that will be refused: it encodes nothing */
   errno = saved;
 }
 

@@ -16,22 +16,22 @@ _Thread_local int tagc_real_stub __attribute__((tls_model("initial-exec")));
 
 const struct tagc_nccl tagc_real_none = {.index = -1, .group = TAGC_NCCL_MAX};
 
-/* A table is published, by its address, when it is complete, and never changes from then on: there are some for copies
- * that take the places of others, which were only asked for a function and closed. */
+/* A table is published by its address when it is complete, and never changes afterwards. The additional tables are for
+ * copies that replace others, which a program only asked for a function and closed. */
 static struct tagc_nccl tables[4 * TAGC_NCCL_MAX];
 static unsigned table_count;
 static _Atomic(const struct tagc_nccl *) copies[TAGC_NCCL_MAX];
-static atomic_bool kept[TAGC_NCCL_MAX]; /* loaded until the process ends, as it has been called */
+static atomic_bool kept[TAGC_NCCL_MAX]; /* loaded until the process ends, because it was called */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct tagc_nccl *copy(int i) { return atomic_load_explicit(&copies[i], memory_order_acquire); }
 
-/* Where functions are looked for by name, in this order. */
+/* The scope of a lookup by name, in this order. */
 struct scope {
   tagc_dlsym_function *dlsym;
-  bool next;                        /* what comes after this library, for everybody */
-  void *handle;                     /* NULL: nothing more */
-  const struct tagc_object *except; /* an object whose own functions are not meant; NULL: none */
+  bool next;                        /* objects after this library, for everybody */
+  void *handle;                     /* then this one; NULL: none */
+  const struct tagc_object *except; /* an object whose own functions do not count; NULL: none */
 };
 
 static bool is_own_function(const void *function) {
@@ -43,12 +43,12 @@ static void *look_up(const struct scope *scope, const char *name) {
   void *found = scope->next ? scope->dlsym(RTLD_NEXT, name) : NULL;
   if (!found && scope->handle)
     found = scope->dlsym(scope->handle, name);
-  /* This library must not find itself, nor a wrapper itself through us. */
+  /* This library must not find itself, and a wrapper must not find itself through us. */
   return found && (is_own_function(found) || (scope->except && tagc_object_holds(scope->except, found))) ? NULL : found;
 }
 
-/* The library itself, behind whatever wraps its functions: wrappers leave the second name of each function alone, and
- * that which turns a code into words. */
+/* The library itself, behind wrappers of its functions: they leave alone the second name of each function, and the
+ * function that turns a code into words. */
 static bool find_library(const struct scope *scope, struct tagc_nccl *nccl) {
   static const char *const unwrapped[] = {"pncclGroupStart", "ncclGetErrorString", "ncclGroupStart"};
   void *function = NULL;
@@ -59,8 +59,8 @@ static bool find_library(const struct scope *scope, struct tagc_nccl *nccl) {
   return tagc_linker_find(function, &nccl->library);
 }
 
-/* Is it the one that was found? Nothing else is known of copies that were never called: their addresses may be those of
- * another library by now. */
+/* Is the copy certainly the one that was found? For copies that were never called this is unknown: another library may
+ * have their addresses by now. */
 static bool is_kept(const struct tagc_nccl *nccl) {
   return nccl->index >= 0 && atomic_load_explicit(&kept[nccl->index], memory_order_acquire);
 }
@@ -79,7 +79,7 @@ static void tell_unpinned(const char *name) {
              why ? why : "the dynamic linker does not say why");
 }
 
-/* Keeps all objects of a table loaded, which is about to be called: its addresses must stay valid. */
+/* Keeps all objects of a table loaded before its first call: its addresses must stay valid. */
 static bool keep_loaded(const struct tagc_nccl *nccl) {
   if (is_kept(nccl))
     return true;
@@ -95,7 +95,7 @@ static bool keep_loaded(const struct tagc_nccl *nccl) {
   return good;
 }
 
-/* Fills a table. False where the scope has no NCCL, or one in a namespace of its own. */
+/* Fills a table. False if the scope has no NCCL, or one in its own namespace. */
 static bool fill_functions(const struct scope *scope, struct tagc_nccl *nccl) {
   bool any = false;
   for (int i = 0; i < TAGC_ENTRY_COUNT; i++) {
@@ -127,8 +127,8 @@ static void tell_no_room(const struct tagc_nccl *nccl) {
              nccl->library.name, TAGC_NCCL_MAX + 1);
 }
 
-/* The table that is like a candidate, which becomes one where there is none. NULL without room for it. Those that are
- * `gone` give up their places. The lock is held. */
+/* Returns the table equal to the candidate, or adds one; NULL without room. Copies in `gone` give up their places. The
+ * caller holds the lock. */
 static const struct tagc_nccl *find_or_add(const struct tagc_nccl *candidate, const struct tagc_nccl *const *gone,
                                            bool *added) {
   struct tagc_nccl fresh = *candidate;
@@ -152,13 +152,12 @@ static const struct tagc_nccl *find_or_add(const struct tagc_nccl *candidate, co
   return copy(place);
 }
 
-/* The same, tagc_real_none without room for it, and said. */
+/* The same, but logs a lack of room and returns tagc_real_none. */
 static const struct tagc_nccl *add_copy(const struct tagc_nccl *candidate) {
   const struct tagc_nccl *gone[TAGC_NCCL_MAX];
   bool added = false;
   for (int i = 0; i < TAGC_NCCL_MAX; i++)
-    gone[i] = copy(i) && !is_loaded(copy(i)) ? copy(i) : NULL; /* the linker takes locks of its own: none of ours is
-                                                                  held */
+    gone[i] = copy(i) && !is_loaded(copy(i)) ? copy(i) : NULL; /* the linker takes its own locks: we hold none here */
   pthread_mutex_lock(&adding);
   const struct tagc_nccl *found = find_or_add(candidate, gone, &added);
   pthread_mutex_unlock(&adding);
@@ -169,7 +168,7 @@ static const struct tagc_nccl *add_copy(const struct tagc_nccl *candidate) {
   return found ? found : &tagc_real_none;
 }
 
-/* The copy that a scope shows; NULL where it shows none. dlerror() has nothing to say of it afterwards. */
+/* The copy that a scope shows; NULL: none. Leaves no message for dlerror(). */
 static const struct tagc_nccl *in_scope(const struct scope *scope) {
   struct tagc_nccl candidate = {0};
   const struct tagc_nccl *found = fill_functions(scope, &candidate) ? add_copy(&candidate) : NULL;
@@ -179,15 +178,15 @@ static const struct tagc_nccl *in_scope(const struct scope *scope) {
 
 /* ---- TAGC_NCCL --------------------------------------------------------------------------------------------------- */
 
-/* NULL: nobody has opened it yet. */
+/* NULL: not opened yet */
 static _Atomic(const struct tagc_nccl *) given;
 
-/* This thread opens it: constructors run that may ask for NCCL's functions, and must get their own. */
+/* This thread is opening it: its constructors may ask for NCCL's functions, and must get their own. */
 static _Thread_local bool opening __attribute__((tls_model("initial-exec")));
 
 bool tagc_real_is_opening(void) { return opening; }
 
-/* tagc_real_none where there is nothing to be had. */
+/* tagc_real_none if it cannot be opened. */
 static const struct tagc_nccl *open_given(void) {
   static atomic_flag told;
   const char *path = tagc_library_options()->nccl;
@@ -201,8 +200,8 @@ static const struct tagc_nccl *open_given(void) {
   return &tagc_real_none;
 }
 
-/* Is there a library that all calls go to? Threads that come at once may all open it, the first to be done says which
- * it is: a lock here, and the dynamic linker's, would be taken in either order. */
+/* Do all calls go to the library of TAGC_NCCL? Threads that come at once may all open it, and the first to finish sets
+ * it: a lock here and the dynamic linker's could be taken in either order. */
 static bool is_given(const struct tagc_nccl **nccl) {
   if (!*tagc_library_options()->nccl || opening)
     return false;
@@ -252,7 +251,7 @@ const struct tagc_nccl *tagc_real_by_stub(void) {
 
 struct tagc_real_caller tagc_real_first_caller;
 
-/* The others. Objects that call NCCL are few; for those that find no room here the linker is asked in every call. */
+/* The other callers. Few objects call NCCL; for those without room here every call asks the linker. */
 static struct tagc_real_caller callers[32];
 static atomic_uint caller_count;
 
@@ -261,7 +260,7 @@ static bool holds(struct tagc_real_caller *c, const void *address) {
   return (uintptr_t)address - atomic_load_explicit(&c->low, memory_order_relaxed) < size;
 }
 
-/* One that is remembered; NULL where it is not. */
+/* A remembered caller; NULL: none. */
 static const struct tagc_real_caller *recall(const void *address) {
   unsigned count = atomic_load_explicit(&caller_count, memory_order_relaxed), room = sizeof callers / sizeof *callers;
   for (unsigned i = 0; i < (count < room ? count : room); i++)
@@ -276,7 +275,7 @@ static void remember_caller(const struct tagc_object *object, const struct tagc_
   unsigned room = sizeof callers / sizeof *callers;
   struct tagc_real_caller *c = NULL;
   if (nccl && !atomic_flag_test_and_set(&first_taken)) {
-    c = &tagc_real_first_caller; /* that every call looks at */
+    c = &tagc_real_first_caller; /* every call checks this one */
   } else {
     unsigned i = atomic_load(&caller_count);
     while (i < room && !atomic_compare_exchange_weak(&caller_count, &i, i + 1))
@@ -290,13 +289,13 @@ static void remember_caller(const struct tagc_object *object, const struct tagc_
   atomic_store_explicit(&c->size, object->high - object->low, memory_order_release);
 }
 
-/* One of NCCL's functions that this library does not export: its callers are bound past us. */
+/* Is it a function of NCCL that this library does not export? Its callers are bound past us. */
 static bool is_unhooked(const char *name) {
   return strncmp(name, "nccl", 4) == 0 && tagc_real_find_entry(name) == TAGC_ENTRY_COUNT;
 }
 
-/* The copy that the dynamic linker has bound an object to, where that can be told: what its scope shows now may not be
- * what it showed then, and a library is bound in the scope of the one that it was loaded for. NULL where it cannot. */
+/* The copy to which the dynamic linker has bound an object, if that can be found; else NULL. The object's scope may
+ * have changed since then, and a library is bound in the scope of the object for which it was loaded. */
 static const struct tagc_nccl *bound_to(const struct tagc_object *object, const struct scope *usual) {
   struct tagc_binding binding;
   struct tagc_object holder;
@@ -309,12 +308,13 @@ static const struct tagc_nccl *bound_to(const struct tagc_object *object, const 
     if (look_up(&scopes[i], binding.name) == binding.address)
       nccl = in_scope(&scopes[i]);
   if (scopes[2].handle)
-    dlclose(scopes[2].handle); /* kept by its table, if it has one */
+    dlclose(scopes[2].handle); /* its table keeps it, if it has one */
   dlerror();
   return nccl;
 }
 
-/* What the references of an object were bound to (`linked`), or else would be: the global scope goes before its own. */
+/* The copy to which the references of an object were bound (`linked`), or else would be: the global scope comes before
+ * its own. */
 static const struct tagc_nccl *seen_by(const struct tagc_object *object, void *handle, bool linked) {
   const struct tagc_nccl *nccl;
   if (is_given(&nccl))
@@ -345,7 +345,7 @@ const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *cal
   return nccl && nccl->functions[entry] ? nccl : NULL;
 }
 
-/* For a caller that sees no NCCL, and yet calls one: the only one. */
+/* The copy for a caller that sees no NCCL, and yet calls one: the only one. */
 static const struct tagc_nccl *only_one(void) {
   const struct tagc_nccl *nccl, *only = NULL;
   if (is_given(&nccl))
@@ -378,16 +378,15 @@ const struct tagc_nccl *tagc_real_by_caller(const void *caller) {
   struct tagc_object object;
   bool has_object = tagc_linker_find(caller, &object);
   if (!has_object && copy(0) && !copy(1) && is_kept(copy(0)))
-    return copy(0); /* nothing to remember it by: at least not slowly every time */
+    return copy(0); /* nothing to remember it by, but this avoids a slow search each time */
   void *handle = has_object ? tagc_linker_pin(&object) : NULL;
   const struct tagc_nccl *seen = seen_by(has_object ? &object : NULL, has_object && *object.name ? handle : NULL, true);
   const struct tagc_nccl *nccl = seen ? seen : only_one();
-  bool good = nccl != &tagc_real_none && keep_loaded(nccl); /* where it cannot be kept, it is still there for this call
-                                                             */
+  bool good = nccl != &tagc_real_none && keep_loaded(nccl); /* if it cannot be kept, it still exists for this call */
   if (handle && good && !opening)
     remember_caller(&object, seen);
   else if (handle)
-    dlclose(handle); /* before there is an NCCL, nothing is known of anybody */
+    dlclose(handle); /* without an NCCL nothing is known of the caller */
   errno = saved;
   return nccl;
 }
