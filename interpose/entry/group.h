@@ -3,8 +3,8 @@
  *
  * The program's ncclGroupStart is forwarded at once. Collectives, sends and receives are held back until the outermost
  * end: then see launch.h. Forwarded at once are functions that make or end communicators or windows, one-sided calls,
- * captured calls, calls on one rank, and calls that the real library refuses. Threads: all state is the calling
- * thread's own. Every copy of NCCL (real.h) has groups of its own.
+ * captured calls, calls on one rank, and calls that the real library refuses.
+ * Threads: all state is the calling thread's own. Every copy of NCCL (real.h) has groups of its own.
  */
 #ifndef INTERPOSE_ENTRY_GROUP_H
 #define INTERPOSE_ENTRY_GROUP_H

@@ -3,7 +3,8 @@
  *
  * A captured call happens once, while its graph is launched again and again: it says nothing about steps, and must not
  * allocate, query or wait. So it passes, outside of any cycle. NCCL captures a call on all ranks or on none, so ranks
- * decide alike. Threads: any. Cost: one load in processes without a CUDA driver; otherwise a call of the driver.
+ * decide alike.
+ * Threads: any. Cost: one load in processes without a CUDA driver; otherwise a call of the driver.
  */
 #ifndef INTERPOSE_NCCL_CAPTURE_H
 #define INTERPOSE_NCCL_CAPTURE_H

@@ -10,8 +10,9 @@
  *
  * Both are assembly (hook_x86_64.S, hook_aarch64.S), because the real ones identify their caller by their return
  * address (RTLD_NEXT, RPATH): all other calls must become a tail jump. They jump to the functions behind this library:
- * the C library's, or the hook of another preloaded library. Threads: any. Before a process asks for an NCCL name
- * nothing here allocates, locks, reads options or changes errno beyond what the real functions do.
+ * the C library's, or the hook of another preloaded library.
+ * Threads: any. Before a process asks for an NCCL name nothing here allocates, locks, reads options or changes errno
+ * beyond what the real functions do.
  */
 #ifndef INTERPOSE_NCCL_HOOK_H
 #define INTERPOSE_NCCL_HOOK_H

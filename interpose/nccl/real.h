@@ -5,16 +5,17 @@
  * was only asked for by name, and closed, gives up its place to the next. Which copy a call means:
  *   linked      The dynamic linker has bound the calling object to this library. The object gets the copy that it would
  *               have been bound to instead: that of its other references to NCCL, for functions that are not
- * intercepted. If it has none yet, the next library in the global scope, else those that it needs itself. Remembered by
- *               the object's addresses; the object stays loaded from then on, so that these stay its own.
+ *               intercepted. If it has none yet: the next library in the global scope, else those that it needs itself.
+ *               Remembered by the object's addresses; the object stays loaded, so that these stay its own.
  *   by name     dlsym() gave the program a stub (interpose/nccl/hook.h), one set a copy, that notes its copy on the way
  *               in.
  *   neither     An object that sees no NCCL called (a tail call out of another object, code without an object): the
- * only copy that is known or loaded; with several the choice is impossible, and the call fails. TAGC_NCCL overrides all
- * of it.
+ *               only copy that is known or loaded; with several the choice is impossible, and the call fails.
+ * TAGC_NCCL overrides all of it.
  *
- * Threads: any; tables and objects are only ever added, and read without a lock. Errors: only the dynamic linker needs
- * memory here. Without it, a linked call fails, which is logged, and functions requested by name are not intercepted.
+ * Threads: any; tables and objects are only ever added, and read without a lock.
+ * Errors: only the dynamic linker needs memory here. Without it, a linked call fails, which is logged, and functions
+ * requested by name are not intercepted.
  */
 #ifndef INTERPOSE_NCCL_REAL_H
 #define INTERPOSE_NCCL_REAL_H
