@@ -10,14 +10,14 @@
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
 
-/* The times of those calls that tell them, for all. */
+/* Extends the times of the calls that have some to all calls. */
 static double of_all_calls(double ms, const struct tagc_ledger_times *times, uint64_t compressed) {
   return times->calls ? ms * (double)compressed / (double)times->calls : 0;
 }
 
 static uint64_t all_of(const struct tagc_traffic *traffic) { return traffic->inside + traffic->between; }
 
-/* Slots of which the same parameters are compressed, and the others go with full precision beside them. */
+/* Prints the slots of which the same parameters are compressed; the others go with full precision beside them. */
 static void print_parts_like(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row) {
   const struct tagc_ledger_row *last = row;
   char slots[2 * TAGC_LAYER_NAME + 32];
@@ -52,7 +52,7 @@ void tagc_report_parts(const struct tagc_ledger *ledger) {
   }
 }
 
-/* The sum of all rows. Residuals are of the present slots alone. */
+/* The sum of all rows. Residuals are only those of the present slots. */
 static struct tagc_ledger_row total_of(const struct tagc_ledger *ledger) {
   struct tagc_ledger_row total = ledger->rest;
   for (size_t i = 0; i < ledger->row_count; i++)
@@ -88,7 +88,7 @@ static void print_sides(const struct tagc_ledger *ledger) {
   }
 }
 
-/* Where the ranks are, and what the columns of bytes mean there. */
+/* Prints where the ranks are, and what the columns of bytes mean there. */
 static void print_hosts(const struct tagc_ledger *ledger, bool compressed) {
   const struct tagc_hosts *h = &ledger->hosts;
   if (h->hosts == 1)
@@ -99,7 +99,7 @@ static void print_hosts(const struct tagc_ledger *ledger, bool compressed) {
              tagc_report_has_inside(ledger) ? " (the mean of a host's); inside: to its own" : "");
 }
 
-/* For programs. */
+/* The line for programs. */
 static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total) {
   char allgathers[512];
   const struct tagc_ledger_times *times = &ledger->times;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the report at exit says of all-gathers.
+ * The all-gathers in the report at exit.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct tagc_ledger_row tagc_report_allgathers_total(const struct tagc_ledger *le
   return total;
 }
 
-/* What the last shards lost, relative; "exact"; "-": nothing was compressed, or a device has not told. */
+/* The relative loss of the last shards; "exact"; "-": nothing was compressed, or a device has not reported. */
 static const char *error_of(const struct tagc_ledger_row *row, char text[16]) {
   const struct tagc_allgather_stats *stats = &row->allgather.stats;
   if (row->allgather.exact || !row->compressed || !(stats->norm2 > 0))

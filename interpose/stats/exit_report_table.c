@@ -24,7 +24,7 @@ static int compare_rows(const void *left, const void *right) {
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* Calls of the last cycle may be missing; else what differs is worth a line of its own. */
+/* Calls of the last cycle may be missing; any other difference is worth a separate line. */
 static bool is_alike(const struct tagc_ledger_row *a, const struct tagc_ledger_row *b) {
   char span[2 * TAGC_LAYER_NAME];
   const uint64_t more = a->compressed > b->compressed ? a->compressed - b->compressed : b->compressed - a->compressed;
@@ -71,7 +71,7 @@ void tagc_report_free_lines(struct tagc_report_lines *lines) {
 
 /* ---- what was sent ----------------------------------------------------------------------------------------------- */
 
-/* `slots`: 0: not of slots. */
+/* `slots`: 0: the row is not of slots. */
 static void print_exit_slot_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row, const char *name,
                                 size_t slots, int width) {
   char plain[16], wire[16], memory[16], bytes[16], inside[24] = "", home[48], times[24] = "-";
@@ -103,7 +103,7 @@ static void print_slot_line(const struct tagc_ledger *ledger, const struct tagc_
   print_exit_slot_row(ledger, &sum, line->name, line->count, width);
 }
 
-/* What the lines of a kind come to, where there are several. */
+/* Prints the sum of the lines of a kind, if it has several. */
 static void print_kind(const struct tagc_ledger *ledger, const struct tagc_report_line *from,
                        const struct tagc_report_line *to, int width) {
   struct tagc_ledger_row sum = {.codec = from->rows[0]->codec};
@@ -121,7 +121,7 @@ static void print_kind(const struct tagc_ledger *ledger, const struct tagc_repor
   print_exit_slot_row(ledger, &sum, name, slots, width);
 }
 
-/* Of the names, those of print_kind() too. */
+/* The width of the names, including those of print_kind(). */
 static int width_with_kinds(const struct tagc_report_lines *lines) {
   int width = lines->width;
   for (size_t i = 1; i < lines->count; i++) {
@@ -155,7 +155,7 @@ static void print_slots(const struct tagc_ledger *ledger, const struct tagc_repo
 
 /* ---- why each slot has its codec --------------------------------------------------------------------------------- */
 
-/* One cell: a number with three or four digits and its unit, or a dash for what was not measured. */
+/* One cell: a number with three or four digits and its unit, or a dash if it was not measured. */
 static const char *cell(double value, const char *unit, char text[16]) {
   if (!(value > 0 && value < 1e6))
     return value < 1e6 ? "0" : "-";
@@ -163,8 +163,8 @@ static const char *cell(double value, const char *unit, char text[16]) {
   return text;
 }
 
-/* q2 is a candidate for a budget alone; there is no room for all of them then, and those that were open to no slot are
- * left out. */
+/* q2 is a candidate only for a budget. The table then has no room for all candidates, and omits those that were open to
+ * no slot. */
 static bool is_shown(const struct tagc_report_lines *lines, int candidate) {
   if (tagc_library_options()->budget.kind == TAGC_BUDGET_NONE)
     return candidate < TAGC_CANDIDATES - 1;
@@ -176,7 +176,7 @@ static bool is_shown(const struct tagc_report_lines *lines, int candidate) {
 
 static double larger(double a, double b) { return b > a ? b : a; }
 
-/* Of several slots the largest numbers. */
+/* The largest numbers of a line's slots. */
 static struct tagc_decision_inputs inputs_of(const struct tagc_report_line *line) {
   struct tagc_decision_inputs all = *line->rows[0]->inputs;
   for (size_t i = 1; i < line->count; i++) {
@@ -211,7 +211,7 @@ static void print_codec_choice(const struct tagc_report_lines *lines, const stru
   tagc_say("%s", line);
 }
 
-/* MB/s; a dash where bytes took no time that could be measured. */
+/* MB/s; a dash if the time of bytes was too short to measure. */
 static const char *rate(const struct tagc_link *link, char text[16]) {
   snprintf(text, 16, link->ns_per_byte > 0 ? "%.1f" : "-", 1e3 / link->ns_per_byte);
   return text;
@@ -230,7 +230,7 @@ static void print_wire(const struct tagc_ledger *ledger) {
              rate(&wire->inside, text[0]), 1e-3 * wire->inside.latency_ns, ledger->hosts.local);
 }
 
-/* TAGC_CODEC=auto: the numbers behind each choice, for slots that there was a choice for. */
+/* TAGC_CODEC=auto: prints the numbers behind each choice, for slots that had one. */
 static void print_choices(const struct tagc_ledger *ledger, const struct tagc_report_lines *lines) {
   char line[160 + 2 * TAGC_LAYER_NAME];
   if (!ledger->probed)

@@ -20,7 +20,7 @@ const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_L
   return text;
 }
 
-/* What a member is called in its slot: "mlp.up.weight" in block.3, "block.3.mlp.up.weight" in what holds more. */
+/* The name of a member in its slot: "mlp.up.weight" in block.3, "block.3.mlp.up.weight" in a slot that holds more. */
 static const char *inside_name(const struct tagc_layer *layer, size_t member, char text[TAGC_MEMBER_NAME]) {
   const size_t prefix = strlen(layer->name);
   tagc_layer_member_name(layer, member, text, TAGC_MEMBER_NAME);
@@ -45,7 +45,7 @@ const char *tagc_layer_words(const struct tagc_slot_info *slot, const struct tag
 }
 
 const char *tagc_selected_words(const struct tagc_layer *layer, const bool *is_selected, char text[TAGC_LAYERS_WORDS]) {
-  enum { MOST = 96 }; /* what fits beside the rest of a line */
+  enum { MOST = 96 }; /* fits beside the rest of a line */
   size_t used = 0, left = 0;
   *text = '\0';
   for (size_t i = 0; i < layer->count; i++) {
@@ -84,7 +84,7 @@ static bool is_named(const char *element, const struct tagc_slot_info *slots, co
   return false;
 }
 
-/* A name that there is: of a parameter in the middle of the model, or of a slot. */
+/* An existing name: of a parameter in the middle of the model, or of a slot. */
 static const char *an_example(const struct tagc_layers *layers, char text[TAGC_MEMBER_NAME]) {
   const struct tagc_layer *layer = &layers->layers[layers->count / 2];
   if (layer->count)

@@ -30,8 +30,7 @@ static void report_at_exit(void *unused) {
   (void)unused;
   if (getpid() != owner) /* a forked child has nothing to report */
     return;
-  /* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs the
-   * report. */
+  /* Other threads may still run. If one was interrupted for good while it held the lock, the report is lost. */
   for (int tries = 0; tries < 1000; tries++) {
     if (pthread_mutex_trylock(&lock) == 0) {
       tagc_report_print(first);
@@ -42,8 +41,7 @@ static void report_at_exit(void *unused) {
   }
 }
 
-/* What atexit() is made of: the library is linked without the start files that atexit() leans on, and is never
- * unloaded. */
+/* The base of atexit(): the library is linked without the start files that atexit() needs, and is never unloaded. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *object);
 
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
@@ -91,7 +89,7 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
   allgather->stats.norm2 += from->allgather.stats.norm2;
 }
 
-/* Slots that were known before keep their accounts: a training that is evaluated in between comes back to them. */
+/* Slots that were known before keep their accounts: a training with evaluations in between comes back to them. */
 static void take_over_totals(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, size_t count) {
   bool same = count == ledger->row_count;
   for (size_t i = 0; i < count && same; i++)
