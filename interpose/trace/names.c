@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a trace begins with: the process, its options, and the names of all codes.
+ * The begin of a trace: the process, its options, and the names of all codes.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -22,9 +22,9 @@ enum { ROOM = 1 << 14, LINE = 128 };
 static struct {
   pid_t owner;                /* 0: nothing has been recorded */
   struct tagc_kept_file file; /* none: over */
-  uint64_t communicator;      /* whose calls are being written */
-  struct tagc_signature call; /* the last one, which has come `times` times and is not in the text yet */
-  uint64_t times, calls;      /* calls: all that are recorded */
+  uint64_t communicator;      /* its calls are being written */
+  struct tagc_signature call; /* the last one, made `times` times and not in the text yet */
+  uint64_t times, calls;      /* calls: all recorded ones */
   off_t good;                 /* bytes in the file */
   size_t used;
   char text[ROOM], path[PATH_MAX];
@@ -37,7 +37,7 @@ static void fail_record(int error) {
   tagc_file_drop(&record.file);
 }
 
-/* After a write that has failed: takes back the line that it has begun. */
+/* After a failed write: removes the line that it has begun. */
 static void end_with_line(void) {
   if (tagc_file_look(&record.file) != 0)
     return;
@@ -63,14 +63,14 @@ static void write_text(void) {
     fail_record(error);
 }
 
-/* Room for one more line. */
+/* Returns room for another line. */
 static char *line_room(void) {
   if (record.used + LINE > ROOM)
     write_text();
   return record.text + record.used;
 }
 
-/* The line at `text` is part of the text. */
+/* Adds the line at the end of the text to it. */
 static void add_record_line(void) {
   size_t length = strlen(record.text + record.used);
   record.text[record.used + length] = '\n';
@@ -97,7 +97,7 @@ static void flush(void) {
   write_text();
 }
 
-/* Where who holds the lock may be gone. */
+/* For the case that the holder of the lock is gone. */
 static bool try_lock(void) {
   bool have = pthread_mutex_trylock(&lock) == 0;
   for (int tries = 0; tries < 1000 && !have; tries++) {
@@ -107,7 +107,7 @@ static bool try_lock(void) {
   return have;
 }
 
-/* After a fork the lock may be another thread's, which is not there any more: that process is not recorded. */
+/* After a fork a thread that no longer exists may hold the lock: that process is then not recorded. */
 static bool take_lock(void) {
   if (record.owner && record.owner != getpid())
     return try_lock();
@@ -115,8 +115,7 @@ static bool take_lock(void) {
   return true;
 }
 
-/* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs what is held
- * back. */
+/* Other threads may still run. If one was interrupted for good while it held the lock, the held-back text is lost. */
 static void flush_record_at_exit(void *unused) {
   (void)unused;
   if (!try_lock())

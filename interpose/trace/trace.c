@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The buffer of a trace, and who writes it.
+ * The buffer of a trace, and its writers.
  */
 #include "interpose/trace/trace.h"
 
@@ -27,32 +27,33 @@ enum {
   ROOM_LEAST = 64 << 10,
   MOST_LEAST = 1 << 20,
   CHUNK = 64 << 10
-}; /* a chunk that a full disk cuts is lost: small ones */
+}; /* CHUNK is small: a full disk cuts, and loses, a chunk */
 _Static_assert(CHUNK <= (int)TAGC_TRACE_CHUNK_MOST && CHUNK >= (int)TAGC_TRACE_RECORD_MOST, "what readers expect");
 #define PERIOD_NS UINT64_C(200000000)
-#define PATIENCE_NS UINT64_C(2000000000) /* at exit, for the thread that is at a slow disk */
+#define PATIENCE_NS UINT64_C(2000000000) /* at exit, for a thread that waits for a slow disk */
 
 atomic_bool tagc_trace_is_on;
 
-/* Whose trace it is: in a page that a forked child finds empty, for its copy of the rest is of no use to it. */
+/* The owner of the trace: in a page that a forked child finds empty, because its copy of the rest is of no use to
+ * it. */
 enum { NOBODYS, BEGINNING, OURS };
 static atomic_int *state;
-static bool wiped; /* else (older kernels, sandboxes) children find their parent's, and are not traced */
+static bool wiped; /* else (older kernels, sandboxes) children find their parent's state, and are not traced */
 
-/* This thread has the lock, or waits for it: a signal handler that comes now, and exits, will hardly get it. */
+/* This thread holds the lock, or waits for it: a signal handler that now exits will hardly get the lock. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) volatile bool adding;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled;
 static struct {
   uint8_t *rooms[2]; /* one is filled while the other one is written */
-  size_t room, used; /* bytes of each, and of those that are filled */
+  size_t room, used; /* bytes of each, and filled bytes */
   int filling;
-  bool writing; /* somebody writes the other one, without the lock */
-  bool over;    /* the file has its END record: what still comes is written at once */
+  bool writing; /* a thread writes the other one, without the lock */
+  bool over;    /* the file has its END record: later records are written at once */
   uint64_t dropped;
 
-  /* Of who writes. */
+  /* Used by the writer. */
   pid_t owner;
   struct tagc_kept_file file;
   bool failed;
@@ -84,7 +85,7 @@ void tagc_trace_start(const struct tagc_options *options) {
 
 /* ---- writing; one at a time -------------------------------------------------------------------------------------- */
 
-/* A process that ends now waits for who writes as long as the trace is on: off is the last thing that it gets. */
+/* A process that ends now waits for the writer while the trace is on: so switch it off last. */
 static void fail_trace(int error) {
   trace.failed = true;
   tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: %s; the trace of this process ends here", trace.path,
@@ -92,8 +93,8 @@ static void fail_trace(int error) {
   atomic_store(&tagc_trace_is_on, false);
 }
 
-/* Under a name that is free: in a container, a process of an earlier run may have had the same number. The errno of
- * what went wrong, else 0. */
+/* Creates a file under a free name: in a container, a process of an earlier run may have had the same number. Returns
+ * the errno of a failure, else 0. */
 static int create_file(void) {
   const char *prefix = tagc_library_options()->trace;
   int error = EEXIST;
@@ -128,7 +129,7 @@ static int write_chunk(const uint8_t *records, size_t size, uint64_t dropped) {
   error = tagc_write_all(trace.file.file, (const char *)&chunk, sizeof chunk);
   if (!error)
     error = tagc_write_all(trace.file.file, (const char *)records, size);
-  if (error) { /* nothing of it is left */
+  if (error) { /* remove all of it */
     if (tagc_file_look(&trace.file) == 0 && ftruncate(trace.file.file, trace.good) != 0)
       tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s ends in the middle of a chunk", trace.path);
     return error;
@@ -143,7 +144,7 @@ static uint64_t most_bytes(void) {
   return asked < MOST_LEAST ? MOST_LEAST : asked;
 }
 
-/* An end has room in any case. */
+/* An END record always has room. */
 static bool has_room(const uint8_t *records, size_t size) {
   return ((const struct tagc_trace_record *)(const void *)records)->kind == TAGC_TRACE_END ||
          (uint64_t)trace.good + sizeof(struct tagc_trace_chunk) + size + sizeof(struct tagc_trace_chunk) +
@@ -201,7 +202,7 @@ static void write_end(uint64_t dropped) {
   write_records((const uint8_t *)&end, sizeof end, dropped);
 }
 
-/* With the lock, which is given up meanwhile. */
+/* With the lock, which it releases meanwhile. */
 static void write_filled(void) {
   const uint8_t *records = trace.rooms[trace.filling];
   const size_t size = trace.used;
@@ -232,8 +233,8 @@ static void *write_on(void *unused) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* Who holds the lock may be gone, and the thread that writes may be at a disk that hangs. With the lock, where nobody
- * writes. */
+/* Takes the lock when nobody writes. Gives up after a while: its holder may be gone, and the writer may wait for a disk
+ * that hangs. */
 static bool take_over_trace(void) {
   const uint64_t until = tagc_clock_ns() + (adding ? PATIENCE_NS / 100 : PATIENCE_NS);
   do {
@@ -253,7 +254,7 @@ static void write_rest(void) {
   write_end(trace.dropped);
 }
 
-/* Other threads may still be at work. */
+/* Other threads may still run. */
 static void end_trace_at_exit(void *unused) {
   (void)unused;
   const int saved = errno;
@@ -285,7 +286,7 @@ static void set_up(void) {
   static bool ends;
   const uint64_t asked = tagc_library_options()->trace_buffer;
   pthread_condattr_t attributes;
-  pthread_mutex_init(&lock, NULL); /* in a child it may be a lost thread's */
+  pthread_mutex_init(&lock, NULL); /* in a child a lost thread may hold it */
   pthread_condattr_init(&attributes);
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&filled, &attributes);
@@ -313,7 +314,7 @@ static void set_up(void) {
     fail_trace(errno);
 }
 
-/* Who finds the trace of its parent touches nothing of it: its locks may have been held at the fork. */
+/* A process that finds its parent's trace leaves it alone: its locks may have been held at the fork. */
 static bool belongs_to_process(void) {
   if (wiped || trace.owner == getpid())
     return true;
@@ -340,7 +341,7 @@ bool tagc_trace_begin(void) {
 void tagc_trace_add(const struct tagc_trace_record *record) {
   if (!tagc_trace_on() || !belongs_to_process())
     return;
-  /* Without a communicator's record its calls tell little, and of these there are many. */
+  /* The many CALL and TIMES records leave room for others: without a communicator's record its calls say little. */
   const bool one_of_many = record->kind == TAGC_TRACE_CALL || record->kind == TAGC_TRACE_TIMES;
   const bool interrupted = adding;
   adding = true;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_TRACE=PREFIX: every call that is intercepted, and what the library knows of it, as a file a process (format.h).
+ * TAGC_TRACE=PREFIX: every intercepted call, and the library's facts about it, as a file a process (format.h).
  *
- * What     One CALL record for each call of an entry (entries.def) that the program makes, and for none that is made
- *          here or by NCCL itself; with TAGC_MODE=observe the program's bytes go as they came, and only this is done,
- *          with TAGC_MODE=off nothing.
- * Names    PREFIX-HOST-pid1234.trace, of at most TAGC_TRACE_MAX bytes; where that is there from an earlier run
+ * What     One CALL record for each call of an entry (entries.def) by the program, and none for calls by this library
+ *          or by NCCL itself. With TAGC_MODE=observe every call passes, and only this is done; with TAGC_MODE=off
+ *          nothing.
+ * Names    PREFIX-HOST-pid1234.trace, of at most TAGC_TRACE_MAX bytes; if an earlier run has left that file,
  *          PREFIX-HOST-pid1234-2.trace, and so on
- * When     Records go into a buffer of TAGC_TRACE_BUFFER bytes, and a thread of its own writes them, when half of it is
- *          full or a fifth of a second has passed. What there is no room for is counted, and the file says how many
- *          were lost. A process that is killed loses what was not written; a forked child writes a file of its own (on
- *          Linux 4.14 and later; none on older ones).
- * Harm     None: a file that is there is not touched, and no link is followed; where it cannot be written a warning
- *          says why, once, and the trace ends with the last whole chunk; the same where the program closes the file's
+ * When     Records go into a buffer of TAGC_TRACE_BUFFER bytes. A thread writes them when half of it is full or a fifth
+ *          of a second has passed. Records without room are counted, and the file says how many were lost. A killed
+ *          process loses its unwritten records; a forked child writes a file of its own (on Linux 4.14 and later; none
+ *          on older ones).
+ * Harm     None. An existing file is not touched, and no link is followed. If the file cannot be written, one warning
+ *          says why, and the trace ends with the last whole chunk. The same happens if the program closes the file's
  *          number, which may be its next file's (env/files.h). Calls, errno and signals stay as they are.
  * Ranks    Need not agree on it. Off, it costs a load and a branch a call.
- * Threads  Any; a lock of its own, which is held for a copy, and under which nothing is called.
+ * Threads  Any; a lock of its own, held for a copy, under which no function is called.
  *
- * A call's record is written where its way ends: by its adapter (entries.c, dispatch.c), for calls that are held back
- * when their group has ended (group.c), for launches in the background when these are over (background.c). Whoever
- * takes a call over takes its stamp, and leaves the other copy without a number.
+ * A call's record is written at the end of its way: by its adapter (entries.c, dispatch.c), for held-back calls at the
+ * end of their group (group.c), for launches in the background at their end (background.c). The code that takes a call
+ * over takes its stamp, and leaves the other copy without a number.
  */
 #ifndef INTERPOSE_TRACE_TRACE_H
 #define INTERPOSE_TRACE_TRACE_H
@@ -37,43 +37,43 @@ struct tagc_nccl;
 struct tagc_options;
 struct tagc_slot_info;
 
-/* What a call carries with it until its record is written. */
+/* The trace's part of a call until its record is written. */
 struct tagc_trace_stamp {
   uint64_t number; /* 0: the call is not traced */
   uint64_t began_ns;
-  uint64_t host_ns;      /* 0: the program's thread is still in it */
+  uint64_t host_ns;      /* 0: the call has not returned to the program */
   uint32_t comm, thread; /* as in struct tagc_trace_call */
   uint8_t flags;
-  bool known; /* what it sends, and hands over: */
+  bool known; /* the bytes it sends, and its buffer, are known: */
   uint64_t raw_bytes;
   struct tagc_traffic sent, plain;
-  ncclResult_t result; /* what an adapter returns */
+  ncclResult_t result; /* returned by an adapter */
 };
 
-/* Codes of ops beyond ncclRedOp_t's own, and what says that a call has no type, or no op. */
+/* Codes of ops beyond ncclRedOp_t's own, and the code for no type or no op. */
 enum { TAGC_TRACE_OP_PREMULSUM = 5, TAGC_TRACE_OP_OTHER = 6, TAGC_TRACE_NO_CODE = 255 };
 
 extern atomic_bool tagc_trace_is_on;
 
 static inline bool tagc_trace_on(void) { return atomic_load_explicit(&tagc_trace_is_on, memory_order_relaxed); }
 
-/* The options have been read. Called once. */
+/* Starts the trace, after the options were read. Called once. */
 void tagc_trace_start(const struct tagc_options *options);
 
-/* Adds a record, which is copied. */
+/* Adds a copy of a record. */
 void tagc_trace_add(const struct tagc_trace_record *record);
 
 /* ---- between these files ----------------------------------------------------------------------------------------- */
 
-/* Is there a trace of this process? Begins it. */
+/* Begins the trace of this process; false without one. */
 bool tagc_trace_begin(void);
-/* Records that a file begins with (names.c); the PROCESS record again, when the version of NCCL is known. */
+/* Add the records at the begin of a file (names.c); the PROCESS record again, when the version of NCCL is known. */
 void tagc_trace_head(void);
 void tagc_trace_process(int nccl_version);
-/* The number of a call that is made now, from 1. */
+/* A number for a call that is being made, from 1. */
 uint64_t tagc_trace_number(void);
-/* What is called when a trace begins anew, in a forked child: that has none of its parent's communicators. Set once,
- * before tagc_trace_start(). */
+/* Sets the function that is called when a trace begins anew in a forked child, which has none of its parent's
+ * communicators. Once, before tagc_trace_start(). */
 void tagc_trace_at_restart(void (*forget)(void));
 
 /* A record with room for texts behind it. */
@@ -88,8 +88,8 @@ union tagc_trace_room {
   struct tagc_trace_allgather allgather;
   char bytes[8192];
 };
-/* Puts `count` texts behind the `size` bytes that the record has, sets its kind and length, and adds it. What does not
- * fit is cut. */
+/* Puts `count` texts behind the record's `size` bytes, sets its kind and length, and adds it. Cuts texts that do not
+ * fit. */
 void tagc_trace_add_texts(union tagc_trace_room *room, enum tagc_trace_kind kind, size_t size, const char *const *texts,
                           size_t count);
 
