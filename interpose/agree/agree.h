@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The agreement of ranks: all ranks of a communicator settle, once, when it is made, whether its calls may be
- * compressed.
+ * The agreement: when a communicator is made, its ranks settle once and for all whether its calls may be compressed.
  *
  * The process that makes a unique id puts its address and a secret into the unused end of the id (wire.h), and becomes
  * the decider for it (decider.h). Every rank reports to it before it enters NCCL's init. After the init has succeeded,
@@ -12,8 +11,7 @@
  *
  * Why that is early enough, and not too early:
  * - No init succeeds before all ranks have entered theirs, and each rank has reported by then. So after an init all
- *   reports are there, and the decision is final. A communicator that is made in a group has its init at the group's
- *   end.
+ *   reports are there, and the decision is final. A communicator made in a group has its init at the group's end.
  * - The maker of an id may be a process of its own. NCCL needs it until all ranks have checked in at the root of its
  *   bootstrap, a thread of that process (bootstrapRoot() in bootstrap.cc). A rank reports before it checks in. So if
  *   NCCL's init succeeds, every report was answered, or its rank could not reach a process that exists.
@@ -68,8 +66,8 @@ void tagc_agree_clear_id(ncclUniqueId *id);
 void tagc_agree_stamp_id(ncclUniqueId *id);
 
 /* Reports to the maker of `ids` (`count` of them, equal on all ranks) that this process is about to become `rank` of
- * `nranks`. `nccl_version` as of ncclGetVersion; `memory`: that of the real library, if codecs run there ("host",
- * "CUDA", or why not). */
+ * `nranks`. `nccl_version` as of ncclGetVersion; `memory`: the real library's, if codecs run there ("host", "CUDA", or
+ * why not). */
 struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
                                         const char *memory);
 

@@ -193,8 +193,8 @@ static bool is_socket(int fd, ino_t socket) {
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == socket;
 }
 
-/* Has the thread finished? If nobody waits for a decision any more, or the program has closed our socket. The next id
- * starts another thread. */
+/* Ends the thread if nobody waits for a decision any more, or the program has closed our socket. The next id starts
+ * one. */
 static bool is_over(struct listener *l, const struct worker *w) {
   pthread_mutex_lock(&l->lock);
   bool ours = is_socket(w->fd, w->socket), over = tagc_agree_decider_open(l->decider) == 0 || !ours;
@@ -290,8 +290,7 @@ static bool open_socket(struct listener *l, const union tagc_agree_address *host
 
 /* ---- ids --------------------------------------------------------------------------------------------------------- */
 
-/* The listener of this process. After a fork the child ignores the parent's: its thread is not here, and its lock may
- * be held. */
+/* The listener of this process. A forked child ignores its parent's: its thread is not here, its lock may be held. */
 static struct listener *own_listener(void) {
   struct listener *l = atomic_load(&current);
   if (l && l->owner == getpid())

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The listener: one TCP socket and one thread a process, from the first id that it makes until nobody waits for a
- * decision any more. It answers one request a connection to those who send the secret of an id, and hangs up on all
- * others.
+ * decision any more. It answers one request a connection if that has the secret of an id, else it hangs up.
  *
  * Threads: any. The thread has all signals blocked, so that the program's handlers run where they used to. After a fork
  * the child has neither thread nor sessions, and starts anew with its own first id.

@@ -37,8 +37,7 @@ struct reply {
 _Static_assert(sizeof(struct reply) == TAGC_AGREE_REPLY_SIZE, "no holes");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the structs above are the wire format");
 
-/* Ties a stamp to its id: before 2.23 NCCL writes only 40 bytes, so a reused variable may still hold the stamp of an
- * earlier id. */
+/* Ties a stamp to its id: before 2.23 NCCL writes only 40 bytes, so a variable may still hold an earlier id's stamp. */
 static uint64_t check_of(const uint8_t *id, const struct stamp *s) {
   return tagc_hash_add(tagc_hash_add(TAGC_HASH_START, id, TAGC_AGREE_USED), s, offsetof(struct stamp, check));
 }

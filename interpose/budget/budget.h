@@ -3,8 +3,8 @@
  *
  * Purpose  Time: the total of the slots' calls of a step is at most the target, and the squared error, the sum of
  *          (error x norm)^2, as small as that allows; if the target cannot be met, the fastest choice. Error: that sum
- *          is at most (target)^2 times the sum of the squared norms, and the total time as small as that allows; plain
- *          calls meet any.
+ *          is at most (target)^2 times the sum of the squared norms (plain calls meet any), and the total time as small
+ *          as that allows.
  * How      Every slot has a few options. At first only those on the lower convex hull of (squared error, time) count.
  *          All slots begin with their most exact one. Then the step along some slot's hull that saves the most time per
  *          added squared error is taken, again and again, until the target of time is met, or for as long as the target

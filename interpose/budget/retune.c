@@ -62,8 +62,7 @@ void tagc_retune_correct(struct tagc_retune *retune, const double ratios[2]) {
       retune->ratios[i] = ratios[i];
 }
 
-/* Nanoseconds of a step's calls since the last choice, estimated for slots without a measurement; 0: none was
- * measured. */
+/* Nanoseconds of a step's calls since the last choice, estimated for unmeasured slots; 0: none was measured. */
 static double spent_since(const struct tagc_retune *retune) {
   double ns = 0;
   bool any = false;

@@ -12,7 +12,7 @@
  *          calls, over all slots, since the last choice. The least ratio of all ranks counts, as that rank has waited
  *          least for others: no codec helps if some ranks come late. A measured time enters only through the vote.
  * Norms    Of a gradient's norms the largest of all ranks counts, as of errors.
- * Threads  As the calls of a communicator: one at a time; with its lock where a comment says so. The report reads it at
+ * Threads  As a communicator's calls: one at a time; with its lock where a comment says so. The report reads it at
  *          exit.
  *
  * Without TAGC_BUDGET it is NULL: every function then does nothing, or returns 0 or false.
@@ -71,8 +71,7 @@ void tagc_retune_hasten(struct tagc_retune *retune, uint64_t cycle);
 bool tagc_retune_counts(const struct tagc_retune *retune, uint64_t cycle);
 /* Adds the time of a call made as chosen. slot < 0: a former slot, which counts no more. */
 void tagc_retune_add(struct tagc_retune *retune, int slot, double ns);
-/* Measured by estimated times of plain and compressed calls, on this rank; 0: no measurement. Then those of all
- * ranks. */
+/* Measured by estimated times of plain and compressed calls, on this rank (0: no measurement); then of all ranks. */
 void tagc_retune_measure(const struct tagc_retune *retune, double ratios[2]);
 void tagc_retune_correct(struct tagc_retune *retune, const double ratios[2]);
 
@@ -83,7 +82,7 @@ void tagc_retune_offer(struct tagc_retune *retune, size_t slot, const struct tag
                        const struct tagc_gradient_stats *gradient, struct tagc_choice *choice);
 /* Chooses for all slots: fills the choice of each. offered: all were offered; else they stay plain. */
 void tagc_retune_choose(struct tagc_retune *retune, bool offered);
-/* The vote's outcome for a slot; then for all of them, in this cycle: logs it, and the cycle of the next one. With the
+/* The vote's outcome for a slot; then for all of them, in this cycle: logs it, and the next cycle. With the
  * communicator's lock. */
 void tagc_retune_resolve(struct tagc_retune *retune, size_t slot, bool compressed);
 void tagc_retune_end(struct tagc_retune *retune, uint64_t communicator, uint64_t cycle);

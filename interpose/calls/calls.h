@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A call on its communicator: it is observed, decided once, when its turn comes, and entered into the accounts.
  *
- * Threads    As the calls of a communicator: one at a time. Functions take and drop the communicator's lock, unless
- *            they want it held.
+ * Threads    As the calls of a communicator: one at a time. Functions take the communicator's lock, or say "with the
+ *            lock".
  */
 #ifndef INTERPOSE_CALLS_CALLS_H
 #define INTERPOSE_CALLS_CALLS_H
@@ -11,9 +11,8 @@
 
 /* ---- the call itself --------------------------------------------------------------------------------------------- */
 
-/* May the call be compressed, so that a group holds it back? A reduce-scatter may; an all-reduce of many floating-point
- * numbers, if the cycle has a slot for it (known once it is observed); unless TAGC_ALLGATHER=off, an all-gather of
- * floating-point numbers. */
+/* May the call be compressed, so that a group holds it back? A reduce-scatter; an all-reduce of many floats, if the
+ * cycle has a slot for it (known once it is observed); an all-gather of floats, unless TAGC_ALLGATHER=off. */
 bool tagc_call_may_compress(const struct tagc_call *call);
 
 /* Bytes of an element, and of a reduction's whole input: all shards. */
@@ -42,8 +41,7 @@ void tagc_call_pass(struct tagc_call *call, enum tagc_reason reason);
 
 /* ---- a new lock (lock.c) ----------------------------------------------------------------------------------------- */
 
-/* A cycle was locked, or is locked no more. All data kept by slot is void; the caller gives back *old. With the
- * lock. */
+/* A cycle was locked, or is locked no more. All data kept by slot is void: the caller frees *old. With the lock. */
 ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *old);
 
 #endif

@@ -20,8 +20,7 @@ static void drop_nonfinite(struct tagc_comm *comm) {
   comm->observed.nonfinite = false;
 }
 
-/* Accounts for a cycle that has ended, if it measures a step. Returns its window for the trace: 1 + compressed; 0:
- * none. */
+/* Accounts for an ended cycle, if it measures a step. Returns its window for the trace: 1 + compressed; 0: none. */
 static int account_step(struct tagc_comm *comm, double step_ms) {
   const struct tagc_options *options = tagc_library_options();
   const uint64_t ended = comm->observed.cycle_number;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Enters the counts and times that a device keeps of calls into the accounts of their communicator. (For calls that the
- * host compresses, exec/reduce_scatter.c and exec/allgather.c do that. calls/account.c enters every call when it is
- * made.)
+ * Enters the counts and times that a device keeps of calls into the accounts of their communicator. (The host's own
+ * compression is entered by exec/reduce_scatter.c and exec/allgather.c, every call by calls/account.c.)
  */
 #include "interpose/comm/comm.h"
 #include "interpose/comm/traced.h"

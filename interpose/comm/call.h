@@ -50,9 +50,8 @@ bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, con
 void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle);
 /* NCCL frees the ops of a communicator with it. */
 void tagc_op_forget(ncclComm_t handle);
-/* The kind of a reduction, and the scalar of a pre-multiplied sum (otherwise 1). A scalar in device memory is read if
- * the host can (`host_reads`), otherwise *hidden is set. Ranks may keep theirs in different places, so the kind is the
- * same. */
+/* The kind of a reduction, and the scalar of a pre-multiplied sum (otherwise 1). One in device memory is read if
+ * `host_reads`, otherwise *hidden is set. The kind is the same, as ranks may keep theirs in different places. */
 enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool host_reads, float *scale,
                           bool *hidden);
 

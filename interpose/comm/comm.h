@@ -60,8 +60,8 @@ struct tagc_comm {
 
 void tagc_comm_retain(struct tagc_comm *comm);
 void tagc_comm_release(struct tagc_comm *comm);
-/* Registers `end`, which frees what the rooms above keep in a communicator before that is freed. Set once, before any
- * communicator exists. */
+/* Sets, before any communicator exists, the function that frees what the rooms above keep in one, before it is
+ * freed. */
 void tagc_comm_at_end(void (*end)(struct tagc_comm *comm));
 
 /* Do all ranks have the library and the same options? */
@@ -72,8 +72,8 @@ static inline struct tagc_decision_inputs *tagc_comm_decision_inputs(const struc
   return tagc_ledger_row(comm->ledger, (int)i)->inputs;
 }
 
-/* The real library has answered ncclInProgress to a call on the communicator, `alone` or in a group. For a group one
- * non-blocking communicator is enough. */
+/* The real library has answered ncclInProgress to a call on the communicator, `alone` or in a group, where one
+ * non-blocking communicator suffices. */
 static inline void tagc_comm_is_in_progress(struct tagc_comm *comm, bool alone) {
   if (alone)
     comm->nonblocking = true;

@@ -3,9 +3,8 @@
  *
  * Before its proposal a rank reserves memory for all that it would compress. After the vote it gives the rest back.
  * Later votes keep the memory of slots with the same codec; all-gathers keep that of the first vote. A new lock
- * detaches all of it.
- * Order      Memory is given back behind the fence (the last work on it), or never if an abort has left the fence
- *            unset.
+ * detaches it all.
+ * Order      Memory is given back behind the fence (its last use), or never if an abort has left the fence unset.
  * Threads    Functions may wait for the device: without the communicator's lock, except tagc_memory_detach().
  */
 #ifndef INTERPOSE_COMM_MEMORY_H
@@ -39,8 +38,7 @@ struct tagc_slot_memory {
 /* Bytes at the start of a call's workspace, for the all-gather phase of an all-reduce. */
 size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);
 
-/* Reserves memory for slots and all-gathers, on the stream of the call before which the vote is held. False if memory
- * is lacking. */
+/* Reserves memory for slots and all-gathers, on the stream of the call behind the vote. False without memory. */
 bool tagc_memory_reserve(struct tagc_comm *comm, void *stream);
 /* Gives back the memory of slots that stay plain. */
 void tagc_memory_trim(struct tagc_comm *comm);

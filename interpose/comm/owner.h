@@ -44,8 +44,7 @@ bool tagc_comm_has_streams(const struct tagc_comm *comm);
  * A second at most, because another communicator whose abort comes next may keep it there. NULL: nothing to do. */
 void tagc_comm_abort_is_over(struct tagc_comm *comm);
 /* Until an abort is over, a thread of NCCL may use the memory of a call on a non-blocking communicator. The abort waits
- * for that thread, and not for us. Waits for the abort's end, a second at most, out of the driver. False: not over
- * yet. */
+ * for that thread, and not for us. Waits a second at most, out of the driver, for the abort's end. False: not over. */
 bool tagc_comm_await_abort(const struct tagc_comm *comm);
 
 #endif

@@ -162,8 +162,7 @@ static struct ends ends_of(const struct tagc_call *call, const struct tagc_parts
   return (struct ends){call, parts, part, element, call->count * element, packed};
 }
 
-/* Packs the part of `shards` shards that are laid out like shard `like`. Zeros fill up shards that have less than
- * others. */
+/* Packs the part of `shards` shards that are laid out like shard `like`. Zeros fill up smaller shards. */
 static bool pack_shards(const struct ends *e, size_t like, uint8_t *to, const uint8_t *from, size_t shards) {
   const struct tagc_device *device = e->call->comm->device;
   size_t filled = 0;

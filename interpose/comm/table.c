@@ -19,8 +19,7 @@ struct listed {
   struct tagc_listed_comm is;
   bool unhashed;
   bool init_called;              /* its init was passed on: when it succeeds, all ranks have reported (agree.h) */
-  const struct tagc_nccl *group; /* its init waits until `by` ends its group in this copy of NCCL; NULL: it does not
-                                    wait */
+  const struct tagc_nccl *group; /* its init waits until `by` ends its group in this NCCL; NULL: no */
   pthread_t by;
   uint64_t generation; /* distinguishes handles at one address, from 1 */
   uint32_t children;   /* made so far */
@@ -52,8 +51,7 @@ static struct listed *find_listed(ncclComm_t handle) {
   return entry;
 }
 
-/* Asks the real library for rank and nranks. It answers once the communicator is ready; by then all ranks have
- * begun. */
+/* Asks the real library for rank and nranks. It answers once the communicator is ready: then all ranks have begun. */
 static ncclResult_t ask_rank(ncclComm_t handle, const struct tagc_nccl *nccl, int *rank, int *nranks) {
   __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, nccl);
   __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, nccl);

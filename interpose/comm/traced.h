@@ -27,8 +27,7 @@ void tagc_trace_forget_comms(void);
 void tagc_trace_comm_begins(ncclComm_t handle, bool nonblocking, const struct tagc_origin *origin);
 /* The number of a handle; 0: none. */
 uint32_t tagc_trace_comm(ncclComm_t handle);
-/* The rank in the communicator (-1: not known), and who shares a host (nranks: 0 if not known). Asks NCCL if that
- * cannot block. */
+/* The rank in the communicator (-1: unknown), and the hosts (nranks: 0 if unknown). Asks NCCL if that cannot block. */
 int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts);
 /* Records the facts known about a communicator; an unseen handle gets its number here. */
 void tagc_trace_introduce(struct tagc_comm *comm);

@@ -53,8 +53,7 @@ static void attach_launch(struct tagc_comm *comm, struct tagc_background *launch
   tagc_background_release(before);
 }
 
-/* Destroys the ops that the program destroyed meanwhile. After a failure a part of the launch may still run
- * (beside.h). */
+/* Destroys the ops that the program destroyed meanwhile. After a failure, a part may still run (beside.h). */
 static void destroy_ops(struct tagc_background *launch, ncclResult_t status) {
   pthread_mutex_lock(&launch->lock);
   launch->over = true;

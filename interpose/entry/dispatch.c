@@ -62,8 +62,7 @@ static bool looks_valid(const struct tagc_call *c) {
   return !tagc_call_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
 }
 
-/* May a group hold back this collective? The real library must refuse an invalid call now, not at the end of the
- * group. */
+/* May a group hold back this collective? The real library must refuse an invalid call now, not at the group's end. */
 static bool may_be_held(const struct tagc_call *c) {
   const bool is_reduction = c->entry == TAGC_ENTRY_ncclReduce || c->entry == TAGC_ENTRY_ncclAllReduce;
   const bool is_root = c->root == c->comm->rank;
@@ -134,8 +133,7 @@ static ncclResult_t pass_captured(struct tagc_call *call) {
   return pass_accounted(call, TAGC_REASON_capture);
 }
 
-/* Finds the kind of the reduction. False for an op that was never made, or of another type: the real library refuses it
- * at once. */
+/* Finds the kind of the reduction. False for an unknown op, or one of another type: the real library refuses it. */
 static bool find_reduction(struct tagc_call *call) {
   const struct tagc_device *device = call->comm->device;
   call->op_kind =

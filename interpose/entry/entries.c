@@ -238,8 +238,8 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   RETURN(watched() ? abort_communicator(nccl, comm, &called_errno) : FORWARD(ncclCommAbort, comm));
 }
 
-/* Here a program learns that a launch in the background is over, and that a non-blocking communicator or its children
- * are ready. */
+/* Here a program learns that a background launch is over, or that a non-blocking communicator or its children are
+ * ready. */
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   CALLED(ncclCommGetAsyncError, .handle = comm);
   ncclResult_t ours = watched() && error ? tagc_background_ask(comm) : ncclSuccess;
@@ -257,8 +257,7 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) 
   RETURN(status);
 }
 
-/* Work on the communicator is aborted, and it may only be shrunk and destroyed: keeps only what its children
- * inherit. */
+/* The communicator's work is aborted, and it may only be shrunk and destroyed: keeps what its children inherit. */
 void tagc_entry_begin_anew(ncclComm_t comm) {
   const bool nonblocking = tagc_comm_is_nonblocking(comm);
   struct tagc_agreement agreement = tagc_comm_agreement(comm);

@@ -73,7 +73,7 @@ static struct comm_init from_ids(enum tagc_entry function, const ncclUniqueId *i
   return init;
 }
 
-/* A communicator made from another one by a call with these arguments (`said`): it inherits the agreement of that one's
+/* A communicator made from another one by a call with arguments `said`: it inherits the agreement of its parent's
  * ranks. */
 static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent, const ncclConfig_t *config,
                                     const struct tagc_nccl *nccl, const void *said, size_t size) {
@@ -81,8 +81,7 @@ static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent,
   if (!watched())
     return init;
   init.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
-  if (parent && function != TAGC_ENTRY_ncclCommGrow) /* ranks that join have agreed on nothing with the present ones:
-                                                        all passes */
+  if (parent && function != TAGC_ENTRY_ncclCommGrow) /* joining ranks have agreed on nothing: all passes */
     init.agreement = tagc_comm_ask_agreement(parent, nccl);
   init.agreement.shares = asks_sharing(config);
   init.agreement.origin = (struct tagc_origin){traced(nccl),

@@ -17,8 +17,8 @@ bool tagc_group_is_open(const struct tagc_nccl *nccl);
 /* Its number, from 1 on in this process; 0: none is open. */
 uint32_t tagc_group_number(const struct tagc_nccl *nccl);
 
-/* Keeps a copy of an observed call, with a reference to its communicator, until the end of the open group. False
- * without memory. */
+/* Keeps a copy of an observed call, with a reference to its communicator, until the open group ends. False without
+ * memory. */
 bool tagc_group_hold(struct tagc_call *call);
 
 /* A call in the group has failed in this library: the held calls are dropped, and the outermost end returns this error,
@@ -34,8 +34,7 @@ bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cud
 /* ncclRedOpDestroy in a group that holds a call with this op: true, and the op is destroyed after the group's end. */
 bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm);
 
-/* The three entries of a group. Set *real_errno to what the real function leaves in errno, unless a launch replaces
- * it. */
+/* The three entries of a group. Set *real_errno to the real function's errno, unless a launch replaces it. */
 ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno);
 ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno);
 ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info, int *real_errno);

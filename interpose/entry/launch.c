@@ -53,7 +53,7 @@ static void find_places(struct tagc_call *calls, size_t count, struct place *pla
     places[i].rounds = calls[i].rounds = calls[places[i].first].rounds;
 }
 
-/* Puts the calls of each communicator that needs more than forwarding in a row, by identities; then all others. False
+/* Puts the calls of each communicator that needs more than forwarding in a row, by identity; then all others. False
  * without memory. */
 static bool arrange_calls(struct tagc_call *calls, size_t count) {
   struct place *places = malloc(count * sizeof *places);
@@ -92,8 +92,7 @@ static bool any_meets(const struct tagc_call *calls, size_t count) {
   return false;
 }
 
-/* NCCL connects ranks one communicator at a time if they share connections ("race condition" in groupLaunch(),
- * group.cc). */
+/* NCCL connects communicators that share connections one by one ("race condition" in groupLaunch(), group.cc). */
 static bool any_shares(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (calls[i].comm && calls[i].comm->agreement.shares)

@@ -5,8 +5,8 @@
  * of each rank, then the second one, and so on, whether a rank makes them in a group or one by one. A round first holds
  * the vote, if it is due, and then runs the calls.
  *
- * Must be outside a group. Errors: the first one of the real library; ncclInternalError if a communicator was aborted
- * meanwhile; ncclSystemError without memory.
+ * Must be outside a group. Errors: the real library's first one; ncclInternalError after an abort meanwhile;
+ * ncclSystemError without memory.
  */
 #ifndef INTERPOSE_ENTRY_ROUNDS_H
 #define INTERPOSE_ENTRY_ROUNDS_H

@@ -114,8 +114,7 @@ static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void 
                           : w->device->allgather_refer(w->device, w->allgather.codec, job, stream));
 }
 
-/* The host waits here for the device, because the next step depends on the answer. One refused chunk refuses the
- * call. */
+/* The host waits here for the device: the next step depends on the answer. One refused chunk refuses the call. */
 static bool ask_refused(struct tagc_work *w) {
   bool good = true;
   for (unsigned k = 0; k < w->chunks[0] && good && !w->allgather.refused && w->allgather.codec->may_refuse; k++)
@@ -154,8 +153,7 @@ static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a) 
            tagc_reason_words(reason));
 }
 
-/* Has this rank's shard changed since the last call that gathered it? If the host cannot read it, the cycle alone
- * tells. */
+/* Has this rank's shard changed since it was last gathered? If the host cannot read it, only the cycle tells. */
 static void watch_repeats(const struct tagc_work *w, const struct tagc_allgather *a, struct tagc_allgather *first,
                           struct tagc_ledger_allgather *allgather, const struct tagc_traffic *sent) {
   const struct tagc_allgather_job *job = &w->allgather.job;

@@ -3,8 +3,7 @@
  *
  * What     Each slot that TAGC_LAYERS, TAGC_SKIP and TAGC_MIN_BYTES select: its send buffer as the program handed it
  *          over (W shards of n elements), before anything is added, encoded or sent.
- * When     In cycle TAGC_DUMP_CYCLE; by default in the first in which calls may be compressed; also with
- *          TAGC_MODE=observe.
+ * When     In cycle TAGC_DUMP_CYCLE, by default the first that may compress calls; also with TAGC_MODE=observe.
  * Names    PREFIX-HOST-pid1234-comm1-rank0-unit3-fp32-W2-n12345.raw: host and process (two processes may both have a
  *          communicator 1 and rank 0 in it: the stages of a pipeline), the communicator's number in the report, the
  *          rank in it, the slot, type, ranks, elements of a shard. If another cycle is found later, -lock2 (or 3 ...)

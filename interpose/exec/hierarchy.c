@@ -120,8 +120,7 @@ void tagc_hierarchy_disable(struct tagc_comm *comm) {
   tagc_hierarchy_end(comm, false);
 }
 
-/* Aborts the children, which NCCL hands out even half made. The communicators are lost, and so is all that it made for
- * some. */
+/* Aborts the children, which NCCL hands out even half made. The communicators are lost, with all their children. */
 static void lose_children(const struct splits *splits, ncclResult_t status, bool aborted) {
   if (!aborted)
     tagc_log(TAGC_LOG_ERROR, "interpose",
@@ -152,8 +151,7 @@ static ncclResult_t split_level(const struct tagc_nccl_group *real, struct split
   return status == ncclSuccess && aborted ? ncclInternalError : status;
 }
 
-/* Makes one level after the other: NCCL makes all children of a group at once, and would pass an abort to only the last
- * child of a parent. */
+/* Makes one level after the other: in one group, NCCL would pass an abort only to the last child of a parent. */
 static ncclResult_t split_levels(const struct tagc_nccl_group *real, struct splits *splits) {
   ncclResult_t status = ncclSuccess;
   for (int level = 0; level < TAGC_LEVELS && status == ncclSuccess; level++) {
@@ -195,8 +193,7 @@ bool tagc_hierarchy_is_ready(const struct tagc_comm *comm) {
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 
 /* Each rank has a scalar of its own, and a user-defined operator belongs to one communicator: the sub-communicator gets
- * one for this call. Even for a scalar of 1: without one NCCL sums by other algorithms, and all ranks must use the
- * same. */
+ * one for this call. Even for a scalar of 1: without one NCCL uses other algorithms: ranks would differ. */
 static ncclResult_t make_level_op(const struct tagc_nccl_group *real, const struct tagc_call *call, ncclComm_t host,
                                   ncclRedOp_t *op) {
   uint8_t scalar[4];

@@ -6,13 +6,12 @@
  * first vote makes them, once: outside of groups and captures, behind all earlier work, on all ranks in the same order.
  * If NCCL cannot split, or some rank's communicator is non-blocking, calls stay flat. If NCCL refuses to split, which
  * it does on all ranks, all calls pass. A split that fails later fails the call: the other ranks wait in it, or have
- * lost this one. Besides, up to 2.27 NCCL has then aborted the communicator, and its next call would leave garbage
- * behind.
+ * lost this one. Up to 2.27 NCCL has then also aborted the communicator, whose next call would leave garbage.
  *
  * The sub-communicators live as long as the communicator. An abort of it aborts them first, because a thread may be
  * inside NCCL on their account; a destroy ends them afterwards. Their errors are returned when the program asks about
- * the communicator. With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one aborts all: none is aborted while the
- * communicator is of use.
+ * the communicator. With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one aborts all, so none is aborted before the
+ * communicator.
  *
  * Threads    As in comm.h. Functions that enqueue are called between the start and the end of a real group.
  */
@@ -40,8 +39,7 @@ ncclResult_t tagc_hierarchy_split(const struct tagc_nccl_group *real, struct tag
 /* On all ranks: gives up splitting the communicator, and every call of it passes from now on. */
 void tagc_hierarchy_disable(struct tagc_comm *comm);
 
-/* Do the sub-communicators exist that the scope asks for? Equal on all ranks: they are missing if no slot would use
- * them. */
+/* Do the scope's sub-communicators exist? Equal on all ranks: they are missing if no slot would use them. */
 bool tagc_hierarchy_is_ready(const struct tagc_comm *comm);
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
@@ -54,8 +52,8 @@ ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct
 ncclResult_t tagc_hierarchy_max(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words,
                                 size_t count);
 
-/* Adds first contacts to a group: NCCL connects and allocates then, which must not happen in a step. `words`: so many
- * int64 of device memory. */
+/* Adds first contacts to a group: NCCL then connects and allocates, but not in a step. `words`: int64 of device
+ * memory. */
 size_t tagc_hierarchy_connect_words(const struct tagc_comm *comm);
 ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words);
 

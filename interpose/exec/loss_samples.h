@@ -2,8 +2,7 @@
  * TAGC_TRACE: the losses of slots' codecs and their residuals over time, as STATE records (trace/format.h).
  *
  * When     At the first compressed call of a slot, at the 2nd, 4th, ... 64th, and then at one in 64 (with more than 64
- *          slots, in as many), in turns, so that one slot a cycle is due. At the vote, with TAGC_CODEC=auto, the ranks'
- *          findings.
+ *          slots, in as many), in turns, one slot a cycle. At the vote, with TAGC_CODEC=auto: the ranks' samples.
  * Cost     On host memory the codec is tried on two runs of elements of the gradient, for at most 0.15 ms a cycle plus
  *          the overrun of the last such trial; slots without time left are sampled in a later cycle. On a GPU nothing
  *          is tried: the host would have to wait for it.

@@ -24,8 +24,8 @@ bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *
 }
 
 /* Asks every communicator once, except aborted ones; the library must own them. ncclInProgress while any still works,
- * even if another one has failed: it uses memory that is given back after the wait. Then the first error: NCCL keeps
- * reporting it. */
+ * even if another one has failed: it uses memory that is given back afterwards. Then the first error, which NCCL keeps
+ * reporting. */
 static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count) {
   ncclResult_t failed = ncclSuccess;
   bool in_progress = false;
@@ -47,8 +47,7 @@ static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc
   return in_progress ? ncclInProgress : failed;
 }
 
-/* Waits between two questions: yields first, then takes longer naps, for a launch takes microseconds and a first
- * contact milliseconds. */
+/* Waits between two questions: yields first, then naps: a launch takes microseconds, a first contact milliseconds. */
 static void wait_between(unsigned asked) {
   struct timespec t = {0, asked < 100 ? 20000 : 500000};
   if (asked < 20)

@@ -29,8 +29,7 @@ struct tagc_nccl_group {
   __typeof__(&ncclRedOpDestroy) destroy_op;
 };
 
-/* Finds them. False if this NCCL lacks a necessary one: then every call passes. All ranks have the same version of
- * NCCL. */
+/* Finds them. False if this NCCL lacks a necessary one: then every call passes, as all ranks have the same NCCL. */
 bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *nccl);
 
 /* Adds the calls of the i-th communicator to a group. */
@@ -38,8 +37,8 @@ typedef ncclResult_t tagc_enqueue_function(const struct tagc_nccl_group *real, v
 
 /* Runs a group over communicators in TAGC_OWNER_LIBRARY. They are in it again on return, except aborted ones. An abort
  * waits while calls are added, which does not block, so that no call meets a freed communicator; it does not wait for
- * the end of the group. Returns the first error of the real library; ncclInternalError, like NCCL itself, if a
- * communicator was aborted meanwhile. */
+ * the end of the group. Returns the real library's first error; ncclInternalError, like NCCL, if a communicator was
+ * aborted. */
 ncclResult_t tagc_nccl_group_run(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count,
                                  tagc_enqueue_function *enqueue, void *context);
 

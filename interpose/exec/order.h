@@ -4,8 +4,7 @@
  * NCCL runs the calls on a communicator one after the other, on whatever streams they are made. A kernel waits for its
  * peers: if GPUs ran several kernels in different orders, they could wait for one another for ever. NCCL keeps no order
  * between three communicators, so fences do: a call in two levels runs after all plain calls before it, and plain calls
- * run after it. Calls that a CUDA graph has captured cannot be ordered: their communicator stays flat, as far as its
- * votes see them.
+ * run after it. Captured calls cannot be ordered: their communicator stays flat, as far as its votes see them.
  *
  * A stream keeps its own order, so plain calls cost nothing on the stream of the calls in two levels. On another stream
  * the first plain call waits, and each sets the fence. The next call in two levels could not set it later: by then the

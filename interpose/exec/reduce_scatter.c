@@ -198,8 +198,7 @@ static void reduce_abort(struct tagc_work *w) {
 
 /* Has the gradient outgrown the codec that auto chose? A slot becomes plain when TAGC_SURPLUS_CALLS calls in a row had
  * more values than room. The room is 1.5 times the need when the codec was chosen, so single larger steps do no harm:
- * the next ones send the rest. A lasting surplus would delay ever more of the gradient. The facts are equal on all
- * ranks. */
+ * the next ones send the rest. A lasting surplus would delay ever more of the gradient. All ranks decide alike. */
 static void watch_density(const struct tagc_work *w) {
   struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];

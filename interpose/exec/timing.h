@@ -8,12 +8,11 @@
  * Compressed By the marks of the slot's tally, and the side stream's work for the call (device.h); on host memory by a
  *            clock of execute.c.
  * Reading    Times of devices are read when enough have come together, and at the end of the communicator; nobody waits
- *            for them. A call that has not ended by then, or could not be kept (64 plain calls under way, two of a
- *            slot), has no record.
+ *            for them. A call that has not ended by then, or had no room (64 plain calls, two of a slot), has no
+ *            record.
  * Budget     On host memory: how long a call of a slot has kept the program. A device uses its tally.
  * Cost       Without a trace and a budget two branches a call.
- * Threads    As the calls of a communicator: one at a time. Around NCCL's call, not while the library owns the
- *            communicator.
+ * Threads    As the calls of a communicator: one at a time. Not while the library owns the communicator.
  */
 #ifndef INTERPOSE_EXEC_TIMING_H
 #define INTERPOSE_EXEC_TIMING_H

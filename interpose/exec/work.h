@@ -27,8 +27,7 @@
 struct tagc_work;
 
 /* An exchange and its next step. wanted: does the work take part? The exchange is skipped if no work of a batch does.
- * then: called for every work of the batch, taking part or not. Either may be NULL: no work ever takes part; nothing
- * follows. */
+ * then: called for every work of the batch, taking part or not. If NULL: no work ever takes part; nothing follows. */
 struct tagc_exchange {
   bool (*wanted)(const struct tagc_work *w);
   ncclResult_t (*enqueue)(const struct tagc_nccl_group *real, struct tagc_work *w);
@@ -83,8 +82,7 @@ struct tagc_allgather_work {
 
 extern const struct tagc_phase tagc_phase_reduce_scatter, tagc_phase_parameters, tagc_phase_sums;
 
-/* Cuts w->allgather.job, compressed, with memory at `base`, into these chunks, and sets w->chunks[phase] to their
- * number (allgather.c). */
+/* Cuts w->allgather.job, compressed, with memory at `base`, into these chunks; sets w->chunks[phase] (allgather.c). */
 void tagc_work_assign_chunks(struct tagc_work *w, int phase, const struct tagc_allgather_chunking *chunking,
                              uint8_t *base);
 

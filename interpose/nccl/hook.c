@@ -110,8 +110,7 @@ static bool shares_nccl(const char *library) {
 
 /* May a library be opened without RTLD_DEEPBIND? Only if this library needs that to see its calls, and if it brings no
  * other NCCL: it also calls functions that are not intercepted, and another NCCL may stand in front of this library (in
- * the program, or preloaded). A name without a slash is searched for in places that depend on the caller; this function
- * does not repeat that. */
+ * the program, or preloaded). Ignores names without a slash: their search depends on the caller. */
 static bool can_be_bound_to_us(const char *path) {
   struct tagc_imports imports;
   if (!strchr(path, '/') || strchr(path, '$') || !tagc_imports_read(path, &imports) || !imports.nccl ||

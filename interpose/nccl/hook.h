@@ -19,8 +19,8 @@
 
 #include "interpose/nccl/linker.h"
 
-/* The next step of dlsym: jump to `target` with its own arguments or, if that is NULL, return `answer`. Two registers
- * in both ABIs. */
+/* The next step of dlsym: jump to `target` with its arguments or, if NULL, return `answer`. Two registers in both
+ * ABIs. */
 struct tagc_hook_answer {
   void *target;
   void *answer;

@@ -14,8 +14,7 @@ enum { SLOT_OF_CALL = R_AARCH64_JUMP_SLOT, SLOT_OF_ADDRESS = R_AARCH64_GLOB_DAT 
 #endif
 
 /* The version that every C library for this machine has, at least to run old programs. Asking for a missing version
- * would allocate the text for dlerror(): a preloaded malloc that looks for the next one by dlsym would come back here
- * for ever. */
+ * would allocate the text for dlerror(): a preloaded malloc that calls dlsym would come back here for ever. */
 #if defined __x86_64__
 #define BASELINE "GLIBC_2.2.5"
 #elif defined __aarch64__

@@ -3,7 +3,7 @@
  *
  * By default a call goes in chunks as long as the bytes that a rank sends of one are worth an exchange of their own.
  * TAGC_CODEC=auto knows the wire and the codec, and cuts only if that should be faster. Codecs with several exchanges
- * (lhc) use one chunk.
+ * (lhc): one chunk.
  */
 #ifndef INTERPOSE_POLICY_CHUNK_COUNT_H
 #define INTERPOSE_POLICY_CHUNK_COUNT_H

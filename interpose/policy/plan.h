@@ -2,8 +2,8 @@
  * The plan: what happens to a call, and why.
  *
  * Pure functions: no I/O, no lock, no clock, no global. Their inputs are facts that are equal on all ranks of the
- * communicator, so that all ranks decide alike. Local facts (lack of memory, the context of a group) enter only through
- * the vote.
+ * communicator, so that all ranks decide alike. Local facts (lack of memory, a group's context) enter only through the
+ * vote.
  */
 #ifndef INTERPOSE_POLICY_PLAN_H
 #define INTERPOSE_POLICY_PLAN_H
@@ -27,8 +27,7 @@ const char *tagc_reason_words(enum tagc_reason reason);
 /* Kinds of reductions that matter here. */
 enum tagc_op { TAGC_OP_SUM, TAGC_OP_AVG, TAGC_OP_PREMULSUM, TAGC_OP_OTHER };
 
-/* FLUSH: sends plainly what would otherwise come late: a gradient with its residual; parameters to which later calls
- * refer. */
+/* FLUSH: sends plainly what would come late: a gradient with its residual; parameters to which later calls refer. */
 enum tagc_action { TAGC_PASS, TAGC_COMPRESS, TAGC_FLUSH };
 
 /* The ranks between which the calls of a communicator are compressed, if at all. */
@@ -37,9 +36,8 @@ struct tagc_scope_plan {
   bool two_levels; /* the ranks of a host sum first, and those of equal place on their hosts exchange payloads */
 };
 
-/* `even`: each host has as many ranks; `splits`: every rank can make the sub-communicators that two levels need. A
- * payload for one rank of each other host is less than one for all of their ranks: two levels never send more between
- * hosts. */
+/* `even`: each host has as many ranks; `splits`: every rank can make the sub-communicators that two levels need. Two
+ * levels never send more between hosts: payloads for one rank of each other host, not for all ranks. */
 struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even,
                                        bool splits);
 
@@ -53,8 +51,7 @@ struct tagc_slot_question {
   struct tagc_shape packed; /* of a packed shard (comm/slot.h): its ranks are all of them, or in two levels one a host.
                                n = 0: no codec has its type. It includes the desired residual */
   uint64_t allgather_phase_bytes;   /* of an all-reduce: payload bytes of the gathered sums; 0: as planned */
-  uint64_t shard_count, rest_count; /* elements of a shard, and of its uncompressed part. If 0, the packed shard is all
-                                       of it */
+  uint64_t shard_count, rest_count; /* of a shard, and of its uncompressed part; if 0, packed is all */
   enum tagc_op op;
   bool layer_known; /* the slot's layer and selection are known; else only its name counts */
   enum tagc_selection selection;
@@ -81,8 +78,8 @@ struct tagc_allgather_phase {
 /* Is the slot an all-reduce? */
 bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
 
-/* How its sums are gathered after question->codec: bf16 for bf16, none for none, q8 for all others; plainly if that
- * would save nothing. */
+/* How its sums are gathered after question->codec: bf16 for bf16, none for none, else q8; plainly if that saves
+ * nothing. */
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *question);
 
 /* The bytes that a call of the slot sends with this layout; and as a plain call. */

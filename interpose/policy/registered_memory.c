@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Registered memory; see registered_memory.h. The ranges of a communicator, and those of the process, form an array
- * each, sorted by their begin. Every range knows the highest end up to it, so that a search stops before ranges that
- * cannot hold the buffer.
+ * each, sorted by their begin. Every range knows the highest end up to it, which ends a search early.
  */
 #include "interpose/policy/registered_memory.h"
 

@@ -28,8 +28,7 @@ struct tagc_range {
 
 /* Adds a range after the real library has registered it. `comm` NULL: ncclMemAlloc, whose handle is the memory. */
 void tagc_ranges_add(ncclComm_t comm, const void *memory, size_t size, const void *handle);
-/* Removes a range before the real library ends it, as the handle may then be another's. Of several under one handle the
- * newest. */
+/* Removes a range before the real library ends it, as the handle may then be another's. Of several the newest. */
 void tagc_ranges_remove(ncclComm_t comm, const void *handle);
 /* Forgets the ranges of a communicator at its end. */
 void tagc_ranges_forget(ncclComm_t comm);

@@ -163,8 +163,7 @@ static const char *cell(double value, const char *unit, char text[16]) {
   return text;
 }
 
-/* q2 is a candidate only for a budget. The table then has no room for all candidates, and omits those that were open to
- * no slot. */
+/* q2 is a candidate only for a budget. The table then lacks room, and omits those that were open to no slot. */
 static bool is_shown(const struct tagc_report_lines *lines, int candidate) {
   if (tagc_library_options()->budget.kind == TAGC_BUDGET_NONE)
     return candidate < TAGC_CANDIDATES - 1;

@@ -62,13 +62,11 @@ struct tagc_ledger_row {
   uint64_t calls, compressed;
   uint64_t raw_bytes;              /* of the send buffers of the compressed calls */
   struct tagc_traffic plain, sent; /* of the compressed calls: as a plain call, and as sent */
-  uint64_t selected, elements;     /* elements of a send buffer that are selected, and all, if the slot is compressed in
-                                      part; else 0 */
+  uint64_t selected, elements;     /* of a send buffer, if compressed in part: selected, and all; else 0 */
   char *parameters;        /* the selected ones, if it is selected in part; slots that are alike share the text ... */
   bool owns_parameters;    /* ... of the first of them */
   uint64_t residual_bytes; /* memory held for it */
-  uint64_t residuals_dropped; /* times its residual was dropped: suspected of another slot, a failed call, or a step
-                                 with NaN or Inf */
+  uint64_t residuals_dropped; /* times it was dropped: mistaken slot, failed call, or step with NaN or Inf */
   struct tagc_codec_stats stats;
   bool counted;                           /* a device has reported some of them */
   struct tagc_decision_inputs *inputs;    /* the ledger's; only for slots with TAGC_CODEC=auto, else NULL */
@@ -99,8 +97,7 @@ struct tagc_ledger {
   char or_layers[TAGC_LAYERS_WHAT];    /* the difference of the next best guess; "": none */
   struct tagc_ledger_row rest;         /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t reasons[TAGC_REASON_COUNT]; /* reduce-scatters, by reason */
-  uint64_t allgathers_left; /* of other_calls: all-gathers of parameters that TAGC_ALLGATHER could compress, and their
-                               bytes */
+  uint64_t allgathers_left;            /* of other_calls: all-gathers that TAGC_ALLGATHER could compress */
   struct tagc_traffic allgathers_left_sent;
   uint64_t other_calls;           /* calls other than reduce-scatters, and all-gathers or all-reduces with rows */
   bool all_reduces;               /* its slots are all-reduces, and so are the "reduce-scatters" here */
@@ -131,8 +128,8 @@ static inline struct tagc_traffic tagc_traffic_since(const struct tagc_traffic *
   return (struct tagc_traffic){now->inside - then->inside, now->between - then->between};
 }
 
-/* Makes a ledger on the list of the process; NULL without memory. The first one makes the process print a report at
- * exit (TAGC_REPORT). Never freed. */
+/* Makes a ledger on the list of the process; NULL without memory. The first one prepares the report at exit
+ * (TAGC_REPORT). Never freed. */
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
 
 /* The slots are no longer valid. Their rows stay for the report until new ones come. */

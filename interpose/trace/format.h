@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Traces: TAGC_TRACE=PREFIX writes a file a process, and tagc-report reads it. man/tagc-trace.5 describes it for
- * others.
+ * Traces: TAGC_TRACE=PREFIX writes a file a process, and tagc-report reads it. See man/tagc-trace.5, too.
  *
  * A file is a head, followed by chunks. A chunk is a header and records, and is whole or damaged: its sum shows which.
  * So a file that was cut, or damaged in the middle, loses only what was there. All numbers are in the byte order of the
- * machine that wrote them (`order` shows it). All structs below lie in the file as they stand here, and begin at
- * multiples of 8 bytes.
+ * machine that wrote them (`order` shows it). All structs below lie in the file as here, at multiples of 8 bytes.
  *
  * Versions   A reader refuses another major version. If the minor version is higher than its own, it skips kinds of
  *            records that it does not know, and the bytes of known records behind their last field here. Fields that a
@@ -13,11 +11,10 @@
  *            before their first use.
  *            1.1: kinds ALLGATHER and VOTE; TIMES has hidden_ns and hidden_unknown, CALL and STATE have allgather, SLOT
  *            has a third text.
- * Times      Nanoseconds of CLOCK_MONOTONIC of the process; the PROCESS record has that clock and the realtime clock of
- *            one moment.
+ * Times      Nanoseconds of CLOCK_MONOTONIC of the process; the PROCESS record has its and the realtime clock's value
+ *            at one moment.
  * Bytes      raw: of the program's send buffer. inside, between: what this rank sends for the call to ranks of its own
- *            host, and to others, by the algorithms that NCCL uses (kernels/codec/cost.h, and calls/traced.h for
- *            collectives other than reduce-scatters).
+ *            host, and to others, by NCCL's algorithms (kernels/codec/cost.h; calls/traced.h for other collectives).
  */
 #ifndef INTERPOSE_TRACE_FORMAT_H
 #define INTERPOSE_TRACE_FORMAT_H
@@ -69,8 +66,8 @@ enum tagc_trace_kind {
   TAGC_TRACE_KINDS
 };
 
-/* Every record begins with this, and its length is a multiple of 8 bytes, with zeros behind its texts. Texts are UTF-8
- * with a NUL. */
+/* Every record begins with this, and has a multiple of 8 bytes, with zeros behind its texts. Texts are UTF-8 with a
+ * NUL. */
 struct tagc_trace_record {
   uint16_t kind;  /* enum tagc_trace_kind */
   uint16_t bytes; /* including these */

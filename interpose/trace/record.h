@@ -8,8 +8,7 @@
  *          A killed process loses its unwritten text; a forked child writes a file of its own.
  * Harm     None. An existing file is not touched, and no link is followed. If the file cannot be written, one warning
  *          says why, and the recording ends with the last whole line. The same happens if the program closes the file's
- *          number: a file that it opens under that number is its own (env/files.h). Calls, errno and signals stay as
- *          they are.
+ *          number: its next file may have that number (env/files.h). Calls, errno and signals stay as they are.
  * Ranks    Need not agree on it. Off, it costs the check of an option.
  * Threads  Any; a lock of its own, under which no NCCL function is called.
  */

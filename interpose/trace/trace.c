@@ -34,8 +34,7 @@ _Static_assert(CHUNK <= (int)TAGC_TRACE_CHUNK_MOST && CHUNK >= (int)TAGC_TRACE_R
 
 atomic_bool tagc_trace_is_on;
 
-/* The owner of the trace: in a page that a forked child finds empty, because its copy of the rest is of no use to
- * it. */
+/* The owner of the trace: in a page that a forked child finds empty, as its copy of the rest is useless. */
 enum { NOBODYS, BEGINNING, OURS };
 static atomic_int *state;
 static bool wiped; /* else (older kernels, sandboxes) children find their parent's state, and are not traced */
@@ -233,8 +232,7 @@ static void *write_on(void *unused) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* Takes the lock when nobody writes. Gives up after a while: its holder may be gone, and the writer may wait for a disk
- * that hangs. */
+/* Takes the lock when nobody writes. Gives up after a while: its holder may be gone, or a disk may hang. */
 static bool take_over_trace(void) {
   const uint64_t until = tagc_clock_ns() + (adding ? PATIENCE_NS / 100 : PATIENCE_NS);
   do {

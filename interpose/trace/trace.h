@@ -2,14 +2,12 @@
  * TAGC_TRACE=PREFIX: every intercepted call, and the library's facts about it, as a file a process (format.h).
  *
  * What     One CALL record for each call of an entry (entries.def) by the program, and none for calls by this library
- *          or by NCCL itself. With TAGC_MODE=observe every call passes, and only this is done; with TAGC_MODE=off
- *          nothing.
+ *          or by NCCL itself. With TAGC_MODE=observe calls pass and are traced; with TAGC_MODE=off they only pass.
  * Names    PREFIX-HOST-pid1234.trace, of at most TAGC_TRACE_MAX bytes; if an earlier run has left that file,
  *          PREFIX-HOST-pid1234-2.trace, and so on
  * When     Records go into a buffer of TAGC_TRACE_BUFFER bytes. A thread writes them when half of it is full or a fifth
  *          of a second has passed. Records without room are counted, and the file says how many were lost. A killed
- *          process loses its unwritten records; a forked child writes a file of its own (on Linux 4.14 and later; none
- *          on older ones).
+ *          process loses its unwritten records; a forked child writes its own file (none before Linux 4.14).
  * Harm     None. An existing file is not touched, and no link is followed. If the file cannot be written, one warning
  *          says why, and the trace ends with the last whole chunk. The same happens if the program closes the file's
  *          number, which may be its next file's (env/files.h). Calls, errno and signals stay as they are.
@@ -72,8 +70,8 @@ void tagc_trace_head(void);
 void tagc_trace_process(int nccl_version);
 /* A number for a call that is being made, from 1. */
 uint64_t tagc_trace_number(void);
-/* Sets the function that is called when a trace begins anew in a forked child, which has none of its parent's
- * communicators. Once, before tagc_trace_start(). */
+/* Sets, before tagc_trace_start(), the function called when a trace begins anew in a forked child: that has none of its
+ * parent's communicators. */
 void tagc_trace_at_restart(void (*forget)(void));
 
 /* A record with room for texts behind it. */
@@ -88,8 +86,7 @@ union tagc_trace_room {
   struct tagc_trace_allgather allgather;
   char bytes[8192];
 };
-/* Puts `count` texts behind the record's `size` bytes, sets its kind and length, and adds it. Cuts texts that do not
- * fit. */
+/* Puts `count` texts behind the record's `size` bytes, cut to fit, sets its kind and length, and adds it. */
 void tagc_trace_add_texts(union tagc_trace_room *room, enum tagc_trace_kind kind, size_t size, const char *const *texts,
                           size_t count);
 

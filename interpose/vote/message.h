@@ -50,8 +50,7 @@ struct tagc_vote_sample {
 };
 void tagc_message_sample(struct tagc_message *message, struct tagc_vote_sample *sample);
 
-/* TAGC_BUDGET: measured by estimated times of plain and of compressed calls: the least. 0: some rank has measured
- * nothing. */
+/* TAGC_BUDGET: measured by estimated times of plain and of compressed calls: the least. 0: unmeasured on some rank. */
 void tagc_message_ratios(struct tagc_message *message, double ratios[2]);
 
 /* The times of the probe: the largest. */

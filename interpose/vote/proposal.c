@@ -106,8 +106,7 @@ static bool is_chunked(const struct tagc_slot *slot) {
          (slot->allgather_phase.codec && slot->allgather_phase_chunking.chunks.count > 1);
 }
 
-/* Sets the number of chunks; with TAGC_CODEC=auto that of its choice. A rank that cannot have so many says so in its
- * proposal. */
+/* Sets the number of chunks; with TAGC_CODEC=auto that of its choice. A rank that cannot have so many proposes one. */
 static void set_chunks(struct tagc_comm *comm, size_t i) {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
@@ -280,8 +279,7 @@ void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_
     choose_together(comm, wire);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason != TAGC_REASON_compressed)
-      comm->slots[i].memory.codec = NULL; /* memory of a slot that became plain, with a device's counts: not used again
-                                           */
+      comm->slots[i].memory.codec = NULL; /* a device's counts in it: not used again */
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].reason = plan_slot(comm, i, wire, &residual_left);
   if (!comm->vote.held)

@@ -3,8 +3,8 @@
  *
  * Planning gives each slot its codec (that of TAGC_CODEC, or the choice of auto) and asks the plan about it; then it
  * reserves residuals and workspace (memory.h). Resolving keeps what all ranks can do and have planned alike; then the
- * rest is given back. Functions that ask a device may wait: call them without the communicator's lock, the others with
- * it.
+ * rest is given back. Call functions that ask a device without the communicator's lock, as they may wait; all others
+ * with it.
  */
 #ifndef INTERPOSE_VOTE_PROPOSAL_H
 #define INTERPOSE_VOTE_PROPOSAL_H
@@ -26,8 +26,8 @@ bool tagc_proposal_waits(const struct tagc_call *call);
 void tagc_proposal_check(const struct tagc_call *call);
 
 /* Plans all slots, and the all-gathers of parameters. `decided`: everything stays plain, without asking any rank.
- * `wire`: the probe's result; NULL: none, and with TAGC_CODEC=auto every slot stays plain. Without the lock: it asks
- * the device. */
+ * `wire`: the probe's result; NULL: none, and with TAGC_CODEC=auto every slot stays plain. Asks the device: without the
+ * lock. */
 void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire);
 
 /* Makes the side stream if calls go in chunks (without it none does), and reserves memory (memory.h) on the stream of

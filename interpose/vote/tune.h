@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_CODEC=auto between the first call and the choice: this rank's samples of its gradients, and how ranks share
- * them.
+ * TAGC_CODEC=auto between the first call and the choice: samples of this rank's gradients, shared with all ranks.
  *
  * In the cycle before the vote each slot's gradient is sampled once, just before its plain call is forwarded. These
  * numbers are this rank's own. In the vote one min all-reduce turns them into those of the slowest rank, the largest
@@ -30,12 +29,10 @@ size_t tagc_tune_words(const struct tagc_comm *comm);
 void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, struct tagc_message *message);
 
 /* Postpones the vote if some rank has no usual sample of a slot that might be compressed. Then comm->vote.cycle is the
- * new cycle, and such slots are sampled anew; samples of the others stay. A function of numbers that are equal on all
- * ranks. */
+ * new cycle, and such slots are sampled anew; other samples stay. Equal on all ranks. */
 bool tagc_tune_postpone(struct tagc_comm *comm, struct tagc_message message);
 
-/* Takes over the numbers of all ranks. True if the wire should be probed: all ranks have the memory, and have sampled
- * some slot. */
+/* Takes over the numbers of all ranks. True if the wire should be probed: all ranks have the memory, and a sample. */
 bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message);
 
 #endif

@@ -134,8 +134,8 @@ static ncclResult_t enqueue_message(const struct tagc_nccl_group *real, void *vo
   return status == ncclSuccess && greets ? tagc_hierarchy_connect(real, v->call, v->device_words + v->room) : status;
 }
 
-/* Copies the messages to the device, or the results back. There the host waits for the other ranks; an abort must not
- * wait for that. */
+/* Copies the messages to the device, or the results back. There the host waits for the other ranks, but an abort does
+ * not. */
 static ncclResult_t copy_messages(const struct votes *votes, bool to_device) {
   bool good = true, alive = tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count && alive; i++) {
