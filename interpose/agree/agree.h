@@ -66,8 +66,7 @@ void tagc_agree_clear_id(ncclUniqueId *id);
 void tagc_agree_stamp_id(ncclUniqueId *id);
 
 /* Reports to the maker of `ids` (`count` of them, equal on all ranks) that this process is about to become `rank` of
- * `nranks`. `nccl_version` as of ncclGetVersion; `memory`: the real library's, if codecs run there ("host", "CUDA", or
- * why not). */
+ * `nranks`. `nccl_version` as of ncclGetVersion; `memory`: "host", "CUDA", or why no codec runs there. */
 struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
                                         const char *memory);
 

@@ -194,7 +194,7 @@ static bool is_socket(int fd, ino_t socket) {
 }
 
 /* Ends the thread if nobody waits for a decision any more, or the program has closed our socket. The next id starts
- * one. */
+ * another one. */
 static bool is_over(struct listener *l, const struct worker *w) {
   pthread_mutex_lock(&l->lock);
   bool ours = is_socket(w->fd, w->socket), over = tagc_agree_decider_open(l->decider) == 0 || !ours;

@@ -12,8 +12,7 @@
  *          calls, over all slots, since the last choice. The least ratio of all ranks counts, as that rank has waited
  *          least for others: no codec helps if some ranks come late. A measured time enters only through the vote.
  * Norms    Of a gradient's norms the largest of all ranks counts, as of errors.
- * Threads  As a communicator's calls: one at a time; with its lock where a comment says so. The report reads it at
- *          exit.
+ * Threads  As a communicator's calls: one at a time; with its lock where noted. The report reads it at exit.
  *
  * Without TAGC_BUDGET it is NULL: every function then does nothing, or returns 0 or false.
  */
@@ -82,8 +81,7 @@ void tagc_retune_offer(struct tagc_retune *retune, size_t slot, const struct tag
                        const struct tagc_gradient_stats *gradient, struct tagc_choice *choice);
 /* Chooses for all slots: fills the choice of each. offered: all were offered; else they stay plain. */
 void tagc_retune_choose(struct tagc_retune *retune, bool offered);
-/* The vote's outcome for a slot; then for all of them, in this cycle: logs it, and the next cycle. With the
- * communicator's lock. */
+/* The vote's outcome for a slot; then for all of them, in this cycle: logs it, and the next cycle. With the lock. */
 void tagc_retune_resolve(struct tagc_retune *retune, size_t slot, bool compressed);
 void tagc_retune_end(struct tagc_retune *retune, uint64_t communicator, uint64_t cycle);
 

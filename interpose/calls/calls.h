@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A call on its communicator: it is observed, decided once, when its turn comes, and entered into the accounts.
  *
- * Threads    As the calls of a communicator: one at a time. Functions take the communicator's lock, or say "with the
- *            lock".
+ * Threads    As the calls of a communicator: one at a time. Functions take the communicator's lock, unless noted.
  */
 #ifndef INTERPOSE_CALLS_CALLS_H
 #define INTERPOSE_CALLS_CALLS_H

@@ -60,8 +60,7 @@ struct tagc_comm {
 
 void tagc_comm_retain(struct tagc_comm *comm);
 void tagc_comm_release(struct tagc_comm *comm);
-/* Sets, before any communicator exists, the function that frees what the rooms above keep in one, before it is
- * freed. */
+/* Sets `end`, which frees what the rooms above keep in a communicator before that is freed. Once, before any exists. */
 void tagc_comm_at_end(void (*end)(struct tagc_comm *comm));
 
 /* Do all ranks have the library and the same options? */
@@ -73,7 +72,7 @@ static inline struct tagc_decision_inputs *tagc_comm_decision_inputs(const struc
 }
 
 /* The real library has answered ncclInProgress to a call on the communicator, `alone` or in a group, where one
- * non-blocking communicator suffices. */
+ * non-blocking one is enough. */
 static inline void tagc_comm_is_in_progress(struct tagc_comm *comm, bool alone) {
   if (alone)
     comm->nonblocking = true;

@@ -3,7 +3,7 @@
  *
  * Before its proposal a rank reserves memory for all that it would compress. After the vote it gives the rest back.
  * Later votes keep the memory of slots with the same codec; all-gathers keep that of the first vote. A new lock
- * detaches it all.
+ * detaches all of it.
  * Order      Memory is given back behind the fence (its last use), or never if an abort has left the fence unset.
  * Threads    Functions may wait for the device: without the communicator's lock, except tagc_memory_detach().
  */

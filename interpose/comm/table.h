@@ -26,8 +26,8 @@ void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, 
 void tagc_comm_group_is_over(const struct tagc_nccl *nccl, ncclResult_t status);
 /* The real library reports that nothing is under way on a communicator, and nothing has failed. */
 void tagc_comm_has_succeeded(ncclComm_t handle);
-/* NCCL will store a child's handle at `where` at the end of the thread's group, or when a non-blocking parent is ready.
- * False without memory. */
+/* NCCL will store a child's handle at `where` when the group ends, or a non-blocking parent is ready. False without
+ * memory. */
 bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement);
 /* Adds the children that NCCL has stored by now. `failed`: it will never store those of `parent`, or with NULL those
  * that this thread expects. False without memory. */
@@ -36,7 +36,7 @@ bool tagc_comm_collect(ncclComm_t parent, bool failed);
 struct tagc_agreement tagc_comm_agreement(ncclComm_t handle);
 /* The same, but asks for an unknown one (children inherit it) if the communicator is ready. Blocks (agree.h). */
 struct tagc_agreement tagc_comm_ask_agreement(ncclComm_t handle, const struct tagc_nccl *nccl);
-/* The identity (struct tagc_origin) of a child that `function` makes of `parent`, the same for the same `said`. 0:
+/* The identity (struct tagc_origin) of a child that `function` makes of `parent`: equal for equal `said`. 0:
  * unknown. */
 uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size);
 /* The number of ranks of a communicator that was made here; 0: not ready, or not made here. */
@@ -55,7 +55,7 @@ struct tagc_listed_comm {
 };
 
 /* Takes a handle off the table: once destroyed, its address may be another's. The caller releases the communicator when
- * the real library has destroyed it, as it may use our memory until then. Its reductions stay until it is given out
+ * the real library has destroyed it, as it uses our memory until then. Its reductions stay until it is given out
  * again. */
 struct tagc_listed_comm tagc_comm_remove(ncclComm_t handle);
 /* Undoes the removal: the real library has refused. False without memory: the handle is unusable. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared by all adapters: the first and the last line of each, and the ways to the real function. Only for
- * interpose/entry/entries.c and entries_comm_init.c.
+ * Shared by all adapters: the first and the last line of each, and the ways to the real function. Only for entries.c
+ * and entries_comm_init.c.
  */
 #ifndef INTERPOSE_ENTRY_ADAPTER_H
 #define INTERPOSE_ENTRY_ADAPTER_H

@@ -7,8 +7,7 @@
  *
  * Ownership   A launch holds copies of its calls and references to their communicators; a communicator refers to its
  *             last launch until the program has learned its result.
- * Threads     Any. A launch's thread takes no signals, has the CUDA context of the calling thread, and ends with the
- *             launch.
+ * Threads     Any. A launch's thread takes no signals, has the caller's CUDA context, and ends with the launch.
  * Errors      If no thread can be started, the caller does the work itself: it may then wait, but nothing is lost.
  */
 #ifndef INTERPOSE_ENTRY_BACKGROUND_H

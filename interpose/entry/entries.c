@@ -238,8 +238,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   RETURN(watched() ? abort_communicator(nccl, comm, &called_errno) : FORWARD(ncclCommAbort, comm));
 }
 
-/* Here a program learns that a background launch is over, or that a non-blocking communicator or its children are
- * ready. */
+/* Here a program learns that a background launch is over, or a non-blocking communicator or its children are ready. */
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   CALLED(ncclCommGetAsyncError, .handle = comm);
   ncclResult_t ours = watched() && error ? tagc_background_ask(comm) : ncclSuccess;

@@ -73,8 +73,7 @@ static struct comm_init from_ids(enum tagc_entry function, const ncclUniqueId *i
   return init;
 }
 
-/* A communicator made from another one by a call with arguments `said`: it inherits the agreement of its parent's
- * ranks. */
+/* A communicator made from another one by a call with arguments `said`: it inherits its parent's agreement. */
 static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent, const ncclConfig_t *config,
                                     const struct tagc_nccl *nccl, const void *said, size_t size) {
   struct comm_init init = {.agreement.state = TAGC_AGREED_NO};

@@ -17,7 +17,7 @@ bool tagc_group_is_open(const struct tagc_nccl *nccl);
 /* Its number, from 1 on in this process; 0: none is open. */
 uint32_t tagc_group_number(const struct tagc_nccl *nccl);
 
-/* Keeps a copy of an observed call, with a reference to its communicator, until the open group ends. False without
+/* Keeps a copy of an observed call, with a reference to its communicator, until the group ends. False without
  * memory. */
 bool tagc_group_hold(struct tagc_call *call);
 

@@ -53,7 +53,7 @@ static void find_places(struct tagc_call *calls, size_t count, struct place *pla
     places[i].rounds = calls[i].rounds = calls[places[i].first].rounds;
 }
 
-/* Puts the calls of each communicator that needs more than forwarding in a row, by identity; then all others. False
+/* Puts the calls of each communicator that needs more than forwarding in a row, by identity; all others last. False
  * without memory. */
 static bool arrange_calls(struct tagc_call *calls, size_t count) {
   struct place *places = malloc(count * sizeof *places);

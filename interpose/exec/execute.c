@@ -333,8 +333,7 @@ static ncclResult_t run_phase(const struct tagc_nccl_group *real, struct batch *
   return run_exchange(real, batch, phase, TAGC_EXCHANGE_LAST, status);
 }
 
-/* Sets the fences behind the last work on our memory, even of failed calls. An aborted communicator's stream may be
- * gone. */
+/* Sets the fences behind the last work on our memory, even of failed calls. An aborted one's stream may be gone. */
 static ncclResult_t set_fences(struct batch *batch, ncclResult_t status) {
   tagc_comms_enter_driver(batch->comms, batch->count);
   for (size_t i = 0; i < batch->count; i++) {

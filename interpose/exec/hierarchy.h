@@ -52,8 +52,7 @@ ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct
 ncclResult_t tagc_hierarchy_max(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words,
                                 size_t count);
 
-/* Adds first contacts to a group: NCCL then connects and allocates, but not in a step. `words`: int64 of device
- * memory. */
+/* Adds first contacts to a group: NCCL then connects and allocates, but not in a step. `words`: device memory. */
 size_t tagc_hierarchy_connect_words(const struct tagc_comm *comm);
 ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words);
 

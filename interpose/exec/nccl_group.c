@@ -24,7 +24,7 @@ bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *
 }
 
 /* Asks every communicator once, except aborted ones; the library must own them. ncclInProgress while any still works,
- * even if another one has failed: it uses memory that is given back afterwards. Then the first error, which NCCL keeps
+ * even if another one has failed: it uses memory that is freed afterwards. Then the first error, which NCCL keeps
  * reporting. */
 static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, size_t count) {
   ncclResult_t failed = ncclSuccess;

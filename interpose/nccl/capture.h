@@ -13,8 +13,7 @@
 
 #include "interpose/nccl/nccl_newer.h"
 
-/* Finds the driver among the loaded libraries, at the first use of a communicator: NCCL has then loaded it, if it
- * exists. */
+/* Finds the driver among the loaded libraries, at the first use of a communicator: NCCL has loaded it by then. */
 void tagc_capture_find_driver(void);
 
 bool tagc_capture_is_active(cudaStream_t stream);

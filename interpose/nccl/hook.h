@@ -19,8 +19,7 @@
 
 #include "interpose/nccl/linker.h"
 
-/* The next step of dlsym: jump to `target` with its arguments or, if NULL, return `answer`. Two registers in both
- * ABIs. */
+/* The next step of dlsym: jump to `target` with its arguments or, if NULL, return `answer`. In two registers. */
 struct tagc_hook_answer {
   void *target;
   void *answer;

@@ -19,8 +19,7 @@ typedef void *tagc_dlopen_function(const char *path, int flags);
 /* The C library's dlsym: with it, RTLD_NEXT means the objects after this library. Never NULL in a running process. */
 tagc_dlsym_function *tagc_linker_dlsym(void);
 
-/* The dlsym and dlopen that programs would reach without this library: those of a hooking library behind it, or of
- * libc. */
+/* The dlsym and dlopen that programs would reach without this library: those of a hook behind it, or of libc. */
 tagc_dlsym_function *tagc_linker_next_dlsym(void);
 tagc_dlopen_function *tagc_linker_next_dlopen(void);
 
@@ -33,8 +32,7 @@ struct tagc_object {
   const void *dynamic; /* its dynamic section; NULL: none */
 };
 
-/* Finds the object that holds an address. False if none does (code in a program's own memory), or one in another
- * namespace (dlmopen). */
+/* Finds the object that holds an address. False: none (code in plain memory), or in another namespace (dlmopen). */
 bool tagc_linker_find(const void *address, struct tagc_object *object);
 
 static inline bool tagc_object_holds(const struct tagc_object *object, const void *address) {

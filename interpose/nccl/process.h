@@ -24,8 +24,7 @@ const struct tagc_codec *tagc_library_codec(void);
 /* The codec of TAGC_ALLGATHER; NULL for off. */
 const struct tagc_allgather_codec *tagc_library_allgather_codec(void);
 
-/* The model in the file of TAGC_LAYERMAP, and the digest of that file; NULL: none. (An unreadable file is an invalid
- * value.) */
+/* The model in the file of TAGC_LAYERMAP, and the digest of that file; NULL: none. (An unreadable one is refused.) */
 const struct tagc_model *tagc_library_map(uint64_t *digest);
 
 /* For the start of the library, before anything else uses them: a value was refused, so every call passes; the model of

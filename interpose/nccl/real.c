@@ -127,8 +127,8 @@ static void tell_no_room(const struct tagc_nccl *nccl) {
              nccl->library.name, TAGC_NCCL_MAX + 1);
 }
 
-/* Returns the table equal to the candidate, or adds one; NULL without room. Copies in `gone` give up their places. With
- * the lock. */
+/* Returns the table equal to the candidate, or adds one; NULL: no room. Copies in `gone` give up their places. With the
+ * lock. */
 static const struct tagc_nccl *find_or_add(const struct tagc_nccl *candidate, const struct tagc_nccl *const *gone,
                                            bool *added) {
   struct tagc_nccl fresh = *candidate;
@@ -313,8 +313,7 @@ static const struct tagc_nccl *bound_to(const struct tagc_object *object, const 
   return nccl;
 }
 
-/* The copy to which an object's references were bound (`linked`), or would be: the global scope comes before its
- * own. */
+/* The copy to which an object's references were bound (`linked`), or would be: the global scope precedes its own. */
 static const struct tagc_nccl *seen_by(const struct tagc_object *object, void *handle, bool linked) {
   const struct tagc_nccl *nccl;
   if (is_given(&nccl))

@@ -53,8 +53,7 @@ extern const struct tagc_nccl tagc_real_none;
  * address inside the calling object). Every exported function calls it first, and once: it takes the stub's note. */
 static inline const struct tagc_nccl *tagc_real_called(const void *caller);
 
-/* The copy in which an object at this address would find `entry` if it were linked; NULL: none. No caller:
- * everybody's. */
+/* The copy in which an object at `caller` would find `entry` if linked; NULL: none. caller = NULL: everybody's copy. */
 const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *caller);
 
 /* The copy in which a program found `function` under the name of `entry`, asking `handle`. NULL without room for

@@ -53,8 +53,7 @@ struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_level
   return wire;
 }
 
-/* The time for uncompressed elements, whatever the codec: the wire of the rest, packing the input, unpacking the
- * result. */
+/* The time for uncompressed elements, whatever the codec: the wire of the rest, packing and unpacking. */
 static double time_of_parts(const struct tagc_slot_question *q, const struct tagc_wire *wire, double copy_ns) {
   const struct tagc_shape rest = tagc_plan_rest(q);
   return q->rest_count

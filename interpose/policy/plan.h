@@ -2,8 +2,7 @@
  * The plan: what happens to a call, and why.
  *
  * Pure functions: no I/O, no lock, no clock, no global. Their inputs are facts that are equal on all ranks of the
- * communicator, so that all ranks decide alike. Local facts (lack of memory, a group's context) enter only through the
- * vote.
+ * communicator, so that all ranks decide alike. Local facts (no memory, a group's context) enter only through the vote.
  */
 #ifndef INTERPOSE_POLICY_PLAN_H
 #define INTERPOSE_POLICY_PLAN_H
@@ -78,7 +77,7 @@ struct tagc_allgather_phase {
 /* Is the slot an all-reduce? */
 bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
 
-/* How its sums are gathered after question->codec: bf16 for bf16, none for none, else q8; plainly if that saves
+/* How its sums are gathered after question->codec: bf16 for bf16, none for none, else q8; plain if that saves
  * nothing. */
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *question);
 

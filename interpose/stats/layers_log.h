@@ -20,7 +20,7 @@ void tagc_layers_log_unnamed(uint64_t communicator, const char *variable, const 
 
 /* "llama, hidden 4096, ... (97% sure)". Returns `text`. */
 const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_LAYERS_WORDS]);
-/* The selected parameters of a layer: "mlp.up.weight mlp.down.weight"; of many the first ones and a number. Returns
+/* The selected parameters of a layer: "mlp.up.weight mlp.down.weight"; of many the first, and a number. Returns
  * `text`. */
 const char *tagc_selected_words(const struct tagc_layer *layer, const bool *is_selected, char text[TAGC_LAYERS_WORDS]);
 /* "block.3 is unit 4 (by gathers), 7 float32 avg: 12 parameters, norm1.weight to mlp.down.bias". The unit follows from

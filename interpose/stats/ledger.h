@@ -128,7 +128,7 @@ static inline struct tagc_traffic tagc_traffic_since(const struct tagc_traffic *
   return (struct tagc_traffic){now->inside - then->inside, now->between - then->between};
 }
 
-/* Makes a ledger on the list of the process; NULL without memory. The first one prepares the report at exit
+/* Makes a ledger on the list of the process; NULL without memory. The first one sets up the report at exit
  * (TAGC_REPORT). Never freed. */
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
 

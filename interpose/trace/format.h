@@ -66,8 +66,7 @@ enum tagc_trace_kind {
   TAGC_TRACE_KINDS
 };
 
-/* Every record begins with this, and has a multiple of 8 bytes, with zeros behind its texts. Texts are UTF-8 with a
- * NUL. */
+/* Every record begins with this, and has a multiple of 8 bytes. Texts are UTF-8 with a NUL, and zeros behind them. */
 struct tagc_trace_record {
   uint16_t kind;  /* enum tagc_trace_kind */
   uint16_t bytes; /* including these */

@@ -70,8 +70,8 @@ void tagc_trace_head(void);
 void tagc_trace_process(int nccl_version);
 /* A number for a call that is being made, from 1. */
 uint64_t tagc_trace_number(void);
-/* Sets, before tagc_trace_start(), the function called when a trace begins anew in a forked child: that has none of its
- * parent's communicators. */
+/* Sets, before tagc_trace_start(), the function called in a forked child: its trace has none of its parent's
+ * communicators. */
 void tagc_trace_at_restart(void (*forget)(void));
 
 /* A record with room for texts behind it. */

@@ -78,8 +78,7 @@ static ncclResult_t run_probe_round(const struct tagc_nccl_group *real, struct t
 }
 
 /* Runs the round once; keeps its time if it `counts` and is the best so far. A tiny plain call before it makes all
- * ranks begin together: the ranks of a host may have met others before, and waiting for them is no cost of this
- * round. */
+ * ranks begin together: the ranks of a host may have met others before, which is no cost of this round. */
 static ncclResult_t time_round(const struct tagc_nccl_group *real, struct tagc_comm *const *comms, struct round *round,
                                size_t count, bool counts) {
   struct round meeting = {round->probings, TAGC_ROUTE_PLAIN, 0, round->of_levels};

@@ -3,8 +3,7 @@
  *
  * Planning gives each slot its codec (that of TAGC_CODEC, or the choice of auto) and asks the plan about it; then it
  * reserves residuals and workspace (memory.h). Resolving keeps what all ranks can do and have planned alike; then the
- * rest is given back. Call functions that ask a device without the communicator's lock, as they may wait; all others
- * with it.
+ * rest is given back. Functions that ask a device may wait: without the communicator's lock. All others: with it.
  */
 #ifndef INTERPOSE_VOTE_PROPOSAL_H
 #define INTERPOSE_VOTE_PROPOSAL_H

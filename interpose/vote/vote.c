@@ -134,7 +134,7 @@ static ncclResult_t enqueue_message(const struct tagc_nccl_group *real, void *vo
   return status == ncclSuccess && greets ? tagc_hierarchy_connect(real, v->call, v->device_words + v->room) : status;
 }
 
-/* Copies the messages to the device, or the results back. There the host waits for the other ranks, but an abort does
+/* Copies the messages to the device, or the results back. There the host waits for other ranks, but an abort does
  * not. */
 static ncclResult_t copy_messages(const struct votes *votes, bool to_device) {
   bool good = true, alive = tagc_comms_enter_driver(votes->comms, votes->count);
