@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A codec for all-gathers turns a rank's shard of the parameters into a smaller payload and all ranks' payloads back
+ * A codec for all-gathers turns a rank's shard of the parameters into a smaller payload, and all ranks' payloads back
  * into parameters.
  *
  * Purpose     One table of functions a codec (allgather/bf16.c is the commented template). The caller (interpose/) owns
  *             all memory and does all communication; a codec only computes.
  * Shapes      An all-gather of `n` elements a rank over `nranks` ranks: the receive buffer holds nranks shards of n
- *             elements, shard j is what rank j sent.
- * Payload     One of payload_bytes a rank; it begins with a struct tagc_allgather_header, and other parts begin at
+ *             elements; rank j sent shard j.
+ * Payload     One of payload_bytes a rank. It begins with a struct tagc_allgather_header; other parts begin at
  *             multiples of 16 bytes. A plain all-gather carries the payloads, as bytes.
- * Identity    What decode makes of a payload is the same on all ranks, the sender included: it decodes its own payload,
- *             too. Where the program gathers in place (send is recv + rank * n) its own shard may be its only copy, and
- *             stays as it is.
- * Refusal     A shard that a codec cannot carry as it promises to (lossless: too many escapes; delta: too large a
- *             difference) is refused: its payload says so in its header. As all ranks receive all payloads, all of them
- *             know it, and then make the plain call; decode leaves recv as it was, and the reference untouched, where
- *             any payload says so.
+ * Identity    All ranks decode the same values from a payload, the sender included: it decodes its own payload, too. If
+ *             the program gathers in place (send is recv + rank * n), its own shard may be its only copy, and stays as
+ *             it is.
+ * Refusal     A codec refuses a shard that it cannot carry as promised (lossless: too many escapes; delta: too large a
+ *             difference), and says so in the payload's header. All ranks receive all payloads, so all see the refusal
+ *             and then make the plain call. If any payload is refused, decode leaves recv and the reference untouched.
  * Decisions   layout() is a pure function: equal arguments give equal layouts on every rank.
  * Bits        The same on every device and every run (no libm, no contraction, denormal modes set by the caller).
- * Threads     Functions are reentrant; a job is used by one thread at a time.
+ * Threads     Functions are reentrant; one thread at a time uses a job.
  */
 #ifndef KERNELS_CODEC_ALLGATHER_H
 #define KERNELS_CODEC_ALLGATHER_H
 
 #include "kernels/codec/codec.h"
 
-/* What a layout depends on. Equal on all ranks. */
+/* Everything that a layout depends on. Equal on all ranks. */
 struct tagc_allgather_shape {
   uint64_t n; /* elements of one shard, >= 1 */
   int nranks; /* >= 2 */
@@ -34,7 +33,7 @@ struct tagc_allgather_shape {
 /* In bytes. */
 struct tagc_allgather_layout {
   size_t payload_bytes;   /* of one rank; a multiple of 16 */
-  size_t reference_bytes; /* of what is kept between the calls of a slot, of all shards; 0: nothing */
+  size_t reference_bytes; /* of the data kept between calls of a slot, for all shards; 0: none */
   size_t state_bytes;     /* device memory that must stay untouched from encode to decode; may be 0 */
 };
 
@@ -46,13 +45,13 @@ struct tagc_allgather_header {
   uint32_t unused[3]; /* zero */
 };
 
-/* Counts of what happened; added to by the codec on the host. Host memory. */
+/* Counts of events, added to by the codec on the host. Host memory. */
 struct tagc_allgather_stats {
-  uint64_t escapes;     /* lossless: exponents of this rank that travelled as they are */
-  uint64_t nonfinite;   /* q8: values of this rank that travelled as exceptions */
-  uint64_t refused;     /* calls in which some shard was refused */
-  double error2, norm2; /* squared L2 norms of what this rank's last shard lost, and of that shard; set, not added, by
-                         * encode or (delta) decode; lossless: both 0 */
+  uint64_t escapes;     /* lossless: exponents of this rank sent as they are */
+  uint64_t nonfinite;   /* q8: values of this rank sent as exceptions */
+  uint64_t refused;     /* calls with a refused shard */
+  double error2, norm2; /* squared L2 norms of the error of this rank's last shard, and of that shard; set, not
+                         * added, by encode or (delta) decode; lossless: both 0 */
 };
 
 /* One all-gather under way. Pointers are device memory of the codec's device unless said otherwise. */
@@ -63,53 +62,52 @@ struct tagc_allgather_job {
   int rank;
   const void *send;                   /* n elements of shape.dtype */
   void *recv;                         /* nranks x n elements, `stride` apart; decode writes it */
-  bool keep_own;                      /* the own shard of recv is not written: it is `send` itself, and exact */
+  bool keep_own;                      /* do not write the own shard of recv: it is `send` itself, and exact */
   uint64_t seed;                      /* equal on all ranks, different every call */
   bool beside;                        /* as in tagc_job */
-  uint8_t *payloads;                  /* nranks x payload_bytes by rank; encode writes this rank's */
-  void *reference;                    /* reference_bytes, of a chunk as far apart as recv; NULL: none is needed */
+  uint8_t *payloads;                  /* nranks x payload_bytes, by rank; encode writes this rank's */
+  void *reference;                    /* reference_bytes; shards are as far apart as in recv; NULL: not needed */
   void *state;                        /* state_bytes */
   struct tagc_allgather_stats *stats; /* host memory; NULL: not wanted */
-  void *tally;                        /* of a device that counts by itself (device.h), in place of stats and refused */
-  bool refused;                       /* set by decode: some rank's payload holds no shard */
+  void *tally;                        /* replaces stats and refused on a device that counts by itself (device.h) */
+  bool refused;                       /* set by decode: some rank's payload was refused */
 };
 
 struct tagc_allgather_codec {
   const char *name; /* as in TAGC_ALLGATHER */
-  bool exact;       /* what comes out is, bit for bit, what went in */
-  bool may_refuse;  /* who uses it must look at `refused` after decode */
+  bool exact;       /* decoding gives the input, bit for bit */
+  bool may_refuse;  /* the caller must look at `refused` after decode */
 
-  /* Fills *out for a shape. False where this codec cannot carry it, or would save nothing (out is then undefined).
+  /* Fills *out for a shape. False if this codec cannot carry it, or would save nothing (*out is undefined then).
    * Pure. */
   bool (*layout)(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
 
   /* Fills this rank's payload from send and the reference. */
   void (*encode)(struct tagc_allgather_job *job);
 
-  /* Fills recv from all payloads and the reference, and brings the reference up to date. */
+  /* Fills recv from all payloads and the reference, and updates the reference. */
   void (*decode)(struct tagc_allgather_job *job);
 
-  /* The reference becomes what a plain call has left in recv: the next call sends what has changed since. Of whole
-   * shards alone. NULL where there is none. */
+  /* Copies recv, after a plain call, to the reference: the next call sends the changes since. Whole shards only. NULL:
+   * the codec has no reference. */
   void (*refer)(struct tagc_allgather_job *job);
 };
 
-/* All of them, NULL-terminated, in the order of the choices of TAGC_ALLGATHER behind "off". */
+/* All of them, NULL-terminated, in the order of TAGC_ALLGATHER's choices after "off". */
 extern const struct tagc_allgather_codec *const tagc_allgather_codecs[];
 
 extern const struct tagc_allgather_codec tagc_allgather_bf16, tagc_allgather_q8, tagc_allgather_lossless,
   tagc_allgather_delta;
 
-/* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, which is aligned to
- * 64 bytes; returns the bytes that they take (`base` may be NULL for that). */
+/* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, aligned to 64 bytes.
+ * Returns the bytes that they take (`base` may be NULL for that). */
 size_t tagc_allgather_assign_buffers(struct tagc_allgather_job *job, uint8_t *base);
 
-/* This rank's payload. */
 static inline uint8_t *tagc_allgather_payload(const struct tagc_allgather_job *job, int rank) {
   return job->payloads + (size_t)rank * job->layout.payload_bytes;
 }
 
-/* Does some payload say that it holds no shard? */
+/* True if some payload was refused. */
 bool tagc_allgather_any_refused(const struct tagc_allgather_job *job);
 
 #endif

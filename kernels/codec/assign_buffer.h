@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How a job's state is divided: one part after the other, each on a line of the cache.
+ * The parts of a job's state: one after the other, each on its own cache line.
  *
  * Threads  Pure.
  */
@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-/* The next `bytes` at base + *used, which moves on; NULL where base is. */
+/* Returns the next `bytes` at base + *used and advances *used; NULL if base is NULL. */
 static inline void *tagc_assign_buffer(void *base, size_t *used, size_t bytes) {
   void *part = base ? (char *)base + *used : NULL;
   *used += (bytes + 63) & ~(size_t)63;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The bits of numbers: conversions, powers of two, mixing. The arithmetic that every codec and every device shares.
  *
- * Purpose  One definition for the C code and for GPU kernels (TAGC_HD is empty on the host): integers only where a
- *          choice is made, so that all of them give the same bits.
+ * Purpose  One definition for the C code and for GPU kernels (TAGC_HD is empty on the host). Every choice uses integers
+ *          alone, so that all devices give the same bits.
  * Threads  Pure functions. Failure: none.
  */
 #ifndef KERNELS_CODEC_BITS_H
@@ -43,7 +43,7 @@ static inline TAGC_HD float tagc_pow2(int power) {
 
 static inline TAGC_HD uint32_t tagc_mul_hi32(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }
 
-/* A 64-bit finaliser: every input bit reaches the output. Two multiplications, because it runs once an element. */
+/* A 64-bit finaliser: every input bit reaches the output. Only two multiplications, because it runs once an element. */
 static inline TAGC_HD uint64_t tagc_mix64(uint64_t x) {
   x *= 0x9e3779b97f4a7c15u;
   x ^= x >> 32;
@@ -52,7 +52,7 @@ static inline TAGC_HD uint64_t tagc_mix64(uint64_t x) {
   return x;
 }
 
-/* The key of random bits that round what this rank sends of a shard, or what it keeps. */
+/* The key of the random bits that round a rank's sent values of a shard, or its kept (residual) values. */
 enum tagc_chance { TAGC_CHANCE_SENT = 0x5743, TAGC_CHANCE_KEPT = 0x7e51 };
 
 static inline TAGC_HD uint64_t tagc_chance_key(uint64_t seed, enum tagc_chance what, uint32_t rank, uint32_t shard) {
@@ -96,7 +96,7 @@ static inline TAGC_HD uint16_t tagc_to_fp16(float x) {
   return (uint16_t)(sign | rounded);
 }
 
-/* Element i of a buffer of some type, as fp32. */
+/* Element i of a buffer, as fp32. */
 static inline TAGC_HD float tagc_load(const void *buffer, uint64_t i, enum tagc_dtype dtype) {
   if (dtype == TAGC_FLOAT32)
     return ((const float *)buffer)[i];
@@ -116,8 +116,8 @@ static inline const void *tagc_element_of(const void *buffer, uint64_t i, enum t
   return (const char *)buffer + i * tagc_dtype_size(dtype);
 }
 
-/* The end of every reduction: one division, one rounding, and one NaN (the payloads of NaNs depend on the order of
- * operands, which compilers and processors choose as they like). */
+/* The end of every reduction: one division, one rounding, and one NaN. The payload bits of a NaN depend on the order of
+ * operands, which compilers and processors choose freely. */
 static inline TAGC_HD void tagc_store_result(void *buffer, uint64_t i, enum tagc_dtype dtype, float sum,
                                              float divisor) {
   float x = sum / divisor;
@@ -126,22 +126,22 @@ static inline TAGC_HD void tagc_store_result(void *buffer, uint64_t i, enum tagc
 
 /* -- codes with a scale -------------------------------------------------------------------------------------------- */
 
-/* The scale of values up to `most` in codes up to `limit`: rounded up, so that no code gets larger. */
+/* The scale that maps values up to `most` to codes up to `limit`: rounded up, so that no code exceeds the limit. */
 static inline TAGC_HD uint16_t tagc_scale_up(float most, float limit) {
   if (tagc_bits_of(most) < TAGC_SILENT_BITS)
     return 0;
   return (uint16_t)((tagc_bits_of(most / limit) + 0xffffu) >> 16);
 }
 
-/* What values are multiplied by to become codes. */
+/* The factor that turns values into codes. */
 static inline TAGC_HD float tagc_scale_inverse(uint16_t scale) { return scale ? 1.0f / tagc_from_bf16(scale) : 0.0f; }
 
-/* What is added to a magnitude below 2^22 and taken off again, to round it to the nearest whole number (ties: even). */
+/* Adding and subtracting this rounds a magnitude below 2^22 to the nearest whole number (ties: even). */
 #define TAGC_NEAREST 12582912.0f /* 1.5 * 2^23 */
 
 static inline size_t tagc_pad16(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
-/* Where shard j begins in job->send, in bytes. */
+/* The byte offset of a shard in job->send. */
 static inline size_t tagc_job_shard_at(const struct tagc_job *job, int shard) {
   return (size_t)shard * (job->stride ? job->stride : job->shape.n) * tagc_dtype_size(job->shape.dtype);
 }

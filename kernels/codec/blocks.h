@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The arithmetic of the dense codecs (bf16, q8, q4, q2) that the host and GPU kernels share: what is done once a block,
- * and what is done once an element where the host has no vectors of sixteen for it.
+ * The arithmetic of the dense codecs (bf16, q8, q4, q2) that the host and GPU kernels share: the work per block, and
+ * the work per element that the host does not do in vectors of sixteen.
  *
  * Scales   are the upper halves of floats (bf16).
- * Chance   Rounding by chance adds r of 16 random bits before it rounds: to a number between -1/2 and 1/2 for codes, as
- *          they are for bf16. They are functions of seed, sender, shard and position.
+ * Chance   Rounding by chance adds r of 16 random bits before it rounds: scaled to between -1/2 and 1/2 for codes,
+ *          unscaled for bf16. Random bits are functions of seed, sender, shard and position.
  * Threads  Pure functions. Failure: none.
  */
 #ifndef KERNELS_CODEC_BLOCKS_H
@@ -15,24 +15,24 @@
 
 enum { TAGC_DENSE_BLOCK = 256 };
 
-#define TAGC_DENSE_HUGE_BITS 0x77800000u /* 2^112: below it, nothing that is computed reaches 2^120 */
+#define TAGC_DENSE_HUGE_BITS 0x77800000u /* 2^112: below it, no computed value reaches 2^120 */
 
 /* -- in and out ---------------------------------------------------------------------------------------------------- */
 
-/* Whether a block of such values needs a closer look: this one is tiny, huge or no number at all. */
+/* True if a block with this value needs a closer look: the value is tiny, huge, or not finite. */
 static inline TAGC_HD bool tagc_dense_unusual(float value) {
   const uint32_t magnitude = tagc_bits_of(value) & 0x7fffffffu;
   return magnitude >= TAGC_DENSE_HUGE_BITS || (magnitude > 0 && magnitude < TAGC_LEAST_BITS);
 }
 
-/* What is encoded of a value: exceptions, and what counts as zero, are not. A zero keeps its sign. */
+/* The encoded part of a value: exceptions, and magnitudes that count as zero, become 0. A zero keeps its sign. */
 static inline TAGC_HD float tagc_dense_strip(float value) {
   const uint32_t magnitude = tagc_bits_of(value) & 0x7fffffffu;
   return tagc_is_exception(magnitude) || (magnitude > 0 && magnitude < TAGC_LEAST_BITS) ? 0 : value;
 }
 
-/* What stays of a value in a block with unusual ones, where `left` stays of what was stripped: nothing of exceptions,
- * all of what counted as zero. What an inverse rotation of huge values leaves beyond the exceptions' bound goes. */
+/* The residual of a value in a block with unusual ones; `left`: that of the stripped value. Exceptions leave nothing; a
+ * value that counted as zero stays whole. 0 also if the inverse rotation of huge values is an exception. */
 static inline TAGC_HD float tagc_dense_mend(float value, float left) {
   const uint32_t magnitude = tagc_bits_of(value) & 0x7fffffffu;
   if (magnitude < TAGC_LEAST_BITS)
@@ -40,13 +40,13 @@ static inline TAGC_HD float tagc_dense_mend(float value, float left) {
   return tagc_is_exception(magnitude) || tagc_is_exception(tagc_bits_of(left)) ? 0 : left;
 }
 
-/* Whether a value is too small to be sent: in a block of which nothing is (its scales are zero), or by itself. */
+/* True if a value is too small to be sent: by itself, or because its block is silent (its scales are zero). */
 static inline TAGC_HD bool tagc_dense_loses(float value, bool silent) {
   const uint32_t magnitude = tagc_bits_of(value) & 0x7fffffffu;
   return magnitude > 0 && !tagc_is_exception(magnitude) && (silent || magnitude < TAGC_LEAST_BITS);
 }
 
-/* The quotient by a power of two is the product with its inverse, to the bit. */
+/* True if x / divisor equals x * (1 / divisor) to the bit: the divisor is a power of two. */
 static inline TAGC_HD bool tagc_divides_by_inverse(float divisor) {
   const uint32_t bits = tagc_bits_of(divisor);
   return (bits & 0x7fffffu) == 0 && bits >> 23 > 0 && bits >> 23 < 250;
@@ -65,7 +65,7 @@ static inline TAGC_HD uint64_t tagc_chance(uint64_t key, uint64_t block, uint32_
 
 /* -- q8, q4 -------------------------------------------------------------------------------------------------------- */
 
-/* The code of a value times the inverse of its scale, plus what chance adds: a whole number within +-limit. */
+/* `x`: a value times the inverse of its scale, plus chance. Returns its code: a whole number within +-limit. */
 static inline TAGC_HD float tagc_code(float x, float limit) {
   x = x + TAGC_NEAREST - TAGC_NEAREST;
   return x > limit ? limit : x < -limit ? -limit : x;
@@ -78,12 +78,12 @@ static inline TAGC_HD float tagc_code(float x, float limit) {
 #define TAGC_Q2_LARGE 1.510f
 #define TAGC_Q2_BOUNDARY 0.9816f
 
-/* The power of two that brings `most`, which is not silent, to [1, 2): sums of squares must not overflow. */
+/* The power of two that brings `most`, which is not silent, to [1, 2), so that sums of squares do not overflow. */
 static inline TAGC_HD float tagc_q2_power(uint32_t most_bits) {
   return tagc_float_of((254u - (most_bits >> 23)) << 23);
 }
 
-/* Squares above this have the large level; `squares`: their sum. */
+/* Squares above this have the large level; `squares`: the sum of all squares of the block. */
 static inline TAGC_HD float tagc_q2_threshold(float squares) {
   return squares * (TAGC_Q2_BOUNDARY * TAGC_Q2_BOUNDARY / TAGC_DENSE_BLOCK);
 }

@@ -84,7 +84,7 @@ struct tagc_allgather_job tagc_chunk_allgather_job(const struct tagc_allgather_j
   return job;
 }
 
-/* The norms of a call that was refused are none. */
+/* A refused call has no norms. */
 void tagc_chunk_allgather_add_stats(struct tagc_allgather_job *whole, const struct tagc_allgather_job *chunk,
                                     int count) {
   struct tagc_allgather_stats *to = whole->stats;

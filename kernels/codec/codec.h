@@ -4,7 +4,7 @@
  * Purpose     One table of functions a codec (none/codec.c is the commented template). The caller
  *             (interpose/exec/execute.c) owns all memory and does all communication; a codec only computes.
  * Shapes      A reduce-scatter of `n` elements a rank over `nranks` ranks: the send buffer holds nranks shards of n
- *             elements, shard j is the one that rank j receives. A *foreign* shard is one whose owner is another rank.
+ *             elements; rank j receives shard j. A *foreign* shard is one whose owner is another rank.
  * Exchange    Three kinds of payload, each optional (0 bytes: not used):
  *               exponents  uint8, nranks x exponent_bytes, all-reduced with max, in place
  *               sketch     int32, nranks x sketch_count, reduce-scattered with sum (wrapping)
@@ -13,7 +13,7 @@
  * Decisions   layout() is a pure function: equal arguments give equal layouts on every rank (the plan relies on it).
  * Bits        The result is the same, bit for bit, on every device and every run (no libm, no contraction, round to
  *             nearest even, denormal modes set by the caller, |x| < 2^-120 counts as zero).
- * Threads     Functions are reentrant; a job is used by one thread at a time.
+ * Threads     Functions are reentrant; one thread at a time uses a job.
  */
 #ifndef KERNELS_CODEC_CODEC_H
 #define KERNELS_CODEC_CODEC_H
@@ -27,19 +27,19 @@ enum tagc_dtype { TAGC_FLOAT32, TAGC_FLOAT16, TAGC_BFLOAT16 };
 
 static inline size_t tagc_dtype_size(enum tagc_dtype t) { return t == TAGC_FLOAT32 ? 4 : 2; }
 
-/* How a residual is kept between calls (residual.h). */
+/* The storage of a residual between calls (residual.h). */
 enum tagc_storage { TAGC_STORAGE_NONE, TAGC_STORAGE_FP32, TAGC_STORAGE_BF16, TAGC_STORAGE_INT8 };
 
-/* What a layout depends on, and nothing else. Equal on all ranks. */
+/* Everything that a layout depends on. Equal on all ranks. */
 struct tagc_shape {
   uint64_t n; /* elements of one shard, >= 1 */
   int nranks; /* >= 2 */
   enum tagc_dtype dtype;
-  uint32_t keep_ppm; /* 1 - sparsity, in parts per million: how much of a shard a sender keeps (lhc, sparse) */
+  uint32_t keep_ppm; /* 1 - sparsity, in parts per million: a sender keeps this share of a shard (lhc, sparse) */
   enum tagc_storage residual;
 };
 
-/* Sizes in bytes or elements of ONE shard, except where said. Every part is a multiple of 16 bytes. */
+/* Sizes in bytes or elements of ONE shard, unless stated. Every part is a multiple of 16 bytes. */
 struct tagc_layout {
   size_t exponent_bytes;
   size_t sketch_count; /* int32 counters */
@@ -48,74 +48,71 @@ struct tagc_layout {
   uint64_t capacity;  /* values that a sender can place in one shard's payload; n for dense codecs */
 };
 
-/* Counts of what happened. Added to, never cleared, by the codec; read by the report. Host memory. */
+/* Counts of events. The codec adds to them and never clears them; the report reads them. Host memory. */
 struct tagc_codec_stats {
-  uint64_t selected;    /* values of foreign shards that were sent */
-  uint64_t unrecovered; /* values that peeling could not recover and that were estimated */
-  uint64_t nonfinite;   /* values of this rank that travelled as exceptions */
-  uint64_t overflowed;  /* shards that came out NaN because exceptions did not fit */
-  uint64_t lost; /* values of this rank that were too small to be sent, and that no residual keeps: below 2^-120, or in
-                  * a block of smaller ones than 2^-110 */
-  uint64_t dropped;      /* residuals that a device found void by itself (device.h), after a step that was not finite */
+  uint64_t selected;     /* values of foreign shards that were sent */
+  uint64_t unrecovered;  /* values that peeling could not recover and estimated */
+  uint64_t nonfinite;    /* values of this rank that travelled as exceptions */
+  uint64_t overflowed;   /* shards that came out NaN because exceptions did not fit */
+  uint64_t lost;         /* this rank's, too small to be sent, in no residual: below 2^-120, or in a block below
+                          * 2^-110 */
+  uint64_t dropped;      /* residuals that a device found void by itself (device.h), after a non-finite step */
   double residual_norm2; /* squared L2 norm of the residual after the last encode (set, not added) */
 };
 
 /* One reduce-scatter under way. Pointers are device memory of the codec's device unless said otherwise. */
 struct tagc_job {
   struct tagc_shape shape;
-  struct tagc_layout layout; /* what layout() gave for shape */
+  struct tagc_layout layout; /* of layout() for shape */
   int rank;                  /* of this process in the communicator */
   const void *send;          /* nranks shards of n elements of shape.dtype, read-only */
-  uint64_t stride;      /* elements from the start of one shard to that of the next; 0: n. Larger where the job is a
-                         * chunk of each shard (chunks.h) */
-  bool continues;       /* a later chunk of a call: what a device counts is added to that of the chunks before */
-  void *recv;           /* n elements of shape.dtype; may be send + rank * n (in place); decode writes it */
-  float scale;          /* every element of send is multiplied by it in fp32 first (PreMulSum), else 1 */
-  float divisor;        /* the sum is divided by it in fp32 at the end (Avg: nranks), else 1 */
-  void *residual;       /* of the foreign shards, as shape.residual says (residual.h); NULL: none */
-  bool residual_empty;  /* the residual's content is void: read it as zero (it is written all the same) */
-  uint64_t seed;        /* equal on all ranks, different every call */
-  bool stochastic;      /* round by chance, so that the mean is right, and not to nearest; reproducible */
-  bool beside;          /* the program's own work goes on meanwhile: a device leaves it most of itself. No bit depends
-                         * on that */
-  uint8_t *exponents;   /* nranks x exponent_bytes */
-  int32_t *sketch_out;  /* nranks x sketch_count; the own shard's part is zero */
-  int32_t *sketch_in;   /* sketch_count: the sum over ranks of this rank's shard */
-  uint8_t *message_out; /* nranks x message_bytes; the own shard's part is never sent */
-  uint8_t *message_in;  /* nranks x message_bytes, by sender; the own part is never read */
-  void *state;          /* state_bytes */
+  uint64_t stride;           /* elements between the starts of shards; 0: n. Larger in chunks of a call (chunks.h) */
+  bool continues;            /* a later chunk of a call: a device adds its counts to those of the chunks before */
+  void *recv;                /* n elements of shape.dtype; may be send + rank * n (in place); decode writes it */
+  float scale;               /* every element of send is multiplied by it in fp32 first (PreMulSum), else 1 */
+  float divisor;             /* the sum is divided by it in fp32 at the end (Avg: nranks), else 1 */
+  void *residual;            /* of the foreign shards, stored as shape.residual (residual.h); NULL: none */
+  bool residual_empty;       /* the residual's content is void: read it as zero (but write it) */
+  uint64_t seed;             /* equal on all ranks, different every call */
+  bool stochastic;           /* round by chance, which keeps the mean, and not to nearest; reproducible */
+  bool beside;         /* the program's own work goes on meanwhile: a device leaves it most of itself. Changes no bit */
+  uint8_t *exponents;  /* nranks x exponent_bytes */
+  int32_t *sketch_out; /* nranks x sketch_count; the own shard's part is zero */
+  int32_t *sketch_in;  /* sketch_count: the sum over ranks of this rank's shard */
+  uint8_t *message_out;           /* nranks x message_bytes; the own shard's part is never sent */
+  uint8_t *message_in;            /* nranks x message_bytes, by sender; the own part is never read */
+  void *state;                    /* state_bytes */
   struct tagc_codec_stats *stats; /* host memory */
-  void *tally;  /* of a device that counts by itself (device.h), in place of what follows and of stats */
-  void *health; /* with a tally: of the communicator (device.h); NULL: none of its residuals need it */
+  void *tally;                    /* replaces stats and the flags below on a device that counts by itself (device.h) */
+  void *health;                   /* with a tally: the communicator's (device.h); NULL: no residual needs it */
   uint64_t cycle, residual_cycle; /* with a tally: of this call, and of the one that wrote the residual; from 1 on */
-  bool nonfinite_seen;            /* set by decode: some rank had a value that is not finite in this call */
-  bool surplus_seen;              /* set by decode: some rank filled the capacity of a shard in this call, and a good
-                                   * part of it stayed behind */
+  bool nonfinite_seen;            /* set by decode: some rank had a non-finite value in this call */
+  bool surplus_seen; /* set by decode: some rank filled the capacity of a shard in this call and left much behind */
 };
 
 struct tagc_codec {
   const char *name;    /* as in TAGC_CODEC */
-  bool needs_residual; /* refuses to run without one: what it leaves out would be lost */
-  bool whole;          /* its calls are not cut in chunks (chunks.h): it has more exchanges than one */
+  bool needs_residual; /* refuses to run without one: its unsent values would be lost */
+  bool whole;          /* calls are not cut in chunks (chunks.h), because it has several exchanges */
 
-  /* Fills *out for a shape. False where this codec cannot carry it (out is then undefined). Pure. */
+  /* Fills *out for a shape. False if this codec cannot carry it (*out is undefined then). Pure. */
   bool (*layout)(const struct tagc_shape *shape, struct tagc_layout *out);
 
-  /* Adds the residual to the scaled gradient, selects, and fills job->exponents for all shards; it may begin messages.
-   * NULL where there is nothing to prepare. After it the residual holds scale*g + e less what was selected. */
+  /* Adds the residual to the scaled gradient, selects, and fills job->exponents for all shards; may begin messages.
+   * NULL: nothing to prepare. The residual then holds scale*g + e minus the selected values. */
   void (*prepare)(struct tagc_job *job);
 
-  /* Completes message_out and sketch_out of every foreign shard from what the exponents say after the max over ranks,
-   * and adds to the residual what rounding left over. */
+  /* Completes message_out and sketch_out of every foreign shard, with the exponents that are now the max over ranks.
+   * Adds the rounding errors to the residual. */
   void (*encode)(struct tagc_job *job);
 
-  /* Sums what came in (fp32, senders in rank order), then this rank's own shard exactly, then exceptions; divides by
-   * divisor, rounds once to shape.dtype and writes recv. */
+  /* Sums the received values (fp32, senders in rank order), then this rank's own shard exactly, then exceptions.
+   * Divides by divisor, rounds once to shape.dtype and writes recv. */
   void (*decode)(struct tagc_job *job);
 };
 
-/* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, which is aligned to
- * 64 bytes; returns the bytes that they take (`base` may be NULL for that). */
+/* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, aligned to 64 bytes.
+ * Returns the bytes that they take (`base` may be NULL for that). */
 size_t tagc_job_assign_buffers(struct tagc_job *job, uint8_t *base);
 
 /* All codecs, NULL-terminated, in the order in which they are documented. */
@@ -124,7 +121,7 @@ extern const struct tagc_codec *const tagc_codecs[];
 /* The codec of that name, or NULL. */
 const struct tagc_codec *tagc_codec_find(const char *name);
 
-/* Their names as "none|bf16|..."; what does not fit is cut. Returns `text`. */
+/* Writes their names as "none|bf16|...", cut at `size`. Returns `text`. */
 const char *tagc_codec_names(char *text, size_t size);
 
 #endif

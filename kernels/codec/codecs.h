@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codecs of codecs.def; the list in device/codec.c has them in its order.
+ * The codecs of codecs.def; device/codec.c lists them in this order.
  */
 #ifndef KERNELS_CODEC_CODECS_H
 #define KERNELS_CODEC_CODECS_H

@@ -18,7 +18,7 @@ uint64_t tagc_plain_wire_bytes(const struct tagc_shape *shape) {
   return ((uint64_t)shape->nranks - 1) * bytes_of_shard(shape);
 }
 
-/* A ring passes a shard on in each of its steps; one rank a host passes it to the next host. */
+/* A ring passes a shard on in each of its steps; one rank of each host passes it to the next host. */
 struct tagc_traffic tagc_plain_traffic(uint64_t shard_bytes, const struct tagc_hosts *hosts) {
   const uint64_t all = shard_bytes * (uint64_t)(hosts->nranks - 1);
   const uint64_t between = hosts->hosts > 1 ? all * (uint64_t)hosts->hosts / (uint64_t)hosts->nranks : 0;
@@ -41,7 +41,7 @@ struct tagc_traffic tagc_layout_traffic(const struct tagc_shape *shape, const st
 
 static double max_double(double a, double b) { return a > b ? a : b; }
 
-/* Of `few` times one and `many` times the other. */
+/* The mean of `few` times `one` and `many` times `other`. */
 static double mean(double few, double one, double many, double other) {
   return (few * one + many * other) / (few + many);
 }
@@ -91,7 +91,7 @@ double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts 
   return steps(hosts->local - 1, (double)hosts->hosts * (double)bytes_of_shard(shape), inside);
 }
 
-/* `encoded`: when the next chunk to be sent is ready; `side stream`: when the side stream has nothing left to do. */
+/* `encoded`: the time when the next chunk to send is ready; `side`: when the side stream becomes idle. */
 double tagc_call_ns(const struct tagc_call_times *t, int count) {
   const double bytes_ns = t->wire_ns - t->latency_ns;
   double encoded = t->chunk_ns + t->encode_ns * tagc_chunk_share(0, count), side = encoded, wire = 0;

@@ -16,7 +16,7 @@ void tagc_exceptions_add(struct tagc_exceptions *list, uint64_t n, uint32_t posi
   list->count += list->count != UINT32_MAX;
 }
 
-/* Restores the heap order of entry[0..count) below `root`: no recursion, no memory, n log n whatever the input. */
+/* Restores the heap order of entry[0..count) below `root`: no recursion, no memory, n log n for any input. */
 static void sift_down(struct tagc_exception *entry, size_t root, size_t count) {
   for (size_t child; (child = 2 * root + 1) < count; root = child) {
     if (child + 1 < count && entry[child].position < entry[child + 1].position)

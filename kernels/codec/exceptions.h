@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Exceptions: values that no codec can carry (NaN, infinities, 2^120 and more) travel beside the payload.
  *
- * Purpose  Loss scalers look for infinities at the end of a step, so these values must come out where they went in and
- *          touch nothing else. To the codec they are zero, their residual becomes zero, the owner adds them last.
+ * Purpose  Loss scalers look for infinities at the end of a step. So these values must come out at their positions and
+ *          touch nothing else. The codec sees zeros, their residual becomes zero, and the owner adds them last.
  * Layout   The first part of a message, little-endian, padded with zeros to 16 bytes:
- *            uint32 count      how many there were; more than E: the shard comes out all NaN and the entries are zero
+ *            uint32 count      number of exceptions; more than E: the shard comes out all NaN and the entries are zero
  *            uint32 anywhere   of all shards of the call, the same in all messages of a sender:
- *                                bit 0  it had an exception in one of them, its own included
- *                                bit 1  it filled the capacity of a foreign one (lhc: of a stripe of one), and a good
- *                                       part stayed behind: what is too small to be sent as well as what had no room
- *                              the others are zero, and not looked at
- *            E x {uint32 position in the shard, uint32 bits of the fp32}, by position; unused entries are zero
- *          E = max(ceil(n / 4096), min(16, ceil(n / 64))).
- * Example  n = 100: E = 2, 32 bytes. One value, +Inf at position 7, and no shard is full (03 where one is):
- *            01 00 00 00  01 00 00 00  07 00 00 00  00 00 80 7f  (16 zeros)
- * Threads  Reentrant; the message belongs to the caller.
+ *                                bit 0  the sender had an exception in some shard, its own included
+ *                                bit 1  it filled the capacity of a foreign shard (lhc: of a stripe of one), and left
+ * much behind: values too small to be sent as well as values without room the other bits are zero, and ignored E x
+ * {uint32 position in the shard, uint32 bits of the fp32}, by position; unused entries are zero E = max(ceil(n / 4096),
+ * min(16, ceil(n / 64))). Example  n = 100: E = 2, 32 bytes. One value, +Inf at position 7, and no shard is full (03
+ * where one is): 01 00 00 00  01 00 00 00  07 00 00 00  00 00 80 7f  (16 zeros) Threads  Reentrant; the message belongs
+ * to the caller.
  */
 #ifndef KERNELS_CODEC_EXCEPTIONS_H
 #define KERNELS_CODEC_EXCEPTIONS_H
@@ -58,26 +56,25 @@ void tagc_exceptions_clear(struct tagc_exceptions *list, uint64_t n);
 /* Adds a value, in any order. */
 void tagc_exceptions_add(struct tagc_exceptions *list, uint64_t n, uint32_t position, float value);
 
-/* Puts the entries in order of position, or to zero where there were too many. Returns the count. */
+/* Sorts the entries by position, or zeroes them if there were too many. Returns the count. */
 uint32_t tagc_exceptions_close(struct tagc_exceptions *list, uint64_t n);
 
 /* Merges a sender's closed list into sorted[0..*count), which has room for it. Entries with equal positions keep the
- * order in which their lists came. Returns false where the list is too long or does not fit the shard: the shard is NaN
- * then. */
+ * order of their lists. Returns false if the list is too long or does not fit the shard: the shard is NaN then. */
 bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const struct tagc_exceptions *list,
                            uint64_t n);
 
-/* A sender's last step, when all lists are closed: tells every receiver what this rank had anywhere. `known`: bits of
- * `anywhere` that the lists do not show: of its own shard, which no codec touches, but the others want to know of it as
- * well, and of its capacities. Lists are the first parts of job->message_out. Returns these flags. */
+/* A sender's last step, after all lists are closed: writes `anywhere` into every message. `known`: bits of `anywhere`
+ * that the lists do not show: those of its own shard, which no codec touches, and of full capacities. Each list is the
+ * first part of its message in job->message_out. Returns the flags. */
 uint32_t tagc_exceptions_anywhere(const struct tagc_job *job, uint32_t known);
 
 /* The receiver's first step: merges all lists of job->message_in into `sorted`, which has room for nranks - 1 full
- * ones, and sets job->nonfinite_seen and job->surplus_seen from what all senders and this rank (`own`) had anywhere.
- * False where a list does not say which values they were: the shard is NaN then. */
+ * ones. Sets job->nonfinite_seen and job->surplus_seen from the flags of all senders and of this rank (`own`). False if
+ * a list has lost its values: the shard is NaN then. */
 bool tagc_exceptions_collect(struct tagc_job *job, uint32_t own, struct tagc_exception *sorted, size_t *count);
 
-/* The result of such a shard: all NaN, and counted. */
+/* Makes such a shard all NaN, and counts it. */
 void tagc_exceptions_overflow(struct tagc_job *job);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The processor's rounding and denormal modes while a codec computes.
  *
- * Purpose  Programs set "flush denormals to zero" or another rounding for speed; a payload must have the same bits
- *          whatever they set. Each codec function saves the modes at its entry, works with the defaults (nearest even,
- *          denormals kept, no traps) and puts them back at its exit. Sticky exception flags are put back as well.
- * Threads  The modes are per thread. Failure: none. Other processors keep what they have.
+ * Purpose  Programs set "flush denormals to zero" or another rounding for speed; payloads must have the same bits all
+ *          the same. Each codec function saves the modes at its entry, works with the defaults (nearest even, denormals
+ *          kept, no traps) and restores them at its exit, sticky exception flags included.
+ * Threads  The modes are per thread. Failure: none. Processors other than x86-64 and aarch64 keep their modes.
  */
 #ifndef KERNELS_CODEC_FPMODE_H
 #define KERNELS_CODEC_FPMODE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * For files that are compiled once for each instruction set (variant.h says which run): TAGC_SIMD is plain, avx2 or
- * avx512 there, by the compiler's command line (kernels/local.mk). What such a file defines is static, but for one
- * table, whose name ends in that word.
+ * For files that are compiled once per instruction set (see variant.h). The compiler's command line sets TAGC_SIMD to
+ * plain, avx2 or avx512 (kernels/local.mk). All definitions of such a file are static, but for one table, whose name
+ * ends in that word.
  */
 #ifndef KERNELS_CODEC_INSTRUCTION_SET_H
 #define KERNELS_CODEC_INSTRUCTION_SET_H
@@ -14,7 +14,7 @@
 /* tagc_dense is tagc_dense_avx2. */
 #define TAGC_SIMD_TABLE(name) TAGC_SIMD_JOIN(name, TAGC_SIMD)
 
-/* #include TAGC_SIMD_HEADER(kernels/simd/vector) takes in "kernels/simd/vector_avx2.h". */
+/* #include TAGC_SIMD_HEADER(kernels/simd/vector) includes "kernels/simd/vector_avx2.h". */
 #define TAGC_SIMD_HEADER(stem) TAGC_SIMD_TEXT(TAGC_SIMD_JOIN(stem, TAGC_SIMD).h)
 
 #endif

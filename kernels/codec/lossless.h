@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The all-gather codec lossless, as far as vectors of bytes know it: a value's upper half is an exponent and the rest
- * (see allgather/lossless.c for the whole).
+ * The all-gather codec lossless, as vectors of bytes need it: a value's upper half splits into exponent and rest. See
+ * allgather/lossless.c for the whole.
  *
  * Threads    Pure functions. Failure: none.
  */
@@ -10,11 +10,11 @@
 #include "kernels/codec/bits.h"
 
 enum {
-  TAGC_LOSSLESS_ESCAPE = 7, /* the code of an exponent that is beside */
+  TAGC_LOSSLESS_ESCAPE = 7, /* the code of an exponent that is stored apart */
   TAGC_LOSSLESS_GROUPS = 8,
 };
 
-/* Of a bf16, or of the upper half of an fp32. */
+/* `half`: a bf16, or the upper half of an fp32. */
 static inline TAGC_HD uint32_t tagc_lossless_exponent(uint32_t half) { return half >> 7 & 0xff; }
 static inline TAGC_HD uint32_t tagc_lossless_rest(uint32_t half) { return (half >> 8 & 0x80) | (half & 0x7f); }
 
@@ -22,7 +22,7 @@ static inline TAGC_HD uint32_t tagc_lossless_half(uint32_t exponent, uint32_t re
   return (rest & 0x80) << 8 | (exponent & 0xff) << 7 | (rest & 0x7f);
 }
 
-/* How far an exponent is below the base, modulo 256: what is decoded is right wherever the base lies. */
+/* The distance of an exponent below the base, modulo 256: decoding is right wherever the base lies. */
 static inline TAGC_HD uint32_t tagc_lossless_code(uint32_t exponent, uint32_t base) {
   const uint32_t below = (base - exponent) & 0xff;
   return below < TAGC_LOSSLESS_ESCAPE ? below : (uint32_t)TAGC_LOSSLESS_ESCAPE;

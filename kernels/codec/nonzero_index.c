@@ -3,7 +3,7 @@
 
 #include "kernels/codec/codec.h"
 
-/* The values among some elements; *exceptions becomes true where one of them is an exception. */
+/* Counts the values in [at, at + count); sets *exceptions to 1 if one of them is an exception. */
 static uint32_t count_values(const void *from, uint64_t at, uint32_t count, const struct tagc_job *job,
                              uint64_t *exceptions) {
   const enum tagc_dtype dtype = job->shape.dtype;

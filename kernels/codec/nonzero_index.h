@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The foreign shards of a gradient as one array of elements: how many values each has, whether there are exceptions,
- * and where in the array values begin. Counted where the gradient is, by the host or a GPU (device.h), with the same
+ * The foreign shards of a gradient as one array of elements: the number of values of each, whether there are
+ * exceptions, and where values begin. The host or a GPU counts (device.h), wherever the gradient is, with the same
  * words.
  *
- * Words    Start as zeros, and are only ever raised or added to, so that they may be filled in any order.
+ * Words    Start as zeros and are only raised or added to, so that they may be filled in any order.
  * Units    Elements; places in the array. Threads: reentrant. Failure: none.
  */
 #ifndef KERNELS_CODEC_NONZERO_INDEX_H
@@ -18,16 +18,14 @@
 
 struct tagc_job;
 
-/* The array is divided into ranges of the same length, of which the last one may be shorter. */
+/* The array is divided into ranges of equal length; the last one may be shorter. */
 enum { TAGC_NONZERO_RANGES = 64, TAGC_NONZERO_BLOCK = 256 };
 
-/* What each word says. */
+/* The words. */
 enum {
   TAGC_NONZERO_EXCEPTIONS, /* some value is NaN, infinite or at least 2^120: not 0 */
-  TAGC_NONZERO_FIRST,      /* by range: of the blocks that begin there and hold a value, the complement of the first
-                            * one's place; 0: none */
-  TAGC_NONZERO_VALUES = TAGC_NONZERO_FIRST + TAGC_NONZERO_RANGES, /* of each foreign shard: elements with |x| >= 2^-120
-                                                                   */
+  TAGC_NONZERO_FIRST,      /* by range: the complement of the place of the first block with a value; 0: none */
+  TAGC_NONZERO_VALUES = TAGC_NONZERO_FIRST + TAGC_NONZERO_RANGES, /* by foreign shard: elements with |x| >= 2^-120 */
 };
 
 static inline size_t tagc_nonzero_index_bytes(unsigned nranks) {
@@ -36,7 +34,7 @@ static inline size_t tagc_nonzero_index_bytes(unsigned nranks) {
 
 static inline TAGC_HD bool tagc_is_value(float x) { return (tagc_bits_of(x) & 0x7fffffffu) >= TAGC_LEAST_BITS; }
 
-/* On the host. Of the job count shape, rank, send and scale; `range`: elements. Call it in the codecs' mode
+/* Counts on the host. Uses the job's shape, rank, send and scale; `range`: elements. Call it in the codecs' mode
  * (fpmode.h). */
 void tagc_nonzero_index_count(const struct tagc_job *job, uint64_t range, uint64_t *words);
 

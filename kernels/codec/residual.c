@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The residual: its size, its blocks, and how to get rid of it when compression is switched off. See residual.h.
+ * The residual: its size, its blocks, and the flush when compression is switched off. See residual.h.
  */
 #include "kernels/codec/residual.h"
 
@@ -54,7 +54,7 @@ static struct tagc_residual_place residual_place_of(const struct tagc_job *job, 
   };
 }
 
-/* The incomplete block at the end goes through memory of its own, so that block functions see whole ones. */
+/* The incomplete block at the end goes through a copy, because block functions work on whole blocks. */
 void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, float *out) {
   const struct tagc_residual_blocks *blocks = blocks_of(job->shape.residual);
   struct tagc_residual_place place = residual_place_of(job, shard, from);
@@ -71,7 +71,7 @@ void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, ui
   }
 }
 
-/* A block of int8 whose scale is zero keeps nothing. */
+/* An int8 block with a scale of zero keeps nothing. */
 static void count_lost_residual(const struct tagc_job *job, const uint16_t *scale, uint32_t count,
                                 const float *values) {
   if (job->shape.residual != TAGC_STORAGE_INT8 || *scale != 0 || !job->stats)

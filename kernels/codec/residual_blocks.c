@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions of residual_blocks.h. Compiled once for each instruction set (instruction_set.h): plain loops over a
- * known number of elements, which the compiler turns into vectors. Sums go by lanes, in an order that is the same
- * however long the vectors are.
+ * The functions of residual_blocks.h, compiled once per instruction set (instruction_set.h): plain loops over a fixed
+ * number of elements, which the compiler vectorizes. Sums go by lanes, in the same order whatever the vector length.
  */
 #include "kernels/codec/instruction_set.h"
 
@@ -12,7 +11,7 @@
 
 enum { BLOCK = TAGC_RESIDUAL_BLOCK, LANES = 16 };
 
-/* Sixteen bits of chance an element. */
+/* Sixteen random bits an element. */
 static void draw(uint64_t noise, uint16_t out[BLOCK]) {
   uint64_t words[BLOCK / 4];
   for (uint32_t i = 0; i < BLOCK / 4; i++)

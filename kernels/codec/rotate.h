@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The rotation of q4 and q2: random signs and a Hadamard transform spread every element over its block of 256, so that
- * what is quantised is about normal whatever the gradient looks like (DRIVE, NeurIPS 2021).
+ * The rotation of q4 and q2: random signs and a Hadamard transform spread every element over its block of 256. The
+ * values to quantize are then about normal, whatever the gradient looks like (DRIVE, NeurIPS 2021).
  *
  * Forward   c = H (sign * x * 2^-8): butterflies (a, b) -> (a + b, a - b) of strides 1, 2, 4, ..., 128 in this order.
  *           Scaled first, so that nothing overflows; powers of two are exact.
  * Inverse   x = sign * H c, because H H = 256.
- * Signs     Fresh in every call and for every block of every shard, the same on all ranks: the errors of many equal
- *           steps average out. They are functions of the seed and of the place: any block can be decoded alone.
- *           One key has no signs: tagc_mix64(0) = 0, so that with seed 0 the first 64 elements of block 0 of shard 0
- *           all stay positive. The caller's seed is 0 by chance only, in one of 2^64 calls.
+ * Signs     New in every call and for every block of every shard, the same on all ranks: the errors of many equal steps
+ *           average out. They are functions of seed and place, so any block can be decoded alone. One key has no signs:
+ *           tagc_mix64(0) = 0. With seed 0 the first 64 elements of block 0 of shard 0 thus all stay positive. The
+ *           caller's seed is 0 only by chance, in one of 2^64 calls.
  * Threads   Pure functions.
  */
 #ifndef KERNELS_CODEC_ROTATE_H
@@ -18,7 +18,7 @@
 
 enum { TAGC_ROTATION = 256, TAGC_ROTATION_WORDS = TAGC_ROTATION / 64 };
 
-/* For all blocks of the shard that a rank receives. */
+/* The key for all blocks of the shard that rank `shard` receives. */
 static inline TAGC_HD uint64_t tagc_rotation_key(uint64_t seed, uint32_t shard) {
   return tagc_mix64(tagc_mix64(seed) + shard);
 }

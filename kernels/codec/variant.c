@@ -10,15 +10,15 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 
-/* What the system saves of the vector registers when it switches threads. */
+/* The vector registers that the system saves when it switches threads. */
 static uint64_t saved_registers(void) {
   uint32_t low, high;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (uint64_t)high << 32 | low;
 }
 
-/* Asked of the processor directly: the compiler's own way would add a constructor to every program that we are
- * preloaded into. The bits are those that the objects of each variant are compiled for (local.mk). */
+/* Asks the processor directly: the compiler's own way would add a constructor to every program that we are preloaded
+ * into. The bits are those that each variant's objects are compiled for (local.mk). */
 static bool runs_here(enum tagc_variant variant) {
   const uint32_t first = bit_OSXSAVE | bit_AVX | bit_F16C | bit_POPCNT, second = bit_AVX2 | bit_BMI | bit_BMI2;
   const uint32_t wide = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
@@ -42,7 +42,7 @@ const char *tagc_variant_name(enum tagc_variant variant) {
   return names[variant];
 }
 
-/* A test wants to see what happens without this one, or without one that it builds on. */
+/* True if a test hides this variant, or one that it builds on. */
 static bool hidden(enum tagc_variant variant) {
   const char *lacks = tagc_host_lacks();
   for (int v = TAGC_VARIANT_AVX2; lacks && v <= (int)variant; v++)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which instruction set the hot functions of the codecs use: each of them is compiled once per variant, and all
- * variants give the same bits.
+ * The instruction set of the codecs' hot functions: each function is compiled once per variant, with the same bits.
  *
- * Hidden   TAGC_TEST_HIDE=avx512 makes every program choose as if this processor had none of it, =avx2 as if it had
- *          neither: for tests on a processor that has both. No bit changes.
+ * Hidden   TAGC_TEST_HIDE=avx512 makes every program ignore this processor's AVX-512, =avx2 both sets: for tests on a
+ *          processor that has both. No bit changes.
  * Threads  Any; the choice is one atomic word.
  */
 #ifndef KERNELS_CODEC_VARIANT_H
@@ -13,15 +12,15 @@
 
 enum tagc_variant {
   TAGC_VARIANT_PLAIN,  /* C, whatever the processor */
-  TAGC_VARIANT_AVX2,   /* x86-64: what local.mk's AVX2_CFLAGS say */
+  TAGC_VARIANT_AVX2,   /* x86-64: with local.mk's AVX2_CFLAGS */
   TAGC_VARIANT_AVX512, /* and AVX512_CFLAGS */
   TAGC_VARIANT_COUNT
 };
 
-/* The fastest that this processor runs, and that is not hidden. */
+/* The fastest variant that this processor runs and that is not hidden. */
 enum tagc_variant tagc_variant(void);
 
-/* A pointer to the one of prefix_plain, prefix_avx2 and prefix_avx512 that is in use. */
+/* A pointer to prefix_plain, prefix_avx2 or prefix_avx512: the variant in use. */
 #ifdef __x86_64__
 #define TAGC_OF_VARIANT(prefix) \
   (__extension__({ \
@@ -39,8 +38,8 @@ enum tagc_variant tagc_variant(void);
 /* "plain", "avx2", "avx512". */
 const char *tagc_variant_name(enum tagc_variant variant);
 
-/* For tests and benchmarks: makes tagc_variant() return the variant of that name from now on (NULL: the fastest). False
- * where this processor or this build has none of that name, or it is hidden. */
+/* For tests and benchmarks: tagc_variant() returns the variant of that name from now on (NULL: the fastest). False if
+ * this processor or build lacks it, or if it is hidden. */
 bool tagc_variant_force(const char *name);
 
 #endif
