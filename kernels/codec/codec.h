@@ -54,8 +54,7 @@ struct tagc_codec_stats {
   uint64_t unrecovered;  /* values that peeling could not recover and estimated */
   uint64_t nonfinite;    /* values of this rank that travelled as exceptions */
   uint64_t overflowed;   /* shards that came out NaN because exceptions did not fit */
-  uint64_t lost;         /* this rank's, too small to be sent, in no residual: below 2^-120, or in a block below
-                          * 2^-110 */
+  uint64_t lost;         /* this rank's, too small to send, in no residual: below 2^-120, or in a block below 2^-110 */
   uint64_t dropped;      /* residuals that a device found void by itself (device.h), after a non-finite step */
   double residual_norm2; /* squared L2 norm of the residual after the last encode (set, not added) */
 };

@@ -68,7 +68,7 @@ struct tagc_device {
   bool host_reads;     /* the host accesses its memory directly, and enqueued work is done at once */
   size_t health_bytes; /* of job->health, zero at first, for a communicator with residuals; 0: it needs none */
 
-  /* Allocates device memory, 64-byte aligned, with undefined content, for `stream`, or after a fence set there. NULL:
+  /* Allocates device memory, 64-byte aligned, undefined content, for `stream`, or after a fence set there. NULL:
    * none. */
   void *(*alloc)(const struct tagc_device *self, size_t bytes, void *stream);
   /* Frees memory (NULL is allowed) after the work enqueued on `stream`, or after the work before `fence` was set. */
@@ -87,8 +87,7 @@ struct tagc_device {
    * self-test of a device; never in a step. */
   bool (*get)(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream);
 
-  /* Copies `rows` rows of `width` bytes within the device; the pitches are the bytes between the starts of rows. Source
-   * and target do not overlap. */
+  /* Copies `rows` rows of `width` bytes within the device, without overlap. A pitch: bytes between starts of rows. */
   bool (*copy)(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch,
                size_t width, size_t rows, void *stream);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * NVIDIA GPUs as devices, through the driver (driver.h), with kernels that the library carries along: the table of
- * functions, and how a GPU is set up. cuda_device.h tells of contexts and captures, and which parts have files of their
- * own.
+ * NVIDIA GPUs as devices, through the driver (driver.h), with kernels inside the library: the table of functions, and
+ * the set-up of a GPU. cuda_device.h explains contexts and captures, and lists the other files.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +12,10 @@
 
 enum { MOST_DEVICES = 64 };
 
-/* What a stand-in for the driver takes for a module that has its own kernels. */
+/* The stand-in for the driver takes this for a module with its own kernels. */
 #define STANDIN_IMAGE "CUDA-STANDIN"
 
-/* Of cuda.h. */
+/* From cuda.h. */
 enum {
   CAPTURE_RELAXED = 2,
   STREAM_NON_BLOCKING = 1,
@@ -31,7 +30,7 @@ enum {
   COOPERATIVE = 95, /* attributes of a device */
 };
 
-/* The oldest GPUs that there is code for, and the least that one of them does a second, for drivers that do not say. */
+/* The oldest GPUs that the kernels support, and their least bandwidth, for drivers that do not report it. */
 enum { LEAST_CAPABILITY = 75, LEAST_GIGABYTES_A_PROCESSOR = 8 };
 
 /* -- set-up -------------------------------------------------------------------------------------------------------- */
@@ -41,7 +40,7 @@ static int attribute(const struct tagc_cuda_device *d, int which) {
   return d->driver->device_attribute(&value, which, d->number) == 0 ? value : 0;
 }
 
-/* False where a call has failed, and with it the set-up. */
+/* False if a call of the set-up has failed; d->why says which. */
 static bool went(struct tagc_cuda_device *d, int error, const char *call) {
   if (error)
     tagc_cuda_words(error, call, d->why, sizeof d->why);
@@ -52,16 +51,16 @@ static void look_at(struct tagc_cuda_device *d) {
   d->launcher.processors = (uint32_t)attribute(d, PROCESSORS);
   d->reaches_managed = attribute(d, CONCURRENT_MANAGED);
   d->reaches_pageable = attribute(d, PAGEABLE_ACCESS);
-  /* Twice a clock (DDR). Some drivers do not say, such as those of virtual GPUs. */
+  /* Two transfers a clock (DDR). Some drivers do not report it, such as those of virtual GPUs. */
   double bytes_a_second = 2e3 * attribute(d, MEMORY_KHZ) * attribute(d, MEMORY_BITS) / 8;
   if (bytes_a_second < 1e9 * LEAST_GIGABYTES_A_PROCESSOR)
     bytes_a_second = 1e9 * LEAST_GIGABYTES_A_PROCESSOR * (d->launcher.processors ? d->launcher.processors : 1);
   d->ns_per_byte = 1e9 / bytes_a_second;
 }
 
-/* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than
- * that, or for newer GPUs. Functions are loaded here, by cuModuleGetFunction, and each is launched by the self-tests:
- * later either could wait for kernels that run, and they for this thread. */
+/* Loads the kernels: binaries for many GPUs, and PTX, which older drivers and newer GPUs translate. cuModuleGetFunction
+ * loads each function here, and the self-tests launch each: later, either could wait for running kernels, and they for
+ * this thread. */
 static bool load_kernels(struct tagc_cuda_device *d) {
   const int capability = 10 * attribute(d, CAPABILITY_MAJOR) + attribute(d, CAPABILITY_MINOR);
   char refused[160] = "", words[160];
@@ -89,7 +88,7 @@ static bool load_kernels(struct tagc_cuda_device *d) {
   return !error;
 }
 
-/* How many groups may wait for one another. */
+/* The number of groups that may wait for each other. */
 static bool count_together(struct tagc_cuda_device *d) {
   int groups = 0;
   d->launcher.launch_together = d->driver->launch_together;
@@ -101,7 +100,7 @@ static bool count_together(struct tagc_cuda_device *d) {
   return went(d, error, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
 }
 
-/* The primary context, which is the program's, too, and what tells it from one that is made anew later. */
+/* Finds the primary context, which the program uses, too, and the id that tells it from a later one. */
 static bool find_device_context(struct tagc_cuda_device *d) {
   if (atomic_load(&d->has_context))
     return true;
@@ -114,7 +113,7 @@ static bool find_device_context(struct tagc_cuda_device *d) {
   return true;
 }
 
-/* In the context. */
+/* Inside the context. */
 static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d) {
   look_at(d);
   (void)tagc_cuda_pinned(d, 0); /* a piece, for votes: later the driver might wait for the GPU */
@@ -148,7 +147,7 @@ static enum tagc_cuda_condition set_up_once(struct tagc_cuda_device *d) {
     pthread_mutex_lock(&d->set_up_lock);
     if (atomic_load_explicit(&d->state, memory_order_relaxed) == TAGC_CUDA_UNTRIED) {
       enum tagc_cuda_condition state = set_up_device(d), untried = TAGC_CUDA_UNTRIED;
-      is_new = atomic_compare_exchange_strong(&d->state, &untried, state); /* unless it has been lost meanwhile */
+      is_new = atomic_compare_exchange_strong(&d->state, &untried, state); /* unless lost meanwhile */
     }
     pthread_mutex_unlock(&d->set_up_lock);
   }
@@ -172,8 +171,8 @@ static void lose(struct tagc_cuda_device *d, int error) {
            d->ordinal, name);
 }
 
-/* The error, where the context is not the one of the set-up any more. A context that was made anew has the old one's
- * address, but nothing of what was in it; only newer drivers tell the two apart. */
+/* The error, if the context is not the one of the set-up any more. A new context may have the old one's address, but
+ * none of its contents; only newer drivers tell the two apart. */
 static int context_error(const struct tagc_cuda_device *d) {
   unsigned long long id = 0;
   unsigned version = 0;
@@ -436,7 +435,7 @@ static struct tagc_cuda_device *start_device(struct tagc_cuda_device *d, int ord
 }
 
 const struct tagc_device *tagc_device_cuda(int ordinal) {
-  /* The last one is for ordinals that there cannot be: the driver says so. */
+  /* The last one is for impossible ordinals: the driver refuses them. */
   static struct tagc_cuda_device first[MOST_DEVICES + 1], *devices[MOST_DEVICES + 1];
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   const char *why;
@@ -448,7 +447,7 @@ const struct tagc_device *tagc_device_cuda(int ordinal) {
     devices[i] = start_device(&first[i], i == MOST_DEVICES ? -1 : i);
   } else if (tagc_cuda_is_lost(devices[i])) {
     struct tagc_cuda_device *another = calloc(1, sizeof *another);
-    if (another) /* else the lost one has to do: it says no to everything */
+    if (another) /* else the lost one stays: it refuses everything */
       devices[i] = start_device(another, i);
   }
   struct tagc_cuda_device *d = devices[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The members of a CUDA device's table that are for all-gathers (device.h): kernels are launched by allgather/cuda.h.
+ * The all-gather functions of a CUDA device's table (device.h); allgather/cuda.h launches the kernels.
  */
 #include "kernels/allgather/cuda.h"
 #include "kernels/device/cuda_device.h"
@@ -36,7 +36,7 @@ bool tagc_cuda_allgather_decode(const struct tagc_device *self, const struct tag
                             "cuLaunchKernel for parameters that came in");
 }
 
-/* A row: a copy that no kernel makes. */
+/* Copies one row, without a kernel. */
 bool tagc_cuda_allgather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                                struct tagc_allgather_job *job, void *stream) {
   const size_t bytes = job->layout.reference_bytes;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the parts of the CUDA device (cuda.c) share: its state, and how a call of the driver begins and ends.
+ * The parts of the CUDA device (cuda.c) share this: its state, and the begin and end of driver calls.
  *
- * Set-up     At the first use, once: whoever comes meanwhile waits. What failed then is not tried again, and what
- *            cannot be done says no for good.
- * Self-test  Behind it each codec is tried out (self_test.h). One that is wrong says no for good; one that could not be
- *            tried,
- *            until a later layout() can. Whoever wants a codec meanwhile waits.
- * Context    The primary one of the GPU, which the CUDA runtime uses, too; every function makes it current, and the
- *            caller's current again. A program that works in a context of its own making has memory that the kernels
- *            cannot reach: NCCL does not support that either. A cudaDeviceReset ends it, with all that was made in it:
- *            the device is lost then, nothing of it is touched again, and whoever asks for the GPU later gets a new
- *            one.
- * Capture    While some thread captures a stream into a graph, others must not allocate or query: these functions ask
- *            the driver to look away (relaxed mode), because nothing that they do belongs to that graph.
+ * Set-up     Once, at the first use; other threads wait for it. A failed set-up is final: functions that need it fail
+ *            for good.
+ * Self-test  After the set-up each codec is tried (self_test.h). A wrong one is refused for good; one that could not be
+ *            tried, until a later layout() can try it. Threads that want a codec wait meanwhile.
+ * Context    The primary one of the GPU, which the CUDA runtime uses, too. Every function makes it current, and then
+ *            restores the caller's. Kernels cannot reach the memory of a program that makes its own context; NCCL does
+ *            not support that either. A cudaDeviceReset ends the context with everything in it. The device is then
+ *            lost: we touch nothing of it again, and the next request for the GPU gets a new device.
+ * Capture    While a thread captures a stream into a graph, others must not allocate or query. These functions switch
+ *            their thread to relaxed mode, because none of their work belongs to that graph.
  * Ownership  A device lives as long as the process, lost or not: communicators point to it.
  */
 #ifndef KERNELS_DEVICE_CUDA_DEVICE_H
@@ -28,38 +26,38 @@
 enum tagc_cuda_condition {
   TAGC_CUDA_UNTRIED,
   TAGC_CUDA_FAILED,   /* no context */
-  TAGC_CUDA_CRIPPLED, /* a context, but no kernels: memory of the host, and copies */
+  TAGC_CUDA_CRIPPLED, /* a context, but no kernels: only host memory and copies */
   TAGC_CUDA_READY,
-  TAGC_CUDA_LOST, /* its context was there, and is gone */
+  TAGC_CUDA_LOST, /* its context existed, and is gone */
 };
 
 struct tagc_cuda_device {
   struct tagc_device base;
   const struct tagc_cuda_driver *driver;
-  int ordinal, number; /* to the program, to the driver */
+  int ordinal, number; /* as the program counts, as the driver does */
   _Atomic(enum tagc_cuda_condition) state;
-  char why[320]; /* the set-up has failed */
+  char why[320]; /* why the set-up failed */
   void *context;
-  unsigned long long context_id; /* where the driver tells it */
+  unsigned long long context_id; /* if the driver has ids */
   atomic_bool has_context;       /* both are known */
-  void *service;                 /* a stream for what belongs to no call */
+  void *service;                 /* a stream for work outside of calls */
   bool reaches_managed, reaches_pageable;
-  double ns_per_byte;                         /* of memory that is read or written, at best */
-  struct tagc_cuda_launcher launcher, beside; /* beside: of calls that leave most of the GPU to the program */
+  double ns_per_byte;                         /* of reading or writing memory, at best */
+  struct tagc_cuda_launcher launcher, beside; /* beside: for calls that leave most of the GPU to the program */
 
   pthread_mutex_t set_up_lock;
-  pthread_mutex_t self_test_lock; /* of what follows; recursive: a self-test calls the table that it is about */
+  pthread_mutex_t self_test_lock; /* of the next members; recursive: a self-test calls the table that it tests */
   bool self_testing;
-  uint32_t not_run; /* codecs (a bit each, cuda_self_test.c) that could not be tried once: the log has it */
-  _Atomic uint32_t passed, failed; /* codecs that were tried; read without the lock */
-  pthread_mutex_t lock;            /* of what follows */
+  uint32_t not_run; /* codecs (a bit each, cuda_self_test.c) that once could not be tried and were logged */
+  _Atomic uint32_t passed, failed; /* tried codecs; read without the lock */
+  pthread_mutex_t lock;            /* of the next members */
   void *pool;                      /* NULL: the driver has none. Set up once */
-  struct tagc_cuda_block *blocks;  /* without a pool: all memory that was ever taken */
-  char *pinned;                    /* what is left of the last piece */
+  struct tagc_cuda_block *blocks;  /* without a pool: all memory ever allocated */
+  char *pinned;                    /* the unused rest of the last piece */
   size_t pinned_left;
-  struct tagc_cuda_stage *stages;  /* that are not being filled */
+  struct tagc_cuda_stage *stages;  /* not being filled */
   struct tagc_cuda_tally *tallies; /* given back */
-  struct tagc_cuda_device *next;   /* of those of the process that are set up (cuda_memory.c) */
+  struct tagc_cuda_device *next;   /* of the process's devices that are set up (cuda_memory.c) */
 };
 
 static inline struct tagc_cuda_device *tagc_cuda_device_of(const struct tagc_device *self) {
@@ -68,36 +66,36 @@ static inline struct tagc_cuda_device *tagc_cuda_device_of(const struct tagc_dev
 
 static inline uint64_t tagc_cuda_address(const void *memory) { return (uint64_t)(uintptr_t)memory; }
 
-/* What tagc_cuda_leave() makes undone. */
+/* The state that tagc_cuda_leave() restores. */
 struct tagc_cuda_visit {
   struct tagc_cuda_device *device;
   int capture_mode;
 };
 
-/* Sets the device up if that was not tried, and makes its context current: false where it has none. */
+/* Sets the device up if nobody tried, and makes its context current. False: it has none. */
 bool tagc_cuda_enter(const struct tagc_device *self, struct tagc_cuda_visit *visit);
-/* The same; false also where the device cannot run kernels. */
+/* The same; false also if the device cannot run kernels. */
 bool tagc_cuda_enter_ready(const struct tagc_device *self, struct tagc_cuda_visit *visit);
-/* The same, without a set-up: false while one is under way that has not got as far. */
+/* The same, without a set-up: false while a set-up under way has no context yet. */
 bool tagc_cuda_enter_context(const struct tagc_device *self, struct tagc_cuda_visit *visit);
 /* Returns `result`. */
 bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result);
-/* tagc_cuda_good() for a call between the two, which also finds out that the context is gone. */
+/* tagc_cuda_good() for a driver call between the two. It also detects that the context is gone. */
 bool tagc_cuda_did(struct tagc_cuda_device *device, int error, const char *call);
 
-/* Was it set up, and has its context ended since? */
+/* True if the device was set up and its context has ended since. */
 bool tagc_cuda_is_lost(struct tagc_cuda_device *device);
 
-/* NULL where it fails. Inside of a visit. */
+/* NULL on failure. Inside of a visit. */
 void *tagc_cuda_event(struct tagc_cuda_device *device, bool timed);
 
 /* -- cuda_self_test.c ---------------------------------------------------------------------------------------------- */
 
-/* Does the codec do on this GPU what it does on the host? Tries it out where nothing is known of it: the first time, or
- * again where memory or the driver failed then. False where it does not run on GPUs. */
+/* True if the codec gives the host's bits on this GPU. Runs the self-test if there is no result yet: the first time, or
+ * again if memory or the driver failed. False if the codec does not run on GPUs. */
 bool tagc_cuda_codec_passes(struct tagc_cuda_device *device, const struct tagc_codec *codec);
 bool tagc_cuda_allgather_passes(struct tagc_cuda_device *device, const struct tagc_allgather_codec *codec);
-/* The end of the set-up: all of them. */
+/* The end of the set-up: tests all codecs. */
 void tagc_cuda_self_test_codecs(struct tagc_cuda_device *device);
 
 /* -- cuda_allgather.c ---------------------------------------------------------------------------------------------- */
@@ -116,12 +114,12 @@ bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_all
 
 /* -- cuda_memory.c ------------------------------------------------------------------------------------------------- */
 
-/* The last step of the set-up, in the context: a pool, or the old way without one. False where memory of another GPU of
- * the process is out of reach; device->why tells. */
+/* The last step of the set-up, in the context: creates a pool, or falls back to allocation without one. False if memory
+ * of another GPU of the process is out of reach; device->why says so. */
 bool tagc_cuda_memory_set_up(struct tagc_cuda_device *device);
 
-/* Pinned memory of the host, 64-byte aligned, for good; 0 bytes are a new piece if nothing is left of the last one.
- * NULL where there is none. Inside of a visit. */
+/* Pinned host memory, 64-byte aligned, never freed; NULL: none. 0 bytes make a new piece if the last one is used up.
+ * Inside of a visit. */
 void *tagc_cuda_pinned(struct tagc_cuda_device *device, size_t bytes);
 
 /* Members of the table. */
@@ -138,7 +136,7 @@ bool tagc_cuda_get(const struct tagc_device *self, void *to_host, const void *fr
 
 /* -- cuda_tally.c -------------------------------------------------------------------------------------------------- */
 
-/* In device memory: what kernels count in. */
+/* The counts in device memory that kernels add to. */
 struct tagc_counts *tagc_cuda_tally_counts(const void *tally);
 
 /* Members of the table. */
@@ -164,22 +162,22 @@ void tagc_cuda_timer_free(const struct tagc_device *self, void *timer);
 /* -- cuda_side_stream.c -------------------------------------------------------------------------------------------- */
 
 /* How long a side stream worked for one call, and how long the call's stream waited for that. The side stream writes it
- * until it is ended and read, or given up; all of that by the thread that uses side stream and tally. */
+ * until it is ended and read, or forgotten. The thread that uses side stream and tally does all of that. */
 struct tagc_cuda_overlap {
-  struct tagc_cuda_side_stream *side; /* that may still write; NULL: none */
-  unsigned unread;                    /* timed intervals of streams whose times are still to come */
-  bool lost;                          /* some never will */
+  struct tagc_cuda_side_stream *side; /* which may still write; NULL: none */
+  unsigned unread;                    /* timed intervals whose times are outstanding */
+  bool lost;                          /* some times will never be known */
   double worked_ms[TAGC_SIDE_WORKS], waited_ms[TAGC_SIDE_WORKS];
 };
 
-/* From now on the side stream works for this call. */
+/* From now on the side stream works for this call. Inside of a visit. */
 void tagc_cuda_overlap_begin(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap, void *side,
                              unsigned functions);
-/* Not any more. What is not read stays to be. */
+/* Ends that. Unread intervals stay to be read. */
 void tagc_cuda_overlap_end(struct tagc_cuda_overlap *overlap);
-/* Reads what is over: all, where the call is. Both inside of a visit. */
+/* Reads the finished intervals: all of them after the end of the call. Inside of a visit. */
 void tagc_cuda_overlap_read(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap);
-/* No side stream knows of it afterwards. Touches memory of the host alone. */
+/* Detaches it from its side stream. Touches host memory alone. */
 void tagc_cuda_overlap_forget(struct tagc_cuda_overlap *overlap);
 
 /* Members of the table. */

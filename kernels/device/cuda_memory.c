@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Memory of a CUDA device, and copies.
  *
- * Pool       Stream-ordered, of our own, so that the other GPUs that this process uses may access it, if they can: NCCL
- *            up to 2.23 writes into the receive buffers of ranks in the same process, and sees no pools. (It exports
- *            and registers only what was given to ncclCommRegister() or captured.) Who is set up later opens the pools
- *            both ways; a process with one GPU opens none. No allocation waits for work of another stream: two
- *            communicators whose ranks come in different orders would wait for each other. What is given back goes to
- *            the driver when the program synchronises next: nothing is kept.
- * Old way    Without pools: cuMemAlloc, and never cuMemFree, which waits for all work of the GPU, also for what waits
- *            for a call that the caller has yet to make. What is given back is taken again for what is not much
- *            smaller, once its event has passed.
- * Pinned     Memory of the host is never given back, for the same reason. Its first piece belongs to the set-up.
- * Copies     From the host they go through pinned memory: from other memory the driver may wait for the stream, or (its
- *            documentation said so up to CUDA 11.1) copy later, by a thread of its own. What is too large for that is
- *            waited for. Copies on the device take whatever kernels reach: a program's buffers may be pinned, or
- *            managed.
+ * Pool       Our own stream-ordered pool, opened to the other GPUs of this process, if they can access it: NCCL up to
+ *            2.23 writes into the receive buffers of ranks in the same process, and ignores pools. (It exports and
+ *            registers only buffers given to ncclCommRegister() or captured.) The later set-up opens the pools both
+ *            ways; a process with one GPU opens none. No allocation waits for work of another stream: two communicators
+ *            whose ranks come in different orders would deadlock. Freed memory goes to the driver when the program
+ *            synchronises next: the pool keeps nothing.
+ * Old way    Without pools: cuMemAlloc, and never cuMemFree, which waits for all work of the GPU, even work that waits
+ *            for a call that the caller has yet to make. A freed block is reused for requests not much smaller, once
+ *            its event has passed.
+ * Pinned     Pinned host memory is never freed, for the same reason. Its first piece belongs to the set-up.
+ * Copies     Copies from the host go through pinned memory: from other memory the driver may wait for the stream, or
+ *            (as documented up to CUDA 11.1) copy later, in a thread of its own. Larger copies are waited for. Copies
+ *            on the device take whatever kernels reach: a program's buffers may be pinned, or managed.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/device/cuda_device.h"
 
-/* Of cuda.h. */
-enum { MEMORY_POOLS = 115 }; /* an attribute of devices */
+/* From cuda.h. */
+enum { MEMORY_POOLS = 115 }; /* a device attribute */
 enum { POOL_PINNED = 1, LOCATION_DEVICE = 1, ACCESS_READ_WRITE = 3, POOL_INTERNAL_DEPENDENCIES = 3 };
 enum { POINTER_MEMORY_TYPE = 2, POINTER_DEVICE = 3, POINTER_IS_MANAGED = 8, POINTER_ORDINAL = 9, MEMORY_HOST = 1 };
 
@@ -55,16 +54,16 @@ struct tagc_cuda_block {
   bool used;
 };
 
-/* A copy from the host that may be under way. */
+/* A copy from the host, perhaps under way. */
 struct tagc_cuda_stage {
   struct tagc_cuda_stage *next;
   char *pinned; /* STAGE bytes */
-  void *event;  /* behind it */
+  void *event;  /* after the copy */
 };
 
 /* -- set-up -------------------------------------------------------------------------------------------------------- */
 
-/* Those whose memory is set up, lost ones too. */
+/* The devices whose memory is set up, lost ones too. */
 static struct tagc_cuda_device *all;
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -82,8 +81,7 @@ static void drop_pool(struct tagc_cuda_device *d) {
   d->pool = NULL;
 }
 
-/* Opens the pool, and what came from it already, to another GPU, if there is one and that can reach it at all. An
- * error. */
+/* Opens the pool, and memory already taken from it, to another GPU, if that can reach it at all. Returns an error. */
 static int let_in(const struct tagc_cuda_device *d, const struct tagc_cuda_device *peer) {
   const struct pool_access access = {{LOCATION_DEVICE, peer->number}, ACCESS_READ_WRITE};
   int yes = 0;
@@ -92,7 +90,7 @@ static int let_in(const struct tagc_cuda_device *d, const struct tagc_cuda_devic
   return d->driver->pool_access(d->pool, &access, 1);
 }
 
-/* The pool of a GPU that is in use cannot be dropped; that of the new one can. */
+/* Only the pool of the new GPU can be dropped: those of the others are in use. */
 bool tagc_cuda_memory_set_up(struct tagc_cuda_device *d) {
   int closed = 0;
   if (!make_pool(d))
@@ -119,7 +117,7 @@ bool tagc_cuda_memory_set_up(struct tagc_cuda_device *d) {
 
 /* -- the old way --------------------------------------------------------------------------------------------------- */
 
-/* One that was given back, and that nothing works on any more. */
+/* Returns a freed block that no work uses any more; 0: none. */
 static uint64_t take_block_again(struct tagc_cuda_device *d, size_t bytes) {
   uint64_t memory = 0;
   pthread_mutex_lock(&d->lock);
@@ -152,7 +150,7 @@ static uint64_t take_block(struct tagc_cuda_device *d, size_t bytes) {
   return memory;
 }
 
-/* A block whose event cannot be recorded is not taken again: to hand it out under a kernel would be worse. */
+/* A block whose event cannot be recorded stays unused: reuse under a running kernel would be worse. */
 static void give_back_block(struct tagc_cuda_device *d, uint64_t memory, void *stream) {
   struct tagc_cuda_block *block;
   pthread_mutex_lock(&d->lock);
@@ -204,7 +202,7 @@ void tagc_cuda_release_after(const struct tagc_device *self, void *memory, void 
     return;
   struct tagc_cuda_device *d = visit.device;
   if (!fence || tagc_cuda_did(d, d->driver->stream_wait(d->service, fence, 0), "cuStreamWaitEvent"))
-    give_block_back(d, memory, d->service); /* else it is lost: to give it back under a kernel would be worse */
+    give_block_back(d, memory, d->service); /* else it leaks: freeing it under a kernel would be worse */
   tagc_cuda_leave(&visit, true);
 }
 
@@ -226,7 +224,7 @@ void *tagc_cuda_pinned(struct tagc_cuda_device *d, size_t bytes) {
   if (memory || !tagc_cuda_did(d, d->driver->alloc_host(&more, piece), "cuMemAllocHost"))
     return memory;
   pthread_mutex_lock(&d->lock);
-  if (piece - room >= d->pinned_left) { /* the larger rest is kept */
+  if (piece - room >= d->pinned_left) { /* keeps the larger rest */
     d->pinned = (char *)more + room;
     d->pinned_left = piece - room;
   }
@@ -243,9 +241,8 @@ void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes) {
   return memory;
 }
 
-/* Of memory that is not CUDA's, all that is asked for is zero. Managed memory moves to whoever touches it, unless the
- * GPU cannot do that while the host runs. Some pinned memory has another address on the GPU than on the host, and only
- * that one is good. */
+/* For memory unknown to CUDA the driver answers zeros. Managed memory moves to whoever touches it, unless the GPU
+ * cannot do that while the host runs. Some pinned memory has another address on the GPU, the only good one there. */
 bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer) {
   const struct tagc_cuda_device *d = tagc_cuda_device_of(self);
   unsigned type = 0, managed = 0;
@@ -255,7 +252,7 @@ bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer) {
   void *answers[] = {&type, &managed, &ordinal, &there};
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
-    return true; /* nothing works here, and whatever needs it says so */
+    return true; /* nothing works here; later calls report it */
   const int error = d->driver->pointer_attributes(4, asked, answers, tagc_cuda_address(buffer));
   if (!tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuPointerGetAttributes")))
     return false;
@@ -276,7 +273,7 @@ bool tagc_cuda_clear(const struct tagc_device *self, void *memory, size_t bytes,
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuMemsetD8Async"));
 }
 
-/* One whose last copy is over, or a new one; NULL without memory. */
+/* A stage whose last copy is over, or a new one; NULL without memory. */
 static struct tagc_cuda_stage *take_stage(struct tagc_cuda_device *d) {
   struct tagc_cuda_stage **at, *stage;
   pthread_mutex_lock(&d->lock);
@@ -298,7 +295,7 @@ static struct tagc_cuda_stage *take_stage(struct tagc_cuda_device *d) {
   return NULL;
 }
 
-/* One whose event cannot be recorded is not used again. */
+/* A stage whose event cannot be recorded is not reused. */
 static bool put_staged(struct tagc_cuda_device *d, struct tagc_cuda_stage *stage, void *to_device,
                        const void *from_host, size_t bytes, void *stream) {
   memcpy(stage->pinned, from_host, bytes);
@@ -339,8 +336,7 @@ bool tagc_cuda_get(const struct tagc_device *self, void *to_host, const void *fr
   return tagc_cuda_leave(&visit, done);
 }
 
-/* Some drivers may refuse rows with pitches that they have not chosen themselves, or with large ones; none refuses a
- * row. */
+/* Some drivers may refuse pitches that are large or not their own choice; none refuses a single row. */
 static bool copy_row_by_row(struct tagc_cuda_device *d, uint64_t to, size_t to_pitch, uint64_t from, size_t from_pitch,
                             size_t width, size_t rows, void *stream) {
   bool good = true;

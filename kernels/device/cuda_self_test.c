@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which codecs have passed the self-test on a GPU: they left the host's bits there (self_test.h). See cuda_device.h.
+ * The codecs that have passed the self-test on a GPU, by giving the host's bits (self_test.h). See cuda_device.h.
  */
 #include "env/log.h"
 #include "kernels/allgather/cuda.h"
@@ -13,7 +13,7 @@ enum { FIRST_ALLGATHER = 16 }; /* the bit of the first codec for all-gathers */
 struct tested {
   const struct tagc_codec *codec;
   const struct tagc_allgather_codec *allgather;
-  uint32_t bit; /* 0 where it does not run on GPUs */
+  uint32_t bit; /* 0: it does not run on GPUs */
 };
 
 static struct tested tested_codec(const struct tagc_codec *codec) {
@@ -40,7 +40,7 @@ static enum tagc_self_test run_self_test(const struct tagc_cuda_device *d, const
                        : tagc_self_test_allgather(&d->base, tested->allgather, d->service, words, size);
 }
 
-/* Its kernels are new to this GPU, or its driver has just made them: are they right? */
+/* Checks kernels that are new to this GPU, or just translated by its driver. */
 static void test_one(struct tagc_cuda_device *d, const struct tested *tested) {
   const char *name = tested->codec ? tested->codec->name : tested->allgather->name;
   const char *calls = tested->codec ? "calls" : "all-gathers", *made_up = tested->codec ? "gradient" : "parameter";
@@ -71,7 +71,7 @@ static bool passes(struct tagc_cuda_device *d, const struct tested *tested) {
     return false;
   if (!is_tested(d, tested->bit)) {
     pthread_mutex_lock(&d->self_test_lock);
-    is_tried_here = d->self_testing; /* who comes here meanwhile is the self-test itself */
+    is_tried_here = d->self_testing; /* only the self-test itself gets here meanwhile */
     if (!is_tried_here && !is_tested(d, tested->bit)) {
       d->self_testing = true;
       test_one(d, tested);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Side streams of a GPU (device.h): a stream each, which does not wait for the program's default stream, and comes
- * before others where there is no room for all: what is done there is short, takes a small part of the GPU
- * (tagc_cuda_beside), and the link waits for it.
+ * Side streams of a GPU (device.h): a stream each, which does not wait for the program's default stream. It has the
+ * highest priority: its work is short, takes a small part of the GPU (tagc_cuda_beside), and the link waits for it.
  *
- * Events     An event behind each function, in turns: TASKS of them, all made with the side stream. An older event than
- *            these is waited for by the later one that has its place, which comes after it.
- * Times      Of calls that want them (tagc_cuda_overlap) each function lies between two events, and so does each wait:
- *            an interval. These are used in turns, too, read when the call is asked for or their turn comes again, and
- *            never waited for: a call that begins while too many are under way goes untimed. All on one stream each, so
- *            that no clocks are compared.
- * Threads    A function is called by who submits it; close waits for that call alone, never for the GPU.
- * Context    As with fences: of a side stream whose context is gone nothing is touched but memory of the host.
+ * Events     An event follows each function, in turns: TASKS of them, all made with the side stream. A wait for an
+ *            older event waits for the later one in its place, which comes after it.
+ * Times      For calls that want them (tagc_cuda_overlap) each function lies between two events, and so does each wait:
+ *            an interval. Intervals are used in turns, too. They are read when the call's times are or when their turn
+ *            comes again, and never waited for: a call that begins while too many are under way goes untimed. Each
+ *            interval lies on one stream, so that no clocks are compared.
+ * Threads    The submitting thread calls the function; close waits for that call alone, never for the GPU.
+ * Context    As with fences: if the context of a side stream is gone, only host memory is touched.
  */
 #include <stdlib.h>
 
@@ -18,22 +17,22 @@
 
 enum { TASKS = 64, INTERVALS = 256, STREAM_NON_BLOCKING = 1 };
 
-/* Of a stream. */
+/* An interval of a stream. */
 struct interval {
   void *before, *behind;        /* events */
-  struct tagc_cuda_overlap *of; /* whose it is, until it is read; NULL: nobody's */
+  struct tagc_cuda_overlap *of; /* its owner, until it is read; NULL: none */
   enum tagc_side_work work;
-  bool waits; /* of a caller's stream, for that work */
+  bool waits; /* a caller's stream waits for that work */
 };
 
 struct finished {
   void *own;   /* an event */
-  void *event; /* that one, or that behind an interval; NULL: there is none behind the function */
+  void *event; /* `own`, or the interval's; NULL: no event follows the function */
   enum tagc_side_work work;
 };
 
 struct tagc_cuda_side_stream {
-  pthread_mutex_t lock; /* of what follows */
+  pthread_mutex_t lock; /* of the next members */
   pthread_cond_t changed;
   bool closed, running;
 
@@ -41,8 +40,8 @@ struct tagc_cuda_side_stream {
   struct finished finished[TASKS]; /* of task t: t % TASKS */
   uint64_t submitted;
   struct interval intervals[INTERVALS];
-  unsigned next;                 /* of these */
-  struct tagc_cuda_overlap *now; /* the call that it works for; NULL: none that is timed */
+  unsigned next;                 /* of the intervals */
+  struct tagc_cuda_overlap *now; /* the call that it works for; NULL: none is timed */
 };
 
 /* -- making -------------------------------------------------------------------------------------------------------- */
@@ -71,7 +70,7 @@ static void drop_event(struct tagc_cuda_device *d, void *event) {
     tagc_cuda_did(d, d->driver->event_destroy(event), "cuEventDestroy");
 }
 
-/* What is under way goes on to its end. Inside of a visit. */
+/* Work under way continues to its end. Inside of a visit. */
 static void drop_side_stream(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side) {
   for (int i = 0; i < TASKS; i++)
     drop_event(d, side->finished[i].own);
@@ -105,13 +104,13 @@ void *tagc_cuda_side_stream_make(const struct tagc_device *self) {
 
 /* -- times --------------------------------------------------------------------------------------------------------- */
 
-/* What may still be written of the call has been. */
+/* Detaches a call with no interval to come. */
 static void release(struct tagc_cuda_overlap *overlap) {
   if (overlap->side && !overlap->unread && overlap->side->now != overlap)
     overlap->side = NULL;
 }
 
-/* False: it is not over. Inside of a visit. */
+/* False: the interval is not over. Inside of a visit. */
 static bool interval_is_read(struct tagc_cuda_device *d, struct interval *interval) {
   struct tagc_cuda_overlap *of = interval->of;
   float ms = 0;
@@ -129,7 +128,7 @@ static bool interval_is_read(struct tagc_cuda_device *d, struct interval *interv
   return true;
 }
 
-/* What begins here on the stream is timed, if NULL is not returned. Inside of a visit. */
+/* Begins to time work on the stream; NULL: it goes untimed. Inside of a visit. */
 static struct interval *begin_interval(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side,
                                        enum tagc_side_work work, bool waits, void *stream) {
   struct interval *interval = &side->intervals[side->next];
@@ -193,7 +192,7 @@ void tagc_cuda_overlap_forget(struct tagc_cuda_overlap *overlap) {
   overlap->side = NULL;
 }
 
-/* The side stream ends: what is not over by now will never be known. */
+/* The side stream ends: times still outstanding will never be known. */
 static void leave_all(struct tagc_cuda_side_stream *side) {
   for (int i = 0; i < INTERVALS; i++)
     if (side->intervals[i].of)
@@ -205,7 +204,7 @@ static void leave_all(struct tagc_cuda_side_stream *side) {
     tagc_cuda_overlap_forget(side->now);
 }
 
-/* They are in the times of tallies. */
+/* A tally has these times. */
 bool tagc_cuda_side_stream_times(const struct tagc_device *self, void *side, struct tagc_side_times *times) {
   (void)self, (void)side, (void)times;
   return false;
@@ -245,7 +244,7 @@ uint64_t tagc_cuda_side_stream_submit(const struct tagc_device *self, void *side
     function(argument, side->stream);
     side->submitted++;
     *finished = (struct finished){.own = finished->own, .work = work};
-    if (tagc_cuda_enter(self, &visit)) { /* else waiting for it fails */
+    if (tagc_cuda_enter(self, &visit)) { /* else waiting for the function fails */
       if (interval && end_interval(d, side, interval, side->stream))
         finished->event = interval->behind;
       else if (tagc_cuda_did(d, d->driver->event_record(finished->own, side->stream), "cuEventRecord"))

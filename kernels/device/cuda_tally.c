@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is counted on a CUDA device, and read by the host later.
+ * Counts of a CUDA device, which the host reads later.
  *
- * Counts     Kernels add to counts in device memory; the last mark of a call copies them to pinned memory of the host,
- *            behind which comes the event of the mark.
- * Turns      Two calls of a slot can be under way: each has events and pinned memory of its own. What the host reads is
- *            not written meanwhile: the event has passed, and no later call has that turn.
- * Reuse      A tally that is given back is made into another one when its last copies are over: pinned memory and
- *            events are never given back to the driver, which might wait. One of which that cannot be known stays as it
- *            is.
+ * Counts     Kernels add to counts in device memory. The last mark of a call copies them to pinned host memory, and
+ *            then records its event.
+ * Turns      Two calls of a slot can be under way, each with its own events and pinned memory. Nothing writes what the
+ *            host reads: the event has passed, and no later call has that turn.
+ * Reuse      A freed tally is reused once its last copies are over: pinned memory and events are never given back to
+ *            the driver, which might wait. A tally whose copies may still run stays unused.
  */
 #include <stdlib.h>
 
@@ -15,27 +14,26 @@
 
 enum { TURNS = 2 };
 
-/* One call. */
 struct turn {
   void *event[TAGC_MARKS];
   uint64_t number;                  /* the caller's */
-  unsigned marked;                  /* a bit a mark */
-  bool ended;                       /* and was not read */
+  unsigned marked;                  /* one bit a mark */
+  bool ended;                       /* and not yet read */
   struct tagc_counts *seen;         /* pinned */
-  struct tagc_cuda_overlap overlap; /* of a side stream */
+  struct tagc_cuda_overlap overlap; /* times of a side stream */
 };
 
 struct tagc_cuda_tally {
-  struct tagc_cuda_tally *next; /* of those that were given back */
-  struct tagc_counts *counts;   /* in device memory; the others: */
+  struct tagc_cuda_tally *next; /* of the freed ones */
+  struct tagc_counts *counts;   /* in device memory */
   struct turn turn[TURNS];
   int now;
-  struct tagc_counts *agreed; /* pinned: when tagc_cuda_tally_denser() was asked */
-  void *asked;                /* the event behind that */
+  struct tagc_counts *agreed; /* pinned: the counts when tagc_cuda_tally_denser() was last called */
+  void *asked;                /* the event after that copy */
   bool was_asked;
-  bool lost;               /* an answer that the other ranks have: from then on there is none */
-  bool unsure;             /* a copy may be under way that has no event */
-  struct tagc_counts read; /* what the host knows of already */
+  bool lost;               /* an answer was lost that the other ranks have: there are no more */
+  bool unsure;             /* a copy without an event may be under way */
+  struct tagc_counts read; /* counts that the host has read already */
 };
 
 struct tagc_counts *tagc_cuda_tally_counts(const void *tally) {
@@ -44,7 +42,7 @@ struct tagc_counts *tagc_cuda_tally_counts(const void *tally) {
 
 /* -- make and free ------------------------------------------------------------------------------------------------- */
 
-/* Does nothing write to its pinned memory any more? An event that was never recorded has passed. */
+/* True if nothing writes to its pinned memory any more. An event that was never recorded has passed. */
 static bool is_idle(const struct tagc_cuda_device *d, const struct tagc_cuda_tally *tally) {
   if (tally->unsure || (tally->asked && d->driver->event_query(tally->asked) != 0))
     return false;
@@ -80,7 +78,7 @@ static void give_tally_back(struct tagc_cuda_device *d, struct tagc_cuda_tally *
   pthread_mutex_unlock(&d->lock);
 }
 
-/* What a new one lacks, or one of which the making had failed. */
+/* Makes the missing parts of a new tally, or of one whose making failed, and resets it. */
 static bool complete_tally(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally) {
   struct tagc_counts *pinned = tally->agreed ? tally->agreed : tagc_cuda_pinned(d, (1 + TURNS) * sizeof *pinned);
   bool whole = (tally->agreed = pinned) != NULL;
@@ -129,7 +127,7 @@ void tagc_cuda_tally_free(const struct tagc_device *self, void *tally_, void *fe
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */
 
-/* The counts as they are at this point of the stream, and an event behind them. */
+/* Copies the counts as of this point of the stream, and records an event after the copy. */
 static bool snapshot(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally, struct tagc_counts *to, void *event,
                      void *stream) {
   if (!tagc_cuda_did(d, d->driver->get(to, tagc_cuda_address(tally->counts), sizeof *to, stream), "cuMemcpyDtoHAsync"))
@@ -174,7 +172,7 @@ void tagc_cuda_tally_side_stream(const struct tagc_device *self, void *tally_, v
   tagc_cuda_leave(&visit, true);
 }
 
-/* Times between marks; none for what comes before a mark that was left out. */
+/* The times between marks; 0 for a mark that was left out. */
 static int turn_times(const struct tagc_cuda_device *d, const struct turn *turn, double ms[TAGC_MARKS - 1]) {
   int error = 0, from = TAGC_MARK_BEGUN;
   for (int to = 1; to < TAGC_MARKS && !error; to++) {
@@ -189,7 +187,7 @@ static int turn_times(const struct tagc_cuda_device *d, const struct turn *turn,
   return error;
 }
 
-/* The call is over, and so is what its side stream did. */
+/* Called after the end of the call and of its side stream's work. */
 static void tell_share(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap, struct tagc_tally_times *times) {
   tagc_cuda_overlap_read(d, overlap);
   for (int work = 0; work < TAGC_SIDE_WORKS; work++) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How long calls take on a CUDA device that are not made here: an event before each of them on its stream, and one
- * behind it.
+ * Times calls on a CUDA device that this library does not make: an event before and after each, on its stream.
  *
- * Ring       Pairs of events are used in turns, and again when the host has read them. Reading stops at the first one
+ * Ring       Pairs of events are used in turns, and again after the host has read them. Reading stops at the first pair
  *            that has not passed: streams mostly end in the order in which they began, and nobody waits.
- * Threads    One begins or reads at a time: another one finds the timer busy, and goes untimed. Who has begun ends
- *            alone.
- * Context    All that is needed of the device is its context, which is there: nothing is set up for a timer.
+ * Threads    One thread at a time begins or reads; another one finds the timer busy, and its call goes untimed. Only
+ *            the thread that began a call ends it.
+ * Context    A timer needs only the device's context, which exists: it sets nothing up.
  */
 #include <stdlib.h>
 
@@ -24,7 +23,7 @@ struct pair {
 
 struct timer {
   atomic_flag busy;
-  unsigned next, first; /* to be used next; the oldest that is not free, where some is not */
+  unsigned next, first; /* the next to use; the oldest that is not free, if any */
   struct pair pairs[PAIRS];
 };
 
@@ -77,7 +76,7 @@ void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun,
   atomic_store(&pair->is, good ? OVER : VOID);
 }
 
-/* False: it has not passed. */
+/* False: the pair has not passed. */
 static bool pair_is_read(struct tagc_cuda_device *d, struct pair *pair, struct tagc_timed *out, size_t *count) {
   float took = 0;
   int error = d->driver->event_query(pair->behind);
@@ -119,7 +118,7 @@ void tagc_cuda_timer_free(const struct tagc_device *self, void *timer_) {
   struct tagc_cuda_visit visit;
   if (!timer)
     return;
-  if (tagc_cuda_enter_context(self, &visit)) { /* else they are gone with the context */
+  if (tagc_cuda_enter_context(self, &visit)) { /* else the events are gone with the context */
     for (int i = 0; i < PAIRS; i++) {
       if (timer->pairs[i].before)
         tagc_cuda_did(visit.device, visit.device->driver->event_destroy(timer->pairs[i].before), "cuEventDestroy");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Takes in the files that nvcc made (local.mk), as they are. The assembler finds them from the top of the build folder.
+ * Includes the files that nvcc made (local.mk), unchanged. The assembler finds them from the top of the build folder.
  */
 #include "kernels/device/fatbin.h"
 

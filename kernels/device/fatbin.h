@@ -6,13 +6,12 @@
 
 #include <stddef.h>
 
-/* The fat binary: code of several generations of GPUs, and PTX for later ones. NULL, and 0 bytes, where the library was
- * built without CUDA. */
+/* The fat binary: code for several generations of GPUs, and PTX for later ones. NULL, and 0 bytes, without CUDA. */
 const void *tagc_fatbin(void);
 size_t tagc_fatbin_size(void);
 
-/* The same kernels as PTX for drivers that refuse the fat binary because it is newer than they are: text that ends with
- * a zero. NULL where the library was built without CUDA. */
+/* The same kernels as PTX, zero-terminated, for drivers older than the fat binary, which refuse it. NULL without
+ * CUDA. */
 const char *tagc_fatbin_ptx(void);
 
 #endif

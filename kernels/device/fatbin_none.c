@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * In place of fatbin.c where there was no nvcc.
+ * Replaces fatbin.c in a build without nvcc.
  */
 #include "kernels/device/fatbin.h"
 

@@ -10,26 +10,26 @@
 #include "kernels/codec/residual.h"
 
 enum {
-  BLOCK = TAGC_NONZERO_BLOCK, /* of the codecs: runs begin where their blocks do */
+  BLOCK = TAGC_NONZERO_BLOCK, /* of the codecs: runs begin at block starts */
   RUN_LENGTH = 16 * BLOCK,
   TIMES = 3,           /* with a clock */
   SPOT_CHECK_RUNS = 2, /* runs of a spot check */
-  MOST_KEPT = 250000,  /* ppm: from there on a gradient is not called sparse */
+  MOST_KEPT = 250000,  /* ppm: gradients denser than this are not sparse */
   EVERYTHING = 1000000,
   CACHE_LINE = 64,
-  CACHED = 8 << 20, /* bytes that are read to have others leave the caches nearest to the core */
+  CACHED = 8 << 20, /* bytes to read so that others leave the caches nearest to the core */
 };
 
 static const struct tagc_codec_estimate NOTHING = {__builtin_inf(), __builtin_inf(), __builtin_inf(), __builtin_inf()};
 static const uint64_t NOWHERE = UINT64_MAX;
 
-/* The foreign shards are seen as one array of elements (nonzero_index.h). */
+/* The foreign shards as one array of elements (nonzero_index.h). */
 struct foreign {
   const struct tagc_gradient_request *q;
-  const struct tagc_device *device; /* that reads them */
+  const struct tagc_device *device; /* which reads them */
   void *stream;
   uint64_t n, length;
-  uint64_t ranges, range;              /* a run is taken out of each range; elements of one */
+  uint64_t ranges, range;              /* each range gives one run; elements of a range */
   uint64_t first[TAGC_NONZERO_RANGES]; /* the first block of a range that holds a value */
   uint64_t values;                     /* of all shards */
   uint64_t most;                       /* of one */
@@ -61,8 +61,8 @@ static void read_index(struct foreign *foreign, const uint64_t *words) {
   }
 }
 
-/* Every element is looked at, on any device. Few rows of an embedding's gradient are live: a sample that is small
- * enough to be copied may meet none of them, or too few to tell how many there are. */
+/* Counts every element, on any device. Few rows of an embedding's gradient are live: a sample small enough to be copied
+ * may miss them all, or meet too few to tell how many exist. */
 static bool count_foreign(struct foreign *foreign) {
   const struct tagc_gradient_request *q = foreign->q;
   const struct tagc_device *d = foreign->device;
@@ -107,14 +107,14 @@ static const void *foreign_shard(const struct tagc_gradient_request *q, uint64_t
   return (const char *)q->send + shard * q->shape.n * tagc_dtype_size(q->shape.dtype);
 }
 
-/* Where the run lies that begins at the block of `from`, at most to the end of the shard. Returns its length. */
+/* Sets *at to the run that begins at the block of `from`, and ends with the shard at the latest. Returns its length. */
 static uint64_t run_at(const struct foreign *foreign, uint64_t from, const void **at) {
   const uint64_t begin = from % foreign->n / BLOCK * BLOCK;
   *at = (const char *)foreign_shard(foreign->q, from / foreign->n) + begin * tagc_dtype_size(foreign->q->shape.dtype);
   return foreign->n - begin < RUN_LENGTH ? foreign->n - begin : RUN_LENGTH;
 }
 
-/* Fills `to` (but not NULL) with the runs at the starts of the ranges, or from the first values in them on: *n
+/* Copies the runs to `to`, unless NULL: from the starts of the ranges, or from the first values in them. *n: their
  * elements. */
 static bool copy_runs(const struct foreign *foreign, bool from_values, uint8_t *to, uint64_t *n) {
   const size_t size = tagc_dtype_size(foreign->q->shape.dtype);
@@ -131,7 +131,7 @@ static bool copy_runs(const struct foreign *foreign, bool from_values, uint8_t *
   return good;
 }
 
-/* Fills values and kurtosis. */
+/* Fills in values, kurtosis, and the norm of one value. */
 static void measure_sample(struct tagc_gradient_sample *s) {
   tagc_fpmode mode = tagc_fpmode_enter();
   double second = 0, fourth = 0;
@@ -146,7 +146,7 @@ static void measure_sample(struct tagc_gradient_sample *s) {
     s->values++;
   }
   s->kurtosis = second > 0 ? (double)s->n * fourth / (second * second) : 0;
-  s->gradient_norm = s->values ? __builtin_sqrt(second / (double)s->values) : 0; /* of one value, so far */
+  s->gradient_norm = s->values ? __builtin_sqrt(second / (double)s->values) : 0; /* of one value so far */
   tagc_fpmode_leave(mode);
 }
 
@@ -166,7 +166,7 @@ static void merge_exponents(struct tagc_job *a, struct tagc_job *b) {
 
 static double clock_ms(const struct tagc_gradient_request *q) { return q->clock_ms ? q->clock_ms() : 0; }
 
-/* A gradient comes out of the backward pass, and not out of the caches, where the sample has just been: measured there,
+/* A gradient comes out of the backward pass, not out of the caches, where the sample has just been. Measured there,
  * codecs look two to three times as fast as they are. */
 static double cool_clock_ms(const struct tagc_gradient_request *q) {
   const uint64_t all = q->shape.n * (uint64_t)q->shape.nranks * tagc_dtype_size(q->shape.dtype);
@@ -176,7 +176,7 @@ static double cool_clock_ms(const struct tagc_gradient_request *q) {
   return clock_ms(q);
 }
 
-/* One call; what rank 0 sends is read by rank 1 where it lies. Keeps the best times. */
+/* Runs one call: rank 1 reads the payload of rank 0 in place. Keeps the best times. */
 static void time_call(const struct tagc_gradient_request *q, const struct tagc_codec *codec, struct tagc_job job[2],
                       struct tagc_codec_estimate *best) {
   double at[6];
@@ -248,14 +248,14 @@ static struct tagc_codec_estimate try_codec(const struct tagc_gradient_request *
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* Who has a residual must not leave anything in it: that is for sparse gradients. */
+/* A codec with a residual must not leave anything in it: it is for sparse gradients. */
 static bool is_tried(const struct tagc_gradient_sample *s, const struct tagc_candidate *candidate) {
   return candidate->codec &&
          (!candidate->codec->needs_residual ||
           (candidate->residual != TAGC_STORAGE_NONE && (s->keep_ppm || tagc_gradient_keep_ppm(s->density))));
 }
 
-/* What the most demanding candidate needs for residuals and payloads. */
+/* The bytes that the most demanding candidate needs for residuals and payloads. */
 static size_t work_bytes(const struct tagc_gradient_request *q, const struct tagc_gradient_sample *s,
                          size_t *residuals) {
   size_t payloads = 0;
@@ -275,7 +275,7 @@ static size_t work_bytes(const struct tagc_gradient_request *q, const struct tag
   return *residuals + payloads;
 }
 
-/* Room for the sample, and zeros before and behind it. */
+/* Allocates the sample, and zeros before and after it. */
 static bool alloc_sample(struct tagc_gradient_sample *s) {
   const size_t shard = s->n * tagc_dtype_size(s->dtype);
   s->shards = s->memory->alloc(s->memory, 4 * shard, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plain host memory as a device: its streams do nothing later, so every function is done when it returns.
+ * Plain host memory as a device: its streams defer nothing, so every function is done when it returns.
  *
  * Purpose    For a libnccl.so.2 that works on host memory, and for the tests of the codecs.
  * Ownership  alloc() gives, release() takes back. Threads: any. Failure: NULL from alloc(), errno unchanged.
@@ -18,7 +18,7 @@
 
 enum { SMALL_ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
-/* Large buffers are walked in strides: huge pages, where the system grants them, save most of the page walks. */
+/* Codecs walk large buffers in strides: huge pages, if the system grants them, save most of the page walks. */
 static void *host_alloc(const struct tagc_device *self, size_t bytes, void *stream) {
   (void)self, (void)stream;
   int saved_errno = errno;
@@ -54,7 +54,7 @@ static bool host_clear(const struct tagc_device *self, void *memory, size_t byte
   return true;
 }
 
-/* To and from the device alike. */
+/* Both put and get. */
 static bool host_copy(const struct tagc_device *self, void *to, const void *from, size_t bytes, void *stream) {
   (void)self, (void)stream;
   if (bytes)
@@ -70,7 +70,7 @@ static bool host_copy_rows(const struct tagc_device *self, void *to, size_t to_p
   return true;
 }
 
-/* Everything is in order already. */
+/* All work is in order already. */
 static void *host_fence_make(const struct tagc_device *self) {
   static char fence;
   (void)self;
@@ -215,7 +215,7 @@ static void host_tally_free(const struct tagc_device *self, void *tally, void *f
   (void)self, (void)tally, (void)fence;
 }
 
-/* Calls are over when they return: their time is the caller's. */
+/* Calls end when they return: their caller can time them. */
 static void *host_timer_make(const struct tagc_device *self) {
   (void)self;
   return NULL;

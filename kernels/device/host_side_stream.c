@@ -9,20 +9,20 @@
 
 #include "env/thread.h"
 
-/* A caller is at most so many functions ahead. */
+/* The most functions that a caller may be ahead. */
 enum { ROOM = 64 };
 
 struct side {
-  pid_t process;        /* whose thread it is */
-  pthread_mutex_t lock; /* guards all that follows */
+  pid_t process;        /* of its thread */
+  pthread_mutex_t lock; /* guards the next members */
   pthread_cond_t changed;
-  int references; /* its thread, and whoever made it; the last one frees */
+  int references; /* its thread and its maker; the last one frees */
   bool closed, running;
   struct {
     tagc_side_function *function;
     void *argument;
-  } queue[ROOM];                   /* event t is in place t % ROOM */
-  uint64_t submitted, begun, done; /* the last events; from `done` + 1 on nothing comes any more once it is closed */
+  } queue[ROOM];                   /* event t is at t % ROOM */
+  uint64_t submitted, begun, done; /* the last events; once closed, none after `done` comes */
   struct tagc_side_times times;
 };
 
@@ -32,7 +32,7 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Gives one reference back. Takes the lock's place. */
+/* Drops one reference. Releases the lock. */
 static void let_go(struct side *side) {
   const bool last = --side->references == 0;
   pthread_mutex_unlock(&side->lock);
@@ -43,7 +43,7 @@ static void let_go(struct side *side) {
   free(side);
 }
 
-/* Called with the lock held, as it is when it returns. */
+/* Called, and returns, with the lock held. */
 static void run_next(struct side *side) {
   const uint64_t event = ++side->begun;
   tagc_side_function *function = side->queue[event % ROOM].function;
@@ -92,7 +92,7 @@ void *tagc_host_side_stream_make(const struct tagc_device *self) {
   return side;
 }
 
-/* In a child of a fork the lock may be held by a thread that is not there. */
+/* In the child of a fork a thread that no longer exists may hold the lock. */
 static bool is_this_process(const struct side *side) { return side->process == getpid(); }
 
 uint64_t tagc_host_side_stream_submit(const struct tagc_device *self, void *side_, enum tagc_side_work work,
@@ -115,7 +115,7 @@ uint64_t tagc_host_side_stream_submit(const struct tagc_device *self, void *side
   return event;
 }
 
-/* What a caller has put on its stream is done. */
+/* The work on a caller's stream is already done. */
 bool tagc_host_side_stream_after(const struct tagc_device *self, void *side, void *stream) {
   (void)self, (void)side, (void)stream;
   return true;
@@ -167,7 +167,7 @@ void tagc_host_side_stream_free(const struct tagc_device *self, void *side_) {
   if (!side)
     return;
   if (!is_this_process(side)) {
-    free(side); /* the copy of a child: nobody else has it */
+    free(side); /* a child's copy: nobody else has it */
     return;
   }
   tagc_host_side_stream_close(self, side);

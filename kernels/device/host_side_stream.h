@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Side streams of the host device (device.h): a thread each, which takes no signals. A child of a fork has none: there
- * nothing is submitted, nor waited for.
+ * Side streams of the host device (device.h): one thread each, which takes no signals. The child of a fork has no such
+ * thread: submit and wait fail there.
  */
 #ifndef KERNELS_DEVICE_HOST_SIDE_STREAM_H
 #define KERNELS_DEVICE_HOST_SIDE_STREAM_H

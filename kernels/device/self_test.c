@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plays two ranks on the host, and the first of them on the device, too. See self_test.h.
+ * Runs two ranks on the host, and the first of them on the device, too. See self_test.h.
  */
 #include "kernels/device/self_test_run.h"
 
@@ -15,34 +15,33 @@
 
 enum {
   RANKS = 2,
-  CALLS = 3, /* the second has a residual and a value that is not finite, so the third one's is void */
+  CALLS = 3, /* the second has a residual and a non-finite value, so the third one's residual is void */
   NONFINITE = 1,
-  VOID = 2,        /* of them, from 0 on */
+  VOID = 2,        /* of the calls, from 0 on */
   PART = 20011,    /* elements: no block size divides it */
-  ANYTHING = 0xa5, /* is in memory at first, on both sides: what pads is compared, too */
+  ANYTHING = 0xa5, /* fills memory at first, on both sides: padding is compared, too */
 };
 
-/* What a codec is tried with; shards of n elements. */
+/* The variants that a codec is tried with; shards of n elements. */
 static const struct variant {
   enum tagc_dtype dtype;
   enum tagc_storage residual;
   uint32_t n, keep_ppm; /* enough for a sketch */
-  bool large;           /* of several stripes: for codecs that have them */
+  bool large;           /* several stripes: for codecs that have them */
 } variants[] = {
   {TAGC_FLOAT32, TAGC_STORAGE_INT8, PART, 250000, false},     {TAGC_BFLOAT16, TAGC_STORAGE_FP32, PART, 250000, false},
   {TAGC_FLOAT16, TAGC_STORAGE_BF16, PART, 250000, false},     {TAGC_FLOAT32, TAGC_STORAGE_NONE, PART, 250000, false},
   {TAGC_BFLOAT16, TAGC_STORAGE_BF16, 7 * PART, 500000, true},
 };
 
-/* A rank's call, and what else belongs to it. */
+/* A rank's call and its memory. */
 struct piece {
   struct tagc_job job;
   int64_t *words;
   void *flushed;
-  uint8_t *memory; /* of all */
+  uint8_t *memory; /* holds all buffers */
 };
 
-/* A rank on the host. */
 struct played {
   struct piece its;
   struct tagc_codec_stats stats;
@@ -57,7 +56,7 @@ struct tried {
 
 static size_t bytes_of_all(const struct tagc_shape *shape) { return RANKS * shape->n * tagc_dtype_size(shape->dtype); }
 
-/* Points into the memory, which may be NULL; returns the bytes that are needed. */
+/* Points the buffers into the memory, which may be NULL; returns the bytes that they need. */
 static size_t assign_rank_buffers(struct piece *its, const struct tagc_device *device) {
   struct tagc_job *job = &its->job;
   size_t used = tagc_job_assign_buffers(job, its->memory);
@@ -73,7 +72,7 @@ static size_t assign_rank_buffers(struct piece *its, const struct tagc_device *d
   return used;
 }
 
-/* Of many sizes, some of them zero. */
+/* A value of random magnitude, sometimes zero. */
 static float test_gradient(uint64_t place) {
   const uint64_t mixed = tagc_mix64(place + 1);
   const uint32_t exponent = 100 + (uint32_t)(mixed >> 32) % 24, sign = (uint32_t)(mixed >> 63) << 31;
@@ -104,7 +103,7 @@ static bool start_rank(struct played *rank, const struct tagc_codec *codec, cons
 
 static uint8_t *part(uint8_t *all, int shard, size_t bytes) { return all + (size_t)shard * bytes; }
 
-/* What the exchange does between two ranks. */
+/* The exchange between two ranks. */
 static void exchange_exponents(struct played ranks[RANKS]) {
   struct tagc_job *a = &ranks[0].its.job, *b = &ranks[1].its.job;
   for (size_t i = 0; i < RANKS * a->layout.exponent_bytes; i++)
@@ -126,7 +125,7 @@ static bool put_on_device(struct tried *t, void *there, const void *host, size_t
          tagc_self_test_device_failed(&t->run);
 }
 
-/* What a rank sends; its gradient is there. */
+/* Tries the sending side; the gradient is filled in. */
 static bool try_send(struct tried *t, struct played ranks[RANKS]) {
   const struct tagc_codec *codec = t->codec;
   const struct tagc_device *device = t->run.device;
@@ -154,7 +153,7 @@ static bool try_send(struct tried *t, struct played ranks[RANKS]) {
                                 tagc_residual_bytes(&host->shape));
 }
 
-/* What it makes of what it gets. It ends the call by the words of a host's ranks, or by itself. */
+/* Tries the receiving side. `by_words`: ends the call with the flags of a host's ranks, else with its own. */
 static bool try_receive(struct tried *t, struct played ranks[RANKS], bool by_words) {
   const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
@@ -175,7 +174,7 @@ static bool try_receive(struct tried *t, struct played ranks[RANKS], bool by_wor
          tagc_self_test_compare(&t->run, "what was seen differs", words, t->its.words, sizeof words);
 }
 
-/* What is left in the residual is sent in full. */
+/* Tries a flush: the residual is sent in full. */
 static bool try_flush(struct tried *t, struct played ranks[RANKS]) {
   tagc_residual_flush(&ranks[0].its.job, ranks[0].its.flushed);
   if (!t->run.device->flush(t->run.device, &t->its.job, t->its.flushed, t->run.stream))
@@ -184,7 +183,7 @@ static bool try_flush(struct tried *t, struct played ranks[RANKS]) {
                                 bytes_of_all(&t->its.job.shape));
 }
 
-/* What a look at the gradient sees (nonzero_index.h). The result's place is free. */
+/* Tries the count of values (nonzero_index.h). Job->recv is free by now. */
 static bool try_count(struct tried *t, const struct tagc_job *host) {
   const uint64_t range = (host->shape.n / TAGC_NONZERO_RANGES / TAGC_NONZERO_BLOCK + 1) * TAGC_NONZERO_BLOCK;
   const size_t bytes = tagc_nonzero_index_bytes(RANKS);
@@ -198,7 +197,7 @@ static bool try_count(struct tried *t, const struct tagc_job *host) {
   return tagc_self_test_compare(&t->run, "a count differs", words, t->its.job.recv, bytes);
 }
 
-/* A host gets the flag that a residual is void; what counts by itself has to know. */
+/* A host codec gets the flag of a void residual; a device that counts by itself must find out. */
 static bool try_codec_calls(struct tried *t, struct played ranks[RANKS]) {
   struct tagc_job *job = &t->its.job;
   for (int call = 0; call < CALLS; call++) {
@@ -231,7 +230,7 @@ static bool start_tried(struct tried *t, size_t bytes) {
           tagc_self_test_device_failed(&t->run));
 }
 
-/* A codec with one kind of gradient: memory, and what is done with it. */
+/* Tries a codec with one kind of gradient: allocates, runs, frees. */
 static bool try_variant(struct tried *t, const struct tagc_shape *shape) {
   const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job;
@@ -247,7 +246,7 @@ static bool try_variant(struct tried *t, const struct tagc_shape *shape) {
   if (t->its.memory)
     assign_rank_buffers(&t->its, device);
   job->tally = t->its.memory ? device->tally_make(device, t->run.stream) : NULL;
-  job->stats = &ranks[1].stats; /* of a device that does not count by itself */
+  job->stats = &ranks[1].stats; /* for a device that does not count by itself */
   good = t->its.memory && t->run.seen && (job->tally || device->host_reads);
   good = good ? start_tried(t, bytes) && try_codec_calls(t, ranks)
               : tagc_self_test_end(&t->run, TAGC_SELF_TEST_NOT_RUN, "no memory to try it");

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The self-test of a device: before it gets gradients its codecs must do what the host's do.
+ * The self-test of a device: its codecs must give the host's bits before they get gradients.
  *
- * Purpose  Kernels are compiled for chips and by drivers that nobody has tried them on. A made-up gradient goes through
- *          a codec on the device as that of one rank of two, and through the host's; messages, sketches, exponents,
- *          residuals, results, what was seen, and a flush must be equal to the bit. There are calls with and without a
- *          residual, with one that is void, and with a value that is not finite, and shards of several stripes. What
- *          races only now and then may still slip through.
- *          Codecs for all-gathers are played with parameters, whose payloads, results, references and refusals are
- *          compared.
+ * Purpose  Kernels run on chips and with drivers that nobody has tried them on. A made-up gradient goes through a codec
+ *          on the device, as rank 0 of two, and through the host's. Messages, sketches, exponents, residuals, results,
+ *          flags, and a flush must be equal to the bit. The calls have a residual, none, or a void one, and a
+ *          non-finite value; shards have several stripes. Rare races may still slip through. Codecs for all-gathers get
+ *          parameters: payloads, results, references and refusals are compared.
  * Time     Milliseconds, once a codec and device: the host waits for the device.
  * Threads  Any; the work is on `stream`.
  */
@@ -19,10 +17,10 @@
 enum tagc_self_test {
   TAGC_SELF_TEST_PASSED,
   TAGC_SELF_TEST_FAILED,  /* something differs */
-  TAGC_SELF_TEST_NOT_RUN, /* there was no memory, or a call of the device failed: that says nothing about the codec */
+  TAGC_SELF_TEST_NOT_RUN, /* no memory, or a call of the device failed: this says nothing about the codec */
 };
 
-/* Where it is not right `why` says what, in at most `size` bytes. */
+/* Unless passed, `why` gets the reason, in at most `size` bytes. */
 enum tagc_self_test tagc_self_test_codec(const struct tagc_device *device, const struct tagc_codec *codec, void *stream,
                                          char *why, size_t size);
 enum tagc_self_test tagc_self_test_allgather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,

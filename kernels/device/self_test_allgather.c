@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plays two ranks of an all-gather on the host, and the first of them on the device, too. See self_test.h.
+ * Runs two ranks of an all-gather on the host, and the first of them on the device, too. See self_test.h.
  */
 #include "kernels/device/self_test_run.h"
 
@@ -12,16 +12,16 @@
 
 enum {
   RANKS = 2,
-  CALLS = 4, /* the second one keeps the own shard, the third one has values that are not finite, and the
-              * fourth one is refused by the other rank, where the codec may refuse */
+  CALLS = 4, /* the second keeps the own shard, the third has non-finite values, and the other rank refuses the
+              * fourth, if the codec may refuse */
   KEPT = 1,
   NONFINITE = 2,
   REFUSED = 3,
   PART = 70001,    /* elements: no block size divides it, and there are two segments */
-  ANYTHING = 0xa5, /* is in memory at first, on both sides */
+  ANYTHING = 0xa5, /* fills memory at first, on both sides */
 };
 
-/* A rank's call, and its memory. */
+/* A rank's call and its memory. */
 struct piece {
   struct tagc_allgather_job job;
   uint8_t *memory;
@@ -35,7 +35,7 @@ struct tried {
 
 static size_t shard_bytes(const struct tagc_allgather_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
 
-/* Points into the memory, which may be NULL; returns the bytes that are needed. */
+/* Points the buffers into the memory, which may be NULL; returns the bytes that they need. */
 static size_t assign_allgather_buffers(struct piece *its) {
   struct tagc_allgather_job *job = &its->job;
   size_t used = tagc_allgather_assign_buffers(job, its->memory);
@@ -45,7 +45,7 @@ static size_t assign_allgather_buffers(struct piece *its) {
   return used;
 }
 
-/* Like weights: of several sizes, a few of them zero, and a little different in each call. */
+/* A weight: of varying magnitude, sometimes zero, slightly different in each call. */
 static float test_parameter(uint64_t place, int call) {
   const uint64_t mixed = tagc_mix64(place + 1), change = tagc_mix64(place + 77 * (uint64_t)(call + 1));
   const uint32_t exponent = mixed >> 40 & 63 ? 116 + (uint32_t)(mixed >> 32) % 5 : 90 + (uint32_t)(mixed >> 32) % 40;
@@ -67,7 +67,7 @@ static bool copy_to_device(struct tried *t, const void *there, const void *host,
          tagc_self_test_device_failed(&t->run);
 }
 
-/* The plain call that a reference begins with. */
+/* Runs the plain call that a reference begins with. */
 static bool begin_reference(struct tried *t) {
   struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
   const size_t shard = shard_bytes(&host->shape);
@@ -88,7 +88,7 @@ static bool begin_reference(struct tried *t) {
                                 host->layout.reference_bytes);
 }
 
-/* What the first rank sends, and what both have then. */
+/* Tries the first rank's payload; then gives both payloads to both host ranks. */
 static bool try_allgather_encode(struct tried *t, int call) {
   struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
   const size_t bytes = host->layout.payload_bytes;
@@ -153,13 +153,13 @@ static bool start_allgather_rank(struct tried *t, const struct tagc_allgather_sh
   return rank->memory;
 }
 
-/* A codec with one type of parameters: memory, and what is done with it. */
+/* Tries a codec with one type of parameters: allocates, runs, frees. */
 static void try_type(struct tried *t, const struct tagc_allgather_shape *shape) {
   const struct tagc_device *device = t->run.device;
   struct tagc_allgather_layout layout;
   bool good = true;
   if (!t->codec->layout(shape, &layout))
-    return; /* it does not carry that */
+    return; /* the codec cannot carry it */
   for (int r = 0; r < RANKS; r++)
     good = start_allgather_rank(t, shape, r) && good;
   t->its = (struct piece){.job = {.shape = *shape}};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How a self-test goes (self_test.c, self_test_allgather.c): what is compared, what was found first, and in which
- * words.
+ * A self-test under way (self_test.c, self_test_allgather.c): its comparisons, and its first finding in words.
  *
- * Functions give false where the self-test has ended. Ownership: all memory is the caller's. Threads: one at a time.
+ * Functions return false once the self-test has ended. Ownership: all memory is the caller's. Threads: one at a time.
  */
 #ifndef KERNELS_DEVICE_SELF_TEST_RUN_H
 #define KERNELS_DEVICE_SELF_TEST_RUN_H
@@ -16,13 +15,13 @@ struct tagc_self_test_run {
   const struct tagc_device *device;
   const char *codec; /* its name */
   void *stream;
-  uint8_t *seen; /* on the host: what is compared */
+  uint8_t *seen; /* on the host: a copy of device memory to compare */
   enum tagc_self_test result;
   char *why; /* of `size` bytes */
   size_t size;
 };
 
-/* What is found first counts. */
+/* Only the first finding counts. */
 static inline bool tagc_self_test_end(struct tagc_self_test_run *t, enum tagc_self_test result, const char *what) {
   if (t->result == TAGC_SELF_TEST_PASSED) {
     snprintf(t->why, t->size, "codec %s: %s", t->codec, what);
@@ -35,7 +34,7 @@ static inline bool tagc_self_test_device_failed(struct tagc_self_test_run *t) {
   return tagc_self_test_end(t, TAGC_SELF_TEST_NOT_RUN, "the device fails");
 }
 
-/* Are so many bytes of the device those of the host? */
+/* Compares `bytes` bytes of the device with the host's. */
 static inline bool tagc_self_test_compare(struct tagc_self_test_run *t, const char *what, const void *host,
                                           const void *there, size_t bytes) {
   if (!bytes)
