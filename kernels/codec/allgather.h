@@ -88,8 +88,8 @@ struct tagc_allgather_codec {
   /* Fills recv from all payloads and the reference, and updates the reference. */
   void (*decode)(struct tagc_allgather_job *job);
 
-  /* Copies recv, after a plain call, to the reference: the next call sends the changes since. Whole shards only. NULL
-   * without a reference. */
+  /* Copies recv to the reference after a plain call: the next call sends the changes since. Whole shards only. NULL:
+   * none. */
   void (*refer)(struct tagc_allgather_job *job);
 };
 

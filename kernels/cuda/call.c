@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Launches what all codecs share on a GPU: see call.h and kernels.h.
+ * Launches the steps that all codecs share on a GPU: see call.h and kernels.h.
  */
 #include "kernels/cuda/call.h"
 
@@ -8,7 +8,7 @@
 
 enum {
   WARPS = TAGC_CUDA_THREADS / 32,
-  GROUPS_A_PROCESSOR = 32, /* several times as many as run at once, so that none of them is idle for long */
+  GROUPS_A_PROCESSOR = 32, /* several times as many as run at once, so that no processor is idle for long */
   CLEARED_BYTES = 16 * TAGC_CUDA_THREADS,
 };
 

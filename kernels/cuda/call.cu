@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The steps that all codecs share on a GPU: lists of exceptions (exceptions.cuh), what is told of them, flushing, and a
- * look at a gradient before it has a codec. See call.h.
+ * The steps that all codecs share on a GPU: lists of exceptions (exceptions.cuh), flags, flushing, and the count of a
+ * gradient's values before it has a codec. See call.h.
  */
 #include "kernels/cuda/exceptions.cuh"
 #include "kernels/codec/nonzero_index.h"
 
 /* -- what came in -------------------------------------------------------------------------------------------------- */
 
-/* What the senders' lists say, before any of them is believed: a warp a sender, for there may be many. */
+/* Checks the senders' lists before anybody trusts them: one warp a sender, as there may be many. */
 DEVICE void check(const struct tagc_cuda_call &call) {
   const uint32_t lane = threadIdx.x % LANES;
   uint32_t told = 0, some = 0;
@@ -71,7 +71,7 @@ DEVICE void flush(const struct tagc_cuda_flushing &flush) {
       float x[EACH];
       load(call, shard_of(call, shard), kept, adds && shard != call.rank, block, lane, stages[warp], x);
       UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-        x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS); /* which payload it has, depends on the processor */
+        x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS); /* the payload of a NaN depends on the processor */
       elements_store(to + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count_of(call, block), x,
                      stages[warp]);
     }
@@ -80,7 +80,7 @@ DEVICE void flush(const struct tagc_cuda_flushing &flush) {
 
 /* -- counting ------------------------------------------------------------------------------------------------------ */
 
-/* Lanes of a warp have a block each time; what they find in a shard is told when it is done. */
+/* A warp counts a block at a time, and adds up after each shard. */
 DEVICE void count(const struct tagc_cuda_counting &counting) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = counting.call;

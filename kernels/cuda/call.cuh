@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the kernels of all codecs do with a block of 256 elements: see lanes.cuh for how a warp holds it, and call.h for
+ * The steps of all codecs' kernels for a block of 256 elements. lanes.cuh explains how a warp holds it, call.h explains
  * a call.
  *
- * Compiled  with nvcc (-fmad=false -ftz=false -prec-div=true), and for the tests with a host's compiler. Everything
- *           that a warp decides, its lanes decide alike.
+ * Compiled  with nvcc (-fmad=false -ftz=false -prec-div=true), and for the tests with a host's compiler. All lanes of a
+ *           warp decide alike.
  */
 #ifndef KERNELS_CUDA_CALL_CUH
 #define KERNELS_CUDA_CALL_CUH
@@ -15,7 +15,7 @@
 
 enum { WARPS = TAGC_CUDA_THREADS / LANES };
 
-/* A kernel of one parameter. `groups`: how many a processor shall have room for: as many as leave registers enough
+/* A kernel of one parameter. `groups`: each processor must have room for so many; more would leave too few registers
  * (`make kernel-info`: no spills). */
 #define ENTRY(name, type, groups, ...) \
   extern "C" __global__ void __launch_bounds__(TAGC_CUDA_THREADS, groups) name(const struct type call) { \
@@ -27,12 +27,12 @@ DEVICE struct tagc_exceptions *list_of(uint8_t *messages, const struct tagc_cuda
   return (struct tagc_exceptions *)(messages + call.message_bytes * rank);
 }
 
-/* Foreign shards, and senders, by place: in rank order, without the own one. */
+/* Foreign shards, and senders, by place: in rank order, without this rank's. */
 DEVICE uint32_t place_at(const struct tagc_cuda_call &call, uint32_t shard) { return shard - (shard > call.rank); }
 
 DEVICE uint32_t shard_at(const struct tagc_cuda_call &call, uint32_t place) { return place + (place >= call.rank); }
 
-/* Of an element. */
+/* Bytes of an element. */
 DEVICE uint32_t size_of(const struct tagc_cuda_call &call) { return call.dtype == TAGC_FLOAT32 ? 4 : 2; }
 
 DEVICE const char *shard_of(const struct tagc_cuda_call &call, uint32_t shard) {
@@ -44,7 +44,7 @@ DEVICE uint32_t count_of(const struct tagc_cuda_call &call, uint32_t block) {
   return left < BLOCK ? (uint32_t)left : (uint32_t)BLOCK;
 }
 
-/* Whether a lane's elements, some of which are behind the shard's end, have an exception. */
+/* True if a lane's elements have an exception; some may be beyond the shard's end. */
 DEVICE bool has_exception(const float x[EACH]) {
   bool seen = false;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
@@ -52,7 +52,7 @@ DEVICE bool has_exception(const float x[EACH]) {
   return seen;
 }
 
-/* Values of a warp's lanes that are lost. */
+/* Adds the lost values of a warp's lanes. */
 DEVICE void add_lost(const struct tagc_cuda_call &call, uint32_t lost, uint32_t lane) {
   const uint32_t all = warp_sum(lost);
   if (all > 0 && lane == 0)
@@ -104,8 +104,8 @@ DEVICE uint32_t count_values(const float x[EACH]) {
   return values;
 }
 
-/* Stores a block, which is zero behind the shard's end, for the next step. Returns the lane's part of the squared
- * norm of what is stored. */
+/* Stores a block, which is zero beyond the shard's end, for the next step. Returns the lane's part of the squared norm
+ * of the stored values. */
 DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
                          uint32_t count, const float x[EACH], float *stage) {
   const uint64_t from = (uint64_t)block * BLOCK;
@@ -145,7 +145,7 @@ DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &k
   return (double)squares * (double)unit * (double)unit;
 }
 
-/* scale*g (+ e, where `adds`) of a block, zeros behind the end of the shard. */
+/* scale*g (+ e, if `adds`) of a block, zeros beyond the end of the shard. */
 DEVICE void load(const struct tagc_cuda_call &call, const char *from, const struct kept &kept, bool adds,
                  uint32_t block, uint32_t lane, float *stage, float x[EACH]) {
   const uint32_t count = count_of(call, block);
@@ -160,17 +160,17 @@ DEVICE void load(const struct tagc_cuda_call &call, const char *from, const stru
   if (adds)
     kept_add(call, kept, block, residual, x);
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-    x[i] = place_of(lane, i) < count ? x[i] : 0; /* the scale may be no number */
+    x[i] = place_of(lane, i) < count ? x[i] : 0; /* the scale may be NaN */
 }
 
-/* An element at an address that is not good for one. */
+/* An element at a misaligned address. */
 DEVICE uint32_t element_at_odd(const char *from, uint32_t size, uint32_t position) {
   const uint8_t *at = (const uint8_t *)from + (uint64_t)size * position;
   const uint32_t half = at[0] | (uint32_t)at[1] << 8;
   return size == 2 ? half : half | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* The same of some positions, anywhere in the shard. All of them are fetched before one is waited for. */
+/* The same for some positions anywhere in the shard. Fetches all before waiting for one. */
 template <uint32_t some>
 DEVICE void load_some(const struct tagc_cuda_call &call, const char *from, const struct kept &kept, bool adds,
                       const uint32_t position[some], float x[some]) {
@@ -207,7 +207,7 @@ DEVICE void load_some(const struct tagc_cuda_call &call, const char *from, const
   }
 }
 
-/* The warp's shared memory: for what takes turns, and for a block with unusual values as it came. */
+/* The warp's shared memory: a stage, and a copy of a block with unusual values. */
 struct scratch {
   float stage[BLOCK], aside[BLOCK];
 };
@@ -232,7 +232,7 @@ DEVICE void append(const struct tagc_cuda_call &call, struct tagc_exceptions *li
     }
 }
 
-/* The block's exceptions, by position and sender, on top of what is finite. */
+/* Adds the block's exceptions, by position and sender, to the finite values. */
 DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, uint32_t lane, float x[EACH]) {
   for (uint32_t sender = 0; sender < call.nranks; sender++) {
     if (sender == call.rank)
@@ -240,7 +240,7 @@ DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, ui
     const struct tagc_exceptions *list = list_of(call.message_in, call, sender);
     const uint32_t count = list->count;
     uint32_t at = 0, end = count;
-    while (at < end) { /* the first one that is not before the block */
+    while (at < end) { /* finds the first entry not before the block */
       const uint32_t middle = at + (end - at) / 2;
       if (list->entry[middle].position / BLOCK < block)
         at = middle + 1;
@@ -256,8 +256,8 @@ DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, ui
   }
 }
 
-/* Does the own shard have exceptions? No codec touches it, but the others want to know. By a warp; in its share of the
- * blocks. */
+/* True if the own shard has exceptions. No codec touches it, but the other ranks want to know. A warp checks its share
+ * of the blocks. */
 DEVICE bool own_has_exception(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane,
                               float *stage) {
   const char *from = shard_of(call, call.rank);
@@ -281,7 +281,7 @@ DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint3
     atomicOr(&call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
 }
 
-/* The quotient, and one NaN for all. */
+/* Divides, and replaces every NaN with one. */
 DEVICE void finish(const struct tagc_cuda_call &call, bool by_inverse, float inverse, float x[EACH]) {
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     x[i] = by_inverse ? x[i] * inverse : x[i] / call.divisor;
@@ -291,7 +291,7 @@ DEVICE void finish(const struct tagc_cuda_call &call, bool by_inverse, float inv
 
 /* -- results ------------------------------------------------------------------------------------------------------- */
 
-/* What the results of a call have in common. */
+/* The common part of all results of a call. */
 struct result {
   const char *own; /* the own shard */
   bool fits, exceptions, by_inverse;
@@ -304,16 +304,15 @@ DEVICE struct result result_of(const struct tagc_cuda_call &call) {
           by_inverse ? 1 / call.divisor : 1};
 }
 
-/* The own values of a block. They are read before its results are written, by the same lanes: recv may be the own
- * shard. */
+/* The own values of a block. The same lanes read them before they write its results: recv may be the own shard. */
 DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct result &result, uint32_t block,
                                 uint32_t lane, float *stage) {
   const uint64_t at = (uint64_t)block * BLOCK * size_of(call);
   return elements_fetch(result.own + at, call.dtype, lane, count_of(call, block), stage);
 }
 
-/* Writes a block's results: the foreign sum, the own values, exceptions. Returns whether one of the lane's sums was too
- * large before these. */
+/* Writes a block's results: the foreign sum, the own values, exceptions. True if one of the lane's sums was too large
+ * even without exceptions. */
 DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
                          const float sum[EACH], const struct rows &own, float *stage) {
   const uint32_t count = count_of(call, block);
@@ -336,12 +335,13 @@ DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result 
 
 /* -- what a group finds out together ------------------------------------------------------------------------------- */
 
-/* Of the threads before this one; *all: of all. By all threads of the group, any number of times. */
+/* The sum of `x` over the threads before this one; *all: over all. Called by all threads of the group, any number of
+ * times. */
 DEVICE uint32_t group_before(uint32_t x, uint32_t *all) {
   __shared__ uint32_t parts[WARPS];
   uint32_t warp_all, sum = 0;
   uint32_t before = warp_before(x, threadIdx.x % LANES, &warp_all);
-  __syncthreads(); /* who read the last ones is done */
+  __syncthreads(); /* all threads have read the last parts */
   if (threadIdx.x % LANES == 0)
     parts[threadIdx.x / LANES] = warp_all;
   __syncthreads();
@@ -353,8 +353,8 @@ DEVICE uint32_t group_before(uint32_t x, uint32_t *all) {
   return before;
 }
 
-/* For all threads of the group, when it has done its part of something: whether it is the last of `groups`, and sees
- * what the others did. */
+/* Called by all threads of a group after its part of the work. True in the last of `groups`, which then sees the
+ * others' work. */
 DEVICE bool group_is_last(uint32_t *arrived, uint32_t groups) {
   bool last = false;
   __threadfence();
@@ -369,7 +369,7 @@ DEVICE bool group_is_last(uint32_t *arrived, uint32_t groups) {
 
 /* -- statistics ---------------------------------------------------------------------------------------------------- */
 
-/* A group's part of the squared norm of the residual, from its lanes' parts: once a launch, by all of its threads. */
+/* Stores a group's part of the residual's squared norm, from its lanes' parts: once a launch, by all of its threads. */
 DEVICE void add_norm(const struct tagc_cuda_call &call, double sum) {
   __shared__ double parts[WARPS];
   sum = warp_sum(sum);
@@ -383,7 +383,7 @@ DEVICE void add_norm(const struct tagc_cuda_call &call, double sum) {
   call.norms[blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
 
-/* Their sum, for the first thread: once a launch, by all threads of the group. */
+/* The sum of these, for the first thread: once a launch, by all threads of the group. */
 DEVICE double all_norms(const struct tagc_cuda_call &call) {
   __shared__ double parts[WARPS];
   double sum = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codecs that run on GPUs: their messages, residuals and results are those of the host, bit for bit.
+ * The codecs that run on GPUs: messages, residuals and results are those of the host, bit for bit.
  *
- * Functions get a job as call.h describes it, enqueue on `stream` what the codec's function of that name does, and
+ * Functions take a job as call.h describes it, enqueue the work of the codec's function of that name on `stream`, and
  * return the driver's error, or 0.
  */
 #ifndef KERNELS_CUDA_CODECS_H
@@ -15,18 +15,18 @@ typedef int tagc_cuda_step(const struct tagc_cuda_launcher *launcher, const stru
 
 struct tagc_cuda_codec {
   const struct tagc_codec *codec;
-  /* As codec->layout(), with the state that the kernels need. */
+  /* codec->layout() with the state that the kernels need. */
   bool (*layout)(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
-  tagc_cuda_step *prepare; /* NULL where there is nothing to prepare */
+  tagc_cuda_step *prepare; /* NULL: nothing to prepare */
   tagc_cuda_step *encode, *decode;
   struct tagc_gpu_work work;
 };
 
-/* NULL where the codec does not run on GPUs. */
+/* NULL if the codec does not run on GPUs. */
 const struct tagc_cuda_codec *tagc_cuda_codec_of(const struct tagc_codec *codec);
 
-/* What a call costs on a GPU whose memory takes so long for a byte. False where the codec does not run there in this
- * shape. Pure. */
+/* The cost of a call on a GPU whose memory takes `ns_per_byte`. False if the codec does not run there in this shape.
+ * Pure. */
 bool tagc_cuda_codec_cost(const struct tagc_codec *codec, const struct tagc_shape *shape, double ns_per_byte,
                           struct tagc_gpu_cost *out);
 

@@ -15,7 +15,7 @@ static bool there;
 static char reason[160];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* An object pointer that is a function, as POSIX promises. */
+/* Stores the object pointer as a function pointer, as POSIX allows. */
 static bool find_driver_function(void *library, const char *symbol, void *function, size_t size) {
   void *found = dlsym(library, symbol);
   if (size == sizeof found)
@@ -64,7 +64,7 @@ const struct tagc_cuda_driver *tagc_cuda_driver(const char **why) {
   return there ? &driver : NULL;
 }
 
-/* Errors of kernels reach whatever call comes next. */
+/* Errors of kernels reach the next calls, whichever these are. */
 static bool is_of_earlier_work(int error) {
   return error == 700 || error == 702 || error == 710 || (error >= 714 && error <= 719);
 }
@@ -78,14 +78,14 @@ const char *tagc_cuda_words(int error, const char *call, char *text, size_t size
   return text;
 }
 
-/* Whether the log is to have it: each call's errors once, and an error of earlier work, which every later call has,
- * once. */
+/* True if the error is to be logged: each call's errors once, and an error of earlier work, which every later call
+ * returns, once. */
 static bool is_new(int error, const char *call) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static struct {
     int error;
     const char *call;
-  } logged[64]; /* what more there is, is not logged */
+  } logged[64]; /* further ones are not logged */
   static size_t count;
   bool is_known = false;
   pthread_mutex_lock(&lock);

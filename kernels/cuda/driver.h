@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA driver (libcuda.so.1), as far as it is used here, found by dlopen(): neither its headers nor its library are
- * needed to build or to load this one.
+ * The functions of the CUDA driver (libcuda.so.1) that we use, found by dlopen(): neither its headers nor its library
+ * are needed to build or to load this library.
  *
  * Types      Handles are void *, device memory is an address, results are int with 0 for success (CUresult).
- * Threads    Any. Failure: NULL where there is no driver, or one without a function that is needed.
+ * Threads    Any. Failure: NULL without a driver, or if it lacks a function that we need.
  */
 #ifndef KERNELS_CUDA_DRIVER_H
 #define KERNELS_CUDA_DRIVER_H
@@ -15,7 +15,7 @@
 /* CUDA_MEMCPY2D. */
 struct tagc_cuda_end {
   size_t x, y;
-  int memory; /* TAGC_CUDA_UNIFIED: of whatever kind it is */
+  int memory; /* TAGC_CUDA_UNIFIED: any kind */
   void *host;
   uint64_t address;
   void *array;
@@ -26,8 +26,7 @@ struct tagc_cuda_rows {
   size_t width, rows;
 };
 
-/* X(name, symbol, parameters): cuda.h of 11.2 and later says what they do. Symbols carry the version that its macros
- * choose. */
+/* X(name, symbol, parameters): see cuda.h of 11.2 and later. Symbols have the version that its macros choose. */
 #define TAGC_CUDA_FUNCTIONS(X) \
   X(init, cuInit, (unsigned flags)) \
   X(driver_version, cuDriverGetVersion, (int *version)) \
@@ -78,7 +77,7 @@ struct tagc_cuda_rows {
      unsigned block_z, unsigned shared, void *stream, void **parameters)) \
   X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *groups, void *function, int threads, size_t shared))
 
-/* The same for what came later: NULL where the driver lacks it. */
+/* The same for newer functions: NULL if the driver lacks them. */
 #define TAGC_CUDA_NEWER_FUNCTIONS(X) X(context_id, cuCtxGetId, (void *context, unsigned long long *id))
 
 struct tagc_cuda_driver {
@@ -86,30 +85,30 @@ struct tagc_cuda_driver {
   TAGC_CUDA_FUNCTIONS(TAGC_CUDA_MEMBER)
   TAGC_CUDA_NEWER_FUNCTIONS(TAGC_CUDA_MEMBER)
 #undef TAGC_CUDA_MEMBER
-  bool plays_kernels;      /* not a driver but a stand-in, which has the kernels itself, whatever image it gets */
-  bool needs_no_self_test; /* of its kernels (self_test.h): tests compare all that they do */
+  bool plays_kernels;      /* a stand-in, which has the kernels itself, whatever image it gets */
+  bool needs_no_self_test; /* of its kernels (self_test.h): the tests compare more */
 };
 
-/* The driver, looked for once, at the first call that asks: that of the process where it has one. NULL: none; *why (if
- * not NULL) then says why, in words that live as long as the process. */
+/* The driver: searched for once, at the first call; the process's own if it has loaded one. NULL: none; *why (if not
+ * NULL) then says why, in a string that lives as long as the process. */
 const struct tagc_cuda_driver *tagc_cuda_driver(const char **why);
 
 enum { TAGC_CUDA_UNIFIED = 4 };
 
 enum {
   TAGC_CUDA_INVALID_VALUE = 1,
-  TAGC_CUDA_DEINITIALIZED = 4, /* the driver is at its end, as the process is */
+  TAGC_CUDA_DEINITIALIZED = 4, /* the driver shuts down, as the process does */
   TAGC_CUDA_INVALID_CONTEXT = 201,
-  TAGC_CUDA_NOT_READY = 600, /* work is not done yet */
+  TAGC_CUDA_NOT_READY = 600, /* work is still running */
   TAGC_CUDA_CONTEXT_IS_DESTROYED = 709,
-  TAGC_CUDA_TOO_LARGE = 720, /* a cooperative launch, for what the context has of the GPU; nothing runs */
+  TAGC_CUDA_TOO_LARGE = 720, /* a cooperative launch is too large for the context's part of the GPU; nothing runs */
 };
 
-/* "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)". Returns `text`, which is cut where it does not fit. */
+/* Writes "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)", cut at `size`. Returns `text`. */
 const char *tagc_cuda_words(int error, const char *call, char *text, size_t size);
 
-/* False where a call of the driver has failed; the log names the call and the error then, once each; an error of
- * earlier work once. Nothing is said at the driver's end. `call` lives as long as the process. */
+/* False if a driver call failed. Logs the call and the error, each pair once, and an error of earlier work once;
+ * nothing while the driver shuts down. `call` lives as long as the process. */
 bool tagc_cuda_good(int error, const char *call);
 
 #endif

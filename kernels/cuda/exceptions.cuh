@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The first and the last step of what goes out: lists of exceptions, and what is told of them. See call.h; kernels that
- * do more take them in.
+ * The first and the last step of a call's sending side: lists of exceptions, and their flags. See call.h; larger
+ * kernels include these.
  */
 #ifndef KERNELS_CUDA_EXCEPTIONS_CUH
 #define KERNELS_CUDA_EXCEPTIONS_CUH
@@ -25,8 +25,8 @@ DEVICE void open(const struct tagc_cuda_call &call) {
 
 /* -- close --------------------------------------------------------------------------------------------------------- */
 
-/* Puts entries into order of position: bitonic, of which each step moves smaller ones down, so that what a power of two
- * would have beyond `count` is in its place already. */
+/* Sorts entries by position: a bitonic sort whose steps all move smaller ones down. The elements that a power of two
+ * would have beyond `count` are in place already. */
 DEVICE void sort(struct tagc_exception *entry, uint32_t count) {
   uint32_t pairs = 1;
   while (2 * pairs < count)
@@ -46,7 +46,7 @@ DEVICE void sort(struct tagc_exception *entry, uint32_t count) {
     }
 }
 
-/* `found`: more of what state->found has; all groups know it. */
+/* `found`: bits to add to state->found; the same in all groups. */
 DEVICE void close(const struct tagc_cuda_call &call, uint32_t found) {
   __shared__ uint64_t nonfinite[WARPS];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What kernels write that are compiled twice: by nvcc for GPUs, and for the host with emulate.h included before.
+ * The names that kernels use, which are compiled twice: by nvcc for GPUs, and for the host after emulate.h.
  *
  *   KERNEL(name)                    after the definition of `extern "C" __global__ void name(...)`: the stand-in finds
- *                                   it by its name. Nothing to nvcc.
- *   DYNAMIC_SHARED(type, name);     in place of `extern __shared__ type name[];`
+ *   it by its name. Empty for nvcc.
+ *   DYNAMIC_SHARED(type, name);     replaces `extern __shared__ type name[];`
  *   word_add(at, x), word_wait(at), word_read(at)
  *                                   words of device memory that others change meanwhile; see below
- *   grid_barrier(state)             all threads of a cooperative launch meet, and see what the others wrote before
+ *   grid_barrier(state)             all threads of a cooperative launch meet, and see the others' earlier writes
  */
 #ifndef KERNELS_CUDA_KERNEL_H
 #define KERNELS_CUDA_KERNEL_H
@@ -19,8 +19,8 @@
 #define DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(emulate_dynamic_shared())
 #endif
 
-/* Adds, and returns what was there: what the block wrote before its last barrier comes before, what the others wrote
- * before they added is seen after. word_wait() reads with the latter promise, word_read() with none. */
+/* Adds, and returns the old word. The block's writes before its last barrier come before; the others' writes before
+ * their additions are visible after. word_wait() reads with the latter promise, word_read() with none. */
 __device__ __forceinline__ unsigned long long word_add(unsigned long long *at, unsigned long long x) {
 #ifdef __CUDACC__
   unsigned long long old;
@@ -51,8 +51,8 @@ __device__ __forceinline__ unsigned long long word_read(const unsigned long long
 #endif
 }
 
-/* Two words of device memory, zero before the first launch, and left so that the next launch can use them: blocks that
- * have arrived, and barriers that are over (which may wrap around). */
+/* Two words of device memory, zero before the first launch; each launch leaves them ready for the next: blocks that
+ * have arrived, and barriers passed (which may wrap around). */
 struct grid_state {
   unsigned arrived, passed;
 };
@@ -62,7 +62,7 @@ __device__ __forceinline__ void grid_barrier(grid_state *state) {
   if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
     const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
     const unsigned passed = atomicAdd(&state->passed, 0u);
-    __threadfence(); /* what the block wrote, and the load above, come before its arrival */
+    __threadfence(); /* the block's writes, and the load above, come before its arrival */
     if (atomicAdd(&state->arrived, 1u) == blocks - 1) {
       atomicExch(&state->arrived, 0u);
       __threadfence();

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The GPU kernels by name, and how the host launches them.
+ * The GPU kernels by name, and their launch from the host.
  *
- * Driver     Functions of the driver come from the caller; this code needs none of its headers or libraries. Results
- *            are CUresult, 0 for success; after an error the stream may have part of the work.
- * Threads    Reentrant; a launcher is read-only once it is filled.
+ * Driver     The caller passes the driver's functions in; this code needs none of its headers or libraries. Results are
+ *            CUresult, 0 for success; after an error the stream may have part of the work.
+ * Threads    Reentrant; a launcher is read-only once filled.
  */
 #ifndef KERNELS_CUDA_KERNELS_H
 #define KERNELS_CUDA_KERNELS_H
 
 #include <stdint.h>
 
-/* X(name): in the order of the files that they are in. */
+/* X(name), in the order of their files. */
 #define TAGC_CUDA_KERNELS(X) \
   X(tagc_call_open) \
   X(tagc_call_close) \
@@ -69,10 +69,10 @@ enum tagc_cuda_kernel {
     TAGC_CUDA_KERNEL_COUNT
 };
 
-/* Of a group (CUDA's block; blocks are 256 elements here): as a rule; of tagc_lhc_recover. */
+/* Threads of a group (CUDA's block; blocks are 256 elements here): of most kernels; of tagc_lhc_recover. */
 enum { TAGC_CUDA_THREADS = 256, TAGC_CUDA_MANY_THREADS = 1024 };
 
-/* What the host needs of the driver, for one context. */
+/* The driver's functions and kernels, for one context. */
 struct tagc_cuda_launcher {
   /* cuLaunchKernel */
   int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
@@ -82,37 +82,37 @@ struct tagc_cuda_launcher {
                          unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters);
   void *function[TAGC_CUDA_KERNEL_COUNT]; /* CUfunction */
   uint32_t processors;                    /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
-  uint32_t most;     /* groups of a launch; 0: as many as there is use for. Results do not depend on it */
-  uint32_t together; /* groups of tagc_lhc_recover that can run at once; 0: the device has no cooperative launches */
+  uint32_t most;                          /* most groups of a launch; 0: as many as are useful. Changes no result */
+  uint32_t together; /* groups of tagc_lhc_recover that can run at once; 0: no cooperative launches */
 };
 
-/* Of a launch, in groups. */
+/* The size of a launch, in groups. */
 struct tagc_cuda_grid {
   uint32_t x, y;
 };
 
-/* Fills launcher->function with what `get` (cuModuleGetFunction) finds in `module`, else its first error; *missing is
- * then the name. */
+/* Fills launcher->function with the results of `get` (cuModuleGetFunction) for `module`, or returns its first error,
+ * with the name in *missing. */
 int tagc_cuda_find(struct tagc_cuda_launcher *launcher, int (*get)(void **function, void *module, const char *name),
                    void *module, const char **missing);
 
-/* For work in so many rows of `groups`: as many groups as there is work for, several times as many as run at once so
- * that no processor is idle for long, but TAGC_CUDA_GROUPS (call.h) at most, and 1,024 rows; and launcher->most. */
+/* A grid for work in `rows` rows of `groups`: as many groups as there is work, and several times as many as run at once
+ * so that no processor is idle for long. At most TAGC_CUDA_GROUPS (call.h), 1,024 rows, and launcher->most. */
 struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launcher, uint64_t groups, uint32_t rows);
 
-/* launcher->most of what runs beside the program's own kernels, on so many processors: a group for each fourth of them.
- * Kernels beside matrix products take registers, places for groups and bandwidth of memory from them, and what
- * overlapping has won can be lost there: T3 (arXiv 2401.16677) is made to keep such work off the processors. Ours runs
- * on them, so it gets as few as keep up with the link. Three of four processors keep all that they have, wherever the
- * GPU puts the groups; two groups on each would not grant that, as a group of a large product may want all registers of
- * a processor. And it is enough, by an estimate: 33 groups of 256 threads that have 32 bytes under way each, for less
- * than a microsecond, move hundreds of gigabytes a second, where a fast link moves 50. Nobody has measured it. */
+/* launcher->most for work beside the program's own kernels: one group for each four of `processors`. Such kernels take
+ * registers, places for groups and memory bandwidth from matrix products, and may lose what overlapping has won: T3
+ * (arXiv 2401.16677) keeps such work off the processors. Ours runs on them, so it gets as few as keep up with the link.
+ * Three of four processors keep all that they have, wherever the GPU puts the groups. Two groups on each would not
+ * grant that, as a group of a large product may want all registers of a processor. And it is enough, by an estimate: 33
+ * groups of 256 threads that have 32 bytes under way each, for less than a microsecond, move hundreds of gigabytes a
+ * second, where a fast link moves 50. Nobody has measured it. */
 uint32_t tagc_cuda_beside(uint32_t processors);
 
 /* `call`: the kernel's one parameter. */
 int tagc_cuda_launch(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel,
                      struct tagc_cuda_grid grid, const void *call, void *stream);
-/* Of groups that may wait for one another. */
+/* Launches groups that may wait for each other. */
 int tagc_cuda_launch_together(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, uint32_t groups,
                               const void *call, void *stream);
 

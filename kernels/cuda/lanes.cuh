@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A block of 256 elements in the registers of a warp: how it gets there, how it is rotated, how it leaves.
+ * A block of 256 elements in the registers of a warp: loads, rotation, stores.
  *
- * Places   A lane holds eight elements of a block: 4 lane to 4 lane + 3 of each half. So the lanes' accesses are
- *          neighbours whatever the width of an element, the halves' codes of q4 meet in one byte, and so do strides 1,
- *          2 and 128 of the rotation in one lane.
- * Memory   Four elements at once where the block is whole and its address allows it; else by way of shared memory,
- *          where what is behind the end becomes zero. Nothing is read or written there.
- * Caches   What is used `once` is to leave room for the rest: what was read or written so goes first.
+ * Places   A lane holds eight elements of a block: 4 lane to 4 lane + 3 of each half. So the lanes access neighbouring
+ *          memory, whatever the width of an element. The halves' codes of q4 meet in one byte, and strides 1, 2 and 128
+ *          of the rotation stay in one lane.
+ * Memory   Four elements at once if the block is whole and aligned for that; else by way of shared memory, which has
+ *          zeros beyond the end. Nothing is read or written there.
+ * Caches   Data used `once` leaves the caches first, to make room for the rest.
  * Order    Sums are made in the order of dense/kernels.c; that order is part of the formats.
  */
 #ifndef KERNELS_CUDA_LANES_CUH
@@ -20,7 +20,7 @@ enum { BLOCK = TAGC_DENSE_BLOCK, HALF = BLOCK / 2, LANES = 32, EACH = BLOCK / LA
 
 #define ALL_LANES 0xffffffffu
 #define DEVICE static __device__ __forceinline__
-/* A loop that nvcc unrolls, by as many as its name says or wholly. clang-format knows these as loops. */
+/* A loop that nvcc unrolls, by the number in its name or wholly. clang-format treats these as loops. */
 #ifdef __CUDACC__
 #define UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
 #define UNROLL_4_FOR(...) _Pragma("unroll 4") for (__VA_ARGS__)
@@ -31,7 +31,7 @@ enum { BLOCK = TAGC_DENSE_BLOCK, HALF = BLOCK / 2, LANES = 32, EACH = BLOCK / LA
 #define UNROLL_8_FOR UNROLL_FOR
 #endif
 
-/* Where a lane's element i is in its block. */
+/* The position of a lane's element i in its block. */
 DEVICE uint32_t place_of(uint32_t lane, uint32_t i) { return (i < ROW ? 0 : HALF) + ROW * lane + i % ROW; }
 
 /* -- a lane's part of a block, as it lies in memory ---------------------------------------------------------------- */
@@ -46,13 +46,13 @@ template <uint32_t size> DEVICE uint32_t rows_get(const struct rows &rows, uint3
   return size == 4 ? word : word >> 8 * (at % 4) & ((1u << 8 * size % 32) - 1);
 }
 
-/* Into rows of zeros. */
+/* `rows` begin as zeros. */
 template <uint32_t size> DEVICE void rows_put(struct rows &rows, uint32_t i, uint32_t element) {
   const uint32_t at = size * (i % ROW);
   rows.word[i / ROW][at / 4] |= element << 8 * (at % 4);
 }
 
-/* Both halves, at addresses that are good for whole rows. */
+/* Both halves; addresses are aligned for whole rows. */
 template <uint32_t size, bool once = false> DEVICE struct rows rows_read(const char *from, uint32_t lane) {
   struct rows rows = {};
   UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
@@ -71,7 +71,7 @@ template <uint32_t size, bool once = false> DEVICE struct rows rows_read(const c
   return rows;
 }
 
-/* Memory of the device, and not of the group, where it is used once. */
+/* `once`: device memory, and not the group's. */
 template <typename T, bool once> DEVICE void put(void *to, T value) {
   if (once)
     __stcs((T *)to, value);
@@ -94,14 +94,13 @@ template <uint32_t size, bool once = false> DEVICE void rows_write(char *to, uin
 
 /* -- memory that is not for whole rows: through shared memory ------------------------------------------------------ */
 
-/* Copies the first `bytes` of `all`, both multiples of sizeof(T), and puts zeros in place of the others. */
+/* Copies the first `bytes` of `all`, both multiples of sizeof(T), and fills the rest with zeros. */
 template <typename T> DEVICE void copy_as(void *to, const void *from, uint32_t bytes, uint32_t all, uint32_t lane) {
   UNROLL_4_FOR (uint32_t i = lane; i < all / sizeof(T); i += LANES)
     ((T *)to)[i] = i < bytes / sizeof(T) ? ((const T *)from)[i] : (T)0;
 }
 
-/* By the widest unit that both addresses and the size allow. The warp's lanes have finished what they did before, and
- * see what was written after. */
+/* Copies in the widest unit that both addresses and the size allow. Synchronizes the warp's lanes before and after. */
 static __device__ __noinline__ void copy(void *to, const void *from, uint32_t bytes, uint32_t all, uint32_t lane) {
   const uint32_t odd = (uint32_t)(uintptr_t)to | (uint32_t)(uintptr_t)from | bytes;
   __syncwarp();
@@ -114,7 +113,7 @@ static __device__ __noinline__ void copy(void *to, const void *from, uint32_t by
   __syncwarp();
 }
 
-/* Of a block of `count` elements at any address; zeros behind them. `stage`: the warp's own, for a block. */
+/* The rows of a block of `count` elements at any address; zeros beyond. `stage`: the warp's own, for a block. */
 template <uint32_t size, bool once = false>
 DEVICE struct rows rows_fetch(const void *from, uint32_t lane, uint32_t count, float *stage) {
   if (count == BLOCK && (uintptr_t)from % (ROW * size) == 0)
@@ -136,7 +135,7 @@ DEVICE void rows_store(void *to, uint32_t lane, uint32_t count, const struct row
 
 /* -- elements of a type -------------------------------------------------------------------------------------------- */
 
-/* Fetched first and converted later: what is fetched together is waited for together. */
+/* Fetches first, converts later: all loads are then waited for together. */
 template <bool once = false>
 DEVICE struct rows elements_fetch(const void *from, uint32_t dtype, uint32_t lane, uint32_t count, float *stage) {
   return dtype == TAGC_FLOAT32 ? rows_fetch<4, once>(from, lane, count, stage)
@@ -192,7 +191,7 @@ DEVICE uint32_t warp_add(uint32_t x) {
 #endif
 }
 
-/* Of the magnitudes of x[0..count). */
+/* The largest of the magnitudes of x[0..count). */
 DEVICE float warp_largest(const float *x, uint32_t count) {
   uint32_t most = 0;
   UNROLL_FOR (uint32_t i = 0; i < count; i++) {
@@ -214,7 +213,7 @@ template <typename T> DEVICE T warp_sum(T x) {
   return x + __shfl_xor_sync(ALL_LANES, x, LANES / 2);
 }
 
-/* Of the lanes before this one; the last lane's and its own are all. */
+/* The sum of `x` over the lanes before this one; *all: over all lanes. */
 DEVICE uint32_t warp_before(uint32_t x, uint32_t lane, uint32_t *all) {
   uint32_t upto = x;
   UNROLL_FOR (uint32_t by = 1; by < LANES; by *= 2) {
@@ -225,8 +224,8 @@ DEVICE uint32_t warp_before(uint32_t x, uint32_t lane, uint32_t *all) {
   return upto - x;
 }
 
-/* Work that lanes have different amounts of, dealt out evenly: whose is piece `at` (less than all), where a lane's
- * begin at `before`. */
+/* Deals out the lanes' uneven work evenly: the owner of piece `at` (less than all), where a lane's pieces begin at
+ * `before`. */
 DEVICE uint32_t warp_owner(uint32_t before, uint32_t at) {
   uint32_t owner = 0;
   UNROLL_FOR (uint32_t by = LANES / 2; by > 0; by /= 2)
@@ -236,7 +235,7 @@ DEVICE uint32_t warp_owner(uint32_t before, uint32_t at) {
 
 /* -- chance and rotation ------------------------------------------------------------------------------------------- */
 
-/* Sixteen bits for each of a lane's elements. */
+/* Sixteen random bits for each of a lane's elements. */
 struct chance {
   uint64_t half[2];
 };

@@ -10,8 +10,7 @@
 const void *tagc_fatbin(void);
 size_t tagc_fatbin_size(void);
 
-/* The same kernels as PTX, zero-terminated, for drivers older than the fat binary, which refuse it. NULL without
- * CUDA. */
+/* The same kernels as PTX, zero-terminated, for drivers older than the fat binary, which refuse it. NULL: no CUDA. */
 const char *tagc_fatbin_ptx(void);
 
 #endif

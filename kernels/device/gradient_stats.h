@@ -56,8 +56,7 @@ struct tagc_gradient_sample {
   uint8_t *residuals, *payloads;    /* another one, while codecs are tried */
 };
 
-/* A codec's effect on the gradient. Error: infinite if it was not tried, or cannot carry the shape; 0 if all is
- * zero. */
+/* A codec's effect on the gradient. Error: infinite if untried, or if it cannot carry the shape; 0 if all is zero. */
 struct tagc_codec_estimate {
   double error, encode_ns, decode_ns;
   double call_ns; /* of a call, whatever the number of foreign shards; 0 if times are measured */
