@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The list of codecs for all-gathers, the memory of a job, and what the codecs share on the host. See allgather.h and
- * kernels.h.
+ * The list of codecs for all-gathers, a job's memory, and the functions that the codecs share on the host. See
+ * allgather.h and kernels.h.
  */
 #include "kernels/allgather/kernels.h"
 

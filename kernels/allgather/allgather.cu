@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernels of the codecs for all-gathers: see cuda.h for what they do, and {bf16,q8,lossless,delta}.c
- * for the same on the host, to the bit.
+ * The kernels of the codecs for all-gathers: see cuda.h for their calls, and {bf16,q8,lossless,delta}.c for the same on
+ * the host, to the bit.
  *
  * Grid      encode: groups of eight warps in x; decode: the same, and shards in y. A warp takes block after block of
- *           256, which it holds as lanes.cuh says. `starts` and `escapes`: a group takes a segment of 256 blocks.
- * Order     Exceptions are appended as they come and sorted when all are there. Escapes have their places by counting:
- *           no atomics. Nothing else is shared between warps, but for sums of whole numbers.
+ *           256, and holds it as in lanes.cuh. `starts` and `escapes`: a group takes a segment of 256 blocks.
+ * Order     Exceptions are appended in any order and sorted at the end. Escapes get their places by counting: no
+ *           atomics. Warps share nothing else but sums of whole numbers.
  */
 #include "kernels/allgather/lossless.cuh"
 #include "kernels/dense/codecs.cuh"
@@ -15,7 +15,7 @@ namespace gathered {
 
 /* -- before and behind --------------------------------------------------------------------------------------------- */
 
-/* The header, the list of exceptions, what pads, and the state: zeros. */
+/* Zeroes the header, the list of exceptions, the padding, and the state. */
 DEVICE void open(const struct tagc_allgather_call &gather) {
   uint8_t *payload = payload_of(gather, gather.call.rank);
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
@@ -29,7 +29,7 @@ DEVICE void open(const struct tagc_allgather_call &gather) {
   *gather.state = {};
 }
 
-/* q8: exceptions in order, by one group; the shard is lost where there are too many. */
+/* q8: one group sorts the exceptions; too many lose the shard. */
 DEVICE void close_list(const struct tagc_allgather_call &gather) {
   struct tagc_exceptions *list = (struct tagc_exceptions *)(payload_of(gather, gather.call.rank) + gather.exceptions);
   const uint32_t count = list->count;
@@ -46,13 +46,13 @@ DEVICE void close_list(const struct tagc_allgather_call &gather) {
     gather.call.counts->nonfinite += count;
 }
 
-/* delta: is the reference one for this shard? */
+/* delta: refuses the shard if its reference does not fit. */
 DEVICE void weigh(const struct tagc_allgather_call &gather) {
   if (threadIdx.x == 0 && (gather.state->unfit || tagc_delta_refuses(gather.state->far, gather.call.blocks)))
     refuse(gather);
 }
 
-/* What the headers say: by one group. */
+/* Reads the headers, in one group. */
 DEVICE void look(const struct tagc_allgather_call &gather) {
   bool refused = false;
   for (uint32_t rank = threadIdx.x; rank < gather.call.nranks; rank += blockDim.x)
@@ -142,8 +142,7 @@ DEVICE void put_one(const struct tagc_allgather_call &gather, uint32_t rank, con
                tagc_float_of(entry.bits));
 }
 
-/* Exceptions go to their places: a warp's work, one after the other where they have no order, which no sender of ours
- * makes. */
+/* A warp puts exceptions in their places; one after the other if they are unsorted, which no sender of ours causes. */
 DEVICE void put_exceptions(const struct tagc_allgather_call &gather, uint32_t rank, uint32_t lane) {
   const struct tagc_exceptions *list = (const struct tagc_exceptions *)(payload_of(gather, rank) + gather.exceptions);
   const uint32_t count = list->count <= gather.call.capacity ? list->count : 0;
@@ -169,13 +168,12 @@ DEVICE void put(const struct tagc_allgather_call &gather) {
 
 /* -- delta --------------------------------------------------------------------------------------------------------- */
 
-/* Two rows of a block, apart by so much that half a warp each reads without waiting for the other. */
+/* Two rows of a block, so far apart that half a warp each reads without bank conflicts. */
 struct pair {
   float row[2][BLOCK + LANES / 2];
 };
 
-/* The sums of squares of differences and values decide whether the block is far: lanes 0 to 15 add the former, the
- * others the latter, in the order of steps.h. */
+/* Compares sums of squares of differences (lanes 0 to 15) and values (the others), in the order of steps.h. */
 DEVICE bool is_far(const float difference[EACH], const float value[EACH], uint32_t lane, struct pair *pair) {
   float squares = 0;
   __syncwarp();
@@ -265,7 +263,7 @@ template <typename codec> DEVICE void encode(const struct tagc_allgather_call &g
     codec::encode(gather, block, lane, &scratch[warp]);
 }
 
-/* keeps: the own shard is looked at though it is not received. */
+/* keeps: decode the own shard, too, even if it is not received. */
 template <typename codec, bool keeps, bool may_refuse> DEVICE void decode(const struct tagc_allgather_call &gather) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;

@@ -4,9 +4,9 @@
  * Payload    header (allgather.h), then
  *              values   n x bf16, rounded to nearest even, padded with zeros to 16 bytes
  * Example    n = 3, shard (1, -2, 0.5): 16 zeros, 80 3f  00 c0  00 3f, ten zeros: 32 bytes.
- * Values     Infinities stay, NaNs become the one of all codecs; what rounds beyond the largest bf16 becomes infinite,
- *            as it does in a cast.
- * Other types have no gain from it: layout() says no.
+ * Values     Infinities stay, NaNs become the one of all codecs; values that round beyond the largest bf16 become
+ *            infinite, as in a cast.
+ * Types      Other types gain nothing: layout() refuses them.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void allgather_bf16_encode(struct tagc_allgather_job *job) {
   uint8_t *payload = tagc_allgather_payload(job, job->rank);
   struct tagc_allgather_norms norms = {0};
   memset(payload, 0, VALUES);
-  memset(payload + job->layout.payload_bytes - 16, 0, 16); /* the padding's place: values are written later */
+  memset(payload + job->layout.payload_bytes - 16, 0, 16); /* the place of padding: values are written later */
   tagc_allgather_kernels()->bf16_encode(job->send, job->shape.n, (uint16_t *)(payload + VALUES),
                                         job->stats ? &norms : NULL);
   tagc_allgather_set_norms(job, norms);

@@ -18,7 +18,7 @@ static uint32_t segments_of(uint64_t blocks) {
   return (uint32_t)((blocks + TAGC_ALLGATHER_SEGMENT - 1) / TAGC_ALLGATHER_SEGMENT);
 }
 
-/* Divides a job's state; returns what it takes. */
+/* Divides a job's state; returns its bytes. */
 static size_t assign_gpu_buffers(struct tagc_allgather_call *gather, const struct tagc_allgather_codec *codec,
                                  uint64_t n, void *base) {
   size_t used = 0;
@@ -42,7 +42,7 @@ static void place_parts(struct tagc_allgather_call *gather, const struct tagc_al
   const struct tagc_q8_gather q8 = tagc_q8_gather_of(job->shape.n);
   const struct tagc_delta_gather delta = tagc_delta_gather_of(job->shape.n);
   const struct tagc_lossless_gather lossless = tagc_lossless_gather_of(job->shape.n, job->shape.dtype);
-  gather->padding[0] = gather->padding[1] = job->layout.payload_bytes - 16; /* bf16: of the values */
+  gather->padding[0] = gather->padding[1] = job->layout.payload_bytes - 16; /* bf16: the end of the values */
   gather->codes = sizeof(struct tagc_allgather_header);
   if (codec == &tagc_allgather_q8) {
     gather->exceptions = q8.exceptions;
@@ -105,14 +105,14 @@ static int open_payload(const struct tagc_cuda_launcher *launcher, const struct 
                           stream);
 }
 
-/* Of this rank's shard. */
+/* Encodes this rank's shard. */
 static int launch_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
                          void *stream, enum tagc_cuda_kernel kernel) {
   const int error = open_payload(launcher, gather, stream);
   return error ? error : tagc_cuda_launch(launcher, kernel, grid_of(launcher, gather, 1), gather, stream);
 }
 
-/* Of all shards, by a kernel that does it if none was refused. */
+/* Decodes all shards, by a kernel that does nothing if one was refused. */
 static int decode_shards(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
                          void *stream, enum tagc_cuda_kernel kernel) {
   const int error =
@@ -126,7 +126,7 @@ static int launch_bf16_encode(const struct tagc_cuda_launcher *launcher, const s
   return launch_encode(launcher, gather, stream, tagc_allgather_encode_bf16_kernel);
 }
 
-/* The same for codecs that refuse none. */
+/* The same for codecs that refuse nothing. */
 static int decode_all(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream,
                       enum tagc_cuda_kernel kernel) {
   return tagc_cuda_launch(launcher, kernel, grid_of(launcher, gather, gather->call.nranks), gather, stream);

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec for all-gathers that sends what has changed since the last one, in 4 bits an element (SDP4Bit, arXiv
+ * The codec for all-gathers that sends the changes since the last one, in 4 bits an element (SDP4Bit, arXiv
  * 2410.15526).
  *
- * Reference  What all ranks have got last, all shards, in the type of the call, the same on all ranks. The sender takes
- *            the difference to it, so what rounding loses of one call is in the difference of the next.
- * Payload    header (allgather.h), then, of the differences as q4.c has it of gradients,
- *              scales   uint16 x 2 x blocks of 256: bf16; of the rotated elements (rotate.h) 0 to 127, and 128 to 255,
- *                       of a block the largest magnitude / 7, rounded up; 0 below 2^-110
+ * Reference  The last result, all shards, in the type of the call, the same on all ranks. The sender takes the
+ *            difference from it, so the rounding error of one call is in the difference of the next.
+ * Payload    header (allgather.h), then, for the differences as q4.c does it for gradients,
+ *              scales   uint16 x 2 x blocks of 256: bf16; for the rotated elements (rotate.h) 0 to 127, and 128 to 255,
+ *                       of a block: the largest magnitude / 7, rounded up; 0 below 2^-110
  *              codes    128 bytes x blocks: byte j has in its lower half the code of rotated element j, in its upper
  *                       half that of j + 128: c * (1 / scale), rounded to nearest even, within +-7, two's complement
- *            The new reference, and what is received: reference + difference, rounded to the type; in fp16 within
- *            +-65504.
+ *            The new reference, and the result: reference + difference, rounded to the type; in fp16 within +-65504.
  * Example    n = 1, fp32, seed 1, rank 1, reference 10000, shard (8208): the difference is -1792, element 0 keeps its
  *            sign there and all rotated ones are -7, the scales 1.
  *              (16 zeros)  80 3f  80 3f  (12 zeros)  99 (128 times)
- * Refused    A shard of which some value or difference is no number, or 2^56 and more, or of which more than a quarter
- *            of the blocks is far from the reference: the squared norm of the difference is more than 1/16 of that of
- *            the block (another slot's reference, a checkpoint that was loaded). Then, as at first, the caller gathers
- *            plainly and calls refer().
- * Norms      are those of decode: what was lost is what the own part of the new reference lacks.
+ * Refused    A shard with a value or difference that is not finite, or 2^56 and more. Also a shard with more than a
+ *            quarter of its blocks far from the reference: the squared norm of the difference is more than 1/16 of that
+ *            of the block (another slot's reference, a loaded checkpoint). The caller then gathers plainly and calls
+ *            refer(), as it does at first.
+ * Norms      come from decode: the loss is the difference of the own shard from its part of the new reference.
  */
 #include <string.h>
 
@@ -55,7 +54,7 @@ static void allgather_delta_encode(struct tagc_allgather_job *job) {
   bool unfit = false;
   struct tagc_dense_context context = {.stochastic = false};
   memset(payload, 0, sizeof(struct tagc_allgather_header));
-  memset(payload + at.codes - 16, 0, 16); /* the padding's place: scales are written later */
+  memset(payload + at.codes - 16, 0, 16); /* the place of padding: scales are written later */
   for (uint64_t block = 0; block < blocks && !unfit; block++) {
     const struct tagc_allgather_place place = tagc_allgather_place(block, n);
     struct tagc_allgather_padded value, reference;

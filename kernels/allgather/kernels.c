@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The hot functions of the codecs for all-gathers. See kernels.h for what each one does.
+ * The hot functions of the codecs for all-gathers: see kernels.h.
  *
  * Compiled once for each instruction set (codec/instruction_set.h), with that set's vectors.
  */
@@ -17,19 +17,19 @@
 enum {
   BLOCK = TAGC_ALLGATHER_BLOCK,
   HALF = TAGC_ALLGATHER_HALF,
-  PREFETCH_BYTES = 2048, /* ahead: over the end of a page, where hardware stops */
+  PREFETCH_BYTES = 2048, /* ahead: across the end of a page, where hardware stops */
 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define UNROLL_4_FOR(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
 
-/* A function of a type, where the type is known. */
+/* Calls a function with its type as a constant. */
 #define EACH_TYPE(dtype, function, ...) \
   ((dtype) == TAGC_FLOAT32   ? function(__VA_ARGS__, TAGC_FLOAT32) \
    : (dtype) == TAGC_FLOAT16 ? function(__VA_ARGS__, TAGC_FLOAT16) \
                              : function(__VA_ARGS__, TAGC_BFLOAT16))
 
-/* tagc_allgather_within(): v16_clamp() does not say what becomes of a NaN. */
+/* tagc_allgather_within(): v16_clamp() leaves the result for a NaN open. */
 static ALWAYS_INLINE struct v16 within(struct v16 x, enum tagc_dtype dtype) {
   const struct v16 most = v16_all(65504.0f), least = v16_all(-65504.0f);
   if (dtype != TAGC_FLOAT16)
@@ -126,7 +126,7 @@ static ALWAYS_INLINE struct v16 q8_values(const uint8_t *codes, float scale, enu
   return within(v16_mul(v16i_to_float(v16i_load_bytes(codes)), v16_all(scale)), dtype);
 }
 
-/* What is stored of values, as floats. */
+/* The stored values, as floats. */
 static ALWAYS_INLINE struct v16 as_stored(struct v16 x, enum tagc_dtype dtype) {
   float stored[TAGC_LANES];
   x = within(x, dtype);
@@ -168,7 +168,7 @@ static ALWAYS_INLINE int q8_decode_typed(const uint16_t scales[2], const uint8_t
                                          enum tagc_dtype dtype) {
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     __builtin_prefetch(codes + i + PREFETCH_BYTES);
-    /* Scales of hostile payloads may be no numbers. */
+    /* Hostile payloads may have NaN scales. */
     v16_store_as((char *)to + i * tagc_dtype_size(dtype), dtype,
                  v16_one_nan(q8_values(codes + i, tagc_from_bf16(scales[i / HALF]), dtype)));
   }
@@ -183,7 +183,7 @@ static void allgather_q8_from_codes(const uint16_t scales[2], const uint8_t *cod
 
 enum { PARTS = BLOCK / TAGC_BYTES };
 
-/* What is read, or written, PREFETCH_BYTES from here on. */
+/* Prefetches `bytes` bytes, PREFETCH_BYTES ahead. */
 static ALWAYS_INLINE void fetch_ahead(const void *from, size_t bytes, bool to_write) {
   UNROLL_4_FOR (size_t line = 0; line < bytes; line += 64)
     if (to_write)
@@ -192,7 +192,7 @@ static ALWAYS_INLINE void fetch_ahead(const void *from, size_t bytes, bool to_wr
       __builtin_prefetch((const char *)from + line + PREFETCH_BYTES);
 }
 
-/* Is one more than m the better base (tagc_lossless_base())? It gains the exponents right above m, and loses the last
+/* True if m + 1 is the better base (tagc_lossless_base()): it gains the exponents right above m, and loses the last
  * ones that m has a code for. */
 static ALWAYS_INLINE uint32_t next_is_better(const struct v64 exponents[PARTS], uint32_t m) {
   uint32_t gained = 0, lost = 0;
@@ -203,8 +203,8 @@ static ALWAYS_INLINE uint32_t next_is_better(const struct v64 exponents[PARTS], 
   return gained > lost;
 }
 
-/* Appends the exponents that the planes say are beside, in order, and returns the new end. Mostly there are few: a
- * loop's end would be foreseen by no processor, so three are written even where there are fewer. */
+/* Appends the escaped exponents, by the planes, in order, and returns the new end. Mostly there are few, and no
+ * processor would predict the end of a loop: so it writes TAGC_LOSSLESS_AT_ONCE even if there are fewer. */
 static ALWAYS_INLINE uint8_t *take_escapes(const uint8_t exponents[TAGC_BYTES + 1], const uint64_t plane[3],
                                            uint8_t *end) {
   uint64_t left = plane[0] & plane[1] & plane[2];
@@ -255,7 +255,7 @@ static uint32_t allgather_lossless_to_record(const void *from, enum tagc_dtype d
   return lossless_encode_typed(from, record, base, lows, escaped, TAGC_BFLOAT16);
 }
 
-/* Puts the exponents that are beside in their places; as take_escapes(). Returns the end of those that were read. */
+/* Puts the escaped exponents in their places, like take_escapes(). Returns the end of those read. */
 static ALWAYS_INLINE const uint8_t *put_escapes(uint8_t exponents[TAGC_BYTES + 1], const uint64_t plane[3],
                                                 const uint8_t *end) {
   uint64_t left = plane[0] & plane[1] & plane[2];
@@ -312,7 +312,7 @@ static ALWAYS_INLINE uint32_t delta_differ_typed(const void *from, const void *r
     __builtin_prefetch((const char *)old + PREFETCH_BYTES);
     const struct v16 value = v16_load_as(at, dtype), was = v16_load_as(old, dtype), difference = v16_sub(value, was);
     most = v16i_max(most, v16i_max(v16_magnitudes(value), v16_magnitudes(difference)));
-    /* Zeros are the largest here. */
+    /* Subtracting one makes zeros the largest. */
     least = v16i_min(least, v16i_add(v16_magnitudes(difference), v16i_all(UINT32_MAX)));
     add_squares(&sum, value, was);
     v16_store(differences + i, difference);

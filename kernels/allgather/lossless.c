@@ -4,10 +4,10 @@
  * 2504.11651, has their entropy).
  *
  * Payload    header (allgather.h), then
- *              starts   uint32 x blocks of 256: how many escapes there are in the blocks before
- *              escaped  ceil(n / 12) + 256 bytes: the exponents that have no code, in order of position; unused ones
- *                       are zero. More: the shard is refused
- *              bases    uint8 x blocks: the exponent of code 0 (steps.h says which is chosen)
+ *              starts   uint32 x blocks of 256: the number of escapes in the blocks before
+ *              escaped  ceil(n / 12) + 256 bytes: the exponents without a code, in order of position; unused ones are
+ *                       zero. More: the shard is refused
+ *              bases    uint8 x blocks: the exponent of code 0 (steps.h explains the choice)
  *              blocks   352 bytes a block: three planes of 32 bytes, bit i of plane p is bit p of element i's code,
  *                       from the lowest bit of the first byte on; then 256 bytes: the sign above the upper 7 bits of
  *                       the mantissa
@@ -17,16 +17,14 @@
  * Example    bf16, n = 1000, all of it 1.0 (80 3f), but element 2 is -3.0 (40 c0) and element 300 is 0: 4 blocks.
  *              (16 zeros)                                          the header
  *              00 00 00 00  00 00 00 00  01 00 00 00  01 00 00 00  starts
- *              00  (351 zeros)                                     escaped: the exponent of 0; room for 340, padded to
- *                  352
- *              80  7f  7f  7f  (12 zeros)                          bases: in block 0, 127 would have one escape, and
- *                  128 has none
+ *              00  (351 zeros)                                     escaped: exponent 0; room for 340, padded to 352
+ *              80  7f  7f  7f  (12 zeros)                          bases: in block 0, 127 has one escape, 128 none
  *            block 0: codes 1, but element 2's is 0
  *              fb ff ... (30 times)    ff  0 ...                   plane 0; planes 1 and 2: 64 zeros
  *              00  00  c0  (253 zeros)                             the sign and the mantissa of -3.0 are 1 and 1000000
  *            block 1: codes 0, but element 44's is 7: each plane is 5 zeros, 10, 26 zeros; then 256 zeros
  *            blocks 2 and 3: 352 zeros each
- * fp16       has 5 bits of exponent, of which 2 could be saved: no gain worth it; layout() says no.
+ * fp16       has 5 bits of exponent, of which 2 could be saved: not worth it; layout() refuses it.
  */
 #include <string.h>
 
@@ -39,7 +37,7 @@ static bool lossless_layout(const struct tagc_allgather_shape *shape, struct tag
   return out->payload_bytes < shape->n * tagc_dtype_size(shape->dtype);
 }
 
-/* As tagc_allgather_whole(), followed by the last element. */
+/* Like tagc_allgather_whole(), padded with the last element. */
 static const void *whole(const void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype,
                          struct tagc_allgather_padded *room) {
   const size_t size = tagc_dtype_size(dtype);
@@ -56,7 +54,7 @@ static void allgather_lossless_encode(struct tagc_allgather_job *job) {
   uint8_t *payload = tagc_allgather_payload(job, job->rank), *escaped = payload + at.escaped;
   uint64_t count = 0;
   memset(payload, 0, sizeof(struct tagc_allgather_header));
-  memset(payload + at.escaped - 16, 0, 16); /* the places of padding: what is a value is written later */
+  memset(payload + at.escaped - 16, 0, 16); /* the places of padding: values are written later */
   memset(payload + at.blocks - 16, 0, 16);
   for (uint64_t block = 0; block < blocks; block++) {
     struct tagc_allgather_padded room;
@@ -80,7 +78,7 @@ static void allgather_lossless_encode(struct tagc_allgather_job *job) {
   tagc_allgather_set_norms(job, (struct tagc_allgather_norms){0});
 }
 
-/* A block's escapes, of which TAGC_LOSSLESS_ROOM may be read: what a damaged payload says lies within it. */
+/* A block's escapes, of which TAGC_LOSSLESS_ROOM may be read; a damaged payload cannot lead out of it. */
 static const uint8_t *escapes_of(const uint8_t *payload, const struct tagc_lossless_gather *at, uint64_t block,
                                  uint8_t room[TAGC_LOSSLESS_ROOM]) {
   const uint32_t said = ((const uint32_t *)(payload + at->starts))[block];
@@ -109,7 +107,7 @@ static void decode_lossless_shard(const struct tagc_allgather_job *job, int rank
   }
 }
 
-/* The own shard, too, comes from its payload: what the others see of it is what is seen here. */
+/* The own shard comes from its payload, too: all ranks see the same values. */
 static void allgather_lossless_decode(struct tagc_allgather_job *job) {
   if (tagc_allgather_begin_decode(job))
     for (int rank = 0; rank < job->shape.nranks; rank++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the kernels for all-gathers share, and the codec lossless: see allgather.cu.
+ * The shared parts of the kernels for all-gathers, and the codec lossless: see allgather.cu.
  */
 #ifndef KERNELS_ALLGATHER_LOSSLESS_CUH
 #define KERNELS_ALLGATHER_LOSSLESS_CUH
@@ -27,7 +27,7 @@ DEVICE const char *sent_block(const struct tagc_allgather_call &gather, uint32_t
   return (const char *)gather.call.send + (uint64_t)block * BLOCK * size_of(gather.call);
 }
 
-/* Is the shard left as it is? */
+/* True if the shard is left as it is. */
 DEVICE bool is_kept(const struct tagc_allgather_call &gather, uint32_t rank) {
   return gather.keep_own && rank == gather.call.rank;
 }
@@ -38,14 +38,14 @@ DEVICE void refuse(const struct tagc_allgather_call &gather) {
 
 /* -- lossless ------------------------------------------------------------------------------------------------------ */
 
-/* An element's lower 16 bits where it has 32, and what has sign and exponent. */
+/* The half with sign and exponent, and the lower 16 bits of an element of 32. */
 struct apart {
   uint32_t half, low;
 };
 
 DEVICE struct apart take_apart(uint32_t bits, bool wide) { return {wide ? bits >> 16 : bits, bits & 0xffff}; }
 
-/* Of a lane's exponents: the least of the largest of those whose places are equal modulo 8. */
+/* The least of the groups' largest exponents, in all lanes; a group: places equal modulo 8. */
 DEVICE uint32_t least_group(const uint32_t exponent[EACH]) {
   uint32_t least = 0xff;
   UNROLL_FOR (uint32_t i = 0; i < ROW; i++) {
@@ -67,7 +67,7 @@ DEVICE uint32_t count_escapes(const uint32_t exponent[EACH], uint32_t base) {
   return count;
 }
 
-/* A lane's elements as they are, the shard's last one behind its end. */
+/* A lane's elements; the shard's last one beyond its end. */
 DEVICE struct rows fetch_whole(const struct tagc_allgather_call &gather, uint32_t block, uint32_t lane, bool wide,
                                float *stage) {
   const uint32_t count = count_of(gather.call, block);
@@ -87,7 +87,7 @@ DEVICE struct rows fetch_whole(const struct tagc_allgather_call &gather, uint32_
 }
 
 struct lossless {
-  /* The record, the base and the lower halves; in place of its start, how many escapes the block has. */
+  /* Writes the record, the base, the lower halves, and, in place of its start, the block's number of escapes. */
   static __device__ __forceinline__ void encode(const struct tagc_allgather_call &gather, uint32_t block, uint32_t lane,
                                                 struct scratch *scratch) {
     const bool wide = gather.call.dtype == TAGC_FLOAT32;
@@ -158,8 +158,8 @@ struct lossless {
       rows_store<2>(at, lane, count, to, stage);
   }
 
-  /* The exponents of a block that are beside, in order of position: `escapes` has a bit for each of the lane's. What
-   * leads out of the list is zero. */
+  /* Inserts the escaped exponents of a block, in order of position: `escapes` has a bit for each of the lane's. Those
+   * that lead out of the list are zero. */
   static __device__ __forceinline__ void take_escapes(const struct tagc_allgather_call &gather, const uint8_t *payload,
                                                       uint32_t block, uint32_t lane, uint32_t escapes,
                                                       uint32_t exponent[EACH]) {
@@ -178,7 +178,7 @@ struct lossless {
   }
 };
 
-/* How many escapes come before each block in its segment, and how many a segment has. */
+/* Counts the escapes before each block in its segment, and those of each segment. */
 DEVICE void count_starts(const struct tagc_allgather_call &gather) {
   uint32_t *starts = (uint32_t *)(payload_of(gather, gather.call.rank) + gather.starts);
   for (uint32_t segment = blockIdx.x; segment < gather.segments; segment += gridDim.x) {
@@ -192,7 +192,7 @@ DEVICE void count_starts(const struct tagc_allgather_call &gather) {
   }
 }
 
-/* Escapes of four blocks of a segment, eight lanes each: their places are known by `offset`, of the segment. */
+/* Writes the escapes of four blocks of a segment, eight lanes each, at their places: `offset` is the segment's. */
 DEVICE void send_escapes(const struct tagc_allgather_call &gather, uint32_t block, uint32_t offset, uint32_t lane) {
   const bool wide = gather.call.dtype == TAGC_FLOAT32, there = block < gather.call.blocks;
   uint8_t *payload = payload_of(gather, gather.call.rank);
@@ -204,7 +204,7 @@ DEVICE void send_escapes(const struct tagc_allgather_call &gather, uint32_t bloc
   uint32_t all;
   const uint32_t before = warp_before((uint32_t)__popc(mask), lane, &all);
   uint32_t at = start + before - __shfl_sync(ALL_LANES, before, (int)(lane / 8 * 8));
-  __syncwarp(); /* all have read where the block starts */
+  __syncwarp(); /* all lanes have read the block's start */
   if (there && word == 0)
     starts[block] = start;
   for (uint32_t left = mask; left; left &= left - 1, at++) {
@@ -216,7 +216,7 @@ DEVICE void send_escapes(const struct tagc_allgather_call &gather, uint32_t bloc
   }
 }
 
-/* Escapes, and zeros behind the last; more than there is room for: the shard is refused. */
+/* Writes the escapes, and zeros after the last; refuses the shard if they do not fit. */
 DEVICE void list_escapes(const struct tagc_allgather_call &gather) {
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   uint8_t *payload = payload_of(gather, gather.call.rank);

@@ -3,9 +3,9 @@
  * 2306.10209).
  *
  * Payload    header (allgather.h), then
- *              exceptions  exceptions.h: what is no number, or 2^120 and more. More than there is room for: all scales
- *                          are NaN, so that the whole shard comes out NaN, and no entry counts. It is not refused: who
- *                          gathers on a GPU would wait for that after each call
+ *              exceptions  exceptions.h: values that are not finite, or 2^120 and more. If there are more than fit, all
+ *                          scales are NaN, so that the whole shard comes out NaN, and no entry counts. Such a shard is
+ *                          not refused: a GPU's caller would have to wait for that after each call
  *              scales      uint16 x 2 x blocks of 256: bf16; the largest magnitude of 128 elements / 127, rounded up; 0
  *                          below 2^-110
  *              codes       int8 x 256 x blocks: x * (1 / scale), rounded to nearest even, within +-127
@@ -30,7 +30,7 @@ static bool allgather_q8_layout(const struct tagc_allgather_shape *shape, struct
   return out->payload_bytes < shape->n * tagc_dtype_size(shape->dtype);
 }
 
-/* Takes exceptions and what counts as zero out of a block. */
+/* Takes exceptions, and values that count as zero, out of a block. */
 static void take_q8_exceptions(struct tagc_exceptions *list, uint64_t n, struct tagc_allgather_place place,
                                float values[TAGC_ALLGATHER_BLOCK]) {
   for (uint32_t i = 0; i < place.count; i++) {
@@ -49,7 +49,7 @@ static void allgather_q8_encode(struct tagc_allgather_job *job) {
   struct tagc_exceptions *list = (struct tagc_exceptions *)(payload + at.exceptions);
   struct tagc_allgather_norms norms = {0};
   memset(payload, 0, sizeof(struct tagc_allgather_header));
-  memset(payload + at.codes - 16, 0, 16); /* the padding's place: scales are written later */
+  memset(payload + at.codes - 16, 0, 16); /* the place of padding: scales are written later */
   tagc_exceptions_clear(list, n);
   for (uint64_t block = 0; block < tagc_allgather_blocks(n); block++) {
     const struct tagc_allgather_place place = tagc_allgather_place(block, n);
@@ -70,7 +70,7 @@ static void allgather_q8_encode(struct tagc_allgather_job *job) {
   tagc_fpmode_leave(mode);
 }
 
-/* Positions of a list that is damaged may lie outside of the shard; one that is too long has no entries. */
+/* A damaged list may have positions outside of the shard; a list that is too long has no entries. */
 static void put_exceptions(const struct tagc_exceptions *list, const struct tagc_allgather_shape *shape, void *shard) {
   const uint64_t count = list->count <= tagc_exceptions_capacity(shape->n) ? list->count : 0;
   for (uint64_t i = 0; i < count; i++)

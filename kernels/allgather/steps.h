@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The payloads of the codecs for all-gathers, and the arithmetic that the host and GPU kernels share.
  *
- * Blocks     of 256 elements; a shard that ends inside one is padded: with zeros (q8, delta), with its last element
+ * Blocks     of 256 elements. An incomplete last block is padded: with zeros (q8, delta), with its last element
  *            (lossless). Every payload begins with a struct tagc_allgather_header; each part is padded with zeros to 16
- *            bytes. What follows the header of a shard that is refused is not looked at. Numbers are little-endian.
+ *            bytes. After the header of a refused shard everything is ignored. Numbers are little-endian.
  * bf16       n x bf16 (bf16.c).
  * q8         exceptions | scales | codes (q8.c).
  * lossless   starts | escapes | bases | blocks | lows (lossless.c).
@@ -27,7 +27,8 @@ static inline TAGC_HD uint64_t tagc_allgather_blocks(uint64_t n) {
 
 /* -- all that lose something --------------------------------------------------------------------------------------- */
 
-/* What is stored of a finite value: scales are rounded up, and the largest fp16 must not become infinite by that. */
+/* The storable value nearest to a finite one: the largest fp16 must not become infinite because scales are rounded
+ * up. */
 static inline TAGC_HD float tagc_allgather_within(float x, enum tagc_dtype dtype) {
   if (dtype != TAGC_FLOAT16)
     return x;
@@ -45,7 +46,7 @@ static inline TAGC_HD uint16_t tagc_allgather_to_bf16(float x) {
 
 enum { TAGC_Q8_LOST = TAGC_NAN_BITS >> 16 }; /* the scale of a shard with too many exceptions */
 
-/* Where the parts begin, in bytes from the payload's begin on. Exceptions: as exceptions.h says, `anywhere` zero. */
+/* Byte offsets of the parts in the payload. Exceptions: as in exceptions.h, `anywhere` zero. */
 struct tagc_q8_gather {
   size_t exceptions, scales, codes, bytes;
 };
@@ -61,8 +62,8 @@ static inline struct tagc_q8_gather tagc_q8_gather_of(uint64_t n) {
 }
 
 /* Scale: tagc_scale_up(the largest magnitude of the half block, 127). Code: tagc_code(x * tagc_scale_inverse(scale),
- * 127). x is what tagc_dense_strip() leaves of a value. Value: tagc_allgather_within(code * tagc_from_bf16(scale),
- * dtype), then stored as the type; exceptions are stored last. */
+ * 127), where x is tagc_dense_strip(value). Value: tagc_allgather_within(code * tagc_from_bf16(scale), dtype), then
+ * stored as the type; exceptions are stored last. */
 
 /* -- lossless ------------------------------------------------------------------------------------------------------ */
 
@@ -72,7 +73,7 @@ enum {
   TAGC_LOSSLESS_RECORD = TAGC_LOSSLESS_RESTS + TAGC_ALLGATHER_BLOCK,
 };
 
-/* In bytes from the payload's begin on; escapes: how many there is room for. */
+/* Byte offsets in the payload; escapes: the room for them. */
 struct tagc_lossless_gather {
   size_t starts, escaped, bases, blocks, lows, bytes;
   uint32_t escapes;
@@ -91,16 +92,16 @@ static inline struct tagc_lossless_gather tagc_lossless_gather_of(uint64_t n, en
   return at;
 }
 
-/* The base of a block: elements that are equal modulo 8 are a group; m is the least of the groups' largest exponents,
- * which is what most values come up to, whatever a few of them are. The base is m or (m + 1) modulo 256: the one with
- * fewer escapes; with equally many, m. (Normal values: as good as the best of all 256, one escape in 47.) */
+/* The base of a block: elements equal modulo 8 are a group; m is the least of the groups' largest exponents. Most
+ * values come up to it, whatever a few of them are. The base is m or (m + 1) modulo 256: the one with fewer escapes; if
+ * equal, m. (Normal values: as good as the best of all 256, one escape in 47.) */
 static inline TAGC_HD uint32_t tagc_lossless_base(uint32_t m, uint32_t escapes_of_m, uint32_t escapes_of_next) {
   return escapes_of_next < escapes_of_m ? (m + 1) & 0xff : m;
 }
 
 /* -- delta --------------------------------------------------------------------------------------------------------- */
 
-#define TAGC_DELTA_HUGE_BITS 0x5b800000u /* 2^56: squares of smaller ones add up to less than 2^120 */
+#define TAGC_DELTA_HUGE_BITS 0x5b800000u /* 2^56: sums of squares of smaller ones stay below 2^120 */
 
 struct tagc_delta_gather {
   size_t scales, codes, bytes;
@@ -115,22 +116,21 @@ static inline struct tagc_delta_gather tagc_delta_gather_of(uint64_t n) {
   return at;
 }
 
-/* Differences d = value - reference, in fp32, are encoded as those of q4.c are, to nearest; the rotation's key is that
- * of the sender's shard, tagc_rotation_key(seed, rank). Tiny ones are encoded as zero (tagc_dense_strip()). The new
- * reference, and what is received: tagc_allgather_within(reference + what is decoded, dtype), rounded to the type. */
+/* Differences d = value - reference, in fp32, are encoded as in q4.c, to nearest; the rotation's key is that of the
+ * sender's shard, tagc_rotation_key(seed, rank). Tiny ones are encoded as zero (tagc_dense_strip()). The new reference,
+ * and the result: tagc_allgather_within(reference + decoded difference, dtype), rounded to the type. */
 
-/* Not a difference that 4 bits are for: the value, or it, is huge or no number. One of them, and the shard is
- * refused. */
+/* True if 4 bits cannot carry the difference, so that the shard is refused: it, or the value, is huge or not finite. */
 static inline TAGC_HD bool tagc_delta_unfit(float value, float difference) {
   return (tagc_bits_of(value) & 0x7fffffffu) >= TAGC_DELTA_HUGE_BITS ||
          (tagc_bits_of(difference) & 0x7fffffffu) >= TAGC_DELTA_HUGE_BITS;
 }
 
-/* Is a block far from its reference? The sums of the squares of differences and of values: sixteen each, over every
- * sixteenth element in order, from 0, and the tree over these (lane t += lane t + 8, then 4, 2, 1). */
+/* True if a block is far from its reference. The arguments: sums of squares, sixteen each, over every sixteenth element
+ * in order, from 0, and the tree over these (lane t += lane t + 8, then 4, 2, 1). */
 static inline TAGC_HD bool tagc_delta_far(float differences2, float values2) { return differences2 * 16.0f > values2; }
 
-/* Is a shard with so many far blocks refused? */
+/* True if a shard with `far` far blocks is refused. */
 static inline TAGC_HD bool tagc_delta_refuses(uint64_t far, uint64_t blocks) { return far * 4 > blocks; }
 
 #endif

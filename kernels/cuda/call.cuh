@@ -104,8 +104,8 @@ DEVICE uint32_t count_values(const float x[EACH]) {
   return values;
 }
 
-/* Stores a block, which is zero beyond the shard's end, for the next step. Returns the lane's part of the squared norm
- * of the stored values. */
+/* Stores a block, zero beyond the shard's end, for the next step. Returns the lane's part of the stored squared
+ * norm. */
 DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
                          uint32_t count, const float x[EACH], float *stage) {
   const uint64_t from = (uint64_t)block * BLOCK;
@@ -256,8 +256,8 @@ DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, ui
   }
 }
 
-/* True if the own shard has exceptions. No codec touches it, but the other ranks want to know. A warp checks its share
- * of the blocks. */
+/* True if the own shard has exceptions, for the other ranks; no codec touches it. A warp checks a share of the
+ * blocks. */
 DEVICE bool own_has_exception(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane,
                               float *stage) {
   const char *from = shard_of(call, call.rank);
@@ -311,8 +311,8 @@ DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct 
   return elements_fetch(result.own + at, call.dtype, lane, count_of(call, block), stage);
 }
 
-/* Writes a block's results: the foreign sum, the own values, exceptions. True if one of the lane's sums was too large
- * even without exceptions. */
+/* Writes a block's results: foreign sum, own values, exceptions. True if a sum of the lane is too large before
+ * those. */
 DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
                          const float sum[EACH], const struct rows &own, float *stage) {
   const uint32_t count = count_of(call, block);
@@ -335,7 +335,7 @@ DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result 
 
 /* -- what a group finds out together ------------------------------------------------------------------------------- */
 
-/* The sum of `x` over the threads before this one; *all: over all. Called by all threads of the group, any number of
+/* The sum of `x` over the threads before this one; *all: over all. All threads of the group call it, any number of
  * times. */
 DEVICE uint32_t group_before(uint32_t x, uint32_t *all) {
   __shared__ uint32_t parts[WARPS];
@@ -353,8 +353,7 @@ DEVICE uint32_t group_before(uint32_t x, uint32_t *all) {
   return before;
 }
 
-/* Called by all threads of a group after its part of the work. True in the last of `groups`, which then sees the
- * others' work. */
+/* All threads of a group call it after their work. True in the last of `groups`, which then sees the others' work. */
 DEVICE bool group_is_last(uint32_t *arrived, uint32_t groups) {
   bool last = false;
   __threadfence();

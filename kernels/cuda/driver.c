@@ -78,8 +78,8 @@ const char *tagc_cuda_words(int error, const char *call, char *text, size_t size
   return text;
 }
 
-/* True if the error is to be logged: each call's errors once, and an error of earlier work, which every later call
- * returns, once. */
+/* True if the error must be logged: each call's errors once, and an error of earlier work, which all calls get,
+ * once. */
 static bool is_new(int error, const char *call) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static struct {

@@ -91,8 +91,7 @@ struct tagc_cuda_grid {
   uint32_t x, y;
 };
 
-/* Fills launcher->function with the results of `get` (cuModuleGetFunction) for `module`, or returns its first error,
- * with the name in *missing. */
+/* Fills launcher->function by `get` (cuModuleGetFunction) from `module`; else returns its first error, for *missing. */
 int tagc_cuda_find(struct tagc_cuda_launcher *launcher, int (*get)(void **function, void *module, const char *name),
                    void *module, const char **missing);
 

@@ -59,8 +59,7 @@ static void look_at(struct tagc_cuda_device *d) {
 }
 
 /* Loads the kernels: binaries for many GPUs, and PTX, which older drivers and newer GPUs translate. cuModuleGetFunction
- * loads each function here, and the self-tests launch each: later, either could wait for running kernels that wait for
- * us. */
+ * loads each function here, and the self-tests launch each: later, either could wait for kernels that wait for us. */
 static bool load_kernels(struct tagc_cuda_device *d) {
   const int capability = 10 * attribute(d, CAPABILITY_MAJOR) + attribute(d, CAPABILITY_MINOR);
   char refused[160] = "", words[160];

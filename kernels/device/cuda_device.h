@@ -118,7 +118,7 @@ bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_all
  * of another GPU of the process is out of reach; device->why says so. */
 bool tagc_cuda_memory_set_up(struct tagc_cuda_device *device);
 
-/* Pinned host memory, 64-byte aligned, never freed; NULL: none. 0 bytes: a new piece if the last one is used up. In a
+/* Pinned host memory, 64-byte aligned, never freed; NULL: none. 0 bytes: a new piece if the last is used up. In a
  * visit. */
 void *tagc_cuda_pinned(struct tagc_cuda_device *device, size_t bytes);
 
