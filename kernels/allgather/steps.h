@@ -27,8 +27,7 @@ static inline TAGC_HD uint64_t tagc_allgather_blocks(uint64_t n) {
 
 /* -- all that lose something --------------------------------------------------------------------------------------- */
 
-/* The storable value nearest to a finite one: the largest fp16 must not become infinite because scales are rounded
- * up. */
+/* The storable value nearest to a finite one: scales are rounded up, but the largest fp16 must not become infinite. */
 static inline TAGC_HD float tagc_allgather_within(float x, enum tagc_dtype dtype) {
   if (dtype != TAGC_FLOAT16)
     return x;

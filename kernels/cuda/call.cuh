@@ -104,8 +104,7 @@ DEVICE uint32_t count_values(const float x[EACH]) {
   return values;
 }
 
-/* Stores a block, zero beyond the shard's end, for the next step. Returns the lane's part of the stored squared
- * norm. */
+/* Stores a block, zero beyond the shard's end, for the next step. Returns the lane's part of its squared norm. */
 DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
                          uint32_t count, const float x[EACH], float *stage) {
   const uint64_t from = (uint64_t)block * BLOCK;
@@ -256,8 +255,7 @@ DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, ui
   }
 }
 
-/* True if the own shard has exceptions, for the other ranks; no codec touches it. A warp checks a share of the
- * blocks. */
+/* True if the own shard has exceptions: codecs do not touch it, but other ranks ask. A warp checks its share. */
 DEVICE bool own_has_exception(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane,
                               float *stage) {
   const char *from = shard_of(call, call.rank);
@@ -311,8 +309,7 @@ DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct 
   return elements_fetch(result.own + at, call.dtype, lane, count_of(call, block), stage);
 }
 
-/* Writes a block's results: foreign sum, own values, exceptions. True if a sum of the lane is too large before
- * those. */
+/* Writes a block's results: foreign sum, own values, exceptions. True if a sum without exceptions is too large. */
 DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
                          const float sum[EACH], const struct rows &own, float *stage) {
   const uint32_t count = count_of(call, block);

@@ -78,8 +78,7 @@ const char *tagc_cuda_words(int error, const char *call, char *text, size_t size
   return text;
 }
 
-/* True if the error must be logged: each call's errors once, and an error of earlier work, which all calls get,
- * once. */
+/* True if the error must be logged: each call's errors once; an error of earlier work, which later calls get, once. */
 static bool is_new(int error, const char *call) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static struct {

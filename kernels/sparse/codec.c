@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `sparse`: the largest values of each foreign shard, with their places; all others stay in the residual
- * (top-k with error feedback; arXiv 1712.01887).
+ * The codec `sparse`: sends the largest values of each foreign shard, with their places; all others stay in the
+ * residual (top-k with error feedback; arXiv 1712.01887).
  *
- * What is sent   C = max(1, floor(n * keep_ppm / 10^6)) values a shard, chosen as sparsify.h says with one threshold a
- *                shard; fewer only where fewer reach 2^-120, or where all 256 of a block are chosen: the smallest of
- *                these stays (of equal ones the last). What rounding to bf16 (nearest even) leaves over stays, too.
- *                A shard is full where C were chosen, one that then stays in a block of 256 included; told where what
- *                stays has more than 1/64 of their squared norm.
- * Payload        Exchange A2A, little-endian, each part padded with zeros to 16 bytes, unused entries zero:
- *                  exceptions   exceptions.h
- *                  counts       uint8 x ceil(n/256): values sent of each block of 256 positions
- *                  offsets      uint8 x C: positions inside the blocks, in order of position
- *                  values       bf16 x C, in the same order
- * Example        n = 300, keep 1% (C = 3), shard zero but for 1 at 2, -3 at 255 and 1/2 at 258:
- *                  00 00 00 00  00 00 00 00  (40 zeros)      no exceptions, room for five; nothing stays behind
- *                  02 01 (14 zeros)                          two values in the first block, one in the second
- *                  02 ff 02 (13 zeros)                       at 2 and 255, and at 258
- *                  80 3f  40 c0  00 3f (10 zeros)            1, -3, 1/2
- * Sum            The owner adds the senders' values in fp32 in rank order, its own shard, exceptions; divides, rounds
- *                once.
- * State          The lists of one shard, and one shard's residual as fp32 where it is stored narrower; then what is
- *                kept for decode: what was told, the merged exceptions and a cursor a sender.
- * Threads        Reentrant.
+ * Choice    C = max(1, floor(n * keep_ppm / 10^6)) values a shard, as in sparsify.h with one threshold a shard. Fewer
+ *           only if fewer reach 2^-120, or if all 256 of a block are chosen: the smallest of these stays (the last of
+ *           equal ones). The errors of rounding to bf16 (nearest even) stay, too. A shard is full if C values were
+ *           chosen, including one that stays in a block of 256. It counts as a surplus if the residual has more than
+ *           1/64 of their squared norm.
+ * Payload   Exchange A2A, little-endian, each part padded with zeros to 16 bytes, unused entries zero:
+ *             exceptions   exceptions.h
+ *             counts       uint8 x ceil(n/256): values sent of each block of 256 positions
+ *             offsets      uint8 x C: positions inside the blocks, in order of position
+ *             values       bf16 x C, in the same order
+ * Example   n = 300, keep 1% (C = 3), shard zero but for 1 at 2, -3 at 255 and 1/2 at 258:
+ *             00 00 00 00  00 00 00 00  (40 zeros)      no exceptions, room for five; nothing stays behind
+ *             02 01 (14 zeros)                          two values in the first block, one in the second
+ *             02 ff 02 (13 zeros)                       at 2 and 255, and at 258
+ *             80 3f  40 c0  00 3f (10 zeros)            1, -3, 1/2
+ * Sum       The owner adds the senders' values in fp32 in rank order, its own shard, exceptions; divides, rounds once.
+ * State     The lists of one shard, and one shard's residual as fp32 if it is stored narrower. Then, for decode:
+ *           `anywhere`, the merged exceptions and a cursor a sender.
+ * Threads   Reentrant.
  */
 #include <string.h>
 
@@ -35,13 +34,13 @@
 enum { BLOCK = TAGC_SPARSE_BLOCK, MAX_RANKS = 1 << 16 };
 
 struct state {
-  uint32_t *anywhere; /* what this rank tells the others (exceptions.h) */
+  uint32_t *anywhere; /* this rank's flags for the others (exceptions.h) */
 
   struct tagc_sparsify_memory lists;
   uint32_t *bitmap; /* of the shard's chosen positions */
-  float *residual;  /* of the shard, where it is stored narrower */
+  float *residual;  /* of the shard, if it is stored narrower */
 
-  struct tagc_exception *exceptions; /* of all senders: in the place of the lists */
+  struct tagc_exception *exceptions; /* of all senders, in the place of the lists */
   uint32_t *cursors;
 };
 
@@ -61,7 +60,7 @@ static size_t assign_state(struct state *out, const struct tagc_shape *shape, co
   return sending > receiving ? sending : receiving;
 }
 
-/* What follows from a shape. */
+/* Fills the parts that follow from a shape. */
 static void parts_fill(const struct tagc_shape *shape, struct tagc_grid *grid, struct tagc_sparse_message *message) {
   tagc_grid_fill(grid, shape->n, shape->keep_ppm, 1);
   tagc_sparse_message_fill(message, shape->n, grid->stripe_capacity, false);
@@ -83,7 +82,7 @@ static bool sparse_layout(const struct tagc_shape *shape, struct tagc_layout *ou
   return true;
 }
 
-/* The smallest of a block's values, which all are in the list from `first` on; of equal ones the last. */
+/* The smallest of a block's values, all of which are in the list from `first` on; the last of equal ones. */
 static uint32_t find_surplus(const float *values, uint32_t first) {
   uint32_t least = first;
   for (uint32_t i = first; i < first + BLOCK; i++)
@@ -92,8 +91,8 @@ static uint32_t find_surplus(const float *values, uint32_t first) {
   return least;
 }
 
-/* A count is one byte: where all 256 values of a block were chosen the smallest goes back (always the same place would
- * never be sent). Returns the squares of those. */
+/* A count is one byte: if all 256 values of a block were chosen, the smallest goes back (a fixed place would never be
+ * sent). Returns the squared norm of these. */
 static double drop_surplus(const struct tagc_sparsify_shard *shard, uint8_t *counts) {
   const struct tagc_sparsify_memory *lists = shard->memory;
   const uint32_t count = lists->counts[0];
@@ -121,7 +120,7 @@ static double drop_surplus(const struct tagc_sparsify_shard *shard, uint8_t *cou
   return norm2;
 }
 
-/* The message of one foreign shard; returns the squared norm of what stays in the residual. */
+/* Encodes one foreign shard. Returns the squared norm of its residual. */
 static double sparse_encode_shard(const struct tagc_job *job, const struct tagc_grid *grid,
                                   const struct tagc_sparse_message *message, const struct state *state, int number) {
   uint8_t *out = job->message_out + (size_t)number * job->layout.message_bytes;
@@ -144,7 +143,7 @@ static double sparse_encode_shard(const struct tagc_job *job, const struct tagc_
   if (!floats && !job->residual_empty)
     tagc_residual_load_shard(job, number, shard.residual);
   double norm2 = tagc_sparsify(&shard);
-  *state->anywhere |= tagc_sparsify_surplus(&shard, norm2); /* before one goes back */
+  *state->anywhere |= tagc_sparsify_surplus(&shard, norm2); /* before drop_surplus() */
   if (tagc_sparse_count(message, shard.bitmap, out))
     norm2 += drop_surplus(&shard, out + message->counts);
   job->stats->nonfinite += tagc_exceptions_close(shard.exceptions, job->shape.n);

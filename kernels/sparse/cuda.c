@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Launches the kernels of sparse.cu: see cuda.h. The codec's state: its kernels' (cuda/call.h), norms, and memory for
- * choosing and for lists.
+ * Launches the kernels of sparse.cu: see cuda.h. The codec's state: that of the kernels (cuda/call.h), norms, and
+ * memory for choosing and for lists.
  */
 #include "kernels/sparse/cuda.h"
 
@@ -114,7 +114,7 @@ bool tagc_sparse_cuda_layout(const struct tagc_codec *codec, const struct tagc_s
   return true;
 }
 
-/* What both ways need. */
+/* The common part of encode and decode. Returns the memory of the lists. */
 static void *sparse_begin(const struct tagc_job *job, struct tagc_counts *counts, struct tagc_choose_call *choose,
                           struct tagc_sparse_message *message) {
   struct parts parts;

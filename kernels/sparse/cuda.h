@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Lists of values by block on a GPU, with the bytes of sparse.h, and the codec `sparse`, which sends them.
  *
- * Out      count: values of each block, from the bitmap, and how many come before each tile; pack: every element of g
- *          and e once more: values to their places, the residual, its norm.
- * In       starts: how many values come before each tile, of each sender; sum: the results.
+ * Out      count: the values of each block, from the bitmap, and those before each tile. pack: reads every element of g
+ *          and e once more, and writes the values, the residual, its norm.
+ * In       starts: the values before each tile, of each sender. sum: the results.
  * Launches encode 9 (six to choose, two to pack, one to close), decode 3.
  */
 #ifndef KERNELS_SPARSE_CUDA_H
@@ -15,15 +15,15 @@
 struct tagc_sparse_message;
 
 enum {
-  TAGC_LISTS_TILE = 16,                   /* blocks, which a warp takes */
-  TAGC_LISTS_SEGMENT = TAGC_CUDA_THREADS, /* tiles: values before a tile are counted from the start of its segment on */
+  TAGC_LISTS_TILE = 16,                   /* blocks, taken by a warp */
+  TAGC_LISTS_SEGMENT = TAGC_CUDA_THREADS, /* tiles: the unit in which values before a tile are counted */
 };
 
 /* The parameter of the kernels. */
 struct tagc_lists_call {
-  struct tagc_choose_call of;                /* of one stripe; in: nothing but `call` */
-  uint64_t counts_at, offsets_at, values_at; /* in a message */
-  uint32_t *starts; /* `tiles` by place: of foreign shards, or of senders (more than 32: sum moves them on) */
+  struct tagc_choose_call of;                /* of one stripe; In uses `call` alone */
+  uint64_t counts_at, offsets_at, values_at; /* offsets in a message */
+  uint32_t *starts; /* `tiles` by place: of foreign shards, or of senders (if over 32: sum moves them on) */
   uint32_t *totals; /* `segments` by place */
   uint32_t tiles, segments;
   uint32_t capacity, exact; /* as in tagc_sparse_message */
@@ -31,17 +31,17 @@ struct tagc_lists_call {
 
 /* -- the host's side ----------------------------------------------------------------------------------------------- */
 
-/* Memory for what follows. Pure. */
+/* The bytes of `memory` below. Pure. */
 size_t tagc_lists_bytes(uint64_t n, uint32_t nranks);
 
-/* After tagc_choose_enqueue() for one stripe a shard: completes message_out behind the exceptions, writes the residual,
- * adds to the norms of the shards, and takes from state->selected what goes back. Needs call.norms; call.groups of what
- * closes the lists is tagc_lists_groups(). */
+/* After tagc_choose_enqueue() with one stripe a shard: completes message_out after the exceptions, writes the residual,
+ * adds to the norms of the shards, and subtracts values that go back from state->selected. Needs call.norms; for the
+ * close of the lists call.groups is tagc_lists_groups(). */
 int tagc_lists_pack(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose,
                     const struct tagc_sparse_message *message, void *memory, void *stream);
 uint32_t tagc_lists_groups(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call);
 
-/* After tagc_cuda_check(): the results. */
+/* After tagc_cuda_check(): writes the results. */
 int tagc_lists_sum(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call,
                    const struct tagc_sparse_message *message, void *memory, void *stream);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The hot functions of sparse.h. Compiled once for each instruction set (codec/instruction_set.h), with that set's
- * vector steps (sparsify_vector_*.h). The loops of 16 become vectors by themselves.
+ * vector steps (sparsify_vector_*.h). The compiler vectorizes the loops of 16.
  */
 #include "kernels/codec/instruction_set.h"
 /* clang-format off */
@@ -78,7 +78,7 @@ static double sparse_pack(const struct tagc_sparse_message *message, const float
   return 0;
 }
 
-/* `exact` is known where this is expanded. */
+/* `exact` is a constant where this is inlined. */
 static ALWAYS_INLINE void sparse_add_block_typed(const struct tagc_sparse_input *in, bool exact, uint64_t block,
                                                  float sum[BLOCK]) {
   const struct tagc_job *job = in->job;

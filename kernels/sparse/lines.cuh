@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The lines of a shard (sparsify_bits.h) and their bitmap, a word a line, as a warp that holds a block of 256 sees
- * them.
+ * The lines of a shard (sparsify_bits.h) and their bitmap, a word a line, for a warp that holds a block of 256.
  */
 #ifndef KERNELS_SPARSE_LINES_CUH
 #define KERNELS_SPARSE_LINES_CUH
@@ -10,7 +9,7 @@
 
 enum { BLOCK_LINES = BLOCK / TAGC_GRID_LINE };
 
-/* Where a line is: its stripe, and its number in that. */
+/* The place of a line: its stripe, and its number in the stripe. */
 struct place {
   uint32_t stripe, local;
 };
@@ -21,17 +20,17 @@ DEVICE struct place place_of_line(const struct tagc_grid &grid, uint32_t line) {
   return {tagc_grid_stripe_of(grid.stripes, line), line / grid.stripes};
 }
 
-/* Its word in the bitmap. */
+/* The line's word in the bitmap. */
 DEVICE uint64_t word_of(const struct tagc_grid &grid, const struct place &place) {
   return (uint64_t)place.stripe * grid.stripe_lines + place.local;
 }
 
-/* The line that a lane's elements of a half are in: 4 (lane % 8) on. */
+/* The line of a lane's elements of a half: its elements 4 (lane % 8) on. */
 DEVICE uint32_t line_of(uint32_t block, uint32_t lane, uint32_t half) {
   return block * BLOCK_LINES + half * (BLOCK_LINES / 2) + lane / 8;
 }
 
-/* The word of that line, from a bit for each of the lanes' elements. */
+/* The word of that line, from one bit for each of the lanes' elements. */
 DEVICE uint32_t line_word(uint32_t bits, uint32_t lane, uint32_t half) {
   uint32_t word = (bits >> ROW * half & ((1u << ROW) - 1)) << lane % 8 * ROW;
   UNROLL_FOR (int by = 1; by < 8; by *= 2)
@@ -39,7 +38,7 @@ DEVICE uint32_t line_word(uint32_t bits, uint32_t lane, uint32_t half) {
   return word;
 }
 
-/* The other way round: a bit for each of the lane's elements of a block. */
+/* The reverse: one bit for each of the lane's elements of a block. */
 DEVICE uint32_t lane_bits(const struct tagc_grid &grid, const uint32_t *bitmap, uint32_t block, uint32_t lane) {
   uint32_t bits = 0;
   UNROLL_FOR (uint32_t half = 0; half < 2; half++) {

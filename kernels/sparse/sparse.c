@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lists of values by block, on their way out and in. See sparse.h.
+ * Lists of values by block: writing and summing them. See sparse.h.
  */
 #include "kernels/sparse/sparse.h"
 
@@ -10,7 +10,7 @@
 
 enum {
   BLOCK = TAGC_SPARSE_BLOCK,
-  STREAM_BYTES = 8 << 20, /* results from here on would push everything else out of the caches */
+  STREAM_BYTES = 8 << 20, /* larger results would push everything else out of the caches */
 };
 
 static const struct tagc_sparse_kernels *sparse_kernels(void) { return TAGC_OF_VARIANT(tagc_sparse); }
@@ -36,7 +36,7 @@ double tagc_sparse_pack(const struct tagc_sparse_message *message, const float *
   return sparse_kernels()->pack(message, values, ids, count, out);
 }
 
-/* A block by hand: the incomplete one, or one with exceptions, of which entry[0..count) are its own. */
+/* Sums one block alone: the incomplete one, or one with exceptions, which are entry[0..count). */
 static bool sum_block(const struct tagc_sparse_input *in, uint64_t block, const struct tagc_exception *entry,
                       size_t count) {
   const struct tagc_job *job = in->job;

@@ -10,7 +10,7 @@
 
 /* -- counts of a tile's blocks ------------------------------------------------------------------------------------- */
 
-/* Its counts, in order from the lowest bits on: 8 bits each, or 16. */
+/* The counts of a tile, in order from the lowest bits on: 8 bits each, or 16. */
 struct queue {
   uint32_t word[8];
 };
@@ -23,7 +23,7 @@ DEVICE uint32_t queue_next(struct queue &queue, bool exact) {
   return first;
 }
 
-/* Behind the last count of a message there is something else. */
+/* This may read beyond the last count: a message has more parts there. */
 DEVICE struct queue queue_fetch(const uint8_t *counts, uint32_t tile, bool exact) {
   const uint4 *from = (const uint4 *)(counts + (uint64_t)tile * TAGC_LISTS_TILE * (exact ? 2 : 1));
   const uint4 low = from[0], high = exact ? from[1] : make_uint4(0, 0, 0, 0);
@@ -48,10 +48,10 @@ DEVICE uint32_t count_block(const struct tagc_lists_call &lists, const uint32_t 
   else
     for (uint32_t line = first; line < lines; line++)
       some += (uint32_t)__popc(bitmap[line]);
-  return lists.exact || some < BLOCK ? some : (uint32_t)BLOCK - 1; /* what does not fit a byte goes back */
+  return lists.exact || some < BLOCK ? some : (uint32_t)BLOCK - 1; /* the value that does not fit a byte goes back */
 }
 
-/* The counts of a tile, with what pads the last ones. Returns their sum. */
+/* Writes the counts of a tile, with the padding of the last ones. Returns their sum. */
 DEVICE uint32_t count_blocks(const struct tagc_lists_call &lists, uint32_t place, uint32_t tile) {
   const struct tagc_cuda_call &call = lists.of.call;
   const uint32_t shard = shard_at(call, place), blocks = blocks_of_tile(call, tile);
@@ -77,7 +77,7 @@ DEVICE uint32_t count_blocks(const struct tagc_lists_call &lists, uint32_t place
   return all;
 }
 
-/* The sum of the counts that came in for a tile. */
+/* The sum of the received counts for a tile. */
 DEVICE uint32_t count_arrived(const struct tagc_lists_call &lists, uint32_t place, uint32_t tile) {
   const struct tagc_cuda_call &call = lists.of.call;
   const uint8_t *counts = call.message_in + call.message_bytes * shard_at(call, place) + lists.counts_at;
@@ -88,7 +88,7 @@ DEVICE uint32_t count_arrived(const struct tagc_lists_call &lists, uint32_t plac
   return all;
 }
 
-/* How many values come before each tile in its segment, and how many a segment has. */
+/* Counts the values before each tile in its segment, and those of each segment. */
 template <bool out> DEVICE void count_lists(const struct tagc_lists_call &lists) {
   for (uint32_t place = blockIdx.y; place < lists.of.call.nranks - 1; place += gridDim.y)
     for (uint32_t segment = blockIdx.x; segment < lists.segments; segment += gridDim.x) {
@@ -104,7 +104,7 @@ template <bool out> DEVICE void count_lists(const struct tagc_lists_call &lists)
     }
 }
 
-/* The values in so many segments of a place: a warp's work. Counts from elsewhere may be any. */
+/* The values in the first `segments` segments of a place, by a warp. Received counts may be anything. */
 DEVICE uint64_t sum_totals(const struct tagc_lists_call &lists, uint32_t place, uint32_t segments, uint32_t lane) {
   uint64_t sum = 0;
   for (uint32_t i = lane; i < segments; i += LANES)
@@ -114,14 +114,14 @@ DEVICE uint64_t sum_totals(const struct tagc_lists_call &lists, uint32_t place, 
 
 /* -- pack ---------------------------------------------------------------------------------------------------------- */
 
-/* What a lane adds up: squares of what is kept; before rounding of what stays, and of what was chosen; values that went
- * back. */
+/* A lane's sums: squares of the stored residual; squares before rounding of the values that stay and of the chosen
+ * ones; the number of values that went back. */
 struct packed {
   double norm2, left, chosen;
   uint32_t dropped;
 };
 
-/* Of a block that was chosen whole: the lane's bit for the smallest value, of equal ones the last. */
+/* For a block chosen as a whole: the lane's bit for the smallest value, the last of equal ones. */
 DEVICE uint32_t find_surplus(const float x[EACH], uint32_t lane) {
   uint32_t least = 0, last = 0, bit = 0;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
@@ -138,7 +138,7 @@ DEVICE uint32_t find_surplus(const float x[EACH], uint32_t lane) {
   return bit;
 }
 
-/* A value to its place. Returns what stays of it. */
+/* Writes a value to its place. Returns the error of sending it. */
 DEVICE float send(const struct tagc_lists_call &lists, uint8_t *message, uint32_t at, uint32_t place, float x) {
   message[lists.offsets_at + at] = (uint8_t)place;
   if (lists.exact) {
@@ -150,8 +150,8 @@ DEVICE float send(const struct tagc_lists_call &lists, uint8_t *message, uint32_
   return x - tagc_from_bf16(code);
 }
 
-/* The values of a block, whose first one belongs at `start`. x becomes what stays. Returns how many there are.
- * `picked`: a bit for each of the lane's elements. */
+/* Writes the values of a block from `start` on, leaves in x what stays, returns their number. `picked`: a bit per
+ * element. */
 DEVICE uint32_t send_block(const struct tagc_lists_call &lists, uint8_t *message, uint32_t start, uint32_t lane,
                            uint32_t picked, float x[EACH], struct packed *sums) {
   const uint32_t whole = (1u << EACH) - 1, row = (1u << ROW) - 1;
@@ -177,7 +177,7 @@ DEVICE uint32_t send_block(const struct tagc_lists_call &lists, uint8_t *message
   return (all & 0xffffu) + (all >> 16);
 }
 
-/* Zeros behind the last of `count` values: the group's share. */
+/* Writes zeros after the last of `count` values: the group's share. */
 DEVICE void clear_rest(const struct tagc_lists_call &lists, uint8_t *message, uint32_t count) {
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
   const uint64_t offsets = lists.values_at - lists.offsets_at,
@@ -216,7 +216,7 @@ DEVICE void pack(const struct tagc_lists_call &lists) {
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   double norm2 = 0;
   for (uint32_t row = blockIdx.y; row < call.nranks - 1; row += gridDim.y) {
-    const uint32_t place = call.nranks - 2 - row; /* backwards: caches have what was read last */
+    const uint32_t place = call.nranks - 2 - row; /* backwards: the caches have the last data read */
     uint8_t *message = call.message_out + call.message_bytes * shard_at(call, place);
     struct packed sums = {};
     clear_rest(lists, message, (uint32_t)sum_totals(lists, place, lists.segments, lane));
@@ -238,8 +238,8 @@ DEVICE void pack(const struct tagc_lists_call &lists) {
 
 /* -- sum ----------------------------------------------------------------------------------------------------------- */
 
-/* Adds the values that the lanes' senders have for a block: `count` of each from entry `start` on, sender by sender and
- * each in the order of its list. */
+/* Adds the lanes' senders' values for a block: `count` of each from entry `start` on, by sender, in the order of the
+ * list. */
 DEVICE void add_values(const struct tagc_lists_call &lists, uint32_t first_sender, uint32_t start, uint32_t count,
                        uint32_t lane, float *sum) {
   const struct tagc_cuda_call &call = lists.of.call;
@@ -254,7 +254,7 @@ DEVICE void add_values(const struct tagc_lists_call &lists, uint32_t first_sende
     const uint8_t *values = message + lists.values_at;
     const float value =
       lists.exact ? ((const float *)values)[index] : tagc_from_bf16(((const uint16_t *)values)[index]);
-    /* Places of a sender increase, so that all of its values can be added at once: who says so? */
+    /* If the places of a sender increase, all of its values can be added at once; a hostile list may break that. */
     const uint32_t other_owner = __shfl_up_sync(ALL_LANES, owner, 1), other_place = __shfl_up_sync(ALL_LANES, place, 1);
     const bool in_turn = __any_sync(ALL_LANES, lane > 0 && there && owner == other_owner && place <= other_place);
     const uint32_t turn = in_turn ? lane : owner;
@@ -267,7 +267,7 @@ DEVICE void add_values(const struct tagc_lists_call &lists, uint32_t first_sende
   }
 }
 
-/* The entries before a tile of a sender. What leads out of a list is cut. */
+/* The entries before a tile of a sender, cut at the end of its list. */
 DEVICE uint32_t entries_before(const struct tagc_lists_call &lists, uint32_t sender, uint32_t tile) {
   uint64_t before = lists.starts[(uint64_t)sender * lists.tiles + tile];
   UNROLL_4_FOR (uint32_t i = 0; i < tile / TAGC_LISTS_SEGMENT; i++)
@@ -275,18 +275,18 @@ DEVICE uint32_t entries_before(const struct tagc_lists_call &lists, uint32_t sen
   return before < lists.capacity ? (uint32_t)before : lists.capacity;
 }
 
-/* How many of the `count` values that a block is said to have are in the list, from `at` on. */
+/* The part of `count` values from `at` on that is in the list. */
 DEVICE uint32_t listed(const struct tagc_lists_call &lists, uint32_t at, uint32_t count) {
   return count < lists.capacity - at ? count : lists.capacity - at;
 }
 
-/* Where a lane is in the list of its sender. */
+/* A lane's place in the list of its sender. */
 struct cursor {
   struct queue queue;
   uint32_t at;
 };
 
-/* At the start of a tile, for the lane's sender. */
+/* The cursor at the start of a tile, for the lane's sender. */
 DEVICE struct cursor cursor_at(const struct tagc_lists_call &lists, uint32_t tile, uint32_t lane) {
   const struct tagc_cuda_call &call = lists.of.call;
   if (lane >= call.nranks - 1)
@@ -295,7 +295,7 @@ DEVICE struct cursor cursor_at(const struct tagc_lists_call &lists, uint32_t til
   return {queue_fetch(message + lists.counts_at, tile, lists.exact), entries_before(lists, lane, tile)};
 }
 
-/* The block's values of up to 32 senders, one a lane, which keeps its cursor. */
+/* Adds the block's values of up to 32 senders, one a lane, which keeps its cursor. */
 DEVICE void add_of_few(const struct tagc_lists_call &lists, struct cursor &cursor, uint32_t lane, float *sum) {
   const uint32_t count = queue_next(cursor.queue, lists.exact);
   const uint32_t some = lane < lists.of.call.nranks - 1 ? listed(lists, cursor.at, count) : 0;
@@ -303,7 +303,7 @@ DEVICE void add_of_few(const struct tagc_lists_call &lists, struct cursor &curso
   add_values(lists, 0, cursor.at - some, some, lane, sum);
 }
 
-/* Of more: where they are is kept where the tile's starts were, which are this warp's alone. */
+/* The same for more senders: the cursors replace the tile's starts, which are this warp's alone. */
 DEVICE void add_of_many(const struct tagc_lists_call &lists, uint32_t block, uint32_t lane, float *sum) {
   const struct tagc_cuda_call &call = lists.of.call;
   const uint32_t tile = block / TAGC_LISTS_TILE;

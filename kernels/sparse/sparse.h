@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lists of values by block: the messages of the codec `sparse`, and of `lhc` for shards that are too small for a
- * sketch.
+ * Lists of values by block: the messages of the codec `sparse`, and of `lhc` for shards too small for a sketch.
  *
  * Layout   After the exceptions, little-endian, each part padded with zeros to 16 bytes; unused entries are zero:
  *            counts    per block of 256 positions the number of its values
@@ -20,23 +19,22 @@ struct tagc_sparse_message {
   uint64_t n;
   uint32_t capacity;
   bool exact;                     /* fp32 values and 16-bit counts */
-  size_t counts, offsets, values; /* where they begin */
+  size_t counts, offsets, values; /* byte offsets of the parts */
   size_t bytes;
 };
 
 /* Pure. */
 void tagc_sparse_message_fill(struct tagc_sparse_message *out, uint64_t n, uint32_t capacity, bool exact);
 
-/* Fills the counts from a bit for each position of the shard. Returns whether one does not fit its byte (and is
- * zero). */
+/* Fills the counts from a bitmap of the shard's positions. True if a count does not fit its byte (it is zero then). */
 bool tagc_sparse_count(const struct tagc_sparse_message *message, const uint32_t *bitmap, uint8_t *out);
 
-/* Fills the other parts behind the exceptions. Returns the squared norm of what rounding leaves over. */
+/* Fills the other parts after the exceptions. Returns the squared norm of the rounding errors. */
 double tagc_sparse_pack(const struct tagc_sparse_message *message, const float *values, const uint32_t *ids,
                         uint32_t count, uint8_t *out);
 
-/* Sums what job->message_in holds in rank order, then the own shard and the merged exceptions; writes job->recv. Sets
- * job->nonfinite_seen where a sum is too large. `cursors`: room for nranks - 1. Counts that lead out of the lists are
+/* Sums the messages of job->message_in in rank order, then the own shard and the merged exceptions; writes job->recv.
+ * Sets job->nonfinite_seen if a sum is too large. `cursors`: room for nranks - 1. Counts that lead out of a list are
  * cut. */
 void tagc_sparse_sum(struct tagc_job *job, const struct tagc_sparse_message *message, uint32_t *cursors,
                      const struct tagc_exception *exceptions, size_t count);
@@ -46,21 +44,19 @@ void tagc_sparse_sum(struct tagc_job *job, const struct tagc_sparse_message *mes
 struct tagc_sparse_input {
   const struct tagc_job *job;
   const struct tagc_sparse_message *message;
-  uint32_t *cursors; /* per foreign sender: values that are read */
+  uint32_t *cursors; /* per foreign sender: values read so far */
   bool streaming;    /* write past the caches */
 };
 
 struct tagc_sparse_kernels {
-  /* Counts for 256 bits each. Returns whether one was 256. */
+  /* Counts the bits of each block of 256. True if a count was 256. */
   bool (*count)(const struct tagc_sparse_message *message, const uint32_t *bitmap, uint8_t *out);
-  /* Offsets and values of ids[0..count), as bytes and as what goes on the wire. Returns the squared norm of what
-   * rounding leaves over. */
+  /* Writes offsets and values (in wire format) of ids[0..count). Returns the squared norm of the rounding errors. */
   double (*pack)(const struct tagc_sparse_message *message, const float *values, const uint32_t *ids, uint32_t count,
                  uint8_t *out);
   /* Adds the foreign values of the next block, sender by sender. */
   void (*add)(const struct tagc_sparse_input *in, uint64_t block, float sum[TAGC_SPARSE_BLOCK]);
-  /* Writes the results of the blocks [from, to), all complete and without exceptions. Returns whether a sum was too
-   * large. */
+  /* Writes the results of the blocks [from, to), all complete and without exceptions. True if a sum was too large. */
   bool (*sum)(const struct tagc_sparse_input *in, uint64_t from, uint64_t to);
 };
 

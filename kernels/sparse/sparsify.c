@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Choosing the largest values of a shard: see sparsify.h. What touches every element is in sparsify_kernels.c.
+ * Chooses the largest values of a shard: see sparsify.h. sparsify_kernels.c has the loops over all elements.
  */
 #include "kernels/sparse/sparsify.h"
 
@@ -9,7 +9,7 @@
 #include "kernels/codec/variant.h"
 
 enum {
-  SAMPLE_LINES = 256, /* at least; of large shards eight times as many */
+  SAMPLE_LINES = 256, /* at least; eight times as many of large shards */
   LIST_SLACK = 16,    /* vector stores may run over the end of a list */
 };
 
@@ -31,7 +31,7 @@ void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint3
   grid->stripe_capacity = capacity ? (uint32_t)capacity : 1;
 }
 
-/* Candidates: 1.1 to 1.3 times the capacity are expected. */
+/* About 1.1 to 1.3 times the capacity become candidates. */
 size_t tagc_sparsify_assign_buffers(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards,
                                     void *base, size_t used) {
   const size_t lists = shards * grid->stripes, positions = (size_t)grid->stripe_lines * TAGC_GRID_LINE;
@@ -48,7 +48,7 @@ size_t tagc_sparsify_assign_buffers(struct tagc_sparsify_memory *out, const stru
   return used;
 }
 
-/* The first bin from the top that has no room any more below `above` values and `capacity`; 0 where all have. */
+/* The first bin from the top, plus one, whose values do not fit into `capacity` after *above values; 0: all fit. */
 static uint32_t find_boundary(const uint32_t *histogram, uint32_t top, uint32_t bottom, uint32_t capacity,
                               uint32_t *above) {
   for (uint32_t bin = top; bin-- > bottom;) {
@@ -59,8 +59,8 @@ static uint32_t find_boundary(const uint32_t *histogram, uint32_t top, uint32_t 
   return 0;
 }
 
-/* The fine bin in which `capacity` ends, from counts by coarse bin and then by fine bin: of a list, or where there is
- * none, of the part's residual. */
+/* The fine bin in which `capacity` ends, by coarse bins and then fine ones: of a list, or without one of the
+ * residual. */
 static struct tagc_sparsify_choice find_bin(const struct tagc_sparsify_part *part, const float *values, uint32_t count,
                                             uint32_t capacity) {
   const struct tagc_sparsify_kernels *kernels = tagc_sparsify_kernels();
@@ -85,7 +85,7 @@ static struct tagc_sparsify_choice find_bin(const struct tagc_sparsify_part *par
   };
 }
 
-/* Whole bins from the top while they fit; of the first that does not, as many as fit. */
+/* Takes as many values of the boundary bin as fit. */
 static void fill_up(struct tagc_sparsify_choice *choice, const struct tagc_sparsify_part *part) {
   if (choice->bin < TAGC_BIN_TINY)
     return;
@@ -93,8 +93,8 @@ static void fill_up(struct tagc_sparsify_choice *choice, const struct tagc_spars
   choice->offset = tagc_bin_offset(part->seed, choice->count);
 }
 
-/* The lowest magnitude to collect, so that candidates will do with some margin: what the capacity is in the sample, a
- * bit more, and three standard deviations. */
+/* The lowest magnitude to collect, for enough candidates: the sample's share of the capacity, 1/32 more, and three
+ * standard deviations. */
 static uint32_t guess_threshold(const struct tagc_sparsify_shard *shard) {
   const struct tagc_grid *grid = shard->grid;
   const struct tagc_sparsify_memory *memory = shard->memory;
@@ -111,8 +111,7 @@ static uint32_t guess_threshold(const struct tagc_sparsify_shard *shard) {
   return (choice.bin < TAGC_BIN_TINY ? TAGC_BIN_TINY : choice.bin) << 12;
 }
 
-/* The short way for a stripe, from its list of candidates. False where they are too few, or all but the best much too
- * many. */
+/* The short way for a stripe, from its list of candidates. False if they are too few, or far too many. */
 static bool choose_candidates(const struct tagc_sparsify_part *part, const struct tagc_sparsify_list *list,
                               struct tagc_sparsify_choice *choice) {
   const uint32_t lowest = tagc_bin_of(list->threshold), most = TAGC_SPARSIFY_NEAR - 1;
@@ -132,7 +131,7 @@ static bool choose_candidates(const struct tagc_sparsify_part *part, const struc
   return near - 1 < most;
 }
 
-/* The long way for a stripe, whose values all are in the residual. */
+/* The long way for a stripe, with all its values in the residual. */
 static uint32_t select_all(const struct tagc_sparsify_part *part) {
   struct tagc_sparsify_choice choice = find_bin(part, NULL, 0, part->capacity);
   fill_up(&choice, part);
@@ -149,7 +148,7 @@ void tagc_sparsify_put_back(const struct tagc_sparsify_shard *shard, uint32_t st
   list->threshold = UINT32_MAX;
 }
 
-/* Selects from one stripe of a scanned shard. Returns whether it went the short way. */
+/* Selects from one stripe of a scanned shard. True if it went the short way. */
 static bool select_part(const struct tagc_sparsify_part *part, struct tagc_sparsify_list *list, uint32_t *count,
                         double *norm2) {
   struct tagc_sparsify_choice choice;
@@ -161,13 +160,13 @@ static bool select_part(const struct tagc_sparsify_part *part, struct tagc_spars
     tagc_sparsify_put_back(part->shard, part->stripe);
     *count = select_all(part);
   }
-  /* Stripes differ by a line at most; the wire has no undefined bytes. */
+  /* Stripes differ by one line at most; the wire must have no undefined bytes. */
   for (uint32_t line = part->lines; line < part->grid->stripe_lines; line++)
     part->bitmap[line] = 0;
   return good;
 }
 
-/* Of what stays in the residual, but for what was chosen. */
+/* The squared norm of the residual without the places of chosen values. */
 static double norm_of(const struct tagc_sparsify_shard *shard) {
   const struct tagc_grid *grid = shard->grid;
   double norm2 = 0;

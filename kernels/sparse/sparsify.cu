@@ -3,30 +3,29 @@
  * host, to the bit.
  *
  * Grid      Groups of eight warps in x, places in y (begin: x).
- * Speed     scan reads g and e once, a warp 1,024 positions at a time; of the others, each looks at a small part of
- *           that.
+ * Speed     scan reads g and e once, a warp 1,024 positions at a time; each other kernel looks at a small part of them.
  */
 #include "kernels/cuda/exceptions.cuh"
 #include "kernels/sparse/lines.cuh"
 #include "kernels/sparse/sparsify_bins.cuh"
 #include "kernels/sparse/sparsify_tiles.cuh"
 
-enum : uint32_t { NOWHERE = 0xffffffffu }; /* no bin of a shard: there are far less than 2^20 stripes */
+enum : uint32_t { NOWHERE = 0xffffffffu }; /* no bin of a shard: it has far fewer than 2^20 stripes */
 
 enum {
   SAMPLE = TAGC_CHOOSE_SAMPLED * TAGC_GRID_LINE,
-  SAMPLE_SHIFT = 15,         /* what of a magnitude is left out: 16 bits stay, the lower five of them fine ones */
-  ROW_BLOCKS = 1024 / BLOCK, /* of positions that share an exponent */
-  SURE_STRIPES = 512,        /* what is sure is counted by group: of so many stripes */
-  MANY = BLOCK / 4,          /* candidates of a block: many of them may be in one bin */
+  SAMPLE_SHIFT = 15,         /* dropped bits of a magnitude: 16 bits stay, the lower five of them fine ones */
+  ROW_BLOCKS = 1024 / BLOCK, /* blocks that share an exponent */
+  SURE_STRIPES = 512,        /* groups count sure values of so many stripes */
+  MANY = BLOCK / 4,          /* a block with more candidates may have many in one bin */
   AT_ONCE = 8,               /* lines of a sample that a warp fetches at once */
 };
 
 /* -- sample -------------------------------------------------------------------------------------------------------- */
 
-/* The bits of the lowest magnitude that has no room any more below `few` values of the sample, at the precision of its
- * codes; 0: all have. `codes`: the sample's upper bits, zero for what is not chosen in any case. `histogram`: their
- * coarse bins, and room for fine ones behind them. */
+/* The bits of the lowest magnitude whose values do not fit into `few` values of the sample, at the precision of its
+ * codes; 0: all fit. `codes`: the sample's upper bits, zero for values that cannot be chosen. `histogram`: their coarse
+ * bins, and then room for fine ones. */
 DEVICE uint32_t find_in_sample(const uint16_t *codes, uint32_t *histogram, uint32_t count, uint32_t few) {
   uint32_t above = 0, some, *fine = histogram + TAGC_BIN_COARSE, bin = LANES;
   const uint32_t coarse = find_boundary(histogram, TAGC_BIN_COARSE, true, few, threadIdx.x % LANES, &above, &some);
@@ -77,7 +76,7 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place, u
     float x[AT_ONCE];
     UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++) {
       const uint64_t at = ((uint64_t)step / 2 + (first + (uint64_t)i * WARPS) * step) * TAGC_GRID_LINE + lane;
-      position[i] = (uint32_t)(at < grid.n ? at : grid.n - 1); /* what is too far is not used */
+      position[i] = (uint32_t)(at < grid.n ? at : grid.n - 1); /* lines beyond the end are not used */
     }
     load_some<AT_ONCE>(call, from, kept, adds, position, x);
     UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++) {
@@ -91,12 +90,12 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place, u
   const struct tagc_choose_guess guessed = guess(choosing.sample, codes, histogram);
   if (threadIdx.x == 0)
     choosing.guesses[place] = guessed;
-  __syncthreads(); /* the next shard's sample goes to the same place */
+  __syncthreads(); /* the next shard reuses the memory */
 }
 
 /* -- begin --------------------------------------------------------------------------------------------------------- */
 
-/* What is added to by the kernels that follow becomes zero. */
+/* Zeroes the memory that later kernels add to. */
 DEVICE void clear(const struct tagc_choosing &choosing) {
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
   for (uint64_t i = first; i < choosing.cleared / sizeof(uint4); i += stride)
@@ -105,8 +104,8 @@ DEVICE void clear(const struct tagc_choosing &choosing) {
     choosing.of.shards[place] = {};
 }
 
-/* The first groups make guesses, which takes them as long as all need to look at the own shard. What is found there is
- * not for call.state yet, which is only just made. */
+/* The first groups make guesses, which take as long as all groups need for the own shard. The result for the own shard
+ * cannot go to call.state yet, which this kernel creates. */
 DEVICE void begin(const struct tagc_choosing &choosing) {
   __shared__ union {
     struct {
@@ -129,7 +128,7 @@ DEVICE void begin(const struct tagc_choosing &choosing) {
 
 /* -- scan ---------------------------------------------------------------------------------------------------------- */
 
-/* One more in the shard's bin `at`, of all stripes, or NOWHERE; `many` may be in the same. */
+/* Adds one to the shard's bin `at`, of all stripes, or NOWHERE. `many`: several lanes may have the same bin. */
 DEVICE void count_near(uint32_t *histograms, uint32_t at, bool many) {
   uint32_t more = 1;
   bool counts = at != NOWHERE;
@@ -142,7 +141,7 @@ DEVICE void count_near(uint32_t *histograms, uint32_t at, bool many) {
     atomicAdd(&histograms[at], more);
 }
 
-/* A foreign shard that is scanned. */
+/* A foreign shard during the scan. */
 struct scanned {
   struct tagc_choose_guess guess;
   const char *from;
@@ -167,7 +166,7 @@ DEVICE struct scanned scanned_of(const struct tagc_choosing &choosing, uint32_t 
           list_of(call.message_out, call, number)};
 }
 
-/* What is sure, and the candidates of a block: a bit for each of the lane's elements. `sure`: the group's counts by
+/* Writes a block's sure values and candidates: a bit for each of the lane's elements. `sure`: the group's counts by
  * stripe. */
 DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &shard, uint32_t block, uint32_t lane,
                     const float x[EACH], uint32_t above, uint32_t between, uint32_t *sure) {
@@ -193,7 +192,7 @@ DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &
   }
 }
 
-/* A block. Returns the lane's largest magnitude that is no exception. */
+/* Scans a block. Returns the lane's largest magnitude that is no exception. */
 DEVICE uint32_t scan_block(const struct tagc_choosing &choosing, const struct scanned &shard, uint32_t block,
                            uint32_t lane, float *stage, uint32_t *sure) {
   const struct tagc_cuda_call &call = choosing.of.call;
@@ -215,7 +214,7 @@ DEVICE uint32_t scan_block(const struct tagc_choosing &choosing, const struct sc
   return most;
 }
 
-/* The group's counts of what is sure go to the last bins. */
+/* Adds the group's counts of sure values to the last bins. */
 DEVICE void add_sure(const struct scanned &shard, uint32_t *sure) {
   __syncthreads();
   for (uint32_t stripe = threadIdx.x; stripe < SURE_STRIPES; stripe += blockDim.x) {
@@ -225,7 +224,7 @@ DEVICE void add_sure(const struct scanned &shard, uint32_t *sure) {
   }
 }
 
-/* What the groups of `begin` have seen. */
+/* Collects the results of `begin` for the own shard. */
 DEVICE void tell_of_own(const struct tagc_choosing &choosing) {
   bool seen = false;
   UNROLL_8_FOR (uint32_t i = threadIdx.x; i < choosing.own_groups; i += blockDim.x)
@@ -267,7 +266,7 @@ DEVICE void scan(const struct tagc_choosing &choosing) {
 
 /* -- close --------------------------------------------------------------------------------------------------------- */
 
-/* TAGC_ANYWHERE_SURPLUS, or 0: for all threads of the group. */
+/* TAGC_ANYWHERE_SURPLUS, or 0, in all threads of the group. */
 DEVICE uint32_t weigh(const struct tagc_choose_call &of) {
   bool surplus = false;
   for (uint32_t place = threadIdx.x; place < of.call.nranks - 1; place += blockDim.x)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sparsification: chooses the largest values of scale*g + e and leaves the others in the residual. What the codecs lhc
- * and sparse do first.
+ * Sparsification: chooses the largest values of scale*g + e and leaves the others in the residual. The first step of
+ * the codecs lhc and sparse.
  *
- * What is chosen   Of each stripe of a foreign shard (sparsify_bits.h) whole bins from the top, then of the next one as
- *                  many as fit, in order of place from a seeded offset on, around: exactly the stripe's capacity, if so
- *                  many reach 2^-120. Exceptions (exceptions.h) are listed and become zero.
- * How              From a sample a guess of the threshold; one scan, in the order of memory, that collects what is
- *                  above it; and of that what is chosen. Where the guess was bad for a stripe: the long way, with a
- *                  histogram of all its values.
- * Ownership        All memory is the caller's; tagc_sparsify_assign_buffers() says how much. Threads: reentrant.
+ * Choice      In each stripe of a foreign shard (sparsify_bits.h): whole bins from the top, then as many of the next
+ *             one as fit, in order of place from a seeded offset on, around. That is exactly the stripe's capacity, if
+ *             so many reach 2^-120. Exceptions (exceptions.h) are listed and become zero.
+ * How         A sample gives a guess of the threshold. One scan, in the order of memory, collects the values above it,
+ *             and the choice is made among these. If the guess was bad for a stripe, it goes the long way, with a
+ *             histogram of all its values.
+ * Ownership   All memory is the caller's; tagc_sparsify_assign_buffers() gives its size. Threads: reentrant.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_H
 #define KERNELS_SPARSE_SPARSIFY_H
@@ -16,10 +16,10 @@
 #include "kernels/codec/exceptions.h"
 #include "kernels/sparse/sparsify_bits.h"
 
-/* For n < 2^32 elements, of which keep_ppm may be chosen, and `stripes` stripes. Pure. */
+/* For n < 2^32 elements, of which keep_ppm may be chosen, in `stripes` stripes. Pure. */
 void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint32_t stripes);
 
-/* Values that may be chosen from a stripe, with their ids, in order of id. Vector stores may run 32 entries over. */
+/* Candidates of a stripe with their ids, in order of id. Vector stores may run 32 entries over. */
 struct tagc_sparsify_list {
   float *values;
   uint32_t *ids;
@@ -28,9 +28,9 @@ struct tagc_sparsify_list {
   uint32_t threshold; /* bits of the least magnitude that enters; UINT32_MAX: none, the long way */
 };
 
-/* Lists that are filled on the way, and those of what was chosen. */
+/* The lists of candidates, and those of chosen values. */
 struct tagc_sparsify_memory {
-  struct tagc_sparsify_list *candidates; /* of one shard: a list a stripe, in the two that follow */
+  struct tagc_sparsify_list *candidates; /* of one shard: a list a stripe, in the next two */
   float *candidate_values;
   uint32_t *candidate_ids;
   size_t room;      /* of a list; the memory is 32 entries larger */
@@ -40,7 +40,7 @@ struct tagc_sparsify_memory {
   size_t stride;
 };
 
-/* Places the lists of `shards` shards at base + used, where base may be NULL; returns where they end. */
+/* Places the lists of `shards` shards at base + used; returns their end. `base` may be NULL. */
 size_t tagc_sparsify_assign_buffers(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards,
                                     void *base, size_t used);
 
@@ -52,27 +52,27 @@ struct tagc_sparsify_shard {
   float scale;
   uint64_t seed;   /* of the call */
   uint32_t number; /* of the shard */
-  float *residual; /* n floats: gets scale*g + e, without what was chosen */
+  float *residual; /* n floats: becomes scale*g + e without the chosen values */
   bool residual_empty;
-  struct tagc_exceptions *exceptions; /* empty before, open after */
-  bool rounded;                       /* chosen values will be rounded to bf16: what that leaves over stays, too */
+  struct tagc_exceptions *exceptions; /* empty before, unsorted after */
+  bool rounded;                       /* chosen values will be rounded to bf16: the rounding errors stay, too */
   uint8_t *exponents;                 /* a byte a block of 1,024 positions; NULL with `rounded`, which needs none */
-  uint32_t *bitmap;                   /* of what was chosen, stripe_lines words a stripe: a word a line */
+  uint32_t *bitmap;                   /* of the chosen values, stripe_lines words a stripe: a word a line */
   const struct tagc_sparsify_memory *memory;
-  size_t list; /* which shard's in memory the lists of what was chosen are */
+  size_t list; /* the shard's number in memory, for the lists of chosen values */
 };
 
-/* Chooses. Returns the squared norm of what stays in the residual, but for what rounding leaves over. */
+/* Chooses. Returns the squared norm of the residual without rounding errors. */
 double tagc_sparsify(const struct tagc_sparsify_shard *shard);
 
-/* For tagc_exceptions_anywhere(): TAGC_ANYWHERE_SURPLUS where a stripe of a shard whose values were just chosen is
- * full, and what stays has more than 1/64 of the squared norm of what was chosen, else 0. `left` is what
- * tagc_sparsify() returned. Full alone says little: what rounding has left of earlier steps takes whatever room there
- * is. Values below 2^-120 never fill a stripe, but they stay: a plain call would carry them. */
+/* For tagc_exceptions_anywhere(), after the choice: TAGC_ANYWHERE_SURPLUS if a stripe is full and the residual has more
+ * than 1/64 of the squared norm of the chosen values, else 0. `left` is the result of tagc_sparsify(). A full stripe
+ * alone says little: rounding errors of earlier steps take all the room there is. Values below 2^-120 never fill a
+ * stripe, but they stay: a plain call would carry them. */
 uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double left);
 
-/* TAGC_ANYWHERE_EXCEPTION where this rank's own shard has exceptions, else 0: no codec touches it, but
- * tagc_exceptions_anywhere() wants to know. */
+/* TAGC_ANYWHERE_EXCEPTION if the own shard has exceptions, else 0: no codec touches it, but tagc_exceptions_anywhere()
+ * needs to know. */
 uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job);
 
 /* -- hot functions: compiled once per instruction set, the same bits from each ------------------------------------- */
@@ -84,26 +84,25 @@ struct tagc_sparsify_part {
   uint32_t stripe, lines, capacity;
   uint64_t seed;
   uint32_t *bitmap; /* a word a line */
-  float *values;    /* what was chosen, in order of id */
+  float *values;    /* the chosen ones, in order of id */
   uint32_t *ids;
 };
 
 struct tagc_sparsify_kernels {
-  /* scale*g + e of every step-th line from step / 2 on. Returns how many values. */
+  /* Writes scale*g + e of every step-th line from step / 2 on. Returns the number of values. */
   uint32_t (*sample)(const struct tagc_sparsify_shard *shard, uint32_t step, float *values);
-  /* Writes scale*g + e to the residual, but for magnitudes from the stripe's threshold on: these go to the stripe's
-   * list and its bitmap, and the residual gets what stays of them when they are sent. Fills the exponents. Returns the
-   * squared norm of what is below the threshold. Where a list gets full, its values go back and the stripe goes the
-   * long way. */
+  /* Writes scale*g + e to the residual. Magnitudes from the stripe's threshold on go to the stripe's list and its
+   * bitmap instead; the residual gets the error of sending them. Fills the exponents. Returns the squared norm below
+   * the threshold. If a list gets full, its values go back and the stripe goes the long way. */
   double (*scan)(const struct tagc_sparsify_shard *shard);
-  /* Counts values by coarse bin, or where `coarse` is one, those in it by fine bin. */
+  /* Counts values by coarse bin, or, if `coarse` is one, the values in it by fine bin. */
   void (*count_list)(const float *values, uint32_t count, uint32_t coarse, uint32_t *histogram);
-  /* Counts values by fine bin above `threshold`, in TAGC_SPARSIFY_NEAR bins, the last of which takes the rest. */
+  /* Counts values by fine bin above `threshold`, in TAGC_SPARSIFY_NEAR bins; the last bin takes the rest. */
   void (*count_near)(const float *values, uint32_t count, uint32_t threshold, uint32_t *histogram);
-  /* As count_list, for what is in the residual of a stripe. */
+  /* Like count_list, for the residual of a stripe. */
   void (*count_residual)(const struct tagc_sparsify_part *part, uint32_t coarse, uint32_t *histogram);
-  /* Takes the chosen ones from the list (which is then void); the others return to the residual, their squares to
-   * *norm2. Returns the number of the chosen. */
+  /* Takes the chosen values from the list (which is then void); the others return to the residual, their squares are
+   * added to *norm2. Returns the number of chosen values. */
   uint32_t (*filter)(const struct tagc_sparsify_part *part, const struct tagc_sparsify_list *list,
                      const struct tagc_sparsify_choice *choice, double *norm2);
   /* Moves the chosen values from the residual to the lists and the bitmap. Returns their number. */
@@ -114,10 +113,10 @@ struct tagc_sparsify_kernels {
 
 extern const struct tagc_sparsify_kernels tagc_sparsify_plain, tagc_sparsify_avx2, tagc_sparsify_avx512;
 
-/* Those of tagc_variant(). Thread-safe. */
+/* The table of tagc_variant(). Thread-safe. */
 const struct tagc_sparsify_kernels *tagc_sparsify_kernels(void);
 
-/* Puts a stripe's candidates back into the residual; from now on the stripe goes the long way. */
+/* Puts a stripe's candidates back into the residual; the stripe then goes the long way. */
 void tagc_sparsify_put_back(const struct tagc_sparsify_shard *shard, uint32_t stripe);
 
 #endif

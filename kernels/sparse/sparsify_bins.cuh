@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * From counts of values to the boundary bin of each stripe: see sparsify_cuda.h.
+ * Finds the boundary bin of each stripe from counts of values: see sparsify_cuda.h.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_BINS_CUH
 #define KERNELS_SPARSE_SPARSIFY_BINS_CUH
@@ -7,28 +7,28 @@
 #include "kernels/cuda/call.cuh"
 #include "kernels/sparse/sparsify_cuda.h"
 
-/* What is counted, each by all groups of a shard. */
+/* The counts that all groups of a shard make. */
 enum arrival { SCANNED, COARSE, FINE, ARRIVALS };
 
-/* No zero, and no exception. */
+/* Neither zero nor an exception. */
 DEVICE bool can_be_chosen(uint32_t magnitude) {
   return magnitude >= TAGC_LEAST_BITS && magnitude < TAGC_EXCEPTION_BITS;
 }
 
 /* -- histograms ---------------------------------------------------------------------------------------------------- */
 
-/* Past the first-level cache, which may not know what other groups have added. */
+/* Bypasses the first-level cache, which may miss the additions of other groups. */
 DEVICE uint4 four_of(const uint32_t *histogram, bool shared) {
   return shared ? *(const uint4 *)histogram : __ldcg((const uint4 *)histogram);
 }
 
-/* The first bin from the top that has no room any more below *above values and `capacity`, and how many it has; *above
- * gets those in bins above it. 0 for the lowest bin is 1; 0: all have room. `bins`: a power of two from 128 on. */
+/* The first bin from the top, plus one, whose values do not fit into `capacity` after *above values; *count: its
+ * values. Adds the values of the bins above it to *above. 0: all fit. `bins`: a power of two from 128 on. */
 DEVICE uint32_t find_boundary(const uint32_t *histogram, uint32_t bins, bool shared, uint32_t capacity, uint32_t lane,
                               uint32_t *above, uint32_t *count) {
   uint32_t from = 0;
   for (uint32_t each = bins / LANES;; each = each / LANES < 4 ? 4 : each / LANES) {
-    /* A lane adds up so many neighbours; then those of one lane are shared out to all. */
+    /* A lane adds up `each` neighbours; then all lanes share out those of one lane. */
     const uint32_t at = lane * each;
     uint32_t mine = 0;
     uint4 last = make_uint4(0, 0, 0, 0);
@@ -85,7 +85,7 @@ DEVICE void chosen(const struct tagc_choosing &choosing, uint32_t place, uint32_
   atomicAdd((unsigned long long *)&of.call.state->selected, (unsigned long long)count);
 }
 
-/* From the counts near the guess. Where they do not tell, the part goes the long way. */
+/* Uses the counts near the guess. If they are not enough, the part goes the long way. */
 DEVICE void settle_near(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane) {
   const uint32_t part = place * choosing.of.grid.stripes + stripe, lowest = tagc_bin_of(choosing.guesses[place].least);
   const uint32_t capacity = tagc_grid_capacity(&choosing.of.grid, stripe);
@@ -134,7 +134,7 @@ DEVICE void settle_fine(const struct tagc_choosing &choosing, uint32_t place, ui
   chosen(choosing, place, stripe, lane, {of.coarse * TAGC_BIN_FINE + fine - 1, above, count, 0, 0});
 }
 
-/* A group has counted its share of a shard. The last one finds the boundaries. */
+/* Called when a group has counted its share of a shard. The last group finds the boundaries. */
 DEVICE void arrive(const struct tagc_choosing &choosing, uint32_t place, enum arrival what) {
   const uint32_t lane = threadIdx.x % LANES;
   if (!group_is_last(&choosing.arrived[ARRIVALS * place + what], gridDim.x))

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The arithmetic of sparsification, shared by the host and GPU kernels: how a shard is cut into stripes, of each of
+ * The arithmetic of sparsification, shared by the host and GPU kernels: how a shard is cut into stripes, in each of
  * which the largest values are chosen, and how values are compared.
  *
- * Lines and stripes   A shard is cut into lines of 32 elements, the lines are dealt to stripes: of every `stripes`
- *                    consecutive lines (a group) each stripe gets one, turned by a Fibonacci hash of the group, so that
- *                    any run or column pattern is spread evenly. The last, incomplete group is dealt in the same way:
- *                    stripes may differ by one line. A line's place in its stripe is the number of its group.
- * Ids                Inside a stripe an element is 32 * local line + lane: in one stripe, its position in the shard.
- * Bins               The upper 19 bits of a magnitude. All that is chosen or not is so by its bin and its place.
- * Threads            Pure functions. Failure: none.
+ * Stripes   A shard is cut into lines of 32 elements, and the lines are dealt to stripes: each stripe gets one of every
+ *           `stripes` consecutive lines (a group), turned by a Fibonacci hash of the group, so that any run or column
+ *           pattern is spread evenly. The last, incomplete group is dealt in the same way: stripes may differ by one
+ *           line. A line's place in its stripe is the number of its group.
+ * Ids       Inside a stripe an element is 32 * local line + lane; with one stripe, that is its position in the shard.
+ * Bins      The upper 19 bits of a magnitude. Bin and place alone decide if a value is chosen.
+ * Threads   Pure functions. Failure: none.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_BITS_H
 #define KERNELS_SPARSE_SPARSIFY_BITS_H
@@ -60,7 +60,7 @@ static inline TAGC_HD uint32_t tagc_grid_stripe_lines(const struct tagc_grid *gr
   return grid->groups + (place < grid->rest);
 }
 
-/* What a sender may place in a stripe: its share of the positions, at least one. */
+/* The values that a sender may place in a stripe: its share of the positions, at least one. */
 static inline TAGC_HD uint32_t tagc_grid_capacity(const struct tagc_grid *grid, uint32_t stripe) {
   uint64_t positions = (uint64_t)tagc_grid_stripe_lines(grid, stripe) * TAGC_GRID_LINE;
   if (tagc_grid_stripe_of(grid->stripes, grid->lines - 1) == stripe)
@@ -77,12 +77,12 @@ static inline TAGC_HD uint32_t tagc_bin_of(uint32_t bits) { return (bits & 0x7ff
 /* The exponent byte of a finite value of at least 2^-120: e + 128 for the smallest e with |value| < 2^e. */
 static inline TAGC_HD uint8_t tagc_exponent_byte(uint32_t bits) { return (uint8_t)((bits >> 23 & 0xff) + 2); }
 
-/* What chooses in a stripe. */
+/* The seed of the choice in a stripe. */
 static inline TAGC_HD uint64_t tagc_grid_seed(uint64_t seed, uint32_t shard, uint32_t stripe) {
   return tagc_mix64(tagc_mix64(seed) + ((uint64_t)shard << 32 | stripe));
 }
 
-/* Where selection starts in a boundary bin of `count` values. */
+/* The rank where selection starts in a boundary bin of `count` values. */
 static inline TAGC_HD uint32_t tagc_bin_offset(uint64_t seed, uint32_t count) {
   return tagc_mul_hi32((uint32_t)(tagc_mix64(~seed) >> 32), count);
 }
@@ -92,13 +92,13 @@ enum {
   TAGC_SPARSIFY_NEAR = 4096, /* fine bins above a threshold: two octaves */
 };
 
-/* What is selected: whole fine bins above `bin` (`above` values), and of the `count` in it `take`, from the offset-th
- * on, around. */
+/* The selection: whole fine bins above `bin` (`above` values), and `take` of the `count` in it, from `offset` on,
+ * around. */
 struct tagc_sparsify_choice {
   uint32_t bin, above, count, take, offset;
 };
 
-/* `rank`: how many values of the boundary bin came before. */
+/* `rank`: the number of earlier values of the boundary bin. */
 static inline TAGC_HD bool tagc_sparsify_chosen(const struct tagc_sparsify_choice *choice, uint32_t bin,
                                                 uint32_t rank) {
   uint32_t from = rank + (rank < choice->offset ? choice->count : 0) - choice->offset;

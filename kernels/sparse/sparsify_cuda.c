@@ -10,7 +10,7 @@ enum {
   CLEARED_BYTES = 64 * TAGC_CUDA_THREADS, /* by a group of the first kernel */
 };
 
-/* Divides the memory; returns what it takes. */
+/* Divides the memory; returns its bytes. */
 static size_t assign_choosing(struct tagc_choosing *out, const struct tagc_grid *grid, uint32_t places, void *base) {
   const size_t parts = (size_t)places * grid->stripes;
   size_t used = 0;
@@ -36,7 +36,7 @@ size_t tagc_choose_bytes(const struct tagc_grid *grid, uint32_t places) {
   return assign_choosing(&choosing, grid, places, NULL);
 }
 
-/* Around what the capacity is in the sample: two standard deviations, if all values of a line were alike. */
+/* Around the sample's share of the capacity: two standard deviations, as if all values of a line were alike. */
 static struct tagc_choose_sampling sample_of(const struct tagc_grid *grid) {
   const uint32_t step = (grid->lines - 1) / TAGC_CHOOSE_SAMPLED + 1, lines = (grid->lines - 1 - step / 2) / step + 1;
   const uint32_t expected = (uint32_t)((uint64_t)lines * TAGC_GRID_LINE * grid->keep_ppm / 1000000);
@@ -58,7 +58,7 @@ static struct tagc_choosing choosing_of(const struct tagc_choose_call *choose) {
   return choosing;
 }
 
-/* A warp for each block of the own shard, a group for each guess, or what clearing needs. */
+/* A warp for each block of the own shard, a group for each guess, or as many as clearing needs. */
 static struct tagc_cuda_grid grid_to_begin(const struct tagc_cuda_launcher *launcher,
                                            const struct tagc_choosing *choosing) {
   const uint64_t clear = (choosing->cleared + CLEARED_BYTES - 1) / CLEARED_BYTES;

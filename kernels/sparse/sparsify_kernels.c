@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The hot functions of sparsification. See sparsify.h for what each one does.
+ * The hot functions of sparsification: see sparsify.h.
  *
  * Compiled once for each instruction set (codec/instruction_set.h), with that set's vector steps of 16 elements
- * (sparsify_vector_*.h; the plain one says what each step does). What steers here is scalar and common.
+ * (sparsify_vector_*.h; the plain one explains each step). The control flow here is scalar and common.
  */
 #include "kernels/codec/instruction_set.h"
 /* clang-format off */
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* scale*g + e of one line, zeros behind the end of the shard. */
+/* scale*g + e of one line, zeros beyond the end of the shard. */
 static void sum_line(const struct tagc_sparsify_shard *shard, uint32_t line, float out[TAGC_GRID_LINE]) {
   struct tagc_sparsify_input input = {shard->dtype, shard->residual_empty, shard->rounded, shard->scale};
   const uint64_t at = (uint64_t)line * TAGC_GRID_LINE, left = shard->grid->n - at;
@@ -114,7 +114,7 @@ static ALWAYS_INLINE void scan_groups(const struct tagc_sparsify_shard *shard, s
     const uint32_t stop = lines - line < stripes ? lines : line + stripes;
     for (; line < stop; line++, residual += TAGC_GRID_LINE) {
       const void *send = tagc_element_of(shard->send, (uint64_t)line * TAGC_GRID_LINE, input.dtype);
-      /* Many slow streams of stores are too much for the processor's own prefetching. */
+      /* The processor's own prefetching cannot handle so many slow streams of stores. */
       __builtin_prefetch(list->values + list->count + PREFETCH, 1);
       __builtin_prefetch(list->ids + list->count + PREFETCH, 1);
       __builtin_prefetch(list->bitmap + local + PREFETCH, 1);
@@ -128,7 +128,7 @@ static ALWAYS_INLINE void scan_groups(const struct tagc_sparsify_shard *shard, s
   }
 }
 
-/* The constants of `input` are known where this is expanded. */
+/* The members of `input` are constants where this is inlined. */
 static ALWAYS_INLINE void scan_lines(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
                                      struct block *out) {
   struct block block = *out;
@@ -153,7 +153,7 @@ static ALWAYS_INLINE void scan_typed(const struct tagc_sparsify_shard *shard, en
 }
 
 static double scan(const struct tagc_sparsify_shard *shard) {
-  /* What stays is below the threshold: scaled, below 2. */
+  /* Values that stay are below the threshold: scaled, below 2. */
   int power = 127 - (int)(shard->memory->candidates[0].threshold >> 23);
   struct block block = block_new(tagc_pow2(power));
   if (shard->dtype == TAGC_FLOAT32)
@@ -200,9 +200,9 @@ static void count_residual(const struct tagc_sparsify_part *part, uint32_t coars
   }
 }
 
-enum { AHEAD = 32 }; /* entries whose places are fetched before they are needed */
+enum { AHEAD = 32 }; /* entries whose places are prefetched */
 
-/* What was not chosen goes back, but for exceptions. */
+/* Returns values that were not chosen to the residual, and lists exceptions. */
 static double return_rest(const struct tagc_sparsify_part *part, const float *values, const uint32_t *ids,
                           uint32_t count) {
   const struct tagc_sparsify_shard *shard = part->shard;

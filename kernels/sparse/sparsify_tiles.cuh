@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is done tile by tile, when all values near the guess are counted: the long way, marks, and the bitmap. See
+ * The work by tile, after all values near the guess are counted: the long way, marks, and the bitmap. See
  * sparsify_cuda.h.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_TILES_CUH
@@ -15,7 +15,7 @@ enum {
 
 /* -- tiles --------------------------------------------------------------------------------------------------------- */
 
-/* One of a shard's, for a group. */
+/* A tile of a shard: the work of a group. */
 struct tile {
   uint32_t stripe, number; /* number: in its stripe */
   uint32_t part;
@@ -30,7 +30,7 @@ DEVICE struct tile tile_at(const struct tagc_choosing &choosing, uint32_t place,
           tagc_grid_stripe_lines(&choosing.of.grid, stripe)};
 }
 
-/* The positions that a line has, a bit each. */
+/* The positions of a line, a bit each. */
 DEVICE uint32_t whole_line(const struct tagc_grid &grid, uint32_t line) {
   const uint64_t left = grid.n - (uint64_t)line * TAGC_GRID_LINE;
   return left < TAGC_GRID_LINE ? (1u << (uint32_t)left) - 1 : ALL_LANES;
@@ -94,12 +94,12 @@ template <bool fine> DEVICE void count(const struct tagc_choosing &choosing) {
 
 /* -- mark ---------------------------------------------------------------------------------------------------------- */
 
-/* A warp's lines of a tile: word 32 k + lane is lane's. */
+/* A warp's lines of a tile: word 32 k + lane is the lane's. */
 struct marks {
   uint32_t candidates[TILE_WORDS], above[TILE_WORDS], edge[TILE_WORDS];
 };
 
-/* Candidate `at` of a warp's, where a lane's begin at `before`: its line, of the warp's, and its place in that. */
+/* Finds candidate `at` of a warp, where a lane's begin at `before`: its line among the warp's, and its place there. */
 DEVICE void find_candidate(const struct marks &marks, uint32_t before, uint32_t at, uint32_t *line, uint32_t *lane) {
   const uint32_t owner = warp_owner(before, at);
   uint32_t rank = at - __shfl_sync(ALL_LANES, before, (int)owner), word = marks.candidates[owner];
@@ -167,7 +167,7 @@ DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, cons
   uint32_t some = 0, all;
   UNROLL_FOR (uint32_t k = 0; k < EACH_WORDS; k++) {
     const uint32_t i = LANES * k + lane, local = first + i;
-    if (local < grid.stripe_lines) /* stripes differ by a line at most; the wire has no undefined bytes */
+    if (local < grid.stripe_lines) /* stripes differ by one line at most; the wire must have no undefined bytes */
       bitmap[local] = marks->above[i];
     edges[i] = marks->edge[i];
     some += (uint32_t)__popc(marks->edge[i]);
@@ -189,7 +189,7 @@ DEVICE void mark(const struct tagc_choosing &choosing) {
 
 /* -- fill ---------------------------------------------------------------------------------------------------------- */
 
-/* Those of a word whose rank is in the part that is taken. */
+/* The bits of a word whose ranks are taken. */
 DEVICE uint32_t taken(const struct tagc_sparsify_choice &choice, uint32_t word, uint32_t rank) {
   uint32_t some = 0;
   for (; word != 0; word &= word - 1, rank++)
@@ -198,7 +198,7 @@ DEVICE uint32_t taken(const struct tagc_sparsify_choice &choice, uint32_t word, 
   return some;
 }
 
-/* What a thread adds of the values in the boundary bin that come before a tile. */
+/* A thread's part of the number of boundary values before a tile. */
 DEVICE uint32_t edges_before(const struct tagc_choosing &choosing, const struct tile &tile) {
   const uint32_t *sums = choosing.edge_sums + (uint64_t)tile.part * choosing.spans;
   const uint32_t *counts = choosing.edge_counts + (uint64_t)tile.part * choosing.tiles;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The vector steps of sparsify_kernels.c in AVX2 with F16C. sparsify_vector_plain.h says what each step does.
+ * The vector steps of sparsify_kernels.c in AVX2 with F16C; see sparsify_vector_plain.h for each step.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_VECTOR_AVX2_H
 #define KERNELS_SPARSE_SPARSIFY_VECTOR_AVX2_H
@@ -19,7 +19,7 @@ STEP struct block block_new(float scale) { return (struct block){.scale = _mm256
 
 STEP __m256i magnitude8(__m256 x) { return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff)); }
 
-/* Magnitudes are less than 2^31, so signed comparisons do. */
+/* Magnitudes are less than 2^31, so signed comparisons work. */
 STEP void block_add(struct block *block, int half, __m256i magnitude) {
   __m256i usual = _mm256_cmpgt_epi32(_mm256_set1_epi32(TAGC_EXCEPTION_BITS), magnitude);
   block->most[half] = _mm256_max_epi32(block->most[half], _mm256_and_si256(magnitude, usual));
@@ -59,13 +59,13 @@ STEP const void *behind8(const void *at, enum tagc_dtype dtype) {
   return (const char *)at + 8 * tagc_dtype_size(dtype);
 }
 
-/* The bits of the nearest bf16, above what is left of the lower half. */
+/* The bits of the nearest bf16 in the upper half; the lower half is garbage. */
 STEP __m256i near_bf16(__m256i bits) {
   __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
 }
 
-/* Results only: the one NaN among them is TAGC_NAN_BITS, which bf16's rounding leaves alone. */
+/* For results only: their one NaN is TAGC_NAN_BITS, which the rounding to bf16 leaves alone. */
 STEP void store8(void *to, struct tagc_result_format result, __m256 x) {
   __m128i halves;
   if (result.dtype == TAGC_FLOAT32) {
@@ -97,7 +97,7 @@ STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_in
   _mm256_storeu_ps(out + 8, sum8(behind8(send, input.dtype), residual + 8, input));
 }
 
-/* How the lanes of a mask of four move to the front, and from there back. */
+/* Shuffles that move the masked lanes of four to the front, and back from there. */
 #define LANE(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
 #define NONE -1, -1, -1, -1
 static const int8_t to_front[16][16] = {
@@ -127,13 +127,13 @@ STEP __m128i move4(__m128i x, const int8_t table[16][16], uint32_t mask) {
   return _mm_shuffle_epi8(x, _mm_loadu_si128((const __m128i *)table[mask]));
 }
 
-/* Appends the masked ones of four. */
+/* Appends the masked lanes of four. */
 STEP uint32_t append4(uint32_t *to, __m128i x, uint32_t mask) {
   _mm_storeu_si128((__m128i *)to, move4(x, to_front, mask));
   return (uint32_t)__builtin_popcount(mask);
 }
 
-/* Four values, and their ids from `id` on. */
+/* Appends the masked ones of four values, and their ids from `id` on. */
 STEP uint32_t append_both(float *values, uint32_t *ids, uint32_t count, __m128 v, uint32_t id, uint32_t mask) {
   __m128i lanes = _mm_add_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32((int)id));
   _mm_storeu_ps(values + count, _mm_castsi128_ps(move4(_mm_castps_si128(v), to_front, mask)));
@@ -146,7 +146,7 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
   for (int half = 0; half < 2; half++, send = behind8(send, input.dtype), residual += 8, id += 8) {
     __m256 v = sum8(send, residual, input);
     __m256i magnitude = magnitude8(v);
-    /* UINT32_MAX, which nothing reaches, is -1 here, and less than everything. */
+    /* A threshold of UINT32_MAX, which nothing reaches, would be -1 here, less than everything. */
     __m256i least = _mm256_set1_epi32(threshold > INT32_MAX ? INT32_MAX : (int)threshold - 1);
     __m256i large = _mm256_cmpgt_epi32(magnitude, least);
     uint32_t mask = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(large));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The vector steps of sparsify_kernels.c in AVX-512 (F, BW, DQ, VL). sparsify_vector_plain.h says what each step does.
+ * The vector steps of sparsify_kernels.c in AVX-512 (F, BW, DQ, VL); see sparsify_vector_plain.h for each step.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_VECTOR_AVX512_H
 #define KERNELS_SPARSE_SPARSIFY_VECTOR_AVX512_H
@@ -49,14 +49,14 @@ STEP __m512 load16(const void *from, enum tagc_dtype dtype) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
-/* The bits of the nearest bf16, above what is left of the lower half. */
+/* The bits of the nearest bf16 in the upper half; the lower half is garbage. */
 STEP __m512i near_bf16(__m512i bits) {
   __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
   bits = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
   return _mm512_mask_add_epi32(bits, odd, bits, _mm512_set1_epi32(1));
 }
 
-/* Results only: the one NaN among them is TAGC_NAN_BITS, which bf16's rounding leaves alone. */
+/* For results only: their one NaN is TAGC_NAN_BITS, which the rounding to bf16 leaves alone. */
 STEP void store16(void *to, struct tagc_result_format result, __m512 x) {
   __m256i halves;
   if (result.dtype == TAGC_FLOAT32) {
@@ -86,7 +86,7 @@ STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_in
   _mm512_storeu_ps(out, sum_vector(send, residual, input));
 }
 
-/* Appends to a list. Most often few are appended, and a short store less often crosses a line of the cache. */
+/* Appends to a list. Mostly it appends few, and a short store crosses a cache line less often. */
 STEP void append16(void *list, __m512i front, uint32_t count) {
   if (__builtin_expect(count <= 8, 1))
     _mm256_storeu_si256(list, _mm512_castsi512_si256(front));

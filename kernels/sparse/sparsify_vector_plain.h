@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The vector steps of sparsify_kernels.c in plain C: what the others must give bit for bit.
+ * The vector steps of sparsify_kernels.c in plain C: the others must give the same bits.
  *
- * Lists grow by whole vectors: a step may write 16 entries where it adds fewer, and says how many count.
+ * Lists grow by whole vectors: a step may write 16 entries even if it adds fewer, and returns how many count.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_VECTOR_PLAIN_H
 #define KERNELS_SPARSE_SPARSIFY_VECTOR_PLAIN_H
 
 #include "kernels/sparse/sparsify_vector.h"
 
-/* What a scan learns of a block of 1,024 positions: the largest magnitude that is no exception (as bits), and for the
- * report the squares of what stays, in fp32 a lane, added up in one order by every variant. Values are scaled by a
- * power of two for that, so that squares neither overflow nor vanish. */
+/* What a scan collects in a block of 1,024 positions: the largest magnitude that is no exception (as bits), and for the
+ * report the squares of the values that stay, in fp32 a lane, added up in one order by every variant. For that, values
+ * are scaled by a power of two, so that squares neither overflow nor vanish. */
 struct block {
   float scale, lane[16];
   uint32_t most[16];
@@ -45,8 +45,8 @@ STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_in
     out[i] = input.scale * tagc_load(send, i, input.dtype) + (input.residual_empty ? 0.0f : residual[i]);
 }
 
-/* Writes scale*g + e to the residual, but for those of at least `threshold` (bits of a magnitude), which go to the
- * lists: of these what stays when they are sent. Returns their mask. */
+/* Writes scale*g + e to the residual. Magnitudes of at least `threshold` (bits) go to the lists instead; the residual
+ * gets the error of sending them. Returns their mask. */
 STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_input input, uint32_t threshold,
                      uint32_t id, float *values, uint32_t *ids, struct block *block) {
   float v[16];
@@ -66,13 +66,13 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
   return mask;
 }
 
-/* The fine bins of the values in a coarse bin. Returns their number. */
+/* Writes the fine bins of the values in a coarse bin. Returns their number. */
 STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16]) {
   return fine16_in_turn(values, lanes, coarse, fine);
 }
 
-/* Candidates: the chosen ones to out, the others to left (exceptions are among these). Returns the number of the
- * chosen. *rank counts the values of the boundary bin. */
+/* Splits candidates: the chosen ones to out, the others to left, exceptions included. Returns the number of chosen
+ * ones. *rank counts the values of the boundary bin. */
 STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
                        const struct tagc_sparsify_choice *choice, uint32_t *rank, float *out_values, uint32_t *out_ids,
                        float left_values[16], uint32_t left_ids[16], uint32_t *left) {
@@ -97,13 +97,13 @@ STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input) {
   return seen;
 }
 
-/* The lines of the shard that ids of a stripe lie in. */
+/* The shard's lines of a stripe's ids. */
 STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32_t lines[16]) {
   for (uint32_t i = 0; i < 16; i++)
     lines[i] = tagc_grid_line(stripes, stripe, ids[i] / TAGC_GRID_LINE);
 }
 
-/* Foreign sums plus the own values; divided, rounded, written. Returns whether a sum is no finite number, or nearly. */
+/* Adds the own values to the foreign sums; divides, rounds, writes. True if a sum is not finite, or nearly so. */
 STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result) {
   uint32_t seen = 0;
   for (uint32_t i = 0; i < 16; i++) {
