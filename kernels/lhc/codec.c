@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The TAGC codec: support bitmap + count sketch, with sparsification and error feedback (arXiv 2504.05638).
  *
- * What is sent   Of each foreign shard the largest values, stripe by stripe, by the upper 19 bits of their magnitudes:
+ * Choice         The largest values of each foreign shard, stripe by stripe, by the upper 19 bits of their magnitudes:
  *                whole bins from the top, then part of the next from a seeded offset on, until the stripe's capacity is
- *                exactly full (its positions * keep_ppm / 10^6, at least 1). The rest stays in the residual.
- *                |x| < 2^-120 counts as zero and is never sent.
+ *                exactly full (its positions * keep_ppm / 10^6, at least 1). The rest stays in the residual. |x| <
+ *                2^-120 counts as zero and is never sent.
  * Payload        Little-endian; parts in this order, padded with zeros to 16 bytes.
  *   exponents      uint8 per 1,024 positions: e + 128 for the smallest e such that all values there (but exceptions)
- *                  are below 2^e; 0 where none reaches 2^-120.
- *   sketch         int32, `stripes` x `hashes` x `part_cells` counters (codec.h says which element adds to which).
+ *                  are below 2^e; 0 if none reaches 2^-120.
+ *   sketch         int32, `stripes` x `hashes` x `part_cells` counters (codec.h maps elements to counters).
  *   message        exceptions (exceptions.h)
  *                  bitmap   uint32 x stripes x stripe_lines: bit t of word (c, l) is lane t of local line l of stripe c
- * Sizes          With U = min((nranks-1) * keep, n) the most values that can meet in a shard: below 4,096 there are no
+ * Sizes          U = min((nranks-1) * keep, n) is the most values that can meet in a shard. Below 4,096 there are no
  *                exponents and no sketch (see below). Otherwise U / 49,152 stripes (one up to 65,536), counters = 1.30
  *                times the union capacity of a stripe (3 hashes), 1.35 below 30,000 (4 hashes), in rows of 32 a hash.
  * Small shards   message: exceptions
@@ -24,8 +24,8 @@
  *                  01 02 00 (13 zeros)                       at 1 and 2
  *                  00 00 80 3f  00 00 00 40  (8 zeros)       1 and 2
  * Sum            The foreign sum of an element is one int32 (exact while |sum| < 2^31); to fp32 with one rounding,
- *                times 2^(e-B), plus the own shard, plus exceptions, divided, rounded once to the type. What cannot be
- *                peeled is estimated and counted in stats->unrecovered.
+ *                times 2^(e-B), plus the own shard, plus exceptions, divided, rounded once to the type. Elements that
+ *                cannot be peeled are estimated, and counted in stats->unrecovered.
  * Threads        Reentrant.
  */
 #include "kernels/codec/codecs.h"

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The arithmetic of the `lhc` codec (count sketch + bitmap, arXiv 2504.05638), shared by the host and GPU kernels.
+ * The arithmetic of the `lhc` codec (count sketch + bitmap, arXiv 2504.05638), shared by the host and GPU kernels. See
+ * sparsify_bits.h for lines, stripes and ids.
  *
- * Lines, stripes, ids See sparsify_bits.h.
- * Cells              Hash i of an octet (8 lanes, a sector of GPU memory) names a row in the i-th part of the stripe's
- *                    counters and a rotation; an element belongs to cell row * 32 + (lane + rotation) mod 32 of each
- *                    part. Both come from one 16-bit window of a 64-bit mix: window * part_cells >> 16 = row * 32 +
- *                    rotation. Not of a line: where whole lines are selected, as in the gradient of an embedding, one
- *                    hash a line fills whole rows, and few full rows peel badly (27% of calls failed at 5,000 values;
- *                    with octets none).
- * Fixed point        B = 31 - ceil(log2 nranks) bits; q = v * 2^(B-e), rounded to nearest even, |q| <= 2^B - 1, where e
- *                    is the exponent of the element's block of 1,024 positions. Sums wrap around in 32 bits.
- * Threads            Pure functions. Failure: none.
+ * Cells        Hash i of an octet (8 lanes, a sector of GPU memory) selects a row in the i-th part of the stripe's
+ *              counters and a rotation. An element belongs to cell row * 32 + (lane + rotation) mod 32 of each part.
+ *              Both come from one 16-bit window of a 64-bit mix: window * part_cells >> 16 = row * 32 + rotation. A
+ *              hash per line would be bad: where whole lines are selected, as in the gradient of an embedding, it fills
+ *              whole rows, and few full rows peel badly (27% of calls failed at 5,000 values; with octets none).
+ * Fixed point  B = 31 - ceil(log2 nranks) bits; q = v * 2^(B-e), rounded to nearest even, |q| <= 2^B - 1, where e is
+ *              the exponent of the element's block of 1,024 positions. Sums wrap around in 32 bits.
+ * Threads      Pure functions. Failure: none.
  */
 #ifndef KERNELS_LHC_CODEC_H
 #define KERNELS_LHC_CODEC_H
@@ -20,14 +19,14 @@
 enum {
   TAGC_LHC_OCTET = 8, /* neighbours that are hashed together */
   TAGC_LHC_MAX_HASHES = 4,
-  TAGC_LHC_ROUNDS = 48,        /* of peeling; 20 to 23 are usual */
+  TAGC_LHC_ROUNDS = 48,        /* most rounds of peeling; 20 to 23 are usual */
   TAGC_LHC_LEAST_EXPONENT = 9, /* the exponent byte of 2^-120 */
 };
 
-/* What follows from a shape: see layout.c. `hashes` = 0 means no sketch: the sparse layout. */
+/* The geometry of a shape: see layout.c. `hashes` = 0: no sketch, but the sparse layout. */
 struct tagc_lhc_geometry {
   struct tagc_grid grid;
-  uint32_t senders;        /* nranks - 1: whose supports meet in one sketch */
+  uint32_t senders;        /* nranks - 1: their supports meet in one sketch */
   uint32_t union_capacity; /* values all senders may place there */
   uint32_t hashes;
   uint32_t part_cells;  /* counters of one part: rows * 32, less than 2^16 */
@@ -38,7 +37,7 @@ struct tagc_lhc_geometry {
 
 /* -- cells -------------------------------------------------------------------------------------------------------- */
 
-/* The cells of an element, one in each 16 bits: hash i's is in bits 16 i. */
+/* The cells of an element: hash i's is in bits 16 i to 16 i + 15. */
 static inline TAGC_HD uint64_t tagc_lhc_cells(uint64_t seed, uint32_t part_cells, uint32_t id) {
   uint64_t mixed = tagc_mix64(seed + id / TAGC_LHC_OCTET), cells = 0;
   for (int i = 0; i < TAGC_LHC_MAX_HASHES; i++) {
@@ -74,7 +73,7 @@ static inline TAGC_HD int32_t tagc_lhc_quantise(uint32_t bits, uint32_t exponent
 }
 
 /* The estimate of an element that could not be peeled: the median of its shares of its three or four cells, within
- * +-limit. Without loops: on a GPU, an array whose places are not known is memory. */
+ * +-limit. Without loops: a GPU would put an array with variable indices into memory. */
 static inline TAGC_HD int32_t tagc_lhc_median(const int32_t share[TAGC_LHC_MAX_HASHES], uint32_t hashes,
                                               int64_t limit) {
   const int32_t low = share[0] < share[1] ? share[0] : share[1], high = share[0] < share[1] ? share[1] : share[0];

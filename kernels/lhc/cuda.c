@@ -9,7 +9,7 @@
 
 enum { MANY_WARPS = TAGC_CUDA_MANY_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_THREADS };
 
-/* What job->state holds, one part after the other; sending and receiving share memory. */
+/* The contents of job->state, one part after the other; sending and receiving share memory. */
 struct lhc_state {
   struct tagc_cuda_state *state;
   unsigned long long *meetings;
@@ -156,9 +156,9 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
   return error ? error : tagc_choose_close(launcher, &choose, stream);
 }
 
-/* How many groups share a stripe. A cooperative launch waits until all of it has room, and meanwhile kernels of NCCL,
- * whose blocks may wait for other GPUs, have up to 32 processors each; so it takes a quarter: two processes on one GPU
- * leave half to theirs. */
+/* The groups that share a stripe. A cooperative launch waits until all of it has room, while kernels of NCCL, whose
+ * blocks may wait for other GPUs, have up to 32 processors each. So it takes a quarter: two processes on one GPU leave
+ * half. */
 static uint32_t groups_of_stripe(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc) {
   const uint32_t quarter = launcher->together / 4;
   const uint32_t room = (launcher->most && launcher->most < quarter ? launcher->most : quarter) / lhc->geo.grid.stripes;
@@ -178,7 +178,7 @@ static int launch_recover(const struct tagc_cuda_launcher *launcher, struct tagc
     const int error = tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, stripes * lhc->parts, lhc, stream);
     if (error != TAGC_CUDA_TOO_LARGE)
       return error;
-    lhc->parts = 1; /* the context or the process has a part of the GPU only */
+    lhc->parts = 1; /* the context or the process has only a part of the GPU */
   }
   return tagc_cuda_launch(launcher, tagc_lhc_recover_kernel, tagc_cuda_grid_for(launcher, stripes, 1), lhc, stream);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The receiving side of the `lhc` codec: support, peeling, estimates for what is stuck, and the sum.
+ * The receiving side of the `lhc` codec: support, peeling, estimates for stuck elements, and the sum.
  *
- * Recovers stripe by stripe, because cells and support of one stay in the second-level cache, and writes the results in
- * the order of memory, because that is what main memory is fast at.
+ * It recovers stripe by stripe, because cells and support of one stay in the second-level cache. It writes the results
+ * in the order of memory, which main memory is fast at.
  */
 #include <string.h>
 
 #include "kernels/codec/fpmode.h"
 #include "kernels/lhc/lhc.h"
 
-enum { STREAM_BYTES = 8 << 20 }; /* results from here on would push everything else out of the caches */
+enum { STREAM_BYTES = 8 << 20 }; /* larger results would push everything else out of the caches */
 
-/* The union of the senders' supports of a stripe. */
+/* Merges the senders' supports of a stripe. */
 static void merge_bitmaps(const struct tagc_job *job, const struct tagc_lhc_sum *sum, uint32_t stripe) {
   const struct tagc_lhc_geometry *geo = sum->geo;
   struct tagc_lhc_message message;
@@ -28,7 +28,7 @@ static void merge_bitmaps(const struct tagc_job *job, const struct tagc_lhc_sum 
   }
 }
 
-/* Replaces the ids of the elements that peeling could not reach by estimates from what is left in their cells. */
+/* Replaces the ids of the elements that peeling could not reach by estimates from the rests of their cells. */
 static void estimate_stuck(const struct tagc_lhc_sum *sum) {
   const struct tagc_lhc_geometry *geo = sum->geo;
   const int64_t limit = (int64_t)geo->senders * ((INT64_C(1) << geo->counter_bits) - 1);
@@ -46,7 +46,7 @@ static void estimate_stuck(const struct tagc_lhc_sum *sum) {
   }
 }
 
-/* The foreign sums of all stripes. Returns how many of them are estimates. */
+/* Recovers the foreign sums of all stripes. Returns the number of estimates. */
 static uint64_t recover_stripes(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
                                 const struct tagc_lhc_state *state) {
   const struct tagc_lhc_kernels *kernels = tagc_lhc_kernels();
@@ -75,7 +75,7 @@ static uint64_t recover_stripes(const struct tagc_job *job, const struct tagc_lh
   return stuck;
 }
 
-/* One line by hand: the incomplete one, or one with exceptions, of which entry[0..count) are its own. */
+/* Writes one line alone: the incomplete one, or one with exceptions, which are entry[0..count). */
 static void output_line(const struct tagc_lhc_output *out, uint32_t line, const struct tagc_exception *entry,
                         size_t count) {
   const struct tagc_lhc_geometry *geo = out->geo;

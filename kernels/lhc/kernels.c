@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The hot functions of the `lhc` codec. See lhc.h for what each one does.
+ * The hot functions of the `lhc` codec: see lhc.h.
  *
  * Compiled once for each instruction set (codec/instruction_set.h), with that set's vector steps of 16 elements
- * (vector_*.h; the plain one says what each step does). What steers here is scalar and common.
+ * (vector_*.h; the plain one explains each step). The control flow here is scalar and common.
  */
 #include "kernels/codec/instruction_set.h"
 /* clang-format off */
@@ -13,7 +13,7 @@
 
 #include "kernels/lhc/lhc.h"
 
-enum { SEGMENT = 512 }; /* queue entries that are peeled at a time: their words stay in the first cache */
+enum { SEGMENT = 512 }; /* queue entries peeled at a time: their words stay in the first-level cache */
 
 #include "kernels/lhc/send.inc.c"
 #include "kernels/lhc/receive.inc.c"

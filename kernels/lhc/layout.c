@@ -7,18 +7,18 @@
 #include "kernels/lhc/lhc.h"
 
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-enum { SHRINK = 128 }; /* every way through the code at sizes that take microseconds */
+enum { SHRINK = 128 }; /* reaches every branch at sizes that take microseconds */
 #else
 enum { SHRINK = 1 };
 #endif
 
 enum {
   MAX_RANKS = 1 << 16,
-  SPARSE_BELOW = 4096 / SHRINK,       /* union capacity of a shard: a sketch that small fails too often */
+  SPARSE_BELOW = 4096 / SHRINK,       /* union capacity of a shard: smaller sketches fail too often */
   FOUR_HASHES_BELOW = 30000 / SHRINK, /* union capacity of a stripe */
-  ONE_STRIPE_UP_TO = 65536 / SHRINK,  /* union capacity of a shard; also what 16 bits can number */
-  STRIPE_UNION = 49152 / SHRINK, /* aimed at beyond: cells and support of a stripe stay in the second-level cache */
-  LIST_SLACK = 16,               /* vector stores may run over the end of a list */
+  ONE_STRIPE_UP_TO = 65536 / SHRINK,  /* union capacity of a shard; also the most that 16 bits can number */
+  STRIPE_UNION = 49152 / SHRINK,      /* a stripe's target beyond: cells and support fit the second-level cache */
+  LIST_SLACK = 16,                    /* vector stores may run over the end of a list */
 };
 
 static int ceil_log2(uint32_t x) {
@@ -30,7 +30,7 @@ static int ceil_log2(uint32_t x) {
 
 static uint64_t at_most(uint64_t x, uint64_t limit) { return x < limit ? x : limit; }
 
-/* Counters per value: 1.30 with three hashes, 1.35 with four (1.222 and 1.295 are the limits for endless sizes). */
+/* Counters per value: 1.30 with three hashes, 1.35 with four (1.222 and 1.295 are the limits for infinite sizes). */
 static void size_sketch(struct tagc_lhc_geometry *geo) {
   bool small = geo->union_capacity < FOUR_HASHES_BELOW;
   uint64_t hundredths = small ? 135 : 130;
@@ -72,7 +72,7 @@ void tagc_lhc_message_fill(struct tagc_lhc_message *out, const struct tagc_lhc_g
   out->bytes = out->sparse.bytes;
 }
 
-/* What is used from prepare to encode. */
+/* Assigns the buffers from prepare to encode. */
 static size_t assign_sending(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used) {
   used = tagc_sparsify_assign_buffers(&out->selected, &geo->grid, geo->senders, base, used);
   out->bitmap = tagc_assign_buffer(base, &used, geo->hashes ? 0 : (size_t)geo->grid.lines * sizeof *out->bitmap);
@@ -81,8 +81,8 @@ static size_t assign_sending(struct tagc_lhc_state *out, const struct tagc_lhc_g
   return used;
 }
 
-/* What is used in decode. A cell enters the queue once, and once more for every 256 elements taken out of it: that many
- * are never in one, but a support from elsewhere must not lead out of the queue either. */
+/* Assigns the buffers of decode. A cell enters the queue once, and once more for every 256 elements taken out of it. A
+ * cell never has so many, but a hostile support must not lead out of the queue either. */
 static size_t assign_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base,
                                size_t used) {
   const size_t cells = (size_t)geo->hashes * geo->part_cells;

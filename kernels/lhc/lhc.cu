@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernels of the codec `lhc`: see cuda.h for what they do, and codec.c for the same on the host, to the bit.
+ * The kernels of the codec `lhc`: see cuda.h for their work, and codec.c for the same on the host, to the bit.
  *
  * Grid      send: groups of eight warps in x, foreign shards in y; result: x; a warp takes block after block of 256.
  *           recover: x, where each `parts` neighbours share a stripe; its groups are of 32 warps.
- * Memory    What other groups write while recover runs is read past the first-level cache.
+ * Memory    While recover runs, data of other groups is read past the first-level cache.
  */
 #include "kernels/cuda/call.cuh"
 #include "kernels/lhc/cuda.h"
@@ -18,7 +18,7 @@ DEVICE void zero(void *memory, uint64_t bytes) {
     ((uint4 *)memory)[i] = make_uint4(0, 0, 0, 0);
 }
 
-/* Exponents, sketches, and what pads the bitmaps, which are written whole later. */
+/* Clears exponents, sketches, and the padding of the bitmaps, which are written whole later. */
 DEVICE void clear(const struct tagc_lhc_call &lhc) {
   const struct tagc_cuda_call &call = lhc.call;
   zero(lhc.exponents, call.nranks * lhc.exponent_bytes);
@@ -31,7 +31,7 @@ DEVICE void clear(const struct tagc_lhc_call &lhc) {
 
 /* -- encode -------------------------------------------------------------------------------------------------------- */
 
-/* Adds a value to its counters. Returns what quantising leaves over. */
+/* Adds a value to its counters. Returns the error of quantising. */
 DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t line, uint32_t lane, uint32_t exponent,
                        float value) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
@@ -46,15 +46,13 @@ DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t
   return value - (float)q * tagc_lhc_unit(exponent, geo.counter_bits);
 }
 
-/* Squared norms: of the residual as it is stored; of what stays, but for what quantising leaves over; of what was
- * chosen. */
+/* Squared norms: of the stored residual; of the values that stay, without quantising errors; of the chosen values. */
 struct norms {
   double stored, left, chosen;
 };
 
-/* The sum of the squares of those of a lane's values whose bits are in `which`. In fp32 but for what is done once,
- * because many GPUs have few units for fp64: by a power of two the largest comes into [2, 4), and what vanishes does
- * not count beside it. */
+/* The sum of the squares of a lane's values whose bits are in `which`. Mostly in fp32, because many GPUs have few units
+ * for fp64: a power of two brings the largest to [2, 4), and squares that vanish do not count beside it. */
 DEVICE double squares_of(const float x[EACH], uint32_t which) {
   uint32_t most = 1u << 23;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
@@ -86,7 +84,7 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
     const uint32_t chosen = lane_bits(lhc.geo.grid, bitmap, block, lane);
     load(call, from, kept, adds, block, lane, stage, x);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-      /* -0 becomes 0, as where there is a residual of 0. */
+      /* -0 becomes 0, as with a residual of 0. */
       x[i] = tagc_is_exception(tagc_bits_of(x[i])) ? 0 : x[i] + 0.0f;
     norms.left += squares_of(x, ~chosen);
     if (chosen)
@@ -118,8 +116,8 @@ DEVICE double group_sum(double sum) {
   return sum;
 }
 
-/* Adds up what was chosen of a shard, and what stays: the last one of its groups does that, in an order that does not
- * depend on which one it is. */
+/* Adds up a shard's norms of chosen values and of those that stay. The last of its groups does that, in an order that
+ * does not depend on which one it is. */
 DEVICE void add_norms(const struct tagc_lhc_call &lhc, uint32_t place, const struct norms &norms) {
   double *parts = lhc.norms + 2 * (uint64_t)gridDim.x * place;
   double left = group_sum(norms.left), chosen = group_sum(norms.chosen);
@@ -158,7 +156,7 @@ DEVICE void send(const struct tagc_lhc_call &lhc) {
 
 /* -- decode: the support ------------------------------------------------------------------------------------------- */
 
-/* Meetings, queues, cells and dues as they are before there are elements. */
+/* Initializes meetings, queues, cells and dues. */
 DEVICE void open(const struct tagc_lhc_call &lhc) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
   const uint64_t stripes = geo.grid.stripes, first = blockIdx.x * blockDim.x + threadIdx.x,
@@ -174,7 +172,7 @@ DEVICE void open(const struct tagc_lhc_call &lhc) {
 enum { MANY = TAGC_CUDA_MANY_THREADS, MANY_WARPS = MANY / LANES };
 static_assert((int)MANY_WARPS == (int)LANES, "a warp has a lane for each warp of a group");
 
-/* A stripe of the own shard, and a group's threads among those of all of its groups. */
+/* A stripe of the own shard, and the place of a group's threads among those of all its groups. */
 struct part {
   uint32_t stripe, lines, parts;
   uint32_t thread, threads; /* of all of its groups */
@@ -201,7 +199,7 @@ DEVICE uint32_t *counts_of(const struct tagc_lhc_call &lhc, const struct part &p
   return lhc.counts + (uint64_t)part.stripe * lhc.most_parts * MANY_WARPS;
 }
 
-/* All threads of a stripe meet, and see what the others have written. Returns the sum of what they say. */
+/* All threads of a stripe meet, and see the others' writes. Returns the sum of their `said`. */
 DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said) {
   __shared__ uint32_t parts[MANY_WARPS], sum;
   said = warp_add(said);
@@ -226,7 +224,7 @@ DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said) {
   return sum;
 }
 
-/* The senders' bits of a line of a stripe. */
+/* The union of the senders' bits of a line of a stripe. */
 DEVICE uint32_t merged(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t local) {
   const struct tagc_cuda_call &call = lhc.call;
   const uint64_t at = lhc.bitmap_at + 4 * ((uint64_t)part.stripe * lhc.geo.grid.stripe_lines + local);
@@ -249,7 +247,7 @@ DEVICE struct range range_of(const struct part &part) {
   return {warp, begin, part.lines - begin < each ? part.lines : begin + each};
 }
 
-/* How many elements the warp's lines have. */
+/* Counts the elements of the warp's lines. */
 DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part) {
   const struct range range = range_of(part);
   uint32_t sum = 0;
@@ -260,8 +258,8 @@ DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part) {
     counts_of(lhc, part)[range.warp] = sum;
 }
 
-/* The mask, or zero where it does not fit into `room` behind those of the lanes before that do. No sender of ours makes
- * it needed, and by itself it needs no registers of the others. */
+/* The mask, or zero if it does not fit into `room` after those of the lanes before that do. No sender of ours causes
+ * this. As a function of its own it takes no registers from the others. */
 static __device__ __noinline__ uint32_t cut(uint32_t mask, uint32_t room, uint32_t lane) {
   const uint32_t many = (uint32_t)__popc(mask);
   bool fits = false;
@@ -273,7 +271,7 @@ static __device__ __noinline__ uint32_t cut(uint32_t mask, uint32_t room, uint32
   return fits ? mask : 0;
 }
 
-/* Lists the elements of a warp's lines from `at` on. Returns where they end. */
+/* Lists the elements of a warp's lines from `at` on. Returns their end. */
 DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t from, uint32_t to,
                            uint32_t at) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
@@ -296,8 +294,8 @@ DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &p
   return at;
 }
 
-/* Lists the elements of the stripe, in order of their ids: all warps theirs, or the first one all where they are too
- * many, because each mask then depends on those before. Returns how many this thread has to say that there are. */
+/* Lists the elements of the stripe, in order of their ids. All warps list theirs; if there are too many, the first warp
+ * lists all, because each mask then depends on those before. Returns this thread's part of their number. */
 DEVICE uint32_t list(const struct tagc_lhc_call &lhc, const struct part &part) {
   const uint32_t lane = part.thread % LANES;
   struct range range = range_of(part);
@@ -333,8 +331,8 @@ DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part, uint
   }
 }
 
-/* If one element is left in a cell, it is due in that round, or since an earlier one. Returns whether this is the first
- * one to find it, who has to queue it. */
+/* If one element is left in a cell, it is due in that round, or an earlier one. True: this thread found it first, and
+ * has to queue it. */
 DEVICE bool look(const struct tagc_lhc_call &lhc, const struct part &part, unsigned long long cell, uint32_t round,
                  uint32_t count) {
   const uint32_t index = (uint32_t)cell & 0xffffff;
@@ -342,11 +340,11 @@ DEVICE bool look(const struct tagc_lhc_call &lhc, const struct part &part, unsig
          atomicMin(&lhc.due[part.base + index], (unsigned long long)round << 32 | cell >> 32) == ~0ull;
 }
 
-/* What a lane looks at before the warp queues what its lanes have found. */
+/* The cells that a lane looks at before the warp queues the results. */
 enum { AT_ONCE = 4 };
 
-/* Appends to the queue the elements that are left in those of a lane's cells whose bits are in `found`. By all lanes of
- * a warp. Returns how many the lane has. */
+/* Appends the last elements of a lane's cells, those with bits in `found`, to the queue. Called by all lanes of a warp.
+ * Returns the lane's number of them. */
 DEVICE uint32_t enqueue(const struct tagc_lhc_call &lhc, const struct part &part,
                         const unsigned long long cell[AT_ONCE], uint32_t found) {
   const uint32_t lane = threadIdx.x % LANES, mine = (uint32_t)__popc(found);
@@ -363,7 +361,7 @@ DEVICE uint32_t enqueue(const struct tagc_lhc_call &lhc, const struct part &part
   return mine;
 }
 
-/* The first round's elements. Returns how many the thread has queued. */
+/* Finds the first round's elements. Returns how many the thread has queued. */
 DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count) {
   const uint32_t all = lhc.geo.hashes * lhc.geo.part_cells, lane = threadIdx.x % LANES;
   uint32_t queued = 0;
@@ -383,7 +381,7 @@ DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &
 
 static_assert((int)AT_ONCE == (int)TAGC_LHC_MAX_HASHES, "an element's cells are looked at together");
 
-/* Takes an element that is due out of its cells, leaves its value in place of its id. Returns whose cells have one
+/* Takes a due element out of its cells, and replaces its id by its value. Returns the bits of cells with one element
  * left. */
 DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t index,
                          uint32_t count, unsigned long long left[AT_ONCE]) {
@@ -398,7 +396,7 @@ DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &par
   return found;
 }
 
-/* A round: the queue's elements [from, to). Returns how many the thread has queued for the next. */
+/* A round: takes the queue's elements [from, to). Returns how many the thread has queued for the next. */
 DEVICE uint32_t take(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t from,
                      uint32_t to, uint32_t count) {
   const uint32_t lane = threadIdx.x % LANES;
@@ -413,7 +411,7 @@ DEVICE uint32_t take(const struct tagc_lhc_call &lhc, const struct part &part, u
   return queued;
 }
 
-/* The elements that are not due by `rounds`, from what is left in their cells. */
+/* Estimates the elements that are not due by `rounds`, from the rests of their cells. */
 DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t rounds, uint32_t count) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
   const int64_t limit = (int64_t)geo.senders * ((INT64_C(1) << geo.counter_bits) - 1);
@@ -431,7 +429,7 @@ DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, u
   }
 }
 
-/* The foreign sums of a stripe. */
+/* Recovers the foreign sums of a stripe. */
 DEVICE void recover_stripe(const struct tagc_lhc_call &lhc, const struct part &part) {
   count(lhc, part);
   meet(part, TAGC_LHC_COUNTED, 0);
@@ -483,7 +481,7 @@ DEVICE void write_results(const struct tagc_lhc_call &lhc) {
     const struct rows own = result_fetch(call, result, block, lane, stages[warp]);
     const uint32_t exponent = exponents[block * BLOCK_LINES / TAGC_GRID_BLOCK_LINES];
     const bool sane = exponent >= TAGC_LHC_LEAST_EXPONENT && exponent < 250;
-    if (result.fits) /* else there is nothing that could be added */
+    if (result.fits) /* else there is nothing to add */
       sums_of(lhc, block, lane, sane ? tagc_lhc_unit(exponent, lhc.geo.counter_bits) : 0, sum);
     result_store(call, result, block, lane, sum, own, stages[warp]);
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The sending side of the `lhc` codec: what is selected (prepare), and what it looks like on the wire (encode).
+ * The sending side of the `lhc` codec: selection (prepare), and payloads (encode).
  *
- * Messages are filled from prepare on: exceptions and bitmaps are known then.
+ * Messages are filled from prepare on, when exceptions and bitmaps are known.
  */
 #include <string.h>
 
@@ -9,17 +9,17 @@
 #include "kernels/lhc/lhc.h"
 #include "kernels/codec/residual.h"
 
-/* Among the foreign shards. */
+/* The place among the foreign shards. */
 static size_t foreign_place_of(const struct tagc_job *job, int shard) { return (size_t)(shard - (shard > job->rank)); }
 
-/* The residual of a foreign shard as fp32: itself, or its place in the state. */
+/* The residual of a foreign shard as fp32: itself, or its copy in the state. */
 static float *residual_of(const struct tagc_job *job, const struct tagc_lhc_state *state, int shard) {
   if (job->shape.residual == TAGC_STORAGE_FP32)
     return tagc_residual_floats(job, shard);
   return state->residual + foreign_place_of(job, shard) * job->shape.n;
 }
 
-/* Selects from one foreign shard; returns how many exceptions it had. */
+/* Selects from one foreign shard; returns its number of exceptions. */
 static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
                               const struct tagc_lhc_state *state, int number) {
   uint8_t *out = job->message_out + (size_t)number * job->layout.message_bytes;
@@ -41,7 +41,7 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
     .list = foreign_place_of(job, number),
   };
   tagc_exceptions_clear(shard.exceptions, geo->grid.n);
-  if (geo->hashes) /* the padding behind the bitmap, which is written whole later */
+  if (geo->hashes) /* the padding after the bitmap, which is written whole later */
     memset(out + message.bytes - 16, 0, 16);
   if (geo->narrow_residual && !job->residual_empty)
     tagc_residual_load_shard(job, number, shard.residual);
@@ -74,7 +74,7 @@ void tagc_lhc_prepare(struct tagc_job *job) {
   tagc_fpmode_leave(mode);
 }
 
-/* The counters of one foreign shard. */
+/* Fills the counters of one foreign shard. */
 static void lhc_encode_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
                              const struct tagc_lhc_state *state, int shard) {
   const size_t cells = (size_t)geo->hashes * geo->part_cells;
@@ -96,7 +96,7 @@ static void lhc_encode_shard(const struct tagc_job *job, const struct tagc_lhc_g
   }
 }
 
-/* Back to where it is kept; returns the squared norm of what could be. */
+/* Stores the residual; returns the squared norm of what its storage could keep. */
 static double store_residual(const struct tagc_job *job, const struct tagc_lhc_state *state) {
   double norm2 = 0;
   for (int shard = 0; shard < job->shape.nranks; shard++)

@@ -5,8 +5,8 @@ static uint32_t find_support(const struct tagc_lhc_sum *sum) {
   return list_support(sum->masks, sum->lines, sum->geo->union_capacity, sum->elements);
 }
 
-/* A cell holds the sum of its elements' words: value << 32 | 1 << 24 | index. Taking an element out is one subtraction,
- * and a cell with one element is that element's word. */
+/* A cell holds the sum of its elements' words: value << 32 | 1 << 24 | index. One subtraction takes an element out, and
+ * a cell with one element is that element's word. */
 static ALWAYS_INLINE void add_words(const struct tagc_lhc_sum *sum, uint32_t hashes) {
   const size_t part_cells = sum->geo->part_cells;
   const uint32_t *elements = sum->elements;
@@ -39,12 +39,11 @@ static void build(const struct tagc_lhc_sum *sum) {
     add_words(sum, 4);
 }
 
-/* Takes a word out of a cell; returns what is left in it. */
+/* Takes a word out of a cell; returns the rest. */
 static ALWAYS_INLINE uint64_t take_word(uint64_t *cell, uint64_t word) { return *cell -= word; }
 
-/* Takes up to SEGMENT elements, each of which occurs once, out of their cells. What is left of cells goes to a list of
- * its own, in which the singles are found by vectors afterwards: cheaper than asking each time. Returns the queue's new
- * tail. */
+/* Takes up to SEGMENT elements, each of which occurs once, out of their cells. The rests go to a list, in which vectors
+ * find the singles afterwards: cheaper than checking each. Returns the queue's new tail. */
 static ALWAYS_INLINE uint64_t *subtract_values(const struct tagc_lhc_sum *sum, uint32_t hashes, const uint64_t *words,
                                                const uint32_t *ids, uint32_t count, uint64_t *tail) {
   const size_t part = sum->geo->part_cells;
@@ -69,7 +68,7 @@ static ALWAYS_INLINE uint64_t *subtract_values(const struct tagc_lhc_sum *sum, u
   return tail + find_singles(left, (uint32_t)(end - left), tail);
 }
 
-/* Those of the queue's words whose elements are not peeled yet, each once, with their ids. Returns their number. */
+/* Lists the queue's words whose elements are not peeled yet, each once, with their ids. Returns their number. */
 static ALWAYS_INLINE uint32_t next_words(const struct tagc_lhc_sum *sum, const uint64_t *queue, uint32_t count,
                                          uint64_t *words, uint32_t *ids) {
   const uint32_t *elements = sum->elements, end = sum->count;
@@ -87,7 +86,7 @@ static ALWAYS_INLINE uint32_t next_words(const struct tagc_lhc_sum *sum, const u
   return once;
 }
 
-/* Breadth first: a round takes the elements that were alone in a cell when it began; those that get there meanwhile
+/* Breadth first: a round takes the elements that were alone in a cell when it began; those that become so meanwhile
  * wait for the next. Inside a round the order is free, so it goes segment by segment. */
 static uint32_t peel(const struct tagc_lhc_sum *sum) {
   uint64_t *queue = sum->queue, *next = queue + sum->queue_room;
@@ -100,7 +99,7 @@ static uint32_t peel(const struct tagc_lhc_sum *sum) {
       uint64_t words[SEGMENT + 16];
       uint32_t ids[SEGMENT + 16], some = count - i < SEGMENT ? count - i : SEGMENT;
       uint32_t found = next_words(sum, queue + i, some, words, ids);
-      /* The last vector is whole: any ids will do behind the end. */
+      /* The last vector is whole: any ids work beyond the end. */
       memset(ids + found, 0, 16 * sizeof *ids);
       if (sum->geo->hashes == 3)
         tail = subtract_values(sum, 3, words, ids, found, tail);
@@ -116,7 +115,7 @@ static uint32_t peel(const struct tagc_lhc_sum *sum) {
   return total;
 }
 
-/* One complete line; returns how many sums it took. */
+/* Writes one complete line; returns the number of sums it used. */
 static ALWAYS_INLINE uint32_t output_ordinary(uint32_t mask, const uint32_t *sums, float unit, const char *own,
                                               char *recv, struct tagc_result_format result) {
   const size_t half = 16 * tagc_dtype_size(result.dtype);
@@ -131,7 +130,7 @@ static ALWAYS_INLINE uint32_t output_ordinary(uint32_t mask, const uint32_t *sum
 
 static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct tagc_result_format result,
                                        uint32_t from, uint32_t to) {
-  /* In locals, because stores of vectors may alias all that is behind a pointer. */
+  /* In locals, because vector stores may alias all pointees. */
   const uint32_t stripes = out->geo->grid.stripes, *const masks = out->masks, *const sums = out->sums;
   const size_t stripe_lines = out->geo->grid.stripe_lines, support = out->support;
   const size_t bytes = TAGC_GRID_LINE * tagc_dtype_size(result.dtype);
@@ -156,7 +155,7 @@ static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct
       float unit = units[exponents[line / TAGC_GRID_BLOCK_LINES]];
       const uint32_t *at = masks + stripe * stripe_lines + local;
       uint32_t mask = *at, cursor = cursors[stripe];
-      /* A stream a stripe, and slow: the processor's own prefetching does not follow. */
+      /* One slow stream a stripe: the processor's own prefetching does not follow. */
       __builtin_prefetch(at + PREFETCH);
       cursors[stripe] = cursor + output_ordinary(mask, sums + stripe * support + cursor, unit, own, recv, result);
       stripe = stripe + 1 < stripes ? stripe + 1 : 0;

@@ -3,7 +3,7 @@
  */
 #define CELL(cells, hash) ((cells) >> 16 * (hash)&0xffff)
 
-/* `hashes` is known where this is expanded. */
+/* `hashes` is a constant where this is inlined. */
 static ALWAYS_INLINE void add_to_counters(uint32_t *counters, size_t part_cells, uint32_t hashes, const int32_t q[16],
                                           const uint64_t cells[16]) {
   uint32_t *second = counters + part_cells, *third = second + part_cells, *fourth = third + part_cells;
@@ -17,7 +17,7 @@ static ALWAYS_INLINE void add_to_counters(uint32_t *counters, size_t part_cells,
   }
 }
 
-/* Sixteen values, which may be padded with zeros, into the counters. */
+/* Adds sixteen values, which may be padded with zeros, to the counters. Returns the squared norm of the errors. */
 static ALWAYS_INLINE double scatter16(const struct tagc_lhc_part *part, const float *values, const uint32_t *ids,
                                       const uint8_t *exponents, uint32_t *counters) {
   const struct tagc_lhc_geometry *geo = part->geo;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the vector steps of kernels.c have in common. Included by vector_plain.h, _avx2.h and _avx512.h.
+ * The common part of vector_plain.h, _avx2.h and _avx512.h: the vector steps of kernels.c.
  */
 #ifndef KERNELS_LHC_VECTOR_H
 #define KERNELS_LHC_VECTOR_H

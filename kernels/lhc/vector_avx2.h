@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The vector steps of kernels.c in AVX2 with F16C. vector_plain.h says what each step does.
+ * The vector steps of kernels.c in AVX2 with F16C; see vector_plain.h for each step.
  */
 #ifndef KERNELS_LHC_VECTOR_AVX2_H
 #define KERNELS_LHC_VECTOR_AVX2_H
@@ -38,7 +38,7 @@ STEP uint32_t quantise8(const float *values, const uint32_t *lines, const uint8_
   __m256i four = _mm256_i32gather_epi32((const int *)(const void *)exponents, _mm256_srli_epi32(block, 2), 4);
   __m256i shift = _mm256_slli_epi32(_mm256_and_si256(block, _mm256_set1_epi32(3)), 3);
   __m256i exponent = _mm256_and_si256(_mm256_srlv_epi32(four, shift), field);
-  /* The power of two of the unit; it is added to or taken from the field of an exponent. */
+  /* The power of two of the unit, added to or subtracted from the field of an exponent. */
   __m256i power = _mm256_sub_epi32(exponent, _mm256_set1_epi32(128 + counter_bits));
   __m256 v = _mm256_loadu_ps(values);
   __m256i bits = _mm256_castps_si256(v), own = _mm256_and_si256(_mm256_srli_epi32(bits, 23), field);
@@ -87,7 +87,7 @@ STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *word
   return found;
 }
 
-/* Four numbers of the list back to the lanes of a mask. */
+/* Moves four numbers of the list back to the lanes of a mask. */
 STEP __m128i spread4(const uint32_t *sums, uint32_t mask) {
   return move4(_mm_loadu_si128((const __m128i *)sums), from_front, mask);
 }

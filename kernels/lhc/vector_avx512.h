@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The vector steps of kernels.c in AVX-512 (F, BW, DQ, VL). vector_plain.h says what each step does.
+ * The vector steps of kernels.c in AVX-512 (F, BW, DQ, VL); see vector_plain.h for each step.
  */
 #ifndef KERNELS_LHC_VECTOR_AVX512_H
 #define KERNELS_LHC_VECTOR_AVX512_H
@@ -32,7 +32,7 @@ STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8
   __m512i four = _mm512_i32gather_epi32(_mm512_srli_epi32(block, 2), exponents, 4);
   __m512i shift = _mm512_slli_epi32(_mm512_and_si512(block, _mm512_set1_epi32(3)), 3);
   __m512i exponent = _mm512_and_si512(_mm512_srlv_epi32(four, shift), _mm512_set1_epi32(0xff));
-  /* The power of two of the unit; it is added to or taken from the field of an exponent. */
+  /* The power of two of the unit, added to or subtracted from the field of an exponent. */
   __m512i power = _mm512_sub_epi32(exponent, _mm512_set1_epi32(128 + counter_bits)), field = _mm512_set1_epi32(0xff);
   __m512i own = _mm512_and_si512(_mm512_srli_epi32(bits, 23), field), scaled = _mm512_sub_epi32(own, power);
   __mmask16 some = _mm512_cmpgt_epi32_mask(scaled, _mm512_setzero_si512());
@@ -84,7 +84,7 @@ STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *word
 STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *own, void *recv,
                    struct tagc_result_format result) {
   __m512i list = _mm512_loadu_si512(sums);
-  /* Into a register first: to expand from memory takes Zen three times as long. */
+  /* Loads a register first: to expand from memory takes Zen three times as long. */
   __asm__("" : "+v"(list));
   __m512i sum = _mm512_maskz_expand_epi32((__mmask16)mask, list);
   finish_vector(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(unit)), own, recv, result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The vector steps of kernels.c in plain C: what the others must give bit for bit.
+ * The vector steps of kernels.c in plain C: the others must give the same bits.
  *
- * Lists grow by whole vectors: a step may write 16 entries where it adds fewer, and says how many count.
+ * Lists grow by whole vectors: a step may write 16 entries even if it adds fewer, and returns how many count.
  */
 #ifndef KERNELS_LHC_VECTOR_PLAIN_H
 #define KERNELS_LHC_VECTOR_PLAIN_H
@@ -14,8 +14,8 @@ STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint6
     cells[i] = tagc_lhc_cells(seed, part_cells, ids[i]);
 }
 
-/* Fixed point under the exponents of the lines' blocks, and what that leaves over. Returns the mask of what is not 0
- * there. */
+/* Converts to fixed point under the exponents of the lines' blocks; left: the errors. Returns the mask of errors !=
+ * 0. */
 STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents, int counter_bits,
                          int32_t q[16], float left[16]) {
   uint32_t mask = 0;
@@ -28,7 +28,7 @@ STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8
   return mask;
 }
 
-/* The ids of the bits of all masks; a mask that leads beyond the capacity becomes zero. Returns their number. */
+/* Lists the ids of the bits of all masks; zeroes a mask that exceeds the capacity. Returns their number. */
 STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, uint32_t *ids) {
   uint32_t count = 0;
   for (uint32_t local = 0; local < lines; local++) {
@@ -40,8 +40,8 @@ STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, u
   return count;
 }
 
-/* The words of the cells that have one element. Vectors may read 7 cells behind the end, which must be zero there, and
- * write 8 words behind it. */
+/* Lists the words of the cells with one element. Vectors may read 7 cells beyond the end, which must be zero, and write
+ * 8 words too many. */
 STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *words) {
   uint32_t found = 0;
   for (uint32_t i = 0; i < count; i++) {
@@ -51,7 +51,7 @@ STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *word
   return found;
 }
 
-/* Foreign sums of the masked lanes (in order) times unit, plus the own values; divided, rounded, written. */
+/* Adds the foreign sums of the masked lanes (in order), times unit, to the own values; divides, rounds, writes. */
 STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *own, void *recv,
                    struct tagc_result_format result) {
   float sum[16] = {0};

@@ -150,8 +150,8 @@ DEVICE float send(const struct tagc_lists_call &lists, uint8_t *message, uint32_
   return x - tagc_from_bf16(code);
 }
 
-/* Writes the values of a block from `start` on, leaves in x what stays, returns their number. `picked`: a bit per
- * element. */
+/* Writes the values of a block from `start` on; leaves the rest in x. Returns their number. `picked`: the lane's
+ * bits. */
 DEVICE uint32_t send_block(const struct tagc_lists_call &lists, uint8_t *message, uint32_t start, uint32_t lane,
                            uint32_t picked, float x[EACH], struct packed *sums) {
   const uint32_t whole = (1u << EACH) - 1, row = (1u << ROW) - 1;
@@ -238,8 +238,7 @@ DEVICE void pack(const struct tagc_lists_call &lists) {
 
 /* -- sum ----------------------------------------------------------------------------------------------------------- */
 
-/* Adds the lanes' senders' values for a block: `count` of each from entry `start` on, by sender, in the order of the
- * list. */
+/* Adds the lanes' senders' values for a block: `count` of each from entry `start` on, by sender, then in list order. */
 DEVICE void add_values(const struct tagc_lists_call &lists, uint32_t first_sender, uint32_t start, uint32_t count,
                        uint32_t lane, float *sum) {
   const struct tagc_cuda_call &call = lists.of.call;

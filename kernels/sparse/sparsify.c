@@ -59,8 +59,7 @@ static uint32_t find_boundary(const uint32_t *histogram, uint32_t top, uint32_t 
   return 0;
 }
 
-/* The fine bin in which `capacity` ends, by coarse bins and then fine ones: of a list, or without one of the
- * residual. */
+/* The fine bin in which `capacity` ends, by coarse and then fine bins: of a list, or, without one, of the residual. */
 static struct tagc_sparsify_choice find_bin(const struct tagc_sparsify_part *part, const float *values, uint32_t count,
                                             uint32_t capacity) {
   const struct tagc_sparsify_kernels *kernels = tagc_sparsify_kernels();
@@ -93,8 +92,7 @@ static void fill_up(struct tagc_sparsify_choice *choice, const struct tagc_spars
   choice->offset = tagc_bin_offset(part->seed, choice->count);
 }
 
-/* The lowest magnitude to collect, for enough candidates: the sample's share of the capacity, 1/32 more, and three
- * standard deviations. */
+/* The lowest magnitude to collect: the sample's share of the capacity, 1/32 more, and three standard deviations. */
 static uint32_t guess_threshold(const struct tagc_sparsify_shard *shard) {
   const struct tagc_grid *grid = shard->grid;
   const struct tagc_sparsify_memory *memory = shard->memory;

@@ -71,8 +71,7 @@ double tagc_sparsify(const struct tagc_sparsify_shard *shard);
  * stripe, but they stay: a plain call would carry them. */
 uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double left);
 
-/* TAGC_ANYWHERE_EXCEPTION if the own shard has exceptions, else 0: no codec touches it, but tagc_exceptions_anywhere()
- * needs to know. */
+/* TAGC_ANYWHERE_EXCEPTION if the own shard, which no codec touches, has exceptions: for tagc_exceptions_anywhere(). */
 uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job);
 
 /* -- hot functions: compiled once per instruction set, the same bits from each ------------------------------------- */

@@ -92,8 +92,7 @@ enum {
   TAGC_SPARSIFY_NEAR = 4096, /* fine bins above a threshold: two octaves */
 };
 
-/* The selection: whole fine bins above `bin` (`above` values), and `take` of the `count` in it, from `offset` on,
- * around. */
+/* The selection: whole fine bins above `bin` (`above` values), and `take` of its `count`, from `offset` on, around. */
 struct tagc_sparsify_choice {
   uint32_t bin, above, count, take, offset;
 };

@@ -23,8 +23,7 @@
 
 /* A foreign shard; zero when choosing begins. */
 struct tagc_choose_shard {
-  double left, chosen; /* squared norms, by the codec: of values that stay, without rounding errors, and of chosen
-                        * ones */
+  double left, chosen; /* squared norms, by the codec: of values that stay, before rounding, and of chosen ones */
   uint32_t full;       /* some stripe has as many values as fit */
   uint32_t unused[3];
 };
@@ -58,8 +57,7 @@ struct tagc_choose_part {
   uint32_t unused;
 };
 
-/* A guess's sample: every step-th line from step / 2 on; the threshold should lie between these counts of its
- * values. */
+/* A guess's sample: every step-th line from step / 2 on; the threshold should lie between these counts of values. */
 struct tagc_choose_sampling {
   uint32_t step, lines;
   uint32_t fewest, most;
