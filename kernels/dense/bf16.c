@@ -5,9 +5,9 @@
  *              values   uint16 x n: the upper halves of the fp32 values, rounded to nearest even; padded to 16 bytes
  * Example    n = 3, shard (1, -2, 2^-130):
  *              00 00 00 00  00 00 00 00  (8 zeros)       no exceptions, room for one
- *              80 3f  00 c0  00 00  (10 zeros)           1, -2, and what counts as zero
+ *              80 3f  00 c0  00 00  (10 zeros)           1, -2, and a value that counts as zero
  * Chance     16 random bits are added to the lower halves, which are then cut off.
- * Sum, residual, exceptions: as dense.h says.
+ * See dense.h for sum, residual and exceptions.
  */
 #include "kernels/codec/codecs.h"
 #include "kernels/dense/dense.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What distinguishes the dense codecs on a GPU: a warp encodes a block that it holds in registers, and adds one that
- * was sent. {bf16,q8,q4,q2}.c describe the bytes; lanes.cuh who holds which element. To encode returns whether the
- * block was silent: its scales are zero.
+ * The steps of the dense codecs on a GPU: a warp encodes a block in its registers, and adds one that was sent.
+ * {bf16,q8,q4,q2}.c describe the bytes, lanes.cuh the places of elements. encode() returns true if the block was
+ * silent: its scales are zero.
  */
 #ifndef KERNELS_DENSE_CODECS_CUH
 #define KERNELS_DENSE_CODECS_CUH
@@ -9,11 +9,11 @@
 #include "kernels/dense/dense.h"
 #include "kernels/cuda/lanes.cuh"
 
-/* A block on its way out. Every codec has a warp's scratch of a block, which is free before and after. */
+/* A block on its way out. Every codec has a warp's scratch for a block, free before and after. */
 struct sent {
   uint16_t *scales; /* of this block */
   uint8_t *codes;
-  uint32_t block, count; /* count: elements of the shard that it has */
+  uint32_t block, count; /* count: its elements of the shard */
   uint64_t rotation_key, chance_key;
   bool stochastic;
 };
@@ -133,8 +133,7 @@ template <> struct steps<TAGC_DENSE_Q4> {
 
 /* -- q2 ------------------------------------------------------------------------------------------------------------ */
 
-/* Sixteen sums over a block whose values lie in `row`, each over every sixteenth value in order, and the tree over
- * these. */
+/* The squares of a block in `row`: sixteen sums, each over every sixteenth value in order, and the tree over these. */
 DEVICE float q2_squares(const float *row, uint32_t lane) {
   float squares = 0;
   UNROLL_4_FOR (uint32_t i = 0; i < BLOCK; i += 16) {
@@ -144,7 +143,7 @@ DEVICE float q2_squares(const float *row, uint32_t lane) {
   return tree_sum(squares);
 }
 
-/* The same of magnitudes times levels, and how many are large. */
+/* The same for magnitudes times levels; *large: the number of large ones. */
 DEVICE float q2_products(const float *row, uint32_t lane, float threshold, uint32_t *large) {
   float products = 0;
   uint32_t count = 0;
@@ -158,7 +157,7 @@ DEVICE float q2_products(const float *row, uint32_t lane, float threshold, uint3
   return tree_sum(products);
 }
 
-/* The one of four that the lowest two bits name. */
+/* Picks one of four by the lowest two bits. */
 DEVICE float q2_pick(uint32_t code, const float four[4]) {
   const float magnitude_of = code & 1 ? four[1] : four[0], negative = code & 1 ? four[3] : four[2];
   return code & 2 ? negative : magnitude_of;
@@ -167,7 +166,7 @@ DEVICE float q2_pick(uint32_t code, const float four[4]) {
 template <> struct steps<TAGC_DENSE_Q2> {
   enum { SCALES = 1, BYTES = BLOCK / 4, ROTATES = true };
 
-  /* Of the codes of a lane's rows, which are two bits of the word with byte 4 (lane % 16) on, and four bits apart. */
+  /* The place of element i's code in the word with byte 4 (lane % 16) on: two bits, four bits apart. */
   static __device__ __forceinline__ uint32_t shift_of(uint32_t lane, uint32_t i) {
     return 8 * (i % ROW) + i / ROW * 4 + lane / 16 * 2;
   }
@@ -205,11 +204,11 @@ template <> struct steps<TAGC_DENSE_Q2> {
     return false;
   }
 
-  /* The scale, and the lane's codes where they belong in *word. */
+  /* Returns the scale, and adds the lane's codes to *word. */
   static __device__ __forceinline__ uint16_t choose(const struct sent &to, const float v[EACH], float power,
                                                     uint32_t lane, float *scratch, uint32_t *word) {
     uint32_t large;
-    __syncwarp(); /* who read from there before is done */
+    __syncwarp(); /* the last readers are done */
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       scratch[place_of(lane, i)] = v[i];
     __syncwarp();

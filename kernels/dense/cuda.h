@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The dense codecs on a GPU: what dense.cu computes, and how the host launches it. Messages, residuals and results are
+ * The dense codecs on a GPU: the work of dense.cu, and its launch from the host. Messages, residuals and results are
  * those of dense.h, bit for bit; calls are those of cuda/call.h.
  */
 #ifndef KERNELS_DENSE_CUDA_H
@@ -10,7 +10,7 @@
 /* The parameter of the kernels. */
 struct tagc_dense_call {
   struct tagc_cuda_call call;
-  uint64_t scales_at, codes_at; /* in a message */
+  uint64_t scales_at, codes_at; /* offsets in a message */
   uint32_t stochastic, unused;
 };
 

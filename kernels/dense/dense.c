@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the dense codecs share: the walk over shards and blocks, exceptions, the residual. See dense.h.
+ * The common code of the dense codecs: the walk over shards and blocks, exceptions, the residual. See dense.h.
  */
 #include "kernels/dense/dense.h"
 
@@ -15,7 +15,7 @@ _Static_assert((int)BLOCK == (int)TAGC_RESIDUAL_BLOCK && (int)BLOCK == (int)TAGC
 
 /* At the start of the state, from encode to decode. */
 struct header {
-  uint32_t anywhere; /* what this rank told the others (exceptions.h) */
+  uint32_t anywhere; /* this rank's flags for the others (exceptions.h) */
   uint32_t unused[3];
 };
 
@@ -95,7 +95,7 @@ static void find_block_context(struct tagc_dense_context *context, const struct 
     }
 }
 
-/* scale*g + e of a block, zeros behind the end of the shard. False: look closer. */
+/* scale*g + e of a block, zeros beyond the end of the shard. False: look closer. */
 static bool load_block(const struct shard *shard, struct place place, float values[BLOCK]) {
   const struct tagc_job *job = shard->job;
   const size_t size = tagc_dtype_size(job->shape.dtype);
@@ -113,11 +113,11 @@ static bool load_block(const struct shard *shard, struct place place, float valu
   }
   bool usual = shard->kernels->load(from, job->shape.dtype, job->scale, has_residual ? residual : NULL, values);
   for (uint32_t i = place.count; i < BLOCK; i++)
-    values[i] = 0; /* the scale may be no number */
+    values[i] = 0; /* the scale may be NaN */
   return usual;
 }
 
-/* Takes exceptions and what counts as zero out of a block. */
+/* Takes exceptions, and values that count as zero, out of a block. */
 static void take_exceptions(const struct shard *shard, struct place place, float values[BLOCK]) {
   struct tagc_exceptions *list = (struct tagc_exceptions *)shard->message;
   for (uint32_t i = 0; i < place.count; i++) {
@@ -127,7 +127,7 @@ static void take_exceptions(const struct shard *shard, struct place place, float
   }
 }
 
-/* How many values of a block neither travel nor stay. */
+/* Counts a block's values that neither travel nor stay. */
 static uint64_t count_lost_in_block(const struct tagc_dense_format *format, const uint16_t *scales,
                                     const float values[BLOCK], bool usual) {
   bool silent = format->scales > 0;
@@ -139,7 +139,7 @@ static uint64_t count_lost_in_block(const struct tagc_dense_format *format, cons
   return lost;
 }
 
-/* Returns the squared norm of what stays. */
+/* Returns the squared norm of the residual. */
 static double dense_encode_block(const struct shard *shard, struct place place, struct tagc_dense_context *context) {
   const struct tagc_dense_format *format = shard->format;
   const struct tagc_job *job = shard->job;
@@ -182,7 +182,7 @@ static double dense_encode_shard(const struct tagc_dense_format *format, struct 
   struct tagc_dense_context context;
   double norm2 = 0;
   tagc_exceptions_clear((struct tagc_exceptions *)shard.message, n);
-  /* The last 16 bytes of each part may be padding: whatever is a value is written later. */
+  /* The last 16 bytes of each part may be padding: values are written later. */
   if (shard.parts.codes > shard.parts.scales)
     memset(shard.message + shard.parts.codes - 16, 0, 16);
   memset(shard.message + shard.parts.bytes - 16, 0, 16);
@@ -210,7 +210,7 @@ void tagc_dense_encode(const struct tagc_dense_format *format, struct tagc_job *
 
 /* -- decode -------------------------------------------------------------------------------------------------------- */
 
-/* The own shard on its way in. */
+/* The own shard during decode. */
 struct sum {
   const struct tagc_dense_format *format;
   const struct tagc_dense_kernels *kernels;
@@ -220,7 +220,7 @@ struct sum {
   struct tagc_dense_result result;
 };
 
-/* The senders' values of a block. */
+/* Adds the senders' values of a block. */
 static void add_senders(const struct sum *in, struct place place, float sum[BLOCK]) {
   const struct tagc_dense_format *format = in->format;
   const struct tagc_job *job = in->job;
@@ -240,7 +240,7 @@ static void add_senders(const struct sum *in, struct place place, float sum[BLOC
   }
 }
 
-/* An incomplete block, or one with exceptions, of which entry[0..count) are its own. */
+/* Finishes an incomplete block, or one with exceptions, which are entry[0..count). */
 static void finish_by_hand(const struct sum *in, struct place place, const float sum[BLOCK],
                            const struct tagc_exception *entry, size_t count) {
   const struct tagc_job *job = in->job;
@@ -254,7 +254,7 @@ static void finish_by_hand(const struct sum *in, struct place place, const float
   }
 }
 
-/* Block by block, and in a block the own values are read before results are written: recv may be the own shard. */
+/* Goes block by block, and reads a block's own values before it writes results: recv may be the own shard. */
 static void decode_blocks(const struct sum *in, const struct tagc_exception *exception, size_t exceptions) {
   const struct tagc_job *job = in->job;
   const uint64_t n = job->shape.n;
@@ -295,7 +295,7 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
   };
   size_t count;
   const bool fits = tagc_exceptions_collect(job, header->anywhere, exceptions, &count);
-  job->surplus_seen = false; /* there is room for all; no message is believed that says otherwise */
+  job->surplus_seen = false; /* there is room for all, whatever messages claim */
   if (fits)
     decode_blocks(&sum, exceptions, count);
   else

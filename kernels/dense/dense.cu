@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernels of the dense codecs: see cuda.h for what they do, and dense.c for the same on the host, to the bit.
+ * The kernels of the dense codecs: see cuda.h for their calls, and dense.c for the same on the host, to the bit.
  *
- * Grid      Encode: groups of eight warps in x, shards in y (the own shard's is only looked at). Decode: x. A warp
- *           takes block after block. Everything that a warp decides, its lanes decide alike.
- * Order     Exceptions are appended as they come, with one atomic addition a block that has any, and put into order by
- *           the kernel that closes the lists. Nothing else is shared between warps, but for sums that are statistics.
+ * Grid      Encode: groups of eight warps in x, shards in y (the own shard is only checked). Decode: x. A warp takes
+ *           block after block. All lanes of a warp decide alike.
+ * Order     Exceptions are appended in any order, with one atomic addition for each block that has any; the kernel that
+ *           closes the lists sorts them. Warps share nothing else but sums for statistics.
  */
 #include "kernels/cuda/call.cuh"
 #include "kernels/dense/codecs.cuh"
@@ -12,7 +12,7 @@
 
 /* -- encode -------------------------------------------------------------------------------------------------------- */
 
-/* What pads the scales to 16 bytes, and bf16's codes. */
+/* Pads the scales to 16 bytes, and bf16's codes. */
 template <enum tagc_dense_codec codec>
 DEVICE void pad(const struct tagc_dense_call &dense, uint8_t *message, uint32_t lane) {
   const struct tagc_cuda_call &call = dense.call;
@@ -22,7 +22,7 @@ DEVICE void pad(const struct tagc_dense_call &dense, uint8_t *message, uint32_t 
     end[lane] = 0;
 }
 
-/* What of a block neither travels nor stays. `aside`: its values as they came, where they are not x. */
+/* Counts a block's values that neither travel nor stay. `aside`: its original values, if they are not x. */
 DEVICE void count_lost(const struct tagc_cuda_call &call, const float x[EACH], const float *aside, bool silent,
                        uint32_t lane) {
   uint32_t lost = 0;
@@ -31,7 +31,7 @@ DEVICE void count_lost(const struct tagc_cuda_call &call, const float x[EACH], c
   add_lost(call, lost, lane);
 }
 
-/* The lane's part of the squared norm of what stays of a foreign shard. */
+/* Returns the lane's part of the squared norm of a foreign shard's residual. */
 template <enum tagc_dense_codec codec>
 DEVICE double encode_shard(const struct tagc_dense_call &dense, uint32_t shard, uint32_t first, uint32_t stride,
                            uint32_t lane, struct scratch *scratch) {
@@ -106,7 +106,7 @@ template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dens
   const uint64_t rotation_key = tagc_rotation_key(call.seed, call.rank);
   const struct result result = result_of(call);
   if (blockIdx.x == 0 && threadIdx.x == 0)
-    call.counts->surplus_seen = 0; /* there is room for all; no message is believed that says otherwise */
+    call.counts->surplus_seen = 0; /* there is room for all, whatever messages claim */
   for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += stride) {
     const struct rows own = result_fetch(call, result, block, lane, stage);
     float sum[EACH] = {0, 0, 0, 0, 0, 0, 0, 0};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the dense codecs (bf16, q8, q4, q2) share: they send every value of a shard, in blocks of 256.
+ * The common part of the dense codecs (bf16, q8, q4, q2): they send every value of a shard, in blocks of 256.
  *
  * Message    exceptions (exceptions.h)
  *            scales     uint16 (bf16 bits), `scales` a block
  *            codes      `bytes` a block; whole blocks, but bf16's end with the shard
  *            Each part is padded with zeros to 16 bytes. A shard is padded with zeros to whole blocks.
- * Values     x = scale*g + e. Exceptions and magnitudes below 2^-120 are encoded as zero. The residual becomes x less
+ * Values     x = scale*g + e. Exceptions and magnitudes below 2^-120 are encoded as zero. The residual becomes x minus
  *            the decoded value; zero for exceptions.
  * Sum        In fp32 from 0: the senders in rank order (q4, q2: rotated, and turned back once), the own shard, the
  *            exceptions; divided, rounded once.
  * State      header | exceptions of all senders
- * Ownership  All memory is the job's. Threads: reentrant. Failure: none after layout() said yes.
+ * Ownership  All memory is the job's. Threads: reentrant. Failure: none once layout() has accepted.
  */
 #ifndef KERNELS_DENSE_DENSE_H
 #define KERNELS_DENSE_DENSE_H
@@ -22,18 +22,18 @@
 
 enum tagc_dense_codec { TAGC_DENSE_BF16, TAGC_DENSE_Q8, TAGC_DENSE_Q4, TAGC_DENSE_Q2, TAGC_DENSE_CODECS };
 
-/* What distinguishes a codec from the others, but for its steps. */
+/* The properties of a codec, without its steps. */
 struct tagc_dense_format {
   enum tagc_dense_codec codec;
   uint32_t scales; /* a block */
   uint32_t bytes;  /* of the codes of a block */
   bool rotates;
-  bool draws; /* rounds by chance, where it is asked to, with random bits for each element */
+  bool draws; /* can round by chance, with random bits for each element */
 };
 
 extern const struct tagc_dense_format tagc_dense_formats[TAGC_DENSE_CODECS];
 
-/* Where the parts of a message begin, and their sizes. */
+/* The offsets of the parts of a message, and their sizes. */
 struct tagc_dense_parts {
   size_t scales, codes, code_bytes, bytes;
 };
@@ -45,7 +45,7 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
 
 /* -- hot functions: compiled once per instruction set, the same bits from each ------------------------------------- */
 
-/* What a block's codes depend on besides its values. */
+/* A block's codes depend on this besides its values. */
 struct tagc_dense_context {
   uint64_t signs[TAGC_ROTATION_WORDS];
   bool stochastic;
@@ -54,22 +54,22 @@ struct tagc_dense_context {
 
 /* One whole block. Values are finite, below 2^120, and zero below 2^-120. */
 struct tagc_dense_steps {
-  /* Fills scales and codes, and where `left` is not NULL, that with the values less what is decoded from these. */
+  /* Fills scales and codes, and `left`, unless NULL, with the values minus the decoded ones. */
   void (*encode)(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
                  float *left);
-  /* Adds what was encoded; rotated where the codec rotates. */
+  /* Adds the encoded values; rotated if the codec rotates. */
   void (*add)(float *sum, const uint16_t *scales, const uint8_t *codes);
 };
 
-/* How results are written. */
+/* The format of results. */
 struct tagc_dense_result {
   enum tagc_dtype dtype;
   float scale, divisor;
 };
 
 struct tagc_dense_kernels {
-  /* Writes scale*g + e (`residual` NULL: no e) of a whole block. Returns false where values are tiny, huge or no
-   * numbers at all, and need a closer look. */
+  /* Writes scale*g + e (`residual` NULL: no e) of a whole block. False: tiny, huge or non-finite values need a closer
+   * look. */
   bool (*load)(const void *from, enum tagc_dtype dtype, float scale, const float *residual, float *values);
   bool (*has_exceptions)(const void *from, uint64_t n, enum tagc_dtype dtype, float scale);
   /* Turns a rotated sum back. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The hot functions of the dense codecs. See dense.h for what each one does.
+ * The hot functions of the dense codecs: see dense.h.
  *
  * Compiled once for each instruction set (codec/instruction_set.h), with that set's vectors of sixteen numbers.
  */
@@ -17,14 +17,14 @@ enum {
   BLOCK = TAGC_DENSE_BLOCK,
   HALF = BLOCK / 2,
   QUARTER = BLOCK / 4,
-  PREFETCH_BYTES = 2048, /* ahead: over the end of a page, where hardware stops */
+  PREFETCH_BYTES = 2048, /* ahead: across the end of a page, where hardware stops */
 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* -- in and out ---------------------------------------------------------------------------------------------------- */
 
-/* The settings are known where this is expanded. */
+/* The settings are constants where this is inlined. */
 static ALWAYS_INLINE bool load_typed(const void *from, enum tagc_dtype dtype, float scale, const float *residual,
                                      bool has_residual, float *values) {
   struct v16i most = v16i_all(0), least = v16i_all(UINT32_MAX);
@@ -36,7 +36,7 @@ static ALWAYS_INLINE bool load_typed(const void *from, enum tagc_dtype dtype, fl
       x = v16_add(x, v16_load(residual + i));
     struct v16i magnitude = v16_magnitudes(x);
     most = v16i_max(most, magnitude);
-    /* Zeros are the largest here. */
+    /* Subtracting one makes zeros the largest. */
     least = v16i_min(least, v16i_add(magnitude, v16i_all(UINT32_MAX)));
     v16_store(values + i, x);
   }
@@ -99,7 +99,7 @@ static ALWAYS_INLINE void finish_as(const float *sum, const void *own, void *rec
     finish_typed(sum, own, recv, result, false);
 }
 
-/* Not past the caches: with few streams that was slower (0.58 of memcpy against 0.90, two ranks, 16 M elements). */
+/* Does not bypass the caches: with few streams that was slower (0.58 of memcpy, not 0.90, two ranks, 16 M elements). */
 static void dense_finish(const float *sum, const void *own, void *recv, struct tagc_dense_result result) {
   if (result.dtype == TAGC_FLOAT32)
     finish_as(sum, own, recv, result, TAGC_FLOAT32);
@@ -111,7 +111,7 @@ static void dense_finish(const float *sum, const void *own, void *recv, struct t
 
 /* -- the rotation -------------------------------------------------------------------------------------------------- */
 
-/* Butterflies of two strides between vectors: `stride` and twice that. */
+/* Butterflies between vectors, of one stride and then twice that. */
 static ALWAYS_INLINE void butterflies4(struct v16 x[4]) {
   struct v16 a = v16_add(x[0], x[1]), b = v16_sub(x[0], x[1]), c = v16_add(x[2], x[3]), d = v16_sub(x[2], x[3]);
   x[0] = v16_add(a, c);
@@ -120,7 +120,7 @@ static ALWAYS_INLINE void butterflies4(struct v16 x[4]) {
   x[3] = v16_sub(b, d);
 }
 
-/* out = H (in * factor), with other signs where `signs` says so; NULL: nowhere. They may be the same. */
+/* out = H (in * factor), with signs turned by `signs`; NULL: none, and no factor. They may be the same. */
 static ALWAYS_INLINE void transform(const float *in, float factor, const uint64_t *signs, float *out) {
   struct v16 x[4];
   for (uint32_t i = 0; i < BLOCK; i += 4 * TAGC_LANES) {
@@ -149,7 +149,7 @@ static void turn_back(float *sum, const uint64_t signs[TAGC_ROTATION_WORDS]) {
     v16_store(sum + i, v16_turn_signs(v16_load(sum + i), signs[i / 64] >> i % 64 & 0xffff));
 }
 
-/* What is left over of a rotated block: values - turned back(decoded). */
+/* The errors of a rotated block: values - turned back(decoded). */
 static void leave_rotated(const float *values, float *decoded, const uint64_t signs[TAGC_ROTATION_WORDS], float *left) {
   turn_back(decoded, signs);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
@@ -158,7 +158,7 @@ static void leave_rotated(const float *values, float *decoded, const uint64_t si
 
 /* -- q8, q4 -------------------------------------------------------------------------------------------------------- */
 
-/* Sixteen codes, as floats. `by_chance` is known where this is expanded. */
+/* Sixteen codes, as floats. `by_chance` is a constant where this is inlined. */
 static ALWAYS_INLINE struct v16 codes16(struct v16 x, float inverse, float limit, bool by_chance,
                                         const uint16_t *chance) {
   struct v16 y = v16_mul(x, v16_all(inverse));
@@ -243,7 +243,7 @@ static void q4_add(float *sum, const uint16_t *scales, const uint8_t *codes) {
 
 /* -- q2 ------------------------------------------------------------------------------------------------------------ */
 
-/* The code of each element in a byte of its own, and the scale, of a block that is not silent. */
+/* Returns the scale of a block that is not silent; writes each element's code in a byte of its own. */
 static ALWAYS_INLINE uint16_t q2_choose(const float *rotated, float power, bool unbiased, uint8_t code[BLOCK]) {
   struct v16 squares = v16_all(0), products = v16_all(0);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
@@ -268,7 +268,7 @@ static ALWAYS_INLINE uint16_t q2_choose(const float *rotated, float power, bool 
   return tagc_to_bf16(scale / power);
 }
 
-/* Four codes a byte, eight bytes at a time. */
+/* Packs four codes a byte, eight bytes at a time. */
 static ALWAYS_INLINE void q2_pack(const uint8_t code[BLOCK], uint8_t *codes) {
   for (uint32_t j = 0; j < QUARTER; j += sizeof(uint64_t)) {
     uint64_t bytes = 0, some;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec that rotates blocks of 256 and sends 2 bits an element: the best four levels for what is normal. 2.08 bits.
+ * The codec that rotates blocks of 256 and sends 2 bits an element: the best four levels for normal values. 2.08 bits.
  *
  * Payload    Exchange A2A: exceptions (exceptions.h), then, each padded with zeros to 16 bytes,
- *              scales   uint16 x blocks: bf16, of the rotated elements (rotate.h) of a block; blocks.h says how;
- *                       0 where all are below 2^-110
- *              codes    64 bytes x blocks: bits 2m and 2m + 1 of byte j are the code of rotated element j + 64m:
- *                       1 where its magnitude is large (blocks.h), 2 where it is negative, 3 both
+ *              scales   uint16 x blocks: bf16, for the rotated elements (rotate.h) of a block; see blocks.h; 0 if all
+ *                       are below 2^-110
+ *              codes    64 bytes x blocks: bits 2m and 2m + 1 of byte j are the code of rotated element j + 64m: 1 if
+ *                       its magnitude is large (blocks.h), 2 if it is negative, 3 both
  *            A rotated value is +-(0.4528 * scale) or +-(1.510 * scale), rounded to fp32; the owner sums these and
  *            turns the sum back once.
  * Example    n = 1, seed 1, shard 1 is (-256): element 0 keeps its sign there, all rotated ones are -1 and large, and
@@ -14,10 +14,10 @@
  *              2a 3f  (14 zeros)
  *              ff (64 times)
  * Bias       The scale with the least error makes a gradient smaller in the mean: by the square of that error, an
- *            eighth. TAGC_ROUNDING=stochastic sends the scale that has the right mean over the rotations, which are as
- *            good as random, at a little more error in each call (0.37 and not 0.34). To choose levels by chance would
- *            cost more, and still cut off what is beyond the large ones.
- * Sum, residual, exceptions: as dense.h says.
+ *            eighth. TAGC_ROUNDING=stochastic sends the scale with the right mean over the rotations, which are as good
+ *            as random. Its error in each call is a little larger (0.37 and not 0.34). Choosing levels by chance would
+ *            cost more, and still cut off values beyond the large levels.
+ * See dense.h for sum, residual and exceptions.
  */
 #include "kernels/codec/codecs.h"
 #include "kernels/dense/dense.h"

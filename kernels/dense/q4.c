@@ -2,8 +2,8 @@
  * The codec that rotates blocks of 256 and sends 4 bits an element, with a scale for each half block: 4.14 bits.
  *
  * Payload    Exchange A2A: exceptions (exceptions.h), then, each padded with zeros to 16 bytes,
- *              scales   uint16 x 2 x blocks: bf16; of the rotated elements (rotate.h) 0 to 127, and 128 to 255, of a
- *                       block the largest magnitude / 7, rounded up; 0 below 2^-110
+ *              scales   uint16 x 2 x blocks: bf16; for the rotated elements (rotate.h) 0 to 127, and 128 to 255, of a
+ *                       block: the largest magnitude / 7, rounded up; 0 below 2^-110
  *              codes    128 bytes x blocks: byte j has in its lower half the code of rotated element j, in its upper
  *                       half that of j + 128: c * (1 / scale), rounded to nearest even, within +-7, two's complement
  *            A rotated value is code * scale, exactly; the owner sums these and turns the sum back once.
@@ -12,7 +12,7 @@
  *              80 3f  80 3f  (12 zeros)
  *              99 (128 times)
  * Chance     A random number between -1/2 and 1/2 is added to c * (1 / scale) before it is rounded.
- * Sum, residual, exceptions: as dense.h says.
+ * See dense.h for sum, residual and exceptions.
  */
 #include "kernels/codec/codecs.h"
 #include "kernels/dense/dense.h"

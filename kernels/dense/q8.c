@@ -10,7 +10,7 @@
  *              80 3f  (14 zeros)
  *              7f  ff  00  (253 zeros)                   a half is rounded to even
  * Chance     A random number between -1/2 and 1/2 is added to x * (1 / scale) before it is rounded.
- * Sum, residual, exceptions: as dense.h says.
+ * See dense.h for sum, residual and exceptions.
  */
 #include "kernels/codec/codecs.h"
 #include "kernels/dense/dense.h"
