@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec that compresses nothing: the template for new codecs, and the control that shows what the exchange costs.
+ * The codec that compresses nothing: the template for new codecs, and the control that shows the cost of the exchange.
  *
  * Payload    Exchange A2A, one part:
  *              values   n elements of the call's type, padded with zeros to 16 bytes
  * Example    n = 3, bf16, shard (1, -2, 0.5): 80 3f  00 c0  00 3f, ten zeros: 16 bytes.
  * Sum        The owner adds the senders' values in fp32 in rank order, its own shard last, divides, rounds once.
- * Residual   None is needed. Where there is one (compression has just changed codec) it is sent as well, and what the
- *            rounding to the call's type leaves over stays in it.
- * Exceptions None: NaN and infinities travel as what they are.
+ * Residual   Needs none. If there is one (the codec has just changed), it is sent as well, and keeps the errors of
+ *            rounding to the call's type.
+ * Exceptions None: NaN and infinities travel as they are.
  *
- * To write another codec: copy this file, say in this comment what the bytes are (with an example that a test checks),
- * fill the table at the end, add it to codecs.def and to the folder's local.mk. A codec with loss also needs the list
- * of exceptions, what is lost, and a header in its state: dense/dense.c has them. CONTRIBUTING.md says what tests it.
+ * To write another codec: copy this file, describe the bytes in this comment (with an example that a test checks), fill
+ * the table at the end, add it to codecs.def and to the folder's local.mk. A codec with loss also needs the list of
+ * exceptions, a count of lost values, and a header in its state: dense/dense.c has them. CONTRIBUTING.md lists its
+ * tests.
  */
 #include <string.h>
 
@@ -39,8 +40,7 @@ static uint32_t none_block_at(const struct tagc_job *job, uint64_t from) {
   return job->shape.n - from < BLOCK ? (uint32_t)(job->shape.n - from) : BLOCK;
 }
 
-/* scale*g + e, rounded; e becomes what the rounding left over. An infinity leaves nothing over. Returns the squared
- * norm of what stays. */
+/* Sends scale*g + e, rounded; e becomes the error, 0 for an infinity. Returns the squared norm of the new residual. */
 static double none_encode_block(const struct tagc_job *job, int shard, uint64_t from, void *message) {
   const enum tagc_dtype dtype = job->shape.dtype;
   const void *send = tagc_job_shard(job, shard);
@@ -87,7 +87,7 @@ static void add_values(float sum[BLOCK], uint32_t count, const void *values, uin
       sum[i] += scale * tagc_load(values, from + i, dtype);
 }
 
-/* Block by block, and in a block the own values are read before results are written: recv may be the own shard. */
+/* Goes block by block, and reads a block's own values before it writes results: recv may be the own shard. */
 static void none_decode(struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   const enum tagc_dtype dtype = job->shape.dtype;
@@ -104,7 +104,7 @@ static void none_decode(struct tagc_job *job) {
       tagc_store_result(job->recv, from + i, dtype, sum[i], job->divisor);
     }
   }
-  job->nonfinite_seen = seen; /* of this shard only: nothing tells of the others */
+  job->nonfinite_seen = seen; /* of this shard only: no message has flags */
   job->surplus_seen = false;
   tagc_fpmode_leave(mode);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec that compresses nothing on a GPU: the control that shows what the exchange costs, and the simplest example
+ * The codec that compresses nothing on a GPU: the control that shows the cost of the exchange, and the simplest example
  * of a codec there. Encode is two kernels, decode one.
  */
 #ifndef KERNELS_NONE_CUDA_H

@@ -4,15 +4,14 @@
 #include "kernels/cuda/call.cuh"
 #include "kernels/none/cuda.h"
 
-/* scale*g + e of a block, rounded, as it is sent; the residual keeps what rounding leaves over. Returns the lane's part
- * of the squared norm of that. */
+/* Sends scale*g + e of a block, rounded; the residual keeps the error. Returns the lane's part of its squared norm. */
 DEVICE double encode_block(const struct tagc_cuda_call &call, uint32_t shard, uint32_t block, uint32_t lane, char *to,
                            const struct kept &kept, bool adds, float *stage) {
   const uint32_t count = count_of(call, block);
   float x[EACH], sent[EACH];
   load(call, shard_of(call, shard), kept, adds, block, lane, stage, x);
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
-    x[i] = adds ? x[i] : x[i] + 0.0f; /* of an empty residual: minus zero becomes zero */
+    x[i] = adds ? x[i] : x[i] + 0.0f; /* with an empty residual, -0 becomes 0 */
     x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);
     sent[i] = call.dtype == TAGC_FLOAT32   ? x[i]
               : call.dtype == TAGC_FLOAT16 ? tagc_from_fp16(tagc_to_fp16(x[i]))
@@ -28,7 +27,7 @@ DEVICE double encode_block(const struct tagc_cuda_call &call, uint32_t shard, ui
   return kept_store(call, kept, block, lane, count, x, stage);
 }
 
-/* A block as it is. */
+/* Copies a block unchanged. */
 DEVICE void copy_block(const struct tagc_cuda_call &call, uint32_t shard, uint32_t block, uint32_t lane, char *to,
                        float *stage) {
   const uint32_t count = count_of(call, block), size = size_of(call);
@@ -40,7 +39,7 @@ DEVICE void copy_block(const struct tagc_cuda_call &call, uint32_t shard, uint32
     rows_store<2>(to, lane, count, rows, stage);
 }
 
-/* What pads the message behind its last element. */
+/* Pads the message after its last element. */
 DEVICE void pad(const struct tagc_cuda_call &call, uint8_t *message, uint32_t lane) {
   const uint64_t used = call.n * size_of(call);
   if (lane < call.message_bytes - used)
@@ -70,7 +69,7 @@ DEVICE void encode_none(const struct tagc_cuda_call &call) {
   add_norm(call, sum);
 }
 
-/* There are no lists: what decode looks at says so. */
+/* Without lists, the state that decode reads must say so. */
 DEVICE void close_none(const struct tagc_cuda_call &call) {
   const double sum = all_norms(call);
   if (threadIdx.x > 0)
@@ -104,7 +103,7 @@ DEVICE void decode_none(const struct tagc_cuda_call &call) {
     seen |= result_store(call, result, block, lane, sum, own, stage);
   }
   if (__any_sync(ALL_LANES, seen) && lane == 0)
-    atomicOr(&call.counts->nonfinite_seen, 1u); /* of this shard only: nothing tells of the others */
+    atomicOr(&call.counts->nonfinite_seen, 1u); /* of this shard only: no message has flags */
 }
 
 ENTRY(tagc_none_encode, tagc_cuda_call, 3, encode_none(call));
