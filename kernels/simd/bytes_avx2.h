@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Vectors of 64 bytes in AVX2: two of 32. bytes_plain.h says what each operation does.
+ * Vectors of 64 bytes in AVX2: two of 32. See bytes_plain.h for each operation.
  */
 #ifndef KERNELS_SIMD_BYTES_AVX2_H
 #define KERNELS_SIMD_BYTES_AVX2_H
@@ -24,10 +24,10 @@ TAGC_OPERATION void v64_store(uint8_t *to, struct v64 x) {
 
 TAGC_OPERATION struct v64 v64_load(const uint8_t *from) { return V64(load32x8(from), load32x8(from + 32)); }
 
-/* Quarters 0, 2, 1, 3: what packing and unpacking within halves leaves out of order. */
+/* Quarters 0, 2, 1, 3: repairs the order after packing and unpacking within halves. */
 TAGC_OPERATION __m256i swap_quarters(__m256i x) { return _mm256_permute4x64_epi64(x, 0xd8); }
 
-/* 32 bytes each of 32 halves. */
+/* Splits 32 halves into 32 bytes each. */
 TAGC_OPERATION void split(__m256i a, __m256i b, __m256i *exponents, __m256i *rests) {
   const __m256i byte = _mm256_set1_epi16(0xff), sign = _mm256_set1_epi16(0x80), mantissa = _mm256_set1_epi16(0x7f);
   const __m256i exponent_a = _mm256_and_si256(_mm256_srli_epi16(a, 7), byte);
@@ -45,7 +45,7 @@ TAGC_OPERATION void v64_split16(const uint16_t *from, struct v64 *exponents, str
   split(load32x8(from + 32), load32x8(from + 48), &exponents->high, &rests->high);
 }
 
-/* The upper halves of sixteen fp32; the lower ones are stored. */
+/* The upper halves of sixteen fp32; stores the lower ones. */
 TAGC_OPERATION __m256i upper16(const uint32_t *from, uint16_t *lows) {
   const __m256i a = load32x8(from), b = load32x8(from + 8), low = _mm256_set1_epi32(0xffff);
   store32x8(lows, swap_quarters(_mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low))));
@@ -57,7 +57,7 @@ TAGC_OPERATION void v64_split32(const uint32_t *from, struct v64 *exponents, str
   split(upper16(from + 32, lows + 32), upper16(from + 48, lows + 48), &exponents->high, &rests->high);
 }
 
-/* Sixteen halves. */
+/* Joins sixteen halves. */
 TAGC_OPERATION __m256i join(__m128i exponents, __m128i rests) {
   const __m256i exponent = _mm256_slli_epi16(_mm256_cvtepu8_epi16(exponents), 7), rest = _mm256_cvtepu8_epi16(rests);
   const __m256i sign = _mm256_and_si256(_mm256_slli_epi16(rest, 8), _mm256_set1_epi16((short)0x8000));
@@ -105,7 +105,7 @@ TAGC_OPERATION struct v64 v64_codes(struct v64 exponents, uint32_t base) {
              _mm256_min_epu8(_mm256_sub_epi8(all, exponents.high), escape));
 }
 
-/* Bytes of 255 where a bit is set, of 32. */
+/* A byte of 255 for each set bit of 32. */
 TAGC_OPERATION __m256i spread(uint32_t bits) {
   const __m256i which = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
   const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Vectors of 64 bytes in AVX-512 (F, BW, DQ, VL). bytes_plain.h says what each operation does.
+ * Vectors of 64 bytes in AVX-512 (F, BW, DQ, VL). See bytes_plain.h for each operation.
  */
 #ifndef KERNELS_SIMD_BYTES_AVX512_H
 #define KERNELS_SIMD_BYTES_AVX512_H
@@ -20,9 +20,9 @@ TAGC_OPERATION __m512i lower_bytes(__m512i low, __m512i high) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(low)), _mm512_cvtepi16_epi8(high), 1);
 }
 
-/* Of 32 halves: the sign in bit 7, above the mantissa. */
+/* The rests of 32 halves: the sign in bit 7, above the mantissa. */
 TAGC_OPERATION __m512i rest_of(__m512i half) {
-  /* Bits that b has where a is set, else those of c. */
+  /* The bits of b where a is set, else those of c. */
   enum { b_where_a_else_c = 0xca };
   return _mm512_ternarylogic_epi32(_mm512_set1_epi16(0x80), _mm512_srli_epi16(half, 8), half, b_where_a_else_c);
 }
@@ -36,7 +36,7 @@ TAGC_OPERATION void v64_split16(const uint16_t *from, struct v64 *exponents, str
   split(_mm512_loadu_si512(from), _mm512_loadu_si512(from + 32), exponents, rests);
 }
 
-/* 0, 2, 4, ..., 62 of 64 halves. */
+/* The indices 0, 2, 4, ..., 62 of 64 halves. */
 TAGC_OPERATION __m512i even_halves(void) {
   return _mm512_setr_epi32(0x20000, 0x60004, 0xa0008, 0xe000c, 0x120010, 0x160014, 0x1a0018, 0x1e001c, 0x220020,
                            0x260024, 0x2a0028, 0x2e002c, 0x320030, 0x360034, 0x3a0038, 0x3e003c);
@@ -51,7 +51,7 @@ TAGC_OPERATION void v64_split32(const uint32_t *from, struct v64 *exponents, str
   split(_mm512_permutex2var_epi16(a, odd, b), _mm512_permutex2var_epi16(c, odd, d), exponents, rests);
 }
 
-/* 32 halves. */
+/* Joins 32 halves. */
 TAGC_OPERATION __m512i join(__m256i exponents, __m256i rests) {
   const __m512i exponent = _mm512_slli_epi16(_mm512_cvtepu8_epi16(exponents), 7), rest = _mm512_cvtepu8_epi16(rests);
   const __m512i sign = _mm512_and_si512(_mm512_slli_epi16(rest, 8), _mm512_set1_epi16((short)0x8000));
@@ -71,7 +71,7 @@ TAGC_OPERATION void v64_join16(struct v64 exponents, struct v64 rests, uint16_t 
   _mm512_storeu_si512(to + 32, join_high(exponents, rests));
 }
 
-/* 32 fp32 of their halves. */
+/* Joins 32 fp32 from their halves. */
 TAGC_OPERATION void interleave(__m512i lows, __m512i highs, uint32_t *to) {
   /* Half i of the lower one is 0 for i even, 32 (the other operand's) for i odd. */
   const __m512i first =

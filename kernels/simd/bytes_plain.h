@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Vectors of 64 bytes for any processor: what each operation does.
+ * Vectors of 64 bytes for any processor: the reference for each operation.
  */
 #ifndef KERNELS_SIMD_BYTES_PLAIN_H
 #define KERNELS_SIMD_BYTES_PLAIN_H
@@ -28,7 +28,7 @@ static inline void v64_split16(const uint16_t *from, struct v64 *exponents, stru
   }
 }
 
-/* Of 64 fp32, as bits, the upper halves; the lower ones are stored. */
+/* Takes apart the upper halves of 64 fp32 (as bits), and stores the lower ones. */
 static inline void v64_split32(const uint32_t *from, struct v64 *exponents, struct v64 *rests, uint16_t *lows) {
   for (int i = 0; i < TAGC_BYTES; i++) {
     exponents->byte[i] = (uint8_t)tagc_lossless_exponent(from[i] >> 16);
@@ -37,7 +37,7 @@ static inline void v64_split32(const uint32_t *from, struct v64 *exponents, stru
   }
 }
 
-/* And together. */
+/* Joins them again. */
 static inline void v64_join16(struct v64 exponents, struct v64 rests, uint16_t *to) {
   for (int i = 0; i < TAGC_BYTES; i++)
     to[i] = (uint16_t)tagc_lossless_half(exponents.byte[i], rests.byte[i]);
@@ -54,7 +54,7 @@ static inline struct v64 v64_max(struct v64 a, struct v64 b) {
   return a;
 }
 
-/* Bytes that are equal modulo 8 are a group: the least of the groups' largest. */
+/* The least of the groups' largest bytes; a group: places equal modulo 8. */
 static inline uint32_t v64_least_group(struct v64 x) {
   uint32_t least = UINT32_MAX;
   for (int group = 0; group < TAGC_LOSSLESS_GROUPS; group++) {
@@ -73,7 +73,7 @@ static inline struct v64 v64_codes(struct v64 exponents, uint32_t base) {
   return exponents;
 }
 
-/* The exponents that bits of their codes' planes say. */
+/* The exponents, from the planes of their codes. */
 static inline struct v64 v64_exponents(uint32_t base, const uint64_t plane[3]) {
   struct v64 x;
   for (int i = 0; i < TAGC_BYTES; i++)
@@ -89,10 +89,10 @@ static inline void v64_planes(struct v64 codes, uint64_t plane[3]) {
       plane[p] |= (uint64_t)(codes.byte[i] >> p & 1) << i;
 }
 
-/* The lowest bit that is set; 64: none is. */
+/* The lowest set bit; 64: none. */
 static inline uint32_t first_bit(uint64_t bits) { return bits ? (uint32_t)__builtin_ctzll(bits) : 64; }
 
-/* How many are that number, modulo 256. */
+/* Counts the bytes equal to `number` modulo 256. */
 static inline uint32_t v64_count(struct v64 x, uint32_t number) {
   uint32_t count = 0;
   for (int i = 0; i < TAGC_BYTES; i++)

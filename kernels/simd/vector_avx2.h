@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Vectors of sixteen numbers in AVX2 with F16C: two of eight. vector_plain.h says what each operation does.
+ * Vectors of sixteen numbers in AVX2 with F16C: two of eight. See vector_plain.h for each operation.
  */
 #ifndef KERNELS_SIMD_VECTOR_AVX2_H
 #define KERNELS_SIMD_VECTOR_AVX2_H
@@ -108,7 +108,7 @@ TAGC_OPERATION __m256 one_nan(__m256 x) {
 
 TAGC_OPERATION struct v16 v16_one_nan(struct v16 x) { return BOTH(one_nan, x); }
 
-/* The lowest eight bits become the signs. */
+/* Turns signs by the lowest eight bits. */
 TAGC_OPERATION __m256 turn8(__m256 x, uint32_t bits) {
   __m256i up = _mm256_sllv_epi32(_mm256_set1_epi32((int)bits), _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24));
   __m256i sign = _mm256_and_si256(up, _mm256_set1_epi32((int)0x80000000u));
@@ -119,7 +119,7 @@ TAGC_OPERATION struct v16 v16_turn_signs(struct v16 x, uint32_t bits) {
   return V16(turn8(x.low, bits), turn8(x.high, bits >> 8));
 }
 
-/* b + a in the lanes that are first of their pairs, a - b in the others; `other` has the pairs' other halves. */
+/* b + a in the lanes that are first of their pairs, a - b in the others; `other` has the pairs swapped. */
 #define BUTTERFLY(x, other, second) _mm256_blend_ps(_mm256_add_ps(x, other), _mm256_sub_ps(other, x), second)
 
 TAGC_OPERATION __m256 butterflies8(__m256 x) {
@@ -167,7 +167,7 @@ TAGC_OPERATION struct v16i v16i_right(struct v16i a, int by) {
   return V16I(_mm256_srli_epi32(a.low, by), _mm256_srli_epi32(a.high, by));
 }
 
-/* Folds eight numbers to one. */
+/* Folds sixteen numbers to one. */
 #define FOLD(f, a) \
   __m256i most = f((a).low, (a).high); \
   most = f(most, _mm256_permute2x128_si256(most, most, 1)); \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Vectors of sixteen numbers in AVX-512 (F, BW, DQ, VL). vector_plain.h says what each operation does.
+ * Vectors of sixteen numbers in AVX-512 (F, BW, DQ, VL). See vector_plain.h for each operation.
  */
 #ifndef KERNELS_SIMD_VECTOR_AVX512_H
 #define KERNELS_SIMD_VECTOR_AVX512_H
@@ -89,7 +89,7 @@ TAGC_OPERATION struct v16 v16_turn_signs(struct v16 x, uint32_t bits) {
   return V16(_mm512_castsi512_ps(_mm512_mask_xor_epi32(b, (__mmask16)bits, b, sign)));
 }
 
-/* b + a in the lanes that are first of their pairs, a - b in the others; `other` has the pairs' other halves. */
+/* b + a in the lanes that are first of their pairs, a - b in the others; `other` has the pairs swapped. */
 #define BUTTERFLY(x, other, second) _mm512_mask_sub_ps(_mm512_add_ps(x, other), second, other, x)
 
 TAGC_OPERATION struct v16 v16_butterflies(struct v16 x) {
@@ -138,7 +138,7 @@ TAGC_OPERATION struct v16 v16i_to_float(struct v16i x) { return V16(_mm512_cvtep
 TAGC_OPERATION void v16_nibbles(const uint8_t *from, const float factor[2], struct v16 *lower, struct v16 *upper) {
   const __m512 numbers = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
   __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from));
-  /* The lowest four bits choose. The products are the same whether they are made before or after that. */
+  /* The lowest four bits choose. Multiplying before or after that gives the same products. */
   lower->v = _mm512_permutexvar_ps(bytes, _mm512_mul_ps(numbers, _mm512_set1_ps(factor[0])));
   upper->v = _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), _mm512_mul_ps(numbers, _mm512_set1_ps(factor[1])));
 }

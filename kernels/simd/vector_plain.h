@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Vectors of sixteen numbers for any processor, as gcc and clang have them in C: what each operation does.
+ * Vectors of sixteen numbers for any processor, with the vectors of gcc and clang: the reference for each operation.
  */
 #ifndef KERNELS_SIMD_VECTOR_PLAIN_H
 #define KERNELS_SIMD_VECTOR_PLAIN_H
@@ -38,7 +38,7 @@ TAGC_OPERATION struct v16 v16_load(const float *from) {
 
 TAGC_OPERATION void v16_store(float *to, struct v16 x) { memcpy(to, &x, sizeof x); }
 
-/* Unsigned 16-bit numbers; what is stored is below 2^16. */
+/* Unsigned 16-bit numbers; stored numbers are below 2^16. */
 TAGC_OPERATION struct v16i v16i_load_halves(const uint16_t *from) {
   lanes_half halves;
   memcpy(&halves, from, sizeof halves);
@@ -50,7 +50,7 @@ TAGC_OPERATION void v16i_store_halves(uint16_t *to, struct v16i x) {
   memcpy(to, &halves, sizeof halves);
 }
 
-/* Loops that are not expanded: sanitizers would take minutes to compile what becomes of them. */
+/* Loops outside of the inlined operations: with sanitizers these would take minutes to compile. */
 static inline void v16_load_fp16(const uint16_t *from, float lane[TAGC_LANES]) {
   for (int t = 0; t < TAGC_LANES; t++)
     lane[t] = tagc_from_fp16(from[t]);
@@ -72,7 +72,7 @@ static inline void v16_butterflies_of(float lane[TAGC_LANES]) {
     }
 }
 
-/* Sixteen elements of some type. */
+/* Sixteen elements of a type. */
 TAGC_OPERATION struct v16 v16_load_as(const void *from, enum tagc_dtype dtype) {
   if (dtype == TAGC_FLOAT32)
     return v16_load(from);
@@ -98,7 +98,7 @@ TAGC_OPERATION void v16_store_as(void *to, enum tagc_dtype dtype, struct v16 x) 
   }
 }
 
-/* Bytes: loaded with their signs; of what is stored the lowest eight bits. */
+/* Loads signed bytes; stores the lowest eight bits. */
 TAGC_OPERATION struct v16i v16i_load_bytes(const uint8_t *from) {
   lanes_signed_byte bytes;
   memcpy(&bytes, from, sizeof bytes);
@@ -133,19 +133,19 @@ TAGC_OPERATION struct v16 v16_sub(struct v16 a, struct v16 b) { return V16(a.v -
 TAGC_OPERATION struct v16 v16_mul(struct v16 a, struct v16 b) { return V16(a.v * b.v); }
 TAGC_OPERATION struct v16 v16_div(struct v16 a, struct v16 b) { return V16(a.v / b.v); }
 
-/* Within +-limit; no NaN. */
+/* Clamps to +-limit; x has no NaN. */
 TAGC_OPERATION struct v16 v16_clamp(struct v16 x, float limit) {
   const struct v16 most = v16_all(limit), least = v16_all(-limit);
   x = v16_select(v16_greater(x, most), most, x);
   return v16_select(v16_greater(least, x), least, x);
 }
 
-/* The one NaN for all NaNs. */
+/* Replaces every NaN by the one. */
 TAGC_OPERATION struct v16 v16_one_nan(struct v16 x) {
   return v16_select((struct v16m){x.v == x.v}, x, v16_all(tagc_float_of(TAGC_NAN_BITS)));
 }
 
-/* Lane t with the other sign where bit t is 1. */
+/* Turns the sign of lane t if bit t is 1. */
 TAGC_OPERATION struct v16 v16_turn_signs(struct v16 x, uint32_t bits) {
   const lanes_uint up = {31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16};
   const lanes_uint sign = (bits | (lanes_uint){0}) << up & 0x80000000u;
@@ -169,7 +169,7 @@ TAGC_OPERATION struct v16i v16i_or(struct v16i a, struct v16i b) { return V16I(a
 TAGC_OPERATION struct v16i v16i_left(struct v16i a, int by) { return V16I(a.v << by); }
 TAGC_OPERATION struct v16i v16i_right(struct v16i a, int by) { return V16I(a.v >> by); }
 
-/* Unsigned, like the largest and the least of the lanes. */
+/* Unsigned, like v16i_largest() and v16i_least(). */
 TAGC_OPERATION struct v16i v16i_max(struct v16i a, struct v16i b) {
   const lanes_uint m = (lanes_uint)(a.v > b.v);
   return V16I((a.v & m) | (b.v & ~m));
@@ -199,7 +199,7 @@ TAGC_OPERATION uint32_t v16i_least(struct v16i a) {
 TAGC_OPERATION struct v16i v16_bits(struct v16 x) { return V16I((lanes_uint)x.v); }
 TAGC_OPERATION struct v16 v16_from_bits(struct v16i x) { return V16((lanes_float)x.v); }
 
-/* Of whole numbers below 2^31 in magnitude. */
+/* For whole numbers below 2^31 in magnitude. */
 TAGC_OPERATION struct v16i v16_to_int(struct v16 x) {
   return V16I((lanes_uint) __builtin_convertvector(x.v, lanes_int));
 }
@@ -208,14 +208,14 @@ TAGC_OPERATION struct v16 v16i_to_float(struct v16i x) {
   return V16(__builtin_convertvector((lanes_int)x.v, lanes_float));
 }
 
-/* The two's complement numbers in the lower and in the upper halves of sixteen bytes, each times its factor. */
+/* The two's complement numbers in the lower and the upper halves of sixteen bytes, each times its factor. */
 TAGC_OPERATION void v16_nibbles(const uint8_t *from, const float factor[2], struct v16 *lower, struct v16 *upper) {
   const lanes_uint bytes = v16i_load_bytes(from).v;
   *lower = v16_mul(v16i_to_float(V16I(((bytes & 15) ^ 8) - 8)), v16_all(factor[0]));
   *upper = v16_mul(v16i_to_float(V16I(((bytes >> 4 & 15) ^ 8) - 8)), v16_all(factor[1]));
 }
 
-/* The one of four that the lowest two bits name. */
+/* Picks one of four by the lowest two bits. */
 TAGC_OPERATION struct v16 v16_pick(struct v16i index, const float four[4]) {
   const struct v16m odd = {(index.v & 1) != 0}, upper = {(index.v & 2) != 0};
   struct v16 low = v16_select(odd, v16_all(four[1]), v16_all(four[0]));

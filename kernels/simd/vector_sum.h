@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums and maxima of vectors, for code that includes one of the headers with vectors before (vector.h).
+ * Sums and maxima of vectors, for code that includes one of the vector headers before (vector.h).
  */
 #ifndef KERNELS_SIMD_VECTOR_SUM_H
 #define KERNELS_SIMD_VECTOR_SUM_H
 
-/* A tree, lane t += lane t + 8, then 4, 2, 1: the order is part of formats, and of what is refused. */
+/* A tree, lane t += lane t + 8, then 4, 2, 1: the order is part of formats, and decides refusals. */
 TAGC_OPERATION float v16_sum(struct v16 x) {
   float lane[TAGC_LANES];
   v16_store(lane, x);
@@ -14,7 +14,7 @@ TAGC_OPERATION float v16_sum(struct v16 x) {
   return lane[0];
 }
 
-/* Their bits, in the order of integers. */
+/* The bits of the magnitudes, which compare as integers. */
 TAGC_OPERATION struct v16i v16_magnitudes(struct v16 x) { return v16i_and(v16_bits(x), v16i_all(0x7fffffffu)); }
 
 /* The largest magnitude of `count` values, a multiple of TAGC_LANES. */
