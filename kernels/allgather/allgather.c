@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The list of codecs for all-gathers, a job's memory, and the functions that the codecs share on the host. See
- * allgather.h and kernels.h.
+ * The list of codecs for all-gathers, a job's memory, and the shared functions on the host: see allgather.h, kernels.h.
  */
 #include "kernels/allgather/kernels.h"
 

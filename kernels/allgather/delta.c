@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec for all-gathers that sends the changes since the last one, in 4 bits an element (SDP4Bit, arXiv
- * 2410.15526).
+ * The codec for all-gathers that sends the changes since the last one in 4 bits an element (SDP4Bit, arXiv 2410.15526).
  *
  * Reference  The last result, all shards, in the type of the call, the same on all ranks. The sender takes the
  *            difference from it, so the rounding error of one call is in the difference of the next.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec for all-gathers that sends 8 bits an element, with a scale for each half block of 128 (ZeRO++, arXiv
- * 2306.10209).
+ * The codec for all-gathers that sends 8 bits an element, with a scale for each half block (ZeRO++, arXiv 2306.10209).
  *
  * Payload    header (allgather.h), then
  *              exceptions  exceptions.h: values that are not finite, or 2^120 and more. If there are more than fit, all

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A codec for all-gathers turns a rank's shard of the parameters into a smaller payload, and all ranks' payloads back
- * into parameters.
+ * A codec for all-gathers turns a rank's shard of the parameters into a smaller payload, and all payloads back into
+ * them.
  *
  * Purpose     One table of functions a codec (allgather/bf16.c is the commented template). The caller (interpose/) owns
  *             all memory and does all communication; a codec only computes.
@@ -9,8 +9,7 @@
  * Payload     One of payload_bytes a rank. It begins with a struct tagc_allgather_header; other parts begin at
  *             multiples of 16 bytes. A plain all-gather carries the payloads, as bytes.
  * Identity    All ranks decode the same values from a payload, the sender included: it decodes its own payload, too. If
- *             the program gathers in place (send is recv + rank * n), its own shard may be its only copy, and stays as
- *             it is.
+ *             the program gathers in place (send is recv + rank * n), its own shard stays: it may be the only copy.
  * Refusal     A codec refuses a shard that it cannot carry as promised (lossless: too many escapes; delta: too large a
  *             difference), and says so in the payload's header. All ranks receive all payloads, so all see the refusal
  *             and then make the plain call. If any payload is refused, decode leaves recv and the reference untouched.
@@ -78,8 +77,7 @@ struct tagc_allgather_codec {
   bool exact;       /* decoding gives the input, bit for bit */
   bool may_refuse;  /* the caller must look at `refused` after decode */
 
-  /* Fills *out for a shape. False if this codec cannot carry it, or would save nothing (*out is undefined then).
-   * Pure. */
+  /* Fills *out for a shape. False (*out is undefined then): this codec cannot carry it, or would save nothing. Pure. */
   bool (*layout)(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
 
   /* Fills this rank's payload from send and the reference. */
@@ -88,7 +86,7 @@ struct tagc_allgather_codec {
   /* Fills recv from all payloads and the reference, and updates the reference. */
   void (*decode)(struct tagc_allgather_job *job);
 
-  /* Copies recv to the reference after a plain call: the next call sends the changes since. Whole shards. NULL:
+  /* Copies recv to the reference after a plain call: the next call sends changes since. Whole shards only. NULL:
    * none. */
   void (*refer)(struct tagc_allgather_job *job);
 };

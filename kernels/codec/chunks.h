@@ -6,8 +6,7 @@
  *          last. So the first and the last chunk are half as long as the others. d chunks then hide all but 1 / (2 (d -
  *          1)) of encode + decode; equal ones hide all but 1/d (4: 83%, and not 75%).
  * Blocks   Chunks begin at multiples of TAGC_CHUNK_ELEMENTS of a shard, which no block of a codec or of a residual
- *          spans; the last one takes the rest. There are fewer chunks than asked for if the first would be shorter than
- *          that.
+ *          spans; the last one takes the rest. There are fewer chunks if the first would else be shorter than that.
  * Each     is a call of its codec, with its own payloads and state. Codecs that work on blocks (none, bf16, q8 without
  *          chance) give the bits of the whole call; sparse chooses the largest values of each chunk. Codecs with
  *          several exchanges (codec.h: `whole`) are not cut: each exchange would have to wait for the others.

@@ -28,7 +28,7 @@ struct tagc_link {
   double message_ns;  /* cost of each message of an all-to-all on top; 0: none */
 };
 
-/* The ranks of a communicator and their hosts. Two levels need `nranks` = `hosts` * `local` with the same `local`
+/* The ranks of a communicator and their hosts. Two levels need `nranks` = `hosts` * `local`, `local` equal
  * everywhere. */
 struct tagc_hosts {
   int nranks;
@@ -66,8 +66,7 @@ struct tagc_links {
 struct tagc_links tagc_links_among(const struct tagc_hosts *hosts, const struct tagc_link *inside,
                                    const struct tagc_link *between, bool two_levels);
 
-/* Nanoseconds on the wire. `ring` carries the reductions, `all_to_all` the messages, which may have been measured
- * apart. */
+/* Nanoseconds on the wire. `ring` carries the reductions, `all_to_all` the messages; they may be measured apart. */
 double tagc_plain_wire_ns(const struct tagc_shape *shape, const struct tagc_link *ring);
 double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_layout *layout,
                            const struct tagc_link *ring, const struct tagc_link *all_to_all);
@@ -88,9 +87,8 @@ struct tagc_call_times {
  *   E(k) = max(E(k-1), D(k-2)) + e(k)      the next chunk is encoded before the one that has come is decoded
  *   X(k) = max(X(k-1), E(k)) + x(k)
  *   D(k) = max(X(k), E(k+1), D(k-1)) + d(k)
- * The call takes D(count - 1). A wire that takes longer than the work hides all of it but e(0) + d(count - 1): 1/6
- * with four chunks. Each further chunk costs a latency. Side stream and wire may compete for cores or memory: not
- * modelled. */
+ * The call takes D(count - 1). A wire that takes longer than the work hides all of it but e(0) + d(count - 1): 1/6 with
+ * four chunks. Each further chunk costs a latency. Not modelled: side stream and wire compete for cores or memory. */
 double tagc_call_ns(const struct tagc_call_times *times, int count);
 
 /* A codec's work on a GPU that its layout does not show: whoever adds a codec fills this in (cuda_codecs.c). */

@@ -68,7 +68,7 @@ struct tagc_device {
   bool host_reads;     /* the host accesses its memory directly, and enqueued work is done at once */
   size_t health_bytes; /* of job->health, zero at first, for a communicator with residuals; 0: it needs none */
 
-  /* Allocates device memory, 64-byte aligned, undefined content, for `stream`, or after a fence set there. NULL:
+  /* Allocates device memory, 64-byte aligned, undefined content, for `stream` or after a fence set there. NULL:
    * none. */
   void *(*alloc)(const struct tagc_device *self, size_t bytes, void *stream);
   /* Frees memory (NULL is allowed) after the work enqueued on `stream`, or after the work before `fence` was set. */
@@ -135,8 +135,8 @@ struct tagc_device {
 
   /* A tally: counts and times of a slot's calls, which the device has later than the host asks.
    * make    NULL without memory, or if the host reads everything itself: all functions then ignore it.
-   * mark    a moment on the stream. The first mark begins the call of that number, the last one ends it; marks between
-   *         may be left out.
+   * mark    a moment on the stream. The first mark begins the call of that number, the last one ends it; others are
+   *         optional.
    * read    gives the times of the earliest ended call not read before, and adds the counts since the last read; false
    *         if none is known. The device keeps a slot's last two calls: reading before each call misses few. */
   void *(*tally_make)(const struct tagc_device *self, void *stream);
@@ -174,8 +174,7 @@ struct tagc_device {
   bool (*side_stream_times)(const struct tagc_device *self, void *side, struct tagc_side_times *times);
   void (*side_stream_free)(const struct tagc_device *self, void *side);
 
-  /* A timer: how long others' work on a stream takes, from begin to end. None of its functions sets the device up. Any
-   * thread.
+  /* A timer: how long others' work on a stream takes. None of its functions sets the device up. Any thread.
    * make    NULL without memory, or if nothing can be timed: all functions then ignore it.
    * begin   -1 if too many calls are under way to time this one; else the value for `begun` of end.
    * end     exactly once for each begin, also if the stream no longer exists (`good`: false).

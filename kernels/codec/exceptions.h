@@ -7,12 +7,14 @@
  *            uint32 count      number of exceptions; more than E: the shard comes out all NaN and the entries are zero
  *            uint32 anywhere   of all shards of the call, the same in all messages of a sender:
  *                                bit 0  the sender had an exception in some shard, its own included
- *                                bit 1  it filled the capacity of a foreign shard (lhc: of a stripe of one), and left
- * much behind: values too small to be sent as well as values without room the other bits are zero, and ignored E x
- * {uint32 position in the shard, uint32 bits of the fp32}, by position; unused entries are zero E = max(ceil(n / 4096),
- * min(16, ceil(n / 64))). Example  n = 100: E = 2, 32 bytes. One value, +Inf at position 7, and no shard is full (03
- * where one is): 01 00 00 00  01 00 00 00  07 00 00 00  00 00 80 7f  (16 zeros) Threads  Reentrant; the message belongs
- * to the caller.
+ *                                bit 1  it filled the capacity of a foreign shard (lhc: of a stripe of one), and left a
+ *                                       good part behind: values too small to be sent as well as values without room
+ *                              the other bits are zero, and ignored
+ *            E x {uint32 position in the shard, uint32 bits of the fp32}, by position; unused entries are zero
+ *          E = max(ceil(n / 4096), min(16, ceil(n / 64))).
+ * Example  n = 100: E = 2, 32 bytes. One value, +Inf at position 7, and no shard is full (03 where one is):
+ *            01 00 00 00  01 00 00 00  07 00 00 00  00 00 80 7f  (16 zeros)
+ * Threads  Reentrant; the message belongs to the caller.
  */
 #ifndef KERNELS_CODEC_EXCEPTIONS_H
 #define KERNELS_CODEC_EXCEPTIONS_H

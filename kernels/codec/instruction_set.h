@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * For files that are compiled once per instruction set (see variant.h). The compiler's command line sets TAGC_SIMD to
- * plain, avx2 or avx512 (kernels/local.mk). All definitions of such a file are static, but for one table, whose name
- * ends in that word.
+ * plain, avx2 or avx512 (kernels/local.mk). Such a file defines one table, whose name ends in that word; all else is
+ * static.
  */
 #ifndef KERNELS_CODEC_INSTRUCTION_SET_H
 #define KERNELS_CODEC_INSTRUCTION_SET_H

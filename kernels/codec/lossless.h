@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The all-gather codec lossless, as vectors of bytes need it: a value's upper half splits into exponent and rest. See
+ * The all-gather codec lossless for vectors of bytes: a value's upper half is an exponent and the rest. See
  * allgather/lossless.c for the whole.
  *
  * Threads    Pure functions. Failure: none.

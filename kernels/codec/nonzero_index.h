@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The foreign shards of a gradient as one array of elements: the number of values of each, whether there are
- * exceptions, and where values begin. The host or a GPU counts (device.h), wherever the gradient is, with the same
- * words.
+ * exceptions, and where values begin. The host or a GPU (device.h) counts where the gradient is, with the same words.
  *
  * Words    Start as zeros and are only raised or added to, so that they may be filled in any order.
  * Units    Elements; places in the array. Threads: reentrant. Failure: none.
@@ -34,8 +33,7 @@ static inline size_t tagc_nonzero_index_bytes(unsigned nranks) {
 
 static inline TAGC_HD bool tagc_is_value(float x) { return (tagc_bits_of(x) & 0x7fffffffu) >= TAGC_LEAST_BITS; }
 
-/* Counts on the host. Uses the job's shape, rank, send and scale; `range`: elements. Call it in the codecs' mode
- * (fpmode.h). */
+/* Counts on the host, in the codecs' mode (fpmode.h). Uses the job's shape, rank, send and scale; `range`: elements. */
 void tagc_nonzero_index_count(const struct tagc_job *job, uint64_t range, uint64_t *words);
 
 #endif

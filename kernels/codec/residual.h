@@ -28,8 +28,7 @@ size_t tagc_residual_bytes(const struct tagc_shape *shape);
 size_t tagc_residual_width(enum tagc_storage storage);
 size_t tagc_residual_scale_bytes(const struct tagc_shape *shape);
 
-/* The residual of a foreign shard if it is stored as fp32, which needs no conversion. NULL: no residual, or another
- * storage. */
+/* The residual of a foreign shard if stored as fp32, which needs no conversion. NULL: none, or another storage. */
 float *tagc_residual_floats(const struct tagc_job *job, int shard);
 
 /* Reads a block of a foreign shard's residual: positions [from, from + count). `from` is a multiple of
@@ -38,8 +37,8 @@ void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, ui
 
 /* Stores a block of finite values below 2^120; blocks may come in any order and more than once. Returns the squared L2
  * norm of the stored values. Storage narrower than fp32 rounds by chance (keyed by seed, rank and position), so values
- * below its unit survive in the mean. An int8 block without a unit loses its values, and counts them (job->stats,
- * unless NULL). */
+ * below its unit survive in the mean. An int8 block without a unit loses its values; job->stats, unless NULL, counts
+ * them. */
 double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values);
 
 /* The same for all blocks of a foreign shard. */
@@ -47,9 +46,8 @@ void tagc_residual_load_shard(const struct tagc_job *job, int shard, float *out)
 double tagc_residual_store_shard(const struct tagc_job *job, int shard, const float *values);
 
 /* Writes scale*g + e, rounded once to the shape's type, to `out` (nranks x n elements, with the stride of send, not
- * overlapping it). A plain reduce-scatter (sum, or average) sends this when compression is switched off, so that
- * nothing stays behind. The own shard is scale*g. Reads job->{shape, rank, send, stride, scale, residual,
- * residual_empty}. */
+ * overlapping it). A plain reduce-scatter (sum, or average) sends this when compression is switched off: nothing stays
+ * behind. The own shard is scale*g. Reads job->{shape, rank, send, stride, scale, residual, residual_empty}. */
 void tagc_residual_flush(const struct tagc_job *job, void *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The steps of all codecs' kernels for a block of 256 elements. lanes.cuh explains how a warp holds it, call.h explains
- * a call.
+ * The steps of all codecs' kernels for a block of 256 elements, which a warp holds as in lanes.cuh. See call.h for a
+ * call.
  *
  * Compiled  with nvcc (-fmad=false -ftz=false -prec-div=true), and for the tests with a host's compiler. All lanes of a
  *           warp decide alike.
@@ -15,8 +15,7 @@
 
 enum { WARPS = TAGC_CUDA_THREADS / LANES };
 
-/* A kernel of one parameter. `groups`: each processor must have room for so many; more would leave too few registers
- * (`make kernel-info`: no spills). */
+/* A kernel of one parameter. `groups`: a processor has room for them; more would spill (`make kernel-info`). */
 #define ENTRY(name, type, groups, ...) \
   extern "C" __global__ void __launch_bounds__(TAGC_CUDA_THREADS, groups) name(const struct type call) { \
     __VA_ARGS__; \
@@ -332,8 +331,7 @@ DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result 
 
 /* -- what a group finds out together ------------------------------------------------------------------------------- */
 
-/* The sum of `x` over the threads before this one; *all: over all. All threads of the group call it, any number of
- * times. */
+/* The sum of `x` over earlier threads; *all: over all. All threads of the group call it, any number of times. */
 DEVICE uint32_t group_before(uint32_t x, uint32_t *all) {
   __shared__ uint32_t parts[WARPS];
   uint32_t warp_all, sum = 0;

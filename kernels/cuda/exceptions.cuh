@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The first and the last step of a call's sending side: lists of exceptions, and their flags. See call.h; larger
- * kernels include these.
+ * The first and the last step of sending: lists of exceptions and their flags. See call.h; larger kernels include it.
  */
 #ifndef KERNELS_CUDA_EXCEPTIONS_CUH
 #define KERNELS_CUDA_EXCEPTIONS_CUH

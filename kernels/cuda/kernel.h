@@ -2,7 +2,7 @@
  * The names that kernels use, which are compiled twice: by nvcc for GPUs, and for the host after emulate.h.
  *
  *   KERNEL(name)                    after the definition of `extern "C" __global__ void name(...)`: the stand-in finds
- *   it by its name. Empty for nvcc.
+ *                                   it by its name. Empty for nvcc.
  *   DYNAMIC_SHARED(type, name);     replaces `extern __shared__ type name[];`
  *   word_add(at, x), word_wait(at), word_read(at)
  *                                   words of device memory that others change meanwhile; see below

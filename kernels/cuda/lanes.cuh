@@ -224,8 +224,7 @@ DEVICE uint32_t warp_before(uint32_t x, uint32_t lane, uint32_t *all) {
   return upto - x;
 }
 
-/* Deals out the lanes' uneven work evenly: the owner of piece `at` (less than all); a lane's pieces begin at
- * `before`. */
+/* Deals out the lanes' uneven work evenly: the owner of piece `at` (less than all); a lane's begin at `before`. */
 DEVICE uint32_t warp_owner(uint32_t before, uint32_t at) {
   uint32_t owner = 0;
   UNROLL_FOR (uint32_t by = LANES / 2; by > 0; by /= 2)

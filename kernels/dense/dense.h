@@ -68,8 +68,7 @@ struct tagc_dense_result {
 };
 
 struct tagc_dense_kernels {
-  /* Writes scale*g + e (`residual` NULL: no e) of a whole block. False: tiny, huge or non-finite values need a closer
-   * look. */
+  /* Writes scale*g + e (`residual` NULL: no e) of a whole block. False if it has tiny, huge or non-finite values. */
   bool (*load)(const void *from, enum tagc_dtype dtype, float scale, const float *residual, float *values);
   bool (*has_exceptions)(const void *from, uint64_t n, enum tagc_dtype dtype, float scale);
   /* Turns a rotated sum back. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The parts of the CUDA device (cuda.c) share this: its state, and the begin and end of driver calls.
  *
- * Set-up     Once, at the first use; other threads wait for it. A failed set-up is final: functions that need it fail
- *            for good.
+ * Set-up     Once, at the first use; other threads wait for it. If it fails, it is never repeated: what needs it fails.
  * Self-test  After the set-up each codec is tried (self_test.h). A wrong one is refused for good; one that could not be
  *            tried, until a later layout() can try it. Threads that want a codec wait meanwhile.
  * Context    The primary one of the GPU, which the CUDA runtime uses, too. Every function makes it current, and then
@@ -118,7 +117,7 @@ bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_all
  * of another GPU of the process is out of reach; device->why says so. */
 bool tagc_cuda_memory_set_up(struct tagc_cuda_device *device);
 
-/* Pinned host memory, 64-byte aligned, never freed; NULL: none. 0 bytes: a new piece if the last is used up. In a
+/* Pinned host memory, 64-byte aligned, never freed; NULL: none. 0 bytes: a new piece if the last is full. In a
  * visit. */
 void *tagc_cuda_pinned(struct tagc_cuda_device *device, size_t bytes);
 

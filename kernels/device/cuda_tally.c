@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Counts of a CUDA device, which the host reads later.
  *
- * Counts     Kernels add to counts in device memory. The last mark of a call copies them to pinned host memory, and
- *            then records its event.
+ * Counts     Kernels add to counts in device memory. The last mark of a call copies them to pinned host memory, then
+ *            records its event.
  * Turns      Two calls of a slot can be under way, each with its own events and pinned memory. Nothing writes what the
  *            host reads: the event has passed, and no later call has that turn.
  * Reuse      A freed tally is reused once its last copies are over: pinned memory and events are never given back to

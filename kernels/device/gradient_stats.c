@@ -114,8 +114,7 @@ static uint64_t run_at(const struct foreign *foreign, uint64_t from, const void 
   return foreign->n - begin < RUN_LENGTH ? foreign->n - begin : RUN_LENGTH;
 }
 
-/* Copies the runs to `to`, unless NULL: from the starts of the ranges, or from the first values in them. *n: their
- * elements. */
+/* Copies the runs to `to`, unless NULL: from the ranges' starts, or from the first values in them. *n: elements. */
 static bool copy_runs(const struct foreign *foreign, bool from_values, uint8_t *to, uint64_t *n) {
   const size_t size = tagc_dtype_size(foreign->q->shape.dtype);
   const struct tagc_device *d = foreign->device;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Statistics of one gradient, for the choice of its codec: the distribution of its values, and the error and time of
- * each codec.
+ * Statistics of one gradient, for the choice of its codec: the distribution of its values, each codec's error and time.
  *
  * Density    is counted over all elements of the foreign shards, wherever they are (nonzero_index.h). The fullest shard
  *            counts: codecs give every shard the same room.
@@ -11,8 +10,7 @@
  * Units      Error: relative L2 distance of the result of one call, without exceptions. Times: nanoseconds for an
  *            element of one foreign shard, but for call_ns. If the host cannot read the gradient, its sample is copied
  *            there, for errors only: times would be the host's.
- * Ownership  The send buffer is only read. Memory comes from the device, and for the sample from the host, and is
- *            freed.
+ * Ownership  The send buffer is only read. Memory comes from the device, the sample's from the host, and is freed.
  * Threads    Reentrant. Failure: false without memory, or if the device fails.
  */
 #ifndef KERNELS_DEVICE_GRADIENT_STATS_H
@@ -82,8 +80,8 @@ bool tagc_gradient_stats_measure(const struct tagc_gradient_request *question, s
                                  struct tagc_gradient_stats *out);
 
 /* The loss of one encoding by a call's codec, on a few thousand elements of a gradient that the host reads, at other
- * places each turn: the relative L2 error, and the norm of these elements. Uses all of the shape, but not
- * question->candidates. False: unknown. */
+ * places each turn: the relative L2 error, and the norm of these elements. Uses the whole shape, no candidates. False:
+ * unknown. */
 bool tagc_gradient_spot_check(const struct tagc_gradient_request *question, const struct tagc_codec *codec,
                               uint64_t turn, double *error, double *norm);
 

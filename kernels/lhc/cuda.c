@@ -157,8 +157,7 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
 }
 
 /* The groups that share a stripe. A cooperative launch waits until all of it has room, while kernels of NCCL, whose
- * blocks may wait for other GPUs, have up to 32 processors each. So it takes a quarter: two processes on one GPU leave
- * half. */
+ * blocks may wait for other GPUs, have up to 32 processors each. So it takes a quarter: two processes leave half. */
 static uint32_t groups_of_stripe(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc) {
   const uint32_t quarter = launcher->together / 4;
   const uint32_t room = (launcher->most && launcher->most < quarter ? launcher->most : quarter) / lhc->geo.grid.stripes;

@@ -331,8 +331,7 @@ DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part, uint
   }
 }
 
-/* If one element is left in a cell, it is due in that round, or an earlier one. True: this thread found it first, and
- * has to queue it. */
+/* If one element is left in a cell, it is due in that round, or earlier. True: this thread is first, and queues it. */
 DEVICE bool look(const struct tagc_lhc_call &lhc, const struct part &part, unsigned long long cell, uint32_t round,
                  uint32_t count) {
   const uint32_t index = (uint32_t)cell & 0xffffff;
@@ -381,8 +380,7 @@ DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &
 
 static_assert((int)AT_ONCE == (int)TAGC_LHC_MAX_HASHES, "an element's cells are looked at together");
 
-/* Takes a due element out of its cells, and replaces its id by its value. Returns the bits of cells with one element
- * left. */
+/* Takes a due element out of its cells, and replaces its id by its value. Returns the bits of cells with one left. */
 DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t index,
                          uint32_t count, unsigned long long left[AT_ONCE]) {
   const unsigned long long due = word_read(&lhc.due[part.base + index]), word = due << 32 | 1u << 24 | index;

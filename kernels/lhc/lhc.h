@@ -98,8 +98,7 @@ struct tagc_lhc_output {
 struct tagc_lhc_kernels {
   const char *name;
 
-  /* Adds a stripe's selected values to its counters, their errors to the residual, and the squares of these to
-   * *norm2. */
+  /* Adds a stripe's selected values to its counters, their errors to the residual, the squares of these to *norm2. */
   void (*scatter)(const struct tagc_lhc_part *part, const uint8_t *exponents, int32_t *counters, double *norm2);
 
   /* Lists the ids of the support in the masks; returns their number. Cuts a support beyond its bound (which no sender

@@ -14,7 +14,7 @@ STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint6
     cells[i] = tagc_lhc_cells(seed, part_cells, ids[i]);
 }
 
-/* Converts to fixed point under the exponents of the lines' blocks; left: the errors. Returns the mask of errors !=
+/* Converts to fixed point under the exponents of the lines' blocks; left: the errors. Returns the mask of these !=
  * 0. */
 STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents, int counter_bits,
                          int32_t q[16], float left[16]) {

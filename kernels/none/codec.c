@@ -11,8 +11,7 @@
  *
  * To write another codec: copy this file, describe the bytes in this comment (with an example that a test checks), fill
  * the table at the end, add it to codecs.def and to the folder's local.mk. A codec with loss also needs the list of
- * exceptions, a count of lost values, and a header in its state: dense/dense.c has them. CONTRIBUTING.md lists its
- * tests.
+ * exceptions, a count of lost values, and a header in its state: see dense/dense.c. CONTRIBUTING.md lists its tests.
  */
 #include <string.h>
 

@@ -16,7 +16,7 @@ struct tagc_sparse_message;
 
 enum {
   TAGC_LISTS_TILE = 16,                   /* blocks, taken by a warp */
-  TAGC_LISTS_SEGMENT = TAGC_CUDA_THREADS, /* tiles: the unit in which values before a tile are counted */
+  TAGC_LISTS_SEGMENT = TAGC_CUDA_THREADS, /* tiles: starts[] count from the start of a segment */
 };
 
 /* The parameter of the kernels. */

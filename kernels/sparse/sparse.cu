@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernels for lists of values by block: see cuda.h for the steps, and sparse.c for the same on the host, to the
- * bit.
+ * The kernels for lists of values by block: see cuda.h for the steps, and sparse.c for the same bits on the host.
  *
  * Grid      Groups of eight warps in x, places in y (sum: x). In pack and sum a warp takes tile after tile.
  */
@@ -150,8 +149,7 @@ DEVICE float send(const struct tagc_lists_call &lists, uint8_t *message, uint32_
   return x - tagc_from_bf16(code);
 }
 
-/* Writes the values of a block from `start` on; leaves the rest in x. Returns their number. `picked`: the lane's
- * bits. */
+/* Writes a block's values from `start` on; leaves the rest in x. Returns their number. `picked`: the lane's bits. */
 DEVICE uint32_t send_block(const struct tagc_lists_call &lists, uint8_t *message, uint32_t start, uint32_t lane,
                            uint32_t picked, float x[EACH], struct packed *sums) {
   const uint32_t whole = (1u << EACH) - 1, row = (1u << ROW) - 1;

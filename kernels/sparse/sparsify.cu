@@ -166,8 +166,7 @@ DEVICE struct scanned scanned_of(const struct tagc_choosing &choosing, uint32_t 
           list_of(call.message_out, call, number)};
 }
 
-/* Writes a block's sure values and candidates: a bit for each of the lane's elements. `sure`: the group's counts by
- * stripe. */
+/* Writes a block's sure values and candidates: a bit for each of the lane's elements. `sure`: the group's counts. */
 DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &shard, uint32_t block, uint32_t lane,
                     const float x[EACH], uint32_t above, uint32_t between, uint32_t *sure) {
   const struct tagc_grid &grid = choosing.of.grid;

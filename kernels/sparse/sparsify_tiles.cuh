@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The work by tile, after all values near the guess are counted: the long way, marks, and the bitmap. See
- * sparsify_cuda.h.
+ * The work by tile after the count near the guess: the long way, marks, and the bitmap. See sparsify_cuda.h.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_TILES_CUH
 #define KERNELS_SPARSE_SPARSIFY_TILES_CUH
