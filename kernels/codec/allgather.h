@@ -86,8 +86,7 @@ struct tagc_allgather_codec {
   /* Fills recv from all payloads and the reference, and updates the reference. */
   void (*decode)(struct tagc_allgather_job *job);
 
-  /* Copies recv to the reference after a plain call: the next call sends changes since. Whole shards only. NULL:
-   * none. */
+  /* Copies recv to the reference after a plain call: the next one sends changes. Whole shards only. NULL: none. */
   void (*refer)(struct tagc_allgather_job *job);
 };
 

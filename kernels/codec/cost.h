@@ -28,8 +28,7 @@ struct tagc_link {
   double message_ns;  /* cost of each message of an all-to-all on top; 0: none */
 };
 
-/* The ranks of a communicator and their hosts. Two levels need `nranks` = `hosts` * `local`, `local` equal
- * everywhere. */
+/* A communicator's ranks and their hosts. Two levels need `nranks` = `hosts` * `local` with one `local` everywhere. */
 struct tagc_hosts {
   int nranks;
   int hosts; /* 0: not known; then all of them count as one */

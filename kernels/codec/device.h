@@ -68,8 +68,7 @@ struct tagc_device {
   bool host_reads;     /* the host accesses its memory directly, and enqueued work is done at once */
   size_t health_bytes; /* of job->health, zero at first, for a communicator with residuals; 0: it needs none */
 
-  /* Allocates device memory, 64-byte aligned, undefined content, for `stream` or after a fence set there. NULL:
-   * none. */
+  /* Allocates memory, 64-byte aligned, undefined content, for `stream` or after a fence set there. NULL: none. */
   void *(*alloc)(const struct tagc_device *self, size_t bytes, void *stream);
   /* Frees memory (NULL is allowed) after the work enqueued on `stream`, or after the work before `fence` was set. */
   void (*release)(const struct tagc_device *self, void *memory, void *stream);

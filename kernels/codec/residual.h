@@ -35,10 +35,10 @@ float *tagc_residual_floats(const struct tagc_job *job, int shard);
  * TAGC_RESIDUAL_BLOCK; `count` is that number, or less at the end of the shard. Zeros if job->residual_empty. */
 void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, float *out);
 
-/* Stores a block of finite values below 2^120; blocks may come in any order and more than once. Returns the squared L2
- * norm of the stored values. Storage narrower than fp32 rounds by chance (keyed by seed, rank and position), so values
- * below its unit survive in the mean. An int8 block without a unit loses its values; job->stats, unless NULL, counts
- * them. */
+/* Stores a block of finite values below 2^120; blocks may come in any order and more than once. Returns the squared
+ * L2 norm of the stored values. Storage narrower than fp32 rounds by chance (keyed by seed, rank and position):
+ * values below its unit survive in the mean. An int8 block without a unit loses values; job->stats, unless NULL,
+ * counts them. */
 double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values);
 
 /* The same for all blocks of a foreign shard. */

@@ -117,8 +117,7 @@ bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_all
  * of another GPU of the process is out of reach; device->why says so. */
 bool tagc_cuda_memory_set_up(struct tagc_cuda_device *device);
 
-/* Pinned host memory, 64-byte aligned, never freed; NULL: none. 0 bytes: a new piece if the last is full. In a
- * visit. */
+/* Pinned host memory, 64-byte aligned, not freed; NULL: none. 0 bytes: a new piece if the last is full. In a visit. */
 void *tagc_cuda_pinned(struct tagc_cuda_device *device, size_t bytes);
 
 /* Members of the table. */

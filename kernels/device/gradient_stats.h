@@ -79,8 +79,8 @@ void tagc_gradient_sample_free(struct tagc_gradient_sample *sample); /* also whe
 bool tagc_gradient_stats_measure(const struct tagc_gradient_request *question, struct tagc_gradient_sample *sample,
                                  struct tagc_gradient_stats *out);
 
-/* The loss of one encoding by a call's codec, on a few thousand elements of a gradient that the host reads, at other
- * places each turn: the relative L2 error, and the norm of these elements. Uses the whole shape, no candidates. False:
+/* The loss of one encoding by a call's codec, on some thousand elements of a gradient that the host reads, at other
+ * places each turn: the relative L2 error, and the norm of these elements. Uses all of shape, no candidates. False:
  * unknown. */
 bool tagc_gradient_spot_check(const struct tagc_gradient_request *question, const struct tagc_codec *codec,
                               uint64_t turn, double *error, double *norm);

@@ -14,8 +14,7 @@ STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint6
     cells[i] = tagc_lhc_cells(seed, part_cells, ids[i]);
 }
 
-/* Converts to fixed point under the exponents of the lines' blocks; left: the errors. Returns the mask of these !=
- * 0. */
+/* Fixed point under the exponents of the lines' blocks; left: the errors. Returns the mask of these != 0. */
 STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents, int counter_bits,
                          int32_t q[16], float left[16]) {
   uint32_t mask = 0;
@@ -40,8 +39,8 @@ STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, u
   return count;
 }
 
-/* Lists the words of the cells with one element. Vectors may read 7 cells beyond the end, which must be zero, and write
- * 8 words too many. */
+/* Lists the words of cells with one element. Vectors may read 7 cells beyond the end (zeros), and write 8 words
+ * more. */
 STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *words) {
   uint32_t found = 0;
   for (uint32_t i = 0; i < count; i++) {
