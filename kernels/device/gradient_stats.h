@@ -66,7 +66,7 @@ struct tagc_gradient_stats {
   double norm;     /* L2 of all shards without exceptions: from the sample's mean square and the number of values */
   double kurtosis; /* fourth moment over the square of the second: 3 for a normal distribution */
   struct tagc_codec_estimate of[TAGC_CANDIDATES];
-  double copy_ns; /* the time to copy an element, if only a part of the gradient is read */
+  double copy_ns; /* the time to copy an element, if only a part of the gradient is read; set by the caller */
 };
 
 /* Reads the gradient on `stream`, and waits if the host cannot read it directly. The caller frees the sample; after
