@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Texts that are put together piece by piece.
+ * Builds texts piece by piece.
  */
 #ifndef ENV_APPEND_H
 #define ENV_APPEND_H
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Appends to text, which has room for `size` bytes; what does not fit is cut. */
+/* Appends to text, a buffer of `size` bytes. Excess is cut. */
 __attribute__((format(printf, 3, 4))) static inline void tagc_append(char *text, size_t size, const char *format, ...) {
   const size_t used = strlen(text);
   va_list arguments;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The monotonic clock. Any thread; no failure.
+ * The monotonic clock. Threads: any. Never fails.
  */
 #ifndef ENV_CLOCK_H
 #define ENV_CLOCK_H

@@ -11,8 +11,8 @@ int tagc_descriptors_limit(void) {
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < INT_MAX ? (int)limit.rlim_cur : INT_MAX;
 }
 
-/* The lowest number that is free is the next one: mostly the highest ones are. A process where none of so many is has
- * few. */
+/* The system hands out the lowest free number, so the highest ones are mostly free. A process with none of the last
+ * LOOKED_AT free has few left. */
 bool tagc_descriptors_are_free(int wanted) {
   enum { LOOKED_AT = 4096 };
   const int saved = errno, limit = tagc_descriptors_limit(), last = limit > LOOKED_AT ? limit - LOOKED_AT : 0;

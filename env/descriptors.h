@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Descriptors are the program's, as many as it may have (ulimit -n). Threads: any. errno stays as it was.
+ * File descriptors belong to the program; ulimit -n limits them. Threads: any. errno is kept.
  */
 #ifndef ENV_DESCRIPTORS_H
 #define ENV_DESCRIPTORS_H
 
 #include <stdbool.h>
 
-/* How many this process may have open. */
+/* The most descriptors that this process may have open. */
 int tagc_descriptors_limit(void);
 
-/* Could so many more be opened now? */
+/* True if `wanted` more could be opened now. */
 bool tagc_descriptors_are_free(int wanted);
 
 #endif

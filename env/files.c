@@ -37,7 +37,7 @@ int tagc_file_keep(struct tagc_kept_file *kept, const char *path) {
   int file = tagc_file_create(path), high = -1;
   if (file < 0)
     return errno;
-  for (int least = 512; least > 8 && high < 0; least /= 2) /* a process may be allowed few */
+  for (int least = 512; least > 8 && high < 0; least /= 2) /* a process may be limited to few */
     high = fcntl(file, F_DUPFD_CLOEXEC, least);
   if (high >= 0) {
     close(file);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is built on a new system shall run with the C library of an old one, from glibc 2.28 on (RHEL 8, Ubuntu 20.04,
- * manylinux_2_28). Every object of the library includes this first (Makefile.am; not with sanitizers, whose functions
- * have the plain names), and so binds the versions that were there before 2.28. tests/e2e/project/hardening.test says
- * what is missing here. Before 2.34 these functions were in libpthread and libdl, so the library needs both by name.
+ * A library built on a new system must run with old C libraries, from glibc 2.28 on (RHEL 8, Ubuntu 20.04,
+ * manylinux_2_28). Every object of the library includes this first and so binds versions from before 2.28 (Makefile.am;
+ * not with sanitizers, whose functions have the plain names). tests/e2e/project/hardening.test reports missing lines.
+ * Before 2.34 these functions were in libpthread and libdl, so the library needs both by name.
  */
 #ifndef ENV_GLIBC_H
 #define ENV_GLIBC_H
@@ -34,12 +34,12 @@ BIND(pthread_setname_np, pthread_setname_np, "2.12");
 BIND(pthread_setspecific, pthread_setspecific, "2.2.5");
 BIND(pthread_sigmask, pthread_sigmask, "2.2.5");
 
-/* Headers since 2.38 give these names to what C23 wants of them. */
+/* Headers from 2.38 on use these names for C23's versions. */
 BIND(__isoc23_strtol, strtol, "2.2.5");
 BIND(__isoc23_strtoll, strtoll, "2.2.5");
 BIND(__isoc23_strtoull, strtoull, "2.2.5");
 
-/* A function since 2.33; before, headers made this of it. */
+/* A function since 2.33; earlier headers define it through this one. */
 int __fxstat(int layout, int file, struct stat *status);
 #define fstat(file, status) __fxstat(TAGC_STAT_LAYOUT, file, status)
 

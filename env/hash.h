@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Hashes of 64 bits; they keep no secret. Pure.
+ * 64-bit hashes, not cryptographic. Pure.
  */
 #ifndef ENV_HASH_H
 #define ENV_HASH_H
@@ -10,16 +10,15 @@
 
 #define TAGC_HASH_START UINT64_C(0xcbf29ce484222325)
 
-/* FNV-1a (Fowler, Noll, Vo), for texts. The hash of what `hash` stands for (TAGC_HASH_START: nothing), followed by
- * `size` bytes of data. */
+/* FNV-1a (Fowler, Noll, Vo), for texts. Extends `hash` by `size` bytes of data; TAGC_HASH_START is the empty hash. */
 static inline uint64_t tagc_hash_add(uint64_t hash, const void *data, size_t size) {
   for (const unsigned char *c = data; size--; c++)
     hash = (hash ^ *c) * UINT64_C(0x100000001b3);
   return hash;
 }
 
-/* For much data: four lanes of words, each multiplied and folded as FNV does with bytes, at the rate of the memory.
- * Whole words count; the bytes behind the last one are a word with zeros. */
+/* For much data, at memory speed: four lanes of words, each multiplied and folded as FNV does with bytes. Only whole
+ * words count: zeros fill the last one. */
 static inline uint64_t tagc_hash_words(const void *data, size_t size) {
   uint64_t lane[4] = {TAGC_HASH_START, TAGC_HASH_START + 1, TAGC_HASH_START + 2, TAGC_HASH_START + 3}, hash = size;
   for (size_t at = 0; at < size; at += 32) {

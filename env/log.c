@@ -23,10 +23,9 @@ int tagc_log_rank(void) { return atomic_load_explicit(&own_rank, memory_order_re
 
 void tagc_log_start(void) { atomic_store(&was_closed, fcntl(STDERR_FILENO, F_GETFD) < 0); }
 
-/* Is descriptor 2 a stderr? Where it was closed, the next file or connection of the program gets its number, and a line
- * in there would damage it. A stderr came through exec or dup2, so it is not close-on-exec, as most files that
- * libraries open are; it is a file, a pipe, a terminal or a local socket, but no connection to another host, no eventfd
- * and no epoll. */
+/* True if descriptor 2 is a stderr. If it was closed, the program's next file or connection gets its number, and our
+ * line would damage it. A stderr came through exec or dup2, so it is not close-on-exec; most files of libraries are. It
+ * is a file, a pipe, a terminal or a local socket, never a connection to another host, an eventfd or an epoll. */
 static bool is_stderr(void) {
   struct stat status;
   int flags = fcntl(STDERR_FILENO, F_GETFD), domain = AF_UNSPEC;
@@ -38,7 +37,7 @@ static bool is_stderr(void) {
   return S_ISREG(status.st_mode) || S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode);
 }
 
-/* A signal that interrupts it does not end it. The errno of what went wrong, else 0. */
+/* Continues after an interrupting signal. Returns 0 or the errno. */
 static int write_all(const char *data, size_t size) {
   while (size) {
     ssize_t written = write(STDERR_FILENO, data, size);
@@ -73,7 +72,7 @@ size_t tagc_log_escape(char *out, size_t size, const char *text) {
   return used;
 }
 
-/* Writes the prefix and the formatted rest out as one line. */
+/* Writes the prefix and the formatted rest as one line. */
 __attribute__((format(printf, 2, 0))) static void write_line(const char *prefix, const char *format, va_list args) {
   char raw[LONGEST_LINE], line[LONGEST_LINE + 1];
   int n = snprintf(raw, sizeof raw, "%s", prefix);
@@ -83,7 +82,7 @@ __attribute__((format(printf, 2, 0))) static void write_line(const char *prefix,
   line[used++] = '\n';
   if (!is_stderr())
     return;
-  /* A pipe whose reader has gone, or a file that may not grow, must not end the program. */
+  /* A pipe without reader, or a file at its limit, must not end the program. */
   struct tagc_held_signals held;
   tagc_signals_hold(&held);
   tagc_signals_release(&held, write_all(line, used));

@@ -39,7 +39,7 @@ _Static_assert(TAGC_OPTION_COUNT <= 32, "struct tagc_options.given has 32 bits")
 
 static bool is_text(const struct tagc_option *o) { return o->kind >= TAGC_OPTION_TEXT; }
 
-/* Each of these is still understood. A renamed option is one more row. */
+/* All of these are still accepted. A further renamed option is one more row. */
 const struct tagc_option_rename tagc_option_renames[] = {
   {"TAGC_GATHER", TAGC_OPTION_allgather}, {"TAGC_GATHER_MAX", TAGC_OPTION_allgather_max}, {NULL, TAGC_OPTION_COUNT}};
 
@@ -67,7 +67,7 @@ const struct tagc_option *tagc_option_renamed(const char *old, char *const *envi
   return option;
 }
 
-/* `number` of a budget: how much; the default is none. */
+/* For a budget, `number` is the amount; its default is none. */
 static void store_option(struct tagc_options *options, const struct tagc_option *o, uint64_t number,
                          enum tagc_budget_kind kind, const char *text) {
   char *at = (char *)options + o->offset;
@@ -111,9 +111,8 @@ static bool parse_number(const char *value, bool bytes, uint64_t *out) {
   return tagc_units_read(value, bytes, out, &end) && !*end;
 }
 
-/* Decimal digits with a point somewhere, as 0.8, .95 or 12, in parts of which `one` are 1; *end becomes what is behind
- * them. False where the number is finer than these, or where what is before the point comes to more than `most`. No
- * locale is involved, so that all ranks read the same. */
+/* Reads decimal digits with an optional point, as 0.8, .95 or 12, in units of 1 / `one`; *end points behind them.
+ * False: a number finer than the unit, or a whole part above `most`. Uses no locale: all ranks read the same. */
 static bool parse_decimal(const char *value, uint64_t one, uint64_t most, uint64_t *out, const char **end) {
   uint64_t amount = 0;
   const char *c = value;
@@ -136,14 +135,14 @@ static bool parse_decimal(const char *value, uint64_t one, uint64_t most, uint64
   return true;
 }
 
-/* In millionths: with at most six decimals. */
+/* In millionths: at most six decimals. */
 static bool parse_fraction(const char *value, uint64_t *out) {
   const char *end;
   return parse_decimal(value, 1000000, 1000000, out, &end) && !*end;
 }
 
-/* A decimal number with its unit: 5ms, 250us, 0.02s, 2%. Exact to a nanosecond, or to a millionth: what is finer is
- * refused, so that all ranks read the same. "": none. */
+/* A decimal number with its unit: 5ms, 250us, 0.02s, 2%. Exact to a nanosecond, or to a millionth: refuses anything
+ * finer, so that all ranks read the same. "": none. */
 static bool parse_budget(const char *value, struct tagc_budget *out) {
   static const struct {
     const char *name;
@@ -225,7 +224,7 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
   return true;
 }
 
-/* What NCCL will make of its own variable: text that is no number is 0 to it, and other numbers decide nothing. */
+/* Reads its variable as NCCL does: text that is no number is 0, and numbers but 0 and 1 decide nothing. */
 static void read_nccl(struct tagc_options *options, const char *variable) {
   static const char name[] = "NCCL_COMM_BLOCKING=";
   const char *value = variable + sizeof name - 1;
@@ -276,8 +275,7 @@ void tagc_options_read(struct tagc_options *options, char *const *environment) {
   }
 }
 
-/* Nobody may steer a program with more rights than his own: TAGC_NCCL names a library to run. What NCCL itself will see
- * of the environment stays known. */
+/* Nobody may steer a program with more rights than his own: TAGC_NCCL names a library to run. Keeps nccl_blocking. */
 static void distrust(struct tagc_options *options) {
   const int blocking = options->nccl_blocking;
   tagc_options_default(options);
@@ -300,18 +298,18 @@ void tagc_options_read_process(struct tagc_options *options) {
     const char *copy =
       is_text(&tagc_option_table[i]) && tagc_option_given(options, (enum tagc_option_index)i) ? strdup(*text) : NULL;
     if (copy)
-      *text = copy; /* kept as long as the process lives */
+      *text = copy; /* lives as long as the process */
   }
 }
 
-/* The i-th of "a|b|c". */
+/* Prints the i-th of "a|b|c". */
 static void print_option_choice(const char *choices, uint64_t i, char *text, size_t size) {
   while (i-- > 0)
     choices += strcspn(choices, "|") + 1;
   snprintf(text, size, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
-/* Parts per million as a fraction without trailing zeros. */
+/* Prints parts per million as a fraction without trailing zeros. */
 static void print_fraction(uint32_t ppm, char *text, size_t size) {
   int n = snprintf(text, size, "%" PRIu32 ".%06" PRIu32, ppm / 1000000, ppm % 1000000);
   while (text[n - 1] == '0' && text[n - 2] != '.')
@@ -344,7 +342,7 @@ const char *tagc_budget_text(const struct tagc_budget *budget, char text[32]) {
   return text;
 }
 
-/* The value as text; what is longer than a line of a message is cut, and told from others by its hash. */
+/* Prints the value as text. A text longer than a message line is cut and gets its hash. */
 static void print_value(const struct tagc_options *options, const struct tagc_option *o, char *text, size_t size) {
   const char *at = (const char *)options + o->offset;
   switch (o->kind) {
@@ -391,8 +389,7 @@ const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTIO
   return text;
 }
 
-/* Options in which ranks may differ: what is printed or written to files, how long is waited, and where files are (what
- * is in the one of TAGC_LAYERMAP, the library compares by itself). */
+/* Options in which ranks may differ: output, waiting times, paths. The library compares the map's contents itself. */
 static bool is_local(size_t i) {
   return i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout ||
          i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle || i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Options: everything that comes from TAGC_* environment variables. This folder is the only one that calls getenv().
+ * Options: everything that comes from TAGC_* environment variables. Only this folder calls getenv().
  *
- * Read once, at the first NCCL call, and frozen from then on: the struct may be read by any thread without a lock.
+ * Read once, at the first NCCL call, then frozen: any thread may read the struct without a lock.
  */
 #ifndef ENV_OPTIONS_H
 #define ENV_OPTIONS_H
@@ -32,7 +32,7 @@ enum tagc_allgather_choice {
 };
 enum tagc_report_when { TAGC_REPORT_NEVER, TAGC_REPORT_ALWAYS, TAGC_REPORT_AUTO };
 
-/* Which options were set by the user (bit = line in options.def). */
+/* Indices of the options, in the order of options.def: bits of tagc_options.given. */
 enum tagc_option_index {
 #define CHOICE(field, ...) TAGC_OPTION_##field,
 #define NUMBER(field, ...) TAGC_OPTION_##field,
@@ -50,8 +50,8 @@ enum tagc_option_index {
   TAGC_OPTION_COUNT
 };
 
-/* A target for the choice of codecs: exposed communication a step in nanoseconds, or the relative L2 error of a step's
- * gradients in parts per million. */
+/* A target for the choice of codecs: exposed communication per step in nanoseconds, or the relative L2 error of a
+ * step's gradients in parts per million. */
 enum tagc_budget_kind { TAGC_BUDGET_NONE, TAGC_BUDGET_TIME, TAGC_BUDGET_ERROR };
 struct tagc_budget {
   enum tagc_budget_kind kind;
@@ -60,7 +60,7 @@ struct tagc_budget {
 #define TAGC_BUDGET_MOST_NS (UINT64_C(3600) * 1000000000)
 #define TAGC_BUDGET_MOST_PPM UINT64_C(1000000)
 
-/* As users write it, in the largest unit that needs no more than three decimals; "" for none. Returns `text`. */
+/* As users write it, in the largest unit with at most three decimals; "" for none. Returns `text`. */
 const char *tagc_budget_text(const struct tagc_budget *budget, char text[32]);
 
 struct tagc_options {
@@ -77,20 +77,19 @@ struct tagc_options {
 #undef FRACTION
 #undef BUDGET
 #undef TEXT
-  uint32_t given;    /* bit i: option i was set by the user */
-  int nccl_blocking; /* NCCL_COMM_BLOCKING: 0 or 1 makes every communicator so, whatever its configuration says; else -1
-                      */
-  bool bad;          /* some value was refused (said in the log): this process must pass everything through */
+  uint32_t given;    /* bit i: the user set option i */
+  int nccl_blocking; /* NCCL_COMM_BLOCKING: 0 or 1 overrides every communicator's configuration; else -1 */
+  bool bad;          /* a value was refused (and logged): this process must pass everything through */
 };
 
 static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_option_index i) {
   return o->given >> i & 1;
 }
 
-/* Does every slot get a codec of its own, by what is measured? */
+/* True if measurements choose a codec for every slot. */
 static inline bool tagc_options_auto(const struct tagc_options *o) { return strcmp(o->codec, "auto") == 0; }
 
-/* Does TAGC_BUDGET choose the codecs? It has nothing to choose where TAGC_CODEC names one. */
+/* True if TAGC_BUDGET chooses the codecs. It has nothing to choose if TAGC_CODEC names one. */
 static inline bool tagc_options_has_budget(const struct tagc_options *o) {
   return o->budget.kind != TAGC_BUDGET_NONE && tagc_options_auto(o);
 }
@@ -111,19 +110,19 @@ struct tagc_option {
   enum tagc_option_kind kind;
   size_t offset;             /* in struct tagc_options */
   uint64_t min, max, preset; /* choices: the index; fractions: parts per million */
-  const char *text;          /* CHOICE: "a|b|c"; TEXT and its kinds: the default */
+  const char *text;          /* CHOICE: "a|b|c"; TEXT, INPUT, OUTPUT: the default */
   const char *help;
 };
 extern const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT];
 
-/* The default of an option, as users write it. Returns `text`. */
+/* The default of an option as users write it. Returns `text`. */
 enum { TAGC_OPTION_PRESET = 80 };
 const char *tagc_option_preset(const struct tagc_option *option, char text[TAGC_OPTION_PRESET]);
 
-/* The option that has this name, or once had it (in traces of earlier versions); or NULL. */
+/* The option with this present or former name (traces of earlier versions have those); or NULL. */
 const struct tagc_option *tagc_option_find(const char *variable);
 
-/* Options that had another name once; NULL ends the list. */
+/* Former names of options; NULL ends the list. */
 struct tagc_option_rename {
   const char *old;
   enum tagc_option_index option;
@@ -131,49 +130,45 @@ struct tagc_option_rename {
 extern const struct tagc_option_rename tagc_option_renames[];
 
 /* The option that once had this name, or NULL. An old name sets the option, unless the environment sets the present
- * name, too: *ignored then. `why` says both. */
+ * name, too: then *ignored is true. `why` describes both cases. */
 const struct tagc_option *tagc_option_renamed(const char *old, char *const *environment, bool *ignored, char *why,
                                               size_t size);
 
-/* The defaults. */
 void tagc_options_default(struct tagc_options *options);
 
-/* Sets one option from text. True on success; otherwise writes a message that names the variable, the value and what is
- * accepted to `why` (at most `size` bytes) and leaves *options alone. Text values are not copied: they must outlive
- * *options. An unknown name is refused, too. */
+/* Sets one option from text. On failure (also an unknown name) returns false and leaves *options alone; `why`, at most
+ * `size` bytes, names the variable, the value and what is accepted. Text is not copied: it must outlive *options. */
 bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size);
 
-/* The same for a string of an environment, "NAME=value". `why` is a warning for RENAMED (an old name, and the option is
- * set) and for IGNORED (a TAGC_ name that is no option, or an old one beside the present one), and the error for
- * REFUSED. */
+/* As tagc_options_set(), for a string of an environment, "NAME=value". `why` is a warning for RENAMED (old name, option
+ * set) and IGNORED (unknown TAGC_ name, or an old one beside the present one), and an error for REFUSED. */
 enum tagc_options_taken { TAGC_TAKEN_NOT_OURS, TAGC_TAKEN, TAGC_TAKEN_RENAMED, TAGC_TAKEN_IGNORED, TAGC_TAKEN_REFUSED };
 enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *const *environment, const char *variable,
                                           char *why, size_t size);
 
-/* Fills *options from an environment (as `environ`: NAME=value strings, NULL-terminated). What is refused is logged and
- * sets options->bad; an unknown TAGC_ name is a warning that names the nearest known one, an old name one that tells
- * the present name. */
+/* Fills *options from an environment (as `environ`: NAME=value strings, NULL-terminated). Logs refused values and sets
+ * options->bad. Warns of unknown TAGC_ names (with the nearest known one) and of old names (with the present one). */
 void tagc_options_read(struct tagc_options *options, char *const *environment);
 
-/* The same from the environment of the process; text is copied, for programs may overwrite their environment. Where
- * that is the caller's and not the process's own (it was started with more rights than its caller has: setuid, setgid,
- * file capabilities), no TAGC_ variable counts, options->bad is set, and the log says so. */
+/* As tagc_options_read(), from the environment of the process. Text is copied: programs may overwrite their
+ * environment. A process with more rights than its caller (setuid, setgid, file capabilities) has the caller's
+ * environment: then no TAGC_ variable counts, options->bad is set, and the log says so. */
 void tagc_options_read_process(struct tagc_options *options);
 
-/* Writes the options that ranks must have in common (those that only change what is printed or dumped, or how long is
- * waited, and the paths of files are left out) as lines of NAME=value, with a NUL behind them. A long text is cut and
- * gets a hash. False where `size` is too small; TAGC_OPTIONS_TEXT never is. */
+/* Writes the options that ranks must have in common (not those that only change output, waiting times or paths) as
+ * lines of NAME=value with a final NUL. Cuts a long text and adds a hash. False: over `size`, see
+ * TAGC_OPTIONS_TEXT. */
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size);
 #define TAGC_OPTIONS_TEXT 3500
 
-/* The same with all options. */
+/* As tagc_options_describe(), with all options. */
 bool tagc_options_list(const struct tagc_options *options, char *text, size_t size);
 #define TAGC_OPTIONS_LIST 5000
 
-/* Levenshtein's distance of two short names. */
+/* The Levenshtein distance of two short names. */
 size_t tagc_options_distance(const char *a, const char *b);
 
-/* The known name nearest to `name` by edit distance. Never NULL. */
+/* The known name nearest to `name` by edit distance; never NULL. */
 const char *tagc_options_nearest(const char *name);
 
 #endif

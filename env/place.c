@@ -23,7 +23,7 @@ static bool is_library_there(const char *folder, const char *rest, char library[
   return true;
 }
 
-/* The way from `from` to `to`, two absolute folders: "../lib". False where it does not fit. */
+/* The relative path from `from` to `to`, two absolute folders: "../lib". False: does not fit. */
 static bool relative(const char *from, const char *to, char *way, size_t size) {
   size_t common = 0, used = 0;
   for (size_t i = 0;; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Signals that a write of ours may raise and that must not reach the program: SIGPIPE (nobody reads any more) and
- * SIGXFSZ (the file may not grow, RLIMIT_FSIZE). They are held back in this thread, and taken if they are ours.
+ * Signals that our writes may raise and that must not reach the program: SIGPIPE (no reader) and SIGXFSZ (file at its
+ * limit, RLIMIT_FSIZE). They are blocked in this thread, and consumed if they are ours.
  *
- * Threads  Each holds back its own. No handler is touched; errno may change.
+ * Threads Each blocks its own. No handler is touched; errno may change.
  */
 #ifndef ENV_SIGNALS_H
 #define ENV_SIGNALS_H
@@ -11,12 +11,12 @@
 
 struct tagc_held_signals {
   sigset_t before;  /* the thread's mask */
-  sigset_t pending; /* what others had raised already */
+  sigset_t pending; /* already pending, raised by others */
 };
 
 void tagc_signals_hold(struct tagc_held_signals *held);
 
-/* `error`: the errno of the write that failed, 0 where none did. It tells which signal is ours: EPIPE, EFBIG. */
+/* `error`: the errno of the failed write, or 0. It tells which signal is ours: EPIPE, EFBIG. */
 void tagc_signals_release(const struct tagc_held_signals *held, int error);
 
 #endif

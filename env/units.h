@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Quantities as people write them. Any thread.
+ * Quantities as people write them. Threads: any.
  */
 #ifndef ENV_UNITS_H
 #define ENV_UNITS_H
@@ -13,8 +13,8 @@ const char *tagc_units_bytes(uint64_t bytes, char text[16]);
 /* "124,439,808"; returns `text`. */
 const char *tagc_units_count(uint64_t number, char text[32]);
 
-/* Decimal digits, then (with `units`) perhaps K, M or G for 2^10, 2^20 or 2^30, in either case. No sign, no space.
- * *end: what is behind them. False where there is no number, or too large a one. */
+/* Decimal digits, then (with `units`) an optional K, M or G for 2^10, 2^20 or 2^30, in either case. No sign, no space.
+ * *end points behind them. False: no number, or one too large. */
 bool tagc_units_read(const char *text, bool units, uint64_t *number, const char **end);
 
 #endif

@@ -31,7 +31,7 @@ int tagc_refuse(const struct tagc_command_line *line, const char *why, ...) {
 
 /* -- values -------------------------------------------------------------------------------------------------------- */
 
-/* What is accepted, in words: "" where nothing more than the kind of value is known. */
+/* Describes the accepted values; "" if only the kind of value is known. */
 static const char *accepted(const struct tagc_argument *row, char text[TEXT]) {
   snprintf(text, TEXT, "%s", row->accepts ? row->accepts : "");
   for (const char *const *name = row->names; name && *name; name++)
@@ -43,7 +43,7 @@ static const char *wanted(const struct tagc_argument *row, char text[TEXT]) {
   return *accepted(row, text) ? text : row->value;
 }
 
-/* Is it between the limits that begin `accepts`? */
+/* True if the value is between the limits that begin `accepts`. */
 static bool is_accepted(const struct tagc_argument *row, double value) {
   char *end;
   const double least = strtod(row->accepts, &end), most = strtod(end + strlen(" to "), NULL);
@@ -148,7 +148,7 @@ static bool is_name(const char *name, const char *text, size_t length) {
   return name && strlen(name) == length && memcmp(name, text, length) == 0;
 }
 
-/* The row of an argument that begins with a dash, or NULL. *value: what stands behind an = or a letter, or NULL. */
+/* The row of an argument that begins with a dash, or NULL. *value: the text behind an = or a letter, or NULL. */
 static const struct tagc_argument *find_argument(const struct tagc_command_line *line, const char *argument,
                                                  const char **value) {
   const bool is_long = argument[1] == '-';
@@ -171,7 +171,7 @@ static int refuse_unknown(const struct tagc_command_line *line, const char *argu
   char name[64];
   const char *nearest = NULL;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
-  size_t least = argument[1] == '-' ? strlen(name) / 2 : 0; /* what is farther is no slip */
+  size_t least = argument[1] == '-' ? strlen(name) / 2 : 0; /* farther is no typo */
   for (size_t i = 0; i < line->count + OWN && least; i++) {
     const char *other = row_at(line, i)->name;
     const size_t distance = other ? tagc_options_distance(name + 2, other) : least;
@@ -184,7 +184,7 @@ static int refuse_unknown(const struct tagc_command_line *line, const char *argu
                  : tagc_refuse(line, "there is no option %s", name);
 }
 
-/* `value`: NULL: none. */
+/* `value` NULL: none. */
 static int take_value(const struct tagc_command_line *line, const struct tagc_argument *row, const char *value,
                       void *to, FILE *out) {
   char text[TEXT];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The command line of a program: one table of its options is the parser, its messages and --help.
+ * The command line of a program: one table of options drives the parser, its messages and --help.
  *
- * Forms      --name=VALUE, --name VALUE, and for a row with a letter -l VALUE and -lVALUE. "--" ends options, and is
+ * Forms      --name=VALUE, --name VALUE, and for a row with a letter -l VALUE and -lVALUE. "--" ends the options and is
  *            no value. Every program has --help, -h and --version.
  * Errors     One line on stderr names the option, the value, and what is accepted.
  * Threads    One.
@@ -13,53 +13,53 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Where a value goes: a field at an offset, of the type named here. */
+/* The type of the field, at `offset`, that takes the value. */
 enum tagc_argument_kind {
-  TAGC_ARGUMENT_FLAG,   /* bool: it takes no value */
-  TAGC_ARGUMENT_INT,    /* int, from 0 on */
+  TAGC_ARGUMENT_FLAG,   /* bool: takes no value */
+  TAGC_ARGUMENT_INT,    /* int, at least 0 */
   TAGC_ARGUMENT_COUNT,  /* uint64_t */
-  TAGC_ARGUMENT_SIZE,   /* uint64_t, perhaps with K, M or G behind it */
+  TAGC_ARGUMENT_SIZE,   /* uint64_t, with an optional K, M or G */
   TAGC_ARGUMENT_REAL,   /* double */
-  TAGC_ARGUMENT_CHOICE, /* int or an enumeration: the place in `names` */
+  TAGC_ARGUMENT_CHOICE, /* int or an enumeration: the index in `names` */
   TAGC_ARGUMENT_FILE,   /* const char *, not empty */
   TAGC_ARGUMENT_TEXT,   /* const char * */
   TAGC_ARGUMENT_CALL,   /* `set` takes it */
 };
 
-/* An option. A row without a name is a heading of --help: `help`, as it is. */
+/* An option. A row without a name is a heading of --help: its `help`, verbatim. */
 struct tagc_argument {
-  const char *name, *old; /* without the dashes; old: a former name, which is answered with the present one */
-  const char *value;      /* what stands for its value in --help; NULL: it takes none */
-  bool optional;          /* --name alone does, too: its value is "" then */
+  const char *name, *old; /* without the dashes; old: a former name, answered with the present one */
+  const char *value;      /* stands for its value in --help; NULL: takes none */
+  bool optional;          /* --name alone is allowed: its value is "" then */
   enum tagc_argument_kind kind;
   size_t offset;
-  const char *accepts; /* in words; of numbers "LEAST to MOST", and any words; NULL: `value` tells */
-  const char *preset;  /* its default, for --help and tagc_command_line_preset(); NULL: none */
+  const char *accepts; /* in words; for numbers "LEAST to MOST", then any words; NULL: see `value` */
+  const char *preset;  /* the default, for --help and tagc_command_line_preset(); NULL: none */
   const char *help;
-  const char *const *names;                 /* of a choice, with NULL at the end */
+  const char *const *names;                 /* of a choice, NULL-terminated */
   bool (*set)(void *to, const char *value); /* false: refused */
   char letter;                              /* 0: none */
 };
 
 struct tagc_command_line {
   const char *program;
-  const char *head, *tail; /* of --help, above and below the options */
-  size_t indent;           /* where their texts begin */
+  const char *head, *tail; /* of --help, before and after the options */
+  size_t indent;           /* column of their texts */
   const struct tagc_argument *rows;
   size_t count;
-  bool command; /* the first word that is no option ends them */
+  bool command; /* the first word that is no option ends the options */
 };
 
 enum { TAGC_COMMAND_LINE_GO = -1, TAGC_COMMAND_LINE_USAGE = 2 };
 
-/* Gives all fields their defaults. */
+/* Sets all fields to their defaults. */
 void tagc_command_line_preset(const struct tagc_command_line *line, void *to);
 
-/* Fills the fields of *to. GO: argv + 1 has the words that are no options, in their order, and NULL at the end.
- * 0: --help or --version was written to `out`. USAGE: refused, and said. */
+/* Fills the fields of *to. GO: argv + 1 holds the words that are no options, in order, NULL-terminated. 0: --help or
+ * --version was written to `out`. USAGE: refused, with a message. */
 int tagc_command_line_parse(const struct tagc_command_line *line, char **argv, void *to, FILE *out);
 
-/* Says what is wrong; returns USAGE. */
+/* Reports an error; returns USAGE. */
 __attribute__((format(printf, 2, 3))) int tagc_refuse(const struct tagc_command_line *line, const char *why, ...);
 
 #endif

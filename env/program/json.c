@@ -7,7 +7,7 @@
 
 #include "env/program/markup.h"
 
-/* The comma, the line and the name of what comes. */
+/* Writes the comma, the line break and the name of the next value. */
 static void begin_value(struct tagc_json *j, const char *name) {
   fputs(j->comma ? "," : "", j->out);
   if (j->line)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Texts of others in XML and JSON.
+ * Foreign texts in XML and JSON.
  */
 #include <ctype.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include "env/program/markup.h"
 
-/* The length of the UTF-8 character at `c`, 0 for what is none (overlong forms, surrogates and stray bytes, too). */
+/* The length of the UTF-8 character at `c`; 0: not one (also overlong forms, surrogates and stray bytes). */
 static int character(const unsigned char *c) {
   if (c[0] < 0x80)
     return 1;
@@ -25,7 +25,7 @@ static int character(const unsigned char *c) {
   return 4;
 }
 
-/* Controls, among them U+0080 to U+009F; marks of direction; U+FFFE and U+FFFF. */
+/* Controls (also U+0080 to U+009F), marks of direction, U+FFFE and U+FFFF. */
 static bool is_unfit(const unsigned char *c, int length) {
   if (length == 1)
     return *c < 0x20 || *c == 0x7f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What programs write for people: nothing that a terminal would obey, lines that fit it, and errors. Threads: one.
+ * Output for people: without control characters, wrapped to the terminal, and errors. Threads: one.
  */
 #ifndef ENV_PROGRAM_TERMINAL_H
 #define ENV_PROGRAM_TERMINAL_H
@@ -7,14 +7,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* What a terminal would obey becomes '?': control characters, those of C1 in UTF-8, too; not `keep` ('\0': all do). */
+/* '?' replaces control characters, also those of C1 in UTF-8, which steer a terminal. `keep` stays ('\0': none). */
 void tagc_tame(char *text, char keep);
 
-/* Words, with the spaces between them, from `column` on, in lines of at most `width` columns, which begin at `indent`.
- * No word is cut. No newline ends the last line. */
+/* Writes words and their spaces in lines of at most `width` columns. The text starts at `column`, further lines at
+ * `indent`. Cuts no word; writes no newline at the end. */
 void tagc_put_wrapped(FILE *to, const char *text, size_t column, size_t indent, size_t width);
 
-/* A line "PROGRAM: ..." on stderr, tame. Returns `status`. */
+/* Writes a line "PROGRAM: ..." on stderr, tamed. Returns `status`. */
 __attribute__((format(printf, 3, 4))) int tagc_fail(const char *program, int status, const char *format, ...);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The environment that tagc-run gives to a command.
+ * Makes the environment of the command.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,14 +17,14 @@ static const char library_name[] = "libtagc-preload.so";
 bool tagc_run_set_options(const struct tagc_run *run) {
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
     if (run->values[i]) {
-      unsetenv(tagc_option_table[i].variable); /* all of them, where an environment has a name twice */
+      unsetenv(tagc_option_table[i].variable); /* all of them, if an environment has a name twice */
       if (setenv(tagc_option_table[i].variable, run->values[i], 1) != 0)
         return false;
     }
   return true;
 }
 
-/* The library of our name in a list, of *length bytes, or NULL. */
+/* The entry of our library in a list, of *length bytes, or NULL. */
 static const char *find_in_preload(const char *list, size_t *length) {
   for (const char *c = list; *(c += strspn(c, " :")); c += *length) {
     *length = strcspn(c, " :");
@@ -38,7 +38,7 @@ static const char *find_in_preload(const char *list, size_t *length) {
   return NULL;
 }
 
-/* An entry of LD_PRELOAD that has our name: is it there? Without a slash the dynamic linker looks for it. */
+/* True if this entry of LD_PRELOAD exists. Without a slash the dynamic linker searches for it: true. */
 static bool is_there(const char *entry, size_t length) {
   char path[PATH_MAX];
   return !memchr(entry, '/', length) || length >= sizeof path ||
@@ -73,7 +73,7 @@ int tagc_run_set_preload(const struct tagc_run *run, const char *library) {
   return TAGC_RUN_GO;
 }
 
-/* NAME='value': inside single quotes a shell takes everything as it is, but a single quote. */
+/* NAME='value': inside single quotes a shell takes everything literally but a single quote. */
 static void print_variable(const char *variable) {
   size_t name = strcspn(variable, "=");
   printf("export %.*s='", (int)name, variable);

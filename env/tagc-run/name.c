@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The names of tagc-run's long options, which the manual and the completions need, too.
+ * The names of tagc-run's long options, also for the manual and the completions.
  */
 #include <ctype.h>
 #include <string.h>

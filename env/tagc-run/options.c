@@ -38,7 +38,7 @@ static const struct tagc_command_line command_line = {
   .command = true,
 };
 
-/* The rows of the library's options; what a value may be, the library says. */
+/* Adds the rows of the library's options. The library itself checks their values. */
 static void add_rows(void) {
   static struct { char name[TAGC_RUN_NAME], old[TAGC_RUN_NAME], preset[TAGC_OPTION_PRESET]; } texts[TAGC_OPTION_COUNT];
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-run's parts: what is asked for on the command line, and the environment that is made of it. See tagc-run(1).
+ * Parts of tagc-run: its command line, and the environment made from that. See tagc-run(1).
  *
- * One thread; everything lives as long as the process. Errors are said on stderr by whoever finds them, and come back
- * as exit statuses.
+ * One thread; everything lives as long as the process. Each part reports its errors on stderr, and returns a status.
  */
 #ifndef ENV_TAGC_RUN_RUN_H
 #define ENV_TAGC_RUN_RUN_H
@@ -13,7 +12,7 @@
 #include "env/program/command_line.h"
 #include "env/options.h"
 
-/* Exit statuses of tagc-run itself; any other is the command's. The last two are those of env(1). */
+/* Exit statuses of tagc-run itself; others are the command's. The last two are those of env(1). */
 enum tagc_run_status {
   TAGC_RUN_GO = -1,
   TAGC_RUN_FAILED = 1,
@@ -34,24 +33,24 @@ struct tagc_run {
 enum { TAGC_RUN_NAME = 64 };
 const char *tagc_run_name(const struct tagc_option *option, char name[TAGC_RUN_NAME]);
 
-/* What its value is: "off|observe|compress|ab", "NUMBER", "FILE". */
+/* The form of its value: "off|observe|compress|ab", "NUMBER", "FILE". */
 const char *tagc_run_value(const struct tagc_option *option);
 
 /* -- options.c --------------------------------------------------------------------------------------------------- */
 
-/* TAGC_RUN_GO, TAGC_RUN_USAGE, or 0 where --help or --version was written to stdout. */
+/* TAGC_RUN_GO, TAGC_RUN_USAGE, or 0 after --help or --version was written to stdout. */
 int tagc_run_parse(struct tagc_run *run, char **argv);
 
 /* -- environment.c ----------------------------------------------------------------------------------------------- */
 
-/* Puts the options into the environment, over what is there. False: no memory. */
+/* Puts the options into the environment, replacing present values. False: no memory. */
 bool tagc_run_set_options(const struct tagc_run *run);
 
-/* Appends the library to LD_PRELOAD, unless a library of that name stands there, which must exist (--no-check,
- * --force). TAGC_RUN_GO, or TAGC_RUN_FAILED. */
+/* Appends the library to LD_PRELOAD, unless the list has a library of that name. That one must exist, except with
+ * --no-check or --force. Returns TAGC_RUN_GO or TAGC_RUN_FAILED. */
 int tagc_run_set_preload(const struct tagc_run *run, const char *library);
 
-/* Writes LD_PRELOAD and all TAGC_ variables to stdout, as lines for a shell. */
+/* Writes LD_PRELOAD and all TAGC_ variables to stdout as lines for a shell. */
 void tagc_run_print(void);
 
 #endif

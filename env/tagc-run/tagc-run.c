@@ -23,9 +23,9 @@ extern char **environ;
 
 #define FAIL(status, ...) tagc_fail("tagc-run", status, __VA_ARGS__)
 
-/* -- values, which are checked always: no machine understands others ----------------------------------------------- */
+/* -- values: always checked, since no machine accepts bad ones ----------------------------------------------------- */
 
-/* Reads all TAGC_ variables as the library will. False where it would not understand one of them. */
+/* Reads all TAGC_ variables as the library will. False: the library would refuse one. */
 static bool read_tagc_variables(struct tagc_options *options) {
   char why[TAGC_OPTION_WHY];
   bool good = true;
@@ -42,10 +42,10 @@ static bool read_tagc_variables(struct tagc_options *options) {
   return good;
 }
 
-/* -- what is on this machine --------------------------------------------------------------------------------------- */
+/* -- this machine: files and the program --------------------------------------------------------------------------- */
 
-/* Can files that begin with the prefix be made? A folder is taken for a slip: files would come to lie beside it, or
- * have names that begin with a dash. */
+/* True if files with this prefix can be made. A folder is taken for a slip: files would lie beside it, or have names
+ * that begin with a dash. */
 static bool check_prefix(const char *variable, const char *prefix) {
   struct stat whole;
   if (stat(prefix, &whole) == 0 && S_ISDIR(whole.st_mode)) {
@@ -77,7 +77,7 @@ static bool check_input(enum tagc_option_index i, const char *path) {
     tagc_model_free(map);
     return map;
   }
-  if (!strchr(path, '/') || access(path, R_OK) == 0) /* without a slash the dynamic linker looks for it */
+  if (!strchr(path, '/') || access(path, R_OK) == 0) /* without a slash the dynamic linker searches for it */
     return true;
   return FAIL(false, "%s=%s: %s", variable, path, strerror(errno));
 }
@@ -96,8 +96,7 @@ static bool check_files(const struct tagc_options *options) {
   return good;
 }
 
-/* Asks tagc-doctor, where it was installed beside this program. True but where it says that it will not work, which it
- * does on stderr. */
+/* Runs tagc-doctor if it is installed beside this program. False: it reported on stderr that this will not work. */
 static bool check_program(const char *self, char *program) {
   char doctor[PATH_MAX + 16];
   char *arguments[] = {doctor, "--quick", "--", program, NULL};
@@ -106,7 +105,7 @@ static bool check_program(const char *self, char *program) {
   snprintf(doctor, sizeof doctor, "%s/tagc-doctor", self);
   if (access(doctor, X_OK) != 0)
     return true;
-  void (*saved)(int) = signal(SIGCHLD, SIG_DFL); /* or nobody would hear of its end */
+  void (*saved)(int) = signal(SIGCHLD, SIG_DFL); /* or its end would stay unnoticed */
   if (posix_spawn(&child, doctor, NULL, NULL, arguments, environ) != 0)
     child = -1;
   while (child > 0 && waitpid(child, &status, 0) < 0)
@@ -127,7 +126,7 @@ static int check_machine(const struct tagc_run *run, const struct tagc_options *
   return FAIL(TAGC_RUN_FAILED, "nothing was started; --force starts it all the same, --no-check does not look");
 }
 
-/* -- all of it ----------------------------------------------------------------------------------------------------- */
+/* -- main ---------------------------------------------------------------------------------------------------------- */
 
 static int find_preload_library(const char *self, char library[PATH_MAX]) {
   const char *how;
