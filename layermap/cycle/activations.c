@@ -9,7 +9,7 @@ static struct tagc_place *reduction_place(struct tagc_pattern *pattern, uint32_t
   return &pattern->places[pattern->scratch.reduced[i]];
 }
 
-/* Adds the gathers of the stretch before reduce-scatter i to the credit of their kinds, or makes that 0 again. */
+/* Adds the gathers of the stretch before reduce-scatter i to the credit of their kinds, or resets that to 0. */
 static void credit(struct tagc_pattern *pattern, uint32_t i, bool add) {
   uint32_t at = pattern->scratch.reduced[i ? i - 1 : pattern->slot_count - 1];
   for (at = (at + 1) % pattern->length; at != pattern->scratch.reduced[i]; at = (at + 1) % pattern->length) {
@@ -20,7 +20,7 @@ static void credit(struct tagc_pattern *pattern, uint32_t i, bool add) {
   }
 }
 
-/* Do the reduce-scatters fall into passes, each gathered before it? held[i]: the first i do. */
+/* True if the reduce-scatters fall into passes, each gathered before it. held[i]: the first i do. */
 static bool are_gathered_ahead(struct tagc_pattern *pattern) {
   bool *held = pattern->allgather_scratch.held, reached_end = false;
   uint16_t *left = pattern->allgather_scratch.total;
@@ -46,7 +46,7 @@ static bool are_gathered_ahead(struct tagc_pattern *pattern) {
   return reached_end;
 }
 
-/* So many calls back. */
+/* In calls. */
 enum { LATELY = 256 };
 
 bool tagc_pattern_is_row(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence) {

@@ -5,13 +5,13 @@
 
 #include <string.h>
 
-/* One pass: the places from behind the last reduce-scatter of the pass before it up to its own last one. */
+/* One pass: the places from behind the previous pass's last reduce-scatter up to its own last one. */
 struct stretch {
   struct tagc_pattern *pattern;
   struct tagc_allgathers_scratch *s;
   uint32_t begin, length;
   bool interleaved;   /* parameters are gathered between its reduce-scatters */
-  uint16_t delimiter; /* the kind of the first unit, if nothing is like it; else 0 */
+  uint16_t delimiter; /* the kind of the first unit, if that is unique; else 0 */
 };
 
 static struct tagc_place *place_at(const struct stretch *w, uint32_t i) {
@@ -22,17 +22,17 @@ static const struct tagc_slot_info *reduction_slot(const struct tagc_pattern *pa
   return &pattern->slots[pattern->places[pattern->scratch.reduced[i]].slot];
 }
 
-/* How many units have this kind? */
+/* The number of units of this kind. */
 static uint32_t units_of(const struct tagc_allgathers_scratch *s, uint16_t kind) {
   return (uint32_t)(s->begin[kind + 1] - s->begin[kind]);
 }
 
-/* Is it a gather of which a unit is asked? */
+/* True if this is a gather that needs a unit. */
 static bool pairs(const struct tagc_allgathers_scratch *s, const struct tagc_place *place) {
   return place->slot < 0 && place->kind && units_of(s, place->kind);
 }
 
-/* Lists the units of each kind, of floating-point gradients alone, in both orders. */
+/* Lists the units of each kind in both orders, only of floating-point gradients. */
 static void list_units(struct tagc_pattern *pattern) {
   struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   const uint16_t *reduced = pattern->scratch.reduced;
@@ -55,7 +55,7 @@ static void list_units(struct tagc_pattern *pattern) {
   }
 }
 
-/* Sets `early`: of which kinds the last gathers cannot be those of a backward pass. */
+/* Sets `early`: the kinds whose last gathers cannot be those of a backward pass. */
 static void hold_against_reductions(struct stretch *w) {
   struct tagc_allgathers_scratch *s = w->s;
   bool reducing = false;
@@ -80,8 +80,7 @@ static void hold_against_reductions(struct stretch *w) {
   memset(s->seen, 0, sizeof s->seen);
 }
 
-/* Gives the gathers of a segment, the places [from, to) of the stretch, their units; s->seen says how many of each kind
- * there are. */
+/* Assigns units to the gathers of a segment, the places [from, to) of the stretch. s->seen counts them by kind. */
 static void pair_segment(struct stretch *w, uint32_t from, uint32_t to) {
   struct tagc_allgathers_scratch *s = w->s;
   const enum tagc_order order = w->pattern->order;
@@ -92,7 +91,7 @@ static void pair_segment(struct stretch *w, uint32_t from, uint32_t to) {
     const uint32_t at = (w->begin + i) % w->pattern->length, all = s->seen[place->kind],
                    units = units_of(s, place->kind);
     const uint32_t rows = all / units;
-    /* Few units are reduced right behind one another, whether or not their parameters have been gathered for it. */
+    /* Few units are reduced right behind one another, even if their parameters were gathered for it. */
     const bool again = rows > 1 && !s->early[place->kind] && (w->interleaved || w->pattern->units <= 3);
     const bool backward = again && s->index[at] + units >= all;
     const uint16_t *list =
@@ -124,7 +123,7 @@ static void pair_stretch(struct stretch *w) {
   pair_segment(w, from, w->length);
 }
 
-/* A gather is of the reduce-scatter that follows in its own pass. */
+/* A gather belongs to the next reduce-scatter in its own pass. */
 static void name_slots(struct tagc_pattern *pattern) {
   const struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   pattern->allgather_count = 0;
@@ -142,7 +141,7 @@ static void name_slots(struct tagc_pattern *pattern) {
   }
 }
 
-/* Follows the cycle twice: what is gathered at its end may be gathered again at its beginning. */
+/* Follows the cycle twice: its beginning may gather again what its end gathered. */
 static void find_repetitions(struct tagc_pattern *pattern) {
   struct tagc_allgathers_scratch *s = &pattern->allgather_scratch;
   memset(s->held, 0, pattern->units * sizeof *s->held);

@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which unit's parameters an all-gather of the cycle gathers.
+ * Finds the unit whose parameters an all-gather of the cycle gathers.
  *
- * Asked of floating-point all-gathers whose count is that of a floating-point reduce-scatter. Where one unit has that
- * count, it is that. Units alike are told apart by the order of their gathers, kind by kind, in the stretch that ends
- * with the reduce-scatters of a pass (units.h), and that is cut into segments where the first unit of the forward pass
- * is gathered, if nothing is like it. As many gathers as there are units of the kind are a row:
+ * Considers floating-point all-gathers with the count of a floating-point reduce-scatter. If only one unit has that
+ * count, it is that unit. Otherwise the order of the gathers decides, kind by kind, within the stretch that ends with
+ * the reduce-scatters of a pass (units.h). The stretch is cut into segments at each gather of the forward pass's first
+ * unit, if that unit is unique. A row is as many gathers as the kind has units:
  *   forward    each row but the last, and a row alone
- *   backward   the last row of several, where parameters are gathered during the backward pass and each of these
- *              gathers comes before the reduce-scatter of its unit: in the order of the reduce-scatters
- *   reducing   all rows where the gathers follow the reduce-scatters in their own order
+ *   backward   the last row of several, if parameters are gathered during the backward pass and each of these gathers
+ *              comes before the reduce-scatter of its unit: in the order of the reduce-scatters
+ *   reducing   all rows, if the gathers follow the reduce-scatters in the same order
  *
- * Sure       is what no other reading fits as well: one row, unless it could be a forward pass as well as an
- *            optimizer's; two, where the second is a backward one; more only where nothing is like the first unit,
- *            which tells evaluation (it is gathered once) from accumulation (it is gathered each time). Rows that do
- *            not come out even, such as those of units that are not reduced (frozen ones), and the units of programs
- *            whose gathers do not tell them, are guesses.
- * Part of struct tagc_pattern; pure, and nothing here can fail. The time it takes is proportional to the length of the
- * cycle.
+ * Sure       if no other reading fits as well: one row, unless it fits a forward pass and an optimizer alike; two rows,
+ *            if the second is a backward one; more rows only if the first unit is unique. That tells evaluation (it is
+ *            gathered once) from accumulation (it is gathered each time). Guesses: rows that do not come out even, as
+ *            those of units that are not reduced (frozen ones), and units that the gathers do not tell apart.
+ * Part of struct tagc_pattern; pure, cannot fail. The time is proportional to the length of the cycle.
  */
 #ifndef LAYERMAP_CYCLE_ALLGATHERS_H
 #define LAYERMAP_CYCLE_ALLGATHERS_H
 
 #include "layermap/cycle/pattern.h"
 
-/* Fills the all-gathers of a pattern, whose slots have their units. */
+/* Fills the all-gathers of a pattern whose slots have their units. */
 void tagc_allgathers_pair(struct tagc_pattern *pattern);
 
 #endif

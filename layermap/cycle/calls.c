@@ -20,7 +20,7 @@ static const char *const collectives[] = {
   [TAGC_COLL_SCATTER] = "scatter",
 };
 
-/* By ncclDataType_t. Types that are newer than this list are written as type12 and so on. */
+/* By ncclDataType_t. Types newer than this list are written as type12 and so on. */
 static const struct {
   const char *name;
   bool is_float; /* as in struct tagc_signature: a type that codecs know */
@@ -30,8 +30,7 @@ static const struct {
   {"float64", false}, {"bfloat16", true}, {"float8e4m3", false}, {"float8e5m2", false},
 };
 
-/* By what the library makes of them: enum tagc_op. It does not tell those of "other" apart, which may come by their
- * names. */
+/* By the library's enum tagc_op. It does not tell the "other" ones apart; files may name them. */
 static const char *const ops[] = {"sum", "avg", "premulsum", "other"};
 static const char *const other_ops[] = {"prod", "max", "min"};
 enum { OTHER_OP = 3 };
@@ -42,16 +41,16 @@ static bool has_op(enum tagc_collective collective) {
   return collective == TAGC_COLL_REDUCE_SCATTER || collective == TAGC_COLL_ALL_REDUCE || collective == TAGC_COLL_REDUCE;
 }
 
-/* A file that is being read. */
+/* A file being read. */
 struct reader {
   struct tagc_text text;
   struct tagc_call_file *file;
-  size_t lists_room, total;    /* room for lists; calls of all of them */
+  size_t lists_room, total;    /* room for lists; calls in all lists */
   struct tagc_call_list *list; /* whose calls are read */
-  size_t *rooms;               /* for calls, of each list */
+  size_t *rooms;               /* of each list, for calls */
 };
 
-/* A new list, without ranks; false without room. */
+/* Adds a list, without ranks. False: no room. */
 static bool add_list(struct reader *reader, uint64_t number) {
   struct tagc_call_file *file = reader->file;
   if (file->count == reader->lists_room) {
@@ -78,7 +77,7 @@ static struct tagc_call_list *find_list(const struct tagc_call_file *file, uint6
   return NULL;
 }
 
-/* "ranks R rank r" behind the number of a communicator. */
+/* Reads "ranks R rank r" behind the number of a communicator. */
 static bool read_ranks(struct tagc_text *text, uint64_t *nranks, uint64_t *rank) {
   struct tagc_word word = tagc_text_word(text);
   if (!tagc_word_is(word, "ranks"))
@@ -154,7 +153,7 @@ static bool read_op(struct tagc_text *text, struct tagc_signature *call) {
   return tagc_text_refuse(text, word, "is no reduction; expected is sum, avg, premulsum, prod, max, min or other");
 }
 
-/* "x12" at the end of a line, or nothing. */
+/* Reads "x12" at the end of a line, or nothing. */
 static bool read_times(struct reader *reader, size_t *times) {
   struct tagc_text *text = &reader->text;
   struct tagc_word word = tagc_text_word(text);
@@ -172,7 +171,7 @@ static bool read_times(struct reader *reader, size_t *times) {
   return true;
 }
 
-/* Appends the call so many times to the list. */
+/* Appends `times` copies of the call to the list. */
 static bool add_calls(struct reader *reader, const struct tagc_signature *call, size_t times) {
   struct tagc_call_list *list = reader->list;
   size_t *room = &reader->rooms[list - reader->file->lists];

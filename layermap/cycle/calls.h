@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Files of calls: the sequence of collectives that a program made on its communicators, as text; TAGC_CALLS writes
- * them, tagc-map reads them, and so do the tests. The format is in man/tagc-map.5:
+ * Files of calls: the sequence of collectives that a program made on its communicators, as text. TAGC_CALLS writes
+ * them; tagc-map and the tests read them. The format is in man/tagc-map.5:
  *
  *   tagc-calls 1
- *   # what this is, and where it comes from
- *   communicator 0 ranks 8 rank 3            whose calls follow; once it is known, "communicator 0" goes back to it
+ *   # a comment, such as the origin of the file
+ *   communicator 0 ranks 8 rank 3            whose calls follow; later, "communicator 0" returns to it
  *   all-gather 1771776 bfloat16
  *   reduce-scatter 1771776 float32 avg x12   the same call twelve times
  */
@@ -19,7 +19,7 @@
 /* The first line of such a file. */
 #define TAGC_CALLS_VERSION "tagc-calls 1"
 
-/* No file is larger or has more in it: what is read is bounded by these, whatever repetitions a file asks for. */
+/* Bounds of a file, its lists and ranks, so that repetitions in a file cannot exhaust memory. */
 enum { TAGC_CALLS_BYTES = 64 << 20, TAGC_CALLS_LISTS = 1024, TAGC_CALLS_RANKS = 1 << 20 };
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 enum { TAGC_CALLS = 4096 }; /* so that short inputs pass it */
@@ -36,18 +36,18 @@ struct tagc_call_list {
 };
 
 struct tagc_call_file {
-  struct tagc_call_list *lists; /* one a communicator, in the order in which they first come */
+  struct tagc_call_list *lists; /* one a communicator, in order of first appearance */
   size_t count;
 };
 
-/* NULL: *complaint says why. tagc_calls_free() allows NULL. */
+/* NULL: see *complaint. tagc_calls_free() allows NULL. */
 struct tagc_call_file *tagc_calls_parse(const char *text, size_t bytes, struct tagc_complaint *complaint);
 struct tagc_call_file *tagc_calls_read(const char *path, struct tagc_complaint *complaint);
 void tagc_calls_free(struct tagc_call_file *file);
 
-/* One line of such a file, without its end and without a repetition; 64 bytes are enough. Returns `text`. */
+/* One line of such a file, without newline or repetition; 64 bytes suffice. Returns `text`. */
 const char *tagc_calls_line(const struct tagc_signature *call, char *text, size_t size);
-/* The line that says whose calls follow. */
+/* The line that names the communicator of the following calls. */
 const char *tagc_calls_communicator_line(const struct tagc_call_list *list, char *text, size_t size);
 
 #endif

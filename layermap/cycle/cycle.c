@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Learns, locks and follows the cycle of a communicator; see cycle.h for the rules.
  *
- * While nothing is locked every call goes into the evidence, and each call that could be the anchor of a cycle is
- * tried. While in sync a call is compared with the expected one. Lost sync starts new evidence, and a leaky bucket
- * of strikes: unexpected calls fill it, expected ones drain it. Empty again, all was well; full, the lock is dropped,
- * and the evidence since that loss is what the next cycle is learned from.
+ * Without a lock, every call goes into the evidence, and each call that could be an anchor is tried. In sync, a call is
+ * compared with the expected one. Lost sync starts new evidence and a leaky bucket of strikes: unexpected calls fill
+ * it, expected ones drain it. Empty again, all was well. Full, the lock is dropped, and the next cycle is learned from
+ * the evidence since that loss.
  */
 #include "layermap/cycle/cycle.h"
 
@@ -13,33 +13,33 @@
 #include "layermap/cycle/pattern.h"
 
 enum {
-  /* What a call astray weighs, in calls in sync. A third of a training step's calls may go astray (evaluation passes,
-   * logging) before its lock is doubted, or its gradients in every second step. A cycle that is no whole step, or a
-   * gradient that the cycle does not know, makes one call in 256 too many. */
+  /* The weight of an unexpected call, in calls in sync. A lock survives a third of a training step's calls astray
+   * (evaluation, logging), or its gradients in every second step. In a cycle that is no whole step, or for a gradient
+   * that the cycle lacks, one call in 256 is too many. */
   STRIKE = 2,
   GRADIENT_STRIKE = 8,
   HEAVY_STRIKE = 256,
-  /* The floor after a lock without one has failed, and the highest to which failures raise it. */
+  /* The floor after a lock without one has failed, and the highest floor that failures set. */
   SECOND_FLOOR = 32,
   HIGHEST_FLOOR = TAGC_EVIDENCE_CALLS / 4,
-  /* The longest period that is looked for when nothing in the cycle is lone: every like call before is a candidate. */
+  /* The longest period tried without lone calls: every earlier like call is a candidate. */
   LONGEST_WITHOUT_LONE = TAGC_EVIDENCE_CALLS / 16
 };
 
 struct tagc_cycle {
   struct tagc_cycle_options options;
-  uint64_t floor; /* that counts now; see options.floor_calls */
+  uint64_t floor; /* in force now; see options.floor_calls */
   bool locked;
   bool in_sync;
-  uint32_t next; /* the place expected next; out of sync: if calls of others are all that has come in between */
+  uint32_t next; /* the place expected next; out of sync: if only foreign calls came in between */
   uint64_t cycles;
   uint64_t strikes;
-  uint32_t used;   /* slots that have passed since the last lone call ... */
-  uint32_t newest; /* ... the last of which is this */
+  uint32_t used;   /* slots passed since the last lone call ... */
+  uint32_t newest; /* ... the last of them */
   uint32_t suspect_count;
   uint32_t candidate_count;
   uint32_t suspects[TAGC_PATTERN_CALLS];
-  uint32_t candidates[TAGC_PATTERN_CALLS]; /* out of sync, without lone places: where the newest call may be */
+  uint32_t candidates[TAGC_PATTERN_CALLS]; /* out of sync without lone places: possible places of the newest call */
   struct tagc_pattern pattern;
   struct tagc_evidence evidence;
 };
@@ -56,7 +56,7 @@ struct tagc_cycle *tagc_cycle_create(const struct tagc_cycle_options *options) {
 
 void tagc_cycle_destroy(struct tagc_cycle *cycle) { free(cycle); }
 
-/* This call is at a known place: reports it, and expects the next. */
+/* Reports this call at a known place, and expects the next. */
 static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighting *out) {
   const struct tagc_place *place = &cycle->pattern.places[at];
   if (at == 0) {
@@ -77,7 +77,7 @@ static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighti
   cycle->next = at + 1 == cycle->pattern.length ? 0 : at + 1;
 }
 
-/* Takes the calls of the last `period` as the pattern; may it be locked, with the newest call as its anchor? */
+/* Takes the calls of the last `period` as the pattern. True if it may be locked with the newest call as its anchor. */
 static bool lockable(struct tagc_cycle *cycle, uint32_t period) {
   struct tagc_pattern *pattern = &cycle->pattern;
   if (!tagc_pattern_take(pattern, &cycle->evidence, period) || pattern->row)
@@ -89,7 +89,7 @@ static bool lockable(struct tagc_cycle *cycle, uint32_t period) {
          !tagc_pattern_contradicted(pattern, &cycle->evidence);
 }
 
-/* Is it the shortest period of what repeats with it, and not several cycles in one? */
+/* True if `period` is the shortest, not several cycles in one. */
 static bool is_shortest(const struct tagc_evidence *evidence, uint32_t period) {
   for (uint32_t part = 1; part <= period / 2; part++)
     if (period % part == 0 && tagc_evidence_repeats(evidence, part, 2 * period + 1))
@@ -97,7 +97,7 @@ static bool is_shortest(const struct tagc_evidence *evidence, uint32_t period) {
   return true;
 }
 
-/* Does the newest call complete a cycle? Then that is the pattern. */
+/* True if the newest call completes a cycle, which is then the pattern. */
 static bool find_cycle(struct tagc_cycle *cycle, uint16_t id) {
   const struct tagc_evidence *evidence = &cycle->evidence;
   const struct tagc_seen *seen = &evidence->seen[id];
@@ -130,7 +130,7 @@ static void learn(struct tagc_cycle *cycle, const struct tagc_signature *call, s
   take_place(cycle, 0, out);
 }
 
-/* The slots that have passed since the last lone call: only that one was certain to be what it was taken for. */
+/* Lists the slots since the last lone call: only that one was certain. */
 static void list_suspects(struct tagc_cycle *cycle) {
   uint32_t slots = cycle->pattern.slot_count;
   for (uint32_t i = 0; i < cycle->used; i++)
@@ -139,7 +139,7 @@ static void list_suspects(struct tagc_cycle *cycle) {
   cycle->used = 0;
 }
 
-/* The place that looks like this call, or -1 if none or several do; *known: at least one does. */
+/* The place of this call, or -1: none or several look like it. *known: at least one does. */
 static int32_t find_lone(const struct tagc_pattern *pattern, const struct tagc_signature *call, bool *known) {
   for (uint32_t i = 0; i < pattern->length; i++)
     if (tagc_signature_equal(&pattern->places[i].signature, call)) {
@@ -150,7 +150,7 @@ static int32_t find_lone(const struct tagc_pattern *pattern, const struct tagc_s
   return -1;
 }
 
-/* Without lone places: the only place to which the calls since the loss can have led, or -1. */
+/* Without lone places: the only place to which the calls since the loss can lead, or -1. */
 static int32_t narrow_down(struct tagc_cycle *cycle, const struct tagc_signature *call, bool *known) {
   const struct tagc_pattern *pattern = &cycle->pattern;
   uint32_t count = 0;
@@ -188,7 +188,7 @@ static unsigned weight(const struct tagc_pattern *pattern, const struct tagc_sig
   return known ? GRADIENT_STRIKE : HEAVY_STRIKE;
 }
 
-/* A call that was not expected, or that came out of sync. */
+/* Handles a call that was unexpected, or that came out of sync. */
 static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out) {
   const struct tagc_pattern *pattern = &cycle->pattern;
   if (cycle->in_sync) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The calls seen lately; see evidence.h. Signatures are found in an open-addressing table that is never more than half
- * full; the history is a plain array whose older half is dropped when it is full, so that periods are a memcmp.
+ * The recent calls; see evidence.h. Signatures are in an open-addressing table that is at most half full. The history
+ * is a plain array, so that testing a period is a memcmp; a full one drops its older half.
  */
 #include "layermap/cycle/evidence.h"
 
@@ -15,7 +15,7 @@ void tagc_evidence_begin(struct tagc_evidence *evidence) {
   evidence->signatures = 0;
 }
 
-/* Where the signature is in the table, or the free bucket where it belongs. */
+/* The bucket of the signature, or the free one where it belongs. */
 static uint16_t *find_bucket(struct tagc_evidence *evidence, const struct tagc_signature *call) {
   uint64_t rest = (uint64_t)call->collective | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16;
   uint64_t mixed = (call->count ^ rest << 40) * 0x9e3779b97f4a7c15u;

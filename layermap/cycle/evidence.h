@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Evidence: the calls seen lately on a communicator, from which its cycle is learned.
+ * Evidence: the recent calls on a communicator, from which its cycle is learned.
  *
- * Every signature gets a small id; the sequence of ids is kept, at least the newest TAGC_EVIDENCE_CALLS / 2 of them.
- * A program that shows more than TAGC_EVIDENCE_SIGNATURES different signatures makes the evidence begin anew.
- * Part of struct tagc_cycle, which owns its memory; same rules for threads and purity; nothing here can fail.
+ * Every signature gets a small id. At least the newest TAGC_EVIDENCE_CALLS / 2 ids of the sequence are kept. More than
+ * TAGC_EVIDENCE_SIGNATURES different signatures restart the evidence. Part of struct tagc_cycle, which owns its memory;
+ * same rules for threads and purity; cannot fail.
  */
 #ifndef LAYERMAP_CYCLE_EVIDENCE_H
 #define LAYERMAP_CYCLE_EVIDENCE_H
@@ -19,18 +19,18 @@ enum { TAGC_EVIDENCE_BUCKETS = 2 * TAGC_EVIDENCE_SIGNATURES };
 
 struct tagc_seen {
   struct tagc_signature signature;
-  uint64_t last, before; /* numbers of the newest call like this and of the one before it; the first is 1, 0: none */
-  uint32_t times;        /* in the pattern taken last (see pattern.h) */
+  uint64_t last, before; /* numbers of the newest equal call and of the one before it; the first call is 1, 0: none */
+  uint32_t times;        /* in the newest pattern (see pattern.h) */
   uint16_t kind;         /* likewise: of its places */
-  bool gathered;         /* likewise: an all-gather of the same count is in it */
-  bool evident;          /* likewise: where the pattern is a whole step, it is evidently of a gradient */
+  bool gathered;         /* likewise: it has an all-gather of the same count */
+  bool evident;          /* likewise: if the pattern is a whole step, this is a gradient */
 };
 
 struct tagc_evidence {
   uint64_t calls; /* since the evidence began */
   uint32_t kept;  /* the newest of them, in history */
   uint32_t signatures;
-  bool reduces; /* a floating-point reduce-scatter, or an all-reduce that might be a slot, is among them */
+  bool reduces; /* they include a floating-point reduce-scatter, or an all-reduce that might be a slot */
   struct tagc_seen seen[TAGC_EVIDENCE_SIGNATURES];
   uint16_t buckets[TAGC_EVIDENCE_BUCKETS]; /* id + 1, or 0 */
   uint16_t history[TAGC_EVIDENCE_CALLS];   /* ids, oldest first */
@@ -41,11 +41,11 @@ static inline bool tagc_signature_equal(const struct tagc_signature *a, const st
          a->is_float == b->is_float;
 }
 
-/* Could this call carry gradients, or parameters? */
+/* True if this call could carry gradients or parameters. */
 static inline bool tagc_signature_reduces(const struct tagc_signature *s) {
   return s->collective == TAGC_COLL_REDUCE_SCATTER && s->is_float;
 }
-/* And this all-reduce? */
+/* True if this is an all-reduce that could carry them. */
 static inline bool tagc_signature_sums(const struct tagc_signature *s) {
   return s->collective == TAGC_COLL_ALL_REDUCE && s->is_float && s->count >= TAGC_ALL_REDUCE_LEAST &&
          s->op <= TAGC_CODE_SCALED_SUM;
@@ -54,11 +54,11 @@ static inline bool tagc_signature_allgathers(const struct tagc_signature *s) {
   return s->collective == TAGC_COLL_ALL_GATHER && s->is_float;
 }
 
-/* Forgets everything. */
+/* Starts over with no evidence. */
 void tagc_evidence_begin(struct tagc_evidence *evidence);
 /* Adds a call and returns its id. */
 uint16_t tagc_evidence_add(struct tagc_evidence *evidence, const struct tagc_signature *call);
-/* Do the newest `calls` calls repeat with this period (calls > period > 0)? False if fewer are kept. */
+/* True if the newest `calls` calls repeat with this period (calls > period > 0). False if fewer are kept. */
 bool tagc_evidence_repeats(const struct tagc_evidence *evidence, uint32_t period, uint32_t calls);
 
 #endif

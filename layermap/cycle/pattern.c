@@ -9,13 +9,12 @@
 #include "layermap/cycle/allgathers.h"
 #include "layermap/cycle/units.h"
 
-/* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. A
- * cycle that is long is no row of like blocks: it is enough that it has repeated. DDP fills its buckets anew behind the
- * first step, whose all-reduces do not come back either: there it is fewer calls. */
+/* A call last seen longer ago than this, and than four cycles, does not come back: gathers of the start. A long cycle
+ * is no row of like blocks: having repeated is enough. DDP refills its buckets after the first step, and its earlier
+ * all-reduces do not come back either: there fewer calls suffice. */
 enum { STALE_CALLS = 4096, STALE_ALL_REDUCES = 512, LONG_CYCLE = 256 };
 
-/* Where the period of the newest calls begins: the place, in the pattern, of the first call that was repeated ever
- * since. */
+/* The place, in the pattern, where the period of the newest calls begins: its first call repeated since then. */
 static uint32_t find_beginning(const struct tagc_evidence *evidence, uint32_t period) {
   uint32_t begin = evidence->kept - 1 - period;
   const uint32_t anchor = begin;
@@ -24,9 +23,9 @@ static uint32_t find_beginning(const struct tagc_evidence *evidence, uint32_t pe
   return (period - (anchor - begin) % period) % period;
 }
 
-/* Where the backward pass starts: its first slot is the one after the longest stretch without any. Of equals,
- * the one nearest to the start, so that of all rotations of a pattern at least one has its anchor at 0. Where there is
- * nothing but slots (DDP), the steps are taken to have begun with one. */
+/* Finds the start of the backward pass: the first slot after the longest stretch without any. Among equals, takes the
+ * one nearest to the start, so that some rotation of a pattern has its anchor at 0. If all calls are slots (DDP),
+ * assumes that the steps began with one. */
 static void find_first(struct tagc_pattern *pattern, const struct tagc_evidence *evidence) {
   uint32_t without = 0;
   while (pattern->places[pattern->length - 1 - without].slot < 0)
@@ -57,7 +56,7 @@ static uint32_t find_anchor(const struct tagc_pattern *pattern) {
   return pattern->first;
 }
 
-/* Is this count all-gathered in the stretch before the first reduce-scatter? */
+/* True if the stretch before the first reduce-scatter all-gathers this count. */
 static bool gathered_ahead(const struct tagc_pattern *pattern, uint64_t count) {
   for (uint32_t back = 1; back <= pattern->stretch; back++) {
     uint32_t at = (pattern->first + pattern->length - back) % pattern->length;
@@ -67,7 +66,7 @@ static bool gathered_ahead(const struct tagc_pattern *pattern, uint64_t count) {
   return false;
 }
 
-/* Is there an all-gather of the same count anywhere in the pattern? */
+/* True if the pattern has an all-gather of this count. */
 static bool gathered(const struct tagc_evidence *evidence, uint64_t count) {
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
@@ -77,7 +76,7 @@ static bool gathered(const struct tagc_evidence *evidence, uint64_t count) {
   return false;
 }
 
-/* One kind for all reduce-scatters of a count, and for the gathers of it. */
+/* All reduce-scatters of a count, and its gathers, share one kind. */
 static uint16_t kind_of_signature(const struct tagc_evidence *evidence, const struct tagc_signature *s) {
   if (s->collective != TAGC_COLL_REDUCE_SCATTER && !tagc_signature_allgathers(s))
     return 0;
@@ -97,7 +96,7 @@ static void set_kinds(struct tagc_pattern *pattern, struct tagc_evidence *eviden
     pattern->places[i].kind = evidence->seen[ids[i]].kind;
 }
 
-/* Sets what the all-gathers tell about the reduce-scatters. */
+/* Sets the facts that all-gathers tell about the reduce-scatters. */
 static void match_allgathers(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
   uint64_t least = UINT64_MAX, most = 0;
   bool all_ahead = true, averages = false, sums = true;
@@ -125,8 +124,7 @@ static void match_allgathers(struct tagc_pattern *pattern, struct tagc_evidence 
   pattern->whole = !pattern->row && !tagc_pattern_has_activations(pattern, evidence, pattern->nranks);
 }
 
-/* The kind of reduction of most elements. What is reduced otherwise beside them is something else (statistics that are
- * averaged). */
+/* The kind of reduction of most elements. Others are something else (statistics that are averaged). */
 static uint8_t main_op(const struct tagc_evidence *evidence) {
   uint64_t elements[TAGC_CODE_SCALED_SUM + 1] = {0};
   uint8_t most = 0;
@@ -138,7 +136,7 @@ static uint8_t main_op(const struct tagc_evidence *evidence) {
   return most;
 }
 
-/* How often does the pattern have all-reduces of so many elements? */
+/* How many all-reduces of so many elements the pattern has. */
 static uint64_t times_of(const struct tagc_evidence *evidence, uint64_t count) {
   uint64_t times = 0;
   for (uint32_t i = 0; i < evidence->signatures; i++)
@@ -147,7 +145,7 @@ static uint64_t times_of(const struct tagc_evidence *evidence, uint64_t count) {
   return times;
 }
 
-/* Sets what all-reduces tell of themselves: see tagc_cycle_is_gradients(). */
+/* Sets the facts that all-reduces tell about themselves: see tagc_cycle_is_gradients(). */
 static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
   uint64_t singles = 0, counts = 0, slots = 0, all_elements = 0, single_elements = 0;
   const uint8_t op = main_op(evidence);

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A pattern: the calls of one cycle, what they say about the program, and the slots in it.
+ * A pattern: the calls of one cycle, their meaning for the program, and its slots.
  *
- * While a cycle is being learned a pattern is the candidate that is judged; once locked it is what is followed.
- * Part of struct tagc_cycle, which owns its memory; same rules for threads and purity; nothing here can fail.
+ * While learning, a pattern is the candidate under test; once locked, it is followed. Part of struct tagc_cycle, which
+ * owns its memory; same rules for threads and purity; cannot fail.
  */
 #ifndef LAYERMAP_CYCLE_PATTERN_H
 #define LAYERMAP_CYCLE_PATTERN_H
 
 #include "layermap/cycle/evidence.h"
 
-/* Twice that and one call are always in the evidence. */
+/* The evidence always holds twice that and one call. */
 enum { TAGC_PATTERN_CALLS = TAGC_EVIDENCE_CALLS / 4 - 1 };
 
 struct tagc_place {
   struct tagc_signature signature;
   int32_t slot;      /* of a reduce-scatter (or an all-reduce, see all_reduces), else -1 */
   int32_t allgather; /* of an all-gather of parameters, else -1 */
-  bool lone;         /* nothing else in the pattern looks like it: it tells where we are */
-  bool gathered;     /* a floating-point all-gather of the same count is in the pattern */
+  bool lone;         /* unique in the pattern: it tells the place */
+  bool gathered;     /* the pattern has a floating-point all-gather of the same count */
   bool evident;      /* as in struct tagc_slot_info */
-  uint16_t kind; /* reduce-scatters, and floating-point all-gathers of a count that is reduced: a number that stands for
-                    the count, from 1 on; else 0 */
+  uint16_t kind; /* of reduce-scatters, and of floating-point all-gathers with a reduced count: stands for the count,
+                    from 1; else 0 */
 };
 
-/* What units.c works with. */
+/* Scratch of units.c. */
 struct tagc_order_scratch {
-  uint16_t reduced[TAGC_PATTERN_CALLS];  /* places of the reduce-scatters, from the first one of the backward pass on */
+  uint16_t reduced[TAGC_PATTERN_CALLS];  /* places of the reduce-scatters, from the first of the backward pass */
   uint16_t gathered[TAGC_PATTERN_CALLS]; /* kinds of the gathers before it */
   uint16_t link[TAGC_PATTERN_CALLS], ranked[TAGC_PATTERN_CALLS];
   int32_t open[TAGC_EVIDENCE_SIGNATURES + 1];
 };
 
-/* What gathers.c works with. */
+/* Scratch of allgathers.c. */
 struct tagc_allgathers_scratch {
   uint16_t begin[TAGC_EVIDENCE_SIGNATURES + 2]; /* where a kind's units begin in the two lists below */
   uint16_t ascending[TAGC_PATTERN_CALLS];       /* units in forward order, by kind */
-  uint16_t reducing[TAGC_PATTERN_CALLS];        /* units in the order in which a pass reduces them, by kind */
+  uint16_t reducing[TAGC_PATTERN_CALLS];        /* units in a pass's order of reduction, by kind */
   uint16_t nth[TAGC_PATTERN_CALLS];             /* of a unit: the place of its reduce-scatter in a pass */
-  uint16_t index[TAGC_PATTERN_CALLS];           /* of a place: the how manieth gather of its kind in its segment */
-  uint16_t unit[TAGC_PATTERN_CALLS];            /* of a gather that has one */
+  uint16_t index[TAGC_PATTERN_CALLS];           /* of a place: the index of the gather among its kind in the segment */
+  uint16_t unit[TAGC_PATTERN_CALLS];            /* of a gather, if it has one */
   uint16_t seen[TAGC_EVIDENCE_SIGNATURES + 1], total[TAGC_EVIDENCE_SIGNATURES + 1],
     reduced[TAGC_EVIDENCE_SIGNATURES + 1];
   bool early[TAGC_EVIDENCE_SIGNATURES + 1]; /* some unit of that kind is reduced before its last gather */
@@ -46,21 +46,21 @@ struct tagc_allgathers_scratch {
   bool held[TAGC_PATTERN_CALLS];            /* of a unit: gathered, and not reduced since */
 };
 
-/* In which order the gathers of a forward pass were found to come (units.h). */
+/* The order of the gathers of a forward pass (units.h). */
 enum tagc_order { TAGC_ORDER_UNKNOWN, TAGC_ORDER_FORWARD, TAGC_ORDER_REDUCING, TAGC_ORDER_EITHER };
 
 struct tagc_pattern {
-  int nranks; /* of the communicator; 0: not known. Set once */
+  int nranks; /* of the communicator; 0: unknown. Set once */
   uint32_t length;
   uint32_t slot_count, allgather_count;
   uint32_t units; /* reduce-scatters of one pass */
   enum tagc_order order;
-  uint32_t first;   /* the first reduce-scatter after the longest stretch without one (the forward pass) */
+  uint32_t first;   /* the first reduce-scatter after the longest stretch without any (the forward pass) */
   uint32_t stretch; /* calls in that stretch */
   bool has_lone;    /* some place is lone */
-  bool all_reduces; /* its slots are all-reduces: it has no floating-point reduce-scatter */
+  bool all_reduces; /* its slots are all-reduces: no floating-point reduce-scatter */
   bool whole;       /* it looks like a whole training step: see tagc_cycle_is_gradients() */
-  bool row; /* but other reduce-scatters have been seen lately than it has, or in another order (activations.h) */
+  bool row;         /* but recent reduce-scatters are not all in it, or not in its order (activations.h) */
   struct tagc_place places[TAGC_PATTERN_CALLS];
   struct tagc_slot_info slots[TAGC_PATTERN_CALLS];
   struct tagc_allgather_info allgathers[TAGC_PATTERN_CALLS];
@@ -68,17 +68,17 @@ struct tagc_pattern {
   struct tagc_allgathers_scratch allgather_scratch;
 };
 
-/* Could this call carry gradients, where the cycle is the pattern's? */
+/* True if this call could carry gradients in this pattern's cycle. */
 static inline bool tagc_pattern_reduces(const struct tagc_pattern *pattern, const struct tagc_signature *s) {
   return tagc_signature_reduces(s) || (pattern->all_reduces && tagc_signature_sums(s));
 }
 
-/* Takes the `period` calls before the newest one as the pattern, all but the infos of its slots. False, and the pattern
- * is of no use, if it has no slot of floating-point numbers, or if the newest call, and so place 0, is no anchor. */
+/* Makes the `period` calls before the newest one the pattern, without the infos of its slots. False, and the pattern is
+ * unusable: no floating-point slot, or the newest call (place 0) is no anchor. */
 bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period);
-/* Does some call that was seen lately, and that belongs in a cycle like this, miss in the pattern just taken? */
+/* True if the pattern just taken lacks a recent call that belongs in such a cycle. */
 bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence);
-/* Sets the slots' infos; right after take(), of the same evidence. */
+/* Sets the slots' infos. Call it right after take(), with the same evidence. */
 void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence);
 
 #endif

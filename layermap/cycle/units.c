@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Numbers the units in forward order; see units.h. In here a unit's rank is its place in the reverse of the
+ * Numbers the units in forward order; see units.h. Here a unit's rank is its place in the reverse of the
  * reduce-scatters of a pass, and its kind a number that stands for its count.
  */
 #include "layermap/cycle/units.h"
 
 #include <string.h>
 
-/* A pass as it is worked on. Everything is in the pattern's scratch. */
+/* A pass in work. All arrays are in the pattern's scratch. */
 struct pass {
   const struct tagc_pattern *pattern;
   struct tagc_order_scratch *s;
@@ -16,11 +16,10 @@ struct pass {
 
 static uint32_t before(const struct tagc_pattern *pattern, uint32_t at) { return at ? at - 1 : pattern->length - 1; }
 
-/* Is it a gather of a count that is reduced, too? */
+/* True for a gather whose count is also reduced. */
 static bool tells(const struct tagc_place *place) { return place->slot < 0 && place->kind; }
 
-/* The place of the next gather that tells, going back from `at` and not past a reduce-scatter; else that of the
- * reduce-scatter. */
+/* Goes back from `at` to the place of the next gather that tells, or to that of a reduce-scatter before it. */
 static uint32_t allgather_before(const struct tagc_pattern *pattern, uint32_t at) {
   do
     at = before(pattern, at);
@@ -39,7 +38,7 @@ static void collect_allgathers(struct pass *p) {
   }
 }
 
-/* Are the same units gathered before these two reduce-scatters? */
+/* True if the same units are gathered before these two reduce-scatters. */
 static bool same_allgathers(const struct tagc_pattern *pattern, uint32_t a, uint32_t b) {
   if (a == b)
     return true;
@@ -52,8 +51,8 @@ static bool same_allgathers(const struct tagc_pattern *pattern, uint32_t a, uint
   return false;
 }
 
-/* Are, before this reduce-scatter, all units of a pass gathered, and more than these? (A backward pass in which a few
- * like units are gathered before the same ones are reduced looks like several passes, too.) */
+/* True if all units of a pass, and more, are gathered before this reduce-scatter. (A backward pass that gathers a few
+ * like units before it reduces them looks like several passes, too.) */
 static bool allgathers_pass(struct pass *p, uint32_t at) {
   const struct tagc_place *places = p->pattern->places;
   uint32_t missing = p->units, allgathers = 0;
@@ -67,13 +66,13 @@ static bool allgathers_pass(struct pass *p, uint32_t at) {
   return !missing && allgathers > p->units;
 }
 
-/* Could these reduce-scatters be of one unit, in two passes? */
+/* True if these reduce-scatters could be of one unit, in two passes. */
 static bool of_one_unit(const struct tagc_place *a, const struct tagc_place *b) {
   return a->kind == b->kind && a->signature.dtype == b->signature.dtype;
 }
 
-/* Do the reduce-scatters repeat every p->units of them, each time after the same gathers, or after a forward pass?
- * (Another pass may have evaluation before it, which leaves some units gathered.) */
+/* True if the reduce-scatters repeat every p->units of them, always after the same gathers or a forward pass.
+ * (Evaluation before a pass leaves some units gathered.) */
 static bool are_passes(struct pass *p) {
   const struct tagc_pattern *pattern = p->pattern;
   const uint16_t *reduced = p->s->reduced;
@@ -88,7 +87,7 @@ static bool are_passes(struct pass *p) {
   return same || forward;
 }
 
-/* How many reduce-scatters are one pass? At least two, or a row of like units would be passes of one. */
+/* Finds the reduce-scatters of one pass: at least two, or a row of like units would be passes of one. */
 static void find_units(struct pass *p) {
   const uint32_t all = p->pattern->slot_count;
   for (p->units = 2; p->pattern->whole && p->units <= all / 2 && p->units <= p->allgathers; p->units++)
@@ -102,8 +101,7 @@ static uint16_t kind_of_rank(const struct pass *p, uint32_t rank) {
   return p->pattern->places[p->s->reduced[p->units - 1 - rank]].kind;
 }
 
-/* How many of a row of gathers stand where the reverse order (or, with `turned`, the order of the reduce-scatters)
- * would have them? */
+/* How many gathers of a row stand as in the reverse order (`turned`: the order of the reduce-scatters). */
 static uint32_t agreement(const struct pass *p, const uint16_t *row, bool turned) {
   uint32_t equal = 0;
   for (uint32_t i = 0; i < p->units; i++)
@@ -111,10 +109,10 @@ static uint32_t agreement(const struct pass *p, const uint16_t *row, bool turned
   return equal;
 }
 
-/* The row of gathers that is the forward pass, or NULL. s->open: how many of each kind are still wanted in the row. */
+/* The row of gathers that is the forward pass, or NULL. s->open: how many of each kind the row still lacks. */
 static const uint16_t *find_row(struct pass *p) {
   const uint16_t *found = NULL;
-  uint32_t best = 0, wrong = 0; /* kinds of which there are not as many as wanted */
+  uint32_t best = 0, wrong = 0; /* kinds with a wrong number of gathers */
   int32_t *open = p->s->open;
   if (p->allgathers < p->units)
     return NULL;
@@ -141,7 +139,7 @@ static const uint16_t *find_row(struct pass *p) {
   return found;
 }
 
-/* The first gathers of each kind, as many as units of it are reduced; NULL where there are fewer. */
+/* The first gathers of each kind, as many as its units; NULL: too few. */
 static const uint16_t *first_of_each(struct pass *p) {
   uint32_t kept = 0;
   memset(p->s->open, 0, sizeof p->s->open);
@@ -153,7 +151,7 @@ static const uint16_t *first_of_each(struct pass *p) {
   return kept == p->units ? p->s->gathered : NULL;
 }
 
-/* Puts the ranks into s->ranked in forward order, if the gathers tell it. */
+/* Sets s->ranked, the forward place of each rank, if the gathers tell it. */
 static enum tagc_order follow_allgathers(struct pass *p) {
   memset(p->s->open, 0, sizeof p->s->open);
   const uint16_t *row = find_row(p);

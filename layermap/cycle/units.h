@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The units of a model in the order of its forward pass, as the calls of a cycle tell it.
+ * Orders the units of a model by its forward pass, from the calls of a cycle.
  *
- * Reduce-scatters  come in the reverse of the forward order, nearly: a unit whose inputs need no gradient (an
- *                  embedding, the root) is left to the end of the backward pass, and what is left comes in any order.
- * All-gathers      of the stretch before the first reduce-scatter come in the forward order, but there may be more than
- *                  one forward pass in it (evaluation, accumulation), and backward passes that reduce nothing, and the
- *                  gathers of the first units of the backward pass; evaluation may find some unit already gathered.
- * So the forward pass is looked for: as many gathers in a row as there are reduce-scatters, with the same counts, each
- * as often. Of several such rows the one nearest to the reverse order counts (the first of equals). Where there is
- * none, the first gathers of each count: of more units than are reduced (frozen ones), or of units that are used twice.
- * The k-th gather of a count is of the unit that is reduced as the k-th from the end among those of this count. Where
- * some unit is not gathered there, or where the gathers follow the reduce-scatters in their own order (an optimizer
- * that hands out parameters), the reverse order counts.
+ * Reduce-scatters  come nearly in the reverse of the forward order. A unit whose inputs need no gradient (an embedding,
+ *                  the root) comes at the end of the backward pass, several such in any order.
+ * All-gathers      of the stretch before the first reduce-scatter come in forward order. But there may be several
+ *                  forward passes (evaluation, accumulation), backward passes that reduce nothing, and gathers of the
+ *                  backward pass's first units. Evaluation may find a unit already gathered.
  *
- * Passes           A cycle may hold several backward passes that reduce (accumulation). They are told apart where their
- *                  counts repeat and the gathers before each of them are the same, or those of a forward pass.
- * Part of struct tagc_pattern; pure, and nothing here can fail.
+ * So we look for the forward pass: as many gathers in a row as there are reduce-scatters, with the same counts, each as
+ * often. Among several such rows the one nearest to the reverse order counts (the first of equals). Without one, the
+ * first gathers of each count do: more units are gathered than reduced (frozen ones), or units are used twice. The k-th
+ * gather of a count belongs to the unit with the k-th reduce-scatter of this count from the end. The reverse order
+ * counts if some unit is not gathered there, or if the gathers follow the order of the reduce-scatters (an optimizer
+ * hands out parameters).
+ *
+ * Passes           A cycle may hold several backward passes that reduce (accumulation). A new pass begins where the
+ *                  counts repeat, if the gathers before each pass are the same, or those of a forward pass.
+ * Part of struct tagc_pattern; pure, cannot fail.
  */
 #ifndef LAYERMAP_CYCLE_UNITS_H
 #define LAYERMAP_CYCLE_UNITS_H
