@@ -47,7 +47,7 @@ const char *tagc_layer_kind_words(enum tagc_layer_kind kind) {
 
 static bool in_number(char c) { return (c >= '0' && c <= '9') || c == '-'; }
 
-/* Length of the number at `text`: digits, or a range of them. */
+/* The length of the number at `text`: digits, or a range. */
 static size_t number_at(const char *text) {
   size_t n = 0;
   while (in_number(text[n]))

@@ -7,17 +7,16 @@
  * ViTModel and ViTForImageClassification, MixtralForCausalLM, Qwen3MoeForCausalLM, DeepseekV2ForCausalLM and
  * DeepseekV3ForCausalLM.
  *
- * Others      transformers 5 holds all experts of a block in two tensors (fused_experts), and the router of Qwen3's
- *             behind them. torchtitan registers up behind down; Megatron-core the output of attention before qkv, and
- *             norms beside what follows them: such differences are inside attention or inside an MLP, but for the
- *             norms, and change no sum.
+ * Others      transformers 5 holds all experts of a block in two tensors (fused_experts), and Qwen3's router behind
+ *             them. torchtitan registers up behind down. Megatron-core registers the output of attention before qkv,
+ *             and norms beside their successors. All but the norms' are inside attention or an MLP; no sum changes.
  */
 #include "layermap/model/families.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* `order` of what a block registers: 1 to 4: its norms, a: attention, m: MLP. */
+/* `order`: of registration in a block; 1 to 4: its norms, a: attention, m: MLP. */
 struct traits {
   const char *name, *order;
   bool norm_bias, qkv_bias, out_bias, mlp_bias;
@@ -55,16 +54,16 @@ enum tagc_family tagc_family_find(const char *name) {
   return family;
 }
 
-/* Adds to the last unit of the model until something fails. */
+/* Adds to the last unit of the model until an addition fails. */
 struct builder {
   struct tagc_model *model;
   const struct tagc_architecture *a;
   struct traits traits;
-  uint32_t kinds; /* of the matrices that are added: those that their names tell */
+  uint32_t kinds; /* of the matrices to add, as their names tell */
   bool is_good;
 };
 
-/* The traits of the family, and of the variant. */
+/* The traits of the family and the variant. */
 static struct builder begin_model(struct tagc_model *model, const struct tagc_architecture *a, uint32_t kinds) {
   struct builder b = {.model = model, .a = a, .traits = families[a->family], .kinds = kinds, .is_good = true};
   b.traits.qkv_bias |= a->attention_bias;
@@ -123,8 +122,7 @@ static void add_attention(struct builder *b) {
   }
 }
 
-/* DeepSeek's: queries, keys and values are made of short vectors; beside them a part of the keys that knows
- * positions. */
+/* DeepSeek's: short vectors make queries, keys and values; a separate part of the keys carries positions. */
 static void add_latent_attention(struct builder *b) {
   const struct tagc_architecture *a = b->a;
   uint64_t heads = a->heads, q = heads * ((uint64_t)a->nope_dim + a->rope_dim);
@@ -141,7 +139,7 @@ static void add_latent_attention(struct builder *b) {
   add_linear(b, "attn.o", a->hidden, heads * a->v_dim, a->attention_bias);
 }
 
-/* One MLP: "mlp", "shared_experts", or "experts.7". */
+/* Adds one MLP: "mlp", "shared_experts", or "experts.7". */
 static void add_mlp(struct builder *b, const char *where, uint64_t intermediate, bool has_bias) {
   static const char *const gated[] = {"gate", "up", "down"}, *const mixtral[] = {"gate", "down", "up"};
   const char *const *parts = b->a->family == TAGC_FAMILY_MIXTRAL ? mixtral : gated;
@@ -236,7 +234,7 @@ bool tagc_family_add_embedding(struct tagc_model *model, const struct tagc_archi
   return b.is_good;
 }
 
-/* What BERT and ViT have behind the blocks, and the norm. */
+/* Adds what BERT and ViT have behind the blocks and the norm. */
 static void add_heads(struct builder *b) {
   const struct tagc_architecture *a = b->a;
   if (a->pooler)
@@ -268,7 +266,7 @@ bool tagc_family_add_head(struct tagc_model *model, const struct tagc_architectu
   return b.is_good;
 }
 
-/* A unit of which there is one, in its place; none where it has no parameters. */
+/* Adds a unit that occurs once, with its place; no place without parameters. */
 static bool add_single(struct tagc_model *model, const struct tagc_architecture *a, const char *name,
                        bool (*fill)(struct tagc_model *model, const struct tagc_architecture *a)) {
   if (!tagc_model_add_unit(model, name) || !fill(model, a))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Globs over names; see glob.h. A glob is a row of tokens; where they stop matching, the last star takes one character
- * more, and what follows it is tried again. (Earlier stars need not: what follows them was matched as early as
- * possible.)
+ * Globs over names; see glob.h. A glob is a row of tokens. At a mismatch the last star takes one character more, and
+ * the tokens behind it are tried again. (Earlier stars need no retry: their successors matched as early as possible.)
  */
 #include "layermap/model/glob.h"
 
@@ -12,7 +11,7 @@ enum kind { LITERAL, ANY, SET, RANGE, STAR, BAD };
 
 struct token {
   enum kind kind;
-  const char *text, *end; /* of a set: what is between the brackets; of others all of it */
+  const char *text, *end; /* of a set: the text between the brackets; of others all of it */
   char literal;
   uint32_t first, last; /* of a range */
   const char *why;      /* BAD */
@@ -30,8 +29,7 @@ bool tagc_glob_number(const char **at, const char *end, uint32_t *number) {
   return *at > begin;
 }
 
-/* A part "0-3" that begins at `at`; NULL where it is none, or where it ends. Whether its numbers make sense is another
- * question. */
+/* The end of a part "0-3" that begins at `at`; NULL: not one. Does not check its numbers. */
 static const char *end_of_range(const char *at, const char *end) {
   const char *begin = at;
   while (at < end && tagc_is_digit(*at))
@@ -44,7 +42,7 @@ static const char *end_of_range(const char *at, const char *end) {
   return at > begin && (at == end || *at == '.') ? at : NULL;
 }
 
-/* Where the bracket expression that begins at `at` ends, or `end` if it does not. */
+/* The end of the bracket expression at `at`, or `end` if it is unclosed. */
 static const char *end_of_set(const char *at, const char *end) {
   at++;
   if (at < end && (*at == '!' || *at == '^'))
@@ -65,7 +63,7 @@ static struct token range_token(const char *at, const char *range_end) {
   return token.first > token.last ? bad("a range runs backwards") : token;
 }
 
-/* The token at `at` < end; its `end` is where the next one begins. `starts`: a part begins here. */
+/* The token at `at` < end; its `end` is the start of the next. `starts`: a part begins here. */
 static struct token next_token(const char *at, const char *end, bool starts) {
   const char *range_end = starts ? end_of_range(at, end) : NULL;
   if (range_end)
@@ -83,7 +81,7 @@ static struct token next_token(const char *at, const char *end, bool starts) {
   return (struct token){.kind = LITERAL, .literal = *at, .end = at + 1};
 }
 
-/* A character of a set, which a backslash may precede. */
+/* Reads a character of a set, with an optional backslash. */
 static unsigned char set_character(const char **at) {
   if (**at == '\\')
     ++*at;
@@ -106,7 +104,7 @@ static bool in_set(const struct token *token, char character) {
   return found != negated;
 }
 
-/* Does a part of the name that begins at `at` lie in the range? Where it ends, or NULL. */
+/* The end of the part of the name at `at` if it lies in the range, or NULL. */
 static const char *match_range(const struct token *token, const char *name, const char *at) {
   uint32_t first, last;
   const char *end = at + strcspn(at, ".");
@@ -121,7 +119,7 @@ static const char *match_range(const struct token *token, const char *name, cons
   return at == end && token->first <= first && last <= token->last ? end : NULL;
 }
 
-/* Where the name goes on behind what the token matches, or NULL. */
+/* The rest of the name behind the token's match, or NULL. */
 static const char *match_token(const struct token *token, const char *name, const char *at) {
   if (token->kind == RANGE)
     return match_range(token, name, at);

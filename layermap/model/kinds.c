@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a parameter is for, by its name; see model.h.
+ * The purpose of a parameter, by its name; see model.h.
  *
  * A name is a path of components ("model.layers.3.self_attn.q_proj.bias"), a component is made of words ("q", "proj").
- * Only whole components and whole words tell something ("format" is no norm), in any case, and without a number at
- * their end. Known are the names of transformers, torchvision, timm, PyTorch's own modules, torchtitan and the Llama
- * checkpoints, Megatron-core (also with Transformer Engine's fused norms), GPT-NeoX, nanoGPT, examples/gpt, and those
- * of families.h.
+ * Only whole components and whole words count ("format" is no norm), in any case, without a number at their end. Known
+ * are the names of transformers, torchvision, timm, PyTorch's own modules, torchtitan and the Llama checkpoints,
+ * Megatron-core (also with Transformer Engine's fused norms), GPT-NeoX, nanoGPT, examples/gpt and families.h.
  */
 #include "layermap/model/glob.h"
 #include "layermap/model/model.h"
@@ -29,8 +28,8 @@ uint32_t tagc_kind_find(const char *name, size_t length) {
   return 0;
 }
 
-/* What a component says. PROJECTION and LAYER are matrices inside attention and MLP, by names that say so where no
- * module around them does; what OUTPUT, GATE and LINEAR are depends on where they stand. */
+/* The meaning of a component. PROJECTION and LAYER are matrices of attention and MLP whose own names say so, without a
+ * module around them that does. OUTPUT, GATE and LINEAR depend on their place. */
 enum hint {
   NOTHING,
   NORM,
@@ -75,7 +74,7 @@ static const struct clue whole_components[] = {
 };
 /* clang-format on */
 
-/* The first of them that is in a component decides: "mlp_head" is a head, "post_attention_layernorm" a norm. */
+/* The first of these in a component decides: "mlp_head" is a head, "post_attention_layernorm" a norm. */
 /* clang-format off */
 static const struct clue words[] = {
   {"norm", NORM}, {"norms", NORM}, {"layernorm", NORM}, {"layernorms", NORM}, {"rmsnorm", NORM}, {"ln", NORM},
@@ -95,7 +94,7 @@ struct text {
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-/* The part of `whole` in front of the next of the separators; `whole` begins behind it afterwards. */
+/* Cuts the part of `whole` up to the next separator; `whole` then begins behind that. */
 static struct text next_part(struct text *whole, const char *separators) {
   struct text part = {whole->at, 0};
   while (part.length < whole->length && !strchr(separators, part.at[part.length]))
@@ -142,7 +141,7 @@ static enum hint read_component(struct text component) {
   return NOTHING;
 }
 
-/* "bias", "layer_norm_bias", "in_proj_bias": the last word of the last component. */
+/* True if the last word is "bias": "bias", "layer_norm_bias", "in_proj_bias". */
 static bool is_bias(struct text component) {
   struct text word = {component.at, 0};
   while (component.length > 0)
@@ -152,16 +151,15 @@ static bool is_bias(struct text component) {
 
 struct path {
   uint32_t seen;       /* bits of hints */
-  enum hint before[3]; /* of the components in front of the one that is looked at, the nearest first */
+  enum hint before[3]; /* of the components before the current one, the nearest first */
   bool norm_in_attention;
 };
 
 static bool has(const struct path *path, enum hint hint) { return path->seen >> hint & 1; }
 
-/* A gate is a router in Mixtral's "block_sparse_moe.gate" and in the "layers.3.mlp.gate" of Qwen's and DeepSeek's
- * experts (whose MLPs have a "gate_proj"); else it is a matrix of an MLP, as "mlp.gate" of families.h. "output" is the
- * down projection of a block of BERT, and the head elsewhere; "layers.0.linear1" is PyTorch's own
- * TransformerEncoderLayer. */
+/* A gate is a router in Mixtral's "block_sparse_moe.gate" and in "layers.3.mlp.gate" of Qwen's and DeepSeek's experts
+ * (whose MLPs have a "gate_proj"). Elsewhere it is a matrix of an MLP, as "mlp.gate" of families.h. "output" is BERT's
+ * down projection in a block, elsewhere the head. "layers.0.linear1" is of PyTorch's TransformerEncoderLayer. */
 static enum hint resolve(const struct path *path, enum hint hint) {
   const enum hint *before = path->before;
   if (hint == GATE) {

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Layouts of reduce-scatters; see layout.h. There are two sorts: *flat* ones lay parameter behind parameter and cut the
- * whole in equal shards, *chunked* ones cut each parameter and give every shard a chunk of each.
+ * Layouts of reduce-scatters; see layout.h. *Flat* ones lay parameter behind parameter and cut the whole in equal
+ * shards; *chunked* ones cut each parameter and give every shard a chunk of each.
  *
  * (Read in torch 2.15, DeepSpeed 0.19.8 and Megatron-core 0.16.)
  *
  * fsdp1          torch/distributed/fsdp/_runtime_utils.py, _get_reduce_scatter_tensors(): the flat gradient in chunks
  *                of ceil(elements / nranks), zeros behind it.
- * fsdp1_aligned  _flat_param.py, _init_flat_param_and_metadata(): in front of a parameter padding up to a multiple of
- *                _get_aligned_numel() = 16 / bytes of an element (with use_orig_params alone), behind the last one up
- *                to the ranks.
- * fsdp2          _fully_shard/_fsdp_collectives.py, foreach_reduce() with _get_dim0_padded_size() and chunk_cat: the
- *                rows of each parameter are padded to a multiple of the ranks, row r of the buffer is chunk r of each
- *                of them. (Not known here: parameters that a program shards along another dimension.)
+ * fsdp1_aligned  _flat_param.py, _init_flat_param_and_metadata(): pads before a parameter up to a multiple of
+ *                _get_aligned_numel() = 16 / bytes of an element (only with use_orig_params), and behind the last one
+ *                up to the ranks.
+ * fsdp2          _fully_shard/_fsdp_collectives.py, foreach_reduce() with _get_dim0_padded_size() and chunk_cat: pads
+ *                the rows of each parameter to a multiple of the ranks; row r of the buffer is chunk r of each of them.
+ *                (Unsupported: parameters that a program shards along another dimension.)
  * zero3          deepspeed/runtime/comm/coalesced_collectives.py, reduce_scatter_coalesced(): of each tensor, flat,
- *                chunks of ceil(elements / nranks); padding is memory that nobody wrote. Sorted by ds_id, the order of
- *                creation (stage3.py).
+ *                chunks of ceil(elements / nranks); padding is unwritten memory. Sorted by ds_id, the order of creation
+ *                (stage3.py).
  * megatron       megatron/core/distributed/param_and_grad_buffer.py, with the distributed optimizer: parameters from
  *                the last to the first, each begins at a multiple of 64, a bucket ends at one of lcm(nranks, 128). (A
- *                bucket begins at such a multiple, so each is laid out as if it were alone. With
- *                pad_buckets_for_high_nccl_busbw, which is off by default, it ends at a multiple of 65536 as well: not
- *                known here.)
+ *                bucket begins at such a multiple, so each is laid out as if alone. Unsupported:
+ *                pad_buckets_for_high_nccl_busbw, off by default, also ends it at a multiple of 65536.)
  */
 #include "layermap/model/layout.h"
 
@@ -41,8 +40,7 @@ static uint64_t divide_up(uint64_t n, uint64_t by) { return n / by + (n % by != 
 
 static uint64_t round_up(uint64_t n, uint64_t multiple) { return divide_up(n, multiple) * multiple; }
 
-/* The whole of a flat layout ends at a multiple of that (128 is a power of two: the least common multiple is reached by
- * doubling). */
+/* A flat layout ends at a multiple of this. (128 is a power of two: doubling finds the least common multiple.) */
 static uint64_t end_of_shards(enum tagc_layout_kind layout, int nranks) {
   uint64_t end = (uint64_t)nranks;
   if (layout == TAGC_LAYOUT_MEGATRON)
@@ -89,7 +87,7 @@ static bool chunked_walk(enum tagc_layout_kind layout, const struct tagc_member 
 
 static bool is_reversed(enum tagc_layout_kind layout) { return layout == TAGC_LAYOUT_MEGATRON; }
 
-/* Parameters begin at a multiple of that. */
+/* Parameters begin at multiples of this. */
 static uint64_t alignment_of(enum tagc_layout_kind layout, size_t element_bytes) {
   if (layout == TAGC_LAYOUT_MEGATRON)
     return TAGC_MEGATRON_PARAMETER;
@@ -97,7 +95,7 @@ static uint64_t alignment_of(enum tagc_layout_kind layout, size_t element_bytes)
   return is_aligned ? FSDP1_ALIGNMENT_BYTES / element_bytes : 1;
 }
 
-/* Where the flat parameters end, without what is behind the last one; UINT64_MAX: too far away. */
+/* The end of the last flat parameter, without padding; UINT64_MAX: overflow. */
 static uint64_t flat_end(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count,
                          size_t element_bytes) {
   uint64_t alignment = alignment_of(layout, element_bytes), end = 0;
@@ -117,14 +115,14 @@ static uint64_t flat_shard(enum tagc_layout_kind layout, const struct tagc_membe
   return end == UINT64_MAX ? end : tagc_layout_shard_of_parts(layout, end, nranks);
 }
 
-/* A shard of the whole, which is [begin, end) of it, and who wants to see its segments. */
+/* One shard, [begin, end) of the whole, and the visitor of its segments. */
 struct window {
   uint64_t begin, end;
   bool (*visit)(const struct tagc_segment *segment, void *data);
   void *data;
 };
 
-/* Shows what the window holds of [begin, end) of the whole. */
+/* Visits the window's part of [begin, end) of the whole. */
 static bool show(const struct window *window, uint64_t begin, uint64_t end, int32_t member) {
   if (begin < window->begin)
     begin = window->begin;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reading map files; see mapfile.h.
  *
- * A unit is collected until it ends, for one that is written twice becomes one unit with more places. Its blocks wait
- * in a table by their numbers until a unit of another name, or the end of the file, shows that no more of them come.
+ * A unit is collected until it ends: one written twice becomes one unit with more places. Its blocks wait in a table by
+ * number until a unit of another name, or the end of the file, shows that no more come.
  */
 #include "layermap/model/mapfile.h"
 
@@ -14,19 +14,19 @@
 #include "layermap/model/layout.h"
 #include "layermap/model/text.h"
 
-/* Slots of the table of names, a power of two; blocks are numbered up to the number of places. */
+/* Slots of the table of names, a power of two; block numbers are below the limit of places. */
 enum { NAME_SLOTS = 2 * TAGC_MODEL_PARAMETERS, BLOCKS = TAGC_MODEL_PLACES, NO_UNIT = -1, THIS_UNIT = -2 };
 
 struct name_slot {
-  uint32_t unit, parameter; /* what is here, if `unit` is the number of the unit that is read, from 1 on */
+  uint32_t unit, parameter; /* the entry, if `unit` is the current unit's number, from 1 */
 };
 
 struct reader {
   struct tagc_text text;
   struct tagc_model *model;
 
-  /* The unit that is read. */
-  struct tagc_text unit_text; /* where it begins, for complaints */
+  /* The current unit. */
+  struct tagc_text unit_text; /* its start, for complaints */
   struct tagc_word unit_word;
   struct tagc_parameter *parameters;
   size_t count, room;
@@ -35,7 +35,7 @@ struct reader {
   bool has_blocks;
 
   uint32_t units;                /* that have begun */
-  char stretch[TAGC_UNIT_NAME];  /* the name of the units that wait; "": none do */
+  char stretch[TAGC_UNIT_NAME];  /* the name of the waiting units; "": none */
   size_t waiting;                /* blocks in the table */
   int32_t unit_of_block[BLOCKS]; /* of the stretch: a unit's index, THIS_UNIT or NO_UNIT */
   struct name_slot names[NAME_SLOTS];
@@ -48,7 +48,7 @@ bool tagc_mapfile_is_name(const char *name, size_t length) {
   return length > 0;
 }
 
-/* Copies a word that is to be a name into `name`, of `size` bytes. */
+/* Copies a word that must be a name into `name`, of `size` bytes. */
 static bool read_name(struct tagc_text *text, struct tagc_word word, const char *what, char *name, size_t size) {
   if (!tagc_mapfile_is_name(word.text, word.length))
     return tagc_text_refuse(text, word, "is no name of a %s; expected is printable ASCII but , * ? [ ] \\ and \"",
@@ -67,7 +67,7 @@ static const char *unit_name(const struct tagc_model *model, size_t place) {
   return model->units[model->places[place].unit].name;
 }
 
-/* Is there something by this name, and with this number where there are any, in the places so far? */
+/* True if the places so far have this name, with this number if they are numbered. */
 static bool is_placed(const struct tagc_model *model, const char *name, int32_t block) {
   for (size_t i = 0; i < model->place_count; i++) {
     int32_t other = model->places[i].block;
@@ -77,7 +77,7 @@ static bool is_placed(const struct tagc_model *model, const char *name, int32_t 
   return false;
 }
 
-/* The blocks that wait become places, in the order of their numbers. */
+/* Turns the waiting blocks into places, in the order of their numbers. */
 static bool end_stretch(struct reader *reader) {
   for (int32_t block = 0; block < BLOCKS && reader->waiting; block++) {
     if (reader->unit_of_block[block] == NO_UNIT)
@@ -108,8 +108,7 @@ static bool add_block(struct reader *reader, struct tagc_word word, const char *
   return true;
 }
 
-/* The part of a word up to the separator; *word becomes what is behind it (text NULL: nothing, not even a
- * separator). */
+/* Cuts the part of a word before the separator; *word becomes the rest (text NULL: nothing, not even a separator). */
 static struct tagc_word split(struct tagc_word *word, char separator) {
   const char *at = word->length ? memchr(word->text, separator, word->length) : NULL;
   struct tagc_word part = {word->text, at ? (size_t)(at - word->text) : word->length};
@@ -117,7 +116,7 @@ static struct tagc_word split(struct tagc_word *word, char separator) {
   return part;
 }
 
-/* "0-31", a part of a list of blocks. */
+/* Reads "0-31", a part of a list of blocks. */
 static bool read_blocks(struct reader *reader, struct tagc_word range, const char *name) {
   struct tagc_word whole = range, first_word = split(&range, '-');
   uint64_t first, last;
@@ -148,7 +147,7 @@ static bool is_same_unit(const struct tagc_unit *unit, const struct reader *read
   return true;
 }
 
-/* The index of the unit that was read; -1 without memory. */
+/* The index of the unit just read; -1: no memory. */
 static int32_t find_or_add_unit(struct reader *reader, const char *name) {
   struct tagc_model *model = reader->model;
   for (size_t i = 0; i < model->unit_count; i++)
@@ -208,7 +207,7 @@ static bool begin_unit(struct reader *reader) {
 
 /* -- parameters ---------------------------------------------------------------------------------------------------- */
 
-/* "4096x1024": the first dimension, and the product of the others. */
+/* Reads "4096x1024": the first dimension, and the product of the others. */
 static bool read_shape(struct tagc_text *text, struct tagc_word word, struct tagc_parameter *parameter) {
   struct tagc_word rest = word;
   parameter->columns = 1;
@@ -227,7 +226,7 @@ static bool read_shape(struct tagc_text *text, struct tagc_word word, struct tag
   return true;
 }
 
-/* "attn,bias", or "none". */
+/* Reads "attn,bias", or "none". */
 static bool read_kinds(struct tagc_text *text, struct tagc_word word, uint32_t *kinds) {
   *kinds = 0;
   if (tagc_word_is(word, "none"))
@@ -244,7 +243,7 @@ static bool read_kinds(struct tagc_text *text, struct tagc_word word, uint32_t *
   return true;
 }
 
-/* Is the name new in its unit? Then it is remembered, for the parameter of the next index. */
+/* True if the name is new in its unit. Remembers it for the next parameter's index. */
 static bool remember_unit(struct reader *reader, const char *name) {
   uint64_t slot = tagc_hash_add(TAGC_HASH_START, name, strlen(name));
   for (;; slot++) {

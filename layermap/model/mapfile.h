@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Map files: the layers of a model, as a person or tagc-map writes them down; the format is in man/tagc-map.5:
+ * Map files: the layers of a model, written by a person or tagc-map; the format is in man/tagc-map.5:
  *
  *   tagc-map 1
  *   family llama                          optional
- *   unit embed                            one of it, in forward order
+ *   unit embed                            a single one, in forward order
  *     parameter embed.weight 32000x4096   in the order in which the framework registers them
- *   unit block 0,2-31                     blocks that are alike; where units of one name follow one another, their
- *   blocks come in
- *     parameter attn.q.weight 4096x4096   the order of their numbers
- *     parameter odd 4096 attn,norm        with its kinds, where the name does not tell them
+ *   unit block 0,2-31                     blocks that are alike; adjacent units of one name:
+ *     parameter attn.q.weight 4096x4096   their blocks come in the order of their numbers
+ *     parameter odd 4096 attn,norm        with its kinds, if the name does not tell them
  *   unit block 1
  *     ...
  */
@@ -20,25 +19,24 @@
 #include "layermap/model/complaint.h"
 #include "layermap/model/model.h"
 
-/* No map file is larger. */
+/* The most bytes of a map file. */
 enum { TAGC_MAPFILE_BYTES = 16 << 20 };
 
-/* The model in the text, which need not end with a 0. NULL: *complaint says why. */
+/* Parses text, which needs no NUL. NULL: see *complaint. */
 struct tagc_model *tagc_mapfile_parse(const char *text, size_t bytes, struct tagc_complaint *complaint);
-/* The same for a regular file; *digest (may be NULL): of its bytes, never 0. */
+/* As tagc_mapfile_parse(), for a regular file; *digest (may be NULL): of its bytes, never 0. */
 struct tagc_model *tagc_mapfile_read(const char *path, uint64_t *digest, struct tagc_complaint *complaint);
-/* Writes what tagc_mapfile_parse() reads as a model with the same units at the same places (units without a place are
- * left out). False: the file said so (errno), or no map says what the model does (EINVAL): a unit without parameters, a
- * name of other characters than names in maps, a place that is there twice, blocks of one name in another order than
- * that of their numbers. */
+/* Writes a map that tagc_mapfile_parse() reads as a model with the same units at the same places; units without a place
+ * are left out. False with errno: the file's, or EINVAL if no map can express the model: a unit without parameters, a
+ * name with excluded characters, a duplicate place, blocks of one name not ordered by number. */
 bool tagc_mapfile_write(FILE *file, const struct tagc_model *model);
 
-/* The numbers of the unit's blocks at the places from *at to `end`, as a map has them ("0,2-31"), as far as there is
- * room for them; *at is then where to go on. Returns `text`. */
+/* Prints the numbers of the unit's blocks at the places from *at to `end` as in a map ("0,2-31"), while they fit. *at
+ * moves to the first one left. Returns `text`. */
 const char *tagc_mapfile_blocks(const struct tagc_model *model, uint32_t unit, size_t *at, size_t end, char *text,
                                 size_t size);
 
-/* May a unit, a parameter or a family of a map be called that? */
+/* True if a unit, a parameter or a family of a map may have this name. */
 bool tagc_mapfile_is_name(const char *name, size_t length);
 
 #endif

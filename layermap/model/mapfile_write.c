@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Writing map files; see mapfile.h.
  *
- * Places are written in stretches of blocks that have one name and rising numbers. In a stretch each unit is written
- * once, with all of its blocks; where their list is too long for a line, the unit is written again with the rest.
+ * Places are written in stretches of blocks of one name with rising numbers. A stretch writes each unit once, with all
+ * of its blocks. If their list is too long for a line, the unit is repeated with the rest.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "layermap/model/layout.h"
 #include "layermap/model/mapfile.h"
 
-/* So many bytes of a list of blocks are in one line, and in one part of it: ",16382-16382" with its end. */
+/* The bytes of a line's list of blocks, and of one part of it: ",16382-16382" with its end. */
 enum { LIST = 800, LONGEST_RANGE = 24 };
 
 static const char *name_of_place(const struct tagc_model *model, size_t place) {
@@ -58,7 +58,7 @@ const char *tagc_mapfile_blocks(const struct tagc_model *model, uint32_t unit, s
   return text;
 }
 
-/* The first place from `at` on that is the unit's; `end`: there is none. */
+/* The unit's first place from `at` on; `end`: none. */
 static size_t next_place(const struct tagc_model *model, uint32_t unit, size_t at, size_t end) {
   while (at < end && model->places[at].unit != unit)
     at++;
@@ -69,7 +69,7 @@ static bool write_stretch(FILE *file, const struct tagc_model *model, size_t beg
   for (size_t first = begin; first < end; first++) {
     uint32_t unit = model->places[first].unit;
     if (next_place(model, unit, begin, first) < first)
-      continue; /* it was written with an earlier one */
+      continue; /* written with an earlier one */
     for (size_t at = first; at < end; at = next_place(model, unit, at, end)) {
       char blocks[LIST];
       fprintf(file, "unit %s %s\n", model->units[unit].name,
@@ -81,8 +81,7 @@ static bool write_stretch(FILE *file, const struct tagc_model *model, size_t beg
   return true;
 }
 
-/* Where the stretch ends that begins at this place: blocks of one name, whose numbers rise (is_writable() has seen to
- * that). */
+/* The end of the stretch that begins at this place: blocks of one name. is_writable() checked their order. */
 static size_t end_of_stretch(const struct tagc_model *model, size_t begin) {
   size_t end = begin + 1;
   while (model->places[begin].block >= 0 && end < model->place_count &&
@@ -102,7 +101,7 @@ static int compare_units(const void *left, const void *right) {
   return by_name ? by_name : (a->block > b->block) - (a->block < b->block);
 }
 
-/* Is every place there once? A name is either that of blocks or that of one unit. */
+/* True if no place is repeated. A name is either that of blocks or that of one unit. */
 static bool are_unique(const struct tagc_model *model) {
   struct place *sorted = calloc(model->place_count, sizeof *sorted);
   bool unique = sorted != NULL;
@@ -119,7 +118,7 @@ static bool are_unique(const struct tagc_model *model) {
 
 static bool is_nameable(const char *name) { return tagc_mapfile_is_name(name, strlen(name)); }
 
-/* Can a map say what the model does? */
+/* True if a map can express the model. */
 static bool is_writable(const struct tagc_model *model) {
   if (!model->place_count || (model->family[0] && !is_nameable(model->family)) || !are_unique(model))
     return false;

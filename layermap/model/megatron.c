@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * See megatron.h. A block is a row of parts; each takes the parameters of some names, matrices and biases each
- * together.
+ * See megatron.h. A block is a row of parts. Each merges parameters of some names: their matrices, and their biases.
  */
 #include "layermap/model/megatron.h"
 
@@ -9,7 +8,7 @@
 
 enum { SOURCES = 4 };
 
-/* What a part is made of, by the names of families.h. */
+/* The sources of each part, by the names of families.h. */
 static const struct part {
   const char *name;
   const char *sources[SOURCES];
@@ -32,7 +31,7 @@ static const struct tagc_parameter *find_parameter(const struct tagc_unit *unit,
   return NULL;
 }
 
-/* The weight, or the bias, of a source of a part; NULL: there is none, or no such source. */
+/* The weight, or the bias, of a source of a part; NULL: none, or no such source. */
 static const struct tagc_parameter *find_source(const struct tagc_unit *unit, const struct part *part, size_t source,
                                                 const char *suffix) {
   char name[TAGC_PARAMETER_NAME];
@@ -42,7 +41,7 @@ static const struct tagc_parameter *find_source(const struct tagc_unit *unit, co
   return find_parameter(unit, name);
 }
 
-/* Has the block two norms, and nothing that is in no part? */
+/* True if the block has two norms, and nothing outside the parts. */
 static bool is_known(const struct tagc_unit *unit) {
   size_t taken = 0;
   for (size_t i = 0; i < PARTS; i++)

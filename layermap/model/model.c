@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Models that grow; see model.h.
+ * Growing models; see model.h.
  */
 #include "layermap/model/model.h"
 
@@ -23,8 +23,8 @@ void tagc_model_free(struct tagc_model *model) {
   free(model);
 }
 
-/* Room for one more behind `count` elements: an array has room for the next power of two, so that nobody need keep its
- * capacity. NULL without memory; `array` is untouched then. */
+/* Makes room for one more behind `count` elements. An array has room for the next power of two, so that nobody stores
+ * its capacity. NULL: no memory; `array` is unchanged. */
 static void *grow(void *array, size_t count, size_t element) {
   bool is_full = (count & (count - 1)) == 0;
   return is_full ? realloc(array, (count ? 2 * count : 1) * element) : array;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A transformer as the layer map sees it: units in forward order, each with its parameters.
  *
- * A *unit* is what a program communicates at once where every part is wrapped by itself: the embedding, one block, the
- * final norm with the head. Blocks that are alike share one unit; a *place* is where a unit stands in the forward
- * order, and for a block its number. How a program wraps units into calls (several blocks at once, attention and MLP
- * apart, all that is not wrapped in the root) is for those to find out who hold a model against calls (match.h).
+ * A *unit* is communicated at once if every part is wrapped by itself: the embedding, one block, the final norm with
+ * the head. Like blocks share one unit. A *place* is where a unit stands in the forward order; for a block it has its
+ * number. Programs wrap units into calls in many ways: several blocks at once, attention and MLP apart, all unwrapped
+ * parts in the root. match.h finds out which.
  *
  * Shapes      A parameter has `rows` (its first dimension) and `columns` (the product of the others, 1 for a vector),
- *             in the order in which frameworks keep them: a linear layer from h to i is i x h.
+ *             in the frameworks' order: a linear layer from h to i is i x h.
  * Ownership   A model owns all that it points to; tagc_model_free() (NULL is allowed).
  * Threads     Plain data: any thread may read a model that nobody changes.
  */
@@ -18,11 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a parameter is for. Several may hold: the bias of a norm in a block is TAGC_KIND_NORM | TAGC_KIND_BIAS; the bias
- * of a query projection TAGC_KIND_ATTN | TAGC_KIND_BIAS. A norm inside attention (of queries and keys) is
- * TAGC_KIND_ATTN | TAGC_KIND_NORM. The matrices of experts, shared ones too, are TAGC_KIND_MLP | TAGC_KIND_EXPERT; a
- * router is TAGC_KIND_EXPERT. Embeddings are those of tokens, positions, types and patches. What nobody knows has
- * none. */
+/* The purpose of a parameter, as a set: the bias of a norm in a block is TAGC_KIND_NORM | TAGC_KIND_BIAS, that of a
+ * query projection TAGC_KIND_ATTN | TAGC_KIND_BIAS. A norm inside attention (of queries and keys) is TAGC_KIND_ATTN |
+ * TAGC_KIND_NORM. The matrices of experts, shared ones too, are TAGC_KIND_MLP | TAGC_KIND_EXPERT; a router is
+ * TAGC_KIND_EXPERT. Embeddings are those of tokens, positions, types and patches. Unknown parameters have no kind. */
 enum tagc_kind {
   TAGC_KIND_ATTN = 1,
   TAGC_KIND_MLP = 2,
@@ -43,11 +42,11 @@ enum tagc_layout_kind {
   TAGC_LAYOUTS
 };
 
-/* The longest names, with the byte that ends them. */
+/* The longest names, with the NUL. */
 enum { TAGC_PARAMETER_NAME = 64, TAGC_UNIT_NAME = 32 };
 
-/* More than that no model has, and no map file may: parameters of all units together, units or places, elements of a
- * parameter, of a unit: so that sums never overflow. */
+/* Limits of models and map files: parameters of all units together, units or places, elements of a parameter, of a
+ * unit. They keep sums from overflowing. */
 enum { TAGC_MODEL_PARAMETERS = 65536, TAGC_MODEL_PLACES = 16383 };
 #define TAGC_PARAMETER_ELEMENTS (UINT64_C(1) << 48)
 #define TAGC_UNIT_ELEMENTS (UINT64_C(1) << 56)
@@ -59,49 +58,49 @@ struct tagc_parameter {
 };
 
 struct tagc_unit {
-  char name[TAGC_UNIT_NAME];         /* "block", "embed", "head", ...: of a block without its number */
+  char name[TAGC_UNIT_NAME];         /* "block" (without its number), "embed", "head", ... */
   struct tagc_parameter *parameters; /* in the order in which the framework registers them */
   size_t count;
-  uint64_t elements; /* so many as were added; tagc_unit_elements() counts them */
+  uint64_t elements; /* of the added parameters; tagc_unit_elements() counts them */
 };
 
 struct tagc_model_place {
   uint32_t unit; /* index into units */
-  int32_t block; /* number of the block; -1: no block, there is one of it */
+  int32_t block; /* number of the block; -1: not a block */
 };
 
 struct tagc_model {
-  char family[16];              /* "gpt2", "llama", ...; "" where it is not known, as in a map file without one */
-  enum tagc_layout_kind layout; /* that its calls have; TAGC_LAYOUTS: not said */
+  char family[16];              /* "gpt2", "llama", ...; "": unknown, as in a map file without one */
+  enum tagc_layout_kind layout; /* of its calls; TAGC_LAYOUTS: not given */
   struct tagc_unit *units;      /* each of them once */
   size_t unit_count;
   struct tagc_model_place *places; /* in forward order */
   size_t place_count;
   size_t parameter_count; /* of all units */
-  bool no_memory;         /* what was added last would have been, had there been memory */
+  bool no_memory;         /* the latest addition failed for lack of memory */
 };
 
-/* An empty model that says no layout; NULL without memory. */
+/* An empty model without a layout; NULL: no memory. */
 struct tagc_model *tagc_model_create(void);
 void tagc_model_free(struct tagc_model *model);
 
-/* Adds a unit without parameters, a parameter to the last unit, or a place behind the last one. False without memory,
- * where a limit above is passed, or where a name is too long; the model is as it was then. */
+/* Adds a unit without parameters, a parameter to the last unit, or a place at the end. False, and the model is
+ * unchanged: no memory, a limit above is passed, or a name is too long. */
 bool tagc_model_add_unit(struct tagc_model *model, const char *name);
 bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32_t kinds, uint64_t rows,
                               uint64_t columns);
-/* Parameters of another unit, up to the first that cannot be added. */
+/* Adds parameters of another unit, up to the first that fails. */
 bool tagc_model_add_parameters(struct tagc_model *model, const struct tagc_parameter *parameters, size_t count);
 bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block);
 
-/* Elements of a unit, and of the whole model in all its places (UINT64_MAX: at least so many). */
+/* Elements of a unit, and of the whole model in all its places (UINT64_MAX: that many or more). */
 uint64_t tagc_unit_elements(const struct tagc_unit *unit);
 uint64_t tagc_model_elements(const struct tagc_model *model);
 
-/* The kinds that the name of a parameter tells ("model.layers.3.self_attn.q_proj.bias"), as frameworks name theirs. */
+/* The kinds that a parameter's name tells ("model.layers.3.self_attn.q_proj.bias"), in frameworks' names. */
 uint32_t tagc_kinds_of_name(const char *name);
 
-/* "attn" and so on for one kind; NULL for what is none. And the other way round: 0 for what is none. */
+/* "attn" and so on for one kind, or NULL; and the reverse, or 0. */
 const char *tagc_kind_name(enum tagc_kind kind);
 uint32_t tagc_kind_find(const char *name, size_t length);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs are found in one walk over each shard, twice: to count them, and to write them down.
+ * Each shard is walked twice: to count the runs, and to write them.
  */
 #include "layermap/model/parts.h"
 
@@ -12,15 +12,14 @@
 struct walk {
   const bool *is_selected;
   struct tagc_parts *parts;
-  bool writes;        /* else it counts */
-  bool any;           /* a segment of this shard has been met */
-  bool selected;      /* where the last one went, perhaps of the shard before: padding follows it */
+  bool writes;        /* else counts */
+  bool any;           /* this shard has had a segment */
+  bool selected;      /* part of the last segment, perhaps of the shard before: padding follows it */
   size_t count[2];    /* runs so far, of all shards */
   uint64_t packed[2]; /* elements of this shard so far */
 };
 
-/* A segment continues the run before it where it goes the same way: between two segments of a shard there is
- * nothing. */
+/* A segment continues the previous run if it goes to the same part: segments of a shard have no gaps. */
 static bool count_segment(const struct tagc_segment *segment, void *data) {
   struct walk *w = data;
   const bool selected = segment->member >= 0 ? w->is_selected[segment->member] : w->selected;
@@ -58,7 +57,7 @@ static void walk_all(struct walk *w, const struct tagc_layer *layer, int nranks)
     p->first[part][p->shards] = w->count[part];
 }
 
-/* One memory: the parts, their places of runs, the runs. */
+/* One allocation: the parts, their places of runs, the runs. */
 static struct tagc_parts *alloc_parts(size_t shards, const size_t count[2]) {
   const size_t places = 2 * (shards + 1) * sizeof(size_t), runs = (count[0] + count[1]) * sizeof(struct tagc_run);
   struct tagc_parts *p = calloc(1, sizeof *p + runs + places);

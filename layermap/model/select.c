@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_LAYERS and TAGC_SKIP; see select.h. A list is walked element by element; what starts with a digit is a number or
- * a range of them, with an @ a preset, and what is the name of a kind is that; everything else is a glob.
+ * TAGC_LAYERS and TAGC_SKIP; see select.h. The elements of a list are tried in order: a leading digit makes a number or
+ * a range, an @ a preset, the name of a kind that kind, anything else a glob.
  */
 #include "layermap/model/select.h"
 
@@ -13,7 +13,7 @@
 
 enum { LONGEST_ELEMENT = TAGC_SELECT_ELEMENT - 1 };
 
-/* Kinds that a preset names, and those that keep a parameter out of it. */
+/* The kinds that a preset names, and those that exclude a parameter. */
 static const struct preset {
   const char *name;
   bool everything;
@@ -24,7 +24,7 @@ static const struct preset {
   {"@all", true, 0, 0},
 };
 
-/* What one word consists of. */
+/* The characters of a word. */
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
 
 struct element {
@@ -32,16 +32,16 @@ struct element {
   size_t length;
 };
 
-/* What a list is asked about: a slot and, where `parameter` is not NULL, one in it. */
+/* The subject of a list: a slot and, unless `parameter` is NULL, one in it. */
 struct question {
   const char *name, *parameter;
   uint32_t unit, kinds;
-  char number[16]; /* "unit7": what the slot is called as well, whatever its name is */
+  char number[16]; /* "unit7": the slot's other name */
 };
 
 static bool is_space(char c) { return c == ' ' || c == '\t'; }
 
-/* The element at *rest, without the spaces around it; *rest moves on to the next one, or becomes NULL. */
+/* The element at *rest, without spaces around it; *rest moves to the next one, or becomes NULL. */
 static struct element next_element(const char **rest) {
   const char *begin = *rest, *end = strchr(begin, ',');
   *rest = end ? end + 1 : NULL;
@@ -56,13 +56,13 @@ static struct element next_element(const char **rest) {
 
 static bool is_empty_list(const char *list) { return list[strspn(list, " \t")] == '\0'; }
 
-/* Reads a number from *at; NULL, or what is wrong. *at moves behind it. */
+/* Reads a number from *at, which moves behind it. Returns NULL or the error. */
 static const char *read_number(const char **at, const char *end, uint32_t *number) {
   const char *begin = *at;
   return tagc_glob_number(at, end, number) ? NULL : *at > begin ? "a number is too large" : "not a number";
 }
 
-/* Reads "7" or "0-3"; NULL, or what is wrong. */
+/* Reads "7" or "0-3". Returns NULL or the error. */
 static const char *read_range(struct element element, uint32_t *first, uint32_t *last) {
   const char *at = element.text, *end = element.text + element.length;
   const char *why = read_number(&at, end, first);
@@ -85,7 +85,7 @@ static const struct preset *find_preset(struct element element) {
   return NULL;
 }
 
-/* What is wrong with an element, or NULL. */
+/* The error of an element, or NULL. */
 static const char *check_element(struct element element) {
   uint32_t first, last;
   if (element.length == 0)
@@ -137,7 +137,7 @@ static bool is_same_word(const char *word, const char *other) {
   return !*word && !*other;
 }
 
-/* Words as frameworks use them in names mean what they mean there. */
+/* Words of frameworks' names have the same meaning here. */
 const char *tagc_select_meant(const char *element) {
   if (element[strspn(element, letters)])
     return NULL;
@@ -154,7 +154,7 @@ static bool preset_names(const struct preset *preset, const struct question *q) 
   return preset->everything || (q->parameter && q->kinds & preset->kinds && !(q->kinds & preset->without));
 }
 
-/* Does one element name the slot, or the parameter? An element that is not valid names nothing. */
+/* True if one element names the slot, or the parameter. An invalid element names nothing. */
 static bool element_names(struct element element, const struct question *q) {
   uint32_t first, last;
   if (element.length == 0 || element.length > LONGEST_ELEMENT)

@@ -15,7 +15,7 @@
 
 #include "env/log.h"
 
-/* How much of an offending word is shown. */
+/* The shown length of an offending word. */
 enum { SHOWN = 40 };
 
 static char *complain_of_file(struct tagc_complaint *complaint, const char *what, const char *why) {
@@ -24,7 +24,7 @@ static char *complain_of_file(struct tagc_complaint *complaint, const char *what
   return NULL;
 }
 
-/* Reads on until the file ends or is too large: what a pipe or /proc holds is not known before. */
+/* Reads until the file ends or is too large: the size of a pipe or of /proc is unknown before. */
 static char *read_all(int file, size_t limit, size_t *bytes, struct tagc_complaint *complaint) {
   char *text = NULL;
   for (size_t used = 0, room = 0;;) {
@@ -73,7 +73,7 @@ char *tagc_text_load(const char *path, size_t limit, size_t *bytes, struct tagc_
   return load(path, 0, limit, bytes, complaint);
 }
 
-/* A pipe would keep waiting who opens it already. */
+/* Without O_NONBLOCK, opening a pipe would already block. */
 char *tagc_text_load_regular(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint) {
   return load(path, O_NONBLOCK | O_NOCTTY, limit, bytes, complaint);
 }
@@ -94,7 +94,7 @@ __attribute__((format(printf, 5, 0))) static bool complain_at(struct tagc_text *
   return false;
 }
 
-/* The word as it is shown: quoted, printable, and not longer than a complaint can bear. */
+/* The word for a message: quoted, printable, shortened. */
 static const char *quote(struct tagc_word word, char quoted[SHOWN + 8]) {
   char copy[SHOWN + 1];
   size_t length = word.length < SHOWN ? word.length : SHOWN;
@@ -129,7 +129,7 @@ bool tagc_text_without_memory(struct tagc_text *text) {
   return tagc_text_fail(text, "there is not enough memory for what was read so far");
 }
 
-/* Cuts the next line off, and the comment from it. */
+/* Cuts off the next line, and its comment. */
 static bool cut(struct tagc_text *text) {
   size_t left = (size_t)(text->end - text->next);
   const char *newline = memchr(text->next, '\n', left), *end = newline ? newline : text->end;
@@ -166,7 +166,7 @@ bool tagc_text_line(struct tagc_text *text) {
 }
 
 struct tagc_word tagc_text_word(struct tagc_text *text) {
-  /* The end of a line is where its last word ends. */
+  /* At the end of a line the empty word is behind the last one. */
   const char *last = text->at, *begin = last;
   while (begin < text->line_end && is_space_or_tab(*begin))
     begin++;
