@@ -5,14 +5,14 @@
 
 #include <stdlib.h>
 
-/* Members of all shards together, of all slots. */
+/* Limit of members: of all shards, of all slots. */
 enum { MOST_WALKED = 1 << 19 };
 
 struct digest {
   uint64_t hash;
   enum tagc_division what;
   const struct tagc_member *members;
-  uint32_t kinds; /* of the run that is being summed up; bias does not count */
+  uint32_t kinds; /* of the current run; bias does not count */
   uint64_t length;
 };
 
@@ -61,7 +61,7 @@ bool tagc_division_digest(enum tagc_division what, const struct tagc_model *mode
     }
     digest.members = members = room;
     tagc_piece_members(model, &pieces[i], members);
-    /* Of very many some will do. */
+    /* A sample of very many shards suffices. */
     const int step = 1 + (int)((uint64_t)nranks * needed * count / MOST_WALKED);
     for (int shard = 0; shard < nranks; shard += step)
       if (all || shard == 0 || shard == nranks - 1) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How a model divides slots, as a number: two readings of the same slots that have the same number select the same.
+ * Digests how a model divides slots: two readings of the same slots with equal digests select the same.
  *
  * Pure functions of their arguments; any thread.
  */
@@ -8,10 +8,10 @@
 
 #include "layermap/infer/match.h"
 
-/* What has to be the same: the kinds at each place, where names are guessed, too; or the parameters. */
+/* The equality required: of the kinds at each place (guessed names have these, too), or of the parameters. */
 enum tagc_division { TAGC_DIVISION_KINDS, TAGC_DIVISION_PARAMETERS };
 
-/* Of the slots with these pieces, laid out as in `match`. False: without memory. */
+/* Digests the slots with these pieces in the layout of `match`. False: no memory. */
 bool tagc_division_digest(enum tagc_division what, const struct tagc_model *model, const struct tagc_match *match,
                           const struct tagc_piece *pieces, size_t count, int nranks, size_t element_bytes,
                           uint64_t *digest);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is not to be relied on, however much less likely all other guesses are that the search has tried: it knows no
- * more than published models, round sizes and a few ways to cut them. See search.h.
+ * Doubts about guesses, even if all others tried are far less likely: the search knows only published models, round
+ * sizes and a few ways to cut them. See search.h.
  */
 #include "layermap/infer/search.h"
 
-/* Megatron's buckets have at least so many elements, and at least so many a rank (its default). */
+/* Megatron's buckets have at least so many elements, also per rank (its default). */
 #define BUCKET_ELEMENTS UINT64_C(40000000)
 #define BUCKET_SHARD UINT64_C(1000000)
 
-/* No model has more blocks; and one that lies whole in a slot, which any number of blocks might fill, has not fewer. */
+/* No model has more blocks. One that lies whole in a slot, which any number of blocks might fill, has no fewer. */
 enum { MOST_BLOCKS = 128, FEWEST_BLOCKS = 6 };
 
-/* Per cent. Queries wider than the stream, beside a narrower MLP, are too common for less. */
+/* Per cent. Queries wider than the stream, with a narrower MLP, are common: less does not suffice. */
 enum { SURE_OF_UNPUBLISHED = 79 };
 
 static bool has_published_words(const struct tagc_architecture *a) {
@@ -35,7 +35,7 @@ static bool has_published_widths(const struct tagc_architecture *a) {
   return false;
 }
 
-/* Is each slot as large as Megatron's buckets are, and padded like them? The one that is filled last may be smaller. */
+/* True if each slot has the size and padding of Megatron's buckets. The one filled last may be smaller. */
 static bool may_be_buckets(const struct tagc_search *search) {
   const uint64_t unit = tagc_layout_shard_of_parts(TAGC_LAYOUT_MEGATRON, 1, (int)search->nranks);
   for (size_t i = 0; i < search->count; i++)
@@ -45,13 +45,13 @@ static bool may_be_buckets(const struct tagc_search *search) {
   return true;
 }
 
-/* Is a slot before or behind the blocks one that nothing explains? It could hold blocks, too. */
+/* True if nothing explains a slot next to the blocks: it could hold blocks, too. */
 static bool has_odd_neighbour(const struct tagc_search *search, const struct tagc_frame *frame) {
   const size_t first = frame->start - frame->dense * frame->period, end = frame->start + frame->length;
   return (first && !search->pieces[first - 1].keep) || (end < search->count && !search->pieces[end].keep);
 }
 
-/* Do the same parameters fit as Megatron's buckets as well? */
+/* True if the same parameters also fit as Megatron's buckets. */
 static bool fits_as_buckets(struct tagc_search *search, const struct tagc_candidate *candidate) {
   struct tagc_candidate other = *candidate;
   other.layout = TAGC_LAYOUT_MEGATRON;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * See layers.h. A model, given or found, is held against the slots (match.h); here its pieces become names and members.
+ * See layers.h. match.h compares a model, given or found, with the slots. Here its pieces become names and members.
  */
 #include "layermap/infer/layers.h"
 
@@ -14,13 +14,13 @@
 #include "layermap/infer/solve.h"
 #include "layermap/infer/wording.h"
 
-/* What layers point to. */
+/* The targets of the layers' pointers. */
 struct memory {
   struct tagc_model *model;    /* found by arithmetic; NULL: the map's */
   struct tagc_member *members; /* of all layers */
 };
 
-/* So many all-reduces, explained so surely, are those of a model. One or two could be of any size by chance. */
+/* So many all-reduces, with this confidence, prove a model. One or two could fit by chance. */
 enum { PROOF_SLOTS = 3, PROOF_CONFIDENCE = 90 };
 
 /* All other floating-point types have two bytes. */
@@ -30,7 +30,7 @@ static size_t element_bytes(uint8_t dtype) {
 
 /* -- names --------------------------------------------------------------------------------------------------------- */
 
-/* What is outside the blocks: the name of its unit, where it is one, whole. */
+/* Names a slot outside the blocks: its unit's name, if it is one whole unit. */
 static const char *outside_name(const struct tagc_model *model, uint8_t keep) {
   size_t before = 0, behind = 0, count = model->place_count;
   while (before < count && model->places[before].block < 0)
@@ -72,7 +72,7 @@ static void name_piece(const struct tagc_model *model, const struct tagc_piece *
 
 /* -- members ------------------------------------------------------------------------------------------------------- */
 
-/* What is filled: the pieces are in forward order, the layers in that of the calls. */
+/* The output: pieces are in forward order, layers in the order of calls. */
 struct filling {
   const struct tagc_model *model;
   const struct tagc_match *match;
@@ -80,10 +80,10 @@ struct filling {
   const uint32_t *order;
   size_t count;
   size_t element_bytes;
-  uint32_t *leader; /* the first piece that is like this one */
+  uint32_t *leader; /* the first piece like this one */
 };
 
-/* The same units, whose blocks have numbers as far apart: all members differ by one offset. */
+/* True for the same units whose blocks are equally far apart: one offset relates all members. */
 static bool differ_by_offset(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b) {
   if (a->keep != b->keep || a->count != b->count || a->to || b->to || (a->keep & TAGC_KEEP_OUTSIDE))
     return false;
@@ -94,7 +94,7 @@ static bool differ_by_offset(const struct tagc_model *model, const struct tagc_p
   return true;
 }
 
-/* Few pieces are unlike the ones before them, but for buckets, which all are: those are not compared. */
+/* Most pieces are like an earlier one. All buckets differ: they are not compared. */
 static void find_leaders(const struct filling *f) {
   for (uint32_t i = 0; i < f->count; i++) {
     uint32_t j = 0;
@@ -135,9 +135,9 @@ static bool fill_members(const struct filling *f, struct tagc_layers *layers, st
   return true;
 }
 
-/* -- where they come from ------------------------------------------------------------------------------------------ */
+/* -- sources ------------------------------------------------------------------------------------------------------- */
 
-/* All that is known of the slots. */
+/* The known facts about the slots. */
 struct task {
   const struct tagc_slot_info *slots;
   size_t count;
@@ -162,10 +162,10 @@ static enum tagc_found match(struct task *t, const struct tagc_model *model, uns
   return tagc_match_find(model, t->counts, t->count, t->nranks, t->element_bytes, layouts, found, t->pieces, why);
 }
 
-/* Slots that are whole blocks are seldom buckets, too. */
+/* Slots of whole blocks are seldom buckets. */
 enum { COST_BUCKETS = 8 * TAGC_BIT };
 
-/* One way to read the slots with a map. */
+/* One way to match a map with the slots. */
 struct reading {
   struct tagc_match match;
   size_t element_bytes;
@@ -207,7 +207,7 @@ static enum tagc_found read_slots(struct task *t, const struct tagc_model *map, 
       found = add_reading(t, map, (enum tagc_layout_kind)layout, readings);
   if (found != TAGC_FOUND_NO_MEMORY && t->element_bytes == 4 && !t->all_reduces &&
       (map->layout == TAGC_LAYOUTS || map->layout == TAGC_LAYOUT_FSDP1_ALIGNED)) {
-    /* Parameters of two bytes were aligned, their gradients are reduced with four. */
+    /* Parameters of two bytes were aligned; their gradients are reduced with four. */
     t->element_bytes = 2;
     found = add_reading(t, map, TAGC_LAYOUT_FSDP1_ALIGNED, readings);
     t->element_bytes = 4;
@@ -215,7 +215,7 @@ static enum tagc_found read_slots(struct task *t, const struct tagc_model *map, 
   return found == TAGC_FOUND_NO_MEMORY ? found : readings->count ? TAGC_FOUND : TAGC_FOUND_NONE;
 }
 
-/* The reading that is likeliest, and the next one that divides the slots otherwise (NULL: none). */
+/* The likeliest reading, and the next one that divides the slots otherwise (NULL: none). */
 static const struct reading *choose_reading(const struct readings *readings, const struct reading **rival) {
   const struct reading *best = readings->all;
   for (size_t i = 1; i < readings->count; i++)
@@ -284,7 +284,7 @@ static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
   return fill_layers(t, memory->model, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
 }
 
-/* From the map, else from the arithmetic, else from the positions. False: without memory. */
+/* From the map, else the arithmetic, else the positions. False: no memory. */
 static bool infer(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160]) {
   enum tagc_found found = TAGC_FOUND_NONE;
   for (size_t i = 0; i < t->count; i++)
@@ -298,7 +298,7 @@ static bool infer(struct task *t, const struct tagc_model *map, struct tagc_laye
   return found != TAGC_FOUND_NO_MEMORY;
 }
 
-/* Of slots that are units, each once. */
+/* For slots that are units, each once. */
 static struct tagc_layers *infer_units(const struct tagc_slot_info *slots, size_t count, int nranks,
                                        const struct tagc_model *map, char why[160]) {
   size_t room = count ? count : 1;
@@ -329,7 +329,7 @@ static struct tagc_layers *infer_units(const struct tagc_slot_info *slots, size_
   return NULL;
 }
 
-/* The layers of all slots, from those of the units: places[i] is that of unit i. Takes `of_units`. */
+/* Copies the units' layers to all slots: places[i] is that of unit i. Takes ownership of `of_units`. */
 static struct tagc_layers *spread(struct tagc_layers *of_units, const struct tagc_slot_info *slots, size_t count,
                                   const uint32_t *places) {
   struct tagc_layer *layers = of_units ? calloc(count, sizeof *layers) : NULL;
@@ -345,7 +345,7 @@ static struct tagc_layers *spread(struct tagc_layers *of_units, const struct tag
   return of_units;
 }
 
-/* Where a cycle reduces its units several times, those of the first pass stand for all. */
+/* If a cycle reduces its units several times, the first pass stands for all. */
 struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t count, int nranks,
                                       const struct tagc_model *map, char why[160]) {
   size_t units = 0;

@@ -40,7 +40,7 @@ size_t tagc_piece_members(const struct tagc_model *model, const struct tagc_piec
   return count;
 }
 
-/* What is matched, for the functions below. */
+/* The match in work. */
 struct search {
   const struct tagc_model *model;
   const uint64_t *counts;
@@ -48,10 +48,10 @@ struct search {
   int nranks;
   size_t element_bytes;
   uint32_t first_block, blocks;
-  struct tagc_match match; /* of what is tried */
+  struct tagc_match match; /* the current attempt */
   struct tagc_piece *pieces, *tried;
   uint64_t *shards;
-  struct tagc_member *members; /* room for all of the model */
+  struct tagc_member *members; /* room for all of the model's */
 };
 
 static uint64_t piece_shard(const struct search *s, const struct tagc_piece *piece) {
@@ -67,7 +67,7 @@ static void find_blocks(struct search *s) {
     s->blocks++;
 }
 
-/* A way of wrapping blocks: `group` of them at once, or each in slots of these sorts, in forward order. */
+/* A way to wrap blocks: `group` at once, or each in slots of these sorts, in forward order. */
 struct wrap {
   enum tagc_wrapping wrapping;
   size_t parts;
@@ -87,7 +87,7 @@ static struct tagc_piece block_piece(const struct search *s, const struct wrap *
     .first = s->first_block + block, .count = left < group ? left : group, .keep = wrap->keep[number % wrap->parts]};
 }
 
-/* Are the units of two pieces the same ones? */
+/* True if two pieces have the same units. */
 static bool have_same_units(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b) {
   if (a->count != b->count || a->keep != b->keep)
     return false;
@@ -97,7 +97,7 @@ static bool have_same_units(const struct tagc_model *model, const struct tagc_pi
   return true;
 }
 
-/* Do the blocks lie in slots start, start + 1, ...? */
+/* True if the blocks lie in slots start, start + 1, ... */
 static bool blocks_fit(const struct search *s, size_t needed, size_t start) {
   for (size_t i = 0; i < needed; i++)
     if (s->counts[start + i] != s->shards[i])
@@ -127,7 +127,7 @@ static bool is_among_slots(const struct search *s, uint64_t shard) {
   return false;
 }
 
-/* Puts the blocks into the slots. */
+/* Puts the blocks into slots. */
 static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t group) {
   size_t needed = ((size_t)s->blocks + group - 1) / group * wrap->parts;
   if (needed > s->count)
@@ -149,7 +149,7 @@ static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t gro
   return true;
 }
 
-/* The ways in which what is outside the blocks is divided among slots. */
+/* The ways to divide the parameters outside the blocks among slots. */
 static const uint8_t divisions[][3] = {
   {TAGC_KEEP_EMBED | TAGC_KEEP_NORM | TAGC_KEEP_HEAD}, {TAGC_KEEP_EMBED, TAGC_KEEP_NORM | TAGC_KEEP_HEAD},
   {TAGC_KEEP_EMBED | TAGC_KEEP_NORM, TAGC_KEEP_HEAD},  {TAGC_KEEP_EMBED | TAGC_KEEP_HEAD, TAGC_KEEP_NORM},
@@ -157,8 +157,8 @@ static const uint8_t divisions[][3] = {
 };
 enum { DIVISIONS = sizeof divisions / sizeof *divisions };
 
-/* Gives each part of the division a free slot of its size, if there is one: the embedding the first, others the last.
- * Norms of blocks that are in no slot are with the final norm. Returns the elements of the slots found. */
+/* Gives each part of the division a free slot of its size, if any: the embedding the first, others the last. Norms of
+ * blocks without a slot go with the final norm. Returns the elements of the slots found. */
 static uint64_t place_outside(const struct search *s, const uint8_t division[3], struct tagc_piece *pieces) {
   bool rest = s->match.wrapping == TAGC_WRAP_SUB_BLOCK;
   for (size_t i = 0; i < s->count && rest; i++)
@@ -205,14 +205,13 @@ static bool place_whole(struct search *s) {
   return true;
 }
 
-/* Buckets are cut by one rule, or they are none. Megatron's and DDP's end with the parameter that fills them,
- * DeepSpeed's before the one that has no room; of the last one nothing is known. */
+/* One rule cuts all buckets. Megatron's and DDP's end with the parameter that fills them, DeepSpeed's before the one
+ * that does not fit. The last one tells nothing. */
 struct rule {
-  uint64_t most, least; /* the size that fills a bucket is above `most` and not above `least` */
+  uint64_t most, least; /* the size that fills a bucket is in (most, least] */
 };
 
-/* A bucket of so many elements, of which `end` are in the parameter that was taken last, is followed by one of `next`
- * elements. */
+/* Narrows the rule: a bucket of `elements`, whose last parameter has `end`, is followed by one with `next` elements. */
 static void check_rule(struct rule *rule, bool filled, uint64_t elements, uint64_t end, uint64_t next) {
   uint64_t below = filled ? elements - end : elements == end ? 0 : elements - 1;
   uint64_t above = filled ? elements : elements + next - 1;
@@ -220,13 +219,12 @@ static void check_rule(struct rule *rule, bool filled, uint64_t elements, uint64
   rule->least = next && above < rule->least ? above : rule->least;
 }
 
-/* Parameters from the last to the first fill the slots from the last to the first; a bucket ends where it has its
- * size. */
+/* Parameters, last to first, fill the slots, last to first; a bucket ends at its slot's size. */
 static bool place_buckets(struct search *s) {
   const struct tagc_model *model = s->model;
   const bool ddp = s->nranks == 1 && s->match.layout == TAGC_LAYOUT_ZERO3,
              filled = ddp || s->match.layout == TAGC_LAYOUT_MEGATRON;
-  size_t slot = s->count, place = model->place_count, index = 0; /* of the parameter that was taken last */
+  size_t slot = s->count, place = model->place_count, index = 0; /* of the latest parameter */
   uint64_t sum = 0, elements = 0, full = 0, end = 0;
   size_t taken = 0, last = 0;
   struct rule rule = {0, UINT64_MAX};
@@ -262,7 +260,7 @@ static bool place_buckets(struct search *s) {
   return !index && !place && s->count > 1 && rule.most < rule.least;
 }
 
-/* What of the slots has a piece. */
+/* Counts the slots without a piece, and the elements of the others. */
 static void count_explained(struct search *s) {
   s->match.odd = 0;
   s->match.explained = 0;
@@ -287,7 +285,7 @@ static bool try_layout(struct search *s) {
   return (buckets >> s->match.layout & 1) && place_buckets(s);
 }
 
-/* Says what does not fit: the unit of which the size comes nearest to that most calls in a row have. */
+/* Explains a failure: the first block's size, in the layout nearest to the size that most calls in a row have. */
 static void explain_no_match(struct search *s, unsigned layouts, char *why) {
   uint64_t usual = 0, nearest = UINT64_MAX, shard = 0;
   size_t best = 0;

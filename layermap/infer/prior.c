@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Mistral has Llama's arithmetic, and so has all that is built like it. Where two families fit a count, the one with
- * fewer peculiarities is likelier. */
+/* Mistral and similar models have Llama's arithmetic. Among families that fit a count, the least peculiar is
+ * likeliest. */
 const struct tagc_prior tagc_priors[] = {
   {TAGC_FAMILY_LLAMA, TAGC_GROUPED, .cost = 0, .cost_untied = 0, .cost_tied = 6},
   {TAGC_FAMILY_MISTRAL, TAGC_WIDE, .cost = 8, .cost_untied = 0, .cost_tied = 24, .usual_head = 128},
@@ -34,8 +34,7 @@ const struct tagc_prior tagc_priors[] = {
 };
 const size_t tagc_prior_count = sizeof tagc_priors / sizeof *tagc_priors;
 
-/* From their config.json. Where several families have the arithmetic, the commoner one stands for all: see
- * tagc_priors. */
+/* From their config.json. The commonest family stands for all with the same arithmetic: see tagc_priors. */
 const struct tagc_published tagc_published[] = {
   {TAGC_FAMILY_GPT2, 384, 1536, 6, 6, 64, 0, 0, 0},   /* nanoGPT's example of characters */
   {TAGC_FAMILY_GPT2, 768, 3072, 12, 12, 64, 0, 0, 0}, /* GPT-2, and medium, large, XL */
@@ -162,7 +161,7 @@ unsigned tagc_cost_intermediate(uint64_t hidden, uint64_t intermediate, const st
   return intermediate > 10 * hidden || intermediate < hidden ? cost + 16 : cost;
 }
 
-/* How many heads share keys and values. */
+/* The cost of the number of heads that share keys and values. */
 static unsigned cost_groups(uint32_t heads, uint32_t kv_heads) {
   uint32_t ratio = heads / kv_heads;
   unsigned cost = 24;
@@ -187,7 +186,7 @@ unsigned tagc_cost_heads(const struct tagc_architecture *a, const struct tagc_pr
     cost = a->head_dim == prior->usual_head ? 0 : 10;
   if (prior->attention == TAGC_WIDE && (uint64_t)a->heads * a->head_dim != a->hidden)
     cost += 4 + tagc_cost_size(a->heads);
-  /* Llamas of which the stream was pruned have more heads than it is wide, seldom fewer. */
+  /* Llamas with a pruned stream have more heads than its width, seldom fewer. */
   if (prior->family == TAGC_FAMILY_MISTRAL && (uint64_t)a->heads * a->head_dim < a->hidden)
     cost += 8;
   return cost + cost_groups(a->heads, a->kv_heads);
@@ -256,10 +255,9 @@ unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions) {
   return is_own ? 0 : 8 + (unsigned)place;
 }
 
-/* What torch's fully_shard (fsdp2) does is an average, or a sum of gradients that NCCL multiplies first; of the older
- * FSDP and of DeepSpeed it is a sum, and DeepSpeed gathers parameters by themselves: that tells between layouts of
- * equal counts. But gradients of two bytes and five bits of exponent fully_shard divides in two steps around a sum,
- * too, so that none overflows: then nothing tells. It sums others where it is forced
+/* torch's fully_shard (fsdp2) averages, or sums gradients that NCCL multiplies first. The older FSDP and DeepSpeed sum,
+ * and DeepSpeed gathers parameters separately. That tells apart layouts of equal counts. But around a sum of float16,
+ * fully_shard divides in two steps, too, to avoid overflow: then nothing tells. It sums other types only if forced
  * (set_force_sum_reduction_for_comms()), which few programs do. */
 unsigned tagc_cost_layout(enum tagc_layout_kind layout, const struct tagc_signature *reduction, bool is_gathered) {
   const bool is_sum = reduction->op == TAGC_CODE_SUM, may_be_both = is_sum && reduction->dtype == TAGC_CODE_FLOAT16;
@@ -275,7 +273,7 @@ unsigned tagc_confidence(unsigned gap) {
   unsigned halvings = gap / TAGC_DOUBT;
   if (halvings >= 7)
     return 99;
-  unsigned doubt = 200u >> halvings; /* in halves of a per cent */
+  unsigned doubt = 200u >> halvings; /* in half per cents */
   doubt -= doubt / 2 * (gap % TAGC_DOUBT) / TAGC_DOUBT;
   return doubt <= 2 ? 99 : 100 - (doubt + 1) / 2;
 }

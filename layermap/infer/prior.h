@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How likely sizes of a transformer are, before anything is counted: as costs in quarters of a bit, 4 log2(1 /
- * likelihood).
+ * How likely the sizes of a transformer are a priori, as costs in quarters of a bit: 4 log2(1 / likelihood).
  *
- * People train models of published sizes, with vocabularies of known tokenisers; who does not chooses round sizes (many
- * factors of two), and a few ratios between them. The costs are rules of thumb; what they decide between fits the
- * counts all the same. Pure; integers alone.
+ * People train models of published sizes, with vocabularies of known tokenisers. Others choose round sizes (many
+ * factors of two) with a few ratios. The costs are rules of thumb, and only rank guesses that fit the counts. Pure;
+ * integers alone.
  */
 #ifndef LAYERMAP_INFER_PRIOR_H
 #define LAYERMAP_INFER_PRIOR_H
@@ -14,34 +13,34 @@
 #include "layermap/model/layout.h"
 
 enum { TAGC_BIT = 4, TAGC_COST_NEVER = 1 << 20 };
-/* Every so many quarters of a bit halve the doubt. */
+/* So many quarters of a bit halve the doubt. */
 enum { TAGC_DOUBT = 3 * TAGC_BIT };
 
-/* How sure, per cent, is what costs that much less than all else? 0: not at all, 99: as good as certain. */
+/* The confidence, per cent, of a guess that costs `gap` less than all others. 0: none, 99: as good as certain. */
 unsigned tagc_confidence(unsigned gap);
 
-/* How the queries of a family relate to its stream. */
+/* The width of a family's queries, relative to its stream. */
 enum tagc_attention {
-  TAGC_SQUARE,  /* as wide; queries, keys and values alike: how many heads does not matter to counts */
-  TAGC_GROUPED, /* as wide; keys and values may be narrower */
+  TAGC_SQUARE,  /* equal; queries, keys and values alike: counts do not depend on the number of heads */
+  TAGC_GROUPED, /* equal; keys and values may be narrower */
   TAGC_WIDE,    /* any number of heads of 128 or 256 */
   TAGC_LATENT   /* DeepSeek's */
 };
 
-/* What a family's members have in common. */
+/* The common traits of a family. */
 struct tagc_prior {
   enum tagc_family family;
   enum tagc_attention attention;
   uint16_t cost;
   uint16_t cost_untied, cost_tied;
   uint16_t usual_head;        /* 0: any */
-  bool has_positions;         /* learned ones */
-  bool is_sparse;             /* a mixture of experts */
+  bool has_positions;         /* learned positions */
+  bool is_sparse;             /* mixture of experts */
   bool no_bias, plain_linear; /* see tagc_architecture */
-  bool no_q_rank;             /* DeepSeek's queries are not compressed */
+  bool no_q_rank;             /* DeepSeek with uncompressed queries */
 };
 
-/* What may be outside the blocks. */
+/* Optional parts outside the blocks. */
 struct tagc_outside {
   bool tied, pooler, masked_head, next_head;
   uint32_t labels, patch;
@@ -49,14 +48,14 @@ struct tagc_outside {
 };
 enum { TAGC_OUTSIDES = 4 };
 
-/* The variants of a family, at most TAGC_OUTSIDES; returns how many there are. */
+/* Writes the variants of a family, at most TAGC_OUTSIDES; returns their number. */
 size_t tagc_prior_outsides(const struct tagc_prior *prior, struct tagc_outside *outsides);
 
-/* Families whose arithmetic differs; those that are missing have that of one that is there, and commoner. */
+/* The families with distinct arithmetic; the others share that of a commoner one here. */
 extern const struct tagc_prior tagc_priors[];
 extern const size_t tagc_prior_count;
 
-/* The widths of published models, which most people train, or tune: of a block alone. */
+/* The widths of published models, which most people train or tune: of a block alone. */
 struct tagc_published {
   enum tagc_family family;
   uint32_t hidden, intermediate, heads, kv_heads, head_dim;
@@ -68,18 +67,17 @@ enum { TAGC_COST_UNPUBLISHED = 7 * TAGC_BIT };
 
 /* 4 log2(n), rounded down; n >= 1. */
 unsigned tagc_cost_bits(uint64_t n);
-/* Of n as a size: of its odd part. */
+/* The cost of n as a size: of its odd part. */
 unsigned tagc_cost_size(uint64_t n);
 unsigned tagc_cost_hidden(uint64_t hidden);
 unsigned tagc_cost_intermediate(uint64_t hidden, uint64_t intermediate, const struct tagc_prior *prior);
 unsigned tagc_cost_heads(const struct tagc_architecture *a, const struct tagc_prior *prior);
 unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary);
-/* How unlikely a layout is, beside others of equal counts: by how the gradients are reduced, and whether the same
- * counts are all-gathered, too. */
+/* The cost of a layout beside others of equal counts: by the kind of reduction, and by all-gathers of equal counts. */
 unsigned tagc_cost_layout(enum tagc_layout_kind layout, const struct tagc_signature *reduction, bool is_gathered);
 unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions);
 
-/* Known vocabularies and numbers of positions, ended by 0. */
+/* Known vocabularies and numbers of positions, 0-terminated. */
 extern const uint32_t tagc_vocabularies[], tagc_positions[];
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which architectures have blocks of a given size? Hidden sizes and heads are tried, the width of the MLP follows.
- * See search.h.
+ * Finds architectures with blocks of a given size. Tries hidden sizes and heads; the MLP's width follows. See search.h.
  */
 #include <string.h>
 
@@ -53,8 +52,7 @@ bool tagc_equation_holds(const struct tagc_equation *e, const struct tagc_archit
   return tagc_measure_shard(e->layout, measure, e->nranks) == e->count;
 }
 
-/* A measure grows by equal steps where the unknown grows by the number of ranks; in between it is at most a step
- * higher. */
+/* A measure grows by equal steps as the unknown grows by nranks; in between it is at most a step higher. */
 bool tagc_equation_range(const struct tagc_equation *e, const struct tagc_architecture *a, enum tagc_unknown unknown,
                          uint64_t *low, uint64_t *high) {
   struct tagc_architecture tried = *a;
@@ -85,12 +83,12 @@ static void keep_candidate(struct tagc_search *search, const struct tagc_candida
   search->candidates[at] = *candidate;
 }
 
-/* One attempt: all but the width of the MLP. */
+/* One attempt: all but the width of the MLP is fixed. */
 struct attempt {
   struct tagc_search *search;
   const struct tagc_family_shapes *shapes;
   struct tagc_candidate candidate;
-  uint64_t beside; /* measure of what is in the MLP's slot, too */
+  uint64_t beside; /* measure of the MLP slot's other contents */
 };
 
 static struct tagc_equation blocks_equation(const struct attempt *t, const struct tagc_shapes *shapes, unsigned sorts,
@@ -104,7 +102,7 @@ static struct tagc_equation blocks_equation(const struct attempt *t, const struc
                                 .steps = t->search->steps};
 }
 
-/* Where several blocks are in a slot, the last slot may hold fewer, and the first ones other blocks, too. */
+/* With several blocks a slot, the last slot may hold fewer, and the first ones other blocks, too. */
 static void keep_group(struct attempt *t) {
   struct tagc_candidate whole = t->candidate;
   struct tagc_frame *frame = &whole.frame;
@@ -139,10 +137,10 @@ static void keep_group(struct attempt *t) {
   keep_candidate(t->search, &whole);
 }
 
-/* Widths of MLPs are multiples of that. */
+/* Widths of MLPs are multiples of this. */
 static uint64_t grain(uint32_t hidden) { return hidden >= 1024 ? 64 : hidden % 8 ? 1 : 8; }
 
-/* The width that makes the dense blocks before the others fit, too. */
+/* Solves for the width that makes the leading dense blocks fit, too. */
 static bool solve_dense(struct attempt *t) {
   struct tagc_architecture *a = &t->candidate.architecture;
   uint64_t low, high;
@@ -194,7 +192,7 @@ static void solve_width(struct attempt *t) {
   }
 }
 
-/* Where attention lies in slots of its own, it must fit them alone; and so must norms. */
+/* Attention in slots of its own must fit them alone; so must norms. */
 static bool parts_fit(const struct attempt *t) {
   const struct tagc_frame *frame = &t->search->frame;
   if (frame->period == 1)
@@ -208,7 +206,7 @@ static bool parts_fit(const struct attempt *t) {
   return tagc_equation_holds(&e, &t->candidate.architecture);
 }
 
-/* All sizes are known: do they fit? */
+/* All sizes are known: tests whether they fit. */
 static void try_known(struct attempt *t) {
   const struct tagc_frame *frame = &t->search->frame;
   const struct tagc_architecture *a = &t->candidate.architecture;
@@ -256,13 +254,13 @@ static void try_key_heads(struct attempt *t) {
       continue;
     a->kv_heads = kv;
     t->candidate.cost = cost + tagc_cost_heads(a, t->candidate.prior);
-    if (t->candidate.cost <= cost + 36) /* nobody does what costs more */
+    if (t->candidate.cost <= cost + 36) /* nobody builds anything costlier */
       try_experts(t);
   }
   t->candidate.cost = cost;
 }
 
-/* The heads of an attention that is as wide as the stream, of which only names depend. */
+/* A head size for attention as wide as the stream; only names depend on it. */
 static uint32_t usual_head(uint32_t hidden, uint32_t usual) {
   static const uint32_t sizes[] = {128, 80, 64, 96, 40, 32, 16, 8, 4, 2, 1};
   if (usual && hidden % usual == 0)
@@ -273,7 +271,7 @@ static uint32_t usual_head(uint32_t hidden, uint32_t usual) {
   return sizes[i];
 }
 
-/* Is there a multiple of what all blocks of this width are multiples of, where one must be? Most widths fail here. */
+/* Quick test that rejects most widths: a multiple of the common factor of such blocks must lie in range. */
 static bool may_fit(const struct attempt *t) {
   const struct tagc_frame *frame = &t->search->frame;
   uint64_t modulus, residue, most = frame->counts[0], least = most - 1, group = frame->group;
@@ -328,7 +326,7 @@ static void try_heads(struct attempt *t) {
   }
 }
 
-/* Streams are multiples of that; small ones of toys are anything. */
+/* Streams are multiples of these steps; toys' small ones are arbitrary. */
 static uint64_t next_hidden(uint64_t hidden) {
   return hidden < 64 ? hidden + 1 : hidden < 512 ? hidden + 8 : hidden < 8192 ? hidden + 64 : hidden + 256;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What vocabulary, and how many positions, explain the slots outside the blocks? See search.h.
+ * Finds the vocabulary and the number of positions that explain the slots outside the blocks. See search.h.
  */
 #include "layermap/infer/search.h"
 
-/* What is missed in the calls (frozen parameters?), and a slot that nothing explains, cost that much. */
+/* Costs of parameters absent from the calls (frozen?), and of a slot that nothing explains. */
 enum { COST_MISSING = 6 * TAGC_BIT, COST_ODD = 2 * TAGC_BIT };
 
-/* Ways to divide what is outside the blocks, the likelier the cheaper. */
+/* Ways to divide the parameters outside the blocks; likelier ones cost less. */
 static const struct {
   uint8_t parts[3];
   uint8_t cost;
@@ -24,8 +24,8 @@ struct outside {
   const struct tagc_shapes *shapes;
   size_t slots[TAGC_OTHERS], slot_count;
   size_t others;  /* all slots outside the blocks */
-  unsigned odd;   /* what all of them would cost if nothing explained them */
-  uint64_t norms; /* measure of the norms of blocks that are with the last one */
+  unsigned odd;   /* cost of these if nothing explained them */
+  uint64_t norms; /* measure of the blocks' norms that go with the last one */
   uint8_t parts[3];
   size_t part_count;
   unsigned cost; /* of the variant and the division */
@@ -48,7 +48,7 @@ static unsigned slot_cost(const struct outside *o, size_t slot) {
   return COST_ODD + tagc_cost_bits(o->search->counts[slot] + 1);
 }
 
-/* The slots nearest to the blocks, on both sides, and the first and the last one. */
+/* The slots next to the blocks on both sides, and those at both ends. */
 static void find_slots(struct outside *o) {
   const struct tagc_frame *frame = &o->candidate->frame;
   size_t first = frame->start - frame->dense * frame->period, last = frame->start + frame->length,
@@ -57,7 +57,7 @@ static void find_slots(struct outside *o) {
     if (i >= first && i < last)
       continue;
     o->others++;
-    /* Blocks of a tower beside the model cost once. */
+    /* A tower of equal blocks beside the model costs once. */
     o->odd += i && i != last && o->search->counts[i] == o->search->counts[i - 1] ? 1 : slot_cost(o, i);
     bool near = i < 2 || i + 2 >= count || i + 1 == first || i == last;
     if (near && o->slot_count < TAGC_OTHERS)
@@ -82,13 +82,13 @@ static uint64_t part_shard(const struct outside *o, const struct tagc_architectu
   return tagc_measure_shard(candidate->layout, measure + (part & TAGC_KEEP_NORM ? o->norms : 0), o->search->nranks);
 }
 
-/* An equation that is held, too. */
+/* Counts as a tested equation, too. */
 static bool is_shard(const struct outside *o, size_t slot, uint64_t shard) {
   ++*o->search->steps;
   return o->search->counts[o->slots[slot]] == shard;
 }
 
-/* All sizes are known: which slots do they explain? */
+/* All sizes are known: finds the slots that they explain. */
 static void weigh_outside(struct outside *o, const struct tagc_architecture *a) {
   unsigned cost = o->cost + o->odd;
   size_t used = 0;
@@ -142,7 +142,7 @@ static uint64_t likeliest(const struct tagc_equation *e, const struct tagc_archi
   return best;
 }
 
-/* Positions are known, or not part of what was solved: solves for them in the other parts, then weighs. */
+/* Solves for the positions in the other parts unless they are known, then weighs. */
 static void solve_positions(struct outside *o, struct tagc_architecture *a, bool known) {
   for (size_t i = 0; i < o->part_count && !known; i++) {
     if (!(o->shapes->depends[TAGC_UNKNOWN_POSITIONS] & o->parts[i]))
@@ -161,7 +161,7 @@ static void solve_positions(struct outside *o, struct tagc_architecture *a, bool
   weigh_outside(o, a);
 }
 
-/* The part of which the vocabulary is solved for lies in that slot. */
+/* Solves for the vocabulary: `part` lies in that slot. */
 static void solve_vocabulary(struct outside *o, uint8_t part, size_t slot) {
   struct tagc_architecture a = o->candidate->architecture;
   struct tagc_equation e = outside_equation(o, part, slot);
@@ -202,7 +202,7 @@ void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate
   struct tagc_candidate tried = *candidate;
   struct outside o = {.search = search, .candidate = &tried};
   find_slots(&o);
-  /* Nothing explains any of them. */
+  /* The fallback: nothing explains these slots. */
   o.best = candidate->architecture;
   o.best_cost = o.odd + COST_MISSING;
   if (candidate->frame.period == 2)

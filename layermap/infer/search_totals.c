@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where no slot is a block, because all of the model is in one, or because buckets are cut where they are full, the sum
- * of all slots is what there is: a model of published sizes with a known vocabulary, and a whole number of blocks,
- * explains it. See search.h.
+ * If no slot is a block (one slot holds the whole model, or full buckets are cut), only the sum of all slots counts. A
+ * model of published sizes with a known vocabulary and a whole number of blocks must explain it. See search.h.
  */
 #include "layermap/infer/search.h"
 
@@ -12,11 +11,11 @@ struct total {
   const struct tagc_family_shapes *shapes;
   const struct tagc_shapes *outside;
   struct tagc_candidate candidate;
-  uint64_t least, most;  /* measures that explain the slots */
+  uint64_t least, most;  /* range of measures that explain the slots */
   uint64_t block, dense; /* measures of one */
 };
 
-/* Padding hides what the slots hold exactly. */
+/* Padding hides the exact contents of the slots. */
 static void find_total_range(struct total *t) {
   const struct tagc_search *search = t->search;
   uint64_t sum = 0, nranks = search->nranks;
@@ -38,7 +37,7 @@ static uint64_t measure(const struct total *t, const struct tagc_shapes *shapes)
   return tagc_shapes_measure(shapes, &t->candidate.architecture, t->candidate.layout, t->search->nranks, TAGC_KEEP_ALL);
 }
 
-/* All but the number of blocks is known. */
+/* Everything but the number of blocks is known. */
 static void solve_blocks(struct total *t, unsigned cost) {
   struct tagc_architecture *a = &t->candidate.architecture;
   bool is_latent = t->candidate.prior->attention == TAGC_LATENT;
@@ -80,7 +79,7 @@ static void try_vocabularies(struct total *t, unsigned cost) {
   }
 }
 
-/* Tries the numbers of positions that its family has. */
+/* Tries the family's numbers of positions. */
 static void try_positions(struct total *t, unsigned cost) {
   struct tagc_architecture *a = &t->candidate.architecture;
   a->positions = 0;

@@ -5,7 +5,7 @@
 
 enum { PROBE_EXPERTS = 11 };
 
-/* Everything that rows or columns of a parameter can be. Those up to LAST_MULTIPLE are multiples of the hidden size. */
+/* All sizes that rows or columns of a parameter can have. Up to LAST_MULTIPLE they are multiples of hidden. */
 enum size {
   HIDDEN,
   POSITIONS_HIDDEN,
@@ -60,7 +60,7 @@ static struct sizes find_sizes(const struct tagc_architecture *a) {
   }};
 }
 
-/* The unknown that the size is a multiple of, as a bit; 0: none. */
+/* The unknown that divides the size, as a bit; 0: none. */
 static uint8_t unknown_of(uint8_t size) {
   switch (size) {
   case INTERMEDIATE:
@@ -74,8 +74,7 @@ static uint8_t unknown_of(uint8_t size) {
   }
 }
 
-/* Sizes of which no two are equal, nor any two of what find_sizes() makes of them. What the family does not have stays
- * 0. */
+/* Sizes that are all different, also after find_sizes() combines them. Sizes that the family lacks stay 0. */
 static struct tagc_architecture make_probe(const struct tagc_architecture *kind) {
   struct tagc_architecture probe = *kind;
   const struct {
@@ -133,7 +132,7 @@ static bool add_shape(struct tagc_shapes *shapes, const struct tagc_shape *shape
   return true;
 }
 
-/* The parameters of all places of the model, of which each unit stands at one. */
+/* Reads the parameters at all places of the model; each unit has one place. */
 static bool read_model(struct tagc_shapes *shapes, const struct tagc_model *model,
                        const struct tagc_architecture *probe) {
   const struct sizes sizes = find_sizes(probe);
@@ -168,7 +167,7 @@ bool tagc_shapes_block(struct tagc_shapes *shapes, const struct tagc_architectur
 bool tagc_shapes_outside(struct tagc_shapes *shapes, const struct tagc_architecture *kind) {
   struct tagc_architecture probe = make_probe(kind);
   struct tagc_model *model = tagc_model_create();
-  /* A block without parameters between them tells keep_of() which is which. */
+  /* An empty block between them tells keep_of() which is which. */
   bool done = model && tagc_model_add_unit(model, "embed") && tagc_family_add_embedding(model, &probe) &&
               tagc_model_add_unit(model, "block") && tagc_model_add_unit(model, "head") &&
               tagc_family_add_head(model, &probe) && tagc_model_add_place(model, 0, -1) &&
@@ -178,7 +177,7 @@ bool tagc_shapes_outside(struct tagc_shapes *shapes, const struct tagc_architect
   return done;
 }
 
-/* Adds up apart the shapes that are a multiple of one of these unknowns (1) and the others (0). */
+/* Sums separately the shapes that are multiples of one of these unknowns (1) and the others (0). */
 static void add_up(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
                    uint32_t nranks, unsigned keep, unsigned unknowns, uint64_t sums[2]) {
   const struct sizes sizes = find_sizes(a);

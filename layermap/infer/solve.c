@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * See solve.h: what repeats in the slots, which candidates explain it, and how sure the best one is.
+ * See solve.h: what repeats in the slots, which candidates explain it, and how certain the best one is.
  */
 #include "layermap/infer/solve.h"
 
@@ -11,7 +11,7 @@
 #include "layermap/infer/search.h"
 #include "layermap/model/megatron.h"
 
-/* What costs less is taken without a look at what is less likely. */
+/* A cheaper guess is taken without trying less likely ones. */
 enum { ENOUGH = 20 * TAGC_BIT };
 
 bool tagc_forward_order(const struct tagc_slot_info *slots, size_t count, uint32_t *order, uint64_t *counts) {
@@ -26,7 +26,7 @@ bool tagc_forward_order(const struct tagc_slot_info *slots, size_t count, uint32
   return true;
 }
 
-/* The longest stretch that repeats with this period, of at least two periods. */
+/* The longest stretch with this period, of at least two periods. */
 static bool find_frame(const uint64_t *counts, size_t count, size_t period, struct tagc_frame *frame) {
   *frame = (struct tagc_frame){.period = period, .group = 1};
   size_t start = 0;
@@ -43,12 +43,12 @@ static bool find_frame(const uint64_t *counts, size_t count, size_t period, stru
   for (size_t i = 0; i < period && frame->length; i++)
     frame->counts[i] = counts[frame->start + i];
   frame->blocks = (uint32_t)(frame->length / period);
-  /* What repeats with a shorter period is not of this one. */
+  /* A shorter period excludes this one. */
   return frame->length && (period == 1 || frame->counts[0] != frame->counts[1]) &&
          (period < 3 || frame->counts[1] != frame->counts[2]);
 }
 
-/* May the slots right before the frame be blocks that differ in the MLP alone? */
+/* True if the slots right before the frame may be blocks that differ only in the MLP. */
 static bool is_dense(const uint64_t *counts, const struct tagc_frame *frame, uint32_t blocks) {
   size_t period = frame->period;
   if (blocks * period > frame->start)
@@ -91,16 +91,16 @@ void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *c
   search->finalists[at] = *candidate;
 }
 
-/* All-reduces, of whole parameters. */
+/* True for all-reduces, which carry whole parameters. */
 static bool is_whole(const struct tagc_search *search) { return search->reduction->collective == TAGC_COLL_ALL_REDUCE; }
 
-/* Where the search ends, if it has found something convincing: what is likely is tried first. */
+/* The search ends after a stage with a convincing result: likely cases come first. */
 enum stage { STAGE_PUBLISHED, STAGE_TOTALS, STAGE_BLOCKS, STAGE_GROUPS, STAGES };
 
 static void search_frame(struct tagc_search *search, enum stage stage) {
   static const enum tagc_layout_kind layouts[] = {TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_ZERO3};
   const struct tagc_frame *frame = &search->frame;
-  /* Of whole parameters all are alike. */
+  /* For whole parameters all layouts are alike. */
   const size_t layout_count = is_whole(search) ? 1 : sizeof layouts / sizeof *layouts;
   for (size_t i = 0; i < tagc_prior_count; i++)
     for (size_t j = 0; j < layout_count; j++) {
@@ -116,7 +116,7 @@ static int by_size(const void *a, const void *b) {
   return *x < *y ? -1 : *x > *y;
 }
 
-/* What it costs to say the counts without any model. `sorted` has room for them. */
+/* The cost of the counts without any model. `sorted` has room for them. */
 static unsigned cost_of_none(const uint64_t *counts, size_t count, uint64_t *sorted) {
   unsigned cost = 0;
   memcpy(sorted, counts, count * sizeof *sorted);
@@ -140,7 +140,7 @@ static void complete(struct tagc_search *search) {
   search->used = 0;
 }
 
-/* Tries the ways in which blocks may repeat: each block by itself, attention and MLP apart, or several at once. */
+/* Tries the repetitions of blocks: each by itself, attention and MLP apart, or several at once. */
 static void search_frames(struct tagc_search *search, enum stage stage) {
   static const uint32_t groups[] = {1, 2, 4, 3, 6, 8, 5};
   size_t from = stage == STAGE_GROUPS, to = stage == STAGE_BLOCKS ? 1 : sizeof groups / sizeof *groups;
@@ -155,7 +155,7 @@ static void search_frames(struct tagc_search *search, enum stage stage) {
       if (search->frame.blocks <= TAGC_SEARCH_BLOCKS)
         search_frame(search, stage);
     }
-    /* DeepSeek's first blocks are others. */
+    /* DeepSeek's first blocks differ. */
     search->frame = frame;
     uint32_t most_dense = stage != STAGE_GROUPS && frame.blocks <= TAGC_SEARCH_BLOCKS ? 3 : 0;
     for (uint32_t dense = 1; dense <= most_dense && is_dense(search->counts, &frame, dense); dense++) {
@@ -167,19 +167,19 @@ static void search_frames(struct tagc_search *search, enum stage stage) {
   }
 }
 
-/* Nothing that is left to be tried would make it doubtful. */
+/* True if no untried guess could make the best one doubtful. */
 static bool is_convincing(const struct tagc_search *search) {
   const struct tagc_candidate *best = search->finalists;
   return search->finalist_count && !best->odd && best->cost < ENOUGH && best->cost + 4 * TAGC_DOUBT < search->none;
 }
 
-/* Tries what is not cut at blocks at all: a layout that is good for one slot, or for buckets. */
+/* Tries readings that are not cut at blocks: layouts for one slot, or for buckets. */
 static void search_totals(struct tagc_search *search) {
   static const enum tagc_layout_kind whole[] = {TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_ZERO3};
   static const enum tagc_layout_kind buckets[] = {TAGC_LAYOUT_MEGATRON, TAGC_LAYOUT_ZERO3};
   const enum tagc_layout_kind *layouts = search->count == 1 ? whole : buckets;
   size_t layout_count = search->count == 1 ? sizeof whole / sizeof *whole : sizeof buckets / sizeof *buckets;
-  if (is_whole(search)) { /* nor do whole parameters have Megatron's padding */
+  if (is_whole(search)) { /* whole parameters have no Megatron padding either */
     layouts = &buckets[1];
     layout_count = 1;
   }
@@ -198,7 +198,7 @@ static void search_all(struct tagc_search *search) {
   }
 }
 
-/* Takes away what is outside the blocks. */
+/* Removes the places outside the blocks. */
 static void keep_blocks(struct tagc_model *model) {
   size_t kept = 0;
   for (size_t i = 0; i < model->place_count; i++)
@@ -222,7 +222,7 @@ struct tagc_model *tagc_solution_model(const struct tagc_solution *solution, boo
   return model;
 }
 
-/* The model of a candidate, if it holds when it is made: then its match, and the pieces of the slots. */
+/* The model of a candidate if it fits once made, with its match and the pieces of the slots; else NULL. */
 static struct tagc_model *check(struct tagc_search *search, const struct tagc_candidate *candidate,
                                 struct tagc_solution *solution) {
   solution->architecture = candidate->architecture;
@@ -254,7 +254,7 @@ bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *
   return model != NULL;
 }
 
-/* Likewise, and how it divides the slots. */
+/* Does the same, and digests how it divides the slots. */
 static bool examine(struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution,
                     uint64_t *division) {
   struct tagc_model *model = check(search, candidate, solution);
@@ -267,7 +267,7 @@ static bool examine(struct tagc_search *search, const struct tagc_candidate *can
 
 static unsigned gap_to(unsigned cost, unsigned other) { return other > cost ? other - cost : 0; }
 
-/* The best candidate that holds, and the best one that divides the slots otherwise. */
+/* Chooses the best candidate that holds, and the best one that divides the slots otherwise. */
 static bool choose(struct tagc_search *search, struct tagc_solution found[2]) {
   uint64_t division = 0, other;
   const struct tagc_candidate *first = NULL;
@@ -293,7 +293,7 @@ static bool choose(struct tagc_search *search, struct tagc_solution found[2]) {
       gap = candidate->cost - best < gap ? candidate->cost - best : gap;
     }
   }
-  /* A slot that nothing explains makes all the rest doubtful. */
+  /* An unexplained slot makes the whole guess doubtful. */
   found[0].confidence = any ? tagc_confidence(gap) : 0;
   if (found[0].match.odd)
     found[0].confidence = found[0].confidence * (found[0].blocks_only ? 2 : 3) / 4;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * See wording.h. A solution is a list of phrases; those that are seldom of interest are only said where two solutions
- * differ in them.
+ * See wording.h. A solution is a list of phrases; rarely interesting ones appear only where two solutions differ.
  */
 #include "layermap/infer/wording.h"
 
@@ -27,8 +26,8 @@ enum phrase {
 };
 enum { PHRASE = 96 };
 
-/* Queries, keys and values as wide as the stream say nothing of heads; narrower keys say how many queries share them,
- * and norms of queries and keys how wide a head is. */
+/* Queries, keys and values as wide as the stream tell nothing about heads. Narrower keys tell how many queries share
+ * them, norms of queries and keys the width of a head. */
 static void say_heads(const struct tagc_architecture *a, char text[PHRASE]) {
   const uint32_t kv_heads = a->kv_heads ? a->kv_heads : a->heads;
   const bool has_norms =
@@ -60,7 +59,7 @@ static void say_outside(const struct tagc_architecture *a, char text[PHRASE]) {
     tagc_append(text, PHRASE, ", patches of %u", a->patch);
 }
 
-/* "" where there is nothing to say. */
+/* "" if the phrase does not apply. */
 static void say_phrase(const struct tagc_solution *s, enum phrase phrase, char text[PHRASE]) {
   static const char *const wrappings[] = {[TAGC_WRAP_BLOCK] = "block by block",
                                           [TAGC_WRAP_SUB_BLOCK] = "attention and MLP apart",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Solutions of the arithmetic in words: what counts tell, and no more.
+ * Describes solutions of the arithmetic: only facts that counts tell.
  *
  * Pure functions of their arguments; any thread.
  */
@@ -11,8 +11,7 @@
 
 /* "llama, hidden 4096, intermediate 14336, 4 query heads a key head, 32 blocks, vocabulary 128256, fsdp2" */
 void tagc_solution_words(const struct tagc_solution *solution, char text[TAGC_LAYERS_WHAT]);
-/* What `other` has otherwise than `best`: "the same but vocabulary 32000 tied, fsdp1". Of another family or width it is
- * all. */
+/* How `other` differs from `best`: "the same but vocabulary 32000 tied, fsdp1". Complete if family or width differ. */
 void tagc_solution_difference(const struct tagc_solution *best, const struct tagc_solution *other,
                               char text[TAGC_LAYERS_WHAT]);
 
