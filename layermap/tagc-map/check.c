@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Holds a map against recorded calls; see map.h. Whether the map fits is for tagc_layers_infer() to say, as in the
- * library; where it does not, each slot is told what in the map has its size, for the reader to see what is wrong.
+ * Compares a map with recorded calls; see map.h. As in the library, tagc_layers_infer() decides whether the map fits.
+ * If not, the output names for each slot the nearest unit of the map, so that the reader sees the mistake.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static bool measure_sizes(struct sizes *sizes, const struct tagc_model *model, i
   return measured;
 }
 
-/* By which factor do they differ? */
+/* The factor between them, at least 1. */
 static double factor(uint64_t a, uint64_t b) {
   double x = (double)a + 1, y = (double)b + 1;
   return x > y ? x / y : y / x;
@@ -52,7 +52,7 @@ static void name_unit(char *name, size_t size, const struct tagc_model *model, s
     snprintf(name, size, "%s.%" PRId32, model->units[unit].name, model->places[place].block);
 }
 
-/* Says which unit has, or nearly has, shards of `count` elements. */
+/* Prints the unit whose shards have, or nearly have, `count` elements. */
 static void tell_nearest(FILE *file, const struct sizes *sizes, uint64_t count) {
   size_t unit = 0;
   int layout = 0;
@@ -112,7 +112,7 @@ static int check_cycle(const struct tagc_model *model, const struct tagc_call_li
   return !told ? 2 : !fits;
 }
 
-/* Do its calls have a cycle with gradients, or at least with reductions that could be some? */
+/* Whether the calls have a cycle, with reductions, with gradients. */
 enum promise { NO_CYCLE, NO_REDUCTION, NO_GRADIENTS, GRADIENTS };
 
 static enum promise promise_of(const struct tagc_cycle *cycle) {
@@ -126,7 +126,7 @@ static enum promise promise_of(const struct tagc_cycle *cycle) {
                                            : GRADIENTS;
 }
 
-/* The best that any communicator promises; -1: no memory. */
+/* The best promise of all communicators; -1: no memory. */
 static int best_promise(const struct tagc_call_file *calls) {
   int best = NO_CYCLE;
   for (size_t i = 0; i < calls->count; i++) {

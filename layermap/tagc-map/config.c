@@ -11,11 +11,11 @@
 #include "layermap/model/families.h"
 #include "layermap/tagc-map/json.h"
 
-/* No config.json is larger; most of it are the names of labels. Sizes are no larger, either. */
+/* The largest config.json (mostly names of labels), and the largest size. */
 enum { CONFIG_BYTES = 16 << 20, LARGEST_SIZE = INT32_MAX };
 
-/* A type of models, and the defaults of its class. kv_heads = 0: as many as heads; head_dim = 0: hidden / heads; what
- * has no experts has no default for them. */
+/* A type of models with the defaults of its class. kv_heads = 0: as heads; head_dim = 0: hidden / heads; without
+ * experts these have no default. */
 struct type {
   const char *name;
   enum tagc_family family;
@@ -46,8 +46,8 @@ static const struct type types[] = {
 
 struct reader {
   struct tagc_json_document json;
-  const json_t *object; /* the one that holds the sizes ... */
-  size_t from;          /* ... and where it begins */
+  const json_t *object; /* holds the sizes ... */
+  size_t from;          /* ... and begins here */
   struct tagc_complaint *complaint;
   bool is_good;
 };
@@ -60,7 +60,7 @@ static const json_t *look_up_key(const struct reader *r, const char *key) {
 
 static size_t key_place(const struct reader *r, const char *key) { return tagc_json_find(&r->json, r->from, key); }
 
-/* A whole number from `least` on. Where something is wrong already nothing more is said. */
+/* Reads a whole number >= `least`. After an earlier error it reports nothing more. */
 static uint32_t read_size(struct reader *r, const char *key, uint32_t by_default, uint32_t least) {
   const json_t *value = look_up_key(r, key);
   if (!value || !r->is_good)
@@ -87,7 +87,7 @@ static bool read_flag(struct reader *r, const char *key, bool by_default) {
   return json_is_true(value);
 }
 
-/* A flag whose other value would change parameters in a way that is not known. */
+/* Refuses a flag whose other value changes parameters in an unknown way. */
 static void require_flag(struct reader *r, const char *key, bool required) {
   if (read_flag(r, key, required) != required && r->is_good)
     r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
@@ -95,7 +95,7 @@ static void require_flag(struct reader *r, const char *key, bool required) {
                                     required ? "false" : "true", required ? "true" : "false");
 }
 
-/* The first of "architectures", or "". */
+/* The first entry of "architectures", or "". */
 static const char *read_class(struct reader *r) {
   const json_t *list = json_object_get(r->object, "architectures");
   const char *name = json_string_value(json_array_get(list ? list : json_object_get(r->json.root, "architectures"), 0));
@@ -114,7 +114,7 @@ static void refuse_class(struct reader *r, const char *name, const char *expecte
                                     "\"architectures\" is %s; expected is %s", tagc_json_show(name, shown), expected);
 }
 
-/* "num_labels", or as many as "id2label" has. */
+/* "num_labels", or the size of "id2label". */
 static uint32_t read_labels(struct reader *r) {
   size_t labels = json_object_size(json_object_get(r->object, "id2label"));
   return read_size(r, "num_labels", labels ? (uint32_t)labels : 2, 1);
@@ -158,7 +158,7 @@ static void read_vit(struct reader *r, struct tagc_architecture *a) {
     refuse_class(r, name, "ViTModel or ViTForImageClassification");
 }
 
-/* Blocks whose MLPs are dense, which must be the first ones. */
+/* Reads the blocks with dense MLPs, which must be the first ones. */
 static void read_qwen_dense(struct reader *r, struct tagc_architecture *a) {
   const json_t *dense = look_up_key(r, "mlp_only_layers");
   for (size_t i = 0; i < json_array_size(dense); i++)
@@ -190,7 +190,7 @@ static void read_deepseek(struct reader *r, const struct type *type, struct tagc
                                     "\"moe_layer_freq\" is not known; expected is 1");
 }
 
-/* What only some families have. */
+/* Reads keys of single families. */
 static void read_particular(struct reader *r, const struct type *type, struct tagc_architecture *a) {
   switch (a->family) {
   case TAGC_FAMILY_GPT2:
@@ -224,7 +224,7 @@ static void read_particular(struct reader *r, const struct type *type, struct ta
   }
 }
 
-/* Of a model of words: has it a head, and is that the embedding? */
+/* For a language model: whether it has a head, and whether that is the embedding. */
 static void read_head(struct reader *r, struct tagc_architecture *a) {
   const char *name = read_class(r);
   if (config_ends_with(name, "ForCausalLM") || config_ends_with(name, "ForConditionalGeneration") ||
@@ -235,8 +235,7 @@ static void read_head(struct reader *r, struct tagc_architecture *a) {
   a->tied = true;
 }
 
-/* A configuration that lacks such a size is more often cut short than one of the default. n_inner of gpt2 is usually
- * null. */
+/* Notes absent sizes: such a file is more often cut short than of the default. gpt2's n_inner is usually null. */
 static void note_defaults(const struct reader *r, const struct type *type, FILE *notes, const char *path) {
   bool is_gpt2 = type->family == TAGC_FAMILY_GPT2;
   const struct {
@@ -293,7 +292,7 @@ static void refuse_type(struct reader *r, const char *name) {
     tagc_json_complain(&r->json, 0, r->complaint, "there is no \"model_type\"; expected: %s", text);
 }
 
-/* The type of the model, or else that of its text. */
+/* The type of the model, or else of its text model. */
 static const struct type *read_model_type(struct reader *r) {
   const char *name = json_string_value(json_object_get(r->json.root, "model_type"));
   const json_t *text = json_object_get(r->json.root, "text_config");

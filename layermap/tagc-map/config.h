@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-map from-config: a model from the config.json of a Hugging Face model, which holds its sizes.
+ * tagc-map from-config: a model from the sizes in a Hugging Face model's config.json.
  *
  * Known       "model_type" gpt2, gpt_neox, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3, gemma3_text, phi, phi3,
- *             bert, vit, mixtral, qwen3_moe, deepseek_v2, deepseek_v3. Of a type that is not known the "text_config" is
- *             taken, where there is one: the model is that of the text alone then.
+ *             bert, vit, mixtral, qwen3_moe, deepseek_v2, deepseek_v3. An unknown type falls back to its "text_config",
+ *             if any: the model is then that of the text alone.
  * Absent      keys have the defaults of their classes in transformers 4.57; a null counts as absent.
- * Heads       follow "architectures": of BERT and ViT what the class has behind the blocks; of the others a head of
- *             words, or none for a class without one ("LlamaModel").
- * Refused     is what would change parameters in a way that families.h does not know (a model with "qk_layernorm":
- *             true, say).
+ * Heads       follow "architectures": for BERT and ViT the layers that the class has behind the blocks; for others a
+ *             language head, or none for a class without one ("LlamaModel").
+ * Refused     are values that change parameters in a way that families.h lacks (a model with "qk_layernorm": true).
  */
 #ifndef LAYERMAP_TAGC_MAP_CONFIG_H
 #define LAYERMAP_TAGC_MAP_CONFIG_H
@@ -18,8 +17,8 @@
 #include "layermap/model/complaint.h"
 #include "layermap/model/model.h"
 
-/* NULL: *complaint says why. The caller frees the model. `notes` (may be NULL) gets a line for each size that a model
- * turns on and that the file does not have. */
+/* NULL: see *complaint. The caller frees the model. `notes` (may be NULL) gets a line per important size that is
+ * absent. */
 struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct tagc_complaint *complaint);
 
 #endif

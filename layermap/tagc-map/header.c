@@ -15,7 +15,7 @@
 /* The format's own limit. */
 enum { HEADER_BYTES = 100000000 };
 
-/* Puts the path of a file before the complaint, where there are several. Returns false. */
+/* Prefixes the complaint with the file's path if there are several files. Returns false. */
 static bool name_file(struct tagc_headers *h, int file) {
   char text[sizeof h->complaint->text], shown[64];
   if (h->count > 1) {
@@ -137,7 +137,7 @@ static bool read_offsets(struct tagc_headers *h, struct tagc_tensor *t, const js
   return true;
 }
 
-/* A name becomes one in a map file, which has no place for some letters. */
+/* A name must fit a map file, which excludes some characters. */
 static bool check_name(struct tagc_headers *h, const struct tagc_tensor *t, const char *shown) {
   if (!*t->name)
     return COMPLAIN_ABOUT(h, t, "a tensor has no name");
@@ -153,7 +153,7 @@ static bool name_ends_with(const char *text, const char *end) {
   return length >= size && !strcmp(text + length - size, end);
 }
 
-/* What is stored, and no parameter. */
+/* True for stored tensors that are no parameters. */
 static bool is_buffer(const char *name, const json_t *shape) {
   static const char *const ends[] = {"inv_freq", ".masked_bias", "position_ids", ".e_score_correction_bias",
                                      "_scale_inv"};
@@ -191,7 +191,7 @@ static bool add_tensor(struct tagc_headers *h, int file, const char *name, const
   return true;
 }
 
-/* -- all of them --------------------------------------------------------------------------------------------------- */
+/* -- all headers --------------------------------------------------------------------------------------------------- */
 
 static int compare_numbers(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
 
@@ -231,7 +231,7 @@ static bool read_header_file(struct tagc_headers *h, int file) {
   return true;
 }
 
-/* Buffers have done their part: what follows holds parameters alone, each once. */
+/* Drops the buffers, which are no longer needed: keeps parameters alone, each once. */
 static bool keep_parameters(struct tagc_headers *h) {
   size_t kept = 0;
   if (h->tensor_count)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The headers of a checkpoint's files: every tensor that may be a parameter, by name. What they say is held against the
- * files.
+ * The headers of a checkpoint's files: every tensor that may be a parameter, by name, checked against the files' sizes.
  */
 #ifndef LAYERMAP_TAGC_MAP_HEADER_H
 #define LAYERMAP_TAGC_MAP_HEADER_H
@@ -15,7 +14,7 @@ struct tagc_tensor {
   uint64_t rows, columns; /* as in model.h */
   uint64_t begin, end;    /* bytes, behind the header */
   int file;
-  bool is_buffer; /* what is stored, but no parameter */
+  bool is_buffer; /* stored, but no parameter */
 };
 
 struct tagc_headers {
@@ -28,8 +27,8 @@ struct tagc_headers {
   struct tagc_complaint *complaint;
 };
 
-/* Reads the headers of all files. Afterwards the tensors are the parameters, at least one of them, each once, sorted by
- * name. False: *complaint says why. tagc_headers_free() in both cases. */
+/* Reads the headers of all files. Then the tensors are the parameters: at least one, each once, sorted by name. False:
+ * see *complaint. In both cases call tagc_headers_free(). */
 bool tagc_headers_read(struct tagc_headers *headers, char *const *paths, int count, struct tagc_complaint *complaint);
 void tagc_headers_free(struct tagc_headers *headers);
 

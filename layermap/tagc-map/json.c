@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * JSON with line and column of what is wrong; see json.h.
+ * JSON whose errors have line and column; see json.h.
  */
 #include "layermap/tagc-map/json.h"
 

@@ -8,9 +8,8 @@
 #include "layermap/model/glob.h"
 #include "layermap/model/model.h"
 
-/* `tell` is in a name of a block of that style; `parts` are modules, in the order in which they are registered. Both
- * are paths of components, which stand anywhere in a name; # is a number. The longest part that a name holds is its
- * own. */
+/* `tell` occurs in a name of a block of that style; `parts` are modules in order of registration. Both are paths of
+ * components anywhere in a name; # is a number. The longest part that a name contains is its own. */
 struct style {
   const char *tell;
   const char *parts[18];
@@ -46,7 +45,7 @@ static const struct style styles[] = {
   {"self_attn.in_proj_weight", {"self_attn", "linear1", "linear2", "norm1", "norm2", "norm3"}},
   /* timm, examples/gpt. */
   {"norm1", {"norm1", "attn", "attention", "ls1", "norm2", "mlp", "ls2"}},
-  /* transformers: Llama and those like it. */
+  /* transformers: Llama and similar ones. */
   {"self_attn",
    {"self_attn", "block_sparse_moe.gate", "block_sparse_moe.experts.#", "mlp.experts", "mlp.gate", "mlp.experts.#",
     "mlp.shared_expert", "mlp.shared_expert_gate", "mlp", "input_layernorm", "post_attention_layernorm",
@@ -59,7 +58,7 @@ enum {
   FIRST_OF_BLOCKS = 2
 };
 
-/* What a module holds, in the order in which it is registered, whatever the style. */
+/* The contents of a module in order of registration, in any style. */
 static const char *const places[] = {
   "q_proj",
   "k_proj",
@@ -112,7 +111,7 @@ static const char *const places[] = {
 
 enum { PLACES = sizeof places / sizeof *places };
 
-/* Does the name, from the beginning of a component on, go on with this path? */
+/* True if the name, from the start of a component, continues with this path. */
 static bool goes_on_with(const char *name, const char *path) {
   while (*path) {
     if (*path == '#') {
@@ -147,7 +146,7 @@ unsigned tagc_style_of(const char *name) {
   return TAGC_STYLE_UNKNOWN;
 }
 
-/* The longest part of the style that is in the name; PARTS: none is. */
+/* The longest part of the style in the name; PARTS: none. */
 static uint32_t part_of(unsigned style, const char *name) {
   uint32_t best = PARTS;
   size_t longest = 0;
@@ -161,7 +160,7 @@ static uint32_t part_of(unsigned style, const char *name) {
   return best;
 }
 
-/* Where no style is known: attention, MLP, norms, and all else. */
+/* For unknown styles: attention, MLP, norms, and the rest. */
 static uint32_t part_by_kind(const char *name) {
   uint32_t kinds = tagc_kinds_of_name(name);
   if (kinds & TAGC_KIND_ATTN)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Models from checkpoints; see safetensors.h. The parameters of all files are sorted by stack, block and order, so
- * that units can be taken from them one behind the other.
+ * Models from checkpoints; see safetensors.h. The parameters of all files are sorted by stack, block and order, so that
+ * units are taken one after the other.
  */
 #include "layermap/tagc-map/safetensors.h"
 
@@ -14,32 +14,31 @@
 /* Enough stacks for any model. */
 enum { STACKS = 64 };
 
-/* In forward order: what is in no block, other stacks, the main one, those of decoders, and what is in no block
- * again. */
+/* In forward order: outside blocks, other stacks, the main one, decoders, outside blocks again. */
 enum { BEFORE = -1, OTHERS = 0, MAIN = STACKS, DECODERS = STACKS + 1, BEHIND = 3 * STACKS };
 
 struct tensor {
-  const char *name; /* whole */
-  const char *own;  /* in its block; of what is in none the whole name */
+  const char *name; /* full */
+  const char *own;  /* within its block; outside blocks the full name */
   uint64_t rows, columns;
-  int stack; /* index; from order_tensors() on the place in forward order */
+  int stack; /* index; after order_tensors() the place in forward order */
   int32_t block;
   struct tagc_order order;
 };
 
-/* What has a number in its name, by what stands in front of the number. */
+/* Names with a number, grouped by the text before the number. */
 struct stack {
   const char *prefix; /* "model.layers.", with its dot */
   size_t length;
   uint64_t elements;
-  int32_t blocks; /* 0: these are none */
+  int32_t blocks; /* 0: not blocks */
 };
 
 struct checkpoint {
   struct tensor *tensors;
   size_t tensor_count;
   struct stack stacks[STACKS];
-  int stack_count, main_stack; /* main_stack = -1: there are no blocks */
+  int stack_count, main_stack; /* main_stack = -1: no blocks */
   struct tagc_complaint *complaint;
 };
 
@@ -57,7 +56,7 @@ static int by_place(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-/* The first component that is a number, and what is behind it; NULL: there is none. */
+/* The first numeric component, and the text behind it; NULL: none. */
 static const char *find_number(const char *name, const char **rest, int32_t *number) {
   for (const char *at = name; at; at = strchr(at, '.')) {
     at += *at == '.';
@@ -81,8 +80,7 @@ static int find_stack(struct checkpoint *c, const char *name, size_t length) {
   return c->stack_count++;
 }
 
-/* Are the blocks of a stack numbered without a gap? (*missing: the first that is not there.) Tensors are sorted by
- * place. */
+/* True if a stack's blocks have no gap in their numbers. (*missing: the first gap.) Tensors are sorted by place. */
 static bool is_whole_stack(const struct checkpoint *c, int stack, int32_t *missing) {
   *missing = 0;
   for (size_t i = 0; i < c->tensor_count; i++) {
@@ -96,7 +94,7 @@ static bool is_whole_stack(const struct checkpoint *c, int stack, int32_t *missi
   return true;
 }
 
-/* Tensors get their stacks and blocks; what is numbered, and no block (an nn.Sequential, one head of several), has no
+/* Assigns stacks and blocks to tensors. Numbered ones outside blocks (nn.Sequential, one of several heads) have no
  * stack. */
 static bool find_stacks(struct checkpoint *c) {
   for (size_t i = 0; i < c->tensor_count; i++) {
@@ -127,7 +125,7 @@ static bool find_stacks(struct checkpoint *c) {
 
 /* -- the model ----------------------------------------------------------------------------------------------------- */
 
-/* Is what is in no block in front of the blocks? Embeddings are, with their norms. */
+/* True for parameters outside blocks that come before them: embeddings and their norms. */
 static bool is_before_blocks(const char *name) {
   uint32_t kinds = tagc_kinds_of_name(name);
   return (kinds & TAGC_KIND_EMBED) || ((kinds & TAGC_KIND_NORM) && strstr(name, "embed"));
@@ -138,7 +136,7 @@ static int stack_place(const struct checkpoint *c, int stack) {
   return stack == c->main_stack ? MAIN : (memmem(s->prefix, s->length, "decoder", 7) ? DECODERS : OTHERS) + stack;
 }
 
-/* The style of each block is told by one of its names, the least of all of them. */
+/* The least of the styles that a block's names reveal is its style. */
 static void order_tensors(struct checkpoint *c) {
   for (size_t i = 0; i < c->tensor_count; i++) {
     struct tensor *t = &c->tensors[i];
@@ -179,7 +177,7 @@ static bool refuse_model(const struct checkpoint *c) {
                             TAGC_MODEL_PARAMETERS, TAGC_MODEL_PLACES, TAGC_PARAMETER_NAME - 1);
 }
 
-/* A router is there for experts: without any, what looks like one is the gate of an MLP. */
+/* Routers exist for experts: without any, an apparent router is the gate of an MLP. */
 static uint32_t kinds_of(const struct tensor *t, bool has_experts) {
   uint32_t kinds = tagc_kinds_of_name(t->name);
   bool is_router = (kinds & ~(uint32_t)TAGC_KIND_BIAS) == TAGC_KIND_EXPERT;
@@ -195,7 +193,7 @@ static bool is_like(const struct tagc_unit *unit, const struct tensor *tensors, 
   return is_so;
 }
 
-/* Adds a unit of these tensors, unless one from `first` on is like it, and its place. */
+/* Adds a unit of these tensors, unless an equal one exists from `first` on, and its place. */
 static bool add_tensor_unit(struct tagc_model *model, const char *name, size_t first, const struct tensor *tensors,
                             size_t count) {
   for (size_t i = first; i < model->unit_count; i++)
@@ -214,8 +212,7 @@ static bool add_tensor_unit(struct tagc_model *model, const char *name, size_t f
   return tagc_model_add_place(model, (uint32_t)model->unit_count - 1, tensors->block);
 }
 
-/* The name of the units of a stack: that of the main one is "block", others have as much of the end of their prefix as
- * has room. */
+/* The name of a stack's units: "block" for the main one, for others as much of their prefix's end as fits. */
 static void name_stack(const struct checkpoint *c, int place, char name[TAGC_UNIT_NAME]) {
   const char *fixed = place == BEFORE ? "embed" : place == BEHIND ? "head" : place == MAIN ? "block" : NULL;
   if (fixed) {
@@ -253,7 +250,7 @@ static struct tagc_model *make_model(const struct checkpoint *c) {
   return model;
 }
 
-/* Takes over what headers say. */
+/* Copies the tensors of the headers. */
 static bool take_tensors(struct checkpoint *c, const struct tagc_headers *headers) {
   c->tensors = calloc(headers->tensor_count, sizeof *c->tensors);
   if (!c->tensors)

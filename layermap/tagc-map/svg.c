@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Draws tables as an SVG: a bar for each row, which is the buffer of a reduce-scatter, with what lies where in it; see
- * map.h.
+ * Draws tables as an SVG: a bar for each row shows the buffer of a reduce-scatter and its contents; see map.h.
  *
- * The picture stands alone: no script, no font, nothing from the network. Its colours follow the reader's light or dark
- * scheme; each is told in words as well, in the bar where there is room, and for screen readers in the description and
- * a title a segment.
+ * The picture stands alone: no script, no font, no network. Its colours follow the reader's light or dark scheme. Words
+ * repeat each colour: in the bar if they fit, and for screen readers in the description and a title per segment.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +13,7 @@
 
 enum { MARGIN = 24, BAR = 960, BAR_HEIGHT = 24, ROW = 64, HEAD = 118, ROWS = 200, LABEL = 7, NARROW = 6 };
 
-/* Of hues that are told apart with any kind of colour blindness (Okabe and Ito), and text that is legible on them. */
+/* Colours that people with any kind of colour blindness tell apart (Okabe and Ito), and legible text on them. */
 static const char style[] =
   "<style>\n"
   ":root{color-scheme:light dark}\n"
@@ -46,11 +44,11 @@ static void put_share(FILE *file, uint64_t part, uint64_t all) {
 struct bar {
   FILE *file;
   const struct tagc_map_row *row;
-  uint64_t all, begin; /* elements in the bar, and before the shard that is walked */
-  double y, drawn;     /* where it is; up to where there is something narrow in it */
-  /* What is next to be drawn: segments of one member that touch, or of several narrow ones of one colour. */
+  uint64_t all, begin; /* elements in the bar, and before the current shard */
+  double y, drawn;     /* its place; the end of the latest narrow part */
+  /* Next to draw: touching segments of one member, or of several narrow ones of one colour. */
   uint64_t offset, length;
-  int32_t member, last; /* the first of them, and the last one */
+  int32_t member, last; /* the first member, and the last */
   size_t members;
 };
 
@@ -59,7 +57,7 @@ static const char *member_share(const struct bar *bar, int32_t member) {
                                     : tagc_share_of(bar->row->layer.members[member].parameter->kinds));
 }
 
-/* What is in the segment, in as many words as there is room for. */
+/* Describes the segment in as many words as fit. */
 static void put_label(FILE *file, const char *share, const char *parameter, double x, double y, double width) {
   char label[TAGC_PARAMETER_NAME];
   snprintf(label, sizeof label, "%s", parameter);
@@ -81,7 +79,7 @@ static void put_member(const struct bar *bar, int32_t member) {
   tagc_markup(bar->file, "%s", name);
 }
 
-/* Draws what is collected. Of several that are narrower than a pixel in the same place the first one is drawn. */
+/* Draws the collected segments. Among several within one pixel only the first is drawn. */
 static void flush_bar(struct bar *bar) {
   if (!bar->length)
     return;
@@ -120,7 +118,7 @@ static bool is_narrow(const struct bar *bar, uint64_t length) {
   return BAR * ((double)length / (double)bar->all) < NARROW;
 }
 
-/* Does the segment go on what is collected? */
+/* True if the segment continues the collected ones. */
 static bool joins(const struct bar *bar, const struct tagc_segment *segment, uint64_t offset) {
   if (!bar->length || bar->offset + bar->length != offset)
     return false;
@@ -147,7 +145,7 @@ static bool add_bar_segment(const struct tagc_segment *segment, void *data) {
   return true;
 }
 
-/* A bar is one shard where all shards are alike, else all of them. */
+/* A bar is one shard if all shards are alike, else all of them. */
 static bool is_one_shard(const struct tagc_map_row *row) { return tagc_layout_is_uniform(row->layer.layout); }
 
 static void draw_bar(FILE *file, const struct tagc_map_row *row, int nranks, double y) {
@@ -182,7 +180,7 @@ static void draw_row(FILE *file, const struct tagc_map_row *row, int nranks, dou
 
 /* -- a picture ----------------------------------------------------------------------------------------------------- */
 
-/* Elements of the whole model by share: each row as often as there are layers like it. */
+/* Elements of the whole model by share: each row times the number of its layers. */
 static double sum_shares(const struct tagc_map_table *table, double shares[TAGC_SHARES]) {
   double all = 0;
   memset(shares, 0, TAGC_SHARES * sizeof *shares);

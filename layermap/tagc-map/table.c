@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Brings models and recorded calls into tables, and prints these; see map.h.
+ * Makes and prints tables of models and recorded calls; see map.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ const char *tagc_share_name(enum tagc_share share) {
   return names[share];
 }
 
-/* The name of a file without its folders: titles have to fit. */
+/* The name of a file without its folders, short enough for titles. */
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash && slash[1] ? slash + 1 : path;
@@ -34,7 +34,7 @@ static const char *base_name(const char *path) {
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
-/* Counts what is in the row, from its layer and the size of its shard. */
+/* Counts the elements in the row from its layer and the size of its shard. */
 static void count_elements(struct tagc_map_row *row, int nranks) {
   uint64_t known = 0;
   row->all = row->shard > UINT64_MAX / (uint64_t)nranks ? UINT64_MAX : row->shard * (uint64_t)nranks;
@@ -47,7 +47,7 @@ static void count_elements(struct tagc_map_row *row, int nranks) {
     row->elements[TAGC_SHARE_PADDING] = row->all - known;
 }
 
-/* Puts the unit's members behind those of the units before it, for the first place that it has. */
+/* Appends the unit's members behind those of earlier units, for its first place. */
 static void add_unit_row(struct tagc_map_table *table, const struct tagc_model *model, size_t first,
                          struct tagc_member *members, enum tagc_layout_kind layout) {
   const struct tagc_model_place *place = &model->places[first];
@@ -107,10 +107,10 @@ void tagc_map_table_free(struct tagc_map_table *table) {
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */
 
-/* So many calls make what was once there be forgotten: more than the cycle remembers evidence for. */
+/* So many calls outlast the cycle's memory: earlier calls are forgotten. */
 enum { CALLS_TO_FORGET = 16384 };
 
-/* What is locked when all calls have passed, and then those from `step` on again and again. */
+/* The cycle after all calls and then those from `step` on, repeated until one is locked. */
 static struct tagc_cycle *observe(const struct tagc_call_list *list, const struct tagc_cycle_options *options,
                                   size_t step) {
   struct tagc_cycle *cycle = tagc_cycle_create(options);
@@ -124,7 +124,7 @@ static struct tagc_cycle *observe(const struct tagc_call_list *list, const struc
   return cycle;
 }
 
-/* How many of the last calls are equal to those `shift` calls before them? */
+/* How many of the last calls equal those `shift` calls before. */
 static size_t count_repeated(const struct tagc_call_list *list, size_t shift) {
   size_t same = 0;
   while (same + shift < list->count &&
@@ -133,8 +133,8 @@ static size_t count_repeated(const struct tagc_call_list *list, size_t shift) {
   return same;
 }
 
-/* Where the last step begins, or several of them: half of it at least was there before (first steps may be unlike the
- * others). Where nothing is, all calls are taken for one step. */
+/* Finds the start of the last step, or of several: at least half of it must repeat earlier calls (first steps may
+ * differ). If nothing repeats, all calls are one step. */
 static size_t find_step(const struct tagc_call_list *list) {
   size_t reduction = list->count;
   bool all_reduces = true;
@@ -172,7 +172,7 @@ static bool is_alike_row(const struct tagc_map_row *row, const struct tagc_layer
          row->layer.layout == layer->layout;
 }
 
-/* Slots in forward order become rows, those that follow one another and are alike one. */
+/* Makes rows of the slots in forward order; like neighbours share one. */
 static void add_slot_rows(struct tagc_map_table *table, const struct tagc_slot_info *slots,
                           const struct tagc_slot_info **order, size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -222,9 +222,9 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
   return made;
 }
 
-/* -- in a terminal ------------------------------------------------------------------------------------------------- */
+/* -- the terminal -------------------------------------------------------------------------------------------------- */
 
-/* How wide columns are: those of shares 0 where no row has any. */
+/* Widths of columns; those of shares are 0 if no row has any. */
 struct widths {
   int name, times, parameters, all, shard, shares[TAGC_SHARES];
 };
@@ -263,7 +263,7 @@ static struct widths measure_columns(const struct tagc_map_table *table) {
   return w;
 }
 
-/* A share in per cent; what there is is never shown as nothing. */
+/* A share in per cent; a small one is never shown as nothing. */
 static const char *share_text(uint64_t part, uint64_t all, char text[16]) {
   double per_cent = all ? 100.0 * (double)part / (double)all : 0;
   if (!part)
@@ -274,7 +274,7 @@ static const char *share_text(uint64_t part, uint64_t all, char text[16]) {
   return text;
 }
 
-/* Behind `first`, cut into lines of usual width where there is a comma; those after the first are indented. */
+/* Prints the text behind `first`, wrapped at commas to the usual width; further lines are indented. */
 static void print_wrapped(FILE *file, const char *first, const char *text) {
   enum { WIDTH = 79, INDENT = 4 };
   size_t used = strlen(first);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-map: makes map files, shows what they or recorded calls say, and holds one against the other. See tagc-map(1).
+ * tagc-map: makes map files, shows maps or recorded calls, and compares the two. See tagc-map(1).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum { FITS, DIFFERS, TROUBLE };
 
 struct request {
   const char *output, *svg;
-  enum tagc_layout_kind layout; /* TAGC_LAYOUTS: none was given */
+  enum tagc_layout_kind layout; /* TAGC_LAYOUTS: not given */
   int nranks;                   /* 0: not given */
   char **files;
   int count;
@@ -65,7 +65,7 @@ static int refuse_usage(const char *what) { return tagc_refuse(&command_line, "%
 
 #define FAIL(...) tagc_fail(command_line.program, TROUBLE, __VA_ARGS__)
 
-/* What is wrong with a file, as compilers say it. */
+/* Reports a file's error in the form of compilers. */
 static int complain(const char *path, const struct tagc_complaint *complaint) {
   if (!complaint->line)
     return FAIL("%s: %s", path, complaint->text);
@@ -75,11 +75,11 @@ static int complain(const char *path, const struct tagc_complaint *complaint) {
 static int fail(const char *path, const char *why) { return FAIL("%s: %s", path, why); }
 static int no_memory(void) { return FAIL("no memory"); }
 
-/* -- files that are written ---------------------------------------------------------------------------------------- */
+/* -- output files -------------------------------------------------------------------------------------------------- */
 
 static const char unwritable[] = "no map can describe this model: see tagc-map(5) for names and limits";
 
-/* What could not be written completely does not stay: nobody shall take it for a whole one. */
+/* Removes an incomplete file, so that nobody takes it for a whole one. */
 static int finish(FILE *file, const char *path, bool wrote) {
   int error = wrote ? 0 : errno;
   struct stat status;
@@ -96,7 +96,7 @@ static int finish(FILE *file, const char *path, bool wrote) {
 static int write_map(const struct request *request, const struct tagc_model *model) {
   if (!request->output) {
     if (tagc_mapfile_write(stdout, model) || errno != EINVAL)
-      return FITS; /* main() looks at stdout once more */
+      return FITS; /* main() checks stdout again */
     return fail(request->files[0], unwritable);
   }
   FILE *file = fopen(request->output, "we");
@@ -110,7 +110,7 @@ static int write_map(const struct request *request, const struct tagc_model *mod
 static int make(const struct request *request, struct tagc_model *model, const struct tagc_complaint *complaint) {
   if (!model && request->count == 1)
     return complain(request->files[0], complaint);
-  if (!model) /* the complaint says which of them */
+  if (!model) /* the complaint names the file */
     return FAIL("%s (line %u, column %u)", complaint->text, complaint->line, complaint->column);
   model->layout = request->layout;
   int status = write_map(request, model);
@@ -186,7 +186,7 @@ static int show_calls(const struct request *request, const struct tagc_call_file
   return status;
 }
 
-/* Does the text call itself a file of calls? */
+/* True if the text claims to be a file of calls. */
 static bool is_calls(const char *bytes, size_t count) {
   struct tagc_text text;
   struct tagc_complaint complaint;
@@ -237,7 +237,7 @@ enum { OUTPUT = 1, RANKS = 2, LAYOUT = 4, SVG = 8 };
 static const struct command {
   const char *name;
   int (*run)(const struct request *request);
-  unsigned options; /* that it takes */
+  unsigned options; /* accepted ones */
   bool takes_stdin; /* as "-"; headers are found by seeking */
 } commands[] = {
   {"from-config", from_config, OUTPUT | LAYOUT, true},
