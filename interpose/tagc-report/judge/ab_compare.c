@@ -12,11 +12,11 @@
 #include "interpose/tagc-report/read/format.h"
 
 enum { FEWEST_PAIRS = 3 };
-static const double HARDLY = 0.01;   /* so little faster or slower is not worth a word */
-static const double NARROW = 0.03;   /* an interval within this of 1 says that there is nothing to gain */
-static const double ROUNDING = 1e-6; /* of a step: what sums of doubles may differ by */
+static const double HARDLY = 0.01;   /* smaller changes of speed are not worth a word */
+static const double NARROW = 0.03;   /* an interval within this of 1: nothing to gain */
+static const double ROUNDING = 1e-6; /* of a step: rounding of sums */
 
-/* A step of the job: what its ranks have of it. */
+/* A step of the job, merged from its ranks. */
 struct step {
   uint32_t lock;
   uint64_t cycle;
@@ -27,10 +27,10 @@ struct step {
 
 struct window {
   uint8_t side;
-  bool joined;       /* nothing is missing between it and the one before */
+  bool joined;       /* no gap to the window before */
   size_t first, end; /* of the steps */
   size_t counted;
-  double ms; /* NaN: too few steps count */
+  double ms; /* NaN: too few counted steps */
 };
 
 struct scratch {
@@ -41,8 +41,7 @@ struct scratch {
   double *values; /* room for all steps */
 };
 
-/* P(T <= t) for t >= 0 (Abramowitz, Stegun 1964, 26.7.3 and 26.7.4: finite sums for a whole number of degrees of
- * freedom). */
+/* P(T <= t) for t >= 0 (Abramowitz, Stegun 1964, 26.7.3 and 26.7.4: finite sums for whole degrees of freedom). */
 static double student_below(double t, size_t degrees) {
   const double n = (double)degrees, angle = atan(t / sqrt(n)), c = cos(angle), s = sin(angle);
   const bool odd = degrees % 2 == 1;
@@ -57,7 +56,7 @@ static double student_below(double t, size_t degrees) {
 
 double tagc_student(size_t degrees) {
   double low = 1.9, high = 13;
-  if (degrees > 100000) /* it is 1.95999 from there on */
+  if (degrees > 100000) /* from here on 1.95999 */
     degrees = 100000;
   for (int i = 0; i < 60; i++) {
     const double middle = (low + high) / 2;
@@ -69,20 +68,21 @@ double tagc_student(size_t degrees) {
   return (low + high) / 2;
 }
 
-/* The mean of the middle half: the outer quarters are left out, in part where n is no multiple of four. */
+/* The mean of the middle half: excludes the outer quarters, in part if n is no multiple of four. */
 static double middle_mean(double *values, size_t n) {
   const double low = (double)n / 4, high = 3 * (double)n / 4;
   double sum = 0;
-  tagc_quantile(values, n, 0); /* puts them in order */
+  tagc_quantile(values, n, 0); /* sorts them */
   for (size_t i = 0; i < n; i++)
     sum += values[i] * fmax(0, fmin(high, (double)i + 1) - fmax(low, (double)i));
   return sum / (high - low);
 }
 
-/* One step, of those that its ranks have of it. */
+/* Merges the ranks' entries of one step. */
 static struct step merge(const struct tagc_rank_step *ranks, size_t count) {
   const struct tagc_sum_step *first = ranks->step;
-  struct step step = {first->lock, first->cycle, 0, first->side, true}; /* one of no time is no measurement, either */
+  struct step step = {first->lock, first->cycle, 0, first->side, true}; /* a step of no time is no measurement, either
+                                                                         */
   for (size_t i = 0; i < count; i++) {
     step.ms += tagc_ms((double)ranks[i].step->ns) / (double)count;
     step.counts = step.counts && ranks[i].step->whole;
@@ -97,7 +97,7 @@ static bool follows(const struct step *a, const struct step *b, uint64_t missing
   return b->lock == a->lock && b->cycle > a->cycle && b->cycle - a->cycle - 1 <= missing_most;
 }
 
-/* The longest window of which nothing is missing: with as many steps missing, one of the other side may be. */
+/* The longest window without gaps. A gap as long may hide a window of the other side. */
 static size_t longest_window(const struct step *steps, size_t count) {
   size_t longest = 0;
   for (size_t i = 0, length = 0; i < count; i++) {
@@ -114,7 +114,7 @@ static void close_window(struct scratch *s, struct window *w, size_t longest) {
     if (s->steps[i].counts)
       s->values[n++] = s->steps[i].ms;
   w->counted = n;
-  /* A window that was cut short is much less certain than its neighbours: it does not count. */
+  /* A window cut short is far less certain than its neighbours: it does not count. */
   w->ms = n && 2 * n >= longest - 1 ? middle_mean(s->values, n) : NAN;
 }
 
@@ -146,7 +146,7 @@ static bool has_pair(const struct scratch *s, size_t i) {
          !isnan(w[1].ms);
 }
 
-/* How the steps of a side lie around their windows' values. */
+/* The spread of a side's steps around their windows' values. */
 static double side_spread(struct scratch *s, uint8_t side) {
   size_t n = 0;
   for (size_t k = 0; k < s->window_count; k++) {
@@ -158,7 +158,7 @@ static double side_spread(struct scratch *s, uint8_t side) {
   if (n < 2)
     return NAN;
   const double low = tagc_quantile(s->values, n, 0.25), high = tagc_quantile(s->values, n, 0.75);
-  return (high - low) / 1.349; /* of a normal distribution the middle half is as wide */
+  return (high - low) / 1.349; /* width of a normal distribution's middle half */
 }
 
 static double mean_of_side(const struct scratch *s, uint8_t side) {
@@ -172,7 +172,7 @@ static double mean_of_side(const struct scratch *s, uint8_t side) {
   return n ? sum / (double)n : NAN;
 }
 
-/* `differences`: out->pairs of them, `shared` of which share a plain window with the one before. */
+/* `differences`: out->pairs of them, `shared` of which share a plain window with their predecessor. */
 static void tell_interval(struct tagc_ab_result *out, const double *differences, size_t shared) {
   const double n = (double)out->pairs, plain = out->mean_ms[TAGC_SUM_PLAIN], c = 1 + (double)shared / (3 * n);
   double mean = 0, squares = 0;
@@ -235,7 +235,7 @@ static const char *why_equal(const struct tagc_ab_result *out) {
   return "The steps are too few, or too uneven, to tell: let the run go on for longer.";
 }
 
-/* A cause is named where times show it. */
+/* Names a cause if times show it. */
 static const char *why_slower(const struct tagc_ab_result *out) {
   if (!saves_bytes(out))
     return "It does not save bytes, either: the table of slots tells why.";
@@ -316,7 +316,7 @@ void tagc_ab_print(FILE *to, const struct tagc_ab_result *ab) {
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
 
-/* What ranks sent in the steps that count, by the side that they were on. */
+/* The ranks' bytes in counted steps, by side. */
 static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct tagc_ab_result *out) {
   size_t steps[TAGC_SUM_SIDES] = {0};
   for (size_t i = 0; i < count; i++) {
@@ -335,7 +335,7 @@ static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct t
     }
 }
 
-/* Compressed calls against plain ones of the same slots, which differ in size and in whom they wait for. */
+/* Compares compressed calls with plain ones of the same slots; slots differ in size and in waiting. */
 static void add_coding_times(const struct tagc_summary *summary, struct tagc_ab_result *out) {
   double coding = 0, saved = 0, calls = 0;
   for (size_t i = 0; i < summary->comm_count; i++)

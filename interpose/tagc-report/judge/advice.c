@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What could still be saved; see advice.h.
+ * Possible further savings; see advice.h.
  */
 #include "interpose/tagc-report/judge/advice.h"
 
@@ -14,7 +14,7 @@
 #include "interpose/tagc-report/read/format.h"
 #include "interpose/tagc-report/read/merge.h"
 
-/* What is worth a sentence: a share of all that is sent, and of a compressed call's time. */
+/* The least share worth a sentence: of all bytes sent, or of a compressed call's time. */
 #define WORTH 0.05
 
 __attribute__((format(printf, 2, 3))) static void add_advice(struct tagc_advice *out, const char *format, ...) {
@@ -26,7 +26,7 @@ __attribute__((format(printf, 2, 3))) static void add_advice(struct tagc_advice 
   va_end(arguments);
 }
 
-/* The options of the job, as its first rank has them; what cannot be understood is as if it was not set. */
+/* The options of the job's first rank. Options that are not understood count as unset. */
 static void read_rank_options(const struct tagc_summary *summary, struct tagc_options *options) {
   char why[256];
   tagc_options_default(options);
@@ -39,7 +39,7 @@ static void read_rank_options(const struct tagc_summary *summary, struct tagc_op
       option = tagc_option_find(line);
     }
     if (option && option->kind != TAGC_OPTION_TEXT && option->kind != TAGC_OPTION_INPUT &&
-        option->kind != TAGC_OPTION_OUTPUT) /* which would point into the copy */
+        option->kind != TAGC_OPTION_OUTPUT) /* they would point into the copy */
       tagc_options_set(options, line, value, why, sizeof why);
   }
   free(copy);
@@ -49,12 +49,12 @@ static double type_bytes(const struct tagc_summary *summary, uint16_t type) {
   return tagc_sum_is(summary, TAGC_TRACE_TYPES, type, "float32") ? 4 : 2;
 }
 
-/* What a rank sends in a step: of the locks that communicators ended with. */
+/* Bytes of a rank per step, in the last locks of communicators. */
 struct step {
-  double sent;          /* in all; NaN: there is no whole step */
-  double gradients;     /* by slots of gradients that go as they came */
-  double plain, packed; /* all-gathers of parameters that go as they came, and what they would send in 8 bits */
-  double again, memory; /* what was gathered before, and what it would take to keep it */
+  double sent;          /* in total; NaN: no whole step */
+  double gradients;     /* by uncompressed slots of gradients */
+  double plain, packed; /* uncompressed all-gathers of parameters, and their bytes at 8 bits */
+  double again, memory; /* repeated gathers, and the memory that keeping the data would take */
 };
 
 static double sent_by(const struct tagc_sum_slot *slot) {
@@ -71,7 +71,7 @@ static void add_up_allgathers(const struct tagc_summary *summary, const struct t
       continue;
     if (!allgather->calls.compressed && whole >= (double)min_bytes) {
       step->plain += sent;
-      step->packed += sent * (1 + 2.0 / 128) / element; /* blocks of 128, with a scale each */
+      step->packed += sent * (1 + 2.0 / 128) / element; /* a scale per block of 128 */
     }
     step->again += allgather->again ? sent : 0;
     step->memory += allgather->again ? whole : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What could still be saved in a job: sentences with numbers of its traces. Pure.
+ * Possible further savings of a job: sentences with numbers from its traces. Pure.
  */
 #ifndef INTERPOSE_TAGC_REPORT_JUDGE_ADVICE_H
 #define INTERPOSE_TAGC_REPORT_JUDGE_ADVICE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What codecs did; see codecs.h.
+ * The codecs of a job; see codecs.h.
  */
 #include "interpose/tagc-report/judge/codecs.h"
 

@@ -25,7 +25,7 @@ static enum tagc_pattern_kind kind_of(const struct tagc_summary *summary, const 
   return TAGC_PATTERN_OTHER;
 }
 
-/* "bfloat16", "float8e4m3", "uint32": the first number is that of bits. */
+/* "bfloat16", "float8e4m3", "uint32": the first number counts bits. */
 double tagc_line_element(const struct tagc_summary *summary, const struct tagc_sum_line *line) {
   const char *name = tagc_sum_name(summary, TAGC_TRACE_TYPES, line->type), *digits = strpbrk(name, "123456789");
   const long bits = digits ? strtol(digits, NULL, 10) : 0;
@@ -108,7 +108,7 @@ double tagc_slots_parameters(const struct tagc_sum_comm *comm) {
   return comm->nranks > 0 ? elements : 0;
 }
 
-/* Members stand in the order of their ranks in the communicator, which is mostly the same in both. */
+/* Members are sorted by rank in the communicator, mostly alike in both: `near` continues from the last hit. */
 static bool comm_has_rank(const struct tagc_sum_comm *comm, size_t rank, size_t *near) {
   for (size_t i = 0; i < comm->member_count; i++, ++*near)
     if (comm->members[*near % comm->member_count].rank == rank)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What communicators are for, by the pattern of their calls (volume.h). A wrong name is worse than none: what
- * could be two things is "unknown", and the grounds say which. The patterns are those of these sources:
+ * The roles of communicators, by the pattern of their calls (volume.h). A wrong name is worse than none: ambiguous
+ * patterns are "unknown", and the grounds list the options. The patterns come from these sources:
  *
- *   PyTorch      FSDP1, FSDP2 (torch/distributed/fsdp: a unit's parameters are gathered before its forward and its
- *                backward pass, its gradient is reduce-scattered; HSDP: the shards of gradients are all-reduced between
- *                replicas), DDP (reducer.cpp: buckets of gradients, all-reduced)
+ *   PyTorch      FSDP1, FSDP2 (torch/distributed/fsdp: gathers a unit's parameters before its forward and its backward
+ *                pass, reduce-scatters its gradient; HSDP: all-reduces the shards of gradients between replicas), DDP
+ *                (reducer.cpp: buckets of gradients, all-reduced)
  *   DeepSpeed    runtime/zero/stage3.py; stage_1_and_2.py: average_tensor() all-reduces buckets of gradients, or
  *                reduces each part to its owner, and all_gather_dp_groups() gathers parameters once after the step:
- *                there is no reduce-scatter
+ *                no reduce-scatter
  *   Megatron     core/distributed/param_and_grad_buffer.py (reduce-scatters of buckets, a gather each);
  *                core/tensor_parallel: layers.py (all-reduces of activations; with sequence parallel gathers and
  *                reduce-scatters, the input gathered again in the backward pass), cross_entropy.py (a maximum and two
  *                sums over the divided vocabulary); core/pipeline_parallel/p2p_communication.py (sends to both
  *                neighbours); core/transformer/moe/token_dispatcher.py
- *   Activations  have one count all through a step, and the type of what is gathered is that of what is reduced; units
- *                of a model differ in size.
+ *   Activations  keep one count through a step, and one type for gathers and reductions; a model's units differ in
+ * size.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -27,7 +27,7 @@
 #include "interpose/tagc-report/judge/volume.h"
 #include "interpose/tagc-report/read/format.h"
 
-/* Calls of one count in a step: of gradients, at most; of activations, at least. */
+/* Calls of one count per step: gradients have at most FEW, activations at least MANY. */
 enum { FEW = 3, MANY = 8 };
 static const double ALMOST = 0.02; /* padding */
 static const double MOST = 0.9;    /* of the bytes of a communicator */
@@ -56,7 +56,7 @@ static bool has_one_count(const struct tagc_pattern *p) { return p->lines == 1 &
 
 /* -- reduce-scatters ----------------------------------------------------------------------------------------------- */
 
-/* How often a step gathers each parameter that is reduced, here and on communicators beside. */
+/* How often a step gathers each reduced parameter, here and on communicators beside. */
 static double allgathers_of(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p,
                             struct tagc_allgathers *allgathers) {
   const struct tagc_sum_comm *comm = &summary->comms[at];
@@ -80,9 +80,8 @@ static bool has_several_slots(const struct tagc_sum_comm *comm) {
   return false;
 }
 
-/* What the library takes for gradients are some. ZeRO-3's buckets are not gathered as they are reduced: they are known
- * by their different sizes, and by parameters that are gathered twice, as those of activations never are (once, or one
- * and a half times). */
+/* Slots with gradients, per the library, are no activations. ZeRO-3's buckets are not gathered as they are reduced. Two
+ * facts identify them: different sizes, and parameters gathered twice (activations once, or one and a half times). */
 static bool could_be_activations(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p,
                                  struct tagc_allgathers *beside) {
   const struct tagc_sum_comm *comm = &summary->comms[at];
@@ -96,7 +95,7 @@ static bool could_be_activations(const struct tagc_summary *summary, size_t at, 
   return !p->steps || reduced->calls > FEW;
 }
 
-/* Activations of sequence parallel: of one count, and each gathered as often as reduced, or half as often again. */
+/* Activations of sequence parallel: one count, gathered as often as reduced, or half as often again. */
 static void judge_activations(struct tagc_sum_comm *comm, const struct tagc_patterns *p, bool other_gradients) {
   const struct tagc_pattern *r = &p->of[TAGC_PATTERN_REDUCE_SCATTER], *g = &p->of[TAGC_PATTERN_ALL_GATHER];
   const double ratio = g->main_calls / r->main_calls;
@@ -177,7 +176,7 @@ struct comms {
   size_t *list, count;
 };
 
-/* Those for which it holds; without memory none. free(list). */
+/* Those for which `holds` is true; none without memory. The caller frees list. */
 static struct comms comms_that(const struct tagc_summary *summary, bool (*holds)(const struct tagc_sum_comm *)) {
   struct comms out = {.list = malloc((summary->comm_count + 1) * sizeof *out.list)};
   for (size_t i = 0; i < summary->comm_count && out.list; i++)
@@ -190,8 +189,8 @@ static bool reduces_gradients(const struct tagc_sum_comm *comm) {
   return comm->role == TAGC_ROLE_SHARDED || comm->role == TAGC_ROLE_OPTIMIZER;
 }
 
-/* A communicator whose shards of gradients have the count of these all-reduces: they are between replicas of the
- * shards. */
+/* A communicator whose shards of gradients have the count of these all-reduces, which run between the shards'
+ * replicas. */
 static const struct tagc_sum_comm *shards_like(const struct tagc_summary *summary, const struct tagc_sum_comm *comm,
                                                const struct tagc_pattern *a, const struct comms *reducers) {
   for (size_t i = 0; i < reducers->count; i++) {
@@ -206,7 +205,7 @@ static const struct tagc_sum_comm *shards_like(const struct tagc_summary *summar
   return NULL;
 }
 
-/* Gradients are all-reduced or reduced, parameters come back from their owners. */
+/* Gradients are all-reduced or reduced; parameters come back from their owners. */
 static bool judge_owners(struct tagc_sum_comm *comm, const struct tagc_patterns *p) {
   const double reduced = p->of[TAGC_PATTERN_ALL_REDUCE].elements + p->of[TAGC_PATTERN_REDUCE].elements;
   const double gathered = p->of[TAGC_PATTERN_ALL_GATHER].elements * comm->nranks,
@@ -266,7 +265,7 @@ static bool is_tensor(const struct tagc_sum_comm *comm) { return comm->role == T
 
 static bool has_gradients(const struct tagc_sum_comm *comm) { return reduces_gradients(comm) || comm->gradients; }
 
-/* What can be told of a communicator by itself. All-reduces are left for later: what they are depends on the others. */
+/* Judges a communicator by itself. All-reduces come later: their role depends on other communicators. */
 static bool judge_alone(struct tagc_summary *summary, size_t at, const struct tagc_patterns *p) {
   struct tagc_sum_comm *comm = &summary->comms[at];
   const double all = bytes_of_patterns(p),
@@ -299,7 +298,8 @@ static bool judge_alone(struct tagc_summary *summary, size_t at, const struct ta
   return true;
 }
 
-/* A stage of a pipeline has no logits, and a job without data parallelism no gradients; the stage beside may have. */
+/* A stage of a pipeline may lack logits, and a job without data parallelism gradients: a neighbouring stage may
+ * help. */
 static void learn_from_others(struct tagc_summary *summary, size_t at, const struct tagc_pattern *a,
                               const struct comms *tensor) {
   struct tagc_sum_comm *comm = &summary->comms[at];
@@ -317,7 +317,7 @@ static void learn_from_others(struct tagc_summary *summary, size_t at, const str
   }
 }
 
-/* `last`: for whom it was done before; SIZE_MAX: for none. */
+/* `last`: the communicator marked before; SIZE_MAX: none. */
 static void mark_allgathers(struct tagc_summary *summary, size_t at, struct tagc_allgathers *beside, size_t *last) {
   const struct tagc_sum_comm *comm = &summary->comms[at];
   const bool again = !tagc_allgathers_beside(summary, at, beside) && *last != SIZE_MAX;
@@ -331,7 +331,7 @@ static void mark_allgathers(struct tagc_summary *summary, size_t at, struct tagc
                "reduces");
 }
 
-/* What can be told of all-reduces and reduce-scatters: first gradients, then what depends on whether there are some. */
+/* Judges all-reduces and reduce-scatters: first gradients, then roles that depend on these. */
 static void judge_rest(struct tagc_summary *summary, struct tagc_allgathers *beside) {
   struct comms reducers = comms_that(summary, reduces_gradients);
   size_t gradients = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The steps of all ranks of a summary in one order, so that those of the same step stand together.
+ * The steps of all ranks of a summary in one order: the same step of all ranks is contiguous.
  */
 #ifndef INTERPOSE_TAGC_REPORT_JUDGE_STEPS_H
 #define INTERPOSE_TAGC_REPORT_JUDGE_STEPS_H
@@ -11,23 +11,22 @@ struct tagc_rank_step {
   const struct tagc_sum_step *step;
 };
 
-/* By lock, cycle and rank. NULL without steps or without memory; for free(). */
+/* Sorted by lock, cycle and rank; the caller frees it. NULL: no steps, or no memory. */
 struct tagc_rank_step *tagc_steps_sorted(const struct tagc_summary *summary, size_t *count);
-/* How many of those from `first` on are the same step as it. */
+/* How many entries from `first` on are the same step. */
 size_t tagc_steps_same(const struct tagc_rank_step *first, size_t count);
 
-/* The rank's step of that lock and cycle; NULL: it has none. */
+/* The rank's step of that lock and cycle, or NULL. */
 const struct tagc_sum_step *tagc_step_find(const struct tagc_sum_rank *rank, uint32_t lock, uint64_t cycle);
-/* The first rank that has steps, by which they are numbered; NULL: none has. */
+/* The first rank that has steps, which numbers them; NULL: none. */
 const struct tagc_sum_rank *tagc_steps_leader(const struct tagc_summary *summary);
-/* The number of a step for people, as --steps takes it: among those of the leader, from 1; 0: that rank does not have
- * it. Numbers of cycles begin anew with each lock. */
+/* The number of a step for people, as --steps takes it: counted on the leader, from 1; 0: the leader lacks it. Numbers
+ * of cycles restart with each lock. */
 size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint64_t cycle);
 
 /* Nanoseconds as milliseconds. */
 static inline double tagc_ms(double ns) { return ns / 1e6; }
-/* The value below which a share of the n values lies, between its neighbours in proportion; the values are put in
- * order. NaN for none. */
+/* The value below which a share of the n values lies, interpolated between neighbours. Sorts the values. NaN: n = 0. */
 double tagc_quantile(double *values, size_t n, double share);
 
 #endif

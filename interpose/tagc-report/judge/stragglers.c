@@ -11,12 +11,12 @@
 #include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/read/format.h"
 
-static const double STANDS_OUT = 0.02; /* of a step: so much further behind is a rank that others wait for */
-static const double ALL_OF_IT = 0.95; /* of a step: calls are under way for so long that nobody knows what is outside */
-static const double FAR_BEHIND = 0.2; /* of the median step: so far behind is a straggler */
+static const double STANDS_OUT = 0.02; /* of a step: others wait for a rank this far behind */
+static const double ALL_OF_IT = 0.95;  /* of a step: with calls under way for longer, the time outside is unknown */
+static const double FAR_BEHIND = 0.2;  /* of the median step: a straggler is this far behind */
 
-/* What a rank does between its calls. NaN: its calls only enqueue, and nobody knows how long they were under way, or
- * they were all the time, as far as is known. */
+/* A rank's time between its calls. NaN: its calls only enqueue, and their time under way is unknown, or fills the
+ * step. */
 static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step) {
   if (!rank->blocking && (step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
     return NAN;
@@ -40,21 +40,21 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_ran
     out->outside_ms += isnan(ms) ? 0 : ms;
     known += !isnan(ms);
   }
-  const double n = (double)out->steps; /* 0: all of it is NaN */
+  const double n = (double)out->steps; /* 0 makes everything NaN */
   out->step_ms /= n;
   out->in_calls_ms /= n;
   out->outside_ms = 2 * known > out->steps ? out->outside_ms / (double)known : NAN;
   out->wire_ms = wire > 0 ? wire / n : NAN;
   if (rank->blocking) {
     out->exposed_ms = out->in_calls_ms;
-    out->wire_ms = fmax(out->wire_ms, out->in_calls_ms); /* of plain calls nobody may have told more */
+    out->wire_ms = fmax(out->wire_ms, out->in_calls_ms); /* plain calls may have no known times */
     out->hidden_ms = out->wire_ms - out->in_calls_ms;
   } else {
     out->exposed_ms = out->wire_ms > out->step_ms ? out->step_ms : out->wire_ms;
   }
 }
 
-/* `usual`: what the median of the ranks does between its calls in a step; NaN: not known. */
+/* `usual`: the ranks' median time between calls per step; NaN: unknown. */
 static bool find_slowest(struct tagc_stragglers *out, double *usual) {
   double *values = malloc((out->rank_count + 1) * sizeof *values), most = -1;
   size_t known = 0, last = SIZE_MAX;
@@ -79,7 +79,7 @@ static bool find_slowest(struct tagc_stragglers *out, double *usual) {
 
 /* -- step by step -------------------------------------------------------------------------------------------------- */
 
-/* Keeps the worst ones in order; all of them are counted by the caller. */
+/* Keeps the worst ones in order; the caller counts all. */
 static void keep(struct tagc_straggler_step *list, size_t count, const struct tagc_straggler_step *step) {
   size_t at = count < TAGC_STRAGGLERS_WORST ? count : TAGC_STRAGGLERS_WORST;
   while (at && list[at - 1].ms < step->ms) {
@@ -103,8 +103,8 @@ static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc
     times[out->steps++] = step.ms;
 }
 
-/* Who was behind in this step? False where nobody knows. `usual`: the ranks' median of what they do between calls in
- * all steps; `values`: room for all ranks. */
+/* Finds the rank behind in this step. False: unknown. `usual`: the ranks' median time between calls over all steps;
+ * `values`: room for all ranks. */
 static bool note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
                         struct tagc_stragglers *out, double *values) {
   const double median_step = out->median_ms;
@@ -113,7 +113,7 @@ static bool note_behind(const struct tagc_summary *summary, const struct tagc_ra
   for (size_t i = 0; i < n; i++) {
     const double ms = same[i].step->whole ? outside(&summary->ranks[same[i].rank], same[i].step) : NAN;
     if (isnan(ms))
-      return false; /* ranks that are compared must all be known */
+      return false; /* all compared ranks must be known */
     if (ms > most) {
       most = ms;
       last = same[i].rank;
@@ -131,7 +131,7 @@ static bool note_behind(const struct tagc_summary *summary, const struct tagc_ra
   return true;
 }
 
-/* Is no rank the last one in more steps than this? */
+/* True if no rank is last in more steps. */
 static bool is_often_last(const struct tagc_stragglers *out, size_t rank) {
   for (size_t r = 0; r < out->rank_count; r++)
     if (out->ranks[r].slowest_share > out->ranks[rank].slowest_share)
@@ -251,7 +251,7 @@ static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct 
           number(p->hidden_ms, hidden), number(p->outside_ms, away), last);
 }
 
-/* "step 7"; where the first rank does not have it, what its own rank calls it. */
+/* "step 7"; if the first rank lacks it, the rank's own name for it. */
 static const char *step_name(const struct tagc_summary *summary, const struct tagc_straggler_step *step,
                              char text[64]) {
   const size_t number = tagc_step_number(summary, step->lock, step->cycle);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Where the time of a step goes, rank by rank: who waits, and for whom.
  *
- * Of a step that takes t, the calls of a rank are under way for a time w, and its thread is inside them for a time c.
- * Where calls return when they are done (memory of the host), c is communication that is exposed, and w - c what is
- * hidden behind other work. On a GPU a call only enqueues: exposed communication cannot be seen from the calls alone;
- * it lies between max(0, w + p - t) and min(w, t), where p is the rest of the program's work, which nobody knows, and
- * so what is told is the upper bound min(w, t), and the share of a step in which calls are under way.
- * Calls on several streams at once count once, in w; as their beginnings are not known, w is an estimate, and where it
- * nears the step nothing is told of what is outside.
- * The *slowest rank* is the one that others wait for: collectives end together, so it is the one that is inside them
- * the shortest time, and outside of them the longest. It is told where that is more than 2% of a step longer than the
- * median of the ranks, and no rank is the last one in more steps: a few hiccups make a mean, and nobody waits for them
- * but then.
- * A *straggler* is a rank that is behind so in a single step, by a fifth of the median step more
- * than it is on average: the garbage collector, the data loader, another program. Of a step that only one rank has,
- * nothing can be told. All of it is made from whole steps alone, but for the list of the longest, which has the
- * others, too, and says so: a step with a checkpoint in it is disturbed.
- * Pure functions.
+ * In a step of time t, a rank's calls are under way for a time w, and its thread is inside them for a time c. If calls
+ * return when done (host memory), c is exposed communication, and w - c is hidden behind other work. On a GPU a call
+ * only enqueues, and the calls alone do not show exposed communication. It lies between max(0, w + p - t) and min(w,
+ * t), where p is the rest of the program's work, which is unknown. So we report the upper bound min(w, t), and the
+ * share of a step with calls under way. Simultaneous calls on several streams count once in w. Their beginnings are
+ * unknown, so w is an estimate; if it nears t, we report nothing about the time outside calls.
+ *
+ * The *slowest rank* is the one that others wait for. Collectives end together, so it spends the shortest time inside
+ * them and the longest outside. We name it if its time outside exceeds the median of the ranks by more than 2% of a
+ * step, and no rank is last in more steps: a few hiccups shift a mean, but delay others only then.
+ *
+ * A *straggler* is so far behind in a single step, by a fifth of the median step more than it is on average: the
+ * garbage collector, the data loader, another program. A step that only one rank has tells nothing.
+ *
+ * Only whole steps count, except in the list of the longest, which marks others: a checkpoint disturbs a step. Pure.
  */
 #ifndef INTERPOSE_TAGC_REPORT_JUDGE_STRAGGLERS_H
 #define INTERPOSE_TAGC_REPORT_JUDGE_STRAGGLERS_H
@@ -26,20 +25,19 @@
 #include "interpose/tagc-report/read/summary.h"
 
 struct tagc_straggler_rank {
-  double step_ms, in_calls_ms, wire_ms; /* means over whole steps; NaN: not known */
-  double exposed_ms, hidden_ms;         /* NaN: cannot be known here */
-  double outside_ms;                    /* step less the time in calls (or, where they only enqueue, under way) */
+  double step_ms, in_calls_ms, wire_ms; /* means over whole steps; NaN: unknown */
+  double exposed_ms, hidden_ms;         /* NaN: unknowable here */
+  double outside_ms;                    /* step minus the time in calls (or under way, if they only enqueue) */
   size_t steps;
-  double slowest_share; /* of the steps of which that is known: in which it was the one that others waited for;
-                         * NaN: of none */
+  double slowest_share; /* share of the steps with a known last rank in which it was that one; NaN: no such steps */
 };
 
-/* A rank that was far behind in a step; or a step that took long (rank: SIZE_MAX). */
+/* A rank far behind in a step; or a long step (rank: SIZE_MAX). */
 struct tagc_straggler_step {
   uint32_t lock;
   uint64_t cycle;
   size_t rank; /* index into ranks */
-  double ms;   /* how far behind the median of the ranks; or how long it took */
+  double ms;   /* behind the median of the ranks; or the step's time */
   bool whole;  /* on all ranks that have it */
 };
 
@@ -48,19 +46,19 @@ enum { TAGC_STRAGGLERS_WORST = 5 };
 struct tagc_stragglers {
   struct tagc_straggler_rank *ranks; /* as the summary's */
   size_t slowest;                    /* SIZE_MAX: none stands out */
-  double behind_ms;                  /* how much longer it is outside of calls than the median */
+  double behind_ms;                  /* its time outside of calls minus the median */
   bool exposed_known;
   char words[300];
   size_t rank_count;
-  size_t steps;             /* whole ones of the job: of each the mean over its ranks */
-  double median_ms, p95_ms; /* NaN: none */
+  size_t steps;                                              /* whole ones of the job: means over their ranks */
+  double median_ms, p95_ms;                                  /* NaN: none */
   struct tagc_straggler_step longest[TAGC_STRAGGLERS_WORST]; /* of all steps, the longest first */
   size_t longest_count;
   struct tagc_straggler_step behind[TAGC_STRAGGLERS_WORST]; /* the worst first */
-  size_t behind_count; /* all there were; TAGC_STRAGGLERS_WORST at most of them are kept */
+  size_t behind_count;                                      /* of all; at most TAGC_STRAGGLERS_WORST are kept */
 };
 
-/* False without memory. tagc_stragglers_free() gives back the ranks. */
+/* False: no memory. tagc_stragglers_free() frees the ranks. */
 bool tagc_stragglers_find(const struct tagc_summary *summary, struct tagc_stragglers *out);
 void tagc_stragglers_free(struct tagc_stragglers *stragglers);
 /* Lines of at most 120 columns; nothing without steps. */

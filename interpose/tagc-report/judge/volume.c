@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * See volume.h. Roles are told by roles.c.
+ * See volume.h. roles.c sets the roles.
  */
 #include "interpose/tagc-report/judge/volume.h"
 
@@ -11,10 +11,10 @@
 #include "interpose/tagc-report/judge/patterns.h"
 #include "interpose/tagc-report/read/format.h"
 
-static const double EXACT = 1e-9;   /* sums of doubles */
+static const double EXACT = 1e-9;   /* rounding of sums */
 static const double PADDING = 0.02; /* at most */
 
-/* Where checks go, and what they are made of. */
+/* The output and input of checks. */
 struct work {
   const struct tagc_summary *summary;
   const struct tagc_volume_facts *facts;
@@ -33,7 +33,7 @@ __attribute__((format(printf, 3, 4))) static void put_formula(char *text, size_t
   va_end(args);
 }
 
-/* A check of calls of one pattern; the caller fills in what is expected. There is always a place to write to. */
+/* Begins a check of calls of one pattern; the caller fills in the expectation. Always returns a writable place. */
 static struct tagc_volume_check *begin_check(struct work *w, const char *what, const struct tagc_pattern *measured) {
   static struct tagc_volume_check beyond; /* nobody reads it */
   struct tagc_volume_check *c = w->count < w->most ? &w->out[w->count] : &beyond;
@@ -50,7 +50,7 @@ static struct tagc_volume_check *begin_check(struct work *w, const char *what, c
   return c;
 }
 
-/* True where there is a deviation to find words for. */
+/* True if a deviation needs words. */
 static bool finish(struct tagc_volume_check *c, double expected) {
   c->expected = expected;
   c->deviation = expected > 0 ? c->measured / expected - 1 : NAN;
@@ -65,8 +65,7 @@ static double element(const struct work *w, const struct tagc_pattern *p) {
 
 /* -- parameters and gradients -------------------------------------------------------------------------------------- */
 
-/* Parameters that the ranks of the communicator share: as the user says, else those of the slots, else what a step
- * reduces. */
+/* The parameters that the communicator's ranks share: the user's number, else the slots', else those a step reduces. */
 static double parameters_of(const struct work *w, const char **from) {
   const double slots = tagc_slots_parameters(w->comm);
   if (w->facts->parameters)
@@ -80,7 +79,7 @@ static void say_padding(struct tagc_volume_check *c) {
   put_formula(c->words, sizeof c->words, "Padding to the ranks: %.2g%%.", 100 * c->deviation);
 }
 
-/* "x3" of whole numbers. */
+/* True for whole multiples, "x3". */
 static bool is_multiple(double value, double *times) {
   *times = round(value);
   return *times >= 2 && fabs(value - *times) < PADDING * *times;
@@ -113,8 +112,8 @@ static void check_reduced(struct work *w, double parameters, const char *from) {
                     "several types.");
 }
 
-/* Of how many microbatches the gathers are, and which slot is gathered less often than twice in each: it is kept. The
- * others are most of the parameters, so that there are more gathers than one a microbatch. */
+/* The number of microbatches in the gathers, and the slot that is kept: gathered less than twice in each. The others
+ * are most of the parameters, so that gathers exceed one a microbatch. */
 struct allgathers {
   unsigned microbatches, kept_times;
   const struct tagc_sum_slot *kept; /* NULL: none */
@@ -181,8 +180,7 @@ static void explain_allgathers(struct work *w, struct tagc_volume_check *c, doub
                 "Each parameter is gathered %.2f times a step: for several microbatches, or frozen ones, too.", rate);
 }
 
-/* Gathers here, and on the communicators beside. Those of fewer ranks have the second gather, before the backward
- * pass. */
+/* Checks gathers here and on communicators beside. Fewer ranks do the second gather, before the backward pass. */
 static void check_gathered(struct work *w, double parameters, unsigned usual) {
   struct tagc_pattern all = {0};
   double gathered = w->p.of[TAGC_PATTERN_ALL_GATHER].elements * w->comm->nranks, rings = usual * ring(w->comm);
@@ -209,7 +207,7 @@ static void check_gathered(struct work *w, double parameters, unsigned usual) {
     explain_allgathers(w, c, gathered, parameters, usual);
 }
 
-/* Gradients that go to all, or to their owners: what is known of P comes from the user, or from the gathers. */
+/* Checks gradients that go to all, or to their owners. P comes from the user, or from the gathers. */
 static void check_owners(struct work *w) {
   const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE], *r = &w->p.of[TAGC_PATTERN_REDUCE];
   const bool to_all = a->elements >= r->elements;
@@ -239,7 +237,7 @@ static void check_owners(struct work *w) {
     check_gathered(w, parameters, 1);
 }
 
-/* Replicas of shards have the shards' number of gradients. */
+/* Replicas of shards reduce as many gradients as the shards have. */
 static double replicated_shards(const struct work *w) {
   for (size_t i = 0; i < w->summary->comm_count; i++) {
     const struct tagc_sum_comm *other = &w->summary->comms[i];
@@ -284,7 +282,7 @@ static void check_data(struct work *w) {
 
 /* -- activations --------------------------------------------------------------------------------------------------- */
 
-/* Layers that the user knows of, else the blocks among the names of the main communicator's slots. */
+/* The user's number of layers, else the blocks among the names of the main communicator's slots. */
 static unsigned layers_of(const struct work *w) {
   unsigned blocks = 0;
   const struct tagc_sum_comm *main = w->summary->comms;
@@ -295,7 +293,7 @@ static unsigned layers_of(const struct work *w) {
   return w->facts->layers ? (unsigned)w->facts->layers : blocks;
 }
 
-/* What a step makes more calls for than 4 a layer and microbatch. */
+/* Explains more calls per step than 4 a layer and microbatch. */
 static void explain_activations(struct tagc_volume_check *c, double calls, unsigned layers, uint64_t microbatches) {
   const double one = (double)layers * (double)microbatches, more = calls - 4 * one;
   if (fabs(more - 2 * one) < 0.5)
@@ -311,7 +309,7 @@ static void explain_activations(struct tagc_volume_check *c, double calls, unsig
     put_formula(c->words, sizeof c->words, "%.1f a layer and microbatch instead of 4.", calls / one);
 }
 
-/* Without the number of microbatches: which would fit? */
+/* Without the number of microbatches: finds numbers that fit. */
 static void guess_microbatches(struct tagc_volume_check *c, double calls, unsigned layers) {
   static const struct {
     unsigned a_layer, beside;
@@ -336,7 +334,7 @@ static void guess_microbatches(struct tagc_volume_check *c, double calls, unsign
               calls);
 }
 
-/* `p`: its main line holds the activations; `factor`: what a ring sends of them. */
+/* `p`: its main line has the activations; `factor`: a ring's share of them. */
 static void check_activations(struct work *w, const char *what, const struct tagc_pattern *p, double factor,
                               const char *letters, double whole) {
   const unsigned layers = layers_of(w);
@@ -385,8 +383,7 @@ static void check_sequence(struct work *w) {
                 "x%.2f: inputs are gathered again in the backward pass, instead of being kept.", c->deviation + 1);
 }
 
-/* W stages have W-1 borders, over each of which m activations go on and m gradients back: a mean of 2 (W-1)/W m a
- * rank. */
+/* W stages have W-1 borders; m activations cross each, and m gradients back: a mean of 2 (W-1)/W m a rank. */
 static void check_pipeline(struct work *w) {
   const struct tagc_pattern *s = &w->p.of[TAGC_PATTERN_SEND];
   const uint64_t m = w->facts->microbatches;

@@ -25,7 +25,7 @@ static void set_text(struct tagc_load *g, char **to, const char *text) {
   *to = copy_text(g, text);
 }
 
-/* Codes of another version of the library may mean other things: the summary's own are those of the first file. */
+/* Other versions of the library may use other codes: the summary has those of the first file. */
 static void take_name(struct tagc_load *g, const struct tagc_trace_name *r) {
   if (r->table < TAGC_TRACE_FUNCTIONS || r->table > TAGC_TRACE_OPS || r->code >= TAGC_LOAD_CODES) {
     g->part->absurd++;
@@ -61,7 +61,6 @@ static bool same_comm(const void *array, size_t place, const void *key) {
   return ((const struct tagc_sum_comm *)array)[place].members[0].id == *(const uint32_t *)key;
 }
 
-/* The index of the communicator; UINT32_MAX: it is none. */
 uint32_t tagc_load_comm(struct tagc_load *g, uint32_t id) {
   struct tagc_part *p = g->part;
   bool added;
@@ -158,7 +157,7 @@ struct tagc_sum_slot *tagc_load_slot(struct tagc_load *g, uint32_t comm, uint32_
   return g->no_memory ? NULL : &(*list)[g->places[place].place];
 }
 
-/* What a vote has chosen. A second one that holds for the same cycle takes the place of the first. */
+/* Records a vote's choice. A second one for the same cycle replaces the first. */
 static void note_choice(struct tagc_load *g, uint32_t comm, struct tagc_sum_slot *s, const char *codec) {
   const uint64_t cycle = g->vote.comm == comm && g->vote.lock == s->lock ? g->vote.cycle : 0;
   struct tagc_sum_choice *last = s->choice_count ? &s->choices[s->choice_count - 1] : NULL;
@@ -259,7 +258,7 @@ static void take_lock_record(struct tagc_load *g, const struct tagc_trace_lock *
   struct tagc_sum_comm *c = &g->part->comms[comm];
   g->locks[g->lock_count++] = (struct tagc_load_lock){comm, r->lock, r->calls};
   if (r->slots == 0 && c->layers)
-    return; /* given up: what was known of it stays the last word */
+    return; /* given up: its earlier facts stay */
   c->last_lock = r->lock;
   c->gradients = r->gradients;
   c->confidence = r->confidence;
@@ -267,7 +266,7 @@ static void take_lock_record(struct tagc_load *g, const struct tagc_trace_lock *
   set_text(g, &c->or_layers, tagc_trace_text(&r->record, r->text, 1));
 }
 
-/* A sample of a slot; when there are too many of it, every second one is left. */
+/* Adds a sample of a slot; of too many it keeps every second one. */
 static void take_state_record(struct tagc_load *g, const struct tagc_trace_state *r) {
   uint32_t comm = tagc_load_comm(g, r->record.comm);
   if (comm == UINT32_MAX || !r->lock || r->slot > INT32_MAX || r->allgather > INT32_MAX) {
@@ -310,7 +309,7 @@ static void take_cycle(struct tagc_load *g, const struct tagc_trace_cycle *r) {
                                                                   .whole = !r->disturbed}};
 }
 
-/* A line for each. */
+/* One line per option. */
 static void take_options(struct tagc_load *g, const struct tagc_trace_options *r) {
   char **options = &g->part->rank.options;
   free(*options);

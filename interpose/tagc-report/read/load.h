@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A trace while it is read into sums: what the parts of trace_gather*.c share.
+ * A trace while it is read into sums: shared by the load*.c files.
  *
- * A program makes the same calls over and over: what two calls have in common but their times is a *sort*, of which
- * there are hundreds where there are millions of calls. Of a call itself 56 bytes are kept until the file has ended,
- * as only then it is known which communicator tells the steps, and which of these are whole.
+ * A program repeats its calls: calls that differ only in their times are one *sort*; there are hundreds of sorts and
+ * millions of calls. A single call takes 56 bytes, kept until the file ends. Only then are the communicator that
+ * defines steps, and the whole ones among these, known.
  */
 #ifndef INTERPOSE_TAGC_REPORT_READ_LOAD_H
 #define INTERPOSE_TAGC_REPORT_READ_LOAD_H
@@ -11,13 +11,13 @@
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/read/table.h"
 
-/* More than this is no number of a call: 4 TiB, a year. */
+/* Larger values are absurd: 4 TiB, a year. */
 #define TAGC_BYTES_MOST (UINT64_C(1) << 42)
 #define TAGC_NS_MOST (UINT64_C(366) * 86400 * 1000000000)
 #define TAGC_ELEMENTS_MOST (UINT64_C(1) << 50)
 enum {
-  TAGC_LOAD_RECENT = 1 << 16, /* calls whose times may still come */
-  TAGC_LOAD_EARLY = 1 << 10,  /* times whose calls may */
+  TAGC_LOAD_RECENT = 1 << 16, /* calls still without times */
+  TAGC_LOAD_EARLY = 1 << 10,  /* times still without calls */
   TAGC_LOAD_CODES = 256,
   TAGC_LOAD_STREAMS = 64
 };
@@ -28,7 +28,7 @@ struct tagc_sort_key {
   struct tagc_sum_sent sent, plain;
   uint32_t comm, lock; /* comm: index into the part's; UINT32_MAX: none */
   int32_t slot, peer;
-  uint32_t allgather, choice; /* choice: of its slot's or all-gather's, from 1; 0: none by then */
+  uint32_t allgather, choice; /* choice: of its slot's or all-gather's, from 1; 0: none yet */
   uint16_t function, reason;
   uint8_t type, op, compressed, failed;
 };
@@ -41,11 +41,11 @@ struct tagc_sort {
 /* A call. */
 struct tagc_light {
   uint64_t began_ns, host_ns, wire_ns;
-  uint32_t sort, number, cycle; /* number: its low bits; cycle: likewise */
+  uint32_t sort, number, cycle; /* low bits of number and cycle */
   uint32_t encode_ns, decode_ns, hidden_ns;
-  bool timed, queued; /* queued: not done in the call itself, but later on its stream */
+  bool timed, queued; /* queued: it runs later on its stream, not in the call itself */
   bool hidden_unknown;
-  uint8_t stream; /* index into the streams; the last one stands for all others, too */
+  uint8_t stream; /* index into the streams; the last one also stands for all others */
 };
 _Static_assert(sizeof(struct tagc_light) == 56, "there may be millions of them");
 
@@ -53,7 +53,7 @@ struct tagc_load_cycle {
   uint32_t comm, lock;
   struct tagc_sum_step step;
   uint64_t first, last; /* numbers of its calls */
-  uint32_t own;         /* its calls on the communicator itself */
+  uint32_t own;         /* those on the communicator itself */
 };
 
 struct tagc_load_lock {
@@ -70,8 +70,7 @@ struct tagc_load {
   struct tagc_load_cycle *cycles;
   struct tagc_load_lock *locks;
   struct tagc_slot_place {
-    uint32_t comm, lock, slot, place; /* slot: TAGC_LOAD_ALLGATHER + its number of an all-gather; place: in the
-                                         communicator's slots */
+    uint32_t comm, lock, slot, place; /* slot: of all-gathers TAGC_LOAD_ALLGATHER + number; place: among the slots */
   } * places;
   const struct tagc_placement *placement;
   struct tagc_comm_hosts *comm_hosts; /* of the part's communicators */
@@ -79,27 +78,27 @@ struct tagc_load {
   uint64_t streams[TAGC_LOAD_STREAMS];
   unsigned stream_count;
   uint32_t recent[TAGC_LOAD_RECENT];              /* by number: index into lights, from 1 */
-  struct tagc_trace_times early[TAGC_LOAD_EARLY]; /* by number: of calls that have not come yet */
+  struct tagc_trace_times early[TAGC_LOAD_EARLY]; /* by number: of calls still to come */
   struct {
     uint32_t comm, lock;
     uint64_t cycle;
-  } vote; /* the last one: the records of slots behind it are its */
+  } vote; /* the latest: the slots' records behind it belong to it */
   bool no_memory;
 };
 
-/* A code of this file as the summary has it. */
+/* Converts a code of this file to the summary's. */
 uint8_t tagc_load_code(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code);
-/* Is that the name of the summary's code? */
+/* True if the summary's code has this name. */
 bool tagc_load_named(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code, const char *name);
-/* The index of a communicator of the process; UINT32_MAX: it is none. */
+/* The index of a communicator of the process; UINT32_MAX: none. */
 uint32_t tagc_load_comm(struct tagc_load *g, uint32_t id);
-/* The slot, or with TAGC_LOAD_ALLGATHER + number the all-gather. NULL without memory. */
+/* The slot, or with TAGC_LOAD_ALLGATHER + number the all-gather. NULL: no memory. */
 struct tagc_sum_slot *tagc_load_slot(struct tagc_load *g, uint32_t comm, uint32_t lock, uint32_t slot);
 
-/* The slot or all-gather of a call; NULL: it has none, or without memory. */
+/* The slot or all-gather of a call; NULL: none, or no memory. */
 struct tagc_sum_slot *tagc_load_slot_of(struct tagc_load *g, const struct tagc_sort_key *key);
 
-/* Times of a call that has some; none of one that does not know what of them was hidden. */
+/* Adds the times of a timed call, unless its hidden part is unknown. */
 static inline void tagc_load_add_times(struct tagc_sum_calls *sum, const struct tagc_light *light, bool compressed) {
   if (light->hidden_unknown)
     return;
@@ -114,7 +113,7 @@ static inline void tagc_load_add_times(struct tagc_sum_calls *sum, const struct 
 
 void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *record);
 void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *record);
-/* When the file has ended, in this order: what each communicator sent, the steps, and the rest. */
+/* Called at the end of the file, in this order: each communicator's bytes, the steps, the rest. */
 void tagc_load_bytes(struct tagc_load *g);
 void tagc_load_steps(struct tagc_load *g);
 void tagc_load_details(struct tagc_load *g);

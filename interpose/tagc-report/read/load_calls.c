@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls of a trace, and their times; see load.h.
+ * The calls of a trace, and their times; see load.h.
  */
 #include "interpose/tagc-report/read/load.h"
 
@@ -42,7 +42,7 @@ static void add_call_times(struct tagc_load *g, struct tagc_light *light, const 
   light->wire_ns = r->sum_ns + r->exchange_ns;
   light->encode_ns = low(r->encode_ns);
   light->decode_ns = low(r->decode_ns);
-  /* The clocks differ: a little more may be hidden. */
+  /* The clocks differ: slightly more may seem hidden. */
   const uint64_t coding = (uint64_t)light->encode_ns + light->decode_ns;
   light->hidden_ns = low(r->hidden_ns < coding ? r->hidden_ns : coding);
   light->queued |=
@@ -59,7 +59,7 @@ static uint8_t stream_of(struct tagc_load *g, uint64_t stream) {
   return (uint8_t)(i < TAGC_LOAD_STREAMS ? i : TAGC_LOAD_STREAMS - 1);
 }
 
-/* A call that has been timed when it returns is written behind its times. */
+/* The record of a call timed at its return comes after its times. */
 void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *r) {
   uint32_t at = g->recent[r->call % TAGC_LOAD_RECENT];
   struct tagc_light *light = at ? &g->lights[at - 1] : NULL;
@@ -72,7 +72,7 @@ void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *r) {
     add_call_times(g, light, r);
 }
 
-/* Whoever wrote this did not know where the ranks are, and took all of them to be on one host. */
+/* The writer did not know the ranks' hosts, and assumed a single one. */
 static void split_by_hosts(const struct tagc_load *g, struct tagc_sort_key *key) {
   static const char *const names[] = {"ncclSend", "ncclAlltoAll", "ncclGather", "ncclScatter", "ncclPutSignal"};
   const struct tagc_comm_hosts *hosts = key->comm == UINT32_MAX ? NULL : &g->comm_hosts[key->comm];
@@ -95,7 +95,7 @@ struct tagc_sum_slot *tagc_load_slot_of(struct tagc_load *g, const struct tagc_s
                         key->allgather ? TAGC_LOAD_ALLGATHER + key->allgather : (uint32_t)key->slot);
 }
 
-/* The choice that a call of the cycle goes by. */
+/* The choice in force for a call of the cycle. */
 static uint32_t choice_of(struct tagc_load *g, const struct tagc_sort_key *key, uint64_t cycle) {
   const struct tagc_sum_slot *slot = tagc_load_slot_of(g, key);
   const struct tagc_sum_choice *choice = slot ? tagc_sum_choice_of(slot, cycle) : NULL;

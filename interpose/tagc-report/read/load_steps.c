@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is known when a trace has ended: its steps, which of them are whole, and sums; see load.h.
+ * The evaluation at the end of a trace: steps, the whole ones among them, and sums; see load.h.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static int by_begin(const void *a, const void *b) {
   return (x->step.began_ns > y->step.began_ns) - (x->step.began_ns < y->step.began_ns);
 }
 
-/* Only the cycles of the main one, in their order. */
+/* Keeps the cycles of the main one, in order. */
 static void order_cycles(struct tagc_load *g) {
   size_t count = 0;
   for (size_t i = 0; i < g->cycle_count; i++)
@@ -51,8 +51,7 @@ static void order_cycles(struct tagc_load *g) {
   g->cycle_count = count;
 }
 
-/* The step in which something began at that time; NULL: none. Times mostly grow, so that the step is near that of the
- * last question. */
+/* The step in which `ns` falls; NULL: none. Times mostly grow, so the search begins at the last result. */
 static struct tagc_load_cycle *step_at(struct tagc_load *g, uint64_t ns, size_t *near) {
   size_t low_end = 0, high = g->cycle_count;
   if (*near < high && g->cycles[*near].step.began_ns <= ns &&
@@ -68,8 +67,7 @@ static struct tagc_load_cycle *step_at(struct tagc_load *g, uint64_t ns, size_t 
   return ns >= c->step.began_ns && ns - c->step.began_ns < c->step.ns + (c->step.ns == 0) ? c : NULL;
 }
 
-/* A call of the main communicator that knows its cycle: that is the truth, as steps may end a moment before the last
- * call does. */
+/* The step of a call. On the main communicator the call's own cycle decides: steps may end before their last call. */
 static struct tagc_load_cycle *step_of(struct tagc_load *g, const struct tagc_light *light, size_t *near) {
   struct tagc_load_cycle *c = g->cycle_count ? step_at(g, light->began_ns, near) : NULL;
   if (!light->cycle || g->sorts[light->sort].key.comm != g->part->main || !g->cycle_count)
@@ -96,15 +94,15 @@ static void add_to_step(struct tagc_load_cycle *c, const struct tagc_light *ligh
   tagc_sum_add(&s->host_ns, light->host_ns);
 }
 
-/* When the calls of a step were under way; of those of a GPU only how long they were is known, and so they are placed
- * as in window.h: at the earliest moment that can be. */
+/* When a step's calls were under way. GPU calls have only durations: as in window.h they are placed as early as
+ * possible. */
 struct tagc_spans {
   struct span {
     uint64_t from, to;
   } * list;
   size_t count;
   struct tagc_load_cycle *step;
-  uint64_t busy[TAGC_LOAD_STREAMS]; /* streams are, until then */
+  uint64_t busy[TAGC_LOAD_STREAMS]; /* the time until which each stream is busy */
 };
 
 static int by_from(const void *a, const void *b) {
@@ -112,7 +110,7 @@ static int by_from(const void *a, const void *b) {
   return (x->from > y->from) - (x->from < y->from);
 }
 
-/* Calls that are under way on several streams at once count once. */
+/* Simultaneous calls on several streams count once. */
 static void add_spans(struct tagc_spans *spans) {
   uint64_t covered = 0;
   if (spans->count > 1)
@@ -127,7 +125,7 @@ static void add_spans(struct tagc_spans *spans) {
   spans->count = 0;
 }
 
-/* False without memory. `step`: the light's; NULL: none. */
+/* False: no memory. `step`: the light's; NULL: none. */
 static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, struct tagc_load_cycle *step) {
   uint64_t *busy = &spans->busy[light->stream], at = light->began_ns;
   if (!light->timed)
@@ -151,8 +149,7 @@ static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, s
   return true;
 }
 
-/* Are all of its calls there? Where nothing was lost nobody asks for their numbers, which threads may take in another
- * order. */
+/* True if all of its calls are present. Their numbers matter only after losses: threads may number out of order. */
 static bool is_complete(const struct tagc_load *g, const struct tagc_load_cycle *c, bool lossy) {
   for (size_t i = g->lock_count; i-- > 0;)
     if (g->locks[i].comm == c->comm && g->locks[i].lock == c->lock)
@@ -204,7 +201,7 @@ void tagc_load_steps(struct tagc_load *g) {
 
 /* -- sums ---------------------------------------------------------------------------------------------------------- */
 
-/* Of calls that are alike: what is the same of all of them, times how many they are. */
+/* For equal calls: each sum is the common value times their number. */
 static void multiply(struct tagc_sum_calls *calls, const struct tagc_sort_key *key) {
   uint64_t n = calls->calls;
   calls->compressed = key->compressed ? n : 0;
@@ -230,7 +227,7 @@ static int by_line(const void *a, const void *b) {
                                       : size_class(x) - size_class(y);
 }
 
-/* `last`: the sort before this one, in the order of lines; NULL: none. */
+/* `last`: the sort before this one in the order of lines; NULL: none. */
 static void add_sum_line(struct tagc_load *g, struct tagc_sum_comm *c, const struct tagc_sort *s,
                          const struct tagc_sort *last) {
   if (!last || by_line(last, s) != 0) {
@@ -260,7 +257,7 @@ static enum tagc_sum_way way_of(int from, int to, int nranks) {
                                                        : TAGC_WAY_ACROSS;
 }
 
-/* What steps need is summed before them, the rest behind. */
+/* Sums that steps need; the rest follows after these. */
 void tagc_load_bytes(struct tagc_load *g) {
   for (size_t i = 0; i < g->sort_count; i++) {
     struct tagc_sort *s = &g->sorts[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Puts the traces of a job together; see merge.h.
+ * Merges the traces of a job; see merge.h.
  */
 #include "interpose/tagc-report/read/merge.h"
 
@@ -20,7 +20,7 @@ static const struct tagc_sum_comm *comm_at(const struct tagc_part *parts, struct
 
 /* -- which communicators are one ----------------------------------------------------------------------------------- */
 
-/* One that is being put together: where its members are. */
+/* A communicator while it is merged, with the places of its members. */
 struct whole {
   uint64_t identity;
   int nranks;
@@ -29,7 +29,7 @@ struct whole {
   uint64_t raw_bytes;
   struct tagc_sum_sent sent;
   bool is_main; /* of some part */
-  size_t first; /* in the order in which they were seen */
+  size_t first; /* in order of appearance */
 };
 
 struct wholes {
@@ -38,8 +38,8 @@ struct wholes {
   struct tagc_table table;
 };
 
-/* The n-th of the communicators that nobody can tell but by their sizes is one with the n-th of the others;
- * `variant`: of those that have the same rank, each has its own. */
+/* Communicators without identity: the n-th of a size matches the n-th of that size in other parts. `variant` separates
+ * those that have the same rank. */
 struct whole_key {
   uint64_t identity, nranks, nth, variant;
 };
@@ -76,7 +76,7 @@ static bool same_size(const void *array, size_t place, const void *key) {
   return ((const struct sized *)array)[place].nranks == *(const int *)key;
 }
 
-/* Counts one more of that size: it is the n-th. 0 without memory. */
+/* Counts one more of that size: it is the n-th. 0: no memory. */
 static uint64_t count_nameless(struct nameless *n, int nranks) {
   bool added;
   if (!TAGC_SUM_ROOM(n->sizes, n->size_count))
@@ -102,8 +102,8 @@ static bool whole_has_rank(const struct whole *w, const struct tagc_part *parts,
   return false;
 }
 
-/* Finds the whole that the communicator belongs to, or begins one. SIZE_MAX without memory. `nth`: of those of its part
- * that are known by their sizes alone. */
+/* Finds or begins the whole of a communicator. SIZE_MAX: no memory. `nth`: among its part's nameless ones of its
+ * size. */
 static size_t whole_of(struct wholes *ws, struct whole_key **keys, const struct tagc_part *parts, struct place at,
                        uint64_t nth) {
   const struct tagc_sum_comm *c = comm_at(parts, at);
@@ -164,7 +164,7 @@ static bool covers_all(const struct whole *w, const struct tagc_part *parts, siz
   return there == count;
 }
 
-/* What the largest communicator says that all have, else the order of the files. */
+/* By the largest communicator that all have, else by the order of the files. */
 static void number_ranks(const struct wholes *ws, struct tagc_part *parts, size_t count) {
   const struct whole *best = NULL;
   for (size_t i = 0; i < ws->count; i++)
@@ -203,7 +203,7 @@ static int order_by_bytes(const void *a, const void *b) {
   return left != right ? (left < right) - (left > right) : by_key(a, b);
 }
 
-/* Lines of several members become one where they are alike. */
+/* Merges equal lines of several members. */
 static void settle_lines(struct tagc_sum_comm *c) {
   size_t count = 0;
   if (c->line_count)
@@ -226,7 +226,7 @@ static void settle_lines(struct tagc_sum_comm *c) {
     qsort(c->lines, count, sizeof *c->lines, order_by_bytes);
 }
 
-/* Adds what the communicator of a part knows; texts and slots of it move over. */
+/* Adds a part's communicator; its texts and slots move over. */
 static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_t rank) {
   if (!TAGC_SUM_ROOM(to->members, to->member_count))
     return false;
@@ -285,7 +285,7 @@ static int order_by_number(const void *a, const void *b) {
   return (x->rank.number > y->rank.number) - (x->rank.number < y->rank.number);
 }
 
-/* Played hosts have one name; where nobody knows better, names tell hosts apart. */
+/* Played hosts share one name: names decide only if host numbers are unknown. */
 static bool share_host(const struct tagc_part *a, const struct tagc_sum_rank *a_rank, const struct tagc_part *b,
                        const struct tagc_sum_rank *b_rank) {
   if (a->host && b->host)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which traces are of one job; see merge.h.
+ * Finds the traces of one job; see merge.h.
  */
 #include "interpose/tagc-report/read/merge.h"
 
@@ -8,7 +8,7 @@ static bool same_process(const struct tagc_part *a, const struct tagc_part *b) {
          a->rank.clock_ns == b->rank.clock_ns && strcmp(a->rank.host, b->rank.host) == 0;
 }
 
-/* Leaves a part out. The others move up. */
+/* Drops a part; the others move up. */
 static void leave_out(struct tagc_part *parts, size_t *count, size_t i) {
   tagc_part_free(&parts[i]);
   memmove(&parts[i], &parts[i + 1], (--*count - i) * sizeof *parts);
@@ -37,7 +37,7 @@ static int by_identity(const void *a, const void *b) {
   return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
 }
 
-/* Whom each part belongs to: to those with which it shares a communicator. `alone`: it has none that could tell. */
+/* Groups parts that share a communicator. `alone`: a part without one that could tell. */
 static bool connect(const struct tagc_part *parts, size_t count, size_t *parent, bool *alone) {
   uint64_t(*pairs)[2] = NULL; /* identity, part */
   size_t pair_count = 0;
@@ -64,7 +64,7 @@ static bool connect(const struct tagc_part *parts, size_t count, size_t *parent,
   return true;
 }
 
-/* Of several jobs the one with most ranks, then the latest one. */
+/* Keeps, among several jobs, the one with most ranks, then the latest. */
 static bool keep_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t *count) {
   size_t *parent = calloc(2 * *count + 1, sizeof *parent), *sizes = parent + *count, best = SIZE_MAX, left = 0;
   bool *alone = calloc(*count + 1, sizeof *alone), done = parent && alone && connect(parts, *count, parent, alone);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Slots of a communicator, of all its ranks; see merge.h.
+ * Merges a communicator's slots of all ranks; see merge.h.
  */
 #include "interpose/tagc-report/read/merge.h"
 
@@ -10,7 +10,7 @@ static int by_lock_and_slot(const void *a, const void *b) {
   return x->lock != y->lock ? (x->lock > y->lock) - (x->lock < y->lock) : (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-/* A sum of samples of one cycle, of all ranks. */
+/* A sum of the ranks' samples of one cycle. */
 struct samples {
   uint64_t cycle;
   double sum[3];
@@ -22,7 +22,7 @@ static int by_cycle(const void *a, const void *b) {
   return (x->cycle > y->cycle) - (x->cycle < y->cycle);
 }
 
-/* Means over the ranks, and few enough of them. */
+/* Averages over the ranks, and thins out. */
 static void settle_points(struct tagc_sum_slot *slot) {
   size_t count = 0;
   struct tagc_sum_point *points = slot->points;
@@ -62,8 +62,7 @@ static bool add_points(struct tagc_sum_slot *to, const struct tagc_sum_slot *fro
   return true;
 }
 
-/* Calls of the choices of another rank: of the same one, where it has it. What a rank has lost of its votes it has none
- * of. */
+/* Adds the calls of another rank's choices to the same ones here. Lost votes of a rank add nothing. */
 static bool add_choices(struct tagc_sum_slot *to, const struct tagc_sum_slot *from) {
   for (size_t i = 0; i < from->choice_count; i++) {
     const struct tagc_sum_choice *choice = &from->choices[i];
@@ -86,7 +85,7 @@ static bool add_choices(struct tagc_sum_slot *to, const struct tagc_sum_slot *fr
   return true;
 }
 
-/* Slots of two ranks in one list. */
+/* A list with the slots of two ranks. */
 struct slots {
   struct tagc_sum_slot **list;
   size_t *count;
@@ -130,7 +129,7 @@ bool tagc_slots_add(struct tagc_sum_comm *to, struct tagc_sum_comm *from) {
                    (struct slots){&from->allgathers, &from->allgather_count});
 }
 
-/* Slots of locks that nothing was called in are not told. */
+/* Drops slots of locks without calls. */
 static void settle(struct slots slots) {
   size_t kept = 0;
   struct tagc_sum_slot *list = *slots.list;
@@ -148,7 +147,7 @@ static void settle(struct slots slots) {
   *slots.count = kept;
 }
 
-/* The slot of the same unit; NULL: nobody has told of it. */
+/* The slot of the same unit; NULL: unrecorded. */
 static struct tagc_sum_slot *slot_of_allgather(struct tagc_sum_comm *c, const struct tagc_sum_slot *allgather) {
   const struct tagc_sum_slot key = {.lock = allgather->lock, .slot = allgather->of};
   return c->slot_count ? bsearch(&key, c->slots, c->slot_count, sizeof key, by_lock_and_slot) : NULL;

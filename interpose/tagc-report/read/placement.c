@@ -6,7 +6,7 @@
 
 #include "interpose/tagc-report/read/merge.h"
 
-/* Communicators are born before most calls are made; a trace is not read twice to its end for those that come later. */
+/* Communicators are created before most calls: later ones do not justify a second full reading. */
 enum { BEGINNING = 1 << 16 };
 
 /* A rank of a communicator. */
@@ -15,7 +15,7 @@ struct seen {
   uint32_t rank, nranks;
 };
 
-/* A host of a communicator of which all ranks have been seen. */
+/* A host of a communicator whose ranks have all been seen. */
 struct place {
   uint64_t identity, host;
   struct tagc_comm_hosts comm_hosts;
@@ -66,7 +66,7 @@ static bool read_beginning(struct ranks *ranks, struct tagc_trace_file *file) {
   return true;
 }
 
-/* How many from there on are of the same communicator (and, with `host`, on the same host). */
+/* How many entries from there on are of the same communicator (and, with `host`, on the same host). */
 static size_t run_of(const struct ranks *ranks, size_t from, bool host) {
   const struct seen *first = &ranks->list[from];
   size_t n = 1;
@@ -75,7 +75,7 @@ static size_t run_of(const struct ranks *ranks, size_t from, bool host) {
   return n;
 }
 
-/* Are these all ranks of a communicator, each of them once? */
+/* True if these are all ranks of a communicator, each once. */
 static bool is_whole_comm(const struct seen *seen, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (seen[i].rank != i || seen[i].nranks != count)
@@ -83,7 +83,7 @@ static bool is_whole_comm(const struct seen *seen, size_t count) {
   return true;
 }
 
-/* What was seen several times counts once; communicators that are not whole do not. */
+/* Removes duplicates, and communicators with missing ranks. */
 static void keep_whole(struct ranks *ranks) {
   size_t kept = 0, unique = 0;
   for (size_t i = 0; i < ranks->count; i++)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reads traces; see records.h.
  *
- * A chunk is trusted when its sum is right. Behind one that is not, the next one is looked for at every byte, as what
- * was lost need not have been a multiple of anything. Such a search reads what looks like a chunk and is none, over
- * and over in a file that was made for that: what it may read so has a limit.
+ * A chunk with a right sum is trusted. Behind a bad one, every byte may start the next, as lost data has any length. A
+ * crafted file could make this search read false chunks over and over: their bytes are limited.
  */
 #include "interpose/tagc-report/read/records.h"
 
@@ -24,11 +23,11 @@ struct tagc_trace_file {
   int file; /* -1: bytes in memory */
   const unsigned char *bytes;
   uint64_t size;
-  unsigned char *window; /* WINDOW bytes, of the file from `window_at` on, of which there are `window_size` */
+  unsigned char *window; /* WINDOW bytes: `window_size` bytes of the file from `window_at` */
   uint64_t window_at;
   size_t window_size;
-  uint64_t at;                     /* the next chunk is there, or where to look for it */
-  uint64_t searched;               /* bytes of what looked like chunks and was none */
+  uint64_t at;                     /* place of the next chunk, or of the search */
+  uint64_t searched;               /* bytes of false chunks */
   uint64_t expected;               /* number of the next chunk */
   const unsigned char *next, *end; /* in the window: records of this chunk */
   struct tagc_trace_head head;
@@ -38,7 +37,7 @@ struct tagc_trace_file {
     struct tagc_trace_call call;
     struct tagc_trace_times times;
     struct tagc_trace_state state;
-  } completed; /* the last record of an older version that was given out */
+  } completed; /* the latest completed record of an older version */
 };
 
 /* -- bytes --------------------------------------------------------------------------------------------------------- */
@@ -55,13 +54,13 @@ static size_t read_at(struct tagc_trace_file *f, unsigned char *to, size_t size,
   while (done < size) {
     ssize_t n = pread(f->file, to + done, size - done, (off_t)(at + done));
     if (n == 0 || (n < 0 && errno != EINTR))
-      break; /* the file has become shorter, or cannot be read there: as if it ended */
+      break; /* the file was truncated, or is unreadable there: treat as its end */
     done += n > 0 ? (size_t)n : 0;
   }
   return done;
 }
 
-/* At least `size` bytes (WINDOW / 2 at most) from `at` on, or as many as there are. */
+/* At least `size` bytes (at most WINDOW / 2) from `at` on, or as many as exist. */
 static unsigned char *look(struct tagc_trace_file *f, uint64_t at, size_t size, size_t *got) {
   uint64_t offset = at - f->window_at;
   if (at < f->window_at || offset > f->window_size ||
@@ -89,7 +88,7 @@ static bool is_record(const unsigned char *at, size_t left) {
          record.bytes <= TAGC_TRACE_RECORD_MOST;
 }
 
-/* Is there a chunk at `at`? Of one that the end of the file has cut, nobody knows whether the rest is right. */
+/* Tests for a chunk at `at`. If the end of the file cuts it, its sum cannot be checked. */
 static enum found chunk_at(struct tagc_trace_file *f, uint64_t at, struct tagc_trace_chunk *chunk) {
   size_t got;
   const unsigned char *bytes = look(f, at, HEADER, &got);
@@ -130,7 +129,7 @@ static bool find_chunk(struct tagc_trace_file *f, uint64_t from, uint64_t *at, s
   return false;
 }
 
-/* Its records are next: they are moved to where they are aligned, onto the header. */
+/* Makes its records the next: moves them to an aligned place, over the header. */
 static void take_chunk(struct tagc_trace_file *f, uint64_t at, size_t bytes) {
   size_t got;
   unsigned char *records = look(f, at, HEADER + bytes, &got) + HEADER;
@@ -142,13 +141,13 @@ static void take_chunk(struct tagc_trace_file *f, uint64_t at, size_t bytes) {
   f->at = at + HEADER + bytes;
 }
 
-/* What lies between here and `at` belongs to no chunk. */
+/* Skips bytes up to `at`, which belong to no chunk. */
 static void skip_to(struct tagc_trace_file *f, uint64_t at) {
   f->health.skipped_bytes += at - f->at;
   f->at = at;
 }
 
-/* Behind `at` nothing is whole: what a chunk that the end of the file has cut still has, or nothing. */
+/* No whole chunk follows `at`: takes the records of a cut chunk, if any. */
 static bool take_rest(struct tagc_trace_file *f, uint64_t at, enum found found, const struct tagc_trace_chunk *chunk) {
   bool cut = found == CUT && chunk->number == f->expected;
   f->health.cut = cut || f->size - at < HEADER;
@@ -162,7 +161,7 @@ static bool take_rest(struct tagc_trace_file *f, uint64_t at, enum found found, 
   return cut;
 }
 
-/* Goes on to the next chunk that is whole and was not there before. */
+/* Goes on to the next whole chunk that is no repetition. */
 static bool next_chunk(struct tagc_trace_file *f) {
   while (f->at < f->size) {
     struct tagc_trace_chunk chunk, first;
@@ -173,7 +172,7 @@ static bool next_chunk(struct tagc_trace_file *f) {
       return take_rest(f, f->at, found, &first);
     skip_to(f, at);
     if (chunk.number < f->expected) {
-      f->health.damaged_chunks++; /* it is there twice */
+      f->health.damaged_chunks++; /* a repetition */
       skip_to(f, at + HEADER + chunk.bytes);
       continue;
     }
@@ -189,8 +188,7 @@ static bool next_chunk(struct tagc_trace_file *f) {
 
 /* -- records ------------------------------------------------------------------------------------------------------- */
 
-/* How long a record is, without its texts; `since`: as the first version that had it has it. What it got since then
- * older files lack: such records are completed. */
+/* The length of a record without its texts. `since`: its length in its first version. Shorter ones get completed. */
 static const struct {
   uint16_t bytes, since;
   bool texts;
@@ -212,7 +210,7 @@ static const struct {
 };
 _Static_assert(sizeof kinds / sizeof *kinds == TAGC_TRACE_KINDS, "every kind has its length");
 
-/* Is the record to be given out? */
+/* True if the record may be returned. */
 static bool accept(struct tagc_trace_file *f, const struct tagc_trace_record *record) {
   if (record->kind == 0 || record->kind >= TAGC_TRACE_KINDS) {
     f->health.unknown_records++;
@@ -226,7 +224,7 @@ static bool accept(struct tagc_trace_file *f, const struct tagc_trace_record *re
   return true;
 }
 
-/* The record as this version has it. */
+/* The record in this version's length. */
 static const struct tagc_trace_record *complete_record(struct tagc_trace_file *f,
                                                        const struct tagc_trace_record *record) {
   const uint16_t bytes = kinds[record->kind].bytes;
@@ -273,7 +271,7 @@ const char *tagc_trace_text(const struct tagc_trace_record *record, const char *
 
 /* -- files --------------------------------------------------------------------------------------------------------- */
 
-/* The words for what is wrong with the head; NULL: nothing. */
+/* Describes the error in the head; NULL: none. */
 static const char *judge_head(const struct tagc_trace_head *head, size_t got, char words[128]) {
   if (got == 0)
     return "the file is empty: the process was killed before it wrote anything, or runs still";
@@ -300,15 +298,15 @@ bool tagc_trace_rewind(struct tagc_trace_file *f) {
   f->health = (struct tagc_trace_health){.bytes = f->size, .major = f->head.major, .minor = f->head.minor};
   f->next = f->end = f->window;
   f->window_size = 0;
-  f->window_at = UINT64_MAX; /* nothing is there */
+  f->window_at = UINT64_MAX; /* empty */
   f->expected = f->searched = 0;
   f->at = f->head.head_bytes;
   if (f->at < sizeof f->head || f->at > TAGC_TRACE_CHUNK_MOST)
-    f->at = sizeof f->head; /* damaged; the first chunk is found where it is */
+    f->at = sizeof f->head; /* damaged; the search finds the first chunk */
   return true;
 }
 
-/* Begins to read; closes the file where it is none. */
+/* Begins to read; closes a file that is no trace. */
 static struct tagc_trace_file *begin_file(struct tagc_trace_file *f, char why[TAGC_TRACE_WHY]) {
   char words[128];
   size_t got = read_at(f, (unsigned char *)&f->head, sizeof f->head, 0);

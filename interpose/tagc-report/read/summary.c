@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A summary of traces, and what is wrong with them; see summary.h.
+ * A summary of traces, and their problems; see summary.h.
  */
 #include "interpose/tagc-report/read/summary.h"
 
@@ -62,12 +62,12 @@ bool tagc_sum_complain(struct tagc_summary *s, const char *format, ...) {
       free(text);
     return false;
   }
-  tagc_tame(text, '\0'); /* names of files are anybody's */
+  tagc_tame(text, '\0'); /* file names may hold anything */
   s->problems[s->problem_count++] = text;
   return true;
 }
 
-/* -- what is wrong ------------------------------------------------------------------------------------------------- */
+/* -- problems ------------------------------------------------------------------------------------------------------ */
 
 static bool note_damage(struct tagc_summary *s, const struct tagc_part *part) {
   const struct tagc_trace_health *h = &part->rank.health;
@@ -125,7 +125,7 @@ static void list_ranks(char *text, size_t size, const unsigned char *has, int co
     snprintf(text + used, size - used, ", ...");
 }
 
-/* Ranks of the main communicator (or, without one, of the largest) that have no trace, or more than one. */
+/* Reports ranks of the main communicator (else the largest) that have no trace, or more than one. */
 static bool complain_of_missing(struct tagc_summary *s) {
   const struct tagc_sum_comm *c = NULL;
   char missing[200];
@@ -142,7 +142,7 @@ static bool complain_of_missing(struct tagc_summary *s) {
       if (there[c->members[i].as]++)
         twice = i;
     } else
-      some = true; /* somebody is there, nobody knows as whom */
+      some = true; /* a member of unknown rank */
   if (done && twice != SIZE_MAX)
     done = tagc_sum_complain(s, "rank %d of %d has more than one trace, and is counted as often: %s and %s",
                              c->members[twice].as, c->nranks, s->ranks[c->members[twice - 1].rank].path,
@@ -159,7 +159,7 @@ static bool complain_of_missing(struct tagc_summary *s) {
   return done;
 }
 
-/* Where processes differ in a text that should be the same: the first two that do. */
+/* Reports the first two processes that differ in a text that should be equal. */
 static bool complain_of_texts(struct tagc_summary *s, size_t offset, const char *what) {
   for (size_t i = 1; i < s->rank_count; i++) {
     const char *a = *(char *const *)((const char *)&s->ranks[0] + offset),
@@ -181,7 +181,7 @@ static bool complain_of_nccl(struct tagc_summary *s) {
   return true;
 }
 
-/* When a rank began the first step that both have, by the clocks of their hosts: how much later than the first rank. */
+/* How much later than the first rank a rank began their first common step, by the clocks of their hosts. */
 static double later_ns(const struct tagc_sum_rank *first, const struct tagc_sum_rank *rank) {
   for (size_t i = 0, j = 0; i < first->step_count && j < rank->step_count;) {
     const struct tagc_sum_step *a = &first->steps[i], *b = &rank->steps[j];
@@ -195,7 +195,7 @@ static double later_ns(const struct tagc_sum_rank *first, const struct tagc_sum_
   return 0;
 }
 
-/* Steps are told by their numbers, and times of a rank by its own clock: it matters where hosts stand side by side. */
+/* Steps are matched by number, and times use a rank's own clock: clocks matter only for views across hosts. */
 static bool complain_of_clocks(struct tagc_summary *s) {
   for (size_t i = 1; i < s->rank_count; i++) {
     double seconds = later_ns(&s->ranks[0], &s->ranks[i]) / 1e9;

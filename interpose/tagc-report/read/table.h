@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A hash table of places in an array that its user keeps: it tells where a key is, and grows as the array does.
- * Ownership: tagc_table_free(). Threads: one at a time.
+ * A hash table over an array that its user keeps: maps keys to places in the array, and grows with it. Ownership:
+ * tagc_table_free(). Threads: one at a time.
  */
 #ifndef INTERPOSE_TAGC_REPORT_READ_TABLE_H
 #define INTERPOSE_TAGC_REPORT_READ_TABLE_H
@@ -17,10 +17,10 @@ struct tagc_table {
   size_t room, count; /* room: a power of two, or 0 */
 };
 
-/* Is the key that of the element at `place`? */
+/* True if the element at `place` has the key. */
 typedef bool tagc_table_same(const void *array, size_t place, const void *key);
 
-/* Mixes words into a hash; the low bits of all of them reach all of its bits. */
+/* Mixes words into a hash; low bits of all words affect all of its bits. */
 static inline uint64_t tagc_table_mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
   return hash ^ hash >> 32;
@@ -44,7 +44,7 @@ static inline bool tagc_table_grow(struct tagc_table *t) {
   return true;
 }
 
-/* The place of the key in the array; where it has none it gets `next`, and *added is true. SIZE_MAX without memory. */
+/* The place of the key in the array. A new key gets `next`, and *added is true. SIZE_MAX: no memory. */
 static inline size_t tagc_table_place(struct tagc_table *t, uint64_t hash, const void *array, const void *key,
                                       tagc_table_same *same, size_t next, bool *added) {
   uint32_t short_hash = (uint32_t)hash;
