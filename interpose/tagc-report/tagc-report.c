@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-report: what traces tell of a job. See tagc-report(1).
+ * tagc-report: reports on a job from its traces. See tagc-report(1).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -90,7 +90,7 @@ static int is_trace(const struct dirent *entry) {
   return length > 6 && strcmp(entry->d_name + length - 6, ".trace") == 0;
 }
 
-/* The traces in a folder, of that prefix or (NULL) of any. -1: go on. */
+/* Adds the traces in a folder, with that prefix or (NULL) all. -1: go on. */
 static int add_folder(struct request *r, const char *folder, const char *prefix) {
   const size_t length = prefix ? strlen(prefix) : 0;
   struct dirent **entries = NULL;
@@ -108,7 +108,7 @@ static int add_folder(struct request *r, const char *folder, const char *prefix)
   return result;
 }
 
-/* What TAGC_TRACE was given: PREFIX-*.trace. -1: go on. */
+/* Adds PREFIX-*.trace for a value of TAGC_TRACE. -1: go on. */
 static int add_prefix(struct request *r, const char *path) {
   const char *slash = strrchr(path, '/');
   char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
@@ -132,7 +132,7 @@ static int add_traces(struct request *r, const char *path) {
     result = add_prefix(r, path);
   if (result >= 0 || r->count > before)
     return result;
-  return add_path(r, NULL, path) ? -1 : fail(path, "no memory"); /* whoever reads it says what is wrong */
+  return add_path(r, NULL, path) ? -1 : fail(path, "no memory"); /* the reader will report the error */
 }
 
 static bool begins_as_trace(const char *path) {
@@ -144,8 +144,7 @@ static bool begins_as_trace(const char *path) {
   return does;
 }
 
-/* Whoever forgets FILE behind an option gives it the next word, which may be a trace that nobody can make again.
- * -1: go on. */
+/* Protects traces, which nobody can make again: an option without FILE takes the next word. -1: go on. */
 static int check_output(const struct request *r, const char *option, const char *path) {
   struct stat output, input;
   if (!path || !*path)
@@ -160,7 +159,7 @@ static int check_output(const struct request *r, const char *option, const char 
   return spoils ? tagc_refuse(&command_line, "%s would overwrite a trace: %s", option, path) : -1;
 }
 
-/* What only shows when all arguments are known. -1: go on; otherwise the exit status. */
+/* Checks that need all arguments. -1: go on; otherwise the exit status. */
 static int check_all(const struct request *r) {
   const char *const outputs[][2] = {{"--html", r->html}, {"--perfetto", r->perfetto}, {"--json", r->json}};
   for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
@@ -189,7 +188,7 @@ static int parse(char **argv, struct request *r) {
 
 enum output { TEXT, JSON, HTML, PERFETTO };
 
-/* False where it cannot be had, and why. */
+/* False: not written, see `why`. */
 static bool write_output(enum output output, const struct request *request, const struct tagc_report *report, FILE *to,
                          char why[TAGC_TRACE_WHY]) {
   switch (output) {
@@ -201,8 +200,8 @@ static bool write_output(enum output output, const struct request *request, cons
   return false;
 }
 
-/* Opens a file beside `path`, which takes its place when it is whole. NULL where that cannot be, or must not (a device,
- * a link): `path` itself is to be written. `beside`: for free(). */
+/* Opens a file beside `path`, to replace it once complete. NULL if that is impossible or forbidden (a device, a link):
+ * then write `path` itself. The caller frees `beside`. */
 static FILE *open_beside(const char *path, char **beside) {
   struct stat old;
   bool there = lstat(path, &old) == 0;
@@ -222,7 +221,7 @@ static FILE *open_beside(const char *path, char **beside) {
   return to;
 }
 
-/* Writes one kind of output to a file, or ("") to standard output. 0, or the exit status. */
+/* Writes one kind of output to a file, or ("") to standard output. Returns 0, or the exit status. */
 static int write_to(const struct request *request, const struct tagc_report *report, const char *path,
                     enum output output) {
   char why[TAGC_TRACE_WHY] = "no memory";

@@ -189,8 +189,7 @@ static bool reduces_gradients(const struct tagc_sum_comm *comm) {
   return comm->role == TAGC_ROLE_SHARDED || comm->role == TAGC_ROLE_OPTIMIZER;
 }
 
-/* A communicator whose shards of gradients have the count of these all-reduces, which run between the shards'
- * replicas. */
+/* A communicator whose shards of gradients have the count of these all-reduces, which join its replicas. */
 static const struct tagc_sum_comm *shards_like(const struct tagc_summary *summary, const struct tagc_sum_comm *comm,
                                                const struct tagc_pattern *a, const struct comms *reducers) {
   for (size_t i = 0; i < reducers->count; i++) {
@@ -298,8 +297,7 @@ static bool judge_alone(struct tagc_summary *summary, size_t at, const struct ta
   return true;
 }
 
-/* A stage of a pipeline may lack logits, and a job without data parallelism gradients: a neighbouring stage may
- * help. */
+/* A stage of a pipeline may lack logits, and a job without data parallelism gradients: a neighbour may help. */
 static void learn_from_others(struct tagc_summary *summary, size_t at, const struct tagc_pattern *a,
                               const struct comms *tensor) {
   struct tagc_sum_comm *comm = &summary->comms[at];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The page of tagc-report --html as a whole; see html.h. Its sections are in trace_page_*.c.
+ * The page of tagc-report --html as a whole; see html.h. Its sections are in page_*.c.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 
 /* -- steps of the job ---------------------------------------------------------------------------------------------- */
 
-/* Adds what a rank has of a step. */
+/* Adds a rank's part of a step. */
 static void add_step(struct tagc_page_step *to, const struct tagc_sum_step *step) {
   to->whole &= step->whole;
   to->ms += tagc_ms((double)step->ns);
@@ -20,7 +20,7 @@ static void add_step(struct tagc_page_step *to, const struct tagc_sum_step *step
   to->plain += (double)tagc_sent_all(&step->plain);
 }
 
-/* False without memory. */
+/* False: no memory. */
 static bool make_steps(struct tagc_page *page) {
   size_t count, same;
   struct tagc_rank_step *all = tagc_steps_sorted(page->summary, &count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-report for programs. man/tagc-report.1 has all members and their units: what changes here changes there.
+ * tagc-report for programs. man/tagc-report.1 lists all members and their units: keep it equal.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static void put_health(struct tagc_json *j, const struct tagc_trace_health *h) {
   tagc_json_close(j, '}');
 }
 
-/* `number`: as --steps takes it; 0: none. */
+/* `number`: as for --steps; 0: none. */
 static void put_step(struct tagc_json *j, const struct tagc_sum_step *s, size_t number) {
   tagc_json_number(j, "number", number ? (int64_t)number : -1);
   tagc_json_count(j, "lock", s->lock);
@@ -128,7 +128,7 @@ static void put_samples(struct tagc_json *j, const struct tagc_sum_slot *slot) {
   }
 }
 
-/* What slots and all-gathers have in common. */
+/* Writes the common members of slots and all-gathers. */
 static void put_common(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot) {
   tagc_json_text_or_null(j, "name", slot->name);
   tagc_json_text_or_null(j, "kind", slot->parts_known ? tagc_sum_kind(slot->kind) : NULL);

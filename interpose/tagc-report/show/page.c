@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the parts of the page share: its style, texts, sections, figures and tables; see page.h.
+ * Shared by the parts of the page: style, texts, sections, figures and tables; see page.h.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -8,11 +8,11 @@
 
 #include "interpose/tagc-report/show/page.h"
 
-/* Texts of more characters have columns of a least width: a browser makes them as narrow as the numbers beneath. */
+/* Columns with longer texts get a least width: browsers would make them as narrow as the numbers beneath. */
 enum { LONG_HEAD = 20, LONG_TEXT = 24 };
 
-/* Colours of marks are Okabe's and Ito's, which are told apart with any kind of colour blindness; in the light scheme
- * as dark as a contrast of 4.5 with white needs, so that text on them is legible, too. */
+/* Marks have Okabe's and Ito's colours, which people with any kind of colour blindness tell apart. In the light scheme
+ * they are dark enough for a contrast of 4.5 with white, so that text on them is legible. */
 /* clang-format off */
 static const char style[] =
   ":root{color-scheme:light dark;" TAGC_LOOK_LIGHT ";--on:#fff;--scatter:#0072b2;--gather:#9a6400;--reduce:#007a59;"
@@ -48,7 +48,7 @@ static const char style[] =
   ".alert ul{margin:.25rem 0;padding-left:1.2rem}.alert li{overflow-wrap:anywhere}\n"
   "section{padding:1.75rem 0 .5rem;border-top:1px solid var(--edge);margin-top:1.25rem;scroll-margin-top:.5rem}\n"
   "figure{margin:.5rem 0 .25rem}.wide svg{min-width:44rem}#fig-difference svg{max-width:32rem}\n"
-  /* Shadows at the sides where there is more to be scrolled to. */
+  /* Shadows at the sides mark hidden content to scroll to. */
   ".wide{overflow-x:auto;background:linear-gradient(90deg,var(--paper) 50%,transparent),linear-gradient(270deg,"
   "var(--paper) 50%,transparent) 100% 0,"
   "linear-gradient(90deg,var(--edge),transparent),linear-gradient(270deg,var(--edge),transparent) 100% 0;"

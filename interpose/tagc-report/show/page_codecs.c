@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What codecs do, when they were changed, and what could still be saved.
+ * The section on codecs: their work, their changes, and possible further savings.
  */
 #include <math.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static void put_codec_rows(struct tagc_page *page, const struct tagc_codec_sum *
   tagc_table_end(page);
 }
 
-/* The votes of a communicator's last lock. */
+/* Writes the votes of a communicator's last lock. */
 static void put_vote_rows(struct tagc_page *page, const struct tagc_sum_comm *comm) {
   size_t all = 0, told = 0;
   for (size_t i = 0; i < comm->vote_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The head of the page: the outcome in a line, what it rests on, the key numbers, and the way to the sections.
+ * The head of the page: the outcome in a line, its basis, the key numbers, and links to the sections.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/show/page.h"
 
-/* Bytes of all ranks: what was sent, and what would have been, had all calls been plain. */
+/* Bytes that all ranks sent, and would have sent plain. */
 static double all_sent(const struct tagc_summary *summary, double *plain, uint64_t *calls) {
   double sent = *plain = 0;
   *calls = 0;
@@ -57,7 +57,7 @@ static void put_headline(struct tagc_page *page) {
   fputs("</h1>\n", page->file);
 }
 
-/* What is being looked at: the program, when, where. */
+/* Names the job: the program, when, where. */
 static void put_job(struct tagc_page *page) {
   const struct tagc_summary *summary = page->summary;
   char ranks[64], hosts[64];
@@ -137,7 +137,7 @@ static void put_sent_keys(struct tagc_page *page) {
   put_key(page, "Sent in the whole run", tagc_format_bytes(sent, a), note);
 }
 
-/* The share of a step in which the program waits for the network; the upper bound of it where calls only enqueue. */
+/* The share of a step in which the program waits for the network; its upper bound if calls only enqueue. */
 static void put_wait_key(struct tagc_page *page) {
   double step = 0, exposed = 0;
   size_t ranks = 0;
@@ -179,7 +179,7 @@ static void put_error_key(struct tagc_page *page) {
   put_key(page, "Largest error, last sample", value, note);
 }
 
-/* What of encoding and decoding takes no time, where something is hidden. */
+/* The hidden part of encoding and decoding, if any. */
 static void put_hidden_key(struct tagc_page *page) {
   struct tagc_sum_calls all = {0};
   char value[16], note[96], ms[32];

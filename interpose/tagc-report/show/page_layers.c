@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Layer by layer: bytes on the wire against those of plain calls, and what codecs lose over time. Slots that are alike
- * and follow each other (the blocks of a transformer) are one row.
+ * Layer by layer: bytes sent compared with plain calls, and the codecs' losses over time. Like neighbouring slots (the
+ * blocks of a transformer) are one row.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -12,20 +12,19 @@
 
 enum { ROW = 30, BARS = 40, LEFT = 170, RIGHT = 210, PANELS = 12, PANEL_WIDTH = 280, PANEL_HEIGHT = 170 };
 
-/* Slots that are alike. */
+/* Like slots. */
 struct row {
   const struct tagc_sum_comm *comm;
-  const struct tagc_sum_slot *first, *last, *worst; /* worst: with the largest last error */
-  const struct tagc_sum_slot *allgather; /* the row is of the all-gathers of these slots, and this is one; NULL: of the
+  const struct tagc_sum_slot *first, *last, *worst; /* worst: with the largest latest error */
+  const struct tagc_sum_slot *allgather; /* an all-gather of these slots, if the row is about those; NULL: about the
                                             slots */
   size_t times;
   char name[200];
   double calls, packed_calls, raw; /* of one slot; raw: of a call */
-  double plain, sent, packed; /* bytes that a rank sends a call: had it been plain, as it was, and as it is compressed
-                               */
+  double plain, sent, packed;      /* bytes that a rank sends per call: if plain, on average, if compressed */
 };
 
-/* The last one that is known. */
+/* The latest known error. */
 static double last_error(const struct tagc_sum_slot *slot) {
   size_t i = slot->point_count;
   while (i && !isfinite(slot->points[i - 1].error))
@@ -33,7 +32,7 @@ static double last_error(const struct tagc_sum_slot *slot) {
   return i ? slot->points[i - 1].error : NAN;
 }
 
-/* Bytes of a call: in runs with both sides plain calls are among them, and what is left is the compressed ones'. */
+/* Bytes per call. Runs with both sides include plain calls; the remaining bytes are the compressed calls'. */
 static void weigh(struct row *row) {
   const struct tagc_sum_calls *calls = row->allgather ? &row->first->gathered : &row->first->calls;
   double all = (double)calls->calls, packed = (double)calls->compressed;
@@ -48,7 +47,7 @@ static void weigh(struct row *row) {
   row->packed = packed > 0 ? fmax(0, sent - (all - packed) * row->plain) / packed : row->plain;
 }
 
-/* "block.0" and "block.1": the same but for numbers? */
+/* True if the names differ only in numbers: "block.0" and "block.1". */
 static bool alike_names(const char *a, const char *b) {
   while (*a || *b) {
     size_t x = strspn(a, "0123456789"), y = strspn(b, "0123456789");
@@ -69,7 +68,7 @@ static bool joins(const struct row *row, const struct tagc_sum_comm *comm, const
          strcmp(first->name, slot->name) != 0 && alike_names(first->name, slot->name);
 }
 
-/* An all-gather of the slot's parameters; NULL: none is known. */
+/* An all-gather of the slot's parameters, or NULL. */
 static const struct tagc_sum_slot *allgather_of(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot) {
   for (size_t i = 0; i < comm->allgather_count; i++)
     if (comm->allgathers[i].lock == slot->lock && comm->allgathers[i].of == slot->slot &&
@@ -78,7 +77,7 @@ static const struct tagc_sum_slot *allgather_of(const struct tagc_sum_comm *comm
   return NULL;
 }
 
-/* Which vote, and which codec, the row is of. */
+/* The slot or all-gather of the row. */
 static const struct tagc_sum_slot *chosen(const struct row *row) {
   return row->allgather ? row->allgather : row->first;
 }
@@ -91,8 +90,7 @@ static void name_row(struct row *row) {
     snprintf(row->name, sizeof row->name, "%s to %s (%zu alike)", name, row->last->name, row->times);
 }
 
-/* Rows of each communicator, of the last of its locks that has calls: an earlier one has the same layers once more.
- * NULL: without memory, or `*count` is 0. */
+/* Rows of each communicator's last lock with calls: an earlier one has the same layers. NULL: no memory. */
 static struct row *make_rows(const struct tagc_summary *summary, size_t *count) {
   size_t most = 0;
   *count = 0;
@@ -122,7 +120,7 @@ static struct row *make_rows(const struct tagc_summary *summary, size_t *count) 
   return rows;
 }
 
-/* The same, and behind each row one of its all-gathers. NULL without memory. */
+/* Adds behind each row one for its all-gathers. NULL: no memory. */
 static struct row *add_allgather_rows(struct row *rows, size_t *count) {
   struct row *all = calloc(2 * *count + 1, sizeof *all);
   size_t made = 0;
@@ -144,7 +142,7 @@ static struct row *add_allgather_rows(struct row *rows, size_t *count) {
 
 /* -- bytes --------------------------------------------------------------------------------------------------------- */
 
-/* "block.3 x 12", as long as there is room. */
+/* "block.3 x 12", the number only if it fits. */
 static void short_name(const struct row *row, char name[64]) {
   size_t fits = LEFT / 7;
   snprintf(name, 64, "%s", row->allgather ? "its all-gathers" : *row->first->name ? row->first->name : "?");
@@ -280,7 +278,7 @@ static void draw_line(FILE *file, const char *class, const struct tagc_sum_slot 
     fputs("\"/>\n", file);
 }
 
-/* Does its codec keep one? */
+/* True if its codec keeps a residual. */
 static bool has_residual(const struct tagc_sum_slot *slot) {
   for (size_t i = 0; i < slot->point_count; i++)
     if (slot->points[i].residual > 0)
@@ -288,7 +286,7 @@ static bool has_residual(const struct tagc_sum_slot *slot) {
   return false;
 }
 
-/* The highest of the values, and where in the run the points are. */
+/* The highest value, and the range of the points' cycles. */
 static double range_of(const struct row *row, double *first, double *last) {
   double most = 0;
   *first = INFINITY;

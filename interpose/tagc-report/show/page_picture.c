@@ -32,7 +32,7 @@ static void add_lane(uint64_t *lanes, size_t *count, uint64_t what) {
     lanes[(*count)++] = what;
 }
 
-/* Reads what the rank did in the step. False without memory. */
+/* Reads a rank's calls of the step. False: no memory. */
 static bool read_part(struct tagc_picture *picture, size_t rank, const struct tagc_sum_step *step) {
   struct tagc_drawn *part = &picture->parts[picture->count];
   const struct tagc_summary *summary = picture->page->summary;
@@ -50,7 +50,7 @@ static bool read_part(struct tagc_picture *picture, size_t rank, const struct ta
   return true;
 }
 
-/* Until the end of the step, or of the last call that began in it where that is not much later. */
+/* Up to the end of the step, or of the last call that began in it unless that is much later. */
 static double length_of(const struct tagc_drawn *part) {
   double length = tagc_ms((double)part->step->ns), most = 1.25 * length;
   for (size_t i = 0; i < part->window.count; i++) {
@@ -60,7 +60,7 @@ static double length_of(const struct tagc_drawn *part) {
   return length;
 }
 
-/* By the clock of its host; clocks may be absurd, and wrap around. */
+/* The start by its host's clock; absurd clocks wrap around. */
 static int64_t began_at(const struct tagc_summary *summary, const struct tagc_drawn *part) {
   return (int64_t)(part->step->began_ns + (uint64_t)summary->ranks[part->rank].clock_ns);
 }

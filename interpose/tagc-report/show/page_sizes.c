@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How large calls are: bytes and calls by size class and function, of all communicators.
+ * Sizes of calls: bytes and calls by size class and function, over all communicators.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #define NONE SIZE_MAX
 enum { CLASSES = 66, LEFT = 64, RIGHT = 14, TOP = 40, PANEL = 150, GAP = 62 };
 
-/* Calls of one function in the size classes; class -1 (no bytes) is at 0. */
+/* Calls of one function by size class; index 0 is class -1 (no bytes). */
 struct stack {
   const char *name;
   uint64_t calls[CLASSES], raw[CLASSES], sent[CLASSES], all;
@@ -31,7 +31,7 @@ static int order_stacks(const void *a, const void *b) {
   return x->all != y->all ? (x->all < y->all) - (x->all > y->all) : strcmp(x->name, y->name);
 }
 
-/* A stack for each function whose calls carry data, the largest first. NULL without memory. */
+/* A stack per function whose calls carry data, the largest first. NULL: no memory. */
 static struct stack *make_stacks(const struct tagc_summary *summary, size_t *count) {
   struct stack *stacks = calloc(257, sizeof *stacks);
   *count = 0;
@@ -55,7 +55,7 @@ static struct stack *make_stacks(const struct tagc_summary *summary, size_t *cou
   return stacks;
 }
 
-/* "64 KiB": the least that is in the class. */
+/* "64 KiB": the lower bound of the class. */
 static const char *class_name(size_t class, char text[16]) {
   if (!class)
     return strcpy(text, "0 B");
@@ -73,7 +73,7 @@ struct panel {
   double top;
 };
 
-/* A column for each class from the first to the last one with calls; several without are one gap. */
+/* One column per class from the first to the last with calls; a row of empty ones is one gap. */
 static void find_columns(struct panel *panel) {
   size_t empty = 0;
   for (size_t class = 0; class < CLASSES; class ++) {
@@ -95,7 +95,7 @@ static uint64_t panel_value(const struct panel *panel, size_t i, size_t class) {
   return panel->bytes ? panel->stacks[i].raw[class] : panel->stacks[i].calls[class];
 }
 
-/* The scale of a panel, in units that leave small numbers at its ticks. */
+/* The scale of a panel, in units that give small numbers at its ticks. */
 static double scale_of(const struct panel *panel, struct tagc_axis *y, const char **unit) {
   static const char *const bytes[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, *const calls[] = {
                                                                                  "", "thousands", "millions",

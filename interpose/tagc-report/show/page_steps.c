@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Step times over the run: a point a step, both sides of TAGC_MODE=ab told apart, their means, and the difference with
- * its interval.
+ * Step times over the run: a point per step, both sides of TAGC_MODE=ab, their means, the difference and its interval.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -23,7 +22,7 @@ enum {
   DIFFERENCE_WIDTH = 420
 };
 
-/* Neighbouring steps of one side that became one point. */
+/* Neighbouring steps of one side, merged into one point. */
 struct dot {
   double at, ms;
 };
@@ -31,14 +30,13 @@ struct dot {
 struct plot {
   struct tagc_page *page;
   struct tagc_axis x, y;
-  double most;             /* ms; higher steps stand at the upper edge */
-  size_t higher, together; /* steps that do, and steps a point */
+  double most;             /* ms; higher steps are drawn at the upper edge */
+  size_t higher, together; /* the number of these, and steps per point */
 };
 
 static bool counts(const struct tagc_page_step *step) { return step->whole && step->ms > 0; }
 
-/* From the fastest step to the slowest, but for the hundredth that is slowest: one hiccup must not flatten the
- * picture. */
+/* The range from the fastest step to the slowest, without the slowest hundredth, so that one hiccup changes nothing. */
 static size_t find_range(const struct tagc_page *page, double *least, double *most, double *slowest) {
   double *ms = malloc((page->step_count + 1) * sizeof *ms);
   size_t count = 0;
@@ -59,7 +57,7 @@ static const char *class_of(enum tagc_sum_side side) {
   return side == TAGC_SUM_PLAIN ? "plain" : side == TAGC_SUM_COMPRESSED ? "packed" : "other";
 }
 
-/* Circles and squares: sides are not told by colour alone. */
+/* Circles and squares: colour is not the only mark. */
 static void put_dot(struct plot *plot, enum tagc_sum_side side, double at, double ms, size_t from, size_t to) {
   FILE *file = plot->page->file;
   double x = tagc_axis_at(&plot->x, at), y = tagc_axis_at(&plot->y, fmin(ms, plot->most));
@@ -86,7 +84,7 @@ static void put_dot(struct plot *plot, enum tagc_sum_side side, double at, doubl
                                    : "rect");
 }
 
-/* Of each run of `together` steps, a point a side. */
+/* Draws a point per side for each run of `together` steps. */
 static void draw_dots(struct plot *plot) {
   const struct tagc_page *page = plot->page;
   for (size_t from = 0; from < page->step_count; from += plot->together) {
@@ -107,7 +105,7 @@ static void draw_dots(struct plot *plot) {
   }
 }
 
-/* Shades compressed windows, as long as there are few enough to be seen. */
+/* Shades compressed windows if few enough to be seen. */
 static void draw_windows(const struct plot *plot) {
   const struct tagc_page *page = plot->page;
   size_t windows = 0;
@@ -127,7 +125,7 @@ static void draw_windows(const struct plot *plot) {
   }
 }
 
-/* The mean of a side across the picture. */
+/* Draws the mean of a side across the picture. */
 static void draw_mean(const struct plot *plot, enum tagc_sum_side side) {
   const struct tagc_ab_result *ab = &plot->page->ab;
   double mean = ab->mean_ms[side];
@@ -187,7 +185,7 @@ static void draw_times(struct tagc_page *page, double least, double most, double
             tagc_page_ms(slowest, a));
 }
 
-/* The difference of the sides as a point with its interval, against 0. */
+/* Draws the difference of the sides as a point with its interval, against 0. */
 static void draw_difference(struct tagc_page *page) {
   const struct tagc_ab_result *ab = &page->ab;
   if (ab->outcome == TAGC_AB_NONE || ab->pairs < 2 || !isfinite(ab->low_ms) || !isfinite(ab->high_ms))
@@ -236,7 +234,7 @@ static void put_ab_table(struct tagc_page *page) {
   tagc_table_end(page);
 }
 
-/* Runs of steps, in a table of bounded length. */
+/* Writes runs of steps, as a table of bounded length. */
 static void put_step_times(struct tagc_page *page) {
   static const char *const names[] = {"", "plain", "compressed"};
   size_t together = (page->step_count + ROWS - 1) / ROWS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The sections that are tables alone: volumes against formulas, communicators, ranks, files.
+ * The sections that are only tables: volumes against formulas, communicators, ranks, files.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 
 enum { RANKS = 256, COMMS = 100 };
 
-/* "communicator 0", as the log names it; one that the log does not name by its place in this table. */
+/* "communicator 0", as in the log; one that the log lacks has its place in this table. */
 static const char *comm_name(const struct tagc_summary *summary, size_t comm, char text[48]) {
   if (summary->comms[comm].number == UINT32_MAX)
     snprintf(text, 48, "not in the log, %zu", comm + 1);
@@ -80,7 +80,7 @@ static void put_comm_row(struct tagc_page *page, size_t at) {
   tagc_row_end(page);
 }
 
-/* Why reduce-scatters of the main communicator went the way they went, the most frequent reason first. */
+/* Writes the reasons for the main communicator's reduce-scatters, the most frequent first. */
 static void put_reason_rows(struct tagc_page *page) {
   if (!page->summary->has_main)
     return;

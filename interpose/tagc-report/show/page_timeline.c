@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One step on a common scale of time: for each rank a lane of calls a thread, and a lane a stream of what NCCL did,
- * where that is known. With both sides of TAGC_MODE=ab a plain and a compressed step are drawn, on one scale.
+ * One step on a common scale of time: for each rank a lane of calls per thread, and a lane per stream of NCCL's work,
+ * if known. With both sides of TAGC_MODE=ab a plain and a compressed step are on one scale.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,12 +15,12 @@ enum { LEFT = 150, RIGHT = 16, TOP = 42, LANE = 22, BAR = 16, STRIP = 6, APART =
 
 /* -- bars -------------------------------------------------------------------------------------------------------- */
 
-/* Narrow bars that are near each other, and become one. */
+/* Narrow neighbouring bars, merged into one. */
 struct bunch {
   double from, to;
   size_t calls, compressed;
   double bytes, ns;
-  const char *function; /* NULL: of several */
+  const char *function; /* NULL: several */
 };
 
 static const struct tagc_sum_slot *drawn_slot(const struct tagc_picture *picture, const struct tagc_drawn *part,
@@ -78,7 +78,7 @@ static void add_to(struct bunch *bunch, const struct tagc_trace_call *call, cons
     bunch->function = NULL;
 }
 
-/* What is told of a call when it is pointed at. */
+/* Writes the tooltip of a call. */
 static void put_title(const struct tagc_picture *picture, const struct tagc_drawn *part,
                       const struct tagc_window_call *call) {
   FILE *file = picture->page->file;
@@ -113,8 +113,8 @@ static void put_stage(FILE *file, const char *class, double from, double to, dou
             height);
 }
 
-/* Sum and encode, then what is the exchange, then decode; what of these lay under the exchange is a strip in it:
- * encode's where it begins, decode's where it ends. */
+/* Draws sum and encode, then the exchange, then decode. The hidden parts are strips in the exchange: encode's at its
+ * start, decode's at its end. */
 static void draw_stages(const struct tagc_picture *picture, const struct tagc_drawn *part,
                         const struct tagc_window_call *call, double y) {
   FILE *file = picture->page->file;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Traces as Chrome trace events; see perfetto.h. Files are read one after the other; viewers sort by time, and of
- * two events that begin at once the one that comes first in the file is the outer one.
+ * Traces as Chrome trace events; see perfetto.h. Files are read one after the other. Viewers sort by time; of two
+ * events with one start the first in the file is the outer one.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static int by_collective(const void *a, const void *b) {
   return (x->at_ns > y->at_ns) - (x->at_ns < y->at_ns);
 }
 
-/* Calls of one collective, in the order of their beginnings: a start, steps, a finish. */
+/* Writes the calls of one collective in order of their starts: a start, steps, a finish. */
 static void put_arrows(struct tagc_perfetto *w) {
   uint64_t id = 0;
   size_t same;
@@ -88,8 +88,7 @@ static void put_rest(struct tagc_perfetto *w) {
   putc('\n', j->out);
 }
 
-/* The stretch of the range on the rank's clock: by its own steps, or where it lacks these by the clocks of the
- * hosts. */
+/* The range on the rank's clock: by its own steps, or without these by the clocks of the hosts. */
 static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum_rank *leader,
                          struct tagc_step_range range, uint64_t *from_ns, uint64_t *to_ns) {
   *from_ns = 0;
@@ -109,7 +108,7 @@ static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum
   }
 }
 
-/* The first rank with steps, by which ranges go; NULL, and why: the range is not there. */
+/* The first rank with steps, which numbers them for ranges. NULL, and why: the range does not exist. */
 static const struct tagc_sum_rank *find_leader(const struct tagc_summary *summary, struct tagc_step_range *range,
                                                char why[TAGC_TRACE_WHY]) {
   const struct tagc_sum_rank *leader = tagc_steps_leader(summary);
@@ -132,7 +131,7 @@ static bool is_undamaged(const struct tagc_summary *summary) {
   return true;
 }
 
-/* When the first call in the stretches began. */
+/* The start of the first call in the ranges. */
 static int64_t find_base(const struct tagc_summary *summary, const struct tagc_sum_rank *leader,
                          struct tagc_step_range range) {
   int64_t base = INT64_MAX;

@@ -3,14 +3,13 @@
  * chrome://tracing open.
  *
  * Format      "Trace Event Format", the object form. pid: rank + 1 (perfetto takes 0 for the kernel's idle process), so
- *             that ranks of hosts with equal process numbers stay apart; the real one is in the name.
- * Lanes       Of a rank: its steps, the calls of each of its threads, what NCCL did on each stream (placed as in
- *             window.h, but for what threads have measured: that lies under its call); counters of bytes and of losses.
- * Collectives The k-th on a communicator has one id on all ranks, "1.42": the place of the communicator in the summary,
- * and k; arrows
- *             join its calls, where there are not too many. Neither is there where a rank lost records.
+ *             that equal process numbers of several hosts stay apart; the name has the real one.
+ * Lanes       Per rank: its steps, the calls of each thread, NCCL's work on each stream (placed as in window.h; work
+ *             that threads have measured lies under its call); counters of bytes and of losses.
+ * Collectives The k-th on a communicator has one id on all ranks, "1.42": the communicator's place in the summary, and
+ *             k. Arrows join its calls, unless there are too many. A rank that lost records turns off both.
  * Times       Microseconds since the first call of the job, by the realtime clocks of the hosts.
- * Memory      Bounded, however long the traces are: they are read once more.
+ * Memory      Bounded for traces of any length: they are read once more.
  */
 #ifndef INTERPOSE_TAGC_REPORT_SHOW_PERFETTO_H
 #define INTERPOSE_TAGC_REPORT_SHOW_PERFETTO_H
@@ -19,13 +18,13 @@
 
 #include "interpose/tagc-report/read/summary.h"
 
-/* Steps of the first rank that has some, counted from 1; 0: no bound. */
+/* Steps of the first rank that has some, from 1; 0: no bound. */
 struct tagc_step_range {
   uint64_t first, last;
 };
 
-/* Writes calls of these steps alone (both 0: all there is). False without memory, or where the range holds no step of
- * the traces (`why` says which there are); whether the file took everything is the caller's to ask (ferror()). */
+/* Writes the calls of these steps (both 0: all). False: no memory, or no step of the traces is in the range (`why`
+ * lists them). The caller checks the file for errors (ferror()). */
 bool tagc_perfetto_write(const struct tagc_summary *summary, struct tagc_step_range range, FILE *file,
                          char why[TAGC_TRACE_WHY]);
 

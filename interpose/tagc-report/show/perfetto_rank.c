@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The events of a rank: its steps, communicators, calls, what NCCL did for them, and losses; see perfetto.h.
+ * The events of a rank: steps, communicators, calls, NCCL's work for them, and losses; see perfetto.h.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -21,7 +21,7 @@ enum {
   LANES = LANE_STREAMS + STREAMS
 };
 
-/* The rank whose trace is being read. */
+/* A rank whose trace is being read. */
 struct reader {
   struct tagc_perfetto *w;
   const struct tagc_sum_rank *rank;
@@ -30,15 +30,15 @@ struct reader {
   uint64_t from_ns, to_ns;
   size_t *comms;
   uint32_t comm_count;
-  uint64_t *k;                  /* collectives so far, by place of the communicator */
-  struct tagc_trace_call *late; /* calls whose times may come, by number; and times whose calls may come */
+  uint64_t *k;                  /* collectives so far, by the communicator's place */
+  struct tagc_trace_call *late; /* by number: calls whose times may come; times whose calls may come */
   struct tagc_trace_times *early;
   bool named[LANES];
   bool collective[256]; /* by function, as the summary counts them */
-  size_t behind;        /* calls behind the range so far */
+  size_t behind;        /* calls so far behind the range */
   uint64_t stream[STREAMS], busy[STREAMS];
   size_t streams;
-  uint64_t state_cycle; /* what is collected of a cycle's losses */
+  uint64_t state_cycle; /* the cycle of the collected losses */
   uint32_t state_lock;
   double residual, error;
 };
@@ -55,13 +55,13 @@ static void put_at(const struct reader *r, uint64_t ns) {
 
 static void open_args(const struct reader *r) { tagc_json_open(&r->w->json, "args", '{'); }
 
-/* The end of an event that has arguments. */
+/* Ends an event that has arguments. */
 static void close_args(const struct reader *r) {
   tagc_json_close(&r->w->json, '}');
   tagc_json_close(&r->w->json, '}');
 }
 
-/* An event of some length; its end is left open. */
+/* Begins an event with a duration, and leaves it open. */
 static void put_stretch(const struct reader *r, uint32_t lane, const char *name, const char *kind, uint64_t began,
                         uint64_t ns) {
   tagc_perfetto_begin(r->w, "X", r->pid, lane, name);
@@ -70,7 +70,7 @@ static void put_stretch(const struct reader *r, uint32_t lane, const char *name,
   tagc_perfetto_put_us(r->w, "dur", (int64_t)ns);
 }
 
-/* What a lane, or the process, is called, and where it stands. */
+/* Writes the name and the place of a lane, or of the process. */
 static void put_label(const struct reader *r, const char *of, uint32_t lane, const char *name, int64_t place) {
   char kind[32];
   snprintf(kind, sizeof kind, "%s_name", of);
@@ -85,7 +85,7 @@ static void put_label(const struct reader *r, const char *of, uint32_t lane, con
   close_args(r);
 }
 
-/* What a lane is called, before its first event. */
+/* Names a lane before its first event. */
 static void name_lane(struct reader *r, uint32_t lane, const char *name) {
   if (r->named[lane])
     return;
@@ -104,13 +104,13 @@ static void name_process(struct reader *r) {
 
 static size_t comm_of(const struct reader *r, uint32_t id) { return id < r->comm_count ? r->comms[id] : SIZE_MAX; }
 
-/* As the log names it; one that the log does not name by its place in the summary. */
+/* The number in the log, or without one the place in the summary. */
 static size_t comm_number(const struct reader *r, size_t comm) {
   const uint32_t number = r->w->summary->comms[comm].number;
   return number == UINT32_MAX ? comm : number;
 }
 
-/* Every rank of the communicator makes the call. */
+/* True for calls that every rank of the communicator makes. */
 static bool is_collective(const char *function) {
   static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Bcast",
                                       "Reduce",        "AlltoAll",  "Gather",    "Scatter"};
@@ -129,7 +129,7 @@ static void call_name(const struct reader *r, const struct tagc_trace_call *call
            slot ? slot->name : "");
 }
 
-/* `slot`: NULL: none. */
+/* `slot` NULL: none. */
 static void put_call_names(struct reader *r, const struct tagc_trace_call *call, const struct tagc_sum_slot *slot) {
   struct tagc_json *j = &r->w->json;
   const struct tagc_summary *summary = r->w->summary;
@@ -227,7 +227,7 @@ static void put_span(struct reader *r, uint32_t lane, const char *name, uint64_t
   tagc_json_close(&r->w->json, '}');
 }
 
-/* What of encode and decode lay under the exchange is one event in it: a viewer cannot show two that overlap. */
+/* The hidden part of encode and decode is one event in the exchange: viewers cannot show two that overlap. */
 static void put_stage_spans(struct reader *r, uint32_t lane, const struct tagc_trace_times *times, uint64_t began) {
   const uint64_t hidden = tagc_times_hidden(times),
                  early = tagc_encode_hidden(times->encode_ns, times->decode_ns, hidden);
@@ -243,7 +243,7 @@ static void put_stage_spans(struct reader *r, uint32_t lane, const struct tagc_t
   }
 }
 
-/* The place of the stream among those of the rank. */
+/* The place of the stream among the rank's. */
 static size_t place_of(struct reader *r, uint64_t stream) {
   for (size_t i = 0; i < r->streams; i++)
     if (r->stream[i] == stream)
@@ -341,7 +341,7 @@ static void end_states(struct reader *r) {
   r->residual = r->error = 0;
 }
 
-/* Samples of one cycle follow each other. */
+/* Samples of one cycle are adjacent. */
 static void read_state(struct reader *r, const struct tagc_trace_state *state) {
   if (comm_of(r, state->record.comm) != 0)
     return;
@@ -389,7 +389,7 @@ static void put_comms(struct reader *r) {
 
 /* -- a rank -------------------------------------------------------------------------------------------------------- */
 
-/* Reads the trace of a rank, if it can still be read, until nothing is expected any more. */
+/* Reads the trace of a rank, if still readable, as long as records in the range may come. */
 static void write_calls(struct reader *r) {
   char why[TAGC_TRACE_WHY];
   const struct tagc_trace_record *record;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What both outputs of tagc-report begin with; see report.h.
+ * The common start of both outputs of tagc-report; see report.h.
  */
 #include "interpose/tagc-report/show/report.h"
 
@@ -28,7 +28,7 @@ void tagc_report_free(struct tagc_report *r) {
   free(r->checks);
 }
 
-/* Does it say what it says without being set? Values may be written in several ways. */
+/* True if the value is the default. Values may be written in several ways. */
 static bool is_preset(const char *name, const char *value) {
   const struct tagc_option *option = tagc_option_find(name);
   struct tagc_options standard, set;

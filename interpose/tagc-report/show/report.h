@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-report's own two outputs: text for people and JSON for programs; the page and the timeline have headers of
- * their own.
+ * tagc-report's own outputs: text for people and JSON for programs. The page and the timeline have their own headers.
  */
 #ifndef INTERPOSE_TAGC_REPORT_SHOW_REPORT_H
 #define INTERPOSE_TAGC_REPORT_SHOW_REPORT_H
@@ -15,7 +14,7 @@
 
 enum { TAGC_REPORT_CHECKS = 256 };
 
-/* A summary and all that was judged of it. */
+/* A summary and all judgements of it. */
 struct tagc_report {
   struct tagc_summary *summary;
   struct tagc_volume_facts facts;
@@ -26,17 +25,17 @@ struct tagc_report {
   size_t check_count;
 };
 
-/* Reads and judges. False without memory. */
+/* Reads and judges. False: no memory. */
 bool tagc_report_make(struct tagc_report *report, char *const *paths, size_t count,
                       const struct tagc_volume_facts *facts);
 void tagc_report_free(struct tagc_report *report);
 
-/* Lines of at most 120 columns, but for the names of files. */
+/* Lines of at most 120 columns, except file names. */
 void tagc_report_print(const struct tagc_report *report, FILE *to);
 /* One document; man/tagc-report.1 has its members. */
 void tagc_report_json(const struct tagc_report *report, FILE *to);
 
-/* Calls f(name, value) for each option of a rank that is not at its default. */
+/* Calls f(name, value) for each option of a rank that differs from its default. */
 void tagc_report_options(const struct tagc_sum_rank *rank,
                          void (*f)(void *context, const char *name, const char *value), void *context);
 

@@ -7,7 +7,7 @@
 #include "env/program/markup.h"
 #include "interpose/tagc-report/show/svg.h"
 
-/* 1, 2 or 5 times a power of ten that is not smaller. */
+/* Rounds up to 1, 2 or 5 times a power of ten. */
 static double round_up_axis(double value) {
   double power = pow(10, floor(log10(value))), first = value / power;
   return power * (first <= 1 ? 1 : first <= 2 ? 2 : first <= 5 ? 5 : 10);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-report for people: five lines for who has no time, then the problems, then all of it.
+ * tagc-report for people: five lines for readers in a hurry, then the problems, then everything.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -20,7 +20,7 @@ static void head(FILE *to, const char *title) { fprintf(to, "\n%s\n", title); }
 /* -- at a glance --------------------------------------------------------------------------------------------------- */
 
 struct extent {
-  double seconds, step_ms, sent, sent_between; /* the last ones: of a rank in a whole step */
+  double seconds, step_ms, sent, sent_between; /* the last ones: per rank and whole step */
   size_t hosts;
   uint64_t calls, whole;
 };
@@ -47,7 +47,7 @@ static struct extent measure_extent(const struct tagc_summary *s) {
   return e;
 }
 
-/* Three functions that send most, and what they would send plain. */
+/* The three functions that send most, and their plain bytes. */
 static void biggest(const struct tagc_summary *s, char *text, size_t size) {
   struct tagc_sum_sent of[256] = {{0}}; /* inside: sent; between: plain */
   double all = 0;
@@ -75,7 +75,7 @@ static void biggest(const struct tagc_summary *s, char *text, size_t size) {
   }
 }
 
-/* The reason that most reduce-scatters had for staying plain, and how many had one. */
+/* The most frequent reason why reduce-scatters stayed plain, and how many had a reason. */
 static uint64_t main_reason(const struct tagc_summary *s, const char **reason) {
   uint64_t most = 0, sums[256] = {0};
   *reason = NULL;
@@ -152,7 +152,7 @@ static void nccl_version(uint32_t v, char text[32]) {
     snprintf(text, 32, "%" PRIu32 ".%" PRIu32 ".%" PRIu32, v / 10000, v / 100 % 100, v % 100);
 }
 
-/* "ranks 0-3, 8": those of a host. */
+/* "ranks 0-3, 8": the ranks of a host. */
 static void append_ranks(char *text, size_t size, const struct tagc_summary *s, size_t host) {
   size_t n = 0, end;
   for (size_t i = host; i < s->rank_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the parts of tagc-report's text share.
+ * Shared by the parts of tagc-report's text.
  */
 #ifndef INTERPOSE_TAGC_REPORT_SHOW_TEXT_H
 #define INTERPOSE_TAGC_REPORT_SHOW_TEXT_H
@@ -8,15 +8,15 @@
 
 #include "interpose/tagc-report/read/summary.h"
 
-/* A line behind a label; where it is too long it goes on beneath itself. */
+/* Prints a line behind a label; a long one continues beneath itself. */
 void tagc_text_labelled(FILE *to, const char *label, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* A number with so many digits behind the point; "-" for NaN. */
+/* A number with `digits` behind the point; "-" for NaN. */
 const char *tagc_text_real(double number, int digits, char text[24]);
-/* "87%" of 0.87; "-" for NaN. */
+/* "87%" for 0.87; "-" for NaN. */
 const char *tagc_text_percent(double share, char text[24]);
 static inline const char *tagc_text_plural(size_t n) { return n == 1 ? "" : "s"; }
 
-/* Communicators, their calls and slots (text_comms.c). */
+/* Prints communicators, their calls and slots (text_comms.c). */
 void tagc_text_comms(FILE *to, const struct tagc_summary *summary);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What tagc-report tells people of communicators: their calls, and their slots.
+ * tagc-report's text about communicators: their calls, and their slots.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -93,7 +93,7 @@ static const char *mean_ms(uint64_t ns, uint64_t calls, char text[24]) {
   return tagc_text_real(calls ? (double)ns / (double)calls / 1e6 : NAN, 3, text);
 }
 
-/* A row of the table: of `n` slots, or of their all-gathers. */
+/* A row of the table: `n` slots, or their all-gathers. */
 struct row {
   const char *name, *kind, *codec;
   size_t n;
@@ -115,7 +115,7 @@ static void print_slots_row(FILE *to, const struct row *row, bool between) {
           mean_ms(sum->decode_ns, sum->packed_wire_calls, z), tagc_text_percent(tagc_hidden_share(sum), w));
 }
 
-/* "q4"; "q8*": it had others before. */
+/* "q4"; "q8*": it had other codecs before. */
 static void codec_words(const struct tagc_sum_slot *slot, char text[16]) {
   bool changed = false;
   for (size_t i = 1; i < slot->choice_count; i++)
@@ -123,7 +123,7 @@ static void codec_words(const struct tagc_sum_slot *slot, char text[16]) {
   snprintf(text, 16, "%.5s%s", *slot->codec ? slot->codec : "-", changed ? "*" : "");
 }
 
-/* All-gathers of the same units, in a line beneath them. */
+/* Prints the all-gathers of the same units in a line beneath. */
 static void print_allgather_row(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c,
                                 const struct tagc_sum_slot *first, size_t n, bool between) {
   const struct tagc_sum_slot *one = NULL;
@@ -160,7 +160,7 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
     tagc_format_print(to, 4, tagc_sum_name(s, TAGC_TRACE_REASONS, first->reason));
 }
 
-/* A line for each vote of the last lock that changed codecs, where there are several. */
+/* Prints a line per vote of the last lock that changed codecs, if there are several. */
 static void print_votes(FILE *to, const struct tagc_sum_comm *c) {
   enum { MOST = 16 };
   size_t first = c->vote_count, all;
@@ -174,7 +174,7 @@ static void print_votes(FILE *to, const struct tagc_sum_comm *c) {
     const struct tagc_sum_vote *vote = &c->votes[i];
     char text[TEXT] = "", label[32], codecs[TAGC_CODECS_TEXT];
     if (i - first >= MOST / 2 && c->vote_count - i > MOST / 2)
-      continue; /* of many the first and the last ones */
+      continue; /* of many print the first and the last */
     tagc_append(text, sizeof text, "%s", tagc_codecs_at(c->slots, c->slot_count, vote, codecs));
     if (c->allgather_count)
       tagc_append(text, sizeof text, "; all-gathers: %s",

@@ -8,10 +8,10 @@
 
 #include "interpose/tagc-report/read/merge.h"
 
-/* So many calls behind the stretch the times of its calls are not expected any more. */
+/* So many calls behind the stretch no times of its calls are expected. */
 enum { LATE = 1 << 16 };
 
-/* False without memory. `early`: times that came before their calls. */
+/* False: no memory. `early`: times that came before their calls. */
 static bool add_window_call(struct tagc_time_window *window, const struct tagc_sum_rank *rank,
                             const struct tagc_trace_call *call, const struct tagc_trace_times *early) {
   const struct tagc_trace_times *times = &early[call->number % TAGC_WINDOW_LATE];
@@ -27,7 +27,7 @@ static bool add_window_call(struct tagc_time_window *window, const struct tagc_s
   return true;
 }
 
-/* Calls are recorded nearly in the order of their numbers: threads may overtake each other by a few. */
+/* Calls are recorded nearly in order of number: threads may overtake each other slightly. */
 static void add_call_window_times(struct tagc_time_window *window, const struct tagc_trace_times *times) {
   size_t low = 0, high = window->count;
   while (low < high) {
@@ -48,7 +48,7 @@ static int order_calls(const void *a, const void *b) {
   return (x->call.number > y->call.number) - (x->call.number < y->call.number);
 }
 
-/* Where the streams are busy until. */
+/* Places calls with the times until which streams are busy. */
 static void place_on_wire(struct tagc_time_window *window) {
   enum { STREAMS = 64 };
   uint64_t stream[STREAMS] = {0}, busy[STREAMS] = {0};
@@ -147,7 +147,7 @@ const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, s
   const struct tagc_sum_slot *list = call->allgather ? in->allgathers : in->slots;
   const uint32_t slot = call->allgather ? call->allgather : (uint32_t)call->slot;
   for (size_t low = 0, high = call->allgather ? in->allgather_count : in->slot_count; low < high;) {
-    const size_t middle = low + (high - low) / 2; /* they stand in the order of locks and slots */
+    const size_t middle = low + (high - low) / 2; /* sorted by lock and slot */
     const struct tagc_sum_slot *at = &list[middle];
     if (at->lock == call->lock && at->slot == slot)
       return at;

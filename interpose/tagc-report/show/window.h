@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The calls of a rank in a stretch of time, from a second reading of its trace, with their times.
+ * The calls of a rank in a stretch of time, with their times, from a second reading of its trace.
  *
- * Placing What NCCL did is known by its length, not by its beginning: it is placed where the call began, or where the
- * one before it on
- *         its stream has ended, which is the earliest moment at which it can have begun.
+ * Placing NCCL's work has a known length, but no known start. It is placed where the call began, or where the previous
+ *         work on its stream ended: the earliest possible moment.
  */
 #ifndef INTERPOSE_TAGC_REPORT_SHOW_WINDOW_H
 #define INTERPOSE_TAGC_REPORT_SHOW_WINDOW_H
@@ -12,9 +11,9 @@
 
 struct tagc_window_call {
   struct tagc_trace_call call;   /* as tagc_window_call() gives it */
-  struct tagc_trace_times times; /* times.call 0: not known */
-  uint64_t wire_began_ns;        /* where they are */
-  bool under;                    /* in the call itself: the thread that made it has measured them; else on its stream */
+  struct tagc_trace_times times; /* times.call 0: unknown */
+  uint64_t wire_began_ns;        /* start of these times */
+  bool under;                    /* in the call itself, as measured by its thread; else on its stream */
 };
 
 struct tagc_time_window {
@@ -25,36 +24,34 @@ struct tagc_time_window {
 
 enum { TAGC_WINDOW_CALLS = 200000 };
 
-/* Times and calls find each other whichever comes first; what a record waits for in a table of TAGC_WINDOW_LATE, by
- * number. */
+/* Times and calls match whichever comes first: the earlier record waits in a table of TAGC_WINDOW_LATE, by number. */
 enum { TAGC_WINDOW_LATE = 1 << 15 };
 
-/* The calls of the rank that began in [from_ns, to_ns). False without memory; no calls, if its trace cannot be read any
- * more. */
+/* Reads the calls of the rank that began in [from_ns, to_ns). False: no memory. No calls: the trace is gone. */
 bool tagc_time_window_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64_t to_ns,
                            struct tagc_time_window *out);
 void tagc_time_window_free(struct tagc_time_window *window);
 
-/* A call of the rank's trace with the codes of the summary in place of its own. */
+/* A call of the rank's trace with the summary's codes instead of its own. */
 struct tagc_trace_call tagc_window_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call);
 
-/* Where a rank's communicators are in the summary, by their numbers in its trace; SIZE_MAX: nowhere. NULL without
- * memory; for free(). */
+/* The places of a rank's communicators in the summary, by their numbers in its trace; SIZE_MAX: absent. NULL: no
+ * memory. The caller frees it. */
 size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_t *count);
-/* The slot or all-gather of a call on that communicator (SIZE_MAX: none); NULL: it has none. */
+/* The slot or all-gather of a call on that communicator (SIZE_MAX: none), or NULL. */
 const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, size_t comm,
                                            const struct tagc_trace_call *call);
 
-/* What a call of the slot is compressed with, if it is; "": nothing. */
+/* The codec of a call of the slot; "": plain. */
 const char *tagc_call_codec(const struct tagc_sum_slot *slot, const struct tagc_trace_call *call);
 
-/* Of a call whose times are known: what of encode and decode lies under the exchange, ... */
+/* For a call with known times: the part of encode and decode under the exchange, ... */
 static inline uint64_t tagc_times_hidden(const struct tagc_trace_times *times) {
   const uint64_t most = times->encode_ns + times->decode_ns;
   return times->hidden_ns < most ? times->hidden_ns : most;
 }
 
-/* ... what they come to, from the beginning to the end, and whether they lie in the call itself. */
+/* ... their length from start to end, and whether they lie in the call itself. */
 static inline uint64_t tagc_times_sum(const struct tagc_trace_times *times) {
   return times->sum_ns + times->encode_ns + times->exchange_ns + times->decode_ns - tagc_times_hidden(times);
 }
