@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libelf checks that what it hands out lies inside the file; what is built of it here is checked once more: counts are
- * bounded, texts must end, and no loop is longer than the file that it reads.
+ * libelf checks that its data lie inside the file. This file checks everything built from them again: counts are
+ * bounded, texts must end, and no loop is longer than the file.
  */
 #include "interpose/tagc-doctor/elf.h"
 
@@ -16,10 +16,10 @@ const char *const tagc_function_names[TAGC_FUNCTION_COUNT] = {
 };
 _Static_assert(TAGC_FUNCTION_COUNT <= 64, "a set of functions has 64 bits");
 
-/* No name that is looked for is as long as NAME_LENGTH; a longer path is no path. */
+/* All names looked for are shorter than NAME_LENGTH; longer paths are invalid. */
 enum { NAME_LENGTH = 64, TEXT_MAX = 4096, VERSIONS_MAX = 4096, SECTIONS_MAX = 4096 };
 
-/* The dynamic section's addresses and sizes that matter here, by tag. */
+/* The relevant addresses and sizes of the dynamic section, by tag. */
 struct dynamic {
   uint64_t strtab, strsz, symtab, hash, gnu_hash;
   uint64_t rela, relasz, rel, relsz, jmprel, pltrelsz, pltrel;
@@ -40,7 +40,7 @@ static void refuse_image(struct tagc_image *image, const char *why) {
   snprintf(image->why, sizeof image->why, "%s", why);
 }
 
-/* What the file holds from an address on, up to `want` bytes; NULL where it is nothing. */
+/* The file's contents at an address, up to `want` bytes; NULL: none. */
 static Elf_Data *at_address(struct reader *r, uint64_t address, uint64_t want, Elf_Type type) {
   GElf_Phdr segment;
   for (size_t i = 0; address && i < r->segments; i++) {
@@ -55,7 +55,7 @@ static Elf_Data *at_address(struct reader *r, uint64_t address, uint64_t want, E
   return NULL;
 }
 
-/* The text at an offset of a string table, if it ends within `limit` bytes; NULL otherwise. */
+/* The text at an offset of a string table if it ends within `limit` bytes, else NULL. */
 static const char *text_in(const Elf_Data *table, uint64_t offset, size_t limit) {
   if (!table || !table->d_buf || offset >= table->d_size)
     return NULL;
@@ -69,7 +69,7 @@ static char *copy_text(const struct reader *r, uint64_t offset) {
   return text ? strdup(text) : NULL;
 }
 
-/* Every segment must lie in the file: ld.so would map what is not there. Also finds the interpreter. */
+/* Checks that every segment lies in the file: ld.so would map it anyway. Also finds the interpreter. */
 static bool read_segments(struct reader *r) {
   GElf_Phdr segment;
   for (size_t i = 0; i < r->segments; i++) {
@@ -123,7 +123,7 @@ static Elf_Data *find_dynamic_section(struct reader *r) {
   return NULL;
 }
 
-/* The entries of the dynamic section: addresses first, for the texts need the string table. */
+/* Reads the dynamic section: addresses first, as texts need the string table. */
 static void read_dynamic(struct reader *r) {
   Elf_Data *data = find_dynamic_section(r);
   struct tagc_image *image = r->image;
@@ -150,7 +150,7 @@ static void read_dynamic(struct reader *r) {
   }
 }
 
-/* The number of dynamic symbols, which only the hash tables tell. */
+/* The number of dynamic symbols; only the hash tables tell it. */
 static uint64_t count_dynamic_symbols(struct reader *r) {
   Elf_Data *data = at_address(r, r->dynamic.hash, 8, ELF_T_WORD);
   if (data && data->d_size == 8)
@@ -168,13 +168,13 @@ static uint64_t count_dynamic_symbols(struct reader *r) {
     if (table[i] > last)
       last = table[i];
   if (last < first)
-    return first; /* nothing is exported */
+    return first; /* no exports */
   while (last - first < words - chains && !(table[chains + last - first] & 1))
     last++;
   return last + 1;
 }
 
-/* The bit of a symbol's name, 0 for what is no function of ours. */
+/* The bit of a function that we intercept, 0 for other names. */
 static uint64_t function_bit(const char *name) {
   if (name && strncmp(name, "nccl", 4) == 0)
     for (int i = 0; i < TAGC_FUNCTION_COUNT; i++)
@@ -183,7 +183,7 @@ static uint64_t function_bit(const char *name) {
   return 0;
 }
 
-/* Calls that the dynamic linker binds are those that a relocation names. */
+/* The dynamic linker binds exactly the calls that a relocation names. */
 static void note_relocation(struct reader *r, uint64_t index) {
   GElf_Sym symbol;
   if (!index || index > INT32_MAX || !gelf_getsym(r->symbols, (int)index, &symbol))
@@ -273,7 +273,7 @@ bool tagc_nccl_version_text(const char *text, size_t size, char version[TAGC_NCC
   size_t length = at - start, left = size - at;
   if (dots != 2 || text[at - 1] == '.' || length >= TAGC_NCCL_VERSION_SIZE)
     return false;
-  /* Messages of other programs say "NCCL version 2.10.3 or later": what follows must be NCCL's own. */
+  /* Other programs' messages say "NCCL version 2.10.3 or later": accept only NCCL's own endings. */
   bool ends = !left || text[at] == '\0' || text[at] == '\n' || (left >= 5 && memcmp(text + at, "+cuda", 5) == 0) ||
               (left >= 9 && memcmp(text + at, " compiled", 9) == 0);
   if (ends)
@@ -293,7 +293,7 @@ static void search_texts(struct tagc_image *image, const Elf_Data *data) {
       hit++;
 }
 
-/* The string table that is section `index`; not elf_strptr(), whose check of one text can take as long as the table. */
+/* The string table in section `index`. Not elf_strptr(): its check of one text can take as long as the table. */
 static Elf_Data *string_table(struct reader *r, size_t index) {
   GElf_Shdr header;
   Elf_Scn *section = index ? elf_getscn(r->elf, index) : NULL;
@@ -311,8 +311,8 @@ static void read_hidden(struct reader *r, const GElf_Shdr *table) {
       r->image->hidden |= function_bit(text_in(texts, symbol.st_name, NAME_LENGTH));
 }
 
-/* What the dynamic linker does not look at: hidden symbols, and texts. Together no more is read than the file is long,
- * whatever its section headers say. Where no section holds texts, the segments that are not written to are searched. */
+/* Reads what the dynamic linker ignores: hidden symbols, and texts. In total no more than the file's length, whatever
+ * its section headers say. Without sections of texts, searches the read-only segments. */
 static void read_sections(struct reader *r) {
   size_t index = 0, examined = 0;
   uint64_t budget = r->size;
@@ -390,7 +390,7 @@ void tagc_image_read(struct tagc_image *image, const void *bytes, size_t size) {
     return;
   }
   elf_version(EV_CURRENT);
-  r.elf = elf_memory((char *)bytes, size); /* read-only: nothing here asks libelf to change or write anything */
+  r.elf = elf_memory((char *)bytes, size); /* read-only: nothing here makes libelf write */
   if (r.elf)
     read_elf(&r);
   else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What one ELF image has to do with NCCL. A pure function of the image's bytes, which may be hostile.
+ * The relation of one ELF image to NCCL. A pure function of the image's bytes, which may be hostile.
  *
- * What the dynamic linker would see counts: the dynamic section, found through the program headers. Section headers are
- * used for what it does not look at, hidden symbols and texts. Threads: any; nothing is shared.
+ * It sees the image as the dynamic linker does: the dynamic section, found through the program headers. Section headers
+ * only serve for hidden symbols and texts. Threads: any; nothing is shared.
  */
 #ifndef INTERPOSE_TAGC_DOCTOR_ELF_H
 #define INTERPOSE_TAGC_DOCTOR_ELF_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The functions that the library intercepts; a set of them is a uint64_t, one bit each. */
+/* The intercepted functions; a set of them is a uint64_t, one bit each. */
 enum tagc_function {
 #define ENTRY(name) TAGC_FUNCTION_##name,
 #include "interpose/nccl/entries.def"
@@ -24,7 +24,7 @@ extern const char *const tagc_function_names[TAGC_FUNCTION_COUNT];
 enum tagc_image_state {
   TAGC_IMAGE_GOOD,
   TAGC_IMAGE_FOREIGN, /* another byte order: nothing below `type` is known */
-  TAGC_IMAGE_BAD      /* not a program or shared library, or damaged: `why` says it */
+  TAGC_IMAGE_BAD      /* not a program or shared library, or damaged: see `why` */
 };
 
 enum { TAGC_NEEDED_MAX = 1024, TAGC_NCCL_VERSION_SIZE = 24 };
@@ -39,23 +39,23 @@ struct tagc_image {
   char **needed;                                /* DT_NEEDED, in order */
   size_t needed_count;
   uint64_t imported;         /* undefined, and named by a dynamic relocation */
-  uint64_t open_calls;       /* defined here, exported, and named by a dynamic relocation all the same */
-  uint64_t exported, hidden; /* defined in the dynamic symbol table; in .symtab alone */
+  uint64_t open_calls;       /* defined here and exported, yet named by a dynamic relocation */
+  uint64_t exported, hidden; /* defined in the dynamic symbol table; only in .symtab */
   bool asks_dlsym;           /* imports dlsym */
-  bool names_nccl;           /* holds the text "libnccl.so", or "ncclReduceScatter" as a text of its own */
-  char nccl_version[TAGC_NCCL_VERSION_SIZE]; /* from a text "NCCL version 2.28.9+cuda13.0"; "" where there is none */
+  bool names_nccl;           /* contains the text "libnccl.so", or the separate text "ncclReduceScatter" */
+  char nccl_version[TAGC_NCCL_VERSION_SIZE]; /* from a text "NCCL version 2.28.9+cuda13.0"; "": none */
   unsigned glibc_needed, glibc_defined;      /* the highest minor of GLIBC_2.minor that it needs, or defines */
 };
 
-/* Reads an image of `size` bytes. Always succeeds; image->state says how it went. tagc_image_free() releases it. */
+/* Reads an image of `size` bytes. Always succeeds; image->state has the outcome. Free with tagc_image_free(). */
 void tagc_image_read(struct tagc_image *image, const void *bytes, size_t size);
 void tagc_image_free(struct tagc_image *image);
 
-/* Is it started by the kernel alone, without a dynamic linker? Such a program preloads nothing. */
+/* True if the kernel starts it without a dynamic linker: such a program preloads nothing. */
 bool tagc_image_is_static(const struct tagc_image *image);
 
-/* The version in a text of the form that NCCL's libraries carry ("NCCL version 2.28.9+cuda13.0", "... 2.18.3 compiled
- * with"), into `version`; false where `text` (of `size` bytes) does not start with one. */
+/* Copies the version from a text as NCCL's libraries contain it ("NCCL version 2.28.9+cuda13.0", "... 2.18.3 compiled
+ * with"). False: `text` (of `size` bytes) does not start with one. */
 bool tagc_nccl_version_text(const char *text, size_t size, char version[TAGC_NCCL_VERSION_SIZE]);
 
 #endif

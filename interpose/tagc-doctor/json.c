@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The report for programs: one JSON document. Names do not change meaning between versions; new ones may come.
+ * The report for programs: one JSON document. Names keep their meaning in later versions; new ones may be added.
  */
 #include "env/program/json.h"
 #include "interpose/tagc-doctor/doctor.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The diagnosis: questions in an order, of which the first that has an answer decides.
+ * The diagnosis: ordered questions; the first with an answer decides.
  */
 #include <elf.h>
 #include <stdarg.h>
@@ -61,7 +61,7 @@ static const char *object_name(const struct tagc_findings *f, int object) {
 
 static bool fails(struct tagc_findings *f) { return f->words[0]; }
 
-/* Can anything at all be preloaded into the program? */
+/* Judges whether anything can be preloaded into the program. */
 static void judge_program(struct tagc_findings *f) {
   const struct tagc_image *image = &f->walk.objects[0].image;
   const char *interpreter = image->interpreter ? image->interpreter : "";
@@ -82,7 +82,7 @@ static void judge_program(struct tagc_findings *f) {
                        f->path, f->secure_why);
 }
 
-/* The highest GLIBC_2.x that the program's C library has, 0: not known. */
+/* The highest GLIBC_2.x of the program's C library, 0: unknown. */
 static unsigned glibc_of(const struct tagc_findings *f) {
   for (size_t i = 0; i < f->walk.count; i++)
     if (strcmp(object_name(f, (int)i), "libc.so.6") == 0)
@@ -90,7 +90,7 @@ static unsigned glibc_of(const struct tagc_findings *f) {
   return 0;
 }
 
-/* Can our library be preloaded into it? */
+/* Judges whether our library can be preloaded into it. */
 static void judge_library(struct tagc_findings *f) {
   const struct tagc_image *image = &f->walk.objects[0].image;
   char ours[48], theirs[48];
@@ -119,7 +119,7 @@ static void judge_process(struct tagc_findings *f) {
   if (f->process.mapped && !f->library.preloaded && !f->process.no_environment)
     tagc_findings_note(f, "libtagc-preload.so is mapped, but neither the environment that the process was started "
                           "with nor /etc/ld.so.preload names it: it may stand behind NCCL");
-  bool broken = false; /* judge_library() says it better */
+  bool broken = false; /* judge_library() reports it better */
   for (size_t i = 0; i < f->preload_count; i++)
     broken |= f->preload[i].ours && f->preload[i].problem[0];
   if (f->process.mapped || broken)
@@ -169,7 +169,7 @@ static void say_no_caller(struct tagc_findings *f) {
                        f->path);
 }
 
-/* An object whose calls of NCCL can be intercepted, -1: none. */
+/* The index of an object whose calls of NCCL can be intercepted, or -1. */
 static int first_caller(const struct tagc_findings *f) {
   static const enum tagc_role roles[] = {TAGC_ROLE_CALLS, TAGC_ROLE_OPEN, TAGC_ROLE_ASKS};
   int first = -1;
@@ -178,13 +178,13 @@ static int first_caller(const struct tagc_findings *f) {
   return first;
 }
 
-/* A library that was not found: is it NCCL or RCCL, and is there no other of its kind? */
+/* True if a missing library is NCCL or RCCL, and no other of its kind was found. */
 static bool is_lost(const struct tagc_findings *f, const char *name) {
   return (strncmp(name, "libnccl.so", 10) == 0 && tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0) ||
          (strncmp(name, "librccl.so", 10) == 0 && tagc_walk_first(&f->walk, TAGC_ROLE_RCCL) < 0);
 }
 
-/* Does anything call NCCL, and can all of that be intercepted? */
+/* Judges whether anything calls NCCL, and whether all these calls can be intercepted. */
 static void judge_callers(struct tagc_findings *f) {
   int inside = tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS), first = first_caller(f);
   if (inside >= 0 && first < 0)
@@ -214,7 +214,7 @@ static void judge_versions(struct tagc_findings *f) {
     tagc_findings_note(f, "there are several NCCL libraries; all ranks must use the same one");
 }
 
-/* Interception would work, and yet nothing would be compressed. */
+/* Reports that interception would work, but nothing would be compressed. */
 __attribute__((format(printf, 2, 3))) static void say_idle(struct tagc_findings *f, const char *format, ...) {
   int n = snprintf(f->words, sizeof f->words, "Interception will work, but nothing will be compressed: ");
   f->diagnosis = TAGC_DIAGNOSIS_FAILS;
@@ -225,7 +225,7 @@ __attribute__((format(printf, 2, 3))) static void say_idle(struct tagc_findings 
   va_end(args);
 }
 
-/* RCCL's calls come through the library, which has nothing to do on AMD's GPUs. */
+/* The library receives RCCL's calls, but does nothing on AMD GPUs. */
 static void judge_rccl(struct tagc_findings *f) {
   int rccl = tagc_walk_first(&f->walk, TAGC_ROLE_RCCL);
   if (rccl >= 0 && tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0)
@@ -233,7 +233,7 @@ static void judge_rccl(struct tagc_findings *f) {
              object_name(f, first_caller(f)), f->walk.objects[rccl].path);
 }
 
-/* An option or a variable may forbid it. */
+/* Options or variables may prevent interception. */
 static void judge_options(struct tagc_findings *f) {
   const char *why = NULL, *words = NULL;
   for (size_t i = 0; i < f->tagc_count && !why; i++)
@@ -271,7 +271,7 @@ void tagc_judge(struct tagc_findings *f) {
   static void (*const questions[])(struct tagc_findings *) = {judge_callers, judge_rccl, judge_versions, judge_options,
                                                               say_works};
   if (fails(f))
-    return; /* the target could not be read */
+    return; /* the target was unreadable */
   judge_program(f);
   if (!fails(f) && f->kind == TAGC_KIND_PROCESS)
     judge_process(f);

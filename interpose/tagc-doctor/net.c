@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The network interfaces, and which of them NCCL would use for its sockets: by NCCL_SOCKET_IFNAME (a list of prefixes;
- * "=" before it: exact names; "^" before that: all but those), otherwise the first of these that exists: ib*, all but
- * docker*, lo* and virbr*, docker*, lo*, virbr*. Interfaces without an address, or that are not running, do not count.
- * NCCL_SOCKET_FAMILY chooses among addresses. An InfiniBand adapter, where NCCL finds one, carries the data instead;
- * these then carry the set-up.
+ * The network interfaces, and those that NCCL would use for its sockets. NCCL_SOCKET_IFNAME decides (a list of
+ * prefixes; "=" before it: exact names; "^" before that: all but those). Otherwise it is the first of these that
+ * exists: ib*, all but docker*, lo* and virbr*, docker*, lo*, virbr*. Interfaces without an address, or not running, do
+ * not count. NCCL_SOCKET_FAMILY chooses among addresses. If NCCL finds an InfiniBand adapter, that carries the data,
+ * and these interfaces only the set-up.
  */
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -31,7 +31,7 @@ bool tagc_interface_matches(const char *rule, const char *name) {
   return (found || !any) != except;
 }
 
-/* A file of /sys/class/net/NAME, without the end of its line. */
+/* The first line of a file /sys/class/net/NAME/ATTRIBUTE. */
 static void read_attribute(const char *name, const char *attribute, char *value, size_t size) {
   char path[128];
   snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, attribute);
@@ -52,7 +52,7 @@ static struct tagc_interface *interface_of(struct tagc_findings *f, const char *
   read_attribute(name, "operstate", row->state, sizeof row->state);
   read_attribute(name, "mtu", text, sizeof text);
   row->mtu = strtol(text, NULL, 10);
-  read_attribute(name, "speed", text, sizeof text); /* reading it fails where the device knows none */
+  read_attribute(name, "speed", text, sizeof text); /* unreadable if the device has no speed */
   row->speed = *text ? strtol(text, NULL, 10) : -1;
   if (row->speed <= 0)
     row->speed = -1;

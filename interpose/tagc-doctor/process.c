@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A running process, from /proc: what is mapped, and the environment that it was started with. Its files are read
- * through /proc/PID/root, for they may be those of a container.
+ * A running process, from /proc: its maps, and the environment that it was started with. Its files are read through
+ * /proc/PID/root, as they may be those of a container.
  */
 #include <elf.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ static bool say_no(struct tagc_findings *f, const char *file, int error) {
   return false;
 }
 
-/* The environment as `environ` has it; the strings live in the one block that was read. */
+/* The environment in the form of `environ`; its strings live in the one block that was read. */
 static char **read_environment(int pid) {
   char path[64];
   size_t size, count = 0;
@@ -50,7 +50,7 @@ bool tagc_path_to_read(const struct tagc_findings *f, const char *path, char *re
 
 static void read_mapped(struct tagc_findings *f, const char *range, const char *path, bool gone) {
   char from[PATH_MAX + 64];
-  /* A deleted file is still to be had through the map itself, with the right to. */
+  /* A deleted file is still readable through the map itself, given the rights. */
   if (gone)
     snprintf(from, sizeof from, "/proc/%d/map_files/%s", f->pid, range);
   else
@@ -67,8 +67,8 @@ static void read_mapped(struct tagc_findings *f, const char *range, const char *
     tagc_findings_note(f, "the file of %s has been deleted or replaced; the process still runs the old one", path);
 }
 
-/* Lines of "7f0000000000-7f0000001000 r-xp 00001000 08:01 1234   /path (deleted)"; what may be executed is a program or
- * a library. */
+/* Reads lines of "7f0000000000-7f0000001000 r-xp 00001000 08:01 1234 /path (deleted)". An executable map is a program
+ * or a library. */
 static void read_maps(struct tagc_findings *f, char *text) {
   static const char mark[] = " (deleted)";
   char *save = NULL;
@@ -91,7 +91,7 @@ static void read_maps(struct tagc_findings *f, char *text) {
   }
 }
 
-/* Did the kernel start it in secure mode, in which the dynamic linker ignores most of LD_PRELOAD? */
+/* True if the kernel started it in secure mode, where the dynamic linker ignores most of LD_PRELOAD. */
 static void read_rights(struct tagc_findings *f) {
   char path[64];
   size_t size = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where a Python interpreter would find torch, jaxlib and NCCL. The interpreter is run, and asked for the places of the
- * packages; they themselves are not imported.
+ * Where a Python interpreter would find torch, jaxlib and NCCL. Runs it to ask for the packages' places, without
+ * imports.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 enum { ANSWER_MAX = 64 << 10 };
 
-/* The current folder is no place to import from: what lies there is not what a script elsewhere would get. */
+/* Excludes the current folder: a script elsewhere would not import from it. */
 static char question[] =
   "import sys\n"
   "sys.path[:] = [p for p in sys.path if p]\n"
@@ -44,8 +44,7 @@ static char question[] =
   "for name, value in answers:\n"
   "  sys.stdout.buffer.write(('tagc:%s=%s\\n' % (name, value)).encode('utf-8', 'surrogateescape'))\n";
 
-/* Runs the interpreter; its answer is written to `answer`. Returns its exit status, -1 with errno set where it did not
- * run. */
+/* Runs the interpreter and writes its output to `answer`. Returns its exit status; -1 with errno set: did not run. */
 static int ask_python(const char *python, char *const *environment, char *answer) {
   int ends[2], status;
   pid_t child;
@@ -62,7 +61,7 @@ static int ask_python(const char *python, char *const *environment, char *answer
   size_t used = 0;
   ssize_t n;
   char rest[4096];
-  /* What is beyond the limit is read, too, so that the interpreter does not wait for us. */
+  /* Reads beyond the limit, too, so that the interpreter is not blocked. */
   while (!wrong && (n = used < ANSWER_MAX ? read(ends[0], answer + used, ANSWER_MAX - used)
                                           : read(ends[0], rest, sizeof rest)) > 0)
     used += used < ANSWER_MAX ? (size_t)n : 0;
@@ -86,7 +85,7 @@ static void take(const char *answer, const char *name, char *value, size_t size)
     snprintf(value, size, "%.*s", (int)strcspn(at + n, "\n"), at + n);
 }
 
-/* Adds a file of a package; false where it is not there. */
+/* Adds a file of a package; false: it does not exist. */
 static bool add_file(struct tagc_findings *f, const char *path, const char *how) {
   if (access(path, F_OK) != 0)
     return false;
@@ -108,7 +107,7 @@ static void find_libraries(struct tagc_findings *f) {
   bool jax = f->python.jaxlib[0] && add_file(f, f->python.jax_plugin, "a plugin of jax");
   f->python.no_gpu = !cuda && !rocm && !jax;
   tagc_walk_needed(&f->walk);
-  /* torch opens the libraries of the nvidia packages itself where the dynamic linker would not find them. */
+  /* torch itself opens libraries of the nvidia packages that the dynamic linker would not find. */
   if (!rocm && tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0 && tagc_walk_count(&f->walk, TAGC_ROLE_CALLS) &&
       add_library(f, f->python.nccl, "libnccl.so.2", "the nvidia-nccl package"))
     tagc_walk_needed(&f->walk);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The report for people: a label, then lines. Texts of files and environments are printed without their control
- * characters.
+ * The report for people: a label, then lines. Texts of files and environments lose their control characters.
  */
 #include <stdarg.h>
 #include <string.h>
@@ -18,7 +17,7 @@ struct page {
 enum colour { PLAIN, RED, GREEN, YELLOW };
 static const char *const codes[] = {"", "\033[31m", "\033[32m", "\033[33m"};
 
-/* Words in lines of WIDTH columns, those behind the first indented. A path is one word, however long. */
+/* Prints words in lines of WIDTH columns, indented after the first. A path is one word, however long. */
 static void put_text(const struct page *page, enum colour colour, char *text, size_t indent) {
   tagc_tame(text, '\0');
   fputs(page->colour ? codes[colour] : "", page->out);
@@ -26,7 +25,7 @@ static void put_text(const struct page *page, enum colour colour, char *text, si
   fputs(page->colour && colour ? "\033[0m\n" : "\n", page->out);
 }
 
-/* One line, behind a label or (where it is "") the room for one. */
+/* Prints one line behind a label, or behind its space if it is "". */
 __attribute__((format(printf, 4, 5))) static void line(const struct page *page, const char *label, enum colour colour,
                                                        const char *format, ...) {
   char text[LINE];
@@ -47,7 +46,7 @@ static const char *kind_words(const struct tagc_findings *f) {
                                             : "shared library";
 }
 
-/* Was the target itself read? If not, the diagnosis says why, and nothing else is worth a line. */
+/* True if the target was read. Otherwise only the diagnosis, which explains it, is worth printing. */
 static bool readable(const struct tagc_findings *f) {
   return f->walk.count && f->walk.objects[0].image.state != TAGC_IMAGE_BAD;
 }
@@ -169,7 +168,7 @@ static void print_variables(const struct page *page, const char *label, const st
     line(page, label, PLAIN, "%s", none);
 }
 
-/* Defaults, many to a line. */
+/* Prints defaults, many per line. */
 static void print_defaults(const struct page *page, const struct tagc_findings *f) {
   char text[LINE] = "";
   size_t used = 0;

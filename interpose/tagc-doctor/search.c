@@ -44,7 +44,7 @@ bool tagc_file_image(const char *path, struct tagc_image *image, struct stat *st
   struct stat own;
   if (!status)
     status = &own;
-  /* Non-blocking: nobody may write to a FIFO that was given. */
+  /* Non-blocking, as a FIFO may have no writer. */
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return false;
@@ -67,8 +67,8 @@ bool tagc_file_image(const char *path, struct tagc_image *image, struct stat *st
   return true;
 }
 
-/* -- what an object is ------------------------------------------------------------------------------------------- */
-/* RCCL has NCCL's functions; it stands on AMD's runtime. */
+/* -- the role of an object --------------------------------------------------------------------------------------- */
+/* RCCL has NCCL's functions, and needs AMD's runtime. */
 static bool is_rccl(const struct tagc_image *image, const char *name) {
   bool found = strncmp(name, "librccl", 7) == 0;
   for (size_t i = 0; i < image->needed_count; i++)
@@ -84,22 +84,22 @@ static enum tagc_role role_of(const struct tagc_object *object) {
     return TAGC_ROLE_NOTHING;
   if (strncmp(name, "libtagc-preload.so", 18) == 0)
     return TAGC_ROLE_OURS;
-  /* libnccl.so.2, librccl.so.1 and their like. */
+  /* libnccl.so.2, librccl.so.1 and similar names. */
   if (!image->has_interpreter && strncmp(name, "lib", 3) == 0 && strstr(name, "ccl.so") && image->exported & call)
     return is_rccl(image, name) ? TAGC_ROLE_RCCL : TAGC_ROLE_NCCL;
   bool defines = (image->exported | image->hidden) & call;
   if (defines && image->asks_dlsym && !image->nccl_version[0])
-    return TAGC_ROLE_ASKS; /* functions of NCCL's names that forward to the library: stubs, tracers */
+    return TAGC_ROLE_ASKS; /* forwarding functions with NCCL's names: stubs, tracers */
   if (defines)
     return image->open_calls & call ? TAGC_ROLE_OPEN : TAGC_ROLE_CONTAINS;
   if (image->imported)
     return TAGC_ROLE_CALLS;
   if (image->nccl_version[0])
-    return TAGC_ROLE_CONTAINS; /* stripped of its names */
+    return TAGC_ROLE_CONTAINS; /* symbols stripped */
   return image->names_nccl && image->asks_dlsym ? TAGC_ROLE_ASKS : TAGC_ROLE_NOTHING;
 }
 
-/* libnccl.so.2.28.9, behind whatever links lead there. */
+/* The version in the file name, links resolved: libnccl.so.2.28.9. */
 static void note_file_version(struct tagc_object *object, const char *read_from) {
   char real[PATH_MAX], text[64];
   const char *name = tagc_base_name(realpath(read_from, real) ? real : read_from), *dots = strstr(name, ".so.");
@@ -151,7 +151,7 @@ bool tagc_walk_start(struct tagc_walk *walk, const char *library_path) {
 
 /* -- where a library is ------------------------------------------------------------------------------------------ */
 
-/* Is there an ELF file that object `parent` could use? ld.so passes over files of another class or machine. */
+/* True for an ELF file that object `parent` could use. ld.so skips files of another class or machine. */
 static bool usable(const struct tagc_walk *walk, const char *path, int parent) {
   unsigned char head[20];
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -163,12 +163,12 @@ static bool usable(const struct tagc_walk *walk, const char *path, int parent) {
   if (parent < 0 || walk->objects[parent].image.state != TAGC_IMAGE_GOOD)
     return true;
   uint16_t machine;
-  memcpy(&machine, head + 18, sizeof machine); /* e_machine lies there in both classes */
+  memcpy(&machine, head + 18, sizeof machine); /* e_machine is there in both classes */
   const struct tagc_image *image = &walk->objects[parent].image;
   return machine == image->machine && (head[EI_CLASS] == ELFCLASS64) == image->is64;
 }
 
-/* A folder of a list, with $ORIGIN replaced. False for what is not understood. */
+/* A folder of a list, with $ORIGIN replaced. False: other tokens. */
 static bool expand(const char *element, size_t length, const char *origin_of, char *folder, size_t size) {
   size_t skip = length >= 7 && memcmp(element, "$ORIGIN", 7) == 0     ? 7
                 : length >= 9 && memcmp(element, "${ORIGIN}", 9) == 0 ? 9
@@ -278,7 +278,7 @@ bool tagc_walk_look_up(struct tagc_walk *walk, const char *name, int parent, cha
   return in_folders(walk, defaults, NULL, name, parent, found, size);
 }
 
-/* Is a library of that name in the walk, found or missing? */
+/* True if the walk has a library of that name, found or missing. */
 static bool known(const struct tagc_walk *walk, const char *name) {
   for (size_t i = 0; i < walk->count; i++) {
     const char *soname = walk->objects[i].image.soname;
@@ -294,7 +294,7 @@ static bool known(const struct tagc_walk *walk, const char *name) {
 void tagc_walk_needed(struct tagc_walk *walk) {
   char found[PATH_MAX];
   const char *how;
-  for (size_t i = 0; i < walk->count; i++) /* the count grows while the loop runs */
+  for (size_t i = 0; i < walk->count; i++) /* the count grows during the loop */
     for (size_t j = 0; j < walk->objects[i].image.needed_count; j++) {
       const char *name = walk->objects[i].image.needed[j];
       if (known(walk, name))

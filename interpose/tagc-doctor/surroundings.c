@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What stands around a program: libtagc-preload.so and LD_PRELOAD, the options, NCCL's variables and files, the GPU
- * driver.
+ * The surroundings of a program: libtagc-preload.so, LD_PRELOAD, options, NCCL's variables and files, the GPU driver.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -67,7 +66,7 @@ static void read_preload(struct tagc_findings *f, const char *list, const char *
   }
 }
 
-/* The copy that a process has mapped, or that LD_PRELOAD names; otherwise the one that came with this program. */
+/* Finds the copy that a process has mapped, or that LD_PRELOAD names; otherwise the one that came with this program. */
 static bool find_preload(struct tagc_findings *f, const char *self, const char *bindir, const char *libdir) {
   const struct tagc_preloaded *named = NULL;
   int mapped = f->kind == TAGC_KIND_PROCESS ? tagc_walk_first(&f->walk, TAGC_ROLE_OURS) : -1;
@@ -152,7 +151,7 @@ static void take_option(struct tagc_findings *f, char *const *environment, const
            known ? "this process passes every call through" : "it is ignored");
 }
 
-/* What the library checks beyond the table, in the same words. */
+/* Applies the library's further checks, in the same words. */
 static void check_texts(struct tagc_findings *f) {
   char why[TAGC_OPTION_WHY];
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
@@ -163,12 +162,12 @@ static void check_texts(struct tagc_findings *f) {
 }
 
 /* -- NCCL's variables -------------------------------------------------------------------------------------------- */
-/* What a variable of NCCL means for us; "" for most. */
+/* The meaning of an NCCL variable for us; "" for most. */
 static const char *remark(const char *name) {
   return strcmp(name, "NCCL_COMM_ID") == 0 ? "the ranks cannot agree: every call passes through" : "";
 }
 
-/* The first that names a variable wins, as NCCL has it: the environment, the user's file, the system's. */
+/* As in NCCL, the first source that names a variable wins: the environment, the user's file, the system's. */
 static void take_variable(struct tagc_findings *f, const char *text, const char *source) {
   size_t length = strcspn(text, "=");
   struct tagc_variable *row = &f->nccl[f->nccl_count];

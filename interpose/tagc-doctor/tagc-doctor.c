@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * tagc-doctor: will interception work here, and if not, why? See tagc-doctor(1).
  *
- * It reads files and /proc, and runs nothing, but for the interpreter of --python and NCCL with --run-nccl.
+ * It reads files and /proc. It runs only the interpreter of --python, and NCCL with --run-nccl.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ static int parse(char **argv, struct request *request) {
   return -1;
 }
 
-/* In a process of its own: a library that crashes, or prints, takes that down alone. */
+/* In a separate process: a library that crashes, or prints, affects only that. */
 static int run_version(const char *path) {
   int ends[2], version = 0;
   if (pipe(ends) != 0)
@@ -97,7 +97,7 @@ static int run_version(const char *path) {
   return version;
 }
 
-/* NCCL libraries that no object names as needed: that of TAGC_NCCL, and what programs open by themselves. */
+/* Finds NCCL libraries that no object needs by name: that of TAGC_NCCL, and those that programs open themselves. */
 static void find_more_nccl(struct tagc_findings *f) {
   char found[PATH_MAX + 64];
   const char *how, *chosen = f->options.nccl;
@@ -157,8 +157,8 @@ static void run_examination(struct tagc_findings *f, const struct request *reque
   tagc_judge(f);
 }
 
-/* What is worth a line before a program is started, and whether to start it. A launcher may be static (kubectl,
- * micromamba): where it holds no NCCL, what it starts may be intercepted all the same. */
+/* Prints what matters before a start, and decides about it. A launcher may be static (kubectl, micromamba): if it holds
+ * no NCCL, its children may still be intercepted. */
 static int report_quick(const struct tagc_findings *f) {
   const bool launches = f->walk.count && tagc_image_is_static(&f->walk.objects[0].image) &&
                         tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS) < 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The file that is meant by an argument: a path, a program on PATH, or a library that the dynamic linker would find. Of
- * a script it is the interpreter. Nothing is run.
+ * The file that an argument means: a path, a program on PATH, or a library that the dynamic linker would find; for a
+ * script its interpreter. Runs nothing.
  */
 #include <elf.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ static bool find_given(struct tagc_findings *f, char *const *environment) {
   return tagc_walk_look_up(&f->walk, f->given, -1, f->path, sizeof f->path, &how);
 }
 
-/* The next word of a line at *at, into `word`; false at the end of the line. */
+/* Copies the next word of a line at *at to `word`; false at the end of the line. */
 static bool next_word(const char **at, char *word, size_t size) {
   *at += strspn(*at, " \t");
   size_t length = strcspn(*at, " \t\r\n");
@@ -57,8 +57,8 @@ static bool next_word(const char **at, char *word, size_t size) {
   return true;
 }
 
-/* The interpreter of a script that starts with `head`. Installers of Python write "#!/bin/sh" and "'''exec'
- * /path/python" where the path is too long for the first line. */
+/* The interpreter of a script that starts with `head`. If the path is too long for the first line, installers of Python
+ * write "#!/bin/sh" and "'''exec' /path/python". */
 static bool interpreter_of(const char *head, char *const *environment, char *interpreter, size_t size) {
   const char *at = head + 2, *second = strchr(head, '\n');
   char word[PATH_MAX];
@@ -81,7 +81,7 @@ static bool interpreter_of(const char *head, char *const *environment, char *int
   return false;
 }
 
-/* From scripts to what runs them. False where that is not found. */
+/* Follows scripts to their interpreters. False: one was not found. */
 static bool follow_scripts(struct tagc_findings *f, char *const *environment) {
   char interpreter[PATH_MAX];
   for (int i = 0; i < SCRIPTS_MAX; i++) {
@@ -106,8 +106,8 @@ static bool follow_scripts(struct tagc_findings *f, char *const *environment) {
   return false;
 }
 
-/* The dynamic linker ignores LD_PRELOAD (where it names a path) in programs that give their user rights that he has
- * not: those of another user or group, or, but to root, capabilities. */
+/* The dynamic linker ignores paths in LD_PRELOAD for programs that give their user more rights: those of another user
+ * or group, or, except for root, capabilities. */
 static void find_rights(struct tagc_findings *f) {
   struct stat status;
   bool known = stat(f->path, &status) == 0;
