@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-bench --allgather: what the codecs for all-gathers do to shards of parameters: how much smaller they become,
- * what is lost, and how fast one shard is encoded and one decoded, against memcpy of it in the same run.
+ * tagc-bench --allgather: measures the codecs for all-gathers on shards of parameters: compression, loss, and the times
+ * to encode and decode one shard against memcpy of it in the same run.
  *
- * Shards     Shard r of the first rank's data is what rank r has. delta's reference is the same, each value moved by up
- *            to 1% of the root mean square, as a step of training moves it.
+ * Shards     Rank r has shard r of the first rank's data. delta's reference is the same, each value moved by up to 1%
+ *            of the root mean square, as a training step moves it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum { COPY, ENCODE, DECODE, TIMES };
 struct allgather {
   const struct tagc_allgather_codec *codec;
   bool carried, refused;
-  double bits, ratio, error, escapes; /* an element; plain over sent; relative L2; of all elements */
+  double bits, ratio, error, escapes; /* per element; plain over sent; relative L2; relative to all elements */
   struct {
     enum tagc_variant variant;
     double ns[TIMES];
@@ -39,7 +39,7 @@ static void make_reference(const struct bench_world *world, void *reference) {
   }
 }
 
-/* Medians: of a shard copied, encoded, decoded, in turn. */
+/* Medians of a shard copied, encoded, decoded, in turn. */
 static void measure_allgather(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, size_t shard,
                               int repeat, double ns[TIMES]) {
   static double times[TIMES][BENCH_MOST_REPEAT];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the files of tagc-bench share. The program shows what the codecs do: on made-up gradients or on dumps of a run
- * (TAGC_DUMP), how large a payload is, how far the decoded sum is from the exact one, and how fast encode and decode
- * are; and from that, what a training step costs on a network (--simulate). See tagc-bench(1).
+ * Shared by the files of tagc-bench. The program measures codecs, on made-up gradients or on dumps of a run
+ * (TAGC_DUMP): the size of a payload, the error of the decoded sum, and the speed of encode and decode. From these it
+ * predicts the time of a training step on a network (--simulate). See tagc-bench(1).
  *
- * Order      tagc-bench.c (main), options.c (the command line), data.c (gradients), sim.c (all ranks in
- *            one process, errors), speed.c (times), model.c (--simulate), allgather.c (--allgather), table.c, json.c
- *            and forecast.c (what is printed), plot.c and outlook.c (pictures; draw.h)
- * Memory     bench_need() ends the program where there is none: nothing here is part of the library.
- * Units      bits an element of the shards that one rank sends; GB/s of these elements as fp32; nanoseconds.
+ * Order      tagc-bench.c (main), options.c (the command line), data.c (gradients), sim.c (all ranks in one process,
+ *            errors), speed.c (times), model.c (--simulate), allgather.c (--allgather), table.c, json.c and forecast.c
+ *            (printed output), plot.c and outlook.c (pictures; draw.h)
+ * Memory     bench_need() ends the program if there is none: nothing here is part of the library.
+ * Units      bits per element of the shards that one rank sends; GB/s of these elements as fp32; nanoseconds.
  * Threads    One.
  */
 #ifndef KERNELS_TAGC_BENCH_BENCH_H
@@ -43,22 +43,22 @@ enum bench_data {
   BENCH_DATA_COUNT
 };
 
-/* Units of a model that are alike. */
+/* Like units of a model. */
 struct bench_unit {
   uint64_t count, elements; /* elements of the whole unit, over all ranks */
 };
 
 struct bench_simulation {
   bool wanted;
-  bool by_host;                           /* hosts= rather than ranks= */
+  bool by_host;                           /* hosts=, not ranks= */
   int least, most;                        /* hosts; with ranks= every rank is one */
-  int local;                              /* ranks a host */
+  int local;                              /* ranks per host */
   double alpha_us, beta_gbit, message_us; /* between hosts */
   double alpha_inside_us, beta_inside_gbit;
   struct bench_unit unit[BENCH_MOST_UNITS];
   size_t unit_count;
   double encode_gbs, decode_gbs; /* 0: measured */
-  int depth;                     /* chunks of a call, where its codec can be cut */
+  int depth;                     /* chunks of a call, if its codec can be cut */
 };
 
 struct bench_options {
@@ -68,13 +68,13 @@ struct bench_options {
   bool from_files;
   const char *const *inputs; /* files of --input */
   int input_count;
-  uint64_t elements; /* of a shard; 0: not said */
-  int ranks;         /* 0: not said */
+  uint64_t elements; /* of a shard; 0: not given */
+  int ranks;         /* 0: not given */
   enum tagc_dtype dtype;
   bool dtype_given;
   double sparsity;
   uint32_t keep_ppm;
-  int residual; /* 0: fp32 for codecs that need one, else none; otherwise enum tagc_storage + 1 */
+  int residual; /* 0: fp32 for codecs that need one, else none; else enum tagc_storage + 1 */
   int rounding; /* 1: stochastic */
   int steps, repeat;
   uint64_t seed;
@@ -94,7 +94,7 @@ struct bench_world {
 
 enum { BENCH_PREPARE, BENCH_ENCODE, BENCH_DECODE, BENCH_PHASES };
 
-/* How long a codec takes for one rank, against memcpy of the foreign elements as fp32 in the same run. */
+/* The time of a codec for one rank, against memcpy of the foreign elements as fp32 in the same run. */
 struct bench_speed {
   enum tagc_variant variant;
   bool has_prepare;
@@ -106,15 +106,15 @@ struct bench_result {
   const struct tagc_codec *codec;
   uint32_t keep_ppm;
   enum tagc_storage residual;
-  bool carried; /* false: the codec has no layout for this shape; nothing below counts */
+  bool carried; /* false: the codec has no layout for this shape; ignore all below */
   bool varies;  /* the payload depends on the sparsity */
-  bool sketch;  /* what was not peeled is counted */
+  bool sketch;  /* it counts unpeeled values */
   double bits;
-  double error_first, error; /* relative L2 error of the sum: of the first step, of the sum over all steps */
-  double worst, cosine;      /* of the sum over all steps; worst: the largest error over the rms of the exact sum */
-  double density;            /* values sent, of the foreign elements */
-  double unpeeled;           /* values that were estimated, of those sent */
-  uint64_t nonfinite;        /* elements whose exact sum is not finite: left out of the errors */
+  double error_first, error; /* relative L2 error of the sum: in the first step, and summed over all steps */
+  double worst, cosine;      /* of the sum over all steps; worst: the largest error relative to the exact sum's rms */
+  double density;            /* values sent, relative to the foreign elements */
+  double unpeeled;           /* estimated values, relative to those sent */
+  uint64_t nonfinite;        /* elements without a finite exact sum: left out of the errors */
   struct bench_speed speed[TAGC_VARIANT_COUNT];
   size_t speeds;
 };
@@ -124,7 +124,7 @@ struct bench_result {
 /* Fills *options. -1: go on; otherwise the exit status. */
 int bench_parse(char **argv, struct bench_options *options);
 
-/* Says what is wrong, after "tagc-bench: ", and ends the program. */
+/* Prints "tagc-bench: " and the error, and ends the program. */
 __attribute__((format(printf, 2, 3), noreturn)) void bench_stop(int status, const char *message, ...);
 
 const char *bench_data_name(enum bench_data data);
@@ -133,16 +133,16 @@ const char *bench_storage_name(enum tagc_storage storage);
 const char *bench_residual_name(const struct bench_options *options);
 const char *bench_rounding_name(const struct bench_options *options);
 
-/* How a codec's residual is kept. */
+/* The storage of a codec's residual. */
 enum tagc_storage bench_storage(const struct bench_options *options, const struct tagc_codec *codec);
 
 /* -- data.c ------------------------------------------------------------------------------------------------- */
 
-/* Zeroed, 64-byte aligned memory. */
+/* Zeroed memory, aligned to 64 bytes. */
 void *bench_need(size_t bytes);
 void bench_release(const void *memory);
 
-/* Ends the program where a total of `bytes` cannot be had without bringing the machine down. */
+/* Ends the program if `bytes` in total would endanger the machine. */
 void bench_check_memory(double bytes);
 
 /* Makes up or reads the gradients. */
@@ -151,26 +151,25 @@ void bench_world_free(struct bench_world *world);
 
 /* -- sim.c -------------------------------------------------------------------------------------------------- */
 
-/* Runs a codec: its errors and its rate, and with repeat > 0 its speed. */
+/* Runs a codec: measures errors and rate, with repeat > 0 also speed. */
 struct bench_result bench_run(const struct bench_options *options, const struct bench_world *world,
                               const struct tagc_codec *codec, uint32_t keep_ppm, int repeat);
 
 /* -- speed.c ------------------------------------------------------------------------------------------------ */
 
-/* Of times, which it sorts. */
+/* The median of times, which it sorts. */
 double bench_median(double *times, int count);
 
-/* Times the phases of a rank whose message_in, sketch_in and exponents are what the others sent; its residual goes
- * on. */
+/* Times the phases of a rank whose message_in, sketch_in and exponents come from the others; its residual goes on. */
 struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job *job, int repeat);
 
-/* GB/s, and as a share of memcpy's; of all phases from one to another. 0 where they were not measured. */
+/* GB/s, and the share of memcpy's, of all phases from `from` to `to`. 0: not measured. */
 double bench_gbs(const struct bench_speed *speed, int from, int to);
 double bench_ratio(const struct bench_speed *speed, int from, int to);
 
 /* -- model.c ------------------------------------------------------------------------------------------------ */
 
-/* How a simulated rank sends: as NCCL does; a codec's payloads to all others, or one rank a host after a sum. */
+/* How a simulated rank sends: as NCCL does; a codec's payloads to all others; or one rank per host after a sum. */
 enum bench_way { BENCH_PLAIN, BENCH_FLAT, BENCH_TWO_LEVELS };
 
 struct bench_sender {
@@ -179,13 +178,13 @@ struct bench_sender {
   double encode, decode;          /* nanoseconds a byte of the foreign elements as fp32 */
 };
 
-/* What the units of a step, or one of them, cost. Infinite where the codec has no layout. */
+/* The cost of a step's units, or of one. Infinite if the codec has no layout. */
 struct bench_cost {
   double ns;
   double between; /* bytes that a host sends to others */
 };
 
-/* At the speeds that were measured, or that the options say. */
+/* At measured speeds, or at those of the options. */
 struct bench_sender bench_sender_of(const struct bench_options *options, const struct bench_result *result,
                                     enum bench_way way);
 
@@ -197,26 +196,25 @@ struct bench_cost bench_step_cost(const struct bench_options *options, const str
 
 enum { BENCH_MOST_WAYS = 2 };
 
-/* Who is compared: plain calls, and every codec in each of the ways in which it can send. */
+/* The compared senders: plain calls, and every codec in each of its ways. */
 struct bench_forecast {
   const struct bench_options *o;
-  int ways; /* 1: flat; 2: two levels, too */
+  int ways; /* 1: flat; 2: also two levels */
   struct bench_sender plain, by[BENCH_MOST_WAYS][BENCH_MOST_CODECS];
 };
 
-/* Prints the simulation, as a table or as JSON, and draws it; `results` (one a codec of the options) have the measured
- * speeds. */
+/* Prints the simulation as a table or as JSON, and draws it; `results` (one per codec of the options) hold speeds. */
 void bench_simulate(const struct bench_options *options, const struct bench_result *results);
 
-/* 2, 4, 8 ... and the last one; 0 after it. */
+/* The next of 2, 4, 8 ... and the last size; 0 after it. */
 int bench_next_size(const struct bench_simulation *simulation, int size);
 
-/* Writes the picture: time and bytes of each sender over those of plain calls. */
+/* Writes the picture: time and bytes of each sender relative to plain calls. */
 void bench_outlook(const struct bench_forecast *forecast);
 
 /* -- allgather.c ----------------------------------------------------------------------------------------------- */
 
-/* Prints what the codecs for all-gathers do, as a table or as JSON. */
+/* Prints the measurements of the codecs for all-gathers, as a table or as JSON. */
 void bench_allgather(const struct bench_options *options);
 
 /* -- output ------------------------------------------------------------------------------------------------------- */
@@ -226,12 +224,12 @@ void bench_print_table(const struct bench_options *options, const struct bench_w
 void bench_print_json(const struct bench_options *options, const struct bench_world *world,
                       const struct bench_result *results, size_t count);
 
-/* The object that is the document, with the version of the program in it; and what is known of the gradients. */
+/* Begins the document's object with the program's version; and writes the facts about the gradients. */
 struct tagc_json bench_json_begin(void);
 void bench_json_world(struct tagc_json *j, const struct bench_world *world);
 void bench_json_end(struct tagc_json *j);
 
-/* Writes the picture: one curve a codec whose payload depends on the sparsity, one point for each of the others. */
+/* Writes the picture: a curve per codec whose payload depends on the sparsity, a point for each other. */
 void bench_plot(const struct bench_options *options, const struct bench_world *world,
                 const struct bench_result *results, size_t count);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Gradients: made up, or read from the files that TAGC_DUMP writes (interpose/exec/dump.h: raw elements, the shape in
- * the name). Made-up values are functions of seed, rank and position, so a seed always gives the same ones.
+ * Gradients: made up, or read from the files of TAGC_DUMP (interpose/exec/dump.h: raw elements, the shape in the name).
+ * Made-up values depend on seed, rank and position alone, so a seed always gives the same.
  */
 #include <errno.h>
 #include <math.h>
@@ -38,15 +38,15 @@ void bench_check_memory(double bytes) {
 
 /* -- made up ------------------------------------------------------------------------------------------------------ */
 
-/* The values of one rank: everything is drawn by position. */
+/* The source of one rank's values: each position draws its own. */
 struct source {
   uint64_t key;         /* of the rank */
   uint64_t shared;      /* of all ranks */
-  uint64_t width, rows; /* of the matrix that the gradient is */
-  uint32_t *tokens;     /* sparse rows: how often each row is in the rank's batch */
+  uint64_t width, rows; /* of the gradient's matrix */
+  uint32_t *tokens;     /* sparse rows: the count of each row in the rank's batch */
 };
 
-/* Two independent draws a position, both in (0, 1). */
+/* Two independent draws per position, both in (0, 1). */
 static double uniform(uint64_t key, uint64_t i, unsigned which) {
   return ((double)(tagc_mix64(key + 4 * i + which) >> 11) + 0.5) * 0x1p-53;
 }
@@ -64,8 +64,7 @@ static double draw_laplace(const struct source *s, uint64_t i) {
   return -random_sign(s->key, i) * log(uniform(s->key, i, 0));
 }
 
-/* Three degrees of freedom: a normal over the root of the mean of three squared ones. Two of these squares add up to an
- * exponential. */
+/* Three degrees of freedom: a normal over the root of the mean of three squares. Two of these sum to an exponential. */
 static double draw_student_t(const struct source *s, uint64_t i) {
   const double third = normal(~s->key, i), two = -2 * log(uniform(s->key, i, 2));
   return normal(s->key, i) / sqrt((third * third + two) / 3);
@@ -77,13 +76,13 @@ static double draw_lognormal(const struct source *s, uint64_t i) {
   return random_sign(s->key, i) * exp(sigma * normal(s->key, i));
 }
 
-/* The gradient of an embedding: the rows of the batch's tokens, which are drawn by Zipf's law, and zeros. */
+/* The gradient of an embedding: rows for the batch's tokens, drawn by Zipf's law, and zeros elsewhere. */
 static double draw_sparse_rows(const struct source *s, uint64_t i) {
   const uint64_t row = i / s->width;
   return row < s->rows && s->tokens[row] ? sqrt(s->tokens[row]) * normal(s->key, i) : 0;
 }
 
-/* A few columns of the matrix, the same on all ranks, carry almost all of the mass. */
+/* A few columns of the matrix, equal on all ranks, carry almost all of the mass. */
 static double draw_clustered_columns(const struct source *s, uint64_t i) {
   for (uint64_t c = 0; c < COLUMNS; c++)
     if (i % s->width == tagc_mix64(s->shared + c) % s->width)
@@ -91,8 +90,8 @@ static double draw_clustered_columns(const struct source *s, uint64_t i) {
   return normal(s->key, i);
 }
 
-/* The tokens of a rank's batch, a 16th of the vocabulary: by Zipf's law the k-th row has a share of 1/k, so that the
- * share of the first k is ln k / ln rows. Frequent rows lie anywhere. */
+/* The tokens of a rank's batch, a 16th of the vocabulary. By Zipf's law row k has a share of 1/k, so the first k rows
+ * have ln k / ln rows. Frequent rows lie anywhere. */
 static void draw_tokens(struct source *s) {
   s->tokens = bench_need((s->rows + 1) * sizeof *s->tokens);
   for (uint64_t t = 0; t < (s->rows + 15) / 16; t++) {
@@ -125,7 +124,7 @@ static void make_up(struct bench_world *world, enum bench_data data, uint64_t se
 
 /* -- read --------------------------------------------------------------------------------------------------------- */
 
-/* What the end of a dump's name says: ...-rank0-unit3-fp32-W2-n12345.raw. Zeros and -1 for what it does not. */
+/* The end of a dump's name: ...-rank0-unit3-fp32-W2-n12345.raw. Absent parts are 0 or -1. */
 struct file_name {
   int rank, ranks;
   uint64_t n;
@@ -179,8 +178,8 @@ static void read_file(const char *path, void *to, uint64_t bytes) {
   fclose(file);
 }
 
-/* The ranks of one reduce-scatter have one shape, and a rank has one file. Two runs, or two stages of a pipeline, that
- * went into one folder look alike. */
+/* The ranks of one reduce-scatter have one shape, and one file each. A folder with two runs, or two pipeline stages,
+ * has more than one file for a rank. */
 static void check_names(const struct bench_options *o) {
   for (int i = 1; i < o->input_count; i++) {
     const struct file_name name = parse_name(o->inputs[i]);
@@ -197,7 +196,7 @@ static void check_names(const struct bench_options *o) {
   }
 }
 
-/* The shape of the world: options first, then the name of the first file, then its size. */
+/* The shape of the world: from options, else the name of the first file, else its size. */
 static void shape_from_files(const struct bench_options *o, struct bench_world *world) {
   const struct file_name name = parse_name(o->inputs[0]);
   check_names(o);
@@ -220,7 +219,7 @@ static void shape_from_files(const struct bench_options *o, struct bench_world *
   }
 }
 
-/* One file for all: rank r gets it turned by r shards, so that the ranks differ. */
+/* One file for all: rank r gets it rotated by r shards, so that ranks differ. */
 static void read_one(const struct bench_options *o, struct bench_world *world) {
   const uint64_t shard = world->n * tagc_dtype_size(world->dtype), ranks = (uint64_t)world->ranks;
   read_file(o->inputs[0], world->send[0], ranks * shard);
@@ -229,7 +228,7 @@ static void read_one(const struct bench_options *o, struct bench_world *world) {
       memcpy((char *)world->send[rank] + j * shard, (char *)world->send[0] + (j + rank) % ranks * shard, shard);
 }
 
-/* One file a rank: the ranks of the names, where they are 0 to ranks - 1, else the order in which they were given. */
+/* One file per rank: by the ranks in the names if these are 0 to ranks - 1, else in the given order. */
 static void read_each(const struct bench_options *o, struct bench_world *world) {
   const char *path[BENCH_MOST_RANKS] = {NULL};
   bool named = true;

@@ -65,7 +65,7 @@ void bench_take(struct bench_canvas *c, struct bench_box box) {
     c->taken[c->boxes++] = box;
 }
 
-/* In small boxes. */
+/* Approximates it by small boxes. */
 void bench_take_stretch(struct bench_canvas *c, double x1, double y1, double x2, double y2) {
   enum { PIECES = 24 };
   for (int i = 1; i < PIECES; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the pictures of tagc-bench share: an SVG file, and words that do not cover what is drawn.
+ * Shared by the pictures of tagc-bench: an SVG file, and labels that do not cover the drawing.
  *
  * Colours are those of Okabe and Ito (2008), which people of all colour visions can tell apart.
  * Units      pixels, from the upper left.
@@ -19,12 +19,12 @@ struct bench_box {
 struct bench_canvas {
   FILE *out;
   const char *file;
-  struct bench_box frame;                   /* where labels may be */
-  struct bench_box taken[BENCH_MOST_BOXES]; /* what they must not cover */
+  struct bench_box frame;                   /* bounds of labels */
+  struct bench_box taken[BENCH_MOST_BOXES]; /* areas that labels must not cover */
   int boxes;
 };
 
-/* Both end the program where the file cannot be written. The title is `what`, and `of` whatever it holds. */
+/* Both end the program if the file cannot be written. The title is `what` and `of`; `of` may hold anything. */
 void bench_canvas_open(struct bench_canvas *canvas, const char *file, int high, const char *what, const char *of,
                        const char *subtitle);
 void bench_canvas_close(struct bench_canvas *canvas);
@@ -36,11 +36,11 @@ void bench_words_upwards(const struct bench_canvas *canvas, double y, const char
 void bench_line(const struct bench_canvas *canvas, double x1, double y1, double x2, double y2, const char *stroke);
 void bench_frame(const struct bench_canvas *canvas);
 
-/* Labels keep off: a box, or the stretch between two points. */
+/* Keeps labels off a box, or off the stretch between two points. */
 void bench_take(struct bench_canvas *canvas, struct bench_box box);
 void bench_take_stretch(struct bench_canvas *canvas, double x1, double y1, double x2, double y2);
 
-/* Beside a point, on the first side where there is room: what is not needed is left out where there is none. */
+/* Writes beside a point, on the first side with room. Without room it omits the text unless it is `needed`. */
 void bench_label(struct bench_canvas *canvas, double x, double y, const char *fill, const char *text, bool needed);
 
 #endif

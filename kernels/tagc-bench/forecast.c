@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What tagc-bench --simulate prints: the times of model.c, and where one way of sending overtakes another. With
- * ranks= every rank is a host of its own, and there is but one level.
+ * The output of tagc-bench --simulate: the times of model.c, and where one way of sending overtakes another. With
+ * ranks= every rank is its own host, and there is one level.
  */
 #include <math.h>
 
@@ -25,7 +25,7 @@ int bench_next_size(const struct bench_simulation *s, int size) {
 
 /* -- where one way of sending overtakes another ------------------------------------------------------------------- */
 
-/* The first range of sizes from *from on in which `one` has a shorter step than `other`. False: there is none. */
+/* The first range of sizes from *from on where `one` has a shorter step than `other`. False: none. */
 static bool find_forecast_range(const struct bench_options *o, const struct bench_sender *one,
                                 const struct bench_sender *other, int *from, int *to) {
   const struct bench_simulation *s = &o->simulation;
@@ -71,8 +71,8 @@ static bool adds(const struct tagc_codec *codec) {
   return codec->layout(&shape, &layout) && layout.sketch_count > 0;
 }
 
-/* Each codec against plain calls; two levels against one; and all to all against the network that adds: each codec
- * against the first that has a sketch, in the last of its ways. */
+/* Compares each codec with plain calls; two levels with one; and, in the last way, each codec without a sketch with the
+ * first that has one: all-to-all against a network that adds. */
 static void print_crossovers(const struct bench_forecast *f) {
   const struct bench_options *o = f->o;
   const struct bench_sender *const last = f->by[f->ways - 1];
@@ -120,7 +120,7 @@ static double forecast_value(const struct bench_forecast *f, enum line line, siz
   return 1e-6 * (line == STEP ? step.ns : step.between);
 }
 
-/* A line a way: what belongs to the size, or to no way, is said on the first. */
+/* Prints a line per way; the first also has the values of the size, or of no way. */
 static void print_forecast_lines(const struct bench_forecast *f, enum line line, size_t unit, int size) {
   char name[48];
   print_size(name, sizeof name, &f->o->simulation.unit[unit]);

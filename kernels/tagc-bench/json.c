@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What tagc-bench prints for programs: one JSON document.
+ * tagc-bench for programs: one JSON document.
  */
 #include "kernels/tagc-bench/bench.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-bench --simulate: what a training step's reduce-scatters cost on a network, plain and with each codec.
+ * tagc-bench --simulate: the cost of a training step's reduce-scatters on a network, plain and with each codec.
  *
- * Model    A unit of E elements on W ranks has shards of n = ceil(E / W). The wire is that of kernels/codec/cost.h;
- *          encode and decode pass once over the foreign shards: W-1, or with two levels one of each other host. The sum
- *          inside, encode, exchange and decode of a call follow each other, but for what its chunks hide
- *          (tagc_call_ns()), and calls do, too. A step is the sum over its units.
+ * Model    A unit of E elements on W ranks has shards of n = ceil(E / W). The wire is that of kernels/codec/cost.h.
+ *          Encode and decode pass once over the foreign shards: W-1, or with two levels one of each other host. The sum
+ *          inside, encode, exchange and decode of a call are sequential, except for overlap of its chunks
+ *          (tagc_call_ns()); so are calls. A step is the sum over its units.
  */
 #include <math.h>
 

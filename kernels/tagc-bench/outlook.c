@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-bench --simulate --plot: how long a step takes, and what a host sends to others, over what plain calls take and
- * send, against the number of hosts or ranks, as an SVG file. All axes are logarithmic.
+ * tagc-bench --simulate --plot: the time of a step, and the bytes that a host sends to others, relative to plain calls,
+ * against the number of hosts or ranks. An SVG file; all axes are logarithmic.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { HIGH = 880, ROOM = 96, PANEL = 340, GAP = 62, LINE = 15 }; /* ROOM: on the right, for names */
 
-/* What stands beside the end of a curve. */
+/* The label at the end of a curve. */
 struct name {
   double y;
   const char *colour;
@@ -21,7 +21,7 @@ struct panel {
   struct bench_canvas *canvas;
   const struct bench_forecast *f;
   const char *name;
-  bool bytes;      /* rather than time */
+  bool bytes;      /* else time */
   int least, most; /* powers of two of the ratios */
   struct name names[1 + BENCH_MOST_WAYS * BENCH_MOST_CODECS];
   int name_count;
@@ -33,7 +33,7 @@ static double ratio(const struct panel *p, const struct bench_sender *sender, in
   return p->bytes ? cost.between / plain.between : cost.ns / plain.ns;
 }
 
-/* One size alone stands in the middle. */
+/* A single size stands in the middle. */
 static double outlook_x(const struct panel *p, int size) {
   const struct bench_simulation *s = &p->f->o->simulation;
   const struct bench_box *frame = &p->canvas->frame;
@@ -80,7 +80,7 @@ static void draw_outlook_axes(struct panel *p) {
   bench_words_upwards(c, (frame->y + bottom) / 2, p->name);
 }
 
-/* The curve of a codec in one way, a dot a size. */
+/* Draws the curve of a codec in one way, a dot per size. */
 static void draw_outlook_curve(struct panel *p, int way, size_t codec) {
   const struct bench_simulation *s = &p->f->o->simulation;
   const struct bench_sender *sender = &p->f->by[way][codec];
@@ -114,7 +114,7 @@ static void add_curve_name(struct panel *p, double value, const char *colour, co
   snprintf(name->text, sizeof name->text, "%s%s", text, way);
 }
 
-/* By the last of its dots. */
+/* Places the name at its last dot. */
 static void name_curve(struct panel *p, int way, size_t codec) {
   const struct bench_simulation *s = &p->f->o->simulation;
   const struct bench_sender *sender = &p->f->by[way][codec];
@@ -130,7 +130,7 @@ static int compare_names(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* From above, each a line below the one before; what would leave the panel at the bottom moves up again. */
+/* Writes names downwards, each below the previous; names below the panel's bottom move up again. */
 static void write_names(struct panel *p) {
   const struct bench_box *frame = &p->canvas->frame;
   const double room = frame->high / p->name_count, line = room < LINE ? room : LINE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * tagc-bench --plot: the error of a codec against its rate, as an SVG file.
  *
- * Both axes are logarithmic. What is as good as exact has no place on such an axis: it lies in a strip below it.
+ * Both axes are logarithmic. Practically exact results do not fit such an axis: they are in a strip below it.
  */
 #include <math.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static void draw_plot_curve(struct plot *p, const struct bench_result *points, s
   fputs("\"/>\n", p->canvas.out);
 }
 
-/* The results from `at` on that are of the same codec. */
+/* The number of results of one codec from `at` on. */
 static size_t run_of(const struct bench_result *results, size_t count, size_t at) {
   size_t end = at + 1;
   while (end < count && results[end].codec == results[at].codec)
@@ -117,7 +117,7 @@ static size_t run_of(const struct bench_result *results, size_t count, size_t at
   return end - at;
 }
 
-/* All marks before all words, so that no word covers a mark; names before sparsities. */
+/* Draws all marks before all words, so that no word covers a mark; names before sparsities. */
 static void draw_results(struct plot *p, const struct bench_result *results, size_t count) {
   for (int pass = 0; pass < 4; pass++) {
     size_t codec = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * All ranks of a reduce-scatter in one process: loops do what NCCL would. What comes in is kept for one owner at a
- * time; rank 0 is the last one, so that its buffers are full when its times are taken.
+ * All ranks of a reduce-scatter in one process: loops replace NCCL. Received data is kept for one owner at a time. Rank
+ * 0 is the last, so that its buffers are full when it is timed.
  */
 #include <math.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static void exchange_all_exponents(struct sim *sim) {
   }
 }
 
-/* What all ranks send to one of them. */
+/* Delivers all ranks' data to one of them. */
 static void receive(struct sim *sim, int owner) {
   const size_t count = sim->layout.sketch_count, bytes = sim->layout.message_bytes;
   struct tagc_job *job = &sim->job[owner];
@@ -117,12 +117,12 @@ static void sim_step(struct sim *sim, uint64_t seed) {
   }
 }
 
-/* How far the sums over `steps` equal steps are from the exact ones. */
+/* The errors of the sums over `steps` equal steps. */
 static void compare_sim_times(const struct sim *sim, int steps, struct bench_result *result) {
   const struct bench_world *world = sim->world;
   double error2 = 0, exact2 = 0, sum2 = 0, product = 0, worst = 0;
   uint64_t counted = 0;
-  bool broken = false; /* a shard came out NaN: more exceptions than fit */
+  bool broken = false; /* a shard is NaN: too many exceptions */
   for (uint64_t i = 0; i < (uint64_t)world->ranks * world->n; i++) {
     double exact = 0, sum = sim->sum[i] / steps;
     for (int rank = 0; rank < world->ranks; rank++)
@@ -147,7 +147,7 @@ static void compare_sim_times(const struct sim *sim, int steps, struct bench_res
   result->cosine = exact2 > 0 && sum2 > 0 ? product / sqrt(exact2 * sum2) : error2 > 0 ? 0 : 1;
 }
 
-/* The times of rank 0, for the variants that are asked for; the chosen one's come first. */
+/* Times rank 0 for the requested variants, the chosen one first. */
 static void measure_codec(const struct bench_options *o, struct sim *sim, int repeat, struct bench_result *result) {
   const enum tagc_variant chosen = tagc_variant();
   for (int turn = TAGC_VARIANT_COUNT; turn >= 0; turn--) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How fast a codec is, against memcpy of the foreign elements as fp32. Times are medians over the repetitions, which
- * run memcpy and the phases in turn, so that each finds the caches as the others leave them.
+ * The speed of a codec against memcpy of the foreign elements as fp32. Times are medians over repetitions, which run
+ * memcpy and the phases in turn: each finds the caches as the others leave them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ double bench_median(double *times, int count) {
   return times[count / 2];
 }
 
-/* What memcpy copies: the very input of the codec, where that is fp32. */
+/* The data of memcpy: the codec's own input, if that is fp32. */
 struct copy {
   const void *from;
   void *to;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What tagc-bench prints for people: at most 100 columns.
+ * tagc-bench for people: at most 100 columns.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 /* Milliseconds in six columns. */
 static void print_ms(double ns) { printf(" %6.*f", ns < 1e7 ? 3 : ns < 1e9 ? 1 : 0, 1e-6 * ns); }
 
-/* A number with three digits that count, in nine columns. */
+/* Prints a number with three significant digits in nine columns. */
 static void print_cell(double value) {
   if (value == 0)
     printf(" %8s", "0");

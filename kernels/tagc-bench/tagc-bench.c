@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-bench: what the codecs do. See bench.h for the parts, and tagc-bench(1).
+ * tagc-bench: measures the codecs. See bench.h for the parts, and tagc-bench(1).
  *
- * Output: stdout, and the file of --plot. Exit status: 0; 1 without memory, or where a file cannot be read or written;
- * 2 for bad options.
+ * Output: stdout, and the file of --plot. Exit status: 0; 1: no memory, or a file's error; 2: bad options.
  */
 #include <math.h>
 
 #include "kernels/tagc-bench/bench.h"
 
-/* The codecs of the options, on one world. */
+/* Runs the codecs of the options on one world. */
 static void run_codecs(const struct bench_options *o, const struct bench_world *world, struct bench_result *results) {
   for (size_t i = 0; i < o->codec_count; i++)
     results[i] = bench_run(o, world, o->codec[i], o->keep_ppm, o->repeat);
 }
 
-/* The points of the picture: codecs with a curve get one for each sparsity, as rates between the others'. */
+/* Makes the picture's points. Codecs with a curve get one per sparsity, at rates between the others'. */
 static void plot(const struct bench_options *o, const struct bench_world *world, const struct bench_result *results) {
   static const uint32_t keep[] = {3000, 10000, 50000, 100000, 200000, 400000};
   enum { KEEPS = sizeof keep / sizeof *keep };
@@ -27,11 +26,11 @@ static void plot(const struct bench_options *o, const struct bench_world *world,
       for (size_t k = 0; k < KEEPS; k++)
         points[count++] = bench_run(o, world, o->codec[i], keep[k], 0);
   for (size_t i = 0; i < count; i++)
-    points[i].carried &= isfinite(points[i].error) != 0; /* a sum that is not a number has no place in the picture */
+    points[i].carried &= isfinite(points[i].error) != 0; /* NaN does not fit the picture */
   bench_plot(o, world, points, count);
 }
 
-/* What the model needs to know of this processor. */
+/* Measures the facts about this processor that the model needs. */
 static void simulate(struct bench_options *o, struct bench_result *results) {
   const bool measured = o->simulation.encode_gbs <= 0 || o->simulation.decode_gbs <= 0;
   if (!measured)
