@@ -72,7 +72,6 @@ size_t tagc_log_escape(char *out, size_t size, const char *text) {
   return used;
 }
 
-/* Writes the prefix and the formatted rest as one line. */
 __attribute__((format(printf, 2, 0))) static void write_line(const char *prefix, const char *format, va_list args) {
   char raw[LONGEST_LINE], line[LONGEST_LINE + 1];
   int n = snprintf(raw, sizeof raw, "%s", prefix);

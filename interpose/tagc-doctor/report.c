@@ -168,7 +168,6 @@ static void print_variables(const struct page *page, const char *label, const st
     line(page, label, PLAIN, "%s", none);
 }
 
-/* Prints defaults, many per line. */
 static void print_defaults(const struct page *page, const struct tagc_findings *f) {
   char text[LINE] = "";
   size_t used = 0;

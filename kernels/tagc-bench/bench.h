@@ -83,7 +83,6 @@ struct bench_options {
   struct bench_simulation simulation;
 };
 
-/* The gradients of all ranks. */
 struct bench_world {
   enum tagc_dtype dtype;
   int ranks;
@@ -133,7 +132,6 @@ const char *bench_storage_name(enum tagc_storage storage);
 const char *bench_residual_name(const struct bench_options *options);
 const char *bench_rounding_name(const struct bench_options *options);
 
-/* The storage of a codec's residual. */
 enum tagc_storage bench_storage(const struct bench_options *options, const struct tagc_codec *codec);
 
 /* -- data.c ------------------------------------------------------------------------------------------------- */

@@ -9,7 +9,6 @@
 #include "kernels/codec/bits.h"
 #include "kernels/codec/residual.h"
 
-/* One codec at work on a world. */
 struct sim {
   const struct tagc_codec *codec;
   const struct bench_world *world;

@@ -7,7 +7,6 @@
 
 #include "kernels/tagc-bench/bench.h"
 
-/* Runs the codecs of the options on one world. */
 static void run_codecs(const struct bench_options *o, const struct bench_world *world, struct bench_result *results) {
   for (size_t i = 0; i < o->codec_count; i++)
     results[i] = bench_run(o, world, o->codec[i], o->keep_ppm, o->repeat);

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Pairs all-gathers with units; see allgathers.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/cycle/allgathers.h"
 
 #include <string.h>
@@ -22,7 +20,6 @@ static const struct tagc_slot_info *reduction_slot(const struct tagc_pattern *pa
   return &pattern->slots[pattern->places[pattern->scratch.reduced[i]].slot];
 }
 
-/* The number of units of this kind. */
 static uint32_t units_of(const struct tagc_allgathers_scratch *s, uint16_t kind) {
   return (uint32_t)(s->begin[kind + 1] - s->begin[kind]);
 }

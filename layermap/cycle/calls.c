@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Files of calls; see calls.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/cycle/calls.h"
 
 #include <inttypes.h>
@@ -41,7 +39,6 @@ static bool has_op(enum tagc_collective collective) {
   return collective == TAGC_COLL_REDUCE_SCATTER || collective == TAGC_COLL_ALL_REDUCE || collective == TAGC_COLL_REDUCE;
 }
 
-/* A file being read. */
 struct reader {
   struct tagc_text text;
   struct tagc_call_file *file;

@@ -16,7 +16,6 @@
 #include "layermap/cycle/cycle.h"
 #include "layermap/model/complaint.h"
 
-/* The first line of such a file. */
 #define TAGC_CALLS_VERSION "tagc-calls 1"
 
 /* Bounds of a file, its lists and ranks, so that repetitions in a file cannot exhaust memory. */

@@ -96,7 +96,6 @@ static void find_units(struct pass *p) {
   p->units = all;
 }
 
-/* The kind of the unit of a rank. */
 static uint16_t kind_of_rank(const struct pass *p, uint32_t rank) {
   return p->pattern->places[p->s->reduced[p->units - 1 - rank]].kind;
 }

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * See division.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/infer/division.h"
 
 #include <stdlib.h>

@@ -137,7 +137,6 @@ static bool fill_members(const struct filling *f, struct tagc_layers *layers, st
 
 /* -- sources ------------------------------------------------------------------------------------------------------- */
 
-/* The known facts about the slots. */
 struct task {
   const struct tagc_slot_info *slots;
   size_t count;

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * See match.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/infer/match.h"
 
 #include <inttypes.h>
@@ -40,7 +38,6 @@ size_t tagc_piece_members(const struct tagc_model *model, const struct tagc_piec
   return count;
 }
 
-/* The match in work. */
 struct search {
   const struct tagc_model *model;
   const uint64_t *counts;
@@ -87,7 +84,6 @@ static struct tagc_piece block_piece(const struct search *s, const struct wrap *
     .first = s->first_block + block, .count = left < group ? left : group, .keep = wrap->keep[number % wrap->parts]};
 }
 
-/* True if two pieces have the same units. */
 static bool have_same_units(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b) {
   if (a->count != b->count || a->keep != b->keep)
     return false;
@@ -127,7 +123,6 @@ static bool is_among_slots(const struct search *s, uint64_t shard) {
   return false;
 }
 
-/* Puts the blocks into slots. */
 static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t group) {
   size_t needed = ((size_t)s->blocks + group - 1) / group * wrap->parts;
   if (needed > s->count)
@@ -270,7 +265,6 @@ static void count_explained(struct search *s) {
   }
 }
 
-/* Tries all wrappings with one layout. */
 static bool try_layout(struct search *s) {
   uint32_t buckets = 1u << TAGC_LAYOUT_MEGATRON | 1u << TAGC_LAYOUT_ZERO3;
   s->match.group = 0;
@@ -328,7 +322,6 @@ static void explain_no_match(struct search *s, unsigned layouts, char *why) {
            shard, usual);
 }
 
-/* Tries the layouts. */
 static bool try_layouts(struct search *s, unsigned layouts, struct tagc_match *match, struct tagc_piece *pieces) {
   bool found = false;
   for (int layout = 0; layout < TAGC_LAYOUTS; layout++) {

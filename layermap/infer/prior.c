@@ -1,12 +1,9 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * See prior.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/infer/prior.h"
 
 #include <string.h>
 
-/* Mistral and similar models have Llama's arithmetic. Among families that fit a count, the least peculiar is
- * likeliest. */
+/* Mistral and similar models have Llama's arithmetic. Among families that fit a count, the plainest is likeliest. */
 const struct tagc_prior tagc_priors[] = {
   {TAGC_FAMILY_LLAMA, TAGC_GROUPED, .cost = 0, .cost_untied = 0, .cost_tied = 6},
   {TAGC_FAMILY_MISTRAL, TAGC_WIDE, .cost = 8, .cost_untied = 0, .cost_tied = 24, .usual_head = 128},

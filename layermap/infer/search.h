@@ -81,8 +81,7 @@ bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *
 /* True if a candidate that holds (its match, and search->pieces) is ambiguous although all others cost more. */
 bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate *candidate,
                         const struct tagc_match *match);
-/* True if this confidence is too low to prefer the candidate: its widths are unpublished, the rival's queries
- * differ. */
+/* True if this confidence is too low to prefer the candidate: its widths are unpublished, queries differ. */
 bool tagc_search_is_close(const struct tagc_candidate *candidate, const struct tagc_candidate *rival,
                           unsigned confidence);
 void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known);
@@ -96,7 +95,6 @@ void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *ou
 /* Finds vocabulary, positions and whether the head is tied. Adds their cost and that of slots left unexplained. */
 void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate);
 
-/* True if the search has taken too long. */
 static inline bool tagc_search_is_long(const struct tagc_search *search) { return *search->steps > TAGC_SEARCH_STEPS; }
 
 void tagc_unknown_set(struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t size);

@@ -79,7 +79,6 @@ static void try_vocabularies(struct total *t, unsigned cost) {
   }
 }
 
-/* Tries the family's numbers of positions. */
 static void try_positions(struct total *t, unsigned cost) {
   struct tagc_architecture *a = &t->candidate.architecture;
   a->positions = 0;

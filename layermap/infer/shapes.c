@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * See shapes.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/infer/shapes.h"
 
 enum { PROBE_EXPERTS = 11 };

@@ -126,7 +126,6 @@ static unsigned cost_of_none(const uint64_t *counts, size_t count, uint64_t *sor
   return cost;
 }
 
-/* Completes the candidates. */
 static void complete(struct tagc_search *search) {
   for (size_t i = 0; i < search->used; i++) {
     struct tagc_candidate *candidate = &search->candidates[i];
@@ -198,7 +197,6 @@ static void search_all(struct tagc_search *search) {
   }
 }
 
-/* Removes the places outside the blocks. */
 static void keep_blocks(struct tagc_model *model) {
   size_t kept = 0;
   for (size_t i = 0; i < model->place_count; i++)

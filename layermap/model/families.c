@@ -63,7 +63,6 @@ struct builder {
   bool is_good;
 };
 
-/* The traits of the family and the variant. */
 static struct builder begin_model(struct tagc_model *model, const struct tagc_architecture *a, uint32_t kinds) {
   struct builder b = {.model = model, .a = a, .traits = families[a->family], .kinds = kinds, .is_good = true};
   b.traits.qkv_bias |= a->attention_bias;

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Growing models; see model.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/model/model.h"
 
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 
 #include "env/hash.h"
 
-/* A walk over one shard. */
 struct walk {
   const bool *is_selected;
   struct tagc_parts *parts;

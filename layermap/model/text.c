@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Lines of words; see text.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/model/text.h"
 
 #include <errno.h>

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Models from config.json; see config.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/tagc-map/config.h"
 
 #include <errno.h>

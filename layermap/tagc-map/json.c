@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * JSON whose errors have line and column; see json.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/tagc-map/json.h"
 
 #include <stdarg.h>

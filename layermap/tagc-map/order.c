@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Orders of parameters, by names; see order.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/tagc-map/order.h"
 
 #include <string.h>

@@ -250,7 +250,6 @@ static struct tagc_model *make_model(const struct checkpoint *c) {
   return model;
 }
 
-/* Copies the tensors of the headers. */
 static bool take_tensors(struct checkpoint *c, const struct tagc_headers *headers) {
   c->tensors = calloc(headers->tensor_count, sizeof *c->tensors);
   if (!c->tensors)

@@ -208,7 +208,6 @@ static void draw_legend(FILE *file, const struct tagc_map_table *table, double y
   }
 }
 
-/* The table in words. */
 static void describe(FILE *file, const struct tagc_map_table *table) {
   char number[32];
   tagc_markup(file, "%s. %s.\n", table->title, table->what);

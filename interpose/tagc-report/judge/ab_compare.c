@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * See ab_compare.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/tagc-report/judge/ab_compare.h"
 
 #include <inttypes.h>
@@ -78,7 +76,6 @@ static double middle_mean(double *values, size_t n) {
   return sum / (high - low);
 }
 
-/* Merges the ranks' entries of one step. */
 static struct step merge(const struct tagc_rank_step *ranks, size_t count) {
   const struct tagc_sum_step *first = ranks->step;
   struct step step = {first->lock, first->cycle, 0, first->side, true}; /* a step of no time is no measurement, either

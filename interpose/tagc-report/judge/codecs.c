@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * The codecs of a job; see codecs.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/tagc-report/judge/codecs.h"
 
 #include <math.h>

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * See patterns.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/tagc-report/judge/patterns.h"
 
 #include <stdlib.h>

@@ -51,7 +51,6 @@ static double bytes_of_patterns(const struct tagc_patterns *p) {
   return bytes;
 }
 
-/* All calls of the pattern have one count. */
 static bool has_one_count(const struct tagc_pattern *p) { return p->lines == 1 && p->least_count == p->most_count; }
 
 /* -- reduce-scatters ----------------------------------------------------------------------------------------------- */

@@ -24,7 +24,6 @@ const struct tagc_sum_rank *tagc_steps_leader(const struct tagc_summary *summary
  * of cycles restart with each lock. */
 size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint64_t cycle);
 
-/* Nanoseconds as milliseconds. */
 static inline double tagc_ms(double ns) { return ns / 1e6; }
 /* The value below which a share of the n values lies, interpolated between neighbours. Sorts the values. NaN: n = 0. */
 double tagc_quantile(double *values, size_t n, double share);

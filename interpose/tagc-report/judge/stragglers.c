@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * See stragglers.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/tagc-report/judge/stragglers.h"
 
 #include <inttypes.h>
@@ -15,8 +13,7 @@ static const double STANDS_OUT = 0.02; /* of a step: others wait for a rank this
 static const double ALL_OF_IT = 0.95;  /* of a step: with calls under way for longer, the time outside is unknown */
 static const double FAR_BEHIND = 0.2;  /* of the median step: a straggler is this far behind */
 
-/* A rank's time between its calls. NaN: its calls only enqueue, and their time under way is unknown, or fills the
- * step. */
+/* A rank's time between its calls. NaN: its calls only enqueue, their time under way is unknown, or fills the step. */
 static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step) {
   if (!rank->blocking && (step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
     return NAN;

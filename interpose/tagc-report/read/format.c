@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * See format.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/tagc-report/read/format.h"
 
 #include <math.h>

@@ -38,7 +38,6 @@ struct tagc_sort {
   struct tagc_sum_calls calls, whole;
 };
 
-/* A call. */
 struct tagc_light {
   uint64_t began_ns, host_ns, wire_ns;
   uint32_t sort, number, cycle; /* low bits of number and cycle */

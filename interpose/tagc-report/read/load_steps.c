@@ -32,7 +32,6 @@ static int by_begin(const void *a, const void *b) {
   return (x->step.began_ns > y->step.began_ns) - (x->step.began_ns < y->step.began_ns);
 }
 
-/* Keeps the cycles of the main one, in order. */
 static void order_cycles(struct tagc_load *g) {
   size_t count = 0;
   for (size_t i = 0; i < g->cycle_count; i++)

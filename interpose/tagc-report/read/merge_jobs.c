@@ -8,7 +8,6 @@ static bool same_process(const struct tagc_part *a, const struct tagc_part *b) {
          a->rank.clock_ns == b->rank.clock_ns && strcmp(a->rank.host, b->rank.host) == 0;
 }
 
-/* Drops a part; the others move up. */
 static void leave_out(struct tagc_part *parts, size_t *count, size_t i) {
   tagc_part_free(&parts[i]);
   memmove(&parts[i], &parts[i + 1], (--*count - i) * sizeof *parts);

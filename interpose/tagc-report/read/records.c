@@ -109,7 +109,6 @@ static enum found chunk_at(struct tagc_trace_file *f, uint64_t at, struct tagc_t
   return NOTHING;
 }
 
-/* The next whole chunk from `from` on. */
 static bool find_chunk(struct tagc_trace_file *f, uint64_t from, uint64_t *at, struct tagc_trace_chunk *chunk) {
   static const uint32_t magic = TAGC_TRACE_CHUNK_MAGIC;
   uint64_t limit = 4 * f->size + 4 * TAGC_TRACE_CHUNK_MOST;
@@ -210,7 +209,6 @@ static const struct {
 };
 _Static_assert(sizeof kinds / sizeof *kinds == TAGC_TRACE_KINDS, "every kind has its length");
 
-/* True if the record may be returned. */
 static bool accept(struct tagc_trace_file *f, const struct tagc_trace_record *record) {
   if (record->kind == 0 || record->kind >= TAGC_TRACE_KINDS) {
     f->health.unknown_records++;

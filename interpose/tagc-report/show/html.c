@@ -12,7 +12,6 @@
 
 /* -- steps of the job ---------------------------------------------------------------------------------------------- */
 
-/* Adds a rank's part of a step. */
 static void add_step(struct tagc_page_step *to, const struct tagc_sum_step *step) {
   to->whole &= step->whole;
   to->ms += tagc_ms((double)step->ns);

@@ -45,7 +45,6 @@ static void put_codec_rows(struct tagc_page *page, const struct tagc_codec_sum *
   tagc_table_end(page);
 }
 
-/* Writes the votes of a communicator's last lock. */
 static void put_vote_rows(struct tagc_page *page, const struct tagc_sum_comm *comm) {
   size_t all = 0, told = 0;
   for (size_t i = 0; i < comm->vote_count; i++)

@@ -24,7 +24,6 @@ struct row {
   double plain, sent, packed;      /* bytes that a rank sends per call: if plain, on average, if compressed */
 };
 
-/* The latest known error. */
 static double last_error(const struct tagc_sum_slot *slot) {
   size_t i = slot->point_count;
   while (i && !isfinite(slot->points[i - 1].error))
@@ -278,7 +277,6 @@ static void draw_line(FILE *file, const char *class, const struct tagc_sum_slot 
     fputs("\"/>\n", file);
 }
 
-/* True if its codec keeps a residual. */
 static bool has_residual(const struct tagc_sum_slot *slot) {
   for (size_t i = 0; i < slot->point_count; i++)
     if (slot->points[i].residual > 0)

@@ -125,7 +125,6 @@ static void draw_windows(const struct plot *plot) {
   }
 }
 
-/* Draws the mean of a side across the picture. */
 static void draw_mean(const struct plot *plot, enum tagc_sum_side side) {
   const struct tagc_ab_result *ab = &plot->page->ab;
   double mean = ab->mean_ms[side];

@@ -21,7 +21,6 @@ enum {
   LANES = LANE_STREAMS + STREAMS
 };
 
-/* A rank whose trace is being read. */
 struct reader {
   struct tagc_perfetto *w;
   const struct tagc_sum_rank *rank;

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Axes of pictures; see svg.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include <math.h>
 #include <string.h>
 

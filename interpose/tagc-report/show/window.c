@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * The calls of a rank in a stretch of time; see window.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/tagc-report/show/window.h"
 
 #include <stdlib.h>
