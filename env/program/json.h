@@ -29,7 +29,7 @@ bool tagc_json_item(struct tagc_json *j, size_t i, size_t count);
 void tagc_json_line(struct tagc_json *j, int indent);
 
 void tagc_json_text(struct tagc_json *j, const char *name, const char *value);
-/* null for a NULL value. */
+/* null for NULL and "". */
 void tagc_json_text_or_null(struct tagc_json *j, const char *name, const char *value);
 void tagc_json_number(struct tagc_json *j, const char *name, int64_t value);
 void tagc_json_count(struct tagc_json *j, const char *name, uint64_t value);

@@ -13,8 +13,7 @@
  *                reduce-scatters, the input gathered again in the backward pass), cross_entropy.py (a maximum and two
  *                sums over the divided vocabulary); core/pipeline_parallel/p2p_communication.py (sends to both
  *                neighbours); core/transformer/moe/token_dispatcher.py
- *   Activations  keep one count through a step, and one type for gathers and reductions; a model's units differ in
- * size.
+ *   Activations  keep one count in a step, and one type for gathers and reductions; a model's units differ in size.
  */
 #include <inttypes.h>
 #include <math.h>
