@@ -4,7 +4,7 @@
  */
 #include "layermap/infer/search.h"
 
-/* Megatron's buckets have at least so many elements, also per rank (its default). */
+/* Megatron's buckets have at least BUCKET_ELEMENTS, and BUCKET_SHARD per rank (its defaults). */
 #define BUCKET_ELEMENTS UINT64_C(40000000)
 #define BUCKET_SHARD UINT64_C(1000000)
 

@@ -39,9 +39,9 @@ struct tagc_shapes {
   struct tagc_shape shapes[TAGC_SHAPES];
 };
 
-/* The shapes of a family's units: of embedding and head, and of a block (dense: one of DeepSeek's first). Of `kind`
- * count the family, all flags, and which of positions, experts, expert_intermediate, shared_intermediate, dense_blocks,
- * and sizes of latent attention are 0. False: the family cannot be read like this, or no memory. */
+/* The shapes of a family's units: of embedding and head, and of a block (dense: one of DeepSeek's first). From `kind`
+ * it uses the family, all flags, and which of positions, experts, expert_intermediate, shared_intermediate,
+ * dense_blocks, and sizes of latent attention are 0. False: the family cannot be read like this, or no memory. */
 bool tagc_shapes_outside(struct tagc_shapes *shapes, const struct tagc_architecture *kind);
 bool tagc_shapes_block(struct tagc_shapes *shapes, const struct tagc_architecture *kind, bool dense);
 
