@@ -11,8 +11,7 @@ int tagc_descriptors_limit(void) {
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < INT_MAX ? (int)limit.rlim_cur : INT_MAX;
 }
 
-/* The system hands out the lowest free number, so the highest ones are mostly free. A process with none of the last
- * LOOKED_AT free has few left. */
+/* The lowest free number is the next one, so high ones are mostly free. If none of LOOKED_AT is free, few are left. */
 bool tagc_descriptors_are_free(int wanted) {
   enum { LOOKED_AT = 4096 };
   const int saved = errno, limit = tagc_descriptors_limit(), last = limit > LOOKED_AT ? limit - LOOKED_AT : 0;

@@ -156,14 +156,13 @@ void tagc_options_read(struct tagc_options *options, char *const *environment);
 void tagc_options_read_process(struct tagc_options *options);
 
 /* Writes the options that ranks must have in common (not those that only change output, waiting times or paths) as
- * lines of NAME=value with a final NUL. Cuts a long text and adds a hash. False: over `size`, see
- * TAGC_OPTIONS_TEXT. */
+ * lines of NAME=value with a final NUL. Cuts a long text, adding a hash. False: over `size` bytes. */
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size);
-#define TAGC_OPTIONS_TEXT 3500
+#define TAGC_OPTIONS_TEXT 3500 /* always suffices */
 
 /* As tagc_options_describe(), with all options. */
 bool tagc_options_list(const struct tagc_options *options, char *text, size_t size);
-#define TAGC_OPTIONS_LIST 5000
+#define TAGC_OPTIONS_LIST 5000 /* likewise */
 
 /* The Levenshtein distance of two short names. */
 size_t tagc_options_distance(const char *a, const char *b);

@@ -21,8 +21,8 @@ struct tagc_json {
 /* Objects '{' '}', arrays '[' ']'. */
 void tagc_json_open(struct tagc_json *j, const char *name, char bracket);
 void tagc_json_close(struct tagc_json *j, char bracket);
-/* An array of objects: for (size_t i = tagc_json_list(j, name); tagc_json_item(j, i, count); i++) writes the members of
- * each. The functions write the brackets. */
+/* An array of objects, brackets included: for (size_t i = tagc_json_list(j, name); tagc_json_item(j, i, count); i++)
+ * writes the members of each. */
 size_t tagc_json_list(struct tagc_json *j, const char *name);
 bool tagc_json_item(struct tagc_json *j, size_t i, size_t count);
 /* Starts a line before the next value or closing bracket. */

@@ -67,8 +67,7 @@ static void read_mapped(struct tagc_findings *f, const char *range, const char *
     tagc_findings_note(f, "the file of %s has been deleted or replaced; the process still runs the old one", path);
 }
 
-/* Reads lines of "7f0000000000-7f0000001000 r-xp 00001000 08:01 1234 /path (deleted)". An executable map is a program
- * or a library. */
+/* "7f0000000000-7f0000001000 r-xp 00001000 08:01 1234 /path (deleted)": an executable map is a program or a library. */
 static void read_maps(struct tagc_findings *f, char *text) {
   static const char mark[] = " (deleted)";
   char *save = NULL;

@@ -106,8 +106,8 @@ static bool follow_scripts(struct tagc_findings *f, char *const *environment) {
   return false;
 }
 
-/* The dynamic linker ignores paths in LD_PRELOAD for programs that give their user more rights: those of another user
- * or group, or, except for root, capabilities. */
+/* The dynamic linker ignores paths in LD_PRELOAD for programs that run with another user's or group's rights, or with
+ * capabilities that their user (unless root) lacks. */
 static void find_rights(struct tagc_findings *f) {
   struct stat status;
   bool known = stat(f->path, &status) == 0;

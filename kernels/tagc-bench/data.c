@@ -178,8 +178,7 @@ static void read_file(const char *path, void *to, uint64_t bytes) {
   fclose(file);
 }
 
-/* The ranks of one reduce-scatter have one shape, and one file each. A folder with two runs, or two pipeline stages,
- * has more than one file for a rank. */
+/* The ranks of one reduce-scatter have one shape, and a file each. A folder of two runs or pipeline stages has more. */
 static void check_names(const struct bench_options *o) {
   for (int i = 1; i < o->input_count; i++) {
     const struct file_name name = parse_name(o->inputs[i]);

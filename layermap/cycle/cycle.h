@@ -87,13 +87,12 @@ struct tagc_slot_info {
   struct tagc_signature signature;
   uint32_t position; /* in the cycle; the anchor is 0 */
   uint32_t unit;     /* inferred number in forward order: unit 0 is the first of the forward pass (units.h) */
-  uint32_t pass; /* a cycle may reduce every unit several times (accumulation): the index of this pass, from 0. Slots of
-                    one unit share its number and name */
+  uint32_t pass;     /* which reduction of the unit in the cycle, from 0 (accumulation). They share `unit` and `name` */
   bool told;     /* `unit` comes from the gathers of the forward pass; else from the reverse of the gradients' order */
   char name[16]; /* "unit<unit>" */
   bool gathered; /* the cycle has an all-gather of the same count (its parameters, maybe in another type) */
-  bool evident;  /* where tagc_cycle_is_gradients(), this slot is a gradient: not every all-reduce is, and no sum beside
-                    averages by reduce-scatter */
+  bool evident;  /* where tagc_cycle_is_gradients(), this slot is one: not every all-reduce is, and beside averages by
+                    reduce-scatter no sum is */
 };
 
 /* An all-gather of the cycle, taken for one of parameters: floating-point, with the count of a reduce-scatter. */

@@ -19,8 +19,7 @@ struct tagc_place {
   bool lone;         /* unique in the pattern: it tells the place */
   bool gathered;     /* the pattern has a floating-point all-gather of the same count */
   bool evident;      /* as in struct tagc_slot_info */
-  uint16_t kind; /* of reduce-scatters, and of floating-point all-gathers with a reduced count: stands for the count,
-                    from 1; else 0 */
+  uint16_t kind; /* number of the count, from 1, for reduce-scatters and floating-point all-gathers of one; else 0 */
 };
 
 /* Scratch of units.c. */

@@ -21,8 +21,7 @@
 
 enum tagc_wrapping { TAGC_WRAP_BLOCK, TAGC_WRAP_SUB_BLOCK, TAGC_WRAP_GROUP, TAGC_WRAP_WHOLE, TAGC_WRAP_BUCKETS };
 
-/* The sorts of parameters that wrappings keep apart: before blocks, behind them (norms, and the rest), inside a
- * block. */
+/* The sorts of parameters that wrappings keep apart: before blocks, behind them (norms, the rest), inside a block. */
 enum tagc_keep {
   TAGC_KEEP_EMBED = 1,
   TAGC_KEEP_NORM = 2,

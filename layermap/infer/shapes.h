@@ -22,8 +22,7 @@ enum { TAGC_SHAPES = 32, TAGC_SHAPE_SIZES = 19 };
 enum tagc_unknown { TAGC_UNKNOWN_INTERMEDIATE, TAGC_UNKNOWN_EXPERT, TAGC_UNKNOWN_VOCABULARY, TAGC_UNKNOWN_POSITIONS };
 enum { TAGC_UNKNOWNS = TAGC_UNKNOWN_POSITIONS + 1 };
 
-/* (rows x columns), `times` + `times_expert` for each expert. rows, columns: a size's index; TAGC_SHAPE_SIZES:
- * constant. */
+/* (rows x columns), `times` + `times_expert` for each expert. rows, columns: size index; TAGC_SHAPE_SIZES: constant. */
 struct tagc_shape {
   uint8_t rows, columns;
   uint8_t keep;     /* enum tagc_keep */
@@ -49,14 +48,12 @@ bool tagc_shapes_block(struct tagc_shapes *shapes, const struct tagc_architectur
 uint64_t tagc_shapes_measure(const struct tagc_shapes *shapes, const struct tagc_architecture *a,
                              enum tagc_layout_kind layout, uint32_t nranks, unsigned keep);
 
-/* The same in two parts, if the unknown is a multiple of nranks: returns the part proportional to it, *rest the
- * other. */
+/* The same in two parts, if the unknown is a multiple of nranks: returns the proportional part, *rest is the other. */
 uint64_t tagc_shapes_slope(const struct tagc_shapes *shapes, const struct tagc_architecture *a,
                            enum tagc_layout_kind layout, uint32_t nranks, unsigned keep, enum tagc_unknown unknown,
                            uint64_t *rest);
 
-/* For any sizes with this hidden and head_dim, the measure of all shapes is *residue plus a multiple of *modulus.
- * False: these are unknown. */
+/* For any sizes with this hidden and head_dim, the measure is *residue plus a multiple of *modulus. False: unknown. */
 bool tagc_shapes_residue(const struct tagc_shapes *shapes, const struct tagc_architecture *a,
                          enum tagc_layout_kind layout, uint32_t nranks, uint64_t *modulus, uint64_t *residue);
 

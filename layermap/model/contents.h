@@ -14,8 +14,7 @@ enum { TAGC_LAYER_NAME = 2 * TAGC_UNIT_NAME + 16, TAGC_MEMBER_NAME = TAGC_UNIT_N
 /* The contents of one slot. Like slots share their members. */
 struct tagc_layer {
   char name[TAGC_LAYER_NAME];        /* "block.3", "block.0-1", "block.3.mlp", "embed", "root", "unit7", "bucket.2" */
-  const struct tagc_member *members; /* in the order of the layout; `block` is that of the first slot that shares them
-                                        ... */
+  const struct tagc_member *members; /* in layout order; `block` is that of the first slot with them ... */
   size_t count;                      /* 0: unknown */
   int32_t block_offset;              /* ... and this is added to it for this slot, unless it is -1 */
   enum tagc_layout_kind layout;

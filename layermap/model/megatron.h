@@ -7,10 +7,9 @@
 #include "layermap/model/model.h"
 
 /* The same model with the blocks of megatron/core/transformer (transformer_layer.py, attention.py, mlp.py with the
- * layers of Transformer Engine). The order is: output of attention; the norm before it; one matrix of queries, keys
- * and values; the norm before the MLP; one matrix of gate and up projection; down projection. Other blocks (mixtures of
- * experts, not two norms) stay as they are. NULL: no memory, or a merged matrix passes a limit of model.h: see
- * no_memory. */
+ * layers of Transformer Engine). Order: attention's output; its norm; queries, keys and values in one matrix; the norm
+ * before the MLP; gate and up projection in one matrix; down projection. Other blocks (mixtures of experts, not two
+ * norms) stay as they are. NULL: no memory, or a merged matrix is over a limit of model.h: see no_memory. */
 struct tagc_model *tagc_megatron_model(const struct tagc_model *model, bool *no_memory);
 
 #endif

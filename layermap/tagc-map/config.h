@@ -17,8 +17,7 @@
 #include "layermap/model/complaint.h"
 #include "layermap/model/model.h"
 
-/* NULL: see *complaint. The caller frees the model. `notes` (may be NULL) gets a line per important size that is
- * absent. */
+/* NULL: see *complaint. The caller frees the model. `notes` (or NULL) gets a line per important size that is absent. */
 struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct tagc_complaint *complaint);
 
 #endif

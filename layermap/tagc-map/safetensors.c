@@ -94,8 +94,7 @@ static bool is_whole_stack(const struct checkpoint *c, int stack, int32_t *missi
   return true;
 }
 
-/* Assigns stacks and blocks to tensors. Numbered ones outside blocks (nn.Sequential, one of several heads) have no
- * stack. */
+/* Assigns stacks and blocks to tensors. Numbered non-blocks (nn.Sequential, one of several heads) have no stack. */
 static bool find_stacks(struct checkpoint *c) {
   for (size_t i = 0; i < c->tensor_count; i++) {
     struct tensor *t = &c->tensors[i];

@@ -78,8 +78,7 @@ static double middle_mean(double *values, size_t n) {
 
 static struct step merge(const struct tagc_rank_step *ranks, size_t count) {
   const struct tagc_sum_step *first = ranks->step;
-  struct step step = {first->lock, first->cycle, 0, first->side, true}; /* a step of no time is no measurement, either
-                                                                         */
+  struct step step = {first->lock, first->cycle, 0, first->side, true}; /* no time is no measurement */
   for (size_t i = 0; i < count; i++) {
     step.ms += tagc_ms((double)ranks[i].step->ns) / (double)count;
     step.counts = step.counts && ranks[i].step->whole;

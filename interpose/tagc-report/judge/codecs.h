@@ -24,8 +24,7 @@ struct tagc_codec_sum tagc_codecs_all(const struct tagc_codec_sum *sums, size_t 
 
 /* The part of encoding and decoding hidden under the transfer; NaN: nothing encoded, or unknown times. */
 double tagc_hidden_share(const struct tagc_sum_calls *calls);
-/* Bytes sent by compressed calls, relative to plain: other calls save nothing, so all savings are theirs. NaN: no such
- * calls, or they send nothing plain. */
+/* Bytes sent by compressed calls, relative to plain: only these calls save. NaN: no such calls, or no plain bytes. */
 double tagc_packed_ratio(double plain, double sent, const struct tagc_sum_calls *calls);
 
 /* "4 q4, 2 plain": the codecs of slots, or all-gathers, after a vote; other locks do not count. Returns `text`. */

@@ -100,8 +100,7 @@ static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc
     times[out->steps++] = step.ms;
 }
 
-/* Finds the rank behind in this step. False: unknown. `usual`: the ranks' median time between calls over all steps;
- * `values`: room for all ranks. */
+/* Finds the rank behind. False: unknown. `usual`: median time between calls in all steps; `values`: one per rank. */
 static bool note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
                         struct tagc_stragglers *out, double *values) {
   const double median_step = out->median_ms;

@@ -93,8 +93,7 @@ static void add_to_step(struct tagc_load_cycle *c, const struct tagc_light *ligh
   tagc_sum_add(&s->host_ns, light->host_ns);
 }
 
-/* When a step's calls were under way. GPU calls have only durations: as in window.h they are placed as early as
- * possible. */
+/* When a step's calls were under way. GPU calls have only durations: they go to the earliest place, as in window.h. */
 struct tagc_spans {
   struct span {
     uint64_t from, to;

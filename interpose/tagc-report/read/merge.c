@@ -102,8 +102,7 @@ static bool whole_has_rank(const struct whole *w, const struct tagc_part *parts,
   return false;
 }
 
-/* Finds or begins the whole of a communicator. SIZE_MAX: no memory. `nth`: among its part's nameless ones of its
- * size. */
+/* Finds or begins the whole of a communicator. SIZE_MAX: no memory. `nth`: among its part's nameless ones alike. */
 static size_t whole_of(struct wholes *ws, struct whole_key **keys, const struct tagc_part *parts, struct place at,
                        uint64_t nth) {
   const struct tagc_sum_comm *c = comm_at(parts, at);

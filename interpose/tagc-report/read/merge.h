@@ -10,8 +10,7 @@
 #include "interpose/tagc-report/read/placement.h"
 #include "interpose/tagc-report/read/summary.h"
 
-/* The contents of one file. Its communicators are as in a summary, with one member each, of rank 0; `rank` has no
- * number. */
+/* The contents of one file. As in a summary, but communicators have one member, of rank 0, and `rank` has no number. */
 struct tagc_part {
   struct tagc_sum_rank rank;
   struct tagc_sum_comm *comms; /* in order of first appearance */
@@ -37,8 +36,8 @@ bool tagc_parts_of_one_job(struct tagc_summary *summary, struct tagc_part *parts
 /* Merges slots, all-gathers and votes, sorted; `from` loses its own. Facts of the first one stay; calls and samples are
  * combined. False: no memory. (merge_slots.c) */
 bool tagc_slots_add(struct tagc_sum_comm *to, struct tagc_sum_comm *from);
-/* After all ranks are merged: averages samples, completes all-gathers from their slots, drops slots without calls in
- * their lock. False: no memory. */
+/* After all ranks are merged: averages samples, completes all-gathers from their slots, drops the slots of locks that
+ * have no calls. False: no memory. */
 bool tagc_slots_settle(struct tagc_sum_comm *comm);
 
 /* Adds a sentence to the problems. */

@@ -80,8 +80,8 @@ struct tagc_sum_choice {
 
 /* A reduce-scatter or a large all-reduce of a cycle, or an all-gather of the parameters of one. */
 struct tagc_sum_slot {
-  uint32_t lock, slot, unit, pass; /* slot: from 0; of an all-gather its own number, from 1, with its slot's unit and
-                                      pass */
+  uint32_t lock, slot, unit, pass; /* slot: from 0; all-gathers: a number of their own, from 1; unit, pass: of the slot
+                                    */
   bool all_reduce;                 /* `count` is that of the whole buffer */
   uint32_t of;                     /* all-gathers: the slot of the same unit */
   bool again;                      /* all-gathers: of unchanged data gathered before in the cycle */

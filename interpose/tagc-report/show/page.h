@@ -52,8 +52,7 @@ void tagc_page_nothing(struct tagc_page *page, const char *why, const char *what
 void tagc_page_section(struct tagc_page *page, const char *id, const char *title, const char *intro);
 void tagc_page_section_end(struct tagc_page *page);
 
-/* Begins a picture; `description` is for people who cannot see it. A picture of TAGC_PAGE_WIDTH scrolls in its own box
- * if the window is too narrow. */
+/* Begins a picture; `description` replaces it for the blind. One of TAGC_PAGE_WIDTH scrolls in a narrow window. */
 void tagc_figure_begin(struct tagc_page *page, const char *id, const char *title, const char *description, double width,
                        double height);
 void tagc_figure_end(struct tagc_page *page);

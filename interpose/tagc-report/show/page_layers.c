@@ -16,8 +16,7 @@ enum { ROW = 30, BARS = 40, LEFT = 170, RIGHT = 210, PANELS = 12, PANEL_WIDTH = 
 struct row {
   const struct tagc_sum_comm *comm;
   const struct tagc_sum_slot *first, *last, *worst; /* worst: with the largest latest error */
-  const struct tagc_sum_slot *allgather; /* an all-gather of these slots, if the row is about those; NULL: about the
-                                            slots */
+  const struct tagc_sum_slot *allgather;            /* of these slots, if the row is about all-gathers; else NULL */
   size_t times;
   char name[200];
   double calls, packed_calls, raw; /* of one slot; raw: of a call */

@@ -35,8 +35,7 @@ void tagc_time_window_free(struct tagc_time_window *window);
 /* A call of the rank's trace with the summary's codes instead of its own. */
 struct tagc_trace_call tagc_window_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call);
 
-/* The places of a rank's communicators in the summary, by their numbers in its trace; SIZE_MAX: absent. NULL: no
- * memory. The caller frees it. */
+/* The summary's places of a rank's communicators, by number in its trace; SIZE_MAX: none. NULL: no memory. Free it. */
 size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_t *count);
 /* The slot or all-gather of a call on that communicator (SIZE_MAX: none), or NULL. */
 const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, size_t comm,
