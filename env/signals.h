@@ -2,7 +2,7 @@
  * Signals that our writes may raise and that must not reach the program: SIGPIPE (no reader) and SIGXFSZ (file at its
  * limit, RLIMIT_FSIZE). They are blocked in this thread, and consumed if they are ours.
  *
- * Threads Each blocks its own. No handler is touched; errno may change.
+ * Threads  Each blocks its own. No handler is touched; errno may change.
  */
 #ifndef ENV_SIGNALS_H
 #define ENV_SIGNALS_H

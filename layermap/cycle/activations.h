@@ -5,15 +5,16 @@
  * and losses over the features of all ranks gather activations and reduce-scatter their gradients, or the other way
  * round. This tells gradients of parameters apart:
  *   averages   sharded training may average gradients; activations and their gradients are summed. Beside averages,
- *              sums are activations. And if all are sums:
+ *              sums are activations.
+ * And if all are sums:
  *   ahead      before a pass of gradients the whole forward pass is gathered. The reduce-scatters come in passes of at
  *              least two counts. The stretch right before a pass gathers each count as often as the pass reduces it.
  *              Activations are gathered where they are used, and some are reduced in the forward pass.
  *   replicas   whoever all-reduces more than all reduce-scatters together has replicas with unsharded gradients.
  *
  * Two cases still look exactly like gradients. Layers may gather activations of two counts in the forward and again in
- * the backward pass, and features may be gathered among FSDP1's sums. Part of struct tagc_pattern; pure, cannot fail.
- * Apart from units.h, the time is proportional to the pattern's length.
+ * the backward pass, and features may be gathered among FSDP1's sums.
+ * Part of struct tagc_pattern; pure, cannot fail. Apart from units.h, the time is proportional to the pattern's length.
  */
 #ifndef LAYERMAP_CYCLE_ACTIVATIONS_H
 #define LAYERMAP_CYCLE_ACTIVATIONS_H

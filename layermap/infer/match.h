@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Compares a model with the sizes of slots: finds its wrapping and layout.
  *
- * Wrappings   block a slot per block, and the root (all outside the blocks), or embedding and head by themselves
+ * Wrappings   block      a slot per block, and the root (all outside the blocks), or embedding and head by themselves
  *             sub-block  attention and MLP of a block in slots of their own, its norms with the root or in a third
  *             group      several blocks per slot
  *             whole      one slot
  *             buckets    parameters in reverse order, cut where a bucket is full (Megatron, DeepSpeed; DDP, whose first
  *                        is smaller)
  *
- * Parameters outside the blocks lie in any slots of the right size, alone or together. A slot without a match has no
- * piece.
+ * Parameters outside the blocks lie in any slots of the right size, alone or together. Unmatched slots have no piece.
  *
  * Pure functions of their arguments, any thread. Those that allocate free it again.
  */

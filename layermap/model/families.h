@@ -2,7 +2,7 @@
  * Families of transformers: the parameters of a model of given sizes, in order.
  *
  * The order is that in which the family's reference implementation registers them (Hugging Face's transformers, release
- * 4.57; families.c lists other releases). Frameworks flatten parameters in this order.
+ * 4.57; families.c has other releases). Frameworks flatten parameters in this order.
  *
  * Names       are made of few words, the same in every family, so that tagc_kinds_of_name() knows their kinds:
  *             embed.weight, embed.positions.weight, embed.types.weight, embed.norm.weight;

@@ -2,12 +2,12 @@
  * The user's choice of layers: TAGC_LAYERS and TAGC_SKIP.
  *
  * A selection is a comma-separated list; spaces around its elements are ignored. An element is
- *   7, 0-3    the number of a slot in forward order, or an inclusive range: anything that starts with a digit
- *   mlp       a kind of parameters (model.h): attn, mlp, embed, head, norm, bias, expert
- *   @paper    all that the paper on TAGC compresses: linear layers outside attention, and embeddings; @all: everything
- *   block.3.* any other text, without spaces and semicolons, not starting with ! or -: a glob (glob.h) over the names
- *             of slots and parameters. It includes all that is inside: "block.3" also "block.3.mlp.up.weight". Slot 7
- *             is also called "unit7", whatever its name
+ *   7, 0-3      the number of a slot in forward order, or an inclusive range: anything that starts with a digit
+ *   mlp         a kind of parameters (model.h): attn, mlp, embed, head, norm, bias, expert
+ *   @paper      all that the paper on TAGC compresses: linear layers outside attention, embeddings; @all: everything
+ *   block.3.*   any other text, without spaces and semicolons, not starting with ! or -: a glob (glob.h) over the names
+ *               of slots and parameters. It includes all that is inside: "block.3" also "block.3.mlp.up.weight". Slot 7
+ *               is also called "unit7", whatever its name
  * A slot with unknown parameters has no kinds: kinds and @paper do not name it.
  *
  * Pure functions of their arguments (independent of the locale, so that ranks select alike), any thread, no allocation.

@@ -5,9 +5,8 @@
  * alike. So each compressed window is compared with the mean of the plain ones on both sides: a drift, however steep,
  * cancels if it is straight over three windows. The result is the mean of these differences d_1..d_n with Student's
  * interval, mean(d) +- t(0.975, n - 1) se, with one correction. Neighbouring differences share a plain window, so with
- * equal noise they correlate by 1/6, and se^2 = var(d)/n would be too small by a quarter. If s of them share one, c = 1
- * + s/(3n), and
- *     se^2 = var(d) c (n - 1) / (n (n - c)),
+ * equal noise they correlate by 1/6, and se^2 = var(d)/n would be too small by a quarter. If s of them share one,
+ *     c = 1 + s/(3n), and se^2 = var(d) c (n - 1) / (n (n - c)),
  * for var(d), of correlated values, is itself n/(n-1) (1 - c/n) of the true one.
  *
  * Unit       Windows, not steps: the steps of a window resemble one another (data loader, GPU clock), and would make
