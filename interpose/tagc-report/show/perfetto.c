@@ -11,12 +11,12 @@
 
 /* -- events -------------------------------------------------------------------------------------------------------- */
 
-void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t lane, const char *name) {
+void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t track, const char *name) {
   tagc_json_line(&w->json, 0);
   tagc_json_open(&w->json, NULL, '{');
   tagc_json_text(&w->json, "ph", phase);
   tagc_json_count(&w->json, "pid", pid);
-  tagc_json_count(&w->json, "tid", (uint64_t)pid * 10000 + lane);
+  tagc_json_count(&w->json, "tid", (uint64_t)pid * 10000 + track);
   tagc_json_text(&w->json, "name", name);
 }
 
@@ -52,7 +52,7 @@ static void put_arrows(struct tagc_perfetto *w) {
     id++;
     for (size_t j = i; j < i + same && same > 1; j++) {
       const bool last = j + 1 == i + same;
-      tagc_perfetto_begin(w, j == i ? "s" : last ? "f" : "t", w->arrows[j].pid, w->arrows[j].lane, "collective");
+      tagc_perfetto_begin(w, j == i ? "s" : last ? "f" : "t", w->arrows[j].pid, w->arrows[j].track, "collective");
       tagc_json_text(&w->json, "cat", "collective");
       tagc_json_count(&w->json, "id", id);
       if (last)
@@ -89,8 +89,8 @@ static void put_rest(struct tagc_perfetto *w) {
 }
 
 /* The range on the rank's clock: by its own steps, or without these by the clocks of the hosts. */
-static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum_rank *leader,
-                         struct tagc_step_range range, uint64_t *from_ns, uint64_t *to_ns) {
+static void find_window(const struct tagc_sum_rank *rank, const struct tagc_sum_rank *leader,
+                        struct tagc_step_range range, uint64_t *from_ns, uint64_t *to_ns) {
   *from_ns = 0;
   *to_ns = UINT64_MAX;
   if (!leader)
@@ -138,7 +138,7 @@ static int64_t find_base(const struct tagc_summary *summary, const struct tagc_s
   for (size_t i = 0; i < summary->rank_count; i++) {
     const struct tagc_sum_rank *rank = &summary->ranks[i];
     uint64_t from, to;
-    find_stretch(rank, leader, range, &from, &to);
+    find_window(rank, leader, range, &from, &to);
     int64_t at = (int64_t)((uint64_t)rank->clock_ns + (from ? from : rank->first_ns));
     if ((from || rank->calls.calls) && at < base)
       base = at;
@@ -160,7 +160,7 @@ bool tagc_perfetto_write(const struct tagc_summary *summary, struct tagc_step_ra
   tagc_json_open(&w.json, "traceEvents", '[');
   for (size_t i = 0; i < summary->rank_count && fits; i++) {
     uint64_t from, to;
-    find_stretch(&summary->ranks[i], leader, range, &from, &to);
+    find_window(&summary->ranks[i], leader, range, &from, &to);
     fits = tagc_perfetto_rank(&w, i, from, to);
   }
   if (fits)

@@ -11,7 +11,7 @@
 struct tagc_perfetto_arrow {
   uint64_t k;
   int64_t at_ns;
-  uint32_t comm, pid, lane;
+  uint32_t comm, pid, track;
 };
 
 struct tagc_perfetto {
@@ -27,7 +27,7 @@ struct tagc_perfetto {
 enum { TAGC_PERFETTO_ARROWS = 200000 };
 
 /* Begins an event, and leaves it open. */
-void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t lane, const char *name);
+void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t track, const char *name);
 /* Nanoseconds as microseconds, exactly. */
 void tagc_perfetto_put_us(struct tagc_perfetto *w, const char *name, int64_t ns);
 

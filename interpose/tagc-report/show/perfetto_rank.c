@@ -10,15 +10,15 @@
 #include "interpose/tagc-report/show/perfetto_parts.h"
 #include "interpose/tagc-report/show/window.h"
 
-/* Lanes of a rank: its steps, its threads, its streams. */
+/* Tracks of a rank: its steps, its threads, its streams. */
 enum {
   LATE = TAGC_WINDOW_LATE,
   STREAMS = 256,
   THREADS = 4096,
-  LANE_STEPS = 1,
-  LANE_THREADS = 10,
-  LANE_STREAMS = LANE_THREADS + THREADS,
-  LANES = LANE_STREAMS + STREAMS
+  TRACK_STEPS = 1,
+  TRACK_THREADS = 10,
+  TRACK_STREAMS = TRACK_THREADS + THREADS,
+  TRACKS = TRACK_STREAMS + STREAMS
 };
 
 struct reader {
@@ -32,7 +32,7 @@ struct reader {
   uint64_t *k;                  /* collectives so far, by the communicator's place */
   struct tagc_trace_call *late; /* by number: calls whose times may come; times whose calls may come */
   struct tagc_trace_times *early;
-  bool named[LANES];
+  bool named[TRACKS];
   bool collective[256]; /* by function, as the summary counts them */
   size_t behind;        /* calls so far behind the range */
   uint64_t stream[STREAMS], busy[STREAMS];
@@ -42,7 +42,8 @@ struct reader {
   double residual, error;
 };
 
-/* -- lanes --------------------------------------------------------------------------------------------------------- */
+/* -- tracks ---------------------------------------------------------------------------------------------------------
+ */
 
 static int64_t time_of(const struct tagc_perfetto *w, const struct tagc_sum_rank *rank, uint64_t ns) {
   return (int64_t)((uint64_t)rank->clock_ns + ns - (uint64_t)w->base_ns);
@@ -61,35 +62,35 @@ static void close_args(const struct reader *r) {
 }
 
 /* Begins an event with a duration, and leaves it open. */
-static void put_stretch(const struct reader *r, uint32_t lane, const char *name, const char *kind, uint64_t began,
-                        uint64_t ns) {
-  tagc_perfetto_begin(r->w, "X", r->pid, lane, name);
+static void put_slice(const struct reader *r, uint32_t track, const char *name, const char *kind, uint64_t began,
+                      uint64_t ns) {
+  tagc_perfetto_begin(r->w, "X", r->pid, track, name);
   tagc_json_text(&r->w->json, "cat", kind);
   put_at(r, began);
   tagc_perfetto_put_us(r->w, "dur", (int64_t)ns);
 }
 
-/* Writes the name and the place of a lane, or of the process. */
-static void put_label(const struct reader *r, const char *of, uint32_t lane, const char *name, int64_t place) {
+/* Writes the name and the place of a track, or of the process. */
+static void put_label(const struct reader *r, const char *of, uint32_t track, const char *name, int64_t place) {
   char kind[32];
   snprintf(kind, sizeof kind, "%s_name", of);
-  tagc_perfetto_begin(r->w, "M", r->pid, lane, kind);
+  tagc_perfetto_begin(r->w, "M", r->pid, track, kind);
   open_args(r);
   tagc_json_text(&r->w->json, "name", name);
   close_args(r);
   snprintf(kind, sizeof kind, "%s_sort_index", of);
-  tagc_perfetto_begin(r->w, "M", r->pid, lane, kind);
+  tagc_perfetto_begin(r->w, "M", r->pid, track, kind);
   open_args(r);
   tagc_json_number(&r->w->json, "sort_index", place);
   close_args(r);
 }
 
-/* Names a lane before its first event. */
-static void name_lane(struct reader *r, uint32_t lane, const char *name) {
-  if (r->named[lane])
+/* Names a track before its first event. */
+static void name_track(struct reader *r, uint32_t track, const char *name) {
+  if (r->named[track])
     return;
-  r->named[lane] = true;
-  put_label(r, "thread", lane, name, lane);
+  r->named[track] = true;
+  put_label(r, "thread", track, name, track);
 }
 
 static void name_process(struct reader *r) {
@@ -119,7 +120,7 @@ static bool is_collective(const char *function) {
   return false;
 }
 
-static uint32_t thread_lane(const struct tagc_trace_call *call) { return LANE_THREADS + call->thread % THREADS; }
+static uint32_t thread_track(const struct tagc_trace_call *call) { return TRACK_THREADS + call->thread % THREADS; }
 
 /* "ReduceScatter block.3" */
 static void call_name(const struct reader *r, const struct tagc_trace_call *call, char name[256]) {
@@ -191,7 +192,7 @@ static void keep_arrow(const struct reader *r, const struct tagc_trace_call *cal
   w->full |= w->arrow_count == TAGC_PERFETTO_ARROWS;
   if (!w->full)
     w->arrows[w->arrow_count++] =
-      (struct tagc_perfetto_arrow){k, time_of(w, r->rank, call->began_ns), (uint32_t)comm, r->pid, thread_lane(call)};
+      (struct tagc_perfetto_arrow){k, time_of(w, r->rank, call->began_ns), (uint32_t)comm, r->pid, thread_track(call)};
 }
 
 static void put_call_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call);
@@ -205,9 +206,9 @@ static void take_call(struct reader *r, const struct tagc_trace_call *call) {
   if (call->began_ns < r->from_ns || call->began_ns >= r->to_ns)
     return;
   snprintf(name, sizeof name, "calls of thread %" PRIu32, call->thread);
-  name_lane(r, thread_lane(call), name);
+  name_track(r, thread_track(call), name);
   call_name(r, call, name);
-  put_stretch(r, thread_lane(call), name, "call", call->began_ns, call->host_ns);
+  put_slice(r, thread_track(call), name, "call", call->began_ns, call->host_ns);
   put_call_args(r, call, comm, k);
   tagc_json_close(&r->w->json, '}');
   if (k)
@@ -221,13 +222,13 @@ static void take_call(struct reader *r, const struct tagc_trace_call *call) {
 
 /* -- times --------------------------------------------------------------------------------------------------------- */
 
-static void put_span(struct reader *r, uint32_t lane, const char *name, uint64_t began, uint64_t ns) {
-  put_stretch(r, lane, name, "wire", began, ns);
+static void put_span(struct reader *r, uint32_t track, const char *name, uint64_t began, uint64_t ns) {
+  put_slice(r, track, name, "wire", began, ns);
   tagc_json_close(&r->w->json, '}');
 }
 
 /* The hidden part of encode and decode is one event in the exchange: viewers cannot show two that overlap. */
-static void put_stage_spans(struct reader *r, uint32_t lane, const struct tagc_trace_times *times, uint64_t began) {
+static void put_stage_spans(struct reader *r, uint32_t track, const struct tagc_trace_times *times, uint64_t began) {
   const uint64_t hidden = tagc_times_hidden(times),
                  early = tagc_encode_hidden(times->encode_ns, times->decode_ns, hidden);
   const uint64_t stages[] = {times->sum_ns, times->encode_ns - early, times->exchange_ns,
@@ -235,9 +236,9 @@ static void put_stage_spans(struct reader *r, uint32_t lane, const struct tagc_t
   static const char *const names[] = {"sum inside the host", "encode", "exchange", "decode"};
   for (int i = 0; i < 4; i++) {
     if (stages[i])
-      put_span(r, lane, names[i], began, stages[i]);
+      put_span(r, track, names[i], began, stages[i]);
     if (i == 2 && hidden)
-      put_span(r, lane, "encode and decode, hidden", began, hidden < stages[i] ? hidden : stages[i]);
+      put_span(r, track, "encode and decode, hidden", began, hidden < stages[i] ? hidden : stages[i]);
     began += stages[i];
   }
 }
@@ -258,20 +259,20 @@ static void put_call_times(struct reader *r, const struct tagc_trace_times *time
   if (!sum)
     return;
   if (tagc_times_under(times, call)) {
-    put_stage_spans(r, thread_lane(call), times, call->began_ns);
+    put_stage_spans(r, thread_track(call), times, call->began_ns);
     return;
   }
   char name[256];
   size_t at = place_of(r, call->stream);
-  uint32_t lane = LANE_STREAMS + (uint32_t)at;
+  uint32_t track = TRACK_STREAMS + (uint32_t)at;
   uint64_t began = call->began_ns > r->busy[at] ? call->began_ns : r->busy[at];
   r->busy[at] = began + sum;
   snprintf(name, sizeof name, "wire, stream %zu", at + 1);
-  name_lane(r, lane, name);
+  name_track(r, track, name);
   call_name(r, call, name);
-  put_span(r, lane, name, began, sum);
+  put_span(r, track, name, began, sum);
   if (times->sum_ns || times->encode_ns || times->decode_ns)
-    put_stage_spans(r, lane, times, began);
+    put_stage_spans(r, track, times, began);
 }
 
 static void take_times(struct reader *r, const struct tagc_trace_times *times) {
@@ -287,7 +288,7 @@ static void take_times(struct reader *r, const struct tagc_trace_times *times) {
 static bool in_range(const struct reader *r, uint64_t ns) { return ns >= r->from_ns && ns < r->to_ns; }
 
 static void begin_counter(const struct reader *r, const char *name, uint64_t at) {
-  tagc_perfetto_begin(r->w, "C", r->pid, LANE_STEPS, name);
+  tagc_perfetto_begin(r->w, "C", r->pid, TRACK_STEPS, name);
   put_at(r, at);
   open_args(r);
 }
@@ -317,8 +318,8 @@ static void put_steps(struct reader *r) {
     if (number)
       snprintf(of_first, sizeof of_first, "%zu", number);
     snprintf(name, sizeof name, "step %s%s", of_first, step->side < TAGC_SUM_SIDES ? ab[step->side] : "");
-    name_lane(r, LANE_STEPS, "steps");
-    put_stretch(r, LANE_STEPS, name, "step", step->began_ns, ns);
+    name_track(r, TRACK_STEPS, "steps");
+    put_slice(r, TRACK_STEPS, name, "step", step->began_ns, ns);
     put_step_args(r, step);
     begin_counter(r, "bytes sent in a step", step->began_ns);
     tagc_json_count(&r->w->json, "inside the host", step->sent.inside);
@@ -355,15 +356,15 @@ static void read_state(struct reader *r, const struct tagc_trace_state *state) {
     r->error = fmax(r->error, state->error);
 }
 
-static void put_moment(struct reader *r, const struct tagc_sum_comm *comm, size_t at, uint64_t ns, uint16_t function,
-                       const char *what) {
+static void put_instant(struct reader *r, const struct tagc_sum_comm *comm, size_t at, uint64_t ns, uint16_t function,
+                        const char *what) {
   char name[160], identity[24];
   if (!ns || !in_range(r, ns))
     return;
   snprintf(name, sizeof name, "communicator %zu %s (%s)", comm_number(r, at), what,
            tagc_sum_function(r->w->summary, function));
   snprintf(identity, sizeof identity, "0x%" PRIx64, comm->identity);
-  tagc_perfetto_begin(r->w, "i", r->pid, LANE_STEPS, name);
+  tagc_perfetto_begin(r->w, "i", r->pid, TRACK_STEPS, name);
   tagc_json_text(&r->w->json, "s", "p");
   tagc_json_text(&r->w->json, "cat", "communicator");
   put_at(r, ns);
@@ -380,8 +381,8 @@ static void put_comms(struct reader *r) {
       const struct tagc_sum_member *member = &comm->members[j];
       if (member->rank != r->at)
         continue;
-      put_moment(r, comm, i, member->born_ns, member->born_by, "is born");
-      put_moment(r, comm, i, member->ended_ns, member->ended_by, "ends");
+      put_instant(r, comm, i, member->born_ns, member->born_by, "is born");
+      put_instant(r, comm, i, member->ended_ns, member->ended_by, "ends");
     }
   }
 }
