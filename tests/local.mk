@@ -166,42 +166,23 @@ endif
 # clang: arithmetic, whose bits another compiler may change, and how symbols are bound. That build has the project's own ABI header, too,
 # which tests/unit/nccl/test_abi compares with the real one.
 tests_clang = \
-  tests/e2e/nccl/dlsym.test \
   tests/e2e/nccl/preload.test \
-  tests/e2e/calls/steps.test \
   tests/unit/allgather/test_allgather \
   tests/unit/codec/test_bits \
-  tests/unit/codec/test_exceptions \
-  tests/unit/none/test_none \
-  tests/unit/codec/test_payloads \
-  tests/unit/codec/test_properties \
-  tests/unit/codec/test_residuals \
-  tests/unit/sparse/test_sparse \
-  tests/unit/codec/test_surplus \
   tests/unit/codec/test_cost \
-  tests/unit/cycle/test_cycle \
+  tests/unit/codec/test_residual \
+  tests/unit/codec/test_variant \
+  tests/unit/comm/test_partial \
   tests/unit/dense/test_exact \
-  tests/unit/dense/test_exceptions \
   tests/unit/dense/test_values \
-  tests/unit/nccl/test_imports \
+  tests/unit/device/test_gradient_stats \
+  tests/unit/device/test_self_test \
   tests/unit/lhc/test_exact \
-  tests/unit/lhc/test_exceptions \
-  tests/unit/lhc/test_hostile \
-  tests/unit/lhc/test_layout \
-  tests/unit/lhc/test_many \
-  tests/unit/lhc/test_residual \
-  tests/unit/lhc/test_rows \
-  tests/unit/lhc/test_stream \
-  tests/unit/lhc/test_stuck \
   tests/unit/lhc/test_variants \
   tests/unit/nccl/test_linker \
-  tests/unit/codec/test_chunks \
-  tests/unit/device/test_self_test \
-  tests/unit/codec/test_residual \
-  tests/unit/comm/test_partial \
-  tests/unit/device/test_gradient_stats \
-  tests/unit/codec/test_variant \
-  tests/unit/nccl/test_versions
+  tests/unit/nccl/test_versions \
+  tests/unit/none/test_none \
+  tests/unit/sparse/test_sparse
 # Daily work: what says most in a few minutes.
 tests_fast = $(unit_tests) \
   tests/e2e/vote/agreement.test \
@@ -222,9 +203,11 @@ tests_fast = $(unit_tests) \
   tests/e2e/programs/tagc_run.test \
   tests/e2e/calls/threads.test \
   tests/e2e/trace/trace.test
-# Address and undefined behaviour: all but what compares numbers alone; the memory of codecs is what the fuzzers look at, which are built
-# with the same sanitizers.
+# Address and undefined behaviour: all but what compares numbers alone. The fuzzers, which are built with the same sanitizers, look at the
+# memory of codecs.
 not_asan = \
+  tests/unit/lhc/test_rows \
+  tests/unit/codec/test_chunks \
   tests/unit/allgather/test_allgather \
   tests/unit/sparse/test_choose_cuda \
   tests/unit/codec/test_exceptions \
@@ -275,7 +258,6 @@ tests_tsan = \
   tests/e2e/api/nonblocking.test \
   tests/e2e/calls/steps.test \
   tests/e2e/calls/threads.test \
-  tests/e2e/trace/trace.test \
   $(tsan_cuda_tests) \
   tests/unit/comm/test_failed_calls \
   tests/unit/device/test_side_stream \
