@@ -92,7 +92,8 @@ static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent,
   return init;
 }
 
-/* The number of ranks of a communicator, without asking NCCL: it may have failed. 0: unknown. */
+/* The number of ranks of a communicator, known from before, for NCCL may have failed; with a trace NCCL is asked. 0:
+ * unknown. */
 static int count_ranks(ncclComm_t handle) {
   struct tagc_hosts traced_hosts;
   struct tagc_comm *used = tagc_comm_find(handle);

@@ -143,11 +143,11 @@ const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *coun
  * then has floating-point reduce-scatters of at least two different counts. A stretch free of reduce-scatters (the
  * forward pass) all-gathers each of these counts (the parameters, maybe in another floating-point type than their
  * gradients). In tensor and sequence parallelism activations alternate both kinds, and do not look like that; nor do
- * others (activations.h). All-reduces carry activations in tensor parallelism, and their counts tell less. True if all
- * of them are averages, of at least two counts (activations and their gradients are summed). Also true if at least two
- * are the only ones of their count and reduced alike, and these are most of them by number and elements: an activation
- * is reduced in both passes, and in every layer. A model with repeated buckets is not recognized here, but by its
- * layers, whose sizes are known (layers.h). */
+ * others (activations.h). All-reduces carry activations in tensor parallelism, and their counts tell less. True if none
+ * is a plain sum and they have at least two counts (activations and their gradients are summed). Also true if at least
+ * two are the only ones of their count and reduced alike, and these are half of all or more, by number and by elements:
+ * an activation is reduced in both passes, and in every layer. A model with repeated buckets is not recognized here,
+ * but by its layers, whose sizes are known (layers.h). */
 bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle);
 
 #endif
