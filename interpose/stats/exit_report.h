@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared by the files that print the report at exit (exit_report*.c), and by the live line (progress.c).
+ * Shared by exit_report*.c, which print the report at exit, and by the live line (progress.c).
  */
 #ifndef INTERPOSE_STATS_EXIT_REPORT_H
 #define INTERPOSE_STATS_EXIT_REPORT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The arithmetic of the dense codecs (bf16, q8, q4, q2) that the host and GPU kernels share: the work per block, and
+ * The arithmetic of the dense codecs that the host and GPU kernels share: the work per block, and
  * the work per element that the host does not do in vectors of sixteen.
  *
  * Scales   are the upper halves of floats (bf16).

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The common part of the dense codecs (bf16, q8, q4, q2): they send every value of a shard, in blocks of 256.
+ * The common part of the dense codecs: they send every value of a shard, in blocks of 256.
  *
  * Message    exceptions (exceptions.h)
  *            scales     uint16 (bf16 bits), `scales` a block

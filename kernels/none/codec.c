@@ -9,9 +9,8 @@
  *            rounding to the call's type.
  * Exceptions None: NaN and infinities travel as they are.
  *
- * To write another codec: copy this file, describe the bytes in this comment (with an example that a test checks), fill
- * the table at the end, add it to codecs.def and to the folder's local.mk. A codec with loss also needs the list of
- * exceptions, a count of lost values, and a header in its state: see dense/dense.c. CONTRIBUTING.md lists its tests.
+ * To write another codec: copy this file, describe the bytes in this comment with an example, and follow "A codec" in
+ * CONTRIBUTING.md, which lists the other files and the tests.
  */
 #include <string.h>
 
