@@ -26,9 +26,6 @@ enum tagc_collective tagc_call_collective(const struct tagc_call *call);
 /* Reports the next collective to its communicator, and fills that part of the call. ncclSystemError without memory. */
 ncclResult_t tagc_call_observe(struct tagc_call *call);
 
-/* Decides the call as if its turn had come. Its cycle may have been locked anew since. The caller holds the lock. */
-struct tagc_decision tagc_call_plan(struct tagc_call *call);
-
 /* The call's turn has come: fills call->decision. */
 void tagc_call_decide(struct tagc_call *call);
 

@@ -81,14 +81,10 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
   };
 }
 
-struct tagc_decision tagc_call_plan(struct tagc_call *call) {
-  forget_old_lock(call);
-  const struct tagc_call_facts facts = facts_of(call->comm, call);
-  return tagc_plan_call(&facts);
-}
-
 void tagc_call_decide(struct tagc_call *call) {
   pthread_mutex_lock(&call->comm->lock);
-  call->decision = tagc_call_plan(call);
+  forget_old_lock(call);
+  const struct tagc_call_facts facts = facts_of(call->comm, call);
+  call->decision = tagc_plan_call(&facts);
   pthread_mutex_unlock(&call->comm->lock);
 }

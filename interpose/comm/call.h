@@ -40,7 +40,7 @@ struct tagc_call {
 
   bool rounds;                   /* its communicator needs more than forwarding; set by tagc_launch_run() */
   bool meets;                    /* and the host waits for other ranks in it, even on a GPU; set likewise */
-  struct tagc_decision decision; /* set once, when its turn comes, by tagc_call_decide() or tagc_call_pass() */
+  struct tagc_decision decision; /* final when its turn comes: tagc_call_decide(), tagc_call_pass() */
   struct tagc_trace_stamp trace;
 };
 

@@ -210,24 +210,15 @@ static bool foresee_calls(struct tagc_call *calls, size_t count, bool background
   return true;
 }
 
-/* Decides a passing call whose turn has come; `complete`: this NCCL could do more. */
-static void decide_passed(struct tagc_call *call, bool complete) {
-  if (complete)
-    tagc_rounds_decide(call);
-  else
-    call->decision =
-      (struct tagc_decision){TAGC_PASS, tagc_rounds_takes(call) ? TAGC_REASON_missing : TAGC_REASON_function};
-}
-
 ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group) {
   struct tagc_nccl_group real;
   const bool background = all_nonblocking(calls, count);
   const bool complete = tagc_nccl_group_find(&real, calls[0].nccl);
-  if (!complete || !foresee_calls(calls, count, background)) {
-    for (size_t i = 0; i < count; i++)
-      decide_passed(&calls[i], complete);
+  for (size_t i = 0; i < count && !complete; i++)
+    calls[i].decision =
+      (struct tagc_decision){TAGC_PASS, tagc_rounds_takes(&calls[i]) ? TAGC_REASON_missing : TAGC_REASON_function};
+  if (!complete || !foresee_calls(calls, count, background)) /* nothing runs before them that could change a decision */
     return pass_all(&real, calls, count, ended, group);
-  }
   /* Without its held calls, the program's group may still hold other NCCL work: a communicator that begins or ends. */
   const ncclResult_t before = ended ? end_group(&real, ended, group) : ncclSuccess;
   if (before != ncclSuccess && before != ncclInProgress)

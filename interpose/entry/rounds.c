@@ -23,24 +23,20 @@ static bool call_is_collective(const struct tagc_call *call) {
   return call->entry != TAGC_ENTRY_ncclSend && call->entry != TAGC_ENTRY_ncclRecv;
 }
 
-void tagc_rounds_foresee(struct tagc_call *call) {
-  call->rounds = call->meets = false;
-  if (!call_is_collective(call))
-    return;
-  pthread_mutex_lock(&call->comm->lock);
-  const bool passes = tagc_call_plan(call).action == TAGC_PASS;
-  pthread_mutex_unlock(&call->comm->lock);
-  const bool votes = tagc_vote_is_due(call);
-  call->rounds = votes || !passes;
-  /* they may have to be repeated plainly */
-  call->meets = votes || (!passes && call->entry == TAGC_ENTRY_ncclAllGather);
-}
-
-void tagc_rounds_decide(struct tagc_call *call) {
+/* Decides a call from the facts of this moment. */
+static void decide_now(struct tagc_call *call) {
   if (call_is_collective(call))
     tagc_call_decide(call);
   else
     call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_function};
+}
+
+void tagc_rounds_foresee(struct tagc_call *call) {
+  decide_now(call);
+  const bool passes = call->decision.action == TAGC_PASS, votes = call_is_collective(call) && tagc_vote_is_due(call);
+  call->rounds = votes || !passes;
+  /* they may have to be repeated plainly */
+  call->meets = votes || (!passes && call->entry == TAGC_ENTRY_ncclAllGather);
 }
 
 /* Collects facts about a call before a vote. */
@@ -136,7 +132,7 @@ ncclResult_t tagc_rounds_pass(const struct tagc_nccl_group *real, struct tagc_ca
   if (!chosen)
     return tagc_no_memory("the calls of a group");
   for (size_t i = 0; i < count; i++) {
-    tagc_rounds_decide(&calls[i]);
+    decide_now(&calls[i]);
     chosen[i] = &calls[i];
   }
   const ncclResult_t status = pass_plain(real, chosen, count);
@@ -217,7 +213,7 @@ static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_c
   size_t n = 0;
   for (size_t i = 0; i < count; i++)
     if (!tagc_rounds_takes(&calls[i])) {
-      tagc_rounds_decide(&calls[i]);
+      decide_now(&calls[i]);
       chosen[n++] = &calls[i];
     }
   if (n)

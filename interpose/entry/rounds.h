@@ -16,11 +16,10 @@
 /* Can the call take a round? It is a collective that may be compressed, as far as its communicator knows. */
 bool tagc_rounds_takes(const struct tagc_call *call);
 
-/* Before the call's turn: sets call->rounds and call->meets, the needs of its launch. */
+/* Before the call's turn: decides it from what is known now, and sets call->rounds and call->meets, the needs of its
+ * launch. If it needs no round, and no call before it does, the decision is final. Otherwise it is decided again when
+ * its turn comes: a vote may have changed the facts. */
 void tagc_rounds_foresee(struct tagc_call *call);
-
-/* Decides a call that needs no round, when its turn has come. The plan is not asked about sends and receives. */
-void tagc_rounds_decide(struct tagc_call *call);
 
 /* Runs the calls of one communicator. */
 ncclResult_t tagc_rounds_run(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count);
