@@ -37,11 +37,13 @@ enum tagc_collective tagc_call_collective(const struct tagc_call *call) {
 
 bool tagc_call_may_compress(const struct tagc_call *call) {
   enum tagc_dtype dtype;
-  if (call->entry == TAGC_ENTRY_ncclAllReduce)
-    return call->count >= TAGC_ALL_REDUCE_LEAST && tagc_comm_dtype(call->type, &dtype);
-  return call->entry == TAGC_ENTRY_ncclReduceScatter ||
-         (call->entry == TAGC_ENTRY_ncclAllGather && tagc_library_options()->allgather != TAGC_ALLGATHER_OFF &&
-          tagc_comm_dtype(call->type, &dtype));
+  switch (call->entry) {
+  case TAGC_ENTRY_ncclReduceScatter: return true;
+  case TAGC_ENTRY_ncclAllReduce: return call->count >= TAGC_ALL_REDUCE_LEAST && tagc_comm_dtype(call->type, &dtype);
+  case TAGC_ENTRY_ncclAllGather:
+    return tagc_library_options()->allgather != TAGC_ALLGATHER_OFF && tagc_comm_dtype(call->type, &dtype);
+  default: return false;
+  }
 }
 
 /* A later call of the group may have changed the lock. */

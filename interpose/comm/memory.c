@@ -75,6 +75,8 @@ struct tagc_former_lock tagc_memory_detach(struct tagc_comm *comm) {
 }
 
 void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *former) {
+  if (!former->slots && !former->allgathers && !former->workspace && !former->health) /* after nearly every call */
+    return;
   for (size_t i = 0; i < former->slot_count; i++) {
     while (former->slots[i].memory.tally && tagc_comm_read_tally(comm, former->slots[i].memory.tally, -1))
       ;
