@@ -214,10 +214,12 @@ ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_
   struct tagc_nccl_group real;
   const bool background = all_nonblocking(calls, count);
   const bool complete = tagc_nccl_group_find(&real, calls[0].nccl);
-  for (size_t i = 0; i < count && !complete; i++)
-    calls[i].decision =
-      (struct tagc_decision){TAGC_PASS, tagc_rounds_takes(&calls[i]) ? TAGC_REASON_missing : TAGC_REASON_function};
-  if (!complete || !foresee_calls(calls, count, background)) /* nothing runs before them that could change a decision */
+  if (!complete)
+    for (size_t i = 0; i < count; i++)
+      calls[i].decision =
+        (struct tagc_decision){TAGC_PASS, tagc_rounds_takes(&calls[i]) ? TAGC_REASON_missing : TAGC_REASON_function};
+  /* If no call needs a round, nothing runs before them that could change what was foreseen. */
+  if (!complete || !foresee_calls(calls, count, background))
     return pass_all(&real, calls, count, ended, group);
   /* Without its held calls, the program's group may still hold other NCCL work: a communicator that begins or ends. */
   const ncclResult_t before = ended ? end_group(&real, ended, group) : ncclSuccess;
