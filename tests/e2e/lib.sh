@@ -31,12 +31,14 @@ preload="${runtime:+$runtime:}$library"
 instrumented=$(nm "$library" 2>/dev/null | grep -q '__[amt]san_\|__ubsan_\|__gcov_' && echo yes)
 export LSAN_OPTIONS="${LSAN_OPTIONS:-}:detect_leaks=0"
 
-# For the thread sanitizer: a call that failed or was aborted may still count while the report is printed at exit.
-report_may_race()
+# may_race FUNCTION: the thread sanitizer reports no race there.
+may_race()
 {
-  echo "race:report_at_exit" >"$scratch/suppressions"
+  echo "race:$1" >"$scratch/suppressions"
   export TSAN_OPTIONS="${TSAN_OPTIONS:-}:suppressions=$scratch/suppressions"
 }
+# A call that failed or was aborted may still count while the report is printed at exit.
+report_may_race() { may_race report_at_exit; }
 
 # point STATUS DESCRIPTION...: one test point; STATUS 0 is a pass. Callers keep their $status.
 point()
