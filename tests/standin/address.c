@@ -2,10 +2,10 @@
  * Addresses of ranks: IPv4 and IPv6, chosen by NCCL's variables.
  *
  * NCCL_SOCKET_IFNAME   a list of prefixes of interface names, eth,ib; =eth0,ib0 are whole names; ^docker and ^=docker0
- *                      mean every other interface. The first running one counts; that none fits is an error, as in
- *                      NCCL. Without it, the loopback.
- * NCCL_SOCKET_FAMILY   AF_INET or AF_INET6. Without it, that of the interface's first address, or IPv4 on the loopback.
- * NCCL never takes IPv6's loopback; here, where ranks share a machine, it is one like others.
+ *                      mean every other interface. The first running match counts; without one it is an error, as in
+ *                      NCCL. Unset: the loopback.
+ * NCCL_SOCKET_FAMILY   AF_INET or AF_INET6. Unset: that of the interface's first address, or IPv4 on the loopback.
+ * NCCL never uses the IPv6 loopback. Ranks here share a machine, so it is an interface like others.
  */
 #include "standin.h"
 
@@ -30,7 +30,7 @@ static int wanted_family(void) {
                                            : AF_UNSPEC;
 }
 
-/* Is the name in a list of names or prefixes? NCCL allows ":port" behind a name; sockets have no use for it. */
+/* True if the name is in a list of names or prefixes. NCCL allows ":port" behind a name; sockets do not use it. */
 static bool is_listed(const char *name, const char *list, bool exact) {
   while (*list) {
     size_t entry = strcspn(list, ","), size = strcspn(list, ",:");
@@ -41,7 +41,7 @@ static bool is_listed(const char *name, const char *list, bool exact) {
   return false;
 }
 
-/* The address of an interface that `names` asks for. */
+/* Finds the address of an interface that matches `names`. */
 static bool find_interface(const char *names, struct address *address) {
   bool others = names[0] == '^', exact = names[others] == '=', found = false;
   int wanted = wanted_family();
@@ -94,7 +94,7 @@ int standin_listen(struct address *address) {
   return fd;
 }
 
-/* A connection that a signal interrupted goes on being made. Its error, 0 for none. */
+/* Waits for a connection in progress: one that a signal interrupted still completes. Returns its error, 0 for none. */
 static int connected(int fd) {
   struct pollfd ready = {.fd = fd, .events = POLLOUT};
   int error = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How fast the stand-in is: collectives with SIZE MiB (default 64) in each rank's whole buffer, best and median of a
- * few runs, and the same of a memcpy of these bytes, taken in turns in the same process. Run it under launch:
+ * Measures the stand-in: collectives with SIZE MiB (default 64) in each rank's whole buffer, best and median of a few
+ * runs. A memcpy of the same bytes takes turns with them in the same process. Run it under launch:
  *
  *     tests/standin/launch -n 2 -- tests/standin/bench [SIZE]
  *
- * Rank 0 prints. Ratios are what counts: absolute times follow the machine's load.
+ * Rank 0 prints. Compare the ratios: absolute times vary with the machine's load.
  */
 #include "tests/e2e/standin/standin_rendezvous.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How ranks find each other: a root collects one hello of every rank and answers all of them with the table of
- * addresses; then every rank connects to all ranks above it. ncclGetUniqueId starts a root on a thread of its own,
- * which serves one rendezvous; for children of a communicator the lowest rank among the members is the root.
+ * How ranks find each other: a root collects one hello from every rank and answers all with the table of addresses.
+ * Then every rank connects to all ranks above it. ncclGetUniqueId starts a root on its own thread, which serves one
+ * rendezvous. For children of a communicator the lowest rank among the members is the root.
  *
- * The id is laid out as NCCL's: a magic number, a socket address, and a number of ranks, 40 bytes in all; the other 88
- * are the callers' and take part in the identity, as in NCCL: ranks whose ids differ anywhere do not meet. Byte order
- * is the machine's.
+ * The id is laid out as NCCL's: a magic number, a socket address, and a number of ranks, 40 bytes in all. The other 88
+ * are the callers' and part of the identity, as in NCCL: ranks whose ids differ anywhere do not meet. Byte order: the
+ * machine's.
  *
- * Sockets here block, but for a wake descriptor (-1: none) that ends every wait. Anybody else who connects is dropped.
+ * Sockets here block, but a wake descriptor (-1: none) ends every wait. Connections of strangers are dropped.
  */
 #include "standin.h"
 
@@ -43,7 +43,7 @@ struct answer {
   int32_t result, unused;
 };
 
-/* From the lower rank, answered with one byte: is the shared memory shared? */
+/* From the lower rank; the answer is one byte: true if the memory is now shared. */
 struct greeting {
   uint64_t secret;
   int32_t rank;
@@ -115,7 +115,7 @@ struct rendezvous {
   int arrived;
   uint64_t identity;
   struct member *table;
-  int *fds; /* -1: not here; the root's own place is marked with its listener's number */
+  int *fds; /* -1: absent; the root's own entry holds its listener */
 };
 
 static bool open_rendezvous(struct rendezvous *meeting, const struct hello *first) {
@@ -155,15 +155,15 @@ static void answer_all(const struct rendezvous *meeting, int listener, const str
   }
 }
 
-/* Where ranks meet: for children, members of a parent. */
+/* The meeting place of ranks; for children, that of a parent's members. */
 struct place {
   int listener, wake;
   const struct ncclComm *parent; /* NULL: none */
-  const int *ranks;              /* in the parent, of the members */
+  const int *ranks;              /* of the members, in the parent */
 };
 
-/* Nobody listens where a member did. That its link is closed says less: a failure or ncclCommRevoke closes it while the
- * member lives on. */
+/* True if nobody listens at a member's address any more. A closed link is not enough: a failure or ncclCommRevoke
+ * closes it while the member lives on. */
 static bool has_left(const struct ncclComm *parent, int rank) {
   struct pollfd link = {.fd = parent->peers[rank].fd, .events = POLLRDHUP};
   if (link.fd < 0 || poll(&link, 1, 0) <= 0)
@@ -175,7 +175,7 @@ static bool has_left(const struct ncclComm *parent, int rank) {
   return refused;
 }
 
-/* Has a member gone that has not come yet? NCCL misses it as well: there the ranks gather over the parent. */
+/* True if a member has left before it arrived. NCCL detects this too: there the ranks gather over the parent. */
 static bool misses(const struct place *place, const struct rendezvous *meeting) {
   for (int i = 0; place->parent && i < meeting->nranks; i++)
     if (meeting->fds[i] == -1 && has_left(place->parent, place->ranks[i]))
@@ -183,7 +183,7 @@ static bool misses(const struct place *place, const struct rendezvous *meeting) 
   return false;
 }
 
-/* Waits for the next one. */
+/* Waits for the next rank. */
 static ncclResult_t await(const struct place *place, const struct rendezvous *meeting) {
   struct pollfd fds[] = {{.fd = place->listener, .events = POLLIN}, {.fd = place->wake, .events = POLLIN}};
   for (;;) {
@@ -197,7 +197,7 @@ static ncclResult_t await(const struct place *place, const struct rendezvous *me
   }
 }
 
-/* Serves one rendezvous. `own`: the root is a member itself and gets the table (which the caller frees) and secret. */
+/* Serves one rendezvous. `own`: the root is a member and gets the secret and the table, which the caller frees. */
 static ncclResult_t serve(const struct place *place, const struct hello *own, struct member **table, uint64_t *secret) {
   const int listener = place->listener, wake = place->wake;
   struct rendezvous meeting = {0};
@@ -222,7 +222,7 @@ static ncclResult_t serve(const struct place *place, const struct hello *own, st
       close(fd);
     }
   }
-  /* That the root has aborted, the others see from afar. */
+  /* If the root aborted, the others report a remote error. */
   answer.result = result == ncclInternalError ? ncclRemoteError : result;
   answer_all(&meeting, listener, &answer);
   free(meeting.fds);
@@ -262,8 +262,8 @@ ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks) {
 }
 
 /* -- members ----------------------------------------------------------------------------------------------------- */
-/* One hello to the root, and its answer. `known`: a rank of the parent, which has gone if it does not listen any
- * more. */
+/* Sends one hello to the root and takes its answer. `known`: the root is a rank of the parent, gone if not
+ * listening. */
 static ncclResult_t ask(const struct address *root, bool known, int wake, const struct hello *hello,
                         struct member *table, uint64_t *secret) {
   int fd = standin_connect_to(root);
@@ -309,12 +309,12 @@ static void keep_connection(struct ncclComm *comm, int rank, int fd) {
   comm->peers[rank].fd = fd;
 }
 
-/* Of more ranks than these only neighbours in the ring share memory: that of all pairs takes longer to set up than it
- * saves, and a descriptor a pair. */
+/* With more ranks than this, only neighbours in the ring share memory. Sharing by all pairs takes longer to set up than
+ * it saves, and costs a descriptor per pair. */
 #define SHARING_RANKS 32
 
-/* Those that reach each other over a network, if only an emulated one (hosts that launch plays, network namespaces),
- * shall use it; so do those of one host where that has a rate. The variable is NCCL's. */
+/* Ranks of different hosts use the network, even an emulated one (launch's hosts, network namespaces). So do ranks of
+ * one host if that link has a rate. The variable is NCCL's. */
 static bool may_share_memory(const struct ncclComm *comm, int rank) {
   const char *disabled = getenv("NCCL_SHM_DISABLE");
   int apart = abs(comm->place[rank] - comm->place[comm->rank]);
@@ -323,7 +323,7 @@ static bool may_share_memory(const struct ncclComm *comm, int rank) {
   return !(disabled && atoi(disabled)) && !standin_rate_is_limited(WAY_INSIDE) && comm->peers[rank].way == WAY_INSIDE;
 }
 
-/* Says hello to a higher rank. *offer: the descriptor to be closed when the answer has come, -1: none. */
+/* Says hello to a higher rank. *offer: the descriptor to close after the answer, -1: none. */
 static ncclResult_t greet(struct ncclComm *comm, int rank, int *offer) {
   struct greeting greeting = {.secret = comm->secret, .rank = comm->rank, .process = getpid(), .descriptor = -1};
   int fd = standin_connect_to(&comm->members[rank].address);
@@ -339,7 +339,7 @@ static ncclResult_t greet(struct ncclComm *comm, int rank, int *offer) {
            : standin_fail(ncclRemoteError, "rank %d has gone while it connected", rank);
 }
 
-/* Waits for the answer of a rank that was greeted. */
+/* Waits for the answer of a greeted rank. */
 static ncclResult_t hear(struct ncclComm *comm, int rank, int wake) {
   struct peer *peer = &comm->peers[rank];
   bool shared = false;
@@ -352,7 +352,7 @@ static ncclResult_t hear(struct ncclComm *comm, int rank, int wake) {
   return ncclSuccess;
 }
 
-/* Takes one connection. A stranger's is dropped, and *taken is false. */
+/* Takes one connection. A stranger's is dropped, and *taken is then false. */
 static ncclResult_t be_greeted(struct ncclComm *comm, int wake, bool *taken) {
   struct greeting greeting;
   int fd = accept_one(comm->listener, wake);
@@ -373,8 +373,8 @@ static ncclResult_t be_greeted(struct ncclComm *comm, int wake, bool *taken) {
            : standin_fail(ncclRemoteError, "rank %d has gone while it connected", greeting.rank);
 }
 
-/* Everybody greets the ranks above him, then answers those below, then hears the answers: nobody waits for a rank that
- * waits for another, and all pairs meet at once. */
+/* Every rank greets the ranks above it, answers those below, then hears the answers. So no rank waits for a waiting
+ * rank, and all pairs meet at once. */
 ncclResult_t standin_connect(struct ncclComm *comm, int wake) {
   comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
   int *offers = malloc((size_t)comm->nranks * sizeof *offers);

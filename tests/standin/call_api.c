@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The exported collectives and point-to-point calls: check the arguments as NCCL does, then into the group.
+ * The exported collectives and point-to-point calls: check the arguments as NCCL does, then add the call to the group.
  *
- * A call that fails inside a group fails the group as well. Empty calls are dropped. One rank's collectives run at
- * once, even inside a group.
+ * A call that fails inside a group fails the group as well. Empty calls are dropped. Collectives of one rank run at
+ * once.
  */
 #include "standin.h"
 
@@ -30,7 +30,7 @@ size_t standin_blocks_received(const struct ncclComm *comm, const struct call *c
   }
 }
 
-/* NCCL looks at pointers only with NCCL_CHECK_POINTERS=1; a stand-in for tests always does. */
+/* NCCL checks pointers only with NCCL_CHECK_POINTERS=1; a stand-in for tests always does. */
 static ncclResult_t check_buffers(const struct ncclComm *comm, const struct call *call, const char *name) {
   bool needs_send = standin_blocks_sent(comm, call), needs_recv = standin_blocks_received(comm, call);
   if (!call->count)
@@ -73,8 +73,7 @@ static ncclResult_t enqueue(struct ncclComm *comm, struct call *call, ncclRedOp_
   return ncclSuccess;
 }
 
-/* A call outside a group is a group of one. The communicator is given up before that runs, so that another thread can
- * abort it. */
+/* A call outside a group is a group of one. The communicator is released before that runs, so others can abort it. */
 static ncclResult_t submit(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name) {
   if (!standin_comm_acquire(comm))
     return standin_group_note(standin_fail(ncclInvalidArgument, "%s: no such communicator", name));
@@ -115,7 +114,7 @@ STANDIN_API ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, siz
   return submit(comm, &call, ncclSum, __func__);
 }
 
-/* Goes through the exported Broadcast, as NCCL's does: a preloaded library sees both. */
+/* Calls the exported Broadcast, as in NCCL: a preloaded library sees both. */
 STANDIN_API ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                                    cudaStream_t stream) {
   return ncclBroadcast(buff, buff, count, datatype, root, comm, stream);

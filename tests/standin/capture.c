@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Captured calls on host memory: while a stream is captured into a CUDA graph, a group is kept as a node of it and runs
- * whenever the graph is launched. On device memory that is so of itself (device.c).
+ * Captured calls on host memory: while a stream is captured into a CUDA graph, a group becomes a node of it and runs at
+ * each launch of the graph. On device memory device.c's kernels are captured instead.
  *
- * The driver is the one that the process has loaded (in the tests tests/standin/cuda); without one nothing is ever
- * captured. What is kept lives as long as the process, since the graph does not tell when it goes. A node that fails
- * breaks its communicator, as any call does.
+ * The driver is the one that the process has loaded (in the tests tests/standin/cuda); without one nothing is captured.
+ * Nodes live as long as the process: the graph does not report its end. A failing node breaks its communicator.
  */
 #include "standin.h"
 
@@ -17,7 +16,7 @@ static struct {
   __typeof__(&cuLaunchHostFunc) launch;
 } driver;
 
-/* Is looked for at every call: the program may load it late. */
+/* Looked up at every call: the program may load it late. */
 static bool find_driver(void) {
   void *handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (!handle)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A pair of byte streams through memory that two ranks share: what connects ranks of one host, as NCCL does it. TCP on
- * the loopback costs five times a memcpy of the same bytes, this about one.
+ * Two byte streams, one per direction, through memory that two ranks of a host share, as in NCCL. TCP on the loopback
+ * takes five times as long as a memcpy of the same bytes, this about as long.
  *
  * One rank makes the memory (a memfd) and tells the other its process and descriptor. Each direction is a ring with one
- * writer and one reader. Who finds it full or empty notes that he sleeps and polls the ranks' TCP connection; the other
- * side then rings: one byte on that connection, which has no other use and also shows when the other rank has died.
- * Each end belongs to the thread that runs its communicator.
+ * writer and one reader. A side that finds it full or empty notes that it sleeps and polls the ranks' TCP connection.
+ * The other side then rings: it sends one byte on that connection, which otherwise only shows that the other rank has
+ * died. Each end belongs to the thread that runs its communicator.
  */
 #include "standin.h"
 
@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Both directions of a pair shall stay in the cache. */
+/* Small enough that both directions of a pair stay in the cache. */
 #define CAPACITY ((size_t)1 << 20)
 
 struct direction {
@@ -31,7 +31,7 @@ struct direction {
 
 /* Followed by the bytes of both directions, `capacity` each. */
 struct channel_memory {
-  uint64_t secret; /* of the communicator: is this the memory that was meant? */
+  uint64_t secret; /* of the communicator, to recognize its memory */
   struct direction directions[2];
 };
 
@@ -45,7 +45,7 @@ struct channel {
   bool hung_up;
 };
 
-/* Maps what `fd` has. */
+/* Maps the memory of `fd`. */
 static struct channel *channel_new(int fd, int bell, int side) {
   struct stat status;
   struct channel *channel = calloc(1, sizeof *channel);
@@ -103,13 +103,13 @@ void standin_channel_close(struct channel *channel) {
   free(channel);
 }
 
-/* The connection is full only of rings that the other side has not taken: one more would say nothing new. */
+/* A full connection holds only rings that the other side has not taken; one more adds nothing. */
 static void ring_bell(struct channel *channel, atomic_bool *sleeps) {
   if (atomic_load(sleeps) && atomic_exchange(sleeps, false))
     (void)!send(channel->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Takes the rings that have come. */
+/* Drains the rings that have come. */
 static void answer_bell(struct channel *channel) {
   char rings[64];
   if (!channel->slept)
@@ -122,7 +122,7 @@ static void answer_bell(struct channel *channel) {
     channel->hung_up = true;
 }
 
-/* Copies between the program and the ring, which may wrap. */
+/* Copy between the program and the ring, which may wrap. */
 static void copy_in(const struct channel *channel, uint64_t at, const void *data, size_t size) {
   size_t offset = at % channel->capacity, left = channel->capacity - offset, first = size < left ? size : left;
   memcpy(channel->out_data + offset, data, first);
@@ -165,7 +165,7 @@ size_t standin_channel_read(struct channel *channel, void *data, size_t size) {
   return size;
 }
 
-/* Notes the sleep first and looks then; the other side does the reverse. */
+/* Notes the sleep first and then looks; the other side does the reverse. */
 bool standin_channel_may_sleep(struct channel *channel, bool to_read, bool to_write) {
   channel->slept = true;
   if (to_read)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The communicators of this process: one list, one lock.
  *
- * A handle that a program gives us is only compared with the list before it is used, so destroyed handles are refused
- * instead of read. Calls hold a use while they run; destroying waits for them. Lock order: nothing is taken while the
- * list's lock is held.
+ * A handle from a program is only compared with the list before it is used, so destroyed handles are refused, not read.
+ * Calls hold a use while they run; destroying waits for them. Lock order: the list's lock is the last one taken.
  */
 #include "standin.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The exported calls that make, question and end communicators. Making one is work for the group's end (group.c); a
+ * The exported calls that make, query and end communicators. Making one is work for the group's end (group.c). A
  * child's handle appears there, an initial communicator's at the call, as in NCCL.
  */
 #include "standin.h"
@@ -21,7 +21,7 @@ static ncclResult_t run_init(struct async_work *base) {
   struct ncclComm *comm = work->comm;
   ncclResult_t result = standin_join(comm, work->ids, work->nids);
   comm->connected = result == ncclSuccess;
-  bool keep = result == ncclSuccess || comm->nonblocking; /* who asks it for its error must find it */
+  bool keep = result == ncclSuccess || comm->nonblocking; /* a query for its error must find it */
   standin_comm_release(comm);
   if (!keep) {
     standin_comm_destroy(comm);
@@ -30,7 +30,7 @@ static ncclResult_t run_init(struct async_work *base) {
   return result;
 }
 
-/* NCCL_COMM_BLOCKING decides, then the configuration, then what the communicator would inherit. */
+/* NCCL_COMM_BLOCKING decides, then the configuration, then the inherited setting. */
 static bool is_nonblocking(const ncclConfig_t *config, bool inherited) {
   const char *forced = getenv("NCCL_COMM_BLOCKING");
   if (forced && (strcmp(forced, "0") == 0 || strcmp(forced, "1") == 0))
@@ -135,7 +135,7 @@ struct child_work {
   struct async_work base;
   struct ncclComm *parent; /* in use */
   ncclComm_t *handle;
-  int wake;         /* ends what waits: the parent's, where that one has not been ended before; or -1 */
+  int wake;         /* ends every wait: the parent's, unless that one was ended before; or -1 */
   uint64_t tag;     /* tells this rendezvous from others of the parent */
   int color, key;   /* NCCL_SPLIT_NOCOLOR: no child for this rank */
   bool nonblocking; /* the child */
@@ -143,7 +143,7 @@ struct child_work {
   int members[]; /* ranks of the parent that take part, ascending */
 };
 
-/* Does member a of the parent come before b in the child? Equal keys keep the parent's order. */
+/* True if member a of the parent precedes b in the child. Equal keys keep the parent's order. */
 static bool comes_before(const struct member *table, int a, int b) {
   return table[a].key != table[b].key ? table[a].key < table[b].key : a < b;
 }
@@ -200,7 +200,7 @@ static ncclResult_t run_child(struct async_work *base) {
     child->connected = result == ncclSuccess;
     child->nonblocking = work->nonblocking;
     if (result == ncclSuccess)
-      __atomic_store_n(work->handle, child, __ATOMIC_RELEASE); /* others may look at it meanwhile */
+      __atomic_store_n(work->handle, child, __ATOMIC_RELEASE); /* other threads may read it meanwhile */
     standin_comm_release(child);
     if (result != ncclSuccess)
       standin_comm_destroy(child);
@@ -208,7 +208,7 @@ static ncclResult_t run_child(struct async_work *base) {
   return result;
 }
 
-/* Ready for children? A revoked communicator is, and with `regardless` a failed one too. */
+/* Checks that the parent can have children. A revoked one can, and with `regardless` a failed one too. */
 static ncclResult_t check_parent(struct ncclComm *parent, ncclComm_t *handle, const ncclConfig_t *config,
                                  bool regardless) {
   if (!handle)
@@ -217,7 +217,7 @@ static ncclResult_t check_parent(struct ncclComm *parent, ncclComm_t *handle, co
   return result == ncclSuccess ? standin_config_check(config) : result;
 }
 
-/* Takes over the use of the parent. `members` are ascending. */
+/* Takes over the caller's use of the parent. `members` are ascending. */
 static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, const ncclConfig_t *config, uint64_t tag,
                               int color, int key, const int *members, int nmembers) {
   struct child_work *work = malloc(sizeof *work + (size_t)nmembers * sizeof *members);
@@ -312,7 +312,7 @@ STANDIN_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, 
   return result != ncclSuccess ? result : ended;
 }
 
-/* Is a launch of a non-blocking communicator still at it? */
+/* True while a launch of a non-blocking communicator is in progress. */
 static bool is_under_way(ncclComm_t comm) {
   if (!standin_comm_acquire(comm))
     return false;
@@ -327,7 +327,7 @@ static ncclResult_t run_drain(struct async_work *work) {
   return ncclSuccess;
 }
 
-/* That of a non-blocking communicator is done when it says so. The communicator is in use by the caller. */
+/* A non-blocking communicator finalizes later and reports the end itself. The caller uses the communicator. */
 static ncclResult_t finalize_later(struct ncclComm *comm) {
   struct async_work *work = malloc(sizeof *work);
   if (!work)
@@ -384,8 +384,7 @@ STANDIN_API ncclResult_t ncclCommAbort(ncclComm_t comm) {
   standin_stats_begin("ncclCommAbort", (int64_t)comm->id, 0, -1);
   comm->aborted = true;
   standin_comm_wake(comm);
-  /* As NCCL does (ncclGroupJobAbort): when this returns, no launch of a group enqueues anything on a device any
-   * more. */
+  /* As NCCL (ncclGroupJobAbort): once this returns, no launch of a group enqueues anything on a device. */
   while (!ncclStandinHostMemory && atomic_load(&comm->launching))
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   standin_comm_release(comm);
@@ -414,7 +413,7 @@ STANDIN_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *as
     return standin_fail(ncclInvalidArgument, "CommGetAsyncError: no such communicator, or asyncError is NULL");
   *asyncError = (ncclResult_t)atomic_load(&comm->async_error);
   if (!ncclStandinHostMemory && atomic_load(&comm->launching))
-    *asyncError = ncclInProgress; /* whatever has failed by now */
+    *asyncError = ncclInProgress; /* even if it has already failed */
   standin_comm_release(comm);
   return ncclSuccess;
 }

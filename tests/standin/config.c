@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The check of a communicator's configuration, as the NCCL that is played makes it.
+ * Checks a communicator's configuration as the emulated NCCL does.
  *
- * Programs pass the struct of the header that they were compiled with, older or newer than ours: no byte beyond its
- * `size` is read, and no field that the played version or the program's does not know is looked at.
+ * Programs pass the struct of the header they were compiled with, older or newer than ours. No byte beyond its `size`
+ * is read, and no field that the emulated version or the program's does not know.
  */
 #include "standin.h"
 
@@ -11,7 +11,6 @@
 
 #define CODE(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 
-/* Everything that any version has. */
 typedef const void *pointer;
 struct known_config {
 #define CONFIG(type, field, major, minor, patch, low, high) type field;
@@ -38,7 +37,7 @@ static const struct field fields[] = {
 #include "versions.def"
 };
 
-/* sizeof(ncclConfig_t) of the played version. */
+/* sizeof(ncclConfig_t) of the emulated version. */
 static size_t own_size(void) {
   size_t size = 0;
 #define CONFIG_SIZE(bytes, major, minor, patch) \
@@ -48,7 +47,7 @@ static size_t own_size(void) {
   return size;
 }
 
-/* Every choice undefined, as the initializer makes it, but no magic number. */
+/* Every field undefined, as in the initializer, but no magic number. */
 static struct known_config undefined(void) {
   struct known_config config = {0};
   int none = NCCL_CONFIG_UNDEF_INT;

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * First contacts: before the first call in which two ranks of a communicator talk to each other goes to a stream, both
- * meet on the host, inside their group's end, as NCCL connects its ranks: a byte each way. The end of a group therefore
- * waits for peers that are new in it, and for nobody else; work of other peers on the same communicator goes on
- * meanwhile.
+ * First contacts: before the first call between two ranks of a communicator goes to a stream, both meet on the host,
+ * inside their group's end: a byte each way. NCCL connects its ranks there, too. The end of a group therefore waits for
+ * peers that are new in it, and for no other rank. Meanwhile, work with other peers of the communicator goes on.
  *
- * NCCL does this for each direction of a pair, here it is once for both. On host memory all peers count as met.
+ * NCCL does this once per direction of a pair, the stand-in once for both. On host memory all peers count as met.
  */
 #include "standin.h"
 
 #include <stdlib.h>
 
-/* The calls of a contact, and the job of them. */
+/* The calls of a contact, for its job. */
 struct contact {
   struct call *calls;
   struct call **order;
 };
 
-/* Does the call make the ranks talk to each other, on this side? */
+/* True if the call makes the ranks communicate, seen from this side. */
 static bool talks_to(const struct ncclComm *comm, const struct call *call, int peer) {
   if (standin_is_collective(call->function)) {
     int distance = abs(comm->place[peer] - comm->place[comm->rank]);
@@ -34,7 +33,7 @@ static bool is_new(const struct job *job, int peer) {
   return false;
 }
 
-/* Makes `job` the contact with all peers that are new in `of`; one without calls where there are none. */
+/* Makes `job` the contact with all peers that are new in `of`; without new peers it has no calls. */
 static bool plan(struct job *job, struct contact *contact, const struct job *of) {
   static char sent, received;
   struct ncclComm *comm = of->comm;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Work on device memory. What a group does on a communicator becomes one kernel: a piece of work of a stream of the
- * stand-in for the CUDA driver (cuda/), which knows what it reads and writes, and runs it late, on the stream's worker.
+ * Work on device memory. A group's calls on one communicator become one kernel: work on a stream of the stand-in for
+ * the CUDA driver (cuda/). That knows what the kernel reads and writes, and runs it late, on the stream's worker.
  *
- * As in NCCL a kernel comes after what was enqueued on all streams of its calls, and what is enqueued on them from then
- * on comes after it; kernels of one communicator run one after another. Under capture it becomes a node of the graph
- * instead, and a turn of its own when that is launched. A kernel knows its communicator by id: one that was aborted in
- * the meantime is left alone, and who ends one properly waits for its kernels first (standin_device_drain).
+ * As in NCCL a kernel follows all earlier work on the streams of its calls, and their later work follows the kernel.
+ * Kernels of one communicator run one after another. Under capture the kernel becomes a node of the graph, and runs in
+ * its turn when that is launched. A kernel knows its communicator by id: it skips one that was aborted in the meantime.
+ * An orderly end first waits for the communicator's kernels (standin_device_drain).
  *
- * The driver is that which the dynamic linker finds as libcuda.so.1, at the first need. Contexts are the primary ones.
- * On host memory none of this is used.
+ * The driver is the dynamic linker's libcuda.so.1, loaded at the first need. Contexts are the primary ones. On host
+ * memory none of this is used.
  */
 #include "standin.h"
 
@@ -33,7 +33,7 @@ static struct {
 } driver;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static const char *missing; /* what keeps the driver from being used; NULL: nothing */
+static const char *missing; /* why the driver cannot be used; NULL: it can */
 
 static void find_driver(void) {
   void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -55,7 +55,7 @@ static ncclResult_t refused(CUresult result, const char *call) {
 }
 
 /* -- devices, contexts, memory ----------------------------------------------------------------------------------- */
-/* The thread's own device; as with CUDA's runtime that is the first one where it has chosen none. */
+/* Finds the thread's current device; as in CUDA's runtime the default is device 0. */
 static CUresult find_current(int *device) {
   CUcontext context;
   CUresult result = driver.cuCtxGetDevice(device);
@@ -130,7 +130,7 @@ ncclResult_t standin_device_free(void *pointer) {
   return got == CUDA_SUCCESS ? result : refused(got, "cuMemFree");
 }
 
-/* Memory of the host is good where the device can reach it, too: NCCL looks no further. */
+/* Host memory is fine if the device can reach it: NCCL checks no more. */
 ncclResult_t standin_device_check(const struct ncclComm *comm, const void *pointer, const char *name,
                                   const char *which) {
   unsigned type = 0;
@@ -158,11 +158,11 @@ struct kernel {
   struct ncclComm *comm;
   uint64_t comm_id;
   size_t ncalls, ncollectives;
-  struct call **order; /* of a job */
-  struct call calls[]; /* their buffers are where they really are */
+  struct call **order; /* for the job */
+  struct call calls[]; /* with the buffers' real addresses */
 };
 
-/* On the stream's worker. */
+/* Runs on the stream's worker. */
 static void run_kernel(void *data) {
   struct kernel *kernel = data;
   struct ncclComm *comm = kernel->comm;
@@ -176,7 +176,7 @@ static void run_kernel(void *data) {
   } else {
     struct job job = {
       .comm = comm, .calls = kernel->order, .ncalls = kernel->ncalls, .ncollectives = kernel->ncollectives};
-    standin_comm_acquire_again(comm); /* the job gives up this one */
+    standin_comm_acquire_again(comm); /* the job releases this use */
     standin_run(&job, 1);
   }
   pthread_mutex_unlock(&comm->turn);
@@ -189,14 +189,14 @@ static void free_kernel(void *data) {
   free(kernel);
 }
 
-/* What the kernels of a group do with memory. */
+/* The memory accesses of a group's kernels. */
 struct touched {
   struct standin_cuda_access *access;
   unsigned count;
-  bool outside; /* some of it is not there */
+  bool outside; /* some of it cannot be reached */
 };
 
-/* Notes it, and returns where the buffer really is. */
+/* Notes an access, and returns the buffer's real address. */
 static void *touch(struct touched *touched, const void *buffer, size_t bytes, bool writes) {
   CUdeviceptr begin = (uintptr_t)buffer;
   if (!buffer || !bytes)
@@ -263,7 +263,7 @@ static ncclResult_t launch(const struct job *job) {
 }
 
 /* -- streams ----------------------------------------------------------------------------------------------------- */
-/* Is it the first call on its stream? */
+/* True if the call is the first on its stream. */
 static bool brings_stream(const struct job *job, size_t call) {
   for (size_t i = 0; i < call; i++)
     if (stream_of(job, i) == stream_of(job, call))
@@ -271,7 +271,7 @@ static bool brings_stream(const struct job *job, size_t call) {
   return true;
 }
 
-/* The kernel's stream is that of its first call: all others join it, and the communicator's kernel before. */
+/* The kernel runs on its first call's stream. That waits for the others, and for the communicator's previous kernel. */
 static CUresult join_before(const struct job *job) {
   struct ncclComm *comm = job->comm;
   CUstream lead = stream_of(job, 0);
@@ -301,7 +301,7 @@ static CUresult join_after(const struct job *job) {
   return result;
 }
 
-/* Where several communicators of a group share streams, none waits for another's kernel. */
+/* Communicators of one group may share streams, so all join before any launches: none waits for another's kernel. */
 ncclResult_t standin_device_launch(const struct job *jobs, size_t njobs) {
   enum { BEFORE, LAUNCH, AFTER, PHASES };
   ncclResult_t result = standin_contact(jobs, njobs);
@@ -321,7 +321,7 @@ ncclResult_t standin_device_launch(const struct job *jobs, size_t njobs) {
 void standin_device_drain(struct ncclComm *comm) {
   if (ncclStandinHostMemory || !comm->launched)
     return;
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture in this thread shall not mind */
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture in this thread must not object */
   driver.cuThreadExchangeStreamCaptureMode(&mode);
   driver.cuCtxPushCurrent_v2(comm->context);
   driver.cuEventSynchronize(comm->over);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs the jobs of a group: every job does what it can without blocking, and when none can, the thread sleeps in poll
- * until a socket is ready, the rate limit allows more, or another thread aborts. Because no job ever waits for another
- * one, several ranks of one communicator may live in one thread, and large messages may cross.
+ * Runs the jobs of a group: every job does what it can without blocking. If none can go on, the thread sleeps in poll
+ * until a socket is ready, the rate limit allows more, or another thread aborts. No job ever waits for another one. So
+ * several ranks of one communicator may live in one thread, and large messages may cross.
  *
  * A job belongs to the thread that runs it. A job that fails breaks its own communicator only; the others go on.
  */
@@ -21,10 +21,10 @@ static void finish_job(struct job *job, ncclResult_t result) {
   standin_comm_release(job->comm);
 }
 
-/* The first contact with some peers runs beside the work that others have. */
+/* A first contact with some peers runs beside work with the others. */
 static bool concerns(const struct job *job, int peer) { return job->comm->peers[peer].met != job->contact; }
 
-/* One collective: started, moved on, or closed. */
+/* Starts, continues or ends one collective. */
 static ncclResult_t step_collective(struct job *job, bool *progress) {
   struct call *call = job->calls[job->current];
   bool done = false;
@@ -86,8 +86,8 @@ static void step_job(struct job *job, bool *progress) {
 }
 
 /* -- sleeping ---------------------------------------------------------------------------------------------------- */
-/* Who waits for a rank on this host is answered within microseconds: giving way a few times is cheaper than sleeping,
- * and ranks that wake each other end up on one processor. */
+/* A rank on this host answers within microseconds. A few sched_yield() are cheaper than a sleep, and ranks that wake
+ * each other end up on one processor. */
 #define PATIENCE 50
 
 struct watch {
@@ -133,7 +133,7 @@ static void sleep_until_ready(struct watch *watch, const struct job *jobs, size_
     ppoll(watch->fds, watch->count, watch->until ? &timeout : NULL, NULL);
 }
 
-/* Is all that keeps the jobs waiting a rank on this host? */
+/* True if the jobs wait only for ranks on this host. */
 static bool may_give_way(const struct job *jobs, size_t njobs) {
   for (size_t i = 0; i < njobs; i++) {
     const struct ncclComm *comm = jobs[i].comm;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Faults on request, for tests: NCCL_STANDIN_FAULT=KIND:NAME=VALUE,...
  *
- *   die:rank=R,after=BYTES     rank R kills itself (SIGKILL) when it has sent so many bytes
- *   reset:rank=R,after=BYTES   rank R resets the connection to the rank that it sends to then (a real RST: ECONNRESET)
+ *   die:rank=R,after=BYTES     rank R kills itself (SIGKILL) after sending that many bytes
+ *   reset:rank=R,after=BYTES   rank R resets the connection on which it then sends (a real RST: ECONNRESET)
  *   short:most=K               every transfer moves at most 1 to K bytes, pseudo-randomly
- *   eintr:most=K               as many system calls in K as not are interrupted before they do anything
- *   trace:rank=R               rank R says on stderr how many bytes it had sent when it began each message
+ *   eintr:most=K               a system call is interrupted before it does anything, K-1 times in K, pseudo-randomly
+ *   trace:rank=R               rank R reports on stderr how many bytes it had sent when it began each message
  *
- * Bytes are all that a rank sends to other ranks, from its first hello on: the rendezvous, headers and payloads. Which
- * rank this is comes from RANK; without `rank` it is every one. A fault that is not understood ends the process: a test
- * without its fault would show nothing. Any thread; the count is exact where one thread sends.
+ * The bytes are all that a rank sends to other ranks, from its first hello on: the rendezvous, headers and payloads.
+ * RANK holds this process's rank; without `rank` a fault applies to every one. An unknown fault ends the process: a
+ * test without its fault would show nothing. Any thread; the count is exact if one thread sends.
  */
 #include "standin.h"
 
@@ -37,7 +37,7 @@ static enum kind kind_of(const char *text, size_t length) {
   return NO_FAULT;
 }
 
-/* NAME=VALUE,...; false where it is not understood. */
+/* Parses NAME=VALUE,...; false if it is malformed. */
 static bool parse_values(const char *at, long *rank) {
   while (at && *at) {
     char name[8];
@@ -91,7 +91,7 @@ static size_t shortened(size_t size) {
   return size < limit ? size : limit;
 }
 
-/* Disconnecting a TCP socket this way sends a reset, and both ends see one. */
+/* Disconnecting a TCP socket this way sends a reset, and both ends see it. */
 static void reset(int fd) {
   connect(fd, &(struct sockaddr){.sa_family = AF_UNSPEC}, sizeof(struct sockaddr));
   errno = ECONNRESET;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Groups: what was called since the outermost ncclGroupStart runs at its ncclGroupEnd.
  *
- * The state of a group belongs to its thread. Calls are kept as copies, with the communicator's handle and id: a
- * communicator that was destroyed in the meantime is refused at the end instead of used. Work that makes or ends
- * communicators runs first, each on a thread of its own; then the calls of all communicators at once, each
- * communicator's collectives in order and then its point-to-point calls together, which is NCCL's order. On device
- * memory they are launched then, and run on their streams.
+ * The state of a group belongs to its thread. Calls are kept as copies, with the communicator's handle and id. The end
+ * refuses a communicator that was destroyed in the meantime. Work that makes or ends communicators runs first, each on
+ * its own thread. Then the calls of all communicators run at once, each communicator's collectives in order and then
+ * its point-to-point calls together, as in NCCL. On device memory they are launched then, and run on their streams.
  */
 #include "standin.h"
 
@@ -30,7 +29,7 @@ struct group {
 
 static __thread struct group group;
 
-/* Room for one more element of `size` bytes. */
+/* Makes room for one more element of `size` bytes. */
 static bool make_room(void **array, size_t used, size_t *room, size_t size) {
   if (used < *room)
     return true;
@@ -74,7 +73,7 @@ static void *work_main(void *argument) {
   return NULL;
 }
 
-/* Works of one group may wait for each other (several ranks in this process), so each has its own thread. */
+/* Work items of a group may wait for each other (several ranks in this process), so each has its own thread. */
 static ncclResult_t run_works(struct async_work **works, size_t nworks) {
   ncclResult_t result = ncclSuccess;
   pthread_t *threads = calloc(nworks + 1, sizeof *threads);
@@ -98,7 +97,7 @@ static ncclResult_t run_works(struct async_work **works, size_t nworks) {
   return result;
 }
 
-/* The job of the task's communicator; a new one takes a use of it. NULL: the communicator is gone. */
+/* The job of the task's communicator; a new job takes a use of it. NULL: the communicator is gone. */
 static struct job *find_job(struct job *jobs, size_t *njobs, const struct task *task) {
   for (size_t i = 0; i < *njobs; i++)
     if (jobs[i].comm == task->comm && jobs[i].comm->id == task->comm_id)
@@ -158,7 +157,7 @@ static ncclResult_t estimate(ncclSimInfo_t *info) {
   return ncclSuccess;
 }
 
-/* Works are always done, for their handles are out. */
+/* The work is always done, because the program has its handles. */
 static ncclResult_t run_group(struct group *ended, ncclResult_t result, bool tasks) {
   ncclResult_t work_result = run_works(ended->works, ended->nworks);
   if (result == ncclSuccess)
@@ -188,7 +187,7 @@ static void tell(struct launch *launch, ncclResult_t result) {
   free(launch);
 }
 
-/* A little later than the call that began it, so that who does not wait finds nothing done. */
+/* Runs a little later than the call that began it, so that a caller that does not wait finds nothing done. */
 static void *launch_main(void *argument) {
   struct launch *launch = argument;
   nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
@@ -211,7 +210,7 @@ static void add_comm(struct launch *launch, struct ncclComm *comm, uint64_t id) 
   launch->comms[launch->ncomms++] = comm;
 }
 
-/* Takes the group over to a thread where it has a non-blocking communicator. */
+/* Hands a group with a non-blocking communicator to a thread. False: there is none. */
 static bool launch_later(const struct group *ended) {
   pthread_t thread;
   struct launch *launch = calloc(1, sizeof *launch);
@@ -236,7 +235,7 @@ static bool launch_later(const struct group *ended) {
 }
 
 /* -- captured groups --------------------------------------------------------------------------------------------- */
-/* The stream that the group is captured on, or NULL. NCCL wants all of a group captured, or none. */
+/* The stream on which the group is captured, or NULL. NCCL requires that all of a group is captured, or nothing. */
 static cudaStream_t captured_on(const struct group *ended, ncclResult_t *result) {
   cudaStream_t stream = NULL;
   for (size_t i = 0; i < ended->ntasks; i++)
@@ -248,7 +247,7 @@ static cudaStream_t captured_on(const struct group *ended, ncclResult_t *result)
   return *result == ncclSuccess ? stream : NULL;
 }
 
-/* The graph is launched: the tasks run, and stay for the next time. */
+/* Runs the tasks at a launch of the graph, and keeps them for the next one. */
 static void run_captured(void *kept) { run_tasks(kept); }
 
 static ncclResult_t capture(const struct group *ended, cudaStream_t stream) {
@@ -266,7 +265,7 @@ static ncclResult_t capture(const struct group *ended, cudaStream_t stream) {
   return result;
 }
 
-/* Outermost: everything is run, or with `info` only estimated. */
+/* The outermost end runs everything, or with `info` only estimates it. */
 static ncclResult_t end_group(ncclSimInfo_t *info) {
   if (group.depth == 0)
     return standin_fail(ncclInvalidUsage, "GroupEnd without GroupStart");
@@ -300,7 +299,7 @@ STANDIN_API ncclResult_t ncclGroupEnd(void) {
   return end_group(NULL);
 }
 
-/* Without an info this is ncclGroupEnd, as in NCCL. */
+/* Without an info this equals ncclGroupEnd, as in NCCL. */
 STANDIN_API ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo) {
   standin_stats_begin("ncclGroupSimulateEnd", -1, 0, -1);
   return end_group(simInfo);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Who shares a host, and the ring that follows from it.
  *
- * Ranks with equal NCCL_HOSTID share a host. Without that variable those with one address do; but a rate limit makes
- * each of them a host of its own, for it is that of a network between them.
+ * Ranks with equal NCCL_HOSTID share a host. Without that variable ranks with equal addresses do. A rate limit makes
+ * each of those a host of its own, because it limits a network between them.
  */
 #include "standin.h"
 
@@ -15,7 +15,7 @@ uint64_t standin_hash(uint64_t state, const void *data, size_t size) {
   return state;
 }
 
-/* The address of a listener: with its port it is that of one rank. */
+/* Hashes a listener's address; with the port it identifies one rank. */
 static uint64_t hash_address(const struct address *address, bool with_port) {
   if (address->is.any.sa_family == AF_INET) {
     uint64_t hash = standin_hash(AF_INET, &address->is.v4.sin_addr, sizeof address->is.v4.sin_addr);
@@ -32,7 +32,7 @@ uint64_t standin_host(const struct address *listener) {
   return hash_address(listener, standin_rate_is_limited(WAY_BETWEEN));
 }
 
-/* Host by host, in the order of their lowest ranks: each host is entered and left once. */
+/* Orders the ring by host, in the order of their lowest ranks: each host is entered and left once. */
 bool standin_order_ring(struct ncclComm *comm) {
   int placed = 0;
   comm->ring = malloc((size_t)comm->nranks * sizeof *comm->ring);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Starts the ranks of a program on this machine, as torchrun would: see launch --help.
  *
- * One thread, one poll loop: the children's output (a pipe a stream), and signals and deaths through a signalfd.
- * Signals go to children that have not been waited for, so never to anybody else's process. Exit status: the worst of
- * the ranks (128 + number for a signal), not counting ranks that were ended because another had failed; 2 for bad
- * arguments, 126 and 127 as a shell for a command that cannot be started.
+ * One thread, one poll loop: the children's output (a pipe per stream), and signals and deaths through a signalfd.
+ * Signals go only to children that have not been waited for, so never to another process. Exit status: the worst of the
+ * ranks (128 + number for a signal), without ranks that were ended because another had failed. It is 2 for bad
+ * arguments, 126 and 127 as in a shell for a command that cannot be started.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@
 #define MOST_RANKS 1024
 #define KILL_MS 5000 /* from SIGTERM for the others to SIGKILL */
 
-/* Where MASTER_PORT and those behind it are looked for. */
+/* The range of MASTER_PORT and the ports behind it. */
 enum { PORTS = 1 + RENDEZVOUS_PORTS, PORTS_BEGIN = 20000, PORTS_END = 32000 };
 
 struct rank {
@@ -52,7 +52,7 @@ struct options {
 };
 
 static struct rank *ranks;
-static int network_cards = -1; /* memory: a page a host, zeros at first, which its ranks' limits share (rate.c) */
+static int network_cards = -1; /* memory: a zeroed page per host, shared by the limits of its ranks (rate.c) */
 static struct options options;
 
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct options, field)
@@ -105,7 +105,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *w
   exit(2);
 }
 
-/* The forms that the stand-in reads; a limit that it did not understand would spoil a measurement silently. */
+/* The forms that the stand-in reads: a limit that it did not understand would silently spoil a measurement. */
 static bool is_rate(const char *text) {
   static const char *const units[] = {"", "bit", "kbit", "mbit", "gbit"};
   char *end;
@@ -121,7 +121,6 @@ static void check_rate(const char *option, const char *text) {
     refuse("%s %s: not a rate (200mbit, 1gbit, or bytes per second)", option, text);
 }
 
-/* As many ranks on each host. */
 static void place_evenly(const char *text) {
   char *end = NULL;
   const long hosts = strtol(text, &end, 10);
@@ -132,7 +131,7 @@ static void place_evenly(const char *text) {
     options.hosts[i] = i / (options.nranks / (int)hosts);
 }
 
-/* The host of each rank, with commas. */
+/* Reads the host of each rank, separated by commas. */
 static void place_by_list(const char *text) {
   const char *at = text;
   for (int i = 0; i < options.nranks; i++) {
@@ -145,7 +144,7 @@ static void place_by_list(const char *text) {
   }
 }
 
-/* `text`: that of --hosts, or NULL. */
+/* `text`: the value of --hosts, or NULL. */
 static void place(const char *text) {
   if (!text && !options.rate)
     return;
@@ -179,7 +178,7 @@ static void parse(char **argv) {
 }
 
 /* -- children ---------------------------------------------------------------------------------------------------- */
-/* Whether a rank may listen there, as ranks do: what lingers of an earlier listener is no obstacle. */
+/* True if a rank may listen there, with the options that ranks use: an earlier listener's TIME_WAIT is no obstacle. */
 static bool is_free(int port) {
   struct sockaddr_in address = {
     .sin_family = AF_INET, .sin_port = htons((in_port_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -192,8 +191,8 @@ static bool is_free(int port) {
   return good;
 }
 
-/* Where the ports end that are for listeners alone: behind it are those of sockets that connect, and what lingers of
- * such a socket does keep others from its port. A range that leaves nothing is not heeded. */
+/* The end of the ports for listeners alone. Behind it are the ports of connecting sockets, whose TIME_WAIT does keep
+ * others from a port. A range that leaves no port is ignored. */
 static int end_of_ports(void) {
   int first = PORTS_END;
   FILE *range = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
@@ -204,8 +203,8 @@ static int end_of_ports(void) {
   return first < PORTS_BEGIN + PORTS || first > PORTS_END ? PORTS_END : first;
 }
 
-/* A MASTER_PORT that is free with all ports behind it that ranks may use. Launchers that run at the same time begin to
- * look at different ones. */
+/* A MASTER_PORT that is free together with all ports behind it that ranks may use. Concurrent launchers begin their
+ * searches at different ports. */
 static int free_port(void) {
   const int places = (end_of_ports() - PORTS_BEGIN) / PORTS;
   for (int i = 0; i < places; i++) {
@@ -224,7 +223,7 @@ static void set_number(const char *name, int value) {
   setenv(name, text, 1);
 }
 
-/* `first`, then what the variable holds already. */
+/* Sets the variable to `first`, then its former value. */
 static void prepend(const char *name, const char *first) {
   const char *old = getenv(name);
   char *joined;
@@ -234,7 +233,7 @@ static void prepend(const char *name, const char *first) {
   free(joined);
 }
 
-/* The ranks shall find the library in that folder first. False: it is not there. */
+/* Makes the ranks find the library in that folder first. False: it is not there. */
 static bool offer(const char *folder, const char *inner, const char *library) {
   char path[PATH_MAX];
   if (snprintf(path, sizeof path, "%s%s/%s", folder, inner, library) >= (int)sizeof path || access(path, R_OK) != 0)
@@ -254,7 +253,7 @@ static void offer_libraries(void) {
     refuse("--cuda: the folders cuda and device beside %s lack their libraries", folder);
 }
 
-/* What all ranks have in common. LD_PRELOAD is not among it: this program shall not run with it. */
+/* Sets the variables common to all ranks, without LD_PRELOAD: this program must not run with it. */
 static void set_environment(void) {
   offer_libraries();
   set_number("WORLD_SIZE", options.nranks);
@@ -268,7 +267,7 @@ static void set_environment(void) {
     setenv("NCCL_STANDIN_STATS", options.stats, 1);
 }
 
-/* One page for each host number. */
+/* Makes one page for each host number. */
 static void make_network_cards(void) {
   int most = 0;
   for (int i = 0; i < options.nranks; i++)
@@ -278,7 +277,7 @@ static void make_network_cards(void) {
     refuse("no memory for the hosts' network cards: %s", strerror(errno));
 }
 
-/* Where the rank is: which host, and which place there. */
+/* Sets the rank's host and its local place there. */
 static void set_place(int rank, pid_t launcher) {
   int before = 0, together = 0;
   char text[64];
@@ -344,7 +343,7 @@ static void signal_ranks(int signal, bool end) {
     }
 }
 
-/* Waits for those that have ended. Returns how many still run; raises *worst. */
+/* Waits for children that have ended. Returns how many still run; raises *worst. */
 static int reap(int *worst, bool *failed) {
   int running = 0;
   for (int i = 0; i < options.nranks; i++) {
@@ -372,7 +371,7 @@ static int64_t now_ms(void) {
   return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
-/* What a terminal sends, it sends to the ranks as well; the rest is passed on. */
+/* The terminal sends its signals to the ranks itself; others are passed on. */
 static void take_signals(int signals) {
   struct signalfd_siginfo info;
   while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
@@ -396,7 +395,7 @@ static void wait_for_events(int signals, int64_t deadline) {
   free(fds);
 }
 
-/* After a failure: first time to end by themselves, then SIGTERM, then SIGKILL. Returns the next deadline. */
+/* After a failure: first time to end on their own, then SIGTERM, then SIGKILL. Returns the next deadline. */
 static int64_t press(int64_t deadline, int *stage) {
   if (now_ms() < deadline)
     return deadline;

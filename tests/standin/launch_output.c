@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * launch_output.h says what this does.
+ * See launch_output.h.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static void write_all(int to, const char *data, size_t size) {
   while (size) {
     ssize_t written = write(to, data, size);
     if (written < 0 && errno != EINTR)
-      return; /* the reader has gone: the ranks' output has no place to go, but they may finish */
+      return; /* the reader has gone: the output is lost, but the ranks may finish */
     data += written > 0 ? written : 0;
     size -= written > 0 ? (size_t)written : 0;
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What launch does with the output of its ranks: it goes on line by line, each with its rank in front.
+ * Forwards the output of launch's ranks line by line, each with its rank in front.
  *
  * Ownership  A stream owns its descriptor `from` and its line, from launch.c's pipe to launch_close_stream().
  * Threads    One.
@@ -18,10 +18,10 @@ struct stream {
   size_t size, room;
 };
 
-/* Reads once, without waiting where `from` does not, and writes the lines that are complete. False: nothing there. */
+/* Reads once, without waiting if `from` is non-blocking, and writes the complete lines. False: nothing was there. */
 bool launch_read_stream(int rank, struct stream *stream);
 
-/* Writes what is left without a newline. */
+/* Writes a last line without a newline. */
 void launch_close_stream(int rank, struct stream *stream);
 
 #endif

@@ -2,9 +2,9 @@
 #include "tests/standin/link.h"
 
 #define BURST_BYTES 65536
-#define BURST_NS 5e5                  /* at high rates: what a timer can be trusted with */
-#define CATCH_UP_NS INT64_C(50000000) /* who comes later than that was stopped, not late */
-#define TICKS 64                      /* a nanosecond: a byte at 100 gbit takes a few */
+#define BURST_NS 5e5                  /* at high rates: the precision of a timer */
+#define CATCH_UP_NS INT64_C(50000000) /* a sender that is later than this was stopped, not late */
+#define TICKS 64                      /* per nanosecond: a byte at 100 gbit takes a few */
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "processes share them");
 
@@ -15,7 +15,7 @@ void standin_link_init(struct link *link, struct nic *nic, double rate) {
   *link = (struct link){.nic = nic, .rate = rate, .burst = burst > BURST_BYTES ? (size_t)burst : BURST_BYTES};
 }
 
-/* Takes up to `size` bytes that the link has to give now; where it has too few, reserves what is worth a turn. */
+/* Takes up to `size` bytes that the link allows now. If it allows too few, reserves enough for a worthwhile turn. */
 static size_t take_or_reserve(struct link *link, int64_t now, int64_t oldest, size_t size) {
   size_t allowed, quantum = size < link->burst / 2 ? size : link->burst / 2;
   int_fast64_t paid = atomic_load(&link->nic->paid), next;
@@ -41,7 +41,7 @@ size_t standin_link_take(struct link *link, int64_t now, size_t size, int64_t *u
     allowed = size < link->reserved ? size : link->reserved;
     link->reserved -= allowed;
   }
-  /* After a reservation, whatever has come up since: who is late catches up. */
+  /* After a reservation, takes whatever has accumulated since: a late sender catches up. */
   if (!link->reserved && allowed < size)
     allowed += take_or_reserve(link, now, now * TICKS - saved, size - allowed);
   *until = link->ready;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A link of limited rate, which several senders may share, processes too: a token bucket kept as a time.
+ * A link of limited rate, which several senders and processes may share: a token bucket stored as a time.
  *
- * `paid` is the moment up to which the bytes sent so far fill the link. Who wants more than the link has to give
- * reserves a quantum behind all others and comes back when its time has come: so senders take turns, and none starves.
- * From the first byte that somebody wants to send to the last, the link counts as busy, however late he comes back:
- * what a late timer lost is sent at once. An idle link saves up no more than a small burst.
+ * `paid` is the moment up to which the bytes sent so far fill the link. A sender that wants more than the link allows
+ * reserves a quantum behind all others and returns when its time has come. So senders take turns, and none starves. The
+ * link is busy from the first byte that a sender wants to send to the last, however late the sender returns: bytes lost
+ * to a late timer are sent at once. An idle link saves up no more than a small burst.
  *
- * What is shared is a `struct nic`: two words that are changed atomically, without a lock that a process could take
- * along when it dies. All that a dead sender leaves is a quantum that nobody uses, and a link that counts as busy: it
- * may save up 50 ms. Zeros are a link that nobody has used yet.
+ * Processes share a `struct nic`: two words with atomic updates, without a lock that a dying process could leave
+ * locked. A dead sender leaves only an unused quantum and a link that counts as busy, which may save up 50 ms. Zeros
+ * are an unused link.
  *
- * A `struct link` is a sender's view; its caller sees to it that one thread at a time uses it. Times are nanoseconds,
- * of any clock that all senders have in common. Nothing fails.
+ * A `struct link` is a sender's view; its caller ensures that one thread at a time uses it. Times are nanoseconds of
+ * any clock that all senders share. Nothing fails.
  */
 #ifndef TESTS_STANDIN_LINK_H
 #define TESTS_STANDIN_LINK_H
@@ -23,7 +23,7 @@
 
 struct nic {
   atomic_int_fast64_t paid; /* in ticks, link.c */
-  atomic_int senders;       /* who have more to send */
+  atomic_int senders;       /* that have more to send */
 };
 
 struct link {
@@ -36,10 +36,10 @@ struct link {
 };
 
 void standin_link_init(struct link *link, struct nic *nic, double rate);
-/* How many of `size` bytes may be sent now; 0: none before *until. What is not sent is given back. `size` > 0. */
+/* The number of the `size` (> 0) bytes that may be sent now; 0: none before *until. The caller returns unsent bytes. */
 size_t standin_link_take(struct link *link, int64_t now, size_t size, int64_t *until);
 void standin_link_return(struct link *link, size_t size);
-/* This sender has nothing to send now, until the next standin_link_take. */
+/* This sender has nothing to send until its next standin_link_take. */
 void standin_link_idle(struct link *link);
 
 #endif

@@ -36,7 +36,7 @@ tests_standin_libnccl_so_2_CFLAGS = $(LIBRARY_CFLAGS) -pthread
 tests_standin_libnccl_so_2_LDADD =
 tests_standin_libnccl_so_2_LDFLAGS = $(SANITIZE_CFLAGS) -shared -pthread -Wl,-soname,libnccl.so.2
 
-# So that -Ltests/standin -lnccl finds it.
+# Lets -Ltests/standin -lnccl find it.
 CLEANFILES += tests/standin/libnccl.so
 tests/standin/libnccl.so: tests/standin/libnccl.so.2
 	$(AM_V_GEN)rm -f $@ && $(LN_S) libnccl.so.2 $@
@@ -62,5 +62,5 @@ noinst_PROGRAMS += tests/standin/launch
 tests_standin_launch_SOURCES = tests/standin/launch.c tests/standin/launch_output.c tests/standin/launch_output.h
 tests_standin_launch_LDADD = libtagc.a -lpthread
 
-# How fast the stand-in is, in units of memcpy.
+# Measures the speed of the stand-in, in units of memcpy.
 noinst_PROGRAMS += tests/standin/bench

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Version, errors, memory, registration: the calls that need no peer. The last error is kept by thread.
+ * Version, errors, memory, registration: the calls without a peer. The last error is kept per thread.
  */
 #include "standin.h"
 
@@ -63,7 +63,7 @@ STANDIN_API const char *ncclGetLastError(ncclComm_t comm) {
   return last_error;
 }
 
-/* NCCL hands out whole pages; programs rely on the alignment. */
+/* NCCL allocates whole pages; programs rely on the alignment. */
 STANDIN_API ncclResult_t ncclMemAlloc(void **ptr, size_t size) {
   if (!ptr)
     return standin_fail(ncclInvalidArgument, "MemAlloc: ptr is NULL");
@@ -82,7 +82,7 @@ STANDIN_API ncclResult_t ncclMemFree(void *ptr) {
   return ncclSuccess;
 }
 
-/* Registration has no effect here but that its errors are NCCL's. A handle is the buffer's address. */
+/* Registration has no effect here, but its errors are NCCL's. A handle is the buffer's address. */
 STANDIN_API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle) {
   if (!standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommRegister: no such communicator");

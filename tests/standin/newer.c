@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What NCCL has added since 2.29: communicators that grow, and those that are put to sleep. One-sided calls are
- * refused: a stand-in whose work is done when the call returns has no moment at which a peer's memory may be written.
+ * NCCL's additions since 2.29: communicators that grow or are suspended. One-sided calls are refused: the stand-in's
+ * work is done when the call returns, so a peer's memory could be written at no moment.
  */
 #include "standin.h"
 
@@ -16,7 +16,7 @@ struct grow_work {
   ncclUniqueId id; /* zeros on the existing ranks that did not make it */
 };
 
-/* The existing ranks learn the id from the one of them that has it. */
+/* The rank with the id shares it with the other existing ranks. */
 static ncclResult_t share_id(struct grow_work *work) {
   ncclUniqueId shared = work->id;
   struct call call = {FN_ALL_REDUCE,          .send = &work->id, .recv = &shared,

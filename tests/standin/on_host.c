@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Buffers are host memory, and whoever finds this symbol knows it. The variant for device memory (on_device.c) replaces
- * this definition, which therefore stands in a file where nothing uses it: compilers take a constant that they see for
- * what it is, weak or not.
+ * Buffers are host memory, which the symbol tells programs. The variant for device memory (on_device.c) replaces this
+ * definition. It therefore stands in a file without a use of it: compilers fold a visible constant, even a weak one.
  */
 #include "standin.h"
 

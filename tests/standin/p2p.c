@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Point-to-point calls of a group on one communicator: all of them at once, in order between two ranks. AlltoAll,
- * Gather and Scatter are sets of them, as in NCCL. What a rank sends to itself is copied, in the order of the calls.
- * Belongs to the thread that runs the job.
+ * Point-to-point calls of a group on one communicator: all at once, in order between two ranks. AlltoAll, Gather and
+ * Scatter are sets of them, as in NCCL. A rank's sends to itself are copied in call order. Belongs to the thread that
+ * runs the job.
  */
 #include "standin.h"
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limits on what this process sends, so that slow links can be had without root.
+ * Limits on the bytes that this process sends: slow links without root.
  *
  *   NCCL_STANDIN_RATE=200mbit        to ranks of other hosts: all ranks of a host together, as through its network card
  *   NCCL_STANDIN_RATE_INSIDE=10gbit  to other ranks of its own host, this process alone
- *   NCCL_STANDIN_NIC=PATH:PAGE       the memory through which the processes of a host share the first one (launch makes
- *                                    it); without it this process has a network card of its own
- *   NCCL_STANDIN_PLAY=1              nobody waits: what bytes take at their rate is played
- *                                    (tests/e2e/vote/played_time.c), for each process as if it had its network card for
- *                                    itself
+ *   NCCL_STANDIN_NIC=PATH:PAGE       the memory through which a host's processes share that first rate (launch makes
+ *                                    it); without it this process has its own network card
+ *   NCCL_STANDIN_PLAY=1              nothing waits: the time that bytes take at their rate is emulated
+ *                                    (tests/e2e/vote/played_time.c), as if each process had its own network card
  *
- * link.h says how a rate is kept. All threads of the process share its links; receiving is free.
+ * link.h describes the algorithm. All threads of the process share its links; receiving is free.
  */
 #include "standin.h"
 
@@ -57,7 +56,7 @@ static void set_limit(enum way way, struct nic *nic, const char *variable) {
     fprintf(stderr, "NCCL stand-in: %s=%s is not a rate (200mbit, 1gbit, bytes per second)\n", variable, text);
 }
 
-/* That of the host, or one of our own. */
+/* The host's network card, or our own. */
 static struct nic *find_nic(void) {
   const char *text = getenv("NCCL_STANDIN_NIC"), *colon = text ? strrchr(text, ':') : NULL;
   if (!text)

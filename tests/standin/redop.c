@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operators: the built-in ones, and those that a program makes of a scalar (PreMulSum).
+ * Operators: the built-in ones, and those that a program creates from a scalar (PreMulSum).
  *
- * A handle is ncclNumOps + (communicator << 16) + slot: it is refused by any other communicator, and the slot of a
- * destroyed operator is the first to be used again, as in NCCL. Each communicator's slots have their own lock.
+ * A handle is ncclNumOps + (communicator << 16) + slot: every other communicator refuses it. The slot of a destroyed
+ * operator is reused first, as in NCCL. Each communicator's slots have their own lock.
  */
 #include "standin.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The arithmetic of reductions: one loop a type and operator, written so that compilers vectorise them.
+ * The arithmetic of reductions: one loop per type and operator, written so that compilers vectorise it.
  *
  * Integers wrap (they are added as unsigned). fp16 and bf16 are combined in fp32 and rounded to nearest even after
  * every operation, as a ring of GPUs does. Min and Max prefer numbers to NaN. A destination may be its own first
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* The loops are what the stand-in spends its time in, and -O2 alone vectorises only some of them. The second macro
- * says that equal pointers are the only overlap. */
+/* The stand-in spends its time in these loops, and -O2 alone vectorises only some of them. The second macro declares
+ * that equal pointers are the only overlap. */
 #if defined(__clang__)
 #define EACH _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < count; i++)
 #else
@@ -40,7 +40,7 @@ static inline float float_from_half(uint16_t half) {
   return as_float(bits | (half & 0x8000u) << 16);
 }
 
-/* Below 2^-14, adding one half lines the last bit of the sum up with fp16's smallest step, and the FPU rounds. */
+/* Below 2^-14, adding one half aligns the last bit of the sum with fp16's smallest step, so the FPU rounds. */
 static inline uint16_t half_from_float(float value) {
   uint32_t bits = as_bits(value), magnitude = bits & 0x7fffffffu;
   uint32_t rebiased = magnitude - 0x38000000u;
@@ -88,7 +88,7 @@ struct kernels {
     } \
   }
 
-/* dst[i] = own[i] x scalar, and the same plus other[i]: two roundings, as two GPU instructions. */
+/* dst[i] = own[i] x scalar, and the same plus other[i]: two roundings, as with two GPU instructions. */
 #define SCALE(name, stored, wide, LOAD, STORE) \
   static TARGET void NAMED(scale_##name)(void *dst_, const void *own_, const void *scalar_, size_t count) { \
     stored *dst = dst_; \

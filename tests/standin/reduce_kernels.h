@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The loops of all types and operators, and the table of them. reduce.c includes this once for every instruction set,
- * with NAMED(x) to tell their names apart and TARGET to name the instructions; it defines EACH, the conversions and
- * struct kernels.
+ * The loops of all types and operators, and their table. reduce.c includes this once per instruction set, with NAMED(x)
+ * for unique names and TARGET for the instructions. It also defines EACH, the conversions and struct kernels.
  */
 
 ARITHMETIC(u8, uint8_t, uint8_t, PLAIN, PLAIN)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The collectives, as schedules on a ring of all ranks: each rank sends to the one at the next place and receives from
- * the one before. Ranks of one host have places beside each other (host.c), as in NCCL: a ring enters each host once.
+ * The collectives, as schedules on a ring of all ranks: each rank sends to the next place and receives from the one
+ * before. Ranks of one host have adjacent places (host.c), as in NCCL: a ring enters each host once.
  *
- * A schedule is a sequence of chunks to send and one of chunks to receive, both walked by slice and step. A chunk that
- * was received in step s is sent in step s + 1, and each byte may go on as soon as it has arrived and been reduced, so
- * that all links are busy at once. Slices keep partial sums small enough for the cache. Payload a rank sends, for n
- * bytes of the whole buffer and W ranks: ReduceScatter and AllGather (W-1)/W n, AllReduce 2(W-1)/W n, Broadcast and
- * Reduce (chains, from and to the root) n, the last rank of the chain nothing.
+ * A schedule is a sequence of chunks to send and one of chunks to receive, both walked by slice and step. A chunk
+ * received in step s is sent in step s + 1. Each byte may go on once it has arrived and been reduced, so all links are
+ * busy at once. Slices keep partial sums small enough for the cache. Payload that a rank sends, for n bytes of the
+ * whole buffer and W ranks: ReduceScatter and AllGather (W-1)/W n, AllReduce 2(W-1)/W n. Broadcast and Reduce are
+ * chains from and to the root: n, but the last rank of the chain sends nothing.
  *
  * A ring belongs to the thread that runs its job; its buffers to the communicator.
  */
@@ -17,21 +17,20 @@
 
 #define SLICE ((size_t)256 << 10) /* of each shard */
 #define STAGE ((size_t)256 << 10) /* received but not yet reduced; scaled but not yet sent */
-#define WORK_BUFFERS 2            /* slices of partial sums on the way: one arrives while the one before leaves */
+#define WORK_BUFFERS 2            /* slices of partial sums in transit: one arrives while the previous one leaves */
 
-/* Where a chunk lives. */
 struct chunk {
   char *data;      /* sent from, or received into */
-  const char *own; /* received: the own summand; NULL: plain copy */
+  const char *own; /* received: the own operand; NULL: plain copy */
   size_t size;
   bool input;    /* sent: the program's input, to be scaled if the operator says so */
   bool work;     /* received: a partial sum that goes on to the next rank */
-  bool complete; /* received: the last summand */
+  bool complete; /* received: the last operand */
 };
 
 static int modulo(int rank, int nranks) { return (rank % nranks + nranks) % nranks; }
 
-/* Where the shard of the rank that is `places` places away begins in a buffer of all shards. */
+/* The offset, in a buffer of all shards, of the shard of the rank `places` places away. */
 static size_t shard_at(const struct ring *ring, int places) {
   return (size_t)ring->ranks[modulo(ring->place + places, ring->nranks)] * ring->total;
 }
@@ -47,7 +46,7 @@ static char *work_buffer(const struct ring *ring, size_t slice, int step) {
   return ring->work + (slice % WORK_BUFFERS * (size_t)ring->steps + (size_t)step) * ring->slice_size;
 }
 
-/* AllReduce cuts each slice into one chunk a rank, of whole elements. */
+/* AllReduce cuts each slice into one chunk of whole elements per rank. */
 static struct chunk all_reduce_chunk(const struct ring *ring, size_t slice, int index) {
   size_t count = slice_size(ring, slice) / ring->element;
   size_t begin = count * (size_t)index / (size_t)ring->nranks, end = count * ((size_t)index + 1) / (size_t)ring->nranks;
@@ -112,7 +111,7 @@ static struct chunk chunk_to_receive(const struct ring *ring, const struct curso
   return chunk;
 }
 
-/* To the next chunk that is not empty, once this one has passed. */
+/* Moves to the next non-empty chunk, once this one is done. */
 static void advance(const struct ring *ring, struct cursor *at,
                     struct chunk (*chunk_at)(const struct ring *, const struct cursor *)) {
   while (at->slice < ring->slices && at->offset == chunk_at(ring, at).size) {
@@ -171,7 +170,7 @@ static bool reserve(struct ring *ring, struct ncclComm *comm) {
   return ring->stage_in && ring->stage_out && (ring->work || !partial_sums);
 }
 
-/* The part of the result that is the own input: how much there is to copy, and where to. */
+/* Plans the copy of the own input into the result: its size and its destination. */
 static void plan_own_copy(struct ring *ring) {
   const struct call *call = ring->call;
   char *to = call->recv;
@@ -204,7 +203,7 @@ ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct
     return standin_fail(ncclSystemError, "no memory for the ring's buffers");
   if (ring->reduction.device_scalar)
     memcpy(ring->reduction.scalar.bytes, ring->reduction.device_scalar, ring->element);
-  /* Copies are compared by their bytes alone, as NCCL does; reductions by type and operator too. */
+  /* Copies are compared by their bytes alone, as in NCCL; reductions by type and operator too. */
   struct header header = {.magic = STANDIN_HEADER_MAGIC,
                           .function = (uint8_t)call->function,
                           .sequence = comm->sequence++,
@@ -222,12 +221,12 @@ ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct
 }
 
 /* -- moving ------------------------------------------------------------------------------------------------------ */
-/* Has the walk at `at` left chunk (slice, step) behind? */
+/* True if the walk at `at` has left chunk (slice, step) behind. */
 static bool is_past(const struct cursor *at, size_t slice, int step) {
   return at->slice > slice || (at->slice == slice && at->step > step);
 }
 
-/* How much of the current chunk may be sent: what this rank has got and reduced of it. */
+/* The bytes of the current chunk that may be sent: the ones that this rank has received and reduced. */
 static size_t sendable(const struct ring *ring, const struct chunk *chunk) {
   const struct cursor *sent = &ring->sent, *received = &ring->received;
   int source = sent->step + ring->dependency;
@@ -268,7 +267,7 @@ static ncclResult_t send_some(struct ring *ring, struct ncclComm *comm, bool *pr
   return result;
 }
 
-/* The buffer of a partial sum is free once the slice that was in it before has been sent. */
+/* The buffer of a partial sum is free once its previous slice has been sent. */
 static bool must_wait_for_buffer(const struct ring *ring, const struct chunk *chunk) {
   const struct cursor *at = &ring->received;
   int sent_in_step = at->step - ring->dependency;
@@ -302,7 +301,7 @@ static ncclResult_t receive_some(struct ring *ring, struct ncclComm *comm, bool 
   return ncclSuccess;
 }
 
-/* A piece at a time, from the end, while there is nothing to send or receive: the links shall not wait for it. */
+/* Copies one piece at a time, from the end, while there is nothing to send or receive: links must not wait for it. */
 static void copy_some(struct ring *ring) {
   size_t piece = ring->own_left < STAGE ? ring->own_left : STAGE;
   ring->own_left -= piece;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libnccl.so.2: NCCL's calls over shared memory and TCP. What its files share.
+ * A stand-in for libnccl.so.2: NCCL's calls over shared memory and TCP. This header is for the stand-in's own files.
  *
- * The way of a call: call_api.c checks the arguments and hands a `struct call` to group.c, which keeps it until the
- * outermost group end (a call alone is a group of one) and makes one `struct job` a communicator of it; engine.c runs
- * all jobs of a group at once, each first its collectives in order (ring.c), then its point-to-point calls together
+ * The way of a call: call_api.c checks the arguments and hands a `struct call` to group.c. That file keeps it until the
+ * outermost group end (a call alone is a group of one), then makes one `struct job` per communicator. engine.c runs all
+ * jobs of a group at once. Each job runs its collectives in order (ring.c), then its point-to-point calls together
  * (p2p.c), over wire.c. comm_api.c and bootstrap.c make communicators, comm.c owns them.
  *
- * On host memory everything is synchronous: what was called outside a group is done when the call returns; streams are
- * ignored but for those that are captured into CUDA graphs. On device memory (a library of its own, on_device.c) the
- * same jobs run on the streams of the stand-in for the CUDA driver, late (device.c). A group
- * with a non-blocking communicator runs on a thread instead, a little later, and its end returns ncclInProgress.
+ * On host memory everything is synchronous: a call outside a group is done when it returns. Streams are ignored unless
+ * they are captured into a CUDA graph. On device memory (a separate library, on_device.c) the same jobs run late, on
+ * the streams of the stand-in for the CUDA driver (device.c). A group with a non-blocking communicator runs on a thread
+ * a little later, and its end returns ncclInProgress.
  * Sizes are bytes unless named count (elements); times are nanoseconds of CLOCK_MONOTONIC.
  * Errors are ncclResult_t, with a text in ncclGetLastError (standin_fail).
  */
@@ -25,11 +25,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The library is built with hidden visibility; this marks what programs may see. */
+/* The library is built with hidden visibility; this marks what programs see. */
 #define STANDIN_API __attribute__((visibility("default")))
 
 /* -- where buffers are (on_host.c, on_device.c) -------------------------------------------------------------------- */
-/* 0: in device memory, and work is done on streams. Programs see the symbol where it is host memory. */
+/* 0: buffers are in device memory, and work runs on streams. Only the library for host memory exports the symbol. */
 extern const int ncclStandinHostMemory STANDIN_API;
 
 /* -- what a call wants ------------------------------------------------------------------------------------------- */
@@ -62,12 +62,11 @@ union scalar {
   unsigned char bytes[8];
 };
 
-/* The arithmetic of one reduction, taken from the operator when the call is made: a program may destroy its operator
- * before the group ends. */
+/* The arithmetic of one reduction, copied at the call: a program may destroy the operator before the group ends. */
 struct reduction {
   enum reduction_kind kind;
   ncclDataType_t type;
-  bool scaled; /* every rank multiplies its input by `scalar` first, rounded to the data type */
+  bool scaled; /* every rank first multiplies its input by `scalar`, rounded to the data type */
   union scalar scalar;
   const void *device_scalar; /* not NULL: the scalar is read from here when the call runs */
   int divisor;               /* not 0: the complete sum is divided by this (integer average) */
@@ -85,25 +84,25 @@ struct call {
   size_t line; /* in the statistics */
 };
 
-/* How many times `count` elements the call reads and writes on this rank. */
+/* The number of blocks of `count` elements that the call reads and writes on this rank. */
 size_t standin_blocks_sent(const struct ncclComm *comm, const struct call *call);
 size_t standin_blocks_received(const struct ncclComm *comm, const struct call *call);
 
 static inline bool standin_is_collective(enum function function) { return function <= FN_REDUCE; }
 
-size_t standin_type_size(ncclDataType_t type); /* 0 for what is no type */
+size_t standin_type_size(ncclDataType_t type); /* 0 for an unknown type */
 
-/* -- the NCCL that is played (version.c, config.c) --------------------------------------------------------------- */
+/* -- the NCCL that is emulated (version.c, config.c) ------------------------------------------------------------- */
 /* Its version code. */
 extern const int standin_version;
-/* Is this configuration good for that version? NULL is. */
+/* Checks a configuration as that version does. NULL is valid. */
 ncclResult_t standin_config_check(const ncclConfig_t *config);
 
 /* -- communicators (comm.c) -------------------------------------------------------------------------------------- */
 struct channel;
 struct job;
 
-/* What a rank's bytes go through. */
+/* The link that carries a rank's bytes. */
 enum way { WAY_BETWEEN /* hosts */, WAY_INSIDE /* a host */ };
 
 struct peer {
@@ -112,8 +111,8 @@ struct peer {
   struct channel *channel; /* shared memory instead of it, or NULL */
   bool wants_read;         /* the last attempt would have blocked */
   bool wants_write;
-  int64_t paced_until; /* not 0: the rate limit refused to send until then */
-  atomic_bool met;     /* it may be sent to: on device memory from the first contact on (contact.c) */
+  int64_t paced_until; /* not 0: the rate limit allows no byte before */
+  atomic_bool met;     /* may be sent to; on device memory only after the first contact (contact.c) */
 };
 
 struct user_op {
@@ -121,7 +120,7 @@ struct user_op {
   struct reduction reduction;
 };
 
-/* As in NCCL's ids. */
+/* Laid out as in NCCL's ids. */
 struct address {
   union {
     struct sockaddr any;
@@ -130,11 +129,11 @@ struct address {
   } is;
 };
 
-/* What every member tells the others about itself. */
+/* A member's description of itself for the others. */
 struct member {
   struct address address; /* of its listener */
   int32_t color, key;     /* of a child */
-  uint64_t host;          /* equal for those that share one */
+  uint64_t host;          /* equal for members that share one */
 };
 
 struct ncclComm {
@@ -142,12 +141,12 @@ struct ncclComm {
   int busy;              /* calls that are using it */
   uint64_t id;           /* ordinal in this process, never used twice */
   int rank, nranks, device;
-  atomic_bool connected; /* its making is over: peers will not change */
+  atomic_bool connected; /* initialized: the peers no longer change */
   atomic_bool finalized, suspended;
   atomic_bool aborted, revoked; /* set by any thread; `wake` becomes readable as well */
-  atomic_int async_error;       /* first error of a call, stays; ncclInProgress while a launch is under way */
+  atomic_int async_error;       /* first error of a call, kept; ncclInProgress while a launch is under way */
   atomic_int launching;         /* threads that are about to enqueue on a device */
-  bool nonblocking;             /* calls return ncclInProgress, and their work is done by a thread */
+  bool nonblocking;             /* calls return ncclInProgress, and a thread does their work */
   int wake;                     /* eventfd */
   struct peer *peers;           /* nranks */
   uint64_t sequence;            /* collectives run so far, equal on all ranks */
@@ -155,13 +154,13 @@ struct ncclComm {
   /* On device memory, device.c: */
   struct CUctx_st *context;
   struct CUevent_st *over;  /* its last kernel, once something was launched */
-  struct CUevent_st *joint; /* between streams, for the moment of a launch */
+  struct CUevent_st *joint; /* joins streams during a launch */
   bool launched;
-  pthread_mutex_t turn; /* of the kernel that runs */
+  pthread_mutex_t turn; /* held by the kernel that runs */
 
   int listener;           /* stays open: the lowest rank serves the bootstrap of children */
   struct member *members; /* nranks */
-  int *ring, *place;      /* nranks: the rank at each place of the ring, and each rank's place */
+  int *ring, *place;      /* nranks: the rank at each place of the ring, and the place of each rank */
   uint64_t secret;        /* known to the members only */
   uint32_t splits;        /* made so far */
 
@@ -173,34 +172,32 @@ struct ncclComm {
   size_t work_size;
 };
 
-/* A new communicator, in the list and in use by the caller. NULL: no memory or no descriptors. */
+/* A new communicator, listed and in use by the caller. NULL: no memory or no descriptors. */
 struct ncclComm *standin_comm_new(int device);
-/* Is this a live communicator? Then it stays alive until standin_comm_release. Only compares `comm`, so that handles
- * destroyed before are safe to ask for. */
+/* True if `comm` is live: it then stays so until standin_comm_release. Only compares the handle, which may be stale. */
 bool standin_comm_acquire(struct ncclComm *comm);
-/* For who has it in use already: also while somebody waits to destroy it, when it is live no more. */
+/* Adds a use for a caller that holds one, even while another thread waits to destroy the communicator. */
 void standin_comm_acquire_again(struct ncclComm *comm);
 /* As standin_comm_acquire(), for a handle that must still be the communicator that had `id`. */
 bool standin_comm_acquire_id(struct ncclComm *comm, uint64_t id);
 void standin_comm_release(struct ncclComm *comm);
-/* Takes it from the list, waits until no call uses it, frees it. False: it was not in the list. The caller holds no
- * use of it. */
+/* Unlists it, waits until no call uses it, frees it. False: it was not listed. The caller holds no use of it. */
 bool standin_comm_destroy(struct ncclComm *comm);
 /* Remembers that an operation failed, and shuts down. */
 void standin_comm_break(struct ncclComm *comm, ncclResult_t result);
-/* Closes the connections both ways, so that no rank waits for this one. Any thread. */
+/* Closes the connections in both directions, so that no rank waits for this one. Any thread. */
 void standin_comm_shutdown(struct ncclComm *comm);
 /* Makes blocked calls of other threads return. */
 void standin_comm_wake(struct ncclComm *comm);
-/* Why nothing may start on this communicator; ncclSuccess: it may. */
+/* The reason why nothing may start on this communicator; ncclSuccess: none. */
 ncclResult_t standin_comm_ready(struct ncclComm *comm);
 
 /* -- groups (group.c) -------------------------------------------------------------------------------------------- */
-/* Work that makes a communicator, or takes one down; in a group each runs on its own thread. */
+/* Work that makes or ends a communicator; in a group each has its own thread. */
 struct async_work {
   ncclResult_t (*run)(struct async_work *);
   ncclResult_t result;
-  struct ncclComm *told; /* whose async error tells how it stands, where that is a non-blocking communicator */
+  struct ncclComm *told; /* if non-blocking, its async error shows the state of the work */
 };
 
 void standin_group_start(void);
@@ -208,7 +205,7 @@ void standin_group_start(void);
 ncclResult_t standin_group_add_call(struct ncclComm *comm, const struct call *call);
 /* Keeps the work until the group ends; frees it then. */
 ncclResult_t standin_group_add_work(struct async_work *work);
-/* An error of a call inside the group: the group's end returns it and starts nothing. Returns `result`. */
+/* Notes an error of a call inside the group: the group's end then returns it and starts nothing. Returns `result`. */
 ncclResult_t standin_group_note(ncclResult_t result);
 ncclResult_t standin_group_end(void);
 
@@ -218,33 +215,33 @@ bool standin_is_captured(cudaStream_t stream);
 ncclResult_t standin_capture(cudaStream_t stream, void (*run)(void *), void *group);
 
 /* -- device memory (device.c, contact.c) ------------------------------------------------------------------------- */
-/* Is this a device? -1 becomes that of the calling thread. On host memory all are. */
+/* Checks that the device exists. -1 becomes the calling thread's device. On host memory every number is valid. */
 ncclResult_t standin_device_find(int *device);
-/* What a communicator has on its device. False: that gives no more. */
+/* Creates what a communicator needs on its device. False: the device lacks the resources. */
 bool standin_device_open(struct ncclComm *comm);
 void standin_device_close(struct ncclComm *comm);
 ncclResult_t standin_device_alloc(void **pointer, size_t size);
 ncclResult_t standin_device_free(void *pointer);
-/* Is `which` buffer of call `name` memory that the communicator's device reaches? */
+/* Checks that the communicator's device can reach buffer `which` of call `name`. */
 ncclResult_t standin_device_check(const struct ncclComm *comm, const void *pointer, const char *name,
                                   const char *which);
-/* Has the jobs run on the streams of their calls. Their communicators are in use by the caller. */
+/* Enqueues the jobs on the streams of their calls. The caller uses their communicators. */
 ncclResult_t standin_device_launch(const struct job *jobs, size_t njobs);
-/* Waits until all that was launched is over. */
+/* Waits until everything that was launched is over. */
 void standin_device_drain(struct ncclComm *comm);
-/* Meets the ranks that the jobs are the first to talk to. Their communicators are in use by the caller. */
+/* Meets the peers with whom the jobs communicate first. The caller uses their communicators. */
 ncclResult_t standin_contact(const struct job *jobs, size_t njobs);
 
 /* -- shared memory between two ranks (channel.c) ----------------------------------------------------------------- */
-/* `bell` is the ranks' connection. NULL: not possible. The caller closes *fd once the other rank has opened it. */
+/* `bell` is the ranks' connection. NULL: impossible. The caller closes *fd once the other rank has opened it. */
 struct channel *standin_channel_create(uint64_t secret, int bell, int *fd);
 struct channel *standin_channel_open(uint64_t secret, int bell, int process, int descriptor);
 void standin_channel_close(struct channel *channel);
-/* How many bytes passed. 0: full or empty, or the other side has hung up. */
+/* The number of bytes moved. 0: full or empty, or the peer has hung up. */
 size_t standin_channel_write(struct channel *channel, const void *data, size_t size);
 size_t standin_channel_read(struct channel *channel, void *data, size_t size);
 bool standin_channel_hung_up(const struct channel *channel);
-/* Before polling the bell for input. False: the wanted direction has become ready in the meantime. */
+/* Prepares for polling the bell for input. False: a wanted direction has become ready in the meantime. */
 bool standin_channel_may_sleep(struct channel *channel, bool to_read, bool to_write);
 
 /* -- running (engine.c, wire.c, ring.c, p2p.c) ------------------------------------------------------------------- */
@@ -263,7 +260,7 @@ struct envelope {
   size_t done;           /* bytes of the header that have passed */
 };
 
-/* A place in a ring's schedule: `offset` bytes of chunk `step` of slice `slice` have passed. */
+/* A place in a ring's schedule: `offset` bytes of chunk `step` of slice `slice` are done. */
 struct cursor {
   size_t slice;
   int step;
@@ -273,20 +270,20 @@ struct cursor {
 struct ring {
   struct call *call;
   struct reduction reduction; /* with its scalar read */
-  size_t element, total;      /* sizes of an element, and of a shard (AllReduce, Broadcast, Reduce: of the buffer) */
+  size_t element, total;      /* bytes of an element, and of a shard (AllReduce, Broadcast, Reduce: of the buffer) */
   size_t slice_size, slices;
   const int *ranks;  /* at each place of the ring */
   int place, nranks; /* this rank's */
   int next, prev;    /* ranks */
   int steps;         /* chunks of a slice */
-  int dependency;    /* what is sent in step s was received in step s + dependency; below 0: own input */
+  int dependency;    /* step s sends what step s + dependency received; below 0: the own input */
   bool sends, receives;
   struct envelope out, in;
   struct cursor sent, received;
   char *stage_in, *stage_out, *work;
   size_t staged;                   /* in stage_in: received, not reduced (less than one element between steps) */
   size_t scaled_begin, scaled_end; /* in stage_out: scaled, not sent */
-  char *own_copy;                  /* where own_left more bytes of the own input belong */
+  char *own_copy;                  /* destination of the next own_left bytes of the own input */
   size_t own_left;
   size_t payload_sent;
 };
@@ -307,14 +304,14 @@ struct lane {
 struct p2p {
   struct transfer *transfers;
   size_t count;
-  struct lane *lanes; /* one a peer */
+  struct lane *lanes; /* one per peer */
 };
 
 struct job {
   struct ncclComm *comm;
   struct call **calls; /* collectives first */
   size_t ncalls, ncollectives, current;
-  bool contact;       /* it is the first with its peers, and may go on beside another job of its communicator */
+  bool contact;       /* first contact with its peers; may run beside another job of its communicator */
   bool started, done; /* started: the call `current` (or the point-to-point part) has begun */
   int64_t started_at;
   struct ring ring;
@@ -322,48 +319,46 @@ struct job {
   ncclResult_t result;
 };
 
-/* Runs the jobs, all at once, and sets their results. Gives up the job's use of its communicator when it ends. */
+/* Runs all jobs at once and sets their results. Releases each job's use of its communicator when it ends. */
 void standin_run(struct job *jobs, size_t njobs);
 int64_t standin_now(void);
 
-/* Non-blocking: what is left of the envelope, then up to `size` bytes. Sets *moved to the payload bytes that passed; an
- * error is one of NCCL's. standin_wire_recv checks the header against `envelope->header`. */
+/* Moves the rest of the envelope, then up to `size` bytes, without blocking. Sets *moved to the payload bytes moved;
+ * errors are NCCL's. standin_wire_recv checks the header against `envelope->header`. */
 ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope *envelope, const void *data,
                                size_t size, size_t *moved);
 ncclResult_t standin_wire_recv(struct ncclComm *comm, int peer, struct envelope *envelope, void *data, size_t size,
                                size_t *moved);
 #define STANDIN_HEADER_MAGIC 0x7a6e6363u
 
-/* Each step does what it can without blocking; *progress is set when anything moved, *done at the end. */
+/* A step does what it can without blocking. It sets *progress if anything moved, and *done at the end. */
 ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct call *call);
 ncclResult_t standin_ring_step(struct ring *ring, struct ncclComm *comm, bool *progress, bool *done);
 ncclResult_t standin_p2p_start(struct p2p *p2p, struct ncclComm *comm, struct call **calls, size_t ncalls);
 ncclResult_t standin_p2p_step(struct p2p *p2p, struct ncclComm *comm, bool *progress, bool *done);
 void standin_p2p_free(struct p2p *p2p);
-/* A collective of one rank. */
+/* Runs a collective of one rank. */
 void standin_run_alone(struct call *call);
 
 /* -- arithmetic (reduce.c, redop.c) ------------------------------------------------------------------------------ */
-/* dst = own (scaled where the reduction says so) combined with other. dst may be own. `complete`: this is the last
- * summand, divide now. */
+/* dst = own (scaled if requested) combined with other; dst may be own. `complete`: the last operand, so divide now. */
 void standin_reduce(void *dst, const void *own, const void *other, size_t count, const struct reduction *reduction,
                     bool complete);
 void standin_scale(void *dst, const void *src, size_t count, const struct reduction *reduction);
 uint16_t standin_half_from_float(float value);
 uint16_t standin_bf16_from_float(float value);
-/* What the operator means on this communicator and type, or ncclInvalidArgument. */
+/* The operator's meaning on this communicator and type, or ncclInvalidArgument. */
 ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type,
                                 struct reduction *reduction);
 
 /* -- addresses (address.c) --------------------------------------------------------------------------------------- */
-/* Both: a socket, or -1 with errno. Listens on the interface and in the family that the environment asks for. */
+/* Both return a socket, or -1 with errno. standin_listen uses the interface and the family from the environment. */
 int standin_listen(struct address *address);
 int standin_connect_to(const struct address *address);
-/* Are these bytes one at all? */
 bool standin_is_address(const struct address *address);
 
 /* -- hosts (host.c) ---------------------------------------------------------------------------------------------- */
-/* The host of a new member, which listens there: equal for those that share it. */
+/* The host of a new member with this listener: equal for members that share one. */
 uint64_t standin_host(const struct address *listener);
 /* Makes the ring of a communicator with its members. False: no memory. */
 bool standin_order_ring(struct ncclComm *comm);
@@ -371,42 +366,41 @@ bool standin_order_ring(struct ncclComm *comm);
 uint64_t standin_hash(uint64_t state, const void *data, size_t size);
 
 /* -- bootstrap (bootstrap.c) ------------------------------------------------------------------------------------- */
-/* Serves the ids of this process in the background, from ncclGetUniqueId on. `nranks`: of the communicator that shall
- * grow by this id, otherwise 0. */
+/* Serves this process's ids in the background, from ncclGetUniqueId on. `nranks`: of the communicator that grows by
+ * this id, otherwise 0. */
 ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks);
-/* Rendezvous of all ranks by the ids; fills `comm` (rank and nranks are set) with members, secret and connections. */
+/* The rendezvous of all ranks by the ids. Fills `comm` (with rank and nranks): members, secret and connections. */
 ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int nids);
-/* Rendezvous of the members of `parent` (ranks in `ranks`, ascending); fills `table` and the secret. */
+/* The rendezvous of the members of `parent` (ranks in `ranks`, ascending). Fills `table` and the secret. */
 ncclResult_t standin_meet(struct ncclComm *parent, int wake, const int *ranks, int nranks, uint64_t tag,
                           struct member *mine, struct member *table, uint64_t *secret);
-/* Connects everybody with everybody. comm->members, secret, rank, nranks and listener are set. */
+/* Connects all pairs. comm->members, secret, rank, nranks and listener are set. */
 ncclResult_t standin_connect(struct ncclComm *comm, int wake);
 
 /* -- rate limit and statistics ----------------------------------------------------------------------------------- */
-/* The time that was played for this process, after it has gone on by `ns`. */
+/* The emulated time of this process, after advancing it by `ns`. */
 STANDIN_API long long ncclStandinPlayTime(long long ns);
 bool standin_rate_is_limited(enum way way);
-/* How many of `size` bytes may be sent now; 0: none before *until. What is not sent is given back. `size` > 0. */
+/* The number of the `size` (> 0) bytes that may be sent now; 0: none before *until. The caller returns unsent bytes. */
 size_t standin_rate_take(enum way way, size_t size, int64_t *until);
 void standin_rate_return(enum way way, size_t size);
-/* There is nothing to send that way now: the link saves up its burst only, until the next standin_rate_take. */
+/* Nothing is to be sent that way now: until the next standin_rate_take, the link saves up at most one burst. */
 void standin_rate_idle(enum way way);
 
 #define STANDIN_NO_LINE ((size_t)-1)
-/* Begins the line of a call; `comm_id` and `type` may be -1 for none. */
+/* Begins the line of a call; `comm_id` and `type` are -1 for none. */
 size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, int type);
 void standin_stats_sent(size_t line, enum way way, size_t payload);
 void standin_stats_took(size_t line, int64_t nanoseconds);
 
 /* -- faults on request (fault.c) --------------------------------------------------------------------------------- */
-/* How many of `size` bytes (at least one) may be sent on `fd` now; 0: the connection was reset, errno says so. May not
- * return. */
+/* The number of the `size` (> 0) bytes that may be sent on `fd` now; 0: it was reset (errno). May not return. */
 size_t standin_fault_send(int fd, size_t size);
-/* How many of `size` bytes may be received now. */
+/* The number of bytes, at most `size`, that may be received now. */
 size_t standin_fault_receive(size_t size);
-/* So many bytes have been sent to another rank. */
+/* Counts bytes sent to another rank. */
 void standin_fault_sent(size_t size);
-/* Is the system call that comes now interrupted? Then errno is EINTR. */
+/* True if the next system call is to be interrupted; errno is then EINTR. */
 bool standin_fault_interrupts(void);
 /* A message to another rank begins. */
 void standin_fault_begin(const char *what, int type, uint64_t size);

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Links the stand-in once for each NCCL that it shall play: the same objects, its version, and the functions that it has
-# (versions.def). "allreduce-only", "no-send-recv" and "no-split"
-# are not any NCCL, but what others ship under its name; "rccl" has a function of the runtime that RCCL stands on.
+# Links the stand-in once for each NCCL that it emulates: the same objects, its version, and its functions
+# (versions.def). "allreduce-only", "no-send-recv" and "no-split" stand for libraries that others ship under NCCL's
+# name; "rccl" has a function of the runtime below RCCL.
 #
 #   variants.sh TABLE FOLDER OBJECT...      writes FOLDER/VARIANT/libnccl.so.2; uses $CC and $LDFLAGS
 set -eu
 table=$1 folder=$2
 shift 2
 
-# The names that a version has, as an argument of the linker's version script.
+# A version's functions, as an argument of the linker's version script.
 functions()
 {
   awk -F '[(), ]+' -v code="$1" '/^FUNCTION\(/ && $3 * 10000 + $4 * 100 + $5 <= code { printf "%s; ", $2 }' "$table"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which NCCL is played: the newest that is known. A variant (variants.sh) replaces this definition, which therefore
- * stands in a file where nothing uses it: compilers take a constant that they see for what it is, weak or not.
+ * The version of the emulated NCCL: the newest one known. A variant (variants.sh) replaces this definition. It
+ * therefore stands in a file without a use of it: compilers fold a visible constant, even a weak one.
  */
 #include "standin.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sending and receiving without blocking: an envelope and its payload, over shared memory where two ranks have it
- * (channel.c) and TCP otherwise, within the rate limits. What would block leaves a note in the peer for engine.c's
- * poll. Belongs to the thread that runs the communicator.
+ * Sending and receiving without blocking: an envelope and its payload, within the rate limits. Ranks that share memory
+ * use it (channel.c), others TCP. An operation that would block leaves a note in the peer for engine.c's poll. Belongs
+ * to the thread that runs the communicator.
  */
 #include "standin.h"
 
@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* What one call moves at most: large enough to be cheap, small enough that the payload is still in the cache when it
- * is reduced, and that one direction does not starve the other. */
+/* The most that one call moves. It is large enough to be cheap, and small enough that the payload is still in the cache
+ * when it is reduced. It also keeps one direction from starving the other. */
 #define PIECE ((size_t)512 << 10)
 
 static ncclResult_t lost(const char *what, int peer) {
@@ -19,7 +19,7 @@ static ncclResult_t lost(const char *what, int peer) {
                       errno ? strerror(errno) : "it has closed the connection");
 }
 
-/* Both: bytes that passed, 0 when it would block, -1 when the connection has ended (errno 0: by the peer). */
+/* Both return the bytes moved, 0 if it would block, -1 if the connection has ended (errno 0: by the peer). */
 static ssize_t send_parts(struct peer *peer, const struct iovec *parts, int nparts) {
   errno = 0;
   if (peer->channel) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The capture of streams into graphs, and their launch. A graph is its nodes in the order in which they were captured,
- * and runs in that order on one stream: events between captured streams decide who takes part, and whether everything
- * was joined at the end, but branches do not run side by side, and are not checked against each other.
+ * The capture of streams into graphs, and their launch. A graph holds its nodes in capture order, and runs in that
+ * order on one stream. Events between captured streams decide which streams take part, and whether all were joined at
+ * the end. But branches do not run concurrently, and are not checked against each other.
  *
- * As in the driver, the legacy stream cannot be asked for its state while a stream that synchronises with it is
- * captured, and what must not be done meanwhile invalidates the capture.
+ * As in the driver, the legacy stream's state cannot be queried while a stream that synchronises with it is captured. A
+ * call that is forbidden meanwhile invalidates the capture.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -157,7 +157,7 @@ CUDA_API CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode m
   return result;
 }
 
-/* Nobody takes part any more. */
+/* Ends every stream's part in the capture. */
 static void finish(struct capture *c) {
   for (CUstream s = standin_streams; s; s = s->next)
     if (s->capture == c)
@@ -261,7 +261,7 @@ CUDA_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
   if (result == CUDA_SUCCESS && stream->capture)
-    result = CUDA_ERROR_NOT_SUPPORTED; /* a graph inside of a graph */
+    result = CUDA_ERROR_NOT_SUPPORTED; /* a graph inside another one */
   if (result == CUDA_SUCCESS)
     result = standin_fault(CALL_LAUNCH);
   for (size_t i = 0; result == CUDA_SUCCESS && i < exec->graph.count; i++) {

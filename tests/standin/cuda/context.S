@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * void context_switch(void **from, void *to): keeps what a function must preserve on the stack, the stack pointer in
- * *from, and goes on where `to` was kept. void context_begin(void): the first thing that runs on a stack that
- * fibre_create() has laid out as context_switch() would have left it; it calls fibre_main(), which does not return.
+ * void context_switch(void **from, void *to): pushes the registers that a function must preserve, stores the stack
+ * pointer in *from, and continues at the stack kept in `to`. void context_begin(void): the first code on a new stack.
+ * fibre_create() lays that out as context_switch() would have left it. It calls fibre_main(), which does not return.
  *
  * Rounding modes are not switched: kernels leave them alone.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copies, memsets and functions of the host, as work of a stream. As in the driver, a copy from pageable memory of the
- * host has read it when the call returns, and one to it has been done; what is pinned is read and written late.
+ * Copies, memsets and host functions, as work of a stream. As in the driver, a copy from pageable host memory has read
+ * it when the call returns, and a copy to it is complete. Pinned memory is read and written late.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -14,7 +14,7 @@ struct copy {
   struct task task;
   uintptr_t to, from;
   size_t bytes;
-  void *staged; /* what is to be copied, if not what is at `from` */
+  void *staged; /* the source's bytes, if copied before; otherwise they are at `from` */
 };
 
 static CUresult run_copy(struct task *task) {
@@ -30,7 +30,7 @@ static bool is_pageable(uintptr_t address) {
   return !standin_is_device_address(address) && (!a || a->freed);
 }
 
-/* What the caller says about an end of the copy. */
+/* The caller's claim about one side of the copy. */
 enum end { ANY, HOST, DEVICE };
 
 static bool fits(uintptr_t address, size_t bytes, enum end end) {
@@ -119,7 +119,7 @@ static CUresult run_rows(struct task *task) {
   return CUDA_SUCCESS;
 }
 
-/* One end: from the first byte to the last one, all of it memory that a stream works on by itself. */
+/* Checks one side: from the first byte to the last one, all of it memory that a stream accesses asynchronously. */
 static bool rows_fit(CUmemorytype type, uintptr_t address, size_t pitch, size_t width, size_t height) {
   const size_t most = (size_t)standin_settings()->pitch;
   return (type == CU_MEMORYTYPE_UNIFIED || type == CU_MEMORYTYPE_DEVICE) && pitch >= width && pitch <= most &&
@@ -127,8 +127,8 @@ static bool rows_fit(CUmemorytype type, uintptr_t address, size_t pitch, size_t 
          fits(address, (height - 1) * pitch + width, type == CU_MEMORYTYPE_DEVICE ? DEVICE : ANY);
 }
 
-/* Of the driver's many kinds of copies, those of rows from the beginning of what is pointed to. Each row is work on its
- * own bytes: what lies between two of them is nobody's business. */
+/* Supports only one of the driver's kinds of copies: rows from the beginning of the pointers. Each row is work on its
+ * own bytes; the bytes between two rows are not touched. */
 CUDA_API CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream handle) {
   CUstream stream;
   standin_lock();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The part of the CUDA driver's ABI that a library needs that compresses on a GPU, and its tests. Types and values are
- * those of NVIDIA's cuda.h; functions have the names that libcuda.so.1 exports (_v2 where there is one).
+ * The part of the CUDA driver's ABI for a library that compresses on a GPU, and its tests. Types and values are those
+ * of NVIDIA's cuda.h; functions have the names that libcuda.so.1 exports (_v2 if there is one).
  */
 #ifndef TESTS_STANDIN_CUDA_CUDA_H
 #define TESTS_STANDIN_CUDA_CUDA_H

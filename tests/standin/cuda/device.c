@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The driver itself, its devices and their primary contexts, which are the only ones. A context that nobody retains is
- * refused, but what was made in it stays; after a reset it is refused until it is retained again, and using a stream or
- * an event from before ends the process.
+ * The driver, its devices and their primary contexts, the only ones. A context without a retain is refused, but its
+ * objects stay. After a reset it is refused until the next retain; using an older stream or event ends the process.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -14,7 +13,7 @@ enum { STACK = 16 };
 static atomic_bool initialized;
 static struct CUctx_st contexts[DEVICES];
 
-/* Of the calling thread: the last is current. */
+/* The calling thread's contexts: the last is current. */
 static __thread CUcontext stack[STACK];
 static __thread unsigned depth;
 
@@ -59,7 +58,7 @@ CUDA_API CUresult cuGetErrorString(CUresult error, const char **text) {
   return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The newest form of a name is what the driver gives to those that were built with a new cuda.h. */
+/* Like the driver, gives programs built with a new cuda.h the newest form of a name. */
 CUDA_API CUresult cuGetProcAddress_v2(const char *symbol, void **function, int cudaVersion, uint64_t flags,
                                       CUdriverProcAddressQueryResult *status) {
   char newer[128];
@@ -145,7 +144,7 @@ CUDA_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
   return CUDA_SUCCESS;
 }
 
-/* All devices, each other's. */
+/* Every device can access every other. */
 CUDA_API CUresult cuDeviceCanAccessPeer(int *yes, CUdevice device, CUdevice peer) {
   if (!is_device(device) || !is_device(peer))
     return CUDA_ERROR_INVALID_DEVICE;
@@ -188,7 +187,7 @@ CUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) 
   return CUDA_SUCCESS;
 }
 
-/* Its memory stays where it is: whoever uses it is not found out. */
+/* Memory stays after a reset: its later use is not detected. */
 CUDA_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (!is_device(device))
     return CUDA_ERROR_INVALID_DEVICE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * For test programs: device memory, streams and kernels without many words. A call of the driver that fails ends the
- * program with its name; what a test expects to fail it calls itself.
+ * For test programs: device memory, streams and kernels in few words. A failing driver call ends the program with the
+ * call's name; tests make calls that should fail directly.
  */
 #ifndef TESTS_STANDIN_CUDA_DEVICE_H
 #define TESTS_STANDIN_CUDA_DEVICE_H
@@ -21,7 +21,7 @@ static inline void device_must(CUresult result, const char *call, const char *fi
   _exit(1);
 }
 
-/* The device's context, current for this thread. */
+/* Makes the device's context current for this thread, and returns it. */
 static inline CUcontext device_open(int ordinal) {
   CUcontext context;
   CUdevice device;
@@ -50,14 +50,14 @@ static inline CUdeviceptr device_buffer(size_t bytes) {
   return pointer;
 }
 
-/* A buffer that holds what is at `from`. */
+/* A buffer with a copy of the bytes at `from`. */
 static inline CUdeviceptr device_copy(const void *from, size_t bytes) {
   CUdeviceptr pointer = device_buffer(bytes);
   MUST(cuMemcpyHtoD_v2(pointer, from, bytes));
   return pointer;
 }
 
-/* Once all that was enqueued on the device is over. */
+/* Reads once all work on the device is over. */
 static inline void device_read(void *to, CUdeviceptr from, size_t bytes) {
   MUST(cuCtxSynchronize());
   MUST(cuMemcpyDtoH_v2(to, from, bytes));
@@ -72,7 +72,7 @@ static inline CUfunction device_kernel(const char *name) {
   return function;
 }
 
-/* Pointers to the parameters follow: a grid and blocks of one dimension. */
+/* A grid and blocks of one dimension; pointers to the parameters follow. */
 #define LAUNCH(function, blocks, threads, shared, stream, ...) \
   cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, (void *[]){__VA_ARGS__}, NULL)
 #define LAUNCH_COOPERATIVE(function, blocks, threads, shared, stream, ...) \

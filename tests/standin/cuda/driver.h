@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the parts of the stand-in for the CUDA driver share.
+ * Shared by the parts of the stand-in for the CUDA driver.
  *
- * One lock, standin_lock(), guards everything that is declared here; what runs on a stream runs without it, on the
- * stream's worker. Time is a clock: for each stream how much of its work comes before. It decides both when work may
- * run and whether two pieces of work are in order at all. Settings come from the environment (settings.c lists them).
+ * One lock, standin_lock(), guards everything declared here. Work of a stream runs without it, on the stream's worker.
+ * Time is a clock: for each stream, how much of its work comes before. It decides both when work may run and whether
+ * two pieces of work are ordered at all. Settings come from the environment (settings.c lists them).
  */
 #ifndef TESTS_STANDIN_CUDA_DRIVER_H
 #define TESTS_STANDIN_CUDA_DRIVER_H
@@ -32,7 +32,7 @@ struct standin_settings {
 
 const struct standin_settings *standin_settings(void);
 
-/* Says what is wrong on stderr, and aborts: a test must not go on. */
+/* Reports an error on stderr, and aborts: a test must not go on. */
 void standin_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 uint64_t standin_mix(uint64_t x); /* every bit of the result depends on every bit of x */
@@ -55,14 +55,14 @@ enum standin_call {
   CALLS
 };
 
-/* The error that CUDA_STANDIN_FAULT wants of this call, mostly none. Needs no lock. */
+/* The error that CUDA_STANDIN_FAULT requests for this call, mostly none. Needs no lock. */
 CUresult standin_fault(enum standin_call call);
 
 /* -- device.c ------------------------------------------------------------------------------------------------------ */
 struct CUmemPoolHandle_st {
   CUdevice device;
   uint64_t threshold;
-  unsigned peers; /* devices that were let in, a bit each */
+  unsigned peers; /* devices with access, a bit each */
 };
 
 struct CUctx_st {
@@ -75,9 +75,9 @@ struct CUctx_st {
   struct CUmemPoolHandle_st pool;
 };
 
-/* The calling thread's context, which is in order; otherwise the error of the call. */
+/* The calling thread's context if it is valid; otherwise the error of the call. */
 CUresult standin_context(CUcontext *context);
-CUcontext standin_context_of(CUdevice device); /* NULL where there is no such device */
+CUcontext standin_context_of(CUdevice device); /* NULL if there is no such device */
 bool standin_is_context(CUcontext context);    /* and retained */
 
 /* -- stream.c: the lock, clocks, work, streams --------------------------------------------------------------------- */
@@ -97,12 +97,12 @@ struct access {
 struct task {
   const char *name;
   CUresult (*run)(struct task *task);
-  void (*release)(struct task *task); /* what the task owns, if anything; not the task itself */
+  void (*release)(struct task *task); /* frees the task's own data, if any; not the task itself */
   struct access *access;
   unsigned accesses, references;
 };
 
-/* Zeroed memory of `size` bytes that begins with a task, which has one reference and room for so many accesses. */
+/* Zeroed memory of `size` bytes that begins with a task, which has one reference and room for that many accesses. */
 void *standin_task(size_t size, const char *name, CUresult (*run)(struct task *), unsigned accesses);
 void standin_task_touches(struct task *task, uintptr_t begin, size_t bytes, bool writes);
 void standin_task_drop(struct task *task);
@@ -114,32 +114,32 @@ struct CUstream_st {
   struct clock clock;          /* what the next piece of work comes after */
   struct entry *first, **last; /* enqueued, not yet over */
   bool has_worker, ends;
-  struct capture *capture;  /* that it takes part in */
-  struct clock captured;    /* the same as `clock`, for nodes of the graph */
+  struct capture *capture;  /* the capture that it takes part in */
+  struct clock captured;    /* like `clock`, for nodes of the graph */
   struct CUstream_st *next; /* of all streams */
 };
 
-/* What handle means to this thread; CUDA_ERROR_INVALID_HANDLE for one that is not there (any more). */
+/* Resolves the handle for this thread; CUDA_ERROR_INVALID_HANDLE for an unknown or destroyed one. */
 CUresult standin_stream(CUstream handle, CUstream *stream);
 
 extern CUstream standin_streams;
 
-/* All that a wait for the stream waits for. */
+/* The work that a wait for the stream waits for. */
 struct clock standin_stream_clock(CUstream stream);
 
-/* Enqueues (or captures) the task, and takes the reference over, also where it fails. */
+/* Enqueues (or captures) the task, and takes over the reference, even on failure. */
 CUresult standin_enqueue(CUstream stream, struct task *task);
 
-/* Waits until all that the clock names is over: the lock is released meanwhile. */
+/* Waits until all work in the clock is over; releases the lock meanwhile. */
 CUresult standin_wait(CUcontext context, const struct clock *clock);
 CUresult standin_wait_device(CUcontext context);
 
-/* Over? Where it is, the host knows of it from now on, as if it had waited; where not, lazy work begins. */
+/* True if the work is over: then the host counts as having waited for it. False: lazy work begins. */
 bool standin_is_over(const struct clock *clock);
 void standin_join(struct clock *clock, const struct clock *other);
 
 /* -- order.c ------------------------------------------------------------------------------------------------------- */
-/* Work with this clock does what `task` says: dies where it may overlap with what touched the same memory. */
+/* Records the accesses of `task` under this clock. Dies if one may overlap with another access to the same memory. */
 void standin_check_order(const struct task *task, const struct clock *clock, unsigned slot);
 
 /* -- memory.c ------------------------------------------------------------------------------------------------------ */
@@ -165,22 +165,22 @@ struct allocation {
   unsigned count;
 };
 
-/* The allocation that holds the address, also one that was freed; NULL for anything else. */
+/* The allocation that holds the address, even a freed one of device memory; NULL for anything else. */
 struct allocation *standin_allocation(uintptr_t address);
 bool standin_is_device_address(uintptr_t address); /* even if nothing is allocated there */
 
-/* Where the memory really is. */
+/* The real address of the memory. */
 void *standin_view(uintptr_t address);
 
 /* -- capture.c ----------------------------------------------------------------------------------------------------- */
-/* The task becomes a node of the graph that the stream is captured into. */
+/* Makes the task a node of the graph that the stream is captured into. */
 CUresult standin_capture_task(CUstream stream, struct task *task);
 bool standin_blocking_is_captured(CUcontext context);
 void standin_invalidate_captures(CUcontext context); /* those of blocking streams */
 CUresult standin_capture_spoiled(CUstream stream);   /* the stream is synchronised with: the call's error */
 void standin_capture_leave(CUstream stream);         /* the stream is destroyed */
 CUresult standin_capture_wait(CUstream stream, CUevent event);
-/* For calls that may synchronise behind the caller's back: the error where a capture forbids them to this thread. */
+/* For calls that may synchronise implicitly: the error if a capture forbids them to this thread. */
 CUresult standin_unsafe_call(void);
 uint64_t standin_capture_id(const struct capture *capture);
 
@@ -206,7 +206,7 @@ struct emulate_launch {
 };
 
 void emulate_run(const struct emulate_launch *launch);
-void emulate_end_thread(void);                      /* gives back what this thread keeps for the next launch */
-const char *emulate_where(char *text, size_t size); /* the kernel and thread that runs here; NULL: none */
+void emulate_end_thread(void);                      /* frees what this thread keeps for the next launch */
+const char *emulate_where(char *text, size_t size); /* the kernel and thread running here; NULL: none */
 
 #endif

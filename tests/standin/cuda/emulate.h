@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * CUDA C++ for the host: a .cu file that is compiled with `g++ -std=c++17 -x c++ -include emulate.h` becomes kernels
- * that the stand-in for the driver runs on the CPU. No header of NVIDIA's is needed. README.md says what is emulated
- * and what is not.
+ * that the stand-in for the driver runs on the CPU. No header of NVIDIA's is needed. README.md lists what is emulated.
  *
- * Static shared memory is thread-local: a block runs on one thread of the system, and its threads are fibres on that.
- * What would be undefined on a GPU is diagnosed, or gives a value that no test can take for a right one.
+ * Static shared memory is thread-local: a block runs on one OS thread, and its threads are fibres on that. Undefined
+ * behaviour of a GPU is diagnosed, or gives a value that no test can take for a right one.
  */
 #ifndef TESTS_STANDIN_CUDA_EMULATE_H
 #define TESTS_STANDIN_CUDA_EMULATE_H
@@ -23,7 +22,7 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __shared__ thread_local /* in a function that is static, too */
+#define __shared__ thread_local /* also inside a static function */
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
@@ -133,7 +132,7 @@ inline float __int2float_rn(int x) { return (float)x; }
 inline float __uint2float_rn(unsigned x) { return (float)x; }
 inline float __ll2float_rn(long long x) { return (float)x; }
 inline float __ull2float_rn(unsigned long long x) { return (float)x; }
-/* What does not fit is the nearest that does, and NaN is zero. */
+/* Saturates to the nearest integer; NaN is zero. */
 inline int emulate_float2int(float x) {
   return x != x ? 0 : x >= 2147483648.0f ? INT_MAX : x < -2147483648.0f ? INT_MIN : (int)x;
 }
@@ -205,7 +204,7 @@ inline double atomicAdd(double *at, double value) {
   return emulate_bits<double>(old);
 }
 
-/* -- where threads meet: default arguments are those of the caller's line ------------------------------------------ */
+/* -- synchronization: default arguments are those of the caller's line --------------------------------------------- */
 #define EMULATE_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 inline void __syncthreads(EMULATE_HERE) { emulate_barrier(EMULATE_SYNC, 0, file, line); }
@@ -250,7 +249,7 @@ inline int __all_sync(unsigned mask, int predicate, EMULATE_HERE) {
   return __ballot_sync(mask, !predicate, file, line) == 0;
 }
 
-/* The lanes that happen to run together: which they are is nobody's right, so it is this one alone. */
+/* The lanes that run together: nothing guarantees which, so this reports the calling lane alone. */
 inline unsigned __activemask() { return 1u << emulate_self->linear % EMULATE_WARP; }
 
 template <typename T> inline unsigned __match_any_sync(unsigned mask, T value, EMULATE_HERE) {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs kernels: the blocks of a launch one after the other (of a cooperative launch: all at once), the threads of a
- * block on fibres of the calling thread.
+ * Runs kernels: blocks one after the other (cooperative: all at once), their threads on fibres of the calling thread.
  *
- * A fibre runs thread after thread until one of them waits for others; only then is another fibre needed. So a kernel
- * that never synchronises is a plain loop, and nobody has to say which kernels those are. Threads that can go on do so
- * before new ones begin. When none can, and no thread is left to begin, that is a deadlock, which ends the process with
- * a list of who waits where. A barrier wants every thread of its block: one that has returned is missed, though newer
- * GPUs forgive it.
+ * A fibre runs one thread after the other until one of them waits; only then is another fibre needed. So a kernel that
+ * never synchronises is a plain loop, without any annotation. Threads that can continue do so before new ones begin. If
+ * none can continue or begin, that is a deadlock: it ends the process with a list of the waiting threads. A barrier
+ * requires every thread of its block, even one that has returned, although newer GPUs accept that.
  *
  * Shared memory holds a pattern when a block begins. Everything here belongs to the thread that calls emulate_run().
  */
@@ -44,7 +42,7 @@ void strand_release(struct strand *strand) {
   push(&runner.ready, strand);
 }
 
-/* Puts the block's static shared memory in place, and lets the strand be the one that runs. */
+/* Puts the block's static shared memory in place, and makes the strand the running one. */
 static void enter(struct strand *strand) {
   struct runner *r = &runner;
   struct emulate_block *block = strand->self.home;
@@ -57,8 +55,7 @@ static void enter(struct strand *strand) {
   emulate_self = &strand->self;
 }
 
-/* With a seed, threads begin in another order: offset and stride are drawn, and the stride has no factor of the
- * count. */
+/* With a seed, threads begin in another order: offset and stride are random, and the stride is coprime to the count. */
 static unsigned in_order(unsigned i, unsigned count, uint64_t seed) {
   if (!seed)
     return i;
@@ -91,7 +88,7 @@ static struct strand *begin_next(void) {
 
 static void run_threads(void *data);
 
-/* Goes on with whoever can; returns when `from` is wanted again: the thread's own fibre when nobody can. */
+/* Continues with any ready thread. Returns when `from` is needed: the thread's own fibre if no thread is ready. */
 void strand_go_on(struct fibre *from) {
   struct runner *r = &runner;
   struct fibre *to = &r->home;
@@ -135,7 +132,7 @@ static bool alike(const struct strand *a, const struct strand *b) {
   return a->state == b->state && (a->state == RETURNED || (same_place(a->file, a->line, b) && a->mask == b->mask));
 }
 
-/* One line for each group of neighbours that do the same, in blocks that have not returned. */
+/* Writes one line for each group of neighbours in the same state, in blocks that have not returned. */
 static size_t describe_block(char *text, size_t size, const struct emulate_block *block, int *groups) {
   size_t length = 0;
   for (unsigned i = 0, end; i < runner.threads && *groups < MOST_GROUPS; i = end, ++*groups) {
@@ -208,7 +205,7 @@ EMULATE_API int emulate_barrier(enum emulate_barrier_kind kind, int value, const
     return block->result;
   }
   block->waiting = 0;
-  block->result = block->gathered; /* stays until all have come back, as the next barrier needs them */
+  block->result = block->gathered; /* kept until all are back: the next barrier needs them */
   for (unsigned i = 0; i < runner.threads; i++)
     if (&block->strands[i] != strand)
       strand_release(&block->strands[i]);
@@ -226,7 +223,7 @@ EMULATE_API void emulate_pause(const char *file, int line) {
   strand->state = RUNS;
 }
 
-/* Not a fence of the language: the thread sanitizer knows none. */
+/* Not a fence of the language: the thread sanitizer does not support those. */
 EMULATE_API void emulate_fence(void) {
   static unsigned everybody;
   __atomic_fetch_add(&everybody, 0, __ATOMIC_SEQ_CST);
@@ -242,7 +239,7 @@ static void returned(struct strand *strand) {
   warp_returned(strand);
 }
 
-/* What a fibre does. */
+/* The body of a fibre. */
 static void run_threads(void *data) {
   struct runner *r = &runner;
   (void)data;
@@ -276,7 +273,7 @@ static void prepare_block(struct emulate_block *block, uint64_t linear) {
     memset(r->alive > 1 ? block->image : r->shared, POISON, r->shared_size);
 }
 
-/* Runs the blocks that are prepared until all their threads have returned. */
+/* Runs the prepared blocks until all their threads have returned. */
 static void run_blocks(void) {
   struct runner *r = &runner;
   r->next_block = r->next_thread = 0;
@@ -298,7 +295,7 @@ static void run_blocks(void) {
 /* The object that holds an address, and its thread-local storage. */
 struct object {
   uintptr_t inside;
-  size_t module, size; /* module: of the dynamic linker; 0: it has no such storage */
+  size_t module, size; /* module: the dynamic linker's number; 0: no such storage */
   bool found, program;
 };
 
@@ -319,10 +316,10 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *data) {
   return object->found;
 }
 
-/* The dynamic linker's: where an offset of a module's storage is for this thread. */
+/* The dynamic linker's function: the address of an offset of a module's storage for this thread. */
 void *__tls_get_addr(size_t module_and_offset[2]);
 
-/* Static shared memory: all thread-local storage of the kernel's object. It must hold nothing else. */
+/* Finds static shared memory: all thread-local storage of the kernel's object, which must hold nothing else. */
 static void find_shared(void) {
   struct object object = {.inside = (uintptr_t)runner.launch->kernel};
   dl_iterate_phdr(find_object, &object);
@@ -339,7 +336,7 @@ static void *take_memory(size_t size) {
   return memory;
 }
 
-/* Its threads keep their places from block to block. */
+/* The block's threads keep their places from block to block. */
 static void make_block(struct emulate_block *block) {
   const struct emulate_launch *l = runner.launch;
   *block = (struct emulate_block){.strands = take_memory(runner.threads * sizeof(struct strand)),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What kernels that were compiled for the host (emulate.h) ask of libcuda.so.1, which runs them (emulator.c). C and
- * C++.
+ * The interface of libcuda.so.1 (emulator.c) for kernels that were compiled for the host (emulate.h). C and C++.
  */
 #ifndef TESTS_STANDIN_CUDA_EMULATOR_H
 #define TESTS_STANDIN_CUDA_EMULATOR_H
@@ -19,7 +18,7 @@ struct emulate_index {
 
 struct emulate_block;
 
-/* What a thread of a kernel may know of itself. */
+/* A kernel thread's data about itself. */
 struct emulate_thread {
   struct emulate_index thread;
   const struct emulate_index *block, *block_size, *grid_size;
@@ -27,14 +26,13 @@ struct emulate_thread {
   struct emulate_block *home;
 };
 
-/* Thread-local storage that is found without a call: each step of a kernel looks there. */
+/* Thread-local storage without a call: each step of a kernel uses it. */
 #define EMULATE_NEAR __attribute__((tls_model("initial-exec")))
 
 /* The thread that runs now; NULL outside of kernels. */
 extern __thread struct emulate_thread *emulate_self EMULATE_NEAR;
 
-/* What is at a parameter of a kernel: how pointers to device memory are found, and whether the kernel may write
- * there. */
+/* The kind of a kernel's parameter: how to find pointers to device memory, and whether the kernel may write there. */
 enum emulate_kind { EMULATE_VALUE, EMULATE_READS, EMULATE_WRITES, EMULATE_STRUCT };
 
 struct emulate_parameter {
@@ -50,14 +48,14 @@ struct emulate_kernel {
   struct emulate_kernel *next; /* of the list that emulate_register() keeps */
 };
 
-/* Called by constructors of the object that holds the kernel: the object stays loaded from then on. */
+/* Called by constructors of the object that holds the kernel: the object then stays loaded. */
 void emulate_register(struct emulate_kernel *kernel);
 
-/* Barriers of the block. `kind` is what becomes of the threads' values. */
+/* Barriers of the block. `kind` combines the threads' values. */
 enum emulate_barrier_kind { EMULATE_SYNC, EMULATE_OR, EMULATE_AND, EMULATE_COUNT };
 int emulate_barrier(enum emulate_barrier_kind kind, int value, const char *file, int line);
 
-/* Operations of the lanes that `mask` names. */
+/* Operations of the lanes in `mask`. */
 enum emulate_warp_kind {
   EMULATE_SYNCWARP,
   EMULATE_SHFL,
@@ -78,16 +76,14 @@ enum emulate_warp_kind {
 uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, uint64_t value, unsigned argument, unsigned width,
                       const char *file, int line);
 
-/* A loop that waits for other threads lets them go on here. */
+/* Lets other threads continue in a loop that waits for them. */
 void emulate_pause(const char *file, int line);
 
-/* What was written before is seen by whoever has passed here later. */
+/* Makes earlier writes visible to any thread that passes a fence later. */
 void emulate_fence(void);
 
-/* The block's dynamic shared memory. */
 void *emulate_dynamic_shared(void);
 
-/* The kernel gives up. */
 void emulate_trap(const char *file, int line) __attribute__((noreturn));
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Events: the clock of a stream at some moment, and the time when it was reached.
+ * Events: the clock of a stream at some moment, and the time when it got there.
  */
 #include "tests/standin/cuda/driver.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-/* The time of one record, shared by the event and the work that takes it. */
+/* The time of one record, shared by the event and the work that measures it. */
 struct stamp {
   unsigned references;
   double milliseconds;
@@ -124,7 +124,7 @@ CUDA_API CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int
   return result;
 }
 
-/* What both ways to ask for an event begin with. */
+/* The common beginning of both ways to query an event. */
 static CUresult look(CUevent event) {
   if (!event)
     return CUDA_ERROR_INVALID_HANDLE;

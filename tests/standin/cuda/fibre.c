@@ -31,7 +31,6 @@ void context_switch(void **from, void *to);
 void context_begin(void);
 void fibre_main(void) __attribute__((visibility("hidden"), noreturn));
 
-/* The one that runs on this thread. */
 static __thread struct fibre *current __attribute__((tls_model("initial-exec")));
 
 static void arrived(struct fibre *at) {
@@ -61,7 +60,7 @@ void fibre_adopt(struct fibre *thread) {
   current = thread;
 }
 
-/* What context_switch() pops, and where it returns to. */
+/* Writes the words that context_switch() pops, and its return address. */
 static void *lay_out(char *top) {
 #ifdef __x86_64__
   enum { WORDS = 7, RETURN = 6 }; /* at context_begin the stack is aligned as before a call */
@@ -102,7 +101,7 @@ void fibre_free(struct fibre *fibre) {
   free(fibre);
 }
 
-/* Not instrumented: it is entered on one stack and left on another. */
+/* Not instrumented: entered on one stack and left on another. */
 __attribute__((no_sanitize("address", "thread"))) void fibre_switch(struct fibre *from, struct fibre *to) {
   current = to;
 #if WITH_ASAN

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Fibres: stacks of their own on one thread of the system, which switch where they say so. Sanitizers are told of it.
- * A fibre stays on the thread that made it.
+ * Fibres: separate stacks on one OS thread, with explicit switches that sanitizers learn of. A fibre keeps its thread.
  */
 #ifndef TESTS_STANDIN_CUDA_FIBRE_H
 #define TESTS_STANDIN_CUDA_FIBRE_H
@@ -17,14 +16,14 @@ struct fibre {
   struct fibre *next; /* for its owner */
 };
 
-/* The calling thread becomes a fibre, so that others can switch back to it. */
+/* Makes the calling thread a fibre, so that others can switch back to it. */
 void fibre_adopt(struct fibre *thread);
 
-/* body(data) runs at the first switch, and never returns. NULL without memory. */
+/* Runs body(data) at the first switch; it never returns. NULL without memory. */
 struct fibre *fibre_create(void (*body)(void *data), void *data);
 void fibre_free(struct fibre *fibre);
 
-/* Returns when somebody switches back. */
+/* Returns when another fibre switches back. */
 void fibre_switch(struct fibre *from, struct fibre *to);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory. A pointer to device memory names an address in a range that nobody can ever access; the memory lies in a
- * second range, at the same offset: its view. Copies, memsets and kernels get views (module.c), so whatever else reads
- * or writes through such a pointer dies at once, and a handler says what it was. Addresses are never used again, and
- * what was freed goes away, with an unmapped page behind every allocation, which ends where that page begins (rounded
- * up to 256 bytes; the address sanitizer sees the rest). New memory holds a pattern.
+ * Memory. A pointer to device memory is an address in a range without access. The memory lies in a second range, at the
+ * same offset: its view. Copies, memsets and kernels get views (module.c). Any other access through such a pointer dies
+ * at once, and a handler reports the pointer. Addresses are never reused, and freed memory becomes inaccessible. Every
+ * allocation ends (rounded up to 256 bytes) at an inaccessible page; the address sanitizer checks the rest. New memory
+ * holds a pattern.
  *
- * Pinned and managed memory is the host's own: its view is itself.
+ * Pinned and managed memory is host memory: its view is itself.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -27,11 +27,11 @@
 enum { ALIGNMENT = 256, PAGE = 64 << 10, POISON = 0xcd };
 
 static struct {
-  uintptr_t begin, view, used; /* used: offset of what was never allocated */
+  uintptr_t begin, view, used; /* used: offset of the part never allocated */
   size_t size;
 } range;
 
-/* Ordered by address as far as they are of the device: its addresses only grow. */
+/* Device allocations are in address order, because their addresses only grow. */
 static struct allocation *allocations;
 static unsigned count, room;
 static uint64_t ids;
@@ -44,7 +44,7 @@ static void say(const char *text) {
     _exit(2);
 }
 
-/* The lock is not taken: who holds it may be the one that is here. */
+/* Does not take the lock: the thread that faulted may hold it. */
 static void describe_address(char *text, size_t size, uintptr_t address) {
   struct allocation *a = standin_allocation(address);
   if (a)
@@ -67,10 +67,10 @@ static void on_fault(int number, siginfo_t *info, void *context) {
              kernel && direct ? ": a pointer that was not a parameter" : "");
     say(text);
   }
-  sigaction(SIGSEGV, &before, NULL); /* it happens again */
+  sigaction(SIGSEGV, &before, NULL); /* the access is repeated */
 }
 
-/* Addresses for all that is ever allocated: many times what there is of memory, or as much as the system has. */
+/* Reserves addresses for all future allocations: many times the memory, or as much as the system has. */
 static bool reserve(void) {
   if (range.size)
     return true;
@@ -99,7 +99,7 @@ void *standin_view(uintptr_t address) {
   return (void *)(standin_is_device_address(address) ? address - range.begin + range.view : address);
 }
 
-/* Of what the host could have given to somebody else since, only what is not freed. */
+/* Returns freed allocations only of device memory: the host reuses its addresses. */
 struct allocation *standin_allocation(uintptr_t address) {
   for (unsigned i = count; i-- > 0;) {
     struct allocation *a = &allocations[i];
@@ -122,7 +122,7 @@ static struct allocation *remember(uintptr_t begin, size_t size, enum memory typ
   return &allocations[count++];
 }
 
-/* What was touched is of no interest any more, nor are the host's own addresses. */
+/* Marks the allocation as freed and drops its accesses. A host allocation is not found any more. */
 static void forget(struct allocation *a) {
   a->freed = true;
   free(a->touches);
@@ -132,7 +132,7 @@ static void forget(struct allocation *a) {
 
 static size_t rounded(size_t size, size_t to) { return (size + to - 1) / to * to; }
 
-/* Pages from `offset` on: those that hold `bytes`, which end with them, but for the last. */
+/* The size of an allocation's pages: `bytes` end where the last page begins, which stays inaccessible. */
 static size_t pages_of(size_t bytes) { return rounded(rounded(bytes, ALIGNMENT), PAGE) + PAGE; }
 
 static CUresult allocate(CUcontext context, size_t bytes, struct allocation **allocation) {
@@ -156,7 +156,6 @@ static CUresult allocate(CUcontext context, size_t bytes, struct allocation **al
   return CUDA_SUCCESS;
 }
 
-/* Nobody can use the view from now on. */
 static void unmap(uintptr_t begin, size_t bytes) {
   size_t usable = pages_of(bytes) - PAGE;
   char *end = (char *)standin_view(begin) + rounded(bytes, ALIGNMENT);
@@ -165,13 +164,13 @@ static void unmap(uintptr_t begin, size_t bytes) {
     standin_die("device memory cannot be given back");
 }
 
-/* The one that begins there and was not freed. */
+/* The allocation that begins there and was not freed. */
 static struct allocation *allocated_at(uintptr_t address, enum memory type) {
   struct allocation *a = standin_allocation(address);
   return a && !a->freed && a->begin == address && a->type == type ? a : NULL;
 }
 
-/* Takes the lock, and looks whether the thread may allocate and free now. */
+/* Takes the lock, and checks that the thread may allocate and free now. */
 static CUresult begin_call(CUcontext *context, bool may_synchronize) {
   standin_lock();
   CUresult result = standin_context(context);
@@ -229,7 +228,7 @@ static CUresult run_free(struct task *task) {
   return CUDA_SUCCESS;
 }
 
-/* In the order of the stream the memory is there from this on: for others only if they come after it. */
+/* In stream order the memory exists from here on; for other streams only if they come after it. */
 static CUresult allocate_in_order(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream handle) {
   CUcontext context;
   CUstream stream;
@@ -343,7 +342,7 @@ CUDA_API CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned
   return result;
 }
 
-/* -- pools: one of each device, and those that are made; they keep nothing ----------------------------------------- */
+/* -- pools: one per device, and those that are created; they keep nothing ------------------------------------------ */
 CUDA_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device) {
   CUcontext context = standin_context_of(device);
   if (!context)
@@ -382,7 +381,7 @@ CUDA_API CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *prop
   return CUDA_SUCCESS;
 }
 
-/* It lives on as long as memory of it is used: here, for good. */
+/* A pool lives as long as memory of it is used: here, forever. */
 CUDA_API CUresult cuMemPoolDestroy(CUmemoryPool pool) { return pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
 
 CUDA_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t number) {
@@ -443,7 +442,7 @@ CUDA_API CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribut
   return result;
 }
 
-/* A pointer that is not CUDA's is no error here: its attributes are zero, its device is none. */
+/* A pointer that is not CUDA's is no error here: its attributes are zero, and it has no device. */
 CUDA_API CUresult cuPointerGetAttributes(unsigned int number, CUpointer_attribute *attributes, void **data,
                                          CUdeviceptr pointer) {
   CUcontext context;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Modules, and kernels as work of a stream. Whatever image is loaded, its kernels are those of the shared objects that
- * CUDA_STANDIN_KERNELS names, found by their names. The image must be one that a driver of this version would take:
- * binaries if it is new enough, PTX up to its version and for its devices.
+ * Modules, and kernels as work of a stream. Any loaded image has the kernels of the shared objects in
+ * CUDA_STANDIN_KERNELS, found by name. The image must be valid for a driver of this version: binaries if it is new
+ * enough, PTX up to its version and for its devices.
  *
- * A kernel gets views of the memory that its parameters point to (memory.c), and is taken to touch it from there to the
- * end of the buffer: to read it by a pointer to const, otherwise to write it. Inside of structures whatever could be a
- * pointer to device memory is one.
+ * A kernel gets views of the memory that its parameters point to (memory.c). It is assumed to access that from there to
+ * the end of the buffer: to read through a pointer to const, otherwise to write. Inside structures every word that
+ * could be a pointer to device memory counts as one.
  */
 #include "tests/standin/cuda/driver.h"
 #include "tests/standin/cuda/standin.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The oldest driver that takes binaries: they are made by CUDA 13. */
+/* The oldest driver that takes binaries: CUDA 13 makes them. */
 enum { BINARIES = 13000 };
 
 enum { SHARED = 48 << 10, SHARED_OPTIN = 99 << 10, SHARED_MULTIPROCESSOR = 100 << 10, SHARED_RESERVED = 1 << 10 };
@@ -85,7 +85,7 @@ static void open_kernels(void) {
 }
 
 /* -- modules ------------------------------------------------------------------------------------------------------- */
-/* A fatbin, nvcc's wrapper around one, or what says that it is for us: it is as new as the CUDA that they come from. */
+/* A fatbin, nvcc's wrapper around one, or our own marker: as new as the CUDA that built them. */
 static bool is_binary(const void *image) {
   static const uint32_t fatbin = 0xba55ed50, wrapper = 0x466243b1;
   static const char own[] = "CUDA-STANDIN";
@@ -93,12 +93,12 @@ static bool is_binary(const void *image) {
          strncmp(image, own, strlen(own)) == 0;
 }
 
-/* A text that begins with a version of PTX, and says its target next. Comments are not understood. */
+/* Checks text that begins with a PTX version and then its target. Comments are not supported. */
 static CUresult check_ptx(const char *text) {
   int major, minor, capability, used = 0;
   if (sscanf(text, " .version %d.%d .target sm_%d%n", &major, &minor, &capability, &used) != 3)
     return CUDA_ERROR_INVALID_PTX;
-  /* 6.3 came with CUDA 10.0, 7.0 with 11.0, and so on; of 6.x nothing older is told apart. */
+  /* 6.3 came with CUDA 10.0, 7.0 with 11.0, and so on; older 6.x are not distinguished. */
   int cuda = major < 6 || (major == 6 && minor < 3) ? 0
              : major == 6                           ? 10000 + 10 * (minor - 3)
                                                     : (major + 4) * 1000 + 10 * minor;
@@ -263,7 +263,7 @@ static void release_kernel(struct task *task) {
   free(r->values);
 }
 
-/* One past a buffer is no access: empty ranges end there. */
+/* A pointer one past a buffer is no access: empty ranges end there. */
 static bool is_end(uintptr_t address) {
   const struct allocation *a = standin_allocation(address - 1);
   return a && !a->freed && a->begin + a->size == address;
@@ -286,7 +286,7 @@ static void touch(struct running *r, CUcontext context, unsigned parameter, uint
   standin_task_touches(&r->task, pointer, a->begin + a->size - pointer, writes);
 }
 
-/* Takes the value over, with views in place of pointers to device memory. */
+/* Copies the value, with views in place of pointers to device memory. */
 static void take_parameter(struct running *r, CUcontext context, unsigned i, void *to, const void *from) {
   const struct emulate_parameter *p = &r->launch.kernel->parameters[i];
   memcpy(to, from, p->size);

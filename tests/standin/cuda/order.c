@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Work on the same memory must be in order. Every allocation remembers who touched which bytes last; work that comes
- * along is in order with that if its clock says so: by its stream, by events, or because the host has waited. This
- * looks at what was enqueued, not at when it ran: a missing dependency is found even where everything happened to go
- * well.
+ * Work on the same memory must be ordered. Every allocation remembers the last accesses to its bytes. New work is
+ * ordered after those if its clock says so: by its stream, by events, or because the host has waited. The check uses
+ * enqueue order, not run time: it finds a missing dependency even in a run without a wrong result.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -12,7 +11,7 @@ static bool overlap(const struct touch *touch, const struct access *access) {
   return touch->begin < access->end && access->begin < touch->end;
 }
 
-/* What comes after the new one comes after the old one, too, and needs to know of the new one alone. */
+/* Work after the new access is also after the old one, so remembering the new one is enough. */
 static bool replaces(const struct access *access, const struct touch *old, const struct clock *clock) {
   return access->begin <= old->begin && old->end <= access->end && (access->writes || !old->writes) &&
          clock->at[old->slot] >= old->sequence;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels for the tests of the stand-in: ordinary CUDA, which nvcc takes, too. The second half is wrong on purpose.
+ * Kernels for the tests of the stand-in: ordinary CUDA, valid for nvcc, too. The second half is wrong on purpose.
  */
 #include "kernels/cuda/kernel.h"
 
@@ -62,7 +62,7 @@ struct histogram_arguments {
   unsigned n, bins;
 };
 
-/* counts += how many of x are in each bin; `bins` words of dynamic shared memory. */
+/* Adds the number of x in each bin to counts; `bins` words of dynamic shared memory. */
 extern "C" __global__ void histogram(histogram_arguments a) {
   DYNAMIC_SHARED(unsigned, local);
   for (unsigned i = threadIdx.x; i < a.bins; i += blockDim.x)
@@ -77,8 +77,8 @@ extern "C" __global__ void histogram(histogram_arguments a) {
 }
 KERNEL(histogram);
 
-/* `rounds` times: every word becomes the sum of itself and the next; all blocks at once, one word a thread. What a
- * block keeps in shared memory must survive the other blocks. */
+/* `rounds` times: every word becomes the sum of itself and the next; all blocks at once, one word per thread. A block's
+ * shared memory must survive the other blocks. */
 extern "C" __global__ void neighbours(unsigned *x, unsigned *next, unsigned rounds, grid_state *state) {
   __shared__ unsigned own[64];
   unsigned n = gridDim.x * blockDim.x, i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -92,7 +92,7 @@ extern "C" __global__ void neighbours(unsigned *x, unsigned *next, unsigned roun
 }
 KERNEL(neighbours);
 
-/* 16 words a thread: what lanes see of each other. A block of 48: its second warp is half there. */
+/* 16 words per thread: the lanes' views of each other. With a block of 48 the second warp is half full. */
 extern "C" __global__ void warps(unsigned *out) {
   unsigned t = threadIdx.x, lane = t % 32, *o = out + t * 16;
   unsigned there = t < 32 ? 0xffffffffu : 0xffffu;
@@ -104,7 +104,7 @@ extern "C" __global__ void warps(unsigned *out) {
   o[5] = (unsigned)__any_sync(there, t == 40) * 2 + (unsigned)__all_sync(there, t < 32);
   o[7] = __float_as_uint(__shfl_sync(there, (float)t, 31, 16));
   unsigned mask = lane % 2 ? there & 0xaaaaaaaau : there & 0x55555555u;
-  if (lane % 2) { /* the odd lanes are busy with themselves */
+  if (lane % 2) {
     o[8] = __shfl_sync(mask, t, 5);
     __syncwarp(mask);
     o[9] = __ballot_sync(mask, t > 16);
@@ -122,11 +122,11 @@ extern "C" __global__ void warps(unsigned *out) {
   __syncwarp();
   if (lane == 31)
     return;
-  o[15] = __ballot_sync(FULL, 1); /* which does not wait for what has returned */
+  o[15] = __ballot_sync(FULL, 1); /* does not wait for the returned lane */
 }
 KERNEL(warps);
 
-/* 3 words a block: how many of its values are odd, whether any is, whether all are. */
+/* 3 words per block: how many of its values are odd, whether any is, whether all are. */
 extern "C" __global__ void votes(const unsigned *x, int *out) {
   unsigned v = x[blockIdx.x * blockDim.x + threadIdx.x] & 1;
   int count = __syncthreads_count((int)v), any = __syncthreads_or((int)v), all = __syncthreads_and((int)v);
@@ -138,7 +138,7 @@ extern "C" __global__ void votes(const unsigned *x, int *out) {
 }
 KERNEL(votes);
 
-/* Every thread once: a grid and blocks of three dimensions. */
+/* Visits every thread once: a grid and blocks of three dimensions. */
 extern "C" __global__ void places(unsigned *out) {
   unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
@@ -146,7 +146,7 @@ extern "C" __global__ void places(unsigned *out) {
 }
 KERNEL(places);
 
-/* 16 words a value: functions of bits, of rounding, and atomics, all on words of its own. */
+/* 16 words per value: functions of bits, of rounding, and atomics, all on its own words. */
 extern "C" __global__ void bits(const unsigned *x, unsigned *out, unsigned n) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n)
@@ -177,8 +177,7 @@ extern "C" __global__ void bits(const unsigned *x, unsigned *out, unsigned n) {
 }
 KERNEL(bits);
 
-/* 16 words a lane: reductions of a warp (where the device has them), and functions of bits and memory that `bits` has
- * no room for. */
+/* 16 words per lane: warp reductions (if the device has them), and further functions of bits and memory. */
 extern "C" __global__ void reductions(const unsigned *x, unsigned *out) {
   unsigned lane = threadIdx.x, v = __ldcg(&x[lane]), w = __ldcs(&x[(lane + 1) % 32]), *o = out + lane * 16;
   unsigned long long wide = (unsigned long long)w << 32 | v, reversed = __brevll(wide);
@@ -263,7 +262,7 @@ extern "C" __global__ void gives_up(unsigned *out) {
 }
 KERNEL(gives_up);
 
-/* What nobody has written. */
+/* Reads words that were never written. */
 extern "C" __global__ void stale_shared(unsigned *out) {
   __shared__ unsigned local[4];
   out[threadIdx.x] = local[threadIdx.x];

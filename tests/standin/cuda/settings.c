@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What tests want of the driver, from the environment. What is not understood ends the process: a test that does not
- * get what it asks for would show nothing.
+ * The settings of the driver, from the environment. An invalid one ends the process: the test would show nothing.
  *
  *   CUDA_STANDIN_DEVICES=N           devices (1)
  *   CUDA_STANDIN_DRIVER=N            cuDriverGetVersion (13000); older ones refuse binaries, and newer PTX than theirs
@@ -9,13 +8,13 @@
  *   CUDA_STANDIN_MEMORY=MIB          of each device (8192)
  *   CUDA_STANDIN_KERNELS=PATH:...    shared objects with kernels, opened at the first module (kernels.so beside the
  *   driver)
- *   CUDA_STANDIN_DELAY=US            every piece of work waits for up to so many microseconds before it runs (0)
- *   CUDA_STANDIN_LAZY=1              work waits until something waits for it, or asks whether it is over (0)
+ *   CUDA_STANDIN_DELAY=US            every piece of work waits for up to that many microseconds before it runs (0)
+ *   CUDA_STANDIN_LAZY=1              work waits until something waits for it or queries it (0)
  *   CUDA_STANDIN_SEED=N              of the delays, and of the order in which the threads of kernels begin (0: natural)
- *   CUDA_STANDIN_ORDER=0             work on the same memory is not checked for being in order (1)
+ *   CUDA_STANDIN_ORDER=0             the order of work on the same memory is not checked (1)
  *   CUDA_STANDIN_SELF_TEST=1         the library runs its self-test of the kernels (0)
- *   CUDA_STANDIN_POOLS=0             the devices have no pools of memory (1)
- *   CUDA_STANDIN_PITCH=BYTES         rows that are copied begin at most so far apart (2147483647)
+ *   CUDA_STANDIN_POOLS=0             the devices have no memory pools (1)
+ *   CUDA_STANDIN_PITCH=BYTES         the largest pitch of copied rows (2147483647)
  *   CUDA_STANDIN_FAULT=CALL:N[+][=ERROR],...
  *                                    the Nth call (with +: from the Nth on) returns ERROR, a number. CALL is one of
  *                                    alloc, context (retain), copy (and memset), event (create, record), free (in
@@ -46,7 +45,7 @@ static atomic_uint_fast64_t calls[CALLS];
 
 static const struct {
   const char *name;
-  CUresult error; /* where the fault names none */
+  CUresult error; /* if the fault names none */
 } known_calls[CALLS] = {
   [CALL_ALLOC] = {"alloc", CUDA_ERROR_OUT_OF_MEMORY},
   [CALL_CONTEXT] = {"context", CUDA_ERROR_OUT_OF_MEMORY},
@@ -101,7 +100,7 @@ static long number(const char *name, long otherwise, long least, long most) {
   return value;
 }
 
-/* One of the list; false where it is not understood. */
+/* Parses one fault of the list; false if it is malformed. */
 static bool parse_fault(const char *text) {
   char name[16], more[2] = "";
   unsigned long long nth;

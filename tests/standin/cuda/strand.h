@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The threads of a kernel that runs on this thread of the system: emulator.c runs them, warp.c lets lanes meet.
+ * The threads of the kernel that runs on this OS thread: emulator.c runs them, warp.c synchronizes lanes.
  */
 #ifndef TESTS_STANDIN_CUDA_STRAND_H
 #define TESTS_STANDIN_CUDA_STRAND_H
@@ -9,13 +9,13 @@
 
 enum state { BEGINS, RUNS, AT_BARRIER, AT_WARP, PAUSES, RETURNED };
 
-/* A thread of the kernel, and what it waits for. */
+/* A thread of the kernel, and its reason to wait. */
 struct strand {
   struct emulate_thread self; /* first: emulate_self points here */
   enum state state;
   struct fibre *fibre; /* that holds its stack while it waits */
   struct strand *next;
-  const char *file; /* where it waits */
+  const char *file; /* source line of the wait */
   int line;
   enum emulate_warp_kind kind;
   uint32_t mask;
@@ -27,7 +27,7 @@ struct emulate_block {
   struct emulate_index index;
   struct strand *strands;
   unsigned at_warp; /* threads that wait for lanes */
-  unsigned waiting; /* at the barrier that `first` came to first */
+  unsigned waiting; /* at the barrier that `first` reached first */
   const struct strand *first;
   enum emulate_barrier_kind kind;
   int gathered, result;
@@ -41,7 +41,7 @@ struct queue {
 /* A launch on this thread. */
 struct runner {
   const struct emulate_launch *launch;
-  struct emulate_block *blocks, *current; /* current: whose static shared memory is in place */
+  struct emulate_block *blocks, *current; /* current: the block whose static shared memory is in place */
   unsigned alive, threads;                /* blocks, threads of each */
   unsigned next_block, next_thread;       /* the next to begin */
   uint64_t left;                          /* threads that have not returned */
@@ -54,18 +54,16 @@ struct runner {
 
 extern __thread struct runner runner EMULATE_NEAR;
 
-/* The one that runs. */
 static inline struct strand *strand_self(void) { return (struct strand *)(void *)emulate_self; }
 
-/* It waits from now on; go on with whoever can, and come back when it is released. */
+/* strand_wait() marks the strand as waiting. strand_go_on() continues with a ready one, and returns once released. */
 void strand_wait(struct strand *strand, enum state state, const char *file, int line);
 void strand_go_on(struct fibre *from);
 void strand_release(struct strand *strand);
 
-/* In words: who it is, and what it does. */
 void strand_describe(char *text, size_t size, const struct strand *strand);
 
-/* It has returned: operations of its warp may have waited for it alone. */
+/* Tells the warp that the strand has returned: operations may have waited for it alone. */
 void warp_returned(struct strand *strand);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Streams. Each has a queue and, from its first work on, a worker: work runs there when all is over that its clock
- * names, and not before. The default streams are those of the driver: the legacy one (0) comes after what is on all
- * blocking streams of its context, and they after it; each thread has one of its own (2).
+ * Streams. Each has a queue and, from its first work on, a worker. Work runs there only once all work in its clock is
+ * over. The default streams are the driver's: the legacy one (0) comes after the work of all blocking streams of its
+ * context, and they after it. Each thread has one of its own (2).
  *
- * A stream that is destroyed lives on until its work is done. A slot of the clocks is one stream's at a time.
+ * A destroyed stream lives on until its work is done. A slot of the clocks belongs to one stream at a time.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -21,8 +21,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 CUstream standin_streams;
-static struct clock enqueued, completed, wanted; /* of each slot; wanted: how far lazy work shall go */
-static struct clock host;                        /* what the host has waited for */
+static struct clock enqueued, completed, wanted; /* of each slot; wanted: how far lazy work must go */
+static struct clock host;                        /* the work that the host has waited for */
 static bool taken[SLOTS];
 static unsigned last_slot;
 static __thread CUstream of_thread[DEVICES];
@@ -150,7 +150,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* The worker leaves the program's signals to the program. */
+/* The worker blocks all signals, so that the program's threads take them. */
 static bool start_worker(CUstream stream) {
   if (stream->has_worker)
     return true;
@@ -210,8 +210,7 @@ CUresult standin_enqueue(CUstream stream, struct task *task) {
 }
 
 /* -- streams ------------------------------------------------------------------------------------------------------- */
-/* The slot that was given back longest ago: what a later stream does shall not seem to follow what an earlier one
- * did. */
+/* Takes the slot that was released longest ago: a later stream's work must not seem to follow an earlier stream's. */
 static bool take_slot(unsigned *slot) {
   for (unsigned i = 1; i <= SLOTS; i++) {
     unsigned s = (last_slot + i) % SLOTS;
@@ -261,7 +260,7 @@ CUresult standin_stream(CUstream handle, CUstream *stream) {
   return CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* No work comes before other work here, whatever its stream. */
+/* Priorities have no effect here. */
 CUDA_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   CUcontext context;
   standin_lock();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operations of the lanes of a warp: those that the mask names wait for each other, whatever the others do. Lanes that
- * have returned are not waited for, and what is read from one is no value.
+ * Warp operations: the lanes in the mask wait for each other, whatever the others do. Nobody waits for lanes that have
+ * returned; reading from one gives an undefined value.
  */
 #include "tests/standin/cuda/strand.h"
 
@@ -8,8 +8,7 @@ static bool is_there(const struct strand *lane, unsigned i, unsigned count) {
   return i < count && lane->state != RETURNED;
 }
 
-/* Have all lanes come that the strand's operation names? Those that have returned are not waited for. The last is
- * looked at first: it comes last. */
+/* True if all lanes of the strand's operation have arrived or returned. Checks the last lane first: it arrives last. */
 static inline bool is_complete(const struct strand *lanes, unsigned count, const struct strand *strand) {
   const uint32_t mask = count < EMULATE_WARP ? strand->mask & ((1u << count) - 1) : strand->mask;
   for (uint32_t left = mask; left;) {
@@ -22,7 +21,7 @@ static inline bool is_complete(const struct strand *lanes, unsigned count, const
   return true;
 }
 
-/* The lane that a shuffle reads from; its own where the segment ends. */
+/* The source lane of a shuffle; its own at the end of the segment. */
 static inline unsigned source(const struct strand *strand, unsigned lane) {
   unsigned width = strand->width, begin = lane & ~(width - 1), by = strand->argument;
   if (strand->kind == EMULATE_SHFL)
@@ -53,7 +52,7 @@ static inline uint64_t shuffled(const struct strand *lanes, unsigned count, cons
   return takes_part ? lanes[from].value : 0xcdcdcdcdcdcdcdcdu; /* undefined */
 }
 
-/* Of a vote, a reduction or a match. */
+/* The result of a vote, a reduction or a match. */
 static uint64_t result_of(const struct strand *lanes, unsigned count, const struct strand *strand) {
   uint64_t result = 0;
   bool any = false;
@@ -77,7 +76,7 @@ static unsigned lanes_of(const struct strand *strand, struct strand **lanes) {
   return count < EMULATE_WARP ? count : EMULATE_WARP;
 }
 
-/* All lanes of the operation get their results, and go on. Votes and reductions give all of them the same. */
+/* Gives all lanes of the operation their results, and releases them. A vote or reduction gives all the same. */
 static void finish(struct strand *lanes, unsigned count, const struct strand *strand) {
   uint32_t mask = strand->mask;
   bool shuffles = strand->kind <= EMULATE_SHFL_XOR, each = shuffles || strand->kind == EMULATE_MATCH_ANY;
