@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/agree, agree_listener: processes that report to one another over IPv4 and IPv6, with everything that can go
- * wrong between them. The ranks here are light processes without NCCL: they report, meet where NCCL's init would be,
- * and ask.
+ * interpose/agree, agree_listener: processes report to each other over IPv4 and IPv6, with every kind of failure. The
+ * ranks are light processes without NCCL: they report, meet in place of NCCL's init, and ask for the decision.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,7 +23,7 @@
 #include "tests/unit/self.h"
 #include "tests/unit/tap.h"
 
-/* An id as NCCL makes it, with a port that means nothing here. */
+/* An id as NCCL makes it, with an arbitrary port. */
 static ncclUniqueId new_id(const char *address) {
   ncclUniqueId id;
   union tagc_agree_address at = {.v4 = {.sin_family = AF_INET, .sin_port = htons(9)}};
@@ -56,7 +55,7 @@ enum { MOST = 256 };
 
 struct shared {
   pthread_barrier_t barrier;
-  int states[MOST]; /* what became of each rank: enum tagc_agree_state, -1 before */
+  int states[MOST]; /* the final state of each rank: enum tagc_agree_state, -1 before */
   int reported[MOST];
 };
 
@@ -66,7 +65,7 @@ struct part {
   int nranks;
   int version_of_last; /* NCCL's version on the last rank; 22809 on the others */
   int silent;          /* this rank does not report (-1: all do) */
-  int slow;            /* this one comes late */
+  int slow;            /* this rank reports late */
 };
 
 static void rank_main(const ncclUniqueId *id, int rank, const struct part *part) {
@@ -82,7 +81,7 @@ static void rank_main(const ncclUniqueId *id, int rank, const struct part *part)
   shared->states[rank] = (int)a.state;
 }
 
-/* Runs the ranks as processes; the maker of the id is this one. How many ended in `state`. */
+/* Runs the ranks as processes; this process made the id. Returns how many ended in `state`. */
 static int play(const ncclUniqueId *id, const struct part *part, enum tagc_agree_state state) {
   pthread_barrierattr_t attributes;
   pthread_barrierattr_init(&attributes);
@@ -154,7 +153,7 @@ static void several_at_once(void) {
   ncclUniqueId other = new_id("127.0.0.2");
   tagc_agree_stamp_id(&other);
   ok(!is_stamped(&other) && errno == EDOM, "an id on another interface meanwhile is left alone, and errno, too");
-  ncclUniqueId again = ids[0]; /* as NCCL before 2.23 does: only the first 40 bytes are new */
+  ncclUniqueId again = ids[0]; /* as in NCCL before 2.23: only the first 40 bytes are new */
   again.internal[1]++;
   ok(!is_stamped(&again), "the stamp of an earlier id is none");
   tagc_agree_clear_id(&again);
@@ -181,7 +180,7 @@ static void ids_of_one_communicator(void) {
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
-/* A process that makes an id, and ends when `order` is closed. */
+/* Starts a process that makes an id, and ends when `order` is closed. */
 static pid_t maker(ncclUniqueId *id, int *order) {
   int to[2], from[2];
   if (pipe(to) || pipe(from))
@@ -215,7 +214,7 @@ static void dead_and_deaf(void) {
   ok(a.state == TAGC_AGREED_UNKNOWN, "a child process is a decider, too");
   kill(child, SIGSTOP);
   const int usual = options()->agree_timeout;
-  options()->agree_timeout = 1; /* nothing else here may be cut short by a busy machine */
+  options()->agree_timeout = 1; /* a busy machine must not cut anything else short */
   b = tagc_agree_report(&id, 1, 2, 1, 22809, "host");
   options()->agree_timeout = usual;
   ok(b.state == TAGC_AGREED_UNKNOWN, "the decider does not answer: the report may have been heard or not");
@@ -243,7 +242,7 @@ static void dead_and_deaf(void) {
   ok(!tagc_agree_settle(&b) && b.state == TAGC_AGREED_LOST, "the other is lost: it does not guess");
 }
 
-/* One rank cannot connect; the others hear of it. */
+/* One rank cannot connect; the others learn of it. */
 static void unreachable(void) {
   ncclUniqueId id = new_id("127.0.0.1"), wrong;
   struct tagc_agree_stamp stamp;
@@ -267,7 +266,7 @@ static int dial(const union tagc_agree_address *to) {
   return fd;
 }
 
-/* Sends bytes; was the connection hung up without an answer? */
+/* Sends bytes. True if the connection was closed without an answer. */
 static bool is_hung_up_on(const union tagc_agree_address *to, const void *bytes, size_t size) {
   char answer;
   int fd = dial(to);
@@ -308,8 +307,8 @@ static void strangers(void) {
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
-/* Strangers of a process of their own: half of them say nothing, the others too little. When all of these have been
- * hung up on, the process ends. *there: to be read before. */
+/* A process with strangers: half of them send nothing, the others too little. It ends once the latter's connections
+ * were closed. *there is readable after all have connected. */
 static pid_t send_strangers(const union tagc_agree_address *to, int count, int *there) {
   int fds[2];
   if (pipe(fds))
@@ -336,7 +335,7 @@ static void use_up(int free) {
       exit(1);
 }
 
-/* What the library takes of `limit` descriptors while strangers come, in a process that has no more. */
+/* True if the library uses at most `most` of `limit` descriptors while strangers connect. Runs in its own process. */
 static bool is_modest(int limit, int most) {
   ncclUniqueId id = new_id("127.0.0.1");
   struct tagc_agreement a[2];
@@ -363,7 +362,7 @@ static bool is_modest(int limit, int most) {
   return good;
 }
 
-/* 64 must be free. */
+/* The library needs 64 free descriptors. */
 static bool is_cautious(void) {
   ncclUniqueId id = new_id("127.0.0.1"), other = id;
   use_up(65); /* a listener takes one */
@@ -376,7 +375,7 @@ static bool is_cautious(void) {
   return good && errno == EDOM;
 }
 
-/* In a process of its own. */
+/* Runs in its own process. */
 static void limited(int limit, int most) {
   int status;
   pid_t child = fork();
@@ -394,7 +393,7 @@ static void closed(void) {
   for (int fd = 3; fd < 400; fd++)
     close(fd);
   struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, "host");
-  wait_for_threads(before - 1); /* there was one for the ids before */
+  wait_for_threads(before - 1); /* one thread served the earlier ids */
   tagc_agree_settle(&a);
   ok(a.state == TAGC_AGREED_NO || a.state == TAGC_AGREED_LOST, "a listener whose socket was closed under it ends");
   id = new_id("127.0.0.1");

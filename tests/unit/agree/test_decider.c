@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/agree/wire and decider: what travels is read as it was written and nothing else is, and the decision is a
- * function of the reports alone.
+ * interpose/agree/wire and decider: only messages as they were written are read. Decisions depend on the reports alone.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 
 static const uint8_t secret[TAGC_AGREE_SECRET] = {7, 6, 5};
 
-/* ---- what travels ------------------------------------------------------------------------------------------------ */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void make_id(uint8_t *id, const char *address, struct tagc_agree_stamp *stamp) {
   memset(id, 0, TAGC_AGREE_ID);
@@ -20,7 +19,7 @@ static void make_id(uint8_t *id, const char *address, struct tagc_agree_stamp *s
     stamp->address.v4.sin_family = AF_INET;
   else if (inet_pton(AF_INET6, address, &stamp->address.v6.sin6_addr) == 1)
     stamp->address.v6.sin6_family = AF_INET6;
-  stamp->address.v4.sin_port = htons(4711); /* at the same place in both */
+  stamp->address.v4.sin_port = htons(4711); /* at the same offset in both */
   memcpy(stamp->secret, secret, sizeof secret);
   id[0] = 1;
   memcpy(id + 8, &stamp->address, sizeof stamp->address);
@@ -95,7 +94,7 @@ static struct tagc_agree_decider *decider;
 static struct tagc_agree_reply heard;
 static char text[TAGC_AGREE_TEXT + 1];
 
-/* Sends a request; what came back is in `heard` and `text`. The kind of the answer, 0 for none. */
+/* Sends a request; the answer is in `heard` and `text`. Returns the kind of the answer, 0 for none. */
 static int send_request(enum tagc_agree_kind kind, uint32_t rank, uint32_t nranks, uint64_t host, const char *facts) {
   struct tagc_agree_request request = {
     .kind = kind, .rank = rank, .nranks = nranks, .host = host, .text_size = (uint16_t)strlen(facts)};
@@ -198,7 +197,7 @@ static void some_differ(void) {
          "ranks 0-3 of 4 did not report (no library, TAGC_MODE=off, no connection, or few descriptors)");
 }
 
-/* Every rank says something else: the answer is still short, and soon there. */
+/* Every rank reports something else: the answer is still short and quick. */
 static void all_differ(void) {
   enum { RANKS = 3000 };
   char own[40];
