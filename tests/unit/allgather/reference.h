@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codecs for all-gathers once more, element by element and from the words of kernels/allgather/, as slow as may be:
- * what the fast ones are compared with. Shares the bits of numbers (bits.h) and the reference of the dense codecs.
+ * A second implementation of the codecs for all-gathers, element by element from the text of kernels/allgather/, and
+ * slow. The fast ones are compared with it. It shares bits.h and the reference of the dense codecs.
  *
  * Threads  Reentrant. Ownership: all memory is the caller's.
  */
@@ -157,7 +157,7 @@ static inline void gather_encode(const struct tagc_allgather_codec *codec, const
   }
 }
 
-/* What comes out of a payload of q8 or delta; of the others the tests know without it. */
+/* The result of decoding a payload of q8 or delta. For the other codecs the tests know it without a reference. */
 static inline void gather_decode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job,
                                  int rank, void *shard) {
   const uint64_t n = job->shape.n, blocks = (n + 255) / 256;

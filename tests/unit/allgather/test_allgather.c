@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codecs for all-gathers: their bytes against reference.h, with every instruction set; what comes out; what
- * is refused, and that then nothing is touched; delta over many steps.
+ * The codecs for all-gathers: their bytes against reference.h with every instruction set, the results, refusals (which
+ * touch nothing), and delta over many steps.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void encode_all(struct world *w) {
   }
 }
 
-/* Returns whether all ranks refused, or none: -1 where they differ. */
+/* 1 if all ranks refused, 0 if none did, -1 if they differ. */
 static int decode_all(struct world *w) {
   int refused = 0;
   for (int rank = 0; rank < w->shape.nranks; rank++) {
@@ -84,7 +84,7 @@ static int decode_all(struct world *w) {
 static uint64_t state = 1;
 static uint32_t draw(void) { return (uint32_t)(tagc_mix64(++state) >> 32); }
 
-/* About normal. */
+/* Approximately normal. */
 static float normal(void) {
   float sum = 0;
   for (int i = 0; i < 12; i++)
@@ -163,7 +163,7 @@ static void check_shapes(void) {
 
 /* -- the examples of the codecs' headers --------------------------------------------------------------------------- */
 
-/* A payload as runs: so many times a byte; ends with none. */
+/* A payload as runs of equal bytes; ends with an empty one. */
 struct run {
   size_t count;
   uint8_t byte;
@@ -218,8 +218,7 @@ static void check_examples(void) {
 
 /* -- bits ---------------------------------------------------------------------------------------------------------- */
 
-/* Every pattern of sixteen bits, among enough usual ones: as bf16, and as the upper halves of fp32 above random lower
- * ones. */
+/* Every pattern of 16 bits, among many common ones: as bf16, and as upper halves of fp32 above random lower halves. */
 static void check_patterns(enum tagc_dtype dtype) {
   struct world w;
   const uint64_t n = 1u << 20;
@@ -240,7 +239,7 @@ static void check_patterns(enum tagc_dtype dtype) {
 
 /* -- refused ------------------------------------------------------------------------------------------------------- */
 
-/* Rank 1's shard cannot be carried: all ranks see it, and nothing is touched. */
+/* Rank 1's shard cannot be encoded: all ranks see it, and nothing is touched. */
 static void check_refused(const struct tagc_allgather_codec *codec, const char *why, void (*spoil)(struct world *)) {
   struct world w;
   world_new(&w, codec, 9000, 3, TAGC_FLOAT32);
@@ -277,8 +276,7 @@ static void spoil_reference(struct world *w) {
     ((float *)w->reference[1])[9000 + i] = normal();
 }
 
-/* q8: rank 1's shard has more exceptions than there is room for. It comes out NaN everywhere, and the others as
- * ever. */
+/* q8: rank 1's shard has more exceptions than there is room for: it is NaN everywhere, and the others are normal. */
 static void check_lost(enum tagc_dtype dtype) {
   struct world w;
   world_new(&w, &tagc_allgather_q8, 9000, 3, dtype);
@@ -342,8 +340,7 @@ static void check_in_place(void) {
 
 /* -- delta --------------------------------------------------------------------------------------------------------- */
 
-/* Parameters that move: the error stays as small as a step, and goes when they rest. Zeros are at rest from the
- * start. */
+/* Moving parameters: the error stays as small as a step, and vanishes when they rest. Zeros rest from the start. */
 static void check_delta(enum tagc_dtype dtype) {
   enum { STEPS = 60, N = 5000 };
   struct world w;
@@ -391,7 +388,6 @@ static void check_delta(enum tagc_dtype dtype) {
   world_free(&w);
 }
 
-/* A shard of zeros all over. */
 static void check_zeros(void) {
   bool good = true;
   for (int c = 0; tagc_allgather_codecs[c]; c++) {
@@ -405,7 +401,7 @@ static void check_zeros(void) {
   ok(good, "shards of zeros come out as such from all codecs");
 }
 
-/* The largest fp16 must stay a number; what is no number comes out at its place. */
+/* The largest fp16 must stay a number; values that are no numbers arrive at their places. */
 static void check_extremes(void) {
   struct world w;
   world_new(&w, &tagc_allgather_q8, 5000, 2, TAGC_FLOAT16);
@@ -421,7 +417,7 @@ static void check_extremes(void) {
 
 /* -- payloads that nobody sent ------------------------------------------------------------------------------------- */
 
-/* Anything but a refusal: decoding stays in its buffers (the sanitizers look), and all variants make the same of it. */
+/* Anything but a refusal: decoding stays inside its buffers (checked by sanitizers), and all variants agree. */
 static void check_hostile(void) {
   bool same = true;
   for (int c = 0; tagc_allgather_codecs[c]; c++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the codecs for all-gathers leave the bytes that the host leaves: payloads, what is received,
- * references, what is refused, counts; over codecs, types, sizes, numbers of ranks, values, addresses, grids, in and
- * out of place, hostile payloads, several calls.
+ * The CUDA kernels of the codecs for all-gathers write the same bytes as the host: payloads, results, references,
+ * refusals, counts. The settings vary codecs, types, sizes, numbers of ranks, values, addresses, grids, in and out of
+ * place, hostile payloads, and several calls.
  *
- * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
+ * It runs on the device of libcuda.so.1: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
 #include "kernels/allgather/cuda.h"
 #include "kernels/allgather/kernels.h"
@@ -26,10 +26,10 @@ struct setting {
   size_t off;         /* elements past an aligned address */
   uint64_t gap;       /* elements between the shards of recv and of the reference: a piece's stride */
   bool in_place;
-  uint32_t most; /* groups of a launch; 0: as many as there is use for */
+  uint32_t most; /* groups of a launch; 0: as many as are useful */
   int calls;
   bool hostile; /* the last rank's payload is damaged */
-  bool in_turn; /* its exceptions go to the same few places, again and again */
+  bool in_turn; /* its exceptions repeat the same few places */
 };
 
 /* A rank on both sides. */
@@ -220,7 +220,7 @@ static void exchange(const struct setting *s, struct both *all) {
     memcpy(all[to].host.payloads + (size_t)(s->nranks - 1) * bytes, last, bytes);
 }
 
-/* What a plain call leaves. */
+/* The result of a plain call. */
 static void gather_plainly(const struct setting *s, struct both *all) {
   const size_t size = tagc_dtype_size(s->dtype), shard = s->n * size, apart = (s->n + s->gap) * size;
   for (int to = 0; to < s->nranks; to++) {
@@ -273,7 +273,7 @@ static struct setting usual(const struct tagc_allgather_codec *codec, enum tagc_
   return (struct setting){.codec = codec, .n = 5000, .nranks = 2, .dtype = dtype, .calls = 2};
 }
 
-/* A shape that the codec does not carry is none of the test's. */
+/* Skips a shape that the codec does not support; host and device must agree on that. */
 static bool same_if_there(const struct setting *s) {
   const struct tagc_allgather_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype};
   struct tagc_allgather_layout host, device;
@@ -372,7 +372,7 @@ static void check_hostile(const struct tagc_allgather_codec *codec) {
   ok(all, "%s: what the host makes of damaged payloads", codec->name);
 }
 
-/* Exceptions that no sender of ours lists so: the last one of a place stays. */
+/* Exceptions in an order that our sender never produces: the last one of a place counts. */
 static void check_turns(void) {
   struct setting s = usual(&tagc_allgather_q8, TAGC_FLOAT32);
   s.n = 70000; /* room for 18 */
@@ -383,7 +383,7 @@ static void check_turns(void) {
   ok(all, "q8: exceptions without order, one after the other");
 }
 
-/* Values of which it depends on the order of the sums whether a block is far. */
+/* Values for which the order of summation decides whether a block is far. */
 static void check_order(void) {
   enum { ALL = 64 * TAGC_ALLGATHER_BLOCK };
   struct setting s = usual(&tagc_allgather_delta, TAGC_FLOAT32);
@@ -411,7 +411,7 @@ static void check_order(void) {
   end(&s, &b);
 }
 
-/* So many blocks that segments, grids and lists are those of real parameters. */
+/* Enough blocks that segments, grids and lists are those of real parameters. */
 static void check_large(const struct tagc_allgather_codec *codec) {
   for (int dtype = 0; dtype < DTYPES; dtype++) {
     struct setting s = usual(codec, (enum tagc_dtype)dtype);
