@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/budget/budget: targets of time and of error against all choices there are, the guard, and the intervals.
+ * interpose/budget/budget: targets of time and of error against all possible choices, the guard, and the intervals.
  */
 #include <math.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static double uniform(void) {
   return (double)(state >> 11) * 0x1p-53;
 }
 
-/* A dense gradient: a plain call of so many milliseconds, and times by bits and a codec's. */
+/* A dense gradient: a plain call of that many milliseconds, and typical times and errors by codec. */
 static struct tagc_budget_slot dense(double ms, double norm) {
   static const double part[] = {1, 0.55, 0.32, 0.2, 0, 0, 0.15}, error[] = {0, 0.0017, 0.0065, 0.118, 0, 0, 0.34};
   struct tagc_budget_slot slot = {.norm = norm};
@@ -49,8 +49,7 @@ static bool is_open(const struct tagc_budget_slot *s, int i) {
   return s->ns[i] < INFINITY && s->error[i] <= TAGC_BUDGET_WORST && (!i || tagc_choose_is_worth_it(s->ns[i], s->ns[0]));
 }
 
-/* The best there is: the least squared error within a time, or the least time within a squared error; infinite:
- * none. */
+/* The optimum: the least squared error within a time, or the least time within a squared error; infinite: none. */
 static double best_of_all(const struct tagc_budget_slot *slots, size_t count, double most_ns, double most_squared,
                           bool of_time) {
   int options[MOST_SLOTS] = {0};
@@ -94,7 +93,7 @@ static double largest_square(const struct tagc_budget_slot *slots, size_t count)
   return most;
 }
 
-/* A greedy solution is off by less than what one slot's step makes. */
+/* A greedy solution deviates by less than one slot's step. */
 static void compare(bool of_time) {
   struct tagc_budget_slot slots[MOST_SLOTS];
   int options[MOST_SLOTS], exact = 0, reachable = 0, wrong = 0;
@@ -128,7 +127,7 @@ static void compare(bool of_time) {
       exact += got <= best * (1 + 1e-12);
       excess += got - best;
       sum += best;
-    } else { /* the fastest there is */
+    } else { /* out of reach: the fastest choice */
       double least = 0;
       for (size_t i = 0; i < count; i++) {
         double its = INFINITY;
