@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Gradients that are hard for codecs, and what a test of every codec asks for over and over.
+ * Gradients that are hard for codecs, and helpers for tests of every codec.
  *
  * Threads  Single-threaded (sim.h). Failure: ends the test program.
  */
@@ -14,9 +14,9 @@ enum pattern {
   ZERO, /* of both signs */
   EQUAL,
   ALTERNATING,
-  SPIKE_FIRST, /* a huge value at the start of a block, tiny ones behind it */
+  SPIKE_FIRST, /* a huge value at the start of a block, then tiny ones */
   SPIKE_LAST,  /* at the end of a block, and of the shard */
-  DENORMAL,    /* around 2^-120, below which values count as zero, and 2^-110, below which blocks do */
+  DENORMAL,    /* around 2^-120, below which values count as zero, and 2^-110, the limit for blocks */
   WIDE,        /* all exponents side by side */
   TIES,        /* halfway between two codes, where the scale is 1 */
   LARGE,       /* next to 2^120 */
@@ -60,7 +60,7 @@ static inline void case_fill(struct sim *sim, enum pattern pattern) {
         sim_put(sim, rank, shard, i, case_value(pattern, shard, i, sim->shape.n));
 }
 
-/* The residual of a foreign shard, whatever its storage; zeros where there is none. */
+/* The residual of a foreign shard in any storage; zeros without a residual. */
 static inline void case_residual(const struct sim *sim, int rank, int shard, float *out) {
   const struct tagc_job *job = &sim->job[rank];
   const uint64_t n = sim->shape.n;
@@ -70,7 +70,7 @@ static inline void case_residual(const struct sim *sim, int rank, int shard, flo
                        out + at);
 }
 
-/* What `rank` has to give to a shard: scale * g + e, where there is an e. */
+/* The input of `rank` for a shard: scale * g + e, if there is an e. */
 static inline void case_given(const struct sim *sim, int rank, int shard, float *out) {
   const struct tagc_job *job = &sim->job[rank];
   const bool more = job->residual && !job->residual_empty && shard != rank;
@@ -81,10 +81,10 @@ static inline void case_given(const struct sim *sim, int rank, int shard, float 
   }
 }
 
-/* The larger, or NaN where one of them is. */
+/* The larger value, or NaN if one of them is. */
 static inline double case_worse(double a, double b) { return isnan(a) || a > b ? a : b; }
 
-/* The result of a rank, where it lies, and its bytes. */
+/* The result of a rank, in its place, and its bytes. */
 static inline const void *case_result(const struct sim *sim, int rank) {
   return sim->in_place ? tagc_job_shard(&sim->job[rank], rank) : sim->job[rank].recv;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The payloads of the dense codecs and of `sparse` once more: slow, one value after the other, written from the
- * description of the bytes alone. It shares with kernels/ the structures, the mixing function, the room for exceptions
- * and the conversion of elements to and from fp32 (which test_codec_bits tries for all values), and nothing else.
+ * A second implementation of the payloads of the dense codecs and of `sparse`: slow, value by value, written from the
+ * description of the bytes alone. It shares with kernels/ only the structures, the mixing function, the room for
+ * exceptions, and the conversion of elements to and from fp32 (test_bits checks that for all values).
  *
  * Message    exceptions, then for n elements in B = ceil(n / 256) blocks, every part padded with zeros to 16 bytes:
  *              bf16     values, uint16 x n
@@ -24,18 +24,18 @@
 #include "kernels/codec/bits.h"
 #include "kernels/codec/exceptions.h"
 
-/* A codec that sends every value stands before `sparse`. */
+/* The codecs before `sparse` send every value. */
 enum reference_kind { REFERENCE_BF16, REFERENCE_Q8, REFERENCE_Q4, REFERENCE_Q2, REFERENCE_SPARSE, REFERENCE_KINDS };
 
-/* Up to which magnitude its values become zeros. The blocks of q8, q4 and q2 are zeros below 2^-110, or once they are
- * rotated and shrink to a sixteenth, up to 2^-106. */
+/* `least`: smaller values become zeros. The blocks of q8, q4 and q2 are zeros below 2^-110. Rotation shrinks blocks to
+ * a sixteenth, so that limit becomes 2^-106. */
 static const struct {
   const char *name;
   float least;
 } reference_codecs[] = {
   {"bf16", 0x1p-120f}, {"q8", 0x1p-106f}, {"q4", 0x1p-106f}, {"q2", 0x1p-106f}, {"sparse", 0x1p-120f}};
 
-/* REFERENCE_KINDS where nothing is known of that codec. */
+/* REFERENCE_KINDS for an unknown codec. */
 static inline enum reference_kind reference_find(const char *codec) {
   int kind = 0;
   while (kind < REFERENCE_KINDS && strcmp(reference_codecs[kind].name, codec) != 0)
@@ -45,7 +45,7 @@ static inline enum reference_kind reference_find(const char *codec) {
 
 enum { REFERENCE_BLOCK = 256 };
 
-/* Where the parts of a message begin, and how many values it has room for. */
+/* The offsets of a message's parts, and its capacity in values. */
 struct reference_parts {
   uint64_t blocks, capacity;
   size_t scales, codes, values, bytes; /* sparse: counts, offsets, values */
@@ -78,7 +78,7 @@ static inline struct reference_parts reference_parts(enum reference_kind kind, u
 
 static inline bool reference_is_exception(float x) { return !(fabsf(x) < 0x1p120f); }
 
-/* What a codec sees of a value. A zero keeps its sign. */
+/* A value as a codec treats it. A zero keeps its sign. */
 static inline float reference_seen(float x) {
   return x != 0 && (fabsf(x) < 0x1p-120f || reference_is_exception(x)) ? 0 : x;
 }
@@ -95,7 +95,7 @@ static inline float reference_float(uint32_t bits) {
   return x;
 }
 
-/* The nearest float whose lower half is zero, by looking at the two candidates. */
+/* The nearest float with a zero lower half, by a comparison of the two candidates. */
 static inline float reference_nearest_bf16(float x) {
   const float below = reference_float(reference_bits(x) & 0xffff0000u);
   const float above = reference_float((reference_bits(x) & 0xffff0000u) + 0x10000u);
@@ -104,7 +104,7 @@ static inline float reference_nearest_bf16(float x) {
   return up < down || (up == down && odd) ? above : below;
 }
 
-/* The smallest such float that is not below x >= 0. */
+/* The smallest such float that is at least x >= 0. */
 static inline float reference_up_bf16(float x) {
   const float below = reference_float(reference_bits(x) & 0xffff0000u);
   return below == x ? x : reference_float(reference_bits(below) + 0x10000u);
@@ -142,7 +142,7 @@ static inline void reference_hadamard(float c[REFERENCE_BLOCK]) {
 
 /* -- blocks --------------------------------------------------------------------------------------------------- */
 
-/* Who rounds what: enough to know the random bits of every element. */
+/* The parameters of a rounding: enough to know the random bits of every element. */
 struct reference_call {
   enum reference_kind kind;
   uint64_t n, seed;
@@ -165,7 +165,7 @@ static inline float reference_largest(const float *x, int count) {
   return most;
 }
 
-/* The codes of `count` values from element `first` of a block on, from -limit to limit. Returns the scale. */
+/* Quantises `count` values from element `first` of a block on to codes from -limit to limit. Returns the scale. */
 static inline float reference_quantise(const struct reference_call *call, uint64_t block, int first, int count,
                                        const float *x, int limit, int *codes) {
   const float most = reference_largest(x + first, count);
@@ -181,7 +181,7 @@ static inline float reference_quantise(const struct reference_call *call, uint64
   return scale;
 }
 
-/* 256 terms: 16 lanes of every 16th, then lanes by halves. */
+/* The sum of 256 terms: 16 lanes of every 16th, then lanes by halves. */
 static inline float reference_tree(const float terms[REFERENCE_BLOCK]) {
   float lane[16] = {0};
   for (int i = 0; i < REFERENCE_BLOCK; i++)
@@ -195,8 +195,8 @@ static inline float reference_tree(const float terms[REFERENCE_BLOCK]) {
 #define REFERENCE_SMALL 0.4528f
 #define REFERENCE_LARGE 1.510f
 
-/* Codes of 0 to 3: the sign, and whether the larger of the two levels. Returns the scale: the one with the least error,
- * or the one with the right mean. */
+/* Codes of 0 to 3: the sign, and a bit for the larger of the two levels. Returns the scale of least error or right
+ * mean. */
 static inline float reference_two_bits(const float c[REFERENCE_BLOCK], bool right_mean, int *codes) {
   const float most = reference_largest(c, REFERENCE_BLOCK);
   float v[REFERENCE_BLOCK], terms[REFERENCE_BLOCK];
@@ -223,7 +223,7 @@ static inline float reference_two_bits(const float c[REFERENCE_BLOCK], bool righ
   return reference_nearest_bf16(ldexpf(right_mean ? squares / product : product / levels, exponent));
 }
 
-/* One block of what a codec sees, x, into a message. */
+/* Encodes one block x, as a codec treats it, into a message. */
 static inline void reference_encode_block(const struct reference_call *call, const struct reference_parts *parts,
                                           uint64_t block, const float x[REFERENCE_BLOCK], uint8_t *message) {
   uint8_t *scales = message + parts->scales, *out = message + parts->codes;
@@ -260,7 +260,7 @@ static inline void reference_encode_block(const struct reference_call *call, con
   }
 }
 
-/* The values of a block as they travel (rotated, for q4 and q2). Elements beyond the shard's end are zero for bf16. */
+/* The values of a block in a message (rotated, for q4 and q2). Elements beyond the shard's end are zero for bf16. */
 static inline void reference_values(enum reference_kind kind, const struct reference_parts *parts, uint64_t block,
                                     const uint8_t *message, float out[REFERENCE_BLOCK]) {
   const uint8_t *scales = message + parts->scales, *in = message + parts->codes;
@@ -291,9 +291,8 @@ static inline void reference_unrotate(enum reference_kind kind, float c[REFERENC
 
 /* -- messages ------------------------------------------------------------------------------------------------- */
 
-/* What a sender has anywhere, of a shard of n values: an exception; of a foreign one that fills the room for `capacity`
- * values, more than 1/64 of the squared norm of the largest ones in what is left over. What is smaller than 2^-120
- * fills none, and is left over, too. */
+/* Flags of a sender's shard of n values. EXCEPTION: it has one. FULL: a foreign shard fills the room for `capacity`
+ * values, and the rest, with all values below 2^-120, has over 1/64 of the squared norm of the largest ones. */
 enum { REFERENCE_EXCEPTION = 1, REFERENCE_FULL = 2 };
 
 static inline int reference_larger(const void *a, const void *b) {
@@ -333,7 +332,7 @@ static inline void reference_exceptions(uint64_t n, const float *x, uint32_t any
     memset(list->entry, 0, room * sizeof *list->entry);
 }
 
-/* A dense codec's message of x (n values: scale * g + e). left[] becomes what is not sent: the next residual. */
+/* A dense codec's message of x (n values: scale * g + e). left[] receives the unsent part: the next residual. */
 static inline void reference_encode(const struct reference_call *call, const float *x, uint32_t anywhere,
                                     uint8_t *message, float *left) {
   const struct reference_parts parts = reference_parts(call->kind, call->n, call->keep_ppm);
@@ -353,7 +352,6 @@ static inline void reference_encode(const struct reference_call *call, const flo
   }
 }
 
-/* The values of a sparse message, n of them. */
 static inline void reference_sparse_values(uint64_t n, const struct reference_parts *parts, const uint8_t *message,
                                            float *out) {
   uint64_t next = 0;
@@ -366,7 +364,7 @@ static inline void reference_sparse_values(uint64_t n, const struct reference_pa
     }
 }
 
-/* The exceptions of all senders into the sum, senders in order; false where a list does not fit. */
+/* Adds the exceptions of all senders to the sum, in sender order; false if a list does not fit. */
 static inline bool reference_add_exceptions(uint64_t n, const uint8_t *message, float *sum) {
   const struct tagc_exceptions *list = (const struct tagc_exceptions *)message;
   if (list->count > tagc_exceptions_capacity(n))
@@ -379,9 +377,8 @@ static inline bool reference_add_exceptions(uint64_t n, const uint8_t *message, 
   return true;
 }
 
-/* What the owner call->rank of `messages` (by sender) receives: n elements into recv. `own`: its own shard, as fp32 and
- * scaled. Returns whether these
- * say that something was not finite somewhere. */
+/* The result of the owner call->rank from `messages` (by sender): n elements into recv. `own`: its own shard, as fp32
+ * and scaled. Returns whether the messages report a value that was not finite. */
 static inline bool reference_decode(const struct reference_call *call, int nranks, const uint8_t *messages,
                                     const float *own, float divisor, enum tagc_dtype dtype, void *recv) {
   const uint64_t n = call->n;
@@ -421,8 +418,7 @@ static inline bool reference_decode(const struct reference_call *call, int nrank
   return seen || !fits;
 }
 
-/* How far from x a decoded value of one block may be, whatever the signs of the rotation: the largest error of an
- * element. Values of magnitude below 2^-100 add nothing to it. */
+/* The largest error of a decoded element of a block x, for any signs of the rotation. Below 2^-100 adds nothing. */
 static inline double reference_error(enum reference_kind kind, const float *x, uint64_t count, bool stochastic) {
   double most = 0, sum = 0, squares = 0;
   for (uint64_t i = 0; i < count; i++) {
@@ -437,7 +433,7 @@ static inline double reference_error(enum reference_kind kind, const float *x, u
   case REFERENCE_Q8: return steps * most / 127 + tiny;
   case REFERENCE_Q4:
     return steps * sum / 7 + tiny; /* no coefficient is above sum / 256, and 256 errors meet */
-  /* A projection is no longer than x; the scale with the right mean is too large for a lone coefficient among zeros. */
+  /* A projection is no longer than x. The scale with the right mean is too large for a lone coefficient among zeros. */
   case REFERENCE_Q2: return (stochastic ? 5 : 1.01) * sqrt(squares) + tiny;
   default: return most + tiny;
   }

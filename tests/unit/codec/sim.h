@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * All ranks of a reduce-scatter in one process: loops play the exchange that NCCL would do.
+ * All ranks of a reduce-scatter in one process: loops replace NCCL's exchange.
  *
- * Ownership  sim_new() allocates everything, sim_free() frees it; each buffer is of exactly the size that layout()
- *            asked for, so that a sanitizer sees what runs over.
+ * Ownership  sim_new() allocates everything, sim_free() frees it; each buffer has exactly the size from layout(), so
+ *            that a sanitizer reports any overrun.
  * Threads    Single-threaded. Failure: ends the test program.
  */
 #ifndef TESTS_UNIT_CODEC_SIM_H
@@ -23,11 +23,11 @@ struct sim {
   struct tagc_shape shape;
   struct tagc_layout layout;
   struct tagc_codec_stats stats; /* of all ranks */
-  struct tagc_job *job;          /* one a rank; send, recv and residual may be looked at and filled */
+  struct tagc_job *job;          /* one per rank; tests may read and fill send, recv and residual */
   bool in_place;
 };
 
-/* What is never written differs from one allocation to the next. */
+/* Memory whose unwritten bytes differ from one allocation to the next. */
 static void *sim_memory(size_t bytes) {
   static uint8_t fill = 0xa5;
   void *memory = malloc(bytes ? bytes : 1);
@@ -39,7 +39,6 @@ static void *sim_memory(size_t bytes) {
   return memory;
 }
 
-/* For any shape. */
 static inline struct sim sim_of(const struct tagc_codec *codec, const struct tagc_shape *shape) {
   struct sim sim = {.codec = codec, .shape = *shape};
   if (!codec || !codec->layout(shape, &sim.layout)) {
@@ -67,7 +66,7 @@ static inline struct sim sim_of(const struct tagc_codec *codec, const struct tag
   return sim;
 }
 
-/* With a residual that is stored as `residual` says. */
+/* A sim with a residual in the storage `residual`. */
 static inline struct sim sim_new_stored(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype,
                                         uint32_t keep_ppm, enum tagc_storage residual) {
   return sim_of(
@@ -95,7 +94,7 @@ static inline void sim_free(struct sim *sim) {
   free(sim->job);
 }
 
-/* Element i of shard `shard` of what `rank` sends. */
+/* Element i of shard `shard` in the input of `rank`. */
 static inline void sim_put(struct sim *sim, int rank, int shard, uint64_t i, float x) {
   void *send = (void *)(uintptr_t)sim->job[rank].send;
   tagc_store(send, (uint64_t)shard * sim->shape.n + i, sim->shape.dtype, x);
@@ -105,7 +104,7 @@ static inline float sim_sent(const struct sim *sim, int rank, int shard, uint64_
   return tagc_load(sim->job[rank].send, (uint64_t)shard * sim->shape.n + i, sim->shape.dtype);
 }
 
-/* Element i of what `rank` received. */
+/* Element i of the result of `rank`. */
 static inline float sim_got(const struct sim *sim, int rank, uint64_t i) {
   const struct tagc_job *job = &sim->job[rank];
   if (!sim->in_place)
@@ -145,7 +144,7 @@ static inline void sim_exchange(struct sim *sim) {
   }
 }
 
-/* One call on every rank. */
+/* Runs one call on every rank. */
 static inline void sim_step(struct sim *sim, uint64_t seed) {
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     struct tagc_job *job = &sim->job[rank];
@@ -172,7 +171,6 @@ static inline void sim_step(struct sim *sim, uint64_t seed) {
 /* A small generator with known bits: xorshift64*. */
 static uint64_t sim_random_state = 88172645463325252u;
 
-/* From here on it draws what it drew at first. */
 static inline void sim_random_restart(void) { sim_random_state = 88172645463325252u; }
 
 static inline uint64_t sim_random(void) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The arithmetic that devices share, against slower definitions: 16-bit conversions, quantisation, medians, the dealing
- * of lines to stripes; the saved floating point modes; the host device.
+ * The arithmetic that devices share, against slower definitions: 16-bit conversions, quantisation, medians, the
+ * assignment of lines to stripes. Also the saved floating point modes and the host device.
  */
 #include <errno.h>
 #include <math.h>
@@ -17,7 +17,7 @@ static uint32_t random_bits(void) {
   return (uint32_t)(tagc_mix64(state++) >> 32);
 }
 
-/* The nearest of a table of all fp16 values, ties to the even one: slow and obvious. */
+/* The nearest of all fp16 values, ties to the even one: slow and obvious. */
 static uint16_t nearest_fp16(float x) {
   uint16_t best = 0;
   double distance = INFINITY, magnitude = fabs((double)x);
@@ -92,7 +92,7 @@ static void check_median(void) {
      "medians of three and four, clamped");
 }
 
-/* Every line in one stripe, in order, stripes equal to one line. */
+/* Checks that every line is in one stripe, in order, and that stripes differ by at most one line. */
 static void check_dealing(uint32_t lines, uint32_t stripes) {
   struct tagc_grid grid = {.lines = lines, .stripes = stripes, .groups = lines / stripes, .rest = lines % stripes};
   uint8_t *seen = calloc(lines, 1);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls in chunks (chunks.h): where they are cut, and that a chunk of each shard comes out like a call of its own on
- * the same values, and, where blocks are all there is to a codec, like the whole.
+ * Calls in chunks (chunks.h): their boundaries. The results of a chunk must equal those of a call on the same values,
+ * and for codecs of blocks those of the whole.
  */
 #include "kernels/codec/assign_buffer.h"
 #include "kernels/codec/chunks.h"
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/tap.h"
 
-/* Sanitizers look at memory: settings that differ in arithmetic alone are for the builds without. */
+/* Sanitizers check memory: settings that differ in arithmetic alone are for the other builds. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { TRIES = 6 };
 #else
@@ -15,7 +15,7 @@ enum { TRIES = 24 };
 #endif
 enum { RANKS = 3, STEPS = 3, GRAIN = TAGC_CHUNK_ELEMENTS };
 
-/* What of it is wrong? NULL: nothing. */
+/* Describes the fault of a division into chunks; NULL: none. */
 static const char *fault_of(uint64_t n, int depth) {
   const struct tagc_chunks p = tagc_chunks_of(n, depth);
   if (p.count < 1 || p.count > depth || p.at[0] != 0 || p.at[p.count] != n)
@@ -68,7 +68,7 @@ static void check_residual_sizes(void) {
   ok(wrong == 0, "residuals of the chunks take what that of the whole takes");
 }
 
-/* The memory of a rank's chunk, of exactly the size that it needs. */
+/* The memory of a rank's chunk, of exactly the size it needs. */
 static void *lay_out(struct tagc_job *job, const struct tagc_codec *codec, struct tagc_codec_stats *stats) {
   codec->layout(&job->shape, &job->layout);
   void *memory = aligned_alloc(64, tagc_job_assign_buffers(job, NULL));
@@ -78,10 +78,9 @@ static void *lay_out(struct tagc_job *job, const struct tagc_codec *codec, struc
   return memory;
 }
 
-/* Of the ranks of a step in chunks; those of a sim are all ranks' together. */
+/* By rank, of a step in chunks; a sim has one for all ranks together. */
 static struct tagc_codec_stats seen[RANKS];
 
-/* One step of all ranks, in chunks. */
 static void step_in_chunks(struct sim *sim, const struct tagc_chunks *chunks, uint64_t seed) {
   for (int k = 0; k < chunks->count; k++) {
     struct tagc_job job[RANKS];
@@ -139,7 +138,7 @@ static bool same_results(const struct sim *a, const struct sim *b) {
   return true;
 }
 
-/* Piece k as a call of its own, on values that lie together. */
+/* Piece k as a separate call, on contiguous values. */
 struct alone {
   struct sim sim;
   uint64_t from;
@@ -158,7 +157,7 @@ static void step_alone(struct alone *alone, const struct sim *whole, uint64_t se
   sim_step(&alone->sim, seed);
 }
 
-/* But for what pads. */
+/* True if the residuals are equal, except for padding. */
 static bool same_residuals(const struct tagc_job *a, const struct tagc_job *b, int shard) {
   bool same = true;
   for (uint64_t at = 0; at < a->shape.n && same; at += TAGC_RESIDUAL_BLOCK) {
@@ -171,7 +170,7 @@ static bool same_residuals(const struct tagc_job *a, const struct tagc_job *b, i
   return same;
 }
 
-/* Results, and where `at` bytes into its residual the chunk's part lies. */
+/* True if the results are equal, and the chunk's part `at` bytes into its residual. */
 static bool is_like_alone(const struct sim *whole, const struct alone *alone, size_t at) {
   for (int r = 0; r < RANKS; r++) {
     for (uint64_t i = 0; i < alone->sim.shape.n; i++) {
@@ -188,7 +187,7 @@ static bool is_like_alone(const struct sim *whole, const struct alone *alone, si
   return true;
 }
 
-/* Three steps of a call in chunks, beside its chunks as calls of their own. */
+/* Runs three steps of a call in chunks, beside its chunks as separate calls. */
 static bool chunks_are_calls(const char *name, enum tagc_dtype dtype, enum tagc_storage storage, int depth,
                              bool stochastic, bool in_place) {
   const uint64_t n = 20 * GRAIN + 77;
@@ -227,7 +226,7 @@ static bool chunks_are_calls(const char *name, enum tagc_dtype dtype, enum tagc_
   }
   same &= seen[0].selected + seen[1].selected + seen[2].selected == selected &&
           seen[0].nonfinite + seen[1].nonfinite + seen[2].nonfinite == nonfinite &&
-          fabs(seen[2].residual_norm2 - norm2) <= 1e-9 * norm2; /* set, by the last rank in a sim */
+          fabs(seen[2].residual_norm2 - norm2) <= 1e-9 * norm2; /* the last rank of a sim sets it */
   sim_free(&sim);
   return same;
 }
@@ -246,7 +245,7 @@ static void check_chunks_are_calls(void) {
   }
 }
 
-/* What is sent and what stays are the gradient and what stayed before. */
+/* The sent values and the residual add up to the gradient and the previous residual. */
 static void check_conservation(void) {
   const uint64_t n = 12 * GRAIN + 9;
   struct sim sim = sim_new("sparse", n, RANKS, TAGC_FLOAT32, 20000);
@@ -258,7 +257,7 @@ static void check_conservation(void) {
         sim_put(&sim, r, 0, i, sim_normal());
     for (int r = 0; r < RANKS; r++)
       for (uint64_t i = 0; i < n; i++)
-        due[i] += sim_sent(&sim, r, 1, i); /* what rank 1 is to get */
+        due[i] += sim_sent(&sim, r, 1, i); /* the input for rank 1 */
     step_in_chunks(&sim, &chunks, step);
     for (uint64_t i = 0; i < n; i++)
       due[i] -= sim_got(&sim, 1, i);
@@ -279,7 +278,7 @@ static void check_conservation(void) {
   sim_free(&sim);
 }
 
-/* Codecs of blocks do not notice. */
+/* Codecs of blocks give the same result at any depth. */
 static void check_depth_does_not_matter(void) {
   static const char *const names[] = {"none", "bf16", "q8"};
   const uint64_t n = 33 * GRAIN + 300;
@@ -335,7 +334,7 @@ static void check_flush(void) {
 
 /* ---- all-gathers ------------------------------------------------------------------------------------------------- */
 
-/* What all ranks of an all-gather have; recv and the reference are one rank's, the others' would be the same. */
+/* The buffers of all ranks in an all-gather; recv and reference are one rank's, and the same for all. */
 struct gathered {
   struct tagc_allgather_shape shape;
   size_t size;
@@ -362,7 +361,7 @@ static void gathered_free(struct gathered *g) {
   free(g->reference);
 }
 
-/* Piece k of all ranks, on payloads of exactly their size; false where some rank's was refused. */
+/* Runs piece k of all ranks, on payloads of exactly their size; false if a rank's payload was refused. */
 static bool gather_chunk(struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_chunks *chunks,
                          int k) {
   const size_t shard = g->size / RANKS;
@@ -389,8 +388,7 @@ static bool gather_chunk(struct gathered *g, const struct tagc_allgather_codec *
   return !last.refused;
 }
 
-/* A chunk is a call of its own on the same values, packed; and what is beside it in recv and in the reference is not
- * touched. */
+/* A chunk equals a separate call on the same values, packed. Nothing beside it in recv and reference is touched. */
 static bool chunk_is_call(const struct gathered *g, const struct tagc_allgather_codec *codec,
                           const struct tagc_chunks *chunks, int k) {
   const struct tagc_chunks one = tagc_chunks_of(chunks->at[k + 1] - chunks->at[k], 1);
@@ -405,7 +403,7 @@ static bool chunk_is_call(const struct gathered *g, const struct tagc_allgather_
     memcpy(packed.send + (size_t)r * bytes, g->send + (size_t)r * (g->size / RANKS) + from, bytes);
     memcpy(packed.reference + (size_t)r * bytes, g->reference + (size_t)r * (g->size / RANKS) + from, bytes);
   }
-  /* With the seed of the whole, which only chunk 0 has: delta's bits hang on it. */
+  /* With the seed of the whole, which only chunk 0 has: delta's bits depend on it. */
   struct tagc_chunks first = {.count = chunks->count};
   first.at[0] = chunks->at[k];
   first.at[1] = chunks->at[k + 1];

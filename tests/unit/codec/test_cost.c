@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The cost model against cases computed by hand: bytes, and nanoseconds, of the exchanges of four and of two ranks, of
- * codecs on a GPU, and of calls in chunks, also against a pipeline that is worked out step by step.
+ * The cost model against cases computed by hand: bytes and nanoseconds of the exchanges of four ranks and of two, of
+ * codecs on a GPU, and of calls in chunks, also against a pipeline computed step by step.
  */
 #include <stdlib.h>
 
@@ -62,13 +62,13 @@ static int same(struct tagc_link link, double latency_ns, double ns_per_byte, do
   return near(link.latency_ns, latency_ns) && near(link.ns_per_byte, ns_per_byte) && near(link.message_ns, message_ns);
 }
 
-/* Inside a host 1 microsecond and 0.1 ns a byte for each rank; between hosts 5 and 0.8 for all of them. */
+/* Inside a host 1 microsecond and 0.1 ns per byte for each rank; between hosts 5 and 0.8 for all of them. */
 static void check_links(void) {
   const struct tagc_hosts two_of_four = {8, 2, 4}, four_of_two = {8, 4, 2}, uneven = {8, 2, 3};
   const struct tagc_hosts one = {8, 1, 8}, alone = {4, 4, 1};
   const struct tagc_link inside = {1000, 0.1, 100}, between = {5000, 0.8, 800};
   struct tagc_links l = tagc_links_among(&two_of_four, &inside, &between, false);
-  /* One step of seven is between the hosts. Messages: 4 ranks send 4 each to the other host, 16 * 0.8 over 7. */
+  /* One of the seven steps is between the hosts. Messages: 4 ranks send 4 each to the other host, 16 * 0.8 over 7. */
   ok(same(l.ring, (6 * 1000 + 5000) / 7., 0.8, 0),
      "flat, a ring: the rate of its slowest edge, and the latencies on the way");
   ok(same(l.all_to_all, 5000, 12.8 / 7, (4 * 800 + 3 * 100) / 7.), "flat, messages: the host's 16 share what it has");
@@ -136,8 +136,7 @@ static void check_messages(void) {
 static void check_sketch(void) {
   const struct tagc_shape shape = {.n = 10000, .nranks = 4, .dtype = TAGC_FLOAT32};
   const struct tagc_layout layout = {.exponent_bytes = 16, .sketch_count = 640, .message_bytes = 1280};
-  /* Exponents: 6 steps of 16 bytes, 5,012.8 each; sketch: 3 of 2,560 bytes, 7,048 each; messages: 2,500 + 3,840 *
-   * 0.4. */
+  /* Exponents: 6 steps of 16 bytes, 5,012.8 each. Sketch: 3 of 2,560, 7,048 each. Messages: 2,500 + 3,840 * 0.4. */
   ok(tagc_layout_wire_bytes(&shape, &layout) == 96 + 7680 + 3840 &&
        near(tagc_layout_wire_ns(&shape, &layout, &ring, &direct), 30076.8 + 21144 + 4036),
      "exponents, sketch and messages: 11,616 bytes, 55.2568 microseconds");
@@ -162,8 +161,7 @@ static void check_gpu(void) {
   struct tagc_layout layout = {.exponent_bytes = 16, .sketch_count = 256, .message_bytes = 512, .state_bytes = 4096};
   const struct tagc_gpu_work work = {.passes = 2, .launches = 9, .rounds = 10};
   struct tagc_gpu_cost cost = tagc_layout_gpu_cost(&shape, &layout, &work, 1);
-  /* 4 + 2 bytes twice, 2 written, and (16 + 1,024 + 512) / 1,024; ten launches, ten rounds, two shards, a sketch, the
-   * state. */
+  /* 4 + 2 bytes twice, 2 written, (16 + 1,024 + 512) / 1,024. Ten launches, ten rounds, two shards, sketch, state. */
   ok(near(cost.encode_ns, 2 * 6 + 2 + 1552 / 1024.) && near(cost.decode_ns, 0.5) &&
        near(cost.call_ns, 10 * 4e3 + 10 * 2e3 + 2 * 4096 + 1024 + 4 * 4096),
      "on a GPU: 15.5 ns to encode an element, 0.5 to decode it, 85.6 microseconds for a call");
@@ -218,14 +216,14 @@ static void check_gpu_codecs(void) {
      "a million elements: launches and rounds are most of lhc");
 }
 
-/* When each step of a call in chunks may begin. */
+/* The duration of a call in chunks, from the start times of its steps. */
 static double work_out(const struct tagc_call_times *t, int depth) {
   double part[TAGC_CHUNKS], encoded[TAGC_CHUNKS], sent[TAGC_CHUNKS], side = 0, wire = 0;
   int decoded = 0;
   for (int k = 0; k < depth; k++)
     part[k] = depth == 1 ? 1 : (k == 0 || k == depth - 1 ? 1. : 2.) / (2 * (depth - 1));
   for (int k = 0; k < depth; k++) {
-    for (; decoded < k - 1; decoded++) /* what came before the last exchange, before the next is encoded */
+    for (; decoded < k - 1; decoded++) /* those before the last exchange, before the next is encoded */
       side = (side > sent[decoded] ? side : sent[decoded]) + t->chunk_ns + t->decode_ns * part[decoded];
     encoded[k] = side = side + t->chunk_ns + t->encode_ns * part[k];
     sent[k] = wire = (wire > encoded[k] ? wire : encoded[k]) + t->latency_ns + (t->wire_ns - t->latency_ns) * part[k];
@@ -267,7 +265,7 @@ static void check_calls(void) {
   ok(wrong == 0, "calls in up to %d chunks take what a pipeline takes, step by step", TAGC_CHUNKS);
 }
 
-/* Chunks of long shards have the shares that estimates go by. */
+/* Chunks of long shards have the shares that the estimates assume. */
 static void check_shares(void) {
   int wrong = 0;
   for (int depth = 1; depth <= TAGC_CHUNKS; depth++) {

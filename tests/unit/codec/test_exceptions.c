@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every codec with values that are not finite, or too large for it: they come out where they went in and touch nothing
- * else, too many make that shard NaN and no other, every rank knows, and the next call shows no trace. Then one huge
- * value among tiny ones: what becomes of each. And values that are too small for a codec: they stay in the residual, or
- * are counted.
+ * Every codec with values that are not finite, or too large for it: they arrive at their places and touch nothing else.
+ * Too many make that shard NaN and no other; every rank knows; the next call shows no trace. Further: one huge value
+ * among tiny ones, and values too small for a codec, which stay in the residual or are counted.
  */
 #include "tests/unit/codec/cases.h"
 #include "tests/unit/codec/reference.h"
@@ -24,10 +23,10 @@ struct bad {
   float value;
 };
 
-/* A call on the same gradients with and without some bad values (zeros instead). */
+/* A call on the same gradients with some bad values, and without (zeros instead). */
 struct pair {
   struct sim with, without;
-  bool none; /* the codec that knows no exceptions */
+  bool none; /* the codec without exceptions */
 };
 
 static struct pair pair_new(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype) {
@@ -53,7 +52,7 @@ static void pair_free(struct pair *pair) {
   sim_free(&pair->without);
 }
 
-/* What the bad values of a place add up to; 0 where there are none. */
+/* The sum of the bad values at a place; 0 if there are none. */
 static float bad_at(const struct sim *sim, const struct bad *bad, int count, int shard, uint64_t at) {
   float sum = 0;
   for (int b = 0; b < count; b++)
@@ -71,8 +70,7 @@ static int seen_by(const struct sim *sim) {
   return seen;
 }
 
-/* Where the results differ from what they should be: the bad sum at its place, the result without them elsewhere; in
- * shard `lost` NaN everywhere. */
+/* Counts wrong results: the bad sum at its place, the result without bad values elsewhere, and NaN all over `lost`. */
 static uint64_t count_wrong(const struct pair *pair, const struct bad *bad, int count, int lost) {
   uint64_t wrong = 0;
   for (int rank = 0; rank < pair->with.shape.nranks; rank++)
@@ -84,7 +82,7 @@ static uint64_t count_wrong(const struct pair *pair, const struct bad *bad, int 
   return wrong;
 }
 
-/* The residuals are the same, too, and zero where the bad values were. */
+/* The number of differences between the residuals, which must be zero at the bad values. */
 static uint64_t count_traces(const struct pair *pair, const struct bad *bad, int count) {
   const uint64_t n = pair->with.shape.n;
   float *a = sim_memory(n * sizeof *a), *b = sim_memory(n * sizeof *b);
@@ -102,7 +100,7 @@ static uint64_t count_traces(const struct pair *pair, const struct bad *bad, int
   return traces;
 }
 
-/* At the edges of the shard and of blocks, from several ranks, in own shards, and against one another. */
+/* Bad values at the edges of the shard and of blocks, from several ranks, in own shards, and opposing each other. */
 static void check_places(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype, float value) {
   const int last = nranks - 1;
   const struct bad bad[] = {
@@ -153,7 +151,7 @@ static void check_too_many(const struct tagc_codec *codec, uint64_t n, enum tagc
   pair_free(&pair);
 }
 
-/* Every third value of rank 2 is bad: the shards that it sends come out NaN, its own one has them at their places. */
+/* Every third value of rank 2 is bad: the shards that it sends become NaN, its own has them at their places. */
 static void check_third(const struct tagc_codec *codec, float value) {
   enum { N = 1009, W = 3 };
   struct sim sim = sim_for(codec, N, W, TAGC_FLOAT32);
@@ -176,8 +174,8 @@ static void check_third(const struct tagc_codec *codec, float value) {
 }
 
 /* Three blocks of tiny values from rank 0 to rank 1, with a huge one in the second block. The blocks beside it are as
- * exact as without it. In its own block: bf16 keeps all; q8 those that reach half a step; q4 and q2 spread the error of
- * the huge one over the block; sparse and lhc send the huge one, and the largest of the others while there is room. */
+ * exact as without it. In its own block bf16 keeps all, and q8 those that reach half a step. q4 and q2 spread the huge
+ * value's error over the block. sparse and lhc send the huge one, and the largest others that fit. */
 static void check_spike(const struct tagc_codec *codec, uint64_t place, float huge) {
   const uint64_t n = 768;
   struct sim sim = sim_for(codec, n, 2, TAGC_FLOAT32);
@@ -205,13 +203,13 @@ static void check_spike(const struct tagc_codec *codec, uint64_t place, float hu
   if (is(codec, "q8"))
     wrong += kept != 0;
   if (is(codec, "sparse"))
-    wrong += sim.stats.selected != sim.layout.capacity; /* rank 1 sends nothing but zeros */
+    wrong += sim.stats.selected != sim.layout.capacity; /* rank 1 sends only zeros */
   ok(wrong == 0, "%s: %g at %llu among 255 tiny values, of which %llu arrive", codec->name, (double)huge,
      (unsigned long long)place, (unsigned long long)(exact - (exact > 0)));
   sim_free(&sim);
 }
 
-/* The largest error of an element stays below what the format allows, nearest and by chance. */
+/* The largest error of an element stays within the format's bound, rounded to nearest and stochastically. */
 static void check_accuracy(const struct tagc_codec *codec, enum pattern pattern, bool stochastic) {
   const uint64_t n = 1009;
   struct sim sim = sim_for(codec, n, 3, TAGC_FLOAT32);
@@ -244,8 +242,7 @@ static void check_accuracy(const struct tagc_codec *codec, enum pattern pattern,
 
 /* -- too small ------------------------------------------------------------------------------------------------ */
 
-/* Of what rank 0 has given to the others in some calls: the share that has come out, and that which is in its
- * residual. */
+/* The shares of rank 0's values for the others: in the results of some calls, and in its residual. */
 struct share {
   double out, kept;
 };
@@ -270,14 +267,14 @@ static struct share share_of(struct sim *sim, float value, int calls) {
   return (struct share){share.out / given, share.kept / given};
 }
 
-/* Is the value no zero to the codec? */
+/* True if the codec does not treat the value as zero. */
 static bool carries(const struct tagc_codec *codec, float value) {
   const enum reference_kind kind = reference_find(codec->name);
   return is(codec, "none") || value >= (kind < REFERENCE_KINDS ? reference_codecs[kind].least : 0x1p-120f);
 }
 
-/* Eight calls with one small value everywhere: what was given comes out or stays, or all of it is counted. int8 also
- * counts what it cannot keep of values that were sent. */
+/* Eight calls with one small value everywhere: all of it is in the results or the residual, or all of it is counted.
+ * int8 also counts residuals of sent values that it cannot keep. */
 static void check_small(const struct tagc_codec *codec, enum tagc_storage storage, float value) {
   enum { N = 600, CALLS = 8 };
   struct tagc_shape shape = {.n = N, .nranks = 2, .dtype = TAGC_FLOAT32, .keep_ppm = 1000000, .residual = storage};
@@ -286,7 +283,7 @@ static void check_small(const struct tagc_codec *codec, enum tagc_storage storag
   struct sim sim = sim_of(codec, &shape);
   const struct share share = share_of(&sim, value, CALLS);
   const bool keeps = storage == TAGC_STORAGE_FP32 || storage == TAGC_STORAGE_BF16;
-  /* q2 alone is off by more than a tenth. */
+  /* Only q2 is off by more than a tenth. */
   const bool there = fabs(share.out + share.kept - 1) < (storage ? 0.05 : 0.2);
   const bool all_lost = sim.stats.lost == N * CALLS && share.out == 0 && share.kept == 0;
   ok(carries(codec, value) || keeps ? there && (sim.stats.lost == 0 || storage == TAGC_STORAGE_INT8) : all_lost,

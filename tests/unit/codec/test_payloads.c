@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every byte that a codec sends, every bit that comes out, and every bit that stays in an fp32 residual, against the
- * slow reference of reference.h: all types and patterns, block edges, two to 64 ranks. What `sparse` selects is its own
- * choice within rules; those are checked instead, and its sums against the reference. So it is with plain C; the other
- * instruction sets that run here must give the same.
+ * Every byte that a codec sends, every bit of the results and of an fp32 residual, against the slow reference.h: all
+ * types and patterns, block edges, two to 64 ranks. `sparse` selects freely within rules: these are checked instead,
+ * and its sums against the reference. Plain C is compared; the other instruction sets that run here must equal it.
  */
 #include "tests/unit/codec/cases.h"
 #include "tests/unit/codec/reference.h"
 #include "tests/unit/codec/variants.h"
 
-/* What was compared with what, and the first difference. */
+/* The comparisons, and the first difference. */
 struct outcome {
   uint64_t compared, different;
   char first[160];
@@ -32,7 +31,7 @@ static void fail(struct outcome *v, const char *what, const struct sim *sim, int
              (unsigned long long)sim->shape.n, (unsigned long long)at);
 }
 
-/* All that the ranks have to give, by rank and shard, and what the reference makes of it. */
+/* All inputs of the ranks, by rank and shard, and the reference's results. */
 struct expected {
   float *given, *left;
   uint8_t *messages;
@@ -68,7 +67,7 @@ static struct reference_call call_of(const struct sim *sim, enum reference_kind 
                                  .shard = shard};
 }
 
-/* Before the step: its inputs, and the messages. */
+/* Computes the inputs and the messages before the step. */
 static void expect(struct expected *e, const struct sim *sim, enum reference_kind kind, uint64_t seed) {
   const uint64_t n = sim->shape.n;
   const int nranks = sim->shape.nranks;
@@ -92,8 +91,7 @@ static void expect(struct expected *e, const struct sim *sim, enum reference_kin
   }
 }
 
-/* The rules of `sparse`: as many values as there is room for, the largest ones, in order, rounded to bf16. Fills
- * left[]. */
+/* The rules of `sparse`: as many values as fit, the largest ones, in order, rounded to bf16. Fills left[]. */
 static void check_sparse_message(struct outcome *v, const struct sim *sim, int rank, int shard, const float *x,
                                  const uint8_t *message, float *left) {
   const uint64_t n = sim->shape.n;
@@ -157,7 +155,7 @@ static void check_messages(struct outcome *v, struct expected *e, const struct s
   free(list);
 }
 
-/* Finite values may add up to what is an exception: a codec may count it as one. */
+/* Finite values may add up to an exception, and a codec may count that as one. */
 static bool sum_is_large(const struct sim *sim, int rank) {
   for (uint64_t i = 0; i < sim->shape.n; i++)
     if (!(fabsf(sim_got(sim, rank, i)) * sim->job[rank].divisor < 0x1.fp119f))
@@ -204,8 +202,7 @@ static void check_results(struct outcome *v, const struct expected *e, const str
   free(residual);
 }
 
-/* A call as the first one was, with another instruction set. What is compared is counted once: every processor tells
- * the same. */
+/* Repeats the first call with another instruction set. Comparisons count once: every processor reports the same. */
 static void check_same(struct outcome *v, const struct sim *first, const struct sim *sim, const char *variant) {
   const size_t bytes = sim->layout.message_bytes;
   const uint64_t compared = v->compared;
@@ -224,7 +221,7 @@ static void check_same(struct outcome *v, const struct sim *first, const struct 
   v->compared = compared;
 }
 
-/* What the ranks have to do: the same whenever the draws begin alike. */
+/* Fills the inputs of the ranks: the same after the same start of the generator. */
 static void prepare(struct sim *sim, enum pattern pattern, bool stochastic) {
   case_fill(sim, pattern);
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
@@ -234,7 +231,7 @@ static void prepare(struct sim *sim, enum pattern pattern, bool stochastic) {
   }
 }
 
-/* Two steps: the first without a residual of before. */
+/* Two steps: the first without a previous residual. */
 static void check_call(struct outcome *v, enum reference_kind kind, const struct tagc_shape *shape,
                        enum pattern pattern, bool stochastic, bool in_place) {
   struct sim sims[TAGC_VARIANT_COUNT];
@@ -272,7 +269,7 @@ static void check_call(struct outcome *v, enum reference_kind kind, const struct
     sim_free(&sims[i]);
 }
 
-/* All sizes, each with another pattern, then all patterns; half of both where there are many ranks. */
+/* All sizes, each with another pattern, then all patterns; with many ranks half of both. */
 static void check(enum reference_kind kind, int nranks, enum tagc_dtype dtype) {
   struct outcome v = {0};
   struct tagc_shape shape = {.nranks = nranks, .dtype = dtype};
@@ -293,7 +290,7 @@ static void check(enum reference_kind kind, int nranks, enum tagc_dtype dtype) {
      reference_codecs[kind].name, nranks, dtype, (unsigned long long)v.compared);
 }
 
-/* Two values, one of which is sent, and the other is often too small to be: it stays, and is told of. */
+/* Two values: one is sent, the other is often too small: it stays, and is reported. */
 static void check_tiny(enum tagc_dtype dtype) {
   struct outcome v = {0};
   const struct tagc_shape shape = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What holds for every codec of the list, whatever its payload: sizes are pure and small, the same input gives the same
- * bits, nothing else is read or written, the own shard is exact, what is not finite touches nothing else, the result is
- * homogeneous and odd, and sending a result once more gives it again where it should.
+ * Properties of every codec, for any payload. Sizes are pure and small, equal inputs give equal bits, and nothing else
+ * is read or written. The own shard is exact, and values that are not finite touch nothing else. The result is
+ * homogeneous and odd, and sending it again reproduces it if the format allows.
  */
 #include "kernels/codec/cost.h"
 #include "tests/unit/codec/cases.h"
@@ -15,7 +15,7 @@ static bool is(const struct tagc_codec *codec, const char *name) { return strcmp
 
 static bool is_rotated(const struct tagc_codec *codec) { return is(codec, "q4") || is(codec, "q2"); }
 
-/* Whether the values of all codes are known, and no more than a residual of fp32 is there in the layout. */
+/* True if the values of all codes are known, and the layout has at most an fp32 residual. */
 static bool is_known(const struct tagc_codec *codec) { return reference_find(codec->name) != REFERENCE_KINDS; }
 
 static struct tagc_shape shape_of(const struct tagc_codec *codec, uint64_t n, int nranks, enum tagc_dtype dtype) {
@@ -38,7 +38,7 @@ static bool multiples_of_16(const struct tagc_layout *l) {
          l->state_bytes % 16 == 0;
 }
 
-/* Twice into memory of other content; ends in *out. */
+/* Computes the layout twice into memory of different content; ends in *out. */
 static bool layout_is_pure(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out) {
   struct tagc_layout again;
   memset(out, 0x5a, sizeof *out);
@@ -67,7 +67,7 @@ static void check_sizes(const struct tagc_codec *codec) {
   ok(smaller == 0, "%s: more elements never take less", codec->name);
 }
 
-/* Shapes that no codec may take: sizes would overflow, or positions of exceptions. */
+/* Shapes that every codec must refuse: sizes or positions of exceptions would overflow. */
 static void check_refusals(const struct tagc_codec *codec) {
   struct tagc_layout layout;
   struct tagc_shape none = shape_of(codec, 0, 2, TAGC_FLOAT32), alone = shape_of(codec, 100, 1, TAGC_FLOAT32);
@@ -99,7 +99,7 @@ static void check_bits_an_element(const struct tagc_codec *codec) {
 
 /* -- the same bits -------------------------------------------------------------------------------------------- */
 
-/* Everything that a rank sends, and gets, and what stays, as one number (FNV-1a), after what came before. */
+/* Hashes all that the ranks send, receive and keep (FNV-1a), on top of `hash`. */
 static uint64_t digest(const struct sim *sim, uint64_t hash) {
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     const struct tagc_job *job = &sim->job[rank];
@@ -125,7 +125,7 @@ static uint64_t digest(const struct sim *sim, uint64_t hash) {
 struct how {
   uint64_t seed;
   bool stochastic, in_place;
-  unsigned modes; /* of the processor; 0: as they are */
+  unsigned modes; /* of the processor; 0: unchanged */
 };
 
 static unsigned modes_set(unsigned modes) {
@@ -139,8 +139,7 @@ static unsigned modes_set(unsigned modes) {
 #endif
 }
 
-/* Some calls on always the same gradients. *modes_kept: whether the caller's modes, and its sticky flags, were left
- * alone. */
+/* Runs some calls on the same gradients. *modes_kept: the caller's modes and sticky flags were left unchanged. */
 static uint64_t digest_of(const struct tagc_codec *codec, struct how how, bool *modes_kept) {
   static const enum pattern patterns[] = {GAUSS, DENORMAL, SPIKE_LAST, WIDE, FEW_EXCEPTIONS};
   uint64_t hash = 0xcbf29ce484222325u;
@@ -222,7 +221,7 @@ static int fence_broken(const void *area, size_t bytes, size_t shift) {
   return broken;
 }
 
-/* Every buffer between fences; those of the program are aligned as their elements are and no better. */
+/* Every buffer between fences; the program's are aligned to their elements and no better. */
 static void check_fences(const struct tagc_codec *codec, uint64_t n, enum tagc_dtype dtype, enum pattern pattern) {
   struct sim sim = sim_for(codec, n, 3, dtype);
   const struct tagc_layout *l = &sim.layout;
@@ -281,8 +280,7 @@ static void check_fences(const struct tagc_codec *codec, uint64_t n, enum tagc_d
 
 /* -- the own shard, and zeros --------------------------------------------------------------------------------- */
 
-/* Only the owner has something: it comes out as it is, denormals and all; sent zeros (and what counts as zero) add
- * none. */
+/* Only the owner has values: its result has them unchanged, even denormals. Zeros (or near-zeros) add nothing. */
 static void check_own(const struct tagc_codec *codec, enum tagc_dtype dtype, enum pattern pattern, bool others) {
   struct sim sim = sim_for(codec, 777, 4, dtype);
   int wrong = 0, seen = 0;
@@ -314,7 +312,7 @@ static void fill_again(struct sim *sim, uint64_t state, float factor) {
         sim_put(sim, rank, shard, i, factor * sim_normal());
 }
 
-/* Powers of two change exponents alone, wherever they come in; a sign goes through. */
+/* Powers of two only change exponents, at any input; a sign is preserved. */
 static void check_symmetries(const struct tagc_codec *codec, uint64_t n) {
   struct sim one = sim_for(codec, n, 3, TAGC_FLOAT32), scaled = sim_for(codec, n, 3, TAGC_FLOAT32),
              negative = sim_for(codec, n, 3, TAGC_FLOAT32);
@@ -346,15 +344,15 @@ static void check_symmetries(const struct tagc_codec *codec, uint64_t n) {
 
 /* -- once more ------------------------------------------------------------------------------------------------ */
 
-/* Rank 0 sends to rank 1, which has zeros: what comes out is sent again, with the same seed, without a residual.
- *   none, bf16, sparse  the same message; of sparse but for the word that it is full: of a full block one value is
- *                       chosen and not sent, so that what comes out is one less
- *   q8                  the same block where the largest code is 127: the scale is again the largest value / 127,
- *                       exactly. Where rounding the scale up (by up to 1/128) made it 126, the next scale is smaller,
+/* Rank 0 sends to rank 1, which has zeros: the result is sent again, with the same seed, without a residual.
+ *   none, bf16, sparse  the same message, except for sparse's word that it is full: in a full block one value is
+ *                       chosen and not sent, so that the result has one less
+ *   q8                  the same block if the largest code is 127: the scale is again the largest value / 127,
+ *                       exactly. If rounding the scale up (by up to 1/128) made it 126, the next scale is smaller,
  *                       and values move by no more than the error of any encoding.
- *   q4, q2              the same message (the largest code is always 7; the scale is found again by projection), as
- *                       long as the rotation back loses no bits: values of one size. Whole blocks alone: what the
- *                       rotation puts into the padding is not kept. */
+ *   q4, q2              the same message (the largest code is always 7; projection finds the scale again), as long as
+ *                       the rotation back loses no bits: values of one size. Whole blocks alone: values that the
+ *                       rotation puts into the padding are not kept. */
 static void check_once_more(const struct tagc_codec *codec, enum pattern pattern) {
   const uint64_t n = is_rotated(codec) ? 2048 : 2053;
   struct sim sim = sim_for(codec, n, 2, TAGC_FLOAT32);
@@ -427,7 +425,7 @@ static void check_all(void) {
       check_once_more(codec, GAUSS);
       check_once_more(codec, EQUAL);
       check_once_more(codec, ALTERNATING);
-      if (!is(codec, "none") && !is(codec, "bf16")) /* which send a zero's sign, but a sum of zeros has none */
+      if (!is(codec, "none") && !is(codec, "bf16")) /* these send a zero's sign, but a sum of zeros has none */
         check_once_more(codec, ZERO);
     }
   }

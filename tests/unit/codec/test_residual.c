@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The residual in its three storages: sizes, bytes, what rounding does to one value and to the mean of many, the ends
- * of shards, the flush, and the same bits from every variant.
+ * The residual in its three storages: sizes, bytes, rounding of one value and of the mean of many, the ends of shards,
+ * the flush, and the same bits from every variant.
  */
 #include <fenv.h>
 
@@ -53,7 +53,7 @@ static void check_sizes(void) {
   ok(wrong == 0, "sizes are those of the layout: 4, 2 and 1.008 bytes a position");
 }
 
-/* Where values are codes exactly, chance has no say. */
+/* Values that are exactly codes are never rounded by chance. */
 static void check_bytes(void) {
   static const float values[3] = {127, -64, 3};
   static const uint8_t int8[32] = {0x80, 0x3f, [16] = 127, 0xc0, 3}, bf16[6] = {0xfe, 0x42, 0x80, 0xc2, 0x40, 0x40};
@@ -68,7 +68,7 @@ static void check_bytes(void) {
   free(job.residual);
 }
 
-/* Twelve decades, a sign each; whole blocks of the very small and of zeros, and one of the very large. */
+/* Twelve decades, both signs; whole blocks of the very small and of zeros, and one of the very large. */
 static void fill(float *values, uint64_t n) {
   for (uint64_t i = 0; i < n; i++) {
     float x = (float)pow(10, -9 + 12 * (double)(sim_random() >> 40) / (1 << 24));
@@ -78,7 +78,7 @@ static void fill(float *values, uint64_t n) {
   }
 }
 
-/* What one rounding may leave: less than a unit of bf16, or of the block's scale. */
+/* The bound of one rounding: less than a unit of bf16, or of the block's scale. */
 static float bound(enum tagc_storage storage, const float *values, uint64_t n, uint64_t i) {
   float amax = 0;
   if (storage == TAGC_STORAGE_FP32)
@@ -97,7 +97,7 @@ static void check_bounds(uint64_t n, int nranks, enum tagc_storage storage) {
   uint64_t wrong = 0, k = 0;
   double norm2 = 0, want = 0;
   fill(values, foreign * n);
-  /* The last shard first, and once more: shards do not touch each other, and a block may be stored again. */
+  /* The last shard first, and again: shards do not touch each other, and a block may be stored again. */
   for (int shard = nranks; shard-- > 0;)
     if (shard != job.rank)
       norm2 += store_all(&job, shard, values + (uint64_t)(shard - (shard > 1)) * n);
@@ -124,8 +124,8 @@ static void check_bounds(uint64_t n, int nranks, enum tagc_storage storage) {
   free(job.residual);
 }
 
-/* The mean over seeds of what is stored, in a block whose largest value is `most`: 1/64 of the int8 unit survives, and
- * what bf16 has no bits for. The bound is four standard deviations of chance. */
+/* The mean over seeds of the stored values, in a block whose largest value is `most`: 1/64 of the int8 unit survives,
+ * and so do bits beyond bf16's. The bound is four standard deviations of chance. */
 static void check_mean(enum tagc_storage storage, float most, float x, double unit) {
   enum { SEEDS = 4000 };
   struct tagc_job job = job_new(256, 2, storage);
@@ -141,7 +141,7 @@ static void check_mean(enum tagc_storage storage, float most, float x, double un
     each[0] += (double)got[1];
     each[1] += (double)got[255];
   }
-  /* Of chances p and 1 - p the deviation is sqrt(p (1 - p)) units. */
+  /* With chances p and 1 - p the deviation is sqrt(p (1 - p)) units. */
   const double part = fmod(fabs((double)x) / unit, 1), deviation = unit * sqrt(part * (1 - part));
   const double off = fabs(sum / SEEDS / 255 - (double)x);
   ok(off < 4 * deviation / sqrt(SEEDS * 255.0), "%s: the mean of %g is right", name[storage], (double)x);
@@ -151,7 +151,7 @@ static void check_mean(enum tagc_storage storage, float most, float x, double un
   free(job.residual);
 }
 
-/* Rank, seed, shard and block are in the key. */
+/* The key depends on rank, seed, shard and block. */
 static void check_key(enum tagc_storage storage) {
   float values[256], got[5][256];
   int same = 0;
@@ -236,9 +236,9 @@ static void check_variants(enum tagc_storage storage) {
   free(job.residual);
 }
 
-/* A codec whose residual is narrower: the first call is the same, to the bit; over many calls what comes out and what
- * is kept are what went in, but for roundings that have no mean. Small values, of which a call never sends one before
- * they have gathered, come through: rounded to nearest they would stay zero in int8. */
+/* A codec with a narrower residual: the first call is the same, to the bit. Over many calls the results and the
+ * residual add up to the input, except for roundings with mean zero. Small values, which a call sends only after they
+ * have accumulated, get through: rounded to nearest they would stay zero in int8. */
 static void check_codec(const char *codec, uint64_t n, enum tagc_storage storage) {
   enum { STEPS = 60 };
   struct sim exact = sim_new(codec, n, 2, TAGC_FLOAT32, 100000);
@@ -268,7 +268,7 @@ static void check_codec(const char *codec, uint64_t n, enum tagc_storage storage
   }
   ok(same && sim.layout.message_bytes == exact.layout.message_bytes, "%s, residual %s: the first call is as with fp32",
      codec, name[storage]);
-  /* A rounding is off by a unit at most: of 1/127 of some ten deviations of 0.5, or of 1/128 of the value. */
+  /* A rounding is off by a unit at most: 1/127 of about ten deviations of 0.5, or 1/128 of the value. */
   const double bound = 4 * 5.0 / 127 / 2 * sqrt((double)n / 2 * STEPS);
   ok(fabs(out - in) < bound && bound < 0.3 * in && fabs(norm2 - sim.stats.residual_norm2) < 1e-9 * norm2,
      "%llu calls later small values have come through: %.0f of %.0f", (unsigned long long)STEPS, out, in);

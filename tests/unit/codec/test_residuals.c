@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every codec with every storage of the residual: over ten calls what came out and what is still kept is what went in,
- * but for the rounding of what is kept; what is kept does not grow. And rounding by chance: right in the mean,
- * reproducible, other dice on every rank and for every owner.
+ * Every codec with every storage of the residual: over ten calls the results and the residual add up to the input,
+ * except for the residual's rounding; the residual does not grow. Stochastic rounding: right in the mean, reproducible,
+ * different on every rank and for every owner.
  */
 #include "tests/unit/codec/cases.h"
 #include "tests/unit/codec/reference.h"
@@ -13,9 +13,9 @@ static const char *const storage_names[] = {"none", "fp32", "bf16", "int8"};
 
 static bool is(const struct tagc_codec *codec, const char *name) { return strcmp(codec->name, name) == 0; }
 
-/* How far from the value that a codec left is what the storage kept of it, at most: one unit, as it rounds by chance.
- * The unit is that of the kept values: 2^-7 of a bf16, 1/127 of an int8 block's largest (its scale is rounded up by up
- * to 1/128, and the largest may have lost a unit itself). */
+/* Adds the largest rounding error of a stored residual: one unit, as it rounds stochastically. The unit is that of the
+ * stored values: 2^-7 of a bf16, 1/127 of an int8 block's largest. (Its scale is rounded up by up to 1/128, and the
+ * largest may have lost a unit itself.) */
 static void add_units(enum tagc_storage storage, const float *kept, uint64_t n, double *allowed) {
   for (uint64_t from = 0; from < n; from += TAGC_RESIDUAL_BLOCK) {
     const uint64_t end = n - from < TAGC_RESIDUAL_BLOCK ? n : from + TAGC_RESIDUAL_BLOCK;
@@ -29,7 +29,7 @@ static void add_units(enum tagc_storage storage, const float *kept, uint64_t n, 
   }
 }
 
-/* By shard and element: what went in, what came out, how far apart they may be, and how large the numbers were. */
+/* By shard and element: the inputs, the results, their allowed distance, and the size of the numbers. */
 struct account {
   double *in, *out, *allowed, *size, kept;
 };
@@ -64,7 +64,7 @@ static void account_for_residuals(struct account *account, const struct sim *sim
   free(kept);
 }
 
-/* One step; returns the squared norm of what the foreign shards had to give, without residuals. */
+/* Runs one step; returns the squared norm of the inputs for foreign shards, without residuals. */
 static double account_step(struct account *account, struct sim *sim, enum pattern pattern, uint64_t seed) {
   const uint64_t n = sim->shape.n;
   double norm2 = 0;
@@ -85,7 +85,7 @@ static double account_step(struct account *account, struct sim *sim, enum patter
   return norm2;
 }
 
-/* The largest of the numbers that share an element's block: what their sums are rounded relative to. */
+/* The largest number in an element's block: the rounding of sums is relative to it. */
 static double size_around(const double *size, uint64_t n, uint64_t i) {
   const uint64_t shard = i / n * n, from = shard + (i - shard) / 256 * 256;
   double most = 0;
@@ -107,7 +107,7 @@ static void check_conservation(const struct tagc_codec *codec, enum tagc_storage
   double given = 0, worst = 0, mean = 0, spread = 0, reported = 0;
   for (int rank = 0; rank < 3; rank++) {
     sim.job[rank].stochastic = stochastic;
-    sim.job[rank].scale = pattern == WIDE ? 0x1p-20f : 1; /* sums of what is next to 2^120 are exceptions */
+    sim.job[rank].scale = pattern == WIDE ? 0x1p-20f : 1; /* sums of values next to 2^120 are exceptions */
   }
   for (uint64_t step = 0; step < STEPS; step++)
     given = account_step(&account, &sim, pattern, 50 + step);
@@ -130,7 +130,7 @@ static void check_conservation(const struct tagc_codec *codec, enum tagc_storage
   const char *chance = stochastic ? ", by chance" : "";
   ok(worst <= 1, "%s, residual in %s, pattern %d%s: nothing is lost but what is rounded off (%.2f of it)", codec->name,
      storage_names[storage], (int)pattern, chance, worst);
-  /* A pattern of signs that stays would be a drift: 4 standard errors, and 5 more for what one block has in common. */
+  /* A permanent pattern of signs would be a drift: 4 standard errors, and 5 more for the correlation within a block. */
   if (storage > TAGC_STORAGE_FP32 && pattern == GAUSS)
     ok(fabs(mean) <= 9 * sqrt(spread), "%s, residual in %s%s: and it averages out (%.1f standard errors)", codec->name,
        storage_names[storage], chance, fabs(mean) / sqrt(spread));
@@ -152,12 +152,11 @@ static bool rounds_by_chance(const struct tagc_codec *codec) {
   return is(codec, "bf16") || is(codec, "q8") || is(codec, "q4");
 }
 
-/* What the errors of a codec's values are relative to. */
+/* The unit of a codec's errors. */
 static double unit_of(const struct tagc_codec *codec, float x) { return is(codec, "bf16") ? fabs((double)x) : 1; }
 
-/* One sender, many seeds: the mean of what comes out is what was sent. Each element alone, in standard errors as its
- * block has them (a value next to a code is seldom rounded away from it: its own errors say little), and all of them
- * together. */
+/* One sender, many seeds: the mean of the results is the input. Each element alone in standard errors of its block (a
+ * value next to a code is seldom rounded away from it, so its own errors say little), and all of them together. */
 static void check_mean(const struct tagc_codec *codec, float small) {
   enum { N = 769 };
   struct sim sim = sim_of(codec, &(struct tagc_shape){.n = N, .nranks = 2, .keep_ppm = 200000});
@@ -191,7 +190,7 @@ static void check_mean(const struct tagc_codec *codec, float small) {
   sim_free(&sim);
 }
 
-/* What comes out over many rotations, along what went in: 1 where the mean is right. */
+/* The projection of the results over many rotations on the input: 1 if the mean is right. */
 static double gain(const struct tagc_codec *codec, bool stochastic) {
   const uint64_t n = 1024;
   struct sim sim = sim_of(codec, &(struct tagc_shape){.n = n, .nranks = 2, .keep_ppm = 200000});
@@ -211,7 +210,7 @@ static double gain(const struct tagc_codec *codec, bool stochastic) {
   return product / squares;
 }
 
-/* q2 has no dice: its scale alone makes the mean right. */
+/* q2 has no random bits: its scale alone makes the mean right. */
 static void check_gain(const struct tagc_codec *codec) {
   const double nearest = gain(codec, false), chance = gain(codec, true);
   ok(nearest > 0.86 && nearest < 0.90 && fabs(chance - 1) < 0.002,
@@ -219,7 +218,7 @@ static void check_gain(const struct tagc_codec *codec) {
      nearest, chance);
 }
 
-/* All ranks send the same to all owners: their dice differ. */
+/* All ranks send the same to all owners: their random bits differ. */
 static void check_dice(const struct tagc_codec *codec) {
   const uint64_t n = 512;
   struct sim sim = sim_of(codec, &(struct tagc_shape){.n = n, .nranks = 4, .keep_ppm = 200000});

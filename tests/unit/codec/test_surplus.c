@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Whether a gradient still fits: a rank that fills the capacity of a foreign shard (lhc: of a stripe of one), and
- * leaves a good part of it behind, says so in all its messages of the call, and job->surplus_seen is then the same on
- * every rank. Beside it what is not finite is told in a bit of its own. Dense codecs have room for everything.
+ * Capacity flags: a rank that fills the capacity of a foreign shard (lhc: of one of its stripes), and leaves a good
+ * part behind, reports this in all its messages of the call. job->surplus_seen is then the same on every rank. Values
+ * that are not finite have a separate bit. Dense codecs have room for everything.
  */
 #include "kernels/codec/exceptions.h"
 #include "kernels/lhc/lhc.h"
@@ -13,7 +13,7 @@ enum { EXCEPTION = 1, SURPLUS = 2 }; /* on the wire */
 struct setting {
   const char *codec;
   uint64_t n;
-  uint32_t keep_ppm; /* 250000 at most: see put_some() */
+  uint32_t keep_ppm; /* at most 250000: see put_some() */
   enum tagc_dtype dtype;
   enum tagc_storage residual;
 };
@@ -26,7 +26,7 @@ static struct tagc_grid grid_of(const struct sim *sim) {
   return geo.grid;
 }
 
-/* Values from..to-1 of a stripe. They are counted across its lines, so that no block of 256 fills up. */
+/* Puts values from..to-1 of a stripe, counted across its lines, so that no block of 256 fills up. */
 static void put_some(struct sim *sim, int rank, int shard, uint32_t stripe, uint32_t from, uint32_t to, float x) {
   const struct tagc_grid grid = grid_of(sim);
   const uint32_t lines = tagc_grid_stripe_lines(&grid, stripe);
@@ -39,7 +39,7 @@ static void put_some(struct sim *sim, int rank, int shard, uint32_t stripe, uint
   }
 }
 
-/* `more` values than there is room for (or less), in all stripes of all shards that `rank` sends. */
+/* Puts `more` values than fit (or less), in all stripes of all shards that `rank` sends. */
 static void put_all(struct sim *sim, int rank, int more) {
   const struct tagc_grid grid = grid_of(sim);
   for (int shard = 0; shard < sim->shape.nranks; shard++)
@@ -47,7 +47,7 @@ static void put_all(struct sim *sim, int rank, int more) {
       put_some(sim, rank, shard, stripe, 0, tagc_grid_capacity(&grid, stripe) + (uint32_t)more, (float)(1 + shard % 5));
 }
 
-/* A call of its own, or the next one. What is set already must be cleared where it is not so. */
+/* Runs a first call, or the next one. Flags that are already set must be cleared if they do not apply. */
 static void step(struct sim *sim, bool fresh) {
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
     sim->job[rank].residual_empty |= fresh;
@@ -56,7 +56,7 @@ static void step(struct sim *sim, bool fresh) {
   sim_step(sim, 77);
 }
 
-/* Does `sender` alone tell `told`, in all its messages, and do all ranks hear it? */
+/* True if `sender` alone reports `told`, in all its messages, and all ranks read it. */
 static bool heard(const struct sim *sim, int sender, uint32_t told) {
   bool good = true;
   for (int rank = 0; rank < sim->shape.nranks; rank++) {
@@ -144,7 +144,7 @@ static void check_exceptions(struct sim *sim, const char *what) {
   ok(heard(sim, sender, EXCEPTION), "%s: more exceptions than fit do not fill a shard", what);
 }
 
-/* What rank 0 makes of the words that came in, after a call in which nobody had anything to tell. */
+/* Rank 0's reaction to received words, after a call in which no rank had anything to report. */
 static void check_hostile(struct sim *sim, const char *what, bool dense) {
   static const uint32_t words[] = {EXCEPTION, SURPLUS, EXCEPTION | SURPLUS, 4, 0xfffffffcu, 0x80000001u, 0xfffffffeu};
   struct tagc_job *job = &sim->job[0];
@@ -175,7 +175,7 @@ static void check(const struct setting *s, int nranks) {
   sim_free(&sim);
 }
 
-/* Of a block of 256 the codec `sparse` sends 255: what goes back has been chosen all the same. */
+/* In a block of 256 `sparse` sends 255 values; the one left over still counts as chosen. */
 static void check_full_blocks(void) {
   struct sim sim = sim_new("sparse", 512, 3, TAGC_FLOAT32, 900000);
   const uint64_t room = 460;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which instruction set is chosen: the fastest that runs here, the one that is asked for, and none that is hidden.
+ * The choice of the instruction set: the fastest that runs here, the requested one, and never a hidden one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static void check_hidden(const char *name, enum tagc_variant first, const bool b
   unsetenv(TAGC_HOST_LACKS);
 }
 
-/* What a process says that chooses for the first time. */
+/* The log of a process that chooses for the first time. */
 static size_t said(const char *hidden, char *text, size_t size) {
   int ends[2], before = dup(STDERR_FILENO);
   if (before < 0 || pipe(ends) != 0)

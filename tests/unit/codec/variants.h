@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The instruction sets of kernels/codec/variant.h, for tests: what one of them is tried with, all are that run here, so
- * that no case depends on the processor.
+ * The instruction sets of kernels/codec/variant.h, for tests: each check runs with all sets available here, so that no
+ * case depends on the processor.
  *
  * Threads  Single-threaded.
  */
@@ -11,7 +11,7 @@
 #include "kernels/codec/variant.h"
 #include "tests/unit/tap.h"
 
-/* The sum of a gate counts what a processor lacks; what is hidden, is so on purpose. */
+/* The gate's summary counts sets that a processor lacks; hidden ones are hidden on purpose. */
 static inline void variant_is_missing(const char *name) {
   if (tagc_host_lacks())
     note("not with %s: " TAGC_HOST_LACKS "=%s", name, tagc_host_lacks());
@@ -19,7 +19,7 @@ static inline void variant_is_missing(const char *name) {
     skip(name, "this processor or this build has none");
 }
 
-/* Says once which run here and which do not, for tests that go through all of them in each case. */
+/* Notes once which sets run here and which do not, for tests that try all of them in each case. */
 static inline void variants_tell(void) {
   for (int v = 0; v < TAGC_VARIANT_COUNT; v++) {
     const char *name = tagc_variant_name((enum tagc_variant)v);
@@ -31,7 +31,7 @@ static inline void variants_tell(void) {
   tagc_variant_force(NULL);
 }
 
-/* All of `check` with each of them. What it draws must begin anew. */
+/* Runs all of `check` with each of them. Its random numbers must restart. */
 static inline void with_each_variant(void (*check)(void)) {
   for (int v = 0; v < TAGC_VARIANT_COUNT; v++) {
     const char *name = tagc_variant_name((enum tagc_variant)v);
