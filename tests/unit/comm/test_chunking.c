@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * In how many pieces calls are compressed (interpose/comm/chunking.h): what is asked for, what it decides by itself,
- * and by the estimates that TAGC_CODEC=auto goes by.
+ * The number of pieces of a compressed call (interpose/comm/chunking.h): requested, default, by auto's estimates.
  */
 #include <stdlib.h>
 
@@ -53,7 +52,7 @@ static void check_chosen(void) {
   ok(plan("q4", 1 << 24, 2, 5, &slow_start) == 5, "but always as TAGC_DEPTH says");
 }
 
-/* A slot that is cut: layouts of its pieces, and all of them in the memory that is asked for. */
+/* A slot in pieces: their layouts, and all of them in the allocated memory. */
 static void check_slot(void) {
   struct tagc_slot slot = {.packed = {.n = 300001, .nranks = 3, .residual = TAGC_STORAGE_INT8},
                            .codec = tagc_codec_find("q4")};

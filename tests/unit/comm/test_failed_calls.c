@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/entry/launch, interpose/exec/execute and nccl_group where the real library fails, is still at it, or loses
- * the communicator to an abort, and interpose/group where a group is never ended: the functions of the real library are
- * replaced by ones that do so at a chosen moment.
+ * interpose/entry/launch, interpose/exec/execute and nccl_group if the real library fails, is still in progress, or
+ * loses the communicator to an abort. interpose/entry/group if a group is never ended. Replacements of the real
+ * library's functions do so at a chosen moment.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +26,11 @@ static float *sent, *received;
 
 /* ---- the real library -------------------------------------------------------------------------------------------- */
 
-static int scatters;                              /* reduce-scatters that came here */
+static int scatters;                              /* reduce-scatters that arrived here */
 static int ends, fail_at, in_progress_for, asked; /* groups ended; the one whose end fails; questions until it is done
                                                    */
 static ncclResult_t failure, async_failure;
-static void (*at_end)(void); /* happens inside the group end that would fail */
+static void (*at_end)(void); /* runs inside the group end that would fail */
 
 static ncclResult_t start_group(void) { return ncclSuccess; }
 
@@ -62,7 +62,7 @@ static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type,
   return ncclSuccess;
 }
 
-/* The peer has sent nothing but zeros. */
+/* The peer has sent only zeros. */
 static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
                                  cudaStream_t stream) {
   (void)type, (void)peer, (void)on, (void)stream;
@@ -70,7 +70,7 @@ static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, in
   return ncclSuccess;
 }
 
-/* The other communicator of a group is at it until the first one has been aborted, and for so many questions more. */
+/* The other communicator of a group is in progress until the first is aborted, and for that many more queries. */
 static atomic_bool aborted;
 static int other_in_progress_for;
 
@@ -126,7 +126,7 @@ static void tear_down(void) {
   ncclCommDestroy(handles[1]);
 }
 
-/* What is fixed before each call: its outcome, its residual (in use, or void and full of garbage). */
+/* Sets the outcome of the next call and its residual (in use, or void and full of garbage). */
 static void prepare(int at, ncclResult_t how, bool residual_in_use) {
   struct tagc_slot *slot = comm->slots;
   ends = asked = scatters = in_progress_for = 0;
@@ -263,7 +263,7 @@ static void set_up_parts(void) {
   comm->device = &copying;
 }
 
-/* The rest comes out as the real library leaves it: zeros. */
+/* The rest has the real library's result: zeros. */
 static bool is_own_part(void) {
   for (size_t i = 0; i < N; i++)
     if (received[i] != (i < REST ? 0 : sent[i]))
@@ -323,7 +323,7 @@ static void *abort_it(void *unused) {
 static pthread_t watchdog;
 static bool waited;
 
-/* Starts the watchdog, and sees whether it is through after a while. */
+/* Starts the watchdog, and notes whether its abort returns within a while. */
 static void begin_abort(void) {
   pthread_create(&watchdog, NULL, abort_it, NULL);
   while (!aborting)
@@ -332,7 +332,7 @@ static void begin_abort(void) {
   waited = !aborted;
 }
 
-/* It must be through while the thread is inside the real library, however long that takes. */
+/* The abort must return while the thread is inside the real library, however long that takes. */
 static void abort_inside(void) {
   pthread_create(&watchdog, NULL, abort_it, NULL);
   pthread_join(watchdog, NULL);
@@ -343,7 +343,7 @@ static void begin_abort_at_end(void) {
   in_progress_for = 1 << 30; /* nobody but the watchdog ends this */
 }
 
-/* A fresh communicator for each: it is aborted once. */
+/* A fresh communicator each time: it can be aborted once. */
 static void aborts(void) {
   static const char *const names[] = {"exponents", "payloads"};
   for (int at = 1; at <= 2; at++) {
@@ -381,7 +381,7 @@ static ncclResult_t enqueue_nothing(const struct tagc_nccl_group *unused, void *
   return ncclSuccess;
 }
 
-/* The memory of the other communicators of its group is in use until they are done. */
+/* The memory of the other communicators of the group is in use until they are done. */
 static void abort_of_one(void) {
   static void (*const how[])(void) = {abort_inside, begin_abort_at_end};
   for (int nonblocking = 0; nonblocking <= 1; nonblocking++) {
@@ -413,7 +413,7 @@ static void abort_of_one(void) {
 
 static void note_end(void *group) { (void)group; }
 
-/* A plain call, then a compressed one, of a group of the program's: they run in rounds. */
+/* A plain call, then a compressed one, in a group of the program's: they run in rounds. */
 static ncclResult_t launch(void) {
   static struct tagc_nccl nccl;
   nccl = *tagc_real_called((const void *)&launch);
@@ -461,7 +461,7 @@ static void launches(void) {
   ok(launch() == ncclSuccess && asked == 4 && is_own_shard(),
      "what comes after a plain call waits until that is launched");
   prepare(0, ncclSuccess, true);
-  comm->nonblocking = false; /* it was found out above; a launch in the background cannot be looked at from here */
+  comm->nonblocking = false; /* found out above; a launch in the background cannot be observed from here */
   tagc_comm_release(tagc_comm_abort(handles[0]));
   ok(launch() == ncclInternalError && scatters == 0 && ends == 1 && untouched(),
      "a launch whose communicator was aborted makes no call on it");
@@ -471,10 +471,10 @@ static void launches(void) {
 /* ---- a driver that waits ----------------------------------------------------------------------------------------- */
 
 static pthread_t watchdog;
-static atomic_bool over; /* what the driver waits for; not for ever, or a fault would hang the test */
+static atomic_bool over; /* ends the driver's wait, which has a limit, or a fault would hang the test */
 static atomic_bool has_left, left_in_time, waited_for;
 
-/* A watchdog's abort, as in ncclCommAbort: the real one ends what the driver waits for. */
+/* A watchdog's abort, as in ncclCommAbort: the real one ends the driver's wait. */
 static void *abort_and_wait(void *unused) {
   (void)unused;
   struct tagc_comm *ended = tagc_comm_abort(handles[0]);
@@ -510,7 +510,7 @@ static void driver_waits(void) {
   ok(status == ncclInternalError && waited_for, "an abort does not wait for a driver that waits for nothing but it");
   ok(left_in_time && ends == 1, "but it does until that has returned, and nothing comes after");
   comm->device = &tagc_device_host;
-  comm->sync.unfenced = false; /* else its memory is left for what a GPU may still do with it */
+  comm->sync.unfenced = false; /* otherwise its memory is left to possible work of a GPU */
   tear_down();
 }
 
@@ -543,8 +543,7 @@ static void *leave_open(void *unused) {
   return NULL;
 }
 
-/* The memory of a child that never came is the program's, and holds whatever it likes: the handle of another, for
- * one. */
+/* The memory of a child that never came belongs to the program. It may hold anything, for example another handle. */
 static bool is_forgotten(void) {
   child = handles[0];
   tagc_comm_collect(NULL, false);
@@ -558,7 +557,7 @@ static void never_ended(void) {
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   set_up();
   if (tagc_group_start(standin(), &number) != ncclSuccess || tagc_group_end(standin(), &number) != ncclSuccess ||
-      pthread_key_create(&last, at_thread_end) != 0) /* after the library's own, which a first group makes */
+      pthread_key_create(&last, at_thread_end) != 0) /* after the library's own key, which the first group creates */
     exit(1);
   pthread_create(&thread, NULL, leave_open, NULL);
   pthread_join(thread, NULL);

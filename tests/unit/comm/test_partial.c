@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/comm/partial: calls of which a part is compressed, by all ranks of a communicator, each in a thread of its
- * own, on the stand-in for NCCL. Layers are made by hand.
+ * interpose/comm/partial: partly compressed calls by all ranks of a communicator, each in its own thread, on the
+ * stand-in for NCCL. Layers are made by hand.
  *
- * What is selected must come out, bit for bit, as it does where nothing else is in the buffer: a second communicator
- * calls with what the test has packed, by its own way of packing. What is not must be the exact sum: it holds small
- * integers. Both in plain windows, in compressed ones, and when what was left of these is flushed between them.
+ * Selected elements must have, bit for bit, the result of a buffer with nothing else: a second communicator calls with
+ * elements that the test has packed in its own way. The others must be the exact sum: they are small integers. Both
+ * hold in plain windows, in compressed ones, and when the residual is flushed between them.
  *
- * With ON_DEVICE it is test_split_cuda: the same on the stand-in for NCCL that works on device memory, with a GPU for
- * each rank.
+ * With ON_DEVICE (local.mk): the same with device memory on the stand-ins, with a GPU for each rank.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +38,11 @@ struct case_ {
   enum tagc_layout_kind layout;
   enum tagc_dtype dtype;
   enum tagc_op op;
-  int nranks, local; /* ranks, and how many of them a host */
+  int nranks, local; /* ranks, and ranks per host */
   bool in_place;
 };
 
-/* What lies where: of each element of each shard, its place in the packed shard, and whether it is selected. */
+/* For each element of each shard its place in the packed shard, and whether it is selected. */
 struct map {
   size_t n, selected, rest;
   bool is_selected[ROOM];
@@ -54,7 +53,7 @@ struct map {
 struct world {
   const struct case_ *c;
   const struct map *map;
-  bool packed; /* calls with what is selected alone */
+  bool packed; /* calls with the selected elements alone */
   size_t n;
   struct tagc_layer layer;
   struct tagc_layers layers;
@@ -66,7 +65,7 @@ struct world {
     ncclRedOp_t op;
     void *stream;
     uint8_t *send, *recv; /* of the device */
-    uint8_t *host, *out;  /* what is sent, and what came of all steps */
+    uint8_t *host, *out;  /* the input, and the results of all steps */
     ncclResult_t status;
     uint64_t compressed, flushed;
     enum tagc_reason reason;
@@ -80,7 +79,7 @@ static struct map map;
 static const ncclDataType_t types[] = {
   [TAGC_FLOAT32] = ncclFloat32, [TAGC_FLOAT16] = ncclFloat16, [TAGC_BFLOAT16] = ncclBfloat16};
 
-/* ---- what is sent ------------------------------------------------------------------------------------------------ */
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
 struct place {
   size_t shard;
@@ -88,7 +87,7 @@ struct place {
   bool last;
 };
 
-/* Every member has rows in every shard: padding comes behind elements of its own member. */
+/* Every member has rows in every shard: padding follows elements of its own member. */
 static bool visit(const struct tagc_segment *segment, void *data) {
   struct place *p = data;
   if (segment->member >= 0)
@@ -118,7 +117,7 @@ static uint64_t mix(uint64_t x) {
   return x ^ x >> 27;
 }
 
-/* A gradient that is dense, but for some columns, and small integers. */
+/* A gradient that is dense except for some columns, and small integers. */
 static float value(int rank, int step, size_t at) {
   const uint64_t h = mix(mix((uint64_t)rank << 40 | (uint64_t)step << 32 | at) + 1);
   if (!map.is_selected[at])
@@ -151,7 +150,7 @@ static float rest_sum(const struct case_ *c, int step, size_t at) {
 
 /* ---- a communicator ---------------------------------------------------------------------------------------------- */
 
-/* In place of what was found. */
+/* Replaces the layers that were found. */
 static void know_layers(struct rank *r) {
   tagc_layers_free(r->comm->layers);
   r->comm->slots[0].codec = r->world->c->codec;
@@ -319,9 +318,8 @@ static bool try(const struct case_ *c, uint64_t *compressed, uint64_t *flushed) 
   return good;
 }
 
-/* In two levels everything sends less between hosts, and so some call of every row is compressed. GPUs are played
- * slowly, and sanitizers are slow: each codec gets one type and one reduction there, and with compilers other than
- * gcc. */
+/* In two levels everything sends less between hosts, so some call of every row is compressed. Emulated GPUs and
+ * sanitizers are slow: there each codec gets one type and one reduction, as with compilers other than gcc. */
 static void codecs(bool all) {
   static const char *const ops[] = {"sum", "average", "pre-multiplied sum"}, *const names[] = {"fp32", "fp16", "bf16"};
   static const enum tagc_layout_kind layouts[] = {TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_ZERO3};
@@ -352,7 +350,7 @@ static void codecs(bool all) {
 }
 
 #ifdef ON_DEVICE
-/* Begins again, beside the stand-ins for device memory. */
+/* Restarts the program with the stand-ins for device memory. */
 static void change_libraries(char **argv) {
   char self[4000], path[9000];
   const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
