@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tapes of collectives for the tests of cycles: the calls that sharded training programs make, step after step, each
- * reduce-scatter with the number of the unit of the model that it truly belongs to. Single-threaded; out of memory ends
- * the test.
+ * Tapes of collectives for the tests of cycles: the calls of sharded training programs, step after step. Each
+ * reduce-scatter has the number of its true unit of the model. Single-threaded; out of memory ends the test.
  */
 #ifndef TESTS_UNIT_CYCLE_TAPE_H
 #define TESTS_UNIT_CYCLE_TAPE_H
@@ -30,10 +29,10 @@ struct model {
   bool clip;      /* an all-reduce of the gradient norm ends the step */
   uint64_t scale; /* of all counts */
   bool alike;     /* the head has the root's shape */
-  bool late;      /* the first block is reduced behind the root, as an embedding in a unit of its own is by FSDP2 */
+  bool late;      /* FSDP2: the first block, an embedding's unit, is reduced after the root */
 };
 
-/* Types as a program could number them. */
+/* Types as a program might number them. */
 enum { FLOAT = 7, HALF = 9, BYTES = 1 };
 
 static inline void tape_add(struct tape *tape, enum tagc_collective collective, uint64_t count, int dtype, int unit) {
@@ -81,8 +80,8 @@ static inline int model_reduced(const struct model *m, int i) {
   return m->late && m->root && m->blocks && unit < 2 ? 1 - unit : unit;
 }
 
-/* Gradients come in reverse; the parameters of the next unit are gathered before those of this one are reduced. A
- * lone root keeps its parameters, one that looks like the head does not. */
+/* Gradients come in reverse. The next unit's parameters are gathered before this unit's gradients are reduced. A lone
+ * root keeps its parameters; a root that looks like the head does not. */
 static inline void tape_backward(struct tape *tape, const struct model *m, bool reduce) {
   int last = model_units(m) - 1;
   if (m->reshard && !(m->root && last == 0))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Programs that gather activations and reduce-scatter them, beside or in place of parameters and gradients: which
- * reduce-scatters are taken for gradients (layermap/cycle/activations.h).
+ * Programs that gather and reduce-scatter activations, with or without parameters and gradients: which reduce-scatters
+ * count as gradients (layermap/cycle/activations.h).
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void reduce(uint64_t count, int op) {
 
 static void norm(void) { tape_add(&tape, TAGC_COLL_ALL_REDUCE, 1, FLOAT, -1); }
 
-/* Units of a model: the root, and like blocks. */
+/* Units of a model: the root, and equal blocks. */
 static uint64_t unit(int scale, int i) { return (uint64_t)(i ? 4099 : 2048) * (uint64_t)scale; }
 
 static void forward(int scale) {
@@ -39,8 +39,7 @@ static void backward(int scale, int op, bool reduces) {
 
 /* ---- programs: one step each ------------------------------------------------------------------------------------- */
 
-/* Megatron-core, MoEAllGatherTokenDispatcher (megatron/core/transformer/moe/token_dispatcher.py), on its own
- * communicator. */
+/* Megatron-core's MoEAllGatherTokenDispatcher (megatron/core/transformer/moe/token_dispatcher.py), on its own comm. */
 static void dispatch_tokens(void) {
   tape_add(&tape, TAGC_COLL_ALL_GATHER, PROBABILITIES, BYTES, -1);
   allgather(PROBABILITIES);
@@ -79,8 +78,7 @@ static void decode_forward(int layers) {
   }
 }
 
-/* Sequence parallelism whose decoder attends to an encoder: the inputs are gathered again for the gradients of
- * weights. */
+/* Sequence parallelism with a decoder that attends to an encoder: the gradients of weights gather the inputs again. */
 static void cross_attention(void) {
   decode_forward(LAYERS);
   for (int i = 0; i < LAYERS; i++) {
@@ -152,7 +150,7 @@ static void fsdp1_evaluated(void) {
   norm();
 }
 
-/* A network and its critic, which takes three steps of its own. */
+/* A network and its critic, which takes three steps by itself. */
 static void fsdp1_critic(void) {
   for (int i = 0; i < 3; i++) {
     forward(1);

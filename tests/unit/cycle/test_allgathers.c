@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/comm/allgathers and interpose/exec/allgather where the other rank says something else in the vote, and
- * where the real library fails or loses the communicator: its functions are replaced by ones that answer for the other
- * rank, which sends what this one does.
+ * interpose/comm/allgathers and interpose/exec/allgather if the other rank votes differently, or if the real library
+ * fails or loses the communicator. Replacements of its functions answer for the other rank, which sends the same.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +93,7 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state) {
 /* ---- a communicator, and its steps ------------------------------------------------------------------------------- */
 
 static struct tagc_device device;
-static size_t fail_size; /* memory of that size is not to be had */
+static size_t fail_size; /* no memory of that size is available */
 
 static void *alloc(const struct tagc_device *self, size_t bytes, void *stream) {
   return bytes == fail_size ? NULL : tagc_device_host.alloc(self, bytes, stream);
@@ -232,7 +231,7 @@ static void references(void) {
   const int before = plains, sends = payloads;
   ok(sends > 0 && step() == ncclSuccess && plains == before && payloads == sends + 1 && is_gathered(),
      "a difference is sent");
-  call(TAGC_ENTRY_ncclReduceScatter); /* nobody expects that one */
+  call(TAGC_ENTRY_ncclReduceScatter); /* unexpected */
   ok(step() == ncclSuccess && step() == ncclSuccess && payloads < sends + 3 && is_gathered(),
      "after an unexpected call it is plain");
   int least = payloads;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Files of calls: what is read, what is refused and where, and that what is written is read as it was.
+ * Files of calls: parsed lines, refused ones and their places, and that a written file is read back unchanged.
  */
 #include <string.h>
 

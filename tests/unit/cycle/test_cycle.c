@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Cycles of sequences as training programs make them: what is learned, and when.
+ * Cycles in sequences of training programs: what is learned, and when.
  */
 #include <sys/resource.h>
 
@@ -64,7 +64,7 @@ static void test_floor(void) {
   tagc_cycle_destroy(soon.cycle);
 }
 
-/* What a program may do before its first step: broadcasts, odd gathers, validation. */
+/* Calls before a program's first step: broadcasts, odd gathers, validation. */
 static void test_beginnings(void) {
   struct watch w = watch_new(1);
   struct tape tape = {NULL, 0, 0};
@@ -95,7 +95,7 @@ static void test_beginnings(void) {
   tagc_cycle_destroy(w.cycle);
 }
 
-/* Sequence parallelism: activations are gathered, multiplied and reduce-scattered in every layer, both ways. */
+/* Sequence parallelism: every layer gathers activations, multiplies and reduce-scatters them, both ways. */
 static void test_activations(void) {
   struct tape tape = {NULL, 0, 0};
   for (int step = 0; step < 30; step++) {
@@ -114,7 +114,7 @@ static void test_activations(void) {
   tagc_cycle_destroy(w.cycle);
 }
 
-/* What has the counts of the first pass and another type is not a second pass of the same units. */
+/* A pass with the counts of the first and another type is not a second pass of the same units. */
 static void test_types_of_passes(void) {
   static const uint64_t counts[] = {7000, 5000, 5000, 9000};
   struct tape tape = {NULL, 0, 0};
@@ -172,7 +172,7 @@ static void test_other_programs(void) {
      "Megatron's buckets: locked, 5 slots, gradients");
   tagc_cycle_destroy(w.cycle);
 
-  /* Equal buckets and nothing that tells one from the other. */
+  /* Equal buckets that nothing distinguishes. */
   for (int step = 0; step < 60; step++)
     for (int i = 0; i < 8; i++)
       tape_add(&tape, i < 4 ? TAGC_COLL_REDUCE_SCATTER : TAGC_COLL_ALL_GATHER, 40000, FLOAT, -1);
@@ -219,7 +219,7 @@ static void test_false_locks(void) {
        (double)w.lock_call / (double)length, w.locks);
     tagc_cycle_destroy(w.cycle);
   }
-  /* Reduce-scatters alone, and one all-reduce a step: a cycle of one call at first sight. */
+  /* Only reduce-scatters, and one all-reduce per step: a cycle of one call at first sight. */
   struct watch w = watch_new(0);
   struct tape tape = {NULL, 0, 0};
   for (int step = 0; step < 30; step++) {
@@ -265,7 +265,7 @@ static void test_changes(void) {
   }
 }
 
-/* More signatures, and longer sequences, than are kept. */
+/* More signatures and longer sequences than are stored. */
 static void test_bounds(void) {
   struct watch w = watch_new(1);
   struct tape tape = {NULL, 0, 0};

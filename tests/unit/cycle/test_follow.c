@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Cycles that are known: what is followed, lost and found again, which slots are suspect then, and what a call costs.
+ * Known cycles: they are followed, lost and found again; their suspect slots; the cost of a call.
  */
 #include <time.h>
 
@@ -41,7 +41,7 @@ static void test_accumulation(void) {
   tagc_cycle_destroy(w.cycle);
 }
 
-/* Something comes every few steps from the start on. */
+/* An interruption every few steps from the start on. */
 static void test_regular_visitors(void) {
   static const struct {
     const char *what;
@@ -117,7 +117,7 @@ static void test_suspects(void) {
   tape_step(&tape, &kept);
   remove_gradient(&tape, 5);
   play(&w, &tape);
-  /* Slot k is unit 12 - k: eleven of the twelve like blocks were seen before the root's showed that one was missing. */
+  /* Slot k is unit 12 - k: eleven of the twelve equal blocks had passed before the root's call showed the gap. */
   bool exact = w.losses == 1 && w.suspects == 11;
   for (unsigned i = 0; i < w.suspects && exact; i++)
     exact = w.suspect[i] == i;
@@ -212,7 +212,7 @@ static void measure(void) {
   }
 }
 
-/* An all-reduce of so many times 10,000 floats. */
+/* An all-reduce of 10,000 x size floats. */
 static struct tagc_sighting reduce(struct tagc_cycle *cycle, uint64_t size, uint8_t op) {
   const struct tagc_signature call = {10000 * size, TAGC_COLL_ALL_REDUCE, FLOAT, op, true};
   struct tagc_sighting seen;
@@ -234,7 +234,7 @@ static struct tagc_cycle *learned_buckets(uint64_t statistics, uint8_t their_op)
   return cycle;
 }
 
-/* Buckets in the sizes of parameters: what comes between two steps may leave calls out, or not. */
+/* Buckets with the sizes of parameters: an interruption between two steps may leave calls out, or not. */
 static void test_calls_skipped(void) {
   struct tagc_cycle *cycle = learned_buckets(0, 0);
   bool in_place = true;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Cycles of random sequences: random models, steps disturbed at random, each disturbance followed by clean steps. What
- * must hold of all of them:
+ * Cycles of random sequences: random models, random disturbances, each followed by clean steps. All must satisfy:
  *   pure        two cycles that observe the same sequence report the same
  *   placed      a slot that is reported has the signature of the call
  *   found       two clean steps after any disturbance the track of the true cycle is found again
- *   contained   where a slot was taken for another unit's than before, it is among the suspects of the next loss
- *   noticed     a call in sync that is not the next one of the cycle is reported as a loss, that very call, and no
- *               other is; the track is found again by a call that nothing else in the cycle looks like (where there is
- *               none, nobody says when), at its place: an oracle keeps the calls of the cycle as they were when it was
- *               locked, and follows them by itself
+ *   contained   a slot that is given to another unit than before is among the suspects of the next loss
+ *   noticed     a call in sync that is not the next one of the cycle is reported as a loss, and no other call is. A
+ *               call without its like in the cycle finds the track again, at its place (without such a call the moment
+ *               is open). An oracle keeps the calls of the locked cycle, and follows them by itself
  *   named       in a clean step every slot has the number, in forward order, of the unit whose gradient it is
- *   paired      in a clean step every all-gather that is surely of a unit is of the unit that it gathers, which was
- *               gathered before, and not reduced since, if that is said
+ *   paired      in a clean step every all-gather that is surely of a unit gathers that unit. If it is said to be
+ *               gathered again, it was gathered before, and not reduced since
  * A residual is modelled as the number of the unit whose gradient was last added to it.
  */
 #include <string.h>
@@ -40,7 +38,7 @@ static uint64_t random_next(struct random *r) {
 
 static unsigned below(struct random *r, unsigned n) { return (unsigned)(random_next(r) % n); }
 
-/* The cycle as it was locked. */
+/* The cycle when it was locked. */
 struct oracle {
   struct tagc_signature *history, *cycle; /* all calls so far; the cycle is `length` of them */
   size_t seen, room, length;
@@ -48,12 +46,12 @@ struct oracle {
   bool has_lone;
 };
 
-/* What a sequence has shown, and the model of its residuals. */
+/* Observations of a sequence, and the model of its residuals. */
 struct observer {
   struct tagc_cycle *cycle, *twin;
   size_t step; /* calls in a clean step */
   struct tagc_sighting last;
-  int residual[SLOTS]; /* by slot: whose gradient it holds */
+  int residual[SLOTS]; /* by slot: the unit whose gradient it holds */
   bool wrong[SLOTS];   /* it was given to another unit than that */
   bool pure, placed, contained, noticed, named, paired;
   bool held[SLOTS]; /* in steps without a disturbance: the units that are gathered, and not reduced since */
@@ -75,7 +73,7 @@ static void forget_residuals(struct observer *o) {
   }
 }
 
-/* By chance, disturbances can repeat: then a cycle is locked that is not the step, until it fails too often. */
+/* Random disturbances can repeat: then a cycle is locked that is not the step, until it fails too often. */
 static bool follows_steps(const struct observer *o) {
   return o->last.state != TAGC_CYCLE_LEARNING && tagc_cycle_length(o->cycle) == o->step;
 }
@@ -120,7 +118,7 @@ static int slot_at(const struct oracle *r, long place) {
   return r->cycle[place].collective == TAGC_COLL_REDUCE_SCATTER ? slot : -1;
 }
 
-/* The cycle is the calls before this one, which is its first again. */
+/* The cycle is the calls before this one, which begins it again. */
 static void oracle_learns(struct oracle *r, size_t length) {
   long place;
   free(r->cycle);
@@ -135,7 +133,7 @@ static void oracle_learns(struct oracle *r, size_t length) {
     r->has_lone |= likes(r, &r->cycle[i], &place) == 1;
 }
 
-/* Does what was said of a call agree with the oracle? */
+/* True if the report on a call agrees with the oracle. */
 static bool oracle_agrees(struct oracle *r, const struct tagc_signature *call, enum tagc_cycle_state before,
                           const struct tagc_sighting *said, size_t length) {
   if (r->seen == r->room) {
@@ -170,7 +168,7 @@ static bool oracle_agrees(struct oracle *r, const struct tagc_signature *call, e
   if (r->has_lone)
     return lone ? said->state == TAGC_CYCLE_IN_SYNC && said->slot == slot_at(r, place)
                 : before != TAGC_CYCLE_IN_SYNC || said->state == TAGC_CYCLE_OUT_OF_SYNC;
-  for (size_t i = 0; i < r->length && said->slot >= 0; i++) /* where there is no lone call, a slot tells the place */
+  for (size_t i = 0; i < r->length && said->slot >= 0; i++) /* without a lone call, a slot tells the place */
     if (slot_at(r, (long)i) == said->slot)
       r->at = (long)i;
   return true;
@@ -195,7 +193,7 @@ static void show(struct observer *o, const struct tape_call *call) {
   struct tagc_signature padded;
   struct tagc_sighting twin;
   enum tagc_cycle_state before = o->last.state;
-  memset(&padded, 0xa5, sizeof padded); /* what lies between the members must not matter */
+  memset(&padded, 0xa5, sizeof padded); /* padding between the members must not matter */
   padded.count = call->signature.count;
   padded.collective = call->signature.collective;
   padded.dtype = call->signature.dtype;
@@ -262,8 +260,7 @@ static void insert_stranger(struct tape *tape, struct random *r) {
   tape->calls[at] = stranger;
 }
 
-/* A step that is not like the others. One kind of disturbance at a time: a call too few and a like one too many make a
- * sequence that nobody can tell from a clean one. */
+/* A step with one kind of disturbance: one call too few and an equal one too many together look like a clean step. */
 static void disturbed_step(struct tape *tape, const struct model *m, struct random *r) {
   unsigned kind = below(r, 7);
   if (kind == 4)
@@ -304,11 +301,11 @@ static struct model random_model(struct random *r) {
   m.reshard = below(r, 2);
   m.clip = below(r, 2);
   m.alike = below(r, 4) == 0;
-  m.late = m.blocks > 1 && below(r, 4) == 0; /* of two units the order of the gathers may as well be an optimizer's */
+  m.late = m.blocks > 1 && below(r, 4) == 0; /* with two units the gathers' order may as well be an optimizer's */
   return m;
 }
 
-/* One sequence; adds to the totals. False where something does not hold that must. */
+/* Runs one sequence and adds to the totals. False if a property fails. */
 static bool run_sequence(uint64_t seed, struct observer *total, unsigned *found) {
   struct random r = {seed};
   struct model m = random_model(&r);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The files of calls in tests/fixtures, recorded of real programs or made by the rules of their frameworks: the cycle
- * of each is found, and every reduce-scatter in it is the unit, in forward order, that it must be, and has its name,
- * without a map.
+ * The files of calls in tests/fixtures, recorded from real programs or made by their frameworks' rules. The cycle of
+ * each is found. Without a map, every reduce-scatter in it has the right unit, in forward order, and the right name.
  *
  * When      A lock has seen a cycle twice, and the first call of the third one; its anchor may be anywhere in the step.
- *           So without the floor of 256 calls it must be there with the fourth step at the latest, and the slots with
- *           it; with the floor, one step after it at the latest. What was before the steps (broadcasts, a first step
- *           unlike the others) does not count, nor does it for the floor of cycles that are no whole step.
- * Comments  of the files say what must come out: see calls_file.py there.
+ *           So without the floor of 256 calls the lock and the slots must be there by the fourth step; with the floor,
+ *           at most one step after it. Calls before the steps (broadcasts, a different first step) do not count. For
+ *           cycles that are no whole step, they do not count for the floor either.
+ * Comments  of the files give the expected results: see calls_file.py there.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -22,18 +21,17 @@
 #define NO_UNIT UINT32_MAX
 enum { NONE = -1, MOST = 1024, LONGEST = 400000, FLOOR = 256 };
 
-/* What the comments of a file say. */
+/* The expectations in a file's comments. */
 struct expected {
   size_t step, unit_count, name_count, allgather_count;
   uint32_t units[MOST];
   char names[MOST][32];
   int allgathers[MOST]; /* units, or NONE */
-  bool guesses[MOST];   /* nobody need be sure */
+  bool guesses[MOST];   /* certainty is not required */
   bool all_reduces;     /* they are the slots */
-  int gradients;        /* how many of these are taken for gradients; NONE: not said */
+  int gradients;        /* how many of these count as gradients; NONE: unspecified */
 };
 
-/* What came out. */
 struct outcome {
   struct tagc_cycle *cycle;
   struct tagc_layers *layers; /* of the cycle that was locked last */
@@ -82,12 +80,12 @@ static bool read_expected(struct expected *e, const char *path) {
   return e->step && e->unit_count && e->unit_count == e->name_count;
 }
 
-/* Call i of the sequence, which goes on and on with its last step. */
+/* Call i of the sequence, which repeats its last step forever. */
 static const struct tagc_signature *call_at(const struct tagc_call_list *list, size_t step, size_t i) {
   return &list->calls[i < list->count ? i : list->count - step + (i - list->count) % step];
 }
 
-/* How many calls come before the steps. */
+/* The number of calls before the steps. */
 static size_t find_beginning(const struct tagc_call_list *list, size_t step) {
   size_t begin = list->count - step;
   while (begin && tagc_signature_equal(call_at(list, step, begin - 1), call_at(list, step, begin - 1 + step)))
@@ -103,7 +101,7 @@ static void compare_names(struct outcome *o, int slot, const char *wanted) {
     snprintf(o->misnomer, sizeof o->misnomer, ", %.32s for %.32s", got, wanted);
 }
 
-/* How many gathers of the expected step come when their unit is gathered already, and not reduced since? */
+/* The number of gathers in the expected step whose unit is already gathered, and not reduced since. */
 static unsigned count_again(const struct tagc_call_list *list, const struct expected *e) {
   static bool held[MOST];
   unsigned again = 0;
@@ -139,7 +137,6 @@ static void compare_allgather(struct outcome *o, const struct expected *e, const
   o->again += paired && info->again;
 }
 
-/* How many slots are taken for gradients? */
 static int count_gradients(const struct outcome *o) {
   size_t count;
   int gradients = 0;
@@ -149,7 +146,7 @@ static int count_gradients(const struct outcome *o) {
   return gradients;
 }
 
-/* Plays the sequence until some steps after a lock that stands. */
+/* Plays the sequence until some steps after the final lock. */
 static struct outcome play(const struct tagc_call_list *list, const struct expected *e, uint32_t warmup) {
   struct tagc_cycle_options options = {warmup, FLOOR, list->nranks};
   struct outcome o = {.cycle = tagc_cycle_create(&options)};
@@ -176,8 +173,7 @@ static struct outcome play(const struct tagc_call_list *list, const struct expec
     size_t count;
     const struct tagc_slot_info *slots = tagc_cycle_slots(o.cycle, &count);
     const size_t which = o.reductions++ % e->unit_count;
-    /* Without a floor blocks alone are taken for a cycle first, and where there is nothing but slots, where it began is
-     * forgotten then. */
+    /* Without a floor, the blocks alone lock as a cycle first. With only slots, the beginning is then forgotten. */
     const bool untold = e->units[which] == NO_UNIT || (e->all_reduces && e->unit_count == e->step && !warmup);
     o.wrong += seen.slot < 0 || (!untold && slots[seen.slot].unit != e->units[which]);
     if (!untold)
@@ -205,7 +201,7 @@ static void test_file(const char *folder, const char *file) {
   for (uint32_t warmup = 0; warmup < 2; warmup++) {
     struct outcome o = play(list, &e, warmup);
     const double steps = ((double)o.locked_at - (double)begin) / (double)e.step;
-    /* What DDP reduced in its first step must be forgotten. */
+    /* DDP's reductions of the first step must be forgotten. */
     const size_t last = begin + (e.all_reduces ? 2 * FLOOR : 0) + 3 * e.step + 1;
     const size_t floor = warmup ? FLOOR + e.step + 1 + (tagc_cycle_is_gradients(o.cycle) ? 0 : begin) : 0;
     ok(o.locked_at && (!e.gradients || o.locked_at <= (last > floor ? last : floor)),
