@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The dense codecs once more, one element at a time, from what their headers say: the messages that they must send,
- * what must stay in the residual, and what the owner must make of it. fp32 as the formats say, nothing shared with the
- * library but conversions, tagc_mix64() and the list of exceptions.
+ * A second implementation of the dense codecs, element by element from their headers: the messages, the residual, and
+ * the owner's result. fp32 as the formats say. It shares only conversions, tagc_mix64() and the list of exceptions.
  *
  * Threads  Single-threaded.
  */
@@ -84,7 +83,7 @@ static inline float dense_largest(const float *x, int count) {
 
 static inline float dense_from_scale(uint16_t scale) { return tagc_from_bf16(scale); }
 
-/* The least bf16 that is not below most / limit. */
+/* The least bf16 that is at least most / limit. */
 static inline uint16_t dense_scale_up(float most, float limit) {
   float quotient = most / limit;
   uint16_t scale = tagc_to_bf16(quotient);
@@ -104,7 +103,7 @@ static inline int dense_code(const struct dense_block *b, int i, float x, uint16
   return code > limit ? limit : code < -limit ? -limit : code;
 }
 
-/* A sum whose order is part of the format: sixteen lanes, then halves. */
+/* A sum in the order of the format: sixteen lanes, then halves. */
 static inline float dense_tree(const float term[256]) {
   float lane[16] = {0};
   for (int i = 0; i < 256; i++)
@@ -141,7 +140,6 @@ static inline void dense_encode_q2(const struct dense_block *b, const float c[25
   *scale = tagc_to_bf16(ldexpf(s, exponent - 1));
 }
 
-/* Values into scales and codes. */
 static inline void dense_encode_block(const struct dense_block *b, const float x[256], uint16_t *scales,
                                       uint8_t *codes) {
   float c[256];
@@ -166,7 +164,7 @@ static inline void dense_encode_block(const struct dense_block *b, const float x
   }
 }
 
-/* Scales and codes into values, which are rotated for q4 and q2. */
+/* Decodes scales and codes into values, which are rotated for q4 and q2. */
 static inline void dense_decode_block(enum dense_codec codec, const uint16_t *scales, const uint8_t *codes,
                                       float x[256]) {
   for (int i = 0; i < 256; i++) {
@@ -201,7 +199,7 @@ static inline void dense_read_block(enum dense_codec codec, uint64_t n, const ui
   dense_decode_block(codec, scale, code, x);
 }
 
-/* The message that `job` must send to the owner of a shard, but for `anywhere`, and what must stay (e: what was there).
+/* The message that `job` must send to a shard's owner, except for `anywhere`, and the new residual (e: the old one).
  * Returns the number of exceptions. */
 static inline uint32_t dense_encode_shard(enum dense_codec codec, const struct tagc_job *job, int shard, const float *e,
                                           uint8_t *message, float *left) {
@@ -240,7 +238,7 @@ static inline uint32_t dense_encode_shard(enum dense_codec codec, const struct t
   return tagc_exceptions_close(list, n);
 }
 
-/* Whether a sender had more exceptions than fit. */
+/* True if a sender had more exceptions than fit. */
 static inline int dense_is_lost(const struct tagc_job *job) {
   int lost = 0;
   for (int sender = 0; sender < job->shape.nranks; sender++) {
@@ -251,7 +249,7 @@ static inline int dense_is_lost(const struct tagc_job *job) {
   return lost;
 }
 
-/* What the owner must make of what has come in, into `out` of the shape's type. */
+/* The owner's result from the received messages, into `out` of the shape's type. */
 static inline void dense_decode_shard(enum dense_codec codec, const struct tagc_job *job, void *out) {
   const uint64_t n = job->shape.n;
   const int lost = dense_is_lost(job);

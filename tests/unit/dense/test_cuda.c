@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the dense codecs and of `none` leave the bytes that the host leaves: messages, residuals,
- * results, counts; over codecs, types, storages, rounding, odd sizes, numbers of ranks, addresses, exceptions, hostile
- * messages, several steps.
+ * The CUDA kernels of the dense codecs and of `none` write the same bytes as the host: messages, residuals, results,
+ * counts. Varied: codecs, types, storages, rounding, odd sizes, ranks, addresses, exceptions, hostile messages, steps.
  *
- * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: `ptx` takes the PTX for
- * older drivers; `short` leaves out what only repeats, for tools that make everything slow; `large` is for what only a
- * GPU can do.
+ * It runs on the device of libcuda.so.1: the stand-in, or a GPU (tests/gpu/run). Words: `ptx` takes the PTX for older
+ * drivers; `short` leaves out repetitions, for tools that slow everything down; `large` runs the checks only for a GPU.
  */
 #include "kernels/codec/codecs.h"
 #include "kernels/dense/dense.h"
@@ -131,7 +129,7 @@ static void at_the_last(struct sim *sim) {
 
 static void in_the_own(struct sim *sim) { sim_put(sim, 0, 0, sim->shape.n / 2, NAN); }
 
-/* As many as fit, in places that have no order. */
+/* As many exceptions as fit, in places without order. */
 static void a_full_list(struct sim *sim) {
   const uint64_t n = sim->shape.n, capacity = tagc_exceptions_capacity(n);
   for (int r = 0; r < sim->shape.nranks; r++)
@@ -188,7 +186,7 @@ static void check_exceptions(void) {
   ok(same(&s), "a list that is too long by one");
 }
 
-/* So many blocks that a sum in another order would show in some. */
+/* Enough blocks that another order of sums would show in some. */
 static void check_large(void) {
   for (int codec = 0; codec < CODECS; codec++)
     for (int stochastic = 0; stochastic < 2; stochastic++) {
@@ -285,7 +283,7 @@ static void hadamard(float x[256]) {
       }
 }
 
-/* What a block of rotated values is sent as, in short, where the scale shall have the right mean. */
+/* A summary of a block of rotated values as sent, with the scale for the right mean. */
 static uint64_t q2_sent(enum order order, const float rotated[256]) {
   float v[256], term[256];
   uint32_t most = 0, large = 0;
@@ -304,8 +302,8 @@ static uint64_t q2_sent(enum order order, const float rotated[256]) {
   return (uint64_t)large << 32 | tagc_to_bf16(tagc_q2_scale_unbiased(squares, sum_in(order, term)) / power);
 }
 
-/* One large rotated value among small ones, so that it matters with what it is added first: blocks that another order
- * would send as something else. What rank 0 sends to rank 1 in the first step. */
+/* Blocks that another order would send differently: one large rotated value among small ones, so that its first partner
+ * in the sum matters. Rank 0 sends them to rank 1 in the first step. */
 static void blocks_with_order(struct sim *sim) {
   const uint64_t key = tagc_rotation_key(sim->shape.n, 1);
   for (uint32_t block = 0; block < sim->shape.n / 256; block++)

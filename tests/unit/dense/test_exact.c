@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The dense codecs send, keep and sum, bit for bit, what their formats say (reference.h), with every instruction
+ * The dense codecs send, keep and sum, bit for bit, according to their formats (reference.h), with every instruction
  * set, element type, odd size; in place; with and without a residual, scale, divisor; in any mode of the processor.
  */
 #include <fenv.h>
@@ -52,7 +52,7 @@ static void set_modes(bool strange) {
 #endif
 }
 
-/* What all ranks must send, and what must stay behind. Returns how many bytes or floats are wrong. */
+/* Checks all ranks' messages and residuals. Returns the number of wrong bytes or floats. */
 static uint64_t check_sent(const struct sim *sim, const struct setting *s, float *const *before) {
   uint64_t wrong = 0;
   uint8_t *want = sim_memory(sim->layout.message_bytes);
@@ -85,7 +85,7 @@ static uint64_t check_received(const struct sim *sim, const struct setting *s, i
   return wrong;
 }
 
-/* One step of all ranks, as sim_step(), but with a look at everything between encode and decode. */
+/* One step of all ranks, as sim_step(), but with a check of everything between encode and decode. */
 static uint64_t step(struct sim *sim, const struct setting *s, uint64_t seed, bool strange) {
   const size_t bytes = s->n * tagc_dtype_size(s->dtype), kept = (size_t)(s->nranks - 1) * s->n * sizeof(float);
   float **before = s->residual && !sim->job[0].residual_empty ? calloc((size_t)s->nranks, sizeof *before) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Exceptions in the dense codecs: they come out where they went in and touch nothing else, every rank hears of them;
- * bytes that no sender of this code makes do no harm.
+ * Exceptions in the dense codecs: they arrive at their places and touch nothing else, and every rank learns of them.
+ * Bytes that this code never sends do no harm.
  */
 #include "tests/unit/dense/reference.h"
 #include "tests/unit/codec/variants.h"
@@ -47,7 +47,7 @@ static void check_places(enum dense_codec codec, float value) {
   sim_free(&zeros);
 }
 
-/* `from` has an exception in shard `to`, which may be its own: all ranks hear of it. */
+/* `from` has an exception in shard `to`, possibly its own: all ranks learn of it. */
 static void check_heard(enum dense_codec codec, int from, int to) {
   struct sim sim = sim_new(dense_name[codec], N, 3, TAGC_FLOAT16, 1000000);
   bool before = false, after = true;
@@ -83,7 +83,7 @@ static void check_overflow(enum dense_codec codec) {
   sim_free(&sim);
 }
 
-/* Any bytes may come in: the decoders stay inside, and agree on what they mean. */
+/* Any bytes may arrive: the decoders stay inside their buffers, and agree on the result. */
 static uint64_t decode_noise(enum dense_codec codec, uint64_t seed, uint64_t n, bool list) {
   struct sim sim = sim_new(dense_name[codec], n, 4, (enum tagc_dtype)(seed % 3), 1000000);
   struct tagc_job *job = &sim.job[seed % 4];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The dense codecs: the examples of their headers, their sizes, how large their errors are, what averages out over many
- * calls and what a residual makes up for, and values at the edges of what floats hold.
+ * The dense codecs: the examples of their headers, sizes, errors, averages over many calls, compensation by a residual,
+ * and values at the limits of floats.
  */
 #include "tests/unit/dense/reference.h"
 #include "tests/unit/codec/variants.h"
@@ -22,9 +22,9 @@ struct example {
   const char *codec;
   uint64_t n;
   float values[3];
-  uint8_t head[16]; /* behind the exceptions: scales, or the values of bf16 */
+  uint8_t head[16]; /* after the exceptions: scales, or the values of bf16 */
   uint8_t codes[4];
-  size_t code_count, repeated; /* the last of them occurs again; zeros behind */
+  size_t code_count, repeated; /* the last of them repeats; then zeros */
 };
 
 static void check_example(const struct example *e) {
@@ -73,7 +73,7 @@ static void check_sizes(void) {
 
 /* -- errors -------------------------------------------------------------------------------------------------------- */
 
-/* The relative error of the sum of `steps` equal calls, of what rank 0 sends to rank 1. */
+/* The relative error of the sum of `steps` equal calls, in rank 0's values for rank 1. */
 static double error_of(struct sim *sim, int steps) {
   const uint64_t n = sim->shape.n;
   double *sum = calloc((size_t)n, sizeof *sum), error = 0, norm = 0;
@@ -127,7 +127,7 @@ static void check_errors(void) {
   }
 }
 
-/* With a residual the sum of 64 calls is off by what stays at the end, not by 64 errors. */
+/* With a residual the error of the sum of 64 calls is the residual at the end, not 64 errors. */
 static void check_residual(enum dense_codec codec) {
   struct sim sim = sim_new(dense_name[codec], N, 2, TAGC_FLOAT32, 1000000);
   fill_normal(&sim);
@@ -143,7 +143,7 @@ static void check_residual(enum dense_codec codec) {
   sim_free(&sim);
 }
 
-/* The norm is that of the rank which encoded last. */
+/* The norm is that of the rank that encoded last. */
 static void check_norm(enum dense_codec codec) {
   struct sim sim = sim_new(dense_name[codec], 1000, 3, TAGC_FLOAT32, 1000000);
   double norm = 0;
