@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Scenarios on the stand-in for the CUDA driver, each in a process of its own: with an environment of its own, and free
- * to die. Whoever includes this opens no driver itself.
+ * Scenarios on the stand-in for the CUDA driver, each in its own process: with its own environment, and free to die. A
+ * test that includes this opens no driver itself.
  */
 #ifndef TESTS_UNIT_DEVICE_CUDA_CHILD_H
 #define TESTS_UNIT_DEVICE_CUDA_CHILD_H
@@ -14,7 +14,7 @@
 #include "tests/standin/cuda/device.h"
 #include "tests/unit/tap.h"
 
-/* In a scenario: what must hold. */
+/* Checks a condition in a scenario. */
 #define EXPECT(condition) \
   do \
     if (!(condition)) { \
@@ -25,7 +25,7 @@
 
 static char child_said[1 << 16]; /* on stderr */
 
-/* Sets "NAME=value NAME=value", and where the sample kernels are: in tests/standin, where this program is
+/* Sets "NAME=value NAME=value", and the path of the sample kernels: in tests/standin, if this program is
  * tests/unit/ROOM/NAME. */
 static inline void child_environment(const char *environment) {
   char copy[1024], path[4096], *rest, *end;
@@ -44,7 +44,7 @@ static inline void child_environment(const char *environment) {
   }
 }
 
-/* Runs it, and returns its exit status, or 128 + the signal that it died of. */
+/* Runs the scenario. Returns its exit status, or 128 + the signal that killed it. */
 static inline int child_run(const char *environment, void (*scenario)(void)) {
   int ends[2], status = 0;
   size_t length = 0;
@@ -81,7 +81,7 @@ static inline void lives(const char *environment, void (*scenario)(void), const 
     child_show(status);
 }
 
-/* Ends badly, and says `words` on the way. */
+/* The scenario must fail, with `words` on stderr. */
 static inline void dies(const char *environment, void (*scenario)(void), const char *words, const char *what) {
   int status = child_run(environment, scenario);
   if (!ok(status != 0 && strstr(child_said, words), "%s", what))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A codec on a CUDA device beside the same codec on the host, step by step on all ranks: what differs first.
+ * A codec on a CUDA device beside the same codec on the host, step by step on all ranks: the first difference.
  *
  * Threads  Single-threaded. Failure: ends the test program.
  */
@@ -21,15 +21,15 @@ struct setting {
   size_t off; /* bytes past an aligned address */
   bool in_place;
   float scale, divisor;
-  double inexact; /* of the norm, which is the same sum in another order */
+  double inexact; /* tolerance of the norm, the same sum in another order */
   int steps;
   uint64_t seed;                    /* of the first step; 0: any */
-  uint32_t together;                /* groups that may wait for one another; 0: as the device says */
-  uint32_t most;                    /* groups of a launch; 0: as many as there is use for */
-  bool again;                       /* what arrives is decoded twice; not in place */
-  bool disagrees;                   /* what arrives, with itself: results are not compared */
-  void (*change)(struct sim *sim);  /* what the ranks have before a step, beyond the pattern */
-  void (*corrupt)(struct sim *sim); /* what arrives */
+  uint32_t together;                /* groups that may wait for one another; 0: as on the device */
+  uint32_t most;                    /* groups of a launch; 0: as many as are useful */
+  bool again;                       /* the messages are decoded twice; not in place */
+  bool disagrees;                   /* the messages contradict themselves: results are not compared */
+  void (*change)(struct sim *sim);  /* changes the inputs before a step, beyond the pattern */
+  void (*corrupt)(struct sim *sim); /* changes the messages */
 };
 
 static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
@@ -102,7 +102,7 @@ static void encode_both(const struct setting *s, struct sim *sim, struct device_
   }
 }
 
-/* A decode that no prepare comes before: the next one has to leave the same. */
+/* A decode without a prepare before it: the next one must give the same result. */
 static void decode_once_more(const struct setting *s, struct sim *sim, struct device_rank *rank) {
   MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &rank->job, (void *)twin_at(&rank->counts), NULL));
   rank->before = device_counts(rank);
@@ -140,7 +140,7 @@ static void decode_both(const struct setting *s, struct sim *sim, struct device_
   }
 }
 
-/* All steps of a setting. What differs is in `difference`. */
+/* Runs all steps of a setting. The first difference is in `difference`. */
 static bool same(const struct setting *s) {
   struct sim sim = sim_new_stored(s->codec, s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
   struct device_rank *ranks = calloc((size_t)s->nranks, sizeof *ranks);
@@ -177,7 +177,7 @@ static bool same(const struct setting *s) {
   return !difference[0];
 }
 
-/* An encode and a decode that are captured once, and launched twice with other gradients. */
+/* Captures an encode and a decode once, and launches them twice with other gradients. */
 static inline void check_graph(const struct setting *s) {
   struct sim sim = sim_new_stored(s->codec, s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
   struct device_rank rank = device_rank_new(sim.codec, &sim.job[0], 0, false);

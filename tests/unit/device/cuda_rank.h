@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A rank whose codec runs on a CUDA device, beside the same rank on the host (sim.h): both get the same bytes,
- * and whatever they leave is compared.
+ * A rank whose codec runs on a CUDA device, beside the same rank on the host (sim.h): both get the same bytes, and all
+ * their outputs are compared.
  *
- * Memory   Buffers of the device begin as copies of the host's, and have bytes before and behind them that must not
- *          change.
- * Threads  Single-threaded. Failure: a call of the driver that fails ends the program.
+ * Memory   Buffers of the device begin as copies of the host's, between guard bytes that must not change.
+ * Threads  Single-threaded. Failure: a failing driver call ends the program.
  */
 #ifndef TESTS_UNIT_DEVICE_CUDA_RANK_H
 #define TESTS_UNIT_DEVICE_CUDA_RANK_H
@@ -16,9 +15,9 @@
 
 enum { GUARD = 256, GUARD_BYTE = 0x5b };
 
-/* Memory of the device, with the host's beside it. */
+/* Memory of the device, and the host's counterpart. */
 struct twin {
-  void *host;        /* the codec_sim's; NULL: none */
+  void *host;        /* the sim's; NULL: none */
   size_t bytes, off; /* off: bytes past a multiple of 256 */
   CUdeviceptr base;
 };
@@ -28,7 +27,7 @@ struct device_rank {
   struct twin send, recv, residual, message_out, message_in, state, counts;
   struct twin exponents, sketch_out, sketch_in;
   struct tagc_codec_stats stats; /* of a step: the host's */
-  struct tagc_counts before;     /* and what the device's were */
+  struct tagc_counts before;     /* the device's before the step */
 };
 
 static int device_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
@@ -48,7 +47,7 @@ static int device_get(void **function, void *module, const char *name) {
   return cuModuleGetFunction((CUfunction *)function, module, name);
 }
 
-/* The first device's. `ptx`: what is for older drivers. */
+/* The launcher of the first device. `ptx`: with the PTX for older drivers. */
 static inline struct tagc_cuda_launcher device_launcher(bool ptx) {
   struct tagc_cuda_launcher launcher = {.launch = device_launch, .launch_together = device_launch_together};
   CUmodule module;
@@ -85,7 +84,7 @@ static inline struct twin twin_new(void *host, size_t bytes, size_t off) {
   return twin;
 }
 
-/* What is on the device; false where something beside it was written. The caller frees it. */
+/* The content of the device's memory, which the caller frees; false if a guard byte has changed. */
 static inline bool twin_get(const struct twin *twin, uint8_t **content) {
   const size_t before = GUARD + twin->off, all = before + twin->bytes + GUARD;
   uint8_t *bytes = malloc(all);
@@ -98,8 +97,7 @@ static inline bool twin_get(const struct twin *twin, uint8_t **content) {
   return untouched;
 }
 
-/* 0: the same in [from, from + bytes); otherwise 1 + the first byte that differs, or the last number for one beside
- * it. */
+/* 0: equal in [from, from + bytes). Otherwise 1 + the first differing byte; the last number means a guard byte. */
 static inline size_t twin_differs(const struct twin *twin, size_t from, size_t bytes) {
   uint8_t *content;
   size_t at = 0;
@@ -110,7 +108,7 @@ static inline size_t twin_differs(const struct twin *twin, size_t from, size_t b
   return !untouched ? SIZE_MAX : at < bytes ? 1 + from + at : 0;
 }
 
-/* `off`: bytes that send and recv are past an aligned address; in place, recv is the own shard. */
+/* `off`: distance of send and recv from an aligned address, in bytes; in place, recv is the own shard. */
 static inline struct device_rank device_rank_new(const struct tagc_codec *codec, const struct tagc_job *host,
                                                  size_t off, bool in_place) {
   struct device_rank rank = {.job = *host};
@@ -156,10 +154,10 @@ static inline struct tagc_counts device_counts(const struct device_rank *rank) {
   return counts;
 }
 
-/* Is it the word that the test was started with? tests/gpu/run looks into its source for those that it takes. */
+/* True if the test was started with this word. tests/gpu/run searches the test's source for accepted words. */
 static inline bool cuda_said(int argc, char **argv, const char *word) { return argc > 1 && strcmp(argv[1], word) == 0; }
 
-/* Is the test to leave out what only repeats? `short` says so, and whatever makes everything slow. */
+/* True if the test should leave out repetitions: with `short`, and in slow builds. */
 static inline bool cuda_brief(int argc, char **argv) {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
   if (argc < 2)

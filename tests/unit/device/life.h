@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ranks of a communicator whose calls go through the table of a device (kernels/codec/device.h), as the library makes
- * them: memory, fence, tally, the steps of a codec, and the end. What the ranks send one another goes through the host.
+ * Ranks of a communicator whose calls go through a device's table (kernels/codec/device.h), as in the library: memory,
+ * fence, tally, the steps of a codec, and the end. The ranks' exchange goes through the host.
  *
- * Memory   life_begin() takes what life_end() gives back, whatever has failed meanwhile.
- * Threads  A life is one thread's. Failure: false from the function in which a call has failed.
+ * Memory   life_end() frees everything that life_begin() has allocated, whatever has failed in between.
+ * Threads  A life belongs to one thread. Failure: false from the function in which a call has failed.
  */
 #ifndef TESTS_UNIT_DEVICE_LIFE_H
 #define TESTS_UNIT_DEVICE_LIFE_H
@@ -52,7 +52,6 @@ static bool life_rank_begin(struct life *life, struct life_rank *r, const struct
          d->clear(d, job->health, d->health_bytes, stream) && (!job->shape.residual || job->residual);
 }
 
-/* Of the ranks of a sim. */
 static inline bool life_begin(struct life *life, const struct tagc_device *device, const struct sim *sim,
                               void *stream) {
   bool good = true;
@@ -92,7 +91,7 @@ static inline bool life_mark(struct life *life, int nranks, enum tagc_mark mark)
   return good;
 }
 
-/* Every rank's messages to all others, through the host. */
+/* Exchanges all messages between the ranks, through the host. */
 static bool life_exchange(struct life *life, int nranks) {
   const struct tagc_device *d = life->device;
   bool good = true;
@@ -108,7 +107,7 @@ static bool life_exchange(struct life *life, int nranks) {
   return good;
 }
 
-/* A call, up to its end. The gradients are those of the sim, and so are the flags of the jobs. */
+/* Runs a call to its end, with the sim's gradients and the flags of its jobs. */
 static inline bool life_call(struct life *life, const struct sim *sim, uint64_t cycle, uint64_t residual_cycle,
                              bool tells) {
   const struct tagc_device *d = life->device;
@@ -141,7 +140,7 @@ static inline bool life_call(struct life *life, const struct sim *sim, uint64_t 
   return good;
 }
 
-/* All that a communicator does. */
+/* Runs a communicator's whole life. */
 static inline bool life_whole(const struct tagc_device *d, const struct sim *sim, uint64_t cycles, void *stream) {
   struct life life;
   struct tagc_tally_times times;
@@ -164,7 +163,7 @@ static inline struct sim life_sim(const char *codec, enum tagc_storage storage) 
   return sim;
 }
 
-/* With the library's own kernels, which the stand-in for the driver finds beside itself. */
+/* With the library's own kernels, which the stand-in for the driver finds in its own folder. */
 static inline const struct tagc_device *life_device(int ordinal) {
   unsetenv("CUDA_STANDIN_KERNELS");
   return tagc_device_cuda(ordinal);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of a CUDA device, member by member, on the stand-in for the driver: what its calls mean to memory, streams
- * and the host, and what they do when the driver refuses one. The bits of the codecs are test_dense_cuda's.
+ * The table of a CUDA device, member by member, on the stand-in for the driver: the effects of its calls on memory,
+ * streams and the host, and refusals by the driver. The tests in tests/unit/dense check the bits of the codecs.
  */
 #include <signal.h>
 
@@ -48,7 +48,7 @@ static void order(bool waits) {
 static void in_order(void) { order(false); }
 static void in_order_waiting(void) { order(true); }
 
-/* What was given back on a stream that is late is not handed out before that has come to it. */
+/* Memory that was freed on a late stream is not reused before that stream has come to it. */
 static void late(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -79,7 +79,7 @@ static void too_small(void) {
   EXPECT(d->alloc(d, 600 * KIB, NULL) == large);
 }
 
-/* Of four GPUs three are used. */
+/* Uses three of four GPUs. */
 static void peers(void) {
   for (int ordinal = 0; ordinal < 3; ordinal++)
     EXPECT(life_device(ordinal)->alloc(life_device(ordinal), 1, NULL));
@@ -123,7 +123,7 @@ static void pinned(void) {
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   char *last = NULL;
-  for (int i = 0; i < 100; i++) { /* more than a piece, and one that is larger */
+  for (int i = 0; i < 100; i++) { /* more than a piece, and a larger one */
     char *memory = d->alloc_pinned(d, i == 50 ? 200 * KIB : 1000), got = 0;
     EXPECT(memory && (uintptr_t)memory % 64 == 0 && memory != last && d->reaches(d, memory));
     memory[999] = 1; /* the host's own */
@@ -133,7 +133,7 @@ static void pinned(void) {
   EXPECT(!tagc_device_host.alloc_pinned(&tagc_device_host, 1));
 }
 
-/* Rows go to where they belong, and nothing else is touched: from the device, from pinned and from managed memory. */
+/* Rows are copied to their places and nothing else is touched: from the device, and from pinned and managed memory. */
 static void rows(void) {
   enum { ROWS = 7, FROM = 1000, TO = 301, WIDTH = 123 };
   const struct tagc_device *d = life_device(0);
@@ -161,7 +161,7 @@ static void rows(void) {
     }
 }
 
-/* The order of each row counts: another stream works on one of them. */
+/* The order of each row is checked: another stream works on one of them. */
 static void rows_out_of_order(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -174,7 +174,7 @@ static void rows_out_of_order(void) {
   (void)d->copy(d, memory + 5 * KIB, KIB, memory, KIB, 51, 5, a);
 }
 
-/* The host's side may be reused at once, whatever the size, and what is under way is not overwritten. */
+/* The host's buffer may be reused at once, for any size, and copies under way are not overwritten. */
 static void staged(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -216,7 +216,7 @@ static bool all_are(const struct tagc_codec_stats *s, uint64_t number) {
          s->lost == number && s->dropped == number && s->residual_norm2 == (double)number;
 }
 
-/* Reading is late, one call after the other, and never of a call that is under way. */
+/* Reads are late, one call after the other, and never of a call under way. */
 static void tallies(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -245,7 +245,7 @@ static void tallies(void) {
          !d->tally_read(d, tally, &t, &stats));
   call(d, tally, 6, stream);
   wait_for(stream);
-  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 7, stream)); /* a call that fails does not hide the one before */
+  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 7, stream)); /* a call that fails does not hide the previous one */
   EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 6 && all_are(&stats, 6) &&
          !d->tally_read(d, tally, &t, &stats));
 }
@@ -257,7 +257,7 @@ static void timed_call(const struct tagc_device *d, void *timer, uint64_t number
   d->timer_end(d, timer, begun, stream, good);
 }
 
-/* Reading is late and in order; what is not over, or was not to be timed, is not read. */
+/* Reads are late and in order; calls that are unfinished, or not to be timed, are not read. */
 static void timers(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -303,7 +303,7 @@ static double now_ms(void) {
   return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-/* Work of so many milliseconds is timed as that, or longer; and what is behind it is no part of it, nor it of that. */
+/* Work of that many milliseconds takes at least as long; later work is not part of it, and it is not part of that. */
 static void timed(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -323,7 +323,7 @@ static void timed(void) {
   d->timer_free(d, timer);
 }
 
-/* A GPU that nobody compresses on is not set up to time its calls. */
+/* Timing calls does not set up a GPU without compression. */
 static void timers_set_nothing_up(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -343,7 +343,7 @@ static void timers_set_nothing_up(void) {
   EXPECT(fresh != d && fresh->layout(fresh, tagc_codec_find("q8"), &shape, &layout));
 }
 
-/* A tally that is given back is another's when nothing writes to it any more: not before. */
+/* A freed tally is reused only when nothing writes to it any more. */
 static void tallies_again(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -391,7 +391,7 @@ static void denser(void) {
 
 /* -- residuals ----------------------------------------------------------------------------------------------------- */
 
-/* What the host does in a call of the codec, its residuals void or not. */
+/* The host's part of a call of the codec, with residuals void or not. */
 static void host_call(struct sim *sim, bool residual_void, uint64_t seed) {
   for (int r = 0; r < RANKS; r++) {
     sim->job[r].residual_empty = residual_void;
@@ -415,7 +415,7 @@ static bool same_results(const struct life *life, const struct sim *sim) {
   return same;
 }
 
-/* Cycles: -1 has NaN. The residual of a cycle with NaN is void in the next, and no other is. */
+/* Cycles: a negative one has NaN. Only the residual of a cycle with NaN is void in the next. */
 static void health_of(const int *cycles, int count, bool tells) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -461,7 +461,7 @@ static void health(void) {
   }
 }
 
-/* What a host's ranks have told one another counts, not what this one has seen. */
+/* The flags that a node's ranks have exchanged count, not those that this rank has seen. */
 static void told_by_others(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -482,7 +482,7 @@ static void told_by_others(void) {
              d->end_call(d, &life.rank[r].job, life.rank[r].told, stream));
     EXPECT(d->tally_denser(d, rank->job.tally, stream, &answer) && !answer);
   }
-  /* Each call was settled twice, and the first time without a surplus: never two in a row. */
+  /* Each call was settled twice, the first time without a surplus: so never two in a row. */
   for (int i = 0; i < TAGC_SURPLUS_CALLS - 1; i++)
     EXPECT(d->end_call(d, &rank->job, rank->told, stream));
   EXPECT(d->tally_denser(d, rank->job.tally, stream, &answer) && !answer);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of a CUDA device where the driver is not there, is too old, refuses, fails, or loses its context: every
- * function says no, the log says why, once, and nothing hangs or is touched that is gone.
+ * The table of a CUDA device if the driver is missing, too old, refuses, fails, or loses its context: every function
+ * returns failure, the log gives the reason once, and nothing hangs or touches lost objects.
  */
 #include "kernels/device/cuda_device.h"
 #include "kernels/device/fatbin.h"
 #include "tests/unit/device/cuda_child.h"
 #include "tests/unit/device/life.h"
 
-/* The scenario succeeds, and says all of that (separated by |) on the way. */
+/* The scenario succeeds, and logs all of these words (separated by |). */
 static void says(const char *environment, void (*scenario)(void), const char *words, const char *what) {
   const int status = child_run(environment, scenario);
   bool good = status == 0;
@@ -38,7 +38,7 @@ static void no_driver(void) {
   fprintf(stderr, "%s", why);
 }
 
-/* A GPU that cannot be used has a table that says so; memory of the host is there where it has a context. */
+/* An unusable GPU has a table that says so; host memory is available if the GPU has a context. */
 static void unusable(const struct tagc_device *d, bool has_context) {
   struct sim sim = life_sim("q8", TAGC_STORAGE_FP32);
   struct life life;
@@ -114,7 +114,7 @@ static void check_drivers(void) {
 /* -- self-tests ---------------------------------------------------------------------------------------------------- */
 
 static const char *const codecs[] = {"none", "bf16", "q8", "q4", "q2", "sparse", "lhc"};
-enum { CODECS = sizeof codecs / sizeof *codecs, ALL_GATHERS = 15 << 16 }; /* as bits of what is right */
+enum { CODECS = sizeof codecs / sizeof *codecs, ALL_GATHERS = 15 << 16 }; /* as bits of passed tests */
 
 static int (*real_launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
                           void **);
@@ -132,7 +132,7 @@ static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned gri
                                             parameters, extra);
 }
 
-/* What is wrong with one codec is no reason against the others, and is never tried again. */
+/* A wrong codec does not affect the others, and is never tried again. */
 static void one_is_wrong(void) {
   const struct tagc_device *d = life_device(0);
   struct tagc_cuda_driver *driver = (struct tagc_cuda_driver *)(uintptr_t)tagc_cuda_driver(NULL);
@@ -142,15 +142,15 @@ static void one_is_wrong(void) {
   for (int again = 0; again < 2; again++)
     for (int i = 0; i < CODECS; i++)
       EXPECT(runs(d, codecs[i]) == (strcmp(codecs[i], "q4") != 0));
-  for (int i = 0; i < TAGC_CUDA_KERNEL_COUNT; i++)       /* what is launched first later might have to be loaded */
-    EXPECT(launched[i] || i == tagc_lhc_recover_kernel); /* which is launched otherwise */
+  for (int i = 0; i < TAGC_CUDA_KERNEL_COUNT; i++)       /* kernels first launched later might have to be loaded */
+    EXPECT(launched[i] || i == tagc_lhc_recover_kernel); /* launched elsewhere */
   EXPECT(left_out && life_whole(d, &sim, 2, NULL));
   tagc_cuda_device_of(d)->launcher.launch = real_launch;
   EXPECT(!runs(d, "q4"));
   sim_free(&sim);
 }
 
-/* What failed once is tried again, and what was tried is not. */
+/* A self-test that could not run is repeated; one that ran is not. */
 static void one_is_late(void) {
   const struct tagc_device *d = life_device(0);
   const struct tagc_cuda_device *its = tagc_cuda_device_of(d);
@@ -188,7 +188,7 @@ static void check_self_tests(void) {
 
 /* -- calls that fail ----------------------------------------------------------------------------------------------- */
 
-/* A life in which a call may fail, and those after it, which do not unless that was the set-up. */
+/* A life in which a call may fail, and later ones, which succeed unless the set-up failed. */
 static void one_fails(void) {
   const struct tagc_device *d = life_device(0);
   struct sim sim = life_sim("q8", TAGC_STORAGE_BF16);
@@ -208,8 +208,7 @@ static bool says_one_of(const char *calls) {
   return false;
 }
 
-/* From the first call of its kind to the last one of a life. Memory is too little for lives that leave all of theirs
- * behind. */
+/* Fails each call of a kind, from a life's first to its last. Memory is too small for lives that leak all of theirs. */
 static void each_fails(const char *kind, const char *error, const char *calls, const char *more) {
   char environment[160];
   int nth = 0, failed = 0;
@@ -217,7 +216,7 @@ static void each_fails(const char *kind, const char *error, const char *calls, c
   while (!over && all && ++nth < 300) {
     snprintf(environment, sizeof environment, "CUDA_STANDIN_FAULT=%s:%d CUDA_STANDIN_MEMORY=1 %s", kind, nth, more);
     const int status = child_run(environment, one_fails);
-    over = strncmp(child_said, "good\n", 5) == 0; /* the fault was not met in the first life */
+    over = strncmp(child_said, "good\n", 5) == 0; /* the first life did not reach the fault */
     failed += strstr(child_said, "failed\n") != NULL;
     all = over || (status == 0 && says_one_of(calls) && strstr(child_said, error));
     if (!all)
@@ -242,7 +241,7 @@ static void stays(void) {
   sim_free(&sim);
 }
 
-/* A copy of counts is under way, and nothing tells when it is over: its tally is never used again. */
+/* A copy of counts is under way, and nothing reports its end: its tally is never reused. */
 static void unsure(void) {
   const struct tagc_device *d = life_device(0);
   void *tally = d->tally_make(d, NULL);
@@ -265,17 +264,17 @@ static bool is_of_pool(int ordinal) {
   return pool;
 }
 
-/* A pool that a peer may not access is not used. */
+/* A pool that a peer cannot access is not used. */
 static void closed_pool(void) { EXPECT(is_of_pool(0) && !is_of_pool(1) && is_of_pool(0)); }
 
-/* One that is in use is: the other GPU has to do without the library. */
+/* A pool already in use stays in use: the other GPU does without the library. */
 static void closed_before(void) {
   EXPECT(is_of_pool(0));
   unusable(life_device(1), true);
   EXPECT(is_of_pool(0) && has_layout(life_device(0)));
 }
 
-/* The same error of two calls. */
+/* Two different calls fail with the same error. */
 static void same_error(void) {
   const struct tagc_device *d = life_device(0);
   for (int i = 0; i < 3; i++)
@@ -352,7 +351,7 @@ static void use_all(struct life *life, const struct sim *sim) {
   life_end(life, LIFE_RANKS);
 }
 
-/* `again`: the program has made its context anew, at the same address, before the library looks. */
+/* `again`: the program has recreated its context, at the same address, before the library checks it. */
 static void reset(bool again) {
   const struct tagc_device *d = life_device(0);
   struct sim sim = life_sim("q8", TAGC_STORAGE_FP32);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of a CUDA device on streams of every kind, from several threads and for several devices at once, and while
- * streams are captured.
+ * The table of a CUDA device on streams of every kind, from several threads, for several devices at once, and during
+ * captures.
  */
 #include <pthread.h>
 
@@ -16,7 +16,7 @@ static void any_stream(void) {
   void *const streams[] = {NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, prior, device_stream(0)};
   for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
     EXPECT(life_whole(d, &sim, 1, streams[i]));
-  MUST(cuCtxSetCurrent(NULL)); /* a thread without a context, which has none afterwards either */
+  MUST(cuCtxSetCurrent(NULL)); /* a thread without a context, also afterwards */
   CUcontext current = (CUcontext)1;
   EXPECT(life_whole(d, &sim, 1, NULL));
   MUST(cuCtxGetCurrent(&current));
@@ -48,7 +48,7 @@ static void threads(void) {
     EXPECT(tagc_device_cuda(i) == tagc_device_cuda(i) && tagc_device_cuda(i) != tagc_device_cuda((i + 1) % 3));
 }
 
-/* From the set-up on, on this thread and on others, and the graph is whole. */
+/* From the set-up on, on this thread and on others, during a capture: the graph stays complete. */
 static void during_captures(void) {
   CUgraph graph;
   pthread_t thread;
@@ -62,7 +62,7 @@ static void during_captures(void) {
   EXPECT(pthread_create(&thread, NULL, live_on, (void *)0) == 0 && pthread_join(thread, &failed) == 0 && !failed);
   EXPECT(life_whole(life_device(0), &of_threads, 1, stream));
   MUST(cuMemsetD8Async(buffer, 1, 100, captured));
-  CUresult refused = cuMemAlloc_v2(&buffer, 100); /* the mode of the thread is as it was */
+  CUresult refused = cuMemAlloc_v2(&buffer, 100); /* the thread's mode is restored */
   EXPECT(refused == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED || refused == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   cuStreamEndCapture(captured, &graph);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * kernels/device/gradient_stats: gradients of which density, kurtosis and errors are known, and a clock that is, too.
+ * kernels/device/gradient_stats: gradients with known density, kurtosis and errors, and a known clock.
  */
 #include "kernels/device/gradient_stats.h"
 #include "tests/unit/codec/sim.h"
@@ -11,7 +11,7 @@ static struct tagc_candidate candidates[TAGC_CANDIDATES];
 static double ticks;
 static double tick(void) { return ticks++; }
 
-/* A device that lacks memory after so many allocations, and knows what it has given out. */
+/* A device that lacks memory after that many allocations, and counts them. */
 static int left, given;
 
 static void *alloc(const struct tagc_device *self, size_t bytes, void *stream) {
@@ -27,7 +27,7 @@ static void release(const struct tagc_device *self, void *memory, void *stream) 
   free(memory);
 }
 
-static struct tagc_device device; /* the host otherwise */
+static struct tagc_device device; /* otherwise the host */
 
 /* A gradient of a rank: filled by a function of shard and position. */
 static struct tagc_gradient_request question;
@@ -66,7 +66,7 @@ static float shares(int shard, uint64_t i) { return i % (uint64_t)(5 - shard) ? 
 
 static float rows(int shard, uint64_t i) { return i / 768 % 25 == (uint64_t)shard ? sim_normal() : 0; }
 
-/* Nothing where runs of the sample begin. */
+/* Zero where runs of the sample begin. */
 static float lonely(int shard, uint64_t i) {
   (void)shard;
   return i >= 1600000 && i < 1600100 ? sim_normal() : 0;
@@ -144,7 +144,7 @@ static void errors(void) {
   candidates[RESIDUAL].residual = TAGC_STORAGE_FP32;
 }
 
-/* Of the whole gradient, the own shard included, by a sample of it. Values are normal, so their number tells. */
+/* The norm of the whole gradient, with the own shard, from a sample. The values are normal: their number tells it. */
 static void norms(void) {
   good = sample(5000, 2, 0, TAGC_FLOAT32, normal);
   ok(good && is_near(seen.norm, sqrt(2 * 5000), 0.05), "the norm of a small gradient: %.4g", seen.norm);
@@ -157,8 +157,8 @@ static void norms(void) {
   ok(good && seen.norm == 0, "of zeros");
 }
 
-/* The clock goes on by a millisecond whenever it is looked at: prepare and encode take two, decode one. 5,000 elements
- * are one run of the sample. */
+/* The clock advances by a millisecond per query: prepare and encode take two, decode one. 5,000 elements are one
+ * run. */
 static void times(void) {
   good = sample(5000, 2, 0, TAGC_FLOAT32, normal);
   ok(good && is_near(seen.of[Q8].encode_ns, 2e6 / 4096, 1e-9) && is_near(seen.of[Q8].decode_ns, 1e6 / 4096, 1e-9),
@@ -202,7 +202,7 @@ static void keeps(void) {
   ok(good, "what is kept at some densities");
 }
 
-/* One codec on a few runs, with the room that calls have. */
+/* One codec on a few runs, with the capacity of calls. */
 static bool spot_check(const char *codec, uint64_t n, int nranks, int rank, enum tagc_dtype dtype, uint32_t keep,
                        uint64_t turn, float (*value)(int shard, uint64_t i), double *error, double *norm) {
   const size_t bytes = (size_t)nranks * n * tagc_dtype_size(dtype);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A gradient on a GPU is seen as the host would see it: the words of nonzero_index.h that the kernel counts, over
- * types, sizes, numbers of ranks, scales and addresses; and, through the library's own table for the device, density,
- * kurtosis and errors, which decide what TAGC_CODEC=auto does.
+ * A gradient on a GPU gives the same statistics as on the host. The kernel counts the words of nonzero_index.h, over
+ * types, sizes, numbers of ranks, scales and addresses. Through the library's own table for the device it gets density,
+ * kurtosis and errors, which decide for TAGC_CODEC=auto.
  *
- * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
+ * It runs on the device of libcuda.so.1: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
 #include "kernels/device/gradient_stats.h"
 #include "tests/unit/device/cuda_rank.h"
@@ -17,7 +17,7 @@ struct gradient {
   enum tagc_dtype dtype;
   float scale;
   size_t off;                  /* bytes past an aligned address */
-  float (*value)(uint64_t at); /* of a place in the send buffer */
+  float (*value)(uint64_t at); /* by place in the send buffer */
 };
 
 static void *send_of(const struct gradient *g) {
@@ -31,7 +31,7 @@ static struct twin on_device(const struct gradient *g, void *send) {
   return twin_new(send, g->nranks * g->n * tagc_dtype_size(g->dtype), g->off);
 }
 
-/* Rows of 768, of which one in 200 is live; nothing in the first 30,000 elements. */
+/* Rows of 768, one in 200 nonzero; zeros in the first 30,000 elements. */
 static float rows(uint64_t at) { return at > 30000 && tagc_mix64(at / 768) % 200 == 0 ? sim_normal() : 0; }
 
 static float dense(uint64_t at) {
@@ -99,7 +99,7 @@ static void words(void) {
   }
 }
 
-/* Read and tried; false where that fails. */
+/* Reads and measures; false on failure. */
 static bool sample(const struct tagc_gradient_request *q, const struct tagc_device *device,
                    struct tagc_gradient_stats *out) {
   struct tagc_gradient_sample sample;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls that leave most of a GPU to the program: however few groups a launch has, every codec leaves the bytes that the
- * host leaves; and no launch has more than it may.
+ * Calls that leave most of a GPU to the program: with any number of groups per launch, every codec writes the same
+ * bytes as the host, and no launch exceeds its limit.
  *
- * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
+ * It runs on the device of libcuda.so.1: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
 #include "tests/unit/device/cuda_codec.h"
 
@@ -25,7 +25,7 @@ static int launch_together(void *function, unsigned grid_x, unsigned grid_y, uns
                                 parameters);
 }
 
-/* With any grid, and how large it is without a limit. */
+/* Checks every grid limit, and the size without a limit. */
 static void check(struct setting s, const char *what) {
   bool all = true, obeyed = true;
   for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {

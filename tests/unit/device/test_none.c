@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A process without a CUDA driver has no CUDA devices, and hears why.
+ * A process without a CUDA driver has no CUDA devices, and gets the reason.
  */
 #include <dlfcn.h>
 #include <string.h>

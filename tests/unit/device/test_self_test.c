@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a device has to show before it is used: an honest one passes, and one that gets a bit wrong anywhere is not.
+ * The self-test of a device: a correct one passes, and one with any wrong bit does not.
  */
 #include "kernels/device/self_test.h"
 
@@ -7,10 +7,10 @@
 
 #include "tests/unit/tap.h"
 
-/* Host memory that is no host: its codecs are the host's, but for one byte. */
+/* Host memory under another name: its codecs are the host's, except for one byte. */
 static struct tagc_device liar;
 static const char *lies_in, *lies_about = "";
-static unsigned calls, lies_from; /* the call of a codec with which it begins */
+static unsigned calls, lies_from; /* the first wrong call of a codec */
 
 static bool lies(const struct tagc_codec *codec, const char *where) {
   return lies_in && codec && strcmp(where, lies_in) == 0 && strcmp(codec->name, lies_about) == 0 &&
@@ -149,7 +149,7 @@ static enum tagc_self_test run_self_test(const char *codec, char why[160]) {
   return tagc_self_test_codec(&liar, tagc_codec_find(codec), NULL, why, 160);
 }
 
-/* From that call on. */
+/* The codec is wrong from call `from` on. */
 static void found(const char *about, const char *in, unsigned from, const char *said) {
   char why[160];
   lies_about = about;
@@ -170,7 +170,7 @@ static bool all_are_right(void) {
   return good;
 }
 
-/* Something fails, and says so: that is no verdict. */
+/* A reported failure is no verdict. */
 static void untried(const char *codec, const char *said) {
   char why[160];
   const enum tagc_self_test result = run_self_test(codec, why);

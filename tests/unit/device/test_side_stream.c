@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Side streams of the host device (device.h): order, waiting, what happens when one is closed, and in the child of a
- * fork.
+ * Side streams of the host device (device.h): order, waiting, closing, and the child of a fork.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +17,7 @@ enum { MANY = 1000, QUEUED = 5, LANES = 3 };
 static const struct tagc_device *const host = &tagc_device_host;
 
 struct row {
-  int next, wrong; /* by the side stream, until the caller has waited */
+  int next, wrong; /* set by the side stream, until the caller has waited */
   pthread_t thread;
 };
 
@@ -92,7 +91,7 @@ static void *close_side_stream(void *argument) {
   return NULL;
 }
 
-/* As an abort does it while the thread of the call waits. */
+/* Like an abort while the thread of the call waits. */
 static void check_close(void) {
   struct gate gate = {0};
   pthread_t opener, closer;
@@ -104,7 +103,7 @@ static void check_close(void) {
     sched_yield();
   pthread_create(&closer, NULL, close_side_stream, &closing);
   for (uint64_t more; (more = host->side_stream_submit(host, closing.side, TAGC_SIDE_ENCODE, pass_gate, &gate)) != 0;)
-    last = more; /* until it is closed, however long that takes: the gate opens behind that */
+    last = more; /* until it is closed, however long that takes: the gate opens only then */
   pthread_create(&opener, NULL, open_later, &gate);
   const bool waited = host->side_stream_wait(host, closing.side, last, NULL);
   const int called = gate.called;
@@ -124,7 +123,7 @@ static void nap(void *argument, void *stream) {
   nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
 }
 
-/* Ends when who has submitted it waits for it, not before. */
+/* Ends when its submitter waits for it, not before. */
 static void until_waited_for(void *submitted, void *stream) {
   (void)stream;
   while (!atomic_load((atomic_bool *)submitted))
@@ -174,7 +173,7 @@ static void check_signals(void) {
   host->side_stream_free(host, side);
 }
 
-/* 0: all is as it is to be. */
+/* Returns 0 if everything is correct. */
 static int be_a_child(void *side, struct gate *gate) {
   struct tagc_side_times times;
   if (host->side_stream_submit(host, side, TAGC_SIDE_ENCODE, pass_gate, gate))
@@ -204,7 +203,6 @@ static void check_fork(void) {
   host->side_stream_free(host, side);
 }
 
-/* Side streams of several callers do not meet. */
 static void *use_side_stream(void *argument) {
   int *wrong = argument;
   struct row row = {0};
@@ -215,7 +213,7 @@ static void *use_side_stream(void *argument) {
     const uint64_t event = host->side_stream_submit(host, side, TAGC_SIDE_ENCODE, line_up, &tasks[i]);
     *wrong += i % 3 == 0 && !host->side_stream_wait(host, side, event, NULL);
   }
-  host->side_stream_free(host, side); /* and with it what had not begun */
+  host->side_stream_free(host, side); /* also frees work that had not begun */
   *wrong += row.wrong;
   return NULL;
 }

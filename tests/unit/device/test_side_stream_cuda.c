@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Side streams of a CUDA device (device.h) on the stand-in for the driver: what runs there is in order with callers'
- * streams where it was asked to be, and nothing is called once a side stream is closed or its context gone. The
- * stand-in ends a process whose work is not in order.
+ * Side streams of a CUDA device (device.h) on the stand-in for the driver: their work is in order with callers' streams
+ * if requested. Nothing is called once a side stream is closed or its context gone. The stand-in ends a process whose
+ * work is not in order.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ struct piece {
   const struct tagc_device *device;
   char *from, *to;
   size_t bytes;
-  void *stream; /* where it was called */
+  void *stream; /* the one it was called on */
 };
 
 static void copy(void *argument, void *stream) {
@@ -40,7 +40,7 @@ static struct piece piece_on(const struct tagc_device *d, CUstream stream) {
   return (struct piece){.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
 }
 
-/* From the caller's stream to the side stream and back, more often than there are places. */
+/* From the caller's stream to the side stream and back, more often than there are slots. */
 static void in_order(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -59,14 +59,14 @@ static void in_order(void) {
     EXPECT(i % 50 || (d->get(d, &got, to + KIB - 1, 1, stream) && got == (char)i));
     last = event;
   }
-  EXPECT(d->side_stream_wait(d, side, 3, stream)); /* whose place has a later one */
+  EXPECT(d->side_stream_wait(d, side, 3, stream)); /* a later one has taken its slot */
   EXPECT(!d->side_stream_wait(d, side, 0, stream) && !d->side_stream_wait(d, side, last + 1, stream));
   d->side_stream_free(d, side);
   d->side_stream_free(d, NULL);
   EXPECT(d->get(d, &got, to + KIB - 1, 1, stream) && got == (char)MANY);
 }
 
-/* Several under way: the caller's stream waits for the first one, and works on what that has left, while others run. */
+/* With several under way, the caller's stream waits for the first one, and works on its result, while others run. */
 static void ahead(void) {
   enum { PIECES = 8 };
   const struct tagc_device *d = life_device(0);
@@ -130,12 +130,11 @@ static void wait_until(int there) {
   pthread_mutex_unlock(&gate);
 }
 
-/* The threads of the stream and of the side stream: one that sleeps has nothing to do but wait, whatever else keeps the
- * machine busy. */
+/* The threads of the stream and of the side stream: one that sleeps only waits, however busy the machine is. */
 static atomic_int on_stream, on_side_stream;
 static atomic_int waits_given; /* to the stream, of this call */
 
-/* On a stream. */
+/* Runs on a stream. */
 static void hold(void *until) { wait_until((int)(intptr_t)until); }
 
 static void arrive(void *at) {
@@ -158,13 +157,13 @@ static void nap(void *from) {
   reach((int)(intptr_t)from + 1);
 }
 
-/* On a side stream: from that stage on. */
+/* Runs on a side stream, from that stage on. */
 static void work(void *from, void *stream) { MUST(cuLaunchHostFunc(stream, nap, from)); }
 
 static void *at_stage(int n) { return (void *)(intptr_t)n; }
 
-/* A call that gives its side stream an encoding and a decoding, for each of which its stream waits as soon as they
- * begin, or when they are done: the stream has something else to do meanwhile. */
+/* A call with an encoding and a decoding on its side stream. Its stream waits for each as soon as it begins, or when it
+ * is done: then the stream has other work meanwhile. */
 static void call_beside(const struct tagc_device *d, void *tally, void *side, bool waits, CUstream stream) {
   stage = waits_given = 0;
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 1, stream));
@@ -181,7 +180,7 @@ static void call_beside(const struct tagc_device *d, void *tally, void *side, bo
     waits_given++;
   }
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_DECODED, 1, stream));
-  EXPECT(d->side_stream_wait(d, side, 1, stream)); /* not of the call any more */
+  EXPECT(d->side_stream_wait(d, side, 1, stream)); /* no longer part of the call */
 }
 
 static struct tagc_tally_times read_now(const struct tagc_device *d, void *tally) {
@@ -201,7 +200,7 @@ static void times(void) {
   struct tagc_tally_times t;
   EXPECT(side && tally && !d->side_stream_times(d, side, &none));
   call_beside(d, tally, side, true, stream);
-  EXPECT(!d->tally_read(d, tally, &t, &stats)); /* which would wait */
+  EXPECT(!d->tally_read(d, tally, &t, &stats)); /* that would wait */
   MUST(cuCtxSynchronize());
   t = read_now(d, tally);
   EXPECT(t.side_known);
@@ -235,8 +234,8 @@ static void call_pieces(const struct tagc_device *d, void *tally, void *side, in
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_DECODED, 1, stream));
 }
 
-/* Calls that are far ahead of the device: those that there is room for, of 256 intervals, are timed, nobody waits for
- * it, and one that there is no room for takes none from the next, smaller one. Later ones are timed again. */
+/* Calls far ahead of the device: those that fit into 256 intervals are timed, and nothing waits for the device. A call
+ * that does not fit takes no interval from the next, smaller one. Later calls are timed again. */
 static void too_many(void) {
   enum { TALLIES = 3, FUNCTIONS = 31 };
   const struct tagc_device *d = life_device(0);
@@ -265,8 +264,7 @@ static void too_many(void) {
   d->side_stream_free(d, side);
 }
 
-/* A tally that is given back, and made into another one, is not written by a side stream any more; nor is that of a
- * call that has failed. */
+/* A side stream no longer writes to a tally that was freed and reused, nor to that of a failed call. */
 static void given_back(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -288,10 +286,10 @@ static void given_back(void) {
   MUST(cuCtxSynchronize());
   struct tagc_tally_times t = read_now(d, again);
   EXPECT(t.side_known && t.worked_ms[TAGC_SIDE_ENCODE] == 0 && t.worked_ms[TAGC_SIDE_DECODE] == 0);
-  EXPECT(d->tally_mark(d, again, TAGC_MARK_BEGUN, 4, stream)); /* fails behind its first piece */
+  EXPECT(d->tally_mark(d, again, TAGC_MARK_BEGUN, 4, stream)); /* fails after its first piece */
   d->tally_side_stream(d, again, side, 9);
   EXPECT(d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece) && d->side_stream_after(d, side, stream));
-  for (int i = 0; i < 2; i++) { /* the second one in the place of that */
+  for (int i = 0; i < 2; i++) { /* the second one in that one's slot */
     call_pieces(d, again, side, 2, &piece, stream);
     EXPECT(
       /* It belongs to no call. */
@@ -333,7 +331,7 @@ static void *close_it(void *argument) {
   return NULL;
 }
 
-/* Who closes waits for what runs, and nothing runs afterwards. */
+/* A close waits for running work, and nothing runs afterwards. */
 static void closed(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -351,7 +349,7 @@ static void closed(void) {
   d->side_stream_free(d, closing.side);
 }
 
-/* cudaDeviceReset: nothing is called, nothing is touched. */
+/* After cudaDeviceReset nothing is called and nothing is touched. */
 static void lost(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -374,7 +372,7 @@ static void lost(void) {
   d->side_stream_free(d, side);
 }
 
-/* Stream and events are all there, or there is no side stream; the next try has one. */
+/* Without all its streams and events there is no side stream; the next attempt has one. */
 static void without_stream(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
@@ -397,7 +395,7 @@ static void without_event(void) {
   const uint64_t event = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece),
                  second = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece);
   const bool waited = event && d->side_stream_wait(d, side, event, stream);
-  EXPECT(event || second); /* one fault */
+  EXPECT(event || second); /* there is one fault */
   EXPECT(tries || waited || d->side_stream_wait(d, side, second, stream));
   d->side_stream_free(d, side);
 }
@@ -435,7 +433,7 @@ static void encode(void *argument, void *stream) {
     e->device->prepare(e->device, e->codec, e->job, stream) && e->device->encode(e->device, e->codec, e->job, stream);
 }
 
-/* Beside the program: the host's bytes. */
+/* Runs a codec beside the program: with the host's bytes. */
 static void beside(void) {
   const struct tagc_device *d = life_device(0);
   device_open(0);
