@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * env/log: one message is one line of printable ASCII, whatever it quotes; nothing is written over an end; errno stays.
+ * env/log: one message is one line of printable ASCII, whatever it quotes; nothing overflows; errno stays.
  */
 #include <errno.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static void escapes(void) {
   ok(whole, "an escape is never cut in two");
 }
 
-/* What the calls in `say` leave on stderr. */
+/* The text that the calls in `say` write to stderr. */
 static size_t written(void (*say)(void), char *out, size_t size) {
   int ends[2], before = dup(STDERR_FILENO);
   if (pipe(ends) != 0)
@@ -82,7 +82,7 @@ static void say_closed(void) {
   say_nasty();
 }
 
-/* A message into a pipe that nobody reads any more, or two: the signal must not come, not even later. */
+/* A message into a pipe without a reader, or two: SIGPIPE must not come, not even later. */
 static bool survives_broken_pipe(void) {
   int ends[2], before = dup(STDERR_FILENO);
   sigset_t pending;

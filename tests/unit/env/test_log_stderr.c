@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where a line of the log goes, and where it must not go: descriptor 2 in every state that a program can leave it in.
+ * The destination of a log line: descriptor 2 in every state in which a program can leave it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "env/log.h"
 #include "tests/unit/tap.h"
 
-/* Puts `fd` in the place of stderr (close-on-exec where asked for) and logs; errno must stay. */
+/* Makes `fd` stderr (close-on-exec on request) and logs; errno must stay. */
 static int log_to(int fd, int flags) {
   if (dup3(fd, STDERR_FILENO, flags) < 0)
     return 0;
@@ -29,7 +29,7 @@ static int log_to(int fd, int flags) {
   return errno == EDOM;
 }
 
-/* Bytes that have come at `fd`. */
+/* The number of bytes that have arrived at `fd`. */
 static size_t arrived(int fd) {
   char text[4096];
   ssize_t got = recv(fd, text, sizeof text, MSG_DONTWAIT);
@@ -79,7 +79,7 @@ static void make_pipe(int ends[2], int flags) {
     abort();
 }
 
-/* In a child, which the signal would end. */
+/* Runs in a child, which the signal would end. */
 static void file_at_its_limit(void) {
   int status = 0;
   pid_t child = fork();
@@ -94,7 +94,7 @@ static void file_at_its_limit(void) {
   ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a file that may not grow does not end the program");
 }
 
-/* Without its reader: in a child, which the signal would end. */
+/* The pipe has no reader. Runs in a child, which the signal would end. */
 static void broken_pipe(void) {
   int ends[2], status = 0;
   make_pipe(ends, 0);
@@ -113,7 +113,7 @@ static void broken_pipe(void) {
      "a pipe without a reader raises no SIGPIPE and leaves none pending");
 }
 
-/* A SIGPIPE that was blocked and pending is the program's. */
+/* A SIGPIPE that was blocked and pending belongs to the program. */
 static void pending_signal(void) {
   int ends[2];
   sigset_t pipe_signal, pending;
@@ -139,7 +139,7 @@ static void *write_line(void *done) {
   return NULL;
 }
 
-/* The pipe is full: the writer sleeps in write(2), is interrupted there, and goes on when somebody reads. */
+/* The pipe is full: the writer sleeps in write(2), is interrupted there, and goes on when the pipe is read. */
 static void full_pipe(void) {
   int ends[2];
   char bytes[4096] = "";
@@ -152,7 +152,7 @@ static void full_pipe(void) {
   dup2(ends[1], STDERR_FILENO);
   sigaction(SIGUSR1, &(struct sigaction){.sa_handler = interrupted}, NULL);
   pthread_create(&writer, NULL, write_line, &done);
-  for (int i = 0; i < 20; i++) { /* wherever they meet the writer, the line must come whole */
+  for (int i = 0; i < 20; i++) { /* the line must be complete wherever a signal interrupts the writer */
     usleep(5000);
     pthread_kill(writer, SIGUSR1);
   }
@@ -171,7 +171,7 @@ static void full_pipe(void) {
   close(ends[1]);
 }
 
-/* As at the first NCCL call of a program that was started with 2>&-. */
+/* Like the first NCCL call of a program that was started with 2>&-. */
 static void closed(void) {
   char path[] = "/tmp/tagc-log.XXXXXX";
   close(STDERR_FILENO);

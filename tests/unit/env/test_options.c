@@ -65,7 +65,7 @@ static void budgets(void) {
   budget("", TAGC_BUDGET_NONE, 0, "");
 }
 
-/* What tagc-run, the doctor and the manual see of the table. */
+/* The table as tagc-run, the doctor and the manual use it. */
 static void tables(void) {
   static const char *const presets[][2] = {
     {"TAGC_MODE", "compress"}, {"TAGC_AB", "20"},           {"TAGC_CODEC", "auto"}, {"TAGC_SPARSITY", "0.8"},
@@ -84,7 +84,7 @@ static void tables(void) {
     tagc_options_default(&o);
     same &= set(tagc_option_table[i].variable, tagc_option_preset(&tagc_option_table[i], text));
     o.given = 0;
-    for (size_t j = 0; j < TAGC_OPTION_COUNT; j++) /* texts are others, with the same characters */
+    for (size_t j = 0; j < TAGC_OPTION_COUNT; j++) /* texts have other addresses, with the same characters */
       if (tagc_option_table[j].kind >= TAGC_OPTION_TEXT)
         *(const char **)((char *)&o + tagc_option_table[j].offset) =
           *(const char **)((char *)&preset + tagc_option_table[j].offset);
@@ -159,8 +159,7 @@ static void environments(void) {
   ok(o.bad && o.ab == 7 && o.sparsity == 800000, "a bad value marks the process, the others are read");
 }
 
-/* Every old name sets its option, with a warning that tells the present name; where that is set, too, the old one is
- * ignored. */
+/* Every old name sets its option, with a warning that gives the present name, which wins if both are set. */
 static void renamed(void) {
   char old[100], present[100], text[TAGC_OPTION_PRESET];
   for (const struct tagc_option_rename *r = tagc_option_renames; r->old; r++) {
@@ -196,7 +195,7 @@ static void renamed(void) {
 
 static char described[2][TAGC_OPTIONS_TEXT];
 
-/* Do the options now read otherwise to the other ranks than the defaults do? */
+/* True if the other ranks would read these options differently from the defaults. */
 static int differs(void) {
   return !tagc_options_describe(&o, described[1], sizeof described[1]) || strcmp(described[0], described[1]) != 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * env/options in a program that runs with more rights than its caller: no TAGC_ variable counts there. A copy of this
- * program that belongs to somebody else and takes over his rights (setuid) says what it has read; only root can make
- * one.
+ * env/options in a program with more rights than its caller: it ignores all TAGC_ variables. A copy of this program
+ * with another owner and that owner's rights (setuid) reports the options that it has read. Only root can make one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +17,7 @@
 
 enum { NOBODY = 65534, SECURE = 64, BAD = 1, DEFAULTS = 2, NONBLOCKING = 4 };
 
-/* What was read, as an exit status. */
+/* The options that were read, as an exit status. */
 static int report(void) {
   static struct tagc_options read, preset;
   tagc_log_set_level(-1);
@@ -40,7 +39,7 @@ static bool copy_self(const char *path) {
   return good;
 }
 
-/* Runs a program with options that try to steer it; its exit status. */
+/* Runs a program with options that try to control it. Returns its exit status. */
 static int run(const char *program) {
   int status;
   pid_t child = fork();
