@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The example trainer's vocabulary: which words it takes, how text is cut, and that nothing of the text is lost.
+ * The example trainer's vocabulary: its words, the division of text into tokens, and that no text is lost.
  */
 #include "examples/gpt/vocabulary.h"
 
@@ -16,7 +16,6 @@ static bool word_is(const struct vocabulary *v, size_t i, const char *expected) 
   return v->words[i].length == strlen(expected) && memcmp(v->words[i].bytes, expected, strlen(expected)) == 0;
 }
 
-/* The tokens of a text, with their number. */
 static size_t encode(const struct vocabulary *v, const char *text, uint16_t *tokens) {
   return vocabulary_encode(v, (const uint8_t *)text, strlen(text), tokens);
 }
@@ -38,7 +37,7 @@ static void test_bytes_alone(void) {
 static void test_words(void) {
   static const char text[] = " cat dog cat, a cat dog. dogma bat bat; x y x";
   struct vocabulary v = vocabulary_create((const uint8_t *)text, sizeof text - 1, 3);
-  /* " cat" three times, " dog" and " bat" twice, " x" twice, but after those: there is room for three. */
+  /* " cat" three times, " dog" and " bat" twice, " x" twice, but after those: three fit. */
   ok(v.nwords == 3 && word_is(&v, 0, " bat") && word_is(&v, 1, " cat") && word_is(&v, 2, " dog"),
      "the most frequent words, equally frequent ones by their bytes, in the order of their bytes");
   uint16_t tokens[64];
@@ -61,7 +60,7 @@ static void test_longest(void) {
   vocabulary_destroy(&v);
 }
 
-/* Some text and some bytes that are none: whatever tokens there are, they spell it. */
+/* Some text and some bytes that are not text: any tokens spell it. */
 static void test_nothing_lost(void) {
   enum { COUNT = 20000 };
   uint8_t *text = malloc(COUNT), *spelt = malloc(COUNT);
