@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# exec/: how a compressed call runs.
+# exec/: the run of a compressed call.
 unit_tests += %D%/test_timing

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a device is asked to time of a call, in one part or two and in pieces, and what becomes of the times that it
- * tells. The device is the host's, with a tally that writes down what it is asked, and tells what it is told.
+ * The timing requests to a device for a call, in one part or two and in pieces, and the use of the reported times. The
+ * device is the host's, with a tally that records requests and reports given times.
  */
 #include "tests/unit/vote/rank.h"
 
@@ -10,9 +10,9 @@ enum { MOST = 64 };
 
 static enum tagc_mark marks[MOST];
 static int mark_count;
-static unsigned functions; /* that the side stream was said to work at most, behind the first mark alone */
+static unsigned functions; /* the limit announced to the side stream; only valid after the first mark */
 static int submitted[TAGC_SIDE_WORKS], waited;
-static const struct tagc_tally_times *told; /* by the next look; NULL: nothing */
+static const struct tagc_tally_times *told; /* the next read's result; NULL: none */
 
 static void *make(const struct tagc_device *self, void *stream) {
   static int tally;
@@ -92,7 +92,7 @@ static ncclResult_t all_reduce_once(void) {
   return status == ncclSuccess ? tagc_launch_run(&c, 1, NULL, NULL) : status;
 }
 
-/* Its marks alone. */
+/* Records only this call's marks. */
 static bool once(ncclResult_t (*make_call)(void)) {
   mark_count = waited = submitted[0] = submitted[1] = 0;
   functions = 0;
