@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# infer/: which model it is, found out from the sizes of calls.
+# infer/: identification of the model from the sizes of calls.
 unit_tests += %D%/test_layers %D%/test_solve
 EXTRA_DIST += %D%/solve_slots.h
 %C%_test_layers_SOURCES = %D%/test_layers.c examples/gpt/units.c

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Slots as a framework would call them for a model: for tests of what finds the model out again. Nothing of
- * layermap/infer/match.c is used.
+ * Slots that a framework would make for a model, for tests of its identification. Uses nothing of match.c.
  */
 #ifndef TESTS_UNIT_INFER_SOLVE_SLOTS_H
 #define TESTS_UNIT_INFER_SOLVE_SLOTS_H
@@ -35,8 +34,7 @@ struct slot_maker {
   size_t count;
 };
 
-/* The parameters of a place that have one of `kinds`, or, where that is 0, all; of a block with `inverse` those that
- * have none. */
+/* Collects the parameters of a place that have one of `kinds` (0: all); with `inverse` those that have none. */
 static void collect(struct slot_maker *m, size_t place, uint32_t kinds, bool inverse) {
   const struct tagc_unit *unit = &m->model->units[m->model->places[place].unit];
   for (size_t i = 0; i < unit->count; i++)
@@ -49,8 +47,8 @@ static void finish(struct slot_maker *m) {
   m->count = 0;
 }
 
-/* Parameters come in the reverse of their order. Megatron's bucket ends with the parameter that fills it, DeepSpeed's
- * before the one that does not fit. */
+/* Parameters come in reverse. Megatron's bucket ends with the parameter that fills it, DeepSpeed's before an excess
+ * one. */
 static void make_buckets(struct slot_maker *m) {
   static uint64_t reversed[MOST_SLOTS];
   static struct tagc_member all[MOST_MEMBERS];
@@ -93,7 +91,7 @@ static void make_blocks(struct slot_maker *m, enum wrapping wrapping) {
   }
 }
 
-/* What calls the model makes, wrapped and laid out like this. */
+/* Makes the slots of the model's calls, with this wrapping and layout. */
 static void make_slots(struct slots *slots, const struct tagc_model *model, enum wrapping wrapping,
                        enum tagc_layout_kind layout, int nranks) {
   static struct slot_maker maker;

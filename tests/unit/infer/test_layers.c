@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The layers of slots: their names, members and segments, from the arithmetic and from a map; slots that are odd, and
- * maps that do not fit.
+ * The layers of slots: names, members and segments, from the arithmetic and from a map; odd slots and maps that
+ * mismatch.
  */
 #include <unistd.h>
 
@@ -60,7 +60,7 @@ static void named(const struct tagc_layers *layers, int i, const char *name) {
   ok(!strcmp(forward(layers, i)->name, name), "slot %d is %s: %s", i, name, forward(layers, i)->name);
 }
 
-/* Do the members of every slot that has some make a shard of its size? */
+/* True if the members of every slot that has some make a shard of its size. */
 static bool sizes_hold(const struct tagc_layers *layers, int nranks) {
   for (size_t i = 0; i < layers->count; i++) {
     const struct tagc_layer *layer = &layers->layers[i];
@@ -99,7 +99,7 @@ static void test_names(void) {
     named(layers, -1, cases[i].last);
     ok(sizes_hold(layers, 8), "  all slots are as large as their members");
     tagc_layers_free(layers);
-    /* With a map the layout is guessed at most, by what is reduced and gathered; where the map says it, nothing is. */
+    /* With a map only the layout may be guessed, from reductions and gathers, and not if the map gives it. */
     layers = infer(8, model);
     ok(layers && layers->source == TAGC_LAYER_MAP && layers->confidence >= (*layers->runner_up ? 79 : 100) && !*why &&
          sizes_hold(layers, 8),
@@ -118,11 +118,11 @@ static void test_names(void) {
   }
 }
 
-/* What counts do not tell is not said. */
+/* Facts that counts do not determine are not reported. */
 static void test_words(void) {
   static const struct {
     const char *model;
-    const char *heads; /* what is said between the width of the MLP and the blocks */
+    const char *heads; /* reported between the width of the MLP and the blocks */
   } cases[] = {
     {"gpt2", "intermediate 3072, 12 blocks"},
     {"llama-2-7b", "intermediate 11008, 32 blocks"},
@@ -181,7 +181,7 @@ static void test_members(void) {
   tagc_model_free(model);
 }
 
-/* What examples/gpt trains: its own units. */
+/* The model of examples/gpt: its own units. */
 static void test_trainer(void) {
   struct gpt_shape shape = {.layers = 4, .hidden = 200, .heads = 5, .context = 32, .vocabulary = 256};
   struct gpt_unit *units = gpt_units_create(&shape);
@@ -218,7 +218,7 @@ static void test_odd(void) {
   struct tagc_layers *layers = infer(8, NULL);
   unsigned sure = layers->confidence;
   tagc_layers_free(layers);
-  /* Something of other size behind the blocks: its gradient comes first. */
+  /* A slot of another size after the blocks: its gradient comes first. */
   memmove(slots.infos + 1, slots.infos, slots.count * sizeof *slots.infos);
   slots.infos[0].unit = (uint32_t)slots.count++;
   slots.infos[0].signature.count = 1234567;
@@ -233,7 +233,7 @@ static void test_odd(void) {
     ok(forward(layers, -1)->count == 0 && !forward(layers, -1)->members, "  which has no members");
     tagc_layers_free(layers);
   }
-  /* Units that are no order. */
+  /* Units without an order. */
   slots.infos[3].unit = slots.infos[4].unit;
   layers = infer(8, model);
   ok(layers && layers->source == TAGC_LAYER_POSITION && layers->confidence == 0,
@@ -277,7 +277,6 @@ static void test_maps_that_do_not_fit(void) {
   tagc_model_free(model);
 }
 
-/* Maps of which the sizes are the same in several layouts. */
 static void test_layouts(void) {
   struct tagc_model *map = make("llama-3-8b", WRAP_ROOT, TAGC_LAYOUT_FSDP1, 8);
   for (uint8_t op = 0; op < 2; op++) {
@@ -305,7 +304,7 @@ static void test_layouts(void) {
        !strncmp(halves->runner_up, "fsdp2, ", 7),
      "sums of half precision speak for neither: %s (%u%%); or %s", halves->what, halves->confidence, halves->runner_up);
   tagc_layers_free(halves);
-  /* Over one rank all of them are the same. */
+  /* With one rank all layouts are equal. */
   tagc_model_free(map);
   map = make("qwen3-8b", WRAP_APART, TAGC_LAYOUT_FSDP2, 1);
   struct tagc_layers *layers = infer(1, map);
@@ -313,8 +312,7 @@ static void test_layouts(void) {
      "one rank has one division: %s (%u%%) %s", layers->what, layers->confidence, layers->runner_up);
   tagc_layers_free(layers);
   tagc_model_free(map);
-  /* The norm before the first block, in the root with the final one, is as large as that: all slots could be Megatron's
-   * buckets. */
+  /* The root's norms, before the first block and after the last, are of equal size: all slots could be buckets. */
   map = make("gpt2", WRAP_ROOT, TAGC_LAYOUT_FSDP2, 1);
   layers = infer(1, map);
   ok(layers->layers[0].layout == TAGC_LAYOUT_FSDP2 && layers->confidence >= 79,
@@ -343,7 +341,7 @@ static void test_layouts(void) {
   tagc_model_free(map);
 }
 
-/* Two stacks of blocks, whose names are not "block". LONG is as long as names may be, and begins as the other one. */
+/* Two stacks of blocks with other names than "block". LONG has the maximal length, and SHORT as its prefix. */
 #define SHORT "decoder_layer"
 #define LONG "decoder_layer_of_31_characters_"
 #define BLOCK "  parameter norm.weight 64\n  parameter attn.q.weight 192x64\n  parameter mlp.up.weight 256x64\n"
@@ -362,7 +360,7 @@ static struct tagc_model *read_map(const char *text) {
   return model;
 }
 
-/* Of the slot's members those that TAGC_SKIP leaves out: "." is selected. */
+/* Checks which of the slot's members TAGC_SKIP leaves out: "." is selected. */
 static void skips(const struct tagc_layers *layers, int i, const char *skip, const char *wanted) {
   const struct tagc_layer *layer = forward(layers, i);
   bool is[16];
@@ -417,7 +415,7 @@ static void test_names_in_maps(void) {
   tagc_layers_free(layers);
   tagc_model_free(map);
 
-  /* Pairs of the same unit, but their numbers are not equally far apart. */
+  /* Pairs of the same unit, but with numbers at unequal distances. */
   map = read_map("tagc-map 1\nunit tok\n  parameter tok.weight 1000x64\nunit h 0,1,3,7,8,9\n" BLOCK);
   make_slots(&slots, map, WRAP_PAIRS, TAGC_LAYOUT_FSDP2, 4);
   layers = infer(4, map);
@@ -429,7 +427,7 @@ static void test_names_in_maps(void) {
   tagc_model_free(map);
 }
 
-/* Slots of which the sizes repeat, in forward order. */
+/* Slots with repeating sizes, in forward order. */
 static void repeat(size_t count, uint64_t even, uint64_t odd) {
   slots.count = count;
   for (size_t i = 0; i < count; i++)
@@ -440,7 +438,7 @@ static void repeat(size_t count, uint64_t even, uint64_t odd) {
         .count = i % 2 ? odd : even, .collective = TAGC_COLL_REDUCE_SCATTER, .dtype = 7, .op = 1, .is_float = true}};
 }
 
-/* What is larger than any model, or would take too long, has but positions: it is no failure. */
+/* Models beyond the limits of size or time have only positions: that is no failure. */
 static void test_limits(void) {
   static const struct {
     const char *what;
@@ -476,7 +474,7 @@ static void test_limits(void) {
   ok(in_model, "a model without memory says so");
 }
 
-/* Without memory there are no layers: never others than the ranks with memory have. */
+/* Without memory there are no layers: never different ones from those of ranks with memory. */
 static void test_memory(void) {
   struct tagc_model *model = make("llama-3-8b", WRAP_ROOT, TAGC_LAYOUT_FSDP1, 8);
   for (int with_map = 0; with_map < 2; with_map++) {

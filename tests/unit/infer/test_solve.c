@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The arithmetic of transformers: real models, wrapped and laid out as frameworks do, are found out again from the
- * sizes of their slots.
+ * The arithmetic of transformers identifies real models, wrapped and laid out as in frameworks, from sizes of slots.
  *
- * What is found counts as right where it divides blocks alike: Mistral is a Llama with another name, and where queries,
- * keys and values are as wide as the stream nothing depends on how many heads there are. What cannot be told apart must
- * be called ambiguous (a confidence below 50); which these are, and why, is in the table below. Confidently wrong is
- * wrong, always.
+ * An answer is right if it divides blocks alike: Mistral is a Llama with another name. If queries, keys and values are
+ * as wide as the stream, the number of heads does not matter. Indistinguishable models must be called ambiguous (a
+ * confidence below 50); the table below lists them with the reasons. Confidently wrong is always wrong.
  */
 #include "layermap/infer/solve.h"
 #include "tests/unit/model/architectures.h"
 #include "tests/unit/infer/solve_slots.h"
 #include "tests/unit/tap.h"
 
-/* Whole with gcc; sanitizers and other compilers see the same paths of the code in seconds: over one number of ranks
- * (three divides few sizes, so everything is padded), and in each row every third model, another third than in the row
- * before. */
+/* Complete with gcc. Sanitizers and other compilers cover the same code paths in seconds: one number of ranks (three
+ * divides few sizes, so everything is padded), and every third model, another third in each row. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || defined __clang__
 static const int all_ranks[] = {3}, some_ranks[] = {3};
 enum { EVERY = 3 };
@@ -24,10 +21,10 @@ enum { EVERY = 1 };
 #endif
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* A published width with words that nobody has published. */
+/* A published width with an unpublished vocabulary size. */
 #define RETRAINED "Pythia 70M, other words"
 
-/* What cannot be told from the counts. */
+/* Facts that the counts do not determine. */
 static const struct ambiguity {
   const char *prefix; /* of the names of models */
   enum wrapping wrapping;
@@ -65,7 +62,7 @@ static uint64_t width(const struct tagc_architecture *a, uint32_t heads) {
   return heads ? heads * head : a->heads * head;
 }
 
-/* Do both divide blocks alike, and have they the same words? */
+/* True if both divide blocks alike, and have the same vocabulary. */
 static bool same(const struct tagc_architecture *a, const struct tagc_architecture *b, bool blocks_only) {
   if (twin(a->family) != twin(b->family) || a->hidden != b->hidden || a->blocks != b->blocks ||
       a->dense_blocks != b->dense_blocks)
@@ -99,7 +96,6 @@ struct tally {
   unsigned found, ambiguous, wrong;
 };
 
-/* What is solved. */
 struct task {
   const char *name;
   const struct tagc_architecture *a;
@@ -109,7 +105,7 @@ struct task {
   bool megatron;
 };
 
-/* The model in Megatron-core, written down by hand. */
+/* The model in Megatron-core, written by hand. */
 static struct tagc_model *make_megatron(const struct tagc_architecture *a) {
   struct tagc_model *model = tagc_model_create();
   /* Norms and matrices have biases, no gates. */
@@ -151,7 +147,7 @@ static struct tagc_model *make_megatron(const struct tagc_architecture *a) {
   return model;
 }
 
-/* Solves the slots that the model makes, and says what is wrong with the answer. */
+/* Solves the slots of the model, and reports errors of the answer. */
 static void solve_one(const struct task *t, struct tally *tally) {
   static struct slots slots;
   struct tagc_solution found[2];
@@ -181,7 +177,7 @@ static void solve_one(const struct task *t, struct tally *tally) {
   tagc_model_free(model);
 }
 
-/* All models, wrapped like this, over so many ranks. */
+/* All models with this wrapping, over these numbers of ranks. */
 static void solve_known(enum wrapping wrapping, enum tagc_layout_kind layout, const int *ranks, size_t rank_count) {
   static size_t rows;
   struct tally tally = {0, 0, 0};
@@ -192,7 +188,7 @@ static void solve_known(enum wrapping wrapping, enum tagc_layout_kind layout, co
      tally.found, tally.ambiguous, tally.wrong);
 }
 
-/* What nobody has published: round sizes alone tell. */
+/* Unpublished models: only their round sizes help. */
 static const struct known_model unpublished[] = {
 #define GPT(label, h, n, layers, words, context) \
   { \
@@ -293,7 +289,7 @@ static const struct known_model unpublished[] = {
    {.family = TAGC_FAMILY_NEOX, .hidden = 1536, .intermediate = 6144, .heads = 24, .blocks = 20, .vocabulary = 50304}},
 };
 
-/* Of a published width, with words that nobody has published: that the width is known must count for more. */
+/* A published width with an unpublished vocabulary size: the known width must count for more. */
 static const struct known_model retrained[] = {
   {RETRAINED,
    0,
@@ -338,7 +334,6 @@ static void solve_megatron(void) {
      tally.wrong);
 }
 
-/* Cuts that follow no rule are no buckets. */
 static void refuse_irregular(void) {
   static struct slots slots;
   struct tagc_solution found[2];
@@ -357,8 +352,7 @@ static void refuse_irregular(void) {
   tagc_model_free(model);
 }
 
-/* What the search does not know (the vocabulary, or the widths), cut in ways that other models' blocks explain as
- * well. */
+/* Values unknown to the search (the vocabulary, or the widths), cut in ways that other models explain as well. */
 static const struct {
   struct known_model model;
   enum wrapping wrapping;
@@ -436,7 +430,7 @@ static void doubt_misleading(void) {
   }
 }
 
-/* How gradients are reduced tells between layouts of equal counts; sums of half precision are what both do. */
+/* The reduction tells layouts of equal counts apart; but both use sums for half precision. */
 static void tell_layouts(void) {
   static const struct {
     uint8_t dtype, op;
