@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the codec `lhc` leave the bytes that the host leaves: exponents, bitmaps, sketches, residuals,
- * results, and how many values were estimated; over types, storages, sizes, numbers of ranks, stripes and groups,
- * addresses, exceptions, elements that are stuck, payloads that no sender makes, several steps.
+ * The CUDA kernels of the codec `lhc` write the same bytes as the host: exponents, bitmaps, sketches, residuals,
+ * results, and the number of estimated values. Varied: types, storages, sizes, ranks, stripes and groups, addresses,
+ * exceptions, stuck elements, payloads that no sender makes, steps.
  *
- * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
+ * It runs on the device of libcuda.so.1: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
 #include "kernels/lhc/lhc.h"
 #include "tests/unit/device/cuda_codec.h"
 
-/* Two groups a stripe: the stand-in takes its time with each one. */
+/* Two groups per stripe: the stand-in is slow with each one. */
 enum { FEW_GROUPS = 2, ALL_GROUPS = UINT32_MAX };
 
 static struct setting usual(void) {
@@ -38,7 +38,7 @@ static int launch_together(void *function, unsigned grid_x, unsigned grid_y, uns
                                 parameters);
 }
 
-/* With so many groups to share a stripe, where the device has room for as many. */
+/* With that many groups per stripe, if the device has room for them. */
 static bool same_with(const struct setting *s, uint32_t groups) {
   const struct tagc_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype, .keep_ppm = s->keep_ppm};
   struct setting with = *s;
@@ -117,7 +117,7 @@ static void check_sizes(void) {
   }
 }
 
-/* Too small for a sketch: lists of values. */
+/* Shards too small for a sketch: lists of values. */
 static void check_lists(void) {
   static const uint32_t kept[] = {1, 10000, 300000, 1000000};
   bool all = true;
@@ -135,7 +135,7 @@ static void check_lists(void) {
   ok(all, "shards that are too small for a sketch");
 }
 
-/* However many groups peel however many stripes. */
+/* Any number of groups peels any number of stripes. */
 static void check_groups(void) {
   static const struct {
     uint64_t n;
@@ -158,7 +158,7 @@ static void check_groups(void) {
   }
 }
 
-/* In a part of a GPU there may be less room than the device has. */
+/* A part of a GPU may have less room than the device reports. */
 static void check_too_large(void) {
   struct setting s = usual();
   s.n = 70001;
@@ -171,7 +171,7 @@ static void check_too_large(void) {
   ok(good && launched_together == 2 * FEW_GROUPS, "one group a stripe where the driver refuses several");
 }
 
-/* As often as one likes, with sketches and with lists. */
+/* Repeated decodes, with sketches and with lists. */
 static void check_again(void) {
   static const struct {
     uint64_t n;
@@ -252,7 +252,7 @@ static void check_exceptions(void) {
 
 /* -- what cannot be peeled ----------------------------------------------------------------------------------------- */
 
-/* Under this seed these two positions of a shard of 82,000 share all of their cells (test_stuck.c finds such). */
+/* With this seed these two positions of a shard of 82,000 share all their cells (test_stuck.c finds such pairs). */
 enum { STUCK_SEED = 6197, STUCK_FIRST = 27956, STUCK_SECOND = 75576, STUCK_N = 82000 };
 
 static void a_stuck_pair(struct sim *sim) {
@@ -314,8 +314,7 @@ static void everything(struct sim *sim) {
   sketch_noise(sim);
 }
 
-/* More than fit, and the sketch of exactly those that are left when they are cut: the host's cut or another one
- * shows. */
+/* More values than fit, and the sketch of exactly those left after the cut: a cut different from the host's shows. */
 static void too_many(struct sim *sim) {
   struct tagc_lhc_geometry geo;
   tagc_lhc_geometry_fill(&geo, &sim->shape);
@@ -381,7 +380,7 @@ static void check_hostile(void) {
   }
 }
 
-/* As many groups as there is room for, with several stripes, and one stripe in a shard of many elements. */
+/* As many groups as fit, with several stripes, and one stripe in a shard of many elements. */
 static void check_large(void) {
   static const uint32_t kept[] = {10000, 2000};
   for (int i = 0; i < 2; i++) {

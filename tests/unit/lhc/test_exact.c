@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` where the support fits: integers come out bit for bit, real values to 1e-6, nothing stays behind.
+ * The codec `lhc` with a support that fits: integers are exact to the bit, real values to 1e-6, nothing stays behind.
  */
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
@@ -8,7 +8,7 @@ enum pattern { RANDOM, ROWS, COLUMN };
 
 static const char *const pattern_name[] = {"random", "rows", "column"};
 
-/* A sparsity at which the payload is smaller than the plain call, as the plan would require. */
+/* A sparsity with a payload smaller than the plain call, as the plan would require. */
 static uint32_t keep_for(int nranks) { return 160000 / (uint32_t)(nranks - 1); }
 
 /* A value of a rank: small integers that every type holds, or anything. */
@@ -19,7 +19,7 @@ static float some_value(enum tagc_dtype dtype, bool integers) {
   return dtype == TAGC_FLOAT16 ? x : x * 1e-3f;
 }
 
-/* Fills what `rank` sends to one shard so that each stripe stays within its capacity; the supports of ranks differ. */
+/* Fills one shard of `rank` so that each stripe stays within its capacity; the supports of ranks differ. */
 static void fill_shard(struct sim *sim, int rank, int shard, enum pattern pattern, bool integers) {
   const uint64_t n = sim->shape.n, width = 768;
   uint64_t room = sim->layout.capacity - sim->layout.capacity / 16;
@@ -35,7 +35,7 @@ static void fill_shard(struct sim *sim, int rank, int shard, enum pattern patter
       sim_put(sim, rank, shard, i, some_value(sim->shape.dtype, integers));
 }
 
-/* The first step has no residual; what the second one gives on top must be nothing but its own. */
+/* The first step has no residual; the second one must add only its own values. */
 static void check(uint64_t n, int nranks, enum tagc_dtype dtype, enum pattern pattern, bool integers, bool in_place) {
   struct sim sim = sim_new("lhc", n, nranks, dtype, keep_for(nranks));
   sim.in_place = in_place;
@@ -65,7 +65,7 @@ static void check(uint64_t n, int nranks, enum tagc_dtype dtype, enum pattern pa
     for (int shard = 0; shard < nranks; shard++)
       for (uint64_t i = 0; i < n; i++) {
         double d = (double)sim_got(&sim, shard, i) - want[(uint64_t)shard * n + i];
-        /* What remains in 16 bits is the one rounding of the result: compare with it. */
+        /* In 16 bits only the rounding of the result remains: compare with it. */
         uint16_t rounded[2];
         tagc_store(rounded, 0, dtype, (float)want[(uint64_t)shard * n + i]);
         float expected = tagc_load(rounded, 0, dtype);

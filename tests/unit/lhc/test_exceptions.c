@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` with values that are not finite: they come out where they went in, touch nothing else, and leave no
- * trace in the next step; too many make the shard NaN; every rank knows.
+ * The codec `lhc` with values that are not finite: they arrive at their places, touch nothing else, and leave no trace
+ * in the next step. Too many make the shard NaN; every rank knows.
  */
 #include "kernels/codec/exceptions.h"
 #include "tests/unit/codec/sim.h"

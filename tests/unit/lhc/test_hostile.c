@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` at the sizes of the library, fed with what no sender of this code makes: random payloads, supports
- * that are too large, exceptions in one line, honest payloads with a few bytes changed. It ends, stays inside its
- * buffers (sanitizers and valgrind look), and every variant gives the same bits. tests/fuzz/payload.c goes further on
+ * The codec `lhc` at the sizes of the library, with input that this code never sends: random payloads, supports that
+ * are too large, exceptions in one line, correct payloads with a few changed bytes. It ends, stays inside its buffers
+ * (checked by sanitizers and valgrind), and every variant gives the same bits. tests/fuzz/payload.c goes further on
  * small sizes.
  */
 #include "kernels/lhc/lhc.h"
@@ -18,7 +18,7 @@ static void noise(void *area, size_t bytes, unsigned one_in) {
     at[i] = sim_random() % one_in ? 0 : (uint8_t)sim_random();
 }
 
-/* Messages that are believed: without exceptions, or with three, two of them in one line. */
+/* Makes exception lists valid: empty, or with three exceptions, two of them in one line. */
 static void tame_exceptions(struct tagc_job *job, bool some) {
   for (int sender = 0; sender < job->shape.nranks; sender++) {
     struct tagc_exceptions *list =
@@ -79,7 +79,7 @@ static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_p
     for (int rank = 0; rank < nranks; rank++)
       for (uint64_t i = 0; i < (uint64_t)nranks * n; i++)
         sim_put(&sim, rank, (int)(i / n), i % n, sim_normal());
-    sim_step(&sim, (uint64_t)kind); /* leaves the receiver's state as an honest call does */
+    sim_step(&sim, (uint64_t)kind); /* leaves the receiver's state as after an honest call */
     bool same = true;
     for (int round = 0; round < 3; round++) {
       attack(&sim, (enum attack)kind, round > 0);

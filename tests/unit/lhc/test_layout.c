@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The layout of `lhc`: pure, monotone, as documented, safe for any size; the example of its header; what is refused.
+ * The layout of `lhc`: pure, monotone, as documented, safe for any size; the example of its header; refusals.
  */
 #include "kernels/lhc/lhc.h"
 #include "tests/unit/codec/sim.h"
@@ -13,7 +13,7 @@ static bool layout(uint64_t n, int nranks, uint32_t keep_ppm, struct tagc_layout
 
 static size_t pad(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/* The formulas of lhc/codec.c, written down again. */
+/* A second version of the formulas in lhc/codec.c. */
 static bool as_documented(uint64_t n, uint64_t senders, uint64_t keep_ppm, const struct tagc_layout *l) {
   uint64_t kept = n * keep_ppm / 1000000, lines = (n + 31) / 32;
   uint64_t all = senders * (kept ? kept : 1) < n ? senders * (kept ? kept : 1) : n;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The counters of the codec `lhc` at 64 ranks, and with values that are hard on fixed point: the largest ones of all
- * ranks in one place, sums that cancel, twelve decades in a line.
+ * The counters of the codec `lhc` at 64 ranks, and with values that are hard in fixed point: all ranks' largest ones in
+ * one place, sums that cancel, twelve decades in a line.
  */
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
 
 enum { RANKS = 64, N = 4608, KEEP_PPM = 25000 };
 
-/* One call in which all ranks send values to shard 0 only; `value` gives them. Compares results and residuals with
- * exact sums; `one_by_one`: each result for itself, else by the norm of all. */
+/* One call in which all ranks send values, given by `value`, to shard 0 only. Compares results and residuals with exact
+ * sums: each result by itself (`one_by_one`), or by the norm of all. */
 static void check(float (*value)(int rank, uint64_t i), enum tagc_storage storage, double bound, bool one_by_one,
                   const char *what) {
   struct sim sim = sim_new_stored("lhc", N, RANKS, TAGC_FLOAT32, KEEP_PPM, storage);

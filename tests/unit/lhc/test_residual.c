@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` on dense inputs: what is not sent now is sent later, and nothing is lost on the way. Also the flush
- * that ends compression, values over twelve decades in a line, denormals, zeros, and the largest numbers.
+ * The codec `lhc` on dense inputs: unsent values are sent later, and nothing is lost. Also the flush that ends
+ * compression, values over twelve decades in a line, denormals, zeros, and the largest numbers.
  */
 #include "kernels/codec/residual.h"
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
 
-/* Adds to total[] what is in the residuals for each element of each shard. */
+/* Adds the residuals for each element of each shard to total[]. */
 static void add_residuals(const struct sim *sim, double *total) {
   const uint64_t n = sim->shape.n;
   for (int rank = 0; rank < sim->shape.nranks; rank++)
@@ -75,7 +75,7 @@ static void check_flush(enum tagc_dtype dtype) {
   sim_free(&sim);
 }
 
-/* Twelve decades side by side: what is too small for the block's unit stays in the residual to the last bit. */
+/* Twelve decades side by side: values below the block's unit stay in the residual to the last bit. */
 static void check_decades(void) {
   const uint64_t n = 100000;
   struct sim sim = sim_new("lhc", n, 2, TAGC_FLOAT32, 200000);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` on what it is best at: the gradient of an untied embedding, in which only the rows of the batch are
- * not zero. As long as they fit the capacity nothing is lost and nothing stays; where they do not, the rest comes
- * later.
+ * The codec `lhc` on its best case: the gradient of an untied embedding, in which only the rows of the batch are not
+ * zero. While they fit the capacity nothing is lost and nothing stays behind; otherwise the rest comes later.
  */
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"

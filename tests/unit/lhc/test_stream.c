@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` writes large results past the caches where the memory is aligned: the same bits as without, from
- * every variant, and nothing behind the end.
+ * The codec `lhc` writes large results past the caches if the memory is aligned: the same bits as otherwise, from every
+ * variant, and nothing beyond the end.
  */
 #include <stdlib.h>
 

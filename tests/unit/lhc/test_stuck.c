@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` where peeling cannot succeed: two elements that share all their cells. Both are estimated by the
- * mean, counted, and nothing else is touched. A seed under which there is such a pair is searched for first; under
- * other seeds the two are free.
+ * The codec `lhc` when peeling cannot succeed: two elements that share all their cells. Both are estimated by the mean
+ * and counted, and nothing else is touched. The test first searches for a seed with such a pair; with other seeds the
+ * two are free.
  */
 #include "kernels/lhc/lhc.h"
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
 
-/* The search begins shortly before the first such seed: thousands of others say nothing, and valgrind takes its time
- * with each. */
+/* The search begins shortly before the first such seed: thousands of others prove nothing, and valgrind is slow. */
 enum { N = 82000, TABLE = 1 << 15, FIRST_SEED = 6000 };
 
 struct pair {
@@ -28,7 +27,7 @@ static bool find_lanes(uint64_t seed, const struct tagc_lhc_geometry *geo, uint3
   return false;
 }
 
-/* Octets whose rows and relative rotations are equal are the only ones that can: a table of those seen finds them. */
+/* Only octets with equal rows and relative rotations can share all cells: a table of those seen finds them. */
 static bool find_pair(uint64_t seed, const struct tagc_lhc_geometry *geo, struct pair *pair) {
   static uint64_t keys[TABLE];
   static uint32_t octets[TABLE];
@@ -48,7 +47,7 @@ static bool find_pair(uint64_t seed, const struct tagc_lhc_geometry *geo, struct
   return false;
 }
 
-/* Shares differ where more than two elements are stuck together. */
+/* Shares differ if more than two elements are stuck together. */
 static void check_median(void) {
   static const int32_t three[4] = {5, -7, 3}, four[4] = {40, -10, 30, 21}, large[4] = {INT32_MAX, INT32_MAX, INT32_MAX};
   ok(tagc_lhc_median(three, 3, 100) == 3 && tagc_lhc_median(four, 4, 100) == 25,
@@ -58,8 +57,8 @@ static void check_median(void) {
      "and no larger than the senders can have made it");
 }
 
-/* A hundred calls with the same two values: under one seed they stay stuck, and their error grows with every call;
- * seeds that change set them free. */
+/* A hundred calls with the same two values: one seed keeps them stuck, with a growing error; changing seeds free
+ * them. */
 static void check_seeds(struct sim *sim, const struct pair *pair, bool same_seed) {
   enum { CALLS = 100 };
   double first = 0, second = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `lhc` gives the same bits whatever instructions it uses, and run after run: payloads, residuals and results
- * of several steps, on inputs that take every way through the code.
+ * The codec `lhc` gives the same bits with any instruction set, run after run: payloads, residuals and results of
+ * several steps, on inputs for every path through the code.
  */
 #include "kernels/lhc/lhc.h"
 #include "tests/unit/codec/sim.h"
@@ -30,7 +30,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes) {
   return hash;
 }
 
-/* Three steps; the hash is over everything that leaves a rank or stays in it. */
+/* Runs three steps; hashes everything that leaves a rank or stays in it. */
 static uint64_t run(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, enum input input) {
   struct sim sim = sim_new("lhc", n, nranks, dtype, keep_ppm);
   const struct tagc_layout *l = &sim.layout;
