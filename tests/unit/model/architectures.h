@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Real models: the sizes in their published config.json, and how many parameters they have.
+ * Real models: the sizes in their published config.json, and their numbers of parameters.
  *
- * A total is `published` where the authors tell it to the last digit (model cards, papers, or the number of elements in
- * the published checkpoint); the others were counted from the config. All of them are also what transformers 4.57
- * counts in a model that it makes of the config. What is no parameter is not in them (the buffers of DeepSeek-V3's
- * routers).
+ * A total is `published` if the authors give all its digits (model cards, papers, or the number of elements in the
+ * published checkpoint). The others were counted from the config. transformers 4.57 counts the same totals in a model
+ * made from the config. Tensors that are no parameters are excluded (the buffers of DeepSeek-V3's routers).
  */
 #ifndef TESTS_UNIT_MODEL_ARCHITECTURES_H
 #define TESTS_UNIT_MODEL_ARCHITECTURES_H

@@ -32,7 +32,7 @@ static void totals_are_right(void) {
 
 #define SIZES .hidden = 8, .intermediate = 20, .heads = 4, .kv_heads = 2, .head_dim = 3, .blocks = 2, .vocabulary = 50
 
-/* Units and what they hold, a line each. */
+/* Units and their parameters, one line per unit. */
 static const struct {
   struct tagc_architecture a;
   const char *units;
@@ -153,13 +153,13 @@ static const struct {
    "experts.1.down.weight 8x6, router.weight 2x8, shared_experts.gate.weight 12x8, shared_experts.up.weight "
    "12x8, shared_experts.down.weight 8x12, norm1.weight 8x1, norm2.weight 8x1\n"
    "head: norm.weight 8x1, head.weight 50x8"},
-  /* nanoGPT without biases, and as examples/gpt has it: out x in, untied. */
+  /* nanoGPT without biases, as in examples/gpt: out x in, untied. */
   {{.family = TAGC_FAMILY_GPT2, SIZES, .plain_linear = true, .no_bias = true, .tied = true},
    "embed: embed.weight 50x8\n"
    "block: norm1.weight 8x1, attn.qkv.weight 24x8, attn.o.weight 8x12, norm2.weight 8x1, mlp.up.weight 20x8, "
    "mlp.down.weight 8x20\n"
    "head: norm.weight 8x1"},
-  /* Llama with biases everywhere, and queries, keys and values in one. */
+  /* Llama with biases everywhere, and queries, keys and values in one tensor. */
   {{.family = TAGC_FAMILY_LLAMA, SIZES, .attention_bias = true, .mlp_bias = true, .fused_qkv = true, .tied = true},
    "embed: embed.weight 50x8\n"
    "block: attn.qkv.weight 24x8, attn.qkv.bias 24x1, attn.o.weight 8x12, attn.o.bias 8x1, mlp.gate.weight 20x8, "
@@ -181,7 +181,7 @@ static const struct {
    "attn.k_norm.weight 2x1, "
    "experts.gate_up 5x96, experts.down 5x48, router.weight 5x8, norm1.weight 8x1, norm2.weight 8x1\n"
    "head: norm.weight 8x1"},
-  /* BERT without any head: no unit behind the blocks. */
+  /* BERT without any head: no unit after the blocks. */
   {{.family = TAGC_FAMILY_BERT,
     .hidden = 2,
     .intermediate = 3,
@@ -243,7 +243,7 @@ static void places_are_right(void) {
   tagc_model_free(model);
 }
 
-/* Sizes that make no model, however large: NULL, and nothing else happens. */
+/* Sizes that make no model, even huge ones: NULL, and nothing else happens. */
 static void bad_sizes_are_refused(void) {
   for (enum tagc_family family = 0; family < TAGC_FAMILIES; family++) {
     struct tagc_architecture none = {.family = family}, huge = {.family = family,

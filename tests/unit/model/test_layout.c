@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Layouts against a slow play of what the frameworks do: small parameters whose elements know whom they belong to are
- * padded, flattened, cut in chunks and concatenated one by one, and every element of every shard is compared.
+ * Layouts against a slow simulation of the frameworks. Small parameters, whose elements know their member, are padded,
+ * flattened, cut in chunks and concatenated one by one. Every element of every shard is compared.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { MEMBERS = 6, LARGEST = 8192, PADDING = -1 };
 
-/* Elements, each the member that it belongs to. */
+/* Elements, each with its member's number. */
 struct tensor {
   int at[LARGEST];
   size_t count;
@@ -35,7 +35,7 @@ static size_t elements(const struct tagc_member *member) {
   return (size_t)(member->parameter->rows * member->parameter->columns);
 }
 
-/* torch: a flat parameter, and what becomes of its gradient. */
+/* torch: a flat parameter, and the layout of its gradient. */
 static void play_fsdp1(struct tensor *buffer, const struct tagc_member *members, size_t count, int nranks,
                        size_t aligned) {
   for (size_t i = 0; i < count; i++) {
@@ -45,7 +45,7 @@ static void play_fsdp1(struct tensor *buffer, const struct tagc_member *members,
   pad_to(buffer, (size_t)nranks);
 }
 
-/* torch: rows are padded, the tensor is seen as nranks rows, and these are concatenated. */
+/* torch: rows are padded, the tensor becomes nranks rows, and these are concatenated. */
 static void play_fsdp2(struct tensor *buffer, const struct tagc_member *members, size_t count, int nranks) {
   static struct tensor padded[MEMBERS];
   for (size_t i = 0; i < count; i++) {
@@ -64,7 +64,7 @@ static void play_fsdp2(struct tensor *buffer, const struct tagc_member *members,
     }
 }
 
-/* DeepSpeed: slices as Python makes them, which end where the tensor ends, and empty memory behind short ones. */
+/* DeepSpeed: Python slices, which end with the tensor, and empty memory after short ones. */
 static void play_zero3(struct tensor *buffer, const struct tagc_member *members, size_t count, int nranks) {
   for (size_t rank = 0; rank < (size_t)nranks; rank++)
     for (size_t i = 0; i < count; i++) {
@@ -99,7 +99,7 @@ static void play(enum tagc_layout_kind layout, struct tensor *buffer, const stru
   }
 }
 
-/* What a walk has shown. */
+/* The results of a walk. */
 struct seen {
   struct tensor shard;
   bool has_gap, is_empty;
@@ -114,7 +114,6 @@ static bool see(const struct tagc_segment *segment, void *data) {
   return ++seen->visits != seen->stop_at;
 }
 
-/* Do all walks agree with the play? */
 static bool agrees(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,
                    size_t element_bytes) {
   static struct tensor buffer;
@@ -166,7 +165,6 @@ static void walks_agree(void) {
     }
 }
 
-/* The first segment, and no more. */
 static bool see_first(const struct tagc_segment *segment, void *data) {
   *(struct tagc_segment *)data = *segment;
   return false;
@@ -193,7 +191,7 @@ static void walks_stop(void) {
      "nothing has no elements");
 }
 
-/* Worked out by hand from the sources. */
+/* Computed by hand from the sources. */
 static void sizes_are_known(void) {
   struct tagc_parameter wte = {.rows = 50257, .columns = 768}, bias = {.rows = 50257, .columns = 1};
   struct tagc_member matrix = {&wte, -1, ""}, vector = {&bias, -1, ""}, both[] = {vector, vector};

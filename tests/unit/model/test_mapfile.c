@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Map files: what is read, what is refused and where, and that a model that is written comes back.
+ * Map files: parsed text, refused text and its place, and that a written model is read back.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,6 @@ static bool same_unit(const struct tagc_unit *a, const struct tagc_unit *b) {
   return true;
 }
 
-/* Do they have the same units at the same places? */
 static bool same_model(const struct tagc_model *a, const struct tagc_model *b) {
   if (strcmp(a->family, b->family) != 0 || a->layout != b->layout || a->place_count != b->place_count)
     return false;
@@ -45,7 +44,7 @@ static bool same_model(const struct tagc_model *a, const struct tagc_model *b) {
   return true;
 }
 
-/* The text that is written of a model, to be freed; NULL: it was refused. */
+/* The text written for a model, which the caller frees; NULL: the model was refused. */
 static char *written(const struct tagc_model *model, size_t *size) {
   char *text = NULL;
   FILE *file = open_memstream(&text, size);
@@ -172,7 +171,7 @@ static void test_refusals(void) {
   refuses(text, 259, 16, "are too many elements; a unit has at most 72057594037927936");
 }
 
-/* As many parameters, blocks and units as there may be, and one more. */
+/* The maximal number of parameters, blocks and units, and one more. */
 static void test_limits(void) {
   struct tagc_complaint complaint;
   char *text = NULL;

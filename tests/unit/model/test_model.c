@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Models that grow, their limits, and what names of parameters tell.
+ * Models that grow, their limits, and the kinds that names of parameters imply.
  */
 #include <string.h>
 
@@ -137,7 +137,7 @@ static const struct {
   {"router.weight", EXPERT},
   {"experts.3.gate.weight", MLP | EXPERT},
   {"head.weight", HEAD},
-  /* What looks like something, and is nothing. */
+  /* Names that resemble a kind, but have none. */
   {"format.weight", 0},
   {"transformer.information.weight", 0},
   {"overhead.weight", 0},
@@ -174,7 +174,7 @@ static void kinds_have_names(void) {
      "a name is found by all of its letters");
 }
 
-/* A name of `length` letters, of which there is one at a time. */
+/* A name of `length` letters; only one exists at a time. */
 static const char *long_name(size_t length) {
   static char name[256];
   memset(name, 'x', length);

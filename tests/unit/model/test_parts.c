@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * layermap/model/parts against a slow reference: every element of every shard is asked where it belongs.
+ * layermap/model/parts against a slow reference: every element of every shard is located.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static const struct tagc_parameter parameters[MEMBERS] = {
 };
 static struct tagc_member members[MEMBERS];
 
-/* Of each element of a shard: 1 where it is selected. */
+/* For each element of a shard: 1 if it is selected. */
 struct reference {
   const bool *is_selected;
   bool uniform, last;
@@ -37,7 +37,7 @@ static bool visit(const struct tagc_segment *segment, void *data) {
   return true;
 }
 
-/* Elements of the part that do not lie where the reference has them, and runs that should be one. */
+/* The number of elements of the part that are not where the reference has them, and of runs that should be merged. */
 static uint64_t wrong(const struct tagc_parts *p, int part, size_t shard, const struct reference *r) {
   uint64_t at = 0, bad = 0, to = 0;
   const size_t like = p->uniform ? 0 : shard;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Selections: what is well formed, what is not and why, and which slots and parameters they name.
+ * Selections: well-formed ones, errors with their reasons, and the slots and parameters that they name.
  */
 #include <string.h>
 
@@ -96,7 +96,7 @@ static const struct tagc_parameter parameters[] = {
 };
 enum { PARAMETERS = sizeof parameters / sizeof *parameters };
 
-/* `wanted`: a digit for each member, 1 where it is selected. */
+/* `wanted`: a digit for each member, 1 if it is selected. */
 static void selects(const char *layers, const char *skip, const char *wanted) {
   struct tagc_member members[PARAMETERS];
   char got[PARAMETERS + 1] = "";
@@ -162,7 +162,7 @@ static void means(const char *element, const char *wanted) {
      got ? got : "-");
 }
 
-/* What elements are, for those that complain about one. */
+/* The elements of a list, for messages that quote one. */
 static void test_elements(void) {
   static const char *const wanted[] = {"mlp", "", "block.0-1", "@paper"};
   char text[TAGC_SELECT_ELEMENT];
