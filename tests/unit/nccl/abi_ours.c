@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The facts of abi_table.h as our own interpose/nccl/abi/nccl.h states them. Named by its path, so that no include
- * option can put another nccl.h in its place (its include guard keeps that one out afterwards).
+ * The facts of abi_table.h from our own interpose/nccl/abi/nccl.h. It is included by its path, so that no include
+ * option can replace it with another nccl.h (its include guard then keeps that one out).
  */
 #include "interpose/nccl/abi/nccl.h"
 #include "tests/unit/nccl/abi_table.h"

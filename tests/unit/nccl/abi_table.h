@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the program and NCCL's library must agree on, as a table of numbers. Included by two files that see different
- * nccl.h: abi_ours.c (ours) and test_abi.c (the real one). Prototypes have no number: each including file must compile
+ * The facts on which the program and NCCL's library must agree, as a table of numbers. Included by two files that see
+ * different nccl.h: abi_ours.c (ours) and test_abi.c (the real one). Prototypes have no number: both files must compile
  * the same list of them.
  */
 #ifndef TESTS_UNIT_NCCL_ABI_TABLE_H
@@ -49,7 +49,7 @@ extern const int abi_ours_count;
     ABI_FIELD(ncclConfig_t, cgaClusterSize), ABI_FIELD(ncclConfig_t, minCTAs), ABI_FIELD(ncclConfig_t, maxCTAs), \
     ABI_FIELD(ncclConfig_t, netName), ABI_FIELD(ncclConfig_t, splitShare)
 
-/* What later releases have added, and kept. */
+/* Additions of later releases, kept since then. */
 #define ABI_FACTS_SINCE_22403 ABI_VALUE(ncclFloat8e4m3), ABI_VALUE(ncclFloat8e5m2), ABI_VALUE(ncclNumTypes)
 #define ABI_FACTS_SINCE_22602 ABI_FIELD(ncclConfig_t, trafficClass)
 #define ABI_FACTS_SINCE_22703 \
@@ -60,7 +60,7 @@ extern const int abi_ours_count;
   ABI_VALUE(NCCL_WIN_REQUIRED_ALIGNMENT), ABI_VALUE(NCCL_CTA_POLICY_ZERO), \
     ABI_FIELD(ncclConfig_t, nChannelsPerNetPeer), ABI_FIELD(ncclConfig_t, nvlinkCentricSched)
 
-/* What is so in 2.28.9 alone, the version that our header states. */
+/* Facts of 2.28.9 alone, the version of our header. */
 #define ABI_FACTS_OF_22809 \
   ABI_VALUE(NCCL_MAJOR), ABI_VALUE(NCCL_MINOR), ABI_VALUE(NCCL_PATCH), ABI_VALUE(NCCL_VERSION_CODE), \
     ABI_VALUE(ncclNumResults), ABI_SIZE(ncclConfig_t)

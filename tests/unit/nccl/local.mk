@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# nccl/: which NCCL is meant.
+# nccl/: identification of the NCCL in use.
 unit_tests += %D%/test_imports %D%/test_linker %D%/test_versions
 EXTRA_DIST += %D%/abi_table.h
 if !SANITIZED
-# The library asks for an old version of it (env/glibc.h): only the dynamic linker takes the program's for that.
+# The library requests an old version of it (env/glibc.h): only the dynamic linker takes the program's symbol for that.
 %C%_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic,--defsym=dlvsym=__wrap_dlvsym
 endif
 if REAL_NCCL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Is our own NCCL header (interpose/nccl/abi/nccl.h) the same ABI as the real one? Built only where configure found a
- * real nccl.h. Every fact of abi_table.h is one test point; the prototypes have been compared when this file compiles.
- * With a real header of another version only the facts that hold in both are compared.
+ * Compares the ABI of our own NCCL header (interpose/nccl/abi/nccl.h) with the real one. Built only if configure found
+ * a real nccl.h. Every fact of abi_table.h is one test point; the compilation of this file compares the prototypes.
+ * With a real header of another version only the facts common to both are compared.
  */
 #include "tests/unit/nccl/abi_table.h"
 #include "tests/unit/tap.h"
@@ -26,7 +26,7 @@ static const struct abi_fact real[] = {ABI_FACTS_OF_ALL_VERSIONS,
 #endif
 };
 
-/* The initializers are macros: what they make is compared by value. */
+/* The initializers are macros: their results are compared by value. */
 static void test_initializers(void) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a shared object imports, read from its file: from a small object that is made here by hand, from all kinds of
- * damage to it, and from real ones. Whatever is read lies in front of a page that cannot be: a byte too far ends this
- * program.
+ * The imports of a shared object, read from its file: from a small object made by hand, from all kinds of damage to it,
+ * and from real ones. The input lies before an inaccessible page: reading a byte too far ends this program.
  */
 #include "interpose/nccl/imports.h"
 
@@ -22,7 +21,7 @@ enum { MACHINE = EM_X86_64, ANOTHER_MACHINE = EM_AARCH64 };
 enum { MACHINE = EM_AARCH64, ANOTHER_MACHINE = EM_X86_64 };
 #endif
 
-/* The strings, and where each begins. */
+/* The strings, and their offsets. */
 static const char strings[] = "\0puts\0ncclReduceScatter\0ncclGetVersion\0libc.so.6\0libnccl.so.2";
 enum { PUTS = 1, REDUCE_SCATTER = 6, GET_VERSION = 24, LIBC = 39, LIBNCCL = 49 };
 
@@ -64,7 +63,7 @@ static struct object sound(void) {
   return o;
 }
 
-/* Room for an object right in front of a forbidden page. */
+/* Memory for an object directly before a forbidden page. */
 static uint8_t *end_of_page;
 
 static void make_page(void) {
@@ -162,8 +161,7 @@ static void test_damaged(void) {
   is_sound(&o, true, "", "a name that does not end");
 }
 
-/* Every prefix, every byte changed: nothing to say of the answer but that it comes, and is empty where there is
- * none. */
+/* Every prefix, and a change of every byte: an answer must come, and be empty on failure. */
 static void test_all_damage(void) {
   static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
   struct object o = sound();

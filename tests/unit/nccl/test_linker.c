@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is asked of the dynamic linker before anything else works: no question fails, with a C library of any age. A
- * failed one allocates its error text, and a preloaded malloc may be at its own first dlsym right then.
+ * Early queries to the dynamic linker: none fails, with a C library of any age. A failed one allocates its error text,
+ * and a preloaded malloc may be at its own first dlsym at that moment.
  */
 #include "interpose/nccl/linker.h"
 
@@ -11,8 +11,7 @@
 
 static int asked, failed;
 
-/* The linker puts this in the place of dlvsym. As a C library before 2.34 answers: later versions of its symbols are
- * not there. */
+/* The linker replaces dlvsym with this. It answers like a C library before 2.34: no later versions of symbols. */
 void *__wrap_dlvsym(void *handle, const char *name, const char *version);
 void *__wrap_dlvsym(void *handle, const char *name, const char *version) {
   static const char *const old[] = {"GLIBC_2.2.5", "GLIBC_2.17"};

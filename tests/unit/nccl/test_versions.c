@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tests/standin/versions.def against the nccl.h that this is compiled with, whatever its version: the layout of a
- * configuration, its size in every release, and what else the library takes for granted.
+ * tests/standin/versions.def against the nccl.h of this build, of any version: the layout of a configuration, its size
+ * in every release, and the library's other assumptions.
  */
 #include <limits.h>
 #include <stddef.h>
@@ -10,7 +10,6 @@
 
 #define CODE(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 
-/* All fields of all versions. */
 typedef const void *pointer;
 struct known_config {
 #define CONFIG(type, field, major, minor, patch, low, high) type field;
@@ -68,7 +67,7 @@ int main(void) {
          "up to %s, of %d, it has %zu bytes, in the table %zu", fields[i].name, fields[i].since,
          (fields[i].end + 7) / 8 * 8, size_of_version(fields[i].since));
 
-#if NCCL_VERSION_CODE >= 22403 /* before, it depended on what CUDA's header knew */
+#if NCCL_VERSION_CODE >= 22403 /* before, it depended on CUDA's header */
   ok((int)ncclNumTypes == 12, "%d element types", (int)ncclNumTypes);
 #endif
   ok((int)ncclNumResults == (NCCL_VERSION_CODE < 23003 ? 8 : 9), "%d results", (int)ncclNumResults);
