@@ -50,7 +50,7 @@ static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, bool in_pla
   sim_free(&sim);
 }
 
-/* What does not fit the type leaves an infinity over: it must not stay in the residual and come again. */
+/* Values beyond the type's range leave an infinity: it must not stay in the residual and return. */
 static void check_infinite_rest(void) {
   struct sim sim = sim_new("none", 3, 2, TAGC_FLOAT16, 1000000);
   sim.job[0].scale = 1e6f;
