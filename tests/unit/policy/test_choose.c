@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/policy/choose: tables of gradients and wires, and what each slot gets.
+ * interpose/policy/choose: tables of gradients and wires, and the choice for each slot.
  */
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum { BF16, Q8, Q4, SPARSE, LHC };
 static struct tagc_options options;
 static struct tagc_slot_info info = {.name = "unit4", .unit = 4};
 
-/* A million elements a rank, two ranks. */
+/* A million elements per rank, two ranks. */
 static struct tagc_slot_question good_slot(void) {
   tagc_options_default(&options);
   return (struct tagc_slot_question){.options = &options,
@@ -25,7 +25,7 @@ static struct tagc_slot_question good_slot(void) {
                                      .residual_left = UINT64_C(1) << 30};
 }
 
-/* Errors as they are on a normal distribution; a nanosecond for encode and decode together. */
+/* Errors as on a normal distribution; a nanosecond for encode and decode together. */
 static struct tagc_gradient_stats dense(void) {
   struct tagc_gradient_stats gradient = {.density = 1, .kurtosis = 3};
   static const double errors[TAGC_CANDIDATES] = {0.0017, 0.0065, 0.118, INFINITY, INFINITY, 0.34};
@@ -34,7 +34,7 @@ static struct tagc_gradient_stats dense(void) {
   return gradient;
 }
 
-/* Two values of a hundred: a sketch is exact. */
+/* Two values of a hundred are nonzero: a sketch is exact. */
 static struct tagc_gradient_stats scattered(void) {
   struct tagc_gradient_stats gradient = dense();
   gradient.density = 0.02;
@@ -44,7 +44,7 @@ static struct tagc_gradient_stats scattered(void) {
   return gradient;
 }
 
-/* A link of so many bytes a second. */
+/* A link of `bytes` bytes per second. */
 static struct tagc_wire link_of(double bytes) {
   struct tagc_link link = {.latency_ns = 20e3, .ns_per_byte = 1e9 / bytes};
   return (struct tagc_wire){.plain = link, .inside = link, .ring = link, .exchange = link};
@@ -57,7 +57,7 @@ static void is(const struct tagc_choice *choice, int candidate, enum tagc_reason
      choice->candidate == candidate ? "" : " (no)");
 }
 
-/* A quarter of the slot goes as it is. */
+/* A quarter of the slot is sent plain. */
 static void parts(void) {
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = dense();
@@ -99,7 +99,7 @@ static void wires(void) {
   is(&choice, -1, TAGC_REASON_no_faster, "a gradient so small that latency counts");
 }
 
-/* The edge: 5% and 50 us faster than plain is enough, and a little less is not. */
+/* The threshold: 5% and 50 us faster than plain is enough, and a little less is not. */
 static void edge(uint64_t n) {
   struct tagc_slot_question slot = good_slot();
   slot.packed.n = n;
@@ -136,7 +136,7 @@ static void errors(void) {
   gradient = dense();
   gradient.of[Q8].encode_ns = 0;
   gradient.of[Q8].decode_ns = 0;
-  gradient.of[Q4].encode_ns = 40 * (8.1 - 4.2) / 8 - 0.3; /* eats up nearly all that it gains over q8 */
+  gradient.of[Q4].encode_ns = 40 * (8.1 - 4.2) / 8 - 0.3; /* uses up nearly all that it gains over q8 */
   gradient.of[Q4].decode_ns = 0;
   choice = tagc_choose(&slot, &gradient, &wire);
   ok(choice.ns[Q4] < choice.ns[Q8] && choice.candidate == Q8,
@@ -171,8 +171,8 @@ static void sparse(void) {
   is(&choice, Q4, 0, "a density of 0.3 is not sparse");
 }
 
-/* Sixteen million elements on GPUs of 4.8 TB/s, as tune.c estimates them: sparse codecs pay where the wire is slow, and
- * where it is about as fast as the launches they need, a dense one, or plain. */
+/* Sixteen million elements on GPUs of 4.8 TB/s, as tune.c estimates them. Sparse codecs pay on slow wires. On a wire
+ * about as fast as their launches a dense codec pays, or plain. */
 static void gpus(void) {
   static const struct {
     double bytes;
@@ -228,8 +228,7 @@ static void reasons(void) {
 
 static void probes(void) {
   const struct tagc_hosts four = {.nranks = 4};
-  /* 1,024 and 1,025,024 bytes at 4 ranks: a ring of three steps of 10 us and 1 ns a byte, messages of 20 us and 2
-   * ns. */
+  /* 1,024 and 1,025,024 bytes at 4 ranks: a ring of three steps of 10 us, 1 ns per byte; messages of 20 us, 2 ns. */
   struct tagc_probe probe = {
     {1024, 1025024},
     {{3 * (10e3 + 1024), 3 * (10e3 + 1025024)}, {20e3 + 2 * 3 * 1024, 20e3 + 2 * 3 * 1025024.0}, {INFINITY, INFINITY}}};
@@ -254,7 +253,7 @@ static void probes(void) {
   ok(wire.ring.latency_ns == 0 && wire.ring.ns_per_byte > 0, "nor latencies");
 }
 
-/* Two hosts of four ranks: a plain step passes both links, the exchange the slow one alone, which four ranks share. */
+/* Two hosts of four ranks: a plain step uses both links, the exchange only the slow one, which four ranks share. */
 static void levels(void) {
   const struct tagc_hosts hosts = {8, 2, 4};
   const struct tagc_probe probe = {{1000, 1001000},
@@ -277,8 +276,7 @@ static void levels(void) {
   slot.scope.two_levels = true;
   slot.packed.nranks = 2;
   struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
-  /* Seven steps of a shard; three steps of two shards inside; a message of 8.0625 bits, scales and exceptions
-   * included. */
+  /* Seven steps of a shard; three steps of two shards inside; a message of 8.0625 bits with scales and exceptions. */
   ok(fabs(choice.plain_ns - 7 * (10e3 + 4 * 262144)) < 1, "the plain call is that of all ranks");
   ok(fabs(choice.ns[Q8] / (3 * (1e3 + 0.01 * 8 * 262144) + 20e3 + 4 * 1.01 * 262144 + 262144) - 1) < 0.01,
      "the first level, one message, and one shard to encode and decode: %g ns", choice.ns[Q8]);
@@ -293,8 +291,7 @@ static void levels(void) {
   is(&choice, -1, TAGC_REASON_one_host, "one host");
 }
 
-/* A reduce-scatter as above, and behind it a step of the other rank's payload, which q8 fills (of the own shard) and
- * reads (of both). */
+/* A reduce-scatter as above, then a step of the other rank's payload. q8 fills the own shard's and reads both. */
 static void all_reduces(void) {
   struct tagc_slot_question slot = good_slot();
   const struct tagc_gradient_stats gradient = dense();
@@ -326,7 +323,7 @@ static void all_reduces(void) {
   ok(tagc_choose_error(&slot, &gradient, Q4) == q4, "a reduce-scatter loses no sums");
 }
 
-/* Codecs are compared in as many pieces as they would go in. */
+/* Codecs are compared with the number of pieces that each would have. */
 static void pieces(void) {
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = dense();
@@ -355,7 +352,7 @@ static void pieces(void) {
   options.depth = 0;
   const struct tagc_choice cut = tagc_choose(&slot, &gradient, &wire);
   is(&cut, Q8, 0, "and less in several");
-  /* Dearer than the plain call in one piece, and the fastest in four. */
+  /* Slower than the plain call in one piece, and the fastest in four. */
   gradient.of[BF16] = (struct tagc_codec_estimate){0.0017, 5, 5, 0};
   gradient.of[Q8].encode_ns = gradient.of[Q8].decode_ns = 5.4;
   const struct tagc_choice kept = tagc_choose(&slot, &gradient, &wire);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/policy/plan: a table of calls, each with the one thing that decides.
+ * interpose/policy/plan: a table of calls, each with its one deciding fact.
  */
 #include <string.h>
 
@@ -246,7 +246,7 @@ static bool is_half(struct tagc_traffic half, struct tagc_traffic whole) {
   return 2 * half.inside == whole.inside && 2 * half.between == whole.between;
 }
 
-/* A reduce-scatter, and an all-gather of the sums in as few bits as those may have. */
+/* A reduce-scatter, and an all-gather of the sums with as few bits as allowed. */
 static void all_reduces(void) {
   static const struct tagc_slot_info scatter = {.unit = 4, .name = "unit4"},
                                      info = {
@@ -409,9 +409,8 @@ static struct tagc_slot_question ask_on(int hosts, int local, bool two_levels, c
   };
 }
 
-/* A shard has a million bytes. Of seven that a ring of 2 x 4 ranks carries a quarter crosses between the hosts: 1.75
- * million a rank. One payload does so in two levels, four do flat; these must be less than 0.8 of the ring's, 0.35
- * million each. */
+/* A shard has a million bytes. A ring of 2 x 4 ranks carries seven, a quarter between the hosts: 1.75 million per rank.
+ * One payload crosses in two levels, four do flat, each less than 0.8 of the ring's: 0.35 million. */
 static void weights(void) {
   static const struct tagc_codec codec = {.name = "some", .layout = payload_layout};
   static const struct {
@@ -475,8 +474,7 @@ static void weights(void) {
      "the residual is of the other hosts' shards alone: one, not seven");
 }
 
-/* A slot of which a part is selected: what goes beside the payload counts. A fully sharded block of twelve parts, eight
- * of them MLP. */
+/* A partly selected slot: data beside the payload counts. A fully sharded block of twelve parts, eight of them MLP. */
 static void parts(void) {
   const struct tagc_codec *q4 = tagc_codec_find("q4"), *q8 = tagc_codec_find("q8");
   struct tagc_slot_question flat = ask_on(4, 1, false, q4), two = ask_on(2, 4, true, q4);
@@ -496,7 +494,7 @@ static void parts(void) {
      "in two levels inside a host all is summed plainly");
   flat.codec = q8;
   flat.packed.dtype = TAGC_FLOAT16;
-  flat.rest_count = flat.shard_count * 3 / 5; /* some shard has nothing else: packed ones are longer together than a
+  flat.rest_count = flat.shard_count * 3 / 5; /* some shard has nothing else: packed ones together are longer than a
                                                  whole one */
   ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_compressed,
      "packed shards with little of either part in some: still worth it");
@@ -513,7 +511,7 @@ static void parts(void) {
   ok(tagc_plan_slot_gate(&flat) == TAGC_REASON_unselected, "else the name does");
 }
 
-/* The promise of two levels, in numbers. */
+/* The saving of two levels, in numbers. */
 static void promise(void) {
   const struct tagc_codec *q4 = tagc_codec_find("q4");
   const struct tagc_slot_question two = ask_on(2, 4, true, q4), flat = ask_on(2, 4, false, q4);
@@ -529,8 +527,7 @@ static void promise(void) {
   ok(good && sent <= 0.08 * plain, "and %.4f of the plain ring's in fp32", sent / plain);
 }
 
-/* Why the plan need not weigh two levels against flat: whatever the codec and the hosts, they send no more between
- * these. */
+/* The plan need not weigh two levels against flat: for any codec and hosts, they send no more between hosts. */
 static void never_more(void) {
   static const uint64_t sizes[] = {1, 300, 4096, 65537, 1 << 20};
   static const int hosts[] = {2, 3, 8, 64}, locals[] = {2, 4, 8};

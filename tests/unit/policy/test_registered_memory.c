@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Registered memory: random ranges, overlapping and twice the same, begun and ended, against a list that is searched;
- * the homes of slots; and threads.
+ * Registered memory: random ranges, overlapping and duplicate, against a linear search; the homes of slots; threads.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,11 +18,11 @@ static unsigned below(unsigned n) {
   return (unsigned)((z ^ z >> 31) % n);
 }
 
-/* Handles: the first stands for the process. */
+/* Handles: the first represents the process. */
 static ncclComm_t comm_of(unsigned i) { return (ncclComm_t)(uintptr_t)(i * 64); }
 static void *at(uintptr_t address) { return (void *)(0x1000 + address); }
 
-/* What must be known, newest last. */
+/* The expected registrations, newest last. */
 struct known {
   unsigned comm;
   uintptr_t begin, size;
@@ -42,7 +41,7 @@ static void forget(size_t i) {
 static void add(void) {
   unsigned comm = below(COMMS);
   struct known k = {comm, below(SPACE), 1 + below(below(4) ? 64 : SPACE), ++numbers[comm], NULL};
-  if (count && below(4) == 0) { /* one that is there already, perhaps under the same handle */
+  if (count && below(4) == 0) { /* an existing one, perhaps with the same handle */
     const struct known *twin = &known[below((unsigned)count)];
     k.begin = twin->begin;
     k.size = twin->size;
@@ -171,7 +170,7 @@ static void test_homes(void) {
   tagc_ranges_remove(NULL, at(0));
 }
 
-/* Every thread has a communicator of its own; all of them ask about the process, too. */
+/* Every thread has its own communicator; all of them also query the process. */
 static void *work(void *which) {
   ncclComm_t comm = comm_of(100 + *(unsigned *)which);
   bool good = true;

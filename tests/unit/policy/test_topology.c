@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/policy/topology against its definitions, and what follows from it: the first level of
- * interpose/exec/hierarchy is played for all ranks of every placement, with an NCCL that notes what it is asked for and
- * adds up, and every shard must end where it belongs.
+ * interpose/policy/topology against its definitions and in use: interpose/exec/hierarchy runs the first level for all
+ * ranks of every placement. A fake NCCL notes the calls and adds up, and every shard must reach its owner.
  */
 #include <string.h>
 
@@ -36,7 +35,7 @@ static int ranks_on(const uint32_t *host_of, int nranks, uint32_t host) {
   return count;
 }
 
-/* Do the ranks from `from` on, so many of them, share a host; or are they all on different ones? */
+/* True if `count` ranks from `from` on share a host; differ(): if all are on different ones. */
 static bool share(const uint32_t *host_of, int from, int count) {
   return ranks_on(host_of + from, count, host_of[from]) == count;
 }
@@ -80,8 +79,8 @@ static struct noted {
   int op, root; /* root: -1 for a reduce-scatter */
 } noted[MOST_RANKS][MOST_CALLS];
 static size_t counts[MOST_RANKS];
-static int playing;               /* the rank that is asking */
-static float scalars[MOST_RANKS]; /* of its operator; 0: none is alive */
+static int playing;               /* the rank that calls */
+static float scalars[MOST_RANKS]; /* of its operator; 0: none exists */
 static int made[MOST_RANKS];
 static bool misused;
 
@@ -125,7 +124,7 @@ static ncclResult_t destroy_op(ncclRedOp_t op, ncclComm_t on) {
 static const struct tagc_nccl_group real = {
   .reduce_scatter = reduce_scatter, .reduce = reduce, .create_op = create_op, .destroy_op = destroy_op};
 
-/* Carries out what the ranks of a host have asked for; they must have asked for the same. */
+/* Executes the calls of a host's ranks, which must be the same. */
 static bool add_up(const int *members, int local) {
   bool same = true;
   for (int m = 1; m < local; m++)
@@ -152,7 +151,7 @@ enum { N = 3 };
 
 static float send_buffers[MOST_RANKS][MOST_RANKS * N], sums[MOST_RANKS][MOST_RANKS * N];
 
-/* Element i of what a rank has for a shard's owner; sums over ranks are exact. */
+/* Element i in a rank's input for a shard's owner; sums over ranks are exact. */
 static float value(int rank, int owner, int i) { return (float)((rank + 1) * 256 + owner * 4 + i); }
 
 static void ask(const struct tagc_topology *t, int rank, enum tagc_op op, float scale) {
@@ -170,8 +169,8 @@ static void ask(const struct tagc_topology *t, int rank, enum tagc_op op, float 
   misused |= tagc_hierarchy_sum(&real, &call, &slot.packed, (uint8_t *)sums[rank]) != ncclSuccess || scalars[rank] != 0;
 }
 
-/* Plays the first level of all ranks, then the second: the ranks of a local index in rank order, each of which gets the
- * piece of its place from all of them. */
+/* Runs the first level of all ranks, then the second: the ranks of a local index in rank order each get their piece
+ * from all of them. */
 static bool ends_where_it_belongs(const struct tagc_topology *t, const uint32_t *host_of) {
   const int nranks = t->hosts.nranks, local = t->hosts.local;
   bool good = true;
@@ -209,7 +208,7 @@ static long placements[3], unevens, played;
 
 static bool holds(const uint32_t *host_of, int nranks) {
   bool good = true;
-  const int step = nranks > 8 ? nranks - 1 : 1; /* whichever rank asks */
+  const int step = nranks > 8 ? nranks - 1 : 1; /* any rank gives the same */
   for (int rank = 0; rank < nranks; rank += step) {
     struct tagc_topology t;
     if (!tagc_topology_make(&t, host_of, nranks, rank))
@@ -226,7 +225,7 @@ static bool holds(const uint32_t *host_of, int nranks) {
   return good && !misused;
 }
 
-/* Every list of hosts of up to six ranks. */
+/* All lists of hosts for up to six ranks. */
 static void all_of_six(void) {
   for (int nranks = 1; nranks <= 6; nranks++) {
     uint32_t host_of[6] = {0};
@@ -250,8 +249,7 @@ static void shuffle(uint32_t *list, int count) {
   }
 }
 
-/* Shapes of every number of ranks: blocks, stripes, stripes in any order, at random, with one rank moved; numbers with
- * gaps. */
+/* Placements of every number of ranks: blocks, stripes, permuted stripes, random, one rank moved; numbers with gaps. */
 static void all_shapes(void) {
   long shapes = 0;
   bool good = true;
@@ -287,8 +285,7 @@ static void all_shapes(void) {
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
-/* NCCL chooses its algorithm by the operator: ranks that multiply by one must not take another than those that do
- * not. */
+/* NCCL chooses its algorithm by the operator: ranks that multiply by one must not take another than the others. */
 static void operators(void) {
   static const uint32_t host_of[] = {0, 0, 1, 1};
   static const float factors[] = {1, 0.5f, -3, 1};
