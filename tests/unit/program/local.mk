@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# program/: what programs share.
+# program/: code that programs share.
 unit_tests += %D%/test_command_line %D%/test_json %D%/test_markup %D%/test_terminal

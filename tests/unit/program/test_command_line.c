@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * env/program/command_line: every kind of row, the forms of an option, what is refused and in which words, and --help.
+ * env/program/command_line: every kind of row, the forms of an option, refusals and their messages, and --help.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static struct tagc_command_line line = {.program = "prog",
 static struct values values;
 static char *words[16], said[1000], *shown;
 
-/* Parses words with spaces between them; `said` is what came on stderr, `shown` what was to be shown. */
+/* Parses words separated by spaces; `said` is the text on stderr, `shown` the text to show. */
 static int parse(const char *text) {
   static char copy[500];
   size_t count = 0, size;
@@ -100,7 +100,7 @@ static bool accepts(const char *text) {
   return does;
 }
 
-/* Are these the words that are no options? */
+/* True if these are the words that are no options. */
 static bool left(const char *text) {
   char all[200] = "";
   for (char **word = words + 1; *word; word++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * env/program/json: commas, lines and escapes are right whatever is written.
+ * env/program/json: commas, lines and escapes are right for any content.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * env/program/markup: nothing that a text holds becomes markup, and numbers come out as printf writes them.
+ * env/program/markup: no text becomes markup, and numbers are printed as printf does.
  */
 #include <stdint.h>
 #include <stdlib.h>

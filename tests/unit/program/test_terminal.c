@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * env/program/terminal: what a terminal would obey is gone, and lines fit.
+ * env/program/terminal: control characters are removed, and lines fit.
  */
 #include <stdlib.h>
 #include <string.h>
