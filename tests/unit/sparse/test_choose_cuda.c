@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels choose what the host chooses: bitmaps, counts, exponents, lists of exceptions; over types, storages,
- * sizes, numbers of ranks and of stripes, what is kept, exceptions, addresses; by the short way and by the long one.
+ * The CUDA kernels choose the same values as the host: bitmaps, counts, exponents, lists of exceptions. Varied: types,
+ * storages, sizes, ranks and stripes, fractions kept, exceptions, addresses; by the short way and by the long one.
  *
- * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
+ * It runs on the device of libcuda.so.1: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
 #include "kernels/codec/codecs.h"
 #include "kernels/sparse/sparsify.h"
@@ -23,7 +23,7 @@ struct setting {
   void (*change)(struct sim *sim);
 };
 
-/* One rank's choosing on both. */
+/* One rank's choice on both. */
 struct both {
   struct sim sim;
   struct tagc_job *job; /* the host's */
@@ -36,7 +36,7 @@ static struct tagc_cuda_launcher launcher;
 static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
 static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
 enum { DTYPES = 3 };
-static unsigned short_ways, long_ways, empty_ways; /* parts that went them; empty: and found all values fit */
+static unsigned short_ways, long_ways, empty_ways; /* parts by way; empty: found that all values fit */
 
 static struct setting usual(void) {
   return (struct setting){
@@ -96,7 +96,7 @@ static void both_free(struct both *b) {
   sim_free(&b->sim);
 }
 
-/* The host's choice from a foreign shard. Returns how many values. */
+/* Makes the host's choice from a foreign shard. Returns the number of values. */
 static uint64_t choose_shard(struct both *b, int number, struct tagc_sparsify_memory *lists, float *residual) {
   const size_t place = (size_t)(number - (number > b->job->rank));
   struct tagc_exceptions *exceptions =
@@ -320,7 +320,7 @@ static void check_sizes(void) {
 
 enum { SAMPLED = 512, LINE = TAGC_GRID_LINE };
 
-/* Whether a line is among those that the guess is made from. */
+/* True if the line is in the sample of the guess. */
 static bool in_sample(uint64_t n, uint64_t line) {
   const uint64_t step = ((n + LINE - 1) / LINE - 1) / SAMPLED + 1;
   return line % step == step / 2;
@@ -338,7 +338,7 @@ static void zero_in_the_sample(struct sim *sim) { put_by_line(sim, 0, 1); }
 static void larger_in_the_sample(struct sim *sim) { put_by_line(sim, 100, 1); }
 static void only_in_the_sample(struct sim *sim) { put_by_line(sim, 1, 0); }
 
-/* All of a stripe is zero, though others are not: with three stripes. */
+/* With three stripes, one is all zero, and the others are not. */
 static void a_stripe_of_zeros(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the codec sparse leave the bytes that the host leaves: messages, residuals, results, counts; over
- * types, storages, sizes, numbers of ranks, what is kept, addresses, full blocks, exceptions, hostile messages, several
- * steps.
+ * The CUDA kernels of the codec sparse write the same bytes as the host: messages, residuals, results, counts. Varied:
+ * types, storages, sizes, ranks, fractions kept, addresses, full blocks, exceptions, hostile messages, steps.
  *
- * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
+ * It runs on the device of libcuda.so.1: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
 #include "kernels/codec/codecs.h"
 #include "kernels/sparse/sparse.h"
@@ -118,14 +117,14 @@ static void check_addresses(void) {
 
 /* -- full blocks --------------------------------------------------------------------------------------------------- */
 
-/* All of the second block is large, and its smallest value is there twice, and more than once in a lane. */
+/* All of the second block is large; its smallest value occurs twice, and more than once in a lane. */
 static void a_full_block(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (uint64_t i = 0; i < 256; i++)
       sim_put(sim, r, 1 - r, 256 + i, i == 70 || i == 140 || i == 141 ? -5 : 6 + (float)(i % 7));
 }
 
-/* A huge value beside many small ones, for which there is no room: in the next step it is full, and much stays. */
+/* A huge value beside many small ones that do not fit: in the next step it is full, and much stays. */
 static void too_many(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (uint64_t i = 0; i < sim->shape.n; i++)
@@ -153,7 +152,7 @@ static void check_full(void) {
   ok(all, "full blocks and full shards");
 }
 
-/* Of two values one is sent; the other is often too small to be, stays, and is told of. */
+/* Sends one of two values; the other is often too small, stays, and is reported. */
 static void check_tiny(void) {
   bool all = true;
   for (int round = 0; round < 20; round++) {
@@ -211,7 +210,7 @@ static void check_exceptions(void) {
   }
 }
 
-/* Values that are none each, but have a sum that is one. */
+/* Values that are no exceptions, but have a sum that is one. */
 static void almost_one(struct sim *sim) {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
@@ -248,7 +247,7 @@ static void all_counts(struct sim *sim) {
   memset(arrived(sim, 1) + message.counts, 0xff, message.offsets - message.counts);
 }
 
-/* The same place many times, whose sum depends on the order. */
+/* The same place many times, with a sum that depends on the order. */
 static void one_place(struct sim *sim) {
   const struct tagc_sparse_message message = message_of(sim);
   for (uint32_t i = 0; i < message.capacity; i++) {
@@ -291,7 +290,7 @@ static void check_hostile(void) {
 
 /* -- a residual that is void --------------------------------------------------------------------------------------- */
 
-/* It was written in a cycle in which some rank had a value that is not finite: only the device knows. */
+/* A cycle in which some rank had a value that is not finite wrote the residual: only the device knows. */
 static void check_dropped(void) {
   struct tagc_health health = {.nonfinite = {[4] = 4}};
   struct setting s = usual();
@@ -305,7 +304,7 @@ static void check_dropped(void) {
   for (int step = 4; step < 7; step++) {
     case_fill(&sim, GAUSS);
     twin_put(&rank.send);
-    sim.job[0].residual_empty = step < 6; /* what step 4 left is void in step 5, and that of step 5 is not */
+    sim.job[0].residual_empty = step < 6; /* step 4's residual is void in step 5, and that of step 5 is not */
     rank.job.residual_empty = step == 4;
     rank.job.cycle = (uint64_t)step;
     rank.job.residual_cycle = (uint64_t)step - 1;
@@ -320,9 +319,9 @@ static void check_dropped(void) {
   sim_free(&sim);
 }
 
-/* -- lists of fp32 values, as lhc sends them of small shards ------------------------------------------------------- */
+/* -- lists of fp32 values, as in lhc's messages of small shards ---------------------------------------------------- */
 
-/* A rank of lhc, whose message is such a list. */
+/* A rank of lhc, with such a list as its message. */
 struct exact {
   struct twin send, recv, residual, message_out, message_in, counts, state, norms, shards, chosen, bitmap, choosing,
     lists;

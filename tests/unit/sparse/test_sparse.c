@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codec `sparse`: its bytes, which values it sends and how many, that nothing is lost on the way, ties and full
- * blocks, exceptions, what is received in place, and the same bits from every variant. Payloads are read by code of the
- * test's own.
+ * The codec `sparse`: its bytes, the values that it sends and their number, no losses, ties and full blocks,
+ * exceptions, receiving in place, and the same bits from every variant. The test reads payloads with its own code.
  */
 #include "kernels/codec/exceptions.h"
 #include "tests/unit/codec/sim.h"
@@ -12,8 +11,7 @@ static uint64_t capacity_of(const struct tagc_shape *shape) {
   return kept ? kept : 1;
 }
 
-/* Adds the values of a message to out[0..n) and marks them; returns their number, or -1 where a byte is not as it must
- * be. */
+/* Adds the values of a message to out[0..n) and marks them. Returns their number, or -1 if a byte is wrong. */
 static int64_t unpack(const struct sim *sim, const uint8_t *message, float *out, bool *sent) {
   const uint64_t n = sim->shape.n, capacity = capacity_of(&sim->shape), blocks = (n + 255) / 256;
   const uint8_t *counts = message + tagc_exceptions_bytes(n), *offsets = counts + tagc_pad16(blocks);
@@ -69,8 +67,7 @@ static void check_size(void) {
   ok(!good && !tagc_codec_find("sparse")->layout(&shape, &layout), "shapes that it cannot carry are refused");
 }
 
-/* One sender's shard before and after: exactly as many as fit, none that stays is a bin larger than one that goes, and
- * what goes and what stays is all there was. */
+/* Checks a sender's shard: exactly as many values as fit, none kept a bin larger than one sent, and no value lost. */
 static bool check_shard(const struct sim *sim, int rank, int shard, const float *before) {
   const struct tagc_job *job = &sim->job[rank];
   const uint64_t n = sim->shape.n;
@@ -97,7 +94,7 @@ static bool check_shard(const struct sim *sim, int rank, int shard, const float 
   return good;
 }
 
-/* What is sent and kept, over some calls. `nonzero`: one in how many elements. */
+/* Checks the sent and kept values over some calls. `nonzero`: one element in that many is nonzero. */
 static void check_choice(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, unsigned nonzero) {
   struct sim sim = sim_new("sparse", n, nranks, dtype, keep_ppm);
   const size_t foreign = (size_t)(nranks - 1) * n;
@@ -126,7 +123,7 @@ static void check_choice(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t
   sim_free(&sim);
 }
 
-/* The sum, against one computed from the messages. */
+/* Checks the sum against one computed from the messages. */
 static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, bool in_place) {
   struct sim sim = sim_new("sparse", n, nranks, dtype, keep_ppm);
   float *own = calloc((size_t)nranks * n, sizeof *own), *sum = calloc(n, sizeof *sum);
@@ -188,7 +185,7 @@ static void check_full_block(void) {
   sim_free(&sim);
 }
 
-/* Of equal values a run is sent, from a place that the seed says. */
+/* Sends a run of equal values, from a place determined by the seed. */
 static uint64_t ties_from(uint64_t seed) {
   struct sim sim = sim_new("sparse", 1000, 2, TAGC_FLOAT32, 100000);
   float sent[1000] = {0};
@@ -219,7 +216,7 @@ static void check_ties(void) {
   ok(lost == 0 && wrap > 0, "around the end of the shard, too");
 }
 
-/* More than fits twice over, in one place: the long way. And a distribution that no sample shows. */
+/* More than twice as many values as fit, in one place: the long way. And a distribution that no sample shows. */
 static void check_hard(void) {
   const uint64_t n = 300000;
   struct sim sim = sim_new("sparse", n, 2, TAGC_FLOAT32, 50000);
@@ -279,7 +276,7 @@ static void check_exceptions(enum tagc_dtype dtype) {
   sim_free(&sim);
 }
 
-/* Three calls of all ranks; what is different from plain C. */
+/* Runs three calls of all ranks, and compares with plain C. */
 static void check_variants(uint64_t n, enum tagc_dtype dtype, enum tagc_storage storage, bool exceptions) {
   struct sim sim = sim_new_stored("sparse", n, 3, dtype, 70000, storage);
   const size_t messages = 3 * sim.layout.message_bytes, results = n * tagc_dtype_size(dtype);
@@ -325,7 +322,7 @@ static void check_variants(uint64_t n, enum tagc_dtype dtype, enum tagc_storage 
   sim_free(&sim);
 }
 
-/* How many results are not those of a decoder that stops at the end of each list. */
+/* The number of results that differ from a decoder that stops at the end of each list. */
 static uint64_t count_wrong(const struct sim *sim, int rank) {
   const uint64_t n = sim->shape.n, capacity = capacity_of(&sim->shape), blocks = (n + 255) / 256;
   float *sum = calloc(256 * blocks, sizeof *sum);
@@ -349,7 +346,7 @@ static uint64_t count_wrong(const struct sim *sim, int rank) {
   return wrong;
 }
 
-/* Bytes that no sender makes: nothing is read or written outside (sanitizers look), and all variants agree. */
+/* Bytes that no sender makes: nothing is accessed outside (sanitizers check), and all variants agree. */
 static void check_hostile(uint64_t n, enum tagc_dtype dtype) {
   struct sim sim = sim_new("sparse", n, 3, dtype, 50000);
   struct tagc_job *job = &sim.job[1];
