@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The stand-in for the CUDA driver: contexts, memory and what pointers are, modules and launches, calls that fail on
- * request.
+ * The stand-in for the CUDA driver: contexts, memory and pointer attributes, modules and launches, faults on request.
  */
 #include <stdint.h>
 
@@ -193,7 +192,7 @@ static void kernel_of_other_device(void) {
   sum_of(x, device_buffer(8));
 }
 
-/* Pinned and managed memory, and one past a buffer. */
+/* Pinned and managed memory, and a pointer one past a buffer. */
 static void kernel_of_host(void) {
   void *pinned;
   CUdeviceptr managed;
@@ -225,7 +224,6 @@ static void modules(void) {
   EXPECT(LAUNCH(f, 1, 1, 0, NULL, NULL) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* Loads an image, and gives it back. */
 static CUresult load(const char *image) {
   CUmodule module;
   CUresult result = cuModuleLoadData(&module, image);
@@ -322,7 +320,7 @@ static void faulty_calls(void) {
   MUST(cuStreamSynchronize(stream));
 }
 
-/* Work that fails is heard of later, by every call. */
+/* Every later call reports the error of failed work. */
 static void faulty_work(void) {
   CUdeviceptr p, more;
   device_open(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The stand-in for the CUDA driver runs kernels: results are those of the language, whatever the order in which threads
- * begin, and what is wrong in a kernel is found and named.
+ * The stand-in for the CUDA driver runs kernels: results are those of the language, in any starting order of the
+ * threads, and errors in a kernel are found and named.
  */
 #include <math.h>
 #include <signal.h>
@@ -99,7 +99,7 @@ static void cooperative(void) {
   EXPECT(memcmp(got, words, sizeof got) == 0);
 }
 
-/* What a lane reads in `warps`, or what it leaves as it was. */
+/* The words that a lane reads in `warps`, or leaves unchanged. */
 static void warps(void) {
   enum { UNTOUCHED = 0xcdcdcdcd };
   uint32_t out[48][16];
@@ -221,7 +221,7 @@ static void bits(void) {
   }
 }
 
-/* What a lane's reductions give: of every third lane. */
+/* A lane's reductions over every third lane. */
 static void expect_reductions(const uint32_t *o, unsigned lane) {
   uint32_t add = 0, least = UINT32_MAX, most = 0, and = UINT32_MAX, or = 0, xor = 0;
   int32_t least_signed = INT32_MAX, most_signed = INT32_MIN;
@@ -266,7 +266,6 @@ static void reductions(void) {
   }
 }
 
-/* All of them, in one process. */
 static void all_kernels(void) {
   plain();
   vectors();
@@ -314,7 +313,7 @@ static void beyond_buffer(void) {
   MUST(cuCtxSynchronize());
 }
 
-/* The first word behind: the address sanitizer alone sees it. */
+/* The first word after the buffer: only the address sanitizer detects it. */
 static void just_beyond(void) {
   device_open(0);
   CUdeviceptr out = device_buffer(4000);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The stand-in for the CUDA driver: work is late, runs in the order of its streams and events, and what is not in order
- * is found; capture and graphs.
+ * The stand-in for the CUDA driver: late work, the order of streams and events, detection of its lack; capture, graphs.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -123,7 +122,7 @@ static void in_order(void) {
   EXPECT(first_of(p) == 40);
 }
 
-/* The legacy stream is in order with all but those that do not want it. */
+/* The legacy stream is in order with all blocking streams. */
 static void legacy(void) {
   device_open(0);
   CUstream a = device_stream(CU_STREAM_DEFAULT), b = device_stream(CU_STREAM_DEFAULT);
@@ -203,14 +202,13 @@ static void use_after_free(void) {
   add(p, o.a);
 }
 
-/* The legacy stream does not wait for those that do not want it. */
+/* The legacy stream does not wait for non-blocking streams. */
 static void legacy_too_early(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   add(o.p, o.a);
   add(o.p, NULL);
 }
 
-/* The event is too old. */
 static void old_event(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   CUevent event = device_event();
@@ -235,11 +233,11 @@ static void seen_twice(void) {
   two_streams(CU_STREAM_NON_BLOCKING);
   set(o.p, 1, o.a);
   after(o.b, o.a);
-  MUST(cuMemcpyDtoDAsync_v2(o.q, o.p, BYTES, o.a)); /* two readers are no harm... */
+  MUST(cuMemcpyDtoDAsync_v2(o.q, o.p, BYTES, o.a)); /* two readers do no harm... */
   MUST(cuMemcpyDtoDAsync_v2(o.q + BYTES / 2, o.p, 0, o.b));
   MUST(cuMemcpyAsync(device_buffer(BYTES), o.p, BYTES, o.b));
   after(o.a, o.b);
-  set(o.p, 2, o.a); /* ... where the writer comes after both */
+  set(o.p, 2, o.a); /* ... if the writer comes after both */
   set(o.p, 3, o.b); /* and this is too early */
 }
 
@@ -328,7 +326,7 @@ static void graphs(void) {
   MUST(cuGraphDestroy(graph));
   for (int i = 0; i < 3; i++)
     MUST(cuGraphLaunch(exec, o.b));
-  MUST(cuGraphExecDestroy(exec)); /* what was launched runs all the same */
+  MUST(cuGraphExecDestroy(exec)); /* a launched graph runs all the same */
   EXPECT(first_of(o.p) == 8 && first_of(o.q) == 9);
 }
 
@@ -446,7 +444,7 @@ int main(void) {
   dies("", hidden_reader, "'cuMemsetD32Async' writes", "a write after one of two readers");
   dies("", hidden_half, NOT_IN_ORDER, "a read of a half that was not written again");
   dies("", graph_too_early, NOT_IN_ORDER, "a graph that is launched too early");
-#ifndef __SANITIZE_THREAD__ /* which sees the very race */
+#ifndef __SANITIZE_THREAD__ /* it detects this very race */
   lives("CUDA_STANDIN_ORDER=0", read_too_early, "and all that can be switched off");
 #endif
   lives("", host_functions, "functions of the host");

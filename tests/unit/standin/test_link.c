@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The limited link of the stand-in for NCCL, on a clock of its own: its rate alone and shared, turns, late timers, idle
+ * The limited link of the stand-in for NCCL, on its own clock: its rate alone and shared, turns, late timers, idle
  * times, a sender that dies, and processes that share it.
  */
 #include "tests/standin/link.h"
@@ -20,7 +20,7 @@
 
 struct sender {
   struct link link;
-  size_t message; /* asked for at a time */
+  size_t message; /* requested at a time */
   int64_t wakes;
   uint64_t sent;
 };
@@ -47,8 +47,8 @@ static struct sender *next_of(struct sender *senders, int count) {
   return next;
 }
 
-/* All of them send as much as they may from `now` to `end`, each waking up to `late` after its time. Returns the bytes
- * of all, and sets *over to how many more than burst and rate allow they had sent at the worst moment. */
+/* All senders send as much as allowed from `now` to `end`, each waking up to `late` after its time. Returns the total
+ * bytes. *over: the largest excess over burst and rate at any moment. */
 static uint64_t play(struct sender *senders, int count, int64_t now, int64_t end, int64_t late, double *over) {
   uint64_t total = 0;
   int64_t begin = now, until;
@@ -100,7 +100,7 @@ static void test_small_messages(void) {
      (int)(senders[0].sent / 52));
 }
 
-/* What the link gives now, without anybody coming back. */
+/* The bytes that the link gives now, without any sender returning. */
 static size_t take_all(struct link *link, int64_t now) {
   size_t total = 0, allowed;
   int64_t until;
@@ -167,7 +167,7 @@ static void test_processes(void) {
       while (atomic_load(&shared->ready) < 4)
         usleep(100);
       atomic_fetch_add(&shared->total, take_all(&link, START));
-      kill(getpid(), SIGKILL); /* whatever it holds, it takes along */
+      kill(getpid(), SIGKILL); /* its state dies with it */
     }
   while (wait(NULL) > 0)
     ;
