@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# stats/: what is counted, and the report at exit.
+# stats/: counts, and the report at exit.
 unit_tests += %D%/test_layers_log %D%/test_exit_report

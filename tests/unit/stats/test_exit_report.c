@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table at exit: what a layer holds, how slots are named and grouped, and that a deep model fits a screen.
+ * The table at exit: a layer's contents, names and groups of slots, and that a deep model fits a screen.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,7 @@ static void test_spans(void) {
   spans("embed", "head", "embed to head", false);
 }
 
-/* What is written to stderr until listen_end(), which returns it. */
+/* The text on stderr up to listen_end(), which returns it. */
 static char path[] = "/tmp/test_report.XXXXXX", heard[65536];
 static int stderr_before;
 
@@ -86,7 +86,7 @@ static size_t lines_that_begin(const char *text) {
   return n;
 }
 
-/* The widest line of the table, without those for programs. */
+/* The width of the table's widest line, without the lines for programs. */
 static size_t width(void) {
   size_t most = 0;
   for (const char *line = heard; *line; line += strcspn(line, "\n") + 1)
@@ -158,7 +158,7 @@ static void test_deep_model(void) {
   ok(lines_that_begin("  all ") == 0, "a group of one line has no sum");
   ok(width() <= 120, "at most 120 columns: %zu", width());
 
-  rows[42].codec = NULL; /* one is not like the others */
+  rows[42].codec = NULL; /* one differs from the others */
   rows[42].compressed = 0;
   rows[20].compressed = 100; /* and another one stopped early */
   listen_begin();
@@ -173,7 +173,7 @@ static void test_deep_model(void) {
   ok(width() <= 121, "one column more for the longer name: %zu", width());
 }
 
-/* Few alike ones keep their lines. */
+/* A few equal rows keep their lines. */
 static void test_few(void) {
   for (unsigned i = 0; i < 3; i++)
     fill(&rows[i], (const char *[]){"block.2.mlp", "block.1.mlp", "block.0.mlp"}[i], TAGC_LAYER_MLP, 2 - i, 77);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The lines that say what was inferred of slots, and why.
+ * The log lines about inferred slots, with the reasons.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static void test_unknown(void) {
        "unit3 is unit 3 (by gradients), pass 2, 77 float32 avg: parameters unknown");
 }
 
-/* The guess, what else it may be, and which parameters are selected. */
+/* The guess, its alternatives, and the selected parameters. */
 static void test_words(void) {
   char text[TAGC_LAYERS_WORDS];
   struct tagc_layers layers = {
@@ -59,7 +59,7 @@ static void test_words(void) {
   says(tagc_selected_words(&head, (const bool[]){true, true}, text), "norm.weight head.weight");
 }
 
-/* What is written to stderr until listen_end(), which returns it. */
+/* The text on stderr up to listen_end(), which returns it. */
 static int pipes[2], stderr_before;
 static char heard[8192];
 
@@ -91,7 +91,7 @@ static const struct tagc_parameter weights[] = {{"attn.q.weight", TAGC_KIND_ATTN
 static const struct tagc_member inside[] = {{&weights[0], 0, "h"}, {&weights[1], 0, "h"}};
 static const struct tagc_slot_info two_slots[] = {{.unit = 1}, {.unit = 0}};
 
-/* `wanted`: what its one line has; "": there is none. */
+/* `wanted`: the contents of its one line; "": none. */
 static void complains(const struct tagc_layer *layer, const char *list, enum tagc_log_level missing,
                       const char *wanted) {
   const struct tagc_layers layers = {.layers = (struct tagc_layer *)layer, .count = 2};
@@ -130,7 +130,7 @@ static void test_unnamed(void) {
   complains(unknown, "unit0,*", TAGC_LOG_INFO, "");
 }
 
-/* Of a file of calls: the lines as the log has them. */
+/* The log lines for a file of calls. */
 static void test_sequence(const char *file) {
   struct tagc_complaint complaint;
   struct tagc_cycle_options options = {0, 256, 0};
