@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Models from config.json: what published configs make, defaults, nesting, and what is said about bad ones.
+ * Models from config.json: models of published configs, defaults, nesting, and messages about bad ones.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static struct tagc_model *read_config(const char *text, struct tagc_complaint *c
   return tagc_map_from_config(path, NULL, complaint);
 }
 
-/* Excerpts of published files, and what transformers 4.57 counts in their models. */
+/* Excerpts of published files, and the parameter counts of transformers 4.57 for their models. */
 static const struct {
   const char *text, *family;
   uint64_t total;
@@ -81,7 +81,7 @@ static const struct {
    "\"num_key_value_heads\": 16, \"q_lora_rank\": null, \"vocab_size\": 102400}",
    "deepseek", 15706484224},
   {"{\"model_type\": \"deepseek_v3\"}", "deepseek", 671026404352},
-  /* The text of a model that sees, too. */
+  /* The text part of a vision-language model. */
   {"{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"model_type\": \"gemma3\", \"text_config\": "
    "{\"hidden_size\": 2560, "
    "\"intermediate_size\": 10240, \"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34}, \"vision_config\": "
@@ -155,7 +155,7 @@ static const struct {
    "there is no model of such sizes (or no memory for it)"},
   {"{\"model_type\": \"llama\", \"hidden_size\": 2147483647, \"num_attention_heads\": 1, \"head_dim\": 2147483647}", 0,
    0, "there is no model of such sizes"},
-  /* A key is looked for where it was read. */
+  /* A key is located where it was read. */
   {"{\"hidden_size\": 1, \"model_type\": \"llava\",\n\"text_config\": {\"model_type\": \"llama\", \"hidden_size\": "
    "[]}}",
    2, 55, "\"hidden_size\" is an array; expected is"},
@@ -196,7 +196,7 @@ static void bad_files_are_refused(void) {
   ok(!tagc_map_from_config(path, NULL, &complaint) && complaint.line == 1, "a 0 in the text: %s", complaint.text);
 }
 
-/* Every beginning of a config is refused, and whatever a letter becomes nothing worse than a complaint comes of it. */
+/* Every prefix of a config is refused, and a change of any letter leads to a complaint at worst. */
 static void broken_configs_are_survived(void) {
   char text[512];
   size_t length = strlen(configs[6].text), refused = 0, silent = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Models from the headers of checkpoints: orders that only the names tell, blocks, several files, and hostile headers.
+ * Models from the headers of checkpoints: orders that only names determine, blocks, several files, and hostile headers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void write_file(int number, const void *bytes, size_t count, uint64_t dat
     abort();
 }
 
-/* A file of this header with so many bytes of data. `length`: what the file says of it. */
+/* Writes a file with this header and that many bytes of data. `length`: the header's length according to the file. */
 static void write_checkpoint(int number, const char *header, uint64_t length, uint64_t data) {
   static char bytes[8 + ROOM];
   for (int i = 0; i < 8; i++)
@@ -30,7 +30,7 @@ static void write_checkpoint(int number, const char *header, uint64_t length, ui
   write_file(number, bytes, 8 + size, data);
 }
 
-/* The header of tensors in F16: "name rows columns, name rows, ..." (no size: a scalar), one behind the other. */
+/* Writes the header of F16 tensors: "name rows columns, name rows, ..." (no size: a scalar), one after the other. */
 static uint64_t write_tensors(int number, const char *tensors) {
   static char header[ROOM];
   uint64_t data = 0;
@@ -64,7 +64,7 @@ static struct tagc_model *read_files(int count, struct tagc_complaint *complaint
   return tagc_map_from_safetensors(list, count, complaint);
 }
 
-/* A line a place, with the index of its unit: "block(1) 0: attn.q.weight 4x4 ...". */
+/* Writes a line per place, with the index of its unit: "block(1) 0: attn.q.weight 4x4 ...". */
 static void describe(const struct tagc_model *model, char *text, size_t size) {
   size_t used = 0;
   text[0] = '\0';
@@ -213,7 +213,7 @@ static void files_are_merged(void) {
 #define TENSOR(name, type, shape, offsets) \
   "\"" name "\": {\"dtype\": \"" type "\", \"shape\": " shape ", \"data_offsets\": " offsets "}"
 
-/* Headers of files that hold 100 bytes behind them. */
+/* Headers of files with 100 bytes of data. */
 static const struct {
   const char *header;
   unsigned line, column;
@@ -314,8 +314,7 @@ static void bad_files_are_refused(void) {
   memcpy(paths[0], kept, sizeof kept);
 }
 
-/* Deep brackets, and every header that differs from a good one by a letter: a model or a complaint, and nothing
- * worse. */
+/* Deep brackets, and every header that differs from a good one by a letter: a model or a complaint, nothing worse. */
 static void broken_headers_are_survived(void) {
   static char text[ROOM];
   struct tagc_complaint complaint;
