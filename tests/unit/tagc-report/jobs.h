@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Jobs that are made up: summaries of communicators with calls, call by call as a rank makes them in a step, and of
- * files of calls (tests/fixtures) with the slots that layermap/ finds in them. job_free() ends one. Room is for a few
- * communicators.
+ * Synthetic jobs: summaries of communicators with calls, call by call as a rank makes them in a step, or from files of
+ * calls (tests/fixtures) with layermap/'s slots. job_free() ends one. A job holds a few communicators.
  */
 #ifndef TESTS_UNIT_TAGC_REPORT_JOBS_H
 #define TESTS_UNIT_TAGC_REPORT_JOBS_H
@@ -70,8 +69,7 @@ static inline void job_free(struct tagc_summary *job) {
   free(job);
 }
 
-/* Ranks first, first + stride, ... of the job; all of them have made JOB_STEPS whole steps, in a cycle that is
- * known. */
+/* Ranks first, first + stride, ... of the job; all have made JOB_STEPS whole steps, in a known cycle. */
 static inline struct tagc_sum_comm *job_comm(struct tagc_summary *job, int nranks, size_t first, size_t stride) {
   struct tagc_sum_comm *comm = &job->comms[job->comm_count++];
   comm->nranks = nranks;
@@ -90,7 +88,7 @@ static inline uint64_t job_element(uint8_t type) {
   return bytes[type];
 }
 
-/* What a call of a function sends by a ring, of the elements that it takes. */
+/* The bytes that a call of a function sends in a ring, for its elements. */
 static inline uint64_t job_plain(uint16_t function, uint64_t ranks, uint64_t bytes) {
   switch (function) {
   case JOB_RS:
@@ -109,7 +107,7 @@ static inline void job_add_calls(struct tagc_sum_calls *sum, uint64_t calls, uin
   sum->sent.between += calls * plain;
 }
 
-/* So many calls of all ranks together. */
+/* Adds that many calls of all ranks together. */
 static inline void job_add(struct tagc_sum_comm *comm, uint16_t function, uint8_t type, uint8_t op, uint64_t count,
                            uint64_t calls, bool whole) {
   const uint64_t ranks = (uint64_t)comm->nranks, bytes = count * job_element(type);
@@ -134,7 +132,7 @@ static inline void job_add(struct tagc_sum_comm *comm, uint16_t function, uint8_
   job_add_calls(&comm->calls, calls, raw, job_plain(function, ranks, bytes));
 }
 
-/* So many calls that each rank makes in each step; there were some before the first whole step, too. */
+/* Adds that many calls per rank and step; some came before the first whole step, too. */
 static inline void job_calls(struct tagc_sum_comm *comm, uint16_t function, uint8_t type, uint8_t op, uint64_t count,
                              uint64_t calls) {
   job_add(comm, function, type, op, count, calls * comm->whole_steps, true);
@@ -157,7 +155,7 @@ static inline void job_slot(struct tagc_sum_comm *comm, const char *name, uint32
 
 /* -- files of calls ------------------------------------------------------------------------------------------------ */
 
-/* Calls in a step, as the comments of the file say. */
+/* The number of calls in a step, from the file's comments. */
 static inline size_t job_step_of(const char *path) {
   char line[256];
   size_t step = 0;
@@ -188,7 +186,7 @@ static inline void job_find_slots(struct tagc_sum_comm *comm, const struct tagc_
   tagc_cycle_destroy(cycle);
 }
 
-/* A communicator of which the ranks from `first` on do what a file says. NULL: it cannot be read. */
+/* A communicator whose ranks from `first` on follow a file. NULL: the file cannot be read. */
 static inline struct tagc_sum_comm *job_fixture(struct tagc_summary *job, const char *path, size_t first) {
   static const uint16_t functions[] = {
     [TAGC_COLL_REDUCE_SCATTER] = JOB_RS,   [TAGC_COLL_ALL_GATHER] = JOB_AG,  [TAGC_COLL_ALL_REDUCE] = JOB_AR,

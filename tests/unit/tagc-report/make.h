@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Traces (interpose/trace/format.h) that were made up: record by record, or whole jobs with numbers that a test can
- * foretell.
+ * Synthetic traces (interpose/trace/format.h): record by record, or whole jobs with numbers that a test can predict.
  *
- * Ownership  trace_free() gives a trace back. Without memory, or where a file cannot be written, the program ends.
- * Codes      are this file's own, and no program's: what reads traces knows them by their NAME records alone.
+ * Ownership  trace_free() frees a trace. Without memory, or if a file cannot be written, the program ends.
+ * Codes      are private to this file: readers of traces know them only by their NAME records.
  * Threads    One at a time.
  */
 #ifndef TESTS_UNIT_TAGC_REPORT_MAKE_H
@@ -20,15 +19,15 @@
 
 /* -- a trace, record by record ------------------------------------------------------------------------------------- */
 
-/* In memory; all zeros: none yet. */
+/* In memory; all zeros: empty. */
 struct trace {
   unsigned char *bytes;
   size_t size, room;
   size_t chunk;                    /* where the open one begins; 0: none is open */
-  uint64_t chunks, dropped, calls; /* dropped: what the next chunks will say */
+  uint64_t chunks, dropped, calls; /* dropped: the count in the next chunks */
 };
 
-/* Where a new part of the trace lies until the next one is added; zeros. */
+/* Zeroed room for a new part of the trace, valid until the next one is added. */
 static inline void *trace_more(struct trace *t, size_t bytes) {
   if (t->size + bytes > t->room) {
     t->room = 2 * (t->size + bytes) + 4096;
@@ -53,7 +52,7 @@ static inline void trace_head(struct trace *t) {
   memcpy(trace_more(t, sizeof head), &head, sizeof head);
 }
 
-/* The sum of the chunk at `at` anew, when something in it was changed. */
+/* Recomputes the sum of the chunk at `at` after a change. */
 static inline void trace_sum(struct trace *t, size_t at) {
   struct tagc_trace_chunk chunk;
   memcpy(&chunk, t->bytes + at, sizeof chunk);
@@ -75,7 +74,7 @@ static inline void trace_chunk_ends(struct trace *t) {
   t->chunk = 0;
 }
 
-/* Bytes of a record, whatever they say. */
+/* Adds the bytes of a record, of any content. */
 static inline void trace_add_bytes(struct trace *t, const void *record, size_t bytes) {
   if (!t->size)
     trace_head(t);
@@ -88,7 +87,7 @@ static inline void trace_add_bytes(struct trace *t, const void *record, size_t b
   memcpy(trace_more(t, bytes), record, bytes);
 }
 
-/* A record of the kind with these fields (of which the header is filled in here) and as many texts. */
+/* Adds a record of the kind with these fields (the header is filled in here) and that many texts. */
 static inline void trace_add(struct trace *t, enum tagc_trace_kind kind, uint32_t comm, const void *fields, size_t size,
                              unsigned texts, const char *const *text) {
   static union {
@@ -181,7 +180,6 @@ enum { MADE_PASS, MADE_COMPRESS, MADE_ACTIONS };
 enum { MADE_FLOAT32, MADE_BFLOAT16, MADE_INT64, MADE_UINT8, MADE_TYPES };
 enum { MADE_SUM, MADE_AVG, MADE_MAX, MADE_OPS };
 
-/* As the library calls them. */
 static inline void trace_names(struct trace *t) {
   static const char *const functions[MADE_FUNCTIONS] = {
     "ncclReduceScatter", "ncclAllGather",    "ncclAllReduce", "ncclBroadcast",   "ncclSend",    "ncclRecv",
@@ -211,31 +209,31 @@ static inline unsigned trace_type_bytes(unsigned type) {
 /* -- a job: fully sharded training of L layers on W ranks ---------------------------------------------------------- */
 
 /* A step gathers layers 0..L-1, then gathers and reduce-scatters L-1..0, and all-reduces one float. A lone all-reduce
- * and steps of `warmup` cycles without a number come first. Ranks share hosts in blocks. All times are foretold: the
- * calls of all ranks end together. */
+ * and `warmup` unnumbered cycles come first. Ranks share hosts in blocks. Their calls end
+ * together, so all times are predictable. */
 struct trace_job {
   int ranks, hosts;               /* hosts: 0 or 1: one */
   unsigned steps, layers, warmup; /* steps: cycles with numbers */
   uint64_t shard;                 /* elements of a layer's shard; layer l has l % 3 more */
   unsigned type, op;              /* of gradients; MADE_... */
-  unsigned window;                /* of TAGC_MODE=ab, in steps: plain ones first; 0: no sides */
-  bool compressed;                /* without sides: all steps are */
-  unsigned wire_percent;          /* of plain bytes that a compressed call sends; 0: 25 */
-  bool on_gpu;                    /* calls only enqueue, and TIMES tell the rest */
+  unsigned window;                /* of TAGC_MODE=ab, in steps, plain first; 0: no sides */
+  bool compressed;                /* without sides: all steps */
+  unsigned wire_percent;          /* bytes of a compressed call, in percent of plain; 0: 25 */
+  bool on_gpu;                    /* calls only enqueue, and TIMES has the rest */
   bool times, states, cycles, slots;
   uint64_t compute_ns;              /* of a rank in a step, beside its calls */
-  uint64_t plain_ns, compressed_ns; /* a call on the wire; other calls take as long as a plain one */
-  uint64_t jitter_ns;               /* a rank's compute differs by up to so much, step by step */
+  uint64_t plain_ns, compressed_ns; /* duration on the wire; other calls take the plain one */
+  uint64_t jitter_ns;               /* a rank's compute varies by up to this, step by step */
   int slow_rank;                    /* computes `slow_ns` longer; -1: none */
   uint64_t slow_ns;
-  int64_t clock_skew_ns; /* a host's realtime clock is that much before that of the host before it */
-  uint64_t identity;     /* of the communicator; 0: not known */
-  unsigned disturbed;    /* every so many steps is; 0: none */
-  bool allgathers;       /* the all-gathers of the cycle are told, and compressed with bf16 where reduce-scatters are */
+  int64_t clock_skew_ns;   /* each host's realtime clock is that much ahead of the previous host's */
+  uint64_t identity;       /* of the communicator; 0: unknown */
+  unsigned disturbed;      /* every that many steps one is; 0: none */
+  bool allgathers;         /* records the cycle's all-gathers; compressed steps compress them with bf16 */
   unsigned hidden_percent; /* of encode and decode, under the exchange */
-  bool often_unknown;      /* of every other compressed call it is not known, and little is of encode and decode */
+  bool often_unknown;      /* every other compressed call lacks that part, and has a short encode and decode */
   uint64_t revote;         /* from this cycle on the codec is q8; 0: it stays q4 */
-  bool all_reduces;        /* a step has all-reduces of whole layers in place of all that is of shards */
+  bool all_reduces;        /* a step has all-reduces of whole layers instead of all calls on shards */
   int first_pid;           /* of rank 0; the others follow; 0: 1000 */
 };
 
@@ -258,37 +256,36 @@ static inline struct trace_job trace_job_usual(int ranks, unsigned steps, unsign
                             .identity = 0x7a6c};
 }
 
-/* 0..1, the same for the same numbers. */
+/* A number in 0..1, a function of the three. */
 static inline double trace_chance(uint64_t a, uint64_t b, uint64_t c) {
   uint64_t hash =
     tagc_hash_add(tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &a, sizeof a), &b, sizeof b), &c, sizeof c);
   return (double)(hash >> 11) / (double)(UINT64_C(1) << 53);
 }
 
-/* Of a step. */
 static inline unsigned trace_job_calls(const struct trace_job *job) {
   return (job->all_reduces ? 1 : 3) * job->layers + 1;
 }
 
 static inline uint64_t trace_job_shard(const struct trace_job *job, unsigned layer) { return job->shard + layer % 3; }
 
-/* The side of a step that is counted from 1: enum tagc_sum_side. */
+/* The side of a step, counted from 1: enum tagc_sum_side. */
 static inline unsigned trace_job_side(const struct trace_job *job, uint64_t cycle) {
   if (!job->window || cycle <= 2)
     return 0;
   return (cycle - 3) / job->window % 2 ? 2 : 1;
 }
 
-/* A rank as its trace is made. */
+/* A rank while its trace is made. */
 struct trace_rank {
   const struct trace_job *job;
   struct trace *t;
   int rank;
-  uint64_t now;  /* when the last call has ended, on all ranks */
+  uint64_t now;  /* the end of the last call, on all ranks */
   uint64_t step; /* from 0, with those of the warm-up */
 };
 
-/* What a ring sends for a plain call, as a mean over the ranks of the host: what leaves the host is shared by them. */
+/* The bytes of a plain call in a ring, averaged over the host's ranks, which share the traffic that leaves the host. */
 static inline void trace_ring(const struct trace_job *job, unsigned function, uint64_t raw, uint64_t *inside,
                               uint64_t *between) {
   uint64_t ranks = (uint64_t)job->ranks, others = ranks - 1, hosts = job->hosts > 1 ? (uint64_t)job->hosts : 1;
@@ -299,14 +296,14 @@ static inline void trace_ring(const struct trace_job *job, unsigned function, ui
   *inside = bytes - *between;
 }
 
-/* How long this rank computes before its next call of a step that has `calls`. */
+/* This rank's compute time before its next call, in a step with `calls` calls. */
 static inline uint64_t trace_compute(const struct trace_rank *r, int rank, unsigned calls, unsigned at) {
   uint64_t ns = r->job->compute_ns / calls, most = r->job->jitter_ns / calls;
   ns += (uint64_t)((double)most * trace_chance((uint64_t)rank, r->step, at));
   return ns + (rank == r->job->slow_rank ? r->job->slow_ns / calls : 0);
 }
 
-/* The at-th call of the step: fields that are not times come with `call`. */
+/* Adds the at-th call of the step; `call` has the fields that are not times. */
 static inline void trace_job_call(struct trace_rank *r, unsigned calls, unsigned at, struct tagc_trace_call call) {
   const struct trace_job *job = r->job;
   bool small = call.action == MADE_COMPRESS;
@@ -336,7 +333,7 @@ static inline void trace_job_call(struct trace_rank *r, unsigned calls, unsigned
   r->now = last + wire;
 }
 
-/* One of the step's calls on a layer. */
+/* Adds one of the step's calls on a layer. */
 static inline void trace_layer_call(struct trace_rank *r, unsigned at, unsigned function, unsigned layer,
                                     struct tagc_trace_call like) {
   const struct trace_job *job = r->job;
@@ -362,7 +359,7 @@ static inline void trace_job_states(struct trace_rank *r, uint64_t cycle) {
               .gradient_norm = 2.0 / (double)cycle, .error = 0.1 + 0.01 * slot);
 }
 
-/* A step; cycle 0: of the warm-up. */
+/* Adds a step; cycle 0: of the warm-up. */
 static inline void trace_job_step(struct trace_rank *r, uint64_t cycle) {
   const struct trace_job *job = r->job;
   unsigned layers = job->layers, at = 0, side = trace_job_side(job, cycle);
@@ -400,7 +397,7 @@ static inline void trace_job_step(struct trace_rank *r, uint64_t cycle) {
   r->step++;
 }
 
-/* The gathers of the backward pass gather once more what those of the forward pass have. */
+/* The gathers of the backward pass repeat those of the forward pass. */
 static inline void trace_job_allgathers(struct trace_rank *r, const char *codec) {
   const struct trace_job *job = r->job;
   for (unsigned i = 0; i < 2 * job->layers && job->allgathers; i++) {
@@ -446,7 +443,6 @@ static inline void trace_job_slots(struct trace_rank *r, const char *codec) {
   }
 }
 
-/* The whole trace of a rank. */
 static inline void trace_job_rank(struct trace *t, const struct trace_job *job, int rank) {
   struct trace_rank r = {job, t, rank, 1000000000, 0};
   int hosts = job->hosts > 1 ? job->hosts : 1, host = rank / (job->ranks / hosts);
@@ -487,7 +483,7 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
   trace_chunk_ends(t);
 }
 
-/* Writes the job's traces to FOLDER/NAME-RANK.trace; gives their paths, which trace_paths_free() takes back. */
+/* Writes the job's traces to FOLDER/NAME-RANK.trace. Returns their paths, which trace_paths_free() frees. */
 static inline char **trace_job_write(const struct trace_job *job, const char *folder, const char *name) {
   char **paths = calloc((size_t)job->ranks + 1, sizeof *paths);
   for (int i = 0; paths && i < job->ranks; i++) {
@@ -504,7 +500,7 @@ static inline char **trace_job_write(const struct trace_job *job, const char *fo
   return paths ? paths : (abort(), paths);
 }
 
-/* Removes the files, too. */
+/* Frees the paths, and removes the files, too. */
 static inline void trace_paths_free(char **paths) {
   for (char **path = paths; *path; path++) {
     remove(*path);

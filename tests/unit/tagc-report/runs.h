@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs that are made up: summaries of ranks with steps, and of TAGC_MODE=ab. What a test wants otherwise it changes in
- * them.
+ * Synthetic runs: summaries of ranks with steps, also with TAGC_MODE=ab. Tests modify them as needed.
  */
 #ifndef TESTS_UNIT_TAGC_REPORT_RUNS_H
 #define TESTS_UNIT_TAGC_REPORT_RUNS_H
@@ -50,7 +49,7 @@ static inline void run_free(struct tagc_summary *run) {
   free(run);
 }
 
-/* Windows of plain and compressed steps in turns, plain first, and what is sent in them. */
+/* Sets alternating windows of plain and compressed steps, plain first, and their sent bytes. */
 static inline void run_take_sides(struct tagc_summary *run, size_t window) {
   for (size_t r = 0; r < run->rank_count; r++)
     for (size_t i = 0; i < run->ranks[r].step_count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plain against compressed: the outcome, its interval and its words, of runs that are made up. How often it is wrong is
- * counted: the random numbers are the same in every run of this program.
+ * Plain against compressed: the outcome, its interval and its words, for synthetic runs. The test counts wrong
+ * outcomes: the random numbers are the same in every run of this program.
  */
 #include "interpose/tagc-report/judge/ab_compare.h"
 
@@ -82,7 +82,7 @@ static void test_outcomes(void) {
   run_free(run);
 }
 
-/* Why it is slower is said where times of calls tell. */
+/* The report gives the cause of a slowdown if times of calls show it. */
 static void test_cause(void) {
   static const struct {
     uint64_t encode_ns, packed_calls, packed_ns;
@@ -132,7 +132,7 @@ static void test_few(void) {
   run_free(run);
 }
 
-/* What a run has beside noise. */
+/* Effects beside noise. */
 static void drift(struct tagc_summary *run, double by) {
   const size_t n = run->ranks[0].step_count;
   for (size_t i = 0; i < n; i++)
@@ -219,8 +219,8 @@ static void test_unequal(void) {
   run_free(run);
 }
 
-/* How many of `runs` runs get the outcome, of `windows` windows of 20 steps; noise: of a step, of a window, and how
- * much a window has of the one before. */
+/* The number of runs, out of `runs`, with the outcome. Each has `windows` windows of 20 steps, noise per step and per
+ * window, and `memory` of the previous window's noise. */
 static unsigned count(enum tagc_ab_outcome outcome, unsigned runs, size_t windows, double effect, double step,
                       double window, double memory) {
   struct tagc_summary *run = run_make(1, 20 * windows);
@@ -282,7 +282,7 @@ static void test_print(void) {
   run_free(run);
 }
 
-/* Of a window of two steps one counts: nobody knows how such steps spread. */
+/* A window of two steps counts one of them: the spread of such steps is unknown. */
 static void test_unknown(void) {
   static const struct {
     size_t window;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Pages and timelines of made-up jobs: well-formed, alone, bounded, escaped, and with the numbers of the summary in
- * them.
+ * Pages and timelines of synthetic jobs: well-formed, self-contained, bounded, escaped, with the summary's numbers.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -67,7 +66,7 @@ static size_t count_of(const char *text, const char *what) {
 
 /* -- HTML ---------------------------------------------------------------------------------------------------------- */
 
-/* Is every element closed in its order? `why`: where not. */
+/* True if every element is closed in order. `why`: the first error. */
 static bool is_well_formed(const char *page, char why[80]) {
   static char open[64][16];
   size_t depth = 0;
@@ -90,7 +89,7 @@ static bool is_well_formed(const char *page, char why[80]) {
   return depth == 0;
 }
 
-/* Is no id there twice, and is every one that is referred to there? */
+/* True if no id occurs twice, and every referenced one exists. */
 static bool has_good_ids(const char *page) {
   for (const char *at = page; (at = strstr(at, " id=\"")); at++) {
     char id[80];
@@ -107,7 +106,7 @@ static bool has_good_ids(const char *page) {
   return true;
 }
 
-/* Does each section with figures have tables, and each picture a title and a description? */
+/* True if each section with figures has tables, and each picture a title and a description. */
 static bool has_tables(const char *page) {
   const char *section = page;
   while ((section = strstr(section, "<section "))) {
@@ -133,7 +132,7 @@ static bool loads_nothing(const char *page) {
   return true;
 }
 
-/* In coordinates and cells. */
+/* Checks coordinates and cells. */
 static bool has_numbers_alone(const char *page) {
   return !strstr(page, "=\"nan") && !strstr(page, "=\"-nan") && !strstr(page, "=\"inf") && !strstr(page, ">nan") &&
          !strstr(page, " nan") && !strstr(page, "nan%");
@@ -183,7 +182,7 @@ static const char *skip_members(const char *at, char end) {
   }
 }
 
-/* Behind the value; NULL: it is none. */
+/* The end of the value; NULL: it is invalid. */
 static const char *skip_value(const char *at) {
   at = skip_space(at);
   if (*at == '"')
@@ -221,8 +220,7 @@ static int by_begin(const void *a, const void *b) {
   return x->at < y->at ? -1 : 1;
 }
 
-/* Of two spans of a lane one holds the other, or they do not touch: viewers draw nothing else. Gives how many there
- * are, 0: not so. */
+/* The number of spans; 0 if any two of a lane overlap without being nested: viewers draw nothing else. */
 static size_t nested_spans(const char *text, double *first) {
   size_t count = 0, all = count_of(text, "\"ph\":\"X\"");
   struct span *spans = calloc(all + 1, sizeof *spans), *open = calloc(all + 1, sizeof *open);
@@ -293,7 +291,7 @@ static void test_sides(void) {
   tagc_sum_free(summary);
 }
 
-/* What a trace names is nobody's markup. */
+/* Names in a trace never become markup. */
 static void test_hostile(void) {
   struct trace t = {0};
   struct tagc_trace_process process = {.pid = 7, .realtime_ns = 1700000000000000000, .monotonic_ns = 1000};
@@ -338,7 +336,6 @@ static void test_hostile(void) {
   tagc_sum_free(summary);
 }
 
-/* Nothing to show: it is said. */
 static void test_empty(void) {
   char path[64], *list[] = {path};
   struct trace t = {0};
@@ -368,7 +365,7 @@ static void test_empty(void) {
   tagc_sum_free(summary);
 }
 
-/* A step of many calls is drawn with few elements. */
+/* A step with many calls is drawn with few elements. */
 static void test_many(void) {
   struct trace_job job = trace_job_usual(RANKS, 12, 3000);
   char paths[RANKS][64];
@@ -384,7 +381,7 @@ static void test_many(void) {
   tagc_sum_free(summary);
 }
 
-/* All calls once, in their lanes; collectives meet; a range holds its steps. */
+/* All calls once, in their lanes; collectives align; a range contains its steps. */
 static void test_timeline(bool on_gpu) {
   struct trace_job job = trace_job_usual(RANKS, 20, 4);
   char paths[RANKS][64], why[TAGC_TRACE_WHY];
@@ -427,7 +424,7 @@ static void test_timeline(bool on_gpu) {
   tagc_sum_free(summary);
 }
 
-/* What a stream is busy with does not overlap, though the calls were made at once; times are exact. */
+/* The work of a stream does not overlap, although the calls were made at once; times are exact. */
 static void test_stream(void) {
   struct trace t = {0};
   struct tagc_trace_process process = {.pid = 7, .realtime_ns = 1700000000000000123, .monotonic_ns = 1000000};
@@ -457,7 +454,7 @@ static void test_stream(void) {
 static void swap(uint16_t *code) { *code = *code < 2 ? !*code : *code; }
 static void swap_byte(uint8_t *code) { *code = *code < 2 ? !*code : *code; }
 
-/* Another version of the library: codes 0 and 1 of every table mean each other. */
+/* Another version of the library: codes 0 and 1 of every table are exchanged. */
 static void swap_codes(struct tagc_trace_record *r) {
   if (r->kind == TAGC_TRACE_NAME)
     swap(&((struct tagc_trace_name *)r)->code);
@@ -476,7 +473,6 @@ static void swap_codes(struct tagc_trace_record *r) {
   }
 }
 
-/* A rank's trace, each record changed; writes it. */
 static void write_changed(const struct trace_job *job, int rank, void (*change)(struct tagc_trace_record *),
                           const char *path) {
   struct trace t = {0};
@@ -494,7 +490,7 @@ static void write_changed(const struct trace_job *job, int rank, void (*change)(
   trace_free(&t);
 }
 
-/* Ranks whose libraries number things otherwise: nothing changes, wherever single calls are read. */
+/* Ranks with other codes in their libraries: nothing changes, wherever single calls are read. */
 static void test_versions(void) {
   struct trace_job job = trace_job_usual(2, 20, 4);
   char paths[2][64], *list[] = {paths[0], paths[1]};
@@ -515,7 +511,7 @@ static void test_versions(void) {
   tagc_sum_free(summary);
 }
 
-/* A clock at the end of time: nothing overflows (the sanitizers look), and the page says that clocks differ. */
+/* A clock at the end of time: nothing overflows (sanitizers check), and the page reports that clocks differ. */
 static void late_clock(struct tagc_trace_record *r) {
   if (r->kind == TAGC_TRACE_PROCESS)
     ((struct tagc_trace_process *)r)->realtime_ns = INT64_MAX;
@@ -579,7 +575,7 @@ static void test_levels(void) {
   tagc_sum_free(summary);
 }
 
-/* A codec that keeps no residual has no line for it. */
+/* A codec without a residual has no line for it. */
 static void keep_none(struct tagc_trace_record *r) {
   if (r->kind == TAGC_TRACE_STATE)
     ((struct tagc_trace_state *)r)->residual_norm = 0;
@@ -601,7 +597,7 @@ static void test_residual(void) {
   tagc_sum_free(summary);
 }
 
-/* A cycle that was found again has layers of its own: those of the last one alone are shown. */
+/* A cycle that was found again has its own layers: only those of the last one are shown. */
 static void test_locks(void) {
   struct trace_job job = trace_job_usual(2, 20, 8);
   char paths[2][64];

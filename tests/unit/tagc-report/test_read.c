@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reading traces: what was written comes out, and of damaged ones all that is not damaged.
+ * Reading traces: written records are read back, and from damaged traces all intact ones.
  */
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ static struct tagc_trace_file *open_made(struct trace *t) {
   return tagc_trace_open_bytes("made", t->bytes, t->size, why);
 }
 
-/* `chunks` chunks of `calls` calls each, whose numbers go on. */
+/* `chunks` chunks of `calls` calls each, with consecutive numbers. */
 static struct trace make_calls(unsigned chunks, unsigned calls) {
   struct trace t = {0};
   for (unsigned i = 0; i < chunks; i++, trace_chunk_ends(&t))
@@ -23,7 +23,7 @@ static struct trace make_calls(unsigned chunks, unsigned calls) {
   return t;
 }
 
-/* Reads all calls: how many there are, and whether each is as it was made; `missing`: numbers that were not there. */
+/* Reads all calls: their number, and whether each is as it was made; `missing`: absent numbers. */
 struct seen {
   uint64_t calls, missing;
   bool right;
@@ -121,7 +121,7 @@ static void test_refusals(void) {
 
 /* -- damage -------------------------------------------------------------------------------------------------------- */
 
-/* Every byte of a small file is damaged in turn: at most the calls of one chunk are lost, and that is said. */
+/* Every byte of a small file is damaged in turn: at most the calls of one chunk are lost, and that is reported. */
 static void test_damage(void) {
   struct trace t = make_calls(4, 3);
   size_t head = sizeof(struct tagc_trace_head), chunk = (t.size - head) / 4;
@@ -131,7 +131,7 @@ static void test_damage(void) {
     struct seen seen = see_bytes(t.bytes, t.size);
     t.bytes[i] ^= 0x41;
     bool last = i >= head + 3 * chunk;
-    /* The last one may seem to be cut, and has its calls then, whatever is in them. */
+    /* The last chunk may seem to be cut; its calls are then read, with any content. */
     wrong += !(seen.health.damaged_chunks == 1 ? seen.right && seen.calls == 9 && seen.missing == (last ? 0 : 3) &&
                                                    seen.health.skipped_bytes == chunk && seen.health.chunks == 3
                                                : last && seen.health.cut);
@@ -140,7 +140,6 @@ static void test_damage(void) {
   trace_free(&t);
 }
 
-/* Everything is cut at every byte. */
 static void test_cuts(void) {
   struct trace t = make_calls(3, 3);
   size_t head = sizeof(struct tagc_trace_head), chunk = (t.size - head) / 3;
@@ -189,7 +188,7 @@ static void test_middle(void) {
   trace_free(&t);
 }
 
-/* A file that looks like chunks all over: it is given up in a time that its size bounds, not its square. */
+/* A file that looks like chunks everywhere: reading gives up in time linear in its size, not quadratic. */
 static void test_hostile(void) {
   struct trace t = make_calls(1, 1);
   size_t size = 4 << 20;
@@ -234,7 +233,7 @@ static void test_records(void) {
   trace_free(&t);
 }
 
-/* Records of version 1.0 are shorter: what they lack is 0, whatever comes behind them. */
+/* Records of version 1.0 are shorter: missing fields are 0, whatever follows. */
 static void test_older(void) {
   struct trace t = {0};
   struct tagc_trace_call call = {.record = {TAGC_TRACE_CALL, 128, 1}, .number = 7, .result = -1};

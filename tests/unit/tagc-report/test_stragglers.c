@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where the time of a step goes: exposed and hidden communication, the slowest rank, stragglers, long steps, of runs
- * that are made up.
+ * The parts of a step's time in synthetic runs: exposed and hidden communication, slowest rank, stragglers, long steps.
  */
 #include "interpose/tagc-report/judge/stragglers.h"
 
@@ -14,7 +13,7 @@ enum { STEPS = 100 };
 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-6 * (1 + fabs(b)); }
 
-/* Steps of 100 ms: 70 of work, 30 in calls, which are under way for 40. */
+/* Steps of 100 ms: 70 of work, 30 in calls, which are in progress for 40. */
 static struct tagc_summary *make(size_t ranks, bool blocking) {
   struct tagc_summary *run = run_make(ranks, STEPS);
   for (size_t r = 0; r < ranks; r++) {
@@ -27,7 +26,7 @@ static struct tagc_summary *make(size_t ranks, bool blocking) {
   return run;
 }
 
-/* The rank works so many ms longer in a step, and waits less; the others wait for it. */
+/* The rank works `ms` longer in a step, and waits less; the others wait for it. */
 static void be_late(struct tagc_summary *run, size_t rank, size_t step, uint64_t ms) {
   for (size_t r = 0; r < run->rank_count; r++) {
     struct tagc_sum_step *s = &run->ranks[r].steps[step];
@@ -84,7 +83,7 @@ static void test_exposed(void) {
   run_free(run);
 }
 
-/* One rank has a hiccup in 8 steps, and another one is the last in 20. */
+/* One rank is late in 8 steps, and another one is the last in 20. */
 static void test_hiccups(void) {
   struct tagc_summary *run = make(4, true);
   for (size_t i = 0; i < STEPS; i++)
@@ -207,7 +206,7 @@ static void test_quantiles(void) {
      "quantiles");
 }
 
-/* Numbers of cycles begin anew with a lock; those of steps do not. */
+/* A lock restarts the numbers of cycles, but not those of steps. */
 static void test_numbers(void) {
   char text[8192] = "";
   FILE *to = fmemopen(text, sizeof text, "w");

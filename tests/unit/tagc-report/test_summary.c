@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Summaries of traces: sums, steps and slots of made-up jobs, and what is said of files that are not as they should be.
+ * Summaries of traces: sums, steps and slots of synthetic jobs, and messages about faulty files.
  */
 #include <inttypes.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ static const struct tagc_sum_line *line_of(const struct tagc_summary *s, const s
   return NULL;
 }
 
-/* Shards of all layers: what a gather or a reduce-scatter of a whole step sends to each other rank, in bytes. */
+/* The shards of all layers: the bytes that a gather or a reduce-scatter of a whole step sends to each other rank. */
 static uint64_t step_bytes(const struct trace_job *job) {
   uint64_t sum = 0;
   for (unsigned i = 0; i < job->layers; i++)
@@ -110,9 +110,7 @@ static void test_sides(void) {
   trace_paths_free(paths);
 }
 
-/* Steps of 100 ms with a call on each of two streams of a GPU, of 60 ms; in the last step 30 ms more on the second
- * stream. */
-/* All-gathers have their slots, forward and backward; what is compressed is known by its codec. */
+/* All-gathers have their slots, forward and backward; compressed ones are identified by their codec. */
 static void test_allgathers(void) {
   struct trace_job job = trace_job_usual(2, 20, 3);
   job.allgathers = job.compressed = true;
@@ -140,7 +138,7 @@ static void test_allgathers(void) {
   trace_paths_free(paths);
 }
 
-/* The codec of a call is that of the vote before it. */
+/* A call has the codec of the vote before it. */
 static void test_votes(void) {
   struct trace_job job = trace_job_usual(2, 20, 2);
   job.compressed = job.allgathers = true;
@@ -171,7 +169,7 @@ static void test_votes(void) {
   trace_paths_free(paths);
 }
 
-/* What is hidden takes no time of the step. */
+/* Hidden work takes no time of the step. */
 static void test_hidden(void) {
   struct trace_job job = trace_job_usual(2, 20, 2);
   job.compressed = job.on_gpu = true;
@@ -207,7 +205,7 @@ static void test_hidden(void) {
   trace_paths_free(paths);
 }
 
-/* Slots of data parallel programs are all-reduces, of whole layers. */
+/* Slots of data parallel programs are all-reduces of whole layers. */
 static void test_all_reduces(void) {
   struct trace_job job = trace_job_usual(4, 20, 3);
   job.compressed = job.all_reduces = true;
@@ -223,6 +221,7 @@ static void test_all_reduces(void) {
   trace_paths_free(paths);
 }
 
+/* Steps of 100 ms with a call of 60 ms on each of two streams of a GPU; the last step has 30 ms more on the second. */
 static void test_streams(void) {
   struct trace t = {0};
   struct tagc_trace_process process = {.pid = 1, .realtime_ns = 5};
@@ -253,7 +252,6 @@ static void test_streams(void) {
 
 /* -- steps that are no measurement --------------------------------------------------------------------------------- */
 
-/* Adds up which steps of the only trace are whole. */
 static size_t whole_steps(struct trace *t, const char *path, struct tagc_summary **s) {
   size_t whole = 0;
   trace_write(t, path);
@@ -449,7 +447,7 @@ static void test_bad_files(void) {
   trace_paths_free(paths);
 }
 
-/* Every byte of a trace in turn: something is read, or said. */
+/* Every byte of a trace is damaged in turn: something is read, or reported. */
 static void test_damage(void) {
   struct trace_job job = trace_job_usual(2, 3, 1);
   char **paths = trace_job_write(&job, folder, "damage");
@@ -472,7 +470,7 @@ static void test_damage(void) {
 
 /* -- several communicators ----------------------------------------------------------------------------------------- */
 
-/* Two ranks with a pipeline of two and messages both ways, which have no cycle. */
+/* Two ranks with a pipeline of two and messages both ways, without a cycle. */
 static void test_ways(void) {
   struct trace t[3] = {{0}, {0}, {0}};
   char path[3][64], *const paths[] = {path[0], path[1], path[2]};

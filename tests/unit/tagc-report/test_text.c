@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-report's text and JSON of jobs that are made up: what columns hold, and what is left out.
+ * tagc-report's text and JSON of synthetic jobs: the contents of columns, and omissions.
  */
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 static char folder[] = "/tmp/test_trace_text.XXXXXX";
 
-/* What is printed of the traces; for free(). */
+/* The printed report of the traces; for free(). */
 static char *print(char *const *paths, size_t count, void (*put)(const struct tagc_report *, FILE *)) {
   struct tagc_report report;
   static char *text;
@@ -30,7 +30,7 @@ static char *print_job(const struct trace_job *job, const char *name, void (*put
   return text;
 }
 
-/* The first line that holds the words; "": none. */
+/* The first line with these words; "": none. */
 static const char *line_of(const char *text, const char *words) {
   static char line[512];
   const char *at = strstr(text, words), *from = at;
@@ -54,7 +54,7 @@ static void test_slot_times(void) {
   free(text);
 }
 
-/* All-gathers stand beneath their slots; codecs, with what they hide; when they were chosen. */
+/* All-gathers stand below their slots; codecs, with the time they hide and when they were chosen. */
 static void test_allgathers(void) {
   struct trace_job job = trace_job_usual(2, 22, 2);
   job.compressed = job.allgathers = true;
@@ -106,7 +106,7 @@ static void test_all_reduces(void) {
   free(text);
 }
 
-/* What a job could save that compresses nothing; small calls stay as they are. */
+/* The possible savings of a job without compression; small calls stay plain. */
 static void test_advice(void) {
   struct trace_job job = trace_job_usual(2, 10, 2);
   job.allgathers = true;
@@ -146,7 +146,7 @@ static void test_little(void) {
   free(page);
 }
 
-/* As if the layers were no more certain than that. */
+/* Prints with the layers' certainty reduced to this. */
 static unsigned sure;
 
 static void put_less_sure(const struct tagc_report *report, FILE *to) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What communicators are for, and what formulas say of them: jobs that are made up, and the calls of real programs
- * (tests/fixtures).
+ * The roles of communicators, and checks by formulas: synthetic jobs, and the calls of real programs (tests/fixtures).
  */
 #include "interpose/tagc-report/judge/volume.h"
 
@@ -22,7 +21,7 @@ static size_t check(struct tagc_summary *job, const struct tagc_volume_facts *fa
   return tagc_volume_checks(job, facts, checks, MOST);
 }
 
-/* Point: the communicator has this role, and its grounds hold these words. */
+/* Test point: the communicator has this role, and its grounds contain these words. */
 static void is_role(const struct tagc_summary *job, size_t comm, enum tagc_sum_role role, const char *grounds,
                     const char *what) {
   const struct tagc_sum_comm *c = &job->comms[comm];
@@ -30,7 +29,7 @@ static void is_role(const struct tagc_summary *job, size_t comm, enum tagc_sum_r
      tagc_role_words(c->role), c->role_grounds);
 }
 
-/* Point: check i has this deviation, and these words; "": none. */
+/* Test point: check i has this deviation, and these words; "": none. */
 static void is_check(size_t i, double deviation, const char *words) {
   const struct tagc_volume_check *c = &checks[i];
   const bool right =
@@ -93,7 +92,7 @@ static struct tagc_summary *read_fixture(const char *name) {
   return NULL;
 }
 
-/* All-reduces of replicas, and of activations: the calls do not tell what there should be of them. */
+/* All-reduces of replicas, and of activations: the calls do not determine their expected volume. */
 static const struct {
   const char *file;
   enum tagc_sum_role role;
@@ -150,7 +149,7 @@ static void test_fixtures(void) {
   ok(count_fixtures() == sizeof files / sizeof *files + sizeof sums / sizeof *sums, "that are all of the files");
 }
 
-/* The same, but what else the user knows, and what the summary lacks. */
+/* The same, with further facts from the user, and facts missing in the summary. */
 static void test_known(void) {
   struct tagc_summary *job = read_fixture("fsdp1-llama2-7b");
   check(job, &(struct tagc_volume_facts){.parameters = 6738415616});
@@ -244,8 +243,8 @@ static void test_owners(uint16_t function, const char *grounds, const char *what
   job_free(job);
 }
 
-/* Tensor parallel, 4 layers, 2 microbatches, b s h = 1024 x 512; `a_layer`: all-reduces; beside: embedding and head, in
- * a microbatch. */
+/* Tensor parallel, 4 layers, 2 microbatches, b s h = 1024 x 512. All-reduces: `a_layer` per layer; `beside` for
+ * embedding and head, per microbatch. */
 static struct tagc_summary *tensor_job(unsigned a_layer, unsigned beside, bool maxima) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *comm = job_comm(job, 4, 0, 1);
@@ -331,7 +330,7 @@ static void test_pipeline(void) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *comm = job_comm(job, 4, 0, 1);
   const struct tagc_volume_facts facts = {.hidden = 512, .tokens = 1024, .microbatches = 8};
-  /* Three borders, 8 on and 8 back over each. */
+  /* Three borders, 8 forward and 8 back over each. */
   job_add(comm, JOB_SEND, JOB_BF16, JOB_SUM, 1024 * 512, 48 * JOB_STEPS, true);
   job_add(comm, JOB_RECV, JOB_BF16, JOB_SUM, 1024 * 512, 48 * JOB_STEPS, true);
   comm->sends[TAGC_WAY_ON] = comm->sends[TAGC_WAY_BACK] = 24 * JOB_STEPS;
@@ -405,7 +404,7 @@ static void test_others(void) {
   job_free(job);
 }
 
-/* Numbers of damaged traces may be anything. */
+/* Damaged traces may have any numbers. */
 static void test_any_numbers(void) {
   static const int ranks[] = {-1, 0, 1, 2, 5, 1 << 30};
   static const uint64_t numbers[] = {0, 1, 7, 4096, UINT64_C(1) << 40, UINT64_MAX};
