@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The writer of traces: nothing is lost, but what is counted, and a file is whole whatever happens to its process. What
- * calls send.
+ * The writer of traces: only counted records are lost, and a file is complete whatever happens to its process.
+ * Also the bytes that calls send.
  *
- * Each case is a process of its own, with its own folder, and is read back as tagc-report does it.
+ * Each case is a separate process, with its own folder, and is read back as in tagc-report.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -72,9 +72,8 @@ static void begin(const char *buffer) {
 
 static void add(uint32_t comm, uint64_t number);
 
-/* Begins, and waits until the writer has written a record of `comm` 1: what its thread needs for its start it has then.
- * A child that is forked meanwhile finds the locks of the address sanitizer's allocator taken, for good, and waits for
- * them when it exits. */
+/* Begins, and waits until the writer has written a record of `comm` 1: then its thread has completed its start. A child
+ * forked earlier would find the locks of the address sanitizer's allocator taken forever, and wait for them at exit. */
 static void begin_and_write(void) {
   begin("1M");
   const int before = atomic_load(&at_disk);
@@ -83,7 +82,7 @@ static void begin_and_write(void) {
     usleep(1000);
 }
 
-/* Records of a sort that is easily told: `comm` says whose they are, `call` is their number. */
+/* Easily identified records: `comm` names the owner, `call` is the number. */
 static void add(uint32_t comm, uint64_t number) {
   const struct tagc_trace_times record = {{TAGC_TRACE_TIMES, sizeof record, comm}, .call = number};
   tagc_trace_add(&record.record);
@@ -106,7 +105,7 @@ static void threads(void) {
     pthread_join(thread[i], NULL);
 }
 
-/* The caller goes on while the disk hangs. */
+/* The caller continues while the disk hangs. */
 static void full(void) {
   atomic_store(&disk_hangs, true);
   begin("1"); /* at least 64K */
@@ -125,7 +124,7 @@ static void *add_on(void *unused) {
   return NULL;
 }
 
-/* While a thread that the child has not holds the lock most of the time. */
+/* Meanwhile a thread that the child lacks holds the lock most of the time. */
 static void forks(void) {
   pthread_t thread;
   begin_and_write();
@@ -147,7 +146,7 @@ static void forks(void) {
   pthread_join(thread, NULL);
 }
 
-/* A child that finds its parent's trace leaves it alone. */
+/* A child that finds its parent's trace does not touch it. */
 static void unwiped(void) {
   int status;
   refuses_madvise = true;
@@ -165,7 +164,7 @@ static void exit_now(int signal) {
   exit(0);
 }
 
-/* In the midst of adding a record: the signal comes where the copy of it begins. */
+/* Interrupts the adding of a record: the signal comes where the copy of it begins. */
 static void interrupted(void) {
   struct tagc_trace_times *nowhere_ = NULL;
   begin("1M");
@@ -190,7 +189,7 @@ static void limited(void) {
     _exit(8);
 }
 
-/* The program goes on. */
+/* The program continues. */
 static void bounded(void) {
   setenv("TAGC_TRACE_MAX", "1", 1); /* at least 1M */
   begin("64M");
@@ -221,12 +220,12 @@ static void there(void) {
 static void add_late(void) { add(1, 2); }
 
 static void late(void) {
-  atexit(add_late); /* behind the trace's own end */
+  atexit(add_late); /* after the trace's own end */
   begin("1M");
   add(1, 1);
 }
 
-/* The writer comes by itself. */
+/* The writer runs on its own. */
 static void killed(void) {
   begin_and_write();
   raise(SIGKILL);
@@ -283,9 +282,9 @@ static void read_file(const char *path, struct found *found) {
   tagc_trace_close(file);
 }
 
-enum { MOST = 64 << 20 }; /* bytes of any file, whatever goes wrong */
+enum { MOST = 64 << 20 }; /* limit of any file, whatever goes wrong */
 
-/* Runs a case, and reads what it leaves behind; what it said is in `said`. Its status. */
+/* Runs a case, and reads its files; its output is in `said`. Returns its status. */
 static int run(void (*what)(void), struct found *found) {
   char log[80], path[400];
   int status;
@@ -306,7 +305,7 @@ static int run(void (*what)(void), struct found *found) {
     if (strstr(entry->d_name, ".trace")) {
       struct stat about;
       if (stat(path, &about) != 0 || (about.st_mode & 0777 & ~0600))
-        found->bad |= about.st_size != 4; /* the one that we made ourselves */
+        found->bad |= about.st_size != 4; /* the file that we made ourselves */
       read_file(path, found);
       unlink(path);
     }
@@ -325,7 +324,7 @@ static unsigned lines(void) {
   return n;
 }
 
-/* How often it is said. A slow disk may add that records were lost. */
+/* The number of times that the text was logged. A slow disk may add messages about lost records. */
 static unsigned times(const char *text) {
   unsigned n = 0;
   for (const char *c = said; (c = strstr(c, text)); c++)
