@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One rank of two for tests of votes with TAGC_CODEC=auto: a communicator with one slot, whose functions of the real
- * library take as long as they are told, answer for the other rank, and fail where they shall. Options are set before
- * the first set_up().
+ * One rank of two for tests of votes with TAGC_CODEC=auto: a communicator with one slot. Its functions of the real
+ * library take a given time, answer for the other rank, and fail on request. Options are set before the first set_up().
  *
- * Time is played: votes read a clock that goes on by what those functions take, and by a little whenever it is read, so
- * that every codec takes as long as any other and a busy machine changes nothing. Linked with --wrap=tagc_clock_ms.
+ * Time is emulated: votes read a clock that advances by the time of those functions, and a little at each query. So
+ * every codec takes the same time, and a busy machine changes nothing. Linked with --wrap=tagc_clock_ms.
  */
 #ifndef TESTS_UNIT_VOTE_RANK_H
 #define TESTS_UNIT_VOTE_RANK_H
@@ -34,24 +33,24 @@ static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
 static float *sent, *received;
 static struct tagc_nccl nccl;
-static struct tagc_layers *layers; /* of the slot, in place of what the library finds; NULL: as it finds them */
+static struct tagc_layers *layers; /* of the slot, instead of the library's own; NULL: the library's */
 
 /* ---- the real library -------------------------------------------------------------------------------------------- */
 
 static const void *plain_from;
 static int plains, sends, all_to_alls, meetings, ends;
-static double plain_ns, send_ns, all_to_all_ns; /* a byte */
+static double plain_ns, send_ns, all_to_all_ns; /* per byte */
 static int fail_at;                             /* the end of that group fails */
 static size_t in_group, in_last_group;          /* elements of the reduce-scatter there; 0: none */
-static int unmet;                               /* messages of the probe that began behind no small one */
-static void (*at_end)(void);                    /* or this happens inside it */
+static int unmet;                               /* messages of the probe without a small one before them */
+static void (*at_end)(void);                    /* or this runs inside it */
 static void (*other_rank)(int meeting, int64_t *words);
 
 static atomic_llong clock_ns;
 
 double __wrap_tagc_clock_ms(void);
 double __wrap_tagc_clock_ms(void) { return 1e-6 * (double)atomic_fetch_add(&clock_ns, 2000); }
-/* By it calls are timed between votes. Linked with --wrap=tagc_clock_ns, too, where that matters. */
+/* Calls between votes are timed with it. Linked with --wrap=tagc_clock_ns, too, if that matters. */
 uint64_t __wrap_tagc_clock_ns(void);
 uint64_t __wrap_tagc_clock_ns(void) { return (uint64_t)atomic_fetch_add(&clock_ns, 2000); }
 
@@ -106,7 +105,7 @@ static inline ncclResult_t receive_from(void *to, size_t count, ncclDataType_t t
   return ncclSuccess;
 }
 
-/* The messages to oneself go with the others: they must have been written. */
+/* The messages to oneself are sent with the others: they must have been written. */
 static inline ncclResult_t all_to_all(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t on,
                                       cudaStream_t stream) {
   (void)type, (void)on, (void)stream;
@@ -132,7 +131,7 @@ static inline void *alloc(const struct tagc_device *self, size_t bytes, void *st
   return ++allocations == fail_allocation ? NULL : tagc_device_host.alloc(self, bytes, stream);
 }
 
-/* The first thing of a program: options, and a gradient. */
+/* Called first: sets options, and fills a gradient. */
 static inline void begin_votes(void) {
   setenv("TAGC_SCOPE", "flat", 1);
   setenv("TAGC_MIN_BYTES", "0", 1);
@@ -186,7 +185,7 @@ static inline void tear_down(void) {
   ncclCommDestroy(handles[1]);
 }
 
-static bool hidden; /* the scalar of the call */
+static bool hidden; /* the scalar of the call cannot be read */
 
 static inline ncclResult_t call(void) {
   struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter,
@@ -236,7 +235,7 @@ static inline void *abort_it(void *unused) {
   return NULL;
 }
 
-/* A watchdog aborts while NCCL is at it, and does not wait for that. */
+/* A watchdog aborts during the NCCL call, and does not wait for it. */
 static inline void abort_inside(void) {
   pthread_t watchdog;
   pthread_create(&watchdog, NULL, abort_it, NULL);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_BUDGET on a communicator: votes after the first one, what comes before them, and what goes wrong in them.
+ * TAGC_BUDGET on a communicator: later votes, the measurements before them, and failures in them.
  */
 #include "tests/unit/vote/rank.h"
 
 #include "interpose/budget/retune.h"
 
-/* A cycle is a call, and cycle 2, of the first vote, the fourth one. The second vote is held in cycle 34, after a look
- * in 33. */
+/* A cycle is a call. Cycle 2, of the first vote, is the fourth call. Cycle 34 has the second vote, 33 its sample. */
 enum {
   CALL_OF_CYCLE_0 = VOTE - 2,
   LOOK = CALL_OF_CYCLE_0 + 33,
@@ -15,7 +14,7 @@ enum {
   Q2 = TAGC_CANDIDATES - 1
 };
 
-/* Words of the second gradient: of the communicator three, then the slot's. */
+/* Words of the second gradient message: three of the communicator, then the slot's. */
 enum { SEEN = 1, UNDISTURBED, BARRED, DENSITY, FINDINGS = 6, WORDS_OF_FINDING = 4 };
 
 static struct tagc_options *options(void) { return (struct tagc_options *)(uintptr_t)tagc_library_options(); }
@@ -160,7 +159,7 @@ static void residuals(void) {
      "plain: it is given back, empty");
   tear_down();
 
-  set_up_with("1us"); /* its call in cycle 33 was no call of the slot */
+  set_up_with("1us"); /* its call in cycle 33 did not belong to the slot */
   options()->residual = TAGC_RESIDUAL_FP32;
   good = calls(LOOK) == ncclSuccess && !slot()->state.dirty;
   comm->slots[0].state.dirty = true;
@@ -239,7 +238,7 @@ static void denser(void) {
 
 /* ---- what goes wrong --------------------------------------------------------------------------------------------- */
 
-/* Another codec is chosen in the second vote. With a residual that is new, and without one the workspace. */
+/* The second vote chooses another codec, with a new residual, or without one a new workspace. */
 static void begin_change(int residual) {
   set_up_with("1us");
   options()->residual = residual;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/vote with TAGC_SCOPE=auto: the ranks tell one another where they are, once; what follows from it, the
- * sub-communicators and the calls on them; and what becomes of it when ranks differ or NCCL does not split. One of four
- * ranks runs here, and its NCCL answers for the others.
+ * interpose/vote with TAGC_SCOPE=auto: the ranks exchange their hosts once. Further: the sub-communicators and calls on
+ * them, and ranks that differ or an NCCL that does not split. One of four ranks runs; its NCCL answers for the others.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static ncclResult_t split_fails;
 static uint32_t host_of[RANKS];
 static void (*others_say)(int64_t *words);
 
-/* Which communicator is it? Nothing may ever be asked of one that is not there. */
+/* The number of the communicator. No query of a missing one is allowed. */
 static int number_of(ncclComm_t on) {
   if (on == handles[0])
     return 0;
@@ -51,7 +50,7 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDat
   if (type != ncclInt64)
     return ncclSuccess;
   int64_t *words = to;
-  /* The vote about hosts: the other ranks are to say where they are. */
+  /* The vote about hosts: the other ranks report their hosts. */
   if (count == HOSTS + RANKS && words[HOSTS + 1] == INT64_MAX) {
     for (int r = 1; r < RANKS; r++)
       words[HOSTS + r] = host_of[r];
@@ -141,7 +140,7 @@ static void tear_down(void) {
     ncclCommDestroy(handles[r]);
 }
 
-/* As many calls, of shards that are a little shorter the second time: the cycle is then another one. */
+/* Makes that many calls, with slightly shorter shards the second time: then the cycle is another one. */
 static ncclResult_t calls(int count, size_t shorter) {
   ncclResult_t status = ncclSuccess;
   for (int i = 0; i < count && status == ncclSuccess; i++) {
@@ -164,7 +163,7 @@ static ncclResult_t calls(int count, size_t shorter) {
 
 static enum tagc_reason reason(void) { return comm->slot_count ? comm->slots[0].reason : TAGC_REASON_missing; }
 
-/* Votes again because the cycle has changed; how many meetings that took. -1: no vote in 2,000 calls. */
+/* Votes again after a change of the cycle. Returns the number of meetings; -1: no vote in 2,000 calls. */
 static int another_vote(void) {
   const int before = meetings;
   const uint64_t locks = comm->observed.lock_number;
@@ -174,7 +173,7 @@ static int another_vote(void) {
   return voted ? meetings - before : -1;
 }
 
-/* Of our own, so that no split of the program has the same. */
+/* Our own color, so that no split of the program has the same. */
 static int host_color(int host) { return INT_MAX - TAGC_AGREE_RANKS - host; }
 
 /* ---- two levels -------------------------------------------------------------------------------------------------- */
@@ -205,7 +204,7 @@ static void two_levels(void) {
   tear_down();
 }
 
-/* A communicator that is not for gradients, such as those of tensor parallelism. */
+/* A communicator without gradients, such as those of tensor parallelism. */
 static void no_use(struct tagc_options *options) {
   set_up(0, 0, 1, 1);
   options->assume = TAGC_ASSUME_NOTHING;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/vote/message: the int64 of each message, which all versions of the library in a job must order alike, and
- * what a min all-reduce makes of two ranks.
+ * interpose/vote/message: the int64s of each message, whose order all versions of the library in a job must share, and
+ * the result of a min all-reduce of two ranks.
  */
 #include "interpose/vote/message.h"
 
@@ -10,7 +10,7 @@
 
 enum { MOST = 64 };
 
-static int64_t words[2][MOST]; /* of two ranks; the first one's are what has come out, after reduce() */
+static int64_t words[2][MOST]; /* of two ranks; after reduce() the first one's hold the result */
 static struct tagc_message to[2], from;
 
 static void begin(void) {

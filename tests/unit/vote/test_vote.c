@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/vote with TAGC_CODEC=auto: what comes of it when the wire has its ways, when the other rank says something
- * else, and when the real library fails or loses the communicator in the middle.
+ * interpose/vote with TAGC_CODEC=auto: the outcome for different wires, with another answer of the other rank, and when
+ * the real library fails or loses the communicator during the vote.
  */
 #include "tests/unit/vote/rank.h"
 
@@ -115,7 +115,7 @@ static void others(void) {
 
 /* ---- steps that are not like the others -------------------------------------------------------------------------- */
 
-/* The other rank has met NaN at first, and no codec does well then. */
+/* The other rank met NaN at first, and no codec does well then. */
 static void met_nan(int meeting, int64_t *words) {
   static const double nothing = __builtin_inf();
   int64_t bits;
@@ -237,7 +237,7 @@ static bool copy_late(const struct tagc_device *self, void *to, size_t to_pitch,
   return tagc_device_host.copy(self, to, to_pitch, from, from_pitch, width, rows, stream);
 }
 
-/* A fifth of each shard, at its beginning, is left out by TAGC_SKIP. */
+/* TAGC_SKIP leaves out a fifth of each shard, at its beginning. */
 static const struct tagc_parameter parameters[] = {
   {.name = "norm.weight", .kinds = TAGC_KIND_NORM, .rows = N / 5, .columns = RANKS},
   {.name = "mlp.weight", .kinds = TAGC_KIND_MLP, .rows = N / 5 * 4, .columns = RANKS}};
@@ -283,7 +283,7 @@ static void parts(void) {
   tear_down();
 
   layer.element_bytes = 4;
-  layer.layout = TAGC_LAYOUT_MEGATRON; /* whose shards are longer */
+  layer.layout = TAGC_LAYOUT_MEGATRON; /* its shards are longer */
   set_up();
   ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_unselected) && !slot()->selected.parts,
      "members that do not fill the buffer: plain");
@@ -346,7 +346,7 @@ static bool cheap(const struct tagc_device *self, const struct tagc_codec *codec
   return true;
 }
 
-/* An hour to launch it. */
+/* The launch takes an hour. */
 static bool dear(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
                  struct tagc_gpu_cost *out) {
   (void)self, (void)codec, (void)shape;
@@ -360,7 +360,7 @@ static bool unknown(const struct tagc_device *self, const struct tagc_codec *cod
   return false;
 }
 
-/* A GPU, as far as the vote can tell: it has nothing to say of its own. */
+/* A GPU, as far as the vote can tell: it adds nothing of its own. */
 static void set_up_gpu(void) {
   set_up();
   device.host_reads = false;
@@ -439,7 +439,7 @@ static void barred(void) {
   tear_down();
 }
 
-/* Those of the call that holds it included. */
+/* The number of groups in a vote, including those of the call that holds it. */
 static int groups_of_a_vote(void) {
   set_up();
   if (calls(VOTE) != ncclSuccess)
@@ -455,7 +455,7 @@ static void failures(void) {
   for (int at = 1; at < groups; at++) { /* the last one is that of the call itself */
     set_up();
     fail_at = at;
-    plain_ns = 1; /* nothing comes of this vote */
+    plain_ns = 1; /* this vote leads to nothing */
     good &= calls(VOTE) == ncclSystemError && !comm->vote.held && !comm->observed.nonfinite;
     fail_at = 0;
     plain_ns = 40;
@@ -475,7 +475,7 @@ static void aborts(void) {
   bool good = true;
   for (int at = 1; at < groups; at++) {
     set_up();
-    plain_ns = 1; /* it is all the same how it would end */
+    plain_ns = 1; /* any end of the vote will do */
     aborted = false;
     fail_at = at;
     at_end = abort_inside;
@@ -491,7 +491,7 @@ static void aborts(void) {
       exit(1);
     fail_at = at;
     at_end = begin_abort;
-    comm->returns_at_once = true; /* the launch stays in this thread: it cannot be looked at elsewhere */
+    comm->returns_at_once = true; /* the launch stays in this thread: it cannot be observed elsewhere */
     ncclResult_t status = call();
     pthread_join(other_watchdog, NULL);
     good &= (status == ncclInternalError || status == ncclSuccess) && aborted && call() == ncclInternalError;
