@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A communicator whose calls go to functions of the test instead of the real library's: for tests of votes, where one
- * rank runs and what it calls answers for the others.
+ * A communicator whose calls go to functions of the test, not to the real library. For tests of votes: one rank runs,
+ * and the functions that it calls answer for the others.
  */
 #ifndef TESTS_UNIT_FAKE_NCCL_H
 #define TESTS_UNIT_FAKE_NCCL_H
@@ -12,9 +12,8 @@
 #include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
 
-/* The first of `nranks` new handles as a communicator whose ranks agree, with a reference. *nccl becomes its copy of
- * NCCL, with these functions in place of the real ones (NULL: this NCCL does not have it). Ends the program where that
- * fails. */
+/* Makes the first of `nranks` new handles a communicator whose ranks agree, with a reference. *nccl becomes its copy of
+ * NCCL, with these functions instead of the real ones (NULL: not in this NCCL). Ends the program on failure. */
 static inline struct tagc_comm *fake_nccl_comm(ncclComm_t *handles, int nranks, struct tagc_nccl *nccl,
                                                const struct tagc_nccl_group *fake) {
   ncclResult_t status;

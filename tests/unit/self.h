@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the kernel says of this process: of its threads, and of its files.
+ * The kernel's facts about this process: its threads and its files.
  */
 #ifndef TESTS_UNIT_SELF_H
 #define TESTS_UNIT_SELF_H
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* How many entries a folder of /proc/self has; task: threads; fd: open files, that of the folder among them. */
+/* The number of entries in a folder of /proc/self; task: threads; fd: open files, including that of the folder. */
 static inline int count_of_self(const char *folder) {
   char path[80];
   int count = 0;
@@ -22,7 +22,7 @@ static inline int count_of_self(const char *folder) {
   return count;
 }
 
-/* Returns when a thread of this process, by its number for the kernel, sleeps, or is gone. */
+/* Returns when a thread of this process (by its kernel id) sleeps, or is gone. */
 static inline void wait_until_asleep(int thread) {
   char path[80], text[200];
   const char *state = NULL;

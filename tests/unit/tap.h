@@ -52,7 +52,7 @@ static inline void skip(const char *what, const char *reason) {
   printf("ok %d - %s # SKIP %s\n", ++tap_count, what, reason);
 }
 
-/* Prints the plan; the exit status of main(). */
+/* Prints the plan. Returns the exit status of main(). */
 static inline int tap_done(void) {
   printf("1..%d\n", tap_count);
   return tap_failed ? 1 : 0;

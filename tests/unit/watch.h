@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A cycle and what it reports of tapes that are played to it. Single-threaded.
+ * A cycle and its reports on the tapes that it observes. Single-threaded.
  */
 #ifndef TESTS_UNIT_WATCH_H
 #define TESTS_UNIT_WATCH_H
@@ -53,7 +53,7 @@ static inline void play(struct watch *w, struct tape *tape) {
 
 static const struct model gpt = {12, 1, true, false, true, true, 1000, false, false};
 
-/* Does every slot carry the name of the true unit? Plays one clean step to see. */
+/* True if every slot has the name of its true unit. Plays one clean step to check. */
 static inline bool names_are_true(struct watch *w, const struct model *m) {
   struct tape tape = {NULL, 0, 0};
   bool right = true;
