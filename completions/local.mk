@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# completions/: what bash and zsh complete. That of tagc-run comes from the tables, the others' from what they say to --help.
+# completions/: for bash and zsh. That of tagc-run is made from the tables, the others from each program's --help.
 EXTRA_DIST += completions/bash/tagc-run.in completions/bash/options.in completions/zsh/_tagc-run.in completions/zsh/_tagc
 bashcompletiondir = $(datadir)/bash-completion/completions
 zshcompletiondir = $(datadir)/zsh/site-functions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The example: a training program as users have them. It takes nothing from the library and does not know of it.
+# The example: an ordinary training program. It uses nothing of the library and does not know of it.
 if HAVE_BLAS
 noinst_PROGRAMS += examples/train_gpt
 endif
@@ -19,10 +19,10 @@ examples_train_gpt_SOURCES = \
   examples/gpt/text.c examples/gpt/text.h \
   examples/gpt/units.c \
   examples/gpt/vocabulary.c examples/gpt/vocabulary.h
-# `omp simd` marks the loops that must vectorise at any -O level. Without the other two, a square root that might set
-# errno or a comparison that might trap would keep them scalar; NaN and infinity keep their meaning.
+# `omp simd` marks the loops that must vectorise at any -O level. Without the other two flags, they would stay scalar: a
+# square root might set errno, a comparison might trap. NaN and infinity keep their meaning.
 examples_train_gpt_CFLAGS = $(AM_CFLAGS) $(BLAS_CPPFLAGS) -fopenmp-simd -fno-math-errno -fno-trapping-math
-# Linked as any NCCL program is; here the stand-in is the NCCL that is found.
+# Linked like any NCCL program. Here -lnccl finds the stand-in.
 examples_train_gpt_LDADD = -Ltests/standin -lnccl $(BLAS_LIBS) -lm
 examples_train_gpt_DEPENDENCIES = tests/standin/libnccl.so
 EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh examples/hosts.sh examples/two-hosts examples/picture examples/steps.svg
@@ -30,7 +30,7 @@ EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh examples/hosts.sh
 # The same in PyTorch, for GPUs.
 EXTRA_DIST += examples/train_fsdp.py
 
-# How variables reach the ranks of launchers.
+# Launcher scripts that pass the variables to all ranks.
 launchersdir = $(docdir)/examples/launchers
 dist_launchers_SCRIPTS = examples/launchers/accelerate.sh examples/launchers/deepspeed.sh examples/launchers/megatron.sh \
   examples/launchers/mpirun.sh examples/launchers/slurm.sh examples/launchers/torchrun.sh

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# interpose/: how a call comes in and goes out. From the bottom to the top; all but the exported entries is in the convenience library.
+# interpose/: how a call comes in and goes out. Rooms from the bottom to the top. The convenience library has all of it
+# except the exported entries.
 include $(srcdir)/%D%/nccl/local.mk
 include $(srcdir)/%D%/policy/local.mk
 include $(srcdir)/%D%/budget/local.mk

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # kernels/: codecs, and the devices they run on. From the bottom to the top.
 
-# Vectors that this processor lacks are never passed to functions: those of simd/vector_plain.h are expanded where they stand.
+# The warning is about vectors that are passed to functions. Those of simd/vector_plain.h never are: they are inlined.
 libtagc_a_CFLAGS += -Wno-psabi
 
-# Hot functions are compiled once for each instruction set (codec/instruction_set.h), into objects of their own flags inside the one library.
-# They share nothing between threads, and gcc 12 loses the upper halves of 512-bit values around the calls of its thread sanitizer.
+# Hot functions are compiled once per instruction set (codec/instruction_set.h), with its flags, into the one library.
+# They need no thread sanitizer: they share nothing between threads, and gcc 12 loses the upper halves of 512-bit values
+# around its calls.
 AVX512_CFLAGS = -fno-sanitize=thread -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
 AVX2_CFLAGS = -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
 simd_sources =
@@ -36,8 +37,8 @@ include $(srcdir)/%D%/allgather/local.mk
 include $(srcdir)/%D%/device/local.mk
 include $(srcdir)/%D%/tagc-bench/local.mk
 
-# Kernels for GPUs: one module, in the library as a file in a file. The newest driver gets code for its GPU, older ones PTX:
-# that of the oldest GPU in words that drivers from CUDA 10 on know, which ptxas checks.
+# GPU kernels: one module, embedded in the library as a file. The newest drivers get machine code for their GPU, older
+# ones PTX. The PTX is for the oldest GPU and readable by drivers from CUDA 10 on; ptxas checks that.
 cuda_headers = \
   kernels/allgather/cuda.h kernels/allgather/steps.h kernels/codec/allgather.h kernels/codec/bits.h \
   kernels/codec/blocks.h kernels/codec/codec.h kernels/codec/device.h kernels/codec/exceptions.h kernels/codec/lossless.h \

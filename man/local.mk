@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# man/: the manual; its lists come from the tables of the library.
+# man/: the manual. Its lists come from the tables of the library.
 tables_sources = man/print_tables.c env/tagc-run/run.h env/tagc-run/name.c
 tables_needed = env/log.c env/program/terminal.c env/options.c env/signals.c env/units.c layermap/model/kinds.c
 if CROSS_COMPILING

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# comm/: a communicator and all that is kept of it.
+# comm/: the state of a communicator.
 libtagc_a_SOURCES += \
   %D%/accounts.c %D%/allgathers.c %D%/allgathers.h %D%/call.h %D%/chunking.c %D%/chunking.h %D%/comm.c \
   %D%/comm.h %D%/memory.c %D%/memory.h %D%/observed.h %D%/owner.c %D%/owner.h %D%/partial.c %D%/partial.h \

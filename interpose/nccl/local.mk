@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# nccl/: which NCCL is meant, and its functions.
+# nccl/: finds the NCCL that the program means, and its functions.
 libtagc_a_SOURCES += \
   %D%/capture.c %D%/capture.h %D%/entries.def %D%/hook.h %D%/imports.c %D%/imports.h %D%/linker.c %D%/linker.h \
   %D%/names.c %D%/nccl_newer.h %D%/process.c %D%/process.h %D%/real.c %D%/real.h

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# tagc-doctor/: will interception work here? Needs libelf.
+# tagc-doctor/: tells whether interception will work here. Needs libelf.
 if HAVE_LIBELF
 bin_PROGRAMS += tagc-doctor
 tagc_doctor_SOURCES = \

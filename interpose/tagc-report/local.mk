@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# tagc-report/: what traces tell. Never in the library.
+# tagc-report/: reads traces and shows them. Never in the library.
 noinst_LIBRARIES += libtagc-report.a
 libtagc_report_a_SOURCES =
-# read/: traces, and what they add up to.
+# read/: reads traces and adds them up.
 libtagc_report_a_SOURCES += \
   %D%/read/format.c %D%/read/format.h %D%/read/load.c %D%/read/load.h %D%/read/load_calls.c %D%/read/load_steps.c \
   %D%/read/merge.c %D%/read/merge.h %D%/read/merge_jobs.c %D%/read/merge_slots.c %D%/read/placement.c \
   %D%/read/placement.h %D%/read/records.c %D%/read/records.h %D%/read/summary.c %D%/read/summary.h %D%/read/table.h
-# judge/: what follows from it.
+# judge/: draws conclusions from them.
 libtagc_report_a_SOURCES += \
   %D%/judge/ab_compare.c %D%/judge/ab_compare.h %D%/judge/advice.c %D%/judge/advice.h %D%/judge/codecs.c \
   %D%/judge/codecs.h %D%/judge/patterns.c %D%/judge/patterns.h %D%/judge/roles.c %D%/judge/steps.c %D%/judge/steps.h \

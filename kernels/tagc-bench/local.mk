@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# tagc-bench/: what the codecs do: sizes, errors, speeds.
+# tagc-bench/: measures the codecs: sizes, errors, speeds.
 bin_PROGRAMS += tagc-bench
 tagc_bench_SOURCES = \
   %D%/allgather.c %D%/bench.h %D%/data.c %D%/draw.c %D%/draw.h %D%/forecast.c %D%/json.c %D%/model.c %D%/options.c \

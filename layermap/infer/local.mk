@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# infer/: which model is it?
+# infer/: finds the model from the calls.
 libtagc_a_SOURCES += \
   %D%/division.c %D%/division.h %D%/doubts.c %D%/layers.c %D%/layers.h %D%/match.c %D%/match.h %D%/prior.c \
   %D%/prior.h %D%/search.h %D%/search_blocks.c %D%/search_outside.c %D%/search_totals.c %D%/shapes.c %D%/shapes.h \

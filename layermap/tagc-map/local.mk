@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# tagc-map/: models from files of others. Never in the library, which links nothing of that. Needs libjansson.
+# tagc-map/: makes map files from other programs' files. Never in the library. Needs libjansson.
 if HAVE_JANSSON
 noinst_LIBRARIES += libtagc-map.a
 libtagc_map_a_SOURCES = \
