@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# Two hosts on this machine: network namespaces with a wire between them, which is wire0 in both. Sourced by two-hosts, tests
-# and benchmarks; who makes hosts removes them in a trap on EXIT, and by remove_old_hosts what others left who had no time for
-# that. Needs root, ip(8) and unshare(1); a limit needs tc(8) and the kernel's sch_tbf, too.
+# Two hosts on this machine: network namespaces with a wire between them, which is wire0 in both. Sourced by two-hosts,
+# tests and benchmarks. A script that makes hosts removes them in a trap on EXIT, and calls remove_old_hosts for those
+# of killed scripts. Needs root, ip(8) and unshare(1); a limit also needs tc(8) and the kernel's sch_tbf.
 
-# two_hosts: makes $host_a with the address 10.99.0.1 and $host_b with 10.99.0.2. Status 1: it is not allowed here, 2:
-# it failed.
+# two_hosts: makes $host_a with the address 10.99.0.1 and $host_b with 10.99.0.2. Status 1: not allowed here, 2: failed.
 two_hosts()
 {
   host_a="tagc-a-$$" host_b="tagc-b-$$" host_wire=wire0 host_address=10.99.0.1
@@ -20,14 +19,13 @@ two_hosts()
   done
 }
 
-# one_host: where that is not allowed, two names for this machine: NCCL takes ranks for those of two hosts, and they
-# talk over lo.
+# one_host: if that is not allowed, gives this machine two names. NCCL then assumes two hosts; ranks talk over lo.
 one_host()
 {
   host_a="tagc-a-$$" host_b="tagc-b-$$" host_wire=lo host_address=127.0.0.1
 }
 
-# limit_wire RATE BURST: a token bucket on each end of the wire.
+# limit_wire RATE BURST: puts a token bucket on each end of the wire.
 limit_wire()
 {
   for host in "$host_a" "$host_b"; do
@@ -51,7 +49,7 @@ enter_host()
 on_host() { (enter_host "$@"); }
 
 # on_both LOCAL COMMAND...: starts LOCAL ranks on each, those of the first host first, as torchrun would, and waits for
-# all. When one fails, the others are ended. Its status, or 0.
+# all. If one fails, ends the others. Returns its status, or 0.
 on_both()
 {
   on_each=$1 host_pids='' next_rank=0 worst=0
@@ -73,7 +71,8 @@ on_both()
   return $worst
 }
 
-# one_rank COMMAND...: on $host. On hosts of their own others hear at once that it failed, whichever is being waited for.
+# one_rank COMMAND...: runs it on $host. A failure on hosts of their own ends the other ranks at once, while on_both may
+# wait for another one.
 one_rank()
 {
   [ "$host_wire" != lo ] || enter_host "$host" "$@"
@@ -84,7 +83,7 @@ one_rank()
   }
 }
 
-# end_ranks: asks what still runs on them to end.
+# end_ranks: asks the processes on both hosts to end.
 end_ranks()
 {
   # shellcheck disable=SC2086 # process ids
@@ -94,14 +93,14 @@ end_ranks()
   esac 2>/dev/null
 }
 
-# remove_hosts: and them, too; what has not ended after two seconds is killed.
+# remove_hosts: ends the processes and removes both hosts; kills processes that are left after two seconds.
 remove_hosts()
 {
   end_ranks
   [ "$host_wire" = lo ] || for host in "$host_a" "$host_b"; do remove_host "$host" 20; done
 }
 
-# remove_host NAME TENTHS: with what runs on it; it gets so many tenths of a second to end.
+# remove_host NAME TENTHS: removes one host. Its processes have TENTHS tenths of a second to end.
 remove_host()
 {
   tenths=$2
@@ -109,7 +108,7 @@ remove_host()
     sleep 0.1
     tenths=$((tenths - 1))
   done
-  # What is killed may have started something before: until nothing is left.
+  # A killed process may have started others before.
   while pids=$(ip netns pids "$1" 2>/dev/null) && [ -n "$pids" ]; do
     # shellcheck disable=SC2086 # process ids
     kill -KILL $pids 2>/dev/null
@@ -118,7 +117,7 @@ remove_host()
   ip netns del "$1" 2>/dev/null
 }
 
-# remove_old_hosts: those of processes that are gone: they were killed.
+# remove_old_hosts: removes the hosts of scripts that were killed.
 remove_old_hosts()
 {
   for name in $(ip netns list 2>/dev/null | sed -n 's/^\(tagc-[ab]-[0-9]*\)\( .*\)*$/\1/p'); do

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Rank 0 hands a few bytes (an ncclUniqueId) to all other ranks over TCP, with what torchrun puts in the environment.
+ * Rank 0 hands a few bytes (an ncclUniqueId) to all other ranks over TCP, using torchrun's environment variables.
  *
- * Ports       torchrun's agent listens on MASTER_PORT itself, so rank 0 takes the first free one of the 16 ports
- *             behind it, and the others try these in turn until somebody answers as rank 0 of this very job does.
- *             Whatever else listens there gives no such answer and is passed over. Ports above 65535 continue at 1024.
+ * Ports       torchrun's agent listens on MASTER_PORT itself, so rank 0 takes the first free one of the next 16 ports.
+ *             The others try these in turn until rank 0 of this very job answers. Other servers give no such answer
+ *             and are passed over. Ports above 65535 continue at 1024.
  * Late ranks  A rank may start long before or after rank 0: everybody tries until timeout_s has passed.
- * Trust       The bytes travel in clear, to whoever knows the job: for examples and tests on one's own network.
+ * Trust       The bytes travel in clear, to anyone who knows the job: for examples and tests on one's own network.
  * Failure     Functions return false and explain in `why`. Nothing is allocated, printed, or left open.
  * Threads     Reentrant, but for getenv.
  */
@@ -39,7 +39,7 @@ struct rendezvous {
   double timeout_s;
 };
 
-/* What both sides say first. Ranks of one job run on machines of one kind, so no byte order is agreed. */
+/* The first message of both sides. Ranks of one job run on machines of one kind, so no byte order is agreed. */
 struct rendezvous_greeting {
   uint64_t magic, key;
   uint32_t rank, bytes;
@@ -60,7 +60,7 @@ static inline double rendezvous_clock(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* An integer from the environment, `fallback` where the variable is not set. */
+/* Reads an integer from the environment; `fallback` if the variable is not set. */
 static inline bool rendezvous_env(const char *name, long low, long high, long fallback, int *out, char *why,
                                   size_t size) {
   const char *text = getenv(name);
@@ -101,7 +101,7 @@ static inline int rendezvous_port(const struct rendezvous *r, int i) {
   return port <= 65535 ? port : port - 65536 + 1024;
 }
 
-/* All of `bytes`, however TCP cuts them; false at the end of the stream, an error, or after the socket's timeout. */
+/* Reads all of `bytes`, in any pieces; false at the end of the stream, on an error, or after the socket's timeout. */
 static inline bool rendezvous_read(int fd, void *data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     ssize_t got = recv(fd, (char *)data + done, bytes - done, 0);
@@ -133,7 +133,7 @@ static inline void rendezvous_set_timeouts(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-/* The addresses of rank 0's host with one of its ports; NULL where the name is unknown. freeaddrinfo() the result. */
+/* The addresses of rank 0's host with one of its ports; NULL if the name is unknown. freeaddrinfo() the result. */
 static inline struct addrinfo *rendezvous_resolve(const struct rendezvous *r, int port) {
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
   char service[16];
@@ -168,7 +168,7 @@ static inline int rendezvous_open(const struct rendezvous *r, int port, bool lis
   return fd;
 }
 
-/* Rank 0 with one connection: the rank that has got the data and said so, or -1. */
+/* Serves one connection of rank 0. Returns the rank that has confirmed the data, or -1. */
 static inline int rendezvous_answer(int fd, const struct rendezvous *r, const void *data, size_t bytes) {
   struct rendezvous_greeting hello, reply = {RENDEZVOUS_REPLY, rendezvous_key(r), 0, (uint32_t)bytes};
   char received;
@@ -225,7 +225,7 @@ static inline bool rendezvous_ask(const struct rendezvous *r, int port, void *da
   return good;
 }
 
-/* After it all ranks hold rank 0's data. False on any rank: that rank does not, whatever the others have. */
+/* Copies rank 0's data to all ranks. False: this rank does not have it; the others may. */
 static inline bool rendezvous_share(const struct rendezvous *r, void *data, size_t bytes, char *why, size_t size) {
   if (r->nranks == 1)
     return true;

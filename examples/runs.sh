@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# What demo and fidelity have in common: both run the trainer, and read what it, the library and the stand-in for NCCL
-# leave in files. Sourced by a script that defines fail(), and sets `results`, the folder of those files.
+# The common code of demo and fidelity: both run the trainer, and read the files of the trainer, of the library and of
+# the stand-in for NCCL. Sourced by a script that defines fail(), and sets `results`, the folder of those files.
 
-# whole OPTION VALUE LEAST MOST: refuses a value that is no such number.
+# whole OPTION VALUE LEAST MOST: fails unless the value is a whole number in this range.
 whole() {
   case $2 in
     '' | *[!0-9]* | ??????????*) fail "$1 '$2': expected a whole number from $3 to $4" ;;
@@ -11,14 +11,14 @@ whole() {
   [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] || fail "$1 $2: expected a whole number from $3 to $4"
 }
 
-# value FILE LINE KEY: from the last line in FILE that starts with LINE; empty where there is none.
+# value FILE LINE KEY: prints KEY's value from the last line in FILE that starts with LINE; empty if there is none.
 value() {
   awk -v start="$2" -v key="$3" '
     index($0, start) == 1 { for (i = 1; i <= NF; i++) if (index($i, key "=") == 1) found = substr($i, length(key) + 2) }
     END { print found }' "$results/$1"
 }
 
-# need FILE LINE KEY: the same, but the figure must be there.
+# need FILE LINE KEY: does the same, but fails without a figure.
 need() {
   figure=$(value "$@")
   [ -n "$figure" ] || {
@@ -28,9 +28,9 @@ need() {
   echo "$figure"
 }
 
-# wire NAME: bytes that one rank sent in a step for reduce-scatters, and which of them went to other hosts; the same for
-# all-gathers: means over the ranks and the last ten steps. A step ends with the trainer's all-reduce of two floats; the few
-# all-reduces as small as that are no gradient traffic.
+# wire NAME: prints the bytes that one rank sent in a step for reduce-scatters, how many of them went to other hosts,
+# and the same for all-gathers: means over the ranks and the last ten steps. A step ends with the trainer's all-reduce
+# of two floats. Such small all-reduces are no gradient traffic.
 wire() {
   awk -F '\t' '
     FNR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; step = 0; files++; next }
@@ -51,12 +51,12 @@ wire() {
     }' "$results/$1".stats.*
 }
 
-# sides NAME WINDOW: of a run that alternates every WINDOW steps the mean and spread of a step's time in ms, plain and
-# compressed, and the means of the reductions of gradients and of the all-gathers of a plain step. The side of a step is read
-# from what rank 0 sent in it by the functions that the trainer calls: as much as in the first step, where nothing is
-# compressed yet, or less. (More is sent where the library measures the wire, in a step that is neither.) The first step of a
-# window has gathers of the window before it, if they are compressed, and sends something in between: a step counts that has
-# sent what one beside it has. The first window is a plain one, and follows on the steps in which the library learns.
+# sides NAME WINDOW: reads a run that alternates every WINDOW steps. Prints the means and the spreads of a step's time
+# in ms, plain and compressed, then the means of gradient reductions and all-gathers in a plain step. The bytes that
+# rank 0 sent in the trainer's calls tell the side of a step. A plain step sent as much as the first one, where nothing
+# is compressed yet, a compressed step less. A step that sent more is on neither side: the library measured the wire in
+# it. The first step of a window can still have the all-gathers of the previous window; its bytes then lie in between.
+# So a step counts only if a step beside it sent as much. The first window is plain, and follows the library's learning.
 sides() {
   awk -F '\t' -v window="$2" '
     function spread(side) { return sqrt((squares[side] - sum[side] ^ 2 / n[side]) / (n[side] - 1)) }
@@ -83,7 +83,7 @@ sides() {
     }' "$results/$1.stats.0" "$results/$1.times"
 }
 
-# bytes_per_second RATE: of a rate as the launcher takes it.
+# bytes_per_second RATE: converts a rate as the launcher takes it.
 bytes_per_second() {
   echo "$1" | tr '[:upper:]' '[:lower:]' | awk '
     BEGIN { split("bit kbit mbit gbit", units); for (i in units) bytes[units[i]] = 1000 ^ (i - 1) / 8; bytes[""] = 1 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Trains a small GPT the way FSDP does: each rank owns a shard of every unit's parameters, gathers a unit just
- * before its forward and its backward pass, and reduce-scatters its gradient just after; or, with --parallel ddp, the
- * way DDP does: each rank owns all parameters, and gradients are all-reduced in buckets. An ordinary NCCL program in C.
+ * before its forward and its backward pass, and reduce-scatters its gradient just after. With --parallel ddp it trains
+ * the way DDP does: each rank owns all parameters, and all-reduces gradients in buckets. An ordinary NCCL program in C.
  *
- * A step of L blocks calls NCCL for 2L+4 all-gathers and L+2 reduce-scatters, or for an all-reduce a bucket, and for
- * one all-reduce of two floats that carries the loss and the squared norm of the gradient; the sequence is the same in
- * every step. Everything it computes is a function of the options and the number of ranks: equal runs give equal bits.
+ * A step of L blocks calls NCCL for 2L+4 all-gathers and L+2 reduce-scatters, or for one all-reduce per bucket. One
+ * all-reduce of two floats carries the loss and the squared norm of the gradient. The sequence is the same in every
+ * step. All results depend only on the options and the number of ranks: equal runs give equal bits.
  */
 #include <cblas.h>
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include "examples/gpt/vocabulary.h"
 #include "examples/rendezvous.h"
 
-/* OpenBLAS has it; another BLAS may not, and then has its own way to be told. */
+/* OpenBLAS has it; another BLAS may have its own way to set the threads. */
 void openblas_set_num_threads(int threads) __attribute__((weak));
 
 struct trainer {
@@ -103,7 +103,7 @@ static void trainer_destroy(struct trainer *t) {
   free(t->options.text);
 }
 
-/* Puts a sequence of context + 1 tokens into the batch: each is to predict the next. */
+/* Puts a sequence of context + 1 tokens into the batch: each token predicts the next. */
 static void place_sequence(struct trainer *t, size_t i, const uint16_t *sequence) {
   size_t context = t->options.context;
   memcpy(t->inputs + i * context, sequence, context * sizeof *sequence);
@@ -117,7 +117,8 @@ static double forward(struct trainer *t, size_t counted, float grad_scale) {
   return t->model->loss;
 }
 
-/* All passes of a step. Leaves the averaged gradient in what this rank owns; returns this rank's mean loss. */
+/* Makes all passes of a step. Leaves the averaged gradient of the elements that this rank owns; returns this rank's
+ * mean loss. */
 static double accumulate_gradients(struct trainer *t, size_t step) {
   const struct options *o = &t->options;
   size_t tokens = o->batch * o->context * o->accumulate, ranks = (size_t)t->world.nranks;
@@ -145,8 +146,7 @@ static double squared_norm(const float *values, size_t count) {
   return (double)sum;
 }
 
-/* One optimiser step; sets the loss averaged over the ranks, and the norm. A gradient that is not finite is left
- * out. */
+/* Makes one optimiser step; sets the loss averaged over the ranks, and the norm. Skips a non-finite gradient. */
 static void train_step(struct trainer *t, size_t step, struct step *told) {
   const struct options *o = &t->options;
   double loss = accumulate_gradients(t, step), squares = 0.0;
@@ -166,8 +166,8 @@ static void train_step(struct trainer *t, size_t step, struct step *told) {
   told->gradient_norm = (double)norm;
 }
 
-/* Mean loss over the held-out sequences. Every rank makes the same number of passes; what is beyond the end of the last
- * one is computed on some sequence, but not counted. */
+/* Mean loss over the held-out sequences. Every rank makes the same number of passes. The last one may be filled up with
+ * a sequence that does not count. */
 static double validate(struct trainer *t) {
   const struct options *o = &t->options;
   size_t count = text_validation_count(&t->text, o->context, o->eval_sequences), ranks = (size_t)t->world.nranks;

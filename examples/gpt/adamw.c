@@ -37,7 +37,7 @@ void adamw_destroy(struct adamw *a, const struct parallel *p) {
   free(a);
 }
 
-/* What an update is made with, the same for every element but for decay. */
+/* The coefficients of an update. All elements share them; only decay differs. */
 struct coefficients {
   float rate, grad_scale, correction1, correction2;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * AdamW (Loshchilov and Hutter 2019) on the parameters that this rank owns, and the learning rate's way through a run.
+ * AdamW (Loshchilov and Hutter 2019) on the parameters that this rank owns, and the schedule of the learning rate.
  */
 #ifndef EXAMPLES_GPT_ADAMW_H
 #define EXAMPLES_GPT_ADAMW_H
@@ -19,7 +19,7 @@ struct adamw {
 struct adamw *adamw_create(const struct parallel *p, float weight_decay);
 void adamw_destroy(struct adamw *a, const struct parallel *p);
 
-/* One update of them all by their gradients times grad_scale. */
+/* Updates all of them by their gradients times grad_scale. */
 void adamw_update(struct adamw *a, struct parallel *p, const struct gpt_unit *units, float rate, float grad_scale);
 
 /* Linear warm-up to `peak`, then a half cosine down to `left` percent of it at the last step. `step` counts from 0. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How this program ends when it cannot go on: one line on stderr. Exit status 2 for what the user asked for, 1 for
- * the rest.
+ * Ends this program with one line on stderr. The exit status is 2 for a mistake of the user, otherwise 1.
  */
 #ifndef EXAMPLES_GPT_FAIL_H
 #define EXAMPLES_GPT_FAIL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * See layers.h. Products go to the BLAS; the rest are loops that vectorise: `omp simd` also allows a sum to be split
+ * See layers.h. The BLAS computes products; the rest are loops that vectorise. `omp simd` also allows a sum to be split
  * over vector lanes, the same way in every run.
  */
 #include "examples/gpt/layers.h"
@@ -91,7 +91,7 @@ void gelu_backward(float *dx, const float *x, size_t count) {
   }
 }
 
-/* Lane by lane: compilers may not reorder a plain maximum because of NaN. Those are ignored here, but for the first. */
+/* Lane by lane: compilers may not reorder a plain maximum because of NaN. Ignores NaN, except in the first element. */
 static float maximum(const float *values, size_t count) {
   float lanes[16];
   for (size_t k = 0; k < 16; k++)

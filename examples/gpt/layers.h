@@ -2,8 +2,8 @@
  * The layers of a transformer, forward and backward, on row-major fp32 matrices of `rows` tokens.
  *
  * Backward functions take the gradient of the loss with respect to the output (dy) and write the one with respect to
- * the input (dx; overwritten unless said otherwise); gradients of parameters are added to what is there. No function
- * allocates; inputs and outputs must not overlap. Thread-safe, and deterministic as long as the BLAS is.
+ * the input (dx; overwritten unless said otherwise). They add gradients of parameters to the previous values. No
+ * function allocates; inputs and outputs must not overlap. Thread-safe, and deterministic if the BLAS is.
  */
 #ifndef EXAMPLES_GPT_LAYERS_H
 #define EXAMPLES_GPT_LAYERS_H
@@ -13,7 +13,7 @@
 
 /* y = x w^T + b, with w of `out` rows and `in` columns; b may be NULL. */
 void linear_forward(float *y, const float *x, const float *w, const float *b, size_t rows, size_t in, size_t out);
-/* db is not touched where it is NULL. */
+/* db may be NULL. */
 void linear_backward(float *dx, float *dw, float *db, const float *dy, const float *x, const float *w, size_t rows,
                      size_t in, size_t out);
 

@@ -2,10 +2,9 @@
  * A GPT (Radford et al. 2019): token and position embedding, pre-norm blocks of causal attention and a GELU
  * MLP, a final LayerNorm and an untied head.
  *
- * The model is a sequence of *units* - the embedding, each block, the head - and each unit's parameters are one flat
- * array, laid out by its tensors. The model does not own parameters or gradients: every pass over a unit is handed the
- * unit's flat arrays, so that the caller can gather them just before and drop them just after. What the model owns are
- * the activations of one batch.
+ * The model is a sequence of *units*: the embedding, each block, the head. Each unit's parameters are one flat array,
+ * laid out by its tensors. The model does not own parameters or gradients: the caller hands each pass the unit's flat
+ * arrays, so it can gather them just before and drop them just after. The model owns the activations of one batch.
  *
  * Not thread-safe. Functions that allocate return NULL or false without memory.
  */
@@ -53,7 +52,7 @@ struct gpt_model {
   size_t nunits;          /* layers + 2 */
   struct gpt_unit *units; /* in forward order */
   struct gpt_block *blocks;
-  float **stream;             /* layers + 1 arrays of tokens x hidden: what goes into block 0, 1, ..., the head */
+  float **stream;             /* layers + 1 arrays of tokens x hidden: the input of block 0, 1, ..., the head */
   float *final, *final_stats; /* output of the last LayerNorm, and its statistics */
   float *logits;
   float *dstream; /* gradient of the stream where the backward pass is */
@@ -71,7 +70,7 @@ float gpt_initial_value(const struct gpt_unit *unit, size_t unit_index, size_t i
 struct gpt_model *gpt_create(const struct gpt_shape *shape);
 void gpt_destroy(struct gpt_model *model);
 
-/* The batch of the following passes: batch x context tokens each, which must stay until the passes are done. */
+/* Sets the batch of the following passes: batch x context tokens each, which must stay until the passes are done. */
 void gpt_set_batch(struct gpt_model *model, const uint16_t *inputs, const uint16_t *targets);
 /* Units go forward in ascending order. After the last one model->loss holds the sum of the cross entropy over the
  * tokens of sequences [0, counted), and the head's gradient is that of grad_scale times the sum over all sequences. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The command line. From the lists below come the struct, the parser, the checks and --help; a field `print_every` is
- * the option --print-every. Only --text and --help are not of their form.
+ * The command line. The lists below make the struct, the parser, the checks and --help. A field `print_every` is the
+ * option --print-every. Only --text and --help are not in the lists.
  */
 #ifndef EXAMPLES_GPT_OPTIONS_H
 #define EXAMPLES_GPT_OPTIONS_H

@@ -2,16 +2,15 @@
  * Data parallelism: every rank works on its own sequences, and they share one model, in one of two ways.
  *
  * fsdp   Fully sharded (Zhao et al. 2023; ZeRO-3): every rank owns one shard of each unit's flat parameters and
- *        gradients. A unit's parameters are gathered just before they are used, into a buffer that the next unit
- *        reuses; its gradient is averaged over the ranks, divided by their number and then summed, and only the own
- *        shard is kept. A unit is padded with zeros to a multiple of the ranks.
+ *        gradients. A unit's parameters are gathered just before their use, into a buffer that the next unit reuses.
+ *        Its gradient is averaged over the ranks (divided by their number, then summed), and a rank keeps only its own
+ *        shard. A unit is padded with zeros to a multiple of the ranks.
  * ddp    Replicated (Li et al. 2020; PyTorch's DistributedDataParallel): every rank owns all parameters. Gradients lie
- *        in buckets, in the order in which the backward pass makes them: one after the other, units are put into a
- *        bucket until it holds bucket_bytes. A bucket is averaged in place, by one all-reduce, as soon as its last unit
- *        is done.
+ *        in buckets, in the order in which the backward pass makes them. A bucket takes units until it holds
+ *        bucket_bytes. One all-reduce averages a bucket in place, as soon as its last unit is done.
  *
- * What a rank owns it updates. All memory is host memory: this program is for an NCCL that works on it, and calls have
- * finished when they return. Any NCCL error ends the process. Single-threaded.
+ * A rank updates the parameters that it owns. All memory is host memory: this program is for an NCCL that works on it,
+ * and calls have finished when they return. Any NCCL error ends the process. Single-threaded.
  */
 #ifndef EXAMPLES_GPT_PARALLEL_H
 #define EXAMPLES_GPT_PARALLEL_H
@@ -28,9 +27,8 @@ enum parallel_kind { PARALLEL_FSDP, PARALLEL_DDP };
 struct parallel_options {
   enum parallel_kind kind;
   bool accumulates; /* several passes add to a gradient before it is reduced: fsdp then keeps all unsharded gradients */
-  bool allgather_in_place; /* fsdp: the shard is put into its place in the gathered buffer, and gathered from there (as
-                              FSDP2 does) */
-  bool gather_bf16;        /* fsdp: parameters are rounded to bf16, and gathered as that (as mixed precision does) */
+  bool allgather_in_place; /* fsdp: copies the shard into its place in the gathered buffer first (as FSDP2 does) */
+  bool gather_bf16;        /* fsdp: gathers parameters rounded to bf16 (as mixed precision does) */
   size_t bucket_bytes;     /* ddp */
 };
 
@@ -67,15 +65,15 @@ void parallel_destroy(struct parallel *p);
 
 /* All parameters of a unit, valid until the next call. */
 const float *parallel_params(struct parallel *p, size_t unit);
-/* Where the backward pass of a unit adds its gradient; cleared first if `clear`. Valid until its parallel_reduce(). */
+/* The buffer to which the backward pass of a unit adds its gradient; cleared first if `clear`. Valid until its
+ * parallel_reduce(). */
 float *parallel_full_grads(struct parallel *p, size_t unit, bool clear);
-/* To be called in the order of the backward pass: averages the unit's gradient over the ranks, or, with ddp, its
- * bucket's if that is complete now. After that of unit 0 all units' `grads` are averages. Uses up
- * parallel_full_grads(). */
+/* Averages the unit's gradient over the ranks; with ddp, that of its bucket if it is complete now. Call it in the order
+ * of the backward pass. After unit 0 all units' `grads` are averages. Ends the use of parallel_full_grads(). */
 void parallel_reduce(struct parallel *p, size_t unit);
 /* Sums a few values over the ranks, in place. */
 void parallel_sum(struct parallel *p, float *values, size_t count);
-/* How many ranks own the same element: 1, or all. */
+/* The number of ranks that own the same element: 1, or all. */
 int parallel_owners(const struct parallel *p);
 /* ddp: ends the process if the replicas are not all the same, bit for bit. */
 void parallel_check_replicas(struct parallel *p);

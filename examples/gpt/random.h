@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Random numbers as a pure function of (seed, stream, counter): whoever needs number i computes it, on whatever rank
- * and in whatever order, so a model starts equal whether it is sharded over one rank or over eight. Thread-safe.
+ * Random numbers as a pure function of (seed, stream, counter). Any rank can compute number i, in any order, so a model
+ * starts equal whether it is sharded over one rank or over eight. Thread-safe.
  */
 #ifndef EXAMPLES_GPT_RANDOM_H
 #define EXAMPLES_GPT_RANDOM_H

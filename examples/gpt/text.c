@@ -51,7 +51,7 @@ static int is_regular(const struct dirent *entry) {
   return lstat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* By bytes, whatever the locale. */
+/* By bytes, in every locale. */
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
 static void append_default_folder(struct bytes *text) {
@@ -78,7 +78,7 @@ struct text text_read(const char *const *files, size_t nfiles, size_t vocabulary
   struct text text = {.tokens = malloc((all.count + 1) * sizeof *text.tokens)};
   if (!text.tokens)
     fail(1, "no memory for the tokens of %zu bytes", all.count);
-  /* Words are those of the training part: what is held out stays unseen. */
+  /* Only words of the training part: the held-out part stays unseen. */
   struct vocabulary v = vocabulary_create(all.bytes, before, vocabulary - VOCABULARY_BYTES);
   text.train = vocabulary_encode(&v, all.bytes, before, text.tokens);
   text.count = text.train + vocabulary_encode(&v, all.bytes + before, held_out, text.tokens + text.train);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which parameters a unit has, in which order they lie in its flat array, and how they start: matrices from normal
- * numbers of variance 1 / inputs, positions as sinusoids (Vaswani et al. 2017), which lets attention find the preceding
+ * The parameters of a unit, their order in its flat array, and their initial values. Matrices start from normal numbers
+ * of variance 1 / inputs. Positions start as sinusoids (Vaswani et al. 2017), which let attention find the preceding
  * bytes within tens of steps. See model.h.
  */
 #include <math.h>
@@ -25,7 +25,7 @@ static void add_vector(struct gpt_unit *unit, const char *name, size_t count, fl
   add_tensor(unit, name, count, start, 0.0f, false);
 }
 
-/* The order is known to view_block() in block.c. */
+/* view_block() in block.c relies on the order. */
 static void describe_block(struct gpt_unit *unit, size_t h) {
   add_vector(unit, "norm1.gain", h, 1.0f);
   add_vector(unit, "norm1.bias", h, 0.0f);

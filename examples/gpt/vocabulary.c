@@ -9,10 +9,10 @@
 
 #include "examples/gpt/fail.h"
 
-/* ASCII, whatever the locale. */
+/* ASCII, in every locale. */
 static bool is_letter(uint8_t byte) { return (byte | 32) >= 'a' && (byte | 32) <= 'z'; }
 
-/* Bytes of the word that begins here, with its space; 0 or 1 where none does. */
+/* The bytes of the word that begins here, with its space; 0 or 1 if none does. */
 static size_t word_length(const uint8_t *text, size_t count) {
   size_t length = count > 0 && *text == ' ';
   while (length < count && is_letter(text[length]))
@@ -32,7 +32,7 @@ static int by_count(const void *a, const void *b) {
   return x->count != y->count ? (x->count < y->count ? 1 : -1) : by_bytes(a, b);
 }
 
-/* All words of the text one after another, as often as they are there. Returns their number. */
+/* Lists all words of the text, each as often as it occurs. Returns their number. */
 static size_t list_words(const uint8_t *text, size_t count, struct word *words) {
   size_t n = 0, at = 0;
   while (at < count) {
@@ -44,7 +44,7 @@ static size_t list_words(const uint8_t *text, size_t count, struct word *words) 
   return n;
 }
 
-/* Equal words, which lie side by side, become one. Returns how many are left. */
+/* Merges equal words, which lie side by side. Returns how many are left. */
 static size_t merge_equal(struct word *words, size_t n) {
   size_t kept = 0;
   for (size_t i = 0; i < n; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tokens: the 256 bytes and, where a larger vocabulary is asked for, the words that the training text has most often.
+ * Tokens: the 256 bytes and, in a larger vocabulary, the most frequent words of the training text.
  *
  * A word is a run of letters with the space before it, if there is one. Tokens 0 to 255 are the bytes; the words follow
- * in the order of their bytes, so that frequent ones lie anywhere among the rare. Text is cut greedily: at every place
- * the longest word that begins there, or else one byte. All of it is a function of the text and the size alone.
+ * in the order of their bytes, so frequent ones lie anywhere among the rare. Text is cut greedily: at every place the
+ * longest word that begins there, or else one byte. The result depends only on the text and the size.
  * Read-only once made, hence thread-safe. Ends the process on errors.
  */
 #ifndef EXAMPLES_GPT_VOCABULARY_H
@@ -28,7 +28,7 @@ struct vocabulary {
 struct vocabulary vocabulary_create(const uint8_t *text, size_t count, size_t nwords);
 void vocabulary_destroy(struct vocabulary *vocabulary);
 
-/* Writes the tokens of `count` bytes, of which there are at most as many; returns their number. */
+/* Writes the tokens of `count` bytes, at most `count`; returns their number. */
 size_t vocabulary_encode(const struct vocabulary *vocabulary, const uint8_t *text, size_t count, uint16_t *tokens);
 
 #endif

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# DeepSpeed with ZeRO-3. On one node ranks get the environment; to others go, but for NCCL's variables, only lines of
-# .deepspeed_env: this run reads a copy with what tagc-run sets (DS_ENV_FILE, since 0.10.1), leaving none; a line that
-# says otherwise is refused. Launchers but pdsh spoil values with more than A-Za-z0-9@%+=:,./-_. `mkdir traces` first.
+# DeepSpeed with ZeRO-3. Ranks on one node get the environment. Other nodes get only NCCL's variables and the lines of
+# .deepspeed_env. So this run reads a temporary copy with tagc-run's variables (DS_ENV_FILE, since 0.10.1), and refuses
+# a line that contradicts them. Launchers other than pdsh spoil values with characters outside A-Za-z0-9@%+=:,./-_.
+# `mkdir traces` first.
 # shellcheck disable=SC2016 # the shell behind tagc-run expands this
 exec tagc-run --mode ab --trace "${TRACE:-traces/run}" -- sh -c '
   name=${DS_ENV_FILE:-.deepspeed_env} ours=$(env | grep -E "^(LD_PRELOAD|TAGC_[A-Z_]*)=")

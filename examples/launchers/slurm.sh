@@ -3,9 +3,9 @@
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=8
 #SBATCH --gpus-per-node=8
-# Slurm: srun gives tasks its environment, but not where a job was submitted with --export=NONE or a list (whose values
-# may hold no comma, as lists of layers do): tagc-run behind srun does not depend on that. Every node must have it
-# installed, and a folder traces where this runs.
+# Slurm: srun passes its environment to tasks, unless the job was submitted with --export=NONE or a list. Values in such
+# a list may hold no comma, but lists of layers do. tagc-run behind srun does not depend on that. Every node needs
+# tagc-run, and a folder traces in the directory of the job.
 MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 export MASTER_ADDR MASTER_PORT=29500
 # shellcheck disable=SC2016 # the tasks expand this
