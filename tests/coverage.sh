@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What the tests have executed of the library, from the counters (gcov) that they left in a build folder.
+# Shows the lines of the library that the tests have executed, from the counters (gcov) in a build folder.
 #   coverage.sh BUILD             a table of its files: lines with code, those executed, and the ratio
 #   coverage.sh BUILD missing     the lines that no test has executed
-# A line counts as executed where any of the objects that it is compiled into executed it. Processes that are killed, or
-# that end by _exit() or in a fork without exec, leave no counters: what only they execute counts as missing.
+# A line counts as executed if any of its objects executed it. Processes that are killed, or that end by _exit() or in a
+# fork without exec, leave no counters: lines that only they execute count as missing.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 cd "$1"

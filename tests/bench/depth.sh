@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What TAGC_DEPTH is worth: one reduce-scatter of ELEMENTS fp32 among RANKS ranks that the stand-in plays on a host each, at RATE_MBIT,
-# in one piece and in several. depth.sh BUILD_DIR [RATE_MBIT [ELEMENTS [RANKS [ROUNDS]]]]. CODECS and DEPTHS can be chosen (0: by itself;
-# 1 comes first), and BUSY=1 keeps all cores busy beside it. Rounds go through all depths, one after the other, so that what else the
-# machine does meets all of them; of a depth the median over the rounds counts, of medians of CALLS (15) calls. Hidden: what of encoding and
-# decoding was done while the call's bytes travelled, by the report of rank 0. Model: what tagc_call_ns() (kernels/codec/cost.h) says of the time
-# over that of one piece, by `tagc-bench --simulate --depth` at this rate, with a latency of ALPHA_US (50) and with what encoding and
-# decoding took in one piece. The gathers of parameters instead, with a codec of TAGC_ALLGATHER: GATHER=1.
+# Measures the gain of TAGC_DEPTH: one reduce-scatter of ELEMENTS fp32 at RATE_MBIT, in one piece and in several. The
+# stand-in plays RANKS ranks, each on its own host. GATHER=1 measures an all-gather of parameters with a codec of
+# TAGC_ALLGATHER instead. depth.sh BUILD_DIR [RATE_MBIT [ELEMENTS [RANKS [ROUNDS]]]]. CODECS and DEPTHS can be chosen
+# (0: the library chooses; 1 comes first), and BUSY=1 keeps all cores busy beside it. Each round goes through all
+# depths, so other load on the machine meets all of them. The result of a depth is the median over the rounds of medians
+# of CALLS (15) calls. Hidden: the part of encoding and decoding that ran while the call's bytes travelled, by the
+# report of rank 0. Model: the time over that of one piece by tagc_call_ns() (kernels/codec/cost.h), from `tagc-bench
+# --simulate --depth` at this rate, with a latency of ALPHA_US (50) and the measured encoding and decoding of one piece.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-200} elements=${3:-4194304} ranks=${4:-2} rounds=${5:-5} calls=${CALLS:-15} alpha=${ALPHA_US:-50}
@@ -15,7 +16,8 @@ spinners=''
 trap 'for spinner in $spinners; do kill "$spinner" 2>/dev/null || :; done; rm -rf "$results"' EXIT
 trap 'exit 130' INT TERM
 
-# measure CODEC DEPTH: a line of milliseconds, the hidden share, and milliseconds of a call: work, exchange, encode, decode.
+# measure CODEC DEPTH: prints milliseconds, the hidden share, and milliseconds of a call: work, exchange, encode,
+# decode.
 measure()
 {
   if [ "${GATHER:-0}" = 1 ]; then
@@ -35,7 +37,7 @@ measure()
     "$results/out" "$results/err"
 }
 
-# model CODEC DEPTH ENCODE_MS DECODE_MS: milliseconds
+# model CODEC DEPTH ENCODE_MS DECODE_MS: prints milliseconds.
 model()
 {
   speeds=$(awk -v n="$elements" -v w="$ranks" -v e="$3" -v d="$4" 'BEGIN {

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Milliseconds of one reduce-scatter of ELEMENTS fp32 over all ranks, from the first rank's begin to the last one's end
- * (all ranks are on this machine, so they share a clock): the median over the last CALLS calls, after as many as it
- * takes to learn the cycle. An all-reduce of two doubles stands before each call and behind it. Run it under
- * tests/standin/launch, plain or preloaded with TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 (exchange_lib.sh
- * does); rank 0 prints.
+ * Measures the milliseconds of one reduce-scatter of ELEMENTS fp32 over all ranks, from the first rank's begin to the
+ * last one's end (the ranks share this machine's clock). The result is the median over the last CALLS calls, after the
+ * cycle is learned. An all-reduce of two doubles stands before and after each call. Run it under tests/standin/launch,
+ * plain or preloaded with TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 (exchange_lib.sh does); rank 0 prints.
  *
  *   exchange ELEMENTS [CALLS]
  *
- * With the word gather it is the all-gather of such a unit's parameters, behind which the reduce-scatter comes in its
- * turn, untimed.
+ * With the word gather it measures the all-gather of such a unit's parameters; the reduce-scatter follows, untimed.
  *
  *   exchange ELEMENTS CALLS gather
  *
- * With three more words, plain, it is a call of which PERCENT of the elements are selected and go as messages of BITS
- * an element, in one group with the rest: "rest", one reduce-scatter of it, or "blocks", as raw values behind the
- * messages, which their receiver adds up. The group alone is timed, and that sum: neither encoding nor packing.
+ * With three more words, and without the library, it measures a call in two parts. PERCENT of the elements are selected
+ * and go as messages of BITS an element, in one group with the rest. "rest": a reduce-scatter sends the rest. "blocks":
+ * it follows the messages as raw values, and the receiver adds them up. Only the group and that sum are timed, neither
+ * encoding nor packing.
  *
  *   exchange ELEMENTS CALLS rest|blocks PERCENT BITS
  */
@@ -41,8 +40,8 @@ static int compare(const void *a, const void *b) {
 /* A call in two parts. */
 struct parts {
   bool blocks;
-  size_t rest, message; /* elements of a shard, and bytes to each rank for what is selected of one */
-  char *out, *in;       /* nranks messages, and as much again as the rest takes behind each where it goes as blocks */
+  size_t rest, message; /* unselected elements of a shard, and bytes of a message */
+  char *out, *in;       /* nranks messages; with `blocks` each includes the rest */
 };
 
 static bool take_parts(struct parts *p, size_t n, char **words) {
@@ -105,7 +104,7 @@ int main(int argc, char **argv) {
     CHECK(ncclAllReduce(span, span, 2, ncclFloat64, ncclMax, world, NULL));
     if (i >= -LEARNING && gathers)
       CHECK(ncclReduceScatter(send, recv, n, ncclFloat32, ncclSum, world, NULL));
-    pause_ms(20); /* who leaves it first must not fill the wire that others still need to leave it */
+    pause_ms(20); /* the first rank behind it must not fill the wire that others still need */
     if (i >= 0)
       times[i] = span[0] + span[1];
   }

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# What measures one reduce-scatter on hosts with several ranks. Sourced by scripts that set `build`, `sparsity` and
-# `stats` (a folder), for each shape `hosts` and `local`, and the limits `rate` and `inside` in Mbit/s (inside: empty
-# for none).
+# Measures one reduce-scatter on hosts with several ranks. Sourced by scripts that set `build`, `sparsity` and `stats`
+# (a folder), for each shape `hosts` and `local`, and the limits `rate` and `inside` in Mbit/s (inside: empty for none).
 
-# on_played_hosts PROGRAM...: the ranks on this machine; the stand-in for NCCL plays their hosts.
+# on_played_hosts PROGRAM...: runs the ranks on this machine; the stand-in for NCCL plays their hosts.
 on_played_hosts()
 {
   "$build/tests/standin/launch" -n $((hosts * local)) --hosts "$hosts" --no-prefix --rate "${rate}mbit" \
     ${inside:+--rate-inside "${inside}mbit"} --stats "$stats/rank" --preload "$build/libtagc-preload.so" -- "$@"
 }
 
-# exchange START ELEMENTS CALLS [VARIABLE=value...]: milliseconds, and of the last call (between the last two
-# all-reduces of two doubles) the bytes that a host sends to others, and that a rank sends inside its host. START runs a
+# exchange START ELEMENTS CALLS [VARIABLE=value...]: prints milliseconds, and the bytes of the last call (between the
+# last two all-reduces of two doubles): those of a host to others, and those of a rank inside its host. START runs a
 # program on all ranks.
 exchange()
 {

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What goes between hosts that hold several ranks, and how long it takes: one reduce-scatter through the library and the
+# Measures the bytes and the time of one reduce-scatter on hosts with several ranks, through the library and the
 # stand-in for NCCL. hosts.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]], a SHAPE being HOSTSxLOCAL. First on hosts
-# that the stand-in plays: RATE_MBIT (50) is what a host has for others, RATE_INSIDE (eight times as much) what a rank
-# has inside; then, for shapes of two hosts, on two network namespaces with a token bucket (tbf) on the wire between
-# them and shared memory inside, if this user may make them. CODECS and SCOPES can be chosen, too.
+# that the stand-in plays: a host may send RATE_MBIT (50) to others, a rank RATE_INSIDE (eight times as much) inside.
+# Then, for shapes of two hosts, on two network namespaces, if this user may make them: with a token bucket (tbf) on the
+# wire between them and shared memory inside. CODECS and SCOPES can be chosen, too.
 #
-# What the bytes allow: those that a host sends to others at RATE_MBIT, and those that a rank sends inside its host at
-# RATE_INSIDE; one after the other in two levels, otherwise the longer of the two. A limit lets 64 KiB through at once,
-# and on a wire 1448 of 1514 bytes are payload. The processor's time is on top; choose a rate at which it is not what
-# ranks wait for, and so many elements that 64 KiB are little. Takes a quarter of an hour, mostly waiting.
+# "The bytes allow" is the time of a host's bytes to others at RATE_MBIT, and of a rank's bytes inside at RATE_INSIDE:
+# the sum in two levels, otherwise the longer of the two. A limit lets 64 KiB through at once, and on a wire 1448 of
+# 1514 bytes are payload. The processor's time is on top. Choose a rate at which ranks do not wait for the processor,
+# and so many elements that 64 KiB are little. Takes a quarter of an hour, mostly waiting.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-50} elements=${3:-4194304}
@@ -22,7 +22,7 @@ host_a='' host_b=''
 trap '[ -z "$host_a" ] || remove_hosts; rm -rf "$stats"' EXIT
 trap 'exit 130' INT TERM
 
-# on_namespaces PROGRAM...: the ranks on both of them, the lower half on the first.
+# on_namespaces PROGRAM...: runs the ranks on both of them, the lower half on the first.
 on_namespaces()
 {
   on_both "$local" env NCCL_STANDIN_STATS="$stats/rank" LD_LIBRARY_PATH="$build/tests/standin" \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What it costs to follow a program: nanoseconds a call of tagc_cycle_observe() and, of reduce-scatters, of
- * tagc_home_see(), in steady state; and bytes of memory that a lock takes for each slot.
+ * Measures the cost of following a program: the nanoseconds per call of tagc_cycle_observe() and, for reduce-scatters,
+ * of tagc_home_see(), in steady state; and the bytes of memory that a lock takes for each slot.
  *
  *   observe FILE...            files of calls (tests/fixtures)
  *
- * A line a file: calls a step, slots; ns a call (best of ten rounds) without registered memory, with 1000 ranges of it,
- * and with the buffers moving from call to call, so that every one is looked up; bytes a slot for the slot, its row in
- * the accounts, its layer with what it points to, and all of them (TAGC_CODEC=auto: with the inputs of its choices);
- * how much of the cycle's memory a lock has touched. Then the sizes that every communicator has.
+ * Prints one line per file: calls a step, slots; ns a call (best of ten rounds) without registered memory, with 1000
+ * ranges of it, and with buffers that move from call to call, so every one is looked up; bytes a slot for the slot, its
+ * row in the accounts, its layer with the memory behind it, and all of them (TAGC_CODEC=auto: with the inputs of its
+ * choices); the touched part of the cycle's memory. Then the sizes that every communicator has.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static double now_ns(void) {
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* The memory of this process that is there, in bytes. */
+/* The resident memory of this process, in bytes. */
 static long resident(void) {
   long pages = 0, all = 0;
   FILE *file = fopen("/proc/self/statm", "re");
@@ -106,8 +106,7 @@ static void bench(const char *path) {
 }
 
 int main(int argc, char **argv) {
-  mallopt(M_MMAP_THRESHOLD, 128 << 10); /* else memory that one cycle has given back serves the next one, and is cleared
-                                           for it */
+  mallopt(M_MMAP_THRESHOLD, 128 << 10); /* else a cycle reuses, and clears, the memory of the previous one */
   printf("%-36s %5s %5s %7s %7s %7s %7s %7s %7s %7s %7s %9s\n", "file", "step", "slots", "ns", "ranges", "moving",
          "slot", "row", "layer", "all", "auto", "touched");
   for (int i = 1; i < argc; i++)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Nanoseconds that a call takes of the host which the library lets pass: all-gathers, and reduce-scatters below
- * TAGC_MIN_BYTES, of nothing and of a little. Run it plain and preloaded (overhead_lib.sh does); the difference is what
- * the library costs a call.
+ * Measures the host time of a call that the library lets pass, in nanoseconds: all-gathers, and reduce-scatters below
+ * TAGC_MIN_BYTES, of no and of a few elements. Run it plain and preloaded (overhead_lib.sh does); the difference is the
+ * library's cost per call.
  *
- *   overhead host|cuda BURSTS        two ranks or more, as torchrun starts them; cuda: memory and a stream of the first
- *   GPU
+ *   overhead host|cuda BURSTS        two ranks or more, as torchrun starts them; cuda: memory and a stream of the GPU
+ *                                    LOCAL_RANK
  *
- * Calls come in bursts of one kind, and what they have enqueued is waited for outside of the time. A kind's time is the
- * mean of its fastest burst, on rank 0, which prints "KIND ELEMENTS NS" for each. On host memory the stand-in for NCCL
- * does all of a call before it returns, so that those of a little tell of the other ranks' turns rather than of the
- * library.
+ * Calls come in bursts of one kind. The wait for their enqueued work is outside of the time. A kind's time is the mean
+ * of its fastest burst, on rank 0, which prints "KIND ELEMENTS NS" for each. On host memory the stand-in for NCCL
+ * finishes a call before it returns. There, calls of a few elements measure the other ranks rather than the library.
  */
 #include <dlfcn.h>
 #include <time.h>
@@ -54,7 +53,7 @@ static void find(void *driver, const char *name, void *function) {
   }
 }
 
-/* What the CUDA runtime does for a program: the primary context, current. */
+/* Makes the primary context current, as the CUDA runtime does for a program. */
 static void use_cuda(void) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL, *stream = NULL;
   uint64_t send = 0, recv = 0;
@@ -92,7 +91,7 @@ static double now_ns(void) {
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Of each call. */
+/* Returns the nanoseconds of each call. */
 static double time_burst(bool gathers, size_t n) {
   ncclResult_t status = ncclSuccess;
   const double began = now_ns();

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What the library costs a call that passes, on the stand-ins: overhead.sh BUILD_DIR [BURSTS]. Two ranks, each a host, and
-# two hosts of two ranks; on host memory, and on device memory where the build has the stand-in for that. Columns after
-# `plain` are what a call takes longer than that.
+# Measures the library's cost for a call that passes, on the stand-ins: overhead.sh BUILD_DIR [BURSTS]. Two hosts, with
+# one rank and with two ranks each; host memory, and device memory if the build has the stand-in for it. Columns after
+# `plain` are the time on top of that.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-build}" && pwd)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# What a call costs that passes. Sourced.
+# Measures the cost of a call that passes. Sourced.
 
-# overhead_table START PROGRAM MEMORY BURSTS LIBRARY ROUNDS MODE...: nanoseconds of a call, plain, and what it takes longer
-# with the library in each TAGC_MODE (observe+trace: and with TAGC_TRACE), in the best of so many runs each, which take turns. START [VARIABLE=value...]
-# COMMAND... starts the ranks.
+# overhead_table START PROGRAM MEMORY BURSTS LIBRARY ROUNDS MODE...: prints the nanoseconds of a plain call, and the
+# time on top of that with the library in each TAGC_MODE (observe+trace: with TAGC_TRACE, too). Each figure is the best
+# of ROUNDS runs; the modes take turns. START [VARIABLE=value...] COMMAND... starts the ranks.
 overhead_table()
 {
   overhead_start=$1 overhead_run="$2 $3 $4" overhead_library=$5 overhead_rounds=$6

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Is the model of `tagc-bench --simulate` right? simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]]: one
-# reduce-scatter through the library and the stand-in for NCCL, at a limited rate, against what the model says of it:
-# milliseconds, and the megabytes that a host sends to others. A SHAPE is a number of ranks, each on a host of its own,
-# or HOSTSxLOCAL. RATE_MBIT is what a host has for others, RATE_INSIDE (eight times as much) what a rank has for its
-# host; CODECS (all) and SCOPES (flat auto) say what is tried. The latency is measured (a reduce-scatter of next to
-# nothing), the rates are the limits, encode and decode are measured by tagc-bench on one core: choose rates at which
-# the processor is not what ranks wait for, and so many elements that the 64 KiB which the limits let through at once do
-# not matter. Takes minutes, mostly waiting.
+# Compares the model of `tagc-bench --simulate` with a measurement. simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS
+# [SHAPE...]]] measures one reduce-scatter through the library and the stand-in for NCCL, at a limited rate, and prints
+# milliseconds and the megabytes that a host sends to others beside the prediction. A SHAPE is a number of ranks, each
+# on a host of its own, or HOSTSxLOCAL. RATE_MBIT is the limit of a host to others, RATE_INSIDE (eight times as much)
+# that of a rank inside its host. CODECS (all) and SCOPES (flat auto) select the cases. The latency is measured (a
+# reduce-scatter of a few elements), the rates are the limits, and tagc-bench measures encode and decode on one core.
+# Choose rates at which ranks do not wait for the processor, and so many elements that the 64 KiB which the limits let
+# through at once do not matter. Takes minutes, mostly waiting.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-100} elements=${3:-4194304}
@@ -20,7 +20,7 @@ trap 'exit 130' INT TERM
 
 . "$(dirname "$0")/exchange_lib.sh"
 
-# predict ALPHA_US CODEC: the step of tagc-bench's JSON, on one line
+# predict ALPHA_US CODEC: prints the step of tagc-bench's JSON, on one line.
 predict()
 {
   "$build/tagc-bench" --json --codec "$2" --simulate "hosts=$hosts..$hosts,local=$local" --alpha "$1" \
@@ -29,11 +29,11 @@ predict()
     --beta-inside "$(echo "$inside" | awk '{ print $1 / 1000 }')" | grep '"hosts"'
 }
 
-# take WAY: milliseconds and bytes of the prediction on stdin
+# take WAY: prints milliseconds and bytes of the prediction on stdin.
 take() { sed -n 's/.*"'"$1"'": {"step_ms": \([^,]*\),[^}]*"between_bytes": \([^}]*\)}.*/\1 \2/p'; }
 
-# line CODEC WAY MEASURED_MS MEASURED_BYTES MEASURED_INSIDE MODEL_MS MODEL_BYTES; `plain` are the three that were
-# measured of plain calls.
+# line CODEC WAY MEASURED_MS MEASURED_BYTES MEASURED_INSIDE MODEL_MS MODEL_BYTES; `plain` holds the three measured
+# values of plain calls.
 line()
 {
   echo "$shape $* $plain" | awk '{ printf "%5s %-6s %-5s %10.1f %10.1f %10.3f %10.3f %10.3f %10.3f\n",

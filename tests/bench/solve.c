@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How long the arithmetic of transformers takes: real models as they are wrapped, sizes that nobody has published, and
- * slots of which nothing is a transformer. One line each:
- * milliseconds of a CPU on average, and of the slowest.
+ * Measures how long the search for a transformer's architecture takes: for real models as they are wrapped, for
+ * unpublished sizes, and for slots of no transformer. Prints one line each: CPU milliseconds, the mean and the slowest.
  */
 #include <time.h>
 
@@ -47,7 +46,7 @@ static void measure_models(enum wrapping wrapping, enum tagc_layout_kind layout,
   report(wider ? "a wider MLP" : wrapping_names[wrapping], tagc_layout_name(layout), &times);
 }
 
-/* Rows of slots of sizes that no transformer has. */
+/* Measures rows of slots with sizes that no transformer has. */
 static void measure_others(size_t count, size_t different) {
   struct times times = {0, 0, 0};
   slots.count = count;

@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a trace costs a training: traced.sh BUILD_DIR [PAIRS]. Pairs of runs of the trainer on two ranks with TAGC_MODE=observe, one of
-# each with TAGC_TRACE, the first one in turns; the median step of each run, and the median over the pairs of what the trace adds.
+# Measures the cost of a trace for a training: traced.sh BUILD_DIR [PAIRS]. Runs the trainer in pairs on two ranks with
+# TAGC_MODE=observe. One run of each pair has TAGC_TRACE; the order alternates. Prints the median step of each run, and
+# the median over the pairs of the time that the trace adds.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 pairs=${2:-9}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# step [VARIABLE=value]: the median step, in ms.
+# step [VARIABLE=value]: prints the median step, in ms.
 step()
 {
   env TAGC_MODE=observe TAGC_REPORT=0 "$@" "$build/tests/standin/launch" -n 2 --no-prefix --preload "$build/libtagc-preload.so" -- \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Traces of a long run: FOLDER/long-RANK.trace of RANKS ranks with CALLS calls each, 100 in a step, on which
- * tagc-report is measured (see RESULTS.md).
+ * Writes traces of a long run to measure tagc-report with (see RESULTS.md): FOLDER/long-RANK.trace of RANKS ranks with
+ * CALLS calls each, 100 in a step.
  *   tests/bench/traces FOLDER RANKS CALLS
  */
 #include "tests/unit/tagc-report/make.h"
