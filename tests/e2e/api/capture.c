@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * CUDA graphs: captured calls become part of their graph as they came, and the steps around them do not notice.
+ * CUDA graphs: captured calls become part of their graph unchanged, and do not disturb the steps around them.
  */
 #include "tests/e2e/api/inprocess.h"
 #include "tests/standin/cuda/device.h"
@@ -18,7 +18,7 @@ static bool end(CUstream *streams, CUgraph *graphs) {
   return good;
 }
 
-/* A call of half the size that steps have: seen in between, it would throw them off their track. */
+/* A call of half the size of the steps' calls. If the library observed it, the cycle would be lost. */
 static ncclResult_t half_group(void) {
   ncclResult_t status = ncclGroupStart();
   for (int i = 0; i < RANKS && status == ncclSuccess; i++)
@@ -77,7 +77,7 @@ static ncclResult_t whole_group(void) {
 
 static bool all_are_sums(int step) { return is_sum(&ranks[0], step) && is_sum(&ranks[1], step); }
 
-/* A stream that synchronises with the legacy stream is captured: the driver does not tell the state of the latter. */
+/* Captures a stream that synchronises with the legacy stream. The driver then hides the state of the legacy stream. */
 static void legacy_stream(void) {
   CUstream blocking;
   CUgraph graph;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How a process with communicators ends, and what its children see of them: the argument says how. Every way prints its
+ * Ends a process with communicators in the way that the argument names, or lets its children end. Every way prints its
  * one test point before the end.
  */
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "tests/e2e/api/inprocess.h"
 
-/* A child that never calls NCCL, as a data loader's worker: how it ended. */
+/* Forks a child that never calls NCCL, like a data loader's worker. Returns its exit status. */
 static int child(void (*end)(void)) {
   int status = -1;
   fflush(stdout);
@@ -40,8 +40,7 @@ static void children(void) {
   finish();
 }
 
-/* A rank is in a call, which waits for the other one, while the process has children; each that hangs ends in the
- * end. */
+/* One rank's call waits for the other rank while the process has children. A child that hangs ends some time later. */
 static void *call_alone(void *argument) {
   struct rank *r = argument;
   fill(r, STEPS);
@@ -64,7 +63,7 @@ static void children_meanwhile(void) {
   finish();
 }
 
-/* Without a destroy. */
+/* Ends without destroying the communicators. */
 static void leave(void) {
   ok(start(0) && run_groups(0, STEPS), "steps");
   exit(done());
@@ -75,7 +74,7 @@ static void leave_at_once(void) {
   _exit(done());
 }
 
-/* A rank runs steps, and is left alone with one in the end, while another thread ends the process. */
+/* Ends the process while another thread's call waits for a rank that does not come. */
 static void *exit_soon(void *unused) {
   (void)unused;
   nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
@@ -92,7 +91,7 @@ static void leave_from_a_thread(void) {
   pause();
 }
 
-/* The same in the background. */
+/* Ends while such a call is in progress in the background. */
 static void leave_in_progress(void) {
   ncclComm_t comms[RANKS];
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Groups: in one another, empty, across new communicators, with errors in them, ended too often, never ended. What is
- * held back runs at the outermost end, and only there; a group that failed leaves no trace in the next step.
+ * Groups: nested, empty, across new communicators, with errors in them, ended too often, never ended. Held-back calls
+ * run at the outermost end, and only there. A failed group leaves no trace in the next step.
  */
 #include "tests/e2e/api/inprocess.h"
 
@@ -67,7 +67,7 @@ static void made_between(void) {
   ok(good, "communicators made between groups: the steps are exact");
 }
 
-/* A communicator made inside a group that holds calls: NCCL makes it first, and they are compressed behind it. */
+/* Makes a communicator inside a group that holds calls. NCCL makes it first, then the calls are compressed. */
 static void made_inside(void) {
   bool good = start(0) && run_groups(0, STEPS);
   for (int step = STEPS; step < STEPS + 2; step++) {
@@ -89,7 +89,7 @@ static void made_inside(void) {
   ok(good, "communicators made inside a group with calls: the steps are exact");
 }
 
-/* A call that is refused spoils its group; what was held back in it does not run, and the next step is as ever. */
+/* A refused call spoils its group: held-back calls do not run, and the next step is as usual. */
 static void refused_call(int steps, const char *when) {
   bool good = start(0) && run_groups(0, steps) && begin_step(steps, 2) && call_all();
   good &= ncclReduceScatter(NULL, ranks[0].out, N, ncclFloat, ncclSum, ranks[0].comm, NULL) == ncclInvalidArgument;
@@ -145,7 +145,7 @@ static void failed_end(int steps, const char *what) {
   good &= ncclCommAbort(ranks[1].comm) == ncclSuccess;
   for (int again = 0; again < 2; again++) {
     good &= begin_step(steps, 1);
-    reduce_scatter(&ranks[0]); /* held back, it cannot fail yet; NCCL may say it at once */
+    reduce_scatter(&ranks[0]); /* the library holds it back, so it cannot fail yet; NCCL may report the error here */
     good &= ncclGroupEnd() == ncclRemoteError;
   }
   bool decoded = steps == STEPS && !all_untouched();
@@ -153,7 +153,7 @@ static void failed_end(int steps, const char *what) {
   ok(good && !decoded, "the end of a group with %s fails: the error is NCCL's, and nothing is decoded", what);
 }
 
-/* The op of a call that is held back is destroyed, its handle used again for another scalar; both before the end. */
+/* Destroys the op of a held-back call and reuses its handle for another scalar, both before the group's end. */
 static void recycled_ops(void) {
   static float again[RANKS][N];
   bool good = start(0);
@@ -182,7 +182,7 @@ static void recycled_ops(void) {
   ok(good, "ops destroyed and made anew before the end of the group: every call has its own scalar");
 }
 
-/* A new communicator, under the handle of an old one sooner or later, starts anew: its first steps are plain. */
+/* A new communicator starts anew: its first steps are plain. Sooner or later it reuses the handle of an old one. */
 static void reused_handles(void) {
   bool good = true, reused = false;
   ncclComm_t old = NULL;

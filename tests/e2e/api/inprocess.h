@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the programs share that have all ranks of a communicator in one process: sparse gradients whose sums are exact,
+ * Shared code of programs that have all ranks of a communicator in one process: sparse gradients whose sums are exact,
  * and ways to run steps on them.
  *
  * There are two ranks, or INPROCESS_RANKS, and shards of 20000 elements, or INPROCESS_N, if these are defined before.
  *
- * They are run with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_SPARSITY=0.95:
- * a communicator that sees nothing but one reduce-scatter, again and again, votes at its fourth and compresses from
- * then on. With ALL_REDUCES in the environment these are all-reduces, whose sums come back in 8 bits an element.
+ * Run them with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_SPARSITY=0.95. A
+ * communicator that repeats one reduce-scatter votes at the fourth, and compresses from then on. With ALL_REDUCES in
+ * the environment these are all-reduces, whose sums come back in 8 bits an element.
  */
 #ifndef TESTS_E2E_INPROCESS_H
 #define TESTS_E2E_INPROCESS_H
@@ -47,15 +47,15 @@ static inline float value(int rank, int step, size_t i) {
   return i % 61 ? 0 : (float)((int)i / 61 % 13 - 6 + step * (rank + 1));
 }
 
-/* ALL_REDUCES is set. Asked once, for it is wanted with every element. */
+/* True if ALL_REDUCES is set. Read once, because every element needs it. */
 static bool with_all_reduces;
 __attribute__((constructor)) static void ask_for_all_reduces(void) { with_all_reduces = getenv("ALL_REDUCES") != NULL; }
 static inline bool all_reduces(void) { return with_all_reduces; }
 
-/* Of a result. */
+/* The elements of a result. */
 static inline size_t count_out(void) { return all_reduces() ? (size_t)N * RANKS : N; }
 
-/* Also marks the result, so that what nobody writes is not taken for a sum. */
+/* Also marks the result, so that an unwritten element never looks like a sum. */
 static inline void fill(struct rank *r, int step) {
   for (size_t i = 0; i < (size_t)N * RANKS; i++)
     r->send[i] = value(r->rank, step, i);
@@ -63,7 +63,8 @@ static inline void fill(struct rank *r, int step) {
     r->out[i] = -1;
 }
 
-/* Exact, but for what the second half of an all-reduce rounds: half a step of the largest sum of a block, and a bit. */
+/* Sums must be exact, except in all-reduces. Their second half rounds by half a step of a block's largest sum; the
+ * bound is slightly larger. */
 static inline bool is_sum(const struct rank *r, int step) {
   const size_t first = all_reduces() ? 0 : (size_t)r->rank * N;
   const float allowed = all_reduces() ? (float)(RANKS * (6 + RANKS * step)) / 250 : 0;
@@ -77,7 +78,7 @@ static inline bool is_sum(const struct rank *r, int step) {
   return true;
 }
 
-/* Since fill(). */
+/* True if nothing was written since fill(). */
 static inline bool untouched(const struct rank *r) {
   for (size_t i = 0; i < count_out(); i++)
     if (r->out[i] != -1)
@@ -99,7 +100,7 @@ static inline ncclResult_t reduce_into(struct rank *r, float *out, ncclRedOp_t o
 
 static inline ncclResult_t reduce_scatter(struct rank *r) { return reduce_into(r, r->out, ncclSum); }
 
-/* What becomes of a call that may be in progress. */
+/* Waits for a call that may be in progress. Returns its result. */
 static inline ncclResult_t settled(struct rank *r, ncclResult_t status) {
   while (status == ncclInProgress) {
     sched_yield();
@@ -109,7 +110,7 @@ static inline ncclResult_t settled(struct rank *r, ncclResult_t status) {
   return status;
 }
 
-/* A thread of a rank: its steps, one after the other. */
+/* The thread of a rank: runs its steps, one after the other. */
 static inline void *run_rank(void *argument) {
   struct rank *r = argument;
   r->good = true;
@@ -122,7 +123,7 @@ static inline void *run_rank(void *argument) {
   return NULL;
 }
 
-/* A thread for each rank; true when all ranks are `good`. */
+/* Runs a thread for each rank. True if all ranks are `good`. */
 static inline bool run_all(void *(*run)(void *)) {
   pthread_t threads[RANKS];
   bool good = true;
@@ -137,7 +138,7 @@ static inline bool run_all(void *(*run)(void *)) {
 
 static inline bool run_threads(void) { return run_all(run_rank); }
 
-/* Steps of all ranks by this thread, each in a group; true when all are exact. */
+/* Runs the steps of all ranks on this thread, each in a group. True if all are exact. */
 static inline bool run_groups(int from, int to) {
   bool good = true;
   for (int step = from; step < to; step++) {
@@ -166,7 +167,7 @@ static inline void adopt(const ncclComm_t *comms, int steps) {
   }
 }
 
-/* New communicators for the ranks. */
+/* Makes new communicators for the ranks. */
 static inline bool start(int steps) {
   ncclComm_t comms[RANKS];
   if (ncclCommInitAll(comms, RANKS, NULL) != ncclSuccess)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Non-blocking communicators: a call returns at once, and the communicator says when it is done. In every shape in
- * which NCCL allows that, compressed calls included: no call waits for a rank that the same thread has not called yet.
+ * Non-blocking communicators: a call returns at once, and the communicator tells when it is done. In every shape that
+ * NCCL allows, compressed or not, no call waits for a rank that the same thread has not called yet.
  */
 #include "tests/e2e/api/inprocess.h"
 
-/* Communicators for the ranks; bit i of `nonblocking` for rank i. Each is made by a thread: NCCL wants those of a group
- * to be of one kind. */
+/* Communicators for the ranks. Bit i of `nonblocking` is for rank i. Each thread makes its own: NCCL requires one kind
+ * of communicators in a group. */
 static ncclUniqueId id;
 static unsigned which;
 
@@ -49,7 +49,7 @@ static void one_thread(void) {
   ok(good, "one thread, a group over the communicators: %d steps are exact", STEPS);
 }
 
-/* The shape that blocking communicators do not allow: nobody has called the second rank when the first call returns. */
+/* Blocking communicators do not allow this shape: the first call returns before the second rank's call is made. */
 static bool run_one_after_the_other(void) {
   bool good = true;
   for (int step = 0; step < STEPS; step++) {
@@ -64,7 +64,7 @@ static bool run_one_after_the_other(void) {
   return good;
 }
 
-/* NCCL refuses to end a communicator that it is at: nothing of it is forgotten then. */
+/* NCCL refuses to end a communicator that is in progress. The library must not forget it then. */
 static void refused_ends(void) {
   bool good = start_nonblocking(0, 3);
   for (int step = 0; step < RANKS; step++) {
@@ -89,7 +89,7 @@ static void one_after_the_other(void) {
   ok(good, "one thread calls rank after rank and asks both then: %d steps are exact", STEPS);
 }
 
-/* A watchdog asks all the time, and must not take an answer away from those that wait for it. */
+/* A watchdog asks all the time. It must not take the answer from the threads that wait for it. */
 static atomic_bool over;
 
 static void *watch(void *argument) {
@@ -138,7 +138,7 @@ static void several_calls(void) {
   ok(good, "two calls of each rank in a group: %d steps are exact", STEPS);
 }
 
-/* The group also holds what NCCL is at for longer: its end says ncclInProgress, and the calls run all the same. */
+/* The group also holds a longer operation of NCCL: its end returns ncclInProgress, and the calls still run. */
 static void beside_a_finalize(void) {
   bool good = true;
   for (int round = 0; round < 2; round++) {
@@ -179,7 +179,7 @@ static void short_lived_ops(void) {
       status[i] = reduce_into(&ranks[i], ranks[i].out, op);
       good &= ncclRedOpDestroy(op, ranks[i].comm) == ncclSuccess;
       two = 100;
-      if (i == 0) /* rank 1 has not called: it is under way */
+      if (i == 0) /* rank 1 has not called, so this call is in progress */
         good &= ncclRedOpCreatePreMulSum(&other, &two, ncclFloat, ncclScalarHostImmediate, ranks[i].comm) ==
                 ncclInvalidArgument;
     }
@@ -194,7 +194,7 @@ static void short_lived_ops(void) {
   ok(good, "ops that are destroyed while their call is under way: %d steps are exact", STEPS);
 }
 
-/* A child's handle appears when its parents are ready: nobody has announced it as non-blocking. */
+/* A child's handle appears when its parents are ready. No configuration says that it is non-blocking. */
 static void children(void) {
   ncclComm_t parents[RANKS], made[RANKS];
   bool good = start_nonblocking(0, 3);
@@ -215,7 +215,7 @@ static void children(void) {
   ok(good, "children of a split: %d steps are exact", STEPS);
 }
 
-/* Rank 0 calls, rank 1 does not: what NCCL refuses meanwhile is refused, and an abort ends it. */
+/* Rank 0 calls, rank 1 does not. Meanwhile other calls are refused as NCCL does, and an abort ends the call. */
 static void alone(int steps, const char *what) {
   ncclComm_t child;
   ncclRedOp_t op;
@@ -239,7 +239,7 @@ static void alone(int steps, const char *what) {
   ok(good && (untouched(r) || steps == 0), "who gives up waiting can abort it, and nothing was decoded");
 }
 
-/* Rank 1 leaves: rank 0 is told of it. */
+/* Rank 1 leaves, and rank 0 gets ncclRemoteError. */
 static void peer_leaves(void) {
   bool good = start_nonblocking(STEPS, 3) && run_threads();
   fill(&ranks[0], STEPS);
@@ -252,9 +252,9 @@ static void peer_leaves(void) {
   ok(good, "a peer that leaves a compressed call: the communicator says ncclRemoteError, and so does the next call");
 }
 
-/* NCCL_COMM_BLOCKING=1 beats the configuration: a call that asks for more than NCCL gives blocks, and is aborted all
- * the same. In the environment it is seen by everybody. A file of NCCL's own puts it there when NCCL starts, which is
- * too late for who has looked already. */
+/* NCCL_COMM_BLOCKING=1 beats the configuration: the call blocks, and can still be aborted. The variable may come from
+ * the environment. NCCL's configuration file sets it only when NCCL starts: too late for code that has read it already.
+ */
 static void *call_once(void *argument) {
   struct rank *r = argument;
   r->begun++;
@@ -271,7 +271,7 @@ static void forced_to_block(const char *by) {
   pthread_create(&thread, NULL, call_once, r);
   while (!r->begun)
     sched_yield();
-  nanosleep(&(struct timespec){0, 50000000}, NULL); /* on its way into NCCL: most of the time it is there then */
+  nanosleep(&(struct timespec){0, 50000000}, NULL); /* most of the time the call is inside NCCL then */
   good &= ncclCommAbort(r->comm) == ncclSuccess && ncclCommAbort(ranks[1].comm) == ncclSuccess;
   pthread_join(thread, NULL);
   ok(good && r->last != ncclSuccess, "made blocking by %s: a compressed call that rank 1 does not join can be aborted",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prints what NCCL answers to calls that are wrong or cannot work, for comparison of a plain and a preloaded run: the
- * codes must be the same. Works with any libnccl.so.2, with a GPU or without.
+ * Prints NCCL's return codes of calls that are wrong or cannot work. A plain and a preloaded run must print the same.
+ * Works with any libnccl.so.2, with a GPU or without.
  */
 #include <nccl.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ int main(void) {
   SAY(ncclRedOpCreatePreMulSum(&op, &x, ncclFloat, ncclScalarHostImmediate, NULL));
   SAY(ncclRedOpDestroy(ncclSum, NULL));
 
-  /* With a communicator, where there is a device (or the stand-in). */
+  /* A communicator needs a device (or the stand-in). */
   if (ncclGetUniqueId(&id) != ncclSuccess || ncclCommInitRank(&comm, 1, id, 0) != ncclSuccess) {
     printf("no communicator\n");
     return 0;
