@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Programs that gather and reduce-scatter activations, which must come out bit for bit, whatever codecs there are.
+ * Programs that gather and reduce-scatter activations, which must come out bit for bit with every codec.
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_MIN_BYTES=4K.
  *
  *   activations tokens|features STEPS
  *
  * tokens: experts get the tokens of all ranks (Megatron-core, MoEAllGatherTokenDispatcher:
- * megatron/core/transformer/moe/ token_dispatcher.py), probabilities and tokens gathered, outputs and gradients
- * reduce-scattered; features: a contrastive loss over the features of all ranks, gathered with their gradients on the
- * communicator of a sharded model whose gradients are averages (FSDP2).
+ * megatron/core/transformer/moe/token_dispatcher.py). Probabilities and tokens are gathered, outputs and gradients
+ * reduce-scattered. features: a contrastive loss over the features of all ranks. They and their gradients are gathered
+ * on the communicator of a sharded model whose gradients are averages (FSDP2).
  */
 #include "tests/e2e/harness.h"
 
@@ -32,7 +32,7 @@ static void gather(size_t count) {
     gathered_exact &= all[i] == value((int)(i / count), calls, i % count);
 }
 
-/* Small integers, so that the order of the sum does not matter. */
+/* Small integers, so the order of the sum does not matter. */
 static float term(int r, size_t i) {
   return (float)(int)(mix(calls << 8 ^ (uint64_t)r ^ (uint64_t)i << 40) % 200) - 100;
 }
@@ -68,8 +68,7 @@ static void dispatch_tokens(void) {
 
 static size_t unit(int i) { return i ? BLOCK : ROOT; }
 
-/* What is gathered of the parameters, and becomes of their gradients, is another test's (gathers.c,
- * reduce_scatter.c). */
+/* Other tests check the parameters (gathers.c) and their gradients (reduce_scatter.c). */
 static void compare_features(void) {
   static float own[MOST], all[MOST * MOST_RANKS];
   for (size_t i = 0; i < MOST * (size_t)nranks; i++)

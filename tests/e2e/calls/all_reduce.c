@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * All-reduces as DDP makes them, of counts that all differ, and what must hold of the compressed ones: all ranks end
- * with the same bytes, near enough to the sum, which every rank can compute; elements behind the last whole shard, and
- * small all-reduces, are exact; what is not finite comes out as such on all ranks; send buffers are as they were.
+ * All-reduces as DDP makes them, with counts that all differ. The compressed ones must end with the same bytes on all
+ * ranks, near enough to the sum, which every rank can compute. Elements behind the last whole shard, and small
+ * all-reduces, are exact. Non-finite values come out as such on all ranks. Send buffers stay unchanged.
  *
  * Run under tests/standin/launch with the library preloaded, TAGC_WARMUP=0 and TAGC_MIN_BYTES=0. The first three steps
  * of a case teach the cycle. Each case has a communicator of its own; for the script that reads the report, rank 0
@@ -10,10 +10,10 @@
  *   all_reduce ERROR [grouped|windows|activations|astray|timed]
  *     ERROR        relative (L2), of every compressed result; 0: integers, exact to the last bit
  *     grouped      the large all-reduces of a step are in one group
- *     windows      TAGC_MODE=ab: over a whole number of windows nothing is lost but ERROR of all
+ *     windows      TAGC_MODE=ab: over a whole number of windows the sums are off by at most ERROR
  *     activations  the same counts again and again, as tensor parallelism has them: nothing is compressed, all is exact
- *     astray       once between two steps something else is summed in calls of these counts: that must come out exact
- *     timed        TAGC_CODEC=auto: it does not say how many are compressed
+ *     astray       once between two steps other values are summed in calls of these counts: they must come out exact
+ *     timed        TAGC_CODEC=auto: does not print how many are compressed
  */
 #include "env/hash.h"
 #include "tests/e2e/harness.h"
@@ -31,7 +31,7 @@ struct test_case {
 
 static const char *const op_names[] = {"sum", "avg", "premulsum"};
 
-/* The last one is the largest. With 3 ranks all have a tail, with 2 and 4 two have. */
+/* The last one is the largest. With 3 ranks all have a tail, with 2 and 4 two of them. */
 static size_t count_of(int slot) {
   static const size_t counts[SLOTS] = {32771, 40000, 50003, 70001};
   return activations ? counts[0] : counts[slot];
@@ -42,7 +42,7 @@ static float scalar_of(const struct test_case *c, int r) {
   return c->op == 2 ? scalars[r % 4] : 1;
 }
 
-/* Is there something at the element that is no number? In one step, on one rank. */
+/* True if the element is NaN or Inf: in one step, on one rank. */
 static bool is_special(uint64_t step, int r, size_t i) {
   return !windows && step == STEPS - 2 && r == nranks - 1 && i % 9973 == 5;
 }
@@ -65,8 +65,8 @@ static double sum_at(const struct test_case *c, uint64_t step, int slot, size_t 
 
 struct buffers {
   char *send[SLOTS + 1], *recv[SLOTS + 1]; /* the last ones are small */
-  char *sent[SLOTS + 1];                   /* what is to stay in `send` */
-  double *total[SLOTS];                    /* of all results, less what they should be */
+  char *sent[SLOTS + 1];                   /* the expected contents of `send` */
+  double *total[SLOTS];                    /* of the errors of all results */
   double total2;
 };
 
@@ -95,7 +95,7 @@ static void run_step(const struct test_case *c, struct buffers *b, uint64_t step
     CHECK(ncclGroupEnd());
 }
 
-/* Does the element of a result come to what it must be, if anything exact can be said of it? */
+/* False if the element of a result must be exact and is not. */
 static bool check_element(const struct test_case *c, float got, double sum, bool plain) {
   if (!isfinite(sum))
     return !isfinite(got);
@@ -111,7 +111,7 @@ static bool check_element(const struct test_case *c, float got, double sum, bool
                                            (1 + fabs(sum));
 }
 
-/* Elements of a result; adds to the squares of what is off, and of the sums. */
+/* Checks elements of a result; adds to the squares of the errors, and of the sums. */
 static bool check_range(const struct test_case *c, struct buffers *b, uint64_t step, int s, size_t from, size_t to,
                         double squares[2]) {
   const size_t whole = elements(s) / (size_t)nranks * (size_t)nranks;
@@ -134,7 +134,7 @@ static bool check_range(const struct test_case *c, struct buffers *b, uint64_t s
   return true;
 }
 
-/* All ranks have the same bytes, so each of them looks at a shard; at the tail, and at what is small, all do. */
+/* All ranks have the same bytes, so each checks one shard. All check the tail and the small calls. */
 static bool check_slot(const struct test_case *c, struct buffers *b, uint64_t step, int s, double *error) {
   const size_t n = elements(s), shard = s < SLOTS ? n / (size_t)nranks : 0, own = shard * (size_t)rank;
   double squares[2] = {0};
@@ -145,7 +145,7 @@ static bool check_slot(const struct test_case *c, struct buffers *b, uint64_t st
   return good;
 }
 
-/* Have all ranks the same bytes? Asked on the world, of which nothing is compressed. */
+/* True if all ranks have the same bytes. Compares on the world, which compresses nothing. */
 static bool is_the_same(const char *bytes, size_t size) {
   const uint64_t mine = tagc_hash_add(TAGC_HASH_START, bytes, size);
   uint64_t words[2] = {mine, ~mine}, all[2];
@@ -170,7 +170,8 @@ static bool check_step(const struct test_case *c, struct buffers *b, uint64_t st
   return good;
 }
 
-/* Parameters, say, of which some are in buckets of their own: a count that is in no step, and then two that are. */
+/* All-reduces, for example, parameters with some in buckets of their own: one count that is in no step, then two that
+ * are. */
 static bool go_astray(const struct test_case *c, struct buffers *b, ncclComm_t comm) {
   const size_t counts[] = {SMALL + 1, count_of(2), count_of(0)};
   bool good = true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls in many pieces (TAGC_DEPTH).
  *
- *   depth hash STEPS [in place|all reduce]   a hash of the results of one unit, of all ranks (launch): of a
- *   reduce-scatter, or all-reduce depth abort TIMES               two ranks in this process; rank 0's communicator is
- *   aborted while its call is under way and the other
- *                                   rank does not come, and its buffers are gone as soon as that returns
- *   depth fork                      a child of a fork in the middle of a training: it ends, and its parent goes on
+ *   depth hash STEPS [in place|all reduce]
+ *                       under tests/standin/launch: a hash of one unit's results on all ranks
+ *   depth abort TIMES   two ranks in this process: aborts rank 0's communicator during a call that rank 1 does not
+ *                       join, and frees the buffers as soon as the abort returns
+ *   depth fork          forks a child in the middle of a training: it ends, and its parent goes on
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -75,7 +75,7 @@ static int fork_in_between(void) {
   const uint64_t before = train(0, 8, 0);
   const pid_t child = fork();
   if (child == 0)
-    exit(0); /* what the library does at exit, too */
+    exit(0); /* includes the library's work at exit */
   waitpid(child, &status, 0);
   all_ok(child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child of a fork ends");
   all_ok(train(8, 12, 0) != before, "and its parent goes on");
@@ -109,7 +109,7 @@ static void *run_half(void *argument) {
   return NULL;
 }
 
-/* Rank 0 is aborted so many nanoseconds after it began a call in which it waits for rank 1. */
+/* Aborts rank 0 `ns` nanoseconds after it began a call in which it waits for rank 1. */
 static bool abort_after(long ns) {
   struct half halves[2] = {{0}};
   ncclComm_t comms[2];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Training steps on two communicators, the world and its halves, with gradients that every rank knows; then looks at
- * what TAGC_DUMP wrote. The halves are both communicator 1 of their processes, and have equal ranks and slots.
+ * Runs training steps on two communicators, the world and its halves, with gradients that every rank knows. Then checks
+ * the files of TAGC_DUMP. The halves are both communicator 1 of their processes, and have equal ranks and slots.
  *
- *   dump STEPS                 only trains; prints a hash of all results, so that runs can be compared
+ *   dump STEPS                 only trains; prints a hash of all results to compare runs
  *   dump STEPS PREFIX          and checks the files: those of one step, to the last byte
- *   dump STEPS PREFIX stages   the same on the halves alone: both are communicator 0 then, as in the stages of a
- *   pipeline dump STEPS PREFIX abort    another thread aborts the communicator while its gradient is being written
+ *   dump STEPS PREFIX stages   the same on the halves alone: both are communicator 0 then, as in stages of a pipeline
+ *   dump STEPS PREFIX abort    another thread aborts the communicator while its gradient is being written
  */
 #include <glob.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static void *abort_world(void *unused) {
   return unused;
 }
 
-/* What the library writes with. The abort has time enough to return early, and the buffer might be freed then. */
+/* The library writes with it. The sleep lets an abort return too early; the program could then free the buffer. */
 ssize_t write(int file, const void *data, size_t size) {
   pthread_t thread;
   if (aborts && data == gradient) {
@@ -45,7 +45,7 @@ ssize_t write(int file, const void *data, size_t size) {
   return syscall(SYS_write, file, data, size);
 }
 
-/* The communicator counts, so that a file of one cannot pass for the other's. */
+/* Depends on the communicator, so the files of one differ from the other's. */
 static float gradient_at(int side, uint64_t step, int unit, size_t i) {
   uint64_t h = mix(mix((uint64_t)rank << 40 ^ step << 16 ^ (uint64_t)(2 * unit + side)) ^ i);
   return (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
@@ -70,7 +70,7 @@ static uint64_t train(ncclComm_t *comms, uint64_t steps) {
   return h;
 }
 
-/* The step whose gradient the file holds, and nothing else; -1: none. */
+/* Returns the step whose gradient is the whole file, or -1. */
 static int64_t step_of(const char *path, int side, int unit, size_t count, uint64_t steps) {
   FILE *file = fopen(path, "rb");
   size_t got = file ? fread(result, sizeof *result, count, file) : 0;
@@ -88,7 +88,7 @@ static int64_t step_of(const char *path, int side, int unit, size_t count, uint6
   return -1;
 }
 
-/* The one file of this process that the pattern finds. */
+/* Finds the one file of this process that matches the pattern. */
 static void find_file(const char *pattern, char *path, size_t size) {
   glob_t found = {0};
   int status = glob(pattern, 0, NULL, &found);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * All-gathers of parameters, as sharded data parallelism calls them: every unit is gathered before its forward and
- * before its backward pass, and reduced behind that. Between them bytes, norms and other things are gathered that are
- * no parameters.
+ * before its backward pass, and reduced after that. In between the program gathers bytes, norms and other data.
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_WARMUP=0 TAGC_MIN_BYTES=4K.
  *
  *   gathers TYPE STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] [moments=STEP] [nonfinite]
- *   [most=ERROR]
- *           [least=ERROR]
+ *           [most=ERROR] [least=ERROR]
  *
- * jump: other parameters from that step on; wild: in every step; hostile: rank 1's last unit ends in random bits in
- * that step; large: units worth cutting; moments: those of an optimiser are gathered before the forward pass of that
- * step, as for a checkpoint, and the last unit is kept behind its forward pass, so that nothing else has its size;
- * nonfinite: some values are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0: the
- * bits are those that went in.
+ * jump       other parameters from that step on
+ * wild       other parameters in every step
+ * hostile    rank 1's last unit ends in random bits in that step
+ * large      units worth cutting
+ * moments    gathers those of an optimiser before the forward pass of that step, as for a checkpoint. The last unit is
+ *            kept after its forward pass, so no other call has its size.
+ * nonfinite  some values are not finite
+ * most, least  bounds for the largest relative error (L2) of gathered data; both 0: the bits are unchanged
  */
 #include "env/hash.h"
 #include "tests/e2e/harness.h"
@@ -33,8 +34,7 @@ static uint64_t hash_of_all = TAGC_HASH_START;
 
 static size_t element(void) { return type == ncclFloat32 ? 4 : 2; }
 
-/* What a rank has of a unit: what does not change from step to step, and the shard of the step that was last asked
- * for. */
+/* A rank's part of a unit: the constants of its values, and the shard of the last requested step. */
 static struct shard {
   uint64_t era; /* of base and slope, from 1 */
   long step;    /* of the bytes, from 1 */
@@ -56,7 +56,7 @@ static void begin_era(struct shard *shard, int r, int unit, uint64_t era) {
   shard->era = era + 1;
 }
 
-/* The bytes of rank r's shard in a step: the caller leaves them as they are. */
+/* The bytes of rank r's shard in a step; read-only for the caller. */
 static const char *shard_of(int r, long step, int unit) {
   struct shard *shard = &known[r][unit];
   const uint64_t era = wild ? (uint64_t)step : jump >= 0 && step >= jump ? 1 : 0;
@@ -78,7 +78,7 @@ static const char *shard_of(int r, long step, int unit) {
   return shard->bytes;
 }
 
-/* Is what rank r has sent what has come out, and how far is it off? */
+/* True if rank r's data came out exactly; also updates the largest error. */
 static bool compare(const char *got, int r, long step, int unit) {
   const char *wanted = shard_of(r, step, unit);
   const size_t bytes = counts[unit] * element();
@@ -97,7 +97,7 @@ static bool compare(const char *got, int r, long step, int unit) {
   return memcmp(got, wanted, bytes) == 0;
 }
 
-/* In place a rank's own shard may differ from what the others have of it. */
+/* In place a rank's own shard may differ from the others' copies. */
 static void check(long step, int unit) {
   const size_t bytes = counts[unit] * element();
   int64_t words[2 * MOST_RANKS], out[2 * MOST_RANKS];
@@ -125,7 +125,7 @@ static void gather(long step, int unit) {
   CHECK(ncclAllGather(from, to, counts[unit], type, other, NULL));
 }
 
-/* Things that are no parameters. */
+/* Gathers data that are no parameters. */
 static void gather_others(long step) {
   static unsigned char bytes[BYTES], all_bytes[BYTES * MOST_RANKS];
   static float small[SMALL], all_small[SMALL * MOST_RANKS], odd[ODD], all_odd[ODD * MOST_RANKS];
@@ -147,7 +147,7 @@ static void gather_others(long step) {
   }
 }
 
-/* Two of each unit, one behind the other. The very first one cannot be told from parameters. */
+/* Gathers two of each unit, one after the other. The very first one cannot be told from parameters. */
 static void gather_moments(void) {
   static float own[MOST_COUNT], all[MOST_COUNT * MOST_RANKS];
   for (int unit = 0; unit < UNITS; unit++)

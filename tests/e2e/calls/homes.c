@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Gradients in memory that is registered: in one buffer, each at a place of its own, as Megatron keeps them; or, the
- * last one, wherever there is room.
+ * Gradients in registered memory. They lie in one buffer, each at its own place, as in Megatron. The last one moves
+ * from step to step.
  *
  *   homes STEPS
  */
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
       at += shard[u] * (size_t)nranks;
     }
     CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, world, NULL));
-    if (step == steps / 2) { /* moved: given back, and registered anew */
+    if (step == steps / 2) { /* the buffer is deregistered, and registered again */
       CHECK(ncclCommDeregister(world, registration));
       CHECK(ncclCommRegister(world, buffer, room, &registration));
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Steps of a small Llama in a layout of fully sharded training: all-gathers forward, all-gathers and reduce-scatters
- * backward, as FSDP or ZeRO-3 make them. Gradients of MLPs are dense, all others small integers, whose sums are exact;
- * `inexact` tells of each step how many sums were not.
+ * backward, as FSDP or ZeRO-3 make them. Gradients of MLPs are dense, all others small integers, whose sums are exact.
+ * `inexact` is the number of inexact sums in each step.
  *
  *   layouts fsdp1|fsdp2|zero3 STEPS [inplace]     under tests/standin/launch, plain or with TAGC_LAYERS=mlp
  *   layouts map                                   writes a map of its model
@@ -24,7 +24,7 @@ static struct unit units[MOST_UNITS];
 static size_t unit_count;
 static enum tagc_layout_kind layout;
 
-/* A walk over a shard: padding is of what comes before it. */
+/* A walk over a shard: padding belongs to the parameter before it. */
 struct walk {
   struct unit *unit;
   size_t shard;
@@ -59,7 +59,7 @@ static float value(const struct unit *u, int of, int step, size_t at) {
   return u->is_mlp[at] ? (float)((int)(h & 0xffff) - 32768) / 65536 : (float)((int)(h & 15) - 8);
 }
 
-/* Sums that are not exact, and of these such that must be: of what is no MLP's, or not even near. */
+/* Counts the inexact sums. `bad` counts those outside MLPs, and those of MLPs that are far off. */
 static void reduce(const struct unit *u, int step, bool in_place, float *send, float *recv, size_t *inexact,
                    size_t *bad) {
   float *got = in_place ? send + (size_t)rank * u->n : recv;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# calls/: collectives of one communicator, and of several: what is compressed, and what the program gets.
+# calls/: collectives of one communicator and of several: the compressed calls and their results.
 e2e_tests += %D%/all_reduce.test %D%/reduce_scatter.test %D%/steps.test %D%/threads.test %D%/gathers.test \
   %D%/activations.test %D%/layouts.test %D%/depth.test %D%/dump.test %D%/signatures.test %D%/homes.test \
   %D%/random_programs.test

@@ -2,8 +2,8 @@
  * Makes random programs; see random_program.h.
  *
  * A communicator has a pattern: the calls of one training step, as FSDP or DDP has them, or any. It repeats that, so
- * its cycle locks. Now and then it strays: a step is missing, or cut short, or holds more calls. How often differs
- * between communicators, and some begin late. So those that share a group are in different states.
+ * its cycle locks. Now and then it strays: a step is missing, or cut short, or holds more calls. Communicators stray
+ * more or less often, and some begin late. So those that share a group are in different states.
  */
 #include "tests/e2e/calls/random_program.h"
 
@@ -13,12 +13,12 @@
 
 enum { MOST_PATTERN = 12 };
 
-/* What one communicator does in a step. */
+/* The calls of one communicator in a step. */
 struct pattern {
   int nbundles;
   struct bundle bundles[MOST_PATTERN];
   int unrest;        /* percent of steps that stray */
-  int begins, every; /* its first step in a run, and every how manieth step it calls at all */
+  int begins, every; /* its first step in a run; it calls in every `every`th step */
 };
 
 struct maker {
@@ -80,7 +80,7 @@ static struct call any_call(struct maker *m, int comm) {
 }
 
 /* -- patterns ------------------------------------------------------------------------------------------------------ */
-/* One more call, in a bundle of its own or in the last one. Point-to-point calls run behind collectives, so they stay
+/* Adds a call, in a bundle of its own or in the last one. Point-to-point calls run after collectives, so they stay
  * alone. */
 static void add(struct pattern *p, const struct call *call, bool joins) {
   struct bundle *last = p->nbundles ? &p->bundles[p->nbundles - 1] : NULL;
@@ -94,7 +94,7 @@ static void add(struct pattern *p, const struct call *call, bool joins) {
   last->calls[last->ncalls++] = *call;
 }
 
-/* Gathers of parameters, then of each unit once more, and its gradient. */
+/* Adds all-gathers of parameters, then for each unit one more, and its gradient. */
 static void add_sharded(struct maker *m, struct pattern *p) {
   const int units = 1 + below(m, 3), fused = chance(m, 35) ? 40 : 0;
   const ncclDataType_t type = float_type(m), gradient = chance(m, 70) ? type : ncclFloat32;
@@ -117,7 +117,7 @@ static void add_sharded(struct maker *m, struct pattern *p) {
   }
 }
 
-/* Buckets of gradients; smaller ones are never compressed. */
+/* Adds buckets of gradients; smaller ones are never compressed. */
 static void add_replicated(struct maker *m, struct pattern *p) {
   const int buckets = 1 + below(m, 2), fused = chance(m, 40) ? 60 : 0;
   const ncclDataType_t type = float_type(m);
@@ -189,7 +189,7 @@ static int init_comm(struct program *p) {
   return comm;
 }
 
-/* The member comes behind those of smaller keys, and among equal ones of smaller ranks in the parent. */
+/* Orders members by their keys, equal keys by the ranks in the parent. */
 static void add_member(struct communicator *child, const struct split *split, int rank) {
   int at = child->nranks++;
   for (; at > 0 && split->key[child->ranks[at - 1]] > split->key[rank]; at--)
@@ -224,7 +224,7 @@ static void begin_comm(struct maker *m, int comm) {
   make_pattern(m, comm);
 }
 
-/* One that lives; the first one more often. */
+/* Returns a living communicator; the first one more often. */
 static int choose_parent(struct maker *m) {
   int living[MOST_COMMS], count = 0;
   for (int c = 0; c < m->program->ncomms; c++)
@@ -257,7 +257,7 @@ static void random_split(struct maker *m) {
 }
 
 /* -- steps --------------------------------------------------------------------------------------------------------- */
-/* What a communicator calls in this step. */
+/* Draws the calls of a communicator in this step. */
 static void draw_step(struct maker *m, int comm, struct pattern *out) {
   const struct pattern *p = &m->patterns[comm];
   *out = *p;
@@ -311,7 +311,7 @@ static void emit(struct maker *m, const struct bundle *template, int comm) {
   b->block = m->block;
 }
 
-/* Could another communicator join the block? */
+/* True if another communicator could join the block. */
 static bool offers_another(const struct maker *m, const struct pattern *drawn, const int *done) {
   for (int c = 0; c < m->program->ncomms; c++)
     if (done[c] < drawn[c].nbundles && !is_in_block(m->program, c, m->block))
@@ -319,7 +319,7 @@ static bool offers_another(const struct maker *m, const struct pattern *drawn, c
   return false;
 }
 
-/* The patterns of the living communicators of a side stream, interleaved. */
+/* Emits the patterns of the living communicators of a side stream, interleaved. */
 static void emit_step(struct maker *m, int side_stream) {
   static struct pattern drawn[MOST_COMMS];
   int done[MOST_COMMS] = {0}, left = 0;
@@ -354,7 +354,7 @@ static void emit_steps(struct maker *m, int steps) {
   run->last = m->program->nbundles;
 }
 
-/* Some communicators end; the first one stays. */
+/* Ends some communicators; the first one stays. */
 static void end_some(struct maker *m) {
   for (int c = 1; c < m->program->ncomms; c++)
     if (m->alive[c] && chance(m, 40)) {
@@ -433,7 +433,7 @@ static void make_halves(struct maker *m) { make_steps_of_halves(m, 40); }
 /* With all options at their defaults: a cycle locks after more than 256 calls. */
 static void make_defaults(struct maker *m) { make_steps_of_halves(m, 270); }
 
-/* In one step a sub-communicator has a call in the group, too; one rank's has no other rank, or is not there. */
+/* In one step a sub-communicator also has a call in the group. One rank is alone in its own, or has none. */
 static void make_alone(struct maker *m, int color) {
   struct program *p = m->program;
   const int colors[MOST_RANKS] = {0, color, 0}, keys[MOST_RANKS] = {0};
@@ -448,7 +448,7 @@ static void make_alone(struct maker *m, int color) {
   run->last = p->nbundles;
 }
 
-/* Each rank shares a communicator with the next one, and names its own two in an order of its own. */
+/* Each rank shares a communicator with the next one, and calls its two in its own order. */
 static void make_ring(struct maker *m) {
   struct program *p = m->program;
   const int firsts[MOST_RANKS] = {0, 0, 1, 1}, seconds[MOST_RANKS] = {0, 1, 1, 0}, keys[MOST_RANKS] = {0};
@@ -462,8 +462,8 @@ static void make_ring(struct maker *m) {
   run->last = p->nbundles;
 }
 
-/* Two communicators of the same ranks: one rank calls both in a group, the other one after the other. What is
- * compressed has a plain call before it. */
+/* Two communicators of the same ranks: one rank calls both in a group, the other one after the other. A plain call
+ * precedes the compressed one. */
 static void make_cuts(struct maker *m) {
   struct program *p = m->program;
   const int colors[MOST_RANKS] = {0}, keys[MOST_RANKS] = {0};
@@ -477,7 +477,7 @@ static void make_cuts(struct maker *m) {
   run->last = p->nbundles;
 }
 
-/* Non-blocking communicators: in a group with what is compressed are messages of a communicator without collectives. */
+/* Non-blocking communicators: a group holds compressed calls, and messages of a communicator without collectives. */
 static void make_messages(struct maker *m) {
   struct program *p = m->program;
   const int colors[MOST_RANKS] = {0}, keys[MOST_RANKS] = {0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Random programs: what all ranks of a program do, as a pure function of its seed.
+ * Random programs: the actions of all ranks of a program, as a pure function of its seed.
  *
  * A program makes communicators, trains on them, ends some, makes others. Its calls form one sequence that all ranks
- * share. A *bundle* is what one communicator calls in one group. Its members must agree on that: NCCL fuses such calls.
+ * share. A *bundle* holds the calls of one communicator in one group. Its members must agree on it: NCCL fuses such
+ * calls.
  * A rank takes the bundles of its own communicators, in their order, and cuts them into blocks. A block is one group,
  * or one call alone.
  *
@@ -57,7 +58,7 @@ struct call {
 
 struct bundle {
   int comm, step, side_stream;
-  int block; /* where all ranks cut alike: those of one number are in one group */
+  int block; /* if all ranks cut alike: bundles with the same number are in one group */
   int ncalls;
   struct call calls[MOST_CALLS];
 };
@@ -70,13 +71,13 @@ struct communicator {
 
 struct split {
   int parent;
-  int color[MOST_RANKS], key[MOST_RANKS]; /* of the program's ranks; NCCL_SPLIT_NOCOLOR where a rank wants no child */
+  int color[MOST_RANKS], key[MOST_RANKS]; /* of the program's ranks; NCCL_SPLIT_NOCOLOR if a rank wants no child */
   int child[MOST_RANKS];                  /* the communicator that a rank gets, or -1 */
 };
 
 enum event_kind { EVENT_INIT, EVENT_SPLIT, EVENT_RUN, EVENT_END };
 
-/* What all ranks do one after the other; of a run, each side stream its own bundles. */
+/* The actions of all ranks, one after the other. In a run each side stream calls its own bundles. */
 struct event {
   enum event_kind kind;
   int which;       /* communicator or split */
@@ -96,7 +97,7 @@ struct program {
   struct bundle bundles[MOST_BUNDLES];
 };
 
-/* What a batch of programs has in common: its ranks, where they are, and the library's options. */
+/* The common settings of a batch of programs: its ranks, their hosts, and the library's options. */
 struct setting {
   int nranks;
   char hosts[32];       /* of each rank, with commas */
@@ -106,7 +107,7 @@ struct setting {
   bool residual;
 };
 
-/* Programs that are known by name: groups in which ranks once decided differently. NULL: there is no such number. */
+/* Programs with a name: groups in which ranks once decided differently. NULL: no such number. */
 const char *named_program(int number, int *nranks);
 
 /* `shapes`: a bit for each shape that may be drawn. */
@@ -119,20 +120,20 @@ const char *call_words(const struct call *call, char text[100]);
 
 /* This rank's place in a communicator, or -1. */
 int place_in(const struct communicator *comm, int rank);
-/* Does the rank begin a block with this bundle, whatever it has called before? */
+/* True if the rank begins a block with this bundle after bundle `before`. */
 bool cuts_before(const struct program *program, int bundle, int before, int rank);
 
 /* splitmix64 */
 uint64_t mix_bits(uint64_t x);
 
-/* Runs the programs as the rank that the environment says. Returns the exit status. */
+/* Runs the programs as the environment's rank. Returns the exit status. */
 struct orders {
   const struct setting *setting;
   const char *named; /* or NULL, and then these: */
   uint64_t first, last;
   unsigned shapes;
   bool plain;         /* without the library: all results are exact */
-  int patience;       /* seconds without progress that are a hang */
+  int patience;       /* seconds without progress that count as a hang */
   const char *spoils; /* the last rank spoils a result, a guard, what it sent, or hangs; or NULL */
 };
 int run_programs(const struct orders *orders);

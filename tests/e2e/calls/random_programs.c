@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Random programs, in batches that share their ranks and options: without the library, then with it. See usage() below.
  *
- * It starts each batch under tests/standin/launch, with itself as the ranks. A batch that fails goes on behind the
- * program that failed. Whether a program compressed something is read from the report at exit.
+ * It starts each batch under tests/standin/launch, with itself as the ranks. A failing batch continues after the failed
+ * program. The report at exit tells whether a program compressed something.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -20,7 +20,7 @@
 
 enum { MOST_WORDS = 24, MOST_DONE = 1000 };
 
-/* What came of the programs of a shape. */
+/* The results of the programs of a shape. */
 struct totals {
   int programs, failed, reported, compressing;
   uint64_t compressed;
@@ -114,7 +114,7 @@ static void note_total(const char *line, int rank, int number) {
       done[i].compressed += calls;
 }
 
-/* Reads what a batch has said, and shows the beginning of it where that was not good. */
+/* Reads the output of a batch; shows its beginning if the batch failed. */
 static void read_output(FILE *output, bool good) {
   char *line = NULL;
   size_t room = 0;
@@ -138,7 +138,7 @@ static void read_output(FILE *output, bool good) {
 }
 
 /* -- a batch ------------------------------------------------------------------------------------------------------- */
-/* Programs that ranks of their own run. */
+/* Programs that run in the same processes. */
 struct batch {
   const struct setting *setting;
   uint64_t first, last;
@@ -191,7 +191,7 @@ __attribute__((noreturn)) static void become_launch(const struct batch *b, int o
   _exit(127);
 }
 
-/* Runs a batch, and reads what it says. Returns whether all has gone well. */
+/* Runs a batch, and reads its output. True if it succeeded. */
 static bool launch(const struct batch *b) {
   int status = -1;
   const int output = memfd_create("output", 0);
@@ -236,7 +236,7 @@ static void tell_failure(const struct setting *setting, const struct program *pr
   fflush(stdout);
 }
 
-/* Of the programs that ended well. What they compressed is known where their batch did. */
+/* Adds the programs that succeeded. Only a successful batch tells what they compressed. */
 static void add_totals(const struct setting *setting, const char *name, bool plain, bool good) {
   for (int i = 0; i < ndone; i++) {
     struct totals *t = &totals[!plain][program_of(setting, done[i].seed, name)->shape];
@@ -247,7 +247,7 @@ static void add_totals(const struct setting *setting, const char *name, bool pla
   }
 }
 
-/* Programs of one batch, until all have run. */
+/* Runs the programs of one batch, until all have run. */
 static void run_batch(const struct setting *setting, uint64_t first, uint64_t last, bool plain) {
   while (first <= last && options.failures < options.stop) {
     const bool good = launch(&(struct batch){setting, first, last, .plain = plain});
@@ -293,7 +293,7 @@ static void run_all(bool plain) {
   }
 }
 
-/* A line a shape, and how many programs failed. */
+/* Prints a line per shape. Returns the number of failed programs. */
 static int tell_totals(void) {
   int failed = 0;
   for (int with = 0; with < 2; with++)

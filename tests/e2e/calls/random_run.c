@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A rank's part of random programs, and what must come of it; see random_program.h.
+ * A rank's part of random programs, and the check of its results; see random_program.h.
  *
  * Values are small integers that repeat after PERIOD elements, a prime, so a shift shows. Their sums are exact in every
  * type and in every order. So a result must be right to the last bit, unless a codec that rounds may have had it. Then
@@ -77,7 +77,7 @@ static void must(ncclResult_t status, const char *what, int comm) {
     fail("%s, communicator %d: error %d, %s", what, comm, status, ncclGetErrorString(status));
 }
 
-/* Waits until the communicator is done, where it is non-blocking. */
+/* Waits until the communicator is done, if it is non-blocking. */
 static ncclResult_t settle(ncclComm_t *handle, ncclResult_t status) {
   while (status == ncclInProgress) {
     ncclComm_t comm = __atomic_load_n(handle, __ATOMIC_ACQUIRE); /* a child's appears late */
@@ -137,7 +137,7 @@ static void make_values(void) {
   }
 }
 
-/* Where in its values the buffer of a place begins. Sparse ones have their values at the same elements on all ranks. */
+/* The first value of a place's buffer. Sparse buffers have their values at the same elements on all ranks. */
 static size_t begins(const struct job *job, int place) {
   return mix_bits(job->id * 8 + (is_sparse() ? 0 : (uint64_t)place)) % PERIOD;
 }
@@ -207,8 +207,8 @@ static void lay_out(struct side_stream *side_stream, struct job *job) {
   each_piece(job, job->place, 0, job->sent, job->send, true);
 }
 
-/* -- what must come of a call -------------------------------------------------------------------------------------- */
-/* The share of error that the codec may make, of the norms of what goes into a result; 0: none at all. */
+/* -- results of a call --------------------------------------------------------------------------------------------- */
+/* The relative error that the codec may make, of the norms of a result's inputs; 0: none. */
 static double codec_error(const char *codec) {
   static const struct {
     const char *name;
@@ -299,7 +299,7 @@ static void check_reduced(const struct job *job) {
                 truth.values[(first + i) % PERIOD]);
 }
 
-/* `count` elements at `to` come from those of a place, from `first` on. */
+/* Checks that `count` elements at `to` are those of a place, from `first` on. */
 static void check_copied(const struct job *job, int place, size_t first, const char *to) {
   const double error = allowed(job);
   const size_t count = job->call->count;
@@ -416,7 +416,7 @@ static ncclResult_t enqueue(const struct job *j) {
   }
 }
 
-/* Its communicator has a number in reports from its first collective on. */
+/* A communicator has a number in reports from its first collective on. */
 static void note_use(const struct job *job) {
   const int comm = program.bundles[job->bundle].comm;
   if (!is_used[comm] && job->call->function != SHIFT)
@@ -434,7 +434,7 @@ static void call_job(struct job *job, bool in_group) {
     fail_call(job, "error %d, %s", status, ncclGetErrorString(status));
 }
 
-/* -- faults of our own, by which tests see that this judges -------------------------------------------------------- */
+/* -- planted faults, which the tests must find --------------------------------------------------------------------- */
 static void spoil(struct side_stream *side_stream) {
   static atomic_bool is_spoilt;
   const struct job *job = &side_stream->jobs[0];
@@ -454,13 +454,13 @@ static void spoil(struct side_stream *side_stream) {
 }
 
 /* -- blocks -------------------------------------------------------------------------------------------------------- */
-/* What a rank does in its own way. */
+/* A random choice of this rank alone. */
 static uint64_t whim(const struct job *job, int what) {
   const uint64_t own = program.shape <= SHAPE_ALIKE ? 0 : (uint64_t)rank + 1;
   return mix_bits(program.seed ^ mix_bits((uint64_t)job->bundle << 16 ^ (uint64_t)what << 8 ^ own));
 }
 
-/* The jobs of bundle after bundle; `order`: which bundle comes when. */
+/* Orders the jobs of several bundles; `order`: the order of the bundles. */
 static void shuffle(const struct side_stream *side_stream, int *order, int nbundles) {
   for (int i = 0; i < nbundles; i++)
     order[i] = i;

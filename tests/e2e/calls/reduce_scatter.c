@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reduce-scatters that lhc must carry exactly: element types x reductions x in place or not x counts x supports, alone
- * and several in a group, of one communicator or of two. Every rank computes every other rank's input, so the sums are
- * known.
+ * and several in a group, of one communicator or of two. Every rank computes the inputs of all ranks, and hence the
+ * sums.
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0
  * TAGC_REPORT=1: the first three steps of a case teach the cycle, the others must be compressed. Each case has a
@@ -23,12 +23,12 @@ static const char *const op_names[] = {"sum", "avg", "premulsum", "premulsum by 
 
 struct test_case {
   ncclDataType_t type;
-  int op; /* 0 sum, 1 avg, 2 premulsum, 3 premulsum where all multiply by 1 */
+  int op; /* 0 sum, 1 avg, 2 premulsum, 3 premulsum by 1 on all ranks */
   bool in_place;
   size_t n, grouped; /* grouped: reduce-scatters of n, n + 32, ... elements in one group */
   enum support support;
   enum values values;
-  size_t comms; /* 2: the same once more in the group, on one whose ranks lie otherwise */
+  size_t comms; /* 2: the same once more in the group, on a communicator with another order of ranks */
 };
 
 static uint32_t keep_ppm;
@@ -36,7 +36,7 @@ static struct tagc_hosts hosts; /* one rank each, or two levels */
 
 static bool two_levels(void) { return hosts.local > 1; }
 
-/* What a rank multiplies its summands by; every partial sum of four of them is exact in all types. */
+/* The factor of a rank's summands; every partial sum of four of them is exact in all types. */
 static float scalar_of(const struct test_case *c, int r) {
   static const float scalars[] = {1, -1, 0.5f, 2, -0.5f, -2, 1.5f, 3};
   return c->op == 2 ? scalars[r % 8] : 1;
@@ -46,7 +46,7 @@ static enum tagc_dtype dtype_of(ncclDataType_t type) {
   return type == ncclFloat32 ? TAGC_FLOAT32 : type == ncclFloat16 ? TAGC_FLOAT16 : TAGC_BFLOAT16;
 }
 
-/* Will it be compressed? The plan's own question, asked of the codec. */
+/* True if the call will be compressed, by the plan's own criterion. */
 static bool pays(const struct test_case *c, size_t n, struct tagc_layout *layout) {
   struct tagc_shape shape = {n, hosts.hosts, dtype_of(c->type), keep_ppm, TAGC_STORAGE_FP32};
   return tagc_codec_find("lhc")->layout(&shape, layout) &&
@@ -63,7 +63,7 @@ static float value(const struct test_case *c, int r, uint64_t step, size_t shard
   return round_to(h >> 60 & 1 ? -x : x, c->type);
 }
 
-/* The n elements of a shard as rank r has them; the share of nonzeros stays below the capacity. */
+/* Makes rank r's n elements of a shard; the share of nonzeros stays below the capacity. */
 static void fill(float *to, const struct test_case *c, size_t n, uint64_t capacity, int r, uint64_t step,
                  size_t shard) {
   const uint64_t rows = n / 768, wanted = capacity / 2 / 768, stretch = capacity ? (n + capacity - 1) / capacity : 0;
@@ -101,7 +101,7 @@ struct call {
 
 /* Compares a shard with the sums. Integers must agree to the last bit, reals to 1e-6 of the norm of the sum of absolute
  * inputs (and the rounding of the result's own type). A plain call rounds every product and partial sum to its type,
- * and so do the ranks of a host: integers stay exact, but for their mean over a host of three. */
+ * and so do the ranks of a host. Integers stay exact, except their mean over a host of three. */
 static bool check_shard(const struct test_case *c, const struct call *call, uint64_t step) {
   const size_t n = call->n;
   const bool rounds = call->plain || (two_levels() && (c->type != ncclFloat32 || c->op == 1));
@@ -133,7 +133,7 @@ static bool check_shard(const struct test_case *c, const struct call *call, uint
   return sqrt(error2) <= allowed * sqrt(norm2) + 1.01 * sqrt(rounding2);
 }
 
-/* Fills the send buffer of a call, or compares what is left of it: nobody else may write to it. */
+/* Fills the send buffer of a call, or compares it afterwards: nobody else may write to it. */
 static bool fill_send(const struct test_case *c, const struct call *call, uint64_t step, bool compare) {
   bool same = true;
   for (size_t shard = 0; shard < (size_t)nranks; shard++) {
@@ -176,7 +176,7 @@ static struct call make_call(const struct test_case *c, size_t g, ncclComm_t com
   const size_t bytes = call.n * size_of(c->type);
   call.plain = !pays(c, call.n, &layout);
   call.capacity = call.plain ? call.n : layout.capacity / (uint64_t)hosts.local;
-  if (c->n > 500000 && !call.plain) /* several stripes: what fits each of them is a little less */
+  if (c->n > 500000 && !call.plain) /* several stripes: the capacity of each is a little less */
     call.capacity = call.capacity * 9 / 10;
   call.send = malloc(bytes * (size_t)nranks + 16);
   call.out = c->in_place ? call.send + bytes * (size_t)its_rank : malloc(bytes + 16);
@@ -233,7 +233,7 @@ static void run_case(const struct test_case *c) {
 static void matrix(void) {
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   static const size_t counts[] = {1, 17, 31, 33, 1009, 4096, 16411, 65536};
-  /* Two levels are run on many placements: less on each, half of all combinations, and of large ones a third. */
+  /* Two levels run on many placements. So each runs half of all combinations, and a third on many ranks. */
   const size_t part = !two_levels() ? 1 : nranks < 8 ? 2 : 3;
   const size_t ncounts = sizeof counts / sizeof *counts - (two_levels() ? 2 : 0), large = two_levels() ? 16369 : 65521;
   for (int t = 0; t < 3; t++)

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps of which some differ, with gradients that say whose they are: those of a unit are zero but in places of its
- * own. What was not sent of a gradient is kept for later calls of its slot; where that were added to another unit's
- * gradient, the result would have values in places that are none of that unit's.
+ * Steps, some of them irregular, with gradients that identify their unit: each unit has nonzeros only in its own
+ * places. The library keeps the unsent part of a gradient for later calls of its slot. If it added that to another
+ * unit's gradient, the result would have values in wrong places.
  *
- *   signatures apart STEPS      units of different sizes: a unit is skipped, reduced twice, or followed by a reduction
- *   that nobody knows;
- *                               a second communicator does the same; nothing may ever be in a wrong place, and nothing
- *                               is dropped
- *   signatures alike STEPS      all blocks have one size: after a skip the calls up to the root cannot be told apart,
- *   and may get what
- *                               is another block's; from the next step on nothing may be in a wrong place
+ *   signatures apart STEPS   units of different sizes: a unit is skipped, reduced twice, or followed by an unknown
+ *                            reduction; a second communicator does the same; no value is ever in a wrong place, and
+ *                            nothing is dropped
+ *   signatures alike STEPS   all blocks have one size: after a skip the calls up to the root cannot be told apart, and
+ *                            may get another block's values; from the next step on no value is in a wrong place
  *
- * Prints "strayed N", how many calls had values in a wrong place, and "skipped N", in how many steps a block was
- * skipped.
+ * Prints "strayed N", the number of calls with values in a wrong place, and "skipped N", the number of steps with a
+ * skipped block.
  */
 #include "tests/e2e/harness.h"
 
@@ -22,8 +20,8 @@ static size_t sizes[UNITS] = {9001, 6000, 7000, 8000, 10000, 12000}; /* the root
 static float *gradient, *result, *gathered, parameters[LARGEST];
 static unsigned strayed, skipped;
 
-/* Dense in its places, a few values much larger than most: most is left for later, and some of what is left is sent in
- * any call. Larger in steps that differ, so that this is so where it has gone astray, too. */
+/* Dense in its places, a few values much larger than most: each call sends some of the residual, and most stays. Larger
+ * in irregular steps, so the same holds for strayed values. */
 static float value(int r, uint64_t step, int unit, size_t i) {
   const uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
   return i % UNITS == (size_t)unit ? (step % 6 == 5 || step % 12 == 7 ? 2 : 1) / (0.001f + (float)(h & 0xffff) / 65536)
@@ -34,7 +32,7 @@ static void gather(int unit, ncclComm_t comm) {
   CHECK(ncclAllGather(parameters, gathered, sizes[unit], ncclFloat32, comm, NULL));
 }
 
-/* Reduces a unit's gradient; gives whether all that came out is in its places. */
+/* Reduces a unit's gradient. True if all values of the result are in its places. */
 static bool reduce(int unit, uint64_t step, ncclComm_t comm) {
   bool good = true, any = false;
   for (int shard = 0; shard < nranks; shard++)
@@ -59,8 +57,7 @@ static void forward(ncclComm_t comm) {
     gather(u, comm);
 }
 
-/* One of the ways in which a step differs: which unit is skipped, reduced again, or followed by a stranger; -1:
- * none. */
+/* An irregular step: the unit that is skipped, reduced again, or followed by an unknown reduction; -1: none. */
 struct change {
   int skipped, again, stranger;
 };
@@ -73,7 +70,7 @@ static bool run_step(uint64_t step, const struct change *c, ncclComm_t comm) {
       good &= reduce(u, step, comm);
     if (u == c->again)
       good &= reduce(u, step, comm);
-    if (u == c->stranger && step == 11) /* more of these, and there would be doubts about the cycle */
+    if (u == c->stranger && step == 11) /* more of these would cast doubt on the cycle */
       CHECK(ncclReduceScatter(gradient, result, 77, ncclFloat32, ncclSum, comm, NULL));
     else if (u == c->stranger)
       CHECK(ncclAllReduce(gradient, result, 77, ncclFloat32, ncclSum, comm, NULL));
@@ -100,7 +97,7 @@ static void apart(uint64_t steps) {
       norm(world);
     }
     good &= run_step(step, &c, world);
-    if (step > steps / 2) /* a communicator that joins in late */
+    if (step > steps / 2) /* a communicator that starts late */
       good &= run_step(step, &(struct change){-1, -1, -1}, other);
   }
   CHECK(ncclCommDestroy(other));
@@ -117,8 +114,7 @@ static void alike(uint64_t steps) {
   for (uint64_t step = 0; step < steps; step++) {
     struct change c = {-1, -1, -1};
     if (step % 6 == 5)
-      c.skipped = 1 + (int)(step / 6) % (BLOCKS - 1); /* not the last block: of that nothing is left that could go wrong
-                                                       */
+      c.skipped = 1 + (int)(step / 6) % (BLOCKS - 1); /* not the last block: its skip does no harm */
     skipped += c.skipped >= 0;
     const unsigned before = strayed;
     forward(world);

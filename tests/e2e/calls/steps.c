@@ -2,18 +2,15 @@
  * Training steps without a model: the calls of a sharded trainer (gathers forward and backward, reduce-scatters of
  * every unit in reverse, a small all-reduce), with gradients that every rank can compute for every other one.
  *
- *   steps conserve STEPS          dense gradients, with TAGC_MODE=ab: what a compressed window leaves behind is sent by
- *                                 the first plain step after it, so over both the results add up to the gradients
- *   steps nonfinite STEPS         sparse gradients; some steps carry NaN and Inf, which come out where they are and
- *   leave
- *                                 no trace in the next steps
- *   steps hash STEPS              dense gradients; prints a hash of all results
- *   steps mixed STEPS             reduce-scatters in groups with other calls
- *   steps apart STEPS             ranks that do the same in different ways: rank 0 groups its reduce-scatters by two,
- *   and only
- *                                 the root of a reduction passes a receive buffer
- *   steps disturbed STEPS         evaluation passes, accumulation, a skipped unit and two communicators between the
- *   steps
+ *   steps conserve STEPS    dense gradients, with TAGC_MODE=ab: the first plain step after a compressed window sends
+ *                           the residual, so over both the results add up to the gradients
+ *   steps nonfinite STEPS   sparse gradients; some steps carry NaN and Inf, which come out at their places and leave no
+ *                           trace in the next steps
+ *   steps hash STEPS        dense gradients; prints a hash of all results
+ *   steps mixed STEPS       reduce-scatters in groups with other calls
+ *   steps apart STEPS       ranks make the same calls in different ways: rank 0 groups its reduce-scatters by two, and
+ *                           only the root of a reduction passes a receive buffer
+ *   steps disturbed STEPS   evaluation passes, accumulation, a skipped unit and two communicators between the steps
  *
  * Two sizes of units, so that the steps look like training; the first steps teach the cycle.
  */
@@ -77,8 +74,8 @@ static double mean_at(enum kind kind, uint64_t step, int unit, size_t i) {
   return sum / nranks;
 }
 
-/* Is element i of a unit's result the mean of integers? To the last bit where the division by the number of ranks is
- * exact in whatever order it is made (a plain call divides before it adds). */
+/* True if element i of a unit's result is the mean of integers: to the last bit if dividing by the number of ranks is
+ * exact in any order (a plain call divides before it adds). */
 static bool is_mean(int unit, uint64_t step, size_t i) {
   double want = mean_at(SPARSE, step, unit, i);
   bool power_of_two = (nranks & (nranks - 1)) == 0;
@@ -152,7 +149,7 @@ static void nonfinite(uint64_t steps) {
     bool bad_step = step % 4 == 3, in_one = step % 8 == 7;
     size_t at[3] = {5, sizes[1] - 1, sizes[1] / 2};
     fill(SPARSE, step);
-    if (bad_step && rank == 0) /* into every rank's shard, the own one included, or into that of rank 1 */
+    if (bad_step && rank == 0) /* into every rank's shard, its own included, or into that of rank 1 */
       for (size_t shard = in_one; shard < (in_one ? 2 : (size_t)nranks); shard++) {
         gradient[1][shard * sizes[1] + at[0]] = NAN;
         gradient[1][shard * sizes[1] + at[1]] = INFINITY;
@@ -203,7 +200,7 @@ static void mixed(uint64_t steps) {
     forward();
     for (int u = UNITS; u-- > 0;) {
       CHECK(ncclGroupStart());
-      if (u % 2) { /* other calls before the reduce-scatter, or behind it */
+      if (u % 2) { /* other calls before the reduce-scatter, or after it */
         CHECK(ncclSend(&token, 1, ncclInt32, next, world, NULL));
         CHECK(ncclRecv(&got, 1, ncclInt32, previous, world, NULL));
       }

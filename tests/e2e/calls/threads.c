@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Several communicators in one process: a thread a rank, one thread for all ranks (groups over two communicators), and
- * a watchdog that aborts a communicator while another thread is blocked in a call on it.
+ * Several communicators in one process: one thread per rank, one thread for all ranks (groups over two communicators),
+ * and a watchdog that aborts a communicator while another thread is blocked in a call on it.
  */
 #include "tests/e2e/api/inprocess.h"
 
