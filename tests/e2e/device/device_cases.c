@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps of a rank on a GPU, in the ways in which programs differ: where their buffers are, on which streams they call,
- * what happens in between. Values are small integers and sums exact with TAGC_CODEC=bf16, so that nothing but the right
- * sum will do.
+ * Steps of a rank on a GPU, as programs vary them: the places of buffers, the streams of calls, the actions in between.
+ * Values are small integers and sums exact with TAGC_CODEC=bf16, so only the right sum passes.
  *
  *   device_cases CASE [ARGUMENT]     under tests/standin/launch --cuda; TAGC_ASSUME=gradients
  *
- * A cycle is one reduce-scatter: its fourth call is the first that can be compressed. CASE_ENV=RANK:NAME=VALUE is for
- * the environment of one rank; CASE_ROUGH=1 lets sums differ as those of any codec may. Status: 0 all sums were right;
- * 4 one was wrong, or the case is not what it should be; 3 a call of NCCL failed, and stderr has its name; 1 one of the
- * driver, in the program itself.
+ * A cycle is one reduce-scatter: its fourth call is the first that can be compressed. CASE_ENV=RANK:NAME=VALUE sets a
+ * variable of one rank; CASE_ROUGH=1 accepts the errors of any codec. Status: 0 all sums were right; 4 one was wrong,
+ * or the case failed; 3 a call of NCCL failed, and stderr has its name; 1 the program's own call of the driver failed.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -40,7 +38,7 @@ static void must(ncclResult_t status, const char *what) {
   if (status == ncclSuccess)
     return;
   fprintf(stderr, "%s: %s\n", what, ncclGetErrorString(status));
-  _exit(3); /* the other ranks are not waited for */
+  _exit(3); /* without waiting for the other ranks */
 }
 #define NCCL(call) must(call, #call)
 
@@ -84,7 +82,7 @@ static void fill(const struct rank *r, enum place place, int step) {
   copy(r->send, host, r->n * (size_t)r->nranks * sizeof *host, place, true);
 }
 
-/* Ends the program where it is not the sum; `factor`: of rank r, 1 + r * factor. */
+/* Ends the program if the result is not the sum of rank r's values times 1 + r * factor. */
 static void check(const struct rank *r, enum place place, int step, int factor) {
   static _Thread_local float host[N];
   copy(host, r->recv, r->n * sizeof *host, place, false);
@@ -103,7 +101,7 @@ static ncclResult_t call(const struct rank *r) {
   return ncclReduceScatter(r->send, r->recv, r->n, ncclFloat, r->op, r->comm, (cudaStream_t)r->stream);
 }
 
-/* What becomes of a call on a communicator that may be non-blocking. */
+/* Waits for a call on a communicator that may be non-blocking. Returns its result. */
 static ncclResult_t settled(const struct rank *r, ncclResult_t status) {
   while (status == ncclInProgress) {
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
@@ -113,7 +111,7 @@ static ncclResult_t settled(const struct rank *r, ncclResult_t status) {
   return status;
 }
 
-/* As programs do: what another rank's end has left behind is no result. */
+/* Synchronizes, then asks for an asynchronous error: after another rank's end the buffer holds no result. */
 static void synchronize(const struct rank *r) {
   ncclResult_t state = ncclSuccess;
   MUST(cuCtxSynchronize());
@@ -130,7 +128,7 @@ static void run(const struct rank *r, enum place place, int step) {
 
 /* -- cases --------------------------------------------------------------------------------------------------------- */
 
-/* Buffers of that kind, and so many bytes behind an address that is a multiple of 256. */
+/* Buffers in the memory `kind`, or a number of bytes after a multiple of 256. */
 static void buffers(struct rank *r, const char *kind) {
   const size_t offset = strspn(kind, "0123456789") ? (size_t)atoi(kind) : 0;
   enum place place = DEVICE;
@@ -142,7 +140,7 @@ static void buffers(struct rank *r, const char *kind) {
     run(r, place, step);
 }
 
-/* They are on the device at first. */
+/* Buffers that are on the device at first, and on the host later. */
 static void moved(struct rank *r, const char *unused) {
   (void)unused;
   for (int step = 0; step < VOTE + 2; step++)
@@ -151,7 +149,7 @@ static void moved(struct rank *r, const char *unused) {
   run(r, PAGEABLE, STEPS);
 }
 
-/* A scalar lies in device memory, on one rank from the start, or on all of them later. */
+/* A scalar in device memory: on one rank from the start, or on all of them later. */
 static void scalars(struct rank *r, const char *when) {
   const float factor = (float)(1 + r->rank);
   void *const on_device = get(DEVICE, sizeof factor);
@@ -168,7 +166,7 @@ static void scalars(struct rank *r, const char *when) {
   }
 }
 
-/* Each call is on another kind of stream; or all are on that of the thread. */
+/* Calls take turns on all kinds of streams; or all are on the per-thread stream. */
 static void streams(struct rank *r, const char *which) {
   CUstream kinds[6] = {NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
   MUST(cuStreamCreateWithPriority(&kinds[3], CU_STREAM_NON_BLOCKING, -1));
@@ -180,7 +178,7 @@ static void streams(struct rank *r, const char *which) {
   }
 }
 
-/* Steps, and a call of another size that is captured, in between and launched twice; before the vote or after it. */
+/* Captures a call of another size between the steps, before or after the vote, and launches it twice. */
 static void captures(struct rank *r, const char *when) {
   const int captured = strcmp(when, "early") == 0 ? 1 : VOTE + 2;
   CUgraph graph;
@@ -206,7 +204,7 @@ static void captures(struct rank *r, const char *when) {
   MUST(cuGraphDestroy(graph));
 }
 
-/* Groups over two communicators, whose calls are on two streams. */
+/* Groups over two communicators with calls on two streams. */
 static void groups(struct rank *r, const char *unused) {
   (void)unused;
   struct rank two[2] = {*r, *r};
@@ -227,7 +225,7 @@ static void groups(struct rank *r, const char *unused) {
   NCCL(ncclCommDestroy(two[1].comm));
 }
 
-/* From some step on the calls are shorter: another cycle, which is found anew. */
+/* From some step on the calls are shorter: the library must find a new cycle. */
 static void changes(struct rank *r, const char *unused) {
   (void)unused;
   for (int step = 0; step < 100; step++) {
@@ -236,7 +234,7 @@ static void changes(struct rank *r, const char *unused) {
   }
 }
 
-/* Parts of a long run, in which each rank's buffers, and the host, are far ahead of the device. */
+/* Makes many calls with a buffer each, so the host is far ahead of the device. */
 static void ahead(struct rank *r, const char *unused) {
   (void)unused;
   enum { AHEAD = 12 };
@@ -253,7 +251,7 @@ static void ahead(struct rank *r, const char *unused) {
     check(&calls[i], DEVICE, i, 0);
 }
 
-/* -- the order of calls on a communicator, whatever streams they are on ---- */
+/* -- the order of calls on a communicator, on any streams ---- */
 
 static sem_t gate;
 
@@ -262,8 +260,7 @@ static void wait_at_gate(void *unused) {
   sem_wait(&gate);
 }
 
-/* A stream is held up behind the gate, with a call of the communicator on it: the next call, on another stream, comes
- * after that. */
+/* Holds up a stream with a call of the communicator on it. The next call, on another stream, must come after that. */
 static void hold_up(CUstream first, CUstream second, ncclResult_t (*calls[2])(const struct rank *), struct rank *r) {
   MUST(cuLaunchHostFunc(first, wait_at_gate, NULL));
   r->stream = first;
@@ -279,8 +276,8 @@ static void hold_up(CUstream first, CUstream second, ncclResult_t (*calls[2])(co
   synchronize(r);
 }
 
-/* Two calls of a group on two streams: both streams have come to where both are, and what one of them was late with is
- * in the sums. */
+/* Two calls of a group on two streams: the group waits for both streams, so late input of one of them is in the sums.
+ * */
 static void joined(struct rank *r, const char *unused) {
   (void)unused;
   struct rank two[2] = {*r, *r};
@@ -323,8 +320,8 @@ static ncclResult_t gather(const struct rank *r) {
   return ncclAllGather(from, to, 8, ncclFloat, r->comm, (cudaStream_t)r->stream);
 }
 
-/* A call must not wait for its stream, nor for the set-up of the GPU. The gate is opened all the same after two
- * minutes, so that one that does returns. */
+/* A call must not wait for its stream, nor for the set-up of the GPU. The gate opens after two minutes in any case, so
+ * a call that waits returns. */
 static atomic_bool opened;
 
 static void *open_late(void *unused) {
@@ -361,7 +358,7 @@ static void unwaited(struct rank *r, const char *unused) {
   }
 }
 
-/* In a group, of which the end is what counts. */
+/* Sends and receives in a group. Returns the result of its end. */
 static ncclResult_t message(const struct rank *r) {
   static _Thread_local float *from, *to;
   if (!from) {
@@ -393,8 +390,7 @@ static void order(struct rank *r, const char *unused) {
   check(r, DEVICE, STEPS, 0);
   must(gather(r), "ncclAllGather");
   hold_up(own, other, (ncclResult_t(*[])(const struct rank *)){call, message}, r);
-  /* Calls on the stream of those in two levels, for which nothing is noted there; and one that waits, after others that
-   * need not. */
+  /* Calls on one stream need no note of their order. Then a call that must wait, after others that need not. */
   r->stream = own;
   run(r, DEVICE, STEPS);
   must(gather(r), "ncclAllGather");
@@ -408,7 +404,7 @@ static void order(struct rank *r, const char *unused) {
   check(r, DEVICE, STEPS, 0);
 }
 
-/* One thread aborts what the other one has under way; stalled streams end with that. */
+/* One thread aborts the other one's call; stalled streams end with that. */
 static void *abort_it(void *argument) {
   const struct rank *r = argument;
   nanosleep(&(struct timespec){.tv_nsec = 3000000 * (1 + r->rank)}, NULL);
@@ -430,7 +426,7 @@ static void aborted(struct rank *r, const char *unused) {
   r->comm = NULL;
 }
 
-/* A call is aborted as soon as it has returned, or a little later, and with that its stream has had its day. */
+/* Aborts a call as soon as it has returned, or a little later, and destroys its stream at once. */
 static void gone(struct rank *r, const char *when) {
   const int step = atoi(when), us = strchr(when, ',') ? atoi(strchr(when, ',') + 1) : 0;
   for (int i = 0; i < step; i++)
@@ -440,7 +436,7 @@ static void gone(struct rank *r, const char *when) {
   nanosleep(&(struct timespec){.tv_nsec = 1000 * us}, NULL);
   NCCL(ncclCommAbort(r->comm));
   MUST(cuStreamDestroy_v2(r->stream));
-  nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL); /* whoever would use it does */
+  nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL); /* leaves time for a wrong use of the stream */
   r->comm = NULL;
 }
 
@@ -462,7 +458,7 @@ static void start(struct rank *r) {
   take_buffers(r, DEVICE, 0);
 }
 
-/* A rank of a process that has them all, each on a device of its own. */
+/* The thread of a rank, if one process has all ranks, each on its own device. */
 static void *run_thread(void *argument) {
   struct rank *r = argument;
   device_open(r->rank);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory and streams of a test program that runs on host memory or on a GPU (the first device), whichever it is told.
+ * Memory and streams of a test program that runs on host memory or on a GPU (the first device).
  *
  * Threads  Single-threaded. Failure: ends the program.
  */
@@ -12,10 +12,10 @@
 
 enum { STREAMS = 2 };
 
-/* The driver's functions, or what stands for them on the host. */
+/* The driver's functions, or their counterparts on the host. */
 static struct {
   void *(*alloc)(size_t bytes);
-  void (*copy)(void *to, const void *from, size_t bytes, bool to_device); /* when all streams are through */
+  void (*copy)(void *to, const void *from, size_t bytes, bool to_device); /* after all streams have finished */
   void (*synchronize)(void);
   cudaStream_t stream[STREAMS];
 } memory;
@@ -65,7 +65,7 @@ static void *function(void *driver, const char *name) {
   return found;
 }
 
-/* What the CUDA runtime does for a program: the primary context, current. */
+/* Makes the primary context current, as the CUDA runtime does for a program. */
 static void use_cuda(void) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL, *stream = NULL;
   if (!driver) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# device/: on GPUs, as far as the stand-ins play them.
+# device/: GPUs, as far as the stand-ins play them.
 e2e_tests += %D%/kernel_info.test
 if HAVE_CXX
 e2e_tests += %D%/gpu_programs.test %D%/on_device.test %D%/on_device_gathers.test %D%/device_cases.test

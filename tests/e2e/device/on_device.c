@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reduce-scatters, or all-reduces, of one communicator on host memory or on a GPU: rank by rank, step by step, a line
- * with the hash of each result, which must be the same lines for both. Calls take turns on two streams that wait for
- * nothing, so that only the library can order its own memory between them.
+ * Reduce-scatters, or all-reduces, of one communicator on host memory or on a GPU. Prints, rank by rank and step by
+ * step, a line with the hash of each result; both memories must give the same lines. Calls take turns on two streams
+ * that wait for nothing, so only the library can order its own memory between them.
  *
  *   on_device host|cuda STEPS [all-reduces]      under tests/standin/launch, with --cuda for cuda
  */
@@ -13,7 +13,7 @@ enum { MOST = 70000, OFFSETS = 8 };
 struct test_case {
   ncclDataType_t type;
   int op;           /* 0 sum, 1 average, 2 a scalar that differs from rank to rank */
-  size_t n, offset; /* elements; those before the buffers */
+  size_t n, offset; /* elements of a shard; elements before the buffers */
   bool in_place;
 };
 
@@ -26,7 +26,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 
 static bool all_reduces;
 
-/* Normal enough, over several binades; in some steps a few values that are no numbers. */
+/* Values over several binades; in some steps a few NaN or Inf. */
 static float value(int step, int which, size_t i) {
   uint64_t h = mix(mix((uint64_t)rank << 40 ^ (uint64_t)step << 20 ^ (uint64_t)which) ^ i);
   if (step % 4 == 3 && h % 4099 == 0)
@@ -34,11 +34,11 @@ static float value(int step, int which, size_t i) {
   return ldexpf((float)((int)(h & 0xffff) + (int)(h >> 16 & 0xffff) - 65535) / 65536, (int)(h >> 32 & 7) - 8);
 }
 
-/* Of all-reduces every count has a tail, but of the first ones on two ranks. */
+/* Every count of all-reduces has a tail, except the first ones on two ranks. */
 static size_t count_sent(const struct test_case *t) { return (size_t)nranks * t->n + (all_reduces ? t->n % 2 : 0); }
 static size_t count_received(const struct test_case *t) { return all_reduces ? count_sent(t) : t->n; }
 
-/* Where the result is, in elements behind the send buffer. */
+/* The offset of an in-place result in the send buffer, in elements. */
 static size_t place(const struct test_case *t) { return all_reduces ? 0 : (size_t)rank * t->n; }
 
 static ncclResult_t reduce(const struct test_case *t, const void *from, void *to, ncclRedOp_t op, cudaStream_t stream) {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A training's all-gathers and reduce-scatters on host memory or on a GPU: rank by rank, step by step, a line with the
- * hash of each result, which must be the same lines for both. Every unit is gathered before its forward and before its
- * backward pass, and reduced behind that; gathers and reductions are on streams of their own, and wait for one another
- * at the end of a step alone.
+ * A training's all-gathers and reduce-scatters on host memory or on a GPU. Prints, rank by rank and step by step, a
+ * line with the hash of each result; both memories must give the same lines. Every unit is gathered before its forward
+ * and before its backward pass, and reduced after that. All-gathers and reductions have their own streams, which wait
+ * for one another only at the end of a step.
  *
- *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again]      under tests/standin/launch, with --cuda for
- *   cuda
+ *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again]      under launch, with --cuda for cuda
  *
- * again: in one step all ranks gather a unit once more, on a GPU because the first call fails, for where it would have
- * the result.
+ * again: in one step all ranks gather a unit once more. On a GPU the first of these calls fails, because its receive
+ * buffer is not aligned.
  *
- * Parameters change a little from step to step, and much in one; in one some are not finite.
+ * Parameters change a little from step to step, and much in one step; in one step some are not finite.
  */
 #include "env/hash.h"
 #include "tests/e2e/device/either_memory.h"
@@ -46,7 +45,7 @@ static void gather(int unit) {
   CHECK(ncclAllGather(from, whole[unit], counts[unit], type, world, memory.stream[0]));
 }
 
-/* No kernel takes elements from there. */
+/* Gathers to an unaligned buffer, which no kernel accepts. */
 static void gather_wrongly(int unit) {
   if (fails)
     fails = ncclAllGather(shard[unit], whole[unit] + 1, counts[unit], type, world, memory.stream[0]) != ncclSuccess;
@@ -93,7 +92,7 @@ int main(int argc, char **argv) {
   in_place = argc > 4 && strcmp(argv[4], "in-place") == 0;
   again = argc > 4 && strcmp(argv[4], "again") == 0;
   fails = strcmp(argv[1], "cuda") == 0;
-  setvbuf(stdout, NULL, _IOLBF, 0); /* lines of ranks that share a pipe stay whole */
+  setvbuf(stdout, NULL, _IOLBF, 0); /* keeps lines whole: the ranks share a pipe */
   meet();
   host = malloc((size_t)nranks * counts[1] * sizeof(float));
   for (int unit = 0; unit < UNITS; unit++) {
