@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What becomes of a compressed call that breaks off in the middle: all-reduces, and all-gathers of parameters with a
- * reduce-scatter behind each, of two ranks of this process, a thread each. At each call that the library makes of NCCL,
- * in the vote and in what comes behind it, a communicator is aborted, or that call fails; and each allocation of the
- * library fails, and each thread that it wants to start.
+ * Compressed calls that break off in the middle: all-reduces, and all-gathers of parameters with a reduce-scatter after
+ * each. The two ranks are threads of this process. At each call that the library makes of NCCL, in the vote and after
+ * it, a communicator is aborted, or that call fails. Each allocation and each thread start of the library fails, too.
  *
  *   broken_calls aborts|errors|nonblocking|rounds|memory
  *
  * Run with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_CODEC=sparse
- * TAGC_SPARSITY=0.95; `memory` with failing_malloc.so behind it. ALL_REDUCES=1 makes it all-reduces. Otherwise
- * TAGC_ALLGATHER says how parameters are gathered; with REFUSED=1 rank 1 has some in step 6 that no code can carry.
+ * TAGC_SPARSITY=0.95; `memory` with failing_malloc.so after it. ALL_REDUCES=1 selects all-reduces. Otherwise
+ * TAGC_ALLGATHER is the codec of parameters; with REFUSED=1 rank 1 has some in step 6 that no codec can carry.
  */
 #define INPROCESS_N 16500
 #include "tests/e2e/api/inprocess.h"
@@ -23,16 +22,16 @@
 #include "tests/e2e/hierarchy/moments.h"
 #include "tests/unit/self.h"
 
-/* The vote is held in step 2 or 3; a reference is taken in the next one at the latest. */
+/* The vote is held in step 2 or 3, and a reference taken in the next one at the latest. */
 enum { VOTE = 2, REFUSED_STEP = 6, LAST = 8, HANG_S = 120 };
 
-/* Which call of a step. */
+/* The calls of a step. */
 enum call { GATHERS, REDUCES, CALLS };
 
 static float *shards[RANKS], *wholes[RANKS];
 static const char *place = "the beginning";
 
-/* A hang of a call that should end by itself is what this looks for. */
+/* This program looks for hangs of calls that should end by themselves. */
 static void hung(int signal) {
   void *frames[64];
   (void)signal;
@@ -49,8 +48,7 @@ static uint64_t mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-/* Like trained ones: small, of many sizes, and a little different in every step; `wild` ones are of all sizes there
- * are. */
+/* Like trained parameters: small, of many sizes, and a little different in every step; `wild` ones have any size. */
 static struct { float start, slope, wild; } drawn[RANKS][N];
 static bool refuses;
 
@@ -72,7 +70,7 @@ static float parameter(int rank, int step, size_t i) {
   return drawn[rank][i].start + drawn[rank][i].slope * (float)step;
 }
 
-/* Within what a code may lose, or nothing of it where none can carry it. */
+/* True if the gathered parameters are within the codec's error; exact if the codec refuses them. */
 static bool is_gathered(int rank, int step) {
   const char *codec = getenv("TAGC_ALLGATHER");
   const bool exact = !codec || strcmp(codec, "lossless") == 0 || (refuses && step == REFUSED_STEP);
@@ -89,7 +87,7 @@ static bool is_gathered(int rank, int step) {
   return true;
 }
 
-/* Where something happens: which of the library's calls, in which of the program's. at = 0: nowhere. */
+/* The place of the fault: the library's call `at` in the program's call. at = 0: nowhere. */
 static struct {
   int step, at;
   enum call call;
@@ -98,7 +96,7 @@ static struct {
   ncclResult_t error;
 } trouble;
 static int moments_of[RANKS][LAST][CALLS];
-static bool notes; /* how many there are */
+static bool notes; /* record the number of moments */
 
 static void begin_call(const struct rank *r, int step, enum call call) {
   const int at = trouble.on[r->rank] && trouble.step == step && trouble.call == call ? trouble.at : 0;
@@ -136,7 +134,7 @@ static bool make_step(struct rank *r, int step) {
   return good && (r->last != ncclSuccess || is_sum(r, step));
 }
 
-/* As programs do it: the first error ends a rank, with an abort; but not that of who was aborted by another thread. */
+/* As programs do: the first error ends a rank with an abort, unless another thread has aborted its communicator. */
 static bool aborts;
 
 static void *run_until_error(void *argument) {
@@ -153,7 +151,7 @@ static void *run_until_error(void *argument) {
   return NULL;
 }
 
-/* As one that does not care: where all ranks have the same error they all go on. */
+/* A program that ignores errors: if all ranks have the same error, they all go on. */
 static void *run_regardless(void *argument) {
   struct rank *r = argument;
   bool good = true;
@@ -184,7 +182,7 @@ static bool end_all(void) {
 
 /* ---- at each moment ---------------------------------------------------------------------------------------------- */
 
-/* A run without trouble: its results, and how many moments there are. */
+/* Makes a run without faults: checks its results, and counts the moments. */
 static bool count_moments(void) {
   trouble.at = 0;
   notes = true;
@@ -200,8 +198,8 @@ static bool count_moments(void) {
   return good;
 }
 
-/* Which calls are worth trouble: those of the vote, the first of a kind behind it, and what has to do with a refusal.
- * Of reduce-scatters other tests tell. */
+/* Chooses the calls that get faults: those of the vote, the first of a kind after it, and those from a refusal on.
+ * Other tests cover reduce-scatters. */
 static void choose_calls(bool chosen[LAST][CALLS]) {
   for (enum call call = GATHERS; call < CALLS; call++)
     for (int step = VOTE; step < LAST; step++) {
@@ -259,22 +257,22 @@ static void *abort_rank_0(void *unused) {
   return unused;
 }
 
-/* Where the library adds calls to a group, the abort waits for that; so does one of a non-blocking communicator in a
- * group's end. */
+/* If the library is adding calls to a group, the abort waits for that; so does the abort of a non-blocking communicator
+ * in a group's end. */
 static void abort_now(const char *function) {
   (void)function;
   watched = pthread_create(&watchdog, NULL, abort_rank_0, NULL) == 0;
   nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
-/* Another rank does not go on before. */
+/* Aborts rank 0 before another rank goes on. */
 static void wait_for_abort(const char *function) {
   (void)function;
   nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   abort_rank_0(NULL);
 }
 
-/* It has been aborted, and once. */
+/* True if rank 0 was aborted. */
 static bool end_abort(void) {
   if (watched)
     pthread_join(watchdog, NULL);
@@ -306,7 +304,7 @@ static void sweep_aborts(void) {
 
 /* ---- errors of NCCL ---------------------------------------------------------------------------------------------- */
 
-/* On rank 0 alone: it gets that error from that call. */
+/* The call fails on rank 0 only, which must get that error. */
 static bool try_error(void) {
   bool good = start(trouble.step + 1) && run_all(run_until_error);
   good &= ranks[0].last == trouble.error && ranks[0].begun == trouble.step + 1;
@@ -334,13 +332,13 @@ static void sweep_errors(void) {
 static ncclUniqueId id;
 static int threads_at_rest;
 
-/* A launch whose communicator was aborted may be on its way out, and would count for the next one. */
+/* Waits for the end of launches whose communicator was aborted: they would count for the next one. */
 static void let_launches_end(void) {
   while (count_of_self("task") > threads_at_rest)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
-/* Rank 0's alone is one: the calls that the library makes for it are made by a thread of the library's. */
+/* Only rank 0's communicator is non-blocking: a thread of the library makes its calls of NCCL. */
 static void *run_nonblocking(void *argument) {
   struct rank *r = argument;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -355,7 +353,7 @@ static void *run_nonblocking(void *argument) {
       moments_of_strangers(trouble.on[0] && trouble.at && step == trouble.step ? trouble.at : 0, trouble.happens,
                            trouble.error);
     const bool right = make_step(r, step);
-    if (r->rank == 0 && aborting) /* what it asks may be nobody's any more */
+    if (r->rank == 0 && aborting) /* the communicator may be gone already */
       r->last = ncclInternalError;
     r->good &= right || r->last != ncclSuccess;
     if (notes && r->rank == 0)
@@ -378,7 +376,7 @@ static bool try_nonblocking(void) {
   aborts = !fails;
   bool good = run_pair(trouble.step + 1);
   aborts = false;
-  /* How often it is asked whether it is done depends on the moment: it may not have come to this one. */
+  /* The number of state queries varies, so the run may not have come to this moment. */
   const bool ended = end_abort();
   good &= !fails || ranks[0].last == trouble.error || ranks[0].last == ncclSuccess;
   for (int i = 0; i < RANKS; i++)
@@ -388,12 +386,11 @@ static bool try_nonblocking(void) {
   return good;
 }
 
-/* Questions count, of which there are some more or less: so each moment is an early one of them, or late in the
- * call. */
+/* State queries count as moments, and their number varies. So each moment is an early query, or late in the call. */
 static void nonblocking(void) {
   static const ncclResult_t errors[] = {ncclInvalidUsage, ncclRemoteError, ncclSystemError};
   int tried[2] = {0}, hit[2] = {0}, bad[2] = {0};
-  bool good = ncclGetUniqueId(&id) == ncclSuccess; /* what serves ids, and the ranks' agreement, is there from now on */
+  bool good = ncclGetUniqueId(&id) == ncclSuccess; /* starts the threads that serve ids and the agreement */
   threads_at_rest = count_of_self("task");
   notes = true;
   good &= run_pair(LAST);
@@ -461,8 +458,8 @@ static void rounds(void) {
 extern void failing_malloc_at(unsigned long number) __attribute__((weak));
 extern unsigned long failing_malloc_made(void) __attribute__((weak));
 
-/* One allocation fails, on either rank: both have right results, or one ncclSystemError and the other one some error
- * when it has left. */
+/* One allocation fails, on either rank. Both have right results, or one has ncclSystemError and the other one some
+ * error after the first has left. */
 static void memory(void) {
   int on = 0, up = 0;
   unsigned long number = 0;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library to preload behind libtagc-preload.so: of the allocations that the library makes, and the threads that it
- * starts, one fails.
+ * A library to preload after libtagc-preload.so. It makes one of the library's allocations or thread starts fail.
  *
- *   FAIL_ALLOCATION=N    the Nth one, counted from 1 in each process, and said on stderr; without it nothing fails
+ *   FAIL_ALLOCATION=N    the Nth one, counted from 1 in each process, and named on stderr; without it nothing fails
  *   FAIL_RANK=R          only in the process with RANK=R
  *
- * A program may have several fail, one after the other: failing_malloc_at(N) counts from 1 again, and
- * failing_malloc_made() says how far.
+ * A program may make several fail, one after the other: failing_malloc_at(N) counts from 1 again, and
+ * failing_malloc_made() returns the count so far.
  *
- * Who allocates is told by the return address: it lies inside the library. So programs, NCCL and libc are spared. What
- * is not failed goes to glibc under the names that it keeps for that.
+ * The return address identifies the library's allocations. So programs, NCCL and libc are spared. All other allocations
+ * go to glibc under its internal names.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,7 +30,7 @@ void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
-static uintptr_t begin, end; /* of the library; 0: nothing is to fail */
+static uintptr_t begin, end; /* of the library; 0: nothing fails */
 static atomic_ulong which;
 static atomic_ulong made;
 
@@ -103,7 +102,7 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size) {
   return fails(CALLER, "aligned_alloc", size) ? NULL : __libc_memalign(alignment, size);
 }
 
-/* It allocates, too. */
+/* dlopen() allocates, too. */
 EXPORT void *dlopen(const char *path, int mode) {
   static void *(*real)(const char *, int);
   if (!real)
@@ -111,14 +110,14 @@ EXPORT void *dlopen(const char *path, int mode) {
   return fails(CALLER, "dlopen", 0) ? NULL : real(path, mode);
 }
 
-/* So does this: a thread needs a stack. */
+/* A thread needs a stack. */
 EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*work)(void *), void *argument) {
   static __typeof__(&pthread_create) _Atomic real;
   if (!real)
     real = (__typeof__(&pthread_create))dlsym(RTLD_NEXT, "pthread_create");
   if (!fails(CALLER, "pthread_create", 0))
     return real(thread, attributes, work, argument);
-  errno = 0; /* it tells by what it returns alone */
+  errno = 0; /* only the return value reports the error */
   return EAGAIN;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A short training under bad conditions. Prints one line a rank:
+ * A short training under bad conditions. Prints one line per rank:
  *
- *   rank R: done HASH              all steps were made; the hash is that of all results
+ *   rank R: done HASH              all steps were made; HASH is the hash of all results
  *   rank R: CALL in step S: ERROR; cleaned up
  *                                  a call failed, with NCCL's name of the error; ncclCommAbort (or Destroy, on odd
  *                                  ranks) of every communicator succeeded afterwards. Exit status 3.
@@ -10,16 +10,16 @@
  *
  *   faults sparse|dense|reduced STEPS CONDITION
  *
- * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. Dense
- * ones show in the hash whether and how they were compressed. `reduced` makes dense ones all-reduces, whose results are
- * checked within what a codec of eight bits may lose; with TAGC_ALLGATHER so are the parameters that are gathered. Each
- * step reduces on three communicators at once, in groups, the last of them non-blocking, with averages, and with a
- * pre-multiplied sum that is destroyed inside its group; the first unit is reduced once more on the non-blocking one
- * alone, outside of any group.
+ * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. The hash
+ * of dense ones shows whether and how they were compressed. `reduced` all-reduces dense ones, and checks results within
+ * the error of an eight-bit codec; with TAGC_ALLGATHER it also checks gathered parameters. Each step reduces on three
+ * communicators at once, in groups, the last of them non-blocking, with averages, and with a pre-multiplied sum that is
+ * destroyed inside its group. The first unit is reduced once more on the non-blocking communicator, outside of any
+ * group.
  *
- * Conditions: none; files (no descriptor is left after the initialisation), memory (no more of it after three steps),
- * stack (all calls on a thread with 64 KiB), storm (two signals, with and without SA_RESTART, thousands of times a
- * second), stop (rank 1 is stopped and continued in every step).
+ * Conditions: none; files (no descriptor is left after the initialisation); memory (none is left after three steps);
+ * stack (all calls on a thread with 64 KiB); storm (two signals, with and without SA_RESTART, thousands of times a
+ * second); stop (rank 1 is stopped and continued in every step).
  */
 #include "tests/e2e/harness.h"
 
@@ -46,7 +46,7 @@ static bool gathers; /* parameters are compressed, too */
 static uint64_t steps, step, hash;
 static int status;
 
-/* What becomes of a call that a non-blocking communicator may still be at. */
+/* Waits for a call that may be in progress on a non-blocking communicator. Returns its result. */
 static ncclResult_t over_with(ncclResult_t returned) {
   for (int c = 0; c < COMMS && returned == ncclInProgress; c++)
     for (ncclResult_t state = ncclInProgress; comms[c] && state == ncclInProgress; sched_yield()) {
@@ -59,7 +59,7 @@ static ncclResult_t over_with(ncclResult_t returned) {
   return returned == ncclInProgress ? ncclSuccess : returned;
 }
 
-/* Where only the library's allocations fail, no call leaves that in errno. */
+/* If only the library's allocations fail, no call may leave ENOMEM in errno. */
 static ncclResult_t kept_errno(const char *call, ncclResult_t returned) {
   if (errno == ENOMEM && getenv("FAIL_ALLOCATION"))
     printf("rank %d: %.*s left ENOMEM in errno\n", rank, (int)strcspn(call, "("), call);
@@ -84,7 +84,7 @@ static const char *name_of(ncclResult_t code) {
 
 static bool is_well(ncclResult_t returned) { return returned == ncclSuccess || returned == ncclInProgress; }
 
-/* Ends a communicator: with an abort at once, or properly, when it is not at something any more. */
+/* Ends a communicator: by an abort at once, or by a destroy when nothing is in progress. */
 static bool gives_up(ncclComm_t comm) {
   ncclResult_t state = ncclInProgress;
   if (rank % 2 == 0)
@@ -94,11 +94,11 @@ static bool gives_up(ncclComm_t comm) {
   return is_well(ncclCommDestroy(comm));
 }
 
-/* As a program does: it says what happened, gives up its communicators, and ends. */
+/* Gives up the communicators and prints the error, as a program does. */
 static bool failed(const char *call, ncclResult_t code) {
   bool good = true;
   status = 3;
-  signal(SIGTERM, SIG_IGN); /* it does not wait any more, however long the rest takes here */
+  signal(SIGTERM, SIG_IGN); /* the rest may take long, but is no hang */
   for (int i = 0; i < COMMS; i++)
     if (comms[i])
       good &= gives_up(comms[i]);
@@ -170,8 +170,8 @@ static ncclResult_t reduce(int c, int u, ncclRedOp_t op) {
            : ncclReduceScatter(gradient[c][u], result[c][u], sizes[u], ncclFloat32, op, comms[c], NULL);
 }
 
-/* A unit on all communicators, in one group. The mean is an average, but for the first unit on the second communicator,
- * where it is a pre-multiplied sum. A group in which a call has failed must fail. */
+/* Reduces a unit on all communicators, in one group. The op is an average, except a pre-multiplied sum for the first
+ * unit on the second communicator. A group in which a call has failed must fail. */
 static bool reduce_unit(int u) {
   ncclRedOp_t ops[COMMS] = {ncclAvg, ncclAvg, ncclAvg};
   float scalar = 1 / (float)nranks;
@@ -261,7 +261,7 @@ static void *send_signals(void *unused) {
   return unused;
 }
 
-/* The rest of the process runs in a child, and this process continues it whenever it is stopped. */
+/* Runs the rest of the program in a child. This process continues the child whenever it is stopped. */
 static void watch_over_child(void) {
   int how = 0;
   pid_t child = fork();
@@ -279,8 +279,8 @@ static void limit(int resource, rlim_t most) {
   setrlimit(resource, &limits);
 }
 
-/* Descriptors when the communicators are there; memory before the vote, when what the program and the stand-in need
- * is. */
+/* Takes descriptors after the communicators are made, and memory before the vote, when the program and the stand-in
+ * have theirs. */
 static void make_scarce(const char *condition) {
   if (strcmp(condition, "files") == 0 && step == 0)
     while (open("/dev/null", O_RDONLY) >= 0)
@@ -300,7 +300,7 @@ static void *train(void *condition) {
   return NULL;
 }
 
-#ifdef __SANITIZE_ADDRESS__ /* whose frames are twice as large and more */
+#ifdef __SANITIZE_ADDRESS__ /* its frames are more than twice as large */
 enum { STACK = 160 << 10 };
 #else
 enum { STACK = 64 << 10 };
@@ -327,7 +327,7 @@ static void train_in_storm(const char *condition) {
   fprintf(stderr, "rank %d: %lu signals\n", rank, signals);
 }
 
-/* A hang is what these tests look for: it ends with a place instead of silence. */
+/* These tests look for hangs: prints the place of one. */
 static void hung(int signal) {
   void *frames[64];
   (void)signal;

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What the tests of faults share. Sourced after lib.sh.
+# Shared code of the tests of faults. Sourced after lib.sh.
 # shellcheck shell=sh
 export TAGC_WARMUP=0 TAGC_MIN_BYTES=0 TAGC_REPORT=1
 report_may_race
 
-# A hang of a rank that should end by itself is what these tests look for: it becomes a failed point after two minutes.
+# These tests look for hangs of ranks that should end by themselves: a hang fails a point after two minutes.
 patience=120
 
-# faults RANKS KIND STEPS CONDITION [VARIABLE=value...]: one run of tests/e2e/faults/faults, with $hosts as options of launch.
+# faults RANKS KIND STEPS CONDITION [VARIABLE=value...]: runs tests/e2e/faults/faults, with $hosts as options of launch.
 # Leaves its lines in out, everything else in err, and the launcher's status in `ended`.
 faults()
 {
@@ -20,19 +20,19 @@ faults()
   ended=$?
 }
 
-# The hash of all ranks together; empty where one of them did not end well.
+# hash_of: prints the hash of all ranks together; empty if one of them failed.
 hash_of()
 {
   awk -v ranks="$1" '/: done / { print $NF; n++ } END { if (n != ranks) print "not all ranks are done" }' "$scratch/out" |
     sort | tr '\n' ' '
 }
 
-# Shows what a run said.
+# show: prints the output of a run.
 show() { sed 's/^/# /' "$scratch/out" "$scratch/err"; }
 
-# messages RANKS RANK [VARIABLE=value...]: what the rank sends in a run, in order: "BYTES-BEFORE SIZE KIND" a line.
-# Where there are two levels, what makes a communicator after the first vote is a split of ours, and what is summed
-# after that the first level. An all-gather of what none has had before the vote carries payloads.
+# messages RANKS RANK [VARIABLE=value...]: prints the messages of the rank in a run, in order, as lines "BYTES-BEFORE
+# SIZE KIND". With two levels, a communicator that is made after the first vote is the library's own split, and later
+# sums are the first level. An all-gather of a size that did not occur before the vote carries payloads.
 messages()
 {
   messages_ranks=$1 messages_of=$2
@@ -50,8 +50,8 @@ messages()
       !seen[$1]++'
 }
 
-# Does every rank but the dead one (none: -) tell of ncclRemoteError, once, and is cleaned up? The third argument:
-# another error that may come instead.
+# survivors_are_well DEAD RANKS [ERROR]: checks that every rank except the dead one (none: -) reports ncclRemoteError,
+# or ERROR, once, and has cleaned up.
 survivors_are_well()
 {
   awk -v dead="$1" -v ranks="$2" -v error="^(ncclRemoteError|${3:-ncclRemoteError});$" '
@@ -60,16 +60,16 @@ survivors_are_well()
     END { exit !(n == ranks - (dead != "-") && !other) }' "$scratch/out"
 }
 
-# Rank 0 makes the report, if it has come to its first collective.
+# report_is_there DEAD: rank 0 makes the report, if it has come to its first collective.
 report_is_there()
 {
   [ "$1" = 0 ] || grep -qE ' ncclComm(InitRank|Split) in ' "$scratch/out" || grep -q '^tagc-total:' "$scratch/err"
 }
 
-# sweep_messages NAME FAULT RANK RANKS STATUS [VARIABLE=value...]: the fault in the middle of every message of our own
-# exchanges that the rank sends (of each kind at most $most, where that is set), and of one in six plain ones; with
-# headers=header also in their headers. $trained is the kind of training, dense where it is not set, $steps how many there are.
-# One test point for each kind of message in $kinds.
+# sweep_messages NAME FAULT RANK RANKS STATUS [VARIABLE=value...]: makes the fault in the middle of every message of the
+# library's exchanges that the rank sends (at most $most of each kind, if set), and of one in six plain ones; with
+# headers=header also in their headers. $trained is the kind of training (dense), $steps the number of steps. Prints one
+# test point for each kind of message in $kinds.
 kinds="plain vote greeting-of-peers exponents sketch message"
 sweep_messages()
 {
