@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reduce-scatters in two levels, as far as reduce_scatter.c does not go: codecs that round, and communicators that the
- * program splits off, whose ranks lie otherwise on the hosts.
+ * Reduce-scatters in two levels that reduce_scatter.c does not cover: codecs that round, and communicators that the
+ * program splits off, with other placements of ranks on the hosts.
  *
  * Run under tests/standin/launch --hosts with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients
  * TAGC_MIN_BYTES=0.
  *
- *   levels errors LEAST MOST      dense gradients: the relative error (L2) of every compressed result lies between
- *                                 these
- *   levels children HOST,...      integers, which must be exact, on children of the world; the list says the host of
- *                                 each rank
+ *   levels errors LEAST MOST   dense gradients: the relative error (L2) of every compressed result is in this range
+ *   levels children HOST,...   integers, which must be exact, on children of the world; lists the host of each rank
  */
 #include "tests/e2e/harness.h"
 
@@ -21,7 +19,7 @@ static char *send_buffer, *result;
 static const struct {
   ncclDataType_t type;
   const char *name;
-  double rounding; /* what sums and results in this type add to the error */
+  double rounding; /* the error of sums and results in this type */
 } types[] = {{ncclFloat32, "fp32", 1e-6}, {ncclFloat16, "fp16", 0.001}, {ncclBfloat16, "bf16", 0.008}};
 
 /* A few large values among many small ones. */
@@ -102,7 +100,7 @@ static float sparse_at(int r, uint64_t step, size_t shard, size_t i) {
   return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
 }
 
-/* The ranks of the world in the order of the child that this one is in; how many. */
+/* Lists the world ranks of this rank's child, in the child's order. Returns their number. */
 static int members(const struct child *child, int list[MOST_RANKS]) {
   int count = 0;
   for (int r = 0; r < nranks; r++) {

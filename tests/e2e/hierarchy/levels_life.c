@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sub-communicators from their birth to their end: four ranks of two hosts in this process, a thread each. They are
- * aborted at every call that the library makes, their splits fail in every way, their communicators end in every way.
+ * Sub-communicators from their creation to their end: four ranks of two hosts in this process, a thread each. They are
+ * aborted at every call that the library makes, their splits fail in every way, and their communicators end in every
+ * way.
  *
  *   levels_life moments|failures|ends|groups|rounds [COUNT]|exit|_exit      test points
- *   levels_life memory      under failing_malloc.so: "went on" or "gave up", and what is wrong. Its status is 0 if
- *                           nothing is.
+ *   levels_life memory      under failing_malloc.so: prints "went on" or "gave up", and "wrong" with status 1 after a
+ *                           fault
  */
 #define INPROCESS_RANKS 4
 #include "tests/e2e/api/inprocess.h"
@@ -19,7 +20,7 @@
 
 enum { HOSTS = 2, LEVELS = 2 };
 
-/* New communicators. Where a rank is, is asked for when its init begins. */
+/* Makes new communicators. The library reads a rank's host when its init begins. */
 static bool start_comms(ncclComm_t comms[RANKS]) {
   ncclUniqueId id;
   bool good = true;
@@ -39,7 +40,7 @@ static bool start_on_hosts(int steps) {
   return good;
 }
 
-/* All that came from splits is gone, was ended once, and not used after that. */
+/* True if all communicators from splits are gone, were ended once, and not used after that. */
 static bool account_is(int made, int aborted, int destroyed) {
   struct moments_account a = moments_take_account();
   bool good = a.made == made && a.aborted == aborted && a.destroyed == destroyed && !a.left && !a.wrong;
@@ -57,7 +58,7 @@ static bool all_have_ended(void) {
 
 /* ---- aborts ------------------------------------------------------------------------------------------------------ */
 
-/* Something happens in a step of a rank, before one of its calls. -1: nothing does. */
+/* The fault: in a step of a rank, before one of its calls. -1: none. */
 static int happens_in = -1, happens_at, happens_to;
 static int moments_of[RANKS][STEPS]; /* calls of each step */
 static void (*happening)(const char *function);
@@ -70,8 +71,8 @@ static void *abort_rank_0(void *unused) {
   return unused;
 }
 
-/* Where the library adds calls to a group, the abort waits; at the end of a group it meets what NCCL does then. When
- * that is done, but the library does not know it, nothing is waited for. */
+/* If the library is adding calls to a group, the abort waits; during a group's end it meets NCCL's work. After that
+ * work, before the library knows of it, the abort waits for nothing. */
 static void abort_now(const char *function) {
   happened_in = function;
   watched = pthread_create(&watchdog, NULL, abort_rank_0, NULL) == 0;
@@ -83,7 +84,7 @@ static void abort_now(const char *function) {
   }
 }
 
-/* A rank does not go on before rank 0 has been aborted, which must not wait for anybody. */
+/* Holds a rank until rank 0 has been aborted. The abort must not wait for any rank. */
 static void *abort_later(void *unused) {
   nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
   return abort_rank_0(unused);
@@ -95,7 +96,7 @@ static void wait_for_abort(const char *function) {
   pthread_join(watchdog, NULL);
 }
 
-/* A thread of a rank, as programs are: the first error ends it, with an abort. */
+/* The thread of a rank. As in programs, the first error ends it with an abort. */
 static void *run_until_error(void *argument) {
   struct rank *r = argument;
   r->good = true;
@@ -108,8 +109,8 @@ static void *run_until_error(void *argument) {
     r->last = reduce_scatter(r);
     if (!aborts)
       moments_of[r->rank][step] = moments_seen();
-    /* A call that fails has written nothing, or all of it; in pieces it may have written some of them, and of an
-     * all-reduce a shard. */
+    /* A failed call has written nothing, or the whole result. In pieces it may have written some of them; an all-reduce
+     * may have written a shard. */
     const bool in_parts = getenv("TAGC_DEPTH") || all_reduces();
     r->good &= is_sum(r, step) || (r->last != ncclSuccess && (in_parts || untouched(r)));
   }
@@ -118,7 +119,7 @@ static void *run_until_error(void *argument) {
   return NULL;
 }
 
-/* All ranks make all of their steps. */
+/* True if all ranks make all of their steps. */
 static bool run_well(void) {
   bool good = run_all(run_until_error);
   for (int i = 0; i < RANKS; i++)
@@ -126,7 +127,7 @@ static bool run_well(void) {
   return good;
 }
 
-/* The rank that was aborted has an error; the others have one, too, or have made all of their steps. */
+/* Ends the ranks after an abort of rank 0. The others have an error, too, or have made all of their steps. */
 static bool give_up(void) {
   bool good = true;
   if (watched)
@@ -138,7 +139,7 @@ static bool give_up(void) {
   return good && all_have_ended();
 }
 
-/* At each call of a step. */
+/* Runs once for each call of a step, with the fault at that call. */
 static void sweep(int rank, int step, void (*what)(const char *function), const char *description) {
   int wrong = 0, errors = 0;
   happens_in = step;
@@ -147,7 +148,7 @@ static void sweep(int rank, int step, void (*what)(const char *function), const 
   aborts = true;
   for (happens_at = 1; happens_at <= moments_of[rank][step]; happens_at++) {
     bool good = start_on_hosts(step + 1) && run_all(run_until_error);
-    errors += ranks[0].last != ncclSuccess; /* or it was through before the abort came */
+    errors += ranks[0].last != ncclSuccess; /* else it had finished before the abort */
     if (!give_up() || !good) {
       printf("# before call %d, %s: rank 0 gets %d\n", happens_at, happened_in, ranks[0].last);
       wrong++;
@@ -195,7 +196,7 @@ static void moments(void) {
 
 /* ---- splits that fail -------------------------------------------------------------------------------------------- */
 
-/* As a program that does not care for errors: the next calls fail, too, and nobody waits for anybody. */
+/* A program that ignores errors: the next calls fail, too, and no rank waits for another. */
 static void *run_regardless(void *argument) {
   struct rank *r = argument;
   r->good = true;
@@ -262,7 +263,7 @@ static bool trained(void) {
   return good && a.made == LEVELS * RANKS && a.left == a.made;
 }
 
-/* The survivors of a shrink, one a host. */
+/* Runs the survivors of a shrink, one per host. */
 static bool run_survivors(ncclComm_t comms[RANKS]) {
   bool good = true;
   for (int step = 0; step < STEPS; step++) {
@@ -334,7 +335,7 @@ static void ends(void) {
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
-/* Two communicators; rank 0 calls them in a group, the others each from a thread of its own. */
+/* Two communicators. Rank 0 calls both in a group; the others call each from its own thread. */
 static struct rank pairs[2][RANKS];
 
 static void *run_alone(void *argument) {
@@ -397,7 +398,7 @@ static void groups(void) {
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
-/* What is left of a communicator is its part of the report. */
+/* Makes and ends communicators again and again. Only their parts of the report stay in memory. */
 static void rounds(int count) {
   int files = 0;
   size_t memory = 0;
@@ -418,7 +419,7 @@ static void rounds(int count) {
 
 /* ---- no memory --------------------------------------------------------------------------------------------------- */
 
-/* Of the allocations of the library one fails, in any rank. */
+/* One of the library's allocations fails, in any rank. */
 static int memory(void) {
   bool good = true, started = start_on_hosts(UNCOMPRESSED + 2), all = started, no_memory = false;
   if (started)

@@ -30,9 +30,9 @@ static atomic_bool strangers_count;
 static _Thread_local struct {
   struct count count;
   int depth;
-  ncclComm_t last; /* that was used in the group */
+  ncclComm_t last; /* the last communicator used in the group */
   int rank, splits;
-  ncclComm_t *asked[MOST_SPLITS]; /* where NCCL stores the children of the group that is open */
+  ncclComm_t *asked[MOST_SPLITS]; /* where NCCL stores the children of the open group */
   int asked_count;
   ncclComm_t *shrunk[MOST_SPLITS]; /* and those of shrinks */
   int shrunk_count;
@@ -66,7 +66,7 @@ EXPORT void moments_rank(int rank) {
   here.splits = 0;
 }
 
-/* What the call is to fail with. */
+/* Counts a call. Returns the error that it must fail with. */
 static ncclResult_t moment(const char *function) {
   struct count *count = here.rank < 0 && strangers_count ? &of_strangers : &here.count;
   void (*happens)(const char *) = count->happens;
@@ -124,7 +124,7 @@ EXPORT struct moments_account moments_take_account(void) {
   return taken;
 }
 
-/* The lock must be held. NCCL gives addresses out again. */
+/* The lock must be held. Searches backwards, because NCCL reuses addresses. */
 static int find(ncclComm_t handle) {
   for (int i = child_count; i-- > 0;)
     if (children[i].handle == handle)
@@ -146,7 +146,7 @@ static void add_child(ncclComm_t handle) {
   pthread_mutex_unlock(&lock);
 }
 
-/* A communicator is about to be used. Is it one that comes from a split? */
+/* Notes a use of a communicator. True if it comes from a split. */
 static bool use(ncclComm_t handle) {
   pthread_mutex_lock(&lock);
   int i = find(handle);
@@ -166,7 +166,7 @@ static void end_child(ncclComm_t handle, int *counted) {
   pthread_mutex_unlock(&lock);
 }
 
-/* A communicator that is no child gets the address of one that was. */
+/* Forgets a child: a communicator that is none has got its address. */
 static void forget(ncclComm_t handle) {
   pthread_mutex_lock(&lock);
   int i = find(handle);
@@ -186,7 +186,7 @@ static void *next(const char *name) {
   return function;
 }
 
-/* Calls, and does not jump: the library that asks for RTLD_NEXT must be the one that calls. */
+/* Calls instead of jumping: the caller must be the library that asked for RTLD_NEXT. */
 #define GO(name, ...) \
   ({ \
     static void *_Atomic go_next; \
@@ -196,8 +196,7 @@ static void *next(const char *name) {
     go_status; \
   })
 
-/* A call has failed: it spoils the group that it is in, of which NCCL then launches nothing. No type has that
- * number. */
+/* Makes a call fail. Spoils its group by a type that does not exist, so NCCL launches nothing of the group. */
 static ncclResult_t fail(ncclComm_t comm, ncclResult_t error) {
   if (here.depth == 0)
     return error;
@@ -207,15 +206,14 @@ static ncclResult_t fail(ncclComm_t comm, ncclResult_t error) {
   return error;
 }
 
-/* A call on a non-blocking communicator that has failed is not under way any more: what it works on is the caller's
- * then. */
+/* Waits for the end of a failed call on a non-blocking communicator: its buffers are the caller's again then. */
 static void let_end(ncclComm_t comm) {
   ncclResult_t state = ncclInProgress;
   while (GO(ncclCommGetAsyncError, comm, &state) == ncclSuccess && state == ncclInProgress)
     sched_yield();
 }
 
-/* A moment of a call on a communicator, which it may make fail. */
+/* Counts a call on a communicator, and may make it fail. */
 #define MOMENT(comm) \
   do { \
     const ncclResult_t moment_error = moment(__func__); \

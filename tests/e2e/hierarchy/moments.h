@@ -1,48 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library between libtagc-preload.so and NCCL, for programs that are linked with it: it sees every call that the
- * library makes, can do something at each of them, make some fail, and keeps account of the communicators that come
- * from splits.
+ * A library between libtagc-preload.so and NCCL, for programs that are linked with it. It sees every call that the
+ * library makes, can act at each of them or make it fail, and keeps account of the communicators from splits.
  *
- * Threads    moments_at(), moments_rank() and moments_seen() are about the thread that calls them; everything else is
- *            for all.
+ * Threads    moments_at(), moments_fail_at(), moments_rank() and moments_seen() apply to the calling thread, all other
+ *            functions to all threads.
  */
 #ifndef TESTS_E2E_MOMENTS_H
 #define TESTS_E2E_MOMENTS_H
 
 #include <nccl.h>
 
-/* The calls that the library makes in this thread are counted from now on; before the `number`-th (from 1; 0: none)
- * `happens` is called, with the name of the function. The end of a group counts twice: before, and when it is done. */
+/* Counts the calls that the library makes in this thread from now on. Before the `number`-th (from 1; 0: none) it calls
+ * `happens` with the name of the function. The end of a group counts twice: before it, and when it is done. */
 void moments_at(int number, void (*happens)(const char *function));
 int moments_seen(void);
-/* The same, and that call fails with `error`: it is not made, and neither is what is in its group; or, when a group's
- * end was done, that says so all the same. */
+/* The same, but that call fails with `error`: neither it nor its group is made. If a group's end was done already, it
+ * still returns the error. */
 void moments_fail_at(int number, ncclResult_t error);
 
-/* The same of all threads together that have not said of which rank they are, such as those that the library starts
- * (number -1: each counts for itself again). There questions about the state of a communicator count, too, and fail by
- * telling it. */
+/* The same for all threads together that have not called moments_rank(), such as the library's own (number -1: each
+ * counts for itself again). There queries of a communicator's state count, too; a failing one returns `error` as the
+ * state. */
 void moments_of_strangers(int number, void (*happens)(const char *function), ncclResult_t error);
 int moments_strangers_seen(void);
 
-/* How a split of a group fails. A refused one is not made. One that fails is not made either, and the end of its group
- * says so; a half-made one is made, and its group fails all the same, as NCCL's does when something goes wrong
- * later. */
+/* The failures of a split in a group. A refused one is not made. A failed one is not made either, and the end of its
+ * group reports that. A half-made one is made, but its group fails, like NCCL's after a late fault. */
 enum moments_failure { MOMENTS_WELL, MOMENTS_REFUSED, MOMENTS_FAILED, MOMENTS_HALF_MADE };
 
 /* The `which`-th split (from 1) of each thread of rank `rank` (-1: of every one) fails with `error`. */
 void moments_fail_split(int which, enum moments_failure how, int rank, ncclResult_t error);
-/* This thread is that of a rank; its splits are counted from now on. */
+/* Declares this thread to be that of a rank; counts its splits from now on. */
 void moments_rank(int rank);
 
 /* The next ncclCommDestroy() is refused with ncclInvalidArgument. */
 void moments_refuse_destroy(void);
 
-/* What ncclCommGetAsyncError() says of the communicators that come from splits. */
+/* Sets the state that ncclCommGetAsyncError() returns for communicators from splits. */
 void moments_say_of_children(ncclResult_t error);
 
-/* Since the last question: communicators from splits, how many of them were aborted and destroyed, and how many are
- * left; ends of what had ended, and uses of it. */
+/* The account since the last query: communicators from splits, how many of them were aborted, destroyed, and are left;
+ * `wrong` counts uses and ends of ended ones. */
 struct moments_account {
   int made, aborted, destroyed, left, wrong;
 };
