@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the C library's dlopen does for a program must be the same with the library in front of it. Compiled twice: as
- * the program, and with -DLIBRARY as the library that it opens; both have a function of the same name.
+ * dlopen() must do the same for a program with our library as without. Compiled twice: as the program, and with
+ * -DLIBRARY as the library that it opens; both have a function of the same name.
  *
  *   dlopen_user LIBRARY [deep]
  *
- * deep    RTLD_DEEPBIND: a library that imports nothing of NCCL is bound to itself first, as it asked.
- * In any case the program's own RUNPATH, where the stand-in lies, is searched for a name without a slash.
+ * deep    RTLD_DEEPBIND: a library that imports nothing of NCCL is bound to itself first, as requested.
+ * In both cases dlopen() searches the program's own RUNPATH, which has the stand-in, for a name without a slash.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Another library that is preloaded and stands in front of dlsym itself, as tools that wrap CUDA are: it wraps
- * ncclReduceScatter for those who ask a handle for it, and says at exit how many calls it has seen. HOOK_FORWARD says
- * how it goes on: "dlvsym" to the C library's dlsym, "next" to the next library's.
+ * Another preloaded library, which wraps dlsym itself as tools for CUDA do. It wraps ncclReduceScatter for callers that
+ * ask a handle for it, and prints the number of its calls at exit. HOOK_FORWARD selects how it forwards: "dlvsym" to
+ * the C library's dlsym, "next" to the next library's.
  */
 #include <dlfcn.h>
 #include <nccl.h>
@@ -41,7 +41,7 @@ EXPORT void *dlsym(void *restrict handle, const char *restrict name) {
       real_reduce_scatter = (__typeof__(&ncclReduceScatter))function;
     return function ? (void *)&reduce_scatter : NULL;
   }
-  return next(handle, name); /* a jump, so that RTLD_NEXT means what the caller meant */
+  return next(handle, name); /* a jump, so RTLD_NEXT still refers to the caller */
 }
 
 __attribute__((destructor)) static void say(void) {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that is not linked with NCCL. It reaches one or more copies of it in the ways that programs have, makes a
- * communicator in each, and runs steps of like reduce-scatters in all of them, checked to be exact.
+ * A program that is not linked with NCCL. It reaches one or more copies of it in the ways of real programs, makes a
+ * communicator in each, and runs equal steps of reduce-scatters in all of them. Results must be exact.
  *
  *   dlsym_user [one] HOW:PATH...
  *
  * load                      dlopen(PATH, RTLD_GLOBAL), and nothing more
  * close                     a plugin is opened, calls NCCL and is closed: the next one may take its place in memory
- * local, global, deepbind   dlopen(PATH) with these flags, then dlsym() for each function, as dlopen stubs and ctypes
- * do default                   dlopen(PATH, RTLD_GLOBAL), then dlsym(RTLD_DEFAULT), which must have found nothing
- * before main                      the same through dlopen(NULL)
+ * local, global, deepbind   dlopen(PATH) with these flags, then dlsym() for each function, like dlopen stubs and ctypes
+ * default                   dlopen(PATH, RTLD_GLOBAL), then dlsym(RTLD_DEFAULT), which must have found nothing before
+ * main                      the same through dlopen(NULL)
  * reopen                    asked for the functions, closed, opened again and asked again
- * namespace                 dlmopen() into a namespace of its own
+ * namespace                 dlmopen() into a separate namespace
  * plugin, plugin-deepbind   PATH is a library that is linked with NCCL (nccl_plugin.c), opened RTLD_LOCAL
- * tail                      the same, where groups are started and ended by a jump out of the plugin
+ * tail                      the same, but a jump out of the plugin starts and ends groups
  *
- * With several copies, the group of one must not hold the calls of another. `one`: they are all the same copy, reached
- * in several ways, and its groups hold all calls.
+ * With several copies, the group of one must not hold the calls of another. `one`: all ways reach the same copy, and
+ * its groups hold all calls.
  */
 #include <dlfcn.h>
 #include <nccl.h>
@@ -65,7 +65,7 @@ static bool fill(struct copy *c, void *handle, const char *prefix) {
   good &= c->name != NULL;
   FUNCTIONS
 #undef FUNCTION
-  /* Names that are not there stay so, and dlerror() says it. */
+  /* A missing name is still not found, and dlerror() reports it. */
   return good && !dlsym(handle, "ncclNoSuchFunction") && dlerror();
 }
 
@@ -115,7 +115,7 @@ static bool is_exact(const float *out, int step, const struct rendezvous *r) {
   return true;
 }
 
-/* The first copy has a group open: the reduce-scatters of the others run at once, unless they are all one. */
+/* Opens a group in the first copy. The reduce-scatters of the others run at once, unless all are the same copy. */
 static int run_step(struct copy *copies, int count, bool one, int step, const float *send, const struct rendezvous *r) {
   struct copy *first = &copies[0];
   for (int i = 0; i < count; i++)

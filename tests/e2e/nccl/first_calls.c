@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Threads that call NCCL for the first time all at once: some ask a handle for its functions by name, some go through a
+ * Threads that all call NCCL for the first time at once. Some ask a handle for its functions by name, some use a
  * library that is linked with it. All must reach the same NCCL.
  *
  *   first_calls NCCL PLUGIN

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A little NCCL, which says on stderr which copy (COPY, a string) was called. LITTLE_ASKS=PATH: while it is loaded, it
- * opens that library and asks it for a function, as libraries do that wrap another one.
+ * A little NCCL, which prints on stderr which copy (COPY, a string) was called. LITTLE_ASKS=PATH: while it is loaded,
+ * it opens that library and asks it for a function, like a library that wraps another one.
  */
 #include <dlfcn.h>
 #include <nccl.h>

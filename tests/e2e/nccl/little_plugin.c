@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library that is linked with a copy of little_nccl.c, and bound when it is loaded. It calls a function that is
- * intercepted, and one that is not: both must be of the same copy. With OUTER it calls another such library, too.
+ * A library that is linked with a copy of little_nccl.c, and bound when it is loaded. It calls an intercepted function
+ * and another one: both must be of the same copy. With OUTER it also calls another such library.
  */
 #include <nccl.h>
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that opens libraries and calls what they have, one after the other, as its arguments say:
+ * A program that opens libraries and calls their functions, in the order of its arguments:
  *
  *   little_user HOW:PATH...
  *
  * open        dlopen(PATH, RTLD_LOCAL), and nothing more
  * global      the same with RTLD_GLOBAL
  * deepbind    the same with RTLD_DEEPBIND
- * call        NAME instead of PATH: a function of the library that was opened by `open` or `deepbind` last
- * nccl        an NCCL: a group is started and ended, by functions that are asked for by name
- * probe       an NCCL: asked for a function, and closed
- * default     NAME instead of PATH: of dlsym(RTLD_DEFAULT), which must find it or say why not
+ * call        NAME instead of PATH: a function of the library that `open` or `deepbind` opened last
+ * nccl        an NCCL: starts and ends a group, by functions that it asks for by name
+ * probe       an NCCL: asks it for a function, and closes it
+ * default     NAME instead of PATH: asks dlsym(RTLD_DEFAULT), which must find it or report an error
  *
- * Linked with little_nccl.c it is a program that has an NCCL of its own, and shows it.
+ * Linked with little_nccl.c it is a program that contains and exports an NCCL.
  */
 #include <dlfcn.h>
 #include <stdio.h>

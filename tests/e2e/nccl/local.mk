@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# nccl/: which NCCL is meant: how programs reach it, its copies, its versions.
+# nccl/: how programs reach NCCL, its copies, its versions.
 e2e_tests += %D%/dlsym.test %D%/passthrough.test %D%/preload.test %D%/beside.test %D%/copies.test %D%/ctypes.test \
   %D%/little.test %D%/newer.test %D%/versions.test
 EXTRA_DIST += %D%/reach_lib.sh %D%/ctypes_user.py
 check_PROGRAMS += %D%/dlsym_user %D%/no_nccl %D%/versions %D%/first_calls %D%/nccl_plugin.so %D%/nccl_wrapper.so \
   %D%/dlsym_hook.so %D%/little_user %D%/little_nccl_user %D%/little_nccl_a.so %D%/little_nccl_b.so \
   %D%/little_plugin.so %D%/little_outer.so %D%/dlopen_user %D%/dlopen_user.so
-# Its references to NCCL are weak, and would not make the linker keep the library.
+# All its references to NCCL are weak, so the linker would drop the library.
 %C%_versions_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
 %C%_nccl_plugin_so_SOURCES = %D%/nccl_plugin.c
 %C%_nccl_plugin_so_CFLAGS = $(of_shared_objects)

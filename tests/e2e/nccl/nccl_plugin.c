@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library that is linked with NCCL, as a Python extension module or a plugin of a program is. For each function that
- * dlsym_user calls it has one with a prefix that calls NCCL's, and comes back before it returns.
+ * A library that is linked with NCCL, like a Python extension module or a plugin. For each function that dlsym_user
+ * calls it has one with a prefix, which calls NCCL's.
  */
 #include <nccl.h>
 
 #define PLUGIN __attribute__((visibility("default")))
 
-/* Seen as a call, not as a jump: the plugin is where NCCL returns to. */
+/* A call, not a jump: NCCL returns to the plugin. */
 #define CALL(call) \
   volatile ncclResult_t status = (call); \
   return status
@@ -35,7 +35,7 @@ PLUGIN ncclResult_t plugin_ncclGroupEnd(void) { CALL(ncclGroupEnd()); }
 PLUGIN ncclResult_t plugin_ncclCommDestroy(ncclComm_t comm);
 PLUGIN ncclResult_t plugin_ncclCommDestroy(ncclComm_t comm) { CALL(ncclCommDestroy(comm)); }
 
-/* Jumps, wherever the compiler makes tail calls: NCCL returns to whoever called these. */
+/* Jumps, if the compiler makes tail calls: NCCL returns to the caller of these. */
 PLUGIN ncclResult_t tail_ncclGroupStart(void);
 PLUGIN ncclResult_t tail_ncclGroupStart(void) { return ncclGroupStart(); }
 

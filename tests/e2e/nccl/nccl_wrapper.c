@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Another library that is preloaded in front of NCCL, as profilers are: it wraps ncclReduceScatter and ncclGroupStart,
- * passes them on with dlsym(RTLD_NEXT), and says at exit how many calls it has seen. It calls, and does not jump: it
- * is the caller.
+ * Another preloaded library in front of NCCL, like a profiler. It wraps ncclReduceScatter and ncclGroupStart, passes
+ * them on with dlsym(RTLD_NEXT), and prints the number of calls at exit. It calls and does not jump, so it is the
+ * caller.
  */
 #include <dlfcn.h>
 #include <nccl.h>

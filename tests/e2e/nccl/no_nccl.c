@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that uses NCCL if it is there, and is not linked with it: with the preload library alone, every call must
- * fail with an error and the program must live. Exit status 0 where that holds.
+ * A program that uses NCCL if it is there, and is not linked with it. With only the preload library, every call must
+ * fail with an error and the program must live. Exit status 0 if that holds.
  */
 #include <nccl.h>
 #include <stdio.h>

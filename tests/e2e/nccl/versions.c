@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A program that meets an NCCL of another version than the header that it was compiled with. All functions are weak, as
- * in programs that ask before they call.
+ * in programs that check before they call.
  *
- *   versions version        prints the version that the library says it has, and needs no device
+ *   versions version        prints the version that the library returns, and needs no device
  *   versions functions      prints "found NAME" for every function of tests/standin/versions.def that dlsym() finds in
- *                           the library, "weak NAME" for those that are not NULL here; calls the ones that the library
- *                           lacks and are not NULL, which must fail alone
- *   versions configs        configurations of every size that NCCL has had, and of one that it may have, each at the
- *                           end of a page that nothing may read beyond
- *   versions allreduce      steps of a trainer that needs nothing but all-reduces
+ *                           the library, "weak NAME" for those that are not NULL here; calls those that the library
+ *                           lacks and that are not NULL: only these calls must fail
+ *   versions configs        configurations of all sizes that NCCL has had, and of one that it may get, each at the end
+ *                           of a page that nothing may read beyond
+ *   versions allreduce      steps of a trainer that uses only all-reduces
  *   versions grow           steps on a communicator that the last rank has joined later
  */
 #include "interpose/nccl/nccl_newer.h"
@@ -43,7 +43,7 @@ static void must_fail(const char *name, ncclResult_t got) {
     printf("# %s gave %d\n", name, (int)got);
 }
 
-/* Twice: the message must come once. */
+/* Calls it twice: the message must come once. */
 #define TRY(name, ...) \
   do { \
     if (name && !has(#name)) { \
@@ -101,11 +101,11 @@ static void call_missing(void) {
   TRY(ncclMemFree, NULL);
   TRY(ncclRedOpCreatePreMulSum, &op, x, ncclFloat, ncclScalarHostImmediate, world);
   TRY(ncclRedOpDestroy, op, world);
-  /* Results of calls that were never made. */
+  /* The failed calls must leave results untouched. */
   failed -= made != world || pointer != x || window != NULL || op != ncclSum;
 }
 
-/* What NCCL refuses, it refuses at once, also in a group, where reduce-scatters may be held back. */
+/* NCCL refuses a wrong call at once, also in a group, where reduce-scatters may be held back. */
 static void try_type(void) {
   float x[64] = {0}, y[64] = {0};
   if (!has("ncclReduceScatter") || version >= CODE(2, 24, 3))
@@ -144,7 +144,7 @@ static void functions(void) {
 
 /* ---- configs ----------------------------------------------------------------------------------------------------- */
 
-/* Everything that a configuration had, and room for what it will have. */
+/* All fields that a configuration had, and room for future ones. */
 union any_config {
   unsigned char bytes[128];
   struct {
@@ -158,8 +158,8 @@ union any_config {
   } f;
 };
 
-/* One whose fields are all undefined, as the initializer of that version makes it, and what is not a field of its own
- * is `rest`. It ends where its page ends. */
+/* Makes a configuration with undefined fields, as the initializer of that version does. The bytes after its fields are
+ * `rest`. It ends at the end of its page. */
 static ncclConfig_t *make_config(size_t size, int of_version, unsigned char rest, unsigned char **page) {
   size_t fields = size;
   union any_config config = {.f = {size,
@@ -196,7 +196,7 @@ static bool works(ncclComm_t comm, int ranks) {
          ncclCommDestroy(comm) == ncclSuccess;
 }
 
-/* A new id of rank 0, on all ranks. */
+/* Returns a new id of rank 0, on all ranks. */
 static ncclUniqueId new_id(void) {
   ncclUniqueId id = {{0}};
   if (rank == 0)
@@ -226,7 +226,7 @@ static void try_config(size_t size, int of_version) {
   munmap(page, 8192);
 }
 
-/* What a version checks is what it knows. */
+/* A version checks only the fields that it knows. */
 static void try_values(void) {
   unsigned char *page;
   ncclComm_t comm = NULL;
