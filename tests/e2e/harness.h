@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the end-to-end programs share: ranks that meet, inputs that every rank can compute for every other one, and test
- * points that all ranks must agree on. The programs know nothing of tagc; they are run plain and preloaded.
+ * Shared code of the end-to-end programs: ranks that meet, inputs that every rank can compute for every other one, and
+ * test points that all ranks must agree on. The programs know nothing of tagc; they are run plain and preloaded.
  */
 #ifndef TESTS_E2E_HARNESS_H
 #define TESTS_E2E_HARNESS_H
@@ -18,7 +18,7 @@
 static int rank, nranks;
 static ncclComm_t world, other; /* other: a second communicator, or NULL */
 
-/* What becomes of a call on communicators that may be non-blocking (NCCL_COMM_BLOCKING=0). */
+/* Waits for a call on communicators that may be non-blocking (NCCL_COMM_BLOCKING=0). Returns its result. */
 static inline ncclResult_t settled(ncclResult_t status) {
   ncclComm_t *comms[] = {&world, &other}; /* a child's handle appears when its parent is ready */
   for (int i = 0; i < 2; i++)
@@ -61,7 +61,7 @@ static inline void meet(void) {
   CHECK(ncclCommInitRank(&world, nranks, id, rank));
 }
 
-/* A test point of rank 0: true where it holds on all ranks. Every rank must come here. */
+/* A test point of rank 0, which passes if it holds on all ranks. Every rank must call this. */
 __attribute__((format(printf, 2, 3))) static inline void all_ok(int holds, const char *what, ...) {
   int32_t mine = !!holds, all = 0;
   char text[300];
@@ -109,7 +109,7 @@ static inline double power_of_two(int e) {
   return power;
 }
 
-/* As frexpf() says it, of a number that is finite and not 0. */
+/* The exponent of frexpf(), for a number that is finite and not 0. */
 static inline int exponent_of(float x) {
   const int biased = float_to_bits(x) >> 23 & 255;
   int exponent = biased - 126;

@@ -15,8 +15,8 @@ export TAGC_CODEC=lhc                # what is compressed shall not depend on ho
 export TAGC_RESIDUAL=fp32            # sums are compared to the last bit
 export TAGC_SCOPE=flat               # the ranks of most tests share this machine; see levels.test
 
-# LD_PRELOAD names no path with a space in it: in such a folder a link does. tagc-run, which makes none,
-# is not tested there.
+# LD_PRELOAD cannot name a path with a space: in such a folder the tests use a link. tagc-run makes no link, and is not
+# tested there.
 spaced=
 case $library in
   *' '*)
@@ -24,10 +24,10 @@ case $library in
     mkdir "$scratch/link" && ln -s "$library" "$scratch/link/" && library=$scratch/link/libtagc-preload.so ;;
 esac
 
-# A sanitized library needs the runtime of its sanitizer in front of it in programs that were built without.
+# In programs that were built without sanitizers, a sanitized library needs its runtime in front of it.
 runtime=$(ldd "$library" | awk '/lib(asan|tsan)/ { print $3; exit }')
 preload="${runtime:+$runtime:}$library"
-# Built with sanitizers or counters: not what users get, so some things are not asked of it.
+# A build with sanitizers or counters is not what users get, so some checks are left out.
 instrumented=$(nm "$library" 2>/dev/null | grep -q '__[amt]san_\|__ubsan_\|__gcov_' && echo yes)
 export LSAN_OPTIONS="${LSAN_OPTIONS:-}:detect_leaks=0"
 
@@ -50,13 +50,13 @@ point()
   echo "$outcome $points - $*"
 }
 
-# from_makefile TEXT: what make makes of it, as of '$(libdir)'.
+# from_makefile TEXT: expands make's variables, such as '$(libdir)'.
 from_makefile()
 {
   printf 'print:; @echo %s\n' "$1" | MAKEFLAGS='' make -s --no-print-directory -f "$abs_top_builddir/Makefile" -f - print
 }
 
-# skip DESCRIPTION REASON: a test point that cannot be had here.
+# skip DESCRIPTION REASON: skips one test point.
 skip()
 {
   points=$((points + 1))
@@ -77,8 +77,8 @@ is()
   fi
 }
 
-# runs_on_old_glibc LIBRARY: what it needs is in glibc 2.28 (RHEL 8, Ubuntu 20.04, manylinux_2_28), which has threads and
-# dlopen() in libraries of their own. Names without a number (GLIBC_ABI_DT_RELR) are newer than all that.
+# runs_on_old_glibc LIBRARY: succeeds if glibc 2.28 (RHEL 8, Ubuntu 20.04, manylinux_2_28) has all that it needs. That
+# glibc has threads and dlopen() in separate libraries. Versions without a number (GLIBC_ABI_DT_RELR) are newer.
 runs_on_old_glibc()
 {
   is "" "$(readelf -W --dyn-syms --version-info "$1" | grep -oE '[A-Za-z0-9_]*@?GLIBC_[A-Za-z0-9_.]+' | sort -u |
@@ -90,7 +90,7 @@ runs_on_old_glibc()
   done
 }
 
-# take_points FILE: takes over the test points of a program's output.
+# take_points FILE: adds the test points of a program's output.
 take_points()
 {
   while IFS= read -r line; do
