@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One call of each kind, with counts that do not divide well, so that the tests can compare the statistics with the
- * formulas. With an argument, so many bytes by a reduce-scatter, an all-gather and an all-to-all instead, and as notes
- * how long they took from the first rank's begin to the last one's end: that says what launch's limits make of it.
+ * Makes one call of each kind, with counts that do not divide well; the tests compare the statistics with the formulas.
+ * With an argument, sends that many bytes by a reduce-scatter, an all-gather and an all-to-all instead. Notes their
+ * times from the first rank's begin to the last one's end, which show the effect of launch's limits.
  */
 #include "tests/e2e/standin/standin_check.h"
 
@@ -31,7 +31,7 @@ static void call_each(size_t count) {
   NEED(ncclGroupEnd());
 }
 
-/* From the first rank's begin to the last one's end. */
+/* The time from the first rank's begin to the last one's end. */
 static double span(double begin, double end) {
   double times[2] = {-begin, end};
   NEED(ncclAllReduce(times, times, 2, ncclFloat64, ncclMax, comm, NULL));
@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
   if (!input || !output)
     return 1;
   if (bytes) {
-    memset(output, 1, 4 * bytes); /* or the pages' first use would be measured */
+    memset(output, 1, 4 * bytes); /* else the first use of the pages would be measured */
     note_rates(bytes);
   } else {
     call_each(10007);

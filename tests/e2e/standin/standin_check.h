@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the tests of the stand-in share: test points of several ranks, a communicator of the world, and values of every
- * data type as doubles.
+ * Shared code of the tests of the stand-in: test points of several ranks, a communicator of the world, and values of
+ * every data type as doubles.
  *
- * Every rank runs the same test points. Rank 0 prints each that holds, every rank those that do not; standin.test makes
+ * Every rank runs the same test points. Rank 0 prints those that hold, every rank those that fail; standin.test makes
  * one TAP stream of it. A program ends with `return check_done();`. Single-threaded unless a test says otherwise.
  */
 #ifndef TESTS_E2E_STANDIN_CHECK_H
@@ -34,14 +34,14 @@ __attribute__((format(printf, 2, 3))) static inline bool check(bool holds, const
   return holds;
 }
 
-/* The call must return this. */
+/* A test point: the call must return this. */
 static inline bool check_result(ncclResult_t got, ncclResult_t wanted, const char *what) {
   if (got != wanted)
     printf("# %s: %s: %s\n", what, ncclGetErrorString(got), ncclGetLastError(NULL));
   return check(got == wanted, "%s gives %d", what, (int)wanted);
 }
 
-/* What must work for the test to go on at all. */
+/* Ends the test if the call fails. */
 static inline void need(ncclResult_t result, const char *what) {
   if (result == ncclSuccess)
     return;
@@ -76,7 +76,7 @@ static inline bool is_float(ncclDataType_t type) {
   return type == ncclFloat16 || type == ncclFloat32 || type == ncclFloat64 || type == ncclBfloat16;
 }
 
-/* To `bits` significant bits, smallest step 2^floor: nearest, ties to even. */
+/* Rounds to `bits` significant bits, smallest step 2^floor: nearest, ties to even. */
 static inline double quantise(double value, int bits, int floor, double largest) {
   int exponent;
   if (value == 0 || !isfinite(value))
@@ -87,7 +87,7 @@ static inline double quantise(double value, int bits, int floor, double largest)
   return fabs(rounded) > largest ? copysign(INFINITY, value) : rounded;
 }
 
-/* The nearest value that the type has. 16-bit types compute in fp32 first. */
+/* The nearest value of the type. 16-bit types compute in fp32 first. */
 static inline double round_to(ncclDataType_t type, double value) {
   switch (type) {
   case ncclFloat16: return quantise((double)(float)value, 11, -24, 65504);
@@ -104,7 +104,7 @@ static inline uint16_t bf16_of(double value) {
   return (uint16_t)(bits >> 16);
 }
 
-/* `value` is one that the type has. */
+/* `value` is exact in the type. */
 static inline uint16_t half_of(double value) {
   int exponent;
   uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -160,7 +160,7 @@ static inline double get(const void *array, ncclDataType_t type, size_t index) {
   }
 }
 
-/* A number that depends on all three and on nothing else. */
+/* A number that depends only on these three. */
 static inline uint32_t mix(uint32_t seed, int rank, size_t index) {
   uint64_t x = seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)rank * UINT64_C(0xd1342543de82ef95) + index + 1;
   x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);

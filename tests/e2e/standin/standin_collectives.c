@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every collective of the stand-in, every type and operator, against a reference that each rank computes from all
- * ranks' inputs: small whole numbers, so that any order of adding gives the same bits; averages to the rounding of
- * their type. Then bits in the order of the ring, special values, and wrapping integers.
+ * Compares every collective of the stand-in, with every type and operator, with a reference that each rank computes
+ * from all ranks' inputs. These are small whole numbers, so any order of adding gives the same bits; averages are exact
+ * to the rounding of their type. Then bits in the order of the ring, special values, and wrapping integers.
  */
 #include "tests/e2e/standin/standin_check.h"
 
@@ -14,7 +14,7 @@ static ncclComm_t comm;
 static char *input, *output, *before;
 static double scalars[MOST_RANKS]; /* of the ranks, for PreMulSum */
 
-/* What an average multiplies each input by. */
+/* The factor of each input of an average. */
 static double share_of(ncclDataType_t type, int nranks) {
   return type == ncclFloat64 ? 1.0 / nranks : round_to(type, (double)(float)(1.0 / nranks));
 }
@@ -66,7 +66,7 @@ static bool guard_is_whole(const char *buffer, size_t size) {
   return true;
 }
 
-/* result[0..count) must be elements first.. of the reduction. */
+/* True if result[0..count) are elements first.. of the reduction. */
 static bool matches(const char *result, ncclDataType_t type, int op, uint32_t seed, size_t first, size_t count) {
   for (size_t i = 0; i < count; i++) {
     double got = get(result, type, i), wanted = reference(type, op, seed, first + i);
@@ -142,7 +142,7 @@ static void test_reductions(void) {
     }
 }
 
-/* Bytes of rank `rank` from `offset` on, for what only moves them. */
+/* True if the buffer holds the bytes of rank `rank` from `offset` on, for collectives that only move them. */
 static bool holds_bytes(const char *buffer, uint32_t seed, int rank, size_t offset, size_t size) {
   for (size_t i = 0; i < size; i++)
     if ((uint8_t)buffer[i] != (uint8_t)mix(seed, rank, offset + i))
@@ -228,13 +228,13 @@ static void test_moves(void) {
   }
 }
 
-/* Values of many magnitudes, so that additions round. */
+/* Values of many magnitudes, so additions round. */
 static double rough_value(ncclDataType_t type, int rank, size_t index) {
   int shift = type == ncclFloat16 ? -17 - (int)(index % 24) : -(int)(index % 48);
   return round_to(type, ldexp((double)mix(7, rank, index) - 0x1p31, shift));
 }
 
-/* The ring of a communicator, found anew: host by host, each when its lowest rank comes. Returns this rank's place. */
+/* Finds the ring of a communicator: host by host, in the order of their lowest ranks. Returns this rank's place. */
 static int find_ring(ncclComm_t on, int nranks, int rank, int *ring) {
   const char *host = getenv("NCCL_HOSTID");
   char hosts[MOST_RANKS][HOST] = {""};
@@ -256,8 +256,7 @@ static int find_ring(ncclComm_t on, int nranks, int rank, int *ring) {
   return place;
 }
 
-/* A shard is summed from the rank that follows its owner on the ring round to the owner, rounded after every
- * addition. */
+/* Sums a shard around the ring, from the rank after its owner to the owner, and rounds after every addition. */
 static double ring_sum(ncclDataType_t type, double share, const int *ring, int nranks, int place, size_t index) {
   double sum = 0;
   for (int k = 1; k <= nranks; k++) {
@@ -288,7 +287,7 @@ static void test_ring_order(ncclComm_t on, const char *name) {
     }
 }
 
-/* Children have rings of their own. */
+/* Children have their own rings. */
 static void test_rings_of_children(void) {
   ncclComm_t child, rest = NULL;
   int excluded = 0, last = check_nranks - 1;
@@ -298,7 +297,7 @@ static void test_rings_of_children(void) {
   NEED(ncclCommSplit(comm, check_rank % 2, 0, &child, NULL));
   test_ring_order(child, "a split into two");
   NEED(ncclCommDestroy(child));
-  if (last > 0) { /* all but the last rank make room for it */
+  if (last > 0) { /* the last rank joins the communicator of the others */
     ncclUniqueId id = {{0}};
     NEED(ncclCommSplit(comm, check_rank == last ? NCCL_SPLIT_NOCOLOR : 0, check_rank, &rest, NULL));
     if (check_rank == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Communicators of the stand-in: every way to make one, splits and shrinks, all ranks in one process, what bad
- * arguments give, ids that differ in any byte, and ends: abort from another thread, revoke, a second destroy. With the
- * argument "split" one split alone.
+ * Communicators of the stand-in: every way to make one, splits and shrinks, all ranks in one process, errors of bad
+ * arguments, ids that differ in any byte, and ends: abort from another thread, revoke, a second destroy. With the
+ * argument "split" it makes only one split.
  */
 #include "tests/e2e/standin/standin_check.h"
 #include "tests/unit/self.h"
@@ -13,14 +13,14 @@
 
 static ncclComm_t comm;
 
-/* Does an all-reduce on it count `nranks` ranks? */
+/* True if an all-reduce on it counts `nranks` ranks. */
 static bool works(ncclComm_t on, int nranks) {
   int one = 1, sum = 0, count = 0;
   return ncclCommCount(on, &count) == ncclSuccess && count == nranks &&
          ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, on, NULL) == ncclSuccess && sum == nranks;
 }
 
-/* Rank 0's new id, on all ranks. */
+/* Returns rank 0's new id, on all ranks. */
 static ncclUniqueId new_id(void) {
   ncclUniqueId id = {{0}};
   if (check_rank == 0)
@@ -49,7 +49,7 @@ static void test_id_layout(void) {
   NEED(ncclGetUniqueId(&another));
   memcpy(&magic, id.internal, sizeof magic);
   memcpy(&other_magic, another.internal, sizeof other_magic);
-  for (int i = 40; i < 64; i++) /* the rest is the callers' */
+  for (int i = 40; i < 64; i++) /* the rest belongs to the callers */
     zeros &= id.internal[i] == 0;
   check(magic && magic != other_magic && zeros, "an id has a magic number of its own, and zeros from byte 40 on");
 }
@@ -76,7 +76,7 @@ static void test_opaque_bytes(void) {
   check(result != ncclSuccess && made == NULL, "nor two ranks 0 (%d)", (int)result);
 }
 
-/* The state of a non-blocking communicator when it is no longer at work. */
+/* Waits for a non-blocking communicator. Returns its state. */
 static ncclResult_t wait_for(ncclComm_t which) {
   ncclResult_t error = ncclInProgress;
   while (error == ncclInProgress) {
@@ -189,8 +189,7 @@ static void test_shrink(void) {
   check(works(comm, check_nranks), "the parent of splits and shrinks still works");
 }
 
-/* One thread for all ranks: a group must drive all its communicators at once. */
-/* All ranks but the last make room for it. */
+/* The communicator of all other ranks grows by the last one. */
 static void test_grow(void) {
   ncclComm_t part, grown;
   bool fresh = check_rank == check_nranks - 1;
@@ -222,6 +221,7 @@ static void test_grow(void) {
   NEED(ncclCommDestroy(grown));
 }
 
+/* One thread for all ranks: a group must drive all its communicators at once. */
 static void test_init_all(void) {
   enum { N = 5, COUNT = 200000 };
   ncclComm_t comms[N], halves[N];
@@ -344,18 +344,18 @@ struct blocked {
   ncclComm_t comm;
   bool sends;
   ncclResult_t result;
-  atomic_int thread; /* that is about to make its call */
+  atomic_int thread; /* the thread that is about to make the call */
 };
 
-/* Until the thread sleeps, which is in its call, or has ended: another rank may have been faster. What ends the
- * communicator before the call is another matter. */
+/* Waits until the thread sleeps in its call, or has ended because another rank was faster. The communicator must not
+ * end before the call. */
 static void wait_until_blocked(const struct blocked *blocked) {
   while (!blocked->thread)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   wait_until_asleep(blocked->thread);
 }
 
-/* Blocks for ever: nobody answers. */
+/* Blocks for ever: no rank answers. */
 static void *block(void *argument) {
   struct blocked *blocked = argument;
   static char buffer[8 << 20];
@@ -377,7 +377,7 @@ static void *split(void *argument) {
   return NULL;
 }
 
-/* For longer than the root of a rendezvous takes to look whether a rank that has not come yet has left. */
+/* Waits for longer than the root of a rendezvous waits between its checks for missing ranks that have left. */
 static void come_late(void) { nanosleep(&(struct timespec){.tv_nsec = 250000000}, NULL); }
 
 static void test_abort_of_split(bool revoke) {
@@ -440,8 +440,8 @@ static void test_ends(void) {
   check_result(ncclAllReduce(&byte, &byte, 1, ncclInt8, ncclSum, twin, NULL), ncclInvalidArgument, "a call then");
 }
 
-/* A rank leaves in the middle, by an abort or (of an even number of ranks) by its death: everybody in the ring gets to
- * know. Last, for it breaks the communicator. */
+/* A rank leaves in the middle, by an abort or (with an even number of ranks) by its death: all ranks of the ring
+ * notice. The last test, because it breaks the communicator. */
 static void test_lost_rank(void) {
   static char buffer[1 << 20];
   ncclComm_t rest;
@@ -450,7 +450,7 @@ static void test_lost_rank(void) {
     return;
   if (check_rank == check_nranks - 1) {
     if (check_nranks % 2 == 0 && getenv("STANDIN_COMMS_EXITS"))
-      exit(check_done()); /* with what libraries do then */
+      exit(check_done()); /* runs the exit handlers of libraries */
     if (check_nranks % 2 == 0)
       _exit(check_done());
     NEED(ncclCommAbort(comm));
@@ -467,7 +467,7 @@ static void test_lost_rank(void) {
   NEED(ncclCommDestroy(rest));
 }
 
-/* One split. With `aborted` the parent is aborted when rank 0 has died in it, which standin.test sees to. */
+/* Makes one split. With `aborted` it aborts the parent when rank 0 has died in it, which standin.test causes. */
 static int run_split(bool aborted) {
   pthread_t thread;
   struct blocked blocked = {.comm = comm, .result = ncclInternalError};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The stand-in for NCCL on device memory, with the driver's own functions around it: one scenario a run, of all ranks.
- * standin_cuda.test says which, on how many ranks, and what becomes of it.
+ * The stand-in for NCCL on device memory, with the driver's own functions around it. Each run plays one scenario on all
+ * ranks. standin_cuda.test chooses it and the number of ranks, and checks the outcome.
  *
- * Values are int32 that follow from a seed, a rank and a place. A stream is held up by a function of the host that
- * waits on a gate.
+ * Values are int32, computed from a seed, a rank and a place. A host function that waits on a gate holds up a stream.
  */
 #include "tests/e2e/standin/standin_check.h"
 #include "tests/standin/cuda/device.h"
@@ -40,7 +39,7 @@ static CUdeviceptr input(uint32_t seed, size_t count) {
 
 static CUdeviceptr output(size_t count) { return device_buffer(count * sizeof(int32_t)); }
 
-/* Once the stream is done: are the elements those of `rank` from `first` on, or with SUM the sums? */
+/* Waits for the stream. True if the elements are those of `rank` from `first` on, or with SUM the sums. */
 #define SUM (-1)
 static bool holds(CUdeviceptr pointer, uint32_t seed, int rank, size_t first, size_t count) {
   int32_t *host = malloc(count * sizeof *host);
@@ -80,7 +79,7 @@ static void open_gate(struct gate *gate) {
   sem_post(&gate->open);
 }
 
-/* On a thread: late enough that who does not wait for it is through. */
+/* On a thread: opens so late that code which does not wait has finished. */
 static void *open_late(void *gate) {
   usleep(100000);
   open_gate(gate);
@@ -105,7 +104,7 @@ static bool is_reached(const char *place) {
   return stat(path, &there) == 0;
 }
 
-/* False: nobody came within two minutes. */
+/* False if no rank came within two minutes. */
 static bool await(const char *place) {
   for (int i = 0; i < 12000 && !is_reached(place); i++)
     usleep(10000);
@@ -221,7 +220,7 @@ static void calls(void) {
   }
 }
 
-/* The host is back first, whatever the stream waits for; even the first call. */
+/* Calls return while their stream waits; even the first one. */
 static void late(void) {
   struct gate gate;
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
@@ -235,7 +234,7 @@ static void late(void) {
   check(holds(out, 1, SUM, 0, COUNT), "what they do is done in the stream's turn");
 }
 
-/* Nothing but the group puts these in order: the driver would end the process otherwise. */
+/* Only the group orders these; without it the stand-in for the driver would end the process. */
 static void joined(void) {
   struct gate gate;
   CUstream other = device_stream(CU_STREAM_NON_BLOCKING);
@@ -260,7 +259,7 @@ static void joined(void) {
   check(holds(x, 2, SUM, 0, COUNT), "kernels of a communicator run one after another");
 }
 
-/* Two communicators, on two streams each, used the other way round: none waits for the other's kernel. */
+/* Two communicators on two streams each, in opposite order: neither waits for the other's kernel. */
 static void crossed(void) {
   ncclComm_t child;
   CUstream other = device_stream(CU_STREAM_NON_BLOCKING);
@@ -329,7 +328,7 @@ static void aborts(void) {
   NEED(all_reduce(in, out, stream));
   MUST(cuStreamSynchronize(stream));
   if (check_rank == 0) {
-    NEED(all_reduce(in, out, stream)); /* that nobody else takes part in */
+    NEED(all_reduce(in, out, stream)); /* no other rank takes part */
     pthread_create(&thread, NULL, abort_it, comm);
     MUST(cuStreamSynchronize(stream));
     pthread_join(thread, NULL);
@@ -400,7 +399,7 @@ static void contacts(void) {
     check(holds(out, 1, (check_rank + 2) % 4, 0, COUNT), "and the messages after it");
 }
 
-/* One rank leaves: the others' calls succeed, and their work fails. */
+/* A rank leaves: the others' calls succeed, and their work fails. */
 static void async_errors(void) {
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   ncclResult_t error = ncclInternalError;
@@ -425,11 +424,11 @@ static void async_errors(void) {
   comm = NULL;
 }
 
-/* A rank is killed on the way (NCCL_STANDIN_FAULT): the others hear of it. */
+/* A rank is killed in between (NCCL_STANDIN_FAULT): the others get an error. */
 static void deaths(void) {
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   ncclResult_t error = ncclSuccess;
-  signal(SIGTERM, SIG_IGN); /* the launcher's, who gives survivors a second */
+  signal(SIGTERM, SIG_IGN); /* the launcher's, which gives survivors a second */
   for (int i = 0; i < 1000 && error == ncclSuccess; i++) {
     error = all_reduce(in, out, stream);
     MUST(cuStreamSynchronize(stream));
@@ -525,7 +524,7 @@ static void nonblocking(void) {
   NEED(ncclCommDestroy(child));
 }
 
-/* Ranks that grow: the existing ones tell each other the id. */
+/* A communicator grows: the existing ranks share the id. */
 static void grows(void) {
   CUdeviceptr in = input(1, COUNT), out = output(COUNT);
   ncclComm_t half, whole;

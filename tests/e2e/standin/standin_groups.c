@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Groups of the stand-in: what was called runs at the outermost end, collectives before point-to-point, all
- * communicators at once, however the ranks mixed them; large messages cross; errors and destroyed communicators do no
- * harm.
+ * Groups of the stand-in: calls run at the outermost end, collectives before point-to-point, all communicators at once,
+ * in any order of the ranks' calls. Large messages cross; errors and destroyed communicators do no harm.
  */
 #include "tests/e2e/standin/standin_check.h"
 
-#define LARGE ((size_t)3 << 20) /* bytes: more than any buffer between two ranks holds */
+#define LARGE ((size_t)3 << 20) /* bytes: more than any buffer between two ranks */
 
 static ncclComm_t comm;
 static int next, prev;
@@ -42,7 +41,7 @@ static void test_crossing_messages(void) {
   free(in);
 }
 
-/* Several messages a pair, to everybody and oneself, received in another order of peers. */
+/* Several messages per pair, to all ranks and oneself, received in another order of peers. */
 static void test_many_messages(void) {
   const size_t size = 4096, messages = 5, n = (size_t)check_nranks;
   char *out = allocate(n * messages * size), *in = allocate(n * messages * size);

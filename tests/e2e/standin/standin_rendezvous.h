@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How the ranks of a test hand each other a few bytes before they have a communicator: rank 0 serves them on
- * MASTER_ADDR:MASTER_PORT to WORLD_SIZE - 1 connections, the others ask until it answers. Header-only, single-threaded;
+ * Shares a few bytes among the ranks of a test before they have a communicator. Rank 0 serves them on
+ * MASTER_ADDR:MASTER_PORT to WORLD_SIZE - 1 connections; the others ask until it answers. Header-only, single-threaded;
  * functions return 0, or -1 with a message.
  */
 #ifndef TESTS_E2E_STANDIN_RENDEZVOUS_H
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* This process' place, from RANK and WORLD_SIZE; without them it is alone. */
+/* Reads RANK and WORLD_SIZE; without them the process is alone. */
 static inline int rendezvous_world(int *rank, int *nranks) {
   const char *rank_text = getenv("RANK"), *size_text = getenv("WORLD_SIZE");
   *rank = rank_text ? atoi(rank_text) : 0;
@@ -73,7 +73,7 @@ static inline int rendezvous_ask(void *data, size_t size) {
   return -1;
 }
 
-/* Everybody ends with rank 0's bytes. */
+/* Copies rank 0's bytes to all ranks. */
 static inline int rendezvous_share(void *data, size_t size) {
   int rank, nranks;
   if (rendezvous_world(&rank, &nranks) != 0)
