@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Says what is in files of calls: for each communicator a line, and, of the cycle that is found in it, the units in the
- * order in which they are reduced, with the names that their sizes give them.
+ * Prints files of calls: one line for each communicator, and the units of its cycle in the order of their reduction,
+ * with the names that follow from their sizes.
  *
  *   calls FILE...
  */

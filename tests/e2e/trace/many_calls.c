@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Many calls that are alike, with one on another communicator among them.
+ * Makes many equal calls, with one on another communicator among them.
  *
- *   many_calls COUNT             ends as it should
- *   many_calls COUNT exit        without giving its communicators back
- *   many_calls COUNT kill        having given them back, but at once
- *   many_calls COUNT usurp PATH  in the midst of them it puts files of its own, PATH.RANK, where the library's are
- *   many_calls COUNT refused     then asks for what NCCL refuses, with counts that are none
+ *   many_calls COUNT             ends properly
+ *   many_calls COUNT exit        exits without destroying its communicators
+ *   many_calls COUNT kill        destroys them, then ends at once
+ *   many_calls COUNT usurp PATH  in between puts its own files, PATH.RANK, in place of the library's descriptors
+ *   many_calls COUNT refused     then makes calls that NCCL refuses, with invalid counts
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,15 +13,15 @@
 
 #include "tests/e2e/harness.h"
 
-/* What a program does that closes all descriptors, and goes on opening files. Waits for there being one, for two
- * minutes. */
+/* Acts like a program that closes all descriptors, and goes on opening files. Waits up to two minutes for the library's
+ * file. */
 static void usurp(const char *path) {
   char name[4096], target[4096];
   snprintf(name, sizeof name, "%s.%d", path, rank);
   const int own = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (own < 0 || write(own, "mine\n", 5) != 5)
     exit(1);
-  int seen = 0, done = 0; /* once seen, it stays under that number from the next look on */
+  int seen = 0, done = 0; /* its number is final one look after it was seen first */
   for (int tries = 0; !done && tries < 2400; tries++, usleep(50000)) {
     int found = 0;
     DIR *files = opendir("/proc/self/fd");

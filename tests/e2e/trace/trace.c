@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prints what is in a trace, for trace.test:
+ * Prints a trace, for trace.test:
  *
- *   trace calls FILE       FUNCTION CALLS BYTES: sent, a line a function, by name; only those that were made
- *   trace comms FILE       IDENTITY RANK NRANKS PARENT FUNCTION AGREED ENDED, a line a communicator, as it is known in
- *   the end trace reasons FILE     FUNCTION FLAGS ACTION REASON CALLS, a line each
- *   trace rest FILE        what else there is: one line of counts
- * Complains, with status 1, where the file is not whole, calls are missing or there twice, or one is of a communicator
- * that was not told of.
+ *   trace calls FILE       FUNCTION CALLS BYTES (sent): a line per function that was called, by name
+ *   trace comms FILE       IDENTITY RANK NRANKS PARENT FUNCTION AGREED ENDED: a line per communicator, as known at the
+ *                          end
+ *   trace reasons FILE     FUNCTION FLAGS ACTION REASON CALLS: a line each
+ *   trace rest FILE        all other records: one line of counts
+ * Complains, with status 1, if the file is not whole, calls are missing or double, or a call's communicator has no
+ * record.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trace_judge [PARAMETERS] TRACE...: what traces are judged to be, as lines of words for scripts, and then as people
- * read it.
+ * trace_judge [PARAMETERS] TRACE...: prints the judgement of traces, as lines of words for scripts, and then as text.
  */
 #include <stdlib.h>
 #include <string.h>

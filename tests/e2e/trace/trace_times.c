@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What traces tell of times and states, as lines of numbers; nanoseconds since the first call of the trace.
+ * Prints the times and states in traces, as lines of numbers; nanoseconds since the first call of the trace.
  *
  *   trace_times FILE...
  *
- *   call FILE NUMBER FUNCTION ACTION SLOT BEGAN HOST GROUP      function and action by name, in the order in which they
- *   were written times FILE CALL SUM ENCODE EXCHANGE DECODE BY_DEVICE HIDDEN HIDDEN_UNKNOWN
+ *   call FILE NUMBER FUNCTION ACTION SLOT BEGAN HOST GROUP      function and action by name, in the file's order
+ *   times FILE CALL SUM ENCODE EXCHANGE DECODE BY_DEVICE HIDDEN HIDDEN_UNKNOWN
  *   state FILE CYCLE SLOT RESIDUAL GRADIENT ERROR
  *   end FILE AT DROPPED
  */
