@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# What the tests of the example trainer share. Sourced by a script that ends with `finish`.
+# Shared code of the tests of the example trainer. Sourced by a script that ends with `finish`.
 trainer=$abs_top_builddir/examples/train_gpt
 launch=$abs_top_builddir/tests/standin/launch
 folder=$(mktemp -d "${TMPDIR:-/tmp}/tagc-trainer.XXXXXX") || exit 1
@@ -22,8 +22,7 @@ check() {
   fi
 }
 
-# tiny RANKS NAME OPTION...: trains a tiny model; the output goes to NAME.out, the parameters to NAME.bin, the calls to
-# NAME.stats.RANK.
+# tiny RANKS NAME OPTION...: trains a tiny model; output to NAME.out, parameters to NAME.bin, calls to NAME.stats.RANK.
 tiny() {
   ranks=$1
   name=$2
@@ -33,7 +32,7 @@ tiny() {
     { sed 's/^/# /' "$folder/$name.out"; return 1; }
 }
 
-# value NAME KEY: from the line "train: ..." of a run.
+# value NAME KEY: prints a value of the line "train: ..." of a run.
 value() {
   sed -n "s/^train: .*\\b$2=\\([^ ]*\\).*/\\1/p" "$folder/$1.out"
 }

@@ -10,7 +10,7 @@
 
 #define BYTES 128
 
-/* A listener on a port of the system's choice, or on `port`; -1 where it is taken. */
+/* A listener on a port of the system's choice, or on `port`; -1 if it is taken. */
 static int listen_on(int port) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -51,7 +51,7 @@ static bool ends_well(pid_t child) {
   return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Runs all ranks, rank r after delay_ms[r]; the number of those that got the bytes. */
+/* Runs all ranks, rank r after delay_ms[r]. Returns the number of those that got the bytes. */
 static int run_ranks(const struct rendezvous *world, const int *delay_ms) {
   pid_t children[8];
   int good = 0;
@@ -91,7 +91,7 @@ static void test_meetings(void) {
   ok(run_ranks(&world, (int[]){0, 0, 200, 400}) == 4, "other ranks start late");
   world.address = "localhost";
   ok(run_ranks(&world, (int[]){0, 0, 0, 0}) == 4, "an address by its name");
-  /* The last one comes when rank 0 is gone; until then there is time enough for the others. */
+  /* The last one comes after rank 0 has gone; the others have enough time before that. */
   pid_t there[2] = {start_rank(&world, 1, 0), start_rank(&world, 2, 0)};
   world.timeout_s = 5;
   bool served = ends_well(start_rank(&world, 0, 0));
