@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Communicators made in one of many ways, then a few reduce-scatters on each, whose sums are checked. Whether they were
- * compressed is in the library's report.
+ * Makes communicators in one of many ways, then a few reduce-scatters on each, and checks their sums. The library's
+ * report tells whether they were compressed.
  *
- * usage: agreement WAY, with the rank in the environment. maker-WAY: processes of their own make the ids, and have
- * ended when the first reduce-scatter comes.
+ * usage: agreement WAY, with the rank in the environment. maker-WAY: separate processes make the ids, and have ended
+ * before the first reduce-scatter.
  */
 #include <stdio.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@
 
 enum { STEPS = 8, N = 4096, MOST = 8 };
 
-/* `steps` reduce-scatters on communicators that this process drives together. */
+/* Makes STEPS reduce-scatters on communicators that this process drives together. */
 static void drive(ncclComm_t *comms, int count) {
   float *send[MOST], *recv[MOST];
   int ranks[MOST], sizes[MOST], good = 1;
@@ -46,7 +46,7 @@ static void drive(ncclComm_t *comms, int count) {
 
 static struct rendezvous meeting;
 
-/* Whoever is ahead of the others by one is told apart by the size. */
+/* A rank that is one exchange ahead of the others is told apart by the size. */
 static void share(void *data, size_t size) {
   char why[200];
   if (!rendezvous_share(&meeting, data, size, why, sizeof why)) {
@@ -59,7 +59,7 @@ static int with_makers;
 
 static struct maker {
   pid_t process;
-  int life; /* it ends when this is closed */
+  int life; /* closing this ends the process */
 } makers[MOST];
 static size_t makers_count;
 
@@ -81,7 +81,7 @@ static void start_maker(ncclUniqueId *id) {
   close(made[0]);
 }
 
-/* All ranks have been told that their communicators are there: the makers may end, and have ended on return. */
+/* Ends the makers: all ranks know that their communicators are ready. */
 static void end_makers(void) {
   char nothing[2] = {0};
   int status;
@@ -97,7 +97,7 @@ static void end_makers(void) {
   share(nothing, 2);
 }
 
-/* Ids that rank 0 makes, or processes that it starts. */
+/* Shares ids that rank 0 makes, or that processes make which it starts. */
 static void make_ids(ncclUniqueId *ids, size_t count) {
   for (size_t i = 0; i < count && rank == 0; i++) {
     if (with_makers)
@@ -109,7 +109,7 @@ static void make_ids(ncclUniqueId *ids, size_t count) {
 }
 
 static ncclComm_t by_ids(size_t count) {
-  static ncclUniqueId ids[MOST]; /* used again, with what the last time has left there */
+  static ncclUniqueId ids[MOST]; /* reused, with the bytes of the last time */
   ncclComm_t comm;
   make_ids(ids, count);
   if (count == 1)
@@ -147,7 +147,7 @@ static void all_in_this_process(void) {
     CHECK(ncclCommDestroy(comms[i]));
 }
 
-/* Two ranks a process, both made in one group, inside another one. */
+/* Two ranks per process, both made in one group, inside another one. */
 static void in_a_group(const ncclConfig_t *config) {
   ncclUniqueId id;
   ncclConfig_t own[2] = {*config, *config};
@@ -156,7 +156,7 @@ static void in_a_group(const ncclConfig_t *config) {
   CHECK(ncclGroupStart());
   CHECK(ncclGroupStart());
   CHECK(ncclCommInitRankConfig(&world, 2 * nranks, id, 2 * rank, &own[0]));
-  CHECK(ncclCommGetAsyncError(world, &state)); /* that nothing has failed does not mean that it is there */
+  CHECK(ncclCommGetAsyncError(world, &state)); /* success here does not mean that it is ready */
   CHECK(ncclCommInitRankConfig(&other, 2 * nranks, id, 2 * rank + 1, &own[1]));
   CHECK(ncclGroupEnd());
   CHECK(ncclGroupEnd());
@@ -195,7 +195,7 @@ static void made_from_another(const char *way) {
   CHECK(ncclCommDestroy(parent));
 }
 
-/* Several communicators of the same ranks, alive together; ids that nobody uses between. */
+/* Several communicators of the same ranks, alive together; unused ids in between. */
 static void several(void) {
   ncclUniqueId unused;
   ncclComm_t comms[3];

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Training steps with gradients of different kinds, for TAGC_CODEC=auto: two dense units, and one of which only some
- * rows are not zero. Ranks have different gradients, so that they see different numbers.
+ * Training steps with gradients of different kinds, for TAGC_CODEC=auto: two dense units, and one with only some
+ * nonzero rows. Ranks have different gradients, so they see different numbers.
  *
  *   auto alone STEPS      one call after the other
  *   auto grouped STEPS    all units in a group, on two communicators at once
- *   auto nan STEPS        step 2, which is looked at before the vote, has NaN and Inf all over rank 1's gradients
- *   auto zero STEPS       in step 2 rank 1 has nothing but zeros
+ *   auto nan STEPS        step 2, which is sampled before the vote, has NaN and Inf all over rank 1's gradients
+ *   auto zero STEPS       in step 2 rank 1 has only zeros
  *   auto denser STEPS     from step 7 on the sparse unit has 20 times as many rows
  *   auto lopsided STEPS   the same, but only in the shards of ranks with even numbers
- *   auto extra STEPS      in step 3 a broadcast comes before unit 0, which is as large as unit 2, and so is out of sync
- *   then
+ *   auto extra STEPS      in step 3 a broadcast comes before unit 0, which is then out of sync and as large as unit 2
  *
- * Checks every result against the exact mean: dense units to what 4 bits can do, the sparse one to what rounding to
- * bf16 can do. Prints a hash of all results, and how far they were off.
+ * Checks every result against the exact mean: dense units within the error of 4 bits, the sparse one within that of
+ * rounding to bf16. Prints a hash of all results, and their errors.
  */
 #include "tests/e2e/harness.h"
 
@@ -26,7 +25,7 @@ static double worst[UNITS];
 static uint64_t hash;
 static const char *mode;
 
-/* Where units look alike the cycle is known a step later. */
+/* With equal units (extra) the cycle is known a step later. */
 static bool is_odd(const char *name, uint64_t step) {
   return step == LOOKED_AT + (strcmp(mode, "extra") == 0) && strcmp(mode, name) == 0;
 }
@@ -59,9 +58,9 @@ static void check(int comm, uint64_t step) {
       norm += mean * mean;
       hash = mix(hash ^ float_to_bits(result[comm][u][i]));
     }
-    double off = sqrt(difference / norm); /* not a number where there is one */
+    double off = sqrt(difference / norm); /* NaN if a result is */
     if (gets_denser() && u == SPARSE && step >= DENSER && step < PLAIN_AGAIN)
-      continue; /* late, but not lost: what comes after must be right */
+      continue; /* values come late, but are not lost: later steps must be right */
     worst[u] = off > worst[u] ? off : worst[u];
   }
 }

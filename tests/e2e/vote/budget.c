@@ -3,13 +3,13 @@
  * light.
  *
  *   budget steady STEPS     all dense
- *   budget turns STEPS      unit 0 is sparse, and unit 2 dense; from step 20 on it is the other way round
+ *   budget turns STEPS      unit 0 is sparse, and unit 2 dense; from step 20 on the reverse
  *   budget thins STEPS      all dense, but unit 2 is sparse from step 20 on
  *   budget grouped STEPS    all dense, a step's calls in one group
  *   budget reduced STEPS    all dense, and summed by all-reduces
  *
- * Checks every sum for what no codec should do to it. Rank 0 prints for each step the error of all sums of all ranks,
- * and how far the sums of all steps so far are off, relative to a step's:  step S error E late L
+ * Checks that every sum is within any codec's error. Rank 0 prints for each step the error of all sums of all ranks,
+ * and the error of the sums of all steps so far, relative to a step's:  step S error E late L
  */
 #include "tests/e2e/harness.h"
 
@@ -20,7 +20,7 @@ enum { UNITS = 3, TURN = 20 };
 static const size_t sizes[UNITS] = {120000, 60000, 90001};
 static const float weight[UNITS] = {1, 8, 0.125f};
 static float *gradient[UNITS], *result[UNITS];
-static double *late[UNITS]; /* sums of all steps: what came, less what should have */
+static double *late[UNITS]; /* sums of the errors of all steps */
 static double worst;
 static bool turns, thins, reduced;
 
@@ -34,7 +34,7 @@ static float gradient_at(int r, uint64_t step, int unit, size_t i) {
 }
 
 static void make_step(uint64_t step, bool grouped) {
-  double sums[3] = {0}, all[3]; /* squares: of what is off, what should come, what is late */
+  double sums[3] = {0}, all[3]; /* squares: of errors, of exact results, of late values */
   for (int u = 0; u < UNITS; u++)
     for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
       gradient[u][i] = gradient_at(rank, step, u, i);

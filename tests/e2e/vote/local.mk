@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# vote/: what ranks agree on, and what is measured for it.
+# vote/: the agreement of ranks, and their choice of codecs by measurements.
 e2e_tests += %D%/agreement.test %D%/agreement_hosts.test %D%/auto.test %D%/budget.test
 check_PROGRAMS += %D%/agreement %D%/auto %D%/budget %D%/played_time.so
 %C%_played_time_so_SOURCES = %D%/played_time.c

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library to preload behind libtagc-preload.so, for which it plays the time: its clock goes on by what the stand-in's
- * wire would take (NCCL_STANDIN_PLAY=1 with a rate), and by a little whenever it is read. So every codec takes as long
- * as any other, a call as long as its bytes, and a busy machine changes nothing. With PLAYED_SEND_MS, ncclSend takes so
- * long.
+ * A library to preload after libtagc-preload.so, which plays the clock of that library. The clock advances by the time
+ * of the stand-in's wire (NCCL_STANDIN_PLAY=1 with a rate), and a little at each reading. So all codecs take the same
+ * time, a call takes the time of its bytes, and a busy machine changes nothing. With PLAYED_SEND_MS, ncclSend takes
+ * that long.
  *
- * Everybody else has the real clock. The played one is far ahead of it: who waits until a time that is played waits for
- * what else may end that.
+ * All other code has the real clock. The played one is far ahead of it, so a wait until a played time never times out.
  */
 #include <dlfcn.h>
 #include <nccl.h>
