@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever comes over the network, the decider neither crashes nor gives two decisions on one id, and
- * says "on" only when all ranks have reported the same text. The input is a series of requests: a byte for kind and
+ * libFuzzer target: for any bytes from the network, the decider neither crashes nor gives two decisions on one id, and
+ * says "on" only if all ranks have reported the same text. The input is a series of requests: a byte for kind and
  * secret, one for the rank, one for the number of ranks, one for the size of the text, and the text; and, once, raw
  * bytes for the readers.
  */
@@ -11,7 +11,7 @@ enum { MOST = 8 };
 
 static const uint8_t secret[TAGC_AGREE_SECRET] = {1, 2, 3, 4};
 
-/* What a simple-minded observer knows of the id. */
+/* The facts that a simple observer knows of the id. */
 struct observer {
   uint32_t nranks;
   char *text[MOST];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any text is a file of calls or is refused with a place in it, and calls come back as they were when
- * they are written line by line.
+ * libFuzzer target: any text is a file of calls or is refused with a place in it. Calls that are written line by line
+ * are read back unchanged.
  */
 #include "layermap/cycle/calls.h"
 #include "layermap/cycle/evidence.h"
 #include "tests/fuzz/complaint.h"
 
-/* The calls as a file, to be freed. */
+/* Returns the calls as a file; free() the result. */
 static char *write_calls(const struct tagc_call_file *calls, size_t *size) {
   char *text = NULL, line[64];
   FILE *file = open_memstream(&text, size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What must hold of a complaint about a text: it says something, in printable ASCII, about a place in the text.
+ * Checks a complaint about a text: it is printable ASCII, not empty, and names a place in the text.
  */
 #ifndef TESTS_FUZZ_COMPLAINT_H
 #define TESTS_FUZZ_COMPLAINT_H

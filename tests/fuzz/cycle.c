@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any sequence of collectives may be observed. What is reported of it must be consistent with a
- * simple oracle: from a lock on, the last cycle of calls is known by heart, and every call in sync is the one at its
- * place.
+ * libFuzzer target: any sequence of collectives may be observed. The reports must agree with a simple oracle: from a
+ * lock on, it remembers the last cycle of calls, and every call in sync equals the one at its place.
  *
  * Input  options, then steps: a call (kind, type and count from two bytes), or the newest calls once more, several
  *        times.
- * The evidence is smaller here than in the library (layermap/cycle/evidence.h), so that short inputs fill it.
+ * The evidence is smaller here than in the library (layermap/cycle/evidence.h), so short inputs fill it.
  */
 #include "layermap/cycle/evidence.h"
 #include "layermap/cycle/pattern.h"
@@ -19,17 +18,17 @@ struct oracle {
   size_t calls;
   const struct tagc_signature *known; /* the calls of the locked cycle, in the tape */
   size_t length;                      /* of it; 0: nothing is locked */
-  int place;                          /* of the newest call in it, where that is known */
+  int place;                          /* of the newest call in it, if known */
   uint64_t cycles;                    /* started since the lock */
 };
 
-/* Written down again: the oracle takes nothing from what it checks. */
+/* A copy of the rule: the oracle uses no code that it checks. */
 static bool equal(const struct tagc_signature *a, const struct tagc_signature *b) {
   return a->count == b->count && a->collective == b->collective && a->dtype == b->dtype && a->op == b->op &&
          a->is_float == b->is_float;
 }
 
-/* Reduce-scatters are slots; where none of floats is in the cycle, large all-reduces are. */
+/* Reduce-scatters are slots; if the cycle has none of floats, large all-reduces are. */
 static bool is_slot(const struct oracle *o, const struct tagc_signature *call) {
   for (size_t place = 0; place < o->length; place++)
     if (o->known[place].collective == TAGC_COLL_REDUCE_SCATTER && o->known[place].is_float)
@@ -77,7 +76,7 @@ static void lock(struct oracle *o) {
   check_allgathers(o);
 }
 
-/* The newest call is in sync: where? */
+/* Follows a newest call in sync, and checks its place. */
 static void follow(struct oracle *o, const struct tagc_sighting *seen) {
   size_t count;
   const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &count);
@@ -135,7 +134,7 @@ static void observe(struct oracle *o, struct tagc_signature call) {
   MUST(o->length == tagc_cycle_length(o->cycle) && seen.cycle == o->cycles);
 }
 
-/* A call of few kinds, so that like ones are frequent. */
+/* A call of few kinds, so equal ones are frequent. */
 static struct tagc_signature some_call(uint8_t kind, uint8_t count) {
   return (struct tagc_signature){
     .count = count % 32 ? count % 32 : UINT64_MAX - count,
@@ -156,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const uint8_t first = input_byte(&in);
   const struct tagc_cycle_options options = {.warmup = first & 1, .floor_calls = first >> 1 & 63, .nranks = 2};
   o.cycle = tagc_cycle_create(&options);
-  o.twin = first & 128 ? tagc_cycle_create(&options) : NULL; /* equal sequences are reported equally */
+  o.twin = first & 128 ? tagc_cycle_create(&options) : NULL; /* equal sequences must give equal reports */
   o.calls = o.length = 0;
   MUST(o.cycle);
   while (input_left(&in) > 1 && o.calls < MOST_CALLS) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any bytes must be analysed as an ELF image without a crash, a leak or a long loop, and what comes
- * out must hold together. The input is the image.
+ * libFuzzer target: any bytes must be analysed as an ELF image without a crash, a leak or a long loop, and the results
+ * must be consistent. The input is the image.
  */
 #ifdef ELF_SEED
-/* The seeds are shared objects of this file: a call, a definition, dlsym, and the texts that are looked for.
- *   cc -DELF_SEED -Os -fPIC -shared -nostdlib -fno-asynchronous-unwind-tables -Wl,--build-id=none
- *   -Wl,-z,noseparate-code \
- *     -Wl,--unresolved-symbols=ignore-all -Wl,-rpath,'$ORIGIN' tests/fuzz/elf.c -o tests/fuzz/corpus/elf/NAME
+/* The seeds are shared objects of this file: a call, a definition, dlsym, and the texts that the analysis looks for.
+ *   cc -DELF_SEED -Os -fPIC -shared -nostdlib -fno-asynchronous-unwind-tables -Wl,--build-id=none \
+ *     -Wl,-z,noseparate-code -Wl,--unresolved-symbols=ignore-all -Wl,-rpath,'$ORIGIN' tests/fuzz/elf.c \
+ *     -o tests/fuzz/corpus/elf/NAME
  * with -Wl,-soname,libnccl.so.2 (gnu), and with -s -Wl,--hash-style=sysv (sysv). */
 int ncclReduceScatter(void);
 void *dlsym(void *handle, const char *name);
@@ -28,7 +28,7 @@ static void check_text(const char *text) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tagc_image image;
-  char *copy = malloc(size + !size), version[TAGC_NCCL_VERSION_SIZE]; /* aligned as a mapped file is */
+  char *copy = malloc(size + !size), version[TAGC_NCCL_VERSION_SIZE]; /* aligned like a mapped file */
   if (!copy)
     return 0;
   memcpy(copy, data, size);

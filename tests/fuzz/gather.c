@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: what a rank receives of an all-gather may be anything. Decoding must stay inside its buffers; the
- * numbers may be any, but every variant of the kernels gives the same. What an honest sender made of any bits comes out
- * as the reference of tests/unit/allgather/reference.h says, bit for bit where the codec promises that; or all is
- * refused, and nothing is touched.
+ * libFuzzer target: a rank may receive any bytes of an all-gather. Decoding must stay inside its buffers. The numbers
+ * may be any, but every variant of the kernels gives the same. Payloads of an honest sender, made of any bits, come out
+ * as in the reference of tests/unit/allgather/reference.h, bit for bit if the codec promises that; or all is refused,
+ * and nothing is touched.
  *
  * Input  kind and codec; type and ranks; n; then by kind:
  *          HOSTILE  the payloads, over and over
- *          HONEST   what the ranks have, as bits, and (delta) their reference
+ *          HONEST   the ranks' shards, as bits, and (delta) their reference
  */
 #include "kernels/codec/variant.h"
 #include "tests/fuzz/input.h"
@@ -16,7 +16,7 @@ enum { MOST_ELEMENTS = 3000, RANKS = 4 };
 
 static const char *const variants[] = {"plain", "avx2", "avx512"};
 
-/* Bytes from what is left of the input, over and over. */
+/* Bytes from the rest of the input, repeated. */
 static void *taken(const struct input *in, size_t turn, size_t bytes) {
   uint8_t *out = input_memory(bytes);
   for (size_t i = 0; i < bytes; i++)
@@ -26,7 +26,7 @@ static void *taken(const struct input *in, size_t turn, size_t bytes) {
 
 static void *copy(const void *from, size_t bytes) { return memcpy(input_memory(bytes), from, bytes); }
 
-/* Decodes in every variant: into equal results, whatever the payloads are. */
+/* Decodes in every variant, which must give equal results for any payloads. */
 static void decode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job, size_t shard,
                    uint8_t *result, void *reference) {
   const size_t all = (size_t)job->shape.nranks * shard;

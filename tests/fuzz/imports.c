@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever file dlopen() is asked for, the library that looks at it first reads nothing outside it,
- * and finds nothing in what is no object of this machine. The input is the file.
+ * libFuzzer target: the library inspects any file that dlopen() gets. It reads nothing outside the file, and finds
+ * nothing in a file that is no object of this machine. The input is the file.
  */
 #include "interpose/nccl/imports.h"
 #include "tests/fuzz/input.h"

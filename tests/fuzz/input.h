@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The bytes of a fuzzer as a stream: numbers are taken from the front, and zeros follow when it has ended, so that
- * every input means something and short ones stay simple. Single-threaded.
+ * The bytes of a fuzzer as a stream: numbers are taken from the front, and zeros follow after its end. So every input
+ * is valid, and short ones stay simple. Single-threaded.
  */
 #ifndef TESTS_FUZZ_INPUT_H
 #define TESTS_FUZZ_INPUT_H
@@ -15,7 +15,7 @@ struct input {
   const uint8_t *at, *end;
 };
 
-/* What libFuzzer calls; the second one, where there is one, once at the start. */
+/* libFuzzer calls these; the second one, if there is one, once at the start. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
@@ -36,7 +36,7 @@ static inline uint32_t input_below(struct input *in, uint32_t limit) {
   return (uint32_t)input_number(in, limit > 256 ? 2 : 1) % limit;
 }
 
-/* Memory of exactly that size, so that the sanitizer sees what runs over. */
+/* Memory of exactly that size, so the sanitizer sees overruns. */
 static inline void *input_memory(size_t bytes) {
   void *memory = malloc(bytes ? bytes : 1);
   if (!memory)
@@ -44,7 +44,7 @@ static inline void *input_memory(size_t bytes) {
   return memory;
 }
 
-/* What must hold. */
+/* Aborts unless the condition holds. */
 #define MUST(holds) \
   do \
     if (!(holds)) { \

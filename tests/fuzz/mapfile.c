@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any text is a map or is refused with a place in it, a map comes back as it was when it is written,
- * and can be shown in any layout.
+ * libFuzzer target: any text is a map or is refused with a place in it. A written map is read back unchanged, and can
+ * be shown in any layout.
  */
 #include "layermap/tagc-map/map.h"
 #include "layermap/model/mapfile.h"
@@ -42,7 +42,7 @@ static void check_same(const struct tagc_model *a, const struct tagc_model *b) {
   }
 }
 
-/* The numbers of a table hold together, and it can be printed and drawn. */
+/* Checks that the numbers of a table are consistent, and that it can be printed and drawn. */
 static void check_shown(const struct tagc_model *model, enum tagc_layout_kind layout, int nranks) {
   struct tagc_map_table table;
   char *text = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any config.json, and any header of safetensors, gives a model that a map can say, or a complaint.
- * The first byte says which; the rest is the text. For two files a line "--" is where the first header ends. Behind a
- * header are as many (zero) bytes of data as the number in the four bytes after the first one says.
+ * libFuzzer target: any config.json, and any header of safetensors, gives a model that a map can express, or a
+ * complaint. The first byte selects the format; the rest is the text. With two files a line "--" ends the first header.
+ * After a header come zero bytes of data; the four bytes after the first one give their number.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 
 static char paths[2][32];
 
-/* A file that has a path, of so many zeros behind the text. */
+/* Makes a file with a path: the text, and zeros after it. */
 static int make_file(int number, const void *prefix, size_t prefix_bytes, const uint8_t *text, size_t bytes,
                      uint64_t zeros) {
   int fd = memfd_create("fuzz", MFD_CLOEXEC);

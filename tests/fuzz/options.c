@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any environment must be read without a crash, and leave options that are in range; any selection of
- * slots is either refused with a place in it, or asked without a crash; any message becomes one printable line.
- * The input is a list of NAME=value strings, separated by newlines. The first byte of all picks a selection's question.
+ * libFuzzer target: any environment must be read without a crash, and leave options that are in range. Any selection of
+ * slots is either refused with a place in it, or queried without a crash. Any message becomes one printable line. The
+ * input is a list of NAME=value strings, separated by newlines. The first byte of all picks the query of a selection.
  */
 #include "env/log.h"
 #include "env/options.h"
@@ -18,7 +18,7 @@ static void check_range(const struct tagc_options *o) {
   MUST(o->codec && o->layers && o->skip && o->nccl);
 }
 
-/* A refused value leaves everything as it was, and says why in so many bytes as there are. */
+/* Checks that a refused value changes nothing, and that its message fits the buffer. */
 static void check_set(const struct tagc_options *before, char *line) {
   struct tagc_options after = *before;
   char why[100], *value = strchr(line, '=');

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: what a rank receives may be anything. Decoding must stay inside its buffers and end; the numbers
- * may be any, but every variant of the kernels gives the same, and so does the reference of
- * tests/unit/codec/reference.h. What honest senders made must come out, exactly or as close as the codec promises, and
- * what does not must be in the residual.
+ * libFuzzer target: a rank may receive any bytes. Decoding must stay inside its buffers and end. The numbers may be
+ * any, but every variant of the kernels gives the same, and so does the reference of tests/unit/codec/reference.h. The
+ * values of honest senders must come out, exactly or as close as the codec promises; the rest must be in the residual.
  *
  * Input  kind and variant; type, ranks and share to keep; codec, storage of the residual and rounding; n; then by kind:
- *          HOSTILE   all that is received is taken from the input, over and over
- *          EXPONENTS the exponents that the ranks agree on are the input's, where they are larger than the own ones
- *          HONEST    what the ranks send is made of the input: small integers
- *          FLIPPED   the same, but the receiver finds some bytes changed
- *          WILD      what the ranks send is the input's bits: NaN, denormals, anything
- * Sketches begin at smaller sizes here than in the library (kernels/lhc/layout.c), so that an execution takes
- * microseconds. `payload --codec=NAME ...` looks at one codec alone.
+ *          HOSTILE   all received bytes come from the input, repeated
+ *          EXPONENTS the agreed exponents are the input's, if they are larger than the ranks'
+ *          HONEST    the ranks send small integers, made of the input
+ *          FLIPPED   the same, but some received bytes are changed
+ *          WILD      the ranks send the input's bits: NaN, denormals, anything
+ * Sketches begin at smaller sizes here than in the library (kernels/lhc/layout.c), so an execution takes microseconds.
+ * `payload --codec=NAME ...` tries only one codec.
  */
 #include "kernels/codec/bits.h"
 #include "kernels/lhc/lhc.h"
@@ -27,7 +26,7 @@ enum { MOST_RANKS = 8, MOST_ELEMENTS = 2048, FEW_ELEMENTS = 600 };
 static const char plain[] = "plain";
 static struct tagc_codec_stats stats;
 
-/* By the input's number, so that an input stays what it is when a codec is added: other codecs follow these. */
+/* By the input's number. New codecs come after these, so an input keeps its meaning. */
 enum { MOST_CODECS = 16 };
 static const char *codecs[MOST_CODECS] = {"none", "lhc", "bf16", "q8", "q4", "q2", "sparse"};
 
@@ -70,7 +69,7 @@ static void job_free(struct tagc_job *job) {
     free(parts[i]);
 }
 
-/* Fills a received area from what is left of the input, over and over; zeros where nothing is left. */
+/* Fills a received area from the rest of the input, repeated; with zeros if nothing is left. */
 static void fill(const struct input *in, size_t *turn, void *area, size_t bytes) {
   const size_t left = input_left(in);
   uint8_t *out = area;
@@ -86,8 +85,8 @@ static void fill(const struct input *in, size_t *turn, void *area, size_t bytes)
   }
 }
 
-/* Gradients of small integers, mostly zero where the input is: every type holds them, and sums of eight of them. WILD:
- * the input's own bits. */
+/* Fills gradients with small integers, mostly zero: every type holds them, and sums of eight of them. WILD: with the
+ * input's own bits. */
 static void fill_gradient(struct tagc_job *job, const struct input *in, size_t turn, bool wild) {
   const uint64_t count = job->shape.n * (uint64_t)job->shape.nranks;
   const size_t left = input_left(in);
@@ -102,7 +101,7 @@ static void fill_gradient(struct tagc_job *job, const struct input *in, size_t t
   }
 }
 
-/* What a rank has to give to a shard: g + e, where there is an e. */
+/* The contribution of a rank to a shard: g + e, if there is an e. */
 static void give(const struct tagc_job *job, int shard, float *given) {
   const uint64_t n = job->shape.n;
   const bool more = job->residual && !job->residual_empty && shard != job->rank;
@@ -118,7 +117,8 @@ static void give(const struct tagc_job *job, int shard, float *given) {
   }
 }
 
-/* Asking the processor takes longer than a decode; a processor that lacks a variant keeps the one before. */
+/* Selects a variant. Keeps the previous one if the processor lacks it; caches that, because asking the processor takes
+ * longer than a decode. */
 static void use_variant(const char *name) {
   static const char *used;
   if (used != name)
@@ -126,7 +126,7 @@ static void use_variant(const char *name) {
   used = name;
 }
 
-/* Decodes what one rank has received; once more with the plain kernels, to compare. */
+/* Decodes one rank's received payloads; once more with the plain kernels, to compare. */
 static void decode(const struct tagc_codec *codec, struct tagc_job *job, bool compare) {
   const size_t bytes = job->shape.n * tagc_dtype_size(job->shape.dtype);
   void *state = input_memory(job->layout.state_bytes), *result = input_memory(bytes);
@@ -148,7 +148,7 @@ static enum reference_kind dense_kind(const struct tagc_codec *codec) {
   return kind < REFERENCE_SPARSE ? kind : REFERENCE_KINDS;
 }
 
-/* The result of what came in, once more by the reference, for the codecs whose every byte means something. */
+/* Compares the result with that of the reference, for codecs that accept any bytes. */
 static void check_result(const struct tagc_codec *codec, const struct tagc_job *job) {
   const struct reference_call call = {.kind = dense_kind(codec),
                                       .n = job->shape.n,
@@ -185,7 +185,7 @@ static void hostile(const struct tagc_codec *codec, const struct tagc_shape *sha
   job_free(&job);
 }
 
-/* The exchange of the exponents: the largest of all ranks, and perhaps larger ones from nowhere. */
+/* Exchanges the exponents: takes the largest of all ranks, and perhaps larger ones from the input. */
 static void exchange_exponents(struct tagc_job *jobs, const struct input *strange) {
   const size_t bytes = (size_t)jobs->shape.nranks * jobs->layout.exponent_bytes;
   for (size_t i = 0; i < bytes; i++) {
@@ -197,7 +197,7 @@ static void exchange_exponents(struct tagc_job *jobs, const struct input *strang
   }
 }
 
-/* What `rank` receives of the others. */
+/* Copies the others' payloads to `rank`. */
 static void exchange(struct tagc_job *jobs, int rank) {
   const size_t count = jobs->layout.sketch_count, bytes = jobs->layout.message_bytes;
   uint32_t *sums = (uint32_t *)jobs[rank].sketch_in;
@@ -213,7 +213,7 @@ static void exchange(struct tagc_job *jobs, int rank) {
   }
 }
 
-/* By how much what one sender gave for a block, less what stayed in its residual, may differ from what it sent. */
+/* The allowed error of one sender's block: its contribution less its residual, against its sent values. */
 static double error_of(const struct tagc_codec *codec, const struct tagc_job *job, const float *given,
                        const float *left, uint64_t count) {
   double most = 0;
@@ -226,8 +226,8 @@ static double error_of(const struct tagc_codec *codec, const struct tagc_job *jo
   }
 }
 
-/* The sum of what was given is what came out and what stayed: to the bit where nothing is rounded, for given[] are
- * small integers then; else to what the codec promises. */
+/* Checks that the sum of the contributions equals the result plus the residuals. It is exact if nothing is rounded,
+ * because given[] are small integers then; else within the codec's error. */
 static void check_sum(const struct tagc_codec *codec, const struct tagc_job *jobs, int rank,
                       float given[MOST_RANKS][FEW_ELEMENTS]) {
   const struct tagc_shape *shape = &jobs->shape;
@@ -261,7 +261,7 @@ static void check_sum(const struct tagc_codec *codec, const struct tagc_job *job
   }
 }
 
-/* The messages to `rank`, byte for byte. */
+/* Compares the messages to `rank`, byte for byte. */
 static void check_messages(const struct tagc_codec *codec, const struct tagc_job *jobs, int rank,
                            float given[MOST_RANKS][FEW_ELEMENTS]) {
   struct reference_call call = {
@@ -281,7 +281,7 @@ static void check_messages(const struct tagc_codec *codec, const struct tagc_job
   free(want);
 }
 
-/* A sender once more, with the plain kernels: twin_new() before its call, twin_check() after it. */
+/* Runs a sender once more, with the plain kernels: twin_new() before its call, twin_check() after it. */
 static void twin_new(struct tagc_job *twin, const struct tagc_job *job) {
   const struct tagc_shape *shape = &job->shape;
   job_new(twin, shape, &job->layout, job->rank);
@@ -299,7 +299,7 @@ static void twin_check(const struct tagc_codec *codec, struct tagc_job *twin, co
   use_variant(plain);
   if (codec->prepare)
     codec->prepare(twin);
-  memcpy(twin->exponents, job->exponents, ranks * l->exponent_bytes); /* those that were agreed on */
+  memcpy(twin->exponents, job->exponents, ranks * l->exponent_bytes); /* the agreed ones */
   codec->encode(twin);
   for (size_t shard = 0; shard < ranks; shard++)
     MUST(shard == (size_t)job->rank || memcmp(twin->message_out + shard * l->message_bytes,
@@ -315,7 +315,7 @@ static void twin_check(const struct tagc_codec *codec, struct tagc_job *twin, co
   job_free(twin);
 }
 
-/* Changes up to eight bytes of what has come in. */
+/* Changes up to eight received bytes. */
 static void flip(struct tagc_job *job, struct input *in) {
   const size_t exponents = (size_t)job->shape.nranks * job->layout.exponent_bytes;
   const size_t sketch = job->layout.sketch_count * sizeof(int32_t);
@@ -332,7 +332,7 @@ static void flip(struct tagc_job *job, struct input *in) {
   }
 }
 
-/* One call of all ranks, of which `rank` decodes. */
+/* Makes one call of all ranks; only `rank` decodes. */
 static void call_all(const struct tagc_codec *codec, struct tagc_job *jobs, int rank, struct input *in, enum kind kind,
                      bool compare) {
   const struct tagc_shape *shape = &jobs->shape;
@@ -340,7 +340,7 @@ static void call_all(const struct tagc_codec *codec, struct tagc_job *jobs, int 
   float given[MOST_RANKS][FEW_ELEMENTS];
   struct input changes = *in;
   for (uint32_t skipped = 0; kind == FLIPPED && skipped < 33; skipped++)
-    input_byte(in); /* what the changes are made of makes no gradients */
+    input_byte(in); /* gradients do not use the bytes of the changes */
   for (int i = 0; i < shape->nranks; i++) {
     fill_gradient(&jobs[i], in, (size_t)i * 7 + (jobs[i].residual_empty ? 0 : 3), kind == WILD);
     give(&jobs[i], rank, given[i]);
@@ -368,7 +368,7 @@ static void call_all(const struct tagc_codec *codec, struct tagc_job *jobs, int 
     check_sum(codec, jobs, rank, given);
 }
 
-/* Two calls, so that what the first one left is sent by the second. */
+/* Makes two calls, so the second one sends the residual of the first. */
 static void honest(const struct tagc_codec *codec, const struct tagc_shape *shape, const struct tagc_layout *layout,
                    struct input *in, enum kind kind, bool stochastic) {
   struct tagc_job jobs[MOST_RANKS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever the facts of a call and of a slot, the plan compresses nothing that it must not, gives a
+ * libFuzzer target: for any facts of a call and of a slot, the plan never compresses a forbidden call, and gives a
  * reason that fits the action, and sizes that fit the memory of a machine.
  */
 #include "interpose/policy/plan.h"
@@ -75,7 +75,7 @@ static const struct tagc_codec *some_codec(struct input *in) {
   return tagc_codecs[input_byte(in) % count];
 }
 
-/* What TAGC_RESIDUAL asks for; a codec that needs a residual gets one unless it is denied. */
+/* Checks the residual against TAGC_RESIDUAL; a codec that needs a residual gets one unless it is denied. */
 static void check_storage(const struct tagc_options *options, const struct tagc_codec *codec,
                           enum tagc_storage storage) {
   MUST(storage <= TAGC_STORAGE_INT8);
@@ -90,7 +90,7 @@ static bool multiples_of_16(const struct tagc_layout *l) {
          l->state_bytes % 16 == 0;
 }
 
-/* Ranks on hosts as the vote may find them, and what is made of it. */
+/* Draws ranks on hosts as the vote may find them, and checks the plan of their scope. */
 static struct tagc_scope_plan some_scope(const struct tagc_options *options, struct input *in,
                                          struct tagc_hosts *hosts) {
   const uint8_t bits = input_byte(in);
@@ -112,8 +112,7 @@ static struct tagc_scope_plan some_scope(const struct tagc_options *options, str
   return plan;
 }
 
-/* Nothing is compressed that would not send less: between hosts, where several ranks share them, unless flat is
- * forced. */
+/* Checks that compression sends less: between hosts if several ranks share them, unless flat is forced. */
 static void check_gain(const struct tagc_slot_question *q, const struct tagc_layout *layout) {
   const struct tagc_traffic plain = tagc_plain_traffic(q->packed.n * tagc_dtype_size(q->packed.dtype), &q->hosts);
   const struct tagc_traffic sent = tagc_layout_traffic(&q->packed, layout, &q->hosts, q->scope.two_levels);

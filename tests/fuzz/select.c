@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: globs match what a slow reference says; a list names what one of its elements names; a selection of
- * a layer is that of its parameters. The input is lines: a name, what is to be left out, and a list; two bytes before
- * them are a unit and kinds.
+ * libFuzzer target: globs match like a slow reference; a list matches if one of its elements does; a selection of a
+ * layer is that of its parameters. The input is lines: a name, a list of exclusions, and a list; two bytes before them
+ * are a unit and kinds.
  */
 #include "layermap/model/glob.h"
 #include "layermap/infer/layers.h"
 #include "layermap/model/select.h"
 #include "tests/fuzz/input.h"
 
-/* The reference is written along glob.h, one way at a time, and is used where it ends soon. */
+/* The reference follows glob.h, and tries one way at a time. It runs only on inputs where it ends soon. */
 enum { LONGEST = 40, STARS = 4 };
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* The number at *at, of digits; false where there are none or they are too many. */
+/* Reads the number at *at; false if there are no digits or too many. */
 static bool number(const char **at, uint64_t *value) {
   const char *begin = *at;
   for (*value = 0; is_digit(**at) && *value <= UINT32_MAX; ++*at)
@@ -21,7 +21,7 @@ static bool number(const char **at, uint64_t *value) {
   return *at > begin && *value <= UINT32_MAX;
 }
 
-/* Does [what is between the brackets, `set` to `end`] have the character? */
+/* True if the set between the brackets, `set` to `end`, has the character. */
 static bool has(const char *set, const char *end, char c) {
   bool negated = *set == '!' || *set == '^', found = false;
   for (set += negated; set < end; set++) {
@@ -77,7 +77,7 @@ static void check_glob(const char *glob, const char *name) {
     MUST(matches == slow(glob, glob, name, name));
 }
 
-/* A list is its elements: cut at any comma, one of the halves names what the whole names. */
+/* Checks that a list is its elements: cut at any comma, one of the halves matches if the whole does. */
 static void check_list(const char *list, const char *name, uint32_t unit, uint32_t kinds) {
   const char *why = NULL, *comma = strchr(list, ',');
   size_t at = 0;
@@ -95,7 +95,7 @@ static void check_list(const char *list, const char *name, uint32_t unit, uint32
   free(first);
 }
 
-/* Of a layer of three parameters. */
+/* Checks the selection of a layer of three parameters. */
 static void check_layer(const char *list, const char *skip, const char *name, uint32_t unit, uint32_t kinds) {
   struct tagc_parameter parameters[3] = {
     {"mlp.up.weight", TAGC_KIND_MLP, 2, 3}, {"", kinds, 1, 1}, {"attn.q.bias", 0, 1, 1}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever a trace holds is read, summed up and reported, as text, JSON, page and timeline. Inputs
- * are the bytes of a file, or (mostly, as sums keep a fuzzer out) the records of two traces, which are put into chunks
+ * libFuzzer target: any trace is read, summed up and reported, as text, JSON, page and timeline. Inputs are the bytes
+ * of a file, or (mostly, because checksums keep a fuzzer out) the records of two traces, which it puts into chunks
  * here.
  */
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ static char path[2][40];
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
   (void)argc;
   (void)argv;
-  for (int i = 0; i < 2; i++) { /* files without a place, so that nothing is left behind */
+  for (int i = 0; i < 2; i++) { /* files without a path, so none stays */
     int file = memfd_create("trace", 0);
     MUST(file >= 0);
     snprintf(path[i], sizeof path[i], "/proc/self/fd/%d", file);
@@ -25,7 +25,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
   return 0;
 }
 
-/* What trace_read.h promises of each record. */
+/* Checks the promises of read/records.h for each record. */
 static void check_records(const void *bytes, size_t size) {
   char why[TAGC_TRACE_WHY] = "";
   struct tagc_trace_file *file = tagc_trace_open_bytes("fuzzed", bytes, size, why);
@@ -47,7 +47,7 @@ static void check_records(const void *bytes, size_t size) {
   tagc_trace_close(file);
 }
 
-/* A record whose texts are what a page, a terminal and JSON must not see as they are. */
+/* Adds a record with texts that pages, terminals and JSON must escape. */
 static void add_hostile(struct input *in, struct trace *t) {
   static const char hostile[] = "<script>\"\\\033[31m\n&";
   const struct tagc_trace_process process = {.pid = 1, .realtime_ns = 1};
@@ -62,7 +62,7 @@ static void add_hostile(struct input *in, struct trace *t) {
   }
 }
 
-/* The records of one trace: random ones, or those of a job with a few bytes changed. */
+/* Makes the records of one trace: random ones, or those of a job with a few bytes changed. */
 static void make(struct input *in, struct trace *t, int rank) {
   struct trace_job job = trace_job_usual(1 + (int)input_below(in, 3), input_below(in, 8), 1 + input_below(in, 2));
   job.window = input_below(in, 3);
@@ -94,7 +94,7 @@ static void make(struct input *in, struct trace *t, int rank) {
   }
 }
 
-/* A page and a timeline have their ends, and nothing of the traces is markup. */
+/* Checks that a page and a timeline are complete, and that no text of the traces is markup. */
 static void draw(const struct tagc_summary *summary) {
   char *text = NULL, why[TAGC_TRACE_WHY] = "";
   size_t length = 0;
@@ -110,7 +110,7 @@ static void draw(const struct tagc_summary *summary) {
   free(text);
 }
 
-/* That a terminal would obey. */
+/* True if the text has control characters that a terminal would obey. */
 static bool has_controls(const char *text, size_t length) {
   for (size_t i = 0; i < length; i++)
     if (((unsigned char)text[i] < 0x20 && text[i] != '\n') || text[i] == 0x7f)
