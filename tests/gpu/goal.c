@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The collectives of a training with FSDP of GPT-2 124M, step by step, with something in place of its compute: what the
- * library's goal is judged by, under whatever NCCL there is: the real one on a GPU (tests/gpu/run), or the stand-in.
+ * The collectives of an FSDP training of GPT-2 124M, step by step, with a substitute for its compute. They measure the
+ * library's goal under any NCCL: the real one on a GPU (tests/gpu/run), or the stand-in.
  *
- *   goal STEPS MS sleep|copy DIVISOR    a step computes for MS milliseconds: in a function of the host that the stream
- *   waits
- *                                       for (the GPU idles), or by copies on the GPU (its memory is busy)
+ *   goal STEPS MS sleep|copy DIVISOR    a step computes for MS milliseconds: sleeps in a host function that the stream
+ *                                       waits for (the GPU idles), or copies on the GPU (its memory is busy)
  *
- * Units are the 12 blocks and the root (embeddings), in fp32, their elements divided by DIVISOR. Forward: each is
- * gathered, in place, then a third of its compute; backward: the other order, blocks are gathered once more, the rest,
- * a reduce-scatter. All of it in the order of one stream: communication is hidden by nothing. Weights change a little
- * from step to step.
+ * Units are the 12 blocks and the root (embeddings), in fp32, with their elements divided by DIVISOR. The forward pass
+ * gathers each in place, then makes a third of its compute. The backward pass has the reverse order: it gathers blocks
+ * once more, makes the rest of the compute, and reduce-scatters. All runs in the order of one stream, so nothing hides
+ * communication. Weights change a little from step to step.
  *
  * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; all ranks use the first device. The program
- * knows nothing of tagc. Rank 0 prints "goal: " with names and numbers: milliseconds of a step and of its compute alone
- * (medians), bytes that a rank sends in a step, which are the least that plain calls can do with.
+ * knows nothing of tagc. Rank 0 prints "goal: " with names and numbers: milliseconds of a step and of its compute
+ * (medians), and the bytes that a rank sends in a step, which are the minimum of plain calls.
  */
 #include <time.h>
 
@@ -96,14 +95,14 @@ static void reduce(const struct unit *u) {
                           world, (cudaStream_t)stream));
 }
 
-/* What an optimizer leaves in the own shards. */
+/* Writes new weights to the rank's shards, like an optimizer. */
 static void update(int step) {
   for (int i = 0; i < UNITS; i++)
     MUST(cuMemcpyDtoDAsync_v2(units[i].weights + (size_t)rank * units[i].n * sizeof(float),
                               units[i].versions[step % VERSIONS], units[i].n * sizeof(float), stream));
 }
 
-/* Its milliseconds. */
+/* Makes a step. Returns its milliseconds. */
 static double run_step(int step, bool communicates) {
   const double began = now_ms();
   update(step);
@@ -132,7 +131,7 @@ static float noise(uint64_t place) {
   return sum;
 }
 
-/* A tile of numbers about `scale`, changed by a part of them, over and over. */
+/* Fills with a repeated tile of numbers about `scale`, each changed by a fraction of itself. */
 static void fill(CUdeviceptr to, size_t n, float scale, float change, uint64_t seed) {
   static float tile[TILE];
   for (size_t i = 0; i < TILE; i++)

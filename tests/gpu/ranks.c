@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ranks on GPU memory under whatever NCCL there is: the real one on a GPU (tests/gpu/run), or the stand-in.
+ * Ranks on GPU memory under any NCCL: the real one on a GPU (tests/gpu/run), or the stand-in.
  *
- *   ranks sums STEPS BOUND   dense gradients: each result is the sum, but for BOUND of the norm of what was added
+ *   ranks sums STEPS BOUND   dense gradients: each result is the sum, within BOUND of the norm of the summands
  *   ranks exact STEPS        sparse ones, small integers: each result is the sum, to the last bit
- *   ranks graph STEPS        the same twice, and in between one is captured into a CUDA graph, which then does others
+ *   ranks graph STEPS        the same twice; in between a step is captured into a CUDA graph, which then does others
  *   ranks time ELEMENTS TYPE CALLS   milliseconds of a reduce-scatter of ELEMENTS fp32 or bf16 over all ranks
  *
  * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; all ranks use the first device. The program
@@ -24,9 +24,9 @@ enum { TYPES = 3, COUNTS = sizeof counts / sizeof *counts, CASES = 2 * TYPES * O
 struct test_case {
   int type, op;
   bool in_place;
-  size_t n, offset; /* elements; those between an aligned address and the buffers */
+  size_t n, offset; /* elements of a shard; elements between an aligned address and the buffers */
   CUdeviceptr send, recv;
-  double worst; /* error of a call, as a part of the norm of what was added */
+  double worst; /* error of a call, relative to the norm of the summands */
 };
 
 static struct test_case cases[CASES];
@@ -34,7 +34,7 @@ static CUstream stream;
 static CUdeviceptr word;
 static char *staging; /* of the host, as large as the largest send buffer */
 
-/* Every type is met in and out of place, with every kind of sum; counts and offsets take turns. */
+/* Makes cases of every type in and out of place, with every kind of sum; counts and offsets take turns. */
 static void make_cases(void) {
   staging = malloc((size_t)nranks * (MOST + 1) * sizeof(float));
   for (int i = 0; i < CASES; i++) {
@@ -49,13 +49,13 @@ static void make_cases(void) {
   }
 }
 
-/* Exact in every type, and so are their products with small integers. */
+/* Returns a scalar that is exact in every type, and so are its products with small integers. */
 static float scalar_of(const struct test_case *c, int r) {
   static const float scalars[] = {0.5f, -2, 1, -0.25f};
   return c->op == PREMULSUM ? scalars[r % 4] : 1;
 }
 
-/* Element i of a rank's send buffer. Sparse: one of each SPARSE is not zero, and even, so that means are exact. */
+/* Element i of a rank's send buffer. Sparse: one of each SPARSE is not zero, and even, so means are exact. */
 static float input(const struct test_case *c, bool sparse, int step, int r, size_t i) {
   const uint64_t key = mix((uint64_t)r << 40 ^ (uint64_t)step << 20 ^ (uint64_t)(c - cases)), h = mix(key ^ i);
   if (sparse)
@@ -102,11 +102,11 @@ static void check(struct test_case *c, bool sparse, int step) {
     norm2 += absolute * absolute;
   }
   const double error = error2 == 0 ? 0 : sqrt(error2 / norm2);
-  if (!(error <= c->worst)) /* NaN is worse than all */
+  if (!(error <= c->worst)) /* NaN is the worst */
     c->worst = error;
 }
 
-/* Do all ranks say so? */
+/* True if it holds on all ranks. */
 static bool all_hold(bool holds) {
   int32_t mine = holds, all = 0;
   MUST(cuMemcpyHtoDAsync_v2(word, &mine, sizeof mine, stream));
@@ -137,13 +137,13 @@ static void judge(double bound) {
   }
 }
 
-/* One step becomes a graph, which then does the work of others. */
+/* Captures one step into a graph, which then does the work of others. */
 static void from_graph(int step) {
   CUgraph graph;
   CUgraphExec exec;
   MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   for (int i = 0; i < CASES; i++)
-    if (cases[i].op != PREMULSUM) /* whose operation would have to live as long as the graph */
+    if (cases[i].op != PREMULSUM) /* its operation would have to live as long as the graph */
       reduce_scatter(&cases[i]);
   MUST(cuStreamEndCapture(stream, &graph));
   MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
@@ -164,7 +164,7 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The median of the calls, of this rank, all of which begin each together. */
+/* Prints the median of this rank's calls. All ranks begin each call together. */
 static void time_calls(size_t elements, ncclDataType_t type, int calls) {
   static float times[MOST_CALLS];
   enum { TILE = 1 << 20 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How long codecs take on a GPU, beside a copy of the foreign elements from device to device, of the same run: all
- * codecs of the library, through its own table for the device, with what they keep for later.
+ * Measures the speed of codecs on a GPU, beside a copy of the foreign elements from device to device in the same run:
+ * all codecs of the library, through its own table for the device, with their residuals.
  * Usage: speed [ELEMENTS...]: of a shard (1 M to 128 M).
  *
- * Two ranks: the first prepares and encodes, the second decodes what it got; both have the same gradient. Each time is
- * the median of several, after some that do not count, between events around five calls. Factors are times of the copy;
- * GB/s are those of the foreign elements; the estimate is what TAGC_CODEC=auto takes encode, decode and what ends a
- * call for, in ms. Output: a table, and for lhc at 16 M elements of fp32 lines "goal:". A second table has the codecs
- * for all-gathers: encode beside a copy of the own shard, decode beside one of both; and both again as they run beside
- * a program, with few groups. Failure: a call that fails ends the program; what is slow is none.
+ * Two ranks: the first prepares and encodes, the second decodes; both have the same gradient. Each time is the median
+ * of several, after a warm-up, between events around five calls. Factors are multiples of the copy's time; GB/s are
+ * those of the foreign elements. The estimate is TAGC_CODEC=auto's time of encode, decode and the end of a call, in ms.
+ * Output: a table, and for lhc at 16 M elements of fp32 lines "goal:". A second table has the codecs for all-gathers:
+ * encode beside a copy of the own shard, decode beside a copy of both; and both again with few thread blocks, as beside
+ * a program. Failure: a call that fails ends the program; a slow one does not.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 
 enum { RANKS = 2, CALLS = 5, WARM = 2, TIMES = 7, TILE = 1 << 20 };
 
-/* lhc at 16 M elements of fp32: what is aimed at, as factors of the copy. */
+/* The goals of lhc at 16 M elements of fp32, as factors of the copy. */
 enum { GOAL_ELEMENTS = 16 << 20, GOAL_ENCODE = 4, GOAL_DECODE = 6 };
 
 struct bench {
@@ -87,7 +87,7 @@ static void *room(const struct tagc_device *device, size_t bytes) {
   return memory;
 }
 
-/* Roughly normal elements, the same in all shards: a tile of them over and over. */
+/* Fills all shards with the same roughly normal elements: a repeated tile. */
 static void fill(void *to, uint64_t n, enum tagc_dtype dtype) {
   const size_t size = tagc_dtype_size(dtype), tile = n < TILE ? n : TILE;
   char *some = malloc(tile * size);
@@ -99,7 +99,7 @@ static void fill(void *to, uint64_t n, enum tagc_dtype dtype) {
   free(some);
 }
 
-/* What the exchange does: the second rank has the payloads of the first. */
+/* Plays the exchange: gives the second rank the payloads of the first. */
 static void exchange(struct bench *b) {
   const struct tagc_layout *l = &b->sender.layout;
   struct tagc_job *to = &b->receiver;
@@ -111,7 +111,7 @@ static void exchange(struct bench *b) {
     move(to->exponents, b->sender.exponents, RANKS * l->exponent_bytes);
 }
 
-/* A job with memory of its own. */
+/* Makes a job with its own memory. */
 static struct tagc_job job_of(const struct tagc_device *device, const struct tagc_shape *shape,
                               const struct tagc_layout *layout, int rank, void **memory) {
   struct tagc_job job = {.shape = *shape,
@@ -129,7 +129,7 @@ static struct tagc_job job_of(const struct tagc_device *device, const struct tag
   return job;
 }
 
-/* What TAGC_CODEC=auto takes encode and decode for, in milliseconds. */
+/* The time that TAGC_CODEC=auto assumes for encode and decode, in milliseconds. */
 static double expected(const struct bench *b) {
   const struct tagc_shape *shape = &b->sender.shape;
   struct tagc_gpu_cost cost;
@@ -154,7 +154,7 @@ static void tell(const struct bench *b, double copied, double encoded, double de
       decoded <= GOAL_DECODE * copied ? "met" : "MISSED");
 }
 
-/* False where the codec does not run here in this shape. */
+/* False if the codec does not run here in this shape. */
 static bool measure(const struct tagc_device *device, const struct tagc_codec *codec, const struct tagc_shape *shape) {
   struct tagc_layout layout;
   if (!device->layout(device, codec, shape, &layout))
@@ -191,7 +191,7 @@ struct gathering {
   void *copied;
 };
 
-static struct gathering *gathering; /* that is measured */
+static struct gathering *gathering; /* the one that is measured */
 
 static void gather_copy(struct bench *unused) {
   const struct tagc_allgather_shape *shape = &gathering->job.shape;
@@ -226,7 +226,7 @@ static void tell_gather(const struct gathering *g) {
          RANKS * gigabytes / ms[2], gigabytes / ms[3], RANKS * gigabytes / ms[4]);
 }
 
-/* Both ranks have the same shard; what delta keeps is what they have. */
+/* Both ranks have the same shard, and delta's reference equals it. */
 static void measure_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
                            const struct tagc_allgather_shape *shape) {
   struct gathering g = {.device = device, .codec = codec, .job = {.shape = *shape, .seed = 7}};
@@ -276,7 +276,7 @@ int main(int argc, char **argv) {
                {TAGC_FLOAT32, TAGC_STORAGE_INT8},  {TAGC_BFLOAT16, TAGC_STORAGE_NONE},
                {TAGC_BFLOAT16, TAGC_STORAGE_BF16}, {TAGC_BFLOAT16, TAGC_STORAGE_INT8},
                {TAGC_FLOAT16, TAGC_STORAGE_NONE}};
-  /* By default, and where the largest values of a gradient are almost all of it. */
+  /* The default, and a value for gradients that consist almost only of their largest values. */
   static const uint32_t keeps[] = {200000, 10000};
   const uint64_t usual[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, 128 << 20};
   device_open(0);
