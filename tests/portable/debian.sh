@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# On a bare Debian, as a stranger has it: debootstrap makes one, the last commit of this clone (or a tarball) is copied in,
-# and commands run there, first as root, which installs what they need, then as an ordinary user. No NCCL is there.
+# Runs commands on a bare Debian, like a new user's. debootstrap makes it, without NCCL. The script copies the last
+# commit of this clone (or a tarball) there, and runs the commands first as root, which installs packages, then as an
+# ordinary user.
 #   tests/portable/debian.sh [--tarball FILE] [--put FILE] [--only root|user] [SUITE] [COMMAND...]
-# SUITE is bookworm (Debian 12) without one. A COMMAND is a line for the shell; without one: ./quickstart demo and check, and
-# on other suites ./quickstart build and demo. --put copies another file beside the project. Needs root; takes 2 GiB in TMPDIR
-# while it runs. Mounts and processes live in namespaces of their own, which end with the script.
+# The default SUITE is bookworm (Debian 12). A COMMAND is a line for the shell; the default is ./quickstart demo and
+# check, on other suites ./quickstart build and demo. --put copies another file beside the project. Needs root; takes 2
+# GiB in TMPDIR while it runs. Mounts and processes live in separate namespaces, which end with the script.
 set -eu
 say() { printf '\n== %s\n' "$*"; }
 die() { printf 'debian.sh: %s\n' "$*" >&2; exit 2; }
@@ -13,7 +14,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 
 # ---- inside of the namespaces: inside FOLDER SUITE USERS COMMAND... ----
 
-# as USER LINE: runs a line in that user's copy of the project, with an environment as after a login.
+# as USER LINE: runs a line in that user's copy of the project, with the environment of a login.
 as()
 {
   case $1 in
@@ -25,7 +26,7 @@ as()
     TERM="${TERM:-dumb}" PATH="$path" sh -c 'cd "$HOME/tagc" && eval "$1"' sh "$2"
 }
 
-# attempt USER LINE: the same, with its time; a line of the summary is kept.
+# attempt USER LINE: does the same, and adds a line with its time to the summary.
 attempt()
 {
   say "$suite, $1: $2"
@@ -114,7 +115,7 @@ else
   git clone --quiet --no-hardlinks "$top" "$folder/copy"
 fi
 [ -z "$put" ] || cp "$put" "$folder/copy/"
-# In the background, so that a signal is heard at once.
+# In the background, so the script handles a signal at once.
 unshare --mount --pid --fork --kill-child --mount-proc "$0" inside "$folder" "$suite" "$users" "$@" &
 child=$!
 wait "$child" || { child='' && exit 1; }

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The unit tests on processors that this machine has not, as qemu's user emulation plays them: hours, on few cores.
+# Runs the unit tests on other processors, by qemu's user emulation: hours, on few cores.
 #   tests/portable/qemu.sh [PROCESSOR...]
-# A PROCESSOR is a model of `qemu-x86_64 -cpu help`, or aarch64, where ranks make calls that only pass, too. Without one:
-# Nehalem (no AVX), Haswell (AVX2), Skylake-Server (AVX-512, where this qemu plays it) and aarch64.
-# The programs of x86-64 lie in build/; what they start themselves runs on the processor that is there. Those of aarch64 are built
-# in build/aarch64, with the libraries that are there for it. They need Linux 6.7, or a kernel that has been told who runs
-# them: in a namespace of its own it is told so here. TESTS="tests/unit/codec/test_cost ..." runs these alone.
+# A PROCESSOR is a model of `qemu-x86_64 -cpu help`, or aarch64, where ranks also make calls that pass. The default is
+# Nehalem (no AVX), Haswell (AVX2), Skylake-Server (AVX-512, if this qemu has it) and aarch64. The programs of x86-64
+# are in build/; programs that they start run on the real processor. Those of aarch64 are built in build/aarch64, with
+# the installed libraries for it. They need a kernel that runs them by qemu: the script registers qemu in its own
+# namespace, which takes Linux 6.7. TESTS="tests/unit/codec/test_cost ..." runs only these.
 set -eu
 cd "$(dirname "$0")/../.."
 die() { printf 'qemu.sh: %s\n' "$*" >&2; exit 2; }
@@ -14,13 +14,14 @@ say() { printf '\n== %s\n' "$*"; }
 needs() { command -v "$1" >/dev/null || die "there is no $1 (Debian: apt-get install $2)"; }
 sysroot=/usr/aarch64-linux-gnu
 
-# What cannot hold in the emulation, one a line: PROCESSOR|TEST|POINT, as it begins|WHY. A test without a POINT does not run.
+# Points that cannot hold in the emulation, one per line: PROCESSOR|TEST|first words of the POINT|WHY. A test without a
+# POINT does not run.
 cannot_hold='
 *|tests/unit/cycle/test_cycle|without memory there is no cycle|a limit of memory would be that of the emulator
 *|tests/unit/env/test_options_secure|a setuid program ignores TAGC_*|the emulator gives a program no rights of its file
 '
 
-# why PROCESSOR TEST [POINT]: prints why it cannot hold there; fails where it must.
+# why PROCESSOR TEST [POINT]: prints why it cannot hold there; fails if it must hold.
 why()
 {
   printf '%s' "$cannot_hold" | awk -F '|' -v processor="$1" -v test="$2" -v point="${3-}" '
@@ -28,14 +29,14 @@ why()
     END { exit !found }'
 }
 
-# What a test's log says of points that failed, and of its end where it broke off.
+# failures TEST: prints the failed points in its log, and a line if it broke off.
 failures()
 {
   sed -n -e 's/^not ok [0-9]* - //p' -e '/exited with status/d' -e 's/^ERROR: [^ ]* - //p' "$1.log" | sort -u | grep . ||
     grep -qE '^:global-test-result: (PASS|SKIP)' "$1.trs" || echo "its end, or its beginning (see $1.log)"
 }
 
-# judge FOLDER PROCESSOR TEST...: what failed, and what had to.
+# judge FOLDER PROCESSOR TEST...: prints the failures, expected ones as SKIP; fails if there are others.
 judge()
 {
   folder=$1 processor=$2 failed=''
@@ -51,7 +52,7 @@ judge()
   [ -z "$failed" ]
 }
 
-# run_tests FOLDER PROCESSOR EMULATOR TEST...: in a build that is made.
+# run_tests FOLDER PROCESSOR EMULATOR TEST...: runs and judges tests of a finished build.
 run_tests()
 {
   folder=$1 processor=$2 emulator=$3 tests=''
@@ -72,7 +73,7 @@ run_tests()
 
 unit_tests() { make -s -C "$1" print-tests | tr ' ' '\n' | grep '^tests/unit/' | tr '\n' ' '; }
 
-# build FOLDER CONFIGURE_OPTION...: all that these tests need.
+# build FOLDER CONFIGURE_OPTION...: builds all that these tests need.
 build()
 {
   folder=$1
@@ -95,7 +96,7 @@ x86_64()
   say "x86-64 as $1"
   needs qemu-x86_64 qemu-user
   lacks=$(qemu-x86_64 -cpu "$1" /bin/true 2>&1) || die "qemu-x86_64 -cpu $1 runs nothing: $lacks"
-  # On such a model the library takes what is left, which another model has shown.
+  # On such a model the library uses the remaining sets, which another model has tested.
   if echo "$lacks" | grep -q 'avx512f'; then
     echo "SKIP $1: this qemu plays no AVX-512"
     return
@@ -105,7 +106,7 @@ x86_64()
   run_tests build "$1" "qemu-x86_64 -cpu $1" ${TESTS:-$(unit_tests build)}
 }
 
-# Where the kernel knows who runs the programs of build/aarch64.
+# Runs the tests of build/aarch64; the kernel must run its programs by qemu.
 emulated()
 {
   # shellcheck disable=SC2046,SC2086 # a list
@@ -126,7 +127,7 @@ aarch64()
   unshare --user --map-root-user --mount "$0" emulated
 }
 
-# Tells the kernel of this namespace that files which begin as programs for aarch64 do are run by qemu.
+# Registers qemu for programs of aarch64 in the kernel, for this namespace.
 emulate()
 {
   known=/proc/sys/fs/binfmt_misc
