@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # One flat list of TAP programs: unit/ links the convenience library, e2e/ runs the preload library on the stand-in.
-# A program without further lines is made of the one source file of its name, and links what it uses of $(LDADD).
-# Tests send signals to each other. nohup, a shell's background and Python ignore some of them, and programs inherit that.
+# A program without further lines has one source file with its name, and links $(LDADD) as needed. Tests send signals to
+# each other. nohup, a shell's background and Python ignore some of them, and programs would inherit that.
 TEST_LOG_DRIVER = env $(ENV_DEFAULT_SIGNAL) AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 LOG_DRIVER = $(TEST_LOG_DRIVER)
 TEST_EXTENSIONS = .test
@@ -14,7 +14,7 @@ else
 LDADD = libtagc.a tests/standin/libnccl.so -lm -lpthread
 endif
 
-# -- unit tests: a room each; what they test is in the room of the same name ---------------------------------------------
+# -- unit tests: each room tests the room of the same name -------------------------------------------------------------
 unit_tests =
 cuda_tests =
 tsan_cuda_tests =
@@ -52,7 +52,7 @@ endif
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 
-# -- end-to-end tests: the preload library in front of programs on the stand-in ------------------------------------------
+# -- end-to-end tests: the preload library in front of programs on the stand-in ----------------------------------------
 e2e_tests =
 # Shared objects of the tests.
 of_shared_objects = $(LIBRARY_CFLAGS) -O2
@@ -73,10 +73,10 @@ include $(srcdir)/%D%/e2e/project/local.mk
 dist_check_SCRIPTS += $(e2e_tests)
 TESTS += $(e2e_tests)
 EXTRA_DIST += %D%/soak.sh %D%/coverage.sh %D%/RELIABILITY.md %D%/README.md
-# Other processors, and a bare Debian: ./quickstart portable, never part of a test.
+# Other processors, and a bare Debian: ./quickstart portable runs them, never a test.
 EXTRA_DIST += %D%/portable/debian.sh %D%/portable/qemu.sh
 
-# -- what only a real GPU shows: %D%/gpu/run is a command of its own -----------------------------------------------------
+# -- tests on a real GPU: %D%/gpu/run is a separate command ------------------------------------------------------------
 # Its programs are linked with the stand-ins, and find the real libraries by LD_LIBRARY_PATH.
 dist_check_SCRIPTS += %D%/gpu/run
 TESTS += %D%/gpu/run
@@ -91,7 +91,7 @@ check_PROGRAMS += $(gpu_programs)
 %C%_gpu_speed_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 %C%_gpu_speed_LDFLAGS = $(to_driver)
 endif
-# All that it needs of a build, and that in a folder of its own, without what is for debuggers, to be taken to another machine.
+# The parts of a build that it needs. gpu-kit copies them, stripped, to a folder for another machine.
 gpu_needs = libtagc-preload.so $(gpu_programs) $(cuda_tests) tests/bench/overhead tests/e2e/device/on_device \
   tests/standin/launch tests/standin/libnccl.so.2
 gpu-programs: all $(gpu_needs)
@@ -101,13 +101,13 @@ gpu-kit: gpu-programs
 	  $(MKDIR_P) $@/`dirname $$file` && cp $$file $@/$$file || exit 1; strip -g $@/$$file 2>/dev/null; done; :
 .PHONY: gpu-programs gpu-kit
 
-# -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
-# What it costs to follow a program.
+# -- benchmarks: separate commands, never part of a test ---------------------------------------------------------------
+# The cost of following a program.
 check_PROGRAMS += tests/bench/observe
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/traced.sh tests/bench/RESULTS.md
 check_PROGRAMS += tests/bench/exchange
-# Without NCCL: how long the search for an architecture takes.
+# The time of the search for an architecture; without NCCL.
 check_PROGRAMS += tests/bench/solve
 tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 # Traces of a long run, for tagc-report.
@@ -115,8 +115,8 @@ check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/depth.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
 
-# -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
-# One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
+# -- fuzz targets: `./quickstart fuzz` builds them in a separate folder (clang) ----------------------------------------
+# One line per target: its source is tests/fuzz/NAME.c, and it links $(LDADD). Further needs go into
 # tests_fuzz_NAME_SOURCES and tests_fuzz_NAME_LDADD, as for any program.
 fuzz_targets =
 fuzz_targets += tests/fuzz/agree
@@ -161,10 +161,10 @@ fuzz fuzz-same:
 endif
 .PHONY: fuzz fuzz-programs fuzz-same
 
-# -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
-# All of them with gcc. The others take what their build could break, and find.
-# clang: arithmetic, whose bits another compiler may change, and how symbols are bound. That build has the project's own ABI header, too,
-# which tests/unit/nccl/test_abi compares with the real one.
+# -- the tests of each build of `./quickstart check` -------------------------------------------------------------------
+# gcc runs all of them. The other builds run the tests in which they can break something, or find a fault.
+# clang: arithmetic, because another compiler may change its bits, and the binding of symbols. That build also uses the
+# project's own ABI header, which tests/unit/nccl/test_abi compares with the real one.
 tests_clang = \
   tests/e2e/nccl/preload.test \
   tests/unit/allgather/test_allgather \
@@ -183,7 +183,7 @@ tests_clang = \
   tests/unit/nccl/test_versions \
   tests/unit/none/test_none \
   tests/unit/sparse/test_sparse
-# Daily work: what says most in a few minutes.
+# Daily work: the most important tests, a few minutes in all.
 tests_fast = $(unit_tests) \
   tests/e2e/vote/agreement.test \
   tests/e2e/vote/auto.test \
@@ -203,8 +203,8 @@ tests_fast = $(unit_tests) \
   tests/e2e/programs/tagc_run.test \
   tests/e2e/calls/threads.test \
   tests/e2e/trace/trace.test
-# Address and undefined behaviour: all but what compares numbers alone. The fuzzers, which are built with the same sanitizers, look at the
-# memory of codecs.
+# Address and undefined behaviour: all except tests that only compare numbers. The fuzzers, built with the same
+# sanitizers, check the memory of codecs.
 not_asan = \
   tests/unit/lhc/test_rows \
   tests/unit/codec/test_chunks \
@@ -247,7 +247,7 @@ tests_asan = $(unit_tests) \
   tests/e2e/calls/threads.test \
   tests/e2e/trace/trace.test \
   tests/e2e/nccl/versions.test
-# Not exits.test: the report at exit reads what other threads still count.
+# Not exits.test: the report at exit reads counters that other threads still change.
 tests_tsan = \
   tests/e2e/vote/agreement.test \
   tests/e2e/api/capture.test \
@@ -267,12 +267,12 @@ tests_tsan = \
   tests/unit/vote/test_vote \
   tests/unit/vote/test_budget \
   tests/unit/vote/test_hosts
-# They take longest, and begin first: what is short fills both cores at the end.
+# These take longest, so they begin first; short tests then fill both cores at the end.
 tests_long = tests/e2e/project/memcheck.test tests/e2e/hierarchy/levels.test tests/e2e/calls/all_reduce.test tests/e2e/trainer/soak.test \
   tests/e2e/calls/random_programs.test tests/e2e/faults/faults_ranks.test tests/e2e/faults/faults_levels.test tests/e2e/vote/auto.test tests/e2e/vote/budget.test tests/e2e/calls/depth.test \
   tests/e2e/trainer/fidelity.test tests/e2e/trainer/trainer_ranks.test tests/unit/lhc/test_cuda tests/unit/infer/test_solve tests/unit/codec/test_chunks \
   tests/unit/codec/test_payloads
-# What runs with instruction sets, once more with some of them hidden: as on a processor that lacks them.
+# Tests of code for instruction sets; they run once more with some sets hidden, as on a processor that lacks them.
 tests_simd = tests/unit/allgather/test_allgather tests/unit/codec/test_exceptions tests/unit/none/test_none tests/unit/codec/test_payloads \
   tests/unit/codec/test_properties tests/unit/codec/test_residuals tests/unit/sparse/test_sparse tests/unit/codec/test_surplus \
   tests/unit/dense/test_exact tests/unit/dense/test_exceptions tests/unit/dense/test_values tests/unit/lhc/test_exact \
@@ -283,7 +283,7 @@ print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-long: ; @echo $(tests_long)
 print-tests-clang: ; @echo $(tests_clang)
-# Nothing that takes as long as all others together.
+# Leaves out the one that takes as long as all others together.
 print-tests-fast: ; @echo $(tests_fast) | tr ' ' '\n' | grep -v lhc/test_cuda
 print-tests-asan: ; @for test in $(tests_asan); do case ' $(not_asan) ' in *" $$test "*) ;; *) echo $$test ;; esac; done
 print-tests-tsan: ; @echo $(tests_tsan)

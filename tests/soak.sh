@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A long training run: what grows, what drifts, and whether it can be repeated. ./quickstart soak builds everything and calls
-# this. Three runs of the example trainer with one seed on two ranks: plain, and twice with windows of TAGC_MODE=ab.
-# With --hosts there are two ranks on each of so many hosts, and so two levels.
+# Checks a long training run for growth, drift and reproducibility. ./quickstart soak builds everything and calls this.
+# Runs the example trainer three times with one seed on two ranks: plain, and twice with windows of TAGC_MODE=ab. With
+# --hosts there are two ranks on each of these hosts, and so two levels.
 #
-# What must hold (status 1 otherwise)
+# Conditions (status 1 otherwise)
 #   loss        every one is finite, and the mean of the last tenth is below that of the first
-#   residual    its norm, taken after every compressed step, over that of the gradient: in the last fifth of the run at most
-#               twice what it was in the second
-#   memory      VmRSS of each rank grows, from 35 % of the run to 95 % (compression has begun by then), at most by 256 KiB
-#               more than in the plain run
-#   repetition  the two runs end with the same parameters and have had the same losses, to the last bit
+#   residual    its norm, taken after every compressed step, over that of the gradient: in the last fifth of the run at
+#               most twice that of the second fifth
+#   memory      VmRSS of each rank grows, from 35 % of the run to 95 % (compression has begun by then), by at most 256
+#               KiB more than in the plain run
+#   repetition  the two runs end with the same parameters and the same losses, to the last bit
 set -u
 
 usage() { echo "usage: soak.sh BUILD_DIR [--steps N] [--hosts H]     N: at least 200 (10000); H: at least 2"; }
@@ -43,8 +43,8 @@ results=$(mktemp -d "${TMPDIR:-/tmp}/tagc-soak.XXXXXX") || exit 1
 trap 'rm -rf "$results"' EXIT
 trap 'exit 130' INT TERM
 
-# run NAME LAUNCH-OPTION...: one run. Leaves NAME.out, NAME.err, NAME.times, NAME.params, and NAME.memory: at each twentieth
-# of the run, the resident KiB of the first two ranks.
+# run NAME LAUNCH-OPTION...: makes one run. Leaves NAME.out, NAME.err, NAME.times, NAME.params, and NAME.memory: the
+# resident KiB of the first two ranks at each twentieth of the run.
 run()
 {
   name=$1
@@ -70,8 +70,9 @@ run()
   [ "$(cat "$results/$name.status")" = 0 ] || { tail -n 20 "$results/$name.err" >&2; fail "the run '$name' failed"; }
 }
 
-# growth NAME: KiB from the eighth sample of twenty, or as far into those that there are, to the last, of the rank that grew most. On a
-# busy machine a short run is over before who takes the last samples of it gets there: these have nothing.
+# growth NAME: prints the growth in KiB of the rank that grew most, from the eighth sample of twenty, or the same share
+# of fewer samples, to the last. On a busy machine a short run may end before its last samples are taken; these are
+# empty.
 growth()
 {
   awk 'NF == 2 { a[++n] = $1; b[n] = $2 }
@@ -82,13 +83,13 @@ growth()
     }' "$results/$1.memory"
 }
 
-# column NAME WHICH: a column of the table of steps.
+# column NAME WHICH: prints a column of the table of steps.
 column()
 {
   awk -F '\t' -v name="$2" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i } { print $at }' "$results/$1.times"
 }
 
-# losses NAME: mean of the first tenth and of the last tenth; nothing where one is not finite.
+# losses NAME: prints the means of the first tenth and of the last tenth; nothing if one is not finite.
 losses()
 {
   awk -v tenth=$((steps / 10)) -v steps="$steps" '
@@ -99,8 +100,9 @@ losses()
     END { if (!bad && NR == steps + 1) printf "%.4f %.4f\n", first, last }' "$results/$1.times"
 }
 
-# residuals NAME: the largest norm of the residual of a rank in each fifth of the run, over the mean norm of the gradient there;
-# then how many steps were compressed. Cycles are a few steps younger than the run, which is no matter here.
+# residuals NAME: prints the largest norm of a rank's residual in each fifth of the run, over the mean norm of the
+# gradient there; then the number of compressed steps. Cycles start a few steps after the run, which does not matter
+# here.
 residuals()
 {
   sed -n 's/^tagc\[\([01]\)\] debug interpose: communicator 0: cycle \([0-9]*\) left a residual of norm \(.*\)$/\2 \3/p' \
@@ -118,7 +120,7 @@ residuals()
     }' "$results/$1.times" -
 }
 
-# value NAME KEY: from the report.
+# value NAME KEY: prints a value of the report.
 value()
 {
   awk -v key="$2" '/^tagc-total:/ { for (i = 1; i <= NF; i++) if (sub("^" key "=", "", $i)) print $i }' "$results/$1.err"
