@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * See gradients.h.
  *
- * The rounding of fp32 hides one element's slope, so slopes are taken along unit directions through a whole tensor:
- * the computed gradient g itself, g with a random half of its elements zeroed (errors that cancel in one half show in
- * another), and random signs (which find a gradient that is wrongly zero). Along a unit direction v the slope must be
- * g.v; the difference is measured against |g|. A stencil of four points has an error of the fourth order, so the step
- * can be wide enough for fp32.
+ * The rounding of fp32 hides one element's slope, so slopes are taken along unit directions through a whole tensor.
+ * The first is the computed gradient g itself. In others a random half of g is zeroed: errors that cancel in one half
+ * show in another. The last has random signs, and finds a gradient that is wrongly zero. Along a unit direction v the
+ * slope must be g.v; the difference is measured against |g|. A stencil of four points has an error of the fourth order,
+ * so the step can be wide enough for fp32.
  */
 #include "examples/gpt/gradients.h"
 

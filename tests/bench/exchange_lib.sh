@@ -10,8 +10,8 @@ on_played_hosts()
     ${inside:+--rate-inside "${inside}mbit"} --stats "$stats/rank" --preload "$build/libtagc-preload.so" -- "$@"
 }
 
-# exchange START ELEMENTS CALLS [VARIABLE=value...]: prints milliseconds, and the bytes of the last call (between the
-# last two all-reduces of two doubles): those of a host to others, and those of a rank inside its host. START runs a
+# exchange START ELEMENTS CALLS [VARIABLE=value...]: prints milliseconds, and the last call's bytes of a host to others
+# and of a rank inside its host. The last call lies between the last two all-reduces of two doubles. START runs a
 # program on all ranks.
 exchange()
 {

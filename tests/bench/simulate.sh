@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Compares the model of `tagc-bench --simulate` with a measurement. simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS
-# [SHAPE...]]] measures one reduce-scatter through the library and the stand-in for NCCL, at a limited rate, and prints
-# milliseconds and the megabytes that a host sends to others beside the prediction. A SHAPE is a number of ranks, each
+# [SHAPE...]]] measures one reduce-scatter through the library and the stand-in for NCCL, at a limited rate. It prints
+# milliseconds, and the megabytes of a host to others, beside the prediction. A SHAPE is a number of ranks, each
 # on a host of its own, or HOSTSxLOCAL. RATE_MBIT is the limit of a host to others, RATE_INSIDE (eight times as much)
 # that of a rank inside its host. CODECS (all) and SCOPES (flat auto) select the cases. The latency is measured (a
 # reduce-scatter of a few elements), the rates are the limits, and tagc-bench measures encode and decode on one core.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: for any bytes from the network, the decider neither crashes nor gives two decisions on one id, and
+ * libFuzzer target: for any bytes from the network, the decider neither crashes nor gives two decisions on one id. It
  * says "on" only if all ranks have reported the same text. The input is a series of requests: a byte for kind and
- * secret, one for the rank, one for the number of ranks, one for the size of the text, and the text; and, once, raw
+ * secret, one for the rank, one for the number of ranks, one for the size of the text, and the text. Once it has raw
  * bytes for the readers.
  */
 #include "interpose/agree/decider.h"

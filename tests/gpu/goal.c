@@ -12,7 +12,7 @@
  *
  * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; all ranks use the first device. The program
  * knows nothing of tagc. Rank 0 prints "goal: " with names and numbers: milliseconds of a step and of its compute
- * (medians), and the bytes that a rank sends in a step, which are the minimum of plain calls.
+ * (medians), and the bytes that a rank sends in a step. These are the minimum of plain calls.
  */
 #include <time.h>
 

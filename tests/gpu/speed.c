@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Measures the speed of codecs on a GPU, beside a copy of the foreign elements from device to device in the same run:
- * all codecs of the library, through its own table for the device, with their residuals.
+ * Measures the speed of codecs on a GPU, beside a copy of the foreign elements from device to device in the same run.
+ * Runs all codecs of the library, through its own table for the device, with their residuals.
  * Usage: speed [ELEMENTS...]: of a shard (1 M to 128 M).
  *
  * Two ranks: the first prepares and encodes, the second decodes; both have the same gradient. Each time is the median

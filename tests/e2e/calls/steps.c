@@ -74,8 +74,8 @@ static double mean_at(enum kind kind, uint64_t step, int unit, size_t i) {
   return sum / nranks;
 }
 
-/* True if element i of a unit's result is the mean of integers: to the last bit if dividing by the number of ranks is
- * exact in any order (a plain call divides before it adds). */
+/* True if element i of a unit's result is the mean of integers. It must be exact to the last bit if the division by the
+ * number of ranks is exact in any order: a plain call divides before it adds. */
 static bool is_mean(int unit, uint64_t step, size_t i) {
   double want = mean_at(SPARSE, step, unit, i);
   bool power_of_two = (nranks & (nranks - 1)) == 0;

@@ -66,10 +66,10 @@ report_is_there()
   [ "$1" = 0 ] || grep -qE ' ncclComm(InitRank|Split) in ' "$scratch/out" || grep -q '^tagc-total:' "$scratch/err"
 }
 
-# sweep_messages NAME FAULT RANK RANKS STATUS [VARIABLE=value...]: makes the fault in the middle of every message of the
-# library's exchanges that the rank sends (at most $most of each kind, if set), and of one in six plain ones; with
-# headers=header also in their headers. $trained is the kind of training (dense), $steps the number of steps. Prints one
-# test point for each kind of message in $kinds.
+# sweep_messages NAME FAULT RANK RANKS STATUS [VARIABLE=value...]: makes the fault in every message of the library's
+# exchanges that the rank sends, and in one of six plain messages. The fault is in the middle, with headers=header also
+# in the header. $most, if set, limits the messages of each kind. $trained is the kind of training (dense), $steps the
+# number of steps. Prints one test point for each kind of message in $kinds.
 kinds="plain vote greeting-of-peers exponents sketch message"
 sweep_messages()
 {
