@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: for any facts of a call and of a slot, the plan never compresses a forbidden call, and gives a
- * reason that fits the action, and sizes that fit the memory of a machine.
+ * libFuzzer target: for any facts of a call and of a slot, the plan never compresses a forbidden call. Its reason fits
+ * the action, and its sizes fit the memory of a machine.
  */
 #include "interpose/policy/plan.h"
 #include "kernels/codec/codecs.h"

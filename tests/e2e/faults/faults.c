@@ -12,8 +12,8 @@
  *
  * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. The hash
  * of dense ones shows whether and how they were compressed. `reduced` all-reduces dense ones, and checks results within
- * the error of an eight-bit codec; with TAGC_ALLGATHER it also checks gathered parameters. Each step reduces on three
- * communicators at once, in groups, the last of them non-blocking, with averages, and with a pre-multiplied sum that is
+ * the error of an eight-bit codec; with TAGC_ALLGATHER it also checks gathered parameters. Each step reduces in groups
+ * over three communicators, the last of them non-blocking. The ops are averages, and a pre-multiplied sum that is
  * destroyed inside its group. The first unit is reduced once more on the non-blocking communicator, outside of any
  * group.
  *
