@@ -7,7 +7,7 @@
  * Late ranks  A rank may start long before or after rank 0: everybody tries until timeout_s has passed.
  * Trust       The bytes travel in clear, to anyone who knows the job: for examples and tests on one's own network.
  * Failure     Functions return false and explain in `why`. Nothing is allocated, printed, or left open.
- * Threads     Reentrant, but for getenv.
+ * Threads     Reentrant, except for getenv.
  */
 #ifndef EXAMPLES_RENDEZVOUS_H
 #define EXAMPLES_RENDEZVOUS_H

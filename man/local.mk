@@ -18,7 +18,7 @@ man_MANS = man/libtagc-preload.7 man/tagc-bench.1 man/tagc-run.1
 EXTRA_DIST += man/libtagc-preload.7.in man/tagc-bench.1 man/tagc-run.1.in
 CLEANFILES += man/libtagc-preload.7 man/tagc-run.1
 
-# A line @list@ becomes what `print_tables list` prints.
+# A line @list@ becomes the output of `print_tables list`.
 from_tables = $(AM_V_GEN)$(MKDIR_P) $(@D) && $(AWK) -v tables=man/print_tables \
   '/^@[a-z]+@$$/ { gsub(/@/, ""); if (system(tables " " $$0)) exit 1; next } { print; fflush() }' \
   $(srcdir)/$@.in >$@.new && mv $@.new $@

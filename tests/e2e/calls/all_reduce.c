@@ -101,7 +101,7 @@ static bool check_element(const struct test_case *c, float got, double sum, bool
     return !isfinite(got);
   if (!plain && !exact)
     return isfinite(got);
-  /* A plain call rounds products and partial sums to its type; integers stay exact, but for the mean over three
+  /* A plain call rounds products and partial sums to its type; integers stay exact, except the mean over three
    * ranks. */
   const bool to_the_bit = exact && (c->op != 1 || (nranks & (nranks - 1)) == 0);
   return to_the_bit ? got == round_to((float)sum, c->type)

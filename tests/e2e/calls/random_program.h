@@ -9,7 +9,7 @@
  *
  * Valid   Within a block all communicators progress at once, and blocks follow the common order. So all members of the
  *         first unfinished bundle have it in their current block: no circle of waiting exists, wherever ranks cut, and
- *         in whatever order they name the communicators of a block. (On a GPU that takes a stream for each
+ *         in any order of the communicators of a block. (On a GPU that takes a stream for each
  *         communicator, as PyTorch has them.)
  * Shapes  SHAPE_APART: no group holds several communicators. SHAPE_ALIKE: all ranks cut at the same places, so groups
  *         differ by membership alone. SHAPE_ORDERS: each rank orders the communicators of these groups as it likes.

@@ -3,7 +3,7 @@
  *
  * Values are small integers that repeat after PERIOD elements, a prime, so a shift shows. Their sums are exact in every
  * type and in every order. So a result must be right to the last bit, unless a codec that rounds may have had it. Then
- * its error, relative to the norms of what was summed, must be that codec's. Around each buffer lie bytes that nobody
+ * its error, relative to the norms of the summands, must be that codec's. Around each buffer lie bytes that nobody
  * may change, and send buffers must stay as they were.
  */
 #include <pthread.h>
