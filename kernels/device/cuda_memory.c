@@ -209,7 +209,7 @@ void tagc_cuda_release_after(const struct tagc_device *self, void *memory, void 
 static void *take_pinned(struct tagc_cuda_device *d, size_t room) {
   void *memory = NULL;
   pthread_mutex_lock(&d->lock);
-  if (room <= d->pinned_left) {
+  if (d->pinned && room <= d->pinned_left) {
     memory = d->pinned;
     d->pinned += room;
     d->pinned_left -= room;

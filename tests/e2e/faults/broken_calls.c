@@ -277,7 +277,9 @@ static bool end_abort(void) {
   if (watched)
     pthread_join(watchdog, NULL);
   const bool good = aborted;
-  watched = aborted = aborting = false;
+  watched = false;
+  aborted = false;
+  aborting = false;
   return good;
 }
 

@@ -56,7 +56,8 @@ static void check_chosen(void) {
 static void check_slot(void) {
   struct tagc_slot slot = {.packed = {.n = 300001, .nranks = 3, .residual = TAGC_STORAGE_INT8},
                            .codec = tagc_codec_find("q4")};
-  struct tagc_job job = {.shape = slot.packed, .seed = 5}, piece[TAGC_CHUNKS];
+  static float gradients[3 * 300001];
+  struct tagc_job job = {.shape = slot.packed, .seed = 5, .send = gradients, .recv = gradients}, piece[TAGC_CHUNKS];
   ok(tagc_chunking_set(&tagc_device_host, &slot, 4) && slot.chunking.chunks.count == 4, "a slot in four pieces");
   const size_t bytes = tagc_chunking_assign(&slot, &job, NULL, NULL);
   uint8_t *memory = aligned_alloc(64, bytes);

@@ -165,7 +165,8 @@ static void *at_stage(int n) { return (void *)(intptr_t)n; }
 /* A call with an encoding and a decoding on its side stream. Its stream waits for each as soon as it begins, or when it
  * is done: then the stream has other work meanwhile. */
 static void call_beside(const struct tagc_device *d, void *tally, void *side, bool waits, CUstream stream) {
-  stage = waits_given = 0;
+  stage = 0;
+  waits_given = 0;
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 1, stream));
   d->tally_side_stream(d, tally, side, 2);
   for (int i = 0; i < 2; i++) {
