@@ -31,7 +31,8 @@ context_switch:
 	pop	%r12
 	pop	%rbx
 	pop	%rbp
-	ret
+	pop	%rcx			/* a ret would go elsewhere than its call, which processors do not foresee */
+	notrack jmp	*%rcx
 	.cfi_endproc
 	.size	context_switch, .-context_switch
 
