@@ -8,10 +8,13 @@ TEST_EXTENSIONS = .test
 AM_TESTS_ENVIRONMENT = abs_top_srcdir='$(abs_top_srcdir)'; abs_top_builddir='$(abs_top_builddir)'; \
   bin_programs='$(bin_PROGRAMS)'; export abs_top_srcdir abs_top_builddir bin_programs;
 
+# libFuzzer has a main() for fuzz targets; without it fuzz/replay.c has one, which no other program takes.
 if FUZZERS
-LDADD = libtagc.a $(FUZZ_LIBS) -lm -lpthread
+main_of_fuzz_target = $(FUZZ_LIBS)
+LDADD = libtagc.a $(main_of_fuzz_target) -lm -lpthread
 else
-LDADD = libtagc.a tests/standin/libnccl.so -lm -lpthread
+main_of_fuzz_target = tests/fuzz/libreplay.a
+LDADD = libtagc.a tests/standin/libnccl.so $(main_of_fuzz_target) -lm -lpthread
 endif
 
 # -- unit tests: each room tests the room of the same name -------------------------------------------------------------
@@ -115,58 +118,13 @@ check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/depth.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
 
-# -- fuzz targets: `./quickstart fuzz` builds them in a separate folder (clang) ----------------------------------------
-# One line per target: its source is tests/fuzz/NAME.c, and it links $(LDADD). Further needs go into
-# tests_fuzz_NAME_SOURCES and tests_fuzz_NAME_LDADD, as for any program.
-fuzz_targets =
-fuzz_targets += tests/fuzz/agree
-fuzz_targets += tests/fuzz/calls
-fuzz_targets += tests/fuzz/cycle
-if HAVE_LIBELF
-fuzz_targets += tests/fuzz/elf
-tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/tagc-doctor/elf.c
-tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
-endif
-fuzz_targets += tests/fuzz/gather
-fuzz_targets += tests/fuzz/imports
-fuzz_targets += tests/fuzz/mapfile
-tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/tagc-map/table.c layermap/tagc-map/svg.c
-if HAVE_JANSSON
-fuzz_targets += tests/fuzz/models
-tests_fuzz_models_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
-endif
-fuzz_targets += tests/fuzz/options
-fuzz_targets += tests/fuzz/payload
-fuzz_targets += tests/fuzz/plan
-fuzz_targets += tests/fuzz/select
-fuzz_targets += tests/fuzz/trace
-tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/tagc-report/show/report.c interpose/tagc-report/show/text.c \
-  interpose/tagc-report/show/text_comms.c interpose/tagc-report/show/json.c
-tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
-
-EXTRA_PROGRAMS += $(fuzz_targets)
-EXTRA_DIST += tests/fuzz/input.h tests/fuzz/complaint.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
-CLEANFILES += $(fuzz_targets)
-FUZZ_SECONDS = 20
-FUZZ_TARGETS = $(fuzz_targets)
-fuzz-programs: $(FUZZ_TARGETS)
-if FUZZERS
-fuzz: fuzz-programs
-	@$(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
-fuzz-same: fuzz-programs
-	@$(srcdir)/tests/fuzz/run same $(FUZZ_TARGETS)
-else
-fuzz fuzz-same:
-	@echo "make $@ needs ../configure CC=clang --enable-fuzzers; ./quickstart fuzz does that" >&2; exit 1
-endif
-.PHONY: fuzz fuzz-programs fuzz-same
+# -- fuzz targets ----------------------------------------------------------------------------------------------------------
+include $(srcdir)/%D%/fuzz/local.mk
 
 # -- the tests of each build of `./quickstart check` -------------------------------------------------------------------
 # gcc runs all of them. The other builds run the tests in which they can break something, or find a fault.
-# clang: arithmetic, because another compiler may change its bits, and the binding of symbols. That build also uses the
-# project's own ABI header, which tests/unit/nccl/test_abi compares with the real one.
+# clang: arithmetic, because another compiler may change its bits.
 tests_clang = \
-  tests/e2e/nccl/preload.test \
   tests/unit/allgather/test_allgather \
   tests/unit/codec/test_bits \
   tests/unit/codec/test_cost \
@@ -179,8 +137,6 @@ tests_clang = \
   tests/unit/device/test_self_test \
   tests/unit/lhc/test_exact \
   tests/unit/lhc/test_variants \
-  tests/unit/nccl/test_linker \
-  tests/unit/nccl/test_versions \
   tests/unit/none/test_none \
   tests/unit/sparse/test_sparse
 # Daily work: the most important tests, a few minutes in all.
@@ -203,8 +159,9 @@ tests_fast = $(unit_tests) \
   tests/e2e/programs/tagc_run.test \
   tests/e2e/calls/threads.test \
   tests/e2e/trace/trace.test
-# Address and undefined behaviour: all except tests that only compare numbers. The fuzzers, built with the same
-# sanitizers, check the memory of codecs.
+# Address and undefined behaviour: all except tests that only compare numbers. The corpora of the fuzzers check the
+# memory of codecs. This build is clang's, with the project's own ABI header; tests/unit/nccl/test_abi compares that with
+# the real one.
 not_asan = \
   tests/unit/lhc/test_rows \
   tests/unit/codec/test_chunks \
@@ -220,7 +177,7 @@ not_asan = \
   tests/unit/lhc/test_many \
   tests/unit/infer/test_solve \
   tests/unit/comm/test_partial_cuda
-tests_asan = $(unit_tests) \
+tests_asan = $(unit_tests) tests/fuzz/corpus.test tests/e2e/nccl/preload.test \
   tests/e2e/api/capture.test tests/e2e/api/exits.test tests/e2e/api/groups.test tests/e2e/api/nonblocking.test \
   tests/e2e/device/device_cases.test \
   tests/e2e/vote/agreement.test \

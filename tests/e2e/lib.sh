@@ -25,7 +25,7 @@ case $library in
 esac
 
 # In programs that were built without sanitizers, a sanitized library needs its runtime in front of it.
-runtime=$(ldd "$library" | awk '/lib(asan|tsan)/ { print $3; exit }')
+runtime=$(ldd "$library" | awk '/lib(asan|tsan|clang_rt)/ { print $3; exit }')
 preload="${runtime:+$runtime:}$library"
 # A build with sanitizers or counters is not what users get, so some checks are left out.
 instrumented=$(nm "$library" 2>/dev/null | grep -q '__[amt]san_\|__ubsan_\|__gcov_' && echo yes)
