@@ -4,7 +4,7 @@
  * A call that fails inside a group fails the group as well. Empty calls are dropped. Collectives of one rank run at
  * once.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 size_t standin_blocks_sent(const struct ncclComm *comm, const struct call *call) {
   size_t all = (size_t)comm->nranks, is_root = comm->rank == call->root;

@@ -5,7 +5,7 @@
  * The driver is the one that the process has loaded (in the tests tests/standin/cuda); without one nothing is captured.
  * Nodes live as long as the process: the graph does not report its end. A failing node breaks its communicator.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <dlfcn.h>
 

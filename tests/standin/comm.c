@@ -4,7 +4,7 @@
  * A handle from a program is only compared with the list before it is used, so destroyed handles are refused, not read.
  * Calls hold a use while they run; destroying waits for them. Lock order: the list's lock is the last one taken.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>

@@ -2,7 +2,7 @@
  * The exported calls that make, query and end communicators. Making one is work for the group's end (group.c). A
  * child's handle appears there, an initial communicator's at the call, as in NCCL.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * Programs pass the struct of the header they were compiled with, older or newer than ours. No byte beyond its `size`
  * is read, and no field that the emulated version or the program's does not know.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <limits.h>
 #include <string.h>

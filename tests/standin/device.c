@@ -10,7 +10,7 @@
  * The driver is the dynamic linker's libcuda.so.1, loaded at the first need. Contexts are the primary ones. On host
  * memory none of this is used.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

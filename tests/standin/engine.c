@@ -5,7 +5,7 @@
  *
  * A job belongs to the thread that runs it. A job that fails breaks its own communicator only; the others go on.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <poll.h>
 #include <sched.h>

@@ -11,7 +11,7 @@
  * RANK holds this process's rank; without `rank` a fault applies to every one. An unknown fault ends the process: a
  * test without its fault would show nothing. Any thread; the count is exact if one thread sends.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <errno.h>
 #include <signal.h>

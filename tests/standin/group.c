@@ -6,7 +6,7 @@
  * its own thread. Then the calls of all communicators run at once, each communicator's collectives in order and then
  * its point-to-point calls together, as in NCCL. On device memory they are launched then, and run on their streams.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdlib.h>
 #include <string.h>

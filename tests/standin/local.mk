@@ -2,36 +2,36 @@
 # A stand-in for NCCL: a shared object under the name that programs link and load.
 noinst_PROGRAMS += tests/standin/libnccl.so.2
 tests_standin_libnccl_so_2_SOURCES = \
-  tests/standin/address.c \
-  tests/standin/bootstrap.c \
+  tests/standin/net/address.c \
+  tests/standin/net/bootstrap.c \
   tests/standin/call_api.c \
   tests/standin/capture.c \
-  tests/standin/channel.c \
+  tests/standin/net/channel.c \
   tests/standin/comm.c \
   tests/standin/comm_api.c \
   tests/standin/config.c \
-  tests/standin/contact.c \
+  tests/standin/net/contact.c \
   tests/standin/device.c \
   tests/standin/engine.c \
   tests/standin/fault.c \
   tests/standin/group.c \
-  tests/standin/host.c \
-  tests/standin/link.c \
-  tests/standin/link.h \
+  tests/standin/net/host.c \
+  tests/standin/net/link.c \
+  tests/standin/net/link.h \
   tests/standin/misc.c \
   tests/standin/newer.c \
   tests/standin/on_host.c \
   tests/standin/p2p.c \
-  tests/standin/rate.c \
+  tests/standin/net/rate.c \
   tests/standin/redop.c \
   tests/standin/reduce.c \
   tests/standin/reduce_kernels.h \
-  tests/standin/ring.c \
+  tests/standin/net/ring.c \
   tests/standin/standin.h \
   tests/standin/stats.c \
   tests/standin/version.c \
   tests/standin/versions.def \
-  tests/standin/wire.c
+  tests/standin/net/wire.c
 tests_standin_libnccl_so_2_CFLAGS = $(LIBRARY_CFLAGS) -pthread
 tests_standin_libnccl_so_2_LDADD =
 tests_standin_libnccl_so_2_LDFLAGS = $(SANITIZE_CFLAGS) -shared -pthread -Wl,-soname,libnccl.so.2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Version, errors, memory, registration: the calls without a peer. The last error is kept per thread.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdarg.h>
 #include <stdio.h>

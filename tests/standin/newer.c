@@ -2,7 +2,7 @@
  * NCCL's additions since 2.29: communicators that grow or are suspended. One-sided calls are refused: the stand-in's
  * work is done when the call returns, so a peer's memory could be written at no moment.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Scatter are sets of them, as in NCCL. A rank's sends to itself are copied in call order. Belongs to the thread that
  * runs the job.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * A handle is ncclNumOps + (communicator << 16) + slot: every other communicator refuses it. The slot of a destroyed
  * operator is reused first, as in NCCL. Each communicator's slots have their own lock.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdlib.h>
 #include <string.h>

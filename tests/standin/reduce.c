@@ -5,7 +5,7 @@
  * every operation, as a ring of GPUs does. Min and Max prefer numbers to NaN. A destination may be its own first
  * operand. Pure functions; buffers are aligned to their elements.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <string.h>
 

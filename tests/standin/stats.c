@@ -7,7 +7,7 @@
  * microseconds, and how many of the bytes went to ranks of other hosts. Columns without a meaning for a call hold "-".
  * The lines stay in memory until then. The process that made the calls writes the file, not its forks. Any thread.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <inttypes.h>
 #include <stdio.h>

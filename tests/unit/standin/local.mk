@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # standin/: the stand-ins for NCCL and for the CUDA driver.
 unit_tests += %D%/test_link
-%C%_test_link_SOURCES = %D%/test_link.c tests/standin/link.c
+%C%_test_link_SOURCES = %D%/test_link.c tests/standin/net/link.c
 if HAVE_CXX
 cuda_tests += %D%/test_cuda_driver %D%/test_cuda_kernels %D%/test_cuda_streams
 tsan_cuda_tests += %D%/test_cuda_streams

@@ -2,7 +2,7 @@
  * The limited link of the stand-in for NCCL, on its own clock: its rate alone and shared, turns, late timers, idle
  * times, a sender that dies, and processes that share it.
  */
-#include "tests/standin/link.h"
+#include "tests/standin/net/link.h"
 
 #include <signal.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * The other side then rings: it sends one byte on that connection, which otherwise only shows that the other rank has
  * died. Each end belongs to the thread that runs its communicator.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,9 +10,9 @@
  *
  * link.h describes the algorithm. All threads of the process share its links; receiving is free.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
-#include "tests/standin/link.h"
+#include "tests/standin/net/link.h"
 
 #include <fcntl.h>
 #include <stdio.h>

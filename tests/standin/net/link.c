@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tests/standin/link.h"
+#include "tests/standin/net/link.h"
 
 #define BURST_BYTES 65536
 #define BURST_NS 5e5                  /* at high rates: the precision of a timer */

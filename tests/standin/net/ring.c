@@ -10,7 +10,7 @@
  *
  * A ring belongs to the thread that runs its job; its buffers to the communicator.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdlib.h>
 #include <string.h>

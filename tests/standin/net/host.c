@@ -4,7 +4,7 @@
  * Ranks with equal NCCL_HOSTID share a host. Without that variable ranks with equal addresses do. A rate limit makes
  * each of those a host of its own, because it limits a network between them.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdlib.h>
 #include <string.h>

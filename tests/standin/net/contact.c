@@ -5,7 +5,7 @@
  *
  * NCCL does this once per direction of a pair, the stand-in once for both. On host memory all peers count as met.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
  * NCCL_SOCKET_FAMILY   AF_INET or AF_INET6. Unset: that of the interface's first address, or IPv4 on the loopback.
  * NCCL never uses the IPv6 loopback. Ranks here share a machine, so it is an interface like others.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

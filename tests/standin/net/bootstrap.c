@@ -9,7 +9,7 @@
  *
  * Sockets here block, but a wake descriptor (-1: none) ends every wait. Connections of strangers are dropped.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

@@ -3,7 +3,7 @@
  * use it (channel.c), others TCP. An operation that would block leaves a note in the peer for engine.c's poll. Belongs
  * to the thread that runs the communicator.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <errno.h>
 #include <string.h>
