@@ -65,6 +65,7 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
     .op = call->op_kind,
     .nranks = comm->nranks,
     .bytes = tagc_call_bytes(call),
+    .config_reason = call->config ? tagc_coll_config_gate(call->config) : TAGC_REASON_NONE,
     .agreed = tagc_comm_agreed(comm),
     .device = comm->device != NULL,
     .state = call->state,

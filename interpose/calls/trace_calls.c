@@ -39,7 +39,7 @@ static unsigned takes(enum tagc_entry entry) {
 }
 
 static bool entry_is_collective(enum tagc_entry entry) { return entry < TAGC_ENTRY_ncclSend; }
-_Static_assert(TAGC_ENTRY_ncclScatter + 1 == TAGC_ENTRY_ncclSend, "collectives come first in entries.def");
+_Static_assert(TAGC_ENTRY_ncclScatterConfig + 1 == TAGC_ENTRY_ncclSend, "collectives come first in entries.def");
 
 /* ---- what calls send: pure functions of what is called ----------------------------------------------------------- */
 
@@ -181,7 +181,7 @@ void tagc_trace_call(struct tagc_call *call, ncclResult_t result) {
     .peer = has & PEER ? call->root : -1,
     .group = call->group,
     .thread = stamp->thread,
-    .function = (uint16_t)call->entry,
+    .function = (uint16_t)tagc_call_function(call),
     .reason = (uint16_t)call->decision.reason,
     .action = (uint8_t)call->decision.action,
     .type = has & TYPE ? (uint8_t)call->type : TAGC_TRACE_NO_CODE,

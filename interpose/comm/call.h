@@ -8,13 +8,16 @@
 
 #include "interpose/nccl/nccl_newer.h"
 #include "interpose/nccl/real.h"
+#include "interpose/policy/coll_config.h"
 #include "interpose/policy/plan.h"
 #include "interpose/trace/trace.h"
 
 struct tagc_comm;
 
 struct tagc_call {
-  enum tagc_entry entry; /* which function was called */
+  enum tagc_entry entry;          /* which function was called; of a twin with a configuration the one without */
+  enum tagc_entry twin;           /* the twin, or 0 */
+  const ncclCollConfig_t *config; /* of a twin; NULL: none */
   const void *send;
   void *recv;   /* ncclBcast: the one buffer */
   size_t count; /* elements, as the function takes it; struct tagc_slot says what follows from it */
@@ -42,7 +45,18 @@ struct tagc_call {
   bool meets;                    /* and the host waits for other ranks in it, even on a GPU; set likewise */
   struct tagc_decision decision; /* final when its turn comes: tagc_call_decide(), tagc_call_pass() */
   struct tagc_trace_stamp trace;
+  struct tagc_kept_config *kept; /* holds a reference: `config` lies there. NULL: with the program */
 };
+
+/* The function that the program called. */
+static inline enum tagc_entry tagc_call_function(const struct tagc_call *call) {
+  return call->twin ? call->twin : call->entry;
+}
+
+/* A copy of a call that goes on after the program's call has returned: it holds references to its communicator, if that
+ * is known, and to its configuration. False without memory. */
+bool tagc_call_retain(struct tagc_call *copy);
+void tagc_call_release(struct tagc_call *copy);
 
 /* User-defined reductions: pre-multiplied sums by handle and communicator. */
 bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, const void *scalar,

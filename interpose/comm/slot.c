@@ -56,6 +56,9 @@ static bool are_reached(const struct tagc_call *call) {
 }
 
 enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call) {
+  const enum tagc_reason config = tagc_coll_config_gate(call->config);
+  if (config != TAGC_REASON_NONE)
+    return config;
   if (call->scale_hidden)
     return TAGC_REASON_scalar;
   if (call->comm->device->host_reads)

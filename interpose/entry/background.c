@@ -78,22 +78,36 @@ static void *run_launch(void *argument) {
     tagc_trace_call(&launch->calls[i], status); /* before the program learns of the end: it may end then */
   atomic_store(&launch->status, (int)status);
   for (size_t i = 0; i < launch->count; i++)
-    tagc_comm_release(launch->calls[i].comm);
+    tagc_call_release(&launch->calls[i]);
   tagc_background_release(launch);
   return NULL;
+}
+
+/* NULL without memory. */
+static struct tagc_call *copy_calls(const struct tagc_call *calls, size_t count) {
+  struct tagc_call *copies = malloc(count * sizeof *copies);
+  if (!copies)
+    return NULL;
+  memcpy(copies, calls, count * sizeof *copies);
+  for (size_t i = 0; i < count; i++)
+    if (!tagc_call_retain(&copies[i])) {
+      while (i-- > 0)
+        tagc_call_release(&copies[i]);
+      free(copies);
+      return NULL;
+    }
+  return copies;
 }
 
 bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_function *run, struct tagc_call *calls,
                            size_t count) {
   struct tagc_background *launch = calloc(1, sizeof *launch);
-  struct tagc_call *copies = malloc(count * sizeof *copies);
-  if (!launch || !copies) {
+  struct tagc_call *copies = launch ? copy_calls(calls, count) : NULL;
+  if (!copies) {
     free(launch);
-    free(copies);
     return false;
   }
   atomic_fetch_add(&alive, 1);
-  memcpy(copies, calls, count * sizeof *copies);
   *launch = (struct tagc_background){
     .real = *real, .run = run, .calls = copies, .count = count, .context = tagc_beside_context(calls->nccl)};
   atomic_init(&launch->references, 2); /* this function's too, until the communicators are attached */
@@ -102,7 +116,6 @@ bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_funct
   for (size_t i = 0; i < count; i++) {
     copies[i].stream = shared_stream(copies[i].stream);
     tagc_trace_return(&copies[i]);
-    tagc_comm_retain(calls[i].comm);
     attach_launch(calls[i].comm, launch);
   }
   bool started = tagc_thread_start(run_launch, launch);
@@ -111,7 +124,7 @@ bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_funct
   if (!started) {
     for (size_t i = 0; i < count; i++) {
       attach_launch(calls[i].comm, NULL);
-      tagc_comm_release(calls[i].comm);
+      tagc_call_release(&copies[i]);
     }
     tagc_background_release(launch);
   }

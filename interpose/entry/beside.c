@@ -51,7 +51,7 @@ static void leave_crew(struct crew *crew) {
   if (atomic_fetch_sub(&crew->references, 1) != 1)
     return;
   for (size_t i = 0; i < crew->call_count; i++)
-    tagc_comm_release(crew->calls[i].comm);
+    tagc_call_release(&crew->calls[i]);
   pthread_cond_destroy(&crew->news);
   pthread_mutex_destroy(&crew->lock);
   free(crew->calls);

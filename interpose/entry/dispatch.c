@@ -18,36 +18,56 @@
 #include "interpose/nccl/capture.h"
 #include "interpose/nccl/process.h"
 
-static ncclResult_t call_function(const struct tagc_call *c, void *real) {
 #define FUNCTION(name) ((__typeof__(&name))real)
+#define REST c->handle, c->stream
+static ncclResult_t call_function(const struct tagc_call *c, void *real) {
   switch (c->entry) {
   case TAGC_ENTRY_ncclReduceScatter:
-    return FUNCTION(ncclReduceScatter)(c->send, c->recv, c->count, c->type, c->op, c->handle, c->stream);
-  case TAGC_ENTRY_ncclAllGather:
-    return FUNCTION(ncclAllGather)(c->send, c->recv, c->count, c->type, c->handle, c->stream);
-  case TAGC_ENTRY_ncclAllReduce:
-    return FUNCTION(ncclAllReduce)(c->send, c->recv, c->count, c->type, c->op, c->handle, c->stream);
-  case TAGC_ENTRY_ncclBroadcast:
-    return FUNCTION(ncclBroadcast)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
-  case TAGC_ENTRY_ncclBcast: return FUNCTION(ncclBcast)(c->recv, c->count, c->type, c->root, c->handle, c->stream);
-  case TAGC_ENTRY_ncclReduce:
-    return FUNCTION(ncclReduce)(c->send, c->recv, c->count, c->type, c->op, c->root, c->handle, c->stream);
-  case TAGC_ENTRY_ncclAlltoAll:
-    return FUNCTION(ncclAlltoAll)(c->send, c->recv, c->count, c->type, c->handle, c->stream);
-  case TAGC_ENTRY_ncclGather:
-    return FUNCTION(ncclGather)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
-  case TAGC_ENTRY_ncclScatter:
-    return FUNCTION(ncclScatter)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
-  case TAGC_ENTRY_ncclSend: return FUNCTION(ncclSend)(c->send, c->count, c->type, c->root, c->handle, c->stream);
-  case TAGC_ENTRY_ncclRecv: return FUNCTION(ncclRecv)(c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    return FUNCTION(ncclReduceScatter)(c->send, c->recv, c->count, c->type, c->op, REST);
+  case TAGC_ENTRY_ncclAllGather: return FUNCTION(ncclAllGather)(c->send, c->recv, c->count, c->type, REST);
+  case TAGC_ENTRY_ncclAllReduce: return FUNCTION(ncclAllReduce)(c->send, c->recv, c->count, c->type, c->op, REST);
+  case TAGC_ENTRY_ncclBroadcast: return FUNCTION(ncclBroadcast)(c->send, c->recv, c->count, c->type, c->root, REST);
+  case TAGC_ENTRY_ncclBcast: return FUNCTION(ncclBcast)(c->recv, c->count, c->type, c->root, REST);
+  case TAGC_ENTRY_ncclReduce: return FUNCTION(ncclReduce)(c->send, c->recv, c->count, c->type, c->op, c->root, REST);
+  case TAGC_ENTRY_ncclAlltoAll: return FUNCTION(ncclAlltoAll)(c->send, c->recv, c->count, c->type, REST);
+  case TAGC_ENTRY_ncclGather: return FUNCTION(ncclGather)(c->send, c->recv, c->count, c->type, c->root, REST);
+  case TAGC_ENTRY_ncclScatter: return FUNCTION(ncclScatter)(c->send, c->recv, c->count, c->type, c->root, REST);
+  case TAGC_ENTRY_ncclSend: return FUNCTION(ncclSend)(c->send, c->count, c->type, c->root, REST);
+  case TAGC_ENTRY_ncclRecv: return FUNCTION(ncclRecv)(c->recv, c->count, c->type, c->root, REST);
   default: return ncclInternalError; /* no other entry makes a call of this struct */
   }
-#undef FUNCTION
 }
+#undef REST
+
+/* The same with the call's configuration. */
+#define REST c->handle, c->stream, c->config
+static ncclResult_t call_twin(const struct tagc_call *c, void *real) {
+  switch (c->twin) {
+  case TAGC_ENTRY_ncclReduceScatterConfig:
+    return FUNCTION(ncclReduceScatterConfig)(c->send, c->recv, c->count, c->type, c->op, REST);
+  case TAGC_ENTRY_ncclAllGatherConfig: return FUNCTION(ncclAllGatherConfig)(c->send, c->recv, c->count, c->type, REST);
+  case TAGC_ENTRY_ncclAllReduceConfig:
+    return FUNCTION(ncclAllReduceConfig)(c->send, c->recv, c->count, c->type, c->op, REST);
+  case TAGC_ENTRY_ncclBroadcastConfig:
+    return FUNCTION(ncclBroadcastConfig)(c->send, c->recv, c->count, c->type, c->root, REST);
+  case TAGC_ENTRY_ncclReduceConfig:
+    return FUNCTION(ncclReduceConfig)(c->send, c->recv, c->count, c->type, c->op, c->root, REST);
+  case TAGC_ENTRY_ncclAlltoAllConfig: return FUNCTION(ncclAlltoAllConfig)(c->send, c->recv, c->count, c->type, REST);
+  case TAGC_ENTRY_ncclGatherConfig:
+    return FUNCTION(ncclGatherConfig)(c->send, c->recv, c->count, c->type, c->root, REST);
+  case TAGC_ENTRY_ncclScatterConfig:
+    return FUNCTION(ncclScatterConfig)(c->send, c->recv, c->count, c->type, c->root, REST);
+  default: return ncclInternalError;
+  }
+}
+#undef REST
+#undef FUNCTION
 
 ncclResult_t tagc_forward(const struct tagc_call *c) {
-  void *real = tagc_real_get(c->nccl, c->entry);
-  return real ? TAGC_IN_REAL(call_function(c, real)) : ncclSystemError;
+  void *real = tagc_real_get(c->nccl, tagc_call_function(c));
+  if (!real)
+    return ncclSystemError;
+  return TAGC_IN_REAL(c->twin ? call_twin(c, real) : call_function(c, real));
 }
 
 /* Does the real library know the element type? 8-bit types came with 2.24. */
@@ -59,6 +79,8 @@ static bool is_type(const struct tagc_call *c) {
 /* Does a call that may be compressed look valid to the real library? If not, it is not observed. Other collectives are,
  * whatever their pointers: a rank that is not the root may pass NULL, and all ranks must see the same sequence. */
 static bool looks_valid(const struct tagc_call *c) {
+  if (c->config && !tagc_coll_config_is_valid(c->config))
+    return false;
   return !tagc_call_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
 }
 

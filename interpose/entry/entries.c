@@ -12,15 +12,16 @@
 #include "interpose/nccl/process.h"
 #include "interpose/policy/registered_memory.h"
 
-/* A collective: with TAGC_MODE=off one load and one branch more than the direct call. */
-#define COLLECTIVE(name, arguments, ...) \
+/* A collective: with TAGC_MODE=off one load and one branch more than the direct call. `kind`: its name, or that of its
+ * twin without a configuration. */
+#define COLLECTIVE(name, kind, arguments, ...) \
   do { \
     const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0)); /* tagc_dispatch() keeps errno */ \
     if (!tagc_library_on()) { \
       __typeof__(&name) off_real = TAGC_REAL(name, nccl); \
       return off_real ? off_real arguments : ncclSystemError; \
     } \
-    struct tagc_call call = {.entry = TAGC_ENTRY_##name, \
+    struct tagc_call call = {.entry = TAGC_ENTRY_##kind, \
                              .nccl = nccl, \
                              .type = type, \
                              .handle = comm, \
@@ -34,48 +35,101 @@
 
 EXPORT ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                       ncclComm_t comm, cudaStream_t stream) {
-  COLLECTIVE(ncclReduceScatter, (send, recv, count, type, op, comm, stream), .send = send, .recv = recv, .op = op);
+  COLLECTIVE(ncclReduceScatter, ncclReduceScatter, (send, recv, count, type, op, comm, stream), .send = send,
+             .recv = recv, .op = op);
 }
 
 EXPORT ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                                   cudaStream_t stream) {
-  COLLECTIVE(ncclAllGather, (send, recv, count, type, comm, stream), .send = send, .recv = recv);
+  COLLECTIVE(ncclAllGather, ncclAllGather, (send, recv, count, type, comm, stream), .send = send, .recv = recv);
 }
 
 EXPORT ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                   ncclComm_t comm, cudaStream_t stream) {
-  COLLECTIVE(ncclAllReduce, (send, recv, count, type, op, comm, stream), .send = send, .recv = recv, .op = op);
+  COLLECTIVE(ncclAllReduce, ncclAllReduce, (send, recv, count, type, op, comm, stream), .send = send, .recv = recv,
+             .op = op);
 }
 
 EXPORT ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
                                   ncclComm_t comm, cudaStream_t stream) {
-  COLLECTIVE(ncclBroadcast, (send, recv, count, type, root, comm, stream), .send = send, .recv = recv, .root = root);
+  COLLECTIVE(ncclBroadcast, ncclBroadcast, (send, recv, count, type, root, comm, stream), .send = send, .recv = recv,
+             .root = root);
 }
 
 EXPORT ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                               cudaStream_t stream) {
-  COLLECTIVE(ncclBcast, (buffer, count, type, root, comm, stream), .send = buffer, .recv = buffer, .root = root);
+  COLLECTIVE(ncclBcast, ncclBcast, (buffer, count, type, root, comm, stream), .send = buffer, .recv = buffer,
+             .root = root);
 }
 
 EXPORT ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                int root, ncclComm_t comm, cudaStream_t stream) {
-  COLLECTIVE(ncclReduce, (send, recv, count, type, op, root, comm, stream), .send = send, .recv = recv, .op = op,
-             .root = root);
+  COLLECTIVE(ncclReduce, ncclReduce, (send, recv, count, type, op, root, comm, stream), .send = send, .recv = recv,
+             .op = op, .root = root);
 }
 
 EXPORT ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                                  cudaStream_t stream) {
-  COLLECTIVE(ncclAlltoAll, (send, recv, count, type, comm, stream), .send = send, .recv = recv);
+  COLLECTIVE(ncclAlltoAll, ncclAlltoAll, (send, recv, count, type, comm, stream), .send = send, .recv = recv);
 }
 
 EXPORT ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
                                ncclComm_t comm, cudaStream_t stream) {
-  COLLECTIVE(ncclGather, (send, recv, count, type, root, comm, stream), .send = send, .recv = recv, .root = root);
+  COLLECTIVE(ncclGather, ncclGather, (send, recv, count, type, root, comm, stream), .send = send, .recv = recv,
+             .root = root);
 }
 
 EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
                                 ncclComm_t comm, cudaStream_t stream) {
-  COLLECTIVE(ncclScatter, (send, recv, count, type, root, comm, stream), .send = send, .recv = recv, .root = root);
+  COLLECTIVE(ncclScatter, ncclScatter, (send, recv, count, type, root, comm, stream), .send = send, .recv = recv,
+             .root = root);
+}
+
+/* ---- collectives with a configuration (since 2.31) --------------------------------------------------------------- */
+
+#define TWIN(kind, arguments, ...) \
+  COLLECTIVE(kind##Config, kind, arguments, .twin = TAGC_ENTRY_##kind##Config, .config = config, __VA_ARGS__)
+
+EXPORT ncclResult_t ncclReduceScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type,
+                                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+                                            const ncclCollConfig_t *config) {
+  TWIN(ncclReduceScatter, (send, recv, count, type, op, comm, stream, config), .send = send, .recv = recv, .op = op);
+}
+
+EXPORT ncclResult_t ncclAllGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type,
+                                        ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config) {
+  TWIN(ncclAllGather, (send, recv, count, type, comm, stream, config), .send = send, .recv = recv);
+}
+
+EXPORT ncclResult_t ncclAllReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                        ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config) {
+  TWIN(ncclAllReduce, (send, recv, count, type, op, comm, stream, config), .send = send, .recv = recv, .op = op);
+}
+
+EXPORT ncclResult_t ncclBroadcastConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                                        ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config) {
+  TWIN(ncclBroadcast, (send, recv, count, type, root, comm, stream, config), .send = send, .recv = recv, .root = root);
+}
+
+EXPORT ncclResult_t ncclReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                     int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config) {
+  TWIN(ncclReduce, (send, recv, count, type, op, root, comm, stream, config), .send = send, .recv = recv, .op = op,
+       .root = root);
+}
+
+EXPORT ncclResult_t ncclAlltoAllConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                       cudaStream_t stream, const ncclCollConfig_t *config) {
+  TWIN(ncclAlltoAll, (send, recv, count, type, comm, stream, config), .send = send, .recv = recv);
+}
+
+EXPORT ncclResult_t ncclGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                                     ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config) {
+  TWIN(ncclGather, (send, recv, count, type, root, comm, stream, config), .send = send, .recv = recv, .root = root);
+}
+
+EXPORT ncclResult_t ncclScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                                      ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config) {
+  TWIN(ncclScatter, (send, recv, count, type, root, comm, stream, config), .send = send, .recv = recv, .root = root);
 }
 
 /* ---- point to point and one-sided -------------------------------------------------------------------------------- */
@@ -146,6 +200,20 @@ EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncc
   CALLED(ncclWaitSignal, .handle = comm, .stream = stream);
   RETURN_IF_REFUSED(comm);
   RETURN(FORWARD_IN_ORDER(ncclWaitSignal, count, signals, comm, stream));
+}
+
+/* Kernels of the program use a device communicator: their traffic is not seen. */
+EXPORT ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *requirements,
+                                      struct ncclDevComm *made) {
+  CALLED(ncclDevCommCreate, .handle = comm);
+  RETURN_IF_REFUSED(comm);
+  RETURN(FORWARD(ncclDevCommCreate, comm, requirements, made));
+}
+
+EXPORT ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *made) {
+  CALLED(ncclDevCommDestroy, .handle = comm);
+  RETURN_IF_BUSY(comm);
+  RETURN(FORWARD(ncclDevCommDestroy, comm, made));
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
@@ -296,6 +364,12 @@ EXPORT ncclResult_t ncclCommResume(ncclComm_t comm) {
   CALLED(ncclCommResume, .handle = comm);
   RETURN_IF_REFUSED(comm);
   RETURN(FORWARD(ncclCommResume, comm));
+}
+
+/* For all communicators that the process makes later. */
+EXPORT ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t *config) {
+  CALLED(ncclSetEncryption);
+  RETURN(FORWARD(ncclSetEncryption, config));
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

@@ -59,7 +59,7 @@ static void group_free(struct group *g) {
     return;
   end_held(g, g->error == ncclSuccess ? ncclInvalidUsage : g->error);
   for (size_t i = 0; i < g->held_count; i++)
-    tagc_comm_release(g->held[i].comm);
+    tagc_call_release(&g->held[i]);
   for (size_t i = 0; i < g->deferred_count; i++)
     tagc_comm_release(g->deferred[i].comm);
   free(g->held);
@@ -103,10 +103,11 @@ bool tagc_group_hold(struct tagc_call *call) {
     group->held = held;
     group->held_room = room;
   }
-  if (call->comm)
-    tagc_comm_retain(call->comm);
-  tagc_trace_return(call);
-  group->held[group->held_count++] = *call;
+  struct tagc_call held = *call;
+  if (!tagc_call_retain(&held))
+    return false;
+  tagc_trace_return(&held);
+  group->held[group->held_count++] = held;
   call->trace.number = 0;
   return true;
 }
@@ -238,7 +239,7 @@ static ncclResult_t forward_held(struct group *group) {
     if (status == ncclSuccess)
       status = tagc_forward(call);
     tagc_trace_call(call, status);
-    tagc_comm_release(call->comm);
+    tagc_call_release(call);
   }
   group->held_count = 0;
   return status;

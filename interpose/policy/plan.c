@@ -224,6 +224,8 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f) {
     return TAGC_REASON_device;
   if (f->bytes < o->min_bytes)
     return TAGC_REASON_small;
+  if (f->config_reason != TAGC_REASON_NONE)
+    return f->config_reason;
   if (f->state == TAGC_CYCLE_LEARNING)
     return TAGC_REASON_learning;
   if (f->state == TAGC_CYCLE_OUT_OF_SYNC)

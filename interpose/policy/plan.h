@@ -123,9 +123,10 @@ struct tagc_call_facts {
   bool compressible_type;
   enum tagc_op op;
   int nranks;
-  uint64_t bytes; /* of all shards; of an all-reduce, the send buffer */
-  bool agreed;    /* all ranks have the library and the same options */
-  bool device;    /* a codec exists for the communicator's memory */
+  uint64_t bytes;                 /* of all shards; of an all-reduce, the send buffer */
+  enum tagc_reason config_reason; /* why its configuration wants it plain (coll_config.h) */
+  bool agreed;                    /* all ranks have the library and the same options */
+  bool device;                    /* a codec exists for the communicator's memory */
   enum tagc_cycle_state state;
   int slot;                     /* -1: none; of an all-gather, its index among those of parameters */
   uint64_t cycle;               /* cycles started since the lock, this one included */

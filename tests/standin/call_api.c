@@ -73,16 +73,26 @@ static ncclResult_t enqueue(struct ncclComm *comm, struct call *call, ncclRedOp_
   return ncclSuccess;
 }
 
-/* A call outside a group is a group of one. The communicator is released before that runs, so others can abort it. */
-static ncclResult_t submit(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name) {
+/* A call outside a group is a group of one. The communicator is given up before that runs, so that another thread can
+ * abort it. */
+ncclResult_t standin_submit(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const ncclCollConfig_t *config,
+                            const char *name) {
+  const ncclResult_t accepted = standin_coll_config_check(config, name);
+  if (accepted != ncclSuccess)
+    return standin_group_note(accepted);
   if (!standin_comm_acquire(comm))
     return standin_group_note(standin_fail(ncclInvalidArgument, "%s: no such communicator", name));
   call->line = standin_stats_begin(name, (int64_t)comm->id, call->count, (int)call->type);
+  standin_stats_configured(call->line, config);
   standin_group_start();
   ncclResult_t result = standin_group_note(enqueue(comm, call, op, name));
   standin_comm_release(comm);
   ncclResult_t ended = standin_group_end();
   return result != ncclSuccess ? result : ended;
+}
+
+static ncclResult_t submit(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name) {
+  return standin_submit(comm, call, op, NULL, name);
 }
 
 STANDIN_API ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,

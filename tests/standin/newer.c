@@ -123,6 +123,34 @@ STANDIN_API ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags) {
 
 STANDIN_API ncclResult_t ncclCommResume(ncclComm_t comm) { return set_suspended(comm, false, __func__); }
 
+/* -- what has no effect here ------------------------------------------------------------------------------------ */
+/* Kernels of a program would talk through it: nothing here runs them. */
+STANDIN_API ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *requirements,
+                                           struct ncclDevComm *made) {
+  (void)requirements;
+  if (!standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "DevCommCreate: no such communicator");
+  standin_stats_begin("ncclDevCommCreate", (int64_t)comm->id, 0, -1);
+  standin_comm_release(comm);
+  return made ? ncclSuccess : standin_fail(ncclInvalidArgument, "DevCommCreate: no room for it");
+}
+
+STANDIN_API ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *made) {
+  (void)made;
+  if (!standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "DevCommDestroy: no such communicator");
+  standin_stats_begin("ncclDevCommDestroy", (int64_t)comm->id, 0, -1);
+  standin_comm_release(comm);
+  return ncclSuccess;
+}
+
+STANDIN_API ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t *config) {
+  standin_stats_begin("ncclSetEncryption", -1, 0, -1);
+  if (!config || config->magic != 0xcafebeef || config->mode != 0)
+    return standin_fail(ncclInvalidArgument, "SetEncryption: nothing is encrypted here");
+  return ncclSuccess;
+}
+
 /* -- one-sided --------------------------------------------------------------------------------------------------- */
 static ncclResult_t refuse(ncclComm_t comm, const char *name) {
   if (!standin_comm_acquire(comm))

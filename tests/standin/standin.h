@@ -98,6 +98,12 @@ extern const int standin_version;
 /* Checks a configuration as that version does. NULL is valid. */
 ncclResult_t standin_config_check(const ncclConfig_t *config);
 
+/* The same for the configuration of one call (coll_config.c). */
+ncclResult_t standin_coll_config_check(const ncclCollConfig_t *config, const char *name);
+/* The text that stands for its fields in the statistics; "-": NULL. */
+#define STANDIN_CONFIG_TEXT 160
+void standin_coll_config_text(const ncclCollConfig_t *config, char text[STANDIN_CONFIG_TEXT]);
+
 /* -- communicators (comm.c) -------------------------------------------------------------------------------------- */
 struct channel;
 struct job;
@@ -191,6 +197,11 @@ void standin_comm_shutdown(struct ncclComm *comm);
 void standin_comm_wake(struct ncclComm *comm);
 /* The reason why nothing may start on this communicator; ncclSuccess: none. */
 ncclResult_t standin_comm_ready(struct ncclComm *comm);
+
+/* -- calls (call_api.c) ------------------------------------------------------------------------------------------ */
+/* Checks a call and has it run, in a group at its end. */
+ncclResult_t standin_submit(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const ncclCollConfig_t *config,
+                            const char *name);
 
 /* -- groups (group.c) -------------------------------------------------------------------------------------------- */
 /* Work that makes or ends a communicator; in a group each has its own thread. */
@@ -390,6 +401,7 @@ void standin_rate_idle(enum way way);
 #define STANDIN_NO_LINE ((size_t)-1)
 /* Begins the line of a call; `comm_id` and `type` are -1 for none. */
 size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, int type);
+void standin_stats_configured(size_t line, const ncclCollConfig_t *config);
 void standin_stats_sent(size_t line, enum way way, size_t payload);
 void standin_stats_took(size_t line, int64_t nanoseconds);
 

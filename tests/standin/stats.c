@@ -2,10 +2,11 @@
  * Statistics of calls and sent bytes: NCCL_STANDIN_STATS=PREFIX writes PREFIX.RANK (PREFIX.PID without RANK) at the end
  * of the process.
  *
- * Tab-separated: one header line, then one line per call in call order. The columns are index, function, communicator
- * (ordinal of its creation in this process), count, datatype (NCCL's number), payload bytes sent to other ranks,
- * microseconds, and how many of the bytes went to ranks of other hosts. Columns without a meaning for a call hold "-".
- * The lines stay in memory until then. The process that made the calls writes the file, not its forks. Any thread.
+ * Tab-separated, one header line, one line a call in the order of the calls: index, function, communicator (ordinal of
+ * its creation in this process), count, datatype (NCCL's number), payload bytes sent to other ranks, microseconds,
+ * which of the bytes went to ranks of other hosts, and the fields of its configuration that ask for something.
+ * Columns without a meaning for a call hold "-". Kept in memory until then; the file is written by the process that
+ * made the calls, not by its forks. Any thread.
  */
 #include "tests/standin/standin.h"
 
@@ -21,6 +22,7 @@ struct line {
   int type;
   size_t payload[2]; /* by enum way */
   int64_t nanoseconds;
+  char config[STANDIN_CONFIG_TEXT];
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -57,6 +59,14 @@ size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, 
   return index;
 }
 
+void standin_stats_configured(size_t index, const ncclCollConfig_t *config) {
+  if (index == STANDIN_NO_LINE || !config)
+    return;
+  pthread_mutex_lock(&lock);
+  standin_coll_config_text(config, lines[index].config);
+  pthread_mutex_unlock(&lock);
+}
+
 void standin_stats_sent(size_t index, enum way way, size_t payload) {
   if (index == STANDIN_NO_LINE)
     return;
@@ -85,8 +95,8 @@ static void print_line(FILE *file, size_t index) {
     fprintf(file, "-\t");
   else
     fprintf(file, "%d\t", line->type);
-  fprintf(file, "%zu\t%.1f\t%zu\n", line->payload[WAY_BETWEEN] + line->payload[WAY_INSIDE],
-          (double)line->nanoseconds / 1e3, line->payload[WAY_BETWEEN]);
+  fprintf(file, "%zu\t%.1f\t%zu\t%s\n", line->payload[WAY_BETWEEN] + line->payload[WAY_INSIDE],
+          (double)line->nanoseconds / 1e3, line->payload[WAY_BETWEEN], *line->config ? line->config : "-");
 }
 
 __attribute__((destructor)) static void write_file(void) {
@@ -103,7 +113,7 @@ __attribute__((destructor)) static void write_file(void) {
     fprintf(stderr, "NCCL stand-in: cannot write %s: %m\n", path);
     return;
   }
-  fprintf(file, "index\tfunction\tcomm\tcount\tdatatype\tpayload_bytes\tmicroseconds\tbetween_bytes\n");
+  fprintf(file, "index\tfunction\tcomm\tcount\tdatatype\tpayload_bytes\tmicroseconds\tbetween_bytes\tconfig\n");
   pthread_mutex_lock(&lock); /* streams may still be at work */
   for (size_t i = 0; i < nlines; i++)
     print_line(file, i);

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Links the stand-in once for each NCCL that it emulates: the same objects, its version, and its functions
-# (versions.def). "allreduce-only", "no-send-recv" and "no-split" stand for libraries that others ship under NCCL's
-# name; "rccl" has a function of the runtime below RCCL.
+# Links the stand-in once for each NCCL that it shall play: the same objects, its version, and the functions that it has
+# (versions.def), each under its second name, too (pncclAllReduce). "made-up" is an NCCL of the future with one more
+# collective. "allreduce-only", "no-send-recv" and "no-split"
+# are not any NCCL, but what others ship under its name; "rccl" has a function of the runtime that RCCL stands on.
 #
 #   variants.sh TABLE FOLDER OBJECT...      writes FOLDER/VARIANT/libnccl.so.2; uses $CC and $LDFLAGS
 set -eu
@@ -15,12 +16,15 @@ functions()
   awk -F '[(), ]+' -v code="$1" '/^FUNCTION\(/ && $3 * 10000 + $4 * 100 + $5 <= code { printf "%s; ", $2 }' "$table"
 }
 
-for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.30.7 allreduce-only no-send-recv \
+for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.30.7 2.31.2 2.32.3 made-up allreduce-only no-send-recv \
   no-split rccl; do
   at=$folder/$variant
   mkdir -p "$at"
-  code=21801 more=
+  code=21801 more= added=
   case $variant in
+    made-up)
+      code=29900
+      names="$(functions $code)ncclAllGatherV; " added=-Wl,--defsym=ncclAllGatherV=ncclAllGather ;;
     allreduce-only)
       names='ncclGetVersion; ncclGetErrorString; ncclGetUniqueId; ncclCommInitRank; ncclCommDestroy; ncclAllReduce; ' ;;
     no-send-recv)
@@ -34,9 +38,12 @@ for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.
       code=$(echo "$variant" | awk -F . '{ print $1 * 10000 + $2 * 100 + $3 }')
       names=$(functions "$code") ;;
   esac
-  echo "{ global: $names ncclStandinHostMemory; ncclStandinPlayTime; local: *; };" >"$at/exports"
+  # shellcheck disable=SC2086 # words of their own
+  second=$(printf '%s\n' $names | sed -n 's/^\(nccl[A-Za-z]*\);$/p\1=\1/p')
+  echo "{ global: $names $(echo "$second" | sed 's/=.*/;/') ncclStandinHostMemory; ncclStandinPlayTime; local: *; };" >"$at/exports"
   echo "extern const int standin_version; const int standin_version = $code; $more" >"$at/version.c"
   # shellcheck disable=SC2086 # words of their own
-  $CC $LDFLAGS -fPIC -fvisibility=hidden -o "$at/libnccl.so.2.new" "$at/version.c" "$@" -Wl,--version-script="$at/exports"
+  $CC $LDFLAGS -fPIC -fvisibility=hidden -o "$at/libnccl.so.2.new" "$at/version.c" "$@" -Wl,--version-script="$at/exports" \
+    $added $(echo "$second" | sed 's/^/-Wl,--defsym=/')
   mv "$at/libnccl.so.2.new" "$at/libnccl.so.2"
 done

@@ -4,4 +4,4 @@
  */
 #include "tests/standin/standin.h"
 
-const int standin_version __attribute__((weak)) = 23007;
+const int standin_version __attribute__((weak)) = 23203;

@@ -52,7 +52,7 @@ uint8_t tagc_load_code(const struct tagc_load *g, enum tagc_trace_table table, u
 
 bool tagc_load_named(const struct tagc_load *g, enum tagc_trace_table table, uint16_t code, const char *name) {
   const char *text = code < TAGC_LOAD_CODES ? g->names->text[table][code] : NULL;
-  return text && strcmp(text, name) == 0;
+  return text && tagc_sum_same(table, text, name);
 }
 
 /* -- communicators and slots --------------------------------------------------------------------------------------- */

@@ -47,8 +47,14 @@ const char *tagc_sum_function(const struct tagc_summary *s, uint16_t function) {
   return strncmp(name, "nccl", 4) == 0 && name[4] ? name + 4 : name;
 }
 
+bool tagc_sum_same(enum tagc_trace_table table, const char *text, const char *name) {
+  const size_t length = strlen(name);
+  return strncmp(text, name, length) == 0 &&
+         (!text[length] || (table == TAGC_TRACE_FUNCTIONS && strcmp(text + length, "Config") == 0));
+}
+
 bool tagc_sum_is(const struct tagc_summary *s, enum tagc_trace_table table, uint16_t code, const char *name) {
-  return strcmp(tagc_sum_name(s, table, code), name) == 0;
+  return tagc_sum_same(table, tagc_sum_name(s, table, code), name);
 }
 
 bool tagc_sum_complain(struct tagc_summary *s, const char *format, ...) {

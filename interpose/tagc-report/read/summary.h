@@ -244,7 +244,9 @@ const char *tagc_sum_kind(enum tagc_trace_part kind);
 const char *tagc_sum_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code);
 /* The name of a function without "nccl": "ReduceScatter". */
 const char *tagc_sum_function(const struct tagc_summary *summary, uint16_t function);
-/* True if this is its name. */
+/* Is the text this name? A function is the same with a configuration for the call (ncclAllReduceConfig). */
+bool tagc_sum_same(enum tagc_trace_table table, const char *text, const char *name);
+/* The same for the name of a code. */
 bool tagc_sum_is(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code, const char *name);
 
 #endif

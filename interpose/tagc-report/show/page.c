@@ -134,7 +134,7 @@ const char *tagc_page_class(const char *function) {
     {"Recv", "point"},
   };
   for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-    if (strcmp(classes[i][0], function) == 0)
+    if (tagc_sum_same(TAGC_TRACE_FUNCTIONS, function, classes[i][0]))
       return classes[i][1];
   return "other";
 }

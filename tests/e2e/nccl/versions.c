@@ -72,6 +72,17 @@ static void call_missing(void) {
   TRY(ncclAlltoAll, x, y, 1, ncclFloat, world, NULL);
   TRY(ncclGather, x, y, 1, ncclFloat, 0, world, NULL);
   TRY(ncclScatter, x, y, 1, ncclFloat, 0, world, NULL);
+  TRY(ncclReduceScatterConfig, x, y, 1, ncclFloat, ncclSum, world, NULL, NULL);
+  TRY(ncclAllGatherConfig, x, y, 1, ncclFloat, world, NULL, NULL);
+  TRY(ncclAllReduceConfig, x, y, 1, ncclFloat, ncclSum, world, NULL, NULL);
+  TRY(ncclBroadcastConfig, x, y, 1, ncclFloat, 0, world, NULL, NULL);
+  TRY(ncclReduceConfig, x, y, 1, ncclFloat, ncclSum, 0, world, NULL, NULL);
+  TRY(ncclAlltoAllConfig, x, y, 1, ncclFloat, world, NULL, NULL);
+  TRY(ncclGatherConfig, x, y, 1, ncclFloat, 0, world, NULL, NULL);
+  TRY(ncclScatterConfig, x, y, 1, ncclFloat, 0, world, NULL, NULL);
+  TRY(ncclDevCommCreate, world, NULL, NULL);
+  TRY(ncclDevCommDestroy, world, NULL);
+  TRY(ncclSetEncryption, NULL);
   TRY(ncclSend, x, 1, ncclFloat, 0, world, NULL);
   TRY(ncclRecv, x, 1, ncclFloat, 0, world, NULL);
   TRY(ncclPutSignal, x, 1, ncclFloat, 0, window, 0, 0, 0, 0, world, NULL);
@@ -180,8 +191,10 @@ static ncclConfig_t *make_config(size_t size, int of_version, unsigned char rest
     fields = 44; /* the end is padding */
   else if (of_version >= CODE(2, 30, 3) && of_version < CODE(2, 30, 7))
     fields = 92;
-  else if (of_version > CODE(2, 30, 7))
-    fields = 96; /* a future one */
+  else if (of_version == CODE(2, 32, 3))
+    fields = 116;
+  else if (of_version > CODE(2, 32, 3))
+    fields = 120; /* a future one */
   if (fields < size)
     memset(config.bytes + fields, rest, size - fields);
   *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -250,9 +263,9 @@ static void configs(void) {
   static const struct {
     size_t size;
     int version;
-  } known[] = {{16, CODE(2, 14, 3)}, {24, CODE(2, 14, 3)}, {48, CODE(2, 18, 1)}, {48, CODE(2, 26, 2)},
-               {72, CODE(2, 27, 3)}, {80, CODE(2, 28, 3)}, {88, CODE(2, 29, 2)}, {96, CODE(2, 30, 3)},
-               {96, CODE(2, 30, 7)}, {128, CODE(2, 99, 1)}};
+  } known[] = {{16, CODE(2, 14, 3)}, {24, CODE(2, 14, 3)},  {48, CODE(2, 18, 1)},  {48, CODE(2, 26, 2)},
+               {72, CODE(2, 27, 3)}, {80, CODE(2, 28, 3)},  {88, CODE(2, 29, 2)},  {96, CODE(2, 30, 3)},
+               {96, CODE(2, 30, 7)}, {112, CODE(2, 31, 2)}, {120, CODE(2, 32, 3)}, {128, CODE(2, 99, 1)}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     try_config(known[i].size, known[i].version);
   try_values();

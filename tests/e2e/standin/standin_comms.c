@@ -37,7 +37,7 @@ static void test_questions(void) {
   NEED(ncclCommCount(comm, &count));
   NEED(ncclCommCuDevice(comm, &device));
   NEED(ncclCommGetAsyncError(comm, &error));
-  check(version == 23007 && rank == check_rank && count == check_nranks && device == 0 && error == ncclSuccess,
+  check(version == 23203 && rank == check_rank && count == check_nranks && device == 0 && error == ncclSuccess,
         "version, rank, count, device and error of a communicator");
 }
 

@@ -117,5 +117,24 @@ ABI_CALL(ncclPutSignal, const void *, size_t, ncclDataType_t, int, ncclWindow_t,
          ncclComm_t, cudaStream_t);
 ABI_CALL(ncclSignal, int, int, int, unsigned int, ncclComm_t, cudaStream_t);
 ABI_CALL(ncclWaitSignal, int, ncclWaitSignalDesc_t *, ncclComm_t, cudaStream_t);
+ABI_CALL(ncclDevCommCreate, ncclComm_t, const struct ncclDevCommRequirements *, struct ncclDevComm *);
+ABI_CALL(ncclDevCommDestroy, ncclComm_t, const struct ncclDevComm *);
+ABI_CALL(ncclReduceConfig, const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t,
+         const ncclCollConfig_t *);
+ABI_CALL(ncclBroadcastConfig, const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t,
+         const ncclCollConfig_t *);
+ABI_CALL(ncclAllReduceConfig, const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t,
+         const ncclCollConfig_t *);
+ABI_CALL(ncclReduceScatterConfig, const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t,
+         const ncclCollConfig_t *);
+ABI_CALL(ncclAllGatherConfig, const void *, void *, size_t, ncclDataType_t, ncclComm_t, cudaStream_t,
+         const ncclCollConfig_t *);
+ABI_CALL(ncclAlltoAllConfig, const void *, void *, size_t, ncclDataType_t, ncclComm_t, cudaStream_t,
+         const ncclCollConfig_t *);
+ABI_CALL(ncclGatherConfig, const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t,
+         const ncclCollConfig_t *);
+ABI_CALL(ncclScatterConfig, const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t,
+         const ncclCollConfig_t *);
+ABI_CALL(ncclSetEncryption, const ncclEncryptionConfig_t *);
 
 #endif
