@@ -8,6 +8,7 @@
 #include "interpose/comm/traced.h"
 #include "interpose/nccl/capture.h"
 #include "interpose/nccl/process.h"
+#include "interpose/nccl/unknown.h"
 #include "interpose/trace/record.h"
 
 static void (*at_end)(struct tagc_comm *comm);
@@ -91,6 +92,7 @@ struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nc
   comm->ledger = ledger;
   if (!nccl->on_rocm)
     tagc_capture_find_driver();
+  ledger->unknown = tagc_unknown_functions(nccl);
   comm->device = device;
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)

@@ -23,6 +23,7 @@ struct listed {
   pthread_t by;
   uint64_t generation; /* distinguishes handles at one address, from 1 */
   uint32_t children;   /* made so far */
+  bool device_comm;    /* kernels of the program send on it */
   bool uneven;         /* its ranks have made different numbers of children */
   UT_hash_handle hh;
 };
@@ -247,6 +248,7 @@ static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t generation, str
   if (!gone && entry) {
     if (!entry->is.comm) {
       (*fresh)->nonblocking = entry->is.nonblocking;
+      (*fresh)->ledger->device_comm = entry->device_comm;
       entry->is.comm = *fresh;
       *fresh = NULL;
     }
@@ -371,6 +373,16 @@ int tagc_comm_ranks(ncclComm_t handle, const struct tagc_nccl *nccl) {
   uint64_t generation;
   (void)read_agreement(handle, &generation);
   return generation && ask_rank(handle, nccl, &rank, &nranks) == ncclSuccess ? nranks : 0;
+}
+
+void tagc_comm_has_device_comm(ncclComm_t handle) {
+  pthread_rwlock_wrlock(&table_lock);
+  struct listed *entry = find_listed(handle);
+  if (entry)
+    entry->device_comm = true;
+  if (entry && entry->is.comm)
+    entry->is.comm->ledger->device_comm = true;
+  pthread_rwlock_unlock(&table_lock);
 }
 
 bool tagc_comm_is_nonblocking(ncclComm_t handle) {

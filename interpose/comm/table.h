@@ -41,6 +41,8 @@ struct tagc_agreement tagc_comm_ask_agreement(ncclComm_t handle, const struct ta
 uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size);
 /* The number of ranks of a communicator that was made here; 0: not ready, or not made here. */
 int tagc_comm_ranks(ncclComm_t handle, const struct tagc_nccl *nccl);
+/* The program has made a device communicator of it: its kernels send what nobody here sees. For reports. */
+void tagc_comm_has_device_comm(ncclComm_t handle);
 /* Was the handle announced as non-blocking? Children inherit that. */
 bool tagc_comm_is_nonblocking(ncclComm_t handle);
 /* Removes a handle that was finalized. The caller releases the returned communicator, or NULL. */

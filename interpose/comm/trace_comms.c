@@ -13,6 +13,7 @@
 #include "interpose/comm/placement.h"
 #include "interpose/comm/traced.h"
 #include "interpose/nccl/process.h"
+#include "interpose/nccl/unknown.h"
 
 #define HASH_NONFATAL_OOM 1 /* uthash must not end the host program */
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
@@ -97,6 +98,7 @@ void tagc_trace_comm_begins(ncclComm_t handle, bool nonblocking, const struct ta
     comm->nccl = origin->nccl;
     comm->blocking = !nonblocking;
     comm->record.on_host = origin->nccl->on_host;
+    comm->record.unknown = *tagc_unknown_functions(origin->nccl) != '\0';
     comm->record.identity = origin->identity;
     comm->record.parent = origin->parent;
     comm->record.rank = origin->rank;
@@ -179,6 +181,7 @@ void tagc_trace_introduce(struct tagc_comm *of) {
     comm->record.nranks = of->nranks;
     comm->record.agreed = tagc_comm_agreed(of);
     comm->record.on_host = of->nccl->on_host;
+    comm->record.unknown = *of->ledger->unknown != '\0';
     comm->record.hosts = (uint32_t)hosts.hosts;
     tagc_trace_add(&comm->record.record);
   }

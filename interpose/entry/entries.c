@@ -207,7 +207,10 @@ EXPORT ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommR
                                       struct ncclDevComm *made) {
   CALLED(ncclDevCommCreate, .handle = comm);
   RETURN_IF_REFUSED(comm);
-  RETURN(FORWARD(ncclDevCommCreate, comm, requirements, made));
+  const ncclResult_t status = FORWARD(ncclDevCommCreate, comm, requirements, made);
+  if (watched() && (status == ncclSuccess || status == ncclInProgress))
+    tagc_comm_has_device_comm(comm);
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *made) {

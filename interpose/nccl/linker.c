@@ -95,11 +95,12 @@ bool tagc_linker_find(const void *address, struct tagc_object *object) {
   return dl_iterate_phdr(visit_object, &search) == 1;
 }
 
-/* The parts of the dynamic section that name an object's imported functions. */
+/* The parts of the dynamic section that name an object's imported and exported functions. */
 struct references {
   const Elf64_Sym *symbols;
   const char *strings;
   size_t string_bytes;
+  const uint32_t *hash, *gnu_hash;
   const Elf64_Rela *tables[2];
   size_t bytes[2];
 };
@@ -126,6 +127,8 @@ static struct references find_references(const struct tagc_object *object) {
     case DT_SYMTAB: r.symbols = find_address(object, d->d_un.d_ptr); break;
     case DT_STRTAB: r.strings = find_address(object, d->d_un.d_ptr); break;
     case DT_STRSZ: r.string_bytes = d->d_un.d_val; break;
+    case DT_HASH: r.hash = find_address(object, d->d_un.d_ptr); break;
+    case DT_GNU_HASH: r.gnu_hash = find_address(object, d->d_un.d_ptr); break;
     case DT_JMPREL: r.tables[0] = find_address(object, d->d_un.d_ptr); break;
     case DT_PLTRELSZ: r.bytes[0] = d->d_un.d_val; break;
     case DT_RELA: r.tables[1] = find_address(object, d->d_un.d_ptr); break;
@@ -140,16 +143,23 @@ static struct references find_references(const struct tagc_object *object) {
   return r;
 }
 
+/* The name of a symbol; NULL: damaged. */
+static const char *symbol_name(const struct tagc_object *object, const struct references *r, const Elf64_Sym *symbol) {
+  if (!is_within(object, (uintptr_t)symbol, sizeof *symbol) || symbol->st_name >= r->string_bytes ||
+      !memchr(r->strings + symbol->st_name, 0, r->string_bytes - symbol->st_name))
+    return NULL;
+  return r->strings + symbol->st_name;
+}
+
 /* The name of a relocation that holds the address of an imported function; else NULL. */
 static const char *imported(const struct tagc_object *object, const struct references *r,
                             const Elf64_Rela *relocation) {
   uint64_t type = ELF64_R_TYPE(relocation->r_info);
   const Elf64_Sym *symbol = r->symbols + ELF64_R_SYM(relocation->r_info);
   if ((type != SLOT_OF_CALL && type != SLOT_OF_ADDRESS) || ELF64_R_SYM(relocation->r_info) == 0 ||
-      !is_within(object, (uintptr_t)symbol, sizeof *symbol) || symbol->st_shndx != SHN_UNDEF ||
-      symbol->st_name >= r->string_bytes || !memchr(r->strings + symbol->st_name, 0, r->string_bytes - symbol->st_name))
+      !is_within(object, (uintptr_t)symbol, sizeof *symbol) || symbol->st_shndx != SHN_UNDEF)
     return NULL;
-  return r->strings + symbol->st_name;
+  return symbol_name(object, r, symbol);
 }
 
 bool tagc_linker_find_binding(const struct tagc_object *object, bool (*wanted)(const char *name),
@@ -171,6 +181,45 @@ bool tagc_linker_find_binding(const struct tagc_object *object, bool (*wanted)(c
       return true;
     }
   return false;
+}
+
+static bool holds_words(const struct tagc_object *object, const uint32_t *at, uint64_t count) {
+  return count <= UINT32_MAX && is_within(object, (uintptr_t)at, count * sizeof *at);
+}
+
+/* The number of symbols, from the newer hash table: the chain of the last bucket ends with the last symbol. */
+static uint32_t count_by_gnu_hash(const struct tagc_object *object, const uint32_t *table) {
+  if (!holds_words(object, table, 4))
+    return 0;
+  const uint32_t buckets = table[0], first = table[1];
+  const uint64_t filter = (uint64_t)table[2] * 2;
+  uint32_t last = 0;
+  if (!holds_words(object, table, 4 + filter + buckets))
+    return 0;
+  const uint32_t *bucket = table + 4 + filter, *chain = bucket + buckets;
+  for (uint32_t i = 0; i < buckets; i++)
+    last = bucket[i] > last ? bucket[i] : last;
+  if (last < first)
+    return 0; /* it exports nothing */
+  while (holds_words(object, chain + (last - first), 1) && !(chain[last - first] & 1))
+    last++;
+  return last + 1;
+}
+
+void tagc_linker_visit_exports(const struct tagc_object *object, void (*visit)(const char *name, void *context),
+                               void *context) {
+  const struct references r = find_references(object);
+  uint32_t count = 0;
+  if (r.gnu_hash)
+    count = count_by_gnu_hash(object, r.gnu_hash);
+  else if (r.hash && holds_words(object, r.hash, 2))
+    count = r.hash[1];
+  for (uint32_t i = 1; r.symbols && r.strings && i < count; i++) {
+    const Elf64_Sym *symbol = r.symbols + i;
+    const char *name = symbol_name(object, &r, symbol);
+    if (name && symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
+      visit(name, context);
+  }
 }
 
 void *tagc_linker_pin(const struct tagc_object *object) {

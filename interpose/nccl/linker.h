@@ -50,6 +50,11 @@ struct tagc_binding {
 bool tagc_linker_find_binding(const struct tagc_object *object, bool (*wanted)(const char *name),
                               struct tagc_binding *binding);
 
+/* Visits the names that a loaded object exports: of its functions, and perhaps of data. It must stay loaded meanwhile.
+ */
+void tagc_linker_visit_exports(const struct tagc_object *object, void (*visit)(const char *name, void *context),
+                               void *context);
+
 /* Keeps an object loaded for as long as the process lives, so that its addresses stay valid. Returns its handle; NULL
  * if the dynamic linker no longer knows it under its name. */
 void *tagc_linker_pin(const struct tagc_object *object);

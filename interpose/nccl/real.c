@@ -8,6 +8,7 @@
 
 #include "env/log.h"
 #include "interpose/nccl/process.h"
+#include "interpose/nccl/unknown.h"
 
 _Thread_local int tagc_real_depth __attribute__((tls_model("initial-exec")));
 _Thread_local int tagc_real_stub __attribute__((tls_model("initial-exec")));
@@ -79,6 +80,13 @@ static void tell_unpinned(const char *name) {
              why ? why : "the dynamic linker does not say why");
 }
 
+static void note_kept(const struct tagc_nccl *nccl) {
+  static atomic_flag looked[TAGC_NCCL_MAX];
+  if (!atomic_flag_test_and_set(&looked[nccl->index]))
+    tagc_unknown_look(nccl);
+  atomic_store_explicit(&kept[nccl->index], true, memory_order_release);
+}
+
 /* Keeps all objects of a table loaded before its first call: its addresses must stay valid. */
 static bool keep_loaded(const struct tagc_nccl *nccl) {
   if (is_kept(nccl))
@@ -89,7 +97,7 @@ static bool keep_loaded(const struct tagc_nccl *nccl) {
     if (nccl->functions[i] && !tagc_object_holds(&object, nccl->functions[i]))
       good = tagc_linker_find(nccl->functions[i], &object) && tagc_linker_pin(&object);
   if (good)
-    atomic_store_explicit(&kept[nccl->index], true, memory_order_release);
+    note_kept(nccl);
   else
     tell_unpinned(object.name);
   return good;

@@ -141,6 +141,10 @@ static void print_ledger(const struct tagc_ledger *ledger) {
       " of these were all-gathers of parameters: %s a rank. TAGC_ALLGATHER=q8 sends a quarter of fp32, half of 16 bits",
       ledger->allgathers_left, tagc_units_bytes(sent->inside + sent->between, left));
   }
+  if (*ledger->unknown)
+    tagc_say("  not fully seen: this library does not know these functions of its NCCL: %s", ledger->unknown);
+  if (ledger->device_comm)
+    tagc_say("  not fully seen: kernels of the program send on it, too (ncclDevCommCreate)");
   if (*ledger->layers)
     tagc_say("  layers: %s", ledger->layers);
   if (*ledger->or_layers)

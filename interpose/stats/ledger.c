@@ -59,6 +59,7 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
     __cxa_atexit(report_at_exit, NULL, NULL);
   }
   ledger->number = created++;
+  ledger->unknown = "";
   *last = ledger;
   last = &ledger->next;
   pthread_mutex_unlock(&lock);

@@ -85,9 +85,11 @@ struct tagc_ledger {
   int rank, nranks;
   struct tagc_hosts hosts;
   bool two_levels;
-  uint64_t number;   /* in the order of the communicators' first use here */
-  const char *codec; /* TAGC_CODEC */
-  bool probed;       /* TAGC_CODEC=auto: the vote has probed the wire */
+  uint64_t number;     /* in the order of the communicators' first use here */
+  const char *codec;   /* TAGC_CODEC */
+  const char *unknown; /* functions of its NCCL that nobody here sees called; "": none */
+  bool device_comm;    /* kernels of the program send on it (ncclDevCommCreate) */
+  bool probed;         /* TAGC_CODEC=auto: the vote has probed the wire */
   struct tagc_wire wire;
   struct tagc_ledger_row *rows; /* of the slots of the last lock that had some */
   size_t row_count;

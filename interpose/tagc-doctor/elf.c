@@ -210,9 +210,12 @@ static void read_relocations(struct reader *r, uint64_t address, uint64_t size, 
 static void read_exports(struct reader *r) {
   uint64_t count = r->symbols ? count_dynamic_symbols(r) : 0;
   GElf_Sym symbol;
-  for (uint64_t i = 1; i < count && i <= INT32_MAX && gelf_getsym(r->symbols, (int)i, &symbol); i++)
-    if (symbol.st_shndx != SHN_UNDEF)
-      r->image->exported |= function_bit(text_in(r->texts, symbol.st_name, NAME_LENGTH));
+  for (uint64_t i = 1; i < count && i <= INT32_MAX && gelf_getsym(r->symbols, (int)i, &symbol); i++) {
+    const char *name = symbol.st_shndx == SHN_UNDEF ? NULL : text_in(r->texts, symbol.st_name, NAME_LENGTH);
+    r->image->exported |= function_bit(name);
+    if (name && GELF_ST_TYPE(symbol.st_info) != STT_OBJECT && tagc_unknown_is(name))
+      tagc_unknown_add(&r->image->unknown, name);
+  }
 }
 
 /* The minor of "GLIBC_2.minor", 0 for other names. */

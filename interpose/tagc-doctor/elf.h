@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/nccl/unknown.h"
+
 /* The intercepted functions; a set of them is a uint64_t, one bit each. */
 enum tagc_function {
 #define ENTRY(name) TAGC_FUNCTION_##name,
@@ -38,11 +40,12 @@ struct tagc_image {
   char *interpreter, *soname, *rpath, *runpath; /* NULL: none */
   char **needed;                                /* DT_NEEDED, in order */
   size_t needed_count;
-  uint64_t imported;         /* undefined, and named by a dynamic relocation */
-  uint64_t open_calls;       /* defined here and exported, yet named by a dynamic relocation */
-  uint64_t exported, hidden; /* defined in the dynamic symbol table; only in .symtab */
-  bool asks_dlsym;           /* imports dlsym */
-  bool names_nccl;           /* contains the text "libnccl.so", or the separate text "ncclReduceScatter" */
+  uint64_t imported;                /* undefined, and named by a dynamic relocation */
+  uint64_t open_calls;              /* defined here and exported, yet named by a dynamic relocation */
+  uint64_t exported, hidden;        /* defined in the dynamic symbol table; only in .symtab */
+  struct tagc_unknown_list unknown; /* functions of an NCCL that it exports, and that the library does not know */
+  bool asks_dlsym;                  /* imports dlsym */
+  bool names_nccl;                  /* contains the text "libnccl.so", or the separate text "ncclReduceScatter" */
   char nccl_version[TAGC_NCCL_VERSION_SIZE]; /* from a text "NCCL version 2.28.9+cuda13.0"; "": none */
   unsigned glibc_needed, glibc_defined;      /* the highest minor of GLIBC_2.minor that it needs, or defines */
 };

@@ -214,6 +214,20 @@ static void judge_versions(struct tagc_findings *f) {
     tagc_findings_note(f, "there are several NCCL libraries; all ranks must use the same one");
 }
 
+/* Functions of a newer NCCL, which the library would not see called. */
+static void note_unknown(struct tagc_findings *f) {
+  for (size_t i = 0; i < f->walk.count; i++) {
+    const struct tagc_object *object = &f->walk.objects[i];
+    if (object->role >= TAGC_ROLE_OPEN && object->role != TAGC_ROLE_OURS && *object->image.unknown.text)
+      tagc_findings_note(
+        f,
+        "NCCL %s (%s) has functions that libtagc-preload.so does not know: %s. It does not see calls of "
+        "them, so steps, reports and traces may lack calls; a newer version may know them",
+        *tagc_object_version(object) ? tagc_object_version(object) : "of an unknown version", object->path,
+        object->image.unknown.text);
+  }
+}
+
 /* Reports that interception would work, but nothing would be compressed. */
 __attribute__((format(printf, 2, 3))) static void say_idle(struct tagc_findings *f, const char *format, ...) {
   int n = snprintf(f->words, sizeof f->words, "Interception will work, but nothing will be compressed: ");
@@ -258,11 +272,14 @@ static void say_works(struct tagc_findings *f) {
   tagc_diagnosis_set(f, TAGC_DIAGNOSIS_WORKS, "%s%s %s%s%s", object_name(f, first_caller(f)), others,
                      calls ? "calls NCCL through the dynamic linker" : "asks dlsym for NCCL's functions", how,
                      f->library.preloaded ? "" : f->library.path);
+  static const uint64_t compressed =
+    TAGC_FUNCTION_BIT(TAGC_FUNCTION_ncclReduceScatter) | TAGC_FUNCTION_BIT(TAGC_FUNCTION_ncclReduceScatterConfig) |
+    TAGC_FUNCTION_BIT(TAGC_FUNCTION_ncclAllReduce) | TAGC_FUNCTION_BIT(TAGC_FUNCTION_ncclAllReduceConfig);
   bool compressible = tagc_walk_count(&f->walk, TAGC_ROLE_CALLS) < calls + asks;
   for (size_t i = 0; i < f->walk.count; i++)
-    compressible |= f->walk.objects[i].image.imported & TAGC_FUNCTION_BIT(TAGC_FUNCTION_ncclReduceScatter);
+    compressible |= (f->walk.objects[i].image.imported & compressed) != 0;
   if (!compressible)
-    tagc_findings_note(f, "nothing here calls ncclReduceScatter: there would be nothing to compress");
+    tagc_findings_note(f, "nothing here calls ncclReduceScatter or ncclAllReduce: there would be nothing to compress");
   if (f->options.mode == TAGC_MODE_OFF || f->options.mode == TAGC_MODE_OBSERVE)
     tagc_findings_note(f, "TAGC_MODE=%s: nothing is compressed", f->options.mode == TAGC_MODE_OFF ? "off" : "observe");
 }
@@ -272,6 +289,7 @@ void tagc_judge(struct tagc_findings *f) {
                                                               say_works};
   if (fails(f))
     return; /* the target was unreadable */
+  note_unknown(f);
   judge_program(f);
   if (!fails(f) && f->kind == TAGC_KIND_PROCESS)
     judge_process(f);

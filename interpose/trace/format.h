@@ -112,7 +112,7 @@ struct tagc_trace_comm {
   uint16_t agreed;      /* 1: all ranks have the library with equal options; 0: they do not, or this is unknown */
   uint32_t hosts;       /* 0: not known */
   uint32_t on_host;     /* 1: its buffers are in host memory, and a call returns when it is done; 0: on a GPU */
-  uint32_t reserved;
+  uint32_t unknown;     /* 1: its NCCL has functions that the library does not know, and whose calls it does not see */
 };
 
 struct tagc_trace_comm_end {

@@ -109,6 +109,7 @@ static void take_comm(struct tagc_load *g, const struct tagc_trace_comm *r) {
   g->comm_hosts[index] = tagc_placement_of(g->placement, r->identity, g->part->host);
   c->hosts = c->hosts ? c->hosts : g->comm_hosts[index].hosts;
   c->number = r->number;
+  c->unknown |= r->unknown == 1;
   g->part->rank.blocking |= r->on_host == 1;
   m->born_ns = r->born_ns;
   m->born_by = tagc_load_code(g, TAGC_TRACE_FUNCTIONS, r->function);

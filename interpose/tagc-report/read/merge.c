@@ -236,6 +236,7 @@ static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_
   to->number = to->number == UINT32_MAX ? from->number : to->number;
   to->nranks = to->nranks < 0 ? from->nranks : to->nranks;
   to->hosts = to->hosts ? to->hosts : from->hosts;
+  to->unknown |= from->unknown;
   tagc_sum_add_calls(&to->calls, &from->calls);
   for (int i = 0; i < 256; i++)
     tagc_sum_add(&to->reasons[i], from->reasons[i]);

@@ -212,10 +212,30 @@ static bool complain_of_clocks(struct tagc_summary *s) {
   return true;
 }
 
+const char *tagc_sum_unseen(const struct tagc_summary *s, const struct tagc_sum_comm *c) {
+  if (c->unknown)
+    return "its NCCL has functions that the library did not know (the log names them): calls of them are not seen";
+  for (size_t i = 0; i < c->line_count; i++)
+    if (tagc_sum_is(s, TAGC_TRACE_FUNCTIONS, c->lines[i].function, "ncclDevCommCreate"))
+      return "kernels of the program send on it, too (ncclDevCommCreate)";
+  return NULL;
+}
+
+static bool complain_of_unseen(struct tagc_summary *s) {
+  size_t unseen = 0;
+  const char *why = NULL;
+  for (size_t i = 0; i < s->comm_count; i++) {
+    const char *one = tagc_sum_unseen(s, &s->comms[i]);
+    why = why ? why : one;
+    unseen += one != NULL;
+  }
+  return !unseen || tagc_sum_complain(s, "%zu of %zu communicators not fully seen: %s", unseen, s->comm_count, why);
+}
+
 static bool complain_of_job(struct tagc_summary *s) {
   return complain_of_missing(s) &&
          complain_of_texts(s, offsetof(struct tagc_sum_rank, version), "the version of the library") &&
-         complain_of_nccl(s) && complain_of_clocks(s);
+         complain_of_nccl(s) && complain_of_unseen(s) && complain_of_clocks(s);
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------- */

@@ -192,6 +192,7 @@ struct tagc_sum_comm {
   struct tagc_sum_vote *votes; /* of its locks, in order, as on the first rank */
   size_t vote_count;
   uint32_t last_lock;
+  bool unknown;   /* its NCCL has functions whose calls the library did not see */
   bool gradients; /* of the last lock */
   unsigned confidence;
   char *layers, *or_layers; /* of the last lock; "": unknown */
@@ -238,6 +239,8 @@ static inline bool tagc_sum_layers_known(const struct tagc_sum_comm *comm) {
 
 /* The choice for the slot's calls of a cycle; NULL: none yet. */
 const struct tagc_sum_choice *tagc_sum_choice_of(const struct tagc_sum_slot *slot, uint64_t cycle);
+/* Why calls of the communicator may be missing, in words; NULL: they are all seen. */
+const char *tagc_sum_unseen(const struct tagc_summary *summary, const struct tagc_sum_comm *comm);
 /* "embed", "attn", ... */
 const char *tagc_sum_kind(enum tagc_trace_part kind);
 /* The name of a code; "?" if unnamed. */

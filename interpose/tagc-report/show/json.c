@@ -213,6 +213,7 @@ static void put_json_comm(struct tagc_json *j, const struct tagc_summary *s, con
   tagc_json_text_or_null(j, "role_grounds", c->role_grounds);
   tagc_json_number(j, "ranks", c->nranks);
   tagc_json_count(j, "hosts", c->hosts);
+  tagc_json_text_or_null(j, "not_fully_seen", tagc_sum_unseen(s, c));
   const bool known = tagc_sum_layers_known(c);
   tagc_json_text_or_null(j, "layers", known ? c->layers : "");
   tagc_json_text_or_null(j, "or_layers", known ? c->or_layers : "");

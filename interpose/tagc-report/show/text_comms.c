@@ -245,6 +245,9 @@ static void print_comm(FILE *to, const struct tagc_summary *s, const struct tagc
   if (c->nranks >= 0 && c->member_count != (size_t)c->nranks)
     fprintf(to, ", %zu of them traced", c->member_count);
   fputc('\n', to);
+  const char *unseen = tagc_sum_unseen(s, c);
+  if (unseen)
+    tagc_text_labelled(to, "not seen", "%s", unseen);
   print_call_lines(to, s, c);
   print_reasons(to, s, "why", c->all_reduces ? "gradients" : "reduce-scatters", c->reasons);
   print_reasons(to, s, "", "all-gathers of parameters", c->allgather_reasons);

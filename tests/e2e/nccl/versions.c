@@ -4,11 +4,12 @@
  *
  *   versions version        prints the version that the library returns, and needs no device
  *   versions functions      prints "found NAME" for every function of tests/standin/versions.def that dlsym() finds in
- *                           the library, "weak NAME" for those that are not NULL here; calls those that the library
- *                           lacks and that are not NULL: only these calls must fail
- *   versions configs        configurations of all sizes that NCCL has had, and of one that it may get, each at the end
- *                           of a page that nothing may read beyond
- *   versions allreduce      steps of a trainer that uses only all-reduces
+ *                           the library, "weak NAME" for those that are not NULL here; calls the ones that the library
+ *                           lacks and are not NULL, which must fail alone
+ *   versions configs        configurations of every size that NCCL has had, and of one that it may have, each at the
+ *                           end of a page that nothing may read beyond
+ *   versions allreduce      steps of a trainer that needs nothing but all-reduces
+ *   versions device         the same, on a communicator that kernels of the program send on, too
  *   versions grow           steps on a communicator that the last rank has joined later
  */
 #include "interpose/nccl/nccl_newer.h"
@@ -292,6 +293,15 @@ static void allreduce(void) {
   all_ok(good, "%d steps of all-reduces are exact", STEPS);
 }
 
+/* ---- device ------------------------------------------------------------------------------------------------------ */
+
+static void device(void) {
+  char made[256]; /* a closed struct: the stand-in leaves it alone */
+  CHECK(ncclDevCommCreate(world, NULL, (struct ncclDevComm *)made));
+  allreduce();
+  CHECK(ncclDevCommDestroy(world, (struct ncclDevComm *)made));
+}
+
 /* ---- grow -------------------------------------------------------------------------------------------------------- */
 
 static void grow(void) {
@@ -330,7 +340,8 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } modes[] = {{"functions", functions}, {"configs", configs}, {"allreduce", allreduce}, {"grow", grow}};
+  } modes[] = {
+    {"functions", functions}, {"configs", configs}, {"allreduce", allreduce}, {"device", device}, {"grow", grow}};
   void (*run)(void) = NULL;
   for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
     if (strcmp(argv[1], modes[i].name) == 0)
@@ -339,7 +350,7 @@ int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "version") == 0)
     return printf("version %d\n", version) < 0;
   if (!run) {
-    fprintf(stderr, "usage: versions version|functions|configs|allreduce|grow\n");
+    fprintf(stderr, "usage: versions version|functions|configs|allreduce|device|grow\n");
     return 2;
   }
   meet();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# nccl/: identification of the NCCL in use.
-unit_tests += %D%/test_imports %D%/test_linker %D%/test_versions
+# nccl/: which NCCL is meant.
+unit_tests += %D%/test_imports %D%/test_linker %D%/test_unknown %D%/test_versions
 EXTRA_DIST += %D%/abi_table.h
 if !SANITIZED
 # The library requests an old version of it (env/glibc.h): only the dynamic linker takes the program's symbol for that.
