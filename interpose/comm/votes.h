@@ -22,6 +22,7 @@ struct tagc_comm_vote {
 
 /* Per slot: facts about its calls before the vote. */
 struct tagc_slot_sample {
+  bool symmetric;                 /* its buffers lie in symmetric windows: of this rank, since the vote of some rank */
   enum tagc_reason reject_reason; /* why no codec can handle them; TAGC_REASON_NONE: one can */
   bool tried, taken; /* TAGC_CODEC=auto: its gradient should be sampled, and was (ledger.h: its own gradient) */
   bool agreed;       /* and all ranks had a sample by the last vote */

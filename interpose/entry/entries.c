@@ -402,6 +402,8 @@ EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t
   /* In a group NCCL stores the window at the end: it stays unknown here. NCCL may also store none. */
   if (status == ncclSuccess && watched() && !tagc_group_is_open(nccl) && window && *window)
     tagc_ranges_add(comm, buffer, size, *window);
+  if (status == ncclSuccess && watched() && flags & NCCL_WIN_COLL_SYMMETRIC && window)
+    tagc_ranges_are_symmetric(comm, *window);
   RETURN(status);
 }
 

@@ -167,11 +167,18 @@ static int choose_one(const struct tagc_choice *choice, const double whole_ns[TA
   return kept ? without : best;
 }
 
-/* The time of the plain call. */
+/* The time of the plain call. The probe's memory lies in no window. On symmetric windows NCCL has faster ways inside a
+ * host, of unknown times: they count as none, and what is left is the way between hosts. */
 static double time_of_plain(const struct tagc_slot_question *q, const struct tagc_wire *wire) {
   struct tagc_shape plain = tagc_plan_shard(q);
   plain.nranks = q->hosts.nranks;
-  return (tagc_plan_is_all_reduce(q) ? 2 : 1) * tagc_plain_wire_ns(&plain, &wire->plain);
+  double ns = tagc_plain_wire_ns(&plain, &wire->plain);
+  if (q->symmetric && q->scope.two_levels) {
+    plain.nranks = q->hosts.hosts;
+    const double between_ns = tagc_plain_wire_ns(&plain, &wire->ring);
+    ns = between_ns < ns ? between_ns : ns;
+  }
+  return (tagc_plan_is_all_reduce(q) ? 2 : 1) * ns;
 }
 
 /* Why no choice exists; TAGC_REASON_no_faster: one exists. */

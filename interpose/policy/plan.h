@@ -54,6 +54,7 @@ struct tagc_slot_question {
   enum tagc_op op;
   bool layer_known; /* the slot's layer and selection are known; else only its name counts */
   enum tagc_selection selection;
+  bool symmetric;         /* its buffers lie in symmetric windows, on some rank at least */
   bool gradients;         /* tagc_slot_is_gradient() */
   uint64_t residual_left; /* bytes of TAGC_RESIDUAL_MAX that earlier slots left */
 };

@@ -21,6 +21,7 @@ struct range {
   uintptr_t begin, end, last; /* last: the highest `end` up to this one */
   uint64_t number;
   const void *handle;
+  bool symmetric;
 };
 
 /* The ranges of a communicator or, under NULL, of the process. */
@@ -123,15 +124,42 @@ void tagc_ranges_add(ncclComm_t comm, const void *memory, size_t size, const voi
   pthread_mutex_unlock(&lock);
 }
 
+/* The newest range with a handle; NULL: none. With the lock. */
+static struct range *newest_of(struct registry *r, const void *handle) {
+  struct range *newest = NULL;
+  for (size_t i = 0; r && i < r->count; i++)
+    if (r->ranges[i].handle == handle && (!newest || r->ranges[i].number > newest->number))
+      newest = &r->ranges[i];
+  return newest;
+}
+
+void tagc_ranges_are_symmetric(ncclComm_t comm, const void *handle) {
+  pthread_mutex_lock(&lock);
+  struct range *range = newest_of(registry_of(comm), handle);
+  if (range)
+    range->symmetric = true;
+  pthread_mutex_unlock(&lock);
+}
+
+bool tagc_ranges_hold_symmetric(ncclComm_t comm, const void *buffer, size_t size) {
+  const uintptr_t begin = (uintptr_t)buffer, end = end_of_memory(buffer, size);
+  bool held = false;
+  if (atomic_load_explicit(&living, memory_order_relaxed) == 0)
+    return false;
+  pthread_mutex_lock(&lock);
+  const struct registry *r = registry_of(comm);
+  for (size_t i = r ? count_to(r, begin) : 0; !held && i-- > 0 && r->ranges[i].last >= end;)
+    held = r->ranges[i].symmetric && r->ranges[i].end >= end;
+  pthread_mutex_unlock(&lock);
+  return held;
+}
+
 void tagc_ranges_remove(ncclComm_t comm, const void *handle) {
   if (!handle || atomic_load_explicit(&living, memory_order_relaxed) == 0)
     return;
   pthread_mutex_lock(&lock);
   struct registry *r = registry_of(comm);
-  struct range *newest = NULL;
-  for (size_t i = 0; r && i < r->count; i++)
-    if (r->ranges[i].handle == handle && (!newest || r->ranges[i].number > newest->number))
-      newest = &r->ranges[i];
+  struct range *newest = newest_of(r, handle);
   if (newest) {
     const size_t at = (size_t)(newest - r->ranges);
     memmove(newest, newest + 1, (--r->count - at) * sizeof *newest);

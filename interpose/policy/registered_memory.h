@@ -2,8 +2,8 @@
  * Memory that the program has registered: with a communicator (ncclCommRegister, ncclCommWindowRegister), or in the
  * process (ncclMemAlloc). The place of a buffer in it identifies a gradient, in programs whose gradients stay in place.
  *
- * Only for names and reports: ranks may place memory differently, so no decision of all ranks may depend on it. A range
- * that cannot be noted for lack of memory stays unknown.
+ * For names and reports: ranks may place memory differently, so no decision of all ranks may depend on it. Symmetric
+ * windows enter decisions by the vote. A range that cannot be noted for lack of memory stays unknown.
  *
  * Ranges      Any may overlap, and one may be registered several times. Each registration has its own number, from 1
  *             on, in its communicator or in the process: memory that is given back and registered anew counts as new.
@@ -35,6 +35,11 @@ void tagc_ranges_forget(ncclComm_t comm);
 
 /* Finds the range of a buffer. False: no range holds all of it. */
 bool tagc_ranges_find(ncclComm_t comm, const void *buffer, size_t size, struct tagc_range *found);
+
+/* A range is a symmetric window (NCCL_WIN_COLL_SYMMETRIC), on which NCCL has kernels of its own. */
+void tagc_ranges_are_symmetric(ncclComm_t comm, const void *handle);
+/* Does a symmetric window hold all of a buffer? */
+bool tagc_ranges_hold_symmetric(ncclComm_t comm, const void *buffer, size_t size);
 
 /* "registered 1 + 12.0 MiB", "allocated 3 + 0 B". Returns `text`. */
 const char *tagc_range_text(const struct tagc_range *range, char text[48]);

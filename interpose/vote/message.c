@@ -69,6 +69,7 @@ void tagc_message_sample(struct tagc_message *m, struct tagc_vote_sample *sample
   }
   carry_largest(m, &stats->copy_ns);
   carry_largest(m, &stats->norm);
+  tagc_message_flag(m, &sample->ordinary);
 }
 
 void tagc_message_ratios(struct tagc_message *m, double ratios[2]) {

@@ -23,7 +23,7 @@ struct tagc_message {
 enum {
   TAGC_MESSAGE_FLAG = 1,
   TAGC_MESSAGE_HOSTS = 1,
-  TAGC_MESSAGE_SAMPLE = 7 + 4 * TAGC_CANDIDATES,
+  TAGC_MESSAGE_SAMPLE = 8 + 4 * TAGC_CANDIDATES,
   TAGC_MESSAGE_RATIOS = 2,
   TAGC_MESSAGE_PROBE = 2 * TAGC_ROUTES,
   TAGC_MESSAGE_SLOT = 9,
@@ -45,6 +45,7 @@ void tagc_message_hosts(struct tagc_message *message, struct tagc_vote_hosts *ho
 struct tagc_vote_sample {
   bool sampled;                     /* by the rank, ... */
   bool usual;                       /* ... without exceptions */
+  bool ordinary;                    /* its buffers lie in no symmetric windows */
   enum tagc_reason reject_reason;   /* if ranks differ, one of theirs. TAGC_REASON_NONE: none */
   struct tagc_gradient_stats stats; /* largest; its exceptions are not packed */
 };

@@ -5,6 +5,7 @@
 
 #include "env/clock.h"
 #include "env/log.h"
+#include "interpose/calls/calls.h"
 #include "interpose/comm/partial.h"
 #include "interpose/nccl/process.h"
 #include "interpose/vote/message.h"
@@ -23,7 +24,7 @@ void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, struct tagc_me
     const struct tagc_slot *slot = &comm->slots[i];
     const struct tagc_gradient_stats *own = &tagc_comm_decision_inputs(comm, i)->own;
     tagc_message_sample(message, &(struct tagc_vote_sample){slot->sample.taken, slot->sample.taken && !own->exceptions,
-                                                            slot->sample.reject_reason, *own});
+                                                            !slot->sample.symmetric, slot->sample.reject_reason, *own});
   }
   if (comm->ledger->retune) {
     double ratios[2];
@@ -72,6 +73,7 @@ bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message) {
     if (again && !(sample.sampled && is_usual(&sample)))
       continue;
     slot->sample.agreed = sample.sampled;
+    slot->sample.symmetric = !sample.ordinary;
     tagc_comm_decision_inputs(comm, i)->gradient = sample.stats;
     any |= slot->sample.agreed && slot->sample.reject_reason == TAGC_REASON_NONE && sample.stats.density > 0;
   }
@@ -190,6 +192,13 @@ static bool sample_gradient(const struct tagc_call *call, const struct tagc_part
   return seen;
 }
 
+/* NCCL wants the sent buffer in a window, and for an all-reduce the received one, too (ncclSymkPickKernel()). */
+static bool is_in_windows(const struct tagc_call *call) {
+  const size_t bytes = (size_t)tagc_call_bytes(call);
+  return tagc_ranges_hold_symmetric(call->handle, call->send, bytes) &&
+         (call->entry != TAGC_ENTRY_ncclAllReduce || tagc_ranges_hold_symmetric(call->handle, call->recv, bytes));
+}
+
 /* Fills the question, and the parts of the slot. False: no sample is due. */
 static bool begin_sample(const struct tagc_call *call, struct tagc_gradient_request *question,
                          const struct tagc_parts **parts) {
@@ -199,6 +208,7 @@ static bool begin_sample(const struct tagc_call *call, struct tagc_gradient_requ
   if (due) {
     struct tagc_slot *slot = &comm->slots[call->slot];
     slot->sample.tried = true; /* and not again */
+    slot->sample.symmetric = is_in_windows(call);
     *parts = slot->selected.parts;
     question->shape = slot->packed;
     question->rank = comm->rank;

@@ -281,6 +281,17 @@ static void levels(void) {
   ok(fabs(choice.ns[Q8] / (3 * (1e3 + 0.01 * 8 * 262144) + 20e3 + 4 * 1.01 * 262144 + 262144) - 1) < 0.01,
      "the first level, one message, and one shard to encode and decode: %g ns", choice.ns[Q8]);
   is(&choice, Q4, TAGC_REASON_compressed, "two levels");
+  slot.symmetric = true;
+  choice = tagc_choose(&slot, &gradient, &wire);
+  ok(fabs(choice.plain_ns - (15e3 + 5 * 4 * 262144)) < 1, "in symmetric windows only the way between hosts counts");
+  is(&choice, Q4, TAGC_REASON_compressed, "symmetric windows, and a slow network");
+  wire.ring.ns_per_byte = wire.exchange.ns_per_byte = 0.3;
+  choice = tagc_choose(&slot, &gradient, &wire);
+  is(&choice, -1, TAGC_REASON_no_faster, "symmetric windows, and a fast network");
+  slot.symmetric = false;
+  choice = tagc_choose(&slot, &gradient, &wire);
+  is(&choice, Q4, TAGC_REASON_compressed, "no windows, and a fast network");
+  wire = tagc_choose_wire(&hosts, true, &probe);
   gradient = scattered();
   const uint32_t alone = tagc_gradient_keep_ppm(gradient.density);
   choice = tagc_choose(&slot, &gradient, &wire);

@@ -125,6 +125,12 @@ static void test_edges(void) {
      "all of a range is in it");
   ok(!tagc_ranges_find(comm, at(100), 51, &r) && !tagc_ranges_find(comm, at(99), 2, &r), "what sticks out is not");
   ok(!tagc_ranges_find(comm_of(10), at(100), 50, &r), "nor is it another communicator's");
+  ok(!tagc_ranges_hold_symmetric(comm, at(110), 5), "a registration is no symmetric window");
+  tagc_ranges_are_symmetric(comm, at(1));
+  tagc_ranges_are_symmetric(comm, at(9));
+  ok(tagc_ranges_hold_symmetric(comm, at(110), 5) && tagc_ranges_hold_symmetric(comm, at(100), 50), "unless it is one");
+  ok(!tagc_ranges_hold_symmetric(comm, at(100), 51) && !tagc_ranges_hold_symmetric(comm_of(10), at(110), 5),
+     "it ends where it ends, and is of one communicator");
   tagc_ranges_add(comm, at(200), SIZE_MAX, at(2));
   ok(tagc_ranges_find(comm, at(1 << 20), 5, &r) && r.number == 2, "a size beyond the end of memory");
   tagc_ranges_add(comm, NULL, 5, at(3));

@@ -74,6 +74,7 @@ static void samples(void) {
   int64_t wanted[TAGC_MESSAGE_SAMPLE] = {1, 1, -TAGC_REASON_scalar, -bits(0.5), -bits(3)};
   struct tagc_vote_sample one = {true,
                                  true,
+                                 true,
                                  TAGC_REASON_scalar,
                                  {.density = 0.5, .kurtosis = 3, .copy_ns = 11, .norm = 12}},
                           other, all = {0};
@@ -82,10 +83,11 @@ static void samples(void) {
     for (int i = 0; i < 4; i++)
       wanted[5 + 4 * c + i] = -bits(c + (double[]){0.125, 0.25, 0.5, 0.75}[i]);
   }
-  wanted[TAGC_MESSAGE_SAMPLE - 2] = -bits(11);
-  wanted[TAGC_MESSAGE_SAMPLE - 1] = -bits(12);
+  wanted[TAGC_MESSAGE_SAMPLE - 3] = -bits(11);
+  wanted[TAGC_MESSAGE_SAMPLE - 2] = -bits(12);
+  wanted[TAGC_MESSAGE_SAMPLE - 1] = 1;
   other = one;
-  other.usual = false;
+  other.usual = other.ordinary = false;
   other.reject_reason = TAGC_REASON_compressed;
   other.stats.density = 0.75;
   other.stats.kurtosis = 2;
@@ -96,8 +98,9 @@ static void samples(void) {
   ok(is(wanted, TAGC_MESSAGE_SAMPLE), "a sample: what is largest counts, and goes negated");
   reduce();
   tagc_message_sample(&from, &all);
-  ok(is_read(TAGC_MESSAGE_SAMPLE) && all.sampled && !all.usual && all.reject_reason == TAGC_REASON_scalar &&
-       all.stats.density == 0.75 && all.stats.kurtosis == 3 && all.stats.copy_ns == 11 && all.stats.norm == 12,
+  ok(is_read(TAGC_MESSAGE_SAMPLE) && all.sampled && !all.usual && !all.ordinary &&
+       all.reject_reason == TAGC_REASON_scalar && all.stats.density == 0.75 && all.stats.kurtosis == 3 &&
+       all.stats.copy_ns == 11 && all.stats.norm == 12,
      "the densest gradient comes out, and a reason of one rank");
   bool good = __builtin_isinf(all.stats.of[1].error);
   for (int c = 0; c < TAGC_CANDIDATES; c++)
