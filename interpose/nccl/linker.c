@@ -5,6 +5,7 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #if defined __x86_64__
@@ -187,7 +188,8 @@ static bool holds_words(const struct tagc_object *object, const uint32_t *at, ui
   return count <= UINT32_MAX && is_within(object, (uintptr_t)at, count * sizeof *at);
 }
 
-/* The number of symbols, from the newer hash table: the chain of the last bucket ends with the last symbol. */
+/* The number of symbols, from the newer hash table: the chain of the last bucket ends with the last symbol. Without
+ * exports, that of the imported ones, which come first. */
 static uint32_t count_by_gnu_hash(const struct tagc_object *object, const uint32_t *table) {
   if (!holds_words(object, table, 4))
     return 0;
@@ -200,26 +202,85 @@ static uint32_t count_by_gnu_hash(const struct tagc_object *object, const uint32
   for (uint32_t i = 0; i < buckets; i++)
     last = bucket[i] > last ? bucket[i] : last;
   if (last < first)
-    return 0; /* it exports nothing */
+    return first;
   while (holds_words(object, chain + (last - first), 1) && !(chain[last - first] & 1))
     last++;
   return last + 1;
 }
 
+static uint32_t count_dynamic(const struct tagc_object *object, const struct references *r) {
+  if (!r->symbols || !r->strings)
+    return 0;
+  if (r->gnu_hash)
+    return count_by_gnu_hash(object, r->gnu_hash);
+  return r->hash && holds_words(object, r->hash, 2) ? r->hash[1] : 0;
+}
+
 void tagc_linker_visit_exports(const struct tagc_object *object, void (*visit)(const char *name, void *context),
                                void *context) {
   const struct references r = find_references(object);
-  uint32_t count = 0;
-  if (r.gnu_hash)
-    count = count_by_gnu_hash(object, r.gnu_hash);
-  else if (r.hash && holds_words(object, r.hash, 2))
-    count = r.hash[1];
-  for (uint32_t i = 1; r.symbols && r.strings && i < count; i++) {
-    const Elf64_Sym *symbol = r.symbols + i;
-    const char *name = symbol_name(object, &r, symbol);
-    if (name && symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
+  const uint32_t count = count_dynamic(object, &r);
+  for (uint32_t i = 1; i < count; i++) {
+    const char *name = symbol_name(object, &r, r.symbols + i);
+    if (name && r.symbols[i].st_shndx != SHN_UNDEF && ELF64_ST_TYPE(r.symbols[i].st_info) != STT_OBJECT)
       visit(name, context);
   }
+}
+
+struct import_search {
+  bool (*wanted)(const char *name);
+  size_t skip;
+  struct tagc_importer *found;
+  bool past_us;
+};
+
+struct export_search {
+  const char *name;
+  bool found;
+};
+
+static void compare_export(const char *name, void *search_) {
+  struct export_search *search = search_;
+  search->found |= strcmp(name, search->name) == 0;
+}
+
+/* A wrapper of NCCL behind this library: its calls come from here. */
+static bool is_wrapper(const struct tagc_object *object, const char *name) {
+  struct export_search search = {.name = name};
+  if (!object->before_us)
+    tagc_linker_visit_exports(object, compare_export, &search);
+  return search.found;
+}
+
+static bool search_imports(const struct tagc_object *object, const struct import_search *search) {
+  const struct references r = find_references(object);
+  const uint32_t count = count_dynamic(object, &r);
+  for (uint32_t i = 1; i < count; i++) {
+    const char *name = symbol_name(object, &r, r.symbols + i);
+    if (!name || r.symbols[i].st_shndx != SHN_UNDEF || !search->wanted(name) || is_wrapper(object, name + search->skip))
+      continue;
+    struct tagc_importer *found = search->found;
+    snprintf(found->object, sizeof found->object, "%s", *object->name ? object->name : "this program");
+    snprintf(found->name, sizeof found->name, "%s", name);
+    return true;
+  }
+  return false;
+}
+
+static int visit_importer(struct dl_phdr_info *info, size_t size, void *search_) {
+  struct import_search *search = search_;
+  struct tagc_object object = {.name = info->dlpi_name ? info->dlpi_name : "", .base = info->dlpi_addr};
+  (void)size;
+  span(info, &object.low, &object.high, &object.dynamic);
+  object.before_us = !search->past_us;
+  const bool us = tagc_object_holds(&object, (const void *)&tagc_linker_find);
+  search->past_us |= us;
+  return !us && search_imports(&object, search);
+}
+
+bool tagc_linker_find_importer(bool (*wanted)(const char *name), size_t skip, struct tagc_importer *importer) {
+  struct import_search search = {wanted, skip, importer, false};
+  return dl_iterate_phdr(visit_importer, &search) != 0;
 }
 
 void *tagc_linker_pin(const struct tagc_object *object) {

@@ -8,6 +8,7 @@
 #define INTERPOSE_NCCL_LINKER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Sanitizers call dlsym for the functions that they replace before they can run instrumented code. */
@@ -54,6 +55,13 @@ bool tagc_linker_find_binding(const struct tagc_object *object, bool (*wanted)(c
  */
 void tagc_linker_visit_exports(const struct tagc_object *object, void (*visit)(const char *name, void *context),
                                void *context);
+
+/* Finds a loaded object, other than this library, that imports a `wanted` function: by the dynamic linker, wherever it
+ * may be bound to. Copies the names. An object behind this library that exports `name + skip` does not count. */
+struct tagc_importer {
+  char object[256], name[64];
+};
+bool tagc_linker_find_importer(bool (*wanted)(const char *name), size_t skip, struct tagc_importer *importer);
 
 /* Keeps an object loaded for as long as the process lives, so that its addresses stay valid. Returns its handle; NULL
  * if the dynamic linker no longer knows it under its name. */

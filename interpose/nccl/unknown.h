@@ -3,8 +3,11 @@
  *
  * A newer NCCL may have another collective. A program that calls it is seen in part: the cycle is found among the other
  * calls, and traces lack some. So the functions of a copy are compared with entries.def at its first call; the log
- * names the unknown ones once, and reports say of the copy's communicators that they are not fully seen. Threads: any.
- * Cost: a walk over the copy's exports, once.
+ * names the unknown ones once, and reports say of the copy's communicators that they are not fully seen. The same holds
+ * for callers of second names (pncclAllReduce), which are for wrappers of NCCL.
+ *
+ * Threads  Any.
+ * Cost     A walk over the copy's exports and over what is loaded, once.
  */
 #ifndef INTERPOSE_NCCL_UNKNOWN_H
 #define INTERPOSE_NCCL_UNKNOWN_H
@@ -21,7 +24,7 @@ bool tagc_unknown_is(const char *name);
  * TAGC_MODE=off. */
 void tagc_unknown_look(const struct tagc_nccl *nccl);
 
-/* The unknown functions of a copy that has been called: "ncclOne, ncclTwo and 3 more"; "": none. */
+/* The functions of a called copy that go past this library: "ncclOne, ncclTwo and 3 more"; "": none. */
 const char *tagc_unknown_functions(const struct tagc_nccl *nccl);
 
 /* A list of them in a text, as above; used by the doctor, too. */

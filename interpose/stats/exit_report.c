@@ -142,7 +142,7 @@ static void print_ledger(const struct tagc_ledger *ledger) {
       ledger->allgathers_left, tagc_units_bytes(sent->inside + sent->between, left));
   }
   if (*ledger->unknown)
-    tagc_say("  not fully seen: this library does not know these functions of its NCCL: %s", ledger->unknown);
+    tagc_say("  not fully seen: calls of some functions of its NCCL go past this library: %s", ledger->unknown);
   if (ledger->device_comm)
     tagc_say("  not fully seen: kernels of the program send on it, too (ncclDevCommCreate)");
   if (*ledger->layers)

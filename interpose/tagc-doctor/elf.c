@@ -193,6 +193,7 @@ static void note_relocation(struct reader *r, uint64_t index) {
   if (symbol.st_shndx == SHN_UNDEF) {
     r->image->imported |= bit;
     r->image->asks_dlsym |= name && strcmp(name, "dlsym") == 0;
+    r->image->second_names |= name && strncmp(name, "pnccl", 5) == 0;
   } else if (GELF_ST_VISIBILITY(symbol.st_other) == STV_DEFAULT && GELF_ST_BIND(symbol.st_info) != STB_LOCAL)
     r->image->open_calls |= bit;
 }

@@ -44,6 +44,7 @@ struct tagc_image {
   uint64_t open_calls;              /* defined here and exported, yet named by a dynamic relocation */
   uint64_t exported, hidden;        /* defined in the dynamic symbol table; only in .symtab */
   struct tagc_unknown_list unknown; /* functions of an NCCL that it exports, and that the library does not know */
+  bool second_names;                /* imports functions of NCCL under their second names (pncclAllReduce) */
   bool asks_dlsym;                  /* imports dlsym */
   bool names_nccl;                  /* contains the text "libnccl.so", or the separate text "ncclReduceScatter" */
   char nccl_version[TAGC_NCCL_VERSION_SIZE]; /* from a text "NCCL version 2.28.9+cuda13.0"; "": none */

@@ -214,10 +214,13 @@ static void judge_versions(struct tagc_findings *f) {
     tagc_findings_note(f, "there are several NCCL libraries; all ranks must use the same one");
 }
 
-/* Functions of a newer NCCL, which the library would not see called. */
+/* Calls that the library would not see: of functions of a newer NCCL, and by second names. */
 static void note_unknown(struct tagc_findings *f) {
   for (size_t i = 0; i < f->walk.count; i++) {
     const struct tagc_object *object = &f->walk.objects[i];
+    if (object->image.second_names)
+      tagc_findings_note(f, "%s calls NCCL by second names (pncclAllReduce): such calls go past libtagc-preload.so",
+                         object->path);
     if (object->role >= TAGC_ROLE_OPEN && object->role != TAGC_ROLE_OURS && *object->image.unknown.text)
       tagc_findings_note(
         f,

@@ -214,7 +214,7 @@ static bool complain_of_clocks(struct tagc_summary *s) {
 
 const char *tagc_sum_unseen(const struct tagc_summary *s, const struct tagc_sum_comm *c) {
   if (c->unknown)
-    return "its NCCL has functions that the library did not know (the log names them): calls of them are not seen";
+    return "calls of some functions of its NCCL went past the library (its log names them)";
   for (size_t i = 0; i < c->line_count; i++)
     if (tagc_sum_is(s, TAGC_TRACE_FUNCTIONS, c->lines[i].function, "ncclDevCommCreate"))
       return "kernels of the program send on it, too (ncclDevCommCreate)";

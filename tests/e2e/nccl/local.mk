@@ -3,7 +3,7 @@
 e2e_tests += %D%/dlsym.test %D%/passthrough.test %D%/preload.test %D%/beside.test %D%/copies.test %D%/ctypes.test \
   %D%/config_calls.test %D%/little.test %D%/newer.test %D%/unknown.test %D%/versions.test
 EXTRA_DIST += %D%/reach_lib.sh %D%/ctypes_user.py
-check_PROGRAMS += %D%/dlsym_user %D%/no_nccl %D%/config_calls %D%/versions %D%/first_calls %D%/nccl_plugin.so %D%/nccl_wrapper.so \
+check_PROGRAMS += %D%/dlsym_user %D%/no_nccl %D%/config_calls %D%/second_names %D%/versions %D%/first_calls %D%/nccl_plugin.so %D%/nccl_wrapper.so \
   %D%/dlsym_hook.so %D%/little_user %D%/little_nccl_user %D%/little_nccl_a.so %D%/little_nccl_b.so \
   %D%/little_plugin.so %D%/little_outer.so %D%/dlopen_user %D%/dlopen_user.so
 # All its references to NCCL are weak, so the linker would drop the library.
