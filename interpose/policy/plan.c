@@ -224,8 +224,6 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f) {
     return TAGC_REASON_device;
   if (f->bytes < o->min_bytes)
     return TAGC_REASON_small;
-  if (f->config_reason != TAGC_REASON_NONE)
-    return f->config_reason;
   if (f->state == TAGC_CYCLE_LEARNING)
     return TAGC_REASON_learning;
   if (f->state == TAGC_CYCLE_OUT_OF_SYNC)
@@ -253,6 +251,8 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f) {
   if ((f->collective == TAGC_COLL_ALL_GATHER && f->resync_pending) ||
       (f->collective == TAGC_COLL_ALL_REDUCE && f->calls_skipped))
     return decide_pass(TAGC_REASON_out_of_sync);
+  if (f->config_reason != TAGC_REASON_NONE)
+    return decide_pass(f->config_reason); /* as it came: a residual waits for a call without */
   if (f->slot_reason != TAGC_REASON_compressed)
     return decide_plain(f, f->slot_reason);
   if (o->mode == TAGC_MODE_AB && !tagc_plan_ab_compressed(o, f->vote_cycle, f->cycle))

@@ -2,17 +2,21 @@
  * A program of NCCL 2.31 and 2.32, which gives its collectives a configuration for the one call. It takes each
  * configuration back as soon as the call has returned, also in a group: its memory is then another's.
  *
- *   config_calls reduce-scatter|all-reduce KIND STEPS [group]    steps of a trainer; gathers have the configuration,
- * too config_calls all KIND                                        each of the eight functions once config_calls
- * refused                                         configurations that NCCL refuses
+ *   config_calls reduce-scatter|all-reduce KIND STEPS [group]
+ *                                  steps of a trainer; gathers have the configuration, too
+ *   config_calls all KIND          each of the eight functions once
+ *   config_calls refused           configurations that NCCL refuses
  *
- * KIND: null, undefined, tag, automatic, ctas, policy, algorithm, event, extension, newer.
+ * KIND: null, undefined, tag, automatic, ctas, policy, algorithm, event, extension, newer, sometimes (an event in
+ * every fourth step), or differing: rank 1 alone
+ * has an extension, which the official NCCL ignores.
  */
 #include "tests/e2e/harness.h"
 
 enum { UNITS = 3, N = 20000 };
 
 static const char *kind;
+static int now; /* the step */
 
 /* A configuration as 2.32 has it, and what it refers to; longer than any that is known. */
 struct config {
@@ -53,9 +57,9 @@ static const ncclCollConfig_t *make_config(struct config *c) {
     c->is.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   if (is_kind("algorithm"))
     c->is.algSelection = strcpy(c->text, "ring,tree");
-  if (is_kind("event"))
+  if (is_kind("event") || (is_kind("sometimes") && now % 4 == 3))
     c->is.launchCompletionEvent = (void *)0x1234;
-  if (is_kind("extension"))
+  if (is_kind("extension") || (is_kind("differing") && rank == 1))
     set_extension(c);
   if (is_kind("newer"))
     c->is.size = sizeof c->is;
@@ -126,8 +130,8 @@ static bool run_step(int step, bool all_reduce, bool group) {
 
 static void train(bool all_reduce, int steps, bool group) {
   bool exact = true;
-  for (int step = 0; step < steps; step++)
-    exact &= run_step(step, all_reduce, group);
+  for (now = 0; now < steps; now++)
+    exact &= run_step(now, all_reduce, group);
   all_ok(exact, "%s: %d steps%s are exact", kind, steps, group ? " in groups" : "");
   all_ok(!changed, "%s: no configuration is written to", kind);
 }

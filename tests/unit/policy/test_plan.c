@@ -49,6 +49,13 @@ static void calls(void) {
   is(&f, TAGC_PASS, TAGC_REASON_function, "another all-reduce");
   f = good_call(), f.compressible_type = false;
   is(&f, TAGC_PASS, TAGC_REASON_type, "integers");
+  f = good_call(), f.config_reason = TAGC_REASON_config_event, f.dirty = true;
+  is(&f, TAGC_PASS, TAGC_REASON_config_event,
+     "a configuration that only NCCL can keep, and what is left of earlier calls");
+  f.slot_reason = TAGC_REASON_denser;
+  is(&f, TAGC_PASS, TAGC_REASON_config_event, "the same, where its slot is plain by now");
+  f.voted = false;
+  is(&f, TAGC_PASS, TAGC_REASON_warm_up, "before the vote, which is to know of it");
   f = good_call(), f.op = TAGC_OP_OTHER;
   is(&f, TAGC_PASS, TAGC_REASON_op, "a maximum");
   f = good_call(), f.nranks = 1;
