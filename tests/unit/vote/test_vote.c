@@ -113,6 +113,38 @@ static void others(void) {
   }
 }
 
+/* ---- symmetric windows ------------------------------------------------------------------------------------------- */
+
+/* The last word of its sample says so. */
+static void lies_in_a_window(int meeting, int64_t *words) {
+  if (meeting == 0)
+    words[TAGC_MESSAGE_SAMPLE] = 0;
+}
+
+static bool is_symmetric_after_vote(void) {
+  return calls(VOTE) == ncclSuccess && comm->vote.held && slot()->sample.symmetric;
+}
+
+static void windows(void) {
+  set_up();
+  ok(!is_symmetric_after_vote(), "buffers in no window");
+  tear_down();
+  set_up();
+  other_rank = lies_in_a_window;
+  ok(is_symmetric_after_vote(), "in a symmetric window of the other rank: all ranks count with it");
+  tear_down();
+  set_up();
+  tagc_ranges_add(comm->handle, sent, sizeof(float) * N * RANKS, sent);
+  ok(!is_symmetric_after_vote(), "in registered memory of this rank");
+  tear_down();
+  set_up();
+  tagc_ranges_add(comm->handle, sent, sizeof(float) * N * RANKS, sent);
+  tagc_ranges_are_symmetric(comm->handle, sent);
+  ok(is_symmetric_after_vote(), "in a symmetric window of this rank");
+  tagc_ranges_forget(comm->handle);
+  tear_down();
+}
+
 /* ---- steps that are not like the others -------------------------------------------------------------------------- */
 
 /* The other rank met NaN at first, and no codec does well then. */
@@ -505,6 +537,7 @@ int main(void) {
   begin_votes();
   wires();
   others();
+  windows();
   odd_steps();
   denser();
   barred();
