@@ -73,8 +73,7 @@ static ncclResult_t enqueue(struct ncclComm *comm, struct call *call, ncclRedOp_
   return ncclSuccess;
 }
 
-/* A call outside a group is a group of one. The communicator is given up before that runs, so that another thread can
- * abort it. */
+/* A call outside a group is a group of one. The communicator is released before that runs, so others can abort it. */
 ncclResult_t standin_submit(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const ncclCollConfig_t *config,
                             const char *name) {
   const ncclResult_t accepted = standin_coll_config_check(config, name);

@@ -2,7 +2,7 @@
  * Collectives with a configuration for the one call, as NCCL has them since 2.31: checked when the call is made, like
  * there, and without effect on it. The statistics show what came.
  */
-#include "standin.h"
+#include "tests/standin/standin.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/net/bootstrap.c \
   tests/standin/call_api.c \
   tests/standin/capture.c \
-  tests/standin/channel.c \
+  tests/standin/net/channel.c \
   tests/standin/coll_config.c \
   tests/standin/comm.c \
   tests/standin/comm_api.c \

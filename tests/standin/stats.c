@@ -2,11 +2,11 @@
  * Statistics of calls and sent bytes: NCCL_STANDIN_STATS=PREFIX writes PREFIX.RANK (PREFIX.PID without RANK) at the end
  * of the process.
  *
- * Tab-separated, one header line, one line a call in the order of the calls: index, function, communicator (ordinal of
- * its creation in this process), count, datatype (NCCL's number), payload bytes sent to other ranks, microseconds,
- * which of the bytes went to ranks of other hosts, and the fields of its configuration that ask for something.
- * Columns without a meaning for a call hold "-". Kept in memory until then; the file is written by the process that
- * made the calls, not by its forks. Any thread.
+ * Tab-separated: one header line, then one line per call in call order. The columns are index, function, communicator
+ * (ordinal of its creation in this process), count, datatype (NCCL's number), payload bytes sent to other ranks,
+ * microseconds, how many of the bytes went to ranks of other hosts, and the fields of its configuration that are set.
+ * Columns without a meaning for a call hold "-". The lines stay in memory until then. The process that made the calls
+ * writes the file, not its forks. Any thread.
  */
 #include "tests/standin/standin.h"
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Links the stand-in once for each NCCL that it shall play: the same objects, its version, and the functions that it has
-# (versions.def), each under its second name, too (pncclAllReduce). "made-up" is an NCCL of the future with one more
-# collective. "allreduce-only", "no-send-recv" and "no-split"
-# are not any NCCL, but what others ship under its name; "rccl" has a function of the runtime that RCCL stands on.
+# Links the stand-in once for each NCCL that it emulates: the same objects, its version, and its functions
+# (versions.def), each under its second name, too (pncclAllReduce). "made-up" is a future NCCL with one more collective.
+# "allreduce-only", "no-send-recv" and "no-split" stand for libraries that others ship under NCCL's name; "rccl" has a
+# function of the runtime below RCCL.
 #
 #   variants.sh TABLE FOLDER OBJECT...      writes FOLDER/VARIANT/libnccl.so.2; uses $CC and $LDFLAGS
 set -eu
