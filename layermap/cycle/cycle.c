@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "layermap/cycle/pattern.h"
+#include "layermap/cycle/replicas.h"
 
 enum {
   /* The weight of an unexpected call, in calls in sync. A lock survives a third of a training step's calls astray
@@ -82,6 +83,8 @@ static bool lockable(struct tagc_cycle *cycle, uint32_t period) {
   struct tagc_pattern *pattern = &cycle->pattern;
   if (!tagc_pattern_take(pattern, &cycle->evidence, period) || pattern->row)
     return false;
+  if (cycle->evidence.calls <= cycle->floor && !(pattern->proven && tagc_replicas_are_all(&cycle->evidence)))
+    return false;
   uint64_t proof = 2 * (uint64_t)period + 1;
   if (!pattern->whole && proof < cycle->floor)
     proof = cycle->floor < TAGC_EVIDENCE_CALLS / 2 ? cycle->floor : TAGC_EVIDENCE_CALLS / 2;
@@ -119,7 +122,9 @@ static bool find_cycle(struct tagc_cycle *cycle, uint16_t id) {
 
 static void learn(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out) {
   uint16_t id = tagc_evidence_add(&cycle->evidence, call);
-  if (cycle->evidence.calls <= cycle->floor || !cycle->evidence.reduces || !find_cycle(cycle, id))
+  const bool early = cycle->evidence.calls <= cycle->floor;
+  if ((early && !tagc_beginning_tells(&cycle->evidence.beginning)) || !cycle->evidence.reduces ||
+      !find_cycle(cycle, id))
     return;
   tagc_pattern_name(&cycle->pattern, &cycle->evidence);
   cycle->locked = true;

@@ -58,6 +58,7 @@ struct tagc_signature {
 };
 
 /* The codes that matter for models: values of ncclDataType_t, and the library's kinds of reductions. */
+enum { TAGC_CODE_INT8 = 0, TAGC_CODE_UINT8 = 1, TAGC_CODE_INT32 = 2, TAGC_CODE_INT64 = 4 };
 enum { TAGC_CODE_FLOAT16 = 6, TAGC_CODE_FLOAT32 = 7, TAGC_CODE_FLOAT64 = 8 };
 enum { TAGC_CODE_SUM = 0, TAGC_CODE_AVERAGE = 1, TAGC_CODE_SCALED_SUM = 2 };
 

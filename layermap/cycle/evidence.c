@@ -27,6 +27,7 @@ static uint16_t *find_bucket(struct tagc_evidence *evidence, const struct tagc_s
 
 uint16_t tagc_evidence_add(struct tagc_evidence *evidence, const struct tagc_signature *call) {
   uint16_t *bucket = find_bucket(evidence, call);
+  tagc_beginning_add(&evidence->beginning, call);
   if (!*bucket) {
     if (evidence->signatures == TAGC_EVIDENCE_SIGNATURES) {
       tagc_evidence_begin(evidence);

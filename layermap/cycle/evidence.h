@@ -8,7 +8,7 @@
 #ifndef LAYERMAP_CYCLE_EVIDENCE_H
 #define LAYERMAP_CYCLE_EVIDENCE_H
 
-#include "layermap/cycle/cycle.h"
+#include "layermap/cycle/beginning.h"
 
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 enum { TAGC_EVIDENCE_CALLS = 512, TAGC_EVIDENCE_SIGNATURES = 16 }; /* so that short inputs fill them */
@@ -31,6 +31,7 @@ struct tagc_evidence {
   uint32_t kept;  /* the newest of them, in history */
   uint32_t signatures;
   bool reduces; /* they include a floating-point reduce-scatter, or an all-reduce that might be a slot */
+  struct tagc_beginning beginning; /* never forgotten */
   struct tagc_seen seen[TAGC_EVIDENCE_SIGNATURES];
   uint16_t buckets[TAGC_EVIDENCE_BUCKETS]; /* id + 1, or 0 */
   uint16_t history[TAGC_EVIDENCE_CALLS];   /* ids, oldest first */
@@ -49,6 +50,9 @@ static inline bool tagc_signature_reduces(const struct tagc_signature *s) {
 static inline bool tagc_signature_sums(const struct tagc_signature *s) {
   return s->collective == TAGC_COLL_ALL_REDUCE && s->is_float && s->count >= TAGC_ALL_REDUCE_LEAST &&
          s->op <= TAGC_CODE_SCALED_SUM;
+}
+static inline bool tagc_signature_is_bytes(const struct tagc_signature *s) {
+  return s->dtype == TAGC_CODE_INT8 || s->dtype == TAGC_CODE_UINT8;
 }
 static inline bool tagc_signature_allgathers(const struct tagc_signature *s) {
   return s->collective == TAGC_COLL_ALL_GATHER && s->is_float;

@@ -7,6 +7,7 @@
 
 #include "layermap/cycle/activations.h"
 #include "layermap/cycle/allgathers.h"
+#include "layermap/cycle/replicas.h"
 #include "layermap/cycle/units.h"
 
 /* A call last seen longer ago than this, and than four cycles, does not come back: gathers of the start. A long cycle
@@ -145,14 +146,12 @@ static uint64_t times_of(const struct tagc_evidence *evidence, uint64_t count) {
   return times;
 }
 
-/* Sets the facts that all-reduces tell about themselves: see tagc_cycle_is_gradients(). */
-static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
+/* Sets what the counts of all-reduces tell about them, without a proof. True if they look like gradients. */
+static bool guess_gradients(struct tagc_evidence *evidence, uint8_t op) {
   uint64_t singles = 0, counts = 0, slots = 0, all_elements = 0, single_elements = 0;
-  const uint8_t op = main_op(evidence);
   bool averages = true;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     struct tagc_seen *seen = &evidence->seen[i];
-    seen->gathered = seen->evident = false;
     if (!seen->times || !tagc_signature_sums(&seen->signature))
       continue;
     counts++;
@@ -168,7 +167,21 @@ static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence
   averages = averages && counts > 1;
   for (uint32_t i = 0; i < evidence->signatures && averages; i++)
     evidence->seen[i].evident = true;
-  pattern->whole = averages || (singles > 1 && 2 * singles >= slots && 2 * single_elements >= all_elements);
+  return (averages || (singles > 1 && 2 * singles >= slots && 2 * single_elements >= all_elements)) &&
+         !tagc_replicas_are_tokens(evidence, op);
+}
+
+/* Sets the facts that all-reduces tell about themselves: see tagc_cycle_is_gradients(). */
+static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
+  const uint8_t op = main_op(evidence);
+  const uint64_t least = tagc_replicas_least(evidence, op);
+  pattern->proven = least > 0;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    struct tagc_seen *seen = &evidence->seen[i];
+    seen->gathered = false;
+    seen->evident = pattern->proven && seen->signature.op == op && seen->signature.count >= least;
+  }
+  pattern->whole = pattern->proven || guess_gradients(evidence, op);
 }
 
 bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period) {
@@ -180,7 +193,7 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
     evidence->seen[ids[i]].times++;
   pattern->length = period;
   pattern->slot_count = 0;
-  pattern->has_lone = pattern->row = false;
+  pattern->has_lone = pattern->row = pattern->proven = false;
   for (uint32_t i = 0; i < evidence->signatures; i++)
     reduces |= evidence->seen[i].times && tagc_signature_reduces(&evidence->seen[i].signature);
   pattern->all_reduces = !reduces;
@@ -206,6 +219,8 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
 }
 
 bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence) {
+  if (pattern->proven)
+    return false;
   uint64_t stale = 4 * (uint64_t)pattern->length;
   const uint64_t least = pattern->all_reduces ? STALE_ALL_REDUCES : STALE_CALLS;
   if (stale < least)

@@ -59,6 +59,7 @@ struct tagc_pattern {
   bool has_lone;    /* some place is lone */
   bool all_reduces; /* its slots are all-reduces: no floating-point reduce-scatter */
   bool whole;       /* it looks like a whole training step: see tagc_cycle_is_gradients() */
+  bool proven;      /* of all-reduces: the program's beginning proves it (replicas.h) */
   bool row;         /* but recent reduce-scatters are not all in it, or not in its order (activations.h) */
   struct tagc_place places[TAGC_PATTERN_CALLS];
   struct tagc_slot_info slots[TAGC_PATTERN_CALLS];

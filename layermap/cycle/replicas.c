@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "layermap/cycle/replicas.h"
+
+/* The all-reduces of a pattern from the largest down to some size. */
+struct share {
+  uint64_t calls, elements, counts; /* counts: different ones */
+  uint64_t least, most, divisor;    /* of the counts */
+};
+
+static uint64_t common_divisor(uint64_t a, uint64_t b) {
+  while (b) {
+    const uint64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* Includes the small ones, unlike tagc_signature_sums(). */
+static bool is_reduced(const struct tagc_seen *seen, uint8_t op) {
+  return seen->times && seen->signature.collective == TAGC_COLL_ALL_REDUCE && seen->signature.is_float &&
+         seen->signature.op == op;
+}
+
+/* Adds the all-reduces of the largest count below share->least; false: there are none. */
+static bool widen(struct share *share, const struct tagc_evidence *evidence, uint8_t op) {
+  uint64_t next = 0;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const uint64_t count = evidence->seen[i].signature.count;
+    if (is_reduced(&evidence->seen[i], op) && count > next && (!share->counts || count < share->least))
+      next = count;
+  }
+  for (uint32_t i = 0; i < evidence->signatures && next; i++)
+    if (is_reduced(&evidence->seen[i], op) && evidence->seen[i].signature.count == next) {
+      share->calls += evidence->seen[i].times;
+      share->elements += evidence->seen[i].times * next;
+    }
+  share->most = share->counts++ ? share->most : next;
+  share->divisor = common_divisor(share->divisor, next);
+  share->least = next;
+  return next > 0;
+}
+
+static bool are_tokens(uint64_t divisor, uint64_t most) { return divisor > most / (divisor ? divisor : 1); }
+
+/* The broadcasts that the pattern lacks, and those that it has. */
+struct parameters {
+  uint64_t elements, counts, divisor;
+  uint64_t buffers;
+};
+
+static uint32_t times_in_pattern(const struct tagc_evidence *evidence, const struct tagc_signature *s) {
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    if (tagc_signature_equal(&evidence->seen[i].signature, s))
+      return evidence->seen[i].times;
+  return 0;
+}
+
+/* Of floating-point numbers, or (bytes > 0) of bytes, so many an element. */
+static struct parameters add_broadcasts(const struct tagc_evidence *evidence, uint64_t bytes) {
+  const struct tagc_beginning *b = &evidence->beginning;
+  struct parameters sum = {0};
+  for (uint32_t i = 0; i < b->broadcast_count; i++) {
+    const struct tagc_signature *s = &b->broadcasts[i].signature;
+    const uint64_t count = bytes ? s->count / bytes : s->count;
+    const uint32_t again = times_in_pattern(evidence, s);
+    if (s->is_float != !bytes)
+      continue;
+    sum.buffers += again * count;
+    sum.elements += again ? 0 : b->broadcasts[i].times * count;
+    sum.counts += !again;
+    sum.divisor = again ? sum.divisor : common_divisor(sum.divisor, count);
+  }
+  return sum;
+}
+
+static bool are_broadcast(const struct tagc_evidence *evidence, const struct share *share) {
+  const bool constructed = evidence->beginning.constructed;
+  for (uint64_t bytes = 0; bytes <= 4; bytes += 2) { /* a parameter has 2 bytes or 4 */
+    const struct parameters p = add_broadcasts(evidence, bytes);
+    if (!p.counts || (p.elements != share->elements && p.elements != share->elements + p.buffers))
+      continue;
+    if (constructed || (share->counts + p.counts > 2 && !are_tokens(common_divisor(share->divisor, p.divisor), share->most)))
+      return true;
+  }
+  return false;
+}
+
+static bool are_rebuilt(const struct tagc_evidence *evidence, const struct share *share) {
+  const struct tagc_beginning *b = &evidence->beginning;
+  const uint64_t buckets = b->rebuilding.count;
+  if (!buckets || share->calls % buckets || times_in_pattern(evidence, &b->rebuilding))
+    return false;
+  const uint64_t passes = share->calls / buckets, pass = share->elements / passes;
+  return share->elements % passes == 0 && b->rebuilt_reduced && b->rebuilt_reduced % pass == 0 &&
+         (b->constructed || (buckets > 1 && !times_in_pattern(evidence, &b->rebuilt_bucket)));
+}
+
+uint64_t tagc_replicas_least(const struct tagc_evidence *evidence, uint8_t op) {
+  struct share share = {0};
+  if (evidence->beginning.overflow)
+    return 0;
+  while (widen(&share, evidence, op))
+    if (are_broadcast(evidence, &share) || are_rebuilt(evidence, &share))
+      return share.least;
+  return 0;
+}
+
+bool tagc_replicas_are_tokens(const struct tagc_evidence *evidence, uint8_t op) {
+  struct share share = {0}, wider = {0};
+  while (widen(&wider, evidence, op) && wider.least >= TAGC_ALL_REDUCE_LEAST)
+    share = wider;
+  return are_tokens(share.divisor, share.most);
+}
+
+bool tagc_replicas_are_all(const struct tagc_evidence *evidence) {
+  uint64_t begun = 0, others = 0; /* numbers of the newest calls that the pattern lacks */
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const struct tagc_seen *seen = &evidence->seen[i];
+    uint64_t *newest = seen->signature.collective == TAGC_COLL_BROADCAST ? &begun : &others;
+    if (!seen->times && seen->last > *newest)
+      *newest = seen->last;
+  }
+  return others < begun;
+}

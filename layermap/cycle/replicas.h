@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Do the all-reduces of a pattern sum the gradients of replicas of a model?
+ *
+ * What programs do at their beginning (beginning.h) proves it. The calls of a pattern's all-reduces, from the largest
+ * down to some size, are gradients if one of these holds:
+ *   parameters   their elements are as many as those of all broadcasts that do not come again, less the buffers that the
+ *                pattern broadcasts, as DDP does before each forward pass. Activations have the size of other things.
+ *                But a few equal sizes may be a coincidence: either DDP's constructor was there, or the counts of both
+ *                have three values or more, and are not those of tokens.
+ *   rebuilding   DDP's buckets were cut anew: there are so many as it said, or several passes of so many (accumulation
+ *                that reduces each time). A pass has as many elements as was reduced before, once or several times, and
+ *                in another cut.
+ *
+ * Tokens. The counts of activations are tokens times width, and of a step all have the same tokens, or few numbers of
+ * them. So they have a large common divisor. Buckets add up parameters of many shapes, which have at most the width in
+ * common, and one of them is that to the square. So counts whose greatest common divisor, to the square, is more than
+ * the largest of them are taken for activations, whatever else speaks for gradients.
+ *
+ * Part of struct tagc_pattern; pure, cannot fail.
+ */
+#ifndef LAYERMAP_CYCLE_REPLICAS_H
+#define LAYERMAP_CYCLE_REPLICAS_H
+
+#include "layermap/cycle/pattern.h"
+
+/* The least count of an all-reduce that is proven to be of gradients, of those reduced like `op`; 0: none is. */
+uint64_t tagc_replicas_least(const struct tagc_evidence *evidence, uint8_t op);
+
+/* True if the pattern has all calls that came behind the beginning's broadcasts. (One pass of several has not.) */
+bool tagc_replicas_are_all(const struct tagc_evidence *evidence);
+
+/* True if the large all-reduces of the pattern that are reduced like `op` look like tokens. */
+bool tagc_replicas_are_tokens(const struct tagc_evidence *evidence, uint8_t op);
+
+#endif
