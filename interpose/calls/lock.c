@@ -5,6 +5,7 @@
 #include "interpose/calls/calls.h"
 #include "interpose/calls/traced.h"
 #include "interpose/comm/partial.h"
+#include "interpose/comm/shards.h"
 #include "interpose/comm/slot.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/layers_log.h"
@@ -38,13 +39,6 @@ static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info
   return hopeful;
 }
 
-/* As if the vote had decided that. */
-static void pass_all_slots(struct tagc_comm *comm) {
-  for (size_t i = 0; i < comm->slot_count; i++)
-    comm->slots[i].reason = TAGC_REASON_activations;
-  comm->vote.held = true;
-}
-
 /* Sets the slot's state before the vote. */
 static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature *s, struct tagc_slot *slot) {
   const bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->packed.dtype);
@@ -76,6 +70,7 @@ static void end_slots(struct tagc_comm *comm, struct tagc_former_lock *old) {
     tagc_slot_drop_residual(comm, i);
   *old = tagc_memory_detach(comm);
   comm->vote.cycle = TAGC_VOTE_CYCLE;
+  comm->vote.asks_shards = comm->vote.are_shards = false;
   comm->vote.count = 0;
   comm->observed.lock_number++; /* calls held back in a group lose their slots */
   comm->observed.cycle_began_ns = 0;
@@ -112,8 +107,12 @@ ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *ol
     return tagc_no_memory("the slots of a cycle");
   if (!make_allgathers(comm))
     return tagc_no_memory("the all-gathers of a cycle");
-  if (count && !is_hopeful(comm, infos))
-    pass_all_slots(comm);
+  tagc_shards_set(comm);
+  if (count && !is_hopeful(comm, infos)) {
+    comm->vote.asks_shards = tagc_shards_may_be(infos, count);
+    if (!comm->vote.asks_shards)
+      tagc_comm_pass_slots(comm);
+  }
   if (!tagc_partial_select(comm)) {
     tagc_partial_free(comm->slots, comm->slot_count);
     comm->slot_count = 0; /* no vote on slots that other ranks have sorted differently */

@@ -5,6 +5,7 @@
 
 #include "env/log.h"
 #include "interpose/comm/memory.h"
+#include "interpose/comm/shards.h"
 #include "interpose/comm/traced.h"
 #include "interpose/nccl/capture.h"
 #include "interpose/nccl/process.h"
@@ -18,6 +19,7 @@ void tagc_comm_at_end(void (*end)(struct tagc_comm *comm)) { at_end = end; }
 static void comm_free(struct tagc_comm *comm) {
   if (at_end)
     at_end(comm);
+  tagc_shards_drop(comm);
   tagc_topology_free(&comm->hierarchy.topology);
   tagc_memory_read_tallies(comm);
   if (comm->device)

@@ -15,7 +15,7 @@ static bool is_in_map(const struct tagc_comm *comm, size_t i) {
 bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i) {
   size_t count;
   return (tagc_cycle_is_gradients(comm->observed.cycle) && tagc_cycle_slots(comm->observed.cycle, &count)[i].evident) ||
-         is_in_map(comm, i) || (comm->layers && comm->layers->proven);
+         is_in_map(comm, i) || (comm->layers && comm->layers->proven) || comm->vote.are_shards;
 }
 
 struct tagc_shape tagc_slot_shard(const struct tagc_slot *slot) {
@@ -65,6 +65,12 @@ enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call) {
   if (call->comm->device->host_reads)
     return TAGC_REASON_NONE;
   return are_reached(call) ? TAGC_REASON_NONE : TAGC_REASON_memory;
+}
+
+void tagc_comm_pass_slots(struct tagc_comm *comm) {
+  for (size_t i = 0; i < comm->slot_count; i++)
+    comm->slots[i].reason = TAGC_REASON_activations;
+  comm->vote.held = true;
 }
 
 void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i) {

@@ -54,7 +54,8 @@ struct tagc_slot {
   struct tagc_slot_state state;
 };
 
-/* Does the slot count as a gradient: by its cycle, by TAGC_LAYERMAP, or because a model explains all slots? */
+/* Does the slot count as a gradient: by its cycle, by TAGC_LAYERMAP, because a model explains all slots, or because all
+ * ranks know them as shards of gradients? */
 bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i);
 
 /* The shape of a whole shard, and the number of its elements that go uncompressed beside the payload. */
@@ -63,6 +64,9 @@ uint64_t tagc_slot_rest_count(const struct tagc_slot *slot);
 
 /* The plan's question about slot i; the caller adds the room for its residual. */
 struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i);
+
+/* All slots pass, as if the vote had decided that they are no gradients. */
+void tagc_comm_pass_slots(struct tagc_comm *comm);
 
 /* Drops the unsent values of slot i, and counts the drop. */
 void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i);

@@ -6,6 +6,7 @@
 #include "interpose/calls/traced.h"
 #include "interpose/comm/memory.h"
 #include "interpose/comm/placement.h"
+#include "interpose/comm/shards.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/loss_samples.h"
 #include "interpose/nccl/process.h"
@@ -191,6 +192,37 @@ static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes
   return status;
 }
 
+/* ---- shards of gradients ----------------------------------------------------------------------------------------- */
+
+static void pack_shards(struct vote *v, struct tagc_message *message) {
+  size_t count;
+  const struct tagc_slot_info *slots = tagc_cycle_slots(v->comm->observed.cycle, &count);
+  bool are_shards = tagc_shards_are(slots, count);
+  tagc_message_flag(message, &are_shards);
+}
+
+/* The communicator of the shards may learn its cycle later: they are asked again, a few times. */
+static bool unpack_shards(struct vote *v, struct tagc_message *message) {
+  struct tagc_comm *comm = v->comm;
+  const uint64_t next = tagc_plan_next_vote(comm->vote.cycle);
+  tagc_message_flag(message, &comm->vote.are_shards);
+  comm->vote.asks_shards = !comm->vote.are_shards && next;
+  if (comm->vote.are_shards)
+    tagc_log(TAGC_LOG_INFO, "interpose",
+             "communicator %llu: its all-reduces are of shards of gradients, which another communicator reduce-scatters",
+             (unsigned long long)comm->ledger->number);
+  else if (next)
+    comm->vote.cycle = next;
+  else
+    tagc_comm_pass_slots(comm);
+  return true;
+}
+
+/* Asks of all-reduces that nothing proves. */
+static ncclResult_t share_shards(const struct tagc_nccl_group *real, struct votes *votes) {
+  return meet(real, votes, pack_shards, unpack_shards);
+}
+
 /* ---- the hosts --------------------------------------------------------------------------------------------------- */
 
 static void pack_hosts(struct vote *v, struct tagc_message *message) {
@@ -343,25 +375,39 @@ static ncclResult_t share_proposals(const struct tagc_nccl_group *real, struct v
   return status == ncclSuccess && !alive ? ncclInternalError : status;
 }
 
-static ncclResult_t hold(const struct tagc_nccl_group *real, struct votes *votes) {
+static ncclResult_t share_all(const struct tagc_nccl_group *real, struct votes *votes) {
+  ncclResult_t status = share_hosts(real, votes);
+  if (status == ncclSuccess && tagc_options_auto(tagc_library_options()))
+    status = share_times(real, votes);
+  return status == ncclSuccess ? share_proposals(real, votes) : status;
+}
+
+typedef ncclResult_t share_function(const struct tagc_nccl_group *real, struct votes *votes);
+
+static ncclResult_t hold(const struct tagc_nccl_group *real, struct votes *votes, share_function *share) {
   if (!tagc_comms_enter(votes->comms, votes->count))
     return ncclInternalError;
   ncclResult_t status = reserve_all(votes);
   if (status == ncclSuccess)
-    status = share_hosts(real, votes);
-  if (status == ncclSuccess && tagc_options_auto(tagc_library_options()))
-    status = share_times(real, votes);
-  if (status == ncclSuccess)
-    status = share_proposals(real, votes);
+    status = share(real, votes);
   release_messages(votes);
   tagc_comms_leave(votes->comms, votes->count);
   return status;
 }
 
-ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count) {
+static bool asks_shards(const struct tagc_call *call) {
+  pthread_mutex_lock(&call->comm->lock);
+  const bool asks = due(call->comm, call) && call->comm->vote.asks_shards;
+  pthread_mutex_unlock(&call->comm->lock);
+  return asks;
+}
+
+/* Holds a vote of the calls that need it. */
+static ncclResult_t hold_for(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count,
+                             bool (*needs)(const struct tagc_call *), share_function *share) {
   size_t n = 0;
   for (size_t i = 0; i < count; i++)
-    n += tagc_vote_is_due(calls[i]);
+    n += needs(calls[i]);
   if (!n)
     return ncclSuccess;
   struct votes votes = {.votes = calloc(n, sizeof *votes.votes),
@@ -369,16 +415,21 @@ ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call
                         .probings = calloc(n, sizeof *votes.probings)};
   const bool good = votes.votes && votes.comms && votes.probings;
   for (size_t i = 0; i < count && good; i++)
-    if (tagc_vote_is_due(calls[i])) {
+    if (needs(calls[i])) {
       struct tagc_probing *probing = &votes.probings[votes.count];
       probing->call = calls[i];
       votes.votes[votes.count] =
         (struct vote){.real = real, .call = calls[i], .comm = calls[i]->comm, .probing = probing};
       votes.comms[votes.count++] = calls[i]->comm;
     }
-  ncclResult_t status = good ? hold(real, &votes) : tagc_no_memory("the messages of a vote");
+  ncclResult_t status = good ? hold(real, &votes, share) : tagc_no_memory("the messages of a vote");
   free(votes.votes);
   free(votes.comms);
   free(votes.probings);
   return status;
+}
+
+ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count) {
+  ncclResult_t status = hold_for(real, calls, count, asks_shards, share_shards);
+  return status == ncclSuccess ? hold_for(real, calls, count, tagc_vote_is_due, share_all) : status;
 }
