@@ -130,6 +130,12 @@ static void reduce_bucket_of(struct parallel *p, size_t unit) {
   p->all_reduce_s += parallel_clock() - start;
 }
 
+void parallel_share_params(struct parallel *p) {
+  for (size_t i = 0; i < p->nunits && p->options.kind == PARALLEL_DDP; i++)
+    check(p, ncclBroadcast(p->units[i].params, p->units[i].params, p->units[i].owned, ncclFloat, 0, p->comm, NULL),
+          "ncclBroadcast");
+}
+
 void parallel_check_replicas(struct parallel *p) {
   if (p->options.kind != PARALLEL_DDP)
     return;

@@ -75,6 +75,8 @@ void parallel_reduce(struct parallel *p, size_t unit);
 void parallel_sum(struct parallel *p, float *values, size_t count);
 /* The number of ranks that own the same element: 1, or all. */
 int parallel_owners(const struct parallel *p);
+/* ddp: all ranks start with the first one's parameters. */
+void parallel_share_params(struct parallel *p);
 /* ddp: ends the process if the replicas are not all the same, bit for bit. */
 void parallel_check_replicas(struct parallel *p);
 

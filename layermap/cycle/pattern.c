@@ -137,40 +137,6 @@ static uint8_t main_op(const struct tagc_evidence *evidence) {
   return most;
 }
 
-/* How many all-reduces of so many elements the pattern has. */
-static uint64_t times_of(const struct tagc_evidence *evidence, uint64_t count) {
-  uint64_t times = 0;
-  for (uint32_t i = 0; i < evidence->signatures; i++)
-    if (tagc_signature_sums(&evidence->seen[i].signature) && evidence->seen[i].signature.count == count)
-      times += evidence->seen[i].times;
-  return times;
-}
-
-/* Sets what the counts of all-reduces tell about them, without a proof. True if they look like gradients. */
-static bool guess_gradients(struct tagc_evidence *evidence, uint8_t op) {
-  uint64_t singles = 0, counts = 0, slots = 0, all_elements = 0, single_elements = 0;
-  bool averages = true;
-  for (uint32_t i = 0; i < evidence->signatures; i++) {
-    struct tagc_seen *seen = &evidence->seen[i];
-    if (!seen->times || !tagc_signature_sums(&seen->signature))
-      continue;
-    counts++;
-    averages = averages && seen->signature.op != TAGC_CODE_SUM;
-    if (seen->signature.op != op)
-      continue;
-    seen->evident = times_of(evidence, seen->signature.count) == 1;
-    singles += seen->evident;
-    slots += seen->times;
-    all_elements += seen->times * seen->signature.count;
-    single_elements += seen->evident ? seen->signature.count : 0;
-  }
-  averages = averages && counts > 1;
-  for (uint32_t i = 0; i < evidence->signatures && averages; i++)
-    evidence->seen[i].evident = true;
-  return (averages || (singles > 1 && 2 * singles >= slots && 2 * single_elements >= all_elements)) &&
-         !tagc_replicas_are_tokens(evidence, op);
-}
-
 /* Sets the facts that all-reduces tell about themselves: see tagc_cycle_is_gradients(). */
 static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
   const uint8_t op = main_op(evidence);
@@ -181,7 +147,7 @@ static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence
     seen->gathered = false;
     seen->evident = pattern->proven && seen->signature.op == op && seen->signature.count >= least;
   }
-  pattern->whole = pattern->proven || guess_gradients(evidence, op);
+  pattern->whole = pattern->proven;
 }
 
 bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period) {

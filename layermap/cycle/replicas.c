@@ -106,13 +106,6 @@ uint64_t tagc_replicas_least(const struct tagc_evidence *evidence, uint8_t op) {
   return 0;
 }
 
-bool tagc_replicas_are_tokens(const struct tagc_evidence *evidence, uint8_t op) {
-  struct share share = {0}, wider = {0};
-  while (widen(&wider, evidence, op) && wider.least >= TAGC_ALL_REDUCE_LEAST)
-    share = wider;
-  return are_tokens(share.divisor, share.most);
-}
-
 bool tagc_replicas_are_all(const struct tagc_evidence *evidence) {
   uint64_t begun = 0, others = 0; /* numbers of the newest calls that the pattern lacks */
   for (uint32_t i = 0; i < evidence->signatures; i++) {

@@ -29,7 +29,4 @@ uint64_t tagc_replicas_least(const struct tagc_evidence *evidence, uint8_t op);
 /* True if the pattern has all calls that came behind the beginning's broadcasts. (One pass of several has not.) */
 bool tagc_replicas_are_all(const struct tagc_evidence *evidence);
 
-/* True if the large all-reduces of the pattern that are reduced like `op` look like tokens. */
-bool tagc_replicas_are_tokens(const struct tagc_evidence *evidence, uint8_t op);
-
 #endif

@@ -202,12 +202,15 @@ static const struct tagc_sum_comm *shards_like(const struct tagc_summary *summar
   return NULL;
 }
 
-/* Gradients are all-reduced or reduced; parameters come back from their owners. */
+/* Gradients are all-reduced or reduced; parameters come back from their owners. (DDP broadcasts buffers.) */
 static bool judge_owners(struct tagc_sum_comm *comm, const struct tagc_patterns *p) {
   const double reduced = p->of[TAGC_PATTERN_ALL_REDUCE].elements + p->of[TAGC_PATTERN_REDUCE].elements;
   const double gathered = p->of[TAGC_PATTERN_ALL_GATHER].elements * comm->nranks,
                told = p->of[TAGC_PATTERN_BROADCAST].elements;
   const double back = gathered + told, times = back > 0 ? round(reduced / back) : 0;
+  if (p->of[TAGC_PATTERN_ALL_REDUCE].elements > p->of[TAGC_PATTERN_REDUCE].elements &&
+      (!comm->gradients || told > gathered))
+    return false;
   if (!p->steps || times < 1 || fabs(reduced / (back * times) - 1) > 2 * ALMOST)
     return false;
   set_role(comm, TAGC_ROLE_OPTIMIZER,
@@ -245,9 +248,6 @@ static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm
              a->main_calls, count);
   else if (maxima)
     set_role(comm, TAGC_ROLE_TENSOR, "maxima over a divided vocabulary beside all-reduces of %s elements", count);
-  else if (p->steps && comm->last_lock && (!has_one_count(a) || a->calls < FEW + 0.5))
-    set_role(comm, TAGC_ROLE_DATA, "%.0f large all-reduce%s a step%s, the same in each step: gradients", a->calls,
-             a->calls > 1.5 ? "s" : "", has_one_count(a) ? "" : " of several sizes");
   else
     set_role(comm, TAGC_ROLE_UNKNOWN, "large all-reduces of %s, but %s",
              has_one_count(a) ? "one size" : "several sizes",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * All-reduces as DDP makes them, with counts that all differ. The compressed ones must end with the same bytes on all
- * ranks, near enough to the sum, which every rank can compute. Elements behind the last whole shard, and small
- * all-reduces, are exact. Non-finite values come out as such on all ranks. Send buffers stay unchanged.
+ * All-reduces as DDP makes them, behind a broadcast of all parameters, and what must hold of the compressed ones: all ranks end
+ * with the same bytes, near enough to the sum, which every rank can compute; elements behind the last whole shard, and
+ * small all-reduces, are exact; what is not finite comes out as such on all ranks; send buffers are as they were.
  *
  * Run under tests/standin/launch with the library preloaded, TAGC_WARMUP=0 and TAGC_MIN_BYTES=0. The first three steps
  * of a case teach the cycle. Each case has a communicator of its own; for the script that reads the report, rank 0
@@ -190,6 +190,16 @@ static bool go_astray(const struct test_case *c, struct buffers *b, ncclComm_t c
   return good;
 }
 
+/* As DDP does at its start: it proves that the all-reduces are of gradients. */
+static void broadcast_parameters(const struct test_case *c, ncclComm_t comm) {
+  size_t count = 0;
+  for (int s = 0; s < SLOTS; s++)
+    count += count_of(s);
+  void *parameters = calloc(count, 4);
+  CHECK(ncclBroadcast(parameters, parameters, count, c->type, 0, comm, NULL));
+  free(parameters);
+}
+
 static double lost(const struct buffers *b) {
   double lost2 = 0;
   for (int s = 0; s < SLOTS; s++)
@@ -212,6 +222,7 @@ static void run_case(const struct test_case *c) {
     if (s < SLOTS)
       b.total[s] = calloc(count_of(s), sizeof(double));
   }
+  broadcast_parameters(c, comm);
   for (uint64_t step = 0; step < (windows ? WINDOWS_STEPS : STEPS); step++) {
     run_step(c, &b, step, comm);
     good &= check_step(c, &b, step, &error);
