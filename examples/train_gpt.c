@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Trains a small GPT the way FSDP does: each rank owns a shard of every unit's parameters, gathers a unit just
  * before its forward and its backward pass, and reduce-scatters its gradient just after; or, with --parallel ddp, the
- * way DDP does: each rank owns all parameters, which the first one broadcasts, and gradients are all-reduced in buckets.
- * An ordinary NCCL program in C.
+ * way DDP does: each rank owns all parameters, which the first one broadcasts, and gradients are all-reduced in
+ * buckets. An ordinary NCCL program in C.
  *
  * A step of L blocks calls NCCL for 2L+4 all-gathers and L+2 reduce-scatters, or for one all-reduce per bucket. One
  * all-reduce of two floats carries the loss and the squared norm of the gradient. The sequence is the same in every

@@ -5,7 +5,6 @@
 #include "interpose/calls/calls.h"
 #include "interpose/calls/traced.h"
 #include "interpose/comm/partial.h"
-#include "interpose/comm/shards.h"
 #include "interpose/comm/slot.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/layers_log.h"

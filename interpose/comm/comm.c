@@ -5,7 +5,6 @@
 
 #include "env/log.h"
 #include "interpose/comm/memory.h"
-#include "interpose/comm/shards.h"
 #include "interpose/comm/traced.h"
 #include "interpose/nccl/capture.h"
 #include "interpose/nccl/process.h"

@@ -1,6 +1,6 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "interpose/comm/shards.h"
-
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Shards of gradients: see slot.h.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -22,6 +22,7 @@ static int compare(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
+/* Those of a communicator that are gradients; without one all. */
 static struct shards *make_shards(const struct tagc_comm *comm, const struct tagc_slot_info *slots, size_t count) {
   struct shards *shards = malloc(sizeof *shards + count * sizeof *shards->counts);
   if (!shards)

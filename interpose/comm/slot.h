@@ -58,6 +58,19 @@ struct tagc_slot {
  * ranks know them as shards of gradients? */
 bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i);
 
+/* Shards (shards.c): the gradients that communicators of this process reduce-scatter. HSDP all-reduces exactly these
+ * between its replicas, on another communicator, and nothing there tells gradients from activations
+ * (torch/distributed/fsdp/_runtime_utils.py, _reduce_grad; _fully_shard/_fsdp_collectives.py, foreach_reduce). What
+ * other communicators carry is no fact that all ranks of this one share: it enters through the vote alone. */
+/* Takes down the gradients of the communicator's lock, instead of those of the lock before. Without memory they stay
+ * unknown. With the lock; the list has its own, and any thread may look. */
+void tagc_shards_set(const struct tagc_comm *comm);
+void tagc_shards_drop(const struct tagc_comm *comm);
+/* Could the slots be shards? They are all-reduces of several counts; one count proves nothing. */
+bool tagc_shards_may_be(const struct tagc_slot_info *slots, size_t count);
+/* Are they? A communicator reduce-scatters just these counts, each as often, or each so many times (accumulation). */
+bool tagc_shards_are(const struct tagc_slot_info *slots, size_t count);
+
 /* The shape of a whole shard, and the number of its elements that go uncompressed beside the payload. */
 struct tagc_shape tagc_slot_shard(const struct tagc_slot *slot);
 uint64_t tagc_slot_rest_count(const struct tagc_slot *slot);

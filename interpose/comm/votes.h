@@ -16,7 +16,7 @@ struct tagc_comm_vote {
   uint64_t cycle; /* the first vote is due in this cycle, or was held in it */
   bool held;
   bool asks_shards;     /* all-reduces that nothing proves: the ranks ask first if they are shards of gradients */
-  bool are_shards;      /* they are: their sums are gradients (shards.h) */
+  bool are_shards;      /* they are: their sums are gradients (slot.h) */
   uint32_t count;       /* votes so far */
   bool all_to_all;      /* messages go by ncclAlltoAll, which the vote found faster */
   bool keeps_residuals; /* some slot has one; all ranks alike */

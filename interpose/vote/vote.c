@@ -6,7 +6,6 @@
 #include "interpose/calls/traced.h"
 #include "interpose/comm/memory.h"
 #include "interpose/comm/placement.h"
-#include "interpose/comm/shards.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/loss_samples.h"
 #include "interpose/nccl/process.h"
@@ -194,7 +193,7 @@ static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes
 
 /* ---- shards of gradients ----------------------------------------------------------------------------------------- */
 
-static void pack_shards(struct vote *v, struct tagc_message *message) {
+static void pack_replicas(struct vote *v, struct tagc_message *message) {
   size_t count;
   const struct tagc_slot_info *slots = tagc_cycle_slots(v->comm->observed.cycle, &count);
   bool are_shards = tagc_shards_are(slots, count);
@@ -202,14 +201,14 @@ static void pack_shards(struct vote *v, struct tagc_message *message) {
 }
 
 /* The communicator of the shards may learn its cycle later: they are asked again, a few times. */
-static bool unpack_shards(struct vote *v, struct tagc_message *message) {
+static bool unpack_replicas(struct vote *v, struct tagc_message *message) {
   struct tagc_comm *comm = v->comm;
   const uint64_t next = tagc_plan_next_vote(comm->vote.cycle);
   tagc_message_flag(message, &comm->vote.are_shards);
   comm->vote.asks_shards = !comm->vote.are_shards && next;
   if (comm->vote.are_shards)
     tagc_log(TAGC_LOG_INFO, "interpose",
-             "communicator %llu: its all-reduces are of shards of gradients, which another communicator reduce-scatters",
+             "communicator %llu: its all-reduces are of gradients: another communicator reduce-scatters these shards",
              (unsigned long long)comm->ledger->number);
   else if (next)
     comm->vote.cycle = next;
@@ -219,8 +218,8 @@ static bool unpack_shards(struct vote *v, struct tagc_message *message) {
 }
 
 /* Asks of all-reduces that nothing proves. */
-static ncclResult_t share_shards(const struct tagc_nccl_group *real, struct votes *votes) {
-  return meet(real, votes, pack_shards, unpack_shards);
+static ncclResult_t share_replicas(const struct tagc_nccl_group *real, struct votes *votes) {
+  return meet(real, votes, pack_replicas, unpack_replicas);
 }
 
 /* ---- the hosts --------------------------------------------------------------------------------------------------- */
@@ -430,6 +429,6 @@ static ncclResult_t hold_for(const struct tagc_nccl_group *real, struct tagc_cal
 }
 
 ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count) {
-  ncclResult_t status = hold_for(real, calls, count, asks_shards, share_shards);
+  ncclResult_t status = hold_for(real, calls, count, asks_shards, share_replicas);
   return status == ncclSuccess ? hold_for(real, calls, count, tagc_vote_is_due, share_all) : status;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What a communicator carried before its cycle: how programs make replicas of a model equal.
  *
- *   broadcasts   DDP (torch/distributed/utils.py, _sync_module_states) broadcasts all parameters and buffers, in pieces of
- *                250 MB. Others broadcast them one by one: DeepSpeed (runtime/engine.py, _broadcast_model) and Horovod
+ *   broadcasts   DDP (torch/distributed/utils.py, _sync_module_states) broadcasts all parameters and buffers, in pieces
+ * of 250 MB. Others broadcast them one by one: DeepSpeed (runtime/engine.py, _broadcast_model) and Horovod
  *                (NCCLBroadcast) as bytes.
  *   constructor  DDP's compares the ranks' parameters first: it gathers their number, and broadcasts their shapes
  *                (torch/csrc/distributed/c10d/reducer.cpp, verify_params_across_processes).
  *   rebuilding   DDP cuts its buckets anew after the first step that it reduced (reducer.cpp, rebuild_buckets and
- *                sync_bucket_indices): it broadcasts a number for each parameter and one more, then one for each bucket.
+ *                sync_bucket_indices): it broadcasts a number for each parameter and one more, then one for each
+ * bucket.
  *
  * Part of struct tagc_evidence; the same rules for threads and purity; cannot fail. New evidence does not forget it.
  */
@@ -25,13 +26,13 @@ struct tagc_beginning {
     uint32_t times;
   } broadcasts[TAGC_BEGINNING_BROADCASTS]; /* of floating-point numbers or bytes */
   uint32_t broadcast_count;
-  bool overflow;                    /* there were more: they tell nothing */
-  struct tagc_signature last;       /* the newest call */
-  bool counted;                     /* the newest call but one gathered a number of a rank */
-  bool constructed;                 /* DDP's constructor was here */
-  uint64_t reduced;                 /* elements of large all-reduces since the beginning, or the last rebuilding */
-  struct tagc_signature bucket;     /* the newest of these */
-  uint64_t rebuilt_reduced;         /* both, when buckets were rebuilt last */
+  bool overflow;                /* there were more: they tell nothing */
+  struct tagc_signature last;   /* the newest call */
+  bool counted;                 /* the newest call but one gathered a number of a rank */
+  bool constructed;             /* DDP's constructor was here */
+  uint64_t reduced;             /* elements of large all-reduces since the beginning, or the last rebuilding */
+  struct tagc_signature bucket; /* the newest of these */
+  uint64_t rebuilt_reduced;     /* both, when buckets were rebuilt last */
   struct tagc_signature rebuilt_bucket;
   struct tagc_signature rebuilding; /* its second broadcast, whose count is that of the buckets; a count of 0: never */
 };

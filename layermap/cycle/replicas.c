@@ -23,7 +23,7 @@ static bool is_reduced(const struct tagc_seen *seen, uint8_t op) {
 }
 
 /* Adds the all-reduces of the largest count below share->least; false: there are none. */
-static bool widen(struct share *share, const struct tagc_evidence *evidence, uint8_t op) {
+static bool take_next(struct share *share, const struct tagc_evidence *evidence, uint8_t op) {
   uint64_t next = 0;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const uint64_t count = evidence->seen[i].signature.count;
@@ -46,6 +46,7 @@ static bool are_tokens(uint64_t divisor, uint64_t most) { return divisor > most 
 /* The broadcasts that the pattern lacks, and those that it has. */
 struct parameters {
   uint64_t elements, counts, divisor;
+  uint64_t copies; /* each was broadcast so many times, or a multiple of that */
   uint64_t buffers;
 };
 
@@ -70,17 +71,27 @@ static struct parameters add_broadcasts(const struct tagc_evidence *evidence, ui
     sum.elements += again ? 0 : b->broadcasts[i].times * count;
     sum.counts += !again;
     sum.divisor = again ? sum.divisor : common_divisor(sum.divisor, count);
+    sum.copies = again ? sum.copies : common_divisor(sum.copies, b->broadcasts[i].times);
   }
   return sum;
+}
+
+/* Parameters, and perhaps what an optimizer keeps of each: Horovod broadcasts its one or two moments, too. */
+static bool come_to(const struct parameters *p, uint64_t elements) {
+  for (uint64_t copies = 1; copies <= 3; copies++)
+    if (p->elements == copies * elements && p->copies % copies == 0)
+      return true;
+  return false;
 }
 
 static bool are_broadcast(const struct tagc_evidence *evidence, const struct share *share) {
   const bool constructed = evidence->beginning.constructed;
   for (uint64_t bytes = 0; bytes <= 4; bytes += 2) { /* a parameter has 2 bytes or 4 */
     const struct parameters p = add_broadcasts(evidence, bytes);
-    if (!p.counts || (p.elements != share->elements && p.elements != share->elements + p.buffers))
+    if (!p.counts || (!come_to(&p, share->elements) && p.elements != share->elements + p.buffers))
       continue;
-    if (constructed || (share->counts + p.counts > 2 && !are_tokens(common_divisor(share->divisor, p.divisor), share->most)))
+    if (constructed ||
+        (share->counts + p.counts > 2 && !are_tokens(common_divisor(share->divisor, p.divisor), share->most)))
       return true;
   }
   return false;
@@ -100,7 +111,7 @@ uint64_t tagc_replicas_least(const struct tagc_evidence *evidence, uint8_t op) {
   struct share share = {0};
   if (evidence->beginning.overflow)
     return 0;
-  while (widen(&share, evidence, op))
+  while (take_next(&share, evidence, op))
     if (are_broadcast(evidence, &share) || are_rebuilt(evidence, &share))
       return share.least;
   return 0;

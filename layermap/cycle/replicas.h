@@ -3,13 +3,12 @@
  *
  * What programs do at their beginning (beginning.h) proves it. The calls of a pattern's all-reduces, from the largest
  * down to some size, are gradients if one of these holds:
- *   parameters   their elements are as many as those of all broadcasts that do not come again, less the buffers that the
- *                pattern broadcasts, as DDP does before each forward pass. Activations have the size of other things.
- *                But a few equal sizes may be a coincidence: either DDP's constructor was there, or the counts of both
- *                have three values or more, and are not those of tokens.
- *   rebuilding   DDP's buckets were cut anew: there are so many as it said, or several passes of so many (accumulation
- *                that reduces each time). A pass has as many elements as was reduced before, once or several times, and
- *                in another cut.
+ *   parameters   their elements are as many as those of all broadcasts that do not come again, less the buffers that
+ * the pattern broadcasts, as DDP does before each forward pass. Activations have the size of other things. But a few
+ * equal sizes may be a coincidence: either DDP's constructor was there, or the counts of both have three values or
+ * more, and are not those of tokens. rebuilding   DDP's buckets were cut anew: there are so many as it said, or several
+ * passes of so many (accumulation that reduces each time). A pass has as many elements as was reduced before, once or
+ * several times, and in another cut.
  *
  * Tokens. The counts of activations are tokens times width, and of a step all have the same tokens, or few numbers of
  * them. So they have a large common divisor. Buckets add up parameters of many shapes, which have at most the width in

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * All-reduces as DDP makes them, behind a broadcast of all parameters, and what must hold of the compressed ones: all ranks end
- * with the same bytes, near enough to the sum, which every rank can compute; elements behind the last whole shard, and
- * small all-reduces, are exact; what is not finite comes out as such on all ranks; send buffers are as they were.
+ * All-reduces as DDP makes them, behind a broadcast of all parameters, and what must hold of the compressed ones: all
+ * ranks end with the same bytes, near enough to the sum, which every rank can compute; elements behind the last whole
+ * shard, and small all-reduces, are exact; what is not finite comes out as such on all ranks; send buffers are as they
+ * were.
  *
  * Run under tests/standin/launch with the library preloaded, TAGC_WARMUP=0 and TAGC_MIN_BYTES=0. The first three steps
  * of a case teach the cycle. Each case has a communicator of its own; for the script that reads the report, rank 0

@@ -204,8 +204,7 @@ static void test_file(const char *folder, const char *file) {
     const double steps = ((double)o.locked_at - (double)begin) / (double)e.step;
     const bool proven = e.all_reduces && tagc_cycle_is_gradients(o.cycle);
     const size_t last = begin + (e.all_reduces && !proven ? 2 * FLOOR : 0) + 3 * e.step + 1;
-    const size_t floor =
-      warmup && !proven ? FLOOR + e.step + 1 + (tagc_cycle_is_gradients(o.cycle) ? 0 : begin) : 0;
+    const size_t floor = warmup && !proven ? FLOOR + e.step + 1 + (tagc_cycle_is_gradients(o.cycle) ? 0 : begin) : 0;
     ok(o.locked_at && (!e.gradients || o.locked_at <= (last > floor ? last : floor)),
        "%s, warm-up %u: a cycle of %zu calls is known after %zu, %.2f steps of %zu", file, warmup,
        tagc_cycle_length(o.cycle), o.locked_at, steps, e.step);

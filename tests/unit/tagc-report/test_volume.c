@@ -100,11 +100,13 @@ static const struct {
   enum tagc_sum_role role;
   const char *grounds, *words;
 } sums[] = {
-  {"ddp-gpt2-small-loss", TAGC_ROLE_DATA, "13 large all-reduces a step, which are evidently of gradients", "--parameters"},
+  {"ddp-gpt2-small-loss", TAGC_ROLE_DATA, "13 large all-reduces a step, which are evidently of gradients",
+   "--parameters"},
   {"ddp-gpt2-small-one-cap", TAGC_ROLE_UNKNOWN, "gradients and activations", ""},
   {"ddp-gpt2-small", TAGC_ROLE_DATA, "evidently of gradients", "--parameters"},
   {"ddp-resnet50", TAGC_ROLE_DATA, "evidently of gradients", "--parameters"},
   {"ddp-tinyllama", TAGC_ROLE_DATA, "evidently of gradients", "--parameters"},
+  {"horovod-gpt2-small", TAGC_ROLE_DATA, "evidently of gradients", "--parameters"},
   {"hsdp-llama3-8b", TAGC_ROLE_UNKNOWN, "layers that are alike", ""},
   {"hsdp1-llama2-7b", TAGC_ROLE_UNKNOWN, "gradients and activations", ""},
   {"real-context", TAGC_ROLE_UNKNOWN, "gradients and activations", ""},

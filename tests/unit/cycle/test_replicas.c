@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What proves that all-reduces are of gradients, and what does not: beginnings as programs make them, and like them but
+ * for one fact. They are played until what nothing proves has a cycle, too.
+ */
+#include "layermap/cycle/beginning.h"
+#include "tests/unit/watch.h"
+
+enum { INT32 = TAGC_CODE_INT32, INT64 = TAGC_CODE_INT64, STEPS = 200 };
+
+static struct tape tape;
+
+static void add(enum tagc_collective collective, uint64_t count, int dtype) {
+  tape_add(&tape, collective, count, dtype, -1);
+  struct tagc_signature *s = &tape.calls[tape.count - 1].signature;
+  s->op = TAGC_CODE_SUM;
+  s->is_float = dtype == FLOAT || dtype == HALF;
+}
+
+static void broadcast(uint64_t count, int dtype) { add(TAGC_COLL_BROADCAST, count, dtype); }
+static void reduce(uint64_t count) { add(TAGC_COLL_ALL_REDUCE, count, FLOAT); }
+
+static const uint64_t buckets[] = {345408, 296640, 296832, 74112};
+enum { BUCKETS = 4, PARAMETERS = 345408 + 296640 + 296832 + 74112, TOKENS = 1 << 16 };
+
+static void step(void) {
+  for (int i = 0; i < BUCKETS; i++)
+    reduce(buckets[i]);
+}
+
+static void steps(void (*one)(void)) {
+  for (int i = 0; i < STEPS; i++) {
+    one();
+    reduce(1);
+  }
+}
+
+static void constructor(void) {
+  add(TAGC_COLL_ALL_GATHER, 1, INT64);
+  broadcast(144, INT64);
+}
+
+static void rebuilding(uint64_t bucket_count) {
+  broadcast(54, INT32);
+  broadcast(bucket_count, INT32);
+}
+
+static void ddp(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  steps(step);
+}
+
+static void only_rebuilt(void) {
+  reduce(PARAMETERS);
+  rebuilding(BUCKETS);
+  steps(step);
+}
+
+static void rebuilt_otherwise(void) {
+  reduce(PARAMETERS);
+  rebuilding(BUCKETS + 1);
+  steps(step);
+}
+
+static void rebuilt_alike(void) {
+  step();
+  rebuilding(BUCKETS);
+  steps(step);
+}
+
+static void rebuilt_more(void) {
+  reduce(PARAMETERS + 2 * TOKENS);
+  rebuilding(BUCKETS);
+  steps(step);
+}
+
+static void step_that_rebuilds(void) {
+  step();
+  rebuilding(BUCKETS);
+}
+
+static void rebuilt_each_time(void) {
+  reduce(PARAMETERS);
+  steps(step_that_rebuilds);
+}
+
+static void three_passes(void) {
+  step();
+  step();
+  step();
+}
+
+static void accumulated(void) {
+  reduce(PARAMETERS);
+  rebuilding(BUCKETS);
+  steps(three_passes);
+}
+
+static void one_by_one(void) {
+  for (int i = 0; i < BUCKETS; i++) {
+    broadcast(buckets[i] - 4800, FLOAT);
+    broadcast(4800, FLOAT);
+  }
+  steps(step);
+}
+
+static void two_more_elements(void) {
+  constructor();
+  broadcast(PARAMETERS + 2, FLOAT);
+  steps(step);
+}
+
+static void bytes(void) {
+  broadcast(4 * (uint64_t)PARAMETERS, BYTES);
+  steps(step);
+}
+
+static void bytes_of_halves(void) {
+  broadcast(2 * (uint64_t)PARAMETERS, BYTES);
+  steps(step);
+}
+
+static void moments(void) {
+  for (int i = 0; i < 3; i++)
+    broadcast(PARAMETERS, FLOAT);
+  steps(step);
+}
+
+static void twice_the_sum(void) {
+  broadcast(2 * PARAMETERS, FLOAT);
+  steps(step);
+}
+
+static void step_with_buffers(void) {
+  broadcast(1472, FLOAT);
+  step();
+}
+
+static void buffers(void) {
+  constructor();
+  broadcast(PARAMETERS + 1472, FLOAT);
+  steps(step_with_buffers);
+}
+
+static void step_with_statistics(void) {
+  step();
+  reduce(40000);
+}
+
+static void statistics(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  steps(step_with_statistics);
+}
+
+static void many_broadcasts(void) {
+  for (int i = 0; i < TAGC_BEGINNING_BROADCASTS; i++)
+    broadcast((uint64_t)(i + 1), FLOAT);
+  broadcast(PARAMETERS - TAGC_BEGINNING_BROADCASTS * (TAGC_BEGINNING_BROADCASTS + 1) / 2, FLOAT);
+  steps(step);
+}
+
+static void two_widths(void) {
+  reduce(3 * TOKENS);
+  reduce(TOKENS);
+}
+
+static void of_tokens(void) {
+  broadcast(4 * TOKENS, FLOAT);
+  steps(two_widths);
+}
+
+static void like_layers(void) {
+  for (int i = 0; i < 8; i++)
+    reduce(PARAMETERS);
+}
+
+static void keys_and_values(void) {
+  broadcast(8 * (uint64_t)PARAMETERS, FLOAT);
+  steps(like_layers);
+}
+
+static void one_bucket(void) { reduce(PARAMETERS); }
+
+static void one_of_all(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  steps(one_bucket);
+}
+
+static void one_of_something(void) {
+  broadcast(PARAMETERS, FLOAT);
+  steps(one_bucket);
+}
+
+static void nothing(void) { steps(step); }
+
+static const struct {
+  const char *what;
+  void (*program)(void);
+  size_t gradients;
+} cases[] = {
+  {"DDP's constructor, and its broadcast", ddp, BUCKETS},
+  {"buckets that were cut anew", only_rebuilt, BUCKETS},
+  {"another number of them was told", rebuilt_otherwise, 0},
+  {"before, they were the same", rebuilt_alike, 0},
+  {"before, more was reduced", rebuilt_more, 0},
+  {"the numbers come in each step", rebuilt_each_time, 0},
+  {"three passes of as many buckets", accumulated, 3 * BUCKETS},
+  {"parameters that are broadcast one by one", one_by_one, BUCKETS},
+  {"two elements more were broadcast", two_more_elements, 0},
+  {"bytes of parameters", bytes, BUCKETS},
+  {"bytes of parameters in half precision", bytes_of_halves, BUCKETS},
+  {"parameters and two moments of each", moments, BUCKETS},
+  {"twice as much in one broadcast", twice_the_sum, 0},
+  {"parameters and buffers, which come again in each step", buffers, BUCKETS},
+  {"another sum, smaller than all buckets", statistics, BUCKETS},
+  {"more different broadcasts than are kept", many_broadcasts, 0},
+  {"activations of two widths, as many as were broadcast", of_tokens, 0},
+  {"those of like layers, as many as keys and values", keys_and_values, 0},
+  {"one bucket of all that DDP broadcast", one_of_all, 1},
+  {"one sum as large as what was broadcast", one_of_something, 0},
+  {"no beginning", nothing, 0},
+};
+
+int main(void) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct watch w = watch_new(1);
+    size_t count, evident = 0;
+    cases[i].program();
+    play(&w, &tape);
+    const struct tagc_slot_info *slots = tagc_cycle_slots(w.cycle, &count);
+    for (size_t k = 0; k < count && tagc_cycle_is_gradients(w.cycle); k++)
+      evident += slots[k].evident;
+    ok(count && evident == cases[i].gradients, "%s: %zu of %zu are gradients", cases[i].what, evident, count);
+    tagc_cycle_destroy(w.cycle);
+  }
+  return tap_done();
+}
