@@ -8,7 +8,7 @@
  * all-reduces that sum or average.
  *
  * Learning    A cycle of p calls is locked when the last 2p+1 calls repeat with period p, the shortest such, and more
- *             than floor_calls calls have passed. Nothing may contradict it: it contains every floating-point
+ *             than floor_calls calls have passed. (Proven all-reduces wait for no floor: replicas.h.) Nothing may contradict it: it contains every floating-point
  *             reduce-scatter seen more than once lately. A cycle that is not a whole training step
  *             (tagc_cycle_is_gradients) must have repeated for floor_calls calls. If no longer than 256 calls, it must
  *             also hold all recent all-gathers, since rows of like blocks repeat inside one backward pass, too. An
@@ -144,11 +144,9 @@ const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *coun
  * then has floating-point reduce-scatters of at least two different counts. A stretch free of reduce-scatters (the
  * forward pass) all-gathers each of these counts (the parameters, maybe in another floating-point type than their
  * gradients). In tensor and sequence parallelism activations alternate both kinds, and do not look like that; nor do
- * others (activations.h). All-reduces carry activations in tensor parallelism, and their counts tell less. True if none
- * is a plain sum and they have at least two counts (activations and their gradients are summed). Also true if at least
- * two are the only ones of their count and reduced alike, and these are half of all or more, by number and by elements:
- * an activation is reduced in both passes, and in every layer. A model with repeated buckets is not recognized here,
- * but by its layers, whose sizes are known (layers.h). */
+ * others (activations.h). All-reduces carry activations in tensor parallelism, and their counts tell less: they are
+ * gradients if the program's beginning proves it (replicas.h). Other proofs are layers whose sizes are known
+ * (layers.h), and the shards of other communicators. */
 bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle);
 
 #endif

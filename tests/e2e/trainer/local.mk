@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # trainer/: the example trainer, and the commands of quickstart that run it.
-e2e_tests += %D%/launchers.test %D%/demo.test %D%/train_fsdp.test
-EXTRA_DIST += %D%/trainer_lib.sh
+e2e_tests += %D%/launchers.test %D%/demo.test %D%/train_fsdp.test %D%/torch_ddp.test
+EXTRA_DIST += %D%/trainer_lib.sh %D%/torch_ddp.py
 check_PROGRAMS += %D%/trainer_rendezvous
 TESTS += %D%/trainer_rendezvous
 if HAVE_BLAS
