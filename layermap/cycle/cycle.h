@@ -8,13 +8,13 @@
  * all-reduces that sum or average.
  *
  * Learning    A cycle of p calls is locked when the last 2p+1 calls repeat with period p, the shortest such, and more
- *             than floor_calls calls have passed. (Proven all-reduces wait for no floor: replicas.h.) Nothing may contradict it: it contains every floating-point
- *             reduce-scatter seen more than once lately. A cycle that is not a whole training step
- *             (tagc_cycle_is_gradients) must have repeated for floor_calls calls. If no longer than 256 calls, it must
- *             also hold all recent all-gathers, since rows of like blocks repeat inside one backward pass, too. An
- *             apparent step of plain sums must have all recent reduce-scatters, in their order. A lock that fails too
- *             often is dropped, and the floor doubled. Cycles of more than 16,383 calls are not found. All of this also
- *             holds for all-reduces that are slots.
+ *             than floor_calls calls have passed. (Proven all-reduces wait for no floor: replicas.h.) Nothing may
+ *             contradict it: it contains every floating-point reduce-scatter seen more than once lately. A cycle that
+ *             is not a whole training step (tagc_cycle_is_gradients) must have repeated for floor_calls calls. If no
+ *             longer than 256 calls, it must also hold all recent all-gathers, since rows of like blocks repeat inside
+ *             one backward pass, too. An apparent step of plain sums must have all recent reduce-scatters, in their
+ *             order. A lock that fails too often is dropped, and the floor doubled. Cycles of more than 16,383 calls
+ *             are not found. All of this also holds for all-reduces that are slots.
  * Anchor      Position 0 is the first reduce-scatter of the backward pass. If the cycle has unique calls, it is the
  *             nearest of these at or before that. So a cycle holds the gradients of one step.
  * Order       Units are numbered in forward order: by the gathers of the forward pass, if any, else by the reverse of
