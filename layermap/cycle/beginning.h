@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What a communicator carried before its cycle: how programs make replicas of a model equal.
  *
- *   broadcasts   DDP (torch/distributed/utils.py, _sync_module_states) broadcasts all parameters and buffers, in pieces
- * of 250 MB. Others broadcast them one by one: DeepSpeed (runtime/engine.py, _broadcast_model) and Horovod
- *                (NCCLBroadcast) as bytes.
+ *   broadcasts   DDP broadcasts all parameters and buffers, in pieces of 250 MB (torch/distributed/utils.py,
+ *                _sync_module_states). Others broadcast them one by one, as bytes: DeepSpeed (runtime/engine.py,
+ *                _broadcast_model) and Horovod (common/ops/nccl_operations.cc, NCCLBroadcast).
  *   constructor  DDP's compares the ranks' parameters first: it gathers their number, and broadcasts their shapes
  *                (torch/csrc/distributed/c10d/reducer.cpp, verify_params_across_processes).
- *   rebuilding   DDP cuts its buckets anew after the first step that it reduced (reducer.cpp, rebuild_buckets and
- *                sync_bucket_indices): it broadcasts a number for each parameter and one more, then one for each
- * bucket.
+ *   rebuilding   DDP cuts its buckets anew behind the first step that it reduced. It broadcasts a number for each
+ *                parameter and one more, then one for each bucket (reducer.cpp, rebuild_buckets, sync_bucket_indices).
  *
  * Part of struct tagc_evidence; the same rules for threads and purity; cannot fail. New evidence does not forget it.
  */

@@ -3,17 +3,18 @@
  *
  * What programs do at their beginning (beginning.h) proves it. The calls of a pattern's all-reduces, from the largest
  * down to some size, are gradients if one of these holds:
- *   parameters   their elements are as many as those of all broadcasts that do not come again, less the buffers that
- * the pattern broadcasts, as DDP does before each forward pass. Activations have the size of other things. But a few
- * equal sizes may be a coincidence: either DDP's constructor was there, or the counts of both have three values or
- * more, and are not those of tokens. rebuilding   DDP's buckets were cut anew: there are so many as it said, or several
- * passes of so many (accumulation that reduces each time). A pass has as many elements as was reduced before, once or
- * several times, and in another cut.
+ *   parameters   Their elements are as many as those of all broadcasts that do not come again. Buffers that the pattern
+ *                broadcasts are taken off (DDP does so before each forward pass). A few equal sizes may be a
+ *                coincidence: so either DDP's constructor was there, or the counts of both have three values or more,
+ *                and are not those of tokens.
+ *   rebuilding   DDP's buckets were cut anew. There are so many as it said, or several passes of so many (accumulation
+ *                that reduces each time). What was reduced before has the elements of a pass, once or several times, in
+ *                another cut.
  *
- * Tokens. The counts of activations are tokens times width, and of a step all have the same tokens, or few numbers of
- * them. So they have a large common divisor. Buckets add up parameters of many shapes, which have at most the width in
- * common, and one of them is that to the square. So counts whose greatest common divisor, to the square, is more than
- * the largest of them are taken for activations, whatever else speaks for gradients.
+ * Tokens. The counts of activations are tokens times width, and all activations of a step have one number of tokens, or
+ * a few. So they have a large common divisor. Buckets add up parameters of many shapes, which have at most a width in
+ * common, and some parameter has that to the square. So counts are those of tokens if their greatest common divisor, to
+ * the square, is more than the largest of them.
  *
  * Part of struct tagc_pattern; pure, cannot fail.
  */
