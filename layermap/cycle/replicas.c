@@ -43,6 +43,9 @@ static bool take_next(struct share *share, const struct tagc_evidence *evidence,
 
 static bool are_tokens(uint64_t divisor, uint64_t most) { return divisor > most / (divisor ? divisor : 1); }
 
+/* Broadcasts are of floating-point numbers, or of bytes, 2 or 4 for each. */
+enum { READINGS = 3 };
+
 /* The broadcasts that the pattern lacks, and those that it has. */
 struct parameters {
   uint64_t elements, counts, divisor;
@@ -84,14 +87,14 @@ static bool come_to(const struct parameters *p, uint64_t elements) {
   return false;
 }
 
-static bool are_broadcast(const struct tagc_evidence *evidence, const struct share *share) {
-  const bool constructed = evidence->beginning.constructed;
-  for (uint64_t bytes = 0; bytes <= 4; bytes += 2) { /* a parameter has 2 bytes or 4 */
-    const struct parameters p = add_broadcasts(evidence, bytes);
-    if (!p.counts || (!come_to(&p, share->elements) && p.elements != share->elements + p.buffers))
+/* `of`: as elements of floating-point numbers, and of bytes for each size of an element. */
+static bool are_broadcast(const struct tagc_evidence *evidence, const struct parameters of[READINGS],
+                          const struct share *share) {
+  for (size_t i = 0; i < READINGS; i++) {
+    const uint64_t divisor = common_divisor(share->divisor, of[i].divisor);
+    if (!of[i].counts || (!come_to(&of[i], share->elements) && of[i].elements != share->elements + of[i].buffers))
       continue;
-    if (constructed ||
-        (share->counts + p.counts > 2 && !are_tokens(common_divisor(share->divisor, p.divisor), share->most)))
+    if (evidence->beginning.constructed || (share->counts + of[i].counts > 2 && !are_tokens(divisor, share->most)))
       return true;
   }
   return false;
@@ -103,16 +106,17 @@ static bool are_rebuilt(const struct tagc_evidence *evidence, const struct share
   if (!buckets || share->calls % buckets || times_in_pattern(evidence, &b->rebuilding))
     return false;
   const uint64_t passes = share->calls / buckets, pass = share->elements / passes;
-  return share->elements % passes == 0 && b->rebuilt_reduced && b->rebuilt_reduced % pass == 0 &&
+  return pass && share->elements % passes == 0 && b->rebuilt_reduced && b->rebuilt_reduced % pass == 0 &&
          (b->constructed || (buckets > 1 && !times_in_pattern(evidence, &b->rebuilt_bucket)));
 }
 
 uint64_t tagc_replicas_least(const struct tagc_evidence *evidence, uint8_t op) {
+  struct parameters of[READINGS] = {{0}};
   struct share share = {0};
-  if (evidence->beginning.overflow)
-    return 0;
+  for (size_t i = 0; i < READINGS && !evidence->beginning.overflow; i++)
+    of[i] = add_broadcasts(evidence, 2 * i);
   while (take_next(&share, evidence, op))
-    if (are_broadcast(evidence, &share) || are_rebuilt(evidence, &share))
+    if (are_broadcast(evidence, of, &share) || are_rebuilt(evidence, &share))
       return share.least;
   return 0;
 }

@@ -159,6 +159,19 @@ static void many_broadcasts(void) {
   steps(step);
 }
 
+/* Sums that no NCCL takes come to nothing at all. */
+static void beyond_numbers(void) {
+  reduce(UINT64_C(1) << 63);
+  reduce(UINT64_C(1) << 63);
+}
+
+static void huge(void) {
+  constructor();
+  reduce(PARAMETERS);
+  rebuilding(2);
+  steps(beyond_numbers);
+}
+
 static void two_widths(void) {
   reduce(3 * TOKENS);
   reduce(TOKENS);
@@ -215,6 +228,7 @@ static const struct {
   {"parameters and buffers, which come again in each step", buffers, BUCKETS},
   {"another sum, smaller than all buckets", statistics, BUCKETS},
   {"more different broadcasts than are kept", many_broadcasts, 0},
+  {"counts whose sum is none", huge, 0},
   {"activations of two widths, as many as were broadcast", of_tokens, 0},
   {"those of like layers, as many as keys and values", keys_and_values, 0},
   {"one bucket of all that DDP broadcast", one_of_all, 1},
