@@ -9,7 +9,6 @@
  *           that are gradients are proven, and wait for no floor.
  * Comments  of the files say what must come out: see calls_file.py there.
  */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +16,7 @@
 #include "layermap/cycle/evidence.h"
 #include "layermap/infer/layers.h"
 #include "layermap/model/text.h"
+#include "tests/unit/fixtures.h"
 #include "tests/unit/tap.h"
 
 #define NO_UNIT UINT32_MAX
@@ -183,11 +183,10 @@ static struct outcome play(const struct tagc_call_list *list, const struct expec
   return o;
 }
 
-static void test_file(const char *folder, const char *file) {
+static void test_file(const char *path) {
   static struct expected e;
   struct tagc_complaint complaint;
-  char path[4096];
-  snprintf(path, sizeof path, "%s/%s", folder, file);
+  const char *file = strrchr(path, '/') + 1;
   struct tagc_call_file *calls = tagc_calls_read(path, &complaint);
   if (!ok(calls && calls->count == 1 && read_expected(&e, path) && calls->lists[0].count >= e.step,
           "%s: can be read%s%s", file, calls ? "" : ": ", calls ? "" : complaint.text)) {
@@ -228,23 +227,12 @@ static void test_file(const char *folder, const char *file) {
   tagc_calls_free(calls);
 }
 
-static int is_file_of_calls(const struct dirent *entry) {
-  const char *end = strrchr(entry->d_name, '.');
-  return end && strcmp(end, ".calls") == 0;
-}
-
 int main(void) {
-  const char *top = getenv("abs_top_srcdir");
-  char folder[2048];
-  snprintf(folder, sizeof folder, "%s/tests/fixtures", top ? top : "..");
-  struct dirent **entries;
-  int count = scandir(folder, &entries, is_file_of_calls, alphasort);
-  ok(count >= 25, "%d files of calls in %s", count, folder);
-  for (int i = 0; i < count; i++) {
-    test_file(folder, entries[i]->d_name);
-    free(entries[i]);
-  }
-  if (count >= 0)
-    free(entries);
+  glob_t files;
+  const size_t count = fixtures_find("*", &files);
+  ok(count >= 25, "%zu files of calls", count);
+  for (size_t i = 0; i < count; i++)
+    test_file(files.gl_pathv[i]);
+  globfree(&files);
   return tap_done();
 }

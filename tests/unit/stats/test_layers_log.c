@@ -8,6 +8,7 @@
 #include "env/log.h"
 #include "interpose/stats/layers_log.h"
 #include "layermap/cycle/calls.h"
+#include "tests/unit/fixtures.h"
 #include "tests/unit/tap.h"
 
 static void says(const char *got, const char *wanted) {
@@ -176,12 +177,12 @@ static void test_sequence(const char *file) {
 }
 
 int main(void) {
-  const char *top = getenv("abs_top_srcdir");
-  char file[2048];
-  snprintf(file, sizeof file, "%s/tests/fixtures/fsdp2-gpt2-small.calls", top ? top : "..");
+  glob_t found;
   test_unknown();
   test_words();
   test_unnamed();
-  test_sequence(file);
+  if (ok(fixtures_find("fsdp2-gpt2-small", &found) == 1, "the sequence is there"))
+    test_sequence(found.gl_pathv[0]);
+  globfree(&found);
   return tap_done();
 }

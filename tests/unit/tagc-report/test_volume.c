@@ -3,10 +3,10 @@
  */
 #include "interpose/tagc-report/judge/volume.h"
 
-#include <dirent.h>
 #include <math.h>
 
 #include "interpose/tagc-report/read/format.h"
+#include "tests/unit/fixtures.h"
 #include "tests/unit/tap.h"
 #include "tests/unit/tagc-report/jobs.h"
 #include "tests/unit/tagc-report/runs.h"
@@ -83,15 +83,15 @@ static const struct {
 };
 
 static struct tagc_summary *read_fixture(const char *name) {
-  char path[1024];
-  const char *top = getenv("abs_top_srcdir");
+  glob_t found;
   struct tagc_summary *job = job_make();
-  snprintf(path, sizeof path, "%s/tests/fixtures/%s.calls", top ? top : "..", name);
-  if (job_fixture(job, path, 0))
-    return job;
-  ok(0, "%s is read", path);
-  job_free(job);
-  return NULL;
+  if (fixtures_find(name, &found) != 1 || !job_fixture(job, found.gl_pathv[0], 0)) {
+    ok(0, "%s is read", name);
+    job_free(job);
+    job = NULL;
+  }
+  globfree(&found);
+  return job;
 }
 
 /* All-reduces of replicas, and of activations: the calls do not determine their expected volume. */
@@ -135,15 +135,9 @@ static const struct {
 };
 
 static size_t count_fixtures(void) {
-  char path[1024];
-  const char *top = getenv("abs_top_srcdir");
-  size_t count = 0;
-  snprintf(path, sizeof path, "%s/tests/fixtures", top ? top : "..");
-  DIR *folder = opendir(path);
-  for (struct dirent *entry; folder && (entry = readdir(folder));)
-    count += strstr(entry->d_name, ".calls") != NULL;
-  if (folder)
-    closedir(folder);
+  glob_t found;
+  const size_t count = fixtures_find("*", &found);
+  globfree(&found);
   return count;
 }
 
