@@ -86,7 +86,9 @@ static struct chunk chunk_to_send(const struct ring *ring, const struct cursor *
 static struct chunk chunk_to_receive(const struct ring *ring, const struct cursor *at) {
   const struct call *call = ring->call;
   size_t offset = at->slice * ring->slice_size;
-  struct chunk chunk = {.size = slice_size(ring, at->slice), .data = (char *)call->recv + offset};
+  struct chunk chunk = {.size = slice_size(ring, at->slice)};
+  if (call->recv) /* NULL on ranks that are not the root */
+    chunk.data = (char *)call->recv + offset;
   switch (call->function) {
   case FN_REDUCE_SCATTER:
     chunk.own = (const char *)call->send + offset + shard_at(ring, -at->step - 2);
