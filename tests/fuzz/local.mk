@@ -9,7 +9,7 @@ fuzz_targets += %D%/cycle
 if HAVE_LIBELF
 fuzz_targets += %D%/elf
 %C%_elf_SOURCES = %D%/elf.c interpose/tagc-doctor/elf.c
-%C%_elf_LDADD = $(main_of_fuzz_target) $(LIBELF_LIBS)
+%C%_elf_LDADD = $(LDADD) $(LIBELF_LIBS)
 endif
 fuzz_targets += %D%/gather
 fuzz_targets += %D%/imports
