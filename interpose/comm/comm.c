@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "env/log.h"
+#include "interpose/comm/call.h"
 #include "interpose/comm/memory.h"
 #include "interpose/comm/traced.h"
 #include "interpose/nccl/capture.h"
@@ -108,4 +109,22 @@ bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out) {
   case ncclBfloat16: *out = TAGC_BFLOAT16; return true;
   default: return false;
   }
+}
+
+/* -- calls that are kept for later, with their configuration ---------------------------------------------------- */
+bool tagc_call_retain(struct tagc_call *copy) {
+  if (copy->kept)
+    tagc_coll_config_retain(copy->kept);
+  else if (copy->config && !(copy->kept = tagc_coll_config_keep(copy->config)))
+    return false;
+  if (copy->kept)
+    copy->config = tagc_coll_config_of(copy->kept);
+  if (copy->comm)
+    tagc_comm_retain(copy->comm);
+  return true;
+}
+
+void tagc_call_release(struct tagc_call *copy) {
+  tagc_comm_release(copy->comm);
+  tagc_coll_config_release(copy->kept);
 }

@@ -141,7 +141,7 @@ static void print_ledger(const struct tagc_ledger *ledger) {
       " of these were all-gathers of parameters: %s a rank. TAGC_ALLGATHER=q8 sends a quarter of fp32, half of 16 bits",
       ledger->allgathers_left, tagc_units_bytes(sent->inside + sent->between, left));
   }
-  if (*ledger->unknown)
+  if (ledger->unknown && *ledger->unknown)
     tagc_say("  not fully seen: calls of some functions of its NCCL go past this library: %s", ledger->unknown);
   if (ledger->device_comm)
     tagc_say("  not fully seen: kernels of the program send on it, too (ncclDevCommCreate)");

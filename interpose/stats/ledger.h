@@ -87,7 +87,7 @@ struct tagc_ledger {
   bool two_levels;
   uint64_t number;     /* in the order of the communicators' first use here */
   const char *codec;   /* TAGC_CODEC */
-  const char *unknown; /* functions of its NCCL that nobody here sees called; "": none */
+  const char *unknown; /* functions of its NCCL that nobody here sees called; "" or NULL: none */
   bool device_comm;    /* kernels of the program send on it (ncclDevCommCreate) */
   bool probed;         /* TAGC_CODEC=auto: the vote has probed the wire */
   struct tagc_wire wire;
