@@ -51,8 +51,8 @@ wire() {
     }' "$results/$1".stats.*
 }
 
-# sides NAME WINDOW: reads a run that alternates every WINDOW steps. Prints the means and the spreads of a step's time
-# in ms, plain and compressed, then the means of gradient reductions and all-gathers in a plain step. The bytes that
+# sides NAME WINDOW: reads a run that alternates every WINDOW steps. Prints the spreads of a step's time in ms, plain and
+# compressed, then the means of gradient reductions and all-gathers in a plain step. The bytes that
 # rank 0 sent in the trainer's calls tell the side of a step. A plain step sent as much as the first one, where nothing
 # is compressed yet, a compressed step less. A step that sent more is on neither side: the library measured the wire in
 # it. The first step of a window can still have the all-gathers of the previous window; its bytes then lie in between.
@@ -79,7 +79,7 @@ sides() {
     }
     END {
       if (n[0] < 2 || n[1] < 2) exit 1
-      printf "%.3f %.3f %.3f %.3f %.3f %.3f\n", sum[0] / n[0], sum[1] / n[1], spread(0), spread(1), reduce / n[0], gather / n[0]
+      printf "%.3f %.3f %.3f %.3f\n", spread(0), spread(1), reduce / n[0], gather / n[0]
     }' "$results/$1.stats.0" "$results/$1.times"
 }
 

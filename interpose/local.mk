@@ -3,6 +3,7 @@
 # except the exported entries.
 include $(srcdir)/%D%/nccl/local.mk
 include $(srcdir)/%D%/policy/local.mk
+include $(srcdir)/%D%/ab/local.mk
 include $(srcdir)/%D%/budget/local.mk
 include $(srcdir)/%D%/agree/local.mk
 include $(srcdir)/%D%/stats/local.mk

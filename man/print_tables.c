@@ -115,9 +115,9 @@ static void zsh(void) {
 }
 
 static void reasons(void) {
-#define REASON(name, words) \
+#define REASON(name, words, advice) \
   if (strcmp(#name, "compressed") != 0) \
-    printf(".It\n%s\n", words);
+    printf(".It\n%s%s%s\n", words, *(advice) ? ": " : "", advice);
 #include "interpose/policy/reasons.def"
 }
 

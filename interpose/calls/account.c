@@ -2,6 +2,7 @@
 #include "interpose/calls/calls.h"
 #include "interpose/calls/traced.h"
 #include "interpose/comm/placement.h"
+#include "interpose/nccl/process.h"
 
 /* The bytes of a plain call. */
 static struct tagc_traffic sent_plain(const struct tagc_call *call) {
@@ -26,8 +27,17 @@ static void account_allgather(const struct tagc_comm *comm, const struct tagc_ca
   }
 }
 
+static void account_large(struct tagc_ledger_large *large, const struct tagc_call *call) {
+  const struct tagc_traffic plain = sent_plain(call);
+  large->calls++;
+  large->reasons[call->decision.reason]++;
+  tagc_traffic_add(&large->plain, &plain);
+}
+
 static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
   tagc_trace_account(comm, call);
+  if (tagc_call_bytes(call) >= tagc_library_options()->min_bytes && call->count)
+    account_large(&comm->ledger->large, call);
   if (call->entry == TAGC_ENTRY_ncclAllGather && tagc_call_may_compress(call)) {
     account_allgather(comm, call);
     return;

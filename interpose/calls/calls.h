@@ -14,7 +14,7 @@
  * cycle has a slot for it (known once it is observed); an all-gather of floats, unless TAGC_ALLGATHER=off. */
 bool tagc_call_may_compress(const struct tagc_call *call);
 
-/* Bytes of an element, and of a reduction's whole input: all shards. */
+/* Bytes of an element, and of the larger buffer: all shards. */
 size_t tagc_call_type_size(ncclDataType_t type);
 uint64_t tagc_call_bytes(const struct tagc_call *call);
 

@@ -18,8 +18,9 @@ size_t tagc_call_type_size(ncclDataType_t type) {
 }
 
 uint64_t tagc_call_bytes(const struct tagc_call *call) {
-  const uint64_t shards = call->entry == TAGC_ENTRY_ncclAllReduce ? 1 : (uint64_t)call->comm->nranks;
-  return call->count * shards * tagc_call_type_size(call->type);
+  const bool whole = call->entry == TAGC_ENTRY_ncclAllReduce || call->entry == TAGC_ENTRY_ncclBroadcast ||
+                     call->entry == TAGC_ENTRY_ncclBcast || call->entry == TAGC_ENTRY_ncclReduce;
+  return call->count * (whole ? 1 : (uint64_t)call->comm->nranks) * tagc_call_type_size(call->type);
 }
 
 enum tagc_collective tagc_call_collective(const struct tagc_call *call) {

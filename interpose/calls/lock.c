@@ -51,6 +51,21 @@ static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature 
   slot->reason = TAGC_REASON_warm_up;
 }
 
+/* In words for the report: what the slots are, and by which evidence. */
+static const char *taken_for(const struct tagc_comm *comm, const struct tagc_slot_info *infos) {
+  const bool all_reduces = infos[0].signature.collective == TAGC_COLL_ALL_REDUCE;
+  if (tagc_cycle_is_gradients(comm->observed.cycle))
+    return all_reduces ? "gradients, as the program's first broadcasts or all-reduces show"
+                       : "gradients, as their parameters are gathered in the forward pass";
+  if (tagc_library_map(&(uint64_t){0}) && tagc_slot_is_gradient(comm, 0))
+    return "gradients, as TAGC_LAYERMAP says";
+  if (comm->layers && comm->layers->proven)
+    return "gradients, as a model of known sizes has all their elements";
+  if (tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS)
+    return "gradients, as TAGC_ASSUME=gradients says";
+  return "a step without evident gradients";
+}
+
 static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info *infos) {
   const bool all_reduces = infos[0].signature.collective == TAGC_COLL_ALL_REDUCE;
   tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu %s%s",
@@ -117,6 +132,7 @@ ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *ol
     comm->slot_count = 0; /* no vote on slots that other ranks have sorted differently */
     return tagc_no_memory("the parts of slots");
   }
+  comm->ledger->taken_for = count ? taken_for(comm, infos) : "a step without gradients";
   if (count)
     log_cycle(comm, infos);
   tagc_trace_lock(comm, infos, count);

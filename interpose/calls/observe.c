@@ -20,7 +20,7 @@ static void drop_nonfinite(struct tagc_comm *comm) {
   comm->observed.nonfinite = false;
 }
 
-/* Accounts for an ended cycle, if it measures a step. Returns its window for the trace: 1 + compressed; 0: none. */
+/* Accounts for an ended cycle, if it measures a step. Returns its side (enum tagc_ab_side), for the trace, too. */
 static int account_step(struct tagc_comm *comm, double step_ms) {
   const struct tagc_options *options = tagc_library_options();
   const uint64_t ended = comm->observed.cycle_number;
@@ -42,6 +42,17 @@ static int account_step(struct tagc_comm *comm, double step_ms) {
   return 1 + compressed;
 }
 
+/* TAGC_MODE=ab: enters the step into the comparison, as the trace has it. */
+static void compare_step(struct tagc_comm *comm, int window, double step_ms) {
+  const struct tagc_ab_step step = {.lock = (uint32_t)comm->observed.lock_number,
+                                    .cycle = comm->observed.cycle_number,
+                                    .side = (enum tagc_ab_side)window,
+                                    .counts = step_ms > 0,
+                                    .ms = step_ms};
+  if (tagc_library_options()->mode == TAGC_MODE_AB)
+    tagc_ab_add(&comm->ledger->ab, &step);
+}
+
 /* At the first call of a cycle: closes the accounts of the previous one. */
 static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   const uint64_t now_ns = tagc_clock_ns();
@@ -49,6 +60,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   const double step_ms = disturbed ? -1 : (double)(now_ns - comm->observed.cycle_began_ns) * 1e-6;
   drop_nonfinite(comm);
   const int window = account_step(comm, step_ms);
+  compare_step(comm, window, step_ms);
   if (number > 1)
     tagc_progress_cycle(comm, step_ms);
   tagc_trace_cycle(comm, comm->observed.cycle_number, now_ns, window, disturbed);

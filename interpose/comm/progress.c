@@ -34,13 +34,15 @@ void tagc_progress_reset(struct tagc_comm *comm) {
 
 /* "; A/B so far: ..."; empty while one side has no step yet. */
 static void print_ab_so_far(const struct tagc_ledger *ledger, char *text, size_t size) {
-  const struct tagc_series *plain = &ledger->sides[0].step_ms, *compressed = &ledger->sides[1].step_ms;
+  struct tagc_ab_figures figures;
+  char words[TAGC_AB_WORDS], times[64] = "";
+  tagc_ab_figures(&ledger->ab, &figures);
   *text = '\0';
-  if (tagc_library_options()->mode == TAGC_MODE_AB && plain->count && compressed->count)
-    snprintf(text, size,
-             "; A/B so far: plain %.1f ms (steps: %" PRIu64 "), compressed %.1f ms (steps: %" PRIu64
-             "), %.3f times as fast",
-             plain->mean, plain->count, compressed->mean, compressed->count, plain->mean / compressed->mean);
+  if (figures.pairs)
+    snprintf(times, sizeof times, "plain %.1f ms, compressed %.1f ms, ", figures.mean_ms[TAGC_AB_PLAIN],
+             figures.mean_ms[TAGC_AB_COMPRESSED]);
+  if (*tagc_ab_words(&figures, words))
+    snprintf(text, size, "; A/B so far: %s%s", times, words);
 }
 
 /* "9.4 MiB, 2.1 MiB less than plain, ratio 0.817" */
@@ -63,7 +65,7 @@ static void print_progress(const struct tagc_comm *comm) {
                             plain = tagc_traffic_since(&ledger->plain, &since->plain);
   const struct tagc_traffic allgathers = tagc_traffic_since(&ledger->allgather_sent, &since->allgather_sent);
   const struct tagc_traffic plain_allgathers = tagc_traffic_since(&ledger->allgather_plain, &since->allgather_plain);
-  char step[48] = "no step was measured", reduces[112], gathered[160] = "", text[112], ab[160];
+  char step[48] = "no step was measured", reduces[112], gathered[160] = "", text[112], ab[TAGC_AB_WORDS + 80];
   if (since->steps)
     snprintf(step, sizeof step, "%.1f ms a step", since->ms / (double)since->steps);
   print_sent(ledger, &sent, &plain, reduces, sizeof reduces);

@@ -7,7 +7,15 @@
 
 const char *tagc_reason_words(enum tagc_reason reason) {
   static const char *const words[] = {
-#define REASON(name, text) text,
+#define REASON(name, text, advice) text,
+#include "interpose/policy/reasons.def"
+  };
+  return words[reason];
+}
+
+const char *tagc_reason_advice(enum tagc_reason reason) {
+  static const char *const words[] = {
+#define REASON(name, text, advice) advice,
 #include "interpose/policy/reasons.def"
   };
   return words[reason];

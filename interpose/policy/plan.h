@@ -14,14 +14,15 @@
 #include "layermap/model/select.h"
 
 enum tagc_reason {
-#define REASON(name, words) TAGC_REASON_##name,
+#define REASON(name, words, advice) TAGC_REASON_##name,
 #include "interpose/policy/reasons.def"
   TAGC_REASON_COUNT,
   TAGC_REASON_NONE = TAGC_REASON_compressed /* in an answer to "why not?": no reason */
 };
 
-/* The words of reasons.def. */
+/* The words of reasons.def, and what the user can do about it; "": nothing, or the words say it. */
 const char *tagc_reason_words(enum tagc_reason reason);
+const char *tagc_reason_advice(enum tagc_reason reason);
 
 /* Kinds of reductions that matter here. */
 enum tagc_op { TAGC_OP_SUM, TAGC_OP_AVG, TAGC_OP_PREMULSUM, TAGC_OP_OTHER };

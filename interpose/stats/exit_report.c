@@ -60,16 +60,31 @@ static struct tagc_ledger_row total_of(const struct tagc_ledger *ledger) {
   return total;
 }
 
-static void print_ab(const struct tagc_ledger *ledger) {
-  const struct tagc_ledger_side *plain = &ledger->sides[0], *compressed = &ledger->sides[1];
-  if (!plain->step_ms.count || !compressed->step_ms.count)
-    return;
-  tagc_say("  A/B: plain %.1f ms a step (+- %.1f, %" PRIu64 " cycles), compressed %.1f ms (+- %.1f, %" PRIu64
-           " cycles): "
-           "%.3f times as fast",
-           plain->step_ms.mean, tagc_series_deviation(&plain->step_ms), plain->step_ms.count, compressed->step_ms.mean,
-           tagc_series_deviation(&compressed->step_ms), compressed->step_ms.count,
-           plain->step_ms.mean / compressed->step_ms.mean);
+static void print_ab(const struct tagc_ab_figures *ab) {
+  char words[TAGC_AB_WORDS], times[96] = "";
+  if (ab->pairs)
+    snprintf(times, sizeof times, "plain %.1f ms a step, compressed %.1f ms: ", ab->mean_ms[TAGC_AB_PLAIN],
+             ab->mean_ms[TAGC_AB_COMPRESSED]);
+  if (*tagc_ab_words(ab, words))
+    tagc_say("  A/B: %s%s", times, words);
+}
+
+/* A figure of the line tagc-ab: empty if it is not known. */
+static const char *figure(const char *name, double value, char text[48]) {
+  *text = '\0';
+  if (!__builtin_isnan(value))
+    snprintf(text, 48, " %s=%.4f", name, value);
+  return text;
+}
+
+static void print_verdict(const struct tagc_ab_figures *ab) {
+  char text[6][48];
+  tagc_say("tagc-ab: verdict=%s pairs=%zu%s%s%s%s%s%s",
+           ab->outcome == TAGC_AB_TOO_FEW ? "too-few" : tagc_ab_outcome_name(ab->outcome), ab->pairs,
+           figure("speed", ab->speed, text[0]), figure("speed_low", ab->low_speed, text[1]),
+           figure("speed_high", ab->high_speed, text[2]), figure("plain_ms", ab->mean_ms[TAGC_AB_PLAIN], text[3]),
+           figure("compressed_ms", ab->mean_ms[TAGC_AB_COMPRESSED], text[4]),
+           figure("difference_ms", ab->difference_ms, text[5]));
 }
 
 static void print_sides(const struct tagc_ledger *ledger) {
@@ -145,6 +160,8 @@ static void print_ledger(const struct tagc_ledger *ledger) {
     tagc_say("  not fully seen: calls of some functions of its NCCL go past this library: %s", ledger->unknown);
   if (ledger->device_comm)
     tagc_say("  not fully seen: kernels of the program send on it, too (ncclDevCommCreate)");
+  if (ledger->taken_for)
+    tagc_say("  taken for %s", ledger->taken_for);
   if (*ledger->layers)
     tagc_say("  layers: %s", ledger->layers);
   if (*ledger->or_layers)
@@ -153,8 +170,9 @@ static void print_ledger(const struct tagc_ledger *ledger) {
   tagc_report_tables(ledger, &total);
   for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
     if (ledger->reasons[reason] && reason != TAGC_REASON_compressed)
-      tagc_say("  %7" PRIu64 " not compressed: %s", ledger->reasons[reason],
-               tagc_reason_words((enum tagc_reason)reason));
+      tagc_say("  %7" PRIu64 " not compressed: %s%s%s", ledger->reasons[reason],
+               tagc_reason_words((enum tagc_reason)reason), *tagc_reason_advice((enum tagc_reason)reason) ? ": " : "",
+               tagc_reason_advice((enum tagc_reason)reason));
   if (total.residuals_dropped)
     tagc_say("  %7" PRIu64 " residuals dropped: a disturbed cycle, a step with NaN or Inf, or a failed call",
              total.residuals_dropped);
@@ -173,18 +191,26 @@ static void print_ledger(const struct tagc_ledger *ledger) {
              of_all_calls(times->decode_ms, times, total.compressed) / (double)cycles,
              tagc_report_hidden(times, hidden), ledger->cycles_compressed, ledger->cycles_plain);
   tagc_report_allgathers(ledger);
-  print_ab(ledger);
+  struct tagc_ab_figures ab;
+  tagc_ab_figures(&ledger->ab, &ab);
+  print_ab(&ab);
   tagc_retune_report(ledger->retune);
   print_total(ledger, &total);
-  if (tagc_library_options()->mode == TAGC_MODE_AB)
+  if (tagc_library_options()->mode == TAGC_MODE_AB) {
     print_sides(ledger);
+    print_verdict(&ab);
+  }
 }
 
 void tagc_report_print(const struct tagc_ledger *ledgers) {
-  int when = tagc_library_options()->report;
-  for (const struct tagc_ledger *l = ledgers; l; l = l->next)
-    if (l->rank == 0 && l->nranks > 1 &&
-        (when == TAGC_REPORT_ALWAYS ||
-         (when == TAGC_REPORT_AUTO && (total_of(l).compressed || tagc_report_allgathers_total(l).compressed))))
+  const bool always = tagc_library_options()->report == TAGC_REPORT_ALWAYS;
+  for (const struct tagc_ledger *l = ledgers; l; l = l->next) {
+    if (l->rank != 0 || l->nranks < 2)
+      continue;
+    if (always || tagc_report_any(l))
       print_ledger(l);
+    else
+      tagc_report_passed(l);
+  }
+  tagc_report_nothing(ledgers);
 }

@@ -46,6 +46,15 @@ struct tagc_ledger_row tagc_report_allgathers_total(const struct tagc_ledger *le
 /* Writes the all-gathers' part of a line for programs; nothing with TAGC_ALLGATHER=off. Returns `text`. */
 const char *tagc_report_allgathers_words(const struct tagc_ledger *ledger, char text[512]);
 
+/* A communicator of which nothing was compressed, in a line: what its calls are taken for, and why they passed. Nothing
+ * if it had no large collective. */
+void tagc_report_passed(const struct tagc_ledger *ledger);
+/* In a sentence: why nothing at all was compressed, and what to do. Nothing if anything was, or if another process is
+ * the first of a communicator. */
+void tagc_report_nothing(const struct tagc_ledger *ledgers);
+/* Was any call compressed? */
+bool tagc_report_any(const struct tagc_ledger *ledger);
+
 /* ", hidden 83%": the part of encoding and decoding beside the exchange; "" if none. Returns `text`. */
 const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[24]);
 

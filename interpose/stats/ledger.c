@@ -58,6 +58,7 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
     owner = getpid();
     __cxa_atexit(report_at_exit, NULL, NULL);
   }
+  tagc_ab_begin(&ledger->ab, tagc_library_options()->ab);
   ledger->number = created++;
   ledger->unknown = "";
   *last = ledger;

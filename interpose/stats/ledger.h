@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "interpose/ab/windows.h"
 #include "interpose/budget/retune.h"
 #include "interpose/policy/registered_memory.h"
 #include "interpose/stats/layers_log.h"
@@ -73,6 +74,12 @@ struct tagc_ledger_row {
   struct tagc_ledger_allgather allgather; /* of an all-gather; its reference's memory is residual_bytes */
 };
 
+/* Collectives whose larger buffer has TAGC_MIN_BYTES or more, compressed or not. */
+struct tagc_ledger_large {
+  uint64_t calls, reasons[TAGC_REASON_COUNT];
+  struct tagc_traffic plain; /* sent by this rank, had all been plain */
+};
+
 /* One side of TAGC_MODE=ab. */
 struct tagc_ledger_side {
   struct tagc_series step_ms;
@@ -101,11 +108,14 @@ struct tagc_ledger {
   uint64_t reasons[TAGC_REASON_COUNT]; /* reduce-scatters, by reason */
   uint64_t allgathers_left;            /* of other_calls: all-gathers that TAGC_ALLGATHER could compress */
   struct tagc_traffic allgathers_left_sent;
+  struct tagc_ledger_large large; /* its collectives of TAGC_MIN_BYTES and more */
+  const char *taken_for;          /* what its cycle is taken for, and why; NULL: no cycle has been found */
   uint64_t other_calls;           /* calls other than reduce-scatters, and all-gathers or all-reduces with rows */
   bool all_reduces;               /* its slots are all-reduces, and so are the "reduce-scatters" here */
   struct tagc_ledger_times times; /* of compressed reduce-scatters */
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2];   /* plain, compressed */
+  struct tagc_ab_windows ab;          /* TAGC_MODE=ab: their steps, compared */
   struct tagc_traffic sent, plain;    /* by all reduce-scatters so far, plain or not; and if all were plain */
   const char *allgather_codec;        /* TAGC_ALLGATHER; NULL: off, and the rest is empty */
   struct tagc_ledger_row *allgathers; /* of the all-gathers of parameters of the last lock */

@@ -206,11 +206,12 @@ static bool unpack_replicas(struct vote *v, struct tagc_message *message) {
   const uint64_t next = tagc_plan_next_vote(comm->vote.cycle);
   tagc_message_flag(message, &comm->vote.are_shards);
   comm->vote.asks_shards = !comm->vote.are_shards && next;
-  if (comm->vote.are_shards)
+  if (comm->vote.are_shards) {
+    comm->ledger->taken_for = "gradients, as another communicator reduce-scatters these shards";
     tagc_log(TAGC_LOG_INFO, "interpose",
              "communicator %llu: its all-reduces are of gradients: another communicator reduce-scatters these shards",
              (unsigned long long)comm->ledger->number);
-  else if (next)
+  } else if (next)
     comm->vote.cycle = next;
   else
     tagc_comm_pass_slots(comm);

@@ -62,17 +62,3 @@ size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint6
   const struct tagc_sum_step *step = leader ? tagc_step_find(leader, lock, cycle) : NULL;
   return step ? (size_t)(step - leader->steps) + 1 : 0;
 }
-
-static int compare_doubles(const void *left, const void *right) {
-  const double a = *(const double *)left, b = *(const double *)right;
-  return ORDER(a, b);
-}
-
-double tagc_quantile(double *values, size_t n, double share) {
-  if (n == 0)
-    return NAN;
-  qsort(values, n, sizeof *values, compare_doubles);
-  const double at = share * (double)(n - 1);
-  const size_t below = (size_t)at;
-  return below + 1 < n ? values[below] + (at - (double)below) * (values[below + 1] - values[below]) : values[n - 1];
-}

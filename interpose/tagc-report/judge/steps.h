@@ -25,7 +25,5 @@ const struct tagc_sum_rank *tagc_steps_leader(const struct tagc_summary *summary
 size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint64_t cycle);
 
 static inline double tagc_ms(double ns) { return ns / 1e6; }
-/* The value below which a share of the n values lies, interpolated between neighbours. Sorts the values. NaN: n = 0. */
-double tagc_quantile(double *values, size_t n, double share);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/ab/windows.h"
 #include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/read/format.h"
 

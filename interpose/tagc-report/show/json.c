@@ -246,23 +246,23 @@ static void put_json_codecs(struct tagc_json *j, const struct tagc_summary *s) {
 
 static void put_json_ab(struct tagc_json *j, const struct tagc_ab_result *ab) {
   tagc_json_open(j, "sides", '{');
-  tagc_json_text(j, "verdict", tagc_ab_outcome_name(ab->outcome));
+  tagc_json_text(j, "verdict", tagc_ab_outcome_name(ab->figures.outcome));
   tagc_json_text(j, "words", ab->words);
-  tagc_json_count(j, "pairs", ab->pairs);
-  tagc_json_real(j, "difference_ms", ab->difference_ms);
-  tagc_json_real(j, "low_ms", ab->low_ms);
-  tagc_json_real(j, "high_ms", ab->high_ms);
-  tagc_json_real(j, "speed", ab->speed);
-  tagc_json_real(j, "low_speed", ab->low_speed);
-  tagc_json_real(j, "high_speed", ab->high_speed);
+  tagc_json_count(j, "pairs", ab->figures.pairs);
+  tagc_json_real(j, "difference_ms", ab->figures.difference_ms);
+  tagc_json_real(j, "low_ms", ab->figures.low_ms);
+  tagc_json_real(j, "high_ms", ab->figures.high_ms);
+  tagc_json_real(j, "speed", ab->figures.speed);
+  tagc_json_real(j, "low_speed", ab->figures.low_speed);
+  tagc_json_real(j, "high_speed", ab->figures.high_speed);
   tagc_json_truth(j, "matters", tagc_ab_matters(ab));
   tagc_json_real(j, "coding_ms", ab->coding_ms);
   tagc_json_real(j, "saved_ms", ab->saved_ms);
   for (int i = TAGC_SUM_PLAIN; i < TAGC_SUM_SIDES; i++) {
     tagc_json_open(j, side_words[i], '{');
-    tagc_json_count(j, "steps", ab->steps[i]);
-    tagc_json_real(j, "mean_ms", ab->mean_ms[i]);
-    tagc_json_real(j, "deviation_ms", ab->deviation_ms[i]);
+    tagc_json_count(j, "steps", ab->figures.steps[i]);
+    tagc_json_real(j, "mean_ms", ab->figures.mean_ms[i]);
+    tagc_json_real(j, "deviation_ms", ab->figures.deviation_ms[i]);
     put_sent(j, "sent", &ab->sent[i]);
     tagc_json_close(j, '}');
   }

@@ -41,14 +41,14 @@ static void put_unjudged(struct tagc_page *page) {
 static void put_headline(struct tagc_page *page) {
   const struct tagc_ab_result *ab = &page->ab;
   fputs("<h1>", page->file);
-  switch (ab->outcome) {
+  switch (ab->figures.outcome) {
   case TAGC_AB_FASTER:
   case TAGC_AB_SLOWER:
     if (!tagc_ab_matters(ab))
       fputs("Compression changes the speed by too little to matter", page->file);
     else
       fprintf(page->file, "Compression %s: %.2f times as fast",
-              ab->outcome == TAGC_AB_FASTER ? "helps" : "does not help", ab->speed);
+              ab->figures.outcome == TAGC_AB_FASTER ? "helps" : "does not help", ab->figures.speed);
     break;
   case TAGC_AB_EQUAL: fputs("Compression changes the speed by nothing that can be told from noise", page->file); break;
   case TAGC_AB_TOO_FEW: fputs("Too few windows for a verdict", page->file); break;
@@ -69,7 +69,7 @@ static void put_job(struct tagc_page *page) {
 
 static void put_lead(struct tagc_page *page) {
   tagc_markup(page->file, "<p class=\"lead\">%s", page->ab.words);
-  if (page->ab.outcome == TAGC_AB_NONE)
+  if (page->ab.figures.outcome == TAGC_AB_NONE)
     fputs(
       " Whether it helps is told by a run with <code>TAGC_MODE=ab</code>, which alternates plain and compressed steps.",
       page->file);
@@ -88,16 +88,17 @@ static void put_key(struct tagc_page *page, const char *name, const char *value,
 static void put_step_keys(struct tagc_page *page) {
   const struct tagc_ab_result *ab = &page->ab;
   char a[32], b[32], c[32], value[96], note[160];
-  if (ab->outcome != TAGC_AB_NONE) {
-    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_page_ms(ab->mean_ms[TAGC_SUM_PLAIN], a),
-             tagc_page_ms(ab->mean_ms[TAGC_SUM_COMPRESSED], b));
-    snprintf(note, sizeof note, "plain \342\206\222 compressed, means of %zu and %zu steps", ab->steps[TAGC_SUM_PLAIN],
-             ab->steps[TAGC_SUM_COMPRESSED]);
+  if (ab->figures.outcome != TAGC_AB_NONE) {
+    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_page_ms(ab->figures.mean_ms[TAGC_SUM_PLAIN], a),
+             tagc_page_ms(ab->figures.mean_ms[TAGC_SUM_COMPRESSED], b));
+    snprintf(note, sizeof note, "plain \342\206\222 compressed, means of %zu and %zu steps",
+             ab->figures.steps[TAGC_SUM_PLAIN], ab->figures.steps[TAGC_SUM_COMPRESSED]);
     put_key(page, "A step", value, note);
-    if (ab->pairs > 1 && isfinite(ab->low_ms)) {
-      snprintf(value, sizeof value, "%s%s", ab->difference_ms > 0 ? "+" : "", tagc_page_ms(ab->difference_ms, a));
-      snprintf(note, sizeof note, "95%% interval %s to %s, %zu pairs of windows", tagc_page_ms(ab->low_ms, b),
-               tagc_page_ms(ab->high_ms, c), ab->pairs);
+    if (ab->figures.pairs > 1 && isfinite(ab->figures.low_ms)) {
+      snprintf(value, sizeof value, "%s%s", ab->figures.difference_ms > 0 ? "+" : "",
+               tagc_page_ms(ab->figures.difference_ms, a));
+      snprintf(note, sizeof note, "95%% interval %s to %s, %zu pairs of windows", tagc_page_ms(ab->figures.low_ms, b),
+               tagc_page_ms(ab->figures.high_ms, c), ab->figures.pairs);
       put_key(page, "Compressed less plain", value, note);
     }
     return;
@@ -117,7 +118,7 @@ static void put_step_keys(struct tagc_page *page) {
 static void put_sent_keys(struct tagc_page *page) {
   const struct tagc_ab_result *ab = &page->ab;
   char a[32], b[32], c[64], value[96], note[160];
-  if (ab->outcome != TAGC_AB_NONE) {
+  if (ab->figures.outcome != TAGC_AB_NONE) {
     double plain = (double)tagc_sent_all(&ab->sent[TAGC_SUM_PLAIN]),
            packed = (double)tagc_sent_all(&ab->sent[TAGC_SUM_COMPRESSED]);
     snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_format_bytes(plain, a), tagc_format_bytes(packed, b));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/ab/windows.h"
 #include "interpose/tagc-report/show/page_picture.h"
 
 #include <math.h>

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/ab/windows.h"
 #include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/show/page.h"
 #include "interpose/tagc-report/show/svg.h"
@@ -111,7 +112,7 @@ static void draw_windows(const struct plot *plot) {
   size_t windows = 0;
   for (size_t i = 0; i < page->step_count; i++)
     windows += page->steps[i].side == TAGC_SUM_COMPRESSED && (!i || page->steps[i - 1].side != TAGC_SUM_COMPRESSED);
-  if (windows < 1 || windows > BANDS || page->ab.outcome == TAGC_AB_NONE)
+  if (windows < 1 || windows > BANDS || page->ab.figures.outcome == TAGC_AB_NONE)
     return;
   for (size_t i = 0; i < page->step_count;) {
     size_t end = i + 1;
@@ -127,8 +128,8 @@ static void draw_windows(const struct plot *plot) {
 
 static void draw_mean(const struct plot *plot, enum tagc_sum_side side) {
   const struct tagc_ab_result *ab = &plot->page->ab;
-  double mean = ab->mean_ms[side];
-  if (ab->outcome == TAGC_AB_NONE || !ab->steps[side] || !(mean >= plot->y.low && mean <= plot->y.high))
+  double mean = ab->figures.mean_ms[side];
+  if (ab->figures.outcome == TAGC_AB_NONE || !ab->figures.steps[side] || !(mean >= plot->y.low && mean <= plot->y.high))
     return;
   double y = tagc_axis_at(&plot->y, mean);
   fprintf(plot->page->file, "<path class=\"line %s\" d=\"M%.1f %.1fH%.1f\"/>\n", side == TAGC_SUM_PLAIN ? "plain" : "",
@@ -140,17 +141,17 @@ static void draw_step_keys(const struct plot *plot) {
   const struct tagc_ab_result *ab = &plot->page->ab;
   char text[96], ms[32];
   double x = LEFT;
-  if (ab->outcome == TAGC_AB_NONE) {
+  if (ab->figures.outcome == TAGC_AB_NONE) {
     tagc_svg_key(file, "other", x, 20,
                  plot->together > 1 ? "means of neighbouring steps" : "a step, mean of the ranks");
     return;
   }
   fprintf(file, "<circle class=\"dot plain\" cx=\"%.1f\" cy=\"16\" r=\"4\"/>", x + 5);
-  snprintf(text, sizeof text, "plain, mean %s", tagc_page_ms(ab->mean_ms[TAGC_SUM_PLAIN], ms));
+  snprintf(text, sizeof text, "plain, mean %s", tagc_page_ms(ab->figures.mean_ms[TAGC_SUM_PLAIN], ms));
   tagc_svg_text(file, "key", x + 16, 20, text);
   fprintf(file, "<rect class=\"packed\" x=\"%.1f\" y=\"12\" width=\"8\" height=\"8\"/>", x + 200);
   snprintf(text, sizeof text, "compressed, mean %s (shaded windows)",
-           tagc_page_ms(ab->mean_ms[TAGC_SUM_COMPRESSED], ms));
+           tagc_page_ms(ab->figures.mean_ms[TAGC_SUM_COMPRESSED], ms));
   tagc_svg_text(file, "key", x + 216, 20, text);
   for (size_t i = 0; i < plot->page->step_count; i++)
     if (counts(&plot->page->steps[i]) && plot->page->steps[i].side == TAGC_SUM_NEITHER) {
@@ -167,7 +168,7 @@ static void draw_times(struct tagc_page *page, double least, double most, double
   char description[600], a[32], b[32], number[32];
   snprintf(description, sizeof description, "Times of %s whole steps, from %s to %s. %s",
            tagc_format_count((double)whole, number), tagc_page_ms(least, a), tagc_page_ms(slowest, b),
-           page->ab.outcome == TAGC_AB_NONE ? "" : page->ab.words);
+           page->ab.figures.outcome == TAGC_AB_NONE ? "" : page->ab.words);
   tagc_figure_begin(page, "fig-steps", "Time of each step", description, TAGC_PAGE_WIDTH, HEIGHT);
   draw_windows(&plot);
   tagc_axis_draw_left(page->file, &plot.y, LEFT, TAGC_PAGE_WIDTH - RIGHT - LEFT, "ms");
@@ -187,16 +188,18 @@ static void draw_times(struct tagc_page *page, double least, double most, double
 /* Draws the difference of the sides as a point with its interval, against 0. */
 static void draw_difference(struct tagc_page *page) {
   const struct tagc_ab_result *ab = &page->ab;
-  if (ab->outcome == TAGC_AB_NONE || ab->pairs < 2 || !isfinite(ab->low_ms) || !isfinite(ab->high_ms))
+  if (ab->figures.outcome == TAGC_AB_NONE || ab->figures.pairs < 2 || !isfinite(ab->figures.low_ms) ||
+      !isfinite(ab->figures.high_ms))
     return;
-  double margin = fmax(fabs(ab->low_ms), fabs(ab->high_ms)) * 0.1;
-  struct tagc_axis x =
-    tagc_axis_make(fmin(ab->low_ms - margin, 0), fmax(ab->high_ms + margin, 0), 20, DIFFERENCE_WIDTH - 24, 5);
-  double zero = tagc_axis_at(&x, 0), low = tagc_axis_at(&x, ab->low_ms), high = tagc_axis_at(&x, ab->high_ms),
-         mean = tagc_axis_at(&x, ab->difference_ms);
+  double margin = fmax(fabs(ab->figures.low_ms), fabs(ab->figures.high_ms)) * 0.1;
+  struct tagc_axis x = tagc_axis_make(fmin(ab->figures.low_ms - margin, 0), fmax(ab->figures.high_ms + margin, 0), 20,
+                                      DIFFERENCE_WIDTH - 24, 5);
+  double zero = tagc_axis_at(&x, 0), low = tagc_axis_at(&x, ab->figures.low_ms),
+         high = tagc_axis_at(&x, ab->figures.high_ms), mean = tagc_axis_at(&x, ab->figures.difference_ms);
   char description[200], a[32], b[32], c[32];
   snprintf(description, sizeof description, "Compressed less plain: %s a step; with 95%% confidence between %s and %s.",
-           tagc_page_ms(ab->difference_ms, a), tagc_page_ms(ab->low_ms, b), tagc_page_ms(ab->high_ms, c));
+           tagc_page_ms(ab->figures.difference_ms, a), tagc_page_ms(ab->figures.low_ms, b),
+           tagc_page_ms(ab->figures.high_ms, c));
   tagc_figure_begin(page, "fig-difference", "What compression changes in a step, with its interval of 95%", description,
                     DIFFERENCE_WIDTH, 96);
   tagc_axis_draw_below(page->file, &x, 62, "ms");
@@ -215,7 +218,7 @@ static void draw_difference(struct tagc_page *page) {
 static void put_ab_table(struct tagc_page *page) {
   static const char *const names[] = {"", "plain", "compressed"};
   const struct tagc_ab_result *ab = &page->ab;
-  if (ab->outcome == TAGC_AB_NONE)
+  if (ab->figures.outcome == TAGC_AB_NONE)
     return;
   tagc_table_begin(page, "Both sides",
                    "Side|>Steps|>Mean, ms|>Spread of steps in a window, ms|>Sent inside hosts, bytes a rank and step|"
@@ -223,9 +226,9 @@ static void put_ab_table(struct tagc_page *page) {
                    false);
   for (int side = TAGC_SUM_PLAIN; side <= TAGC_SUM_COMPRESSED; side++) {
     tagc_row_begin(page, names[side]);
-    tagc_cell_number(page, ab->steps[side]);
-    tagc_cell_real(page, ab->mean_ms[side], 3);
-    tagc_cell_real(page, ab->deviation_ms[side], 3);
+    tagc_cell_number(page, ab->figures.steps[side]);
+    tagc_cell_real(page, ab->figures.mean_ms[side], 3);
+    tagc_cell_real(page, ab->figures.deviation_ms[side], 3);
     tagc_cell_number(page, ab->sent[side].inside);
     tagc_cell_number(page, ab->sent[side].between);
     tagc_row_end(page);
@@ -282,7 +285,7 @@ void tagc_page_steps(struct tagc_page *page) {
     put_step_times(page);
     draw_difference(page);
     put_ab_table(page);
-    if (page->ab.outcome == TAGC_AB_NONE)
+    if (page->ab.figures.outcome == TAGC_AB_NONE)
       tagc_page_nothing(page, "The run has no plain and compressed windows to be compared.",
                         "Run it with <code>TAGC_MODE=ab</code>.");
   }

@@ -341,7 +341,7 @@ static bool draw_steps(struct tagc_page *page, const struct tagc_page_step *cons
 
 bool tagc_page_timeline(struct tagc_page *page) {
   const struct tagc_page_step *chosen[2] = {NULL, NULL};
-  if (page->ab.outcome != TAGC_AB_NONE) {
+  if (page->ab.figures.outcome != TAGC_AB_NONE) {
     chosen[0] = tagc_picture_choose(page, TAGC_SUM_PLAIN);
     chosen[1] = tagc_picture_choose(page, TAGC_SUM_COMPRESSED);
   }

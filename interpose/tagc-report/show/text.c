@@ -100,7 +100,7 @@ static void print_effect(FILE *to, const struct tagc_report *r) {
   double sent = (double)tagc_sent_all(&all.sent), plain = (double)tagc_sent_all(&all.plain);
   if (all.hidden_ns)
     snprintf(hidden, sizeof hidden, "; %.0f%% of encoding and decoding is hidden", 100 * tagc_hidden_share(&all));
-  if (r->ab.outcome != TAGC_AB_NONE)
+  if (r->ab.figures.outcome != TAGC_AB_NONE)
     tagc_text_labelled(to, "TAGC", "%s", r->ab.words);
   else if (all.compressed)
     tagc_text_labelled(
@@ -203,7 +203,7 @@ void tagc_report_print(const struct tagc_report *r, FILE *to) {
   print_job(to, s);
   tagc_text_comms(to, s);
   tagc_codecs_print(to, s);
-  if (r->ab.outcome != TAGC_AB_NONE)
+  if (r->ab.figures.outcome != TAGC_AB_NONE)
     fputc('\n', to);
   tagc_ab_print(to, &r->ab);
   fputc('\n', to);

@@ -202,6 +202,55 @@ static void test_few(void) {
   has("  total        3 -");
 }
 
+static void hear(void (*print)(const struct tagc_ledger *), const struct tagc_ledger *ledger) {
+  listen_begin();
+  print(ledger);
+  listen_end();
+}
+
+/* Where nothing was compressed, a line a communicator and a sentence at the end say why. */
+static void test_nothing(void) {
+  struct tagc_ledger small = {.number = 1, .nranks = 4};
+  struct tagc_ledger ledger = {.next = &small, .number = 0, .nranks = 16, .taken_for = "a step without gradients"};
+  hear(tagc_report_passed, &ledger);
+  ok(!*heard, "a communicator without large collectives has no line");
+  hear(tagc_report_nothing, &ledger);
+  has("tagc: nothing was compressed: no collective had a buffer of 1.0 MiB or more (TAGC_MIN_BYTES).\n");
+  ledger.large = (struct tagc_ledger_large){.calls = 1508, .plain = {1024, 3 << 20}};
+  ledger.large.reasons[TAGC_REASON_function] = 1300;
+  ledger.large.reasons[TAGC_REASON_activations] = 200;
+  ledger.large.reasons[TAGC_REASON_learning] = 5;
+  ledger.large.reasons[TAGC_REASON_small] = 3;
+  hear(tagc_report_passed, &ledger);
+  has("tagc: communicator 0 of 16 ranks: taken for a step without gradients; nothing compressed of 1,508 large "
+      "collectives, 3.0 MiB a rank: 200 not evidently a gradient");
+  has("TAGC_ASSUME=gradients or a map (TAGC_LAYERMAP) says so; 5 the cycle of calls is not known yet");
+  has("; 1300 for other reasons\n");
+  ok(strchr(heard, '\n')[1] == '\0', "in one line");
+  hear(tagc_report_nothing, &ledger);
+  has("tagc: nothing was compressed, mostly for one reason: not evidently a gradient");
+  has(". What to do: if it is one, TAGC_ASSUME=gradients or a map (TAGC_LAYERMAP) says so.\n");
+  small.rank = 1;
+  hear(tagc_report_nothing, &ledger);
+  ok(!*heard, "the process that is first everywhere says it for all");
+  small = (struct tagc_ledger){.nranks = 4, .allgather_rest.compressed = 1};
+  hear(tagc_report_nothing, &ledger);
+  ok(!*heard, "nobody says it if anything was compressed");
+  ledger = (struct tagc_ledger){.nranks = 1};
+  hear(tagc_report_nothing, &ledger);
+  has("tagc: nothing was compressed: no communicator had two ranks or more, so nothing was sent.\n");
+}
+
+/* A reason whose words name an option needs no advice; others that the user can change have it. */
+static void test_advice(void) {
+  ok(strstr(tagc_reason_advice(TAGC_REASON_activations), "TAGC_ASSUME=gradients") &&
+       strstr(tagc_reason_advice(TAGC_REASON_activations), "TAGC_LAYERMAP"),
+     "what is not evidently a gradient can be told");
+  ok(strstr(tagc_reason_advice(TAGC_REASON_small), "TAGC_MIN_BYTES") && !*tagc_reason_advice(TAGC_REASON_one_host) &&
+       strstr(tagc_reason_words(TAGC_REASON_one_host), "TAGC_SCOPE=flat"),
+     "options are named once");
+}
+
 int main(void) {
   setenv("TAGC_REPORT", "1", 1);
   tagc_library_start();
@@ -209,5 +258,7 @@ int main(void) {
   test_spans();
   test_deep_model();
   test_few();
+  test_nothing();
+  test_advice();
   return tap_done();
 }

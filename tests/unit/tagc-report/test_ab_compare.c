@@ -43,41 +43,44 @@ static void test_student(void) {
 static void test_outcomes(void) {
   struct tagc_summary *run = run_make(2, 400);
   struct tagc_ab_result s = sides_of(run);
-  ok(s.outcome == TAGC_AB_NONE && s.pairs == 0 && strstr(s.words, "TAGC_MODE=ab"), "without sides there is no outcome");
+  ok(s.figures.outcome == TAGC_AB_NONE && s.figures.pairs == 0 && strstr(s.words, "TAGC_MODE=ab"),
+     "without sides there is no outcome");
   run_take_sides(run, 20);
   fill(run, 100, 0.8, 0.02);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_FASTER && s.pairs == 9, "faster, 9 pairs: %s", s.words);
-  ok(near(s.speed, 1.25, 0.02) && s.low_speed < s.speed && s.speed < s.high_speed && near(s.difference_ms, -20, 1),
+  ok(s.figures.outcome == TAGC_AB_FASTER && s.figures.pairs == 9, "faster, 9 pairs: %s", s.words);
+  ok(near(s.figures.speed, 1.25, 0.02) && s.figures.low_speed < s.figures.speed &&
+       s.figures.speed < s.figures.high_speed && near(s.figures.difference_ms, -20, 1),
      "by a quarter");
-  ok(near(s.deviation_ms[TAGC_SUM_PLAIN], 2, 0.4) && s.steps[TAGC_SUM_PLAIN] == 190,
+  ok(near(s.figures.deviation_ms[TAGC_SUM_PLAIN], 2, 0.4) && s.figures.steps[TAGC_SUM_PLAIN] == 190,
      "steps spread by 2%%, and first ones do not count");
   ok(s.sent[TAGC_SUM_PLAIN].between == 4000000 && s.sent[TAGC_SUM_COMPRESSED].between == 1000000,
      "bytes of either side");
   fill(run, 100, 1.1, 0.02);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_SLOWER && strstr(s.words, "TAGC_MODE=off"), "slower: %s", s.words);
+  ok(s.figures.outcome == TAGC_AB_SLOWER && strstr(s.words, "TAGC_MODE=off"), "slower: %s", s.words);
   fill(run, 100, 1, 0.02);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_EQUAL && strstr(s.words, "does not wait for the network"), "equal, and surely so: %s",
+  ok(s.figures.outcome == TAGC_AB_EQUAL && strstr(s.words, "does not wait for the network"), "equal, and surely so: %s",
      s.words);
   fill(run, 100, 1, 0.5);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_EQUAL && strstr(s.words, "too few"), "equal, as far as can be seen: %s", s.words);
+  ok(s.figures.outcome == TAGC_AB_EQUAL && strstr(s.words, "too few"), "equal, as far as can be seen: %s", s.words);
   fill(run, 100, 1, 0);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_EQUAL && s.difference_ms == 0, "no noise, no difference");
+  ok(s.figures.outcome == TAGC_AB_EQUAL && s.figures.difference_ms == 0, "no noise, no difference");
   fill(run, 100, 0.5, 0);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_FASTER && near(s.speed, 2, 1e-9) && near(s.low_speed, 2, 1e-9), "no noise, twice as fast");
+  ok(s.figures.outcome == TAGC_AB_FASTER && near(s.figures.speed, 2, 1e-9) && near(s.figures.low_speed, 2, 1e-9),
+     "no noise, twice as fast");
   fill(run, 100, 0.995, 0);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_FASTER && strstr(s.words, "too little to matter") && !tagc_ab_matters(&s),
+  ok(s.figures.outcome == TAGC_AB_FASTER && strstr(s.words, "too little to matter") && !tagc_ab_matters(&s),
      "half a per cent: %s", s.words);
   fill(run, 100, 1.003, 0);
   s = sides_of(run);
-  ok(s.outcome == TAGC_AB_SLOWER && strstr(s.words, "0.997 times as fast") && strstr(s.words, "too little to matter") &&
-       !tagc_ab_matters(&s),
+  ok(s.figures.outcome == TAGC_AB_SLOWER && strstr(s.words, "0.997 times as fast") &&
+       strstr(s.words, "too little to matter") && !tagc_ab_matters(&s),
      "and in the other direction: %s", s.words);
   run_free(run);
 }
@@ -119,16 +122,16 @@ static void test_few(void) {
     run_take_sides(run, 20);
     fill(run, 100, 0.5, 0.001);
     const struct tagc_ab_result s = sides_of(run);
-    ok(s.outcome == runs[i].outcome && s.pairs == runs[i].pairs, "%zu steps in windows of 20: %zu pairs", runs[i].steps,
-       s.pairs);
+    ok(s.figures.outcome == runs[i].outcome && s.figures.pairs == runs[i].pairs,
+       "%zu steps in windows of 20: %zu pairs", runs[i].steps, s.figures.pairs);
     if (runs[i].steps == 123)
       ok(strstr(s.words, "2 pairs") != NULL, "%s", s.words);
     run_free(run);
   }
   struct tagc_summary none = {0}, *run = run_make(1, 50);
-  ok(sides_of(&none).outcome == TAGC_AB_NONE, "no ranks");
+  ok(sides_of(&none).figures.outcome == TAGC_AB_NONE, "no ranks");
   run_take_sides(run, 1);
-  ok(sides_of(run).outcome == TAGC_AB_TOO_FEW, "windows of one step have none that counts");
+  ok(sides_of(run).figures.outcome == TAGC_AB_TOO_FEW, "windows of one step have none that counts");
   run_free(run);
 }
 
@@ -146,11 +149,11 @@ static void test_drift(void) {
   for (size_t i = 0; i < 3; i++) {
     fill(run, 100, 1, 0);
     drift(run, drifts[i]);
-    ok(sides_of(run).outcome == TAGC_AB_EQUAL, "a drift of %g over the run is no difference", drifts[i]);
+    ok(sides_of(run).figures.outcome == TAGC_AB_EQUAL, "a drift of %g over the run is no difference", drifts[i]);
   }
   fill(run, 100, 0.95, 0.02);
   drift(run, 0.5);
-  ok(sides_of(run).outcome == TAGC_AB_FASTER, "and hides none");
+  ok(sides_of(run).figures.outcome == TAGC_AB_FASTER, "and hides none");
   run_free(run);
 }
 
@@ -159,15 +162,15 @@ static void test_outliers(void) {
   run_take_sides(run, 20);
   fill(run, 100, 0.9, 0.05);
   run->ranks[0].steps[110].ns = 30000000000; /* a checkpoint */
-  ok(sides_of(run).outcome == TAGC_AB_FASTER, "one step of 30 s hides no difference");
+  ok(sides_of(run).figures.outcome == TAGC_AB_FASTER, "one step of 30 s hides no difference");
   for (size_t i = 50; i < 400; i += 40) /* always in a compressed window, or always in a plain one */
     run->ranks[0].steps[i].ns = 30000000000;
-  ok(sides_of(run).outcome == TAGC_AB_FASTER && near(sides_of(run).mean_ms[TAGC_SUM_PLAIN], 100, 5),
+  ok(sides_of(run).figures.outcome == TAGC_AB_FASTER && near(sides_of(run).figures.mean_ms[TAGC_SUM_PLAIN], 100, 5),
      "nor do checkpoints on one side");
   fill(run, 100, 1, 0.05);
   for (size_t i = 25; i < 400; i += 40)
     run->ranks[0].steps[i].ns = 30000000000;
-  ok(sides_of(run).outcome == TAGC_AB_EQUAL, "nor make one");
+  ok(sides_of(run).figures.outcome == TAGC_AB_EQUAL, "nor make one");
   run_free(run);
 }
 
@@ -176,14 +179,15 @@ static void test_missing(void) {
   run_take_sides(run, 20);
   fill(run, 100, 0.8, 0.02);
   run->ranks[1].step_count = 0;
-  ok(sides_of(run).outcome == TAGC_AB_FASTER && sides_of(run).pairs == 9, "a rank without steps takes nothing away");
+  ok(sides_of(run).figures.outcome == TAGC_AB_FASTER && sides_of(run).figures.pairs == 9,
+     "a rank without steps takes nothing away");
   struct tagc_sum_step *steps = run->ranks[0].steps;
   memmove(&steps[33], &steps[36], (400 - 36) * sizeof *steps);
   run->ranks[0].step_count = 397;
-  ok(sides_of(run).pairs == 9, "three steps that are missing leave a window whole");
+  ok(sides_of(run).figures.pairs == 9, "three steps that are missing leave a window whole");
   memmove(&steps[60], &steps[97], (397 - 97) * sizeof *steps);
   run->ranks[0].step_count = 360;
-  ok(sides_of(run).pairs == 7, "pairs over a long gap do not count: %zu", sides_of(run).pairs);
+  ok(sides_of(run).figures.pairs == 7, "pairs over a long gap do not count: %zu", sides_of(run).figures.pairs);
   run_free(run);
 
   run = run_make(2, 400);
@@ -193,15 +197,15 @@ static void test_missing(void) {
     run->ranks[1].steps[i].ns = 0; /* would be twice as fast, if they counted */
   for (size_t i = 120; i < 140; i++)
     run->ranks[1].steps[i].whole = false;
-  ok(sides_of(run).pairs == 8 || sides_of(run).pairs == 7,
-     "a window that was disturbed on one rank does not count: %zu pairs", sides_of(run).pairs);
-  ok(near(sides_of(run).mean_ms[TAGC_SUM_PLAIN], 50, 2), "the time of a step is the mean over the ranks");
+  ok(sides_of(run).figures.pairs == 8 || sides_of(run).figures.pairs == 7,
+     "a window that was disturbed on one rank does not count: %zu pairs", sides_of(run).figures.pairs);
+  ok(near(sides_of(run).figures.mean_ms[TAGC_SUM_PLAIN], 50, 2), "the time of a step is the mean over the ranks");
   for (size_t i = 200; i < 400; i++)
     run->ranks[0].steps[i].lock = run->ranks[1].steps[i].lock = 2,
     run->ranks[0].steps[i].cycle = run->ranks[1].steps[i].cycle = i - 199;
-  const size_t before = sides_of(run).pairs;
-  ok(before == 6 && sides_of(run).outcome == TAGC_AB_FASTER, "a lock that was lost ends a pair, and no more: %zu",
-     before);
+  const size_t before = sides_of(run).figures.pairs;
+  ok(before == 6 && sides_of(run).figures.outcome == TAGC_AB_FASTER,
+     "a lock that was lost ends a pair, and no more: %zu", before);
   run_free(run);
 }
 
@@ -213,9 +217,9 @@ static void test_unequal(void) {
   for (size_t i = 386; i < 400; i++)
     run->ranks[0].steps[i].ns *= 3;
   run->ranks[0].step_count = 386;
-  ok(sides_of(run).pairs == 9 && sides_of(run).outcome == TAGC_AB_FASTER, "the last window was cut");
+  ok(sides_of(run).figures.pairs == 9 && sides_of(run).figures.outcome == TAGC_AB_FASTER, "the last window was cut");
   run->ranks[0].step_count = 366;
-  ok(sides_of(run).pairs == 8, "a plain window of 6 steps is no neighbour: %zu", sides_of(run).pairs);
+  ok(sides_of(run).figures.pairs == 8, "a plain window of 6 steps is no neighbour: %zu", sides_of(run).figures.pairs);
   run_free(run);
 }
 
@@ -234,7 +238,7 @@ static unsigned count(enum tagc_ab_outcome outcome, unsigned runs, size_t window
         state = memory * state + sqrt(1 - memory * memory) * run_normal();
       run->ranks[0].steps[i].ns = (uint64_t)((double)run->ranks[0].steps[i].ns * (1 + window * state));
     }
-    found += sides_of(run).outcome == outcome;
+    found += sides_of(run).figures.outcome == outcome;
   }
   run_free(run);
   return found;
@@ -269,7 +273,7 @@ static void test_print(void) {
   char text[4096] = "";
   FILE *to = fmemopen(text, sizeof text, "w");
   struct tagc_summary *run = run_make(1, 400);
-  tagc_ab_print(to, &(struct tagc_ab_result){.outcome = TAGC_AB_NONE});
+  tagc_ab_print(to, &(struct tagc_ab_result){.figures.outcome = TAGC_AB_NONE});
   ok(fflush(to) == 0 && text[0] == '\0', "nothing is printed without sides");
   run_take_sides(run, 20);
   fill(run, 100, 1.1, 0.02);
@@ -278,7 +282,7 @@ static void test_print(void) {
   fclose(to);
   const size_t longest = note_lines(text);
   ok(longest <= 120 && strstr(text, "difference"), "lines of at most 120 columns: %zu", longest);
-  ok(strcmp(tagc_ab_outcome_name(s.outcome), "slower") == 0, "its word");
+  ok(strcmp(tagc_ab_outcome_name(s.figures.outcome), "slower") == 0, "its word");
   run_free(run);
 }
 

@@ -266,7 +266,7 @@ static void test_sides(void) {
     char cell[64];
     snprintf(cell, sizeof cell, "<td class=\"n\">%s</td>", tagc_format_count((double)ab.sent[side].between, number));
     ok(strstr(page.bytes, cell) != NULL, "the page has what is sent between hosts on side %d: %s", side, number);
-    snprintf(cell, sizeof cell, "<td class=\"n\">%.3f</td>", ab.mean_ms[side]);
+    snprintf(cell, sizeof cell, "<td class=\"n\">%.3f</td>", ab.figures.mean_ms[side]);
     ok(strstr(page.bytes, cell) != NULL, "and its mean step");
   }
   const char *figure = strstr(page.bytes, "<figure id=\"fig-difference\""),

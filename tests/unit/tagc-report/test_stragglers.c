@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The parts of a step's time in synthetic runs: exposed and hidden communication, slowest rank, stragglers, long steps.
  */
+#include "interpose/ab/windows.h"
 #include "interpose/tagc-report/judge/stragglers.h"
 
 #include <string.h>
