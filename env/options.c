@@ -11,6 +11,7 @@
 #include "env/hash.h"
 #include "env/host.h"
 #include "env/log.h"
+#include "env/mark.h"
 #include "env/units.h"
 
 #define FIELD(field) offsetof(struct tagc_options, field)
@@ -234,6 +235,10 @@ static void read_nccl(struct tagc_options *options, const char *variable) {
   options->nccl_blocking = number == 0 || number == 1 ? (int)number : -1;
 }
 
+static bool is_called(const char *name, const char *variable, size_t length) {
+  return length == strlen(name) && strncmp(variable, name, length) == 0;
+}
+
 enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *const *environment, const char *variable,
                                           char *why, size_t size) {
   const char *equals = strchr(variable, '=');
@@ -242,7 +247,7 @@ enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *co
   if (strncmp(variable, "TAGC_", 5) != 0 || !equals)
     return TAGC_TAKEN_NOT_OURS;
   size_t length = (size_t)(equals - variable);
-  if (length == strlen(TAGC_HOST_LACKS) && strncmp(variable, TAGC_HOST_LACKS, length) == 0)
+  if (is_called(TAGC_HOST_LACKS, variable, length) || is_called(TAGC_MARK, variable, length))
     return TAGC_TAKEN_NOT_OURS;
   snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), variable);
   const struct tagc_option *renamed = tagc_option_renamed(name, environment, &ignored, why, size);

@@ -4,15 +4,18 @@
  * It becomes the command (exec), so that signals, exit status and process id are the command's.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "env/mark.h"
 #include "env/place.h"
 #include "env/program/terminal.h"
 #include "env/tagc-run/run.h"
@@ -135,8 +138,53 @@ static int find_preload_library(const char *self, char library[PATH_MAX]) {
   return FAIL(TAGC_RUN_FAILED, "libtagc-preload.so is neither beside this program, in %s, nor in %s", self, PRELOADDIR);
 }
 
+/* Leaves a process behind that waits for the end of this one, the command by then. It is nobody's child, so that the
+ * command does not meet it. */
+static void leave_watcher(void) {
+  const long watched = (long)getpid();
+  const int end = (int)syscall(SYS_pidfd_open, watched, 0);
+  const pid_t child = end < 0 ? -1 : fork();
+  if (child == 0) {
+    if (fork() != 0)
+      _exit(0);
+    struct pollfd wait = {.fd = end, .events = POLLIN};
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+    signal(SIGINT, SIG_IGN); /* of the terminal: for the command */
+    signal(SIGQUIT, SIG_IGN);
+    while (poll(&wait, 1, -1) < 0 && errno == EINTR)
+      ;
+    tagc_mark_end_of(watched);
+    _exit(0);
+  }
+  while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+    ;
+  if (end >= 0)
+    close(end);
+}
+
+/* Marks the job, so that at its end the library can say if no NCCL call was made. Without the file it cannot. Under
+ * another tagc-run its mark serves. */
+static void mark(const struct tagc_options *options) {
+  const char *folder = getenv("TMPDIR");
+  char file[PATH_MAX], value[PATH_MAX + 24];
+  if (getenv(TAGC_MARK) || options->mode == TAGC_MODE_OFF || options->report == TAGC_REPORT_NEVER)
+    return;
+  snprintf(file, sizeof file, "%s/" TAGC_MARK_PREFIX "XXXXXX", folder && *folder == '/' ? folder : "/tmp");
+  const int made = mkstemp(file);
+  if (made < 0)
+    return;
+  close(made);
+  snprintf(value, sizeof value, "%ld:%s", (long)getpid(), file);
+  if (setenv(TAGC_MARK, value, 1) == 0)
+    leave_watcher();
+}
+
 static int start(char **command) {
   execvp(command[0], command);
+  const int why = errno;
+  tagc_mark_remove();
+  errno = why;
   return FAIL(errno == ENOENT ? TAGC_RUN_NOT_FOUND : TAGC_RUN_NOT_EXECUTABLE, "%s: %s", command[0], strerror(errno));
 }
 
@@ -161,8 +209,10 @@ int main(int argc, char **argv) {
       (status = check_machine(&run, &options, self)) != TAGC_RUN_GO ||
       (status = tagc_run_set_preload(&run, library)) != TAGC_RUN_GO)
     return status;
-  if (!run.print)
+  if (!run.print) {
+    mark(&options);
     return start(run.command);
+  }
   tagc_run_print();
   return finish_output();
 }

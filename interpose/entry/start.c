@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "env/log.h"
+#include "env/mark.h"
 #include "interpose/comm/traced.h"
 #include "interpose/entry/background.h"
 #include "interpose/exec/hierarchy.h"
@@ -47,6 +48,7 @@ static void end_comm_rooms(struct tagc_comm *comm) {
 static void start_library(void) {
   const int saved = errno;
   const struct tagc_options *options = tagc_library_options();
+  tagc_mark_remove();
   check_options(options);
   tagc_comm_at_end(end_comm_rooms);
   if (options->mode != TAGC_MODE_OFF) {
@@ -56,6 +58,13 @@ static void start_library(void) {
   }
   atomic_store_explicit(&tagc_library_state, options->mode == TAGC_MODE_OFF ? TAGC_LIBRARY_OFF : TAGC_LIBRARY_ON,
                         memory_order_release);
+  errno = saved;
+}
+
+/* The one thing that a process without an NCCL call may notice, at its end, and only the one that tagc-run became. */
+__attribute__((destructor)) static void tell_unreached(void) {
+  const int saved = errno;
+  tagc_mark_end();
   errno = saved;
 }
 
