@@ -10,16 +10,25 @@
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/show/page.h"
 
-/* Bytes that all ranks sent, and would have sent plain. */
+/* The bytes that count: on several hosts, those between them. */
+static double wire_of(const struct tagc_summary *summary, const struct tagc_sum_sent *sent) {
+  return tagc_sum_hosts(summary) > 1 ? (double)sent->between : (double)tagc_sent_all(sent);
+}
+
+/* The same that all ranks sent, and would have sent plain. */
 static double all_sent(const struct tagc_summary *summary, double *plain, uint64_t *calls) {
   double sent = *plain = 0;
   *calls = 0;
   for (size_t i = 0; i < summary->rank_count; i++) {
-    sent += (double)tagc_sent_all(&summary->ranks[i].calls.sent);
-    *plain += (double)tagc_sent_all(&summary->ranks[i].calls.plain);
+    sent += wire_of(summary, &summary->ranks[i].calls.sent);
+    *plain += wire_of(summary, &summary->ranks[i].calls.plain);
     *calls += summary->ranks[i].calls.calls;
   }
   return sent;
+}
+
+static const char *to_hosts(const struct tagc_summary *summary) {
+  return tagc_sum_hosts(summary) > 1 ? " to other hosts" : "";
 }
 
 static void put_unjudged(struct tagc_page *page) {
@@ -30,12 +39,10 @@ static void put_unjudged(struct tagc_page *page) {
   if (!summary->rank_count)
     fputs("No trace could be read", page->file);
   else if (sent < 0.999 * plain)
-    fprintf(page->file, "Compression saves %.1f%% of what %s", 100 * (1 - sent / plain),
-            summary->rank_count == 1 ? "1 rank sends" : "");
+    fprintf(page->file, "Compression saves %.1f%% of what %s %s%s", 100 * (1 - sent / plain), ranks,
+            summary->rank_count == 1 ? "sends" : "send", to_hosts(summary));
   else
-    fprintf(page->file, "%s sent %s", ranks, tagc_format_bytes(sent, bytes));
-  if (summary->rank_count > 1 && sent < 0.999 * plain)
-    fprintf(page->file, "%s send", ranks);
+    fprintf(page->file, "%s sent %s%s", ranks, tagc_format_bytes(sent, bytes), to_hosts(summary));
 }
 
 static void put_headline(struct tagc_page *page) {
@@ -115,27 +122,38 @@ static void put_step_keys(struct tagc_page *page) {
     put_key(page, "A step", tagc_page_ms(sum / (double)whole, a), note);
 }
 
+/* TAGC_MODE=ab: what a rank sends in a step of either side. */
+static void put_sides_key(struct tagc_page *page, const char *name, double plain, double packed) {
+  char a[32], b[32], value[96], note[160] = "plain \342\206\222 compressed";
+  snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_format_bytes(plain, a), tagc_format_bytes(packed, b));
+  if (plain > 0 && packed > 0)
+    snprintf(note, sizeof note, "plain \342\206\222 compressed: %.2f times %s",
+             plain > packed ? plain / packed : packed / plain, plain >= packed ? "less" : "more");
+  put_key(page, name, value, note);
+}
+
 static void put_sent_keys(struct tagc_page *page) {
-  const struct tagc_ab_result *ab = &page->ab;
-  char a[32], b[32], c[64], value[96], note[160];
-  if (ab->figures.outcome != TAGC_AB_NONE) {
-    double plain = (double)tagc_sent_all(&ab->sent[TAGC_SUM_PLAIN]),
-           packed = (double)tagc_sent_all(&ab->sent[TAGC_SUM_COMPRESSED]);
-    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_format_bytes(plain, a), tagc_format_bytes(packed, b));
-    snprintf(note, sizeof note, "plain \342\206\222 compressed");
-    if (plain > 0 && packed > 0)
-      snprintf(note, sizeof note, "plain \342\206\222 compressed: %.2f times less", plain / packed);
-    put_key(page, "Sent by a rank in a step", value, note);
+  const struct tagc_summary *summary = page->summary;
+  const struct tagc_sum_sent *sides = page->ab.sent;
+  const bool apart = tagc_sum_hosts(summary) > 1;
+  char a[32], b[32], c[64], note[160];
+  if (page->ab.figures.outcome != TAGC_AB_NONE) {
+    put_sides_key(page, apart ? "Sent by a rank to other hosts in a step" : "Sent by a rank in a step",
+                  wire_of(summary, &sides[TAGC_SUM_PLAIN]), wire_of(summary, &sides[TAGC_SUM_COMPRESSED]));
+    if (apart && sides[TAGC_SUM_PLAIN].inside + sides[TAGC_SUM_COMPRESSED].inside > 0)
+      put_sides_key(page, "And inside its host", (double)sides[TAGC_SUM_PLAIN].inside,
+                    (double)sides[TAGC_SUM_COMPRESSED].inside);
   }
   double plain, sent;
   uint64_t calls;
-  sent = all_sent(page->summary, &plain, &calls);
+  sent = all_sent(summary, &plain, &calls);
   snprintf(note, sizeof note, "in %s by all ranks%s", tagc_page_count(calls, "call", c),
            sent < plain ? "" : ", all of it plain");
   if (sent < plain)
     snprintf(note, sizeof note, "in %s; %s, had all been plain", tagc_page_count(calls, "call", c),
              tagc_format_bytes(plain, b));
-  put_key(page, "Sent in the whole run", tagc_format_bytes(sent, a), note);
+  put_key(page, apart ? "Sent to other hosts in the whole run" : "Sent in the whole run", tagc_format_bytes(sent, a),
+          note);
 }
 
 /* The share of a step in which the program waits for the network; its upper bound if calls only enqueue. */

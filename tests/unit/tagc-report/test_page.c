@@ -269,6 +269,11 @@ static void test_sides(void) {
     snprintf(cell, sizeof cell, "<td class=\"n\">%.3f</td>", ab.figures.mean_ms[side]);
     ok(strstr(page.bytes, cell) != NULL, "and its mean step");
   }
+  const char *between = strstr(page.bytes, "<dt>Sent by a rank to other hosts in a step</dt>"),
+             *inside = strstr(page.bytes, "<dt>And inside its host</dt>"),
+             *whole = strstr(page.bytes, "<dt>Sent to other hosts in the whole run</dt>");
+  ok(between && whole && between < whole && (!inside || (between < inside && inside < whole)),
+     "the cards have the bytes between hosts first");
   const char *figure = strstr(page.bytes, "<figure id=\"fig-difference\""),
              *end = figure ? strstr(figure, "</figure>") : NULL,
              *wide = figure ? strstr(figure, "class=\"wide\"") : NULL;
