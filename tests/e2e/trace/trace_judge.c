@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
   const size_t count = checked < MOST ? checked : MOST;
   tagc_ab_compare(summary, &ab);
   printf("ranks %zu problems %zu steps %zu verdict %s pairs %zu\n", summary->rank_count, summary->problem_count,
-         stragglers.steps, tagc_ab_outcome_name(ab.outcome), ab.pairs);
+         stragglers.steps, tagc_ab_outcome_name(ab.figures.outcome), ab.figures.pairs);
   for (size_t i = 0; i < summary->problem_count; i++)
     printf("problem %s\n", summary->problems[i]);
   print_checks(summary, checks, count);
