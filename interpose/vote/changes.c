@@ -24,8 +24,8 @@ static void *sample_at(const struct tagc_comm *comm, size_t place, uint64_t cycl
   return (char *)comm->changes.samples + (2 * place + cycle % 2) * TAGC_CHANGE_BYTES;
 }
 
-/* The elements of a place's sample. */
-static size_t sampled_bytes(const struct tagc_call *call) {
+/* The bytes that a rank sends. */
+static size_t sent_bytes(const struct tagc_call *call) {
   const size_t sent = call->count * tagc_call_type_size(call->type);
   return call->slot >= 0 ? sent * (size_t)call->comm->nranks : sent;
 }
@@ -33,7 +33,7 @@ static size_t sampled_bytes(const struct tagc_call *call) {
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
 
 /* Is the call one of a watched cycle, shortly before its vote? Sets its place. With the lock. */
-static bool is_due(const struct tagc_comm *comm, const struct tagc_call *call, size_t *place) {
+static bool is_change_due(const struct tagc_comm *comm, const struct tagc_call *call, size_t *place) {
   if (!comm->changes.watched || comm->changes.judged || !comm->changes.places || !tagc_comm_agreed(comm) ||
       !comm->device || call->lock_number != comm->observed.lock_number ||
       !tagc_plan_samples_changes(comm->vote.cycle, call->cycle))
@@ -47,19 +47,19 @@ static bool is_set_up(const struct tagc_device *device) {
 }
 
 /* A reduce-scatter sets its device up; an all-gather, which never waits, is sampled from then on. */
-static bool begin_sample(const struct tagc_call *call, size_t *place) {
+static bool find_place(const struct tagc_call *call, size_t *place) {
   struct tagc_comm *comm = call->comm;
   if (!comm || (call->slot < 0 && call->allgather < 0))
     return false;
   pthread_mutex_lock(&comm->lock);
-  const bool due = is_due(comm, call, place) && (call->slot >= 0 || is_set_up(comm->device));
+  const bool due = is_change_due(comm, call, place) && (call->slot >= 0 || is_set_up(comm->device));
   pthread_mutex_unlock(&comm->lock);
   return due;
 }
 
 bool tagc_changes_waits(const struct tagc_call *call) {
   size_t place;
-  return call->slot >= 0 && begin_sample(call, &place) && !is_set_up(call->comm->device);
+  return call->slot >= 0 && find_place(call, &place) && !is_set_up(call->comm->device);
 }
 
 /* Calls come on several streams, and the vote on one of them: the fence goes from sample to sample. NCCL keeps the same
@@ -67,7 +67,7 @@ bool tagc_changes_waits(const struct tagc_call *call) {
 static bool take_sample(const struct tagc_call *call, size_t place) {
   struct tagc_comm *comm = call->comm;
   const struct tagc_device *device = comm->device;
-  const struct tagc_change_rows rows = tagc_change_rows(sampled_bytes(call), tagc_call_type_size(call->type));
+  const struct tagc_change_rows rows = tagc_change_rows(sent_bytes(call), tagc_call_type_size(call->type));
   if (!device->reaches(device, call->send) || (!comm->sync.fence && !(comm->sync.fence = device->fence_make(device))) ||
       !device->fence_wait(device, comm->sync.fence, call->stream))
     return false;
@@ -81,7 +81,7 @@ static bool take_sample(const struct tagc_call *call, size_t place) {
 void tagc_changes_sample(const struct tagc_call *call) {
   struct tagc_comm *comm = call->comm;
   size_t place;
-  if (!begin_sample(call, &place) || !tagc_comms_enter(&comm, 1))
+  if (!find_place(call, &place) || !tagc_comms_enter(&comm, 1))
     return;
   bool good = tagc_comms_enter_driver(&comm, 1) && take_sample(call, place);
   good = tagc_comms_leave_driver(&comm, 1) && good;
@@ -95,7 +95,7 @@ void tagc_changes_sample(const struct tagc_call *call) {
 /* ---- changes ----------------------------------------------------------------------------------------------------- */
 
 /* The signature of a place. */
-static struct tagc_signature signature_of(const struct tagc_comm *comm, size_t place) {
+static struct tagc_signature signature_at(const struct tagc_comm *comm, size_t place) {
   size_t allgathers, slots;
   const struct tagc_allgather_info *gathered = tagc_cycle_allgathers(comm->observed.cycle, &allgathers);
   const struct tagc_slot_info *reduced = tagc_cycle_slots(comm->observed.cycle, &slots);
@@ -105,7 +105,7 @@ static struct tagc_signature signature_of(const struct tagc_comm *comm, size_t p
 /* The change from one sample to the other, if they are of two cycles in a row. */
 static enum tagc_change compare_samples(const struct tagc_comm *comm, size_t place, const char *samples) {
   const uint64_t *cycles = comm->changes.places[place].cycles;
-  const struct tagc_signature s = signature_of(comm, place);
+  const struct tagc_signature s = signature_at(comm, place);
   enum tagc_dtype dtype;
   if (!cycles[0] || !cycles[1] || cycles[0] + 1 - cycles[1] > 2 || !tagc_comm_dtype((ncclDataType_t)s.dtype, &dtype))
     return TAGC_CHANGE_UNKNOWN;
@@ -159,7 +159,7 @@ static struct tagc_change_tally *find_tally(struct tallies *t, uint64_t count) {
 static void add_places(struct tagc_comm *comm, struct tagc_message *message, struct tallies *t) {
   const size_t allgathers = count_allgathers(comm), count = count_places(comm);
   for (size_t i = 0; i < count; i++) {
-    struct tagc_change_tally *tally = find_tally(t, signature_of(comm, i).count);
+    struct tagc_change_tally *tally = find_tally(t, signature_at(comm, i).count);
     struct tagc_change_range changes = {0};
     tagc_message_change(message, &changes);
     if (i < allgathers)
