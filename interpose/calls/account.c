@@ -26,6 +26,14 @@ static void account_allgather(const struct tagc_comm *comm, const struct tagc_ca
   }
 }
 
+/* Is it an all-gather whose reduce-scatter is of gradients? */
+static bool is_of_parameters(const struct tagc_comm *comm, const struct tagc_call *call) {
+  size_t count;
+  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
+  return call->allgather >= 0 && (size_t)call->allgather < count &&
+         tagc_slot_is_gradient(comm, infos[call->allgather].slot);
+}
+
 static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
   tagc_trace_account(comm, call);
   if (call->entry == TAGC_ENTRY_ncclAllGather && tagc_call_may_compress(call)) {
@@ -34,7 +42,7 @@ static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
   }
   if (call->entry != TAGC_ENTRY_ncclReduceScatter && call->slot < 0) {
     comm->ledger->other_calls++;
-    if (call->allgather >= 0 && tagc_cycle_is_gradients(comm->observed.cycle)) {
+    if (is_of_parameters(comm, call)) {
       const struct tagc_traffic plain = sent_plain(call);
       comm->ledger->allgathers_left++;
       tagc_traffic_add(&comm->ledger->allgathers_left_sent, &plain);

@@ -34,9 +34,8 @@ static size_t sent_bytes(const struct tagc_call *call) {
 
 /* Is the call one of a watched cycle, shortly before its vote? Sets its place. With the lock. */
 static bool is_change_due(const struct tagc_comm *comm, const struct tagc_call *call, size_t *place) {
-  if (!comm->changes.watched || comm->changes.judged || !comm->changes.places || !tagc_comm_agreed(comm) ||
-      !comm->device || call->lock_number != comm->observed.lock_number ||
-      !tagc_plan_samples_changes(comm->vote.cycle, call->cycle))
+  if (!comm->changes.places || !tagc_comm_agreed(comm) || !comm->device ||
+      call->lock_number != comm->observed.lock_number || !tagc_plan_samples_changes(comm->vote.cycle, call->cycle))
     return false;
   *place = call->slot >= 0 ? count_allgathers(comm) + (size_t)call->slot : (size_t)call->allgather;
   return call->count > 0;
@@ -49,7 +48,7 @@ static bool is_set_up(const struct tagc_device *device) {
 /* A reduce-scatter sets its device up; an all-gather, which never waits, is sampled from then on. */
 static bool find_place(const struct tagc_call *call, size_t *place) {
   struct tagc_comm *comm = call->comm;
-  if (!comm || (call->slot < 0 && call->allgather < 0))
+  if (!comm || (call->slot < 0 && call->allgather < 0) || !comm->changes.watched || comm->changes.judged)
     return false;
   pthread_mutex_lock(&comm->lock);
   const bool due = is_change_due(comm, call, place) && (call->slot >= 0 || is_set_up(comm->device));
