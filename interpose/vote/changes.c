@@ -38,7 +38,7 @@ static bool is_change_due(const struct tagc_comm *comm, const struct tagc_call *
       call->lock_number != comm->observed.lock_number || !tagc_plan_samples_changes(comm->vote.cycle, call->cycle))
     return false;
   *place = call->slot >= 0 ? count_allgathers(comm) + (size_t)call->slot : (size_t)call->allgather;
-  return call->count > 0;
+  return call->count > 0 && call->send;
 }
 
 static bool is_set_up(const struct tagc_device *device) {

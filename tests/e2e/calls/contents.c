@@ -27,6 +27,7 @@ static struct program {
   struct op {
     bool reduces, gradient;
     bool repeats; /* the same numbers in every step */
+    bool refused; /* an all-gather without a send buffer */
     int tensor;
     ncclRedOp_t op;
   } ops[OPS];
@@ -116,6 +117,12 @@ static void reduce(const struct op *op, int call, long step) {
   due += op->gradient && step >= STEPS - LAST;
 }
 
+static void gather_nothing(int tensor) {
+  static char all[4 * MOST * MOST_RANKS];
+  wrong_gathers +=
+    ncclAllGather(NULL, all, program.tensors[tensor].count, program.type, other, NULL) != ncclInvalidArgument;
+}
+
 static void run_program(void) {
   exact_gathers = exact_sums = wrong_gathers = wrong_sums = lossy = due = 0;
   memset(momentum, 0, sizeof momentum);
@@ -125,6 +132,8 @@ static void run_program(void) {
     for (int i = 0; i < program.op_count; i++)
       if (program.ops[i].reduces)
         reduce(&program.ops[i], i, step);
+      else if (program.ops[i].refused)
+        gather_nothing(program.ops[i].tensor);
       else
         gather(program.ops[i].tensor, step);
     if (program.norm)
@@ -264,6 +273,12 @@ static void frozen(void) {
   add_sharded(0, 4, ncclSum, true);
 }
 
+/* One all-gather is refused in every step. */
+static void refused(void) {
+  alike();
+  program.ops[program.op_count++] = (struct op){.refused = true, .tensor = 0};
+}
+
 /* The learning rate is 0 for the first half. */
 static void delayed(void) {
   add_units(6, 4099, DELAYED);
@@ -303,6 +318,7 @@ static const struct {
   {"one-unit", one_unit, true},
   {"frozen", frozen, true},
   {"delayed", delayed, true},
+  {"refused", refused, true},
   {"weights", weights, false},
   {"one-batch", one_batch, false},
 };
