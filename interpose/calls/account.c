@@ -34,6 +34,14 @@ static void account_large(struct tagc_ledger_large *large, const struct tagc_cal
   tagc_traffic_add(&large->plain, &plain);
 }
 
+/* Is it an all-gather whose reduce-scatter is of gradients? */
+static bool is_of_parameters(const struct tagc_comm *comm, const struct tagc_call *call) {
+  size_t count;
+  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
+  return call->allgather >= 0 && (size_t)call->allgather < count &&
+         tagc_slot_is_gradient(comm, infos[call->allgather].slot);
+}
+
 static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
   tagc_trace_account(comm, call);
   if (tagc_call_bytes(call) >= tagc_library_options()->min_bytes && call->count)
@@ -44,7 +52,7 @@ static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
   }
   if (call->entry != TAGC_ENTRY_ncclReduceScatter && call->slot < 0) {
     comm->ledger->other_calls++;
-    if (call->allgather >= 0 && tagc_cycle_is_gradients(comm->observed.cycle)) {
+    if (is_of_parameters(comm, call)) {
       const struct tagc_traffic plain = sent_plain(call);
       comm->ledger->allgathers_left++;
       tagc_traffic_add(&comm->ledger->allgathers_left_sent, &plain);

@@ -66,6 +66,22 @@ static const char *taken_for(const struct tagc_comm *comm, const struct tagc_slo
   return "a step without evident gradients";
 }
 
+/* Do the contents of the cycle's calls decide what is a gradient? Then they are sampled. The user may have decided it
+ * already, or left no cycle for samples. */
+static void watch_changes(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count) {
+  const struct tagc_options *options = tagc_library_options();
+  uint64_t digest;
+  size_t allgathers;
+  tagc_cycle_allgathers(comm->observed.cycle, &allgathers);
+  comm->changes.watched = tagc_plan_watches_changes(options) && count && allgathers &&
+                          infos[0].signature.collective == TAGC_COLL_REDUCE_SCATTER && comm->nranks > 1 &&
+                          !tagc_library_map(&digest);
+  if (!comm->changes.watched)
+    return;
+  comm->changes.places = calloc(count + allgathers, sizeof *comm->changes.places);
+  comm->vote.cycle = TAGC_CHANGES_VOTE_CYCLE;
+}
+
 static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info *infos) {
   const bool all_reduces = infos[0].signature.collective == TAGC_COLL_ALL_REDUCE;
   tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu %s%s",
@@ -122,6 +138,7 @@ ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *ol
   if (!make_allgathers(comm))
     return tagc_no_memory("the all-gathers of a cycle");
   tagc_shards_set(comm);
+  watch_changes(comm, infos, count);
   if (count && !is_hopeful(comm, infos)) {
     comm->vote.asks_shards = tagc_shards_may_be(infos, count);
     if (!comm->vote.asks_shards)

@@ -29,6 +29,7 @@ struct tagc_allgather {
   bool repeated;                  /* first: others share it, so it matters whether the shard has changed in between */
   enum tagc_reason reason;        /* of the vote: TAGC_REASON_compressed, or why its calls pass */
   enum tagc_reason reject_reason; /* as in struct tagc_slot */
+  bool changes;                   /* wholly from cycle to cycle, unlike parameters (policy/changes.h) */
   void *tally;                    /* as in struct tagc_slot */
   uint64_t calls;                 /* compressed: seeds are made from this */
   void *reference;                /* first: device memory; NULL: none */

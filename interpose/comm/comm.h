@@ -51,6 +51,7 @@ struct tagc_comm {
   struct tagc_allgather *allgathers; /* of parameters, in call order; none with TAGC_ALLGATHER=off */
   size_t allgather_count;
   struct tagc_comm_vote vote;
+  struct tagc_comm_changes changes;
   struct tagc_comm_memory memory;
 
   struct tagc_ledger *ledger;

@@ -63,13 +63,15 @@ static void give_back_shared(struct tagc_comm *comm) {
 
 struct tagc_former_lock tagc_memory_detach(struct tagc_comm *comm) {
   const struct tagc_former_lock former = {comm->slots,           comm->slot_count,       comm->allgathers,
-                                          comm->allgather_count, comm->memory.workspace, comm->memory.health};
+                                          comm->allgather_count, comm->memory.workspace, comm->memory.health,
+                                          comm->changes};
   comm->slots = NULL;
   comm->allgathers = NULL;
   comm->slot_count = comm->allgather_count = 0;
   comm->memory.workspace = NULL;
   comm->memory.workspace_bytes = 0;
   comm->memory.health = NULL;
+  comm->changes = (struct tagc_comm_changes){0};
   comm->vote.held = false;
   return former;
 }
@@ -85,6 +87,8 @@ void tagc_memory_release(struct tagc_comm *comm, struct tagc_former_lock *former
   tagc_allgathers_release(comm, former->allgathers, former->allgather_count);
   give_back_memory(comm, former->workspace);
   give_back_memory(comm, former->health);
+  give_back_memory(comm, former->changes.samples);
+  free(former->changes.places);
   tagc_partial_free(former->slots, former->slot_count);
   free(former->slots);
   *former = (struct tagc_former_lock){0};

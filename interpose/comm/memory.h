@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/comm/votes.h"
+
 struct tagc_codec;
 struct tagc_comm;
 struct tagc_slot;
@@ -54,6 +56,7 @@ struct tagc_former_lock {
   size_t allgather_count;
   uint8_t *workspace;
   void *health;
+  struct tagc_comm_changes changes;
 };
 
 /* Takes them off the communicator. */

@@ -14,8 +14,13 @@ static bool is_in_map(const struct tagc_comm *comm, size_t i) {
 
 bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i) {
   size_t count;
+  const enum tagc_proof proof = i < comm->slot_count ? comm->slots[i].sample.proof : TAGC_PROOF_NONE;
+  if (is_in_map(comm, i))
+    return true;
+  if (proof != TAGC_PROOF_NONE)
+    return proof == TAGC_PROOF_PARAMETERS;
   return (tagc_cycle_is_gradients(comm->observed.cycle) && tagc_cycle_slots(comm->observed.cycle, &count)[i].evident) ||
-         is_in_map(comm, i) || (comm->layers && comm->layers->proven) || comm->vote.are_shards;
+         (comm->layers && comm->layers->proven) || comm->vote.are_shards;
 }
 
 struct tagc_shape tagc_slot_shard(const struct tagc_slot *slot) {
@@ -45,6 +50,7 @@ struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_
     .selection = slot->selected.selection,
     .symmetric = slot->sample.symmetric,
     .gradients = tagc_slot_is_gradient(comm, i),
+    .changes = slot->sample.proof == TAGC_PROOF_OTHER,
   };
 }
 

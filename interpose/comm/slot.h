@@ -54,8 +54,8 @@ struct tagc_slot {
   struct tagc_slot_state state;
 };
 
-/* Does the slot count as a gradient: by its cycle, by TAGC_LAYERMAP, because a model explains all slots, or because all
- * ranks know them as shards of gradients? */
+/* Does the slot count as a gradient: by TAGC_LAYERMAP, else by the contents of its calls if they prove something, else
+ * by its cycle, because a model explains all slots, or because all ranks know them as shards of gradients? */
 bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i);
 
 /* Shards (shards.c): the gradients that communicators of this process reduce-scatter. HSDP all-reduces exactly these

@@ -6,6 +6,7 @@
 #ifndef INTERPOSE_COMM_VOTES_H
 #define INTERPOSE_COMM_VOTES_H
 
+#include "interpose/policy/changes.h"
 #include "interpose/policy/plan.h"
 
 struct tagc_call;
@@ -22,12 +23,24 @@ struct tagc_comm_vote {
   bool keeps_residuals; /* some slot has one; all ranks alike */
 };
 
+/* Per lock: samples of what is gathered and reduce-scattered, in two cycles before the vote (vote/changes.h). */
+struct tagc_comm_changes {
+  bool watched;  /* contents decide; equal on all ranks */
+  bool judged;   /* the vote has compared them */
+  void *samples; /* device memory, two for each place; NULL: none yet */
+  struct tagc_change_place {
+    uint64_t cycles[2];      /* when the samples were taken; 0: never */
+    enum tagc_change change; /* of this rank */
+  } * places;                /* of each all-gather of tagc_cycle_allgathers(), then of each slot; NULL: no memory */
+};
+
 /* Per slot: facts about its calls before the vote. */
 struct tagc_slot_sample {
   bool symmetric;                 /* its buffers lie in symmetric windows: of this rank, since the vote of some rank */
   enum tagc_reason reject_reason; /* why no codec can handle them; TAGC_REASON_NONE: one can */
-  bool tried, taken; /* TAGC_CODEC=auto: its gradient should be sampled, and was (ledger.h: its own gradient) */
-  bool agreed;       /* and all ranks had a sample by the last vote */
+  bool tried, taken;     /* TAGC_CODEC=auto: its gradient should be sampled, and was (ledger.h: its own gradient) */
+  bool agreed;           /* and all ranks had a sample by the last vote */
+  enum tagc_proof proof; /* of the all-gathers and reduce-scatters of its count; equal on all ranks */
 };
 
 /* The cycle of the next vote: the first one on this lock, or with TAGC_BUDGET another one. 0: none. */

@@ -17,6 +17,7 @@
 #include "interpose/exec/timing.h"
 #include "interpose/nccl/capture.h"
 #include "interpose/nccl/process.h"
+#include "interpose/vote/changes.h"
 
 #define FUNCTION(name) ((__typeof__(&name))real)
 #define REST c->handle, c->stream
@@ -142,6 +143,7 @@ static ncclResult_t run_observed(struct tagc_call *call) {
     return tagc_group_hold(call) ? ncclSuccess : tagc_no_memory("a call of a group");
   if (tagc_rounds_takes(call))
     return tagc_launch_run(call, 1, NULL, NULL);
+  tagc_changes_sample(call);
   status = pass_accounted(call, unheld_reason(call));
   if (status == ncclInProgress)
     tagc_comm_is_in_progress(call->comm, true);

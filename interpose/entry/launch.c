@@ -11,6 +11,7 @@
 #include "interpose/exec/dump.h"
 #include "interpose/exec/timing.h"
 #include "interpose/nccl/process.h"
+#include "interpose/vote/changes.h"
 #include "interpose/vote/proposal.h"
 #include "interpose/vote/tune.h"
 #include "interpose/vote/vote.h"
@@ -190,8 +191,8 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count) {
 /* Does anything wait for the device, or for its set-up, before these calls are forwarded? */
 static bool any_waits(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
-    if (tagc_rounds_takes(&calls[i]) &&
-        (tagc_dump_waits(&calls[i]) || tagc_tune_waits(&calls[i]) || tagc_proposal_waits(&calls[i])))
+    if (tagc_rounds_takes(&calls[i]) && (tagc_dump_waits(&calls[i]) || tagc_changes_waits(&calls[i]) ||
+                                         tagc_tune_waits(&calls[i]) || tagc_proposal_waits(&calls[i])))
       return true;
   return false;
 }

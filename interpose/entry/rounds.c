@@ -11,6 +11,7 @@
 #include "interpose/exec/order.h"
 #include "interpose/exec/timing.h"
 #include "interpose/nccl/process.h"
+#include "interpose/vote/changes.h"
 #include "interpose/vote/proposal.h"
 #include "interpose/vote/tune.h"
 #include "interpose/vote/vote.h"
@@ -41,6 +42,7 @@ void tagc_rounds_foresee(struct tagc_call *call) {
 
 /* Collects facts about a call before a vote. */
 static void sample_call(const struct tagc_call *call) {
+  tagc_changes_sample(call);
   if (!tagc_rounds_takes(call) ||
       (call->decision.reason != TAGC_REASON_warm_up && !tagc_retune_is_near(call->comm->ledger->retune, call->cycle)))
     return;

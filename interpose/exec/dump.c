@@ -67,8 +67,9 @@ static const char *type_name(enum tagc_dtype type) {
 /* Should the call be dumped? Then sets `path`, and *bytes to the size. */
 static bool is_dumped(const struct tagc_call *call, char *path, size_t size, size_t *bytes) {
   const struct tagc_options *o = tagc_library_options();
-  const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o, TAGC_VOTE_CYCLE);
   const struct tagc_comm *comm = call->comm;
+  const uint64_t vote = comm->changes.watched ? TAGC_CHANGES_VOTE_CYCLE : TAGC_VOTE_CYCLE;
+  const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o, vote);
   size_t count;
   const struct tagc_slot_info *slots = tagc_cycle_slots(comm->observed.cycle, &count);
   if (call->slot < 0 || (size_t)call->slot >= count || call->cycle != cycle ||

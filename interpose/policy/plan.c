@@ -134,6 +134,13 @@ bool tagc_plan_is_selected(const struct tagc_options *o, const struct tagc_slot_
          !tagc_select_matches(o->skip, slot->name, slot->unit);
 }
 
+static enum tagc_reason why_no_gradient(const struct tagc_slot_info *slot, bool changes) {
+  if (changes)
+    return TAGC_REASON_changes;
+  return slot->signature.collective == TAGC_COLL_REDUCE_SCATTER && !slot->gathered ? TAGC_REASON_ungathered
+                                                                                   : TAGC_REASON_activations;
+}
+
 enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q) {
   const struct tagc_options *o = q->options;
   if (o->bad)
@@ -147,7 +154,7 @@ enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q) {
   if (q->packed.n * (uint64_t)q->hosts.nranks * tagc_dtype_size(q->packed.dtype) < o->min_bytes)
     return TAGC_REASON_small;
   if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
-    return TAGC_REASON_activations;
+    return why_no_gradient(q->slot, q->changes);
   if (!tagc_plan_is_selected(o, q->slot, q->layer_known, q->selection))
     return TAGC_REASON_unselected;
   return TAGC_REASON_NONE;
@@ -184,8 +191,8 @@ enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, st
     return TAGC_REASON_type;
   if (shard * (uint64_t)q->hosts.nranks < o->min_bytes)
     return TAGC_REASON_small;
-  if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
-    return TAGC_REASON_activations;
+  if (o->assume != TAGC_ASSUME_GRADIENTS && (!q->gradients || q->changes))
+    return why_no_gradient(q->slot, q->changes);
   if (!tagc_plan_is_selected(o, q->slot, q->layer_known, q->selection) ||
       (q->layer_known && q->selection != TAGC_SELECT_ALL))
     return TAGC_REASON_unselected;
@@ -197,6 +204,13 @@ enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, st
 }
 
 uint64_t tagc_plan_next_vote(uint64_t vote_cycle) { return vote_cycle < TAGC_LAST_VOTE_CYCLE ? 2 * vote_cycle : 0; }
+
+bool tagc_plan_watches_changes(const struct tagc_options *options) {
+  return (options->mode == TAGC_MODE_COMPRESS || options->mode == TAGC_MODE_AB) && options->warmup > 0 &&
+         options->assume != TAGC_ASSUME_GRADIENTS;
+}
+
+bool tagc_plan_samples_changes(uint64_t vote_cycle, uint64_t cycle) { return cycle + 2 >= vote_cycle; }
 
 bool tagc_plan_samples(uint64_t vote_cycle, uint64_t cycle) { return cycle + 1 >= vote_cycle; }
 

@@ -57,6 +57,7 @@ struct tagc_slot_question {
   enum tagc_selection selection;
   bool symmetric;         /* its buffers lie in symmetric windows, on some rank at least */
   bool gradients;         /* tagc_slot_is_gradient() */
+  bool changes;           /* by the contents of its all-gathers it is none (changes.h) */
   uint64_t residual_left; /* bytes of TAGC_RESIDUAL_MAX that earlier slots left */
 };
 
@@ -110,6 +111,7 @@ struct tagc_allgather_question {
   bool layer_known;
   enum tagc_selection selection;
   bool gradients;
+  bool changes;            /* it or its slot does, unlike parameters (changes.h) */
   uint64_t reference_left; /* bytes of TAGC_ALLGATHER_MAX that earlier ones left */
   bool referred;           /* an earlier one of the same unit and type keeps the reference for both */
 };
@@ -152,8 +154,16 @@ struct tagc_decision {
 struct tagc_decision tagc_plan_call(const struct tagc_call_facts *facts);
 
 /* The cycle of the first vote, counted from 1 at the lock: one whole cycle has then been seen, so that the group
- * context of every slot is known. No option moves it: ranks with different options must meet. */
+ * context of every slot is known. */
 #define TAGC_VOTE_CYCLE 2
+
+/* Do the contents of all-gathers and reduce-scatters decide what is a gradient (changes.h)? They are sampled in two
+ * cycles, and the vote is one cycle later. */
+bool tagc_plan_watches_changes(const struct tagc_options *options);
+#define TAGC_CHANGES_VOTE_CYCLE (TAGC_VOTE_CYCLE + 1)
+
+/* Are they sampled in this cycle? */
+bool tagc_plan_samples_changes(uint64_t vote_cycle, uint64_t cycle);
 
 /* The cycle of another vote, after one in `vote_cycle` that lacked some rank's sample of a gradient that might be
  * compressed: twice as far away, because the cause may last. 0: enough votes; the last one stands. */

@@ -41,6 +41,15 @@ void tagc_message_flag(struct tagc_message *m, bool *flag) {
   *flag = value;
 }
 
+/* A rank that does not know leaves both to the others. */
+void tagc_message_change(struct tagc_message *m, struct tagc_change_range *changes) {
+  const bool knows = changes->least != TAGC_CHANGE_UNKNOWN;
+  struct tagc_vote_range range = {changes->largest, knows ? (int64_t)changes->least : -1};
+  carry_range(m, &range);
+  changes->largest = (enum tagc_change)range.least;
+  changes->least = range.most < 0 ? TAGC_CHANGE_UNKNOWN : (enum tagc_change)range.most;
+}
+
 /* Each rank leaves the other ranks' places alone. */
 void tagc_message_hosts(struct tagc_message *m, struct tagc_vote_hosts *hosts) {
   tagc_message_flag(m, &hosts->can_split);

@@ -13,6 +13,7 @@
 #define INTERPOSE_VOTE_MESSAGE_H
 
 #include "interpose/policy/choose.h"
+#include "interpose/policy/changes.h"
 
 struct tagc_message {
   int64_t *at; /* moves on */
@@ -22,6 +23,7 @@ struct tagc_message {
 /* The number of int64 of each; the hosts take one more for each rank. */
 enum {
   TAGC_MESSAGE_FLAG = 1,
+  TAGC_MESSAGE_CHANGE = 2,
   TAGC_MESSAGE_HOSTS = 1,
   TAGC_MESSAGE_SAMPLE = 8 + 4 * TAGC_CANDIDATES,
   TAGC_MESSAGE_RATIOS = 2,
@@ -31,6 +33,9 @@ enum {
 };
 
 void tagc_message_flag(struct tagc_message *message, bool *flag);
+
+/* How the content of a call has changed. The rank that packs has one change, both members. */
+void tagc_message_change(struct tagc_message *message, struct tagc_change_range *changes);
 
 /* Where the ranks are. */
 struct tagc_vote_hosts {

@@ -28,7 +28,7 @@ static bool is_checked(const struct tagc_call *call) {
   pthread_mutex_lock(&comm->lock);
   bool wanted = tagc_allgathers_await_vote(comm, call) ||
                 (tagc_comm_awaits_vote(comm, call) && tagc_plan_samples(tagc_comm_next_vote(comm), call->cycle) &&
-                 tagc_proposal_is_eligible(comm, (size_t)call->slot));
+                 (comm->changes.watched || tagc_proposal_is_eligible(comm, (size_t)call->slot)));
   pthread_mutex_unlock(&comm->lock);
   return wanted;
 }
@@ -172,6 +172,7 @@ static struct tagc_allgather_question allgather_question(const struct tagc_comm 
     .layer_known = slot.layer_known,
     .selection = slot.selection,
     .gradients = slot.gradients,
+    .changes = slot.changes || a->changes,
   };
 }
 

@@ -9,6 +9,7 @@
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/loss_samples.h"
 #include "interpose/nccl/process.h"
+#include "interpose/vote/changes.h"
 #include "interpose/vote/message.h"
 #include "interpose/vote/probe.h"
 #include "interpose/vote/proposal.h"
@@ -81,7 +82,8 @@ static void release_messages(const struct votes *votes) {
 static size_t longest_message(const struct tagc_comm *comm) {
   const size_t proposals = tagc_proposal_words(comm) + TAGC_MESSAGE_HOSTS + (size_t)comm->nranks;
   const size_t samples = tagc_options_auto(tagc_library_options()) ? tagc_tune_words(comm) : 0;
-  return proposals > samples ? proposals : samples;
+  const size_t longer = proposals > samples ? proposals : samples, changes = tagc_changes_words(comm);
+  return longer > changes ? longer : changes;
 }
 
 /* Reserves the memory for one vote; false without it. The vote reports a lack of memory for slots or for the probe; for
@@ -185,7 +187,7 @@ static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes
     struct tagc_message message = {.at = v->words, .unpacks = true};
     pthread_mutex_lock(&v->comm->lock);
     if (v->count && !unpack(v, &message))
-      status = tagc_no_memory("the hosts of a communicator");
+      status = tagc_no_memory("the outcome of a vote");
     pthread_mutex_unlock(&v->comm->lock);
   }
   return status;
@@ -221,6 +223,23 @@ static bool unpack_replicas(struct vote *v, struct tagc_message *message) {
 /* Asks of all-reduces that nothing proves. */
 static ncclResult_t share_replicas(const struct tagc_nccl_group *real, struct votes *votes) {
   return meet(real, votes, pack_replicas, unpack_replicas);
+}
+
+/* ---- changes of contents ----------------------------------------------------------------------------------------- */
+
+static void pack_changes(struct vote *v, struct tagc_message *message) { tagc_changes_pack(v->comm, message); }
+
+static bool unpack_changes(struct vote *v, struct tagc_message *message) {
+  return tagc_changes_resolve(v->comm, message);
+}
+
+/* Shares how the contents of calls have changed. It decides what the other meetings are about. */
+static ncclResult_t share_changes(const struct tagc_nccl_group *real, struct votes *votes) {
+  bool alive = tagc_comms_enter_driver(votes->comms, votes->count);
+  for (size_t i = 0; i < votes->count && alive; i++)
+    tagc_changes_read(votes->comms[i], votes->votes[i].call->stream);
+  alive &= tagc_comms_leave_driver(votes->comms, votes->count);
+  return alive ? meet(real, votes, pack_changes, unpack_changes) : ncclInternalError;
 }
 
 /* ---- the hosts --------------------------------------------------------------------------------------------------- */
@@ -402,6 +421,14 @@ static bool asks_shards(const struct tagc_call *call) {
   return asks;
 }
 
+static bool asks_changes(const struct tagc_call *call) {
+  const struct tagc_comm_changes *changes = &call->comm->changes;
+  pthread_mutex_lock(&call->comm->lock);
+  const bool asks = due(call->comm, call) && changes->watched && !changes->judged;
+  pthread_mutex_unlock(&call->comm->lock);
+  return asks;
+}
+
 /* Holds a vote of the calls that need it. */
 static ncclResult_t hold_for(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count,
                              bool (*needs)(const struct tagc_call *), share_function *share) {
@@ -431,5 +458,7 @@ static ncclResult_t hold_for(const struct tagc_nccl_group *real, struct tagc_cal
 
 ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count) {
   ncclResult_t status = hold_for(real, calls, count, asks_shards, share_replicas);
+  if (status == ncclSuccess)
+    status = hold_for(real, calls, count, asks_changes, share_changes);
   return status == ncclSuccess ? hold_for(real, calls, count, tagc_vote_is_due, share_all) : status;
 }

@@ -4,10 +4,10 @@
  * and before its backward pass, and reduced after that. All-gathers and reductions have their own streams, which wait
  * for one another only at the end of a step.
  *
- *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again]      under launch, with --cuda for cuda
+ *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again|fresh]      under launch, with --cuda for cuda
  *
  * again: in one step all ranks gather a unit once more. On a GPU the first of these calls fails, because its receive
- * buffer is not aligned.
+ * buffer is not aligned. fresh: gradients differ wholly from step to step; otherwise by little, like the parameters.
  *
  * Parameters change a little from step to step, and much in one step; in one step some are not finite.
  */
@@ -19,7 +19,7 @@ enum { UNITS = 4, AGAIN = 7, JUMP = 9, ODD = 11 };
 static const size_t counts[UNITS] = {4096, 24001, 5003, 3000};
 
 static ncclDataType_t type;
-static bool in_place, again, fails;
+static bool in_place, again, fresh, fails;
 static char *shard[UNITS], *whole[UNITS], *gradient[UNITS], *reduced[UNITS], *host;
 
 static float parameter(int step, int unit, size_t i) {
@@ -30,13 +30,17 @@ static float parameter(int step, int unit, size_t i) {
   return 0.05f * x * y + 1e-4f * x * (float)step;
 }
 
+static float gradient_of(int step, int unit, size_t i) {
+  return fresh ? parameter(0, unit + UNITS * step, i) : parameter(step + 100, unit, i);
+}
+
 static void fill(int step, int unit) {
   char *to = in_place ? whole[unit] + (size_t)rank * counts[unit] * size_of(type) : shard[unit];
   for (size_t i = 0; i < counts[unit]; i++)
     store(host, i, parameter(step, unit, i), type);
   memory.copy(to, host, counts[unit] * size_of(type), true);
   for (size_t i = 0; i < (size_t)nranks * counts[unit]; i++)
-    store(host, i, parameter(step + 100, unit, i), type);
+    store(host, i, gradient_of(step, unit, i), type);
   memory.copy(gradient[unit], host, (size_t)nranks * counts[unit] * size_of(type), true);
 }
 
@@ -85,11 +89,12 @@ int main(int argc, char **argv) {
   while (argc > 3 && which < 3 && strcmp(argv[2], names[which]) != 0)
     which++;
   if (argc < 4 || which == 3 || !use_memory(argv[1])) {
-    fprintf(stderr, "usage: on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again]\n");
+    fprintf(stderr, "usage: on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again|fresh]\n");
     return 2;
   }
   type = types[which];
   in_place = argc > 4 && strcmp(argv[4], "in-place") == 0;
+  fresh = argc > 4 && strcmp(argv[4], "fresh") == 0;
   again = argc > 4 && strcmp(argv[4], "again") == 0;
   fails = strcmp(argv[1], "cuda") == 0;
   setvbuf(stdout, NULL, _IOLBF, 0); /* keeps lines whole: the ranks share a pipe */

@@ -223,7 +223,7 @@ static void reasons(void) {
   slot = good_slot();
   slot.gradients = false;
   choice = tagc_choose(&slot, &gradient, &wire);
-  is(&choice, -1, TAGC_REASON_activations, "activations");
+  is(&choice, -1, TAGC_REASON_ungathered, "activations");
 }
 
 static void probes(void) {

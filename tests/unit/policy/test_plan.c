@@ -163,7 +163,13 @@ static void slots(void) {
   ok(tagc_plan_slot(&good, &layout, &bytes) == TAGC_REASON_compressed && bytes == 4 << 20,
      "a slot that takes 4 MiB of residual at two ranks");
   q = good, q.gradients = false;
+  ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_ungathered, "what nothing gathers passes");
+  struct tagc_slot_info gathered = info;
+  gathered.gathered = true;
+  q.slot = &gathered;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_activations, "activations pass");
+  q.changes = true;
+  ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_changes, "with a reason of their own if contents tell");
   options.assume = TAGC_ASSUME_GRADIENTS;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "unless TAGC_ASSUME=gradients");
   q = good, q.residual_left = (4 << 20) - 1;
@@ -336,7 +342,10 @@ static void allgathers(void) {
   q = good, q.shape.n = 0;
   ok(ask_allgather(&q) == TAGC_REASON_type, "a type without codecs");
   q = good, q.gradients = false;
-  ok(ask_allgather(&q) == TAGC_REASON_activations, "whose reduce-scatter is none of gradients");
+  ok(ask_allgather(&q) == TAGC_REASON_ungathered, "whose reduce-scatter is none of gradients");
+  q = good, q.changes = true;
+  ok(ask_allgather(&q) == TAGC_REASON_changes, "one that changes wholly beside gradients");
+  q = good, q.gradients = false;
   options.assume = TAGC_ASSUME_GRADIENTS;
   ok(ask_allgather(&q) == TAGC_REASON_compressed, "unless TAGC_ASSUME=gradients");
   q = good, q.hosts = (struct tagc_hosts){4, 1, 4};

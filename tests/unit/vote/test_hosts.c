@@ -208,7 +208,7 @@ static void two_levels(void) {
 static void no_use(struct tagc_options *options) {
   set_up(0, 0, 1, 1);
   options->assume = TAGC_ASSUME_NOTHING;
-  ok(calls(VOTE + 1, 0) == ncclSuccess && reason() == TAGC_REASON_activations && meetings == 2 && splits == 0 &&
+  ok(calls(VOTE + 1, 0) == ncclSuccess && reason() == TAGC_REASON_ungathered && meetings == 2 && splits == 0 &&
        foreign == 0,
      "nothing to compress: no sub-communicators, and nobody is greeted on them");
   options->assume = TAGC_ASSUME_GRADIENTS;

@@ -163,8 +163,38 @@ static void proposals(void) {
      "the same");
 }
 
+static void changes(void) {
+  struct tagc_change_range range = {TAGC_CHANGE_LITTLE, TAGC_CHANGE_LITTLE}, all = {0};
+  begin();
+  tagc_message_change(&to[0], &range);
+  range = (struct tagc_change_range){TAGC_CHANGE_UNKNOWN, TAGC_CHANGE_UNKNOWN};
+  tagc_message_change(&to[1], &range);
+  ok(is((int64_t[]){TAGC_CHANGE_LITTLE, -TAGC_CHANGE_LITTLE}, TAGC_MESSAGE_CHANGE), "a change of contents");
+  reduce();
+  tagc_message_change(&from, &all);
+  ok(is_read(TAGC_MESSAGE_CHANGE) && all.largest == TAGC_CHANGE_LITTLE && all.least == TAGC_CHANGE_LITTLE,
+     "a rank that does not know leaves it to the others");
+  begin();
+  range = (struct tagc_change_range){TAGC_CHANGE_UNKNOWN, TAGC_CHANGE_UNKNOWN};
+  tagc_message_change(&to[0], &range);
+  range = (struct tagc_change_range){TAGC_CHANGE_UNKNOWN, TAGC_CHANGE_UNKNOWN};
+  tagc_message_change(&to[1], &range);
+  reduce();
+  tagc_message_change(&from, &all);
+  ok(all.least == TAGC_CHANGE_UNKNOWN, "no rank knows");
+  begin();
+  range = (struct tagc_change_range){TAGC_CHANGE_WHOLLY, TAGC_CHANGE_WHOLLY};
+  tagc_message_change(&to[0], &range);
+  range = (struct tagc_change_range){TAGC_CHANGE_NONE, TAGC_CHANGE_NONE};
+  tagc_message_change(&to[1], &range);
+  reduce();
+  tagc_message_change(&from, &all);
+  ok(all.largest == TAGC_CHANGE_WHOLLY && all.least == TAGC_CHANGE_NONE, "the largest and the least come out");
+}
+
 int main(void) {
   hosts();
+  changes();
   samples();
   times();
   proposals();
