@@ -8,6 +8,7 @@
 
 #include "layermap/model/families.h"
 #include "layermap/tagc-map/json.h"
+#include "layermap/tagc-map/vision.h"
 
 /* The largest config.json (mostly names of labels), and the largest size. */
 enum { CONFIG_BYTES = 16 << 20, LARGEST_SIZE = INT32_MAX };
@@ -47,7 +48,7 @@ struct reader {
   const json_t *object; /* holds the sizes ... */
   size_t from;          /* ... and begins here */
   struct tagc_complaint *complaint;
-  bool is_good;
+  bool is_good, is_part; /* part: `object` is one of several models in the file */
 };
 
 /* The value of a key; NULL: absent, or null. */
@@ -95,8 +96,8 @@ static void require_flag(struct reader *r, const char *key, bool required) {
 
 /* The first entry of "architectures", or "". */
 static const char *read_class(struct reader *r) {
-  const json_t *list = json_object_get(r->object, "architectures");
-  const char *name = json_string_value(json_array_get(list ? list : json_object_get(r->json.root, "architectures"), 0));
+  const json_t *list = json_object_get(r->is_part ? r->json.root : r->object, "architectures");
+  const char *name = json_string_value(json_array_get(list, 0));
   return name ? name : "";
 }
 
@@ -233,7 +234,14 @@ static void read_head(struct reader *r, struct tagc_architecture *a) {
   a->tied = true;
 }
 
-/* Notes absent sizes: such a file is more often cut short than of the default. gpt2's n_inner is usually null. */
+/* Notes an absent size: such a file is more often cut short than of the default. */
+static void note_default(const struct reader *r, const char *key, uint32_t by_default, const char *type, FILE *notes,
+                         const char *path) {
+  if (notes && r->is_good && by_default && !look_up_key(r, key))
+    fprintf(notes, "tagc-map: %s: \"%s\" is not there: %u, the default of %s\n", path, key, by_default, type);
+}
+
+/* gpt2's n_inner is usually null. */
 static void note_defaults(const struct reader *r, const struct type *type, FILE *notes, const char *path) {
   bool is_gpt2 = type->family == TAGC_FAMILY_GPT2;
   const struct {
@@ -247,9 +255,7 @@ static void note_defaults(const struct reader *r, const struct type *type, FILE 
     {"vocab_size", type->vocabulary},
   };
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    if (sizes[i].by_default && !look_up_key(r, sizes[i].key))
-      fprintf(notes, "tagc-map: %s: \"%s\" is not there: %u, the default of %s\n", path, sizes[i].key,
-              sizes[i].by_default, type->name);
+    note_default(r, sizes[i].key, sizes[i].by_default, type->name, notes, path);
 }
 
 static bool read_architecture(struct reader *r, const struct type *type, struct tagc_architecture *a) {
@@ -279,34 +285,227 @@ static const struct type *find_model_type(const char *name) {
   return NULL;
 }
 
+/* -- vision-language models ---------------------------------------------------------------------------------------- */
+
+/* Vision-language models. `tied`: by default the head is the embedding. */
+static const struct composite {
+  const char *name, *text; /* the type of the text model, if the file does not say it */
+  enum tagc_projector projector;
+  bool tied;
+} composites[] = {
+  {"llava", NULL, TAGC_PROJECTOR_LLAVA, false},      {"gemma3", "gemma3_text", TAGC_PROJECTOR_GEMMA3, true},
+  {"mistral3", NULL, TAGC_PROJECTOR_MISTRAL3, true}, {"paligemma", NULL, TAGC_PROJECTOR_PALIGEMMA, true},
+  {"internvl", NULL, TAGC_PROJECTOR_INTERNVL, true},
+};
+
+/* Vision towers, with the defaults of their classes. */
+static const struct tower {
+  const char *name;
+  enum tagc_tower tower;
+  uint32_t hidden, intermediate, blocks, image, patch;
+} towers[] = {
+  {"clip_vision_model", TAGC_TOWER_CLIP, 768, 3072, 12, 224, 32},
+  {"siglip_vision_model", TAGC_TOWER_SIGLIP, 768, 3072, 12, 224, 16},
+  {"pixtral", TAGC_TOWER_PIXTRAL, 1024, 4096, 24, 1024, 16},
+  {"internvl_vision", TAGC_TOWER_INTERNVL, 1024, 4096, 24, 448, 14},
+};
+
+static const struct composite *find_composite(const char *name) {
+  for (size_t i = 0; name && i < sizeof composites / sizeof *composites; i++)
+    if (!strcmp(composites[i].name, name))
+      return &composites[i];
+  return NULL;
+}
+
+/* Goes to one of the models in the file. */
+static void enter_part(struct reader *r, const char *key) {
+  r->object = json_object_get(r->json.root, key);
+  r->from = tagc_json_find(&r->json, 0, key);
+  r->is_part = true;
+  if (!json_is_object(r->object) && r->is_good)
+    r->is_good = tagc_json_complain(&r->json, r->from, r->complaint, "\"%s\" is %s; expected is an object", key,
+                                    r->object ? tagc_json_kind(r->object) : "not there");
+}
+
+static void leave_part(struct reader *r) {
+  r->object = r->json.root;
+  r->from = 0;
+}
+
+/* Reads height and width: one number, or [height, width]. */
+static void read_sides(struct reader *r, const char *key, uint32_t by_default, uint64_t sides[2]) {
+  const json_t *value = look_up_key(r, key);
+  const json_int_t height = json_integer_value(json_array_get(value, 0)),
+                   width = json_integer_value(json_array_get(value, 1));
+  if (!json_is_array(value)) {
+    sides[0] = sides[1] = read_size(r, key, by_default, 1);
+    return;
+  }
+  if (r->is_good &&
+      (json_array_size(value) != 2 || height < 1 || width < 1 || height > LARGEST_SIZE || width > LARGEST_SIZE))
+    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
+                                    "\"%s\" is not known; expected is a whole number, or two in [ and ]", key);
+  sides[0] = (uint64_t)height;
+  sides[1] = (uint64_t)width;
+}
+
+static void read_patches(struct reader *r, const struct tower *tower, struct tagc_vision *v) {
+  uint64_t image[2], patch[2];
+  read_sides(r, "image_size", tower->image, image);
+  read_sides(r, "patch_size", tower->patch, patch);
+  uint64_t channels = read_size(r, "num_channels", 3, 1);
+  if (!r->is_good)
+    return;
+  v->patches = (image[0] / patch[0]) * (image[1] / patch[1]);
+  if (!v->patches || v->patches > LARGEST_SIZE || patch[0] * patch[1] > LARGEST_SIZE)
+    r->is_good = tagc_json_complain(&r->json, key_place(r, "patch_size"), r->complaint,
+                                    "patches of %u in an image of %u; expected is at least one", (unsigned)patch[0],
+                                    (unsigned)image[0]);
+  v->patch_elements = channels * patch[0] * patch[1];
+}
+
+static void read_internvl(struct reader *r, struct tagc_vision *v) {
+  const char *norm = json_string_value(look_up_key(r, "norm_type"));
+  v->qkv_bias = read_flag(r, "attention_bias", false);
+  v->has_qk_norms = read_flag(r, "use_qk_norm", false);
+  v->has_mask = read_flag(r, "use_mask_token", false);
+  v->has_positions = read_flag(r, "use_absolute_position_embeddings", true);
+  v->has_last_norm = !read_flag(r, "use_mean_pooling", true);
+  v->has_rms_norms = norm && !strcmp(norm, "rms_norm");
+  if (norm && !v->has_rms_norms && strcmp(norm, "layer_norm") && r->is_good)
+    r->is_good = tagc_json_complain(&r->json, key_place(r, "norm_type"), r->complaint,
+                                    "\"norm_type\" is not known; expected is layer_norm or rms_norm");
+}
+
+static const struct tower *read_tower_type(struct reader *r) {
+  const char *name = json_string_value(look_up_key(r, "model_type"));
+  char shown[64];
+  for (size_t i = 0; name && i < sizeof towers / sizeof *towers; i++)
+    if (!strcmp(towers[i].name, name))
+      return &towers[i];
+  if (r->is_good)
+    r->is_good = tagc_json_complain(&r->json, name ? key_place(r, "model_type") : r->from, r->complaint,
+                                    "\"model_type\" of \"vision_config\" is %.20s; expected is clip_vision_model, "
+                                    "siglip_vision_model, pixtral or internvl_vision",
+                                    name ? tagc_json_show(name, shown) : "not there");
+  return NULL;
+}
+
+static void read_tower(struct reader *r, struct tagc_vision *v, FILE *notes, const char *path) {
+  enter_part(r, "vision_config");
+  const struct tower *tower = read_tower_type(r);
+  if (!tower)
+    return;
+  v->tower = tower->tower;
+  v->hidden = read_size(r, "hidden_size", tower->hidden, 1);
+  v->intermediate = read_size(r, "intermediate_size", tower->intermediate, 1);
+  v->blocks = read_size(r, "num_hidden_layers", tower->blocks, 1);
+  read_patches(r, tower, v);
+  v->has_last_norm = v->tower == TAGC_TOWER_CLIP || v->tower == TAGC_TOWER_SIGLIP;
+  v->has_pool = v->tower == TAGC_TOWER_SIGLIP && read_flag(r, "vision_use_head", true);
+  if (v->tower == TAGC_TOWER_INTERNVL)
+    read_internvl(r, v);
+  note_default(r, "hidden_size", tower->hidden, tower->name, notes, path);
+  note_default(r, "intermediate_size", tower->intermediate, tower->name, notes, path);
+  note_default(r, "num_hidden_layers", tower->blocks, tower->name, notes, path);
+}
+
+/* The patches that InternVL's projector merges, from the share of their sides that is left. */
+static uint32_t read_merged(struct reader *r) {
+  const json_t *value = look_up_key(r, "downsample_ratio");
+  const double ratio = value ? json_number_value(value) : 0.5;
+  if (r->is_good && (!(ratio > 0.01) || ratio > 1))
+    r->is_good = tagc_json_complain(&r->json, key_place(r, "downsample_ratio"), r->complaint,
+                                    "\"downsample_ratio\" is not known; expected is a number from 0.01 to 1");
+  const uint32_t side = r->is_good ? (uint32_t)(1 / ratio) : 1;
+  return side * side;
+}
+
+static void read_projector(struct reader *r, const struct composite *composite, const struct tagc_architecture *text,
+                           struct tagc_vision *v) {
+  leave_part(r);
+  const json_t *layers = look_up_key(r, "vision_feature_layer");
+  const bool is_mistral = composite->projector == TAGC_PROJECTOR_MISTRAL3;
+  v->projector = composite->projector;
+  v->layers = json_is_array(layers) && json_array_size(layers) ? (uint32_t)json_array_size(layers) : 1;
+  v->projector_bias = read_flag(r, "multimodal_projector_bias", !is_mistral);
+  const uint32_t side = is_mistral ? read_size(r, "spatial_merge_size", 2, 1) : 1;
+  v->merged = composite->projector == TAGC_PROJECTOR_INTERNVL ? read_merged(r) : side < 1000 ? side * side : 0;
+  if (composite->projector == TAGC_PROJECTOR_PALIGEMMA && r->is_good &&
+      read_size(r, "projection_dim", 2048, 1) != text->hidden)
+    r->is_good =
+      tagc_json_complain(&r->json, key_place(r, "projection_dim"), r->complaint,
+                         "\"projection_dim\" is not the \"hidden_size\" of the text; expected is %u", text->hidden);
+}
+
+static const char *flag_words(bool value, bool is_there) {
+  return value ? is_there ? "true" : "true by default" : is_there ? "false" : "false by default";
+}
+
+/* Is the head the embedding? Releases of transformers ask the whole configuration, or that of the text. */
+static void read_composite_tie(struct reader *r, const struct composite *composite, struct tagc_architecture *text) {
+  const bool by_text = look_up_key(r, "tie_word_embeddings"), tied = text->tied;
+  leave_part(r);
+  if (config_ends_with(read_class(r), "Model"))
+    return; /* it has no head */
+  const bool by_file = look_up_key(r, "tie_word_embeddings"),
+             file = read_flag(r, "tie_word_embeddings", by_text ? tied : composite->tied);
+  if (r->is_good && file != tied)
+    r->is_good = tagc_json_complain(&r->json, key_place(r, "tie_word_embeddings"), r->complaint,
+                                    "\"tie_word_embeddings\" is %s, and %s in \"text_config\"; expected is the same",
+                                    flag_words(file, by_file), flag_words(tied, by_text));
+}
+
+/* -- files --------------------------------------------------------------------------------------------------------- */
+
 static void refuse_type(struct reader *r, const char *name) {
   char text[160] = "", shown[64];
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? ", " : "", types[i].name);
   if (name)
-    tagc_json_complain(&r->json, tagc_json_find(&r->json, 0, "model_type"), r->complaint,
+    tagc_json_complain(&r->json, tagc_json_find(&r->json, r->from, "model_type"), r->complaint,
                        "\"model_type\" is %.20s; expected: %s", tagc_json_show(name, shown), text);
   else
-    tagc_json_complain(&r->json, 0, r->complaint, "there is no \"model_type\"; expected: %s", text);
+    tagc_json_complain(&r->json, r->from, r->complaint, "there is no \"model_type\"; expected: %s", text);
 }
 
-/* The type of the model, or else of its text model. */
-static const struct type *read_model_type(struct reader *r) {
+/* Models in the file besides that of the text must not be forgotten. */
+static bool is_alone(struct reader *r, const char *name) {
+  static const char *const parts[] = {"vision_config", "audio_config", "text_config"};
+  char shown[64];
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (json_is_object(json_object_get(r->json.root, parts[i])))
+      return tagc_json_complain(&r->json, tagc_json_find(&r->json, 0, parts[i]), r->complaint,
+                                "\"%s\" of %.30s is not known; known with parts are llava, gemma3, mistral3, paligemma "
+                                "and internvl",
+                                parts[i], name ? tagc_json_show(name, shown) : "no \"model_type\"");
+  return true;
+}
+
+/* The type of the model, or of its text model. */
+static const struct type *read_model_type(struct reader *r, const struct composite **composite) {
   const char *name = json_string_value(json_object_get(r->json.root, "model_type"));
-  const json_t *text = json_object_get(r->json.root, "text_config");
-  const struct type *type = find_model_type(name);
-  if (type || !json_is_object(text)) {
-    if (!type)
-      refuse_type(r, name);
-    return type;
+  *composite = find_composite(name);
+  if (*composite) {
+    enter_part(r, "text_config");
+    const char *text_name = json_string_value(json_object_get(r->object, "model_type"));
+    name = text_name ? text_name : (*composite)->text;
+  } else if (!is_alone(r, name)) {
+    return NULL;
   }
-  r->object = text;
-  r->from = tagc_json_find(&r->json, 0, "text_config");
-  const char *text_name = json_string_value(json_object_get(text, "model_type"));
-  type = find_model_type(text_name ? text_name : name && !strcmp(name, "gemma3") ? "gemma3_text" : NULL);
-  if (!type)
-    refuse_type(r, text_name ? text_name : name);
+  const struct type *type = r->is_good ? find_model_type(name) : NULL;
+  if (!type && r->is_good)
+    refuse_type(r, name);
   return type;
+}
+
+static struct tagc_model *read_vision_model(struct reader *r, const struct composite *composite,
+                                            struct tagc_architecture *text, FILE *notes, const char *path) {
+  struct tagc_vision vision = {0};
+  read_composite_tie(r, composite, text);
+  read_tower(r, &vision, notes, path);
+  read_projector(r, composite, text, &vision);
+  return r->is_good ? tagc_vision_model(&vision, text, composite->name) : NULL;
 }
 
 static char *read_config_file(const char *path, size_t *bytes, struct tagc_complaint *complaint) {
@@ -355,13 +554,13 @@ struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct ta
   if (!text || !tagc_json_parse(&r.json, text, bytes, complaint))
     return NULL;
   r.object = r.json.root;
-  const struct type *type = read_model_type(&r);
+  const struct composite *composite;
+  const struct type *type = read_model_type(&r, &composite);
   if (type && read_architecture(&r, type, &a)) {
-    model = tagc_family_model(&a);
-    if (!model)
+    note_defaults(&r, type, notes, path);
+    model = composite ? read_vision_model(&r, composite, &a, notes, path) : tagc_family_model(&a);
+    if (!model && r.is_good)
       tagc_file_complain(complaint, "there is no model of such sizes (or no memory for it)");
-    else if (notes)
-      note_defaults(&r, type, notes, path);
   }
   tagc_json_free(&r.json);
   return model;
