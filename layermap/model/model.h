@@ -43,7 +43,7 @@ enum tagc_layout_kind {
 };
 
 /* The longest names, with the NUL. */
-enum { TAGC_PARAMETER_NAME = 64, TAGC_UNIT_NAME = 32 };
+enum { TAGC_PARAMETER_NAME = 128, TAGC_UNIT_NAME = 32 };
 
 /* Limits of models and map files: parameters of all units together, units or places, elements of a parameter, of a
  * unit. They keep sums from overflowing. */

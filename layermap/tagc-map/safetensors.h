@@ -16,7 +16,8 @@
  *             - among several stacks of blocks (an encoder and a decoder, a vision tower) the one with most elements is
  *               "block"; those with "decoder" in their names come behind it, all others before
  *             - buffers are no parameters: tensors that are not floating-point, and transformers' known ones
- *               ("inv_freq", "masked_bias", GPT-2's mask "attn.bias", "position_ids", "e_score_correction_bias",
+ *               ("inv_freq", "running_mean", "masked_bias", GPT-2's mask "attn.bias", "position_ids",
+ * "e_score_correction_bias",
  *               "_scale_inv")
  *             - a head that is the embedding is in the file once or twice, and counts as often.
  */
