@@ -241,6 +241,16 @@ static size_t next_parameter(size_t at, bool in_blocks) {
   return at;
 }
 
+/* True unless one is for queries and the other for keys, and so on. */
+static bool is_same_projection(const char *own, const char *name) {
+  const char *in = strstr(own, "attn.");
+  char projection[] = "x_proj.";
+  if (!in || !strchr("qkv", in[5]) || in[6] != '.')
+    return true;
+  projection[0] = in[5];
+  return strstr(name, projection) != NULL;
+}
+
 /* True if the map's parameters are those of the model: sizes in order, and norms and biases where the model has them.
  */
 static bool is_same_model(const struct tagc_model *map) {
@@ -252,7 +262,8 @@ static bool is_same_model(const struct tagc_model *map) {
     for (size_t j = 0; j < unit->count; j++, seen++) {
       const struct truth *t = &model.all[at[is_block]];
       if (at[is_block] == model.parameters || !is_parameter(&unit->parameters[j], t) ||
-          (unit->parameters[j].kinds & telling) != (tagc_kinds_of_name(t->name) & telling)) {
+          (unit->parameters[j].kinds & telling) != (tagc_kinds_of_name(t->name) & telling) ||
+          !is_same_projection(unit->parameters[j].name, t->name)) {
         note("%s.%d: %s %" PRIu64 "x%" PRIu64 " is %s %s", unit->name, (int)map->places[i].block,
              unit->parameters[j].name, unit->parameters[j].rows, unit->parameters[j].columns,
              at[is_block] < model.parameters ? t->name : "nothing", at[is_block] < model.parameters ? t->shape : "");
