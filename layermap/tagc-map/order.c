@@ -40,6 +40,8 @@ struct tagc_naming {
   "self_attn(" QKVO " q_norm? k_norm?) mlp" GATED "input_layernorm? post_attention_layernorm? " \
   "pre_feedforward_layernorm? post_feedforward_layernorm?"
 #define BERT "attention(self(query key value) output(dense LayerNorm)) intermediate.dense output(dense LayerNorm)"
+#define BART \
+  "self_attn(" KVQ ") self_attn_layer_norm encoder_attn?(" KVQ ") encoder_attn_layer_norm? fc1 fc2 final_layer_norm"
 #define CLIP "self_attn(" KVQ ") layer_norm1 mlp(fc1 fc2) layer_norm2"
 #define SIGLIP "layer_norm1 self_attn(" KVQ ") layer_norm2 mlp(fc1 fc2)"
 
@@ -59,8 +61,8 @@ static const struct tagc_naming namings[] = {
     "shared_expert_gate?) " TWO_NORMS,
     LATENT "mlp" GATED TWO_NORMS, LATENT "mlp(experts.#" GATED "gate shared_experts?" GATED ") " TWO_NORMS,
     LATENT "mlp(experts(gate_up_proj down_proj) gate shared_experts?" GATED ") " TWO_NORMS,
-    "self_attn(sinks " QKVO
-    ") mlp(router experts(gate_up_proj gate_up_proj_bias down_proj down_proj_bias)) " TWO_NORMS}},
+    "self_attn(sinks " QKVO ") mlp(router experts(gate_up_proj gate_up_proj_bias down_proj down_proj_bias)) " TWO_NORMS,
+    "self_attn(" QKVO ") feed_forward(experts(gate_up_proj down_proj) router shared_expert" GATED ") " TWO_NORMS}},
   {"embed_tokens | final_layernorm lm_head?",
    {"self_attn(q_proj k_proj v_proj dense q_layernorm? k_layernorm?) mlp(fc1 fc2) input_layernorm"}},
   {"wte wpe | ln_f lm_head?",
@@ -91,6 +93,15 @@ static const struct tagc_naming namings[] = {
    {"attention(q_lin k_lin v_lin out_lin) sa_layer_norm ffn(lin1 lin2) output_layer_norm"}},
   {"embeddings(tok_embeddings norm) | final_norm head?(dense norm) decoder? classifier?",
    {"attn_norm? attn(Wqkv Wo) mlp_norm mlp(Wi Wo)"}},
+  {"embeddings(word_embeddings position_embeddings token_type_embeddings LayerNorm) embeddings_project? | "
+   "generator_predictions(LayerNorm dense) generator_lm_head?",
+   {BERT}},
+  {"shared encoder.embed_positions? encoder.layernorm_embedding? encoder.layer_norm? decoder.embed_positions? "
+   "decoder.layernorm_embedding? | decoder.layer_norm? lm_head?",
+   {BART}},
+  {"encoder(conv1 conv2 embed_positions layer_norm) decoder(embed_tokens embed_positions) | decoder.layer_norm "
+   "proj_out?",
+   {BART}},
   {"shared | encoder.final_layer_norm decoder.final_layer_norm lm_head?",
    {"layer.#(SelfAttention(q k v o relative_attention_bias?) EncDecAttention?(q k v o) "
     "DenseReluDense?(wi wi_0 wi_1 wo) layer_norm)"}},
@@ -106,7 +117,8 @@ static const struct tagc_naming namings[] = {
    {"norm1 attn(qkv q_norm? k_norm? proj) ls1.gamma? norm2 mlp(fc1 fc2) ls2.gamma?"}},
   {CLIP_TOWER "| post_layernorm visual_projection? classifier?", {CLIP}},
   {SIGLIP_TOWER "| post_layernorm head" SIGLIP_POOL "classifier?", {SIGLIP}},
-  {CLIP_TOWER "post_layernorm multi_modal_projector(linear_1 linear_2) " TEXT, {CLIP, LLAMA}},
+  {"image_newline? " CLIP_TOWER "post_layernorm multi_modal_projector(linear_1 linear_2) " TEXT, {CLIP, LLAMA}},
+  {"image_newline? " SIGLIP_TOWER "post_layernorm multi_modal_projector(linear_1 linear_2) " TEXT, {SIGLIP, LLAMA}},
   {SIGLIP_TOWER "post_layernorm head?" SIGLIP_POOL
                 "multi_modal_projector(mm_input_projection_weight mm_soft_emb_norm) " TEXT,
    {SIGLIP, LLAMA}},
