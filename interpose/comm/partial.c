@@ -84,6 +84,14 @@ static void warn_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *in
   tagc_layers_log_unnamed(comm->ledger->number, "TAGC_SKIP", o->skip, TAGC_LOG_INFO, infos, comm->layers);
 }
 
+static void warn_guessed(const struct tagc_comm *comm) {
+  if (comm->rank == 0)
+    tagc_log(TAGC_LOG_WARN, "interpose",
+             "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, but their order is marked "
+             "as guessed: such slots pass; a map with the registered order settles it (tagc-map from-config)",
+             (unsigned long long)comm->ledger->number);
+}
+
 bool tagc_partial_select(struct tagc_comm *comm) {
   const struct tagc_options *o = tagc_library_options();
   size_t count, most = 0;
@@ -97,6 +105,7 @@ bool tagc_partial_select(struct tagc_comm *comm) {
   const bool ambiguous = comm->layers->confidence < TAGC_LAYERS_AMBIGUOUS;
   bool differs = false, whole = false;
   bool *is_selected = calloc(most ? most : 1, sizeof *is_selected), good = is_selected;
+  bool guessed = false;
   for (size_t i = 0; i < count && good; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     slot->selected.layer_known = true;
@@ -112,6 +121,9 @@ bool tagc_partial_select(struct tagc_comm *comm) {
         slot->selected.selection = TAGC_SELECT_NONE;
         differs = true;
       }
+    } else if (slot->selected.selection == TAGC_SELECT_SOME && comm->layers->layers[i].is_guessed) {
+      slot->selected.selection = TAGC_SELECT_NONE;
+      guessed = true;
     } else if (slot->selected.selection == TAGC_SELECT_SOME)
       good = select_some(comm, i, is_selected);
   }
@@ -122,6 +134,8 @@ bool tagc_partial_select(struct tagc_comm *comm) {
              "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside all-reduces: these pass "
              "whole",
              (unsigned long long)comm->ledger->number);
+  if (guessed)
+    warn_guessed(comm);
   free(is_selected);
   return good;
 }

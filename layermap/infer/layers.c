@@ -70,6 +70,37 @@ static void name_piece(const struct tagc_model *model, const struct tagc_piece *
     snprintf(name, TAGC_LAYER_NAME, "%s.%" PRId32 "%s", unit, first->block, part);
 }
 
+/* -- guessed orders -------------------------------------------------------------------------------------------------
+ */
+
+/* True if the piece has parameters in a guessed order: those of a unit, or several units. */
+static bool is_guessed(const struct tagc_model *model, const struct tagc_piece *piece) {
+  if (model->is_guessed && piece->keep == TAGC_KEEP_ALL)
+    return true;
+  for (uint32_t place = piece->first; place < piece->first + piece->count; place++) {
+    const struct tagc_unit *unit = &model->units[model->places[place].unit];
+    for (size_t i = 0; unit->is_guessed && i < unit->count; i++)
+      if (piece->keep == TAGC_KEEP_ALL || (tagc_keep_of(model, place, &unit->parameters[i]) & piece->keep))
+        return true;
+  }
+  return false;
+}
+
+/* The number of the last parameter of buckets that have all of their units. */
+enum { WHOLE_UNITS = UINT32_MAX };
+
+/* Nobody knows which parameters a bucket has of units in a guessed order: it gets all of these units, or of the model.
+ */
+static void widen_buckets(const struct tagc_model *model, struct tagc_piece *pieces, size_t count) {
+  for (struct tagc_piece *piece = pieces; piece < pieces + count; piece++)
+    if (piece->to && is_guessed(model, piece)) {
+      piece->from = 0;
+      piece->to = WHOLE_UNITS;
+      piece->first = model->is_guessed ? 0 : piece->first;
+      piece->count = model->is_guessed ? (uint32_t)model->place_count : piece->count;
+    }
+}
+
 /* -- members ------------------------------------------------------------------------------------------------------- */
 
 /* The output: pieces are in forward order, layers in the order of calls. */
@@ -85,6 +116,8 @@ struct filling {
 
 /* True for the same units whose blocks are equally far apart: one offset relates all members. */
 static bool differ_by_offset(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b) {
+  if (a->to == WHOLE_UNITS && b->to == WHOLE_UNITS && a->first == b->first && a->count == b->count)
+    return true;
   if (a->keep != b->keep || a->count != b->count || a->to || b->to || (a->keep & TAGC_KEEP_OUTSIDE))
     return false;
   const struct tagc_model_place *left = &model->places[a->first], *right = &model->places[b->first];
@@ -94,11 +127,11 @@ static bool differ_by_offset(const struct tagc_model *model, const struct tagc_p
   return true;
 }
 
-/* Most pieces are like an earlier one. All buckets differ: they are not compared. */
+/* Most pieces are like an earlier one. All buckets with parts of units differ: they are not compared. */
 static void find_leaders(const struct filling *f) {
   for (uint32_t i = 0; i < f->count; i++) {
     uint32_t j = 0;
-    bool seek = !f->pieces[i].to && f->pieces[i].keep;
+    bool seek = (!f->pieces[i].to || f->pieces[i].to == WHOLE_UNITS) && f->pieces[i].keep;
     while (j < i && seek && !(f->leader[j] == j && differ_by_offset(f->model, &f->pieces[j], &f->pieces[i])))
       j++;
     f->leader[i] = seek ? j : i;
@@ -120,6 +153,7 @@ static bool fill_members(const struct filling *f, struct tagc_layers *layers, st
       continue;
     layer->layout = f->match->layout;
     layer->element_bytes = f->element_bytes;
+    layer->is_guessed = is_guessed(f->model, piece);
     name_piece(f->model, piece, f->count - 1 - i, layer->name);
     if (piece != leader) {
       const struct tagc_layer *like = &layers->layers[f->order[f->leader[i]]];
@@ -151,6 +185,7 @@ struct task {
 };
 
 static bool fill_layers(const struct task *t, const struct tagc_model *model, struct tagc_layers *layers) {
+  widen_buckets(model, t->pieces, t->count);
   struct filling f = {model, &t->match, t->pieces, t->order, t->count, t->element_bytes, t->leaders};
   find_leaders(&f);
   return fill_members(&f, layers, layers->memory);

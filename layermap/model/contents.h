@@ -19,6 +19,7 @@ struct tagc_layer {
   int32_t block_offset;              /* ... and this is added to it for this slot, unless it is -1 */
   enum tagc_layout_kind layout;
   size_t element_bytes; /* for the layout */
+  bool is_guessed;      /* the members' order is a guess; a bucket then has all members of its units */
 };
 
 /* Sorts of parameters. Experts and their routers count as MLP; norms and their biases as norms, wherever they are. */

@@ -77,8 +77,8 @@ static const struct clue whole_components[] = {
 /* The first of these in a component decides: "mlp_head" is a head, "post_attention_layernorm" a norm. */
 /* clang-format off */
 static const struct clue words[] = {
-  {"norm", NORM}, {"norms", NORM}, {"layernorm", NORM}, {"layernorms", NORM}, {"rmsnorm", NORM}, {"ln", NORM},
-  {"lnf", NORM}, {"head", HEAD}, {"heads", HEAD}, {"classifier", HEAD}, {"pooler", HEAD},
+  {"norm", NORM}, {"norms", NORM}, {"layernorm", NORM}, {"layernorms", NORM}, {"layrnorm", NORM}, {"rmsnorm", NORM},
+  {"ln", NORM}, {"lnf", NORM}, {"head", HEAD}, {"heads", HEAD}, {"classifier", HEAD}, {"pooler", HEAD},
   {"expert", EXPERTS}, {"experts", EXPERTS}, {"moe", MIXTURE},
   {"attn", ATTENTION}, {"attention", ATTENTION}, {"selfattention", ATTENTION}, {"encdecattention", ATTENTION},
   {"mha", ATTENTION}, {"mlp", MLP}, {"ffn", MLP}, {"feedforward", MLP},

@@ -31,6 +31,7 @@ struct reader {
   struct tagc_parameter *parameters;
   size_t count, room;
   uint64_t elements;
+  bool is_guessed;
   uint32_t first_block, last_block;
   bool has_blocks;
 
@@ -137,7 +138,7 @@ static bool read_blocks(struct reader *reader, struct tagc_word range, const cha
 /* -- units --------------------------------------------------------------------------------------------------------- */
 
 static bool is_same_unit(const struct tagc_unit *unit, const struct reader *reader, const char *name) {
-  if (unit->count != reader->count || strcmp(unit->name, name) != 0)
+  if (unit->count != reader->count || unit->is_guessed != reader->is_guessed || strcmp(unit->name, name) != 0)
     return false;
   for (size_t i = 0; i < unit->count; i++) {
     const struct tagc_parameter *a = &unit->parameters[i], *b = &reader->parameters[i];
@@ -153,8 +154,10 @@ static int32_t find_or_add_unit(struct reader *reader, const char *name) {
   for (size_t i = 0; i < model->unit_count; i++)
     if (is_same_unit(&model->units[i], reader, name))
       return (int32_t)i;
-  bool added = tagc_model_add_unit(model, name) && tagc_model_add_parameters(model, reader->parameters, reader->count);
-  return added ? (int32_t)model->unit_count - 1 : -1;
+  if (!tagc_model_add_unit(model, name) || !tagc_model_add_parameters(model, reader->parameters, reader->count))
+    return -1;
+  model->units[model->unit_count - 1].is_guessed = reader->is_guessed;
+  return (int32_t)model->unit_count - 1;
 }
 
 static bool end_unit(struct reader *reader) {
@@ -191,6 +194,7 @@ static bool begin_unit(struct reader *reader) {
   reader->unit_word = word;
   reader->count = 0;
   reader->elements = 0;
+  reader->is_guessed = false;
   reader->has_blocks = false;
   reader->units++;
   if (!blocks.length && is_placed(reader->model, name, -1))
@@ -203,6 +207,21 @@ static bool begin_unit(struct reader *reader) {
     if (!read_blocks(reader, split(&blocks, ','), name))
       return false;
   return true;
+}
+
+/* Reads the mark of a guessed order: of the parameters of a unit, or before all units of these. */
+static bool read_order(struct reader *reader, struct tagc_word first) {
+  struct tagc_text *text = &reader->text;
+  bool *is_guessed = reader->units ? &reader->is_guessed : &reader->model->is_guessed;
+  struct tagc_word word = tagc_text_word(text);
+  if (*is_guessed || reader->count)
+    return tagc_text_refuse(text, first,
+                            "is late, or there twice; expected is one order before all units, and before the "
+                            "parameters of each");
+  if (!tagc_word_is(word, "guessed"))
+    return tagc_text_refuse(text, word, "is no order; expected is guessed");
+  *is_guessed = true;
+  return tagc_text_ended(text);
 }
 
 /* -- parameters ---------------------------------------------------------------------------------------------------- */
@@ -329,11 +348,13 @@ static bool read_map_lines(struct reader *reader) {
     struct tagc_word first = tagc_text_word(text);
     bool is_right = tagc_word_is(first, "parameter") ? read_parameter(reader, first)
                     : tagc_word_is(first, "unit")    ? end_unit(reader) && begin_unit(reader)
+                    : tagc_word_is(first, "order")   ? read_order(reader, first)
                     : tagc_word_is(first, "family")  ? read_family(reader, first)
                     : tagc_word_is(first, "layout")  ? read_layout(reader, first)
                                                      : tagc_text_refuse(text, first,
                                                                         "is not understood; expected is \"unit\", "
-                                                                         "\"parameter\", \"family\" or \"layout\"");
+                                                                         "\"parameter\", \"order\", \"family\" or "
+                                                                         "\"layout\"");
     if (!is_right)
       return false;
   }

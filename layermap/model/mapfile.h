@@ -3,12 +3,14 @@
  *
  *   tagc-map 1
  *   family llama                          optional
+ *   order guessed                         optional: units may be registered in another order than that of the file
  *   unit embed                            a single one, in forward order
  *     parameter embed.weight 32000x4096   in the order in which the framework registers them
  *   unit block 0,2-31                     blocks that are alike; adjacent units of one name:
  *     parameter attn.q.weight 4096x4096   their blocks come in the order of their numbers
  *     parameter odd 4096 attn,norm        with its kinds, if the name does not tell them
  *   unit block 1
+ *     order guessed                       the same for the parameters of this unit
  *     ...
  */
 #ifndef LAYERMAP_MODEL_MAPFILE_H

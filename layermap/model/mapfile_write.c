@@ -19,7 +19,10 @@ static const char *name_of_place(const struct tagc_model *model, size_t place) {
   return model->units[model->places[place].unit].name;
 }
 
-static bool write_parameters(FILE *file, const struct tagc_unit *unit) {
+/* Writes all of a unit but its first line. */
+static bool write_contents(FILE *file, const struct tagc_unit *unit) {
+  if (unit->is_guessed)
+    fputs("  order guessed\n", file);
   for (size_t i = 0; i < unit->count; i++) {
     const struct tagc_parameter *p = &unit->parameters[i];
     fprintf(file, p->columns == 1 ? "  parameter %s %" PRIu64 : "  parameter %s %" PRIu64 "x%" PRIu64, p->name, p->rows,
@@ -74,7 +77,7 @@ static bool write_stretch(FILE *file, const struct tagc_model *model, size_t beg
       char blocks[LIST];
       fprintf(file, "unit %s %s\n", model->units[unit].name,
               tagc_mapfile_blocks(model, unit, &at, end, blocks, sizeof blocks));
-      if (!write_parameters(file, &model->units[unit]))
+      if (!write_contents(file, &model->units[unit]))
         return false;
     }
   }
@@ -146,6 +149,8 @@ bool tagc_mapfile_write(FILE *file, const struct tagc_model *model) {
     fprintf(file, "family %s\n", model->family);
   if (model->layout != TAGC_LAYOUTS)
     fprintf(file, "layout %s\n", tagc_layout_name(model->layout));
+  if (model->is_guessed)
+    fputs("order guessed\n", file);
   for (size_t begin = 0, end; begin < model->place_count; begin = end) {
     end = end_of_stretch(model, begin);
     if (model->places[begin].block >= 0) {
@@ -155,7 +160,7 @@ bool tagc_mapfile_write(FILE *file, const struct tagc_model *model) {
     }
     const struct tagc_unit *unit = &model->units[model->places[begin].unit];
     fprintf(file, "unit %s\n", unit->name);
-    if (!write_parameters(file, unit))
+    if (!write_contents(file, unit))
       return false;
   }
   return fflush(file) == 0;

@@ -43,7 +43,7 @@ enum tagc_layout_kind {
 };
 
 /* The longest names, with the NUL. */
-enum { TAGC_PARAMETER_NAME = 64, TAGC_UNIT_NAME = 32 };
+enum { TAGC_PARAMETER_NAME = 128, TAGC_UNIT_NAME = 32 };
 
 /* Limits of models and map files: parameters of all units together, units or places, elements of a parameter, of a
  * unit. They keep sums from overflowing. */
@@ -62,6 +62,7 @@ struct tagc_unit {
   struct tagc_parameter *parameters; /* in the order in which the framework registers them */
   size_t count;
   uint64_t elements; /* of the added parameters; tagc_unit_elements() counts them */
+  bool is_guessed;   /* that order is a guess: the parameters are these, but may lie elsewhere in their unit's buffer */
 };
 
 struct tagc_model_place {
@@ -72,6 +73,7 @@ struct tagc_model_place {
 struct tagc_model {
   char family[16];              /* "gpt2", "llama", ...; "": unknown, as in a map file without one */
   enum tagc_layout_kind layout; /* of its calls; TAGC_LAYOUTS: not given */
+  bool is_guessed;              /* units may be registered in another order than that of their places */
   struct tagc_unit *units;      /* each of them once */
   size_t unit_count;
   struct tagc_model_place *places; /* in forward order */

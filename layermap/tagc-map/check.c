@@ -83,7 +83,8 @@ static bool tell_slots(FILE *file, const struct tagc_model *model, const struct 
     fprintf(file, "  slot %zu, unit %" PRIu32 ", %s elements a shard: ", i, slots[i].unit,
             tagc_units_count(slots[i].signature.count, number));
     if (fitting)
-      fprintf(file, "%s, %zu parameters\n", fitting->layers[i].name, fitting->layers[i].count);
+      fprintf(file, "%s, %zu parameters%s\n", fitting->layers[i].name, fitting->layers[i].count,
+              fitting->layers[i].is_guessed ? " in a guessed order" : "");
     else
       tell_nearest(file, &sizes, slots[i].signature.count);
   }

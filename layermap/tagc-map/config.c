@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layermap/model/families.h"
-#include "layermap/tagc-map/json.h"
+#include "layermap/tagc-map/composite.h"
 
-/* The largest config.json (mostly names of labels), and the largest size. */
-enum { CONFIG_BYTES = 16 << 20, LARGEST_SIZE = INT32_MAX };
+/* The largest config.json (mostly names of labels). */
+enum { CONFIG_BYTES = 16 << 20 };
 
 /* A type of models with the defaults of its class. kv_heads = 0: as heads; head_dim = 0: hidden / heads; without
  * experts these have no default. */
@@ -42,70 +41,7 @@ static const struct type types[] = {
   {"deepseek_v3", TAGC_FAMILY_DEEPSEEK, 7168, 18432, 61, 128, 0, 0, 129280, false, 256, 2048},
 };
 
-struct reader {
-  struct tagc_json_document json;
-  const json_t *object; /* holds the sizes ... */
-  size_t from;          /* ... and begins here */
-  struct tagc_complaint *complaint;
-  bool is_good;
-};
-
-/* The value of a key; NULL: absent, or null. */
-static const json_t *look_up_key(const struct reader *r, const char *key) {
-  const json_t *value = json_object_get(r->object, key);
-  return json_is_null(value) ? NULL : value;
-}
-
-static size_t key_place(const struct reader *r, const char *key) { return tagc_json_find(&r->json, r->from, key); }
-
-/* Reads a whole number >= `least`. After an earlier error it reports nothing more. */
-static uint32_t read_size(struct reader *r, const char *key, uint32_t by_default, uint32_t least) {
-  const json_t *value = look_up_key(r, key);
-  if (!value || !r->is_good)
-    return by_default;
-  if (!json_is_integer(value)) {
-    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
-                                    "\"%s\" is %s; expected is a whole number from %u to %u", key,
-                                    tagc_json_kind(value), least, LARGEST_SIZE);
-  } else if (json_integer_value(value) < least || json_integer_value(value) > LARGEST_SIZE) {
-    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
-                                    "\"%s\" is %lld; expected is a whole number from %u to %u", key,
-                                    (long long)json_integer_value(value), least, LARGEST_SIZE);
-  }
-  return r->is_good ? (uint32_t)json_integer_value(value) : by_default;
-}
-
-static bool read_flag(struct reader *r, const char *key, bool by_default) {
-  const json_t *value = look_up_key(r, key);
-  if (!value || !r->is_good)
-    return by_default;
-  if (!json_is_boolean(value))
-    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
-                                    "\"%s\" is %s; expected is true or false", key, tagc_json_kind(value));
-  return json_is_true(value);
-}
-
-/* Refuses a flag whose other value changes parameters in an unknown way. */
-static void require_flag(struct reader *r, const char *key, bool required) {
-  if (read_flag(r, key, required) != required && r->is_good)
-    r->is_good = tagc_json_complain(&r->json, key_place(r, key), r->complaint,
-                                    "\"%s\" is %s; only models where it is %s are known", key,
-                                    required ? "false" : "true", required ? "true" : "false");
-}
-
-/* The first entry of "architectures", or "". */
-static const char *read_class(struct reader *r) {
-  const json_t *list = json_object_get(r->object, "architectures");
-  const char *name = json_string_value(json_array_get(list ? list : json_object_get(r->json.root, "architectures"), 0));
-  return name ? name : "";
-}
-
-static bool config_ends_with(const char *text, const char *end) {
-  size_t length = strlen(text), size = strlen(end);
-  return length >= size && !strcmp(text + length - size, end);
-}
-
-static void refuse_class(struct reader *r, const char *name, const char *expected) {
+static void refuse_class(struct tagc_keys *r, const char *name, const char *expected) {
   char shown[64];
   if (r->is_good)
     r->is_good = tagc_json_complain(&r->json, tagc_json_find(&r->json, 0, "architectures"), r->complaint,
@@ -113,109 +49,109 @@ static void refuse_class(struct reader *r, const char *name, const char *expecte
 }
 
 /* "num_labels", or the size of "id2label". */
-static uint32_t read_labels(struct reader *r) {
+static uint32_t read_labels(struct tagc_keys *r) {
   size_t labels = json_object_size(json_object_get(r->object, "id2label"));
-  return read_size(r, "num_labels", labels ? (uint32_t)labels : 2, 1);
+  return tagc_keys_size(r, "num_labels", labels ? (uint32_t)labels : 2, 1);
 }
 
-static void read_bert(struct reader *r, struct tagc_architecture *a) {
-  const char *name = read_class(r);
-  a->positions = read_size(r, "max_position_embeddings", 512, 1);
-  a->types = read_size(r, "type_vocab_size", 2, 1);
-  require_flag(r, "add_cross_attention", false);
-  if (config_ends_with(name, "ForPreTraining"))
+static void read_bert(struct tagc_keys *r, struct tagc_architecture *a) {
+  const char *name = tagc_keys_class(r);
+  a->positions = tagc_keys_size(r, "max_position_embeddings", 512, 1);
+  a->types = tagc_keys_size(r, "type_vocab_size", 2, 1);
+  tagc_keys_require(r, "add_cross_attention", false);
+  if (tagc_ends_with(name, "ForPreTraining"))
     a->pooler = a->masked_head = a->next_head = true;
-  else if (config_ends_with(name, "ForMaskedLM") || config_ends_with(name, "LMHeadModel"))
+  else if (tagc_ends_with(name, "ForMaskedLM") || tagc_ends_with(name, "LMHeadModel"))
     a->masked_head = true;
-  else if (config_ends_with(name, "ForSequenceClassification") || config_ends_with(name, "ForTokenClassification") ||
-           config_ends_with(name, "ForQuestionAnswering"))
+  else if (tagc_ends_with(name, "ForSequenceClassification") || tagc_ends_with(name, "ForTokenClassification") ||
+           tagc_ends_with(name, "ForQuestionAnswering"))
     a->labels = read_labels(r);
-  else if (*name && !config_ends_with(name, "Model"))
+  else if (*name && !tagc_ends_with(name, "Model"))
     refuse_class(r, name,
                  "BertModel, BertForPreTraining, ...MaskedLM, ...SequenceClassification, ...TokenClassification, ...");
-  a->pooler |= !*name || (config_ends_with(name, "Model") && !a->masked_head) ||
-               config_ends_with(name, "ForSequenceClassification");
+  a->pooler |=
+    !*name || (tagc_ends_with(name, "Model") && !a->masked_head) || tagc_ends_with(name, "ForSequenceClassification");
 }
 
-static void read_vit(struct reader *r, struct tagc_architecture *a) {
-  const char *name = read_class(r);
-  uint32_t image = read_size(r, "image_size", 224, 1);
-  a->patch = read_size(r, "patch_size", 16, 1);
-  a->channels = read_size(r, "num_channels", 3, 1);
+static void read_vit(struct tagc_keys *r, struct tagc_architecture *a) {
+  const char *name = tagc_keys_class(r);
+  uint32_t image = tagc_keys_size(r, "image_size", 224, 1);
+  a->patch = tagc_keys_size(r, "patch_size", 16, 1);
+  a->channels = tagc_keys_size(r, "num_channels", 3, 1);
   uint64_t patches = (uint64_t)(image / a->patch) * (image / a->patch);
-  if (r->is_good && (patches < 1 || patches > LARGEST_SIZE))
-    r->is_good = tagc_json_complain(&r->json, key_place(r, "patch_size"), r->complaint,
+  if (r->is_good && (patches < 1 || patches > TAGC_LARGEST_SIZE))
+    r->is_good = tagc_json_complain(&r->json, tagc_keys_place(r, "patch_size"), r->complaint,
                                     "patches of %u in an image of %u; expected is at least one", a->patch, image);
   a->positions = r->is_good ? (uint32_t)patches + 1 : 0;
-  require_flag(r, "qkv_bias", true);
-  if (config_ends_with(name, "ForImageClassification"))
+  tagc_keys_require(r, "qkv_bias", true);
+  if (tagc_ends_with(name, "ForImageClassification"))
     a->labels = read_labels(r);
-  else if (!*name || config_ends_with(name, "Model"))
+  else if (!*name || tagc_ends_with(name, "Model"))
     a->pooler = true;
   else
     refuse_class(r, name, "ViTModel or ViTForImageClassification");
 }
 
 /* Reads the blocks with dense MLPs, which must be the first ones. */
-static void read_qwen_dense(struct reader *r, struct tagc_architecture *a) {
-  const json_t *dense = look_up_key(r, "mlp_only_layers");
+static void read_qwen_dense(struct tagc_keys *r, struct tagc_architecture *a) {
+  const json_t *dense = tagc_keys_value(r, "mlp_only_layers");
   for (size_t i = 0; i < json_array_size(dense); i++)
     if (json_integer_value(json_array_get(dense, i)) == (json_int_t)i)
       a->dense_blocks++;
   if (r->is_good && dense && (!json_is_array(dense) || a->dense_blocks != json_array_size(dense)))
-    r->is_good = tagc_json_complain(&r->json, key_place(r, "mlp_only_layers"), r->complaint,
+    r->is_good = tagc_json_complain(&r->json, tagc_keys_place(r, "mlp_only_layers"), r->complaint,
                                     "\"mlp_only_layers\" is not known; expected is [], or the first blocks: [0, 1]");
-  if (read_size(r, "decoder_sparse_step", 1, 1) != 1 && r->is_good)
-    r->is_good = tagc_json_complain(&r->json, key_place(r, "decoder_sparse_step"), r->complaint,
+  if (tagc_keys_size(r, "decoder_sparse_step", 1, 1) != 1 && r->is_good)
+    r->is_good = tagc_json_complain(&r->json, tagc_keys_place(r, "decoder_sparse_step"), r->complaint,
                                     "\"decoder_sparse_step\" is not known; expected is 1");
 }
 
-static void read_deepseek(struct reader *r, const struct type *type, struct tagc_architecture *a) {
+static void read_deepseek(struct tagc_keys *r, const struct type *type, struct tagc_architecture *a) {
   bool is_v3 = !strcmp(type->name, "deepseek_v3");
-  a->experts = read_size(r, "n_routed_experts", type->experts, 1);
-  a->expert_intermediate = read_size(r, "moe_intermediate_size", type->expert_intermediate, 1);
-  uint64_t shared = (uint64_t)read_size(r, "n_shared_experts", is_v3 ? 1 : 2, 0) * a->expert_intermediate;
-  a->shared_intermediate = shared > LARGEST_SIZE ? LARGEST_SIZE : (uint32_t)shared;
-  a->dense_blocks = read_size(r, "first_k_dense_replace", is_v3 ? 3 : 0, 0);
-  bool is_full = json_object_get(r->object, "q_lora_rank") && !look_up_key(r, "q_lora_rank");
-  a->q_rank = is_full ? 0 : read_size(r, "q_lora_rank", 1536, 1);
-  a->kv_rank = read_size(r, "kv_lora_rank", 512, 1);
-  a->rope_dim = read_size(r, "qk_rope_head_dim", 64, 1);
-  a->nope_dim = read_size(r, "qk_nope_head_dim", 128, 1);
-  a->v_dim = read_size(r, "v_head_dim", 128, 1);
-  if (read_size(r, "moe_layer_freq", 1, 1) != 1 && r->is_good)
-    r->is_good = tagc_json_complain(&r->json, key_place(r, "moe_layer_freq"), r->complaint,
+  a->experts = tagc_keys_size(r, "n_routed_experts", type->experts, 1);
+  a->expert_intermediate = tagc_keys_size(r, "moe_intermediate_size", type->expert_intermediate, 1);
+  uint64_t shared = (uint64_t)tagc_keys_size(r, "n_shared_experts", is_v3 ? 1 : 2, 0) * a->expert_intermediate;
+  a->shared_intermediate = shared > TAGC_LARGEST_SIZE ? TAGC_LARGEST_SIZE : (uint32_t)shared;
+  a->dense_blocks = tagc_keys_size(r, "first_k_dense_replace", is_v3 ? 3 : 0, 0);
+  bool is_full = json_object_get(r->object, "q_lora_rank") && !tagc_keys_value(r, "q_lora_rank");
+  a->q_rank = is_full ? 0 : tagc_keys_size(r, "q_lora_rank", 1536, 1);
+  a->kv_rank = tagc_keys_size(r, "kv_lora_rank", 512, 1);
+  a->rope_dim = tagc_keys_size(r, "qk_rope_head_dim", 64, 1);
+  a->nope_dim = tagc_keys_size(r, "qk_nope_head_dim", 128, 1);
+  a->v_dim = tagc_keys_size(r, "v_head_dim", 128, 1);
+  if (tagc_keys_size(r, "moe_layer_freq", 1, 1) != 1 && r->is_good)
+    r->is_good = tagc_json_complain(&r->json, tagc_keys_place(r, "moe_layer_freq"), r->complaint,
                                     "\"moe_layer_freq\" is not known; expected is 1");
 }
 
 /* Reads keys of single families. */
-static void read_particular(struct reader *r, const struct type *type, struct tagc_architecture *a) {
+static void read_particular(struct tagc_keys *r, const struct type *type, struct tagc_architecture *a) {
   switch (a->family) {
   case TAGC_FAMILY_GPT2:
-    a->positions = read_size(r, "n_positions", 1024, 1);
-    require_flag(r, "add_cross_attention", false);
+    a->positions = tagc_keys_size(r, "n_positions", 1024, 1);
+    tagc_keys_require(r, "add_cross_attention", false);
     break;
-  case TAGC_FAMILY_NEOX: require_flag(r, "attention_bias", true); break;
-  case TAGC_FAMILY_PHI: require_flag(r, "qk_layernorm", false); break;
+  case TAGC_FAMILY_NEOX: tagc_keys_require(r, "attention_bias", true); break;
+  case TAGC_FAMILY_PHI: tagc_keys_require(r, "qk_layernorm", false); break;
   case TAGC_FAMILY_LLAMA:
-    a->mlp_bias = read_flag(r, "mlp_bias", false);
-    a->attention_bias = read_flag(r, "attention_bias", false);
+    a->mlp_bias = tagc_keys_flag(r, "mlp_bias", false);
+    a->attention_bias = tagc_keys_flag(r, "attention_bias", false);
     break;
   case TAGC_FAMILY_QWEN3:
   case TAGC_FAMILY_GEMMA:
   case TAGC_FAMILY_GEMMA2:
-  case TAGC_FAMILY_GEMMA3: a->attention_bias = read_flag(r, "attention_bias", false); break;
+  case TAGC_FAMILY_GEMMA3: a->attention_bias = tagc_keys_flag(r, "attention_bias", false); break;
   case TAGC_FAMILY_BERT: read_bert(r, a); break;
   case TAGC_FAMILY_VIT: read_vit(r, a); break;
-  case TAGC_FAMILY_MIXTRAL: a->experts = read_size(r, "num_local_experts", type->experts, 1); break;
+  case TAGC_FAMILY_MIXTRAL: a->experts = tagc_keys_size(r, "num_local_experts", type->experts, 1); break;
   case TAGC_FAMILY_QWEN3_MOE:
-    a->attention_bias = read_flag(r, "attention_bias", false);
-    a->experts = read_size(r, "num_experts", type->experts, 1);
-    a->expert_intermediate = read_size(r, "moe_intermediate_size", type->expert_intermediate, 1);
+    a->attention_bias = tagc_keys_flag(r, "attention_bias", false);
+    a->experts = tagc_keys_size(r, "num_experts", type->experts, 1);
+    a->expert_intermediate = tagc_keys_size(r, "moe_intermediate_size", type->expert_intermediate, 1);
     read_qwen_dense(r, a);
     break;
   case TAGC_FAMILY_DEEPSEEK:
-    a->attention_bias = read_flag(r, "attention_bias", false);
+    a->attention_bias = tagc_keys_flag(r, "attention_bias", false);
     read_deepseek(r, type, a);
     break;
   default: break;
@@ -223,18 +159,18 @@ static void read_particular(struct reader *r, const struct type *type, struct ta
 }
 
 /* For a language model: whether it has a head, and whether that is the embedding. */
-static void read_head(struct reader *r, struct tagc_architecture *a) {
-  const char *name = read_class(r);
-  if (config_ends_with(name, "ForCausalLM") || config_ends_with(name, "ForConditionalGeneration") ||
-      config_ends_with(name, "LMHeadModel") || !*name)
+static void read_head(struct tagc_keys *r, struct tagc_architecture *a) {
+  const char *name = tagc_keys_class(r);
+  if (tagc_ends_with(name, "ForCausalLM") || tagc_ends_with(name, "ForConditionalGeneration") ||
+      tagc_ends_with(name, "LMHeadModel") || !*name)
     return;
-  if (!config_ends_with(name, "Model") || a->family == TAGC_FAMILY_PHI)
+  if (!tagc_ends_with(name, "Model") || a->family == TAGC_FAMILY_PHI)
     refuse_class(r, name, "a class that ends with ForCausalLM, or Model");
   a->tied = true;
 }
 
-/* Notes absent sizes: such a file is more often cut short than of the default. gpt2's n_inner is usually null. */
-static void note_defaults(const struct reader *r, const struct type *type, FILE *notes, const char *path) {
+/* gpt2's n_inner is usually null. */
+static void note_defaults(const struct tagc_keys *r, const struct type *type, FILE *notes, const char *path) {
   bool is_gpt2 = type->family == TAGC_FAMILY_GPT2;
   const struct {
     const char *key;
@@ -247,24 +183,23 @@ static void note_defaults(const struct reader *r, const struct type *type, FILE 
     {"vocab_size", type->vocabulary},
   };
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    if (sizes[i].by_default && !look_up_key(r, sizes[i].key))
-      fprintf(notes, "tagc-map: %s: \"%s\" is not there: %u, the default of %s\n", path, sizes[i].key,
-              sizes[i].by_default, type->name);
+    tagc_keys_note(r, sizes[i].key, sizes[i].by_default, type->name, notes, path);
 }
 
-static bool read_architecture(struct reader *r, const struct type *type, struct tagc_architecture *a) {
+static bool read_architecture(struct tagc_keys *r, const struct type *type, struct tagc_architecture *a) {
   bool is_gpt2 = type->family == TAGC_FAMILY_GPT2, is_image = type->family == TAGC_FAMILY_VIT;
   *a = (struct tagc_architecture){.family = type->family};
-  a->hidden = read_size(r, is_gpt2 ? "n_embd" : "hidden_size", type->hidden, 1);
-  uint32_t wide = a->hidden > LARGEST_SIZE / 4 ? LARGEST_SIZE : 4 * a->hidden;
-  a->intermediate = read_size(r, is_gpt2 ? "n_inner" : "intermediate_size", is_gpt2 ? wide : type->intermediate, 1);
-  a->blocks = read_size(r, is_gpt2 ? "n_layer" : "num_hidden_layers", type->blocks, 1);
-  a->heads = read_size(r, is_gpt2 ? "n_head" : "num_attention_heads", type->heads, 1);
+  a->hidden = tagc_keys_size(r, is_gpt2 ? "n_embd" : "hidden_size", type->hidden, 1);
+  uint32_t wide = a->hidden > TAGC_LARGEST_SIZE / 4 ? TAGC_LARGEST_SIZE : 4 * a->hidden;
+  a->intermediate =
+    tagc_keys_size(r, is_gpt2 ? "n_inner" : "intermediate_size", is_gpt2 ? wide : type->intermediate, 1);
+  a->blocks = tagc_keys_size(r, is_gpt2 ? "n_layer" : "num_hidden_layers", type->blocks, 1);
+  a->heads = tagc_keys_size(r, is_gpt2 ? "n_head" : "num_attention_heads", type->heads, 1);
   bool kv_is_null = json_is_null(json_object_get(r->object, "num_key_value_heads"));
-  a->kv_heads = read_size(r, "num_key_value_heads", kv_is_null || !type->kv_heads ? a->heads : type->kv_heads, 1);
-  a->head_dim = read_size(r, "head_dim", type->head_dim ? type->head_dim : a->hidden / a->heads, 1);
-  a->vocabulary = is_image ? 0 : read_size(r, "vocab_size", type->vocabulary, 1);
-  a->tied = read_flag(r, "tie_word_embeddings", type->tied);
+  a->kv_heads = tagc_keys_size(r, "num_key_value_heads", kv_is_null || !type->kv_heads ? a->heads : type->kv_heads, 1);
+  a->head_dim = tagc_keys_size(r, "head_dim", type->head_dim ? type->head_dim : a->hidden / a->heads, 1);
+  a->vocabulary = is_image ? 0 : tagc_keys_size(r, "vocab_size", type->vocabulary, 1);
+  a->tied = tagc_keys_flag(r, "tie_word_embeddings", type->tied);
   a->fused_qkv = is_gpt2 || type->family == TAGC_FAMILY_NEOX || type->family == TAGC_FAMILY_PHI3;
   read_particular(r, type, a);
   if (!is_image && type->family != TAGC_FAMILY_BERT)
@@ -279,33 +214,46 @@ static const struct type *find_model_type(const char *name) {
   return NULL;
 }
 
-static void refuse_type(struct reader *r, const char *name) {
+/* -- files --------------------------------------------------------------------------------------------------------- */
+
+static void refuse_type(struct tagc_keys *r, const char *name) {
   char text[160] = "", shown[64];
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? ", " : "", types[i].name);
   if (name)
-    tagc_json_complain(&r->json, tagc_json_find(&r->json, 0, "model_type"), r->complaint,
+    tagc_json_complain(&r->json, tagc_json_find(&r->json, r->from, "model_type"), r->complaint,
                        "\"model_type\" is %.20s; expected: %s", tagc_json_show(name, shown), text);
   else
-    tagc_json_complain(&r->json, 0, r->complaint, "there is no \"model_type\"; expected: %s", text);
+    tagc_json_complain(&r->json, r->from, r->complaint, "there is no \"model_type\"; expected: %s", text);
 }
 
-/* The type of the model, or else of its text model. */
-static const struct type *read_model_type(struct reader *r) {
+/* Models in the file besides that of the text must not be forgotten. */
+static bool is_alone(struct tagc_keys *r, const char *name) {
+  static const char *const parts[] = {"vision_config", "audio_config", "text_config"};
+  char shown[64];
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (json_is_object(json_object_get(r->json.root, parts[i])))
+      return tagc_json_complain(&r->json, tagc_json_find(&r->json, 0, parts[i]), r->complaint,
+                                "\"%s\" of %.30s is not known; known with parts are llava, gemma3, mistral3, paligemma "
+                                "and internvl",
+                                parts[i], name ? tagc_json_show(name, shown) : "no \"model_type\"");
+  return true;
+}
+
+/* The type of the model, or of its text model. */
+static const struct type *read_model_type(struct tagc_keys *r, const struct tagc_composite **composite) {
   const char *name = json_string_value(json_object_get(r->json.root, "model_type"));
-  const json_t *text = json_object_get(r->json.root, "text_config");
-  const struct type *type = find_model_type(name);
-  if (type || !json_is_object(text)) {
-    if (!type)
-      refuse_type(r, name);
-    return type;
+  *composite = tagc_composite_find(name);
+  if (*composite) {
+    tagc_keys_enter(r, "text_config");
+    const char *text_name = json_string_value(json_object_get(r->object, "model_type"));
+    name = text_name ? text_name : tagc_composite_text(*composite);
+  } else if (!is_alone(r, name)) {
+    return NULL;
   }
-  r->object = text;
-  r->from = tagc_json_find(&r->json, 0, "text_config");
-  const char *text_name = json_string_value(json_object_get(text, "model_type"));
-  type = find_model_type(text_name ? text_name : name && !strcmp(name, "gemma3") ? "gemma3_text" : NULL);
-  if (!type)
-    refuse_type(r, text_name ? text_name : name);
+  const struct type *type = r->is_good ? find_model_type(name) : NULL;
+  if (!type && r->is_good)
+    refuse_type(r, name);
   return type;
 }
 
@@ -347,7 +295,7 @@ failed:
 }
 
 struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct tagc_complaint *complaint) {
-  struct reader r = {.complaint = complaint, .is_good = true};
+  struct tagc_keys r = {.complaint = complaint, .is_good = true};
   struct tagc_architecture a;
   struct tagc_model *model = NULL;
   size_t bytes;
@@ -355,13 +303,13 @@ struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct ta
   if (!text || !tagc_json_parse(&r.json, text, bytes, complaint))
     return NULL;
   r.object = r.json.root;
-  const struct type *type = read_model_type(&r);
+  const struct tagc_composite *composite;
+  const struct type *type = read_model_type(&r, &composite);
   if (type && read_architecture(&r, type, &a)) {
-    model = tagc_family_model(&a);
-    if (!model)
+    note_defaults(&r, type, notes, path);
+    model = composite ? tagc_composite_model(&r, composite, &a, notes, path) : tagc_family_model(&a);
+    if (!model && r.is_good)
       tagc_file_complain(complaint, "there is no model of such sizes (or no memory for it)");
-    else if (notes)
-      note_defaults(&r, type, notes, path);
   }
   tagc_json_free(&r.json);
   return model;

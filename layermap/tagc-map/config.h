@@ -2,12 +2,13 @@
  * tagc-map from-config: a model from the sizes in a Hugging Face model's config.json.
  *
  * Known       "model_type" gpt2, gpt_neox, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3, gemma3_text, phi, phi3,
- *             bert, vit, mixtral, qwen3_moe, deepseek_v2, deepseek_v3. An unknown type falls back to its "text_config",
- *             if any: the model is then that of the text alone.
+ *             bert, vit, mixtral, qwen3_moe, deepseek_v2, deepseek_v3. Vision-language models: llava, gemma3, mistral3,
+ *             paligemma, internvl, of a text model above and a vision tower (vision.h).
  * Absent      keys have the defaults of their classes in transformers 4.57; a null counts as absent.
  * Heads       follow "architectures": for BERT and ViT the layers that the class has behind the blocks; for others a
  *             language head, or none for a class without one ("LlamaModel").
- * Refused     are values that change parameters in a way that families.h lacks (a model with "qk_layernorm": true).
+ * Refused     are values that change parameters in a way that families.h lacks (a model with "qk_layernorm": true);
+ *             configurations of other models with parts ("vision_config"): no part is forgotten without a word.
  */
 #ifndef LAYERMAP_TAGC_MAP_CONFIG_H
 #define LAYERMAP_TAGC_MAP_CONFIG_H

@@ -155,8 +155,8 @@ static bool name_ends_with(const char *text, const char *end) {
 
 /* True for stored tensors that are no parameters. */
 static bool is_buffer(const char *name, const json_t *shape) {
-  static const char *const ends[] = {"inv_freq", ".masked_bias", "position_ids", ".e_score_correction_bias",
-                                     "_scale_inv"};
+  static const char *const ends[] = {"inv_freq",   ".masked_bias",  "position_ids", ".e_score_correction_bias",
+                                     "_scale_inv", ".running_mean", ".running_var"};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
     if (name_ends_with(name, ends[i]))
       return true;

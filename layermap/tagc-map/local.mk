@@ -3,8 +3,8 @@
 if HAVE_JANSSON
 noinst_LIBRARIES += libtagc-map.a
 libtagc_map_a_SOURCES = \
-  %D%/config.c %D%/config.h %D%/header.c %D%/header.h %D%/json.c %D%/json.h %D%/order.c %D%/order.h %D%/safetensors.c \
-  %D%/safetensors.h
+  %D%/composite.c %D%/composite.h %D%/config.c %D%/config.h %D%/header.c %D%/header.h %D%/json.c %D%/json.h \
+  %D%/keys.c %D%/keys.h %D%/order.c %D%/order.h %D%/safetensors.c %D%/safetensors.h %D%/vision.c %D%/vision.h
 bin_PROGRAMS += tagc-map
 tagc_map_SOURCES = \
   %D%/check.c %D%/map.h %D%/svg.c %D%/table.c %D%/tagc-map.c

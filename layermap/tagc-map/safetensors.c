@@ -24,6 +24,7 @@ struct tensor {
   int stack; /* index; after order_tensors() the place in forward order */
   int32_t block;
   struct tagc_order order;
+  bool is_guessed; /* that order */
 };
 
 /* Names with a number, grouped by the text before the number. */
@@ -39,17 +40,15 @@ struct checkpoint {
   size_t tensor_count;
   struct stack stacks[STACKS];
   int stack_count, main_stack; /* main_stack = -1: no blocks */
+  bool is_guessed;             /* the order of units */
   struct tagc_complaint *complaint;
 };
 
 static int by_place(const void *a, const void *b) {
   const struct tensor *x = a, *y = b;
-  const int64_t differences[] = {(int64_t)x->stack - y->stack,
-                                 (int64_t)x->block - y->block,
-                                 (int64_t)x->order.part - y->order.part,
-                                 (int64_t)x->order.number - y->order.number,
-                                 (int64_t)x->order.place - y->order.place,
-                                 (int64_t)x->order.is_bias - y->order.is_bias};
+  const int64_t differences[] = {(int64_t)x->stack - y->stack,           (int64_t)x->block - y->block,
+                                 (int64_t)x->order.part - y->order.part, (int64_t)x->order.number - y->order.number,
+                                 (int64_t)x->order.item - y->order.item, (int64_t)x->order.is_bias - y->order.is_bias};
   for (size_t i = 0; i < sizeof differences / sizeof *differences; i++)
     if (differences[i])
       return differences[i] < 0 ? -1 : 1;
@@ -124,10 +123,8 @@ static bool find_stacks(struct checkpoint *c) {
 
 /* -- the model ----------------------------------------------------------------------------------------------------- */
 
-/* True for parameters outside blocks that come before them: embeddings and their norms. */
-static bool is_before_blocks(const char *name) {
-  uint32_t kinds = tagc_kinds_of_name(name);
-  return (kinds & TAGC_KIND_EMBED) || ((kinds & TAGC_KIND_NORM) && strstr(name, "embed"));
+static bool are_one_unit(const struct tensor *a, const struct tensor *b) {
+  return a->stack == b->stack && a->block == b->block;
 }
 
 static int stack_place(const struct checkpoint *c, int stack) {
@@ -135,38 +132,72 @@ static int stack_place(const struct checkpoint *c, int stack) {
   return stack == c->main_stack ? MAIN : (memmem(s->prefix, s->length, "decoder", 7) ? DECODERS : OTHERS) + stack;
 }
 
-/* The least of the styles that a block's names reveal is its style. */
-static void order_tensors(struct checkpoint *c) {
+/* Tensors outside blocks have BEHIND as their stack until their order tells more. */
+static void find_outside(struct checkpoint *c) {
   for (size_t i = 0; i < c->tensor_count; i++) {
     struct tensor *t = &c->tensors[i];
-    if (t->stack < 0 || !c->stacks[t->stack].blocks) {
-      t->own = t->name;
-      t->block = -1;
-      t->stack = is_before_blocks(t->name) ? BEFORE : BEHIND;
+    if (t->stack >= 0 && c->stacks[t->stack].blocks) {
+      t->stack = stack_place(c, t->stack);
+      continue;
     }
+    t->own = t->name;
+    t->block = -1;
+    t->stack = BEHIND;
   }
-  for (size_t i = 0, end; i < c->tensor_count; i = end) {
-    const struct tensor *first = &c->tensors[i];
-    unsigned style = first->stack == BEFORE   ? TAGC_STYLE_EMBED
-                     : first->stack == BEHIND ? TAGC_STYLE_HEAD
-                                              : TAGC_STYLE_UNKNOWN;
-    bool is_block = first->block >= 0;
-    for (end = i;
-         end < c->tensor_count && c->tensors[end].stack == first->stack && c->tensors[end].block == first->block;
-         end++) {
-      unsigned told = is_block ? tagc_style_of(c->tensors[end].own) : style;
-      style = told < style ? told : style;
-    }
-    for (size_t j = i; j < end; j++) {
-      c->tensors[j].order = tagc_order_of(style, c->tensors[j].own);
-      if (!is_block)
-        c->tensors[j].order.number = 0;
-    }
-  }
-  for (size_t i = 0; i < c->tensor_count; i++)
-    if (c->tensors[i].stack != BEFORE && c->tensors[i].stack != BEHIND)
-      c->tensors[i].stack = stack_place(c, c->tensors[i].stack);
   qsort(c->tensors, c->tensor_count, sizeof *c->tensors, by_place);
+}
+
+/* The tensors of one block, or all outside blocks, to be ordered. */
+struct unit {
+  struct tensor *tensors;
+  size_t count;
+  const char **names;
+  struct tagc_order *orders;
+};
+
+static void order_unit(struct checkpoint *c, const struct unit *unit, const struct tagc_naming *naming) {
+  const bool is_block = unit->tensors->block >= 0;
+  for (size_t i = 0; i < unit->count; i++)
+    unit->names[i] = unit->tensors[i].own;
+  enum tagc_order_source source =
+    (is_block ? tagc_order_block : tagc_order_outside)(naming, unit->names, unit->count, unit->orders);
+  for (size_t i = 0; i < unit->count; i++) {
+    struct tensor *t = &unit->tensors[i];
+    t->order = unit->orders[i];
+    t->is_guessed = source == TAGC_ORDER_GUESSED;
+    if (!is_block && !t->order.is_behind)
+      t->stack = BEFORE;
+  }
+  /* The places of several stacks among the parameters outside are not known. */
+  c->is_guessed |= is_block ? unit->tensors->stack != MAIN : source != TAGC_ORDER_KNOWN;
+}
+
+/* The naming that the names outside blocks reveal. */
+static const struct tagc_naming *find_naming(const struct checkpoint *c, const struct unit *room) {
+  size_t count = 0;
+  for (size_t i = 0; i < c->tensor_count; i++)
+    if (c->tensors[i].block < 0)
+      room->names[count++] = c->tensors[i].name;
+  return tagc_naming_find(room->names, count, room->orders);
+}
+
+static bool order_tensors(struct checkpoint *c) {
+  struct unit unit = {.names = calloc(c->tensor_count, sizeof *unit.names),
+                      .orders = calloc(c->tensor_count, sizeof *unit.orders)};
+  const bool has_memory = unit.names && unit.orders;
+  find_outside(c);
+  const struct tagc_naming *naming = has_memory ? find_naming(c, &unit) : NULL;
+  for (size_t i = 0; i < c->tensor_count && has_memory; i += unit.count) {
+    unit.tensors = &c->tensors[i];
+    unit.count = 1;
+    while (i + unit.count < c->tensor_count && are_one_unit(unit.tensors, unit.tensors + unit.count))
+      unit.count++;
+    order_unit(c, &unit, naming);
+  }
+  free(unit.names);
+  free(unit.orders);
+  qsort(c->tensors, c->tensor_count, sizeof *c->tensors, by_place);
+  return has_memory || tagc_file_complain(c->complaint, "there is no memory for what is in the header");
 }
 
 static bool refuse_model(const struct checkpoint *c) {
@@ -184,7 +215,7 @@ static uint32_t kinds_of(const struct tensor *t, bool has_experts) {
 }
 
 static bool is_like(const struct tagc_unit *unit, const struct tensor *tensors, size_t count) {
-  bool is_so = unit->count == count;
+  bool is_so = unit->count == count && unit->is_guessed == tensors->is_guessed;
   for (size_t i = 0; is_so && i < count; i++) {
     const struct tagc_parameter *p = &unit->parameters[i];
     is_so = p->rows == tensors[i].rows && p->columns == tensors[i].columns && !strcmp(p->name, tensors[i].own);
@@ -200,6 +231,7 @@ static bool add_tensor_unit(struct tagc_model *model, const char *name, size_t f
       return tagc_model_add_place(model, (uint32_t)i, tensors->block);
   if (!tagc_model_add_unit(model, name))
     return false;
+  model->units[model->unit_count - 1].is_guessed = tensors->is_guessed;
   bool has_experts = false;
   for (size_t i = 0; i < count; i++)
     has_experts |=
@@ -230,15 +262,16 @@ static void name_stack(const struct checkpoint *c, int place, char name[TAGC_UNI
 static struct tagc_model *make_model(const struct checkpoint *c) {
   struct tagc_model *model = tagc_model_create();
   size_t first = 0; /* unit of this stack */
+  if (model)
+    model->is_guessed = c->is_guessed;
   for (size_t i = 0, end; model && i < c->tensor_count; i = end) {
     const struct tensor *t = &c->tensors[i];
     char name[TAGC_UNIT_NAME];
     name_stack(c, t->stack, name);
     if (i == 0 || t[-1].stack != t->stack)
       first = model->unit_count;
-    for (end = i; end < c->tensor_count && c->tensors[end].stack == t->stack && c->tensors[end].block == t->block;
-         end++)
-      ;
+    for (end = i; end < c->tensor_count && are_one_unit(t, &c->tensors[end]);)
+      end++;
     if (!add_tensor_unit(model, name, first, t, end - i)) {
       tagc_model_free(model);
       model = NULL;
@@ -266,10 +299,9 @@ struct tagc_model *tagc_map_from_safetensors(char *const *paths, int count, stru
   struct checkpoint c = {.complaint = complaint};
   struct tagc_headers headers;
   struct tagc_model *model = NULL;
-  if (tagc_headers_read(&headers, paths, count, complaint) && take_tensors(&c, &headers) && find_stacks(&c)) {
-    order_tensors(&c);
+  if (tagc_headers_read(&headers, paths, count, complaint) && take_tensors(&c, &headers) && find_stacks(&c) &&
+      order_tensors(&c))
     model = make_model(&c);
-  }
   tagc_headers_free(&headers);
   free(c.tensors);
   return model;

@@ -7,16 +7,16 @@
  * A checkpoint may be split into several files, in any order; together they must be complete.
  *
  * Known       Names and shapes. Blocks have a number in their names ("model.layers.7."); those with equal parameters
- *             share a unit.
- * Guessed     The writer sorts a header, not the model, so these are guesses from the names:
- *             - the order of the parameters of a block: attention before the MLP before the norms, unless the names are
- *               those of a family with another known order
- *             - the place of parameters outside blocks: before them (embeddings and their parts by name) or behind (the
- *               rest)
+ *             share a unit. Orders of parameters, and their places before or behind the blocks, where order.h knows the
+ *             family.
+ * Guessed     The writer sorts a header, not the model:
+ *             - of other families the order in a unit: attention, MLP, norms; embeddings before the blocks, the rest
+ *               behind. Such units are marked (is_guessed)
  *             - among several stacks of blocks (an encoder and a decoder, a vision tower) the one with most elements is
- *               "block"; those with "decoder" in their names come behind it, all others before
+ *               "block"; those with "decoder" in their names come behind it, all others before. The model is marked
  *             - buffers are no parameters: tensors that are not floating-point, and transformers' known ones
- *               ("inv_freq", "masked_bias", GPT-2's mask "attn.bias", "position_ids", "e_score_correction_bias",
+ *               ("inv_freq", "running_mean", "masked_bias", GPT-2's mask "attn.bias", "position_ids",
+ * "e_score_correction_bias",
  *               "_scale_inv")
  *             - a head that is the embedding is in the file once or twice, and counts as often.
  */

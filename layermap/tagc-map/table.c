@@ -62,7 +62,8 @@ static void add_unit_row(struct tagc_map_table *table, const struct tagc_model *
     row->times += model->places[i].unit == place->unit;
   for (size_t i = 0; i < unit->count; i++)
     members[i] = (struct tagc_member){&unit->parameters[i], place->block, unit->name};
-  row->layer = (struct tagc_layer){.members = members, .count = unit->count, .layout = layout, .element_bytes = 4};
+  row->layer = (struct tagc_layer){
+    .members = members, .count = unit->count, .layout = layout, .element_bytes = 4, .is_guessed = unit->is_guessed};
   snprintf(row->layer.name, sizeof row->layer.name, "%s", unit->name);
   row->shard = tagc_layout_shard(layout, members, unit->count, table->nranks, row->layer.element_bytes);
   count_elements(row, table->nranks);
@@ -88,8 +89,9 @@ bool tagc_map_tabulate_model(struct tagc_map_table *table, const char *path, con
     snprintf(ranks, sizeof ranks, nranks == 1 ? "one rank" : "%d ranks", nranks);
     snprintf(table->title, sizeof table->title, "%.60s: %s for %s", base_name(path), tagc_layout_name(layout), ranks);
     char elements[32];
-    snprintf(table->what, sizeof table->what, "%s%s%zu units and blocks, %s elements", model->family,
-             model->family[0] ? ", " : "", model->place_count, tagc_units_count(tagc_model_elements(model), elements));
+    snprintf(table->what, sizeof table->what, "%s%s%zu units and blocks, %s elements%s", model->family,
+             model->family[0] ? ", " : "", model->place_count, tagc_units_count(tagc_model_elements(model), elements),
+             model->is_guessed ? ", the order of units is guessed" : "");
   }
   bool made = table->rows && table->members && is_shown;
   free(is_shown);
@@ -309,6 +311,18 @@ static void print_row(FILE *file, const struct widths *w, const struct tagc_map_
   fputc('\n', file);
 }
 
+/* Tells the layers whose parameters may lie elsewhere in the buffer. */
+static void print_guessed(FILE *file, const struct tagc_map_table *table) {
+  const char *separator = "  the order of parameters is guessed: ";
+  for (size_t i = 0; i < table->count; i++)
+    if (table->rows[i].layer.is_guessed) {
+      fprintf(file, "%s%s", separator, table->rows[i].name);
+      separator = ", ";
+    }
+  if (*separator == ',')
+    fputc('\n', file);
+}
+
 void tagc_map_print(const struct tagc_map_table *table, FILE *file) {
   const struct widths w = measure_columns(table);
   fprintf(file, "%s\n", table->title);
@@ -325,4 +339,5 @@ void tagc_map_print(const struct tagc_map_table *table, FILE *file) {
   fputc('\n', file);
   for (size_t i = 0; i < table->count; i++)
     print_row(file, &w, &table->rows[i]);
+  print_guessed(file, table);
 }

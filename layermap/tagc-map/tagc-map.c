@@ -125,11 +125,25 @@ static int from_config(const struct request *request) {
   return make(request, tagc_map_from_config(request->files[0], stderr, &complaint), &complaint);
 }
 
+/* Says what in a map is a guess. */
+static void note_guesses(const struct tagc_model *model) {
+  size_t guessed = 0;
+  for (size_t i = 0; model && i < model->place_count; i++)
+    guessed += model->units[model->places[i].unit].is_guessed;
+  if (guessed)
+    fprintf(stderr,
+            "tagc-map: the names do not tell in which order parameters are registered: %zu of %zu units and blocks are "
+            "marked as guessed, and nothing inside them is selected; from-config may know it\n",
+            guessed, model->place_count);
+}
+
 static int from_safetensors(const struct request *request) {
   struct tagc_complaint complaint = {0};
   if (request->count < 1)
     return refuse_usage("from-safetensors takes the files of a checkpoint");
-  return make(request, tagc_map_from_safetensors(request->files, request->count, &complaint), &complaint);
+  struct tagc_model *model = tagc_map_from_safetensors(request->files, request->count, &complaint);
+  note_guesses(model);
+  return make(request, model, &complaint);
 }
 
 static int show_tables(const struct request *request, struct tagc_map_table *tables, size_t count) {

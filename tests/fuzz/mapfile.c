@@ -31,10 +31,11 @@ static void check_model(const struct tagc_model *model) {
 
 static void check_same(const struct tagc_model *a, const struct tagc_model *b) {
   MUST(strcmp(a->family, b->family) == 0 && a->place_count == b->place_count && a->unit_count == b->unit_count);
-  MUST(a->layout == b->layout);
+  MUST(a->layout == b->layout && a->is_guessed == b->is_guessed);
   for (size_t i = 0; i < a->place_count; i++) {
     const struct tagc_unit *u = &a->units[a->places[i].unit], *v = &b->units[b->places[i].unit];
-    MUST(a->places[i].block == b->places[i].block && strcmp(u->name, v->name) == 0 && u->count == v->count);
+    MUST(a->places[i].block == b->places[i].block && strcmp(u->name, v->name) == 0 && u->count == v->count &&
+         u->is_guessed == v->is_guessed);
     for (size_t j = 0; j < u->count; j++) {
       const struct tagc_parameter *p = &u->parameters[j], *q = &v->parameters[j];
       MUST(strcmp(p->name, q->name) == 0 && p->kinds == q->kinds && p->rows == q->rows && p->columns == q->columns);

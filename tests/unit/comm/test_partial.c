@@ -39,7 +39,7 @@ struct case_ {
   enum tagc_dtype dtype;
   enum tagc_op op;
   int nranks, local; /* ranks, and ranks per host */
-  bool in_place;
+  bool in_place, is_guessed;
 };
 
 /* For each element of each shard its place in the packed shard, and whether it is selected. */
@@ -238,7 +238,8 @@ static void play(struct world *w) {
                                  .members = w->packed ? &all_mlp : members,
                                  .count = w->packed ? 1 : MEMBERS,
                                  .layout = c->layout,
-                                 .element_bytes = tagc_dtype_size(c->dtype)};
+                                 .element_bytes = tagc_dtype_size(c->dtype),
+                                 .is_guessed = c->is_guessed};
   w->layers = (struct tagc_layers){.layers = &w->layer, .count = 1, .confidence = 100};
   if (ncclCommInitAll(w->handles, c->nranks, NULL) != ncclSuccess)
     exit(1);
@@ -334,8 +335,8 @@ static void codecs(bool all) {
         if (!all && (int)op != (i + 1) % 3)
           continue;
         const struct case_ flat = {
-          tagc_codecs[i], layouts[number % 3], dtype, op, op == TAGC_OP_AVG ? 4 : 2 + number % 2, 1, number % 2};
-        const struct case_ levels = {tagc_codecs[i], layouts[(number + 1) % 3], dtype, op, 4, 2, number / 2 % 2};
+          tagc_codecs[i], layouts[number % 3], dtype, op, op == TAGC_OP_AVG ? 4 : 2 + number % 2, 1, number % 2, false};
+        const struct case_ levels = {tagc_codecs[i], layouts[(number + 1) % 3], dtype, op, 4, 2, number / 2 % 2, false};
         good &= try(&flat, &compressed, &flushed) && try(&levels, &compressed, &flushed);
         if (!good)
           note("failed with %s", ops[op]);
@@ -347,6 +348,22 @@ static void codecs(bool all) {
       ok((flushed > 0) == tagc_codecs[i]->needs_residual, "and %s left over to be flushed",
          tagc_codecs[i]->needs_residual ? "something is" : "nothing is");
     }
+}
+
+/* Nothing is selected inside a slot whose order a map guesses: all of it passes. */
+static void guesses(void) {
+  const struct case_ known = {tagc_codecs[1], TAGC_LAYOUT_FSDP2, TAGC_FLOAT32, TAGC_OP_SUM, .nranks = 2, .local = 1};
+  for (int guessed = 0; guessed < 2; guessed++) {
+    struct case_ c = known;
+    struct world w = {.c = &c};
+    c.is_guessed = guessed;
+    make_map(&c);
+    play(&w);
+    ok(guessed ? !w.ranks[0].compressed && w.ranks[0].reason == TAGC_REASON_unselected : w.ranks[0].compressed > 0,
+       "with a%s order %llu calls are compressed: %s", guessed ? " guessed" : " known",
+       (unsigned long long)w.ranks[0].compressed, tagc_reason_words(w.ranks[0].reason));
+    end(&w);
+  }
 }
 
 #ifdef ON_DEVICE
@@ -393,5 +410,6 @@ int main(int argc, char **argv) {
 #else
   codecs(true);
 #endif
+  guesses();
   return tap_done();
 }

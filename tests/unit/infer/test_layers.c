@@ -427,6 +427,57 @@ static void test_names_in_maps(void) {
   tagc_model_free(map);
 }
 
+#define LARGE \
+  "  parameter norm.weight 4096\n  parameter attn.q.weight 12288x4096\n  parameter mlp.up.weight 16384x4096\n"
+#define AROUND(blocks) \
+  "unit tok\n  parameter tok.weight 10000x4096\n" blocks "unit last\n  parameter norm.weight 4096\n"
+
+static struct tagc_layers *infer_map(const struct tagc_model *map, enum wrapping wrapping,
+                                     enum tagc_layout_kind layout) {
+  make_slots(&slots, map, wrapping, layout, 4);
+  struct tagc_layers *layers = infer(4, map);
+  ok(layers->source == TAGC_LAYER_MAP, "the map fits: %s", why);
+  return layers;
+}
+
+/* Of units in a guessed order slots have their parameters, but not the places of these. */
+static void test_guessed_units(void) {
+  struct tagc_model *map = read_map("tagc-map 1\n" AROUND("unit h 0-2\n  order guessed\n" LARGE "unit h 3-5\n" LARGE));
+  struct tagc_layers *layers = infer_map(map, WRAP_ROOT, TAGC_LAYOUT_FSDP2);
+  ok(forward(layers, 1)->is_guessed && forward(layers, 3)->is_guessed && !forward(layers, 0)->is_guessed &&
+       !forward(layers, 4)->is_guessed,
+     "slots of units in a guessed order are marked, and no others");
+  skips(layers, 1, "norm", "x..");
+  tagc_layers_free(layers);
+  layers = infer_map(map, WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON);
+  bool whole = true;
+  for (int i = 0; i < (int)layers->count; i++) {
+    const struct tagc_layer *layer = forward(layers, i);
+    whole &= layer->is_guessed ? layer->count >= 3 : layer->count <= 3 && i > 6;
+  }
+  ok(whole && forward(layers, 2)->is_guessed && !forward(layers, -1)->is_guessed,
+     "a bucket with parts of such units has all of their parameters");
+  tagc_layers_free(layers);
+  tagc_model_free(map);
+}
+
+static void test_guessed_models(void) {
+  struct tagc_model *map = read_map("tagc-map 1\norder guessed\n" AROUND("unit h 0-5\n" LARGE));
+  struct tagc_layers *layers = infer_map(map, WRAP_ROOT, TAGC_LAYOUT_FSDP2);
+  ok(!forward(layers, 0)->is_guessed && !forward(layers, 1)->is_guessed,
+     "where only the order of units is guessed, slots of one unit and the root are known");
+  tagc_layers_free(layers);
+  layers = infer_map(map, WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON);
+  ok(layers->count > 2 && forward(layers, 0)->is_guessed && forward(layers, 0)->count == 20 &&
+       forward(layers, -1)->members == forward(layers, 0)->members,
+     "and each of %zu buckets has all parameters", layers->count);
+  tagc_layers_free(layers);
+  layers = infer_map(map, WRAP_WHOLE, TAGC_LAYOUT_FSDP1);
+  ok(forward(layers, 0)->is_guessed, "as the whole model in one slot");
+  tagc_layers_free(layers);
+  tagc_model_free(map);
+}
+
 /* Slots with repeating sizes, in forward order. */
 static void repeat(size_t count, uint64_t even, uint64_t odd) {
   slots.count = count;
@@ -507,6 +558,8 @@ int main(void) {
   test_layouts();
   test_limits();
   test_names_in_maps();
+  test_guessed_units();
+  test_guessed_models();
   test_memory();
   return tap_done();
 }

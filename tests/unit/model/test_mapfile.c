@@ -24,7 +24,7 @@ static void refuses(const char *text, unsigned line, unsigned column, const char
 }
 
 static bool same_unit(const struct tagc_unit *a, const struct tagc_unit *b) {
-  if (strcmp(a->name, b->name) != 0 || a->count != b->count)
+  if (strcmp(a->name, b->name) != 0 || a->count != b->count || a->is_guessed != b->is_guessed)
     return false;
   for (size_t i = 0; i < a->count; i++) {
     const struct tagc_parameter *p = &a->parameters[i], *q = &b->parameters[i];
@@ -35,7 +35,8 @@ static bool same_unit(const struct tagc_unit *a, const struct tagc_unit *b) {
 }
 
 static bool same_model(const struct tagc_model *a, const struct tagc_model *b) {
-  if (strcmp(a->family, b->family) != 0 || a->layout != b->layout || a->place_count != b->place_count)
+  if (strcmp(a->family, b->family) != 0 || a->layout != b->layout || a->is_guessed != b->is_guessed ||
+      a->place_count != b->place_count)
     return false;
   for (size_t i = 0; i < a->place_count; i++)
     if (a->places[i].block != b->places[i].block ||
@@ -109,6 +110,18 @@ static void test_reading(void) {
     comes_back(model, 1, "it");
     tagc_model_free(model);
   }
+  model = parse("tagc-map 1\nunit b 0-1\norder guessed\nparameter w 2\nunit b 2\nparameter w 2\n"
+                "unit b 3\norder guessed\nparameter w 2\n",
+                &complaint);
+  ok(model && !model->is_guessed && model->unit_count == 2 && model->units[0].is_guessed &&
+       !model->units[1].is_guessed && model->places[3].unit == 0,
+     "units in a guessed order are others than those in a known one: %s", model ? "" : complaint.text);
+  comes_back(model, 2, "it");
+  tagc_model_free(model);
+  model = parse("tagc-map 1\norder guessed\nunit a\nparameter w 2\n", &complaint);
+  ok(model && model->is_guessed && !model->units[0].is_guessed, "the order of units may be guessed, too");
+  comes_back(model, 1, "it");
+  tagc_model_free(model);
   tagc_model_free(parse("tagc-map 1\nunit a\nparameter w 281474976710656", &complaint));
   ok(!complaint.text[0], "2^48 elements are allowed");
 }
@@ -120,7 +133,13 @@ static void test_refusals(void) {
   refuses("tagc-map 2\n", 1, 10, "no version that is known");
   refuses("tagc-map 1\n", 1, 1, "there is no unit");
   refuses("tagc-map 1\nunits a\n", 2, 1,
-          "\"units\" is not understood; expected is \"unit\", \"parameter\", \"family\" or \"layout\"");
+          "\"units\" is not understood; expected is \"unit\", \"parameter\", \"order\", \"family\" or \"layout\"");
+  refuses("tagc-map 1\norder known\n", 2, 7, "\"known\" is no order; expected is guessed");
+  refuses("tagc-map 1\norder guessed\norder guessed\n", 3, 1, "is late, or there twice");
+  refuses("tagc-map 1\nunit a\norder guessed\norder guessed\n", 4, 1, "is late, or there twice");
+  refuses("tagc-map 1\nunit a\norder\n", 3, 6, "nothing is no order");
+  refuses("tagc-map 1\nunit a\norder guessed 2\n", 3, 15, "\"2\" is one too many");
+  refuses(ONE "order guessed\n", 4, 1, "expected is one order before all units, and before the parameters of each");
   refuses("tagc-map 1\nlayout\n", 2, 7,
           "nothing is no layout; expected is fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron");
   refuses("tagc-map 1\nlayout ddp\n", 2, 8, "\"ddp\" is no layout");

@@ -81,15 +81,23 @@ static const struct {
    "\"num_key_value_heads\": 16, \"q_lora_rank\": null, \"vocab_size\": 102400}",
    "deepseek", 15706484224},
   {"{\"model_type\": \"deepseek_v3\"}", "deepseek", 671026404352},
-  /* The text part of a vision-language model. */
+  /* Vision-language models: gemma-3-4b, llava-1.5-7b and paligemma-3b of the hub. */
   {"{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"model_type\": \"gemma3\", \"text_config\": "
    "{\"hidden_size\": 2560, "
    "\"intermediate_size\": 10240, \"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34}, \"vision_config\": "
-   "{\"hidden_size\": 1152}}",
-   "gemma3", 3880263168},
-  {"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}, \"vision_config\": {}}", "llama",
-   6738415616},
-  {"{\"model_type\": \"gemma3\", \"text_config\": {}}", "gemma3", 2628658432},
+   "{\"hidden_size\": 1152, \"image_size\": 896, \"intermediate_size\": 4304, \"model_type\": "
+   "\"siglip_vision_model\", \"num_hidden_layers\": 27, \"patch_size\": 14, \"vision_use_head\": false}}",
+   "gemma3", 4300079472},
+  {"{\"architectures\": [\"LlavaForConditionalGeneration\"], \"model_type\": \"llava\", \"text_config\": "
+   "{\"architectures\": [\"LlamaModel\"], \"model_type\": \"llama\", \"vocab_size\": 32064}, \"vision_config\": "
+   "{\"hidden_size\": 1024, \"image_size\": 336, \"intermediate_size\": 4096, \"model_type\": \"clip_vision_model\", "
+   "\"num_hidden_layers\": 24, \"patch_size\": 14}}",
+   "llava", 7063427072},
+  {"{\"model_type\": \"paligemma\", \"text_config\": {\"hidden_size\": 2048, \"intermediate_size\": 16384, "
+   "\"model_type\": \"gemma\", \"num_attention_heads\": 8, \"num_hidden_layers\": 18, \"num_key_value_heads\": 1, "
+   "\"vocab_size\": 257216}, \"vision_config\": {\"hidden_size\": 1152, \"intermediate_size\": 4304, \"model_type\": "
+   "\"siglip_vision_model\", \"num_hidden_layers\": 27, \"patch_size\": 14, \"vision_use_head\": false}}",
+   "paligemma", 2923466480},
 };
 
 static void configs_are_read(void) {
@@ -105,6 +113,8 @@ static void configs_are_read(void) {
     tagc_model_free(model);
   }
 }
+
+#define LLAVA "{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}, \"vision_config\": "
 
 static const struct {
   const char *text;
@@ -155,6 +165,36 @@ static const struct {
    "there is no model of such sizes (or no memory for it)"},
   {"{\"model_type\": \"llama\", \"hidden_size\": 2147483647, \"num_attention_heads\": 1, \"head_dim\": 2147483647}", 0,
    0, "there is no model of such sizes"},
+  /* What else a model has is never forgotten. */
+  {"{\"model_type\": \"llava_next\", \"text_config\": {\"model_type\": \"llama\"},\n\"vision_config\": {}}", 2, 18,
+   "\"vision_config\" of llava_next is not known; known with parts are llava, gemma3, mistral3, paligemma and "
+   "internvl"},
+  {"{\"model_type\": \"qwen2_audio\", \"audio_config\": {}}", 1, 47, "\"audio_config\" of qwen2_audio is not known; "},
+  {"{\"model_type\": \"llama\", \"vision_config\": {}}", 1, 42, "\"vision_config\" of llama is not known; "},
+  {"{\"text_config\": {\"model_type\": \"llama\"}}", 1, 17, "\"text_config\" of no \"model_type\" is not known; "},
+  {"{\"model_type\": \"gemma3\", \"text_config\": {}}", 1, 1, "\"vision_config\" is not there; expected is an object"},
+  {"{\"model_type\": \"llava\", \"vision_config\": {}}", 1, 1, "\"text_config\" is not there; expected is an object"},
+  {"{\"model_type\": \"llava\", \"text_config\": 7}", 1, 40, "\"text_config\" is a whole number; expected is an obj"},
+  {LLAVA "{}}", 1, 82, "\"model_type\" of \"vision_config\" is not there; expected is clip_vision_model, siglip_"},
+  {LLAVA "{\"model_type\": \"eva\"}}", 1, 97,
+   "\"model_type\" of \"vision_config\" is eva; expected is clip_vision_model"},
+  {LLAVA "{\"model_type\": \"pixtral\", \"image_size\": [1, 2, 3]}}", 1, 122,
+   "\"image_size\" is not known; expected is a whole number, or two in [ and ]"},
+  {LLAVA "{\"model_type\": \"pixtral\", \"patch_size\": 2000}}", 1, 122,
+   "patches of 2000 in an image of 1024; expected is at least one"},
+  {"{\"model_type\": \"internvl\", \"tie_word_embeddings\": false, \"downsample_ratio\": 0, \"text_config\": "
+   "{\"model_type\": \"qwen2\"}, \"vision_config\": {\"model_type\": \"internvl_vision\"}}",
+   1, 78, "\"downsample_ratio\" is not known; expected is a number from 0.01 to 1"},
+  {"{\"model_type\": \"mistral3\", \"text_config\": {\"model_type\": \"mistral\"}, \"vision_config\": {}}", 1, 1,
+   "\"tie_word_embeddings\" is true by default, and false by default in \"text_config\"; expected is the same"},
+  {"{\"model_type\": \"llava\", \"tie_word_embeddings\": true, \"text_config\": {\"model_type\": \"llama\", "
+   "\"tie_word_embeddings\": false}, \"vision_config\": {}}",
+   1, 48, "\"tie_word_embeddings\" is true, and false in \"text_config\"; expected is the same"},
+  {"{\"model_type\": \"gemma3\", \"tie_word_embeddings\": false, \"text_config\": {}, \"vision_config\": {}}", 1, 49,
+   "\"tie_word_embeddings\" is false, and true by default in \"text_config\"; expected is the same"},
+  {"{\"model_type\": \"paligemma\", \"text_config\": {\"model_type\": \"gemma\", \"hidden_size\": 4096}, "
+   "\"vision_config\": {\"model_type\": \"siglip_vision_model\"}}",
+   1, 1, "\"projection_dim\" is not the \"hidden_size\" of the text; expected is 4096"},
   /* A key is located where it was read. */
   {"{\"hidden_size\": 1, \"model_type\": \"llava\",\n\"text_config\": {\"model_type\": \"llama\", \"hidden_size\": "
    "[]}}",
