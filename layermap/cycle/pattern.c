@@ -7,6 +7,7 @@
 
 #include "layermap/cycle/activations.h"
 #include "layermap/cycle/allgathers.h"
+#include "layermap/cycle/landmarks.h"
 #include "layermap/cycle/replicas.h"
 #include "layermap/cycle/units.h"
 
@@ -14,6 +15,13 @@
  * is no row of like blocks: having repeated is enough. DDP refills its buckets after the first step, and its earlier
  * all-reduces do not come back either: there fewer calls suffice. */
 enum { STALE_CALLS = 4096, STALE_ALL_REDUCES = 512, LONG_CYCLE = 256 };
+
+bool tagc_pattern_has(const struct tagc_pattern *pattern, const struct tagc_signature *s) {
+  for (uint32_t i = 0; i < pattern->length; i++)
+    if (tagc_signature_equal(&pattern->places[i].signature, s))
+      return true;
+  return false;
+}
 
 /* The place, in the pattern, where the period of the newest calls begins: its first call repeated since then. */
 static uint32_t find_beginning(const struct tagc_evidence *evidence, uint32_t period) {
@@ -216,6 +224,7 @@ void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evide
   }
   tagc_units_number(pattern);
   tagc_allgathers_pair(pattern);
+  tagc_landmarks_set(pattern);
   for (uint32_t i = 0; i < pattern->slot_count; i++)
     snprintf(pattern->slots[i].name, sizeof pattern->slots[i].name, "unit%u", pattern->slots[i].unit);
 }

@@ -16,7 +16,8 @@ struct tagc_place {
   struct tagc_signature signature;
   int32_t slot;      /* of a reduce-scatter (or an all-reduce, see all_reduces), else -1 */
   int32_t allgather; /* of an all-gather of parameters, else -1 */
-  bool lone;         /* unique in the pattern: it tells the place */
+  bool lone;         /* unique in the pattern */
+  bool landmark;     /* it tells its place in a step (landmarks.h) */
   bool gathered;     /* the pattern has a floating-point all-gather of the same count */
   bool evident;      /* as in struct tagc_slot_info */
   uint16_t kind; /* number of the count, from 1, for reduce-scatters and floating-point all-gathers of one; else 0 */
@@ -57,6 +58,7 @@ struct tagc_pattern {
   uint32_t first;   /* the first reduce-scatter after the longest stretch without any (the forward pass) */
   uint32_t stretch; /* calls in that stretch */
   bool has_lone;    /* some place is lone */
+  bool has_landmarks;
   bool all_reduces; /* its slots are all-reduces: no floating-point reduce-scatter */
   bool whole;       /* it looks like a whole training step: see tagc_cycle_is_gradients() */
   bool proven;      /* of all-reduces: the program's beginning proves it (replicas.h) */
@@ -72,6 +74,9 @@ struct tagc_pattern {
 static inline bool tagc_pattern_reduces(const struct tagc_pattern *pattern, const struct tagc_signature *s) {
   return tagc_signature_reduces(s) || (pattern->all_reduces && tagc_signature_sums(s));
 }
+
+/* True if the pattern has such a call. */
+bool tagc_pattern_has(const struct tagc_pattern *pattern, const struct tagc_signature *s);
 
 /* Makes the `period` calls before the newest one the pattern, without the infos of its slots. False, and the pattern is
  * unusable: no floating-point slot, or the newest call (place 0) is no anchor. */
