@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "layermap/cycle/forward.h"
 #include "layermap/cycle/landmarks.h"
 #include "layermap/cycle/replicas.h"
 
@@ -198,16 +199,18 @@ static void drop(struct tagc_cycle *cycle, struct tagc_sighting *out) {
 
 /* The place of an unexpected call, or -1. */
 static int32_t find_place(struct tagc_cycle *cycle, const struct tagc_signature *call, bool known) {
-  const struct tagc_pattern *pattern = &cycle->pattern;
+  struct tagc_pattern *pattern = &cycle->pattern;
   if (!pattern->has_landmarks)
     return narrow_down(cycle, call);
   if (!known)
     return -1;
-  const bool in_order = tagc_signature_equal(&pattern->places[cycle->next].signature, call);
-  const int32_t at =
-    cycle->held && in_order ? (int32_t)cycle->next : tagc_landmarks_find(pattern, cycle->next, cycle->held, call);
-  cycle->held = at >= 0;
-  return at;
+  if (cycle->held && tagc_signature_equal(&pattern->places[cycle->next].signature, call))
+    return (int32_t)cycle->next;
+  const int32_t at = tagc_landmarks_find(pattern, cycle->next, cycle->held, call);
+  if (at < 0 && cycle->held)
+    tagc_forward_begin(pattern, tagc_landmarks_last(pattern, cycle->next), cycle->next);
+  cycle->held = false; /* unless the call gets a place */
+  return at >= 0 ? at : tagc_forward_follow(pattern, call);
 }
 
 static unsigned weight(const struct tagc_pattern *pattern, const struct tagc_signature *call, bool known) {

@@ -44,11 +44,15 @@ static int32_t find_landmark(const struct tagc_pattern *pattern, uint32_t next, 
   return -1;
 }
 
+uint32_t tagc_landmarks_last(const struct tagc_pattern *pattern, uint32_t next) {
+  do
+    next = before(pattern, next);
+  while (!pattern->places[next].landmark);
+  return next;
+}
+
 int32_t tagc_landmarks_find(const struct tagc_pattern *pattern, uint32_t next, bool held,
                             const struct tagc_signature *call) {
-  uint32_t landmark = before(pattern, next);
-  while (!pattern->places[landmark].landmark)
-    landmark = before(pattern, landmark);
-  const int32_t alike = held ? find_alike(pattern, landmark, next, call) : -1;
+  const int32_t alike = held ? find_alike(pattern, tagc_landmarks_last(pattern, next), next, call) : -1;
   return alike >= 0 ? alike : find_landmark(pattern, next, call);
 }

@@ -21,6 +21,9 @@
 /* Marks the landmarks of a pattern whose slots have their units and passes. */
 void tagc_landmarks_set(struct tagc_pattern *pattern);
 
+/* The landmark of the calls that end before `next`. */
+uint32_t tagc_landmarks_last(const struct tagc_pattern *pattern, uint32_t next);
+
 /* The place of a call, or -1, in a pattern with landmarks. `next` is the place that was expected. `held`: the calls
  * since the last landmark are those before `next`. */
 int32_t tagc_landmarks_find(const struct tagc_pattern *pattern, uint32_t next, bool held,

@@ -7,6 +7,7 @@
 
 #include "layermap/cycle/activations.h"
 #include "layermap/cycle/allgathers.h"
+#include "layermap/cycle/forward.h"
 #include "layermap/cycle/landmarks.h"
 #include "layermap/cycle/replicas.h"
 #include "layermap/cycle/units.h"
@@ -225,6 +226,7 @@ void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evide
   tagc_units_number(pattern);
   tagc_allgathers_pair(pattern);
   tagc_landmarks_set(pattern);
+  tagc_forward_mark(pattern);
   for (uint32_t i = 0; i < pattern->slot_count; i++)
     snprintf(pattern->slots[i].name, sizeof pattern->slots[i].name, "unit%u", pattern->slots[i].unit);
 }

@@ -20,6 +20,9 @@ struct tagc_place {
   bool landmark;     /* it tells its place in a step (landmarks.h) */
   bool gathered;     /* the pattern has a floating-point all-gather of the same count */
   bool evident;      /* as in struct tagc_slot_info */
+  bool stays;        /* a gather of a forward pass whose unit stays gathered (forward.h) */
+  bool may_be, may_be_next; /* out of sync: the newest call may be here; scratch of forward.c */
+  uint16_t forward_end; /* of a call with which a forward pass may begin: the place behind that pass; else 0 */
   uint16_t kind; /* number of the count, from 1, for reduce-scatters and floating-point all-gathers of one; else 0 */
 };
 
@@ -63,6 +66,8 @@ struct tagc_pattern {
   bool whole;       /* it looks like a whole training step: see tagc_cycle_is_gradients() */
   bool proven;      /* of all-reduces: the program's beginning proves it (replicas.h) */
   bool row;         /* but recent reduce-scatters are not all in it, or not in its order (activations.h) */
+  uint32_t forward_calls; /* of the shortest forward pass, without units that stay gathered; 0: none is known */
+  uint32_t followed;      /* calls since tagc_forward_begin() */
   struct tagc_place places[TAGC_PATTERN_CALLS];
   struct tagc_slot_info slots[TAGC_PATTERN_CALLS];
   struct tagc_allgather_info allgathers[TAGC_PATTERN_CALLS];

@@ -26,40 +26,49 @@ static int two(int step) { return 2 + 0 * step; }
 static int ten_in_ten(int step) { return step % 10 == 9 ? 10 : 0; }
 static int now_and_then(int step) { return step % 3 == 2 ? random_rounds(step) * 3 : 0; }
 
+enum {
+  EVERY = 1,      /* each round reduces */
+  ROOT_AGAIN = 2, /* the backward pass gathers the root, too (FSDP1) */
+  ROOT_STAYS = 4  /* gathered behind an evaluation's first forward pass: the next ones lack it, and the step (FSDP2) */
+};
+
 static const struct {
   const char *what;
   const struct model *model;
   int (*rounds)(int step);
   int (*batches)(int step); /* of an evaluation behind the step */
-  bool every;               /* each round reduces */
-  bool root_again;          /* the backward pass gathers the root, too (FSDP1) */
+  unsigned kind;            /* of the above */
 } programs[] = {
-  {"2, 3, 2 and 4 rounds", &gpt, turns, NULL, false, false},
-  {"2, 3, 2 and 4 rounds, a large model", &large, turns, NULL, false, true},
-  {"2, 3, 2 and 4 rounds that all reduce", &gpt, turns, NULL, true, false},
-  {"2, 3, 2 and 4 rounds that all reduce, the root gathered twice", &large, turns, NULL, true, true},
-  {"2, 3, 2 and 4 rounds, parameters kept", &kept, turns, NULL, false, false},
-  {"2, 3, 2 and 4 rounds, no norm", &normless, turns, NULL, false, false},
-  {"2, 3, 2 and 4 rounds, no like blocks", &unlike, turns, NULL, false, false},
-  {"epochs of 4 rounds and a rest", &gpt, epochs, NULL, false, true},
-  {"2 rounds, later 1 to 4", &large, late_random_rounds, NULL, false, false},
-  {"2 rounds that all reduce, later 1 to 4", &large, late_random_rounds, NULL, true, true},
-  {"1 to 4 rounds that all reduce", &kept, random_rounds, NULL, true, false},
-  {"ten batches every ten steps", &gpt, one, ten_in_ten, false, false},
-  {"ten batches every ten steps, the root gathered twice", &large, one, ten_in_ten, false, true},
-  {"ten batches every ten steps of two rounds", &large, two, ten_in_ten, false, false},
-  {"ten batches every ten steps of two rounds that all reduce", &large, two, ten_in_ten, true, true},
-  {"some batches every third step, the root gathered twice", &large, one, now_and_then, false, true},
-  {"some batches every third step of 2, 3, 2 and 4 rounds", &gpt, turns, now_and_then, false, true},
+  {"2, 3, 2 and 4 rounds", &gpt, turns, NULL, 0},
+  {"2, 3, 2 and 4 rounds, a large model", &large, turns, NULL, ROOT_AGAIN},
+  {"2, 3, 2 and 4 rounds that all reduce", &gpt, turns, NULL, EVERY},
+  {"2, 3, 2 and 4 rounds that all reduce, the root gathered twice", &large, turns, NULL, EVERY | ROOT_AGAIN},
+  {"2, 3, 2 and 4 rounds, parameters kept", &kept, turns, NULL, 0},
+  {"2, 3, 2 and 4 rounds, no norm", &normless, turns, NULL, 0},
+  {"2, 3, 2 and 4 rounds, no like blocks", &unlike, turns, NULL, 0},
+  {"epochs of 4 rounds and a rest", &gpt, epochs, NULL, ROOT_AGAIN},
+  {"2 rounds, later 1 to 4", &large, late_random_rounds, NULL, 0},
+  {"2 rounds that all reduce, later 1 to 4", &large, late_random_rounds, NULL, EVERY | ROOT_AGAIN},
+  {"1 to 4 rounds that all reduce", &kept, random_rounds, NULL, EVERY},
+  {"ten batches every ten steps", &gpt, one, ten_in_ten, 0},
+  {"ten batches every ten steps, the root gathered twice", &large, one, ten_in_ten, ROOT_AGAIN},
+  {"ten batches every ten steps of two rounds", &large, two, ten_in_ten, 0},
+  {"ten batches every ten steps of two rounds that all reduce", &large, two, ten_in_ten, EVERY | ROOT_AGAIN},
+  {"some batches every third step, the root gathered twice", &large, one, now_and_then, ROOT_AGAIN},
+  {"some batches every third step of 2, 3, 2 and 4 rounds", &gpt, turns, now_and_then, ROOT_AGAIN},
+  {"ten batches every ten steps, the root stays gathered", &gpt, one, ten_in_ten, ROOT_STAYS},
+  {"the same, a large model in two rounds", &large, two, ten_in_ten, ROOT_STAYS},
+  {"the same, two rounds that all reduce", &large, two, ten_in_ten, EVERY | ROOT_STAYS},
+  {"the same, 2, 3, 2 and 4 rounds", &gpt, turns, ten_in_ten, ROOT_STAYS},
 };
 
 static void tape_rounds(struct tape *tape, size_t program, int rounds) {
   const struct model *m = programs[program].model;
   for (int round = 1; round <= rounds; round++) {
     tape_forward(tape, m);
-    if (programs[program].root_again)
+    if (programs[program].kind & ROOT_AGAIN)
       tape_allgather(tape, m, 0);
-    tape_backward(tape, m, programs[program].every || round == rounds);
+    tape_backward(tape, m, (programs[program].kind & EVERY) || round == rounds);
   }
   tape_finish(tape, m);
 }
@@ -77,6 +86,19 @@ static unsigned play_gradients(struct watch *w, struct tape *tape) {
   return wrong;
 }
 
+/* Removes gathers of the root: of an evaluation all but the first, of the step behind it the first. */
+static void leave_root(struct tape *tape, bool evaluation) {
+  size_t left = 0;
+  unsigned roots = 0;
+  for (size_t i = 0; i < tape->count; i++) {
+    const bool root = tape->calls[i].gathered == 0;
+    if (!root || (roots == 0) == evaluation)
+      tape->calls[left++] = tape->calls[i];
+    roots += root;
+  }
+  tape->count = left;
+}
+
 static void test_program(size_t program) {
   const struct tagc_cycle_options options = {1, 256, RANKS};
   struct watch w = {.cycle = tagc_cycle_create(&options)};
@@ -85,6 +107,8 @@ static void test_program(size_t program) {
   for (int step = 0; step < LEARNING + FOLLOWED; step++) {
     const struct watch before = w;
     tape_rounds(&tape, program, programs[program].rounds(step));
+    if ((programs[program].kind & ROOT_STAYS) && step && programs[program].batches(step - 1))
+      leave_root(&tape, false);
     const unsigned mistaken = play_gradients(&w, &tape);
     if (step >= LEARNING) {
       calls += w.calls - before.calls;
@@ -94,6 +118,8 @@ static void test_program(size_t program) {
     tape_free(&tape);
     if (programs[program].batches && programs[program].batches(step))
       tape_evaluation(&tape, programs[program].model, programs[program].batches(step));
+    if (programs[program].kind & ROOT_STAYS)
+      leave_root(&tape, true);
     play_gradients(&w, &tape);
     tape_free(&tape);
     suspects += step >= LEARNING ? w.suspects : 0;
