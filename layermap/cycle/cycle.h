@@ -117,8 +117,8 @@ struct tagc_sighting {
   bool locked;    /* this call made (or changed) the lock: all slots are new, all data kept by slot is void */
   bool starts;    /* this call is the anchor */
   uint64_t cycle; /* cycles started since the lock, including this one; 0 while learning */
-  bool lost; /* this call was unexpected while in sync: see tagc_cycle_suspects(), which precede its own slot, if any. It
-                may be in sync again at once */
+  bool lost; /* this call was unexpected while in sync: see tagc_cycle_suspects(), which precede its own slot, if any.
+                It may be in sync again at once */
   bool calls_skipped; /* in sync again, but elsewhere than where sync was lost: calls of the cycle were left out. Else
                          there were only extra calls */
 };

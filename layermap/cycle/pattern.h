@@ -14,15 +14,15 @@ enum { TAGC_PATTERN_CALLS = TAGC_EVIDENCE_CALLS / 4 - 1 };
 
 struct tagc_place {
   struct tagc_signature signature;
-  int32_t slot;      /* of a reduce-scatter (or an all-reduce, see all_reduces), else -1 */
-  int32_t allgather; /* of an all-gather of parameters, else -1 */
-  bool lone;         /* unique in the pattern */
-  bool landmark;     /* it tells its place in a step (landmarks.h) */
-  bool gathered;     /* the pattern has a floating-point all-gather of the same count */
-  bool evident;      /* as in struct tagc_slot_info */
-  bool stays;        /* a gather of a forward pass whose unit stays gathered (forward.h) */
+  int32_t slot;             /* of a reduce-scatter (or an all-reduce, see all_reduces), else -1 */
+  int32_t allgather;        /* of an all-gather of parameters, else -1 */
+  bool lone;                /* unique in the pattern */
+  bool landmark;            /* it tells its place in a step (landmarks.h) */
+  bool gathered;            /* the pattern has a floating-point all-gather of the same count */
+  bool evident;             /* as in struct tagc_slot_info */
+  bool stays;               /* a gather of a forward pass whose unit stays gathered (forward.h) */
   bool may_be, may_be_next; /* out of sync: the newest call may be here; scratch of forward.c */
-  uint16_t forward_end; /* of a call with which a forward pass may begin: the place behind that pass; else 0 */
+  uint16_t forward_end;     /* of a call with which a forward pass may begin: the place behind that pass; else 0 */
   uint16_t kind; /* number of the count, from 1, for reduce-scatters and floating-point all-gathers of one; else 0 */
 };
 
@@ -62,10 +62,11 @@ struct tagc_pattern {
   uint32_t stretch; /* calls in that stretch */
   bool has_lone;    /* some place is lone */
   bool has_landmarks;
-  bool all_reduces; /* its slots are all-reduces: no floating-point reduce-scatter */
-  bool whole;       /* it looks like a whole training step: see tagc_cycle_is_gradients() */
-  bool proven;      /* of all-reduces: the program's beginning proves it (replicas.h) */
-  bool row;         /* but recent reduce-scatters are not all in it, or not in its order (activations.h) */
+  uint64_t passes;        /* of proven all-reduces: how often they reduce the model */
+  bool all_reduces;       /* its slots are all-reduces: no floating-point reduce-scatter, or none of a gradient */
+  bool whole;             /* it looks like a whole training step: see tagc_cycle_is_gradients() */
+  bool proven;            /* of all-reduces: the program's beginning proves it (replicas.h) */
+  bool row;               /* but recent reduce-scatters are not all in it, or not in its order (activations.h) */
   uint32_t forward_calls; /* of the shortest forward pass, without units that stay gathered; 0: none is known */
   uint32_t followed;      /* calls since tagc_forward_begin() */
   struct tagc_place places[TAGC_PATTERN_CALLS];
