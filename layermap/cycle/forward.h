@@ -3,9 +3,9 @@
  *
  * A forward pass gathers each unit once, in forward order. A unit that the backward pass does not gather again stays
  * gathered behind it: FSDP2's root. So the next forward pass may lack it, also that of the next step. Then no landmark
- * tells where an evaluation ends. Until a gradient comes, these calls might be at several places, and are at none. Behind
- * a forward pass or more, the gradient is at the place to which they lead, if that is of one unit only.
- * Part of struct tagc_pattern; pure, cannot fail.
+ * tells where an evaluation ends. Until a gradient comes, these calls might be at several places, and are at none.
+ * Behind a forward pass or more, the gradient is at the place to which they lead, if that is of one unit only. Part of
+ * struct tagc_pattern; pure, cannot fail.
  */
 #ifndef LAYERMAP_CYCLE_FORWARD_H
 #define LAYERMAP_CYCLE_FORWARD_H
