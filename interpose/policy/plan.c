@@ -251,7 +251,7 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f) {
   if (f->state == TAGC_CYCLE_OUT_OF_SYNC)
     return TAGC_REASON_out_of_sync;
   if (f->slot < 0)
-    return f->collective == TAGC_COLL_ALL_GATHER ? TAGC_REASON_unpaired : TAGC_REASON_out_of_sync;
+    return f->collective == TAGC_COLL_ALL_GATHER ? TAGC_REASON_unpaired : TAGC_REASON_activations;
   if (!f->voted || f->cycle < tagc_plan_first_cycle(o, f->vote_cycle))
     return TAGC_REASON_warm_up;
   return TAGC_REASON_NONE;

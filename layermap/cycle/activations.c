@@ -65,7 +65,7 @@ bool tagc_pattern_is_row(const struct tagc_pattern *pattern, const struct tagc_e
   return false;
 }
 
-static bool has_replicas(const struct tagc_evidence *evidence, int nranks) {
+bool tagc_pattern_has_replicas(const struct tagc_evidence *evidence, int nranks) {
   uint64_t replicated = 0, sharded = 0;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
@@ -78,7 +78,7 @@ static bool has_replicas(const struct tagc_evidence *evidence, int nranks) {
 }
 
 bool tagc_pattern_has_activations(struct tagc_pattern *pattern, const struct tagc_evidence *evidence, int nranks) {
-  if (has_replicas(evidence, nranks))
+  if (tagc_pattern_has_replicas(evidence, nranks))
     return true;
   tagc_units_number(pattern);
   return !are_gathered_ahead(pattern);

@@ -30,6 +30,9 @@ static inline bool tagc_signature_averages(const struct tagc_signature *s) {
  * its order. Other calls may come in between (evaluation). For a pattern that looks like a whole step of sums. */
 bool tagc_pattern_is_row(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence);
 
+/* True if the newest pattern all-reduces more than it reduce-scatters. */
+bool tagc_pattern_has_replicas(const struct tagc_evidence *evidence, int nranks);
+
 /* For a pattern of sums that looks like a whole step and whose places have kinds. Numbers its units. */
 bool tagc_pattern_has_activations(struct tagc_pattern *pattern, const struct tagc_evidence *evidence, int nranks);
 

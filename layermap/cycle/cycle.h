@@ -15,12 +15,15 @@
  *             one backward pass, too. An apparent step of plain sums must have all recent reduce-scatters, in their
  *             order. A lock that fails too often is dropped, and the floor doubled. Cycles of more than 16,383 calls
  *             are not found. All of this also holds for all-reduces that are slots.
+ * Variation   Steps may differ in what reduces nothing: they accumulate over other numbers of rounds. If six in a row
+ *             have the same reduce-scatters, each behind a forward pass, and one was like the newest, that is locked.
  * Anchor      Position 0 is the first reduce-scatter of the backward pass. If the cycle has unique calls, it is the
  *             nearest of these at or before that. So a cycle holds the gradients of one step.
  * Order       Units are numbered in forward order: by the gathers of the forward pass, if any, else by the reverse of
  *             the order in which gradients are reduced (units.h).
- * Following   An unexpected call loses the track. A call that is unique in the cycle finds it again. (Without unique
- *             calls: when the calls since the loss fit one place only.)
+ * Following   An unexpected call loses the track. Landmarks find it again (landmarks.h): a round more or less, and
+ *             evaluation between steps, cost at most a call each. (Without landmarks: when the calls since the loss fit
+ *             one place only.)
  * Purity      All results are a function of the options and the observed sequence, never of a clock, an address, free
  *             memory or another communicator. So ranks that observe equal sequences get equal results.
  * Threads     A cycle belongs to one communicator; its calls come one at a time (NCCL's rule, the caller's lock).
@@ -114,8 +117,8 @@ struct tagc_sighting {
   bool locked;    /* this call made (or changed) the lock: all slots are new, all data kept by slot is void */
   bool starts;    /* this call is the anchor */
   uint64_t cycle; /* cycles started since the lock, including this one; 0 while learning */
-  bool lost; /* this call was unexpected while in sync: see tagc_cycle_suspects(), which precede its own slot, if any. A
-                unique call is in sync again at once */
+  bool lost; /* this call was unexpected while in sync: see tagc_cycle_suspects(), which precede its own slot, if any.
+                It may be in sync again at once */
   bool calls_skipped; /* in sync again, but elsewhere than where sync was lost: calls of the cycle were left out. Else
                          there were only extra calls */
 };
@@ -136,8 +139,9 @@ const struct tagc_allgather_info *tagc_cycle_allgathers(const struct tagc_cycle 
 /* The number of calls in the locked cycle; 0 without a lock. */
 size_t tagc_cycle_length(const struct tagc_cycle *cycle);
 
-/* After a sighting with `lost`: the slots since the last unique call, which may have been mistaken for one another.
- * Data kept for them may be misapplied. Owned by the cycle, valid until the next observe(). */
+/* After a sighting with `lost`: the slots since the last sure call, which may have been mistaken for one another. Data
+ * kept for them may be misapplied. Sure are calls that are unique in the cycle, and slots of a unit with a size of its
+ * own. Owned by the cycle, valid until the next observe(). */
 const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *count);
 
 /* True if the reduce-scatters of the locked cycle are gradients, that is, if the cycle is a whole training step. It

@@ -20,15 +20,17 @@ enum { TAGC_EVIDENCE_BUCKETS = 2 * TAGC_EVIDENCE_SIGNATURES };
 struct tagc_seen {
   struct tagc_signature signature;
   uint64_t last, before; /* numbers of the newest equal call and of the one before it; the first call is 1, 0: none */
-  uint32_t times;        /* in the newest pattern (see pattern.h) */
-  uint16_t kind;         /* likewise: of its places */
-  bool gathered;         /* likewise: it has an all-gather of the same count */
-  bool evident;          /* likewise: if the pattern is a whole step, this is a gradient */
+  uint64_t last_reduced, before_reduced; /* reduce-scatters until these two */
+  uint32_t times;                        /* in the newest pattern (see pattern.h) */
+  uint16_t kind;                         /* likewise: of its places */
+  bool gathered;                         /* likewise: it has an all-gather of the same count */
+  bool evident;                          /* likewise: if the pattern is a whole step, this is a gradient */
 };
 
 struct tagc_evidence {
-  uint64_t calls; /* since the evidence began */
-  uint32_t kept;  /* the newest of them, in history */
+  uint64_t calls;   /* since the evidence began */
+  uint64_t reduced; /* of them floating-point reduce-scatters */
+  uint32_t kept;    /* the newest of them, in history */
   uint32_t signatures;
   bool reduces; /* they include a floating-point reduce-scatter, or an all-reduce that might be a slot */
   struct tagc_beginning beginning; /* never forgotten */
@@ -64,5 +66,10 @@ void tagc_evidence_begin(struct tagc_evidence *evidence);
 uint16_t tagc_evidence_add(struct tagc_evidence *evidence, const struct tagc_signature *call);
 /* True if the newest `calls` calls repeat with this period (calls > period > 0). False if fewer are kept. */
 bool tagc_evidence_repeats(const struct tagc_evidence *evidence, uint32_t period, uint32_t calls);
+/* True if the newest floating-point reduce-scatters repeat so many times with this period, whatever comes between. Each
+ * time one call is like the newest one, and the forward pass comes first: as many calls in a row, or more. */
+bool tagc_evidence_has_steps(const struct tagc_evidence *evidence, uint64_t period, uint64_t times);
+/* True if the `calls` calls before the newest one came before, in a row. */
+bool tagc_evidence_recurs(const struct tagc_evidence *evidence, uint32_t calls);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include "layermap/cycle/activations.h"
 #include "layermap/cycle/allgathers.h"
+#include "layermap/cycle/forward.h"
+#include "layermap/cycle/landmarks.h"
 #include "layermap/cycle/replicas.h"
 #include "layermap/cycle/units.h"
 
@@ -14,6 +16,13 @@
  * is no row of like blocks: having repeated is enough. DDP refills its buckets after the first step, and its earlier
  * all-reduces do not come back either: there fewer calls suffice. */
 enum { STALE_CALLS = 4096, STALE_ALL_REDUCES = 512, LONG_CYCLE = 256 };
+
+bool tagc_pattern_has(const struct tagc_pattern *pattern, const struct tagc_signature *s) {
+  for (uint32_t i = 0; i < pattern->length; i++)
+    if (tagc_signature_equal(&pattern->places[i].signature, s))
+      return true;
+  return false;
+}
 
 /* The place, in the pattern, where the period of the newest calls begins: its first call repeated since then. */
 static uint32_t find_beginning(const struct tagc_evidence *evidence, uint32_t period) {
@@ -77,8 +86,12 @@ static bool gathered(const struct tagc_evidence *evidence, uint64_t count) {
   return false;
 }
 
-/* All reduce-scatters of a count, and its gathers, share one kind. */
-static uint16_t kind_of_signature(const struct tagc_evidence *evidence, const struct tagc_signature *s) {
+/* All reduce-scatters of a count, and its gathers, share one kind. If all-reduces are slots, these alone have kinds. */
+static uint16_t kind_of_signature(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence,
+                                  uint32_t id) {
+  const struct tagc_signature *s = &evidence->seen[id].signature;
+  if (pattern->all_reduces)
+    return tagc_signature_sums(s) ? (uint16_t)(id + 1) : 0;
   if (s->collective != TAGC_COLL_REDUCE_SCATTER && !tagc_signature_allgathers(s))
     return 0;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
@@ -91,7 +104,7 @@ static uint16_t kind_of_signature(const struct tagc_evidence *evidence, const st
 
 static void set_kinds(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
   for (uint32_t i = 0; i < evidence->signatures; i++)
-    evidence->seen[i].kind = evidence->seen[i].times ? kind_of_signature(evidence, &evidence->seen[i].signature) : 0;
+    evidence->seen[i].kind = evidence->seen[i].times ? kind_of_signature(pattern, evidence, i) : 0;
   const uint16_t *ids = evidence->history + (evidence->kept - 1 - pattern->length);
   for (uint32_t i = 0; i < pattern->length; i++)
     pattern->places[i].kind = evidence->seen[ids[i]].kind;
@@ -140,14 +153,22 @@ static uint8_t main_op(const struct tagc_evidence *evidence) {
 /* Sets the facts that all-reduces tell about themselves: see tagc_cycle_is_gradients(). */
 static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
   const uint8_t op = main_op(evidence);
-  const uint64_t least = tagc_replicas_least(evidence, op);
-  pattern->proven = least > 0;
+  const struct tagc_replicas proof = tagc_replicas_prove(evidence, op);
+  pattern->proven = proof.passes > 0;
+  pattern->passes = proof.passes;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     struct tagc_seen *seen = &evidence->seen[i];
     seen->gathered = false;
-    seen->evident = pattern->proven && seen->signature.op == op && seen->signature.count >= least;
+    seen->evident = pattern->proven && seen->signature.op == op && seen->signature.count >= proof.least &&
+                    seen->signature.count <= proof.most;
   }
   pattern->whole = pattern->proven;
+}
+
+/* True if replicas of a model, whose gradients are all-reduced, also reduce-scatter something else: features. */
+static bool has_replicas(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence) {
+  return tagc_pattern_has_replicas(evidence, pattern->nranks) &&
+         tagc_replicas_prove(evidence, main_op(evidence)).passes;
 }
 
 bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period) {
@@ -159,15 +180,17 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
     evidence->seen[ids[i]].times++;
   pattern->length = period;
   pattern->slot_count = 0;
+  pattern->passes = 0;
   pattern->has_lone = pattern->row = pattern->proven = false;
   for (uint32_t i = 0; i < evidence->signatures; i++)
     reduces |= evidence->seen[i].times && tagc_signature_reduces(&evidence->seen[i].signature);
-  pattern->all_reduces = !reduces;
+  pattern->all_reduces = !reduces || has_replicas(pattern, evidence);
   for (uint32_t i = 0; i < period; i++) {
     const struct tagc_seen *seen = &evidence->seen[ids[i]];
     pattern->places[i] =
       (struct tagc_place){.signature = seen->signature, .slot = -1, .allgather = -1, .lone = seen->times == 1};
-    if (reduces ? seen->signature.collective == TAGC_COLL_REDUCE_SCATTER : tagc_signature_sums(&seen->signature))
+    if (pattern->all_reduces ? tagc_signature_sums(&seen->signature)
+                             : seen->signature.collective == TAGC_COLL_REDUCE_SCATTER)
       pattern->places[i].slot = (int32_t)pattern->slot_count++;
     pattern->has_lone |= seen->times == 1;
   }
@@ -176,7 +199,7 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
   find_first(pattern, evidence);
   if (find_anchor(pattern) != 0)
     return false;
-  (reduces ? match_allgathers : weigh_all_reduces)(pattern, evidence);
+  (pattern->all_reduces ? weigh_all_reduces : match_allgathers)(pattern, evidence);
   for (uint32_t i = 0; i < period; i++) {
     pattern->places[i].gathered = evidence->seen[ids[i]].gathered;
     pattern->places[i].evident = evidence->seen[ids[i]].evident;
@@ -216,6 +239,8 @@ void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evide
   }
   tagc_units_number(pattern);
   tagc_allgathers_pair(pattern);
+  tagc_landmarks_set(pattern);
+  tagc_forward_mark(pattern);
   for (uint32_t i = 0; i < pattern->slot_count; i++)
     snprintf(pattern->slots[i].name, sizeof pattern->slots[i].name, "unit%u", pattern->slots[i].unit);
 }

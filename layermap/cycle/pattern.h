@@ -14,11 +14,15 @@ enum { TAGC_PATTERN_CALLS = TAGC_EVIDENCE_CALLS / 4 - 1 };
 
 struct tagc_place {
   struct tagc_signature signature;
-  int32_t slot;      /* of a reduce-scatter (or an all-reduce, see all_reduces), else -1 */
-  int32_t allgather; /* of an all-gather of parameters, else -1 */
-  bool lone;         /* unique in the pattern: it tells the place */
-  bool gathered;     /* the pattern has a floating-point all-gather of the same count */
-  bool evident;      /* as in struct tagc_slot_info */
+  int32_t slot;             /* of a reduce-scatter (or an all-reduce, see all_reduces), else -1 */
+  int32_t allgather;        /* of an all-gather of parameters, else -1 */
+  bool lone;                /* unique in the pattern */
+  bool landmark;            /* it tells its place in a step (landmarks.h) */
+  bool gathered;            /* the pattern has a floating-point all-gather of the same count */
+  bool evident;             /* as in struct tagc_slot_info */
+  bool stays;               /* a gather of a forward pass whose unit stays gathered (forward.h) */
+  bool may_be, may_be_next; /* out of sync: the newest call may be here; scratch of forward.c */
+  uint16_t forward_end;     /* of a call with which a forward pass may begin: the place behind that pass; else 0 */
   uint16_t kind; /* number of the count, from 1, for reduce-scatters and floating-point all-gathers of one; else 0 */
 };
 
@@ -57,10 +61,14 @@ struct tagc_pattern {
   uint32_t first;   /* the first reduce-scatter after the longest stretch without any (the forward pass) */
   uint32_t stretch; /* calls in that stretch */
   bool has_lone;    /* some place is lone */
-  bool all_reduces; /* its slots are all-reduces: no floating-point reduce-scatter */
-  bool whole;       /* it looks like a whole training step: see tagc_cycle_is_gradients() */
-  bool proven;      /* of all-reduces: the program's beginning proves it (replicas.h) */
-  bool row;         /* but recent reduce-scatters are not all in it, or not in its order (activations.h) */
+  bool has_landmarks;
+  uint64_t passes;        /* of proven all-reduces: how often they reduce the model */
+  bool all_reduces;       /* its slots are all-reduces: no floating-point reduce-scatter, or none of a gradient */
+  bool whole;             /* it looks like a whole training step: see tagc_cycle_is_gradients() */
+  bool proven;            /* of all-reduces: the program's beginning proves it (replicas.h) */
+  bool row;               /* but recent reduce-scatters are not all in it, or not in its order (activations.h) */
+  uint32_t forward_calls; /* of the shortest forward pass, without units that stay gathered; 0: none is known */
+  uint32_t followed;      /* calls since tagc_forward_begin() */
   struct tagc_place places[TAGC_PATTERN_CALLS];
   struct tagc_slot_info slots[TAGC_PATTERN_CALLS];
   struct tagc_allgather_info allgathers[TAGC_PATTERN_CALLS];
@@ -72,6 +80,9 @@ struct tagc_pattern {
 static inline bool tagc_pattern_reduces(const struct tagc_pattern *pattern, const struct tagc_signature *s) {
   return tagc_signature_reduces(s) || (pattern->all_reduces && tagc_signature_sums(s));
 }
+
+/* True if the pattern has such a call. */
+bool tagc_pattern_has(const struct tagc_pattern *pattern, const struct tagc_signature *s);
 
 /* Makes the `period` calls before the newest one the pattern, without the infos of its slots. False, and the pattern is
  * unusable: no floating-point slot, or the newest call (place 0) is no anchor. */

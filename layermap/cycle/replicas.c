@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/cycle/replicas.h"
 
-/* The all-reduces of a pattern from the largest down to some size. */
+/* The all-reduces of a pattern from some size down to another. */
 struct share {
   uint64_t calls, elements, counts; /* counts: different ones */
-  uint64_t least, most, divisor;    /* of the counts */
+  uint64_t least, most, divisor;    /* of the counts; without any, all are below `least` */
+  uint64_t times;                   /* each comes so many times, or a multiple of that */
 };
 
 static uint64_t common_divisor(uint64_t a, uint64_t b) {
@@ -27,13 +28,14 @@ static bool take_next(struct share *share, const struct tagc_evidence *evidence,
   uint64_t next = 0;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const uint64_t count = evidence->seen[i].signature.count;
-    if (is_reduced(&evidence->seen[i], op) && count > next && (!share->counts || count < share->least))
+    if (is_reduced(&evidence->seen[i], op) && count > next && count < share->least)
       next = count;
   }
   for (uint32_t i = 0; i < evidence->signatures && next; i++)
     if (is_reduced(&evidence->seen[i], op) && evidence->seen[i].signature.count == next) {
       share->calls += evidence->seen[i].times;
       share->elements += evidence->seen[i].times * next;
+      share->times = common_divisor(share->times, evidence->seen[i].times);
     }
   share->most = share->counts++ ? share->most : next;
   share->divisor = common_divisor(share->divisor, next);
@@ -87,38 +89,65 @@ static bool come_to(const struct parameters *p, uint64_t elements) {
   return false;
 }
 
-/* `of`: as elements of floating-point numbers, and of bytes for each size of an element. */
-static bool are_broadcast(const struct tagc_evidence *evidence, const struct parameters of[READINGS],
-                          const struct share *share) {
-  for (size_t i = 0; i < READINGS; i++) {
-    const uint64_t divisor = common_divisor(share->divisor, of[i].divisor);
-    if (!of[i].counts || (!come_to(&of[i], share->elements) && of[i].elements != share->elements + of[i].buffers))
-      continue;
-    if (evidence->beginning.constructed || (share->counts + of[i].counts > 2 && !are_tokens(divisor, share->most)))
-      return true;
-  }
-  return false;
+/* Do the all-reduces have the elements of so many passes? Several passes need several buckets, or one each. */
+static bool come_to_passes(const struct parameters *of, const struct share *share, uint64_t passes) {
+  if (share->times % passes || (passes > 1 && share->counts == 1 && share->calls != passes))
+    return false;
+  return passes * of->elements == share->elements + of->buffers || (passes == 1 && come_to(of, share->elements));
 }
 
-static bool are_rebuilt(const struct tagc_evidence *evidence, const struct share *share) {
+/* The number of passes; 0: they are others. `of`: as elements of floating-point numbers, and of bytes for each size of
+ * an element. */
+static uint64_t count_broadcast(const struct tagc_evidence *evidence, const struct parameters of[READINGS],
+                                const struct share *share) {
+  const bool constructed = evidence->beginning.constructed;
+  for (uint64_t passes = 1; passes <= (constructed ? share->times : 1); passes++)
+    for (size_t i = 0; i < READINGS; i++) {
+      const uint64_t divisor = common_divisor(share->divisor, of[i].divisor);
+      if (!of[i].counts || !come_to_passes(&of[i], share, passes))
+        continue;
+      if (constructed || (share->counts + of[i].counts > 2 && !are_tokens(divisor, share->most)))
+        return passes;
+    }
+  return 0;
+}
+
+/* Likewise. */
+static uint64_t count_rebuilt(const struct tagc_evidence *evidence, const struct share *share) {
   const struct tagc_beginning *b = &evidence->beginning;
   const uint64_t buckets = b->rebuilding.count;
   if (!buckets || share->calls % buckets || times_in_pattern(evidence, &b->rebuilding))
-    return false;
+    return 0;
   const uint64_t passes = share->calls / buckets, pass = share->elements / passes;
-  return pass && share->elements % passes == 0 && b->rebuilt_reduced && b->rebuilt_reduced % pass == 0 &&
-         (b->constructed || (buckets > 1 && !times_in_pattern(evidence, &b->rebuilt_bucket)));
+  const bool rebuilt = pass && share->elements % passes == 0 && b->rebuilt_reduced && b->rebuilt_reduced % pass == 0 &&
+                       (b->constructed || (buckets > 1 && !times_in_pattern(evidence, &b->rebuilt_bucket)));
+  return rebuilt ? passes : 0;
 }
 
-uint64_t tagc_replicas_least(const struct tagc_evidence *evidence, uint8_t op) {
+/* Those below a count. */
+static struct tagc_replicas prove_below(const struct tagc_evidence *evidence, uint8_t op,
+                                        const struct parameters of[READINGS], uint64_t below) {
+  struct share share = {.least = below};
+  while (take_next(&share, evidence, op)) {
+    uint64_t passes = count_broadcast(evidence, of, &share);
+    passes = passes ? passes : count_rebuilt(evidence, &share);
+    if (passes)
+      return (struct tagc_replicas){share.least, share.most, passes};
+  }
+  return (struct tagc_replicas){.most = share.most};
+}
+
+/* Counts that are larger than those of gradients. */
+enum { LARGER = 3 };
+
+struct tagc_replicas tagc_replicas_prove(const struct tagc_evidence *evidence, uint8_t op) {
   struct parameters of[READINGS] = {{0}};
-  struct share share = {0};
   for (size_t i = 0; i < READINGS && !evidence->beginning.overflow; i++)
     of[i] = add_broadcasts(evidence, 2 * i);
-  while (take_next(&share, evidence, op))
-    if (are_broadcast(evidence, of, &share) || are_rebuilt(evidence, &share))
-      return share.least;
-  return 0;
+  struct tagc_replicas proof = prove_below(evidence, op, of, UINT64_MAX);
+  for (int i = 0; i < LARGER && !proof.passes && proof.most && evidence->beginning.constructed; i++)
+    proof = prove_below(evidence, op, of, proof.most);
+  return proof;
 }
 
 bool tagc_replicas_are_all(const struct tagc_evidence *evidence) {

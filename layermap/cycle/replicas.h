@@ -2,11 +2,13 @@
  * Do the all-reduces of a pattern sum the gradients of replicas of a model?
  *
  * What programs do at their beginning (beginning.h) proves it. The calls of a pattern's all-reduces, from the largest
- * down to some size, are gradients if one of these holds:
+ * down to some size, are gradients if one of these holds. (If DDP's constructor was there, the largest few may be
+ * something else.)
  *   parameters   Their elements are as many as those of all broadcasts that do not come again. Buffers that the pattern
  *                broadcasts are taken off (DDP does so before each forward pass). A few equal sizes may be a
  *                coincidence: so either DDP's constructor was there, or the counts of both have three values or more,
- *                and are not those of tokens.
+ *                and are not those of tokens. Behind DDP's constructor there may be several passes of so many elements
+ *                (accumulation that reduces each time).
  *   rebuilding   DDP's buckets were cut anew. There are so many as it said, or several passes of so many (accumulation
  *                that reduces each time). What was reduced before has the elements of a pass, once or several times, in
  *                another cut.
@@ -23,8 +25,14 @@
 
 #include "layermap/cycle/pattern.h"
 
-/* The least count of an all-reduce that is proven to be of gradients, of those reduced like `op`; 0: none is. */
-uint64_t tagc_replicas_least(const struct tagc_evidence *evidence, uint8_t op);
+/* The counts of the all-reduces that are proven to be of gradients. */
+struct tagc_replicas {
+  uint64_t least, most;
+  uint64_t passes; /* how often they reduce the model (accumulation); 0: none is proven */
+};
+
+/* Of the all-reduces with this kind of reduction. */
+struct tagc_replicas tagc_replicas_prove(const struct tagc_evidence *evidence, uint8_t op);
 
 /* True if the pattern has all calls that came behind the beginning's broadcasts. (One pass of several has not.) */
 bool tagc_replicas_are_all(const struct tagc_evidence *evidence);

@@ -87,9 +87,23 @@ static bool are_passes(struct pass *p) {
   return same || forward;
 }
 
-/* Finds the reduce-scatters of one pass: at least two, or a row of like units would be passes of one. */
+/* True if the all-reduces repeat after those of one pass. */
+static bool are_proven_passes(struct pass *p) {
+  const struct tagc_pattern *pattern = p->pattern;
+  if (pattern->slot_count % pattern->passes)
+    return false;
+  p->units = (uint32_t)(pattern->slot_count / pattern->passes);
+  for (uint32_t i = p->units; i < pattern->slot_count; i++)
+    if (!of_one_unit(&pattern->places[p->s->reduced[i]], &pattern->places[p->s->reduced[i - p->units]]))
+      return false;
+  return true;
+}
+
+/* Finds the slots of one pass: at least two, or a row of like units would be passes of one. */
 static void find_units(struct pass *p) {
   const uint32_t all = p->pattern->slot_count;
+  if (p->pattern->passes > 1 && are_proven_passes(p))
+    return;
   for (p->units = 2; p->pattern->whole && p->units <= all / 2 && p->units <= p->allgathers; p->units++)
     if (all % p->units == 0 && are_passes(p))
       return;

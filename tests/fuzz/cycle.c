@@ -28,11 +28,18 @@ static bool equal(const struct tagc_signature *a, const struct tagc_signature *b
          a->is_float == b->is_float;
 }
 
-/* Reduce-scatters are slots; if the cycle has none of floats, large all-reduces are. */
+/* Either reduce-scatters are slots, or large all-reduces. These are if the cycle has no reduce-scatter of floats, or if
+ * they are proven. */
 static bool is_slot(const struct oracle *o, const struct tagc_signature *call) {
+  size_t count;
+  const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &count);
+  const bool scattered = count && slots[0].signature.collective == TAGC_COLL_REDUCE_SCATTER;
+  bool scatters = false;
   for (size_t place = 0; place < o->length; place++)
-    if (o->known[place].collective == TAGC_COLL_REDUCE_SCATTER && o->known[place].is_float)
-      return call->collective == TAGC_COLL_REDUCE_SCATTER;
+    scatters |= o->known[place].collective == TAGC_COLL_REDUCE_SCATTER && o->known[place].is_float;
+  MUST(scattered ? scatters : !scatters || tagc_cycle_is_gradients(o->cycle));
+  if (scattered)
+    return call->collective == TAGC_COLL_REDUCE_SCATTER;
   return call->collective == TAGC_COLL_ALL_REDUCE && call->is_float && call->count >= TAGC_ALL_REDUCE_LEAST &&
          call->op <= TAGC_CODE_SCALED_SUM;
 }

@@ -5,8 +5,8 @@
  *   found       two clean steps after any disturbance the track of the true cycle is found again
  *   contained   a slot that is given to another unit than before is among the suspects of the next loss
  *   noticed     a call in sync that is not the next one of the cycle is reported as a loss, and no other call is. A
- *               call without its like in the cycle finds the track again, at its place (without such a call the moment
- *               is open). An oracle keeps the calls of the locked cycle, and follows them by itself
+ *               call that is unique in the cycle finds the track again, at its place. A call that the cycle lacks never
+ *               does. Other calls may. An oracle keeps the calls of the locked cycle, and follows them by itself
  *   named       in a clean step every slot has the number, in forward order, of the unit whose gradient it is
  *   paired      in a clean step every all-gather that is surely of a unit gathers that unit. If it is said to be
  *               gathered again, it was gathered before, and not reduced since
@@ -43,7 +43,6 @@ struct oracle {
   struct tagc_signature *history, *cycle; /* all calls so far; the cycle is `length` of them */
   size_t seen, room, length;
   long at; /* the place of the last call, or UNKNOWN */
-  bool has_lone;
 };
 
 /* Observations of a sequence, and the model of its residuals. */
@@ -120,7 +119,6 @@ static int slot_at(const struct oracle *r, long place) {
 
 /* The cycle is the calls before this one, which begins it again. */
 static void oracle_learns(struct oracle *r, size_t length) {
-  long place;
   free(r->cycle);
   r->length = length;
   r->cycle = malloc(length * sizeof *r->cycle);
@@ -128,9 +126,6 @@ static void oracle_learns(struct oracle *r, size_t length) {
     abort();
   memcpy(r->cycle, r->history + (r->seen - 1 - length), length * sizeof *r->cycle);
   r->at = 0;
-  r->has_lone = false;
-  for (size_t i = 0; i < length; i++)
-    r->has_lone |= likes(r, &r->cycle[i], &place) == 1;
 }
 
 /* True if the report on a call agrees with the oracle. */
@@ -150,7 +145,7 @@ static bool oracle_agrees(struct oracle *r, const struct tagc_signature *call, e
   if (before == TAGC_CYCLE_LEARNING)
     return !said->lost && said->slot < 0;
   long place = UNKNOWN;
-  const bool lone = likes(r, call, &place) == 1;
+  const size_t found = likes(r, call, &place);
   if (before == TAGC_CYCLE_IN_SYNC && r->at != UNKNOWN) {
     const long next = (r->at + 1) % (long)r->length;
     if (same(&r->cycle[next], call)) {
@@ -163,15 +158,12 @@ static bool oracle_agrees(struct oracle *r, const struct tagc_signature *call, e
   r->at = UNKNOWN;
   if (said->state == TAGC_CYCLE_LEARNING)
     return true;
-  if (lone)
-    r->at = place;
-  if (r->has_lone)
-    return lone ? said->state == TAGC_CYCLE_IN_SYNC && said->slot == slot_at(r, place)
-                : before != TAGC_CYCLE_IN_SYNC || said->state == TAGC_CYCLE_OUT_OF_SYNC;
-  for (size_t i = 0; i < r->length && said->slot >= 0; i++) /* without a lone call, a slot tells the place */
+  for (size_t i = 0; i < r->length && said->slot >= 0; i++) /* a slot tells the place */
     if (slot_at(r, (long)i) == said->slot)
       r->at = (long)i;
-  return true;
+  if (found == 1)
+    return said->state == TAGC_CYCLE_IN_SYNC && said->slot == slot_at(r, r->at = place);
+  return found || said->state == TAGC_CYCLE_OUT_OF_SYNC;
 }
 
 static void hold_allgather(struct observer *o, const struct tape_call *call) {

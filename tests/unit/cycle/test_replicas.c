@@ -5,7 +5,7 @@
 #include "layermap/cycle/beginning.h"
 #include "tests/unit/watch.h"
 
-enum { INT32 = TAGC_CODE_INT32, INT64 = TAGC_CODE_INT64, STEPS = 200 };
+enum { INT32 = TAGC_CODE_INT32, INT64 = TAGC_CODE_INT64, STEPS = 200, RANKS = 4 };
 
 static struct tape tape;
 
@@ -95,6 +95,31 @@ static void accumulated(void) {
   steps(two_passes);
 }
 
+/* As many passes in a step as the number of steps so far tells. */
+static void varied_passes(void) {
+  static int steps_so_far;
+  for (int i = 0; i < 2 + steps_so_far % 4 % 3; i++)
+    step();
+  steps_so_far++;
+}
+
+static void accumulated_and_broadcast(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  steps(two_passes);
+}
+
+static void accumulated_of_unknown(void) {
+  broadcast(PARAMETERS, FLOAT);
+  steps(two_passes);
+}
+
+static void accumulated_varied(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  steps(varied_passes);
+}
+
 static void one_by_one(void) {
   for (int i = 0; i < BUCKETS; i++) {
     broadcast(buckets[i] - 4800, FLOAT);
@@ -151,6 +176,43 @@ static void statistics(void) {
   broadcast(PARAMETERS, FLOAT);
   steps(step_with_statistics);
 }
+
+static void step_with_larger(void) {
+  reduce(3000000);
+  step();
+}
+
+static void larger(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  steps(step_with_larger);
+}
+
+static void larger_of_unknown(void) {
+  broadcast(PARAMETERS, FLOAT);
+  steps(step_with_larger);
+}
+
+/* A contrastive loss: features of pictures and words are gathered, and their gradients reduce-scattered. */
+static void contrast(uint64_t words) {
+  add(TAGC_COLL_ALL_GATHER, TOKENS, FLOAT);
+  add(TAGC_COLL_ALL_GATHER, words, FLOAT);
+  add(TAGC_COLL_REDUCE_SCATTER, words, FLOAT);
+  add(TAGC_COLL_REDUCE_SCATTER, TOKENS, FLOAT);
+}
+
+static void step_with_features(void) {
+  contrast(TOKENS / 2);
+  step();
+}
+
+static void features(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  steps(step_with_features);
+}
+
+static void features_of_unknown(void) { steps(step_with_features); }
 
 static void many_broadcasts(void) {
   for (int i = 0; i < TAGC_BEGINNING_BROADCASTS; i++)
@@ -219,6 +281,9 @@ static const struct {
   {"before, more was reduced", rebuilt_more, 0},
   {"the numbers come in each step", rebuilt_each_time, 0},
   {"two passes of as many buckets", accumulated, 2 * BUCKETS},
+  {"two passes of as much as DDP broadcast", accumulated_and_broadcast, 2 * BUCKETS},
+  {"two passes of as much as something broadcast", accumulated_of_unknown, 0},
+  {"2, 3 and 4 passes in turns", accumulated_varied, 2 * BUCKETS},
   {"parameters that are broadcast one by one", one_by_one, BUCKETS},
   {"two elements more were broadcast", two_more_elements, 0},
   {"bytes of parameters", bytes, BUCKETS},
@@ -227,6 +292,10 @@ static const struct {
   {"twice as much in one broadcast", twice_the_sum, 0},
   {"parameters and buffers, which come again in each step", buffers, BUCKETS},
   {"another sum, smaller than all buckets", statistics, BUCKETS},
+  {"another sum, larger than DDP's buckets", larger, BUCKETS},
+  {"another sum, larger than those of something", larger_of_unknown, 0},
+  {"features are reduce-scattered beside DDP", features, BUCKETS},
+  {"features are reduce-scattered beside unknown sums", features_of_unknown, 0},
   {"more different broadcasts than are kept", many_broadcasts, 0},
   {"counts whose sum is none", huge, 0},
   {"activations of two widths, as many as were broadcast", of_tokens, 0},
@@ -238,7 +307,8 @@ static const struct {
 
 int main(void) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct watch w = watch_new(1);
+    const struct tagc_cycle_options options = {1, 256, RANKS};
+    struct watch w = {.cycle = tagc_cycle_create(&options)};
     size_t count, evident = 0;
     cases[i].program();
     play(&w, &tape);
@@ -246,6 +316,7 @@ int main(void) {
     for (size_t k = 0; k < count && tagc_cycle_is_gradients(w.cycle); k++)
       evident += slots[k].evident;
     ok(count && evident == cases[i].gradients, "%s: %zu of %zu are gradients", cases[i].what, evident, count);
+    ok(!evident || 10 * w.in_sync >= 9 * w.calls, "and %u of %u calls are on the track", w.in_sync, w.calls);
     tagc_cycle_destroy(w.cycle);
   }
   return tap_done();
