@@ -49,8 +49,8 @@ static void compare_step(struct tagc_comm *comm, int window, double step_ms) {
                                     .side = (enum tagc_ab_side)window,
                                     .counts = step_ms > 0,
                                     .ms = step_ms};
-  if (tagc_library_options()->mode == TAGC_MODE_AB)
-    tagc_ab_add(&comm->ledger->ab, &step);
+  if (comm->ledger->ab)
+    tagc_ab_add(comm->ledger->ab, &step);
 }
 
 /* At the first call of a cycle: closes the accounts of the previous one. */

@@ -36,8 +36,10 @@ void tagc_progress_reset(struct tagc_comm *comm) {
 static void print_ab_so_far(const struct tagc_ledger *ledger, char *text, size_t size) {
   struct tagc_ab_figures figures;
   char words[TAGC_AB_WORDS], times[64] = "";
-  tagc_ab_figures(&ledger->ab, &figures);
   *text = '\0';
+  if (!ledger->ab)
+    return;
+  tagc_ab_figures(ledger->ab, &figures);
   if (figures.pairs)
     snprintf(times, sizeof times, "plain %.1f ms, compressed %.1f ms, ", figures.mean_ms[TAGC_AB_PLAIN],
              figures.mean_ms[TAGC_AB_COMPRESSED]);

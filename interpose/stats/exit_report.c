@@ -191,12 +191,13 @@ static void print_ledger(const struct tagc_ledger *ledger) {
              of_all_calls(times->decode_ms, times, total.compressed) / (double)cycles,
              tagc_report_hidden(times, hidden), ledger->cycles_compressed, ledger->cycles_plain);
   tagc_report_allgathers(ledger);
-  struct tagc_ab_figures ab;
-  tagc_ab_figures(&ledger->ab, &ab);
+  struct tagc_ab_figures ab = {.outcome = TAGC_AB_NONE};
+  if (ledger->ab)
+    tagc_ab_figures(ledger->ab, &ab);
   print_ab(&ab);
   tagc_retune_report(ledger->retune);
   print_total(ledger, &total);
-  if (tagc_library_options()->mode == TAGC_MODE_AB) {
+  if (ledger->ab) {
     print_sides(ledger);
     print_verdict(&ab);
   }

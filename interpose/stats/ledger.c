@@ -48,6 +48,12 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
   struct tagc_ledger *ledger = calloc(1, sizeof *ledger);
   if (!ledger)
     return NULL;
+  if (tagc_library_options()->mode == TAGC_MODE_AB && !(ledger->ab = calloc(1, sizeof *ledger->ab))) {
+    free(ledger);
+    return NULL;
+  }
+  if (ledger->ab)
+    tagc_ab_begin(ledger->ab, tagc_library_options()->ab);
   ledger->rank = rank;
   ledger->nranks = nranks;
   ledger->hosts = (struct tagc_hosts){.nranks = nranks, .local = nranks};
@@ -58,7 +64,6 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
     owner = getpid();
     __cxa_atexit(report_at_exit, NULL, NULL);
   }
-  tagc_ab_begin(&ledger->ab, tagc_library_options()->ab);
   ledger->number = created++;
   ledger->unknown = "";
   *last = ledger;

@@ -115,7 +115,7 @@ struct tagc_ledger {
   struct tagc_ledger_times times; /* of compressed reduce-scatters */
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2];   /* plain, compressed */
-  struct tagc_ab_windows ab;          /* TAGC_MODE=ab: their steps, compared */
+  struct tagc_ab_windows *ab;         /* TAGC_MODE=ab: their steps, compared; else NULL */
   struct tagc_traffic sent, plain;    /* by all reduce-scatters so far, plain or not; and if all were plain */
   const char *allgather_codec;        /* TAGC_ALLGATHER; NULL: off, and the rest is empty */
   struct tagc_ledger_row *allgathers; /* of the all-gathers of parameters of the last lock */
