@@ -8,7 +8,7 @@
  *   auto zero STEPS       in step 2 rank 1 has only zeros
  *   auto denser STEPS     from step 7 on the sparse unit has 20 times as many rows
  *   auto lopsided STEPS   the same, but only in the shards of ranks with even numbers
- *   auto extra STEPS      in step 3 a broadcast comes before unit 0, which is then out of sync and as large as unit 2
+ *   auto extra STEPS      in step 3 a broadcast comes before unit 0, which is as large as unit 2
  *
  * Checks every result against the exact mean: dense units within the error of 4 bits, the sparse one within that of
  * rounding to bf16. Prints a hash of all results, and their errors.
