@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-static uint32_t before(const struct tagc_pattern *pattern, uint32_t at) { return at ? at - 1 : pattern->length - 1; }
-
 static bool gathers_unit(const struct tagc_pattern *pattern, uint32_t at, uint32_t unit) {
   const int32_t allgather = pattern->places[at].allgather;
   return allgather >= 0 && pattern->slots[pattern->allgathers[allgather].slot].unit == unit;
@@ -44,7 +42,7 @@ void tagc_forward_mark(struct tagc_pattern *pattern) {
  * comes in between. */
 static bool may_follow(const struct tagc_pattern *pattern, uint32_t at) {
   for (uint32_t i = 0; i < pattern->length && pattern->places[at].stays && !pattern->places[at].may_be; i++)
-    at = before(pattern, at);
+    at = tagc_pattern_before(pattern, at);
   return pattern->places[at].may_be;
 }
 
@@ -53,9 +51,9 @@ static uint32_t advance(struct tagc_pattern *pattern, const struct tagc_signatur
   uint32_t count = 0;
   for (uint32_t i = 0; i < pattern->length; i++) {
     struct tagc_place *place = &pattern->places[i];
-    place->may_be_next =
-      tagc_signature_equal(&place->signature, call) &&
-      (may_follow(pattern, before(pattern, i)) || (place->forward_end && may_follow(pattern, place->forward_end - 1u)));
+    place->may_be_next = tagc_signature_equal(&place->signature, call) &&
+                         (may_follow(pattern, tagc_pattern_before(pattern, i)) ||
+                          (place->forward_end && may_follow(pattern, place->forward_end - 1u)));
     count += place->may_be_next;
   }
   for (uint32_t i = 0; i < pattern->length; i++)

@@ -16,14 +16,13 @@ void tagc_landmarks_set(struct tagc_pattern *pattern) {
   }
 }
 
-static uint32_t before(const struct tagc_pattern *pattern, uint32_t at) { return at ? at - 1 : pattern->length - 1; }
-
 /* The place of the call behind the same calls as those from `landmark` to `next`; -1: none. */
 static int32_t find_alike(const struct tagc_pattern *pattern, uint32_t landmark, uint32_t next,
                           const struct tagc_signature *call) {
   const struct tagc_place *places = pattern->places;
   const uint32_t length = pattern->length, calls = (next + length - landmark - 1) % length + 1;
-  for (uint32_t from = before(pattern, landmark); from != landmark; from = before(pattern, from)) {
+  for (uint32_t from = tagc_pattern_before(pattern, landmark); from != landmark;
+       from = tagc_pattern_before(pattern, from)) {
     uint32_t alike = 0;
     while (alike < calls && tagc_signature_equal(&places[(from + alike) % length].signature,
                                                  &places[(landmark + alike) % length].signature))
@@ -46,7 +45,7 @@ static int32_t find_landmark(const struct tagc_pattern *pattern, uint32_t next, 
 
 uint32_t tagc_landmarks_last(const struct tagc_pattern *pattern, uint32_t next) {
   do
-    next = before(pattern, next);
+    next = tagc_pattern_before(pattern, next);
   while (!pattern->places[next].landmark);
   return next;
 }

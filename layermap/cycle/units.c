@@ -14,15 +14,13 @@ struct pass {
   uint32_t allgathers; /* in s->gathered */
 };
 
-static uint32_t before(const struct tagc_pattern *pattern, uint32_t at) { return at ? at - 1 : pattern->length - 1; }
-
 /* True for a gather whose count is also reduced. */
 static bool tells(const struct tagc_place *place) { return place->slot < 0 && place->kind; }
 
 /* Goes back from `at` to the place of the next gather that tells, or to that of a reduce-scatter before it. */
 static uint32_t allgather_before(const struct tagc_pattern *pattern, uint32_t at) {
   do
-    at = before(pattern, at);
+    at = tagc_pattern_before(pattern, at);
   while (pattern->places[at].slot < 0 && !tells(&pattern->places[at]));
   return at;
 }
