@@ -46,7 +46,7 @@ static bool is_set_up(const struct tagc_device *device) {
 }
 
 /* A reduce-scatter sets its device up; an all-gather, which never waits, is sampled from then on. */
-static bool find_place(const struct tagc_call *call, size_t *place) {
+static bool sampled_place(const struct tagc_call *call, size_t *place) {
   struct tagc_comm *comm = call->comm;
   if (!comm || (call->slot < 0 && call->allgather < 0) || !comm->changes.watched || comm->changes.judged)
     return false;
@@ -58,7 +58,7 @@ static bool find_place(const struct tagc_call *call, size_t *place) {
 
 bool tagc_changes_waits(const struct tagc_call *call) {
   size_t place;
-  return call->slot >= 0 && find_place(call, &place) && !is_set_up(call->comm->device);
+  return call->slot >= 0 && sampled_place(call, &place) && !is_set_up(call->comm->device);
 }
 
 /* Calls come on several streams, and the vote on one of them: the fence goes from sample to sample. NCCL keeps the same
@@ -80,7 +80,7 @@ static bool take_sample(const struct tagc_call *call, size_t place) {
 void tagc_changes_sample(const struct tagc_call *call) {
   struct tagc_comm *comm = call->comm;
   size_t place;
-  if (!find_place(call, &place) || !tagc_comms_enter(&comm, 1))
+  if (!sampled_place(call, &place) || !tagc_comms_enter(&comm, 1))
     return;
   bool good = tagc_comms_enter_driver(&comm, 1) && take_sample(call, place);
   good = tagc_comms_leave_driver(&comm, 1) && good;

@@ -81,7 +81,7 @@ static inline bool tagc_pattern_reduces(const struct tagc_pattern *pattern, cons
   return tagc_signature_reduces(s) || (pattern->all_reduces && tagc_signature_sums(s));
 }
 
-/* The place before this one, around the cycle. */
+/* The place before another one. */
 static inline uint32_t tagc_pattern_before(const struct tagc_pattern *pattern, uint32_t at) {
   return at ? at - 1 : pattern->length - 1;
 }
