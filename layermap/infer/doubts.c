@@ -11,28 +11,102 @@
 /* No model has more blocks. One that lies whole in a slot, which any number of blocks might fill, has no fewer. */
 enum { MOST_BLOCKS = 128, FEWEST_BLOCKS = 6 };
 
-/* Per cent. Queries wider than the stream, with a narrower MLP, are common: less does not suffice. */
+/* Per cent. Other heads with another MLP make as large a block: less does not suffice. */
 enum { SURE_OF_UNPUBLISHED = 79 };
 
-static bool has_published_words(const struct tagc_architecture *a) {
-  const uint32_t *known = tagc_vocabularies;
-  while (*known && *known != a->vocabulary)
-    known++;
-  return *known || !a->vocabulary;
+/* The origin of sizes: of nobody, of another family's published models, of the family's own. */
+enum origin { NOBODY, OTHERS, OWN };
+
+/* Llama's arithmetic is that of most families. Whoever uses it takes the widths and words of others. */
+static bool is_common(const struct tagc_architecture *a) {
+  return a->family == TAGC_FAMILY_LLAMA || a->family == TAGC_FAMILY_MISTRAL;
 }
 
-static bool has_published_widths(const struct tagc_architecture *a) {
-  for (size_t i = 0; i < tagc_published_count; i++) {
-    struct tagc_architecture known = *a;
-    tagc_published_set(&known, &tagc_published[i]);
-    bool is_square = a->family == TAGC_FAMILY_GPT2 || a->family == TAGC_FAMILY_NEOX || a->family == TAGC_FAMILY_BERT ||
-                     a->family == TAGC_FAMILY_VIT;
-    if (tagc_published[i].family == a->family && known.hidden == a->hidden && known.intermediate == a->intermediate &&
-        known.experts == a->experts && known.expert_intermediate == a->expert_intermediate &&
-        (is_square || (known.heads == a->heads && known.kv_heads == a->kv_heads && known.head_dim == a->head_dim)))
-      return true;
+static enum origin origin_of_words(const struct tagc_architecture *a) {
+  const unsigned cost = tagc_cost_vocabulary(a->family, a->vocabulary);
+  return cost == TAGC_COST_OWN_WORDS ? OWN : cost == TAGC_COST_KNOWN_WORDS ? OTHERS : NOBODY;
+}
+
+static bool has_widths(const struct tagc_architecture *a, const struct tagc_published *published) {
+  struct tagc_architecture known = *a;
+  tagc_published_set(&known, published);
+  return known.hidden == a->hidden && known.intermediate == a->intermediate && known.experts == a->experts &&
+         known.expert_intermediate == a->expert_intermediate &&
+         known.heads * known.head_dim == a->heads * a->head_dim &&
+         known.kv_heads * known.head_dim == a->kv_heads * a->head_dim;
+}
+
+static enum origin origin_of_widths(const struct tagc_architecture *a) {
+  enum origin origin = NOBODY;
+  for (size_t i = 0; i < tagc_published_count && origin != OWN; i++)
+    if (has_widths(a, &tagc_published[i]))
+      origin = tagc_published[i].family == a->family || is_common(a) ? OWN : OTHERS;
+  return origin;
+}
+
+/* True if the other tying explains the same slots with words that are known as well. */
+static bool has_twin(const struct tagc_architecture *a) {
+  struct tagc_architecture twin = *a;
+  if (a->tied && a->vocabulary % 2)
+    return false;
+  twin.vocabulary = a->tied ? a->vocabulary / 2 : 2 * a->vocabulary;
+  return origin_of_words(&twin) != NOBODY;
+}
+
+/* True if other families have blocks of as many parameters in another order: only their words tell them apart. Not even
+ * words do for BERT, whose sizes are the defaults of many encoders; the order of ViT's depends on the release of
+ * transformers. */
+static bool has_other_order(const struct tagc_architecture *a, enum origin words, enum origin widths) {
+  switch (a->family) {
+  case TAGC_FAMILY_BERT:
+  case TAGC_FAMILY_VIT: return true;
+  case TAGC_FAMILY_GPT2:
+  case TAGC_FAMILY_NEOX:
+  case TAGC_FAMILY_OPT:
+  case TAGC_FAMILY_BLOOM:
+  case TAGC_FAMILY_GPTJ:
+  case TAGC_FAMILY_GPT_NEO:
+  case TAGC_FAMILY_MPT:
+  case TAGC_FAMILY_FALCON:
+  case TAGC_FAMILY_STARCODER2: return words != OWN;
+  case TAGC_FAMILY_GEMMA2:
+  case TAGC_FAMILY_OLMO2: return words != OWN && widths != OWN;
+  default: return false;
   }
-  return false;
+}
+
+/* The origin of all that lies outside the blocks. Words of the family's own count as others' with a tying or positions
+ * that are not, or if calls lack a part. (Toys have few words, and any positions; GPT-2 is
+ * often trained with fewer.) */
+static enum origin origin_of_outside(const struct tagc_candidate *candidate) {
+  enum { TOYS = 256, GPT2_POSITIONS = 1024, UNUSUAL = 3 * TAGC_BIT };
+  const struct tagc_architecture *a = &candidate->architecture;
+  const struct tagc_prior *prior = candidate->prior;
+  const enum origin words = candidate->blocks_only ? NOBODY : origin_of_words(a);
+  const bool has_own_tying = (a->tied ? prior->cost_tied : prior->cost_untied) < UNUSUAL;
+  const bool has_own_positions = !a->positions || a->vocabulary <= TOYS ||
+                                 !tagc_cost_positions(a->family, a->positions) ||
+                                 (a->family == TAGC_FAMILY_GPT2 && a->positions <= GPT2_POSITIONS);
+  return words == OWN && !(has_own_tying && has_own_positions && !candidate->is_missing) ? OTHERS : words;
+}
+
+/* So many ranks hide words: where each parameter is padded, a shard tells the number of rows only to a rank. */
+enum { RANKS_THAT_TELL = 32 };
+
+/* True if the sizes are not known well enough: two coincidences, of blocks and of words, must say the same. */
+static bool has_weak_sizes(const struct tagc_search *search, const struct tagc_candidate *candidate) {
+  const struct tagc_architecture *a = &candidate->architecture;
+  const enum origin words = origin_of_outside(candidate), widths = origin_of_widths(a);
+  const bool hides_words = search->nranks > RANKS_THAT_TELL && tagc_layout_is_uniform(candidate->layout);
+  if (candidate->frame.group > 1 && widths == NOBODY)
+    return true;
+  if (candidate->blocks_only)
+    return widths != OWN || has_other_order(a, words, widths);
+  if (words == NOBODY || has_other_order(a, hides_words ? OTHERS : words, widths))
+    return true;
+  if (words == OWN)
+    return false;
+  return (widths != OWN && !is_common(a)) || widths == NOBODY || has_twin(a);
 }
 
 /* True if each slot has the size and padding of Megatron's buckets. The one filled last may be smaller. */
@@ -67,26 +141,22 @@ bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate 
                         const struct tagc_match *match) {
   const struct tagc_architecture *a = &candidate->architecture;
   const struct tagc_frame *frame = &candidate->frame;
-  const bool words = candidate->blocks_only || has_published_words(a);
-  if (!words && a->vocabulary % 64)
+  if (has_weak_sizes(search, candidate) ||
+      tagc_cost_layout(candidate->layout, search->reduction, search->is_gathered) >= TAGC_COST_OTHER_REDUCTION)
     return true;
-  if (a->blocks > MOST_BLOCKS || (candidate->blocks_only && frame->group > 1) ||
-      (!frame->length && a->blocks < FEWEST_BLOCKS))
+  if (a->blocks > MOST_BLOCKS || (!frame->length && a->blocks < FEWEST_BLOCKS))
     return true;
-  if (match->odd && !(words && has_published_widths(a)))
+  if (match->odd && origin_of_widths(a) != OWN)
     return true;
   if (match->odd && (frame->group > 1 || frame->period > 1 || a->kv_rank) && has_odd_neighbour(search, frame))
     return true;
-  if (!words && frame->length && !search->is_gathered)
-    return true;
   if (!may_be_buckets(search) || !search->is_gathered || candidate->layout == TAGC_LAYOUT_MEGATRON)
     return false;
-  return (!words && frame->length) || (!candidate->blocks_only && fits_as_buckets(search, candidate));
+  return !candidate->blocks_only && fits_as_buckets(search, candidate);
 }
 
 bool tagc_search_is_close(const struct tagc_candidate *candidate, const struct tagc_candidate *rival,
                           unsigned confidence) {
-  const struct tagc_architecture *a = &candidate->architecture, *b = &rival->architecture;
-  return confidence < SURE_OF_UNPUBLISHED && !has_published_widths(a) && a->hidden == b->hidden &&
-         (uint64_t)a->heads * a->head_dim != (uint64_t)b->heads * b->head_dim;
+  (void)rival;
+  return confidence < SURE_OF_UNPUBLISHED && origin_of_widths(&candidate->architecture) == NOBODY;
 }

@@ -18,7 +18,10 @@
 
 enum tagc_layer_source { TAGC_LAYER_POSITION, TAGC_LAYER_ARITHMETIC, TAGC_LAYER_MAP };
 
-enum { TAGC_LAYERS_AMBIGUOUS = 50 }; /* below this confidence */
+enum {
+  TAGC_LAYERS_AMBIGUOUS = 50, /* below this confidence */
+  TAGC_LAYERS_SELECT = 95     /* from here on a guess may select inside slots; a map may from 50 on */
+};
 /* The longest description of a model, with the NUL. */
 enum { TAGC_LAYERS_WHAT = 128 };
 struct tagc_layers {
@@ -32,6 +35,11 @@ struct tagc_layers {
                    its gradients. An unproven guess is not used */
   void *memory; /* holds the targets of the pointers */
 };
+
+/* True if the contents of slots are certain enough to select inside them: a guess must be surer than a map. */
+static inline bool tagc_layers_are_sure(const struct tagc_layers *layers) {
+  return layers->confidence >= (layers->source == TAGC_LAYER_MAP ? TAGC_LAYERS_AMBIGUOUS : TAGC_LAYERS_SELECT);
+}
 
 /* The layers of the slots of a cycle (in the order of their calls) over nranks ranks; ranks do not cut all-reduces.
  * `map`: of TAGC_LAYERMAP, or NULL. *why, of 160 bytes: why a map does not fit (else ""). NULL: no memory. */

@@ -28,6 +28,30 @@ const struct tagc_prior tagc_priors[] = {
   {TAGC_FAMILY_DEEPSEEK, TAGC_LATENT, .cost = 12, .cost_untied = 0, .cost_tied = 16, .is_sparse = true},
   {TAGC_FAMILY_DEEPSEEK, TAGC_LATENT, .cost = 14, .cost_untied = 0, .cost_tied = 16, .is_sparse = true,
    .no_q_rank = true},
+  {TAGC_FAMILY_MIXTRAL, TAGC_GROUPED, .cost = 12, .cost_untied = 0, .cost_tied = 16, .is_sparse = true,
+   .fused_experts = true},
+  {TAGC_FAMILY_QWEN3_MOE, TAGC_WIDE, .cost = 12, .cost_untied = 0, .cost_tied = 12, .usual_head = 128,
+   .is_sparse = true, .fused_experts = true},
+  {TAGC_FAMILY_DEEPSEEK, TAGC_LATENT, .cost = 12, .cost_untied = 0, .cost_tied = 16, .is_sparse = true,
+   .fused_experts = true},
+  {TAGC_FAMILY_DEEPSEEK, TAGC_LATENT, .cost = 14, .cost_untied = 0, .cost_tied = 16, .is_sparse = true,
+   .no_q_rank = true, .fused_experts = true},
+  {TAGC_FAMILY_DBRX, TAGC_GROUPED, .cost = 16, .cost_untied = 0, .cost_tied = 24, .is_sparse = true, .is_rare = true},
+  {TAGC_FAMILY_OLMO2, TAGC_WIDE, .cost = 8, .cost_untied = 0, .cost_tied = 8, .is_rare = true},
+  {TAGC_FAMILY_NEMOTRON, TAGC_WIDE, .cost = 12, .cost_untied = 0, .cost_tied = 4, .is_rare = true},
+  {TAGC_FAMILY_STARCODER2, TAGC_GROUPED, .cost = 12, .cost_untied = 16, .cost_tied = 0, .is_rare = true},
+  {TAGC_FAMILY_STABLELM, TAGC_GROUPED, .cost = 12, .cost_untied = 0, .cost_tied = 16, .is_rare = true},
+  {TAGC_FAMILY_OLMO, TAGC_GROUPED, .cost = 12, .cost_untied = 0, .cost_tied = 4, .is_rare = true},
+  {TAGC_FAMILY_COHERE, TAGC_GROUPED, .cost = 12, .cost_untied = 16, .cost_tied = 0, .is_rare = true},
+  {TAGC_FAMILY_FALCON, TAGC_GROUPED, .cost = 16, .cost_untied = 8, .cost_tied = 0, .is_rare = true},
+  {TAGC_FAMILY_OPT, TAGC_SQUARE, .cost = 8, .cost_untied = 16, .cost_tied = 0, .usual_head = 64, .has_positions = true,
+   .is_rare = true},
+  {TAGC_FAMILY_OPT, TAGC_SQUARE, .cost = 12, .cost_untied = 16, .cost_tied = 0, .usual_head = 64, .is_rare = true},
+  {TAGC_FAMILY_BLOOM, TAGC_SQUARE, .cost = 12, .cost_untied = 16, .cost_tied = 0, .is_rare = true},
+  {TAGC_FAMILY_GPTJ, TAGC_SQUARE, .cost = 12, .cost_untied = 0, .cost_tied = 16, .is_rare = true},
+  {TAGC_FAMILY_GPT_NEO, TAGC_SQUARE, .cost = 12, .cost_untied = 16, .cost_tied = 0, .has_positions = true,
+   .is_rare = true},
+  {TAGC_FAMILY_MPT, TAGC_SQUARE, .cost = 12, .cost_untied = 16, .cost_tied = 0, .is_rare = true},
 };
 const size_t tagc_prior_count = sizeof tagc_priors / sizeof *tagc_priors;
 
@@ -103,6 +127,58 @@ const struct tagc_published tagc_published[] = {
   {TAGC_FAMILY_DEEPSEEK, 2048, 10944, 16, 16, 192, 64, 1408, 2816}, /* DeepSeek V2 Lite, V2, V3 */
   {TAGC_FAMILY_DEEPSEEK, 5120, 12288, 128, 128, 192, 160, 1536, 3072},
   {TAGC_FAMILY_DEEPSEEK, 7168, 18432, 128, 128, 192, 256, 2048, 2048},
+  {TAGC_FAMILY_LLAMA, 4096, 11008, 32, 4, 128, 0, 0, 0}, /* Yi: 6B */
+  {TAGC_FAMILY_LLAMA, 4096, 11008, 32, 8, 128, 0, 0, 0}, /* Salamandra */
+  {TAGC_FAMILY_LLAMA, 2048, 5440, 16, 16, 128, 0, 0, 0},
+  {TAGC_FAMILY_LLAMA, 2048, 5504, 16, 16, 128, 0, 0, 0}, /* DeepSeek Coder: 1.3B, 33B; Qwen1.5 1.8B */
+  {TAGC_FAMILY_LLAMA, 7168, 19200, 56, 8, 128, 0, 0, 0},
+  {TAGC_FAMILY_LLAMA, 8192, 22016, 64, 8, 128, 0, 0, 0}, /* CodeLlama 34B */
+  {TAGC_FAMILY_LLAMA, 3200, 8640, 32, 32, 100, 0, 0, 0}, /* OpenLLaMA 3B */
+  {TAGC_FAMILY_LLAMA, 2560, 6912, 20, 20, 128, 0, 0, 0}, /* Sheared LLaMA, Qwen1.5 4B */
+  {TAGC_FAMILY_LLAMA, 2048, 5632, 16, 8, 128, 0, 0, 0},  /* EuroLLM */
+  {TAGC_FAMILY_LLAMA, 4096, 12288, 32, 8, 128, 0, 0, 0}, /* EuroLLM, Ministral 8B */
+  {TAGC_FAMILY_LLAMA, 2048, 8192, 8, 4, 256, 0, 0, 0},   /* Falcon3: 1B, 3B, 7B */
+  {TAGC_FAMILY_LLAMA, 3072, 9216, 12, 4, 256, 0, 0, 0},
+  {TAGC_FAMILY_LLAMA, 3072, 23040, 12, 4, 256, 0, 0, 0},
+  {TAGC_FAMILY_LLAMA, 2560, 10240, 32, 32, 80, 0, 0, 0}, /* Granite Code 3B */
+  {TAGC_FAMILY_LLAMA, 6144, 16384, 48, 8, 128, 0, 0, 0}, /* Mistral Small 22B */
+  {TAGC_FAMILY_LLAMA, 4096, 12800, 32, 8, 128, 0, 0, 0}, /* Granite 8B */
+  {TAGC_FAMILY_LLAMA, 4096, 13696, 32, 2, 128, 0, 0, 0}, /* GLM-4: 9B, 32B; Edge 1.5B */
+  {TAGC_FAMILY_MISTRAL, 6144, 23040, 48, 2, 128, 0, 0, 0},
+  {TAGC_FAMILY_MISTRAL, 2048, 6144, 16, 4, 128, 0, 0, 0}, /* GLM Edge, Hunyuan 1.8B */
+  {TAGC_FAMILY_LLAMA, 4096, 10240, 32, 2, 128, 0, 0, 0},  /* InternLM3 8B */
+  {TAGC_FAMILY_LLAMA, 2560, 6912, 20, 5, 128, 0, 0, 0},   /* BitNet 2B */
+  {TAGC_FAMILY_LLAMA, 2560, 6912, 32, 32, 80, 0, 0, 0},   /* StableLM: 3B, 1.6B, 12B */
+  {TAGC_FAMILY_LLAMA, 2048, 5632, 32, 32, 64, 0, 0, 0},
+  {TAGC_FAMILY_LLAMA, 5120, 13824, 32, 8, 160, 0, 0, 0},
+  {TAGC_FAMILY_LLAMA, 2048, 8192, 16, 16, 128, 0, 0, 0}, /* OLMo: 1B */
+  {TAGC_FAMILY_LLAMA, 5120, 27648, 40, 8, 128, 0, 0, 0},
+  {TAGC_FAMILY_MISTRAL, 5120, 27648, 80, 8, 128, 0, 0, 0}, /* Seed-OSS 36B */
+  {TAGC_FAMILY_QWEN2, 1024, 2816, 16, 16, 64, 0, 0, 0},    /* Qwen1.5: 0.5B, 14B, 32B, 72B */
+  {TAGC_FAMILY_QWEN2, 5120, 13696, 40, 40, 128, 0, 0, 0},
+  {TAGC_FAMILY_QWEN2, 5120, 27392, 40, 8, 128, 0, 0, 0},
+  {TAGC_FAMILY_QWEN2, 8192, 24576, 64, 64, 128, 0, 0, 0},
+  {TAGC_FAMILY_NEMOTRON, 4096, 16384, 32, 32, 128, 0, 0, 0}, /* Nemotron: 8B, Minitron 8B and 4B, 15B, 340B */
+  {TAGC_FAMILY_NEMOTRON, 4096, 16384, 48, 8, 128, 0, 0, 0},
+  {TAGC_FAMILY_NEMOTRON, 3072, 9216, 24, 8, 128, 0, 0, 0},
+  {TAGC_FAMILY_NEMOTRON, 6144, 24576, 48, 8, 128, 0, 0, 0},
+  {TAGC_FAMILY_NEMOTRON, 18432, 73728, 96, 8, 192, 0, 0, 0},
+  {TAGC_FAMILY_NEMOTRON, 8192, 32768, 128, 8, 64, 0, 0, 0}, /* Falcon: 40B, 11B, 7B */
+  {TAGC_FAMILY_NEMOTRON, 4096, 16384, 32, 8, 128, 0, 0, 0},
+  {TAGC_FAMILY_FALCON, 4544, 18176, 71, 1, 64, 0, 0, 0},
+  {TAGC_FAMILY_STARCODER2, 3072, 12288, 24, 2, 128, 0, 0, 0}, /* StarCoder2: 3B, 7B, 15B */
+  {TAGC_FAMILY_STARCODER2, 4608, 18432, 36, 4, 128, 0, 0, 0},
+  {TAGC_FAMILY_STARCODER2, 6144, 24576, 48, 4, 128, 0, 0, 0},
+  {TAGC_FAMILY_PHI3, 3072, 8192, 24, 8, 128, 0, 0, 0},  /* Phi 4 mini */
+  {TAGC_FAMILY_BLOOM, 1536, 6144, 16, 16, 96, 0, 0, 0}, /* BLOOM: 1.1B, 176B */
+  {TAGC_FAMILY_BLOOM, 14336, 57344, 112, 112, 128, 0, 0, 0},
+  {TAGC_FAMILY_OPT, 7168, 28672, 56, 56, 128, 0, 0, 0}, /* OPT 30B, MPT 30B */
+  {TAGC_FAMILY_BERT, 128, 512, 2, 2, 64, 0, 0, 0},      /* BERT tiny, mini, small */
+  {TAGC_FAMILY_BERT, 256, 1024, 4, 4, 64, 0, 0, 0},
+  {TAGC_FAMILY_BERT, 512, 2048, 8, 8, 64, 0, 0, 0},
+  {TAGC_FAMILY_VIT, 192, 768, 3, 3, 64, 0, 0, 0}, /* ViT tiny, small */
+  {TAGC_FAMILY_VIT, 384, 1536, 6, 6, 64, 0, 0, 0},
+  {TAGC_FAMILY_DBRX, 6144, 0, 48, 8, 128, 16, 10752, 0},
 };
 const size_t tagc_published_count = sizeof tagc_published / sizeof *tagc_published;
 
@@ -194,37 +270,54 @@ struct vocabulary {
   enum tagc_family family[3];
 };
 
-const uint32_t tagc_vocabularies[] = {50257, 50304,  32000,  128256, 151936, 152064, 256000, 262144, 262208, 30522,
-                                      28996, 50432,  50688,  51200,  32064,  100352, 32768,  131072, 49152,  64000,
-                                      32256, 102400, 129280, 65024,  32001,  32002,  256,    65,     0};
-const uint32_t tagc_positions[] = {1024, 2048, 512, 4096, 256, 128, 64, 32, 197, 577, 257, 50, 8192, 0};
+const uint32_t tagc_vocabularies[] = {
+  50257, 50304,  32000,  128256, 151936, 152064, 256000, 262144, 262208, 30522, 28996,  50432,  50688, 51200,
+  32064, 100352, 32768,  131072, 49152,  64000,  32256,  102400, 129280, 65024, 32001,  32002,  256,   65,
+  50272, 256008, 250880, 50400,  200064, 128000, 151552, 163840, 49155,  32016, 128512, 119547, 21128, 0};
+const uint32_t tagc_positions[] = {1024, 2048, 512, 4096, 256, 128, 64, 32, 197, 577, 257, 50, 8192, 2050, 0};
 
 unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary) {
   static const struct vocabulary own[] = {
-    {50257, {TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2}},
-    {50304, {TAGC_FAMILY_GPT2, TAGC_FAMILY_NEOX, TAGC_FAMILY_NEOX}},
-    {50432, {TAGC_FAMILY_NEOX, TAGC_FAMILY_NEOX, TAGC_FAMILY_NEOX}},
     {50688, {TAGC_FAMILY_NEOX, TAGC_FAMILY_NEOX, TAGC_FAMILY_NEOX}},
     {32000, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_MISTRAL, TAGC_FAMILY_MIXTRAL}},
     {32768, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_MISTRAL, TAGC_FAMILY_MIXTRAL}},
     {131072, {TAGC_FAMILY_MISTRAL, TAGC_FAMILY_MISTRAL, TAGC_FAMILY_MISTRAL}},
     {128256, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
-    {49152, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
     {64000, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
     {32256, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
     {151936, {TAGC_FAMILY_QWEN2, TAGC_FAMILY_QWEN3, TAGC_FAMILY_QWEN3_MOE}},
     {152064, {TAGC_FAMILY_QWEN2, TAGC_FAMILY_QWEN2, TAGC_FAMILY_QWEN2}},
-    {256000, {TAGC_FAMILY_GEMMA, TAGC_FAMILY_GEMMA2, TAGC_FAMILY_GEMMA2}},
     {262144, {TAGC_FAMILY_GEMMA3, TAGC_FAMILY_GEMMA3, TAGC_FAMILY_GEMMA3}},
     {262208, {TAGC_FAMILY_GEMMA3, TAGC_FAMILY_GEMMA3, TAGC_FAMILY_GEMMA3}},
     {51200, {TAGC_FAMILY_PHI, TAGC_FAMILY_PHI, TAGC_FAMILY_PHI}},
     {32064, {TAGC_FAMILY_PHI3, TAGC_FAMILY_PHI3, TAGC_FAMILY_PHI3}},
-    {100352, {TAGC_FAMILY_PHI3, TAGC_FAMILY_PHI3, TAGC_FAMILY_PHI3}},
     {30522, {TAGC_FAMILY_BERT, TAGC_FAMILY_BERT, TAGC_FAMILY_BERT}},
     {28996, {TAGC_FAMILY_BERT, TAGC_FAMILY_BERT, TAGC_FAMILY_BERT}},
     {102400, {TAGC_FAMILY_DEEPSEEK, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
-    {65024, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
     {129280, {TAGC_FAMILY_DEEPSEEK, TAGC_FAMILY_DEEPSEEK, TAGC_FAMILY_DEEPSEEK}},
+    {50272, {TAGC_FAMILY_OPT, TAGC_FAMILY_OPT, TAGC_FAMILY_OPT}},
+    {256008, {TAGC_FAMILY_OPT, TAGC_FAMILY_OPT, TAGC_FAMILY_OPT}},
+    {250880, {TAGC_FAMILY_BLOOM, TAGC_FAMILY_BLOOM, TAGC_FAMILY_BLOOM}},
+    {65024, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_FALCON, TAGC_FAMILY_NEMOTRON}},
+    {50400, {TAGC_FAMILY_GPTJ, TAGC_FAMILY_GPTJ, TAGC_FAMILY_GPTJ}},
+    {50257, {TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT_NEO, TAGC_FAMILY_GPT_NEO}},
+    {50432, {TAGC_FAMILY_NEOX, TAGC_FAMILY_MPT, TAGC_FAMILY_MPT}},
+    {256000, {TAGC_FAMILY_GEMMA, TAGC_FAMILY_GEMMA2, TAGC_FAMILY_COHERE}},
+    {256000, {TAGC_FAMILY_NEMOTRON, TAGC_FAMILY_NEMOTRON, TAGC_FAMILY_LLAMA}},
+    {49152, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_STARCODER2, TAGC_FAMILY_STARCODER2}},
+    {50304, {TAGC_FAMILY_GPT2, TAGC_FAMILY_NEOX, TAGC_FAMILY_OLMO}},
+    {50304, {TAGC_FAMILY_STABLELM, TAGC_FAMILY_STABLELM, TAGC_FAMILY_STABLELM}},
+    {100352, {TAGC_FAMILY_PHI3, TAGC_FAMILY_OLMO2, TAGC_FAMILY_STABLELM}},
+    {100352, {TAGC_FAMILY_DBRX, TAGC_FAMILY_DBRX, TAGC_FAMILY_DBRX}},
+    {200064, {TAGC_FAMILY_PHI3, TAGC_FAMILY_PHI3, TAGC_FAMILY_PHI3}},
+    {128000, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
+    {151552, {TAGC_FAMILY_QWEN2, TAGC_FAMILY_GEMMA2, TAGC_FAMILY_GEMMA2}},
+    {163840, {TAGC_FAMILY_DEEPSEEK, TAGC_FAMILY_DEEPSEEK, TAGC_FAMILY_DEEPSEEK}},
+    {49155, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
+    {32016, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
+    {128512, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
+    {119547, {TAGC_FAMILY_BERT, TAGC_FAMILY_BERT, TAGC_FAMILY_BERT}},
+    {21128, {TAGC_FAMILY_BERT, TAGC_FAMILY_BERT, TAGC_FAMILY_BERT}},
     {65, {TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2}},
     {256, {TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2}},
   };
@@ -232,10 +325,10 @@ unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary) {
     if (own[i].size == vocabulary)
       for (size_t j = 0; j < 3; j++)
         if (own[i].family[j] == family)
-          return 4;
+          return TAGC_COST_OWN_WORDS;
   for (const uint32_t *known = tagc_vocabularies; *known; known++)
     if (*known == vocabulary)
-      return 24;
+      return TAGC_COST_KNOWN_WORDS;
   unsigned all = vocabulary ? tagc_cost_bits(vocabulary) : 0;
   unsigned cost = vocabulary % 64 ? 60 : vocabulary % 128 ? 44 : 40;
   return cost < all + 12 ? cost : all + 12;
@@ -259,10 +352,11 @@ unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions) {
 unsigned tagc_cost_layout(enum tagc_layout_kind layout, const struct tagc_signature *reduction, bool is_gathered) {
   const bool is_sum = reduction->op == TAGC_CODE_SUM, may_be_both = is_sum && reduction->dtype == TAGC_CODE_FLOAT16;
   switch (layout) {
-  case TAGC_LAYOUT_ZERO3: return (is_gathered ? 42u : 0u) + (is_sum ? 0u : 28u);
+  case TAGC_LAYOUT_ZERO3:
+    return (is_gathered ? TAGC_COST_OTHER_GATHERS : 0u) + (is_sum ? 0u : TAGC_COST_OTHER_REDUCTION);
   case TAGC_LAYOUT_MEGATRON: return is_gathered ? 0 : 42;
-  case TAGC_LAYOUT_FSDP2: return is_sum && !may_be_both ? 28 : 0;
-  default: return (is_sum ? 0u : 28u) + (is_gathered ? 0u : 14u);
+  case TAGC_LAYOUT_FSDP2: return is_sum && !may_be_both ? TAGC_COST_OTHER_REDUCTION : 0;
+  default: return (is_sum ? 0u : TAGC_COST_OTHER_REDUCTION) + (is_gathered ? 0u : 14u);
   }
 }
 

@@ -38,6 +38,8 @@ struct tagc_prior {
   bool is_sparse;             /* mixture of experts */
   bool no_bias, plain_linear; /* see tagc_architecture */
   bool no_q_rank;             /* DeepSeek with uncompressed queries */
+  bool fused_experts;
+  bool is_rare; /* only models of published widths */
 };
 
 /* Optional parts outside the blocks. */
@@ -63,7 +65,8 @@ struct tagc_published {
 };
 extern const struct tagc_published tagc_published[];
 extern const size_t tagc_published_count;
-enum { TAGC_COST_UNPUBLISHED = 7 * TAGC_BIT };
+/* Published widths are of another family; they are of none. */
+enum { TAGC_COST_FOREIGN = 6 * TAGC_BIT, TAGC_COST_UNPUBLISHED = 7 * TAGC_BIT };
 
 /* 4 log2(n), rounded down; n >= 1. */
 unsigned tagc_cost_bits(uint64_t n);
@@ -72,8 +75,11 @@ unsigned tagc_cost_size(uint64_t n);
 unsigned tagc_cost_hidden(uint64_t hidden);
 unsigned tagc_cost_intermediate(uint64_t hidden, uint64_t intermediate, const struct tagc_prior *prior);
 unsigned tagc_cost_heads(const struct tagc_architecture *a, const struct tagc_prior *prior);
+/* A tokeniser of the family's own published models, and of others. */
+enum { TAGC_COST_OWN_WORDS = TAGC_BIT, TAGC_COST_KNOWN_WORDS = 6 * TAGC_BIT };
 unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary);
 /* The cost of a layout beside others of equal counts: by the kind of reduction, and by all-gathers of equal counts. */
+enum { TAGC_COST_OTHER_REDUCTION = 15 * TAGC_BIT, TAGC_COST_OTHER_GATHERS = 15 * TAGC_BIT };
 unsigned tagc_cost_layout(enum tagc_layout_kind layout, const struct tagc_signature *reduction, bool is_gathered);
 unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions);
 

@@ -31,6 +31,7 @@ struct tagc_candidate {
   enum tagc_layout_kind layout;
   struct tagc_frame frame;
   bool blocks_only; /* nothing explains the slots outside the blocks */
+  bool is_missing;  /* no slot has some of the parameters outside the blocks */
   size_t odd;       /* slots that nothing explains */
   bool megatron;    /* see struct tagc_solution */
   unsigned cost;

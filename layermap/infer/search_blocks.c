@@ -25,6 +25,7 @@ struct tagc_architecture tagc_search_kind(const struct tagc_prior *prior) {
                                    .plain_linear = prior->plain_linear,
                                    .positions = prior->has_positions};
   kind.experts = kind.expert_intermediate = prior->is_sparse;
+  kind.fused_experts = prior->fused_experts;
   if (prior->attention == TAGC_LATENT) {
     kind.shared_intermediate = kind.dense_blocks = 1;
     kind.q_rank = prior->no_q_rank ? 0 : 1536;
@@ -72,8 +73,23 @@ bool tagc_equation_range(const struct tagc_equation *e, const struct tagc_archit
   return true;
 }
 
+/* True if both divide blocks alike: published widths come several times, under other numbers of heads. */
+static bool is_same_block(const struct tagc_candidate *one, const struct tagc_candidate *other) {
+  const struct tagc_architecture *a = &one->architecture, *b = &other->architecture;
+  return one->prior == other->prior && one->layout == other->layout && a->hidden == b->hidden &&
+         a->intermediate == b->intermediate && a->heads * a->head_dim == b->heads * b->head_dim &&
+         a->kv_heads * a->head_dim == b->kv_heads * b->head_dim && a->experts == b->experts &&
+         a->expert_intermediate == b->expert_intermediate && a->shared_intermediate == b->shared_intermediate &&
+         a->blocks == b->blocks && a->dense_blocks == b->dense_blocks && one->frame.group == other->frame.group &&
+         one->frame.period == other->frame.period &&
+         (a->head_dim == b->head_dim || one->prior->attention == TAGC_SQUARE);
+}
+
 static void keep_candidate(struct tagc_search *search, const struct tagc_candidate *candidate) {
   size_t at = search->used;
+  for (size_t i = 0; i < search->used; i++)
+    if (search->candidates[i].cost <= candidate->cost && is_same_block(&search->candidates[i], candidate))
+      return;
   while (at && search->candidates[at - 1].cost > candidate->cost)
     at--;
   if (at == TAGC_CANDIDATES)
@@ -344,12 +360,23 @@ static struct attempt begin_attempt(struct tagc_search *search, const struct tag
   return t;
 }
 
+/* True if a model of the family may have these widths. */
+static bool may_have_widths(const struct tagc_prior *prior, const struct tagc_published *known) {
+  if (known->family == prior->family)
+    return true;
+  const bool is_square = known->heads == known->kv_heads && known->heads * known->head_dim == known->hidden &&
+                         known->intermediate == 4 * known->hidden;
+  return !known->experts && !prior->is_sparse && (prior->attention != TAGC_SQUARE || is_square);
+}
+
 void tagc_search_published(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout) {
   struct attempt t = begin_attempt(search, prior, layout);
   for (size_t i = 0; i < tagc_published_count; i++) {
+    if (!may_have_widths(prior, &tagc_published[i]))
+      continue;
     tagc_published_set(&t.candidate.architecture, &tagc_published[i]);
-    if (tagc_published[i].family == prior->family)
-      try_known(&t);
+    t.candidate.cost = prior->cost + (tagc_published[i].family == prior->family ? 0 : TAGC_COST_FOREIGN);
+    try_known(&t);
   }
 }
 

@@ -32,7 +32,7 @@ struct outside {
   struct tagc_architecture best;
   unsigned best_cost;
   size_t explained;
-  bool found;
+  bool found, is_missing;
 };
 
 void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *outside) {
@@ -110,6 +110,7 @@ static void weigh_outside(struct outside *o, const struct tagc_architecture *a) 
     o->best_cost = cost;
     o->best = *a;
     o->explained = (size_t)__builtin_popcountll(used);
+    o->is_missing = o->explained < o->part_count;
     o->found = true;
   }
 }
@@ -219,6 +220,7 @@ void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate
   }
   candidate->architecture = o.best;
   candidate->blocks_only = !o.found;
+  candidate->is_missing = o.is_missing;
   candidate->odd = o.others - o.explained;
   if (!o.found)
     candidate->architecture.positions = 0;

