@@ -65,12 +65,15 @@ static bool select_some(struct tagc_comm *comm, size_t i, const bool *is_selecte
   return true;
 }
 
-static void warn_ambiguous(const struct tagc_comm *comm) {
+static void warn_unsure(const struct tagc_comm *comm) {
+  const bool is_map = comm->layers->source == TAGC_LAYER_MAP;
   if (comm->rank == 0)
     tagc_log(TAGC_LOG_WARN, "interpose",
-             "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, but sizes alone leave "
-             "their layout open: such slots pass; a map with a line \"layout\" settles it (TAGC_LAYERMAP)",
-             (unsigned long long)comm->ledger->number);
+             "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, but their %s is %u%% sure, "
+             "and %d%% are needed: such slots pass; a map%s settles it (TAGC_LAYERMAP)",
+             (unsigned long long)comm->ledger->number, is_map ? "layout" : "model, a guess by sizes,",
+             comm->layers->confidence, is_map ? TAGC_LAYERS_AMBIGUOUS : TAGC_LAYERS_SELECT,
+             is_map ? " with a line \"layout\"" : "");
 }
 
 /* Without this, parameters that an unmatched name should leave out would be compressed silently. */
@@ -101,8 +104,8 @@ bool tagc_partial_select(struct tagc_comm *comm) {
   for (size_t i = 0; i < count; i++)
     most = comm->layers->layers[i].count > most ? comm->layers->layers[i].count : most;
   warn_unnamed(comm, infos);
-  /* With an ambiguous layout, parameters count as unknown: a user who wants attention in full precision gets it. */
-  const bool ambiguous = comm->layers->confidence < TAGC_LAYERS_AMBIGUOUS;
+  /* Unless they are sure, parameters count as unknown: a user who wants attention in full precision gets it. */
+  const bool is_sure = tagc_layers_are_sure(comm->layers);
   bool differs = false, whole = false;
   bool *is_selected = calloc(most ? most : 1, sizeof *is_selected), good = is_selected;
   bool guessed = false;
@@ -114,7 +117,7 @@ bool tagc_partial_select(struct tagc_comm *comm) {
     if (slot->selected.selection == TAGC_SELECT_SOME && infos[i].signature.collective == TAGC_COLL_ALL_REDUCE) {
       slot->selected.selection = TAGC_SELECT_NONE; /* all of it passes, like the rest of other slots */
       whole = true;
-    } else if (ambiguous) {
+    } else if (!is_sure) {
       struct tagc_layer unknown = comm->layers->layers[i];
       unknown.count = 0;
       if (slot->selected.selection != tagc_select_layer(o->layers, o->skip, infos[i].unit, &unknown, NULL)) {
@@ -128,7 +131,7 @@ bool tagc_partial_select(struct tagc_comm *comm) {
       good = select_some(comm, i, is_selected);
   }
   if (differs)
-    warn_ambiguous(comm);
+    warn_unsure(comm);
   if (whole && comm->rank == 0)
     tagc_log(TAGC_LOG_WARN, "interpose",
              "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside all-reduces: these pass "

@@ -300,7 +300,7 @@ static void parts(void) {
   for (int i = 0; i < 4; i++) {
     const bool sure = i % 2;
     known.source = i / 2 ? TAGC_LAYER_MAP : TAGC_LAYER_ARITHMETIC;
-    known.confidence = TAGC_LAYERS_AMBIGUOUS - !sure;
+    known.confidence = (i / 2 ? TAGC_LAYERS_AMBIGUOUS : TAGC_LAYERS_SELECT) - !sure;
     set_up_slow_wire(1000);
     ok(calls(VOTE) == ncclSuccess &&
          (sure ? slot()->reason == TAGC_REASON_compressed : is_plain(TAGC_REASON_unselected)),
