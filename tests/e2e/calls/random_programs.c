@@ -114,7 +114,7 @@ static void note_total(const char *line, int rank, int number) {
       done[i].compressed += calls;
 }
 
-/* Reads the output of a batch; shows its beginning if the batch failed. */
+/* Reads the output of a batch. If it failed, shows what the programs said, without the library's report. */
 static void read_output(FILE *output, bool good) {
   char *line = NULL;
   size_t room = 0;
@@ -131,7 +131,7 @@ static void read_output(FILE *output, bool good) {
       note_total(text, rank, number[rank]);
     else if (said && sscanf(text, "tagc: communicator %d of", &number[rank]) == 1)
       continue;
-    else if (!good && *text != ' ' && told++ < 12)
+    else if (!good && *text != ' ' && strncmp(text, "tagc", 4) != 0 && told++ < 12)
       printf("# %s", text);
   }
   free(line);

@@ -684,5 +684,7 @@ int run_programs(const struct orders *given) {
   if (given->named && make_named(&program, given->named))
     run_program();
   must(ncclCommDestroy(world), "ncclCommDestroy", -1);
+  pthread_cancel(watcher); /* before the caller's orders end */
+  pthread_join(watcher, NULL);
   return 0;
 }
