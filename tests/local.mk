@@ -177,6 +177,7 @@ not_asan = \
   tests/unit/lhc/test_exact \
   tests/unit/lhc/test_many \
   tests/unit/infer/test_solve \
+  tests/unit/infer/test_zoo \
   tests/unit/comm/test_partial_cuda
 tests_asan = $(unit_tests) tests/fuzz/corpus.test \
   tests/e2e/api/capture.test tests/e2e/api/exits.test tests/e2e/api/groups.test tests/e2e/api/nonblocking.test \
