@@ -28,6 +28,9 @@ struct standin_settings {
   size_t memory; /* bytes of each device */
   bool lazy, order, pools, self_test;
   const char *kernels; /* NULL: kernels.so beside the driver */
+  bool plays_ptx;      /* kernels run as PTX */
+  const char *ptx;     /* a file in place of the module's own PTX; NULL: none */
+  long schedule;       /* 0: the usual one */
 };
 
 const struct standin_settings *standin_settings(void);

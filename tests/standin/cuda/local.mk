@@ -16,13 +16,20 @@ tests_standin_cuda_libcuda_so_1_SOURCES = \
   tests/standin/cuda/memory.c \
   tests/standin/cuda/module.c \
   tests/standin/cuda/order.c \
+  tests/standin/cuda/ptx/alu.c \
+  tests/standin/cuda/ptx/check.c \
+  tests/standin/cuda/ptx/lanes.c \
+  tests/standin/cuda/ptx/memory.c \
+  tests/standin/cuda/ptx/parse.c \
+  tests/standin/cuda/ptx/ptx.h \
+  tests/standin/cuda/ptx/run.c \
   tests/standin/cuda/settings.c \
   tests/standin/cuda/standin.h \
   tests/standin/cuda/strand.h \
   tests/standin/cuda/stream.c \
   tests/standin/cuda/warp.c
 tests_standin_cuda_libcuda_so_1_CFLAGS = $(LIBRARY_CFLAGS) -pthread
-tests_standin_cuda_libcuda_so_1_LDADD =
+tests_standin_cuda_libcuda_so_1_LDADD = -lm
 tests_standin_cuda_libcuda_so_1_LDFLAGS = $(SANITIZE_CFLAGS) -shared -pthread -Wl,-soname,libcuda.so.1
 
 # Kernels for it: .cu files that are compiled for the host, one shared object each. Only these need a C++ compiler.

@@ -8,6 +8,7 @@
  * could be a pointer to device memory counts as one.
  */
 #include "tests/standin/cuda/driver.h"
+#include "tests/standin/cuda/ptx/ptx.h"
 #include "tests/standin/cuda/standin.h"
 
 #include <dlfcn.h>
@@ -22,6 +23,7 @@ enum { SHARED = 48 << 10, SHARED_OPTIN = 99 << 10, SHARED_MULTIPROCESSOR = 100 <
 struct CUfunc_st {
   CUmodule module;
   const struct emulate_kernel *kernel;
+  const struct ptx_function *ptx; /* NULL: runs as the host's code */
   int most_shared;
   struct CUfunc_st *next;
 };
@@ -29,6 +31,7 @@ struct CUfunc_st {
 struct CUmod_st {
   CUcontext context;
   struct CUfunc_st *functions;
+  const struct ptx_module *ptx;
   struct CUmod_st *next;
 };
 
@@ -110,6 +113,10 @@ static CUresult check_ptx(const char *text) {
 static CUresult check_image(const void *image) {
   if (!image)
     return CUDA_ERROR_INVALID_VALUE;
+  if (standin_settings()->ptx)
+    return CUDA_SUCCESS;
+  if (is_binary(image) && standin_settings()->plays_ptx)
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
   if (is_binary(image))
     return standin_settings()->driver < BINARIES ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_SUCCESS;
   const char *text = (const char *)image + strspn(image, " \n\t");
@@ -136,6 +143,8 @@ CUDA_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     result = CUDA_ERROR_OUT_OF_MEMORY;
   if (result == CUDA_SUCCESS) {
     **module = (struct CUmod_st){.context = context, .next = modules};
+    if (standin_settings()->plays_ptx)
+      (*module)->ptx = ptx_load(standin_settings()->ptx ? NULL : image, standin_settings()->ptx);
     modules = *module;
   }
   standin_unlock();
@@ -178,6 +187,7 @@ CUDA_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, con
     result = CUDA_ERROR_OUT_OF_MEMORY;
   if (f) {
     *f = (struct CUfunc_st){.module = module, .kernel = kernel, .most_shared = SHARED, .next = module->functions};
+    f->ptx = module->ptx ? ptx_find(module->ptx, name) : NULL;
     module->functions = *function = f;
   }
   standin_unlock();
@@ -202,7 +212,7 @@ CUDA_API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = function->most_shared; break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = (int)standin_settings()->capability; break;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = function->ptx ? (int)function->ptx->shared : 0; break;
     case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = 0; break;
     default: result = CUDA_ERROR_INVALID_VALUE;
@@ -250,10 +260,18 @@ struct running {
   struct task task;
   struct emulate_launch launch;
   void *values; /* of the parameters, 16 bytes aligned each */
+  const struct ptx_module *module;
+  const struct ptx_function *ptx; /* NULL: the host's code */
+  struct ptx_range *ranges;       /* that the parameters point to */
+  unsigned count;
 };
 
 static CUresult run_kernel(struct task *task) {
-  emulate_run(&((struct running *)task)->launch);
+  struct running *r = (struct running *)task;
+  if (r->ptx)
+    ptx_run(r->module, r->ptx, &r->launch, r->ranges, r->count);
+  else
+    emulate_run(&r->launch);
   return CUDA_SUCCESS;
 }
 
@@ -261,6 +279,7 @@ static void release_kernel(struct task *task) {
   struct running *r = (struct running *)task;
   free(r->launch.parameters);
   free(r->values);
+  free(r->ranges);
 }
 
 /* A pointer one past a buffer is no access: empty ranges end there. */
@@ -284,6 +303,8 @@ static void touch(struct running *r, CUcontext context, unsigned parameter, uint
   if (wrong)
     standin_die("kernel '%s': parameter %u %s", r->launch.kernel->name, parameter, wrong);
   standin_task_touches(&r->task, pointer, a->begin + a->size - pointer, writes);
+  if (r->ptx)
+    r->ranges[r->count++] = (struct ptx_range){(uintptr_t)standin_view(a->begin), a->size};
 }
 
 /* Copies the value, with views in place of pointers to device memory. */
@@ -301,7 +322,8 @@ static void take_parameter(struct running *r, CUcontext context, unsigned i, voi
   }
 }
 
-static struct task *make_launch(CUcontext context, const struct emulate_launch *launch, void **parameters) {
+static struct task *make_launch(CUcontext context, const struct emulate_launch *launch, CUfunction function,
+                                void **parameters) {
   const struct emulate_kernel *k = launch->kernel;
   size_t bytes = 16, words = 0;
   for (unsigned i = 0; i < k->count; i++) {
@@ -311,8 +333,11 @@ static struct task *make_launch(CUcontext context, const struct emulate_launch *
   struct running *r = standin_task(sizeof *r, k->name, run_kernel, (unsigned)words);
   r->task.release = release_kernel;
   r->launch = *launch;
+  r->module = function->module->ptx;
+  r->ptx = function->ptx;
+  r->ranges = calloc(words + 1, sizeof *r->ranges);
   r->launch.parameters = calloc(k->count + 1, sizeof *r->launch.parameters);
-  if (posix_memalign(&r->values, 16, bytes) != 0 || !r->launch.parameters)
+  if (posix_memalign(&r->values, 16, bytes) != 0 || !r->launch.parameters || !r->ranges)
     standin_die("no memory for a launch");
   char *to = r->values;
   for (unsigned i = 0; i < k->count; i++) {
@@ -355,7 +380,7 @@ static CUresult launch(CUfunction function, struct emulate_launch *l, CUstream h
   if (result == CUDA_SUCCESS) {
     l->kernel = function->kernel;
     l->seed = (uint64_t)standin_settings()->seed;
-    result = standin_enqueue(stream, make_launch(context, l, parameters));
+    result = standin_enqueue(stream, make_launch(context, l, function, parameters));
   }
   standin_unlock();
   return result;

@@ -11,8 +11,11 @@
  *   CUDA_STANDIN_DELAY=US            every piece of work waits for up to that many microseconds before it runs (0)
  *   CUDA_STANDIN_LAZY=1              work waits until something waits for it or queries it (0)
  *   CUDA_STANDIN_SEED=N              of the delays, and of the order in which the threads of kernels begin (0: natural)
- *   CUDA_STANDIN_ORDER=0             the order of work on the same memory is not checked (1)
- *   CUDA_STANDIN_SELF_TEST=1         the library runs its self-test of the kernels (0)
+ *   CUDA_STANDIN_CODE=CODE           how kernels run: as the host's code (host), or as PTX for sm_75 (sm75) or
+ * compute_80 (compute80: CUDA_STANDIN_PTX names it). A device with PTX refuses binaries. (host) CUDA_STANDIN_PTX=FILE
+ * the PTX of every module, whatever is loaded CUDA_STANDIN_SCHEDULE=SEED       the parts of warps, warps and blocks of
+ * PTX take turns at random (0: they do not) CUDA_STANDIN_ORDER=0             the order of work on the same memory is
+ * not checked (1) CUDA_STANDIN_SELF_TEST=1         the library runs its self-test of the kernels (0)
  *   CUDA_STANDIN_POOLS=0             the devices have no memory pools (1)
  *   CUDA_STANDIN_PITCH=BYTES         the largest pitch of copied rows (2147483647)
  *   CUDA_STANDIN_FAULT=CALL:N[+][=ERROR],...
@@ -100,6 +103,15 @@ static long number(const char *name, long otherwise, long least, long most) {
   return value;
 }
 
+static bool plays_ptx(void) {
+  const char *code = getenv("CUDA_STANDIN_CODE");
+  if (!code || !*code || strcmp(code, "host") == 0)
+    return false;
+  if (strcmp(code, "sm75") != 0 && (strcmp(code, "compute80") != 0 || !getenv("CUDA_STANDIN_PTX")))
+    not_understood("CUDA_STANDIN_CODE", code);
+  return true;
+}
+
 /* Parses one fault of the list; false if it is malformed. */
 static bool parse_fault(const char *text) {
   char name[16], more[2] = "";
@@ -136,6 +148,9 @@ static void setup(void) {
     .self_test = number("CUDA_STANDIN_SELF_TEST", 0, 0, 1),
     .pitch = number("CUDA_STANDIN_PITCH", INT_MAX, 1, INT_MAX),
     .kernels = getenv("CUDA_STANDIN_KERNELS"),
+    .plays_ptx = plays_ptx(),
+    .ptx = getenv("CUDA_STANDIN_PTX"),
+    .schedule = number("CUDA_STANDIN_SCHEDULE", 0, 0, LONG_MAX),
   };
   const char *list = getenv("CUDA_STANDIN_FAULT");
   char *copy = list ? strdup(list) : NULL, *rest = copy;

@@ -155,7 +155,12 @@ static inline struct tagc_counts device_counts(const struct device_rank *rank) {
 }
 
 /* True if the test was started with this word. tests/gpu/run searches the test's source for accepted words. */
-static inline bool cuda_said(int argc, char **argv, const char *word) { return argc > 1 && strcmp(argv[1], word) == 0; }
+static inline bool cuda_said(int argc, char **argv, const char *word) {
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], word) == 0)
+      return true;
+  return false;
+}
 
 /* Builds with sanitizers are slow, and look at memory: a test leaves out what differs in numbers alone. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
