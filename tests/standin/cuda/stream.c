@@ -6,6 +6,7 @@
  * A destroyed stream lives on until its work is done. A slot of the clocks belongs to one stream at a time.
  */
 #include "tests/standin/cuda/driver.h"
+#include "tests/standin/cuda/ptx/ptx.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -147,6 +148,7 @@ static void *work(void *argument) {
   remove_stream(stream);
   standin_unlock();
   emulate_end_thread();
+  ptx_end_thread();
   return NULL;
 }
 

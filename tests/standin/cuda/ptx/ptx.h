@@ -208,6 +208,7 @@ struct ptx_machine {
 
 void ptx_run(const struct ptx_module *module, const struct ptx_function *function, const struct emulate_launch *launch,
              const struct ptx_range *ranges, unsigned count);
+void ptx_end_thread(void); /* frees what this thread keeps for the next launch */
 
 static inline void *ptx_row(const struct ptx_warp *warp, struct ptx_operand operand) {
   return warp->base[operand.kind == PTX_CONSTANT] + operand.at;

@@ -44,7 +44,7 @@ static uint32_t truths(const struct ptx_warp *w, struct ptx_operand operand) {
   const row32 *row = ptx_row(w, operand);
   uint32_t result = 0;
   for (unsigned lane = 0; lane < LANES; lane++)
-    result |= row[lane] << lane;
+    result |= (row[lane] & 1) << lane;
   return result;
 }
 
@@ -329,25 +329,44 @@ static void *zeroed(size_t count, size_t size) {
   return memset(memory, 0, bytes);
 }
 
-static void make_ptx_block(struct ptx_machine *m, struct ptx_block *b) {
+/* Files of warps are large: this thread keeps their memory for the next launch. */
+static _Thread_local struct {
+  row32 *memory;
+  size_t words;
+} files;
+
+static row32 *take_files(size_t words) {
+  if (words > files.words) {
+    free(files.memory);
+    files.memory = zeroed(words, sizeof *files.memory);
+    files.words = words;
+  }
+  return files.memory;
+}
+
+void ptx_end_thread(void) {
+  free(files.memory);
+  files.memory = NULL;
+  files.words = 0;
+}
+
+static void make_ptx_block(struct ptx_machine *m, struct ptx_block *b, row32 *file) {
   uint32_t words = m->function->words;
   b->machine = m;
   b->shared = zeroed(m->shared, 1);
   b->warps = zeroed(m->warps, sizeof *b->warps);
+  b->warps[0].defined[0] = zeroed((size_t)m->warps * (words / LANES), sizeof *b->warps[0].defined[0]);
   for (unsigned k = 0; k < m->warps; k++) {
     struct ptx_warp *w = &b->warps[k];
-    w->base[0] = zeroed(words, sizeof *w->base[0]);
+    w->base[0] = file + (size_t)k * words;
     w->base[1] = m->module->constants;
-    w->defined[0] = zeroed(words / LANES, sizeof *w->defined[0]);
+    w->defined[0] = b->warps[0].defined[0] + (size_t)k * (words / LANES);
     w->defined[1] = m->module->all_defined;
   }
 }
 
-static void free_block(const struct ptx_machine *m, struct ptx_block *b) {
-  for (unsigned k = 0; k < m->warps; k++) {
-    free(b->warps[k].base[0]);
-    free(b->warps[k].defined[0]);
-  }
+static void free_block(struct ptx_block *b) {
+  free(b->warps[0].defined[0]);
   free(b->warps);
   free(b->shared);
 }
@@ -395,8 +414,10 @@ void ptx_run(const struct ptx_module *module, const struct ptx_function *functio
   m.alive = (unsigned)(most < blocks ? most : blocks);
   m.blocks = zeroed(m.alive, sizeof *m.blocks);
   lay_out(&m);
+  size_t words = (size_t)m.warps * function->words;
+  row32 *file = take_files(m.alive * words);
   for (unsigned k = 0; k < m.alive; k++) {
-    make_ptx_block(&m, &m.blocks[k]);
+    make_ptx_block(&m, &m.blocks[k], file + k * words);
     begin_block(&m.blocks[k], next++);
   }
   while (left) {
@@ -416,7 +437,7 @@ void ptx_run(const struct ptx_module *module, const struct ptx_function *functio
       stuck(&m, "nothing has changed for many instructions");
   }
   for (unsigned k = 0; k < m.alive; k++)
-    free_block(&m, &m.blocks[k]);
+    free_block(&m.blocks[k]);
   free(m.blocks);
   free(m.parameters);
 }
