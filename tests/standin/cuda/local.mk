@@ -49,3 +49,11 @@ tests/standin/cuda/kernels.so: $(cuda_sources) $(cuda_headers) $(emulate_headers
 	  $(LDFLAGS) tests/standin/cuda/libcuda.so.1
 CLEANFILES += tests/standin/cuda/kernels.so
 EXTRA_DIST += tests/standin/cuda/README.md
+
+# Their PTX for newer GPUs, which has instructions of its own: the interpreter of ptx/ runs it, too.
+if HAVE_NVCC
+tests/standin/cuda/compute80.ptx: $(cuda_sources) $(cuda_headers)
+	$(AM_V_GEN)$(nvcc_compile) -arch=compute_80 -ptx -o $@ $(srcdir)/kernels/device/kernels.cu
+CLEANFILES += tests/standin/cuda/compute80.ptx
+check_DATA += tests/standin/cuda/compute80.ptx
+endif
