@@ -2,7 +2,8 @@
  * Reads PTX as nvcc writes it: functions first, then entries, so that every entry finds the rows of what it calls.
  *
  * A file begins with the special registers. Rows of functions follow, each at a place of its own (nothing recurses),
- * and then those of the entry. A scope gives its rows back. Arguments of calls are rows, too: a call is a few moves.
+ * and then those of the entry. A scope gives its rows back, to others as wide. Arguments of calls are rows, too: a call
+ * is a few moves.
  */
 #include "tests/standin/cuda/ptx/ptx.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PIECES = 16, MOST_SCOPES = 16, MOST_STATEMENT = 4096 };
+enum { MOST_PIECES = 16, MOST_SCOPES = 16, MOST_STATEMENT = 4096, MOST_FREE = 64 };
 
 enum meaning { IS_REGISTER, IS_RANGE, IS_SHARED, IS_PARAMETER };
 
@@ -33,12 +34,12 @@ struct parser {
   struct symbol *symbols;
   struct label *labels, *uses; /* a use is at the instruction that names it */
   unsigned symbols_count, symbols_room, labels_count, labels_room, uses_count, uses_room, functions_room, code_room;
-  uint32_t constants, constants_room, words, most_words, callee_words, shared, shared_globals;
+  uint32_t constants, constants_room, words, callee_words, shared, shared_globals;
+  unsigned scopes[MOST_SCOPES], depth; /* scopes: the symbols before */
   struct {
-    unsigned symbols;
-    uint32_t words;
-  } scopes[MOST_SCOPES];
-  unsigned depth;
+    uint32_t at[MOST_FREE];
+    unsigned count;
+  } free_rows[2]; /* of 32 and of 64 bits: lanes of two parts may use a row at once, if it is equally wide for both */
   bool any_width; /* registers may be wider than what is read or written */
   int line;
   const char *text; /* of the statement */
@@ -74,8 +75,9 @@ static void forget_symbols(struct parser *p, unsigned from) {
 
 static uint32_t take_rows(struct parser *p, unsigned bits, uint32_t count) {
   uint32_t at = p->words;
+  if (count == 1 && p->free_rows[bits == 64].count)
+    return p->free_rows[bits == 64].at[--p->free_rows[bits == 64].count];
   p->words += count * (bits == 64 ? 2 * LANES : LANES);
-  p->most_words = p->words > p->most_words ? p->words : p->most_words;
   return at;
 }
 
@@ -572,14 +574,18 @@ static void read_statement(struct parser *p, const char *begin, const char *end)
 static void open_scope(struct parser *p) {
   if (p->depth == MOST_SCOPES)
     misread(p, "too many scopes");
-  p->scopes[p->depth].symbols = p->symbols_count;
-  p->scopes[p->depth++].words = p->words;
+  p->scopes[p->depth++] = p->symbols_count;
 }
 
 static void close_scope(struct parser *p) {
-  p->depth--;
-  forget_symbols(p, p->scopes[p->depth].symbols);
-  p->words = p->scopes[p->depth].words;
+  unsigned from = p->scopes[--p->depth];
+  for (unsigned i = from; p->depth && i < p->symbols_count; i++) {
+    const struct symbol *s = &p->symbols[i];
+    bool wide = s->bits == 64;
+    if (s->meaning == IS_REGISTER && p->free_rows[wide].count < MOST_FREE)
+      p->free_rows[wide].at[p->free_rows[wide].count++] = s->at;
+  }
+  forget_symbols(p, from);
 }
 
 static const char *skip_blanks(struct parser *p, const char *at) {
@@ -716,7 +722,7 @@ static const char *read_function(struct parser *p, const char *at, bool is_entry
   uint32_t shared = p->shared;
   p->function = f;
   if (is_entry)
-    p->words = p->most_words = p->callee_words;
+    p->words = p->callee_words;
   for (uint32_t i = 0; i < f->count; i++)
     declare(p, f->parameters[i].name, is_entry ? IS_PARAMETER : IS_REGISTER, f->parameters[i].row.bits,
             is_entry ? f->parameters[i].at : f->parameters[i].row.at, 0);
@@ -725,12 +731,11 @@ static const char *read_function(struct parser *p, const char *at, bool is_entry
   f = &p->module->functions[index];
   f->begin = begin;
   f->shared = p->shared;
-  f->words = p->most_words;
+  f->words = p->words;
   forget_symbols(p, symbols);
+  p->free_rows[0].count = p->free_rows[1].count = 0;
   if (is_entry)
     p->shared = shared;
-  else
-    p->words = p->most_words; /* nothing shares the rows of a function */
   return end;
 }
 
@@ -773,7 +778,7 @@ struct ptx_module *ptx_parse(const char *text) {
   if (!m || !(m->text = without_comments(text)))
     ptx_refuse("no memory for PTX");
   read_module(&p, m->text, false);
-  p.callee_words = p.most_words = p.words;
+  p.callee_words = p.words;
   read_module(&p, m->text, true);
   for (uint32_t i = 0; i < m->instructions; i++)
     if (m->code[i].op == PTX_CALL)

@@ -135,6 +135,9 @@ static void leave(struct ptx_warp *w, struct ptx_part *part) {
   b->returned += (uint32_t)__builtin_popcount(part->mask);
   b->machine->idle = 0;
   *part = w->parts[--w->count];
+  for (unsigned k = 0; k < w->count; k++) /* some may have waited for these lanes alone */
+    if (w->parts[k].state == PTX_AT_WARP)
+      w->parts[k].state = PTX_RUNS;
   if (b->waiting && b->waiting + b->returned == b->machine->threads)
     let_go(b);
 }
