@@ -26,7 +26,7 @@ enum { DEVICES = 8, SLOTS = 128 };
 struct standin_settings {
   long devices, driver, capability, multiprocessors, delay_us, seed, pitch;
   size_t memory; /* bytes of each device */
-  bool lazy, order, pools, self_test;
+  bool lazy, order, pools, self_test, stops;
   const char *kernels; /* NULL: kernels.so beside the driver */
   bool plays_ptx;      /* kernels run as PTX */
   const char *ptx;     /* a file in place of the module's own PTX; NULL: none */

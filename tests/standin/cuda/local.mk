@@ -22,6 +22,7 @@ tests_standin_cuda_libcuda_so_1_SOURCES = \
   tests/standin/cuda/ptx/memory.c \
   tests/standin/cuda/ptx/parse.c \
   tests/standin/cuda/ptx/ptx.h \
+  tests/standin/cuda/ptx/races.c \
   tests/standin/cuda/ptx/run.c \
   tests/standin/cuda/settings.c \
   tests/standin/cuda/standin.h \

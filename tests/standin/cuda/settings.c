@@ -150,6 +150,7 @@ static void setup(void) {
     .kernels = getenv("CUDA_STANDIN_KERNELS"),
     .plays_ptx = plays_ptx(),
     .ptx = getenv("CUDA_STANDIN_PTX"),
+    .stops = number("CUDA_STANDIN_STOP", 0, 0, 1),
     .schedule = number("CUDA_STANDIN_SCHEDULE", 0, 0, LONG_MAX),
   };
   const char *list = getenv("CUDA_STANDIN_FAULT");

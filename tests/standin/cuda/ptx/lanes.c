@@ -120,6 +120,7 @@ bool ptx_together(struct ptx_warp *w, const struct ptx_ins *i) {
     left &= ~group;
     groups[count++] = group;
   }
+  ptx_races_together(w, i);
   for (unsigned k = 0; k < count; k++)
     if (i->op == PTX_SHUFFLE)
       shuffle(w, i, groups[k]);

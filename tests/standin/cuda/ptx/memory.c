@@ -119,21 +119,38 @@ static void change(struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, v
     ptx_put(w, i->to[0], lane, old);
 }
 
+/* Undefined values may be kept in shared memory; in global memory others would see them. */
+static void check_stored(struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, const void *at) {
+  const struct ptx_block *b = w->block;
+  for (unsigned k = 1; k < i->sources; k++)
+    if (!(ptx_defined(w, i->from[k]) >> lane & 1)) {
+      if ((uintptr_t)at - (uintptr_t)b->shared < b->machine->shared)
+        ptx_races_undefined(w, i, at);
+      else
+        ptx_finding(w, i, lane, "an undefined value is written to global memory");
+    }
+}
+
 void ptx_access(struct ptx_warp *w, const struct ptx_ins *i) {
+  uint32_t defined = UINT32_MAX;
   ptx_check_defined(w, i, i->from[0], "the address");
   PTX_EACH(lane, w->mask) {
     void *at = place(w, i, lane);
     if (!at)
       continue;
+    if (!ptx_races_access(w, i, lane, at))
+      defined &= ~(1u << lane);
     if (i->op == PTX_LOAD)
       load(w, i, lane, at);
     else if (i->op == PTX_STORE)
       store(w, i, lane, at);
     else
       change(w, i, lane, at);
+    if (i->op != PTX_LOAD)
+      check_stored(w, i, lane, at);
   }
   for (unsigned k = 0; k < i->targets; k++)
-    ptx_define(w, i->to[k], UINT32_MAX);
+    ptx_define(w, i->to[k], defined);
 }
 
 void ptx_read_parameter(struct ptx_warp *w, const struct ptx_ins *i) {

@@ -178,6 +178,10 @@ struct ptx_warp {
   uint32_t exists, returned;
   struct ptx_part parts[LANES];
   unsigned count, turn;
+  uint32_t tick, any_tick; /* the warp's barriers; all that it did together */
+  /* Of races.c. pending: read by strong loads, known behind the next fence; released: known at the last fence. */
+  uint32_t fenced; /* lanes that passed a fence since the last barrier, and wrote nothing since */
+  struct ptx_known *known, *lane_known[LANES], *pending[LANES], *released[LANES];
 };
 
 struct ptx_block {
@@ -189,6 +193,9 @@ struct ptx_block {
   uint32_t gathered_or, gathered_and, gathered_count;
   bool over;
   struct ptx_warp *warps;
+  uint32_t epoch, clock; /* barriers; releases */
+  struct ptx_known *known, *pending, *released;
+  struct ptx_cell *cells; /* of shared memory */
 };
 
 struct ptx_machine {
@@ -204,6 +211,7 @@ struct ptx_machine {
   uint64_t idle;   /* instructions since memory changed, a thread returned, or a barrier let go */
   struct ptx_block *blocks;
   unsigned alive;
+  struct ptx_races *races;
 };
 
 void ptx_run(const struct ptx_module *module, const struct ptx_function *function, const struct emulate_launch *launch,
@@ -249,6 +257,19 @@ void ptx_read_parameter(struct ptx_warp *warp, const struct ptx_ins *ins);
 /* -- lanes.c ------------------------------------------------------------------------------------------------------- */
 /* Runs a shuffle, vote, match, reduction or barrier of the warp. False: some lanes that it names are not there yet. */
 bool ptx_together(struct ptx_warp *warp, const struct ptx_ins *ins);
+
+/* -- races.c ------------------------------------------------------------------------------------------------------- */
+void ptx_races_begin(struct ptx_machine *machine);
+void ptx_races_end(struct ptx_machine *machine);
+void ptx_races_begin_block(struct ptx_block *block);
+void ptx_races_end_block(struct ptx_block *block);
+void ptx_races_barrier(struct ptx_block *block);
+void ptx_races_together(struct ptx_warp *warp, const struct ptx_ins *ins); /* some lanes meet */
+void ptx_races_fence(struct ptx_warp *warp, const struct ptx_ins *ins);
+/* Looks at an access before it happens. False: some of the shared memory that it reads was never written. */
+bool ptx_races_access(struct ptx_warp *warp, const struct ptx_ins *ins, unsigned lane, const void *at);
+/* What was written into shared memory there is undefined. */
+void ptx_races_undefined(struct ptx_warp *warp, const struct ptx_ins *ins, const void *at);
 
 /* -- check.c ------------------------------------------------------------------------------------------------------- */
 /* Writes a finding, once for each instruction and kind. The process will fail at its end. */

@@ -77,6 +77,7 @@ static void let_go(struct ptx_block *b) {
   b->waiting = b->gathered_or = b->gathered_count = 0;
   b->gathered_and = 1;
   b->machine->idle = 0;
+  ptx_races_barrier(b);
 }
 
 static void arrive(struct ptx_warp *w, struct ptx_part *part, const struct ptx_ins *i) {
@@ -196,7 +197,7 @@ static bool step(struct ptx_warp *w, struct ptx_part *part) {
     return false;
   case PTX_BARRIER: arrive(w, part, i); return false;
   case PTX_SLEEP: part->pc++; return false;
-  case PTX_FENCE: break;
+  case PTX_FENCE: ptx_races_fence(w, i); break;
   default:
     if (!ptx_together(w, i)) {
       part->state = PTX_AT_WARP;
@@ -311,6 +312,7 @@ static void begin_block(struct ptx_block *b, uint64_t linear) {
   memset(b->shared, PATTERN, m->shared);
   for (unsigned k = 0; k < m->warps; k++)
     prepare_warp(b, &b->warps[k], k);
+  ptx_races_begin_block(b);
 }
 
 static bool run_turn(struct ptx_block *b) {
@@ -369,6 +371,7 @@ static void make_ptx_block(struct ptx_machine *m, struct ptx_block *b, row32 *fi
 }
 
 static void free_block(struct ptx_block *b) {
+  ptx_races_end_block(b);
   free(b->warps[0].defined[0]);
   free(b->warps);
   free(b->shared);
@@ -417,6 +420,7 @@ void ptx_run(const struct ptx_module *module, const struct ptx_function *functio
   m.alive = (unsigned)(most < blocks ? most : blocks);
   m.blocks = zeroed(m.alive, sizeof *m.blocks);
   lay_out(&m);
+  ptx_races_begin(&m);
   size_t words = (size_t)m.warps * function->words;
   row32 *file = take_files(m.alive * words);
   for (unsigned k = 0; k < m.alive; k++) {
@@ -441,6 +445,7 @@ void ptx_run(const struct ptx_module *module, const struct ptx_function *functio
   }
   for (unsigned k = 0; k < m.alive; k++)
     free_block(&m.blocks[k]);
+  ptx_races_end(&m);
   free(m.blocks);
   free(m.parameters);
 }
