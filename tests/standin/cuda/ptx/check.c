@@ -50,6 +50,8 @@ void ptx_finding(const struct ptx_warp *warp, const struct ptx_ins *ins, unsigne
   const struct ptx_block *b = warp->block;
   fprintf(stderr, "cuda-check: %s: %s; block (%u,%u) thread %u, PTX line %d: %.*s\n", b->machine->function->name, what,
           b->index.x, b->index.y, warp->index * LANES + lane, ins->line, (int)strcspn(ins->text, ";\n"), ins->text);
+  if (standin_settings()->stops)
+    _exit(1);
 }
 
 void ptx_refuse(const char *format, ...) {
