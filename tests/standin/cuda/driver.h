@@ -30,6 +30,7 @@ struct standin_settings {
   const char *kernels; /* NULL: kernels.so beside the driver */
   bool plays_ptx;      /* kernels run as PTX */
   const char *ptx;     /* a file in place of the module's own PTX; NULL: none */
+  const char *counts;  /* a file; NULL: none */
   long schedule;       /* 0: the usual one */
 };
 

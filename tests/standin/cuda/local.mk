@@ -18,6 +18,7 @@ tests_standin_cuda_libcuda_so_1_SOURCES = \
   tests/standin/cuda/order.c \
   tests/standin/cuda/ptx/alu.c \
   tests/standin/cuda/ptx/check.c \
+  tests/standin/cuda/ptx/count.c \
   tests/standin/cuda/ptx/lanes.c \
   tests/standin/cuda/ptx/memory.c \
   tests/standin/cuda/ptx/parse.c \

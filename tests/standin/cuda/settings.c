@@ -149,6 +149,7 @@ static void setup(void) {
     .pitch = number("CUDA_STANDIN_PITCH", INT_MAX, 1, INT_MAX),
     .kernels = getenv("CUDA_STANDIN_KERNELS"),
     .plays_ptx = plays_ptx(),
+    .counts = getenv("CUDA_STANDIN_COUNTS"),
     .ptx = getenv("CUDA_STANDIN_PTX"),
     .stops = number("CUDA_STANDIN_STOP", 0, 0, 1),
     .schedule = number("CUDA_STANDIN_SCHEDULE", 0, 0, LONG_MAX),

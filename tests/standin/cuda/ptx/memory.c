@@ -132,12 +132,17 @@ static void check_stored(struct ptx_warp *w, const struct ptx_ins *i, unsigned l
 }
 
 void ptx_access(struct ptx_warp *w, const struct ptx_ins *i) {
-  uint32_t defined = UINT32_MAX;
+  uint32_t defined = UINT32_MAX, shared = 0, global = 0;
+  uint64_t addresses[LANES];
+  const struct ptx_block *b = w->block;
   ptx_check_defined(w, i, i->from[0], "the address");
   PTX_EACH(lane, w->mask) {
     void *at = place(w, i, lane);
     if (!at)
       continue;
+    bool is_shared = (uintptr_t)at - (uintptr_t)b->shared < b->machine->shared;
+    addresses[lane] = (uintptr_t)at - (is_shared ? (uintptr_t)b->shared : 0);
+    *(is_shared ? &shared : &global) |= 1u << lane;
     if (!ptx_races_access(w, i, lane, at))
       defined &= ~(1u << lane);
     if (i->op == PTX_LOAD)
@@ -151,6 +156,7 @@ void ptx_access(struct ptx_warp *w, const struct ptx_ins *i) {
   }
   for (unsigned k = 0; k < i->targets; k++)
     ptx_define(w, i->to[k], defined);
+  ptx_count_access(w, i, addresses, shared, global);
 }
 
 void ptx_read_parameter(struct ptx_warp *w, const struct ptx_ins *i) {

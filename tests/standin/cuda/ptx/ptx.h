@@ -198,6 +198,10 @@ struct ptx_block {
   struct ptx_cell *cells; /* of shared memory */
 };
 
+struct ptx_counts {
+  uint64_t instructions, read, written, conflicts, atomics, same;
+};
+
 struct ptx_machine {
   const struct ptx_module *module;
   const struct ptx_function *function;
@@ -212,6 +216,7 @@ struct ptx_machine {
   struct ptx_block *blocks;
   unsigned alive;
   struct ptx_races *races;
+  struct ptx_counts counts;
 };
 
 void ptx_run(const struct ptx_module *module, const struct ptx_function *function, const struct emulate_launch *launch,
@@ -257,6 +262,12 @@ void ptx_read_parameter(struct ptx_warp *warp, const struct ptx_ins *ins);
 /* -- lanes.c ------------------------------------------------------------------------------------------------------- */
 /* Runs a shuffle, vote, match, reduction or barrier of the warp. False: some lanes that it names are not there yet. */
 bool ptx_together(struct ptx_warp *warp, const struct ptx_ins *ins);
+
+/* -- count.c ------------------------------------------------------------------------------------------------------- */
+void ptx_count_launch(const struct ptx_machine *machine);
+/* An access of the lanes in the two masks. */
+void ptx_count_access(struct ptx_warp *warp, const struct ptx_ins *ins, const uint64_t *addresses, uint32_t shared,
+                      uint32_t global);
 
 /* -- races.c ------------------------------------------------------------------------------------------------------- */
 void ptx_races_begin(struct ptx_machine *machine);

@@ -2,10 +2,10 @@
  * Races: two threads access the same bytes, one of them writes, not both by strong operations (atomics, volatile,
  * relaxed, acquire), and nothing orders them. Each word has its last write and last read.
  *
- * What orders accesses: a barrier of the block; a barrier of the warp, and for a read before a write anything that the
- * whole warp does together; a fence or release, a strong write, a strong read of the same word, and a fence or acquire.
- * The latter is kept as knowledge: for each block, how far its accesses come before. A lane's knowledge becomes its
- * warp's at the warp's next barrier, and its block's at the block's.
+ * What orders accesses: a barrier of the block; a barrier of the warp, and for a read of global memory before a write
+ * anything that the whole warp does together; a fence or release, a strong write, a strong read of the same word, and a
+ * fence or acquire. The latter is kept as knowledge: for each block, how far its accesses come before. A lane's
+ * knowledge becomes its warp's at the warp's next barrier, and its block's at the block's.
  *
  * It forgets: earlier reads behind the last, and bytes of a word behind those of the last access. So it may miss a
  * race.
@@ -300,12 +300,13 @@ static void look_at(struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, 
       !comes_before(w, lane, &c->written, w->tick))
     ptx_finding(w, i, lane, "a race in %s memory: %s what thread %u of block %u wrote, and nothing orders them", where,
                 writes ? "writes over" : "reads", c->written.thread, c->written.block - 1);
-  if (writes && c->read.block && (c->read.bytes & bytes) && !comes_before(w, lane, &c->read, w->any_tick))
+  if (writes && c->read.block && (c->read.bytes & bytes) &&
+      !comes_before(w, lane, &c->read, shared ? w->tick : w->any_tick))
     ptx_finding(w, i, lane, "a race in %s memory: writes what thread %u of block %u reads, and nothing orders them",
                 where, c->read.thread, c->read.block - 1);
   struct ptx_when now = {(uint32_t)b->linear + 1,
                          b->epoch,
-                         writes ? w->tick : w->any_tick,
+                         writes || shared ? w->tick : w->any_tick,
                          b->clock,
                          (uint16_t)(w->index * LANES + lane),
                          bytes,

@@ -158,6 +158,7 @@ static bool step(struct ptx_warp *w, struct ptx_part *part) {
   const struct ptx_ins *i = &m->module->code[part->pc];
   uint32_t taken = part->mask;
   m->idle++;
+  m->counts.instructions++;
   take_part(w, part->mask);
   if (i->guard.kind) {
     ptx_check_defined(w, i, i->guard, "the condition");
@@ -446,6 +447,7 @@ void ptx_run(const struct ptx_module *module, const struct ptx_function *functio
   for (unsigned k = 0; k < m.alive; k++)
     free_block(&m.blocks[k]);
   ptx_races_end(&m);
+  ptx_count_launch(&m);
   free(m.blocks);
   free(m.parameters);
 }
