@@ -11,11 +11,15 @@
  *   CUDA_STANDIN_DELAY=US            every piece of work waits for up to that many microseconds before it runs (0)
  *   CUDA_STANDIN_LAZY=1              work waits until something waits for it or queries it (0)
  *   CUDA_STANDIN_SEED=N              of the delays, and of the order in which the threads of kernels begin (0: natural)
- *   CUDA_STANDIN_CODE=CODE           how kernels run: as the host's code (host), or as PTX for sm_75 (sm75) or
- * compute_80 (compute80: CUDA_STANDIN_PTX names it). A device with PTX refuses binaries. (host) CUDA_STANDIN_PTX=FILE
- * the PTX of every module, whatever is loaded CUDA_STANDIN_SCHEDULE=SEED       the parts of warps, warps and blocks of
- * PTX take turns at random (0: they do not) CUDA_STANDIN_ORDER=0             the order of work on the same memory is
- * not checked (1) CUDA_STANDIN_SELF_TEST=1         the library runs its self-test of the kernels (0)
+ *   CUDA_STANDIN_CODE=CODE           how kernels run: as the host's code (host), as PTX for sm_75 (sm75), or as PTX for
+ *                                    compute_80 (compute80, which CUDA_STANDIN_PTX names). A device that runs PTX
+ *                                    refuses binaries. (host)
+ *   CUDA_STANDIN_PTX=FILE            the PTX of every module, whatever is loaded
+ *   CUDA_STANDIN_SCHEDULE=SEED       parts of warps, warps and blocks of PTX take turns at random (0: they do not)
+ *   CUDA_STANDIN_STOP=1              the first finding in PTX ends the process (0)
+ *   CUDA_STANDIN_COUNTS=FILE         what each kernel cost as PTX is added to it at the end
+ *   CUDA_STANDIN_ORDER=0             the order of work on the same memory is not checked (1)
+ *   CUDA_STANDIN_SELF_TEST=1         the library runs its self-test of the kernels (0)
  *   CUDA_STANDIN_POOLS=0             the devices have no memory pools (1)
  *   CUDA_STANDIN_PITCH=BYTES         the largest pitch of copied rows (2147483647)
  *   CUDA_STANDIN_FAULT=CALL:N[+][=ERROR],...
