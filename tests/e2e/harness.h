@@ -167,4 +167,23 @@ static inline float load(const void *buffer, size_t i, ncclDataType_t type) {
   return h & 0x8000 ? -value : value;
 }
 
+/* The same for n values. The type is known outside of the loop, because tests spend much of their time here. */
+static inline void store_all(void *buffer, const float *from, size_t n, ncclDataType_t type) {
+  if (type == ncclFloat32)
+    memcpy(buffer, from, n * sizeof *from);
+  for (size_t i = 0; type == ncclFloat16 && i < n; i++)
+    store(buffer, i, from[i], ncclFloat16);
+  for (size_t i = 0; type == ncclBfloat16 && i < n; i++)
+    store(buffer, i, from[i], ncclBfloat16);
+}
+
+static inline void load_all(float *to, const void *buffer, size_t n, ncclDataType_t type) {
+  if (type == ncclFloat32)
+    memcpy(to, buffer, n * sizeof *to);
+  for (size_t i = 0; type == ncclFloat16 && i < n; i++)
+    to[i] = load(buffer, i, ncclFloat16);
+  for (size_t i = 0; type == ncclBfloat16 && i < n; i++)
+    to[i] = load(buffer, i, ncclBfloat16);
+}
+
 #endif
