@@ -89,6 +89,9 @@ static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_opt
 /* True if measurements choose a codec for every slot. */
 static inline bool tagc_options_auto(const struct tagc_options *o) { return strcmp(o->codec, "auto") == 0; }
 
+/* True if PyTorch tells the layers, and no file. */
+static inline bool tagc_options_ask_torch(const struct tagc_options *o) { return strcmp(o->layermap, "torch") == 0; }
+
 /* True if TAGC_BUDGET chooses the codecs. It has nothing to choose if TAGC_CODEC names one. */
 static inline bool tagc_options_has_budget(const struct tagc_options *o) {
   return o->budget.kind != TAGC_BUDGET_NONE && tagc_options_auto(o);

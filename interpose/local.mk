@@ -2,6 +2,7 @@
 # interpose/: how a call comes in and goes out. Rooms from the bottom to the top. The convenience library has all of it
 # except the exported entries.
 include $(srcdir)/%D%/nccl/local.mk
+include $(srcdir)/%D%/torch/local.mk
 include $(srcdir)/%D%/policy/local.mk
 include $(srcdir)/%D%/ab/local.mk
 include $(srcdir)/%D%/budget/local.mk

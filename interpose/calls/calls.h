@@ -40,4 +40,9 @@ void tagc_call_pass(struct tagc_call *call, enum tagc_reason reason);
 /* A cycle was locked, or is locked no more. All data kept by slot is void: the caller frees *old. With the lock. */
 ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *old);
 
+/* TAGC_LAYERMAP=torch: the ranks have compared what PyTorch says. All of them have this model, which the communicator
+ * takes over, or none use any (NULL): then the layers are inferred. Before the first slot's first call. With the lock.
+ */
+ncclResult_t tagc_lock_use_map(struct tagc_comm *comm, struct tagc_model *model);
+
 #endif

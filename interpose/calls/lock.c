@@ -9,14 +9,17 @@
 #include "interpose/nccl/process.h"
 #include "interpose/stats/layers_log.h"
 
+/* The user's map, or that of PyTorch. */
+static const struct tagc_model *map_of(const struct tagc_comm *comm) {
+  const struct tagc_model *map = tagc_library_map(&(uint64_t){0});
+  return map ? map : comm->model;
+}
+
 /* Infers layers if slots may be gradients. False without memory: layers decide what is compressed, and a rank without
  * them would decide differently from the others. */
 static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count) {
   char why[160] = "";
-  uint64_t digest;
-  const struct tagc_model *map = tagc_library_map(&digest);
-  tagc_layers_free(comm->layers);
-  comm->layers = NULL;
+  const struct tagc_model *map = map_of(comm);
   if (!count || comm->nranks < 2 ||
       (!map && !tagc_cycle_is_gradients(comm->observed.cycle) &&
        tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS &&
@@ -57,7 +60,7 @@ static const char *taken_for(const struct tagc_comm *comm, const struct tagc_slo
   if (tagc_cycle_is_gradients(comm->observed.cycle))
     return all_reduces ? "gradients, as the program's first broadcasts or all-reduces show"
                        : "gradients, as their parameters are gathered in the forward pass";
-  if (tagc_library_map(&(uint64_t){0}) && tagc_slot_is_gradient(comm, 0))
+  if (map_of(comm) && tagc_slot_is_gradient(comm, 0))
     return "gradients, as TAGC_LAYERMAP says";
   if (comm->layers && comm->layers->proven)
     return "gradients, as a model of known sizes has all their elements";
@@ -70,12 +73,11 @@ static const char *taken_for(const struct tagc_comm *comm, const struct tagc_slo
  * already, or left no cycle for samples. */
 static void watch_changes(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count) {
   const struct tagc_options *options = tagc_library_options();
-  uint64_t digest;
   size_t allgathers;
   tagc_cycle_allgathers(comm->observed.cycle, &allgathers);
   comm->changes.watched = tagc_plan_watches_changes(options) && count && allgathers &&
                           infos[0].signature.collective == TAGC_COLL_REDUCE_SCATTER && comm->nranks > 1 &&
-                          !tagc_library_map(&digest);
+                          !map_of(comm);
   if (!comm->changes.watched)
     return;
   comm->changes.places = calloc(count + allgathers, sizeof *comm->changes.places);
@@ -94,13 +96,22 @@ static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info 
     tagc_layers_log(comm->ledger->number, infos, comm->layers);
 }
 
+/* Frees the layers, and the model that they may point into. */
+static void free_layers(struct tagc_comm *comm) {
+  tagc_layers_free(comm->layers);
+  tagc_model_free(comm->model);
+  comm->layers = NULL;
+  comm->model = NULL;
+}
+
 /* Ends all that was kept by slot. */
 static void end_slots(struct tagc_comm *comm, struct tagc_former_lock *old) {
   for (size_t i = 0; i < comm->slot_count; i++)
     tagc_slot_drop_residual(comm, i);
   *old = tagc_memory_detach(comm);
+  free_layers(comm);
   comm->vote.cycle = TAGC_VOTE_CYCLE;
-  comm->vote.asks_shards = comm->vote.are_shards = false;
+  comm->vote.asks_shards = comm->vote.are_shards = comm->vote.asks_map = false;
   comm->vote.count = 0;
   comm->observed.lock_number++; /* calls held back in a group lose their slots */
   comm->observed.cycle_began_ns = 0;
@@ -127,18 +138,17 @@ static bool make_allgathers(struct tagc_comm *comm) {
   return !comm->slot_count || (tagc_allgathers_make(comm) && tagc_ledger_set_allgathers(comm->ledger, infos, count));
 }
 
-ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *old) {
-  size_t count;
-  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->observed.cycle, &count);
-  end_slots(comm, old);
-  if (!infer_layers(comm, infos, count))
-    return tagc_no_memory("the layers of slots");
-  if (!make_slots(comm, infos, count))
-    return tagc_no_memory("the slots of a cycle");
-  if (!make_allgathers(comm))
-    return tagc_no_memory("the all-gathers of a cycle");
-  tagc_shards_set(comm);
-  watch_changes(comm, infos, count);
+/* Can the ranks compare what PyTorch says? They all can, or none. Else the layers are inferred. */
+static bool can_ask_torch(const struct tagc_comm *comm) {
+  bool any = false;
+  for (size_t i = 0; i < comm->slot_count && !any; i++)
+    any = tagc_slot_has_codecs(&comm->slots[i]);
+  return any && tagc_library_asks_torch() && tagc_library_options()->mode != TAGC_MODE_OBSERVE && comm->device &&
+         comm->nranks > 1 && tagc_comm_agreed(comm);
+}
+
+/* Decides what follows from the layers. */
+static ncclResult_t use_layers(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count) {
   if (count && !is_hopeful(comm, infos)) {
     comm->vote.asks_shards = tagc_shards_may_be(infos, count);
     if (!comm->vote.asks_shards)
@@ -152,6 +162,44 @@ ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *ol
   comm->ledger->taken_for = count ? taken_for(comm, infos) : "a step without gradients";
   if (count)
     log_cycle(comm, infos);
-  tagc_trace_lock(comm, infos, count);
   return ncclSuccess;
+}
+
+ncclResult_t tagc_lock_use_map(struct tagc_comm *comm, struct tagc_model *model) {
+  size_t count;
+  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->observed.cycle, &count);
+  comm->vote.asks_map = false;
+  if (!model)
+    return use_layers(comm, infos, count);
+  free_layers(comm);
+  comm->model = model;
+  if (!infer_layers(comm, infos, count) || !tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers))
+    return tagc_no_memory("the layers of slots");
+  if (comm->layers->source == TAGC_LAYER_MAP) { /* contents are not compared with a map */
+    comm->changes.watched = false;
+    comm->vote.cycle = TAGC_VOTE_CYCLE;
+  }
+  const ncclResult_t status = use_layers(comm, infos, count);
+  tagc_trace_lock(comm, infos, count);
+  return status;
+}
+
+ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *old) {
+  size_t count;
+  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->observed.cycle, &count);
+  end_slots(comm, old);
+  if (!infer_layers(comm, infos, count))
+    return tagc_no_memory("the layers of slots");
+  if (!make_slots(comm, infos, count))
+    return tagc_no_memory("the slots of a cycle");
+  if (!make_allgathers(comm))
+    return tagc_no_memory("the all-gathers of a cycle");
+  tagc_shards_set(comm);
+  watch_changes(comm, infos, count);
+  comm->vote.asks_map = can_ask_torch(comm);
+  comm->ledger->taken_for = "a step of which PyTorch was not asked yet";
+  const ncclResult_t status = comm->vote.asks_map ? ncclSuccess : use_layers(comm, infos, count);
+  if (status == ncclSuccess)
+    tagc_trace_lock(comm, infos, count);
+  return status;
 }

@@ -34,6 +34,7 @@ static void comm_free(struct tagc_comm *comm) {
   tagc_record_flush();
   tagc_cycle_destroy(comm->observed.cycle);
   tagc_layers_free(comm->layers);
+  tagc_model_free(comm->model);
   pthread_mutex_destroy(&comm->lock);
   free(comm);
 }

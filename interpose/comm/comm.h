@@ -45,6 +45,7 @@ struct tagc_comm {
   pthread_mutex_t lock;
   struct tagc_observed observed;
   struct tagc_layers *layers; /* of the slots; NULL: not needed */
+  struct tagc_model *model;   /* TAGC_LAYERMAP=torch: all ranks have this map, since a vote; NULL: none */
   bool selection_told;        /* names in TAGC_LAYERS and TAGC_SKIP without a match were logged, once and for all */
   struct tagc_slot *slots;
   size_t slot_count;

@@ -75,6 +75,11 @@ bool tagc_shards_are(const struct tagc_slot_info *slots, size_t count);
 struct tagc_shape tagc_slot_shard(const struct tagc_slot *slot);
 uint64_t tagc_slot_rest_count(const struct tagc_slot *slot);
 
+/* Could any codec have the slot's calls, by their type and reduction? */
+static inline bool tagc_slot_has_codecs(const struct tagc_slot *slot) {
+  return slot->packed.n && slot->op != TAGC_OP_OTHER;
+}
+
 /* The plan's question about slot i; the caller adds the room for its residual. */
 struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i);
 

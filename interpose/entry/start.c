@@ -28,7 +28,7 @@ static void check_options(const struct tagc_options *options) {
 static void read_map(const struct tagc_options *options) {
   char why[TAGC_OPTION_WHY];
   uint64_t digest = 0;
-  if (!*options->layermap)
+  if (!*options->layermap || tagc_options_ask_torch(options))
     return;
   const struct tagc_model *map = tagc_option_map(options->layermap, &digest, why);
   if (map) {

@@ -44,6 +44,8 @@ const struct tagc_model *tagc_library_map(uint64_t *digest) {
   return map;
 }
 
+bool tagc_library_asks_torch(void) { return tagc_options_ask_torch(tagc_library_options()); }
+
 const struct tagc_allgather_codec *tagc_library_allgather_codec(void) {
   const int choice = tagc_library_options()->allgather;
   const struct tagc_allgather_codec *const *of_choice = tagc_allgather_codecs;

@@ -24,6 +24,9 @@ const struct tagc_codec *tagc_library_codec(void);
 /* The codec of TAGC_ALLGATHER; NULL for off. */
 const struct tagc_allgather_codec *tagc_library_allgather_codec(void);
 
+/* TAGC_LAYERMAP=torch: there is no file, and each communicator asks PyTorch for its map. */
+bool tagc_library_asks_torch(void);
+
 /* The model in the file of TAGC_LAYERMAP, and the digest of that file; NULL: none. (An unreadable one is refused.) */
 const struct tagc_model *tagc_library_map(uint64_t *digest);
 

@@ -92,6 +92,11 @@ void tagc_message_probe(struct tagc_message *m, struct tagc_probe *probe) {
       carry_largest(m, &probe->ns[route][size]);
 }
 
+void tagc_message_map(struct tagc_message *m, struct tagc_vote_map *map) {
+  tagc_message_flag(m, &map->found);
+  carry_range(m, &map->digest);
+}
+
 void tagc_message_slot(struct tagc_message *m, struct tagc_vote_proposal *slot) {
   tagc_message_flag(m, &slot->can);
   carry_range(m, &slot->reason);

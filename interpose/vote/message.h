@@ -23,6 +23,7 @@ struct tagc_message {
 /* The number of int64 of each; the hosts take one more for each rank. */
 enum {
   TAGC_MESSAGE_FLAG = 1,
+  TAGC_MESSAGE_MAP = 3,
   TAGC_MESSAGE_CHANGE = 2,
   TAGC_MESSAGE_HOSTS = 1,
   TAGC_MESSAGE_SAMPLE = 8 + 4 * TAGC_CANDIDATES,
@@ -68,6 +69,13 @@ struct tagc_vote_range {
 /* The range of one rank. */
 static inline struct tagc_vote_range tagc_vote_own(int64_t value) { return (struct tagc_vote_range){value, value}; }
 static inline bool tagc_vote_is_same(struct tagc_vote_range range) { return range.least == range.most; }
+
+/* TAGC_LAYERMAP=torch: what PyTorch says on a rank. */
+struct tagc_vote_map {
+  bool found;
+  struct tagc_vote_range digest;
+};
+void tagc_message_map(struct tagc_message *message, struct tagc_vote_map *map);
 
 /* A rank's proposal for a slot or an all-gather of parameters. */
 struct tagc_vote_proposal {

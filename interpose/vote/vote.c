@@ -3,12 +3,14 @@
 
 #include <stdlib.h>
 
+#include "interpose/calls/calls.h"
 #include "interpose/calls/traced.h"
 #include "interpose/comm/memory.h"
 #include "interpose/comm/placement.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/loss_samples.h"
 #include "interpose/nccl/process.h"
+#include "interpose/torch/ask.h"
 #include "interpose/vote/changes.h"
 #include "interpose/vote/message.h"
 #include "interpose/vote/probe.h"
@@ -19,14 +21,19 @@ static bool due(const struct tagc_comm *comm, const struct tagc_call *call) {
   if (!tagc_comm_awaits_vote(comm, call) || call->cycle < tagc_comm_next_vote(comm))
     return false;
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].packed.n && comm->slots[i].op != TAGC_OP_OTHER)
+    if (tagc_slot_has_codecs(&comm->slots[i]))
       return true;
   return false;
 }
 
+/* Before the first call of a slot, so that samples of gradients are of the parts that the map selects. */
+static bool map_due(const struct tagc_comm *comm, const struct tagc_call *call) {
+  return comm->vote.asks_map && tagc_comm_awaits_vote(comm, call);
+}
+
 bool tagc_vote_is_due(const struct tagc_call *call) {
   pthread_mutex_lock(&call->comm->lock);
-  bool is_due = due(call->comm, call);
+  bool is_due = map_due(call->comm, call) || due(call->comm, call);
   pthread_mutex_unlock(&call->comm->lock);
   return is_due;
 }
@@ -46,6 +53,8 @@ struct vote {
   bool decided;                  /* everything stays plain: no question is left */
   bool postponed;                /* decided for now: the vote is held again later */
   bool reserved;                 /* the memory for this rank's proposal */
+  struct tagc_model *model;      /* TAGC_LAYERMAP=torch: what PyTorch says here; NULL: nothing */
+  uint64_t model_digest;
 };
 
 /* The votes of this thread's ranks. */
@@ -190,6 +199,44 @@ static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes
       status = tagc_no_memory("the outcome of a vote");
     pthread_mutex_unlock(&v->comm->lock);
   }
+  return status;
+}
+
+/* ---- TAGC_LAYERMAP=torch ----------------------------------------------------------------------------------------- */
+
+static void pack_map(struct vote *v, struct tagc_message *message) {
+  tagc_message_map(
+    message, &(struct tagc_vote_map){.found = v->model, .digest = tagc_vote_own((int64_t)(v->model_digest >> 2))});
+}
+
+static bool unpack_map(struct vote *v, struct tagc_message *message) {
+  struct tagc_vote_map map = {0};
+  tagc_message_map(message, &map);
+  const bool agreed = map.found && tagc_vote_is_same(map.digest);
+  if (!agreed && v->model)
+    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=torch: %s, so layers are inferred",
+             (unsigned long long)v->comm->ledger->number,
+             map.found ? "the ranks have different models" : "another rank's PyTorch tells none");
+  if (!agreed)
+    tagc_model_free(v->model);
+  struct tagc_model *model = agreed ? v->model : NULL;
+  v->model = NULL;
+  return tagc_lock_use_map(v->comm, model) == ncclSuccess;
+}
+
+/* Asks PyTorch, without a lock, and shares the answers. */
+static ncclResult_t share_maps(const struct tagc_nccl_group *real, struct votes *votes) {
+  char why[TAGC_TORCH_WHY];
+  for (size_t i = 0; i < votes->count; i++) {
+    struct vote *v = &votes->votes[i];
+    v->model = tagc_torch_ask(v->comm->nranks, tagc_library_options()->torch_timeout, &v->model_digest, why);
+    if (!v->model)
+      tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=torch: %s, so layers are inferred",
+               (unsigned long long)v->comm->ledger->number, why);
+  }
+  const ncclResult_t status = meet(real, votes, pack_map, unpack_map);
+  for (size_t i = 0; i < votes->count; i++)
+    tagc_model_free(votes->votes[i].model);
   return status;
 }
 
@@ -414,11 +461,25 @@ static ncclResult_t hold(const struct tagc_nccl_group *real, struct votes *votes
   return status;
 }
 
+static bool asks_map(const struct tagc_call *call) {
+  pthread_mutex_lock(&call->comm->lock);
+  const bool asks = map_due(call->comm, call);
+  pthread_mutex_unlock(&call->comm->lock);
+  return asks;
+}
+
 static bool asks_shards(const struct tagc_call *call) {
   pthread_mutex_lock(&call->comm->lock);
   const bool asks = due(call->comm, call) && call->comm->vote.asks_shards;
   pthread_mutex_unlock(&call->comm->lock);
   return asks;
+}
+
+static bool chooses(const struct tagc_call *call) {
+  pthread_mutex_lock(&call->comm->lock);
+  const bool is_due = due(call->comm, call);
+  pthread_mutex_unlock(&call->comm->lock);
+  return is_due;
 }
 
 static bool asks_changes(const struct tagc_call *call) {
@@ -457,8 +518,10 @@ static ncclResult_t hold_for(const struct tagc_nccl_group *real, struct tagc_cal
 }
 
 ncclResult_t tagc_vote_hold(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count) {
-  ncclResult_t status = hold_for(real, calls, count, asks_shards, share_replicas);
+  ncclResult_t status = hold_for(real, calls, count, asks_map, share_maps);
+  if (status == ncclSuccess)
+    status = hold_for(real, calls, count, asks_shards, share_replicas);
   if (status == ncclSuccess)
     status = hold_for(real, calls, count, asks_changes, share_changes);
-  return status == ncclSuccess ? hold_for(real, calls, count, tagc_vote_is_due, share_all) : status;
+  return status == ncclSuccess ? hold_for(real, calls, count, chooses, share_all) : status;
 }

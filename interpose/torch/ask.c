@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/torch/ask.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "env/thread.h"
+#include "interpose/nccl/linker.h"
+
+/* The lines of modules.py. */
+static const char *const lines[] = {
+#include "interpose/torch/modules.inc"
+};
+enum { LINES = sizeof lines / sizeof *lines };
+
+/* ---- the interpreter --------------------------------------------------------------------------------------------- */
+
+typedef struct object object; /* PyObject */
+enum { FILE_INPUT = 257 };    /* Py_file_input: statements */
+
+/* Its functions, of any version of Python 3. */
+#define PYTHON(FUNCTION) \
+  FUNCTION(int, Py_IsInitialized, (void)) \
+  FUNCTION(int, PyGILState_Ensure, (void)) \
+  FUNCTION(void, PyGILState_Release, (int)) \
+  FUNCTION(void *, PyGILState_GetThisThreadState, (void)) \
+  FUNCTION(object *, PyDict_New, (void)) \
+  FUNCTION(int, PyDict_SetItemString, (object *, const char *, object *)) \
+  FUNCTION(object *, PyDict_GetItemString, (object *, const char *)) \
+  FUNCTION(object *, PyEval_GetBuiltins, (void)) \
+  FUNCTION(object *, PyLong_FromLong, (long)) \
+  FUNCTION(object *, PyRun_String, (const char *, int, object *, object *)) \
+  FUNCTION(const char *, PyUnicode_AsUTF8AndSize, (object *, ptrdiff_t *)) \
+  FUNCTION(void, PyErr_Clear, (void)) \
+  FUNCTION(void, PyErr_Fetch, (object **, object **, object **)) \
+  FUNCTION(void, PyErr_Restore, (object *, object *, object *)) \
+  FUNCTION(void, Py_DecRef, (object *))
+
+#define MEMBER(type, name, arguments) type(*name) arguments;
+struct python {
+  PYTHON(MEMBER)
+  void *(*current_state)(void); /* may be NULL */
+  int (*is_finalizing)(void);   /* may be NULL */
+};
+
+/* The function in the global scope, where an interpreter is: the program or its libpython. */
+static bool find_function(const char *name, void *function) {
+  void *address = tagc_linker_dlsym()(RTLD_DEFAULT, name);
+  memcpy(function, &address, sizeof address);
+  return address != NULL;
+}
+
+static bool find_python(struct python *python) {
+  bool good = true;
+#define FIND(type, name, arguments) good = good && find_function(#name, &python->name);
+  PYTHON(FIND)
+  if (!good)
+    return false;
+  if (!find_function("PyThreadState_GetUnchecked", &python->current_state))
+    find_function("_PyThreadState_UncheckedGet", &python->current_state);
+  if (!find_function("Py_IsFinalizing", &python->is_finalizing))
+    find_function("_Py_IsFinalizing", &python->is_finalizing);
+  return python->Py_IsInitialized() && !(python->is_finalizing && python->is_finalizing());
+}
+
+/* As PyGILState_Check(), which says yes to everybody once there were sub-interpreters. */
+static bool holds_lock(const struct python *python) {
+  const void *own = python->PyGILState_GetThisThreadState();
+  return own && python->current_state && python->current_state() == own;
+}
+
+/* ---- the question ------------------------------------------------------------------------------------------------ */
+
+static char *join_lines(void) {
+  size_t bytes = 1;
+  for (size_t i = 0; i < LINES; i++)
+    bytes += strlen(lines[i]);
+  char *text = malloc(bytes), *at = text;
+  for (size_t i = 0; i < LINES && text; i++)
+    at = stpcpy(at, lines[i]);
+  return text;
+}
+
+/* Runs the question with the interpreter's lock. Returns its answer; NULL: no memory, or no answer. */
+static char *run_question(const struct python *python, const char *text, int nranks) {
+  object *type, *value, *trace, *names = NULL, *ranks = NULL, *result = NULL;
+  char *answer = NULL;
+  python->PyErr_Fetch(&type, &value, &trace);
+  object *builtins = python->PyEval_GetBuiltins();
+  names = builtins ? python->PyDict_New() : NULL;
+  ranks = names ? python->PyLong_FromLong(nranks) : NULL;
+  if (ranks && python->PyDict_SetItemString(names, "__builtins__", builtins) == 0 &&
+      python->PyDict_SetItemString(names, "ranks", ranks) == 0)
+    result = python->PyRun_String(text, FILE_INPUT, names, names);
+  object *said = result ? python->PyDict_GetItemString(names, "answer") : NULL;
+  const char *words = said ? python->PyUnicode_AsUTF8AndSize(said, NULL) : NULL;
+  if (words)
+    answer = strdup(words);
+  if (result)
+    python->Py_DecRef(result);
+  if (ranks)
+    python->Py_DecRef(ranks);
+  if (names)
+    python->Py_DecRef(names);
+  python->PyErr_Clear();
+  python->PyErr_Restore(type, value, trace);
+  return answer;
+}
+
+/* ---- a thread that asks ------------------------------------------------------------------------------------------ */
+
+/* Shared by the caller and the thread; the last one frees it. */
+struct question {
+  struct python python;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  char *text, *answer;
+  int nranks, users;
+  bool answered, abandoned;
+};
+
+static void leave_question(struct question *q) {
+  const bool last = --q->users == 0;
+  pthread_mutex_unlock(&q->lock);
+  if (!last)
+    return;
+  pthread_mutex_destroy(&q->lock);
+  pthread_cond_destroy(&q->changed);
+  free(q->text);
+  free(q->answer);
+  free(q);
+}
+
+static void *ask_with_lock(void *q_) {
+  struct question *q = q_;
+  const int state = q->python.PyGILState_Ensure();
+  pthread_mutex_lock(&q->lock);
+  const bool abandoned = q->abandoned;
+  pthread_mutex_unlock(&q->lock);
+  char *answer = abandoned ? NULL : run_question(&q->python, q->text, q->nranks);
+  q->python.PyGILState_Release(state);
+  pthread_mutex_lock(&q->lock);
+  q->answer = answer;
+  q->answered = true;
+  pthread_cond_signal(&q->changed);
+  leave_question(q);
+  return NULL;
+}
+
+static struct question *make_question(const struct python *python, int nranks) {
+  struct question *q = calloc(1, sizeof *q);
+  pthread_condattr_t attributes;
+  if (!q)
+    return NULL;
+  q->python = *python;
+  q->nranks = nranks;
+  q->users = 1;
+  q->text = join_lines();
+  pthread_mutex_init(&q->lock, NULL);
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&q->changed, &attributes);
+  pthread_condattr_destroy(&attributes);
+  return q;
+}
+
+/* Waits for the thread. Returns its answer; NULL: none in time, or none. */
+static char *await_answer(struct question *q, uint64_t seconds, bool *is_late) {
+  struct timespec end;
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  end.tv_sec += (time_t)seconds;
+  pthread_mutex_lock(&q->lock);
+  while (!q->answered && pthread_cond_timedwait(&q->changed, &q->lock, &end) == 0)
+    ;
+  *is_late = q->abandoned = !q->answered;
+  char *answer = q->answer;
+  q->answer = NULL;
+  leave_question(q);
+  return answer;
+}
+
+/* Asks in a thread of its own. */
+static char *ask_beside(struct question *q, uint64_t seconds, bool *is_late, char why[TAGC_TORCH_WHY]) {
+  q->users++;
+  if (tagc_thread_start(ask_with_lock, q))
+    return await_answer(q, seconds, is_late);
+  snprintf(why, TAGC_TORCH_WHY, "no thread can ask: %s", strerror(errno));
+  q->users--;
+  pthread_mutex_lock(&q->lock);
+  leave_question(q);
+  return NULL;
+}
+
+static char *ask_here(struct question *q) {
+  char *answer = run_question(&q->python, q->text, q->nranks);
+  pthread_mutex_lock(&q->lock);
+  leave_question(q);
+  return answer;
+}
+
+struct tagc_model *tagc_torch_ask(int nranks, uint64_t seconds, uint64_t *digest, char why[TAGC_TORCH_WHY]) {
+  static atomic_bool was_late;
+  struct python python;
+  bool is_late = false;
+  *digest = 0;
+  if (atomic_load(&was_late)) {
+    snprintf(why, TAGC_TORCH_WHY, "the interpreter was busy too long before");
+    return NULL;
+  }
+  if (!find_python(&python)) {
+    snprintf(why, TAGC_TORCH_WHY, "this process runs no Python, or none that other libraries can reach");
+    return NULL;
+  }
+  struct question *q = make_question(&python, nranks);
+  snprintf(why, TAGC_TORCH_WHY, "no memory");
+  if (!q || !q->text) {
+    free(q);
+    return NULL;
+  }
+  char *answer = holds_lock(&python) ? ask_here(q) : ask_beside(q, seconds, &is_late, why);
+  if (is_late) {
+    atomic_store(&was_late, true);
+    snprintf(why, TAGC_TORCH_WHY, "the interpreter was busy for %d seconds (TAGC_TORCH_TIMEOUT)", (int)seconds);
+  }
+  struct tagc_model *model = answer ? tagc_torch_read(answer, digest, why) : NULL;
+  free(answer);
+  return model;
+}

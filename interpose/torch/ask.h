@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * TAGC_LAYERMAP=torch: asks the PyTorch of this process which parameters its model has, and how FSDP or DDP lays them
+ * out. modules.py is the question. The library is not linked with Python: it finds the functions of the interpreter by
+ * name, in a process that has one.
+ *
+ * The lock     Python code needs the interpreter's global lock (GIL). If this thread holds it, the question runs here.
+ *              Else a thread of the library asks, and this one waits TAGC_TORCH_TIMEOUT at most: whoever holds the lock
+ *              may be waiting for the caller. After that nothing in this process is asked again. A question that comes
+ *              too late ends at once.
+ * The program  The question imports nothing and prints nothing. Exceptions end in it, and one that is under way stays.
+ *
+ * Threads      Any, without locks of the library.
+ */
+#ifndef INTERPOSE_TORCH_ASK_H
+#define INTERPOSE_TORCH_ASK_H
+
+#include "layermap/model/model.h"
+
+/* The longest reason, with the NUL. */
+enum { TAGC_TORCH_WHY = 240 };
+
+/* The model that `nranks` ranks of this program train together, which the caller frees, and the digest of its map,
+ * never 0. NULL: *why, also if the interpreter is not free within `seconds`. */
+struct tagc_model *tagc_torch_ask(int nranks, uint64_t seconds, uint64_t *digest, char why[TAGC_TORCH_WHY]);
+
+/* What an answer of modules.py means: as tagc_torch_ask(). */
+struct tagc_model *tagc_torch_read(const char *answer, uint64_t *digest, char why[TAGC_TORCH_WHY]);
+
+#endif

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Runs in the interpreter of a program that trains with PyTorch (ask.h), for TAGC_LAYERMAP=torch. `ranks` is the size of a
+# communicator. `answer` becomes the map (tagc-map(5)) of the model that so many ranks shard or replicate, or "!" and why
+# there is none. It reads attributes alone: it imports nothing, and changes nothing.
+
+
+def ask(ranks):
+    import gc
+    import sys
+
+    wrappers = {"_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"}
+
+    def clean(path):
+        return ".".join(part for part in path.split(".") if part and part not in wrappers)
+
+    def word(text):
+        return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in text) or "_"
+
+    # ---- what is wrapped: [(root, layout, [(module, name, shape)] of the parameters with gradients)]
+
+    def of_fully_shard():
+        mapping = getattr(sys.modules.get("torch.distributed._composable_state"), "_module_state_mapping", None) or {}
+        roots, found = [], {}
+        for module, state in list(mapping.items()):
+            if type(state).__name__ in ("ReferenceType", "weakref"):
+                state = state()
+            groups = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
+            if getattr(state, "_is_root", None) and hasattr(state, "_state_ctx"):
+                roots.append(module)
+            for group in groups:
+                mesh = getattr(group, "mesh_info", None)
+                if group is None or getattr(mesh, "shard_mesh_size", getattr(mesh, "replicate_mesh_size", 0)) != ranks:
+                    continue
+                for p in group.fsdp_params:
+                    if p.sharded_param.requires_grad and id(p) not in found:
+                        if getattr(getattr(p, "fsdp_placement", None), "dim", 0) != 0:
+                            raise ValueError("a parameter is sharded along another dimension than its first")
+                        found[id(p)] = (p._module_info.module, p._module_info.param_name, tuple(p._orig_size))
+        return [(root, "fsdp2", list(found.values())) for root in roots] if found else []
+
+    def of_wrappers():
+        fsdp = getattr(sys.modules.get("torch.distributed.fsdp.fully_sharded_data_parallel"), "FullyShardedDataParallel", None)
+        ddp = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
+        kinds = tuple(k for k in (fsdp, ddp) if k is not None)
+        roots, found, aligned = [], [], False
+        for o in gc.get_objects() if kinds else []:     # type(): another program's __class__ may be any code
+            if not issubclass(type(o), kinds):
+                continue
+            if ddp is not None and issubclass(type(o), ddp):
+                if o.process_group.size() == ranks:
+                    roots.append((o.module, None, [
+                        (m, n, tuple(p.shape)) for path, m in o.module.named_modules() for n, p in m._parameters.items()
+                        if p is not None and p.requires_grad and
+                        (path + "." * bool(path) + n) not in getattr(o, "parameters_to_ignore", ())]))
+                continue
+            if o._is_root:
+                roots.append((o, "fsdp1", found))
+            handles = getattr(o, "_handles", None) or [getattr(o, "_handle", None)]
+            for handle in handles:
+                if handle is None or handle.world_size != ranks or not handle.flat_param.requires_grad:
+                    continue
+                flat = handle.flat_param
+                aligned = aligned or any(getattr(flat, "_is_padding_mask", None) or ())
+                found.extend((i.module, i.param_name, tuple(s)) for i, s in zip(flat._param_infos, flat._shapes))
+        return [(root, "fsdp1_aligned" if layout == "fsdp1" and aligned else layout, list_)
+                for root, layout, list_ in roots if list_]
+
+    # ---- the parameters of a model, in the order in which modules are registered
+
+    def parameters_of(root, entries):
+        names, place = {}, {}
+        for path, module in root.named_modules():
+            names.setdefault(id(module), clean(path))
+            place.setdefault(id(module), len(place))
+        own = [e for e in enumerate(entries) if id(e[1][0]) in names]
+        own.sort(key=lambda e: (place[id(e[1][0])], e[0]))
+        by_name = {path: module for path, module in ((clean(p), m) for p, m in root.named_modules())}
+        result, words = [], set()
+        for _, (module, name, shape) in own:
+            path = names[id(module)]
+            around, parts = [], path.split(".") if path else []
+            for i in range(len(parts) + 1):
+                m = by_name.get(".".join(parts[:i]))
+                around.append(type(m).__name__)
+            if "Embedding" in around[-1] and shape:
+                words.add(shape[0])
+            result.append((path, name, shape, around, module))
+        return result, words, by_name
+
+    # ---- kinds, where the classes of modules tell them; else the library asks the names
+
+    def kinds_of(name, shape, around, in_block, words):
+        bias = ["bias"] if name.endswith("bias") else []
+        outer = " ".join(around[1:-1])
+        attention = any(w in outer for w in ("Attention", "Attn"))
+        if "norm" in around[-1].lower():
+            return ["attn"] * (in_block and attention) + ["norm"] + bias
+        if not in_block:
+            if "Embedding" in around[-1]:
+                return ["embed"]
+            return ["head"] + bias if around[-1] == "Linear" and shape and shape[0] in words else None
+        inner = outer + " " + around[-1]
+        if any(w in inner for w in ("Attention", "Attn")):
+            return ["attn"] + bias
+        if any(w in inner for w in ("Expert", "MoE", "Moe", "Router")):
+            return None
+        return ["mlp"] + bias if any(w in inner for w in ("MLP", "Mlp", "FeedForward", "FFN")) else None
+
+    # ---- blocks: members of a list of modules that have modules themselves
+
+    def split(path, by_name):
+        parts = path.split(".")
+        for i, part in enumerate(parts):
+            if part.isdigit():
+                siblings = [m for p, m in by_name.items()
+                            if p.rpartition(".")[0] == ".".join(parts[:i]) and p.rpartition(".")[2].isdigit()]
+                if len(siblings) > 1 and all(len(m._modules) for m in siblings if any(True for _ in m.parameters())):
+                    return ".".join(parts[:i]), int(part), ".".join(parts[i + 1:])
+        return None
+
+    def line(name, shape, kinds):
+        columns = 1
+        for n in shape[1:]:
+            columns *= n
+        rows = shape[0] if shape else 1
+        size = "%d" % rows if columns == 1 else "%dx%d" % (rows, columns)
+        return "" if rows * columns == 0 else "  parameter %s %s%s\n" % (word(name), size, " " + ",".join(kinds) if kinds else "")
+
+    def ranges(numbers):
+        out, first = [], 0
+        for i, n in enumerate(numbers):
+            if i + 1 == len(numbers) or numbers[i + 1] != n + 1:
+                out.append("%d" % n if i == first else "%d-%d" % (numbers[first], n))
+                first = i + 1
+        return ",".join(out)
+
+    def map_of(root, layout, entries):
+        parameters, words, by_name = parameters_of(root, entries)
+        memo, order, blocks, elements = {}, [], {}, {}
+        for path, name, shape, around, _ in parameters:
+            if path not in memo:
+                memo[path] = split(path, by_name)
+            block = memo[path]
+            kinds = kinds_of(name, shape, around, block is not None, words)
+            whole = (block[2] if block else path)
+            text = line(whole + "." * bool(whole) + name, shape, kinds)
+            where = block[:2] if block else None
+            if block:
+                size = 1
+                for n in shape:
+                    size *= n
+                elements[block[0]] = elements.get(block[0], 0) + size
+            if not order or order[-1] != where:
+                if where is not None and where in blocks:
+                    raise ValueError("the parameters of block %s.%d are registered apart" % where)
+                order.append(where)
+                blocks[where if where is not None else len(order)] = ""
+            blocks[where if where is not None else len(order)] += text
+        lists = sorted(elements, key=lambda p: -elements[p])
+        unit, used = {}, {"block", "embed", "head", "model", "middle"}
+        for i, prefix in enumerate(lists):
+            name = "block" if i == 0 else word(prefix.rpartition(".")[2])[-24:]
+            while i and name in used:
+                name += "_"
+            used.add(name)
+            unit[prefix] = name
+        out = "tagc-map 1\n" + ("layout %s\n" % layout if layout else "")
+        outside = [i for i, where in enumerate(order) if where is None]
+        i = 0
+        while i < len(order):
+            if order[i] is None:
+                name = "model" if not lists else "embed" if i == 0 else "head" if i + 1 == len(order) else "middle"
+                if name == "middle":
+                    name += "%d" % outside.index(i)
+                out += "unit %s\n%s" % (name, blocks[i + 1])
+                i += 1
+                continue
+            prefix, forms = order[i][0], {}
+            while i < len(order) and order[i] is not None and order[i][0] == prefix:
+                forms.setdefault(blocks[order[i]], []).append(order[i][1])
+                i += 1
+            for text, numbers in forms.items():
+                out += "unit %s %s\n%s" % (unit[prefix], ranges(numbers), text)
+        return out
+
+    # ----
+
+    if "torch" not in sys.modules:
+        return "!this process has not loaded PyTorch"
+    models = of_fully_shard() or of_wrappers()
+    if not models:
+        return "!no model is wrapped by FSDP or DDP over %d ranks" % ranks
+    if len(models) > 1:
+        return "!%d models are wrapped over %d ranks: a map holds one" % (len(models), ranks)
+    return map_of(*models[0])
+
+
+try:
+    answer = ask(ranks)
+except BaseException as e:      # whatever a version of PyTorch may lack: the program must not see it
+    answer = "!%s: %.200s" % (type(e).__name__, e)
