@@ -239,8 +239,9 @@ static void run_case(const struct test_case *c) {
 static void matrix(void) {
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   static const size_t counts[] = {1, 17, 31, 33, 1009, 4096, 16411, 65536};
-  /* Two levels run on many placements. So each runs half of all combinations, and a third on many ranks. */
-  const size_t part = !two_levels() ? 1 : nranks < 8 ? 2 : 3;
+  /* Two levels run on many placements. So each runs half of all combinations, and a third on many ranks. So do builds
+   * with sanitizers, which are slow. */
+  const size_t part = SANITIZED || (two_levels() && nranks >= 8) ? 3 : two_levels() ? 2 : 1;
   const size_t ncounts = sizeof counts / sizeof *counts - (two_levels() ? 2 : 0), large = two_levels() ? 16369 : 65521;
   for (int t = 0; t < 3; t++)
     for (int op = 0; op < 3; op++)

@@ -12,6 +12,7 @@
 #include "kernels/device/fatbin.h"
 #include "tests/standin/cuda/device.h"
 #include "tests/unit/codec/cases.h"
+#include "tests/unit/tap.h"
 
 enum { GUARD = 256, GUARD_BYTE = 0x5b };
 
@@ -161,13 +162,6 @@ static inline bool cuda_said(int argc, char **argv, const char *word) {
       return true;
   return false;
 }
-
-/* Builds with sanitizers are slow, and look at memory: a test leaves out what differs in numbers alone. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
 
 /* True if the test should leave out repetitions: with `short`, and in slow builds. */
 static inline bool cuda_brief(int argc, char **argv) {

@@ -123,7 +123,7 @@ static void check_sizes(void) {
 static void check_lists(void) {
   static const uint32_t kept[] = {1, 10000, 300000, 1000000};
   bool all = true;
-  for (int i = 0; i < CASE_SIZES; i++) {
+  for (int i = 0; i < CASE_SIZES; i += 1 + 2 * SANITIZED) {
     struct setting s = usual();
     s.n = case_sizes[i];
     s.nranks = 2 + i % 3;
@@ -274,7 +274,8 @@ static void check_stuck(void) {
   estimated = 0;
   const bool good = same_with_few(&s);
   ok(good && estimated == 2, "two elements that share all of their cells are estimated and counted");
-  ok(same_with(&s, 0), "by one group as well");
+  if (!SANITIZED)
+    ok(same_with(&s, 0), "by one group as well");
 }
 
 /* -- what others send ---------------------------------------------------------------------------------------------- */
@@ -368,7 +369,7 @@ static void check_hostile(void) {
   } shapes[] = {{17003, 2, 250000}, {70001, 3, 500000}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     bool all = true;
-    for (int shape = 0; shape < 2; shape++) {
+    for (int shape = 0; shape < 2 - SANITIZED; shape++) {
       struct setting s = usual();
       s.n = shapes[shape].n;
       s.nranks = shapes[shape].nranks;
