@@ -81,7 +81,8 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
     .settles = slot && slot->memory.residual && tagc_retune_is_near(comm->ledger->retune, call->cycle),
     .resync_pending = call->resync_pending,
     .calls_skipped = call->calls_skipped,
-    .stale = allgather && allgather->layout.reference_bytes && !tagc_allgather_first(comm, allgather)->referred,
+    .stale = allgather && allgather->layout.reference_bytes &&
+             (!tagc_allgather_first(comm, allgather)->referred || allgather->rest),
   };
 }
 

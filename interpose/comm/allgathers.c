@@ -36,6 +36,7 @@ bool tagc_allgathers_make(struct tagc_comm *comm) {
     a->again = infos[i].again;
     a->reason = TAGC_REASON_warm_up;
     a->first = (uint32_t)i;
+    a->sizes.payload_bytes = a->again ? a->codec->least_bytes : 0;
     for (uint32_t j = 0; j < i && a->first == i && infos[i].sure; j++)
       if (infos[j].sure && comm->allgathers[j].slot == a->slot && comm->allgathers[j].shape.dtype == a->shape.dtype)
         a->first = j;

@@ -36,13 +36,17 @@ struct tagc_allgather {
   bool referred;                  /* first: all ranks have the same reference, or one marked as damaged */
   bool damaged;                   /* first: this rank's reference differs from the others', as a call has failed here */
   unsigned refused;               /* refused calls in a row */
+  unsigned rest, rested;          /* payloads of any size: so many calls stay plain now, and did the last time */
+  struct tagc_allgather_sizes sizes; /* payloads of any size: those of the next call */
+  bool lost;                         /* payloads of any size: this rank has missed a call and knows them no longer */
+  uint64_t reference_digest;         /* first: of the reference, as all ranks should have it */
   bool digest_known; /* first: the last call was compressed, and `digest` is that of this rank's shard in it */
   uint64_t digest;
 };
 
 /* After so many refusals in a row, a codec that refers to earlier calls is given up for good: the all-gather and those
- * that share its reference stay plain. */
-enum { TAGC_ALLGATHER_JUMPS = 3 };
+ * that share its reference stay plain. One with payloads of any size rests instead, for 2, 4, ... calls. */
+enum { TAGC_ALLGATHER_JUMPS = 3, TAGC_ALLGATHER_LONGEST_REST = 64 };
 
 /* The all-gather of a call; NULL: none. */
 struct tagc_allgather *tagc_allgather_of(const struct tagc_comm *comm, const struct tagc_call *call);

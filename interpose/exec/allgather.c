@@ -74,16 +74,32 @@ static void parameters_lay_out(struct tagc_work *w) {
     .keep_own = call->send == (const uint8_t *)call->recv + (size_t)comm->rank * shard,
     .seed = parameters_seed(call, a),
     .reference = first->reference,
+    .sizes = a->codec->least_bytes ? &a->sizes : NULL,
+    .digest = &first->reference_digest,
     .stats = &row->allgather.stats,
     .tally = a->tally,
   };
+  if (w->allgather.job.sizes && a->sizes.payload_bytes)
+    w->allgather.job.layout.payload_bytes = a->sizes.payload_bytes;
   w->tally = a->tally;
   if (tagc_work_compresses(w))
     tagc_work_assign_chunks(w, 0, &a->chunking, comm->memory.workspace);
   a->calls++; /* even if it fails: all ranks make the seeds of later calls from this */
 }
 
+/* The others send payloads of a size that this rank does not know. */
+static ncclResult_t fail_lost(const struct tagc_work *w) {
+  const struct tagc_comm *comm = w->call->comm;
+  tagc_log(
+    TAGC_LOG_ERROR, "interpose",
+    "communicator %llu, all-gather of %s: an earlier call failed here, and with it the size of this one: it fails",
+    (unsigned long long)comm->ledger->number, tagc_ledger_allgather_row(comm->ledger, w->call->allgather)->name);
+  return ncclInternalError;
+}
+
 static ncclResult_t parameters_begin(struct tagc_work *w) {
+  if (tagc_work_compresses(w) && tagc_allgather_of(w->call->comm, w->call)->lost)
+    return fail_lost(w);
   if (w->tally)
     tagc_comm_read_allgather_tally(w->call->comm, w->tally, w->call->allgather);
   return tagc_work_done(!tagc_work_compresses(w) || tagc_work_mark(w, TAGC_MARK_BEGUN));
@@ -109,6 +125,7 @@ static ncclResult_t parameters_encode(struct tagc_work *w, unsigned chunk, void 
 
 static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void *stream) {
   struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
+  w->allgather.decoded = true;
   return tagc_work_done(tagc_work_compresses(w)
                           ? w->device->allgather_decode(w->device, w->allgather.codec, job, stream)
                           : w->device->allgather_refer(w->device, w->allgather.codec, job, stream));
@@ -137,11 +154,30 @@ static ncclResult_t refer_again(struct tagc_work *w) {
   return tagc_work_done(w->device->allgather_refer(w->device, w->allgather.codec, &w->allgather.job, w->call->stream));
 }
 
+/* Many changes may come again: the all-gather rests, twice as long each time. All ranks saw the same refusals. */
+static void rest_after_refusals(const struct tagc_work *w, struct tagc_allgather *a) {
+  if (!a->refused)
+    a->rested = 0;
+  if (a->refused < TAGC_ALLGATHER_JUMPS)
+    return;
+  a->refused = 0;
+  a->rested = a->rested ? 2 * a->rested : 2;
+  a->rest = a->rested = a->rested < TAGC_ALLGATHER_LONGEST_REST ? a->rested : TAGC_ALLGATHER_LONGEST_REST;
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, all-gathers of %s: plain for the next %u calls: %s",
+           (unsigned long long)w->call->comm->ledger->number,
+           tagc_ledger_allgather_row(w->call->comm->ledger, w->call->allgather)->name, a->rest,
+           tagc_reason_words(TAGC_REASON_jumps));
+}
+
 /* After too many refusals, all all-gathers of the same unit become plain for good. All ranks saw the same refusals. */
 static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a) {
   struct tagc_comm *comm = w->call->comm;
   const bool refers = a->layout.reference_bytes > 0;
   a->refused = w->allgather.refused ? a->refused + 1 : 0;
+  if (a->codec->least_bytes) {
+    rest_after_refusals(w, a);
+    return;
+  }
   if (a->refused < (refers ? TAGC_ALLGATHER_JUMPS : 1) || a->reason != TAGC_REASON_compressed)
     return;
   const enum tagc_reason reason = refers ? TAGC_REASON_jumps : TAGC_REASON_escapes;
@@ -179,7 +215,8 @@ static void parameters_account(const struct tagc_work *w) {
   const struct tagc_traffic plain = tagc_plain_traffic(shard, &hosts);
   struct tagc_traffic sent = plain;
   if (tagc_work_compresses(w)) {
-    sent = tagc_plain_traffic(a->layout.payload_bytes, &hosts);
+    sent = tagc_plain_traffic(w->allgather.chunks > 1 ? a->layout.payload_bytes : w->allgather.job.layout.payload_bytes,
+                              &hosts);
     if (w->allgather.refused)
       tagc_traffic_add(&sent, &plain);
     row->compressed++;
@@ -204,6 +241,7 @@ static void parameters_commit(struct tagc_work *w) {
   first->referred = a->layout.reference_bytes > 0;
   if (!tagc_work_compresses(w) || w->allgather.refused)
     first->damaged = false;
+  a->rest -= !tagc_work_compresses(w) && a->rest;
   parameters_account(w);
   if (tagc_work_compresses(w))
     watch_refusals(w, a);
@@ -213,7 +251,9 @@ static void parameters_commit(struct tagc_work *w) {
 /* The call has failed here. Other ranks may have updated their references. Until the next new reference, this rank has
  * none to send differences to, and says so in its payloads. */
 static void parameters_abort(struct tagc_work *w) {
-  struct tagc_allgather *first = tagc_allgather_first(w->call->comm, tagc_allgather_of(w->call->comm, w->call));
+  struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call), *first = tagc_allgather_first(w->call->comm, a);
+  a->rest -= !tagc_work_compresses(w) && a->rest;
+  a->lost |= w->allgather.job.sizes && tagc_work_compresses(w) && !w->allgather.decoded;
   first->referred = first->layout.reference_bytes > 0; /* as on the ranks that did not fail */
   first->damaged = first->referred;
 }

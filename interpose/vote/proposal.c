@@ -158,7 +158,8 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
 
 /* A rank that cannot have so many chunks uses one, and says so in its proposal. */
 static void set_allgather_chunks(const struct tagc_comm *comm, struct tagc_allgather *a, int count) {
-  (void)tagc_chunking_set_allgather(comm->device, a->codec, &a->shape, &a->layout, &a->chunking, count);
+  (void)tagc_chunking_set_allgather(comm->device, a->codec, &a->shape, &a->layout, &a->chunking,
+                                    a->codec->least_bytes ? 1 : count);
 }
 
 static struct tagc_allgather_question allgather_question(const struct tagc_comm *comm, const struct tagc_allgather *a) {

@@ -9,7 +9,8 @@
 #include "kernels/codec/variant.h"
 
 const struct tagc_allgather_codec *const tagc_allgather_codecs[] = {
-  &tagc_allgather_bf16, &tagc_allgather_q8, &tagc_allgather_lossless, &tagc_allgather_delta, NULL,
+  &tagc_allgather_bf16,  &tagc_allgather_q8,    &tagc_allgather_lossless,
+  &tagc_allgather_delta, &tagc_allgather_exact, NULL,
 };
 
 const struct tagc_allgather_kernels *tagc_allgather_kernels(void) { return TAGC_OF_VARIANT(tagc_allgather); }

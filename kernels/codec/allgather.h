@@ -40,7 +40,7 @@ struct tagc_allgather_layout {
 enum { TAGC_ALLGATHER_REFUSED = 1 };
 
 struct tagc_allgather_header {
-  uint32_t flags;
+  uint32_t flags;     /* others than TAGC_ALLGATHER_REFUSED are the codec's own */
   uint32_t unused[3]; /* zero */
 };
 
@@ -51,6 +51,13 @@ struct tagc_allgather_stats {
   uint64_t refused;     /* calls with a refused shard */
   double error2, norm2; /* squared L2 norms of the error of this rank's last shard, and of that shard; set, not
                          * added, by encode or (delta) decode; lossless: both 0 */
+};
+
+/* What a codec whose payloads have no fixed size (exact) remembers from call to call: equal on all ranks that took part
+ * in the same calls. Set to zero before the first one. */
+struct tagc_allgather_sizes {
+  uint64_t payload_bytes; /* of the next call, at most the layout's; 0: the layout's */
+  uint64_t margin;        /* for the changes of the next call, in 1/64 of those of the last one */
 };
 
 /* One all-gather under way. Pointers are device memory of the codec's device unless said otherwise. */
@@ -66,16 +73,22 @@ struct tagc_allgather_job {
   bool beside;                        /* as in tagc_job */
   uint8_t *payloads;                  /* nranks x payload_bytes, by rank; encode writes this rank's */
   void *reference;                    /* reference_bytes; shards are as far apart as in recv; NULL: not needed */
+  struct tagc_allgather_sizes *sizes; /* host memory; decode sets it; NULL: not needed */
+  uint64_t *digest;                   /* of the reference, host memory; decode and refer set it; NULL: none */
   void *state;                        /* state_bytes */
   struct tagc_allgather_stats *stats; /* host memory; NULL: not wanted */
   void *tally;                        /* replaces stats and refused on a device that counts by itself (device.h) */
   bool refused;                       /* set by decode: some rank's payload was refused */
+  bool failed;                        /* set by decode: what came out is not what the sender had */
 };
 
 struct tagc_allgather_codec {
   const char *name; /* as in TAGC_ALLGATHER */
-  bool exact;       /* decoding gives the input, bit for bit */
-  bool may_refuse;  /* the caller must look at `refused` after decode */
+  /* Payloads have the bytes of job->sizes, which decode sets, and at least so many; calls are not cut into chunks. 0:
+   * payloads are always as large as the layout says. */
+  size_t least_bytes;
+  bool exact;      /* decoding gives the input, bit for bit */
+  bool may_refuse; /* the caller must look at `refused` after decode */
 
   /* Fills *out for a shape. False (*out is undefined then): this codec cannot carry it, or would save nothing. Pure. */
   bool (*layout)(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
@@ -94,7 +107,7 @@ struct tagc_allgather_codec {
 extern const struct tagc_allgather_codec *const tagc_allgather_codecs[];
 
 extern const struct tagc_allgather_codec tagc_allgather_bf16, tagc_allgather_q8, tagc_allgather_lossless,
-  tagc_allgather_delta;
+  tagc_allgather_delta, tagc_allgather_exact;
 
 /* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, aligned to 64 bytes.
  * Returns the bytes that they take (`base` may be NULL for that). */

@@ -141,7 +141,7 @@ static bool host_allgather_decode(const struct tagc_device *self, const struct t
                                   struct tagc_allgather_job *job, void *stream) {
   (void)self, (void)stream;
   codec->decode(job);
-  return true;
+  return !job->failed;
 }
 
 static bool host_allgather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,

@@ -111,6 +111,8 @@ static void check_shape(const struct tagc_allgather_codec *codec, uint64_t n, in
   struct world w;
   const bool wild = codec->name[0] != 'd';
   bool bytes = true, same = true, right = true;
+  if (codec->least_bytes) /* test_exact.c */
+    return;
   if (!world_new(&w, codec, n, ranks, dtype))
     return;
   state = n + (uint64_t)ranks;

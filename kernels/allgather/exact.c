@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The codec for all-gathers that sends, bit for bit, what has changed since the last one: bf16, fp16 and fp32.
+ *
+ * Reference  The last result, all shards, in the type of the call, the same on all ranks. Every header has a digest of
+ *            all of it. If these differ, some rank has missed a call: all refuse.
+ * Payload    struct tagc_exact_header, then
+ *              edges    uint8 x blocks of 512 elements
+ *              lengths  uint16 x blocks: the bytes of the stream, and its level above them
+ *              streams  of the blocks, right behind one another; eight bytes, which a decoder may read
+ *            exact.h explains a stream. Bytes behind that are undefined.
+ * Example    bf16, n = 3, reference (1, 1, -1), shard (1, 1.0078125, -1): the differences are 0, 1 and 0, the second is
+ *            symbol 2 at position 1, so the list is 0001 0x401 in 15 bits.
+ *              (64 bytes of header)  00 (15 zeros)  02 10 (14 zeros)  11 40
+ * Sizes      All ranks need one size before the call. The headers say how many bytes each shard needs, so that after a
+ *            call all ranks know the same sizes, and add a margin. It grows with every refusal and falls again. If no
+ *            shard has changed, the next call has headers alone.
+ * Refused    A shard that does not fit into the payload. The caller then gathers plainly and calls refer(), as it does
+ *            at first. A shard that needs more than the largest payload changes no size: the next one may be small.
+ * Checked    The digest of each decoded shard must be the one in its header. Otherwise the job has failed.
+ */
+#include <string.h>
+
+#include "kernels/allgather/exact.h"
+#include "kernels/allgather/kernels.h"
+#include "kernels/codec/variant.h"
+
+enum {
+  HEADER = sizeof(struct tagc_exact_header),
+  UNCHANGED = 2, /* a flag of the header */
+  SPARE = 8,
+  GRAIN = 64,
+  MARGIN_LEAST = 4,
+  MARGIN_FIRST = 8,
+  MARGIN_MOST = 32,
+};
+
+static const struct tagc_exact_kernels *exact_kernels(void) { return TAGC_OF_VARIANT(tagc_exact); }
+
+static uint64_t grains(uint64_t bytes) { return (bytes + GRAIN - 1) / GRAIN * GRAIN; }
+
+/* The largest payload: beyond seven eighths of the shard the plain call is as good. */
+static bool exact_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out) {
+  if (!tagc_allgather_shape_fits(shape))
+    return false;
+  const size_t shard = shape->n * tagc_dtype_size(shape->dtype), most = shard / 8 * 7 / GRAIN * GRAIN;
+  *out = (struct tagc_allgather_layout){
+    .payload_bytes = most,
+    .reference_bytes = (size_t)shape->nranks * shard,
+  };
+  return most >= grains(tagc_exact_parts_of(shape->n).streams + SPARE);
+}
+
+static uint32_t count_at(uint64_t block, uint64_t n) {
+  const uint64_t left = n - block * TAGC_EXACT_BLOCK;
+  return left < TAGC_EXACT_BLOCK ? (uint32_t)left : (uint32_t)TAGC_EXACT_BLOCK;
+}
+
+static size_t offset_of(uint64_t block, enum tagc_dtype dtype) {
+  return (size_t)block * TAGC_EXACT_BLOCK * tagc_dtype_size(dtype);
+}
+
+/* The digest of all shards from the digests of each. */
+static uint64_t add_digest(uint64_t all, uint64_t shard) { return tagc_mix64(all ^ shard) + 1; }
+
+/* -- encode -------------------------------------------------------------------------------------------------------- */
+
+/* Writes the blocks as far as they fit. Returns the bytes that all of them need. */
+static uint64_t encode_blocks(const struct tagc_allgather_job *job, uint8_t *payload, uint64_t room) {
+  const uint64_t n = job->shape.n;
+  const enum tagc_dtype dtype = job->shape.dtype;
+  const struct tagc_exact_parts at = tagc_exact_parts_of(n);
+  const uint8_t *old = tagc_allgather_part(job, job->reference, job->rank);
+  const bool heads = room >= at.streams + SPARE;
+  uint64_t used = at.streams;
+  for (uint64_t block = 0; block < tagc_exact_blocks(n); block++) {
+    uint8_t stream[TAGC_EXACT_ROOM];
+    uint32_t head;
+    const size_t bytes =
+      exact_kernels()->encode(tagc_exact_tables(), (const uint8_t *)job->send + offset_of(block, dtype),
+                              old + offset_of(block, dtype), count_at(block, n), dtype, stream, &head);
+    if (heads && used + bytes + SPARE <= room) {
+      const uint16_t length = (uint16_t)(head >> 12 | (head >> 8 & 15) << 12);
+      payload[at.edges + block] = (uint8_t)head;
+      memcpy(payload + at.lengths + 2 * block, &length, sizeof length);
+      memcpy(payload + used, stream, bytes);
+    }
+    used += bytes;
+  }
+  return used + SPARE;
+}
+
+static void allgather_exact_encode(struct tagc_allgather_job *job) {
+  const uint64_t room = job->layout.payload_bytes;
+  uint8_t *payload = tagc_allgather_payload(job, job->rank);
+  struct tagc_exact_header header = {.needed = HEADER, .reference = job->digest ? *job->digest : 0};
+  const size_t shard = job->shape.n * tagc_dtype_size(job->shape.dtype);
+  if (memcmp(job->send, tagc_allgather_part(job, job->reference, job->rank), shard) == 0)
+    header.common.flags = UNCHANGED;
+  else
+    header.needed = grains(encode_blocks(job, payload, room));
+  if (header.needed > room)
+    header.common.flags = TAGC_ALLGATHER_REFUSED;
+  if (room > HEADER)
+    header.content = exact_kernels()->digest(job->send, job->shape.n, job->shape.dtype);
+  memcpy(payload, &header, sizeof header);
+  tagc_allgather_set_norms(job, (struct tagc_allgather_norms){0});
+}
+
+/* -- sizes --------------------------------------------------------------------------------------------------------- */
+
+static struct tagc_exact_header header_of(const struct tagc_allgather_job *job, int rank) {
+  struct tagc_exact_header header;
+  memcpy(&header, tagc_allgather_payload(job, rank), sizeof header);
+  return header;
+}
+
+/* The size of the next call, from what all ranks have seen in this one. */
+static void choose_size(struct tagc_allgather_job *job) {
+  struct tagc_allgather_sizes *sizes = job->sizes;
+  struct tagc_allgather_layout most;
+  uint64_t needed = HEADER, margin = sizes->margin ? sizes->margin : MARGIN_FIRST;
+  const uint64_t now = job->layout.payload_bytes;
+  const bool first = !sizes->payload_bytes;
+  for (int rank = 0; rank < job->shape.nranks; rank++) {
+    const uint64_t its = header_of(job, rank).needed;
+    needed = its > needed ? its : needed;
+  }
+  if (job->refused)
+    margin = 2 * margin < MARGIN_MOST ? 2 * margin : MARGIN_MOST;
+  else if (margin > MARGIN_LEAST)
+    margin--;
+  const bool sane = exact_layout(&job->shape, &most) && needed <= most.payload_bytes;
+  const uint64_t wanted = !sane ? now : needed == HEADER ? HEADER : grains(needed + needed / 64 * margin);
+  const uint64_t least = first || job->refused ? 0 : needed == HEADER ? now / 2 : now - now / 8;
+  uint64_t next = wanted > least ? wanted : grains(least);
+  next = next < most.payload_bytes ? next : most.payload_bytes;
+  /* A payload with room for less than the blocks' heads carries nothing. */
+  sizes->payload_bytes = next < grains(tagc_exact_parts_of(job->shape.n).streams + SPARE) ? (uint64_t)HEADER : next;
+  sizes->margin = margin;
+}
+
+/* -- decode -------------------------------------------------------------------------------------------------------- */
+
+/* The ranks refer to the same parameters, and no shard was refused. All ranks see the same headers. */
+static bool has_all_shards(const struct tagc_allgather_job *job) {
+  const uint64_t reference = header_of(job, 0).reference;
+  for (int rank = 0; rank < job->shape.nranks; rank++)
+    if (header_of(job, rank).reference != reference)
+      return false;
+  return !tagc_allgather_any_refused(job);
+}
+
+/* Decodes a shard into its reference. */
+static void decode_exact_shard(const struct tagc_allgather_job *job, int rank) {
+  const uint64_t n = job->shape.n;
+  const enum tagc_dtype dtype = job->shape.dtype;
+  const struct tagc_exact_parts at = tagc_exact_parts_of(n);
+  const uint8_t *payload = tagc_allgather_payload(job, rank);
+  uint8_t *old = tagc_allgather_part(job, job->reference, rank);
+  const uint64_t room = job->layout.payload_bytes;
+  uint64_t from = at.streams;
+  for (uint64_t block = 0; block < tagc_exact_blocks(n); block++) {
+    uint16_t length;
+    memcpy(&length, payload + at.lengths + 2 * block, sizeof length);
+    const uint64_t said = length & 0xfff, left = room - SPARE - from, bytes = said < left ? said : left;
+    const uint32_t head = payload[at.edges + block] | (uint32_t)(length >> 12) << 8;
+    uint8_t *to = old + offset_of(block, dtype);
+    exact_kernels()->decode(tagc_exact_tables(), payload + from, bytes, head, to, count_at(block, n), dtype, to);
+    from += bytes;
+  }
+}
+
+/* Brings the reference of a shard up to date. The own one is the program's, even if its payload says something else:
+ * digests tell. */
+static void follow_shard(struct tagc_allgather_job *job, int rank) {
+  const struct tagc_exact_header header = header_of(job, rank);
+  const size_t shard = job->shape.n * tagc_dtype_size(job->shape.dtype);
+  void *old = tagc_allgather_part(job, job->reference, rank);
+  const bool has_room = job->layout.payload_bytes >= tagc_exact_parts_of(job->shape.n).streams + SPARE;
+  if (!(header.common.flags & UNCHANGED) && rank == job->rank)
+    memcpy(old, job->send, shard);
+  else if (!(header.common.flags & UNCHANGED) && has_room)
+    decode_exact_shard(job, rank);
+  if (job->layout.payload_bytes > HEADER)
+    job->failed |= exact_kernels()->digest(old, job->shape.n, job->shape.dtype) != header.content;
+  else
+    job->failed |= !(header.common.flags & UNCHANGED);
+}
+
+static void allgather_exact_decode(struct tagc_allgather_job *job) {
+  const size_t shard = job->shape.n * tagc_dtype_size(job->shape.dtype);
+  uint64_t digest = 0;
+  job->failed = false;
+  job->refused = !has_all_shards(job);
+  if (job->sizes)
+    choose_size(job);
+  if (job->refused && job->stats)
+    job->stats->refused++;
+  for (int rank = 0; rank < job->shape.nranks && !job->refused; rank++) {
+    follow_shard(job, rank);
+    digest = add_digest(digest, header_of(job, rank).content);
+    if (rank != job->rank || !job->keep_own)
+      memcpy(tagc_allgather_shard(job, rank), tagc_allgather_part(job, job->reference, rank), shard);
+  }
+  if (!job->refused && job->digest && job->layout.payload_bytes > HEADER)
+    *job->digest = digest;
+}
+
+static void exact_refer(struct tagc_allgather_job *job) {
+  uint64_t digest = 0;
+  memcpy(job->reference, job->recv, job->layout.reference_bytes);
+  for (int rank = 0; rank < job->shape.nranks; rank++)
+    digest = add_digest(
+      digest, exact_kernels()->digest(tagc_allgather_part(job, job->reference, rank), job->shape.n, job->shape.dtype));
+  if (job->digest)
+    *job->digest = digest;
+}
+
+const struct tagc_allgather_codec tagc_allgather_exact = {
+  .name = "exact",
+  .least_bytes = HEADER,
+  .exact = true,
+  .may_refuse = true,
+  .layout = exact_layout,
+  .encode = allgather_exact_encode,
+  .decode = allgather_exact_decode,
+  .refer = exact_refer,
+};

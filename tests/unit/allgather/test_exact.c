@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The codec exact: every bit of parameters that change little, much and not at all, of each type and instruction set;
+ * the same payloads from each; sizes that follow the changes; refusals; damaged payloads.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/allgather/exact.h"
+#include "kernels/codec/bits.h"
+#include "tests/unit/codec/variants.h"
+
+enum { RANKS = 3, PASSES = 12, GUARD = 64 };
+
+static const char *const types[] = {"fp32", "fp16", "bf16"};
+
+static uint64_t state = 1;
+static uint32_t draw(void) { return (uint32_t)(tagc_mix64(++state) >> 32); }
+
+/* Ranks in one process. */
+struct party {
+  struct tagc_allgather_shape shape;
+  struct tagc_allgather_layout layout;
+  size_t shard;
+  uint8_t *send, *payloads, *recv[RANKS], *reference[RANKS];
+  struct tagc_allgather_sizes sizes[RANKS];
+  uint64_t digest[RANKS];
+  bool failed;
+};
+
+static struct tagc_allgather_job job_in(struct party *p, int rank) {
+  struct tagc_allgather_job job = {
+    .shape = p->shape,
+    .layout = p->layout,
+    .rank = rank,
+    .send = p->send + (size_t)rank * p->shard,
+    .recv = p->recv[rank],
+    .reference = p->reference[rank],
+    .sizes = &p->sizes[rank],
+    .digest = &p->digest[rank],
+    .payloads = p->payloads,
+  };
+  if (p->sizes[rank].payload_bytes)
+    job.layout.payload_bytes = p->sizes[rank].payload_bytes;
+  return job;
+}
+
+static bool party_new(struct party *p, uint64_t n, enum tagc_dtype dtype) {
+  memset(p, 0, sizeof *p);
+  p->shape = (struct tagc_allgather_shape){.n = n, .nranks = RANKS, .dtype = dtype};
+  if (!tagc_allgather_exact.layout(&p->shape, &p->layout))
+    return false;
+  p->shard = n * tagc_dtype_size(dtype);
+  p->send = calloc(RANKS, p->shard);
+  p->payloads = malloc(RANKS * p->layout.payload_bytes + GUARD);
+  memset(p->payloads, 0xa5, RANKS * p->layout.payload_bytes + GUARD);
+  for (int rank = 0; rank < RANKS; rank++) {
+    p->recv[rank] = calloc(RANKS, p->shard);
+    p->reference[rank] = calloc(RANKS, p->shard);
+  }
+  return true;
+}
+
+static void party_free(struct party *p) {
+  free(p->send);
+  free(p->payloads);
+  for (int rank = 0; rank < RANKS; rank++) {
+    free(p->recv[rank]);
+    free(p->reference[rank]);
+  }
+}
+
+static void gather_plainly(struct party *p) {
+  for (int rank = 0; rank < RANKS; rank++) {
+    struct tagc_allgather_job job = job_in(p, rank);
+    memcpy(p->recv[rank], p->send, RANKS * p->shard);
+    tagc_allgather_exact.refer(&job);
+  }
+}
+
+static bool have_all_the_same(const struct party *p) {
+  bool same = true;
+  for (int rank = 0; rank < RANKS; rank++)
+    same &= memcmp(p->recv[rank], p->send, RANKS * p->shard) == 0 &&
+            memcmp(p->reference[rank], p->send, RANKS * p->shard) == 0 && p->digest[rank] == p->digest[0] &&
+            memcmp(&p->sizes[rank], &p->sizes[0], sizeof p->sizes[0]) == 0;
+  return same;
+}
+
+/* 1 if all ranks refused, 0 if none did, -1 if they differ. */
+static int gather(struct party *p) {
+  int refused = 0;
+  for (int rank = 0; rank < RANKS; rank++) {
+    struct tagc_allgather_job job = job_in(p, rank);
+    tagc_allgather_exact.encode(&job);
+  }
+  for (int rank = 0; rank < RANKS; rank++) {
+    struct tagc_allgather_job job = job_in(p, rank);
+    tagc_allgather_exact.decode(&job);
+    refused += job.refused;
+    p->failed |= job.failed;
+  }
+  return refused == 0 ? 0 : refused == RANKS ? 1 : -1;
+}
+
+static void set_bits(struct party *p, uint64_t i, uint32_t bits) {
+  memcpy(p->send + i * tagc_dtype_size(p->shape.dtype), &bits, tagc_dtype_size(p->shape.dtype));
+}
+
+static uint32_t bits_at(const struct party *p, uint64_t i) {
+  uint32_t bits = 0;
+  memcpy(&bits, p->send + i * tagc_dtype_size(p->shape.dtype), tagc_dtype_size(p->shape.dtype));
+  return bits;
+}
+
+static void fill_party(struct party *p) {
+  for (uint64_t i = 0; i < RANKS * p->shape.n; i++) {
+    float sum = 0;
+    for (int k = 0; k < 12; k++)
+      sum += (float)(draw() >> 8) * 0x1p-24f;
+    tagc_store(p->send, i, p->shape.dtype, 0.02f * (sum - 6));
+  }
+}
+
+/* How parameters change from pass to pass. */
+enum change { LITTLE, SPARSE, NOTHING, WILD, EVERYTHING };
+
+static void change_party(struct party *p, enum change how) {
+  static const uint32_t special[] = {0,          0x80000000, 1,          0x80000001, 0x007fffff, 0x7f800000,
+                                     0xff800000, 0x7fc00001, 0xffa00003, 0x7fffffff, 0xffffffff};
+  for (uint64_t i = 0; i < RANKS * p->shape.n; i++) {
+    const float x = tagc_load(p->send, i, p->shape.dtype);
+    if (how == EVERYTHING)
+      set_bits(p, i, draw());
+    else if (how == WILD && i % 40 == 7)
+      set_bits(p, i, special[draw() % 11] >> (p->shape.dtype == TAGC_FLOAT32 ? 0 : 16));
+    else if (how == SPARSE && draw() % 100 == 0)
+      set_bits(p, i, bits_at(p, i) + 1);
+    else if ((how == LITTLE || how == WILD) && x - x == 0)
+      tagc_store(p->send, i, p->shape.dtype, x + 3e-5f * ((float)(draw() >> 8) * 0x1p-23f - 1));
+  }
+}
+
+/* A shape through many passes. Returns a digest of all that was sent. */
+static uint64_t check_passes(uint64_t n, enum tagc_dtype dtype) {
+  static const enum change changes[PASSES] = {LITTLE, NOTHING, LITTLE, WILD,    WILD,   LITTLE,
+                                              SPARSE, LITTLE,  LITTLE, NOTHING, LITTLE, SPARSE};
+  struct party p;
+  uint64_t digest = n;
+  bool good = true;
+  if (!party_new(&p, n, dtype))
+    return 0;
+  state = n;
+  fill_party(&p);
+  gather_plainly(&p);
+  for (int pass = 0; pass < PASSES; pass++) {
+    change_party(&p, changes[pass]);
+    const size_t bytes = job_in(&p, 0).layout.payload_bytes;
+    const int refused = gather(&p);
+    uint64_t needed = 0;
+    for (int rank = 0; rank < RANKS; rank++) {
+      struct tagc_exact_header header;
+      memcpy(&header, p.payloads + (size_t)rank * bytes, sizeof header);
+      needed += header.needed;
+    }
+    digest = tagc_mix64(digest ^ needed) + p.sizes[0].payload_bytes;
+    if (refused > 0)
+      gather_plainly(&p);
+    good &= refused >= 0 && have_all_the_same(&p) && !p.failed;
+  }
+  ok(good, "%s, %llu elements: every bit in %d passes", types[dtype], (unsigned long long)n, PASSES);
+  party_free(&p);
+  return digest;
+}
+
+/* The first set is plain C; the others send the same. */
+static void check_lengths(void) {
+  static const uint64_t lengths[] = {1, 100, 511, 512, 513, 2048, 5000, 70001};
+  static uint64_t first[3][8];
+  for (int t = 0; t < 3; t++)
+    for (int i = 0; i < 8; i++) {
+      const uint64_t digest = check_passes(lengths[i], (enum tagc_dtype)t);
+      first[t][i] = first[t][i] ? first[t][i] : digest;
+      ok(digest == first[t][i], "%s, %llu elements: sent as by plain C", types[t], (unsigned long long)lengths[i]);
+    }
+}
+
+static void check_sizes(void) {
+  struct party p;
+  enum { N = 100000 };
+  party_new(&p, N, TAGC_BFLOAT16);
+  fill_party(&p);
+  gather_plainly(&p);
+  change_party(&p, LITTLE);
+  ok(gather(&p) == 0 && have_all_the_same(&p), "a first call in the largest payload");
+  const uint64_t little = p.sizes[0].payload_bytes;
+  ok(little < p.layout.payload_bytes / 3, "the next one has %llu of %zu bytes", (unsigned long long)little,
+     p.layout.payload_bytes);
+  int passes = 0;
+  while (p.sizes[0].payload_bytes > sizeof(struct tagc_exact_header) && passes < 100 && gather(&p) == 0)
+    passes++;
+  ok(passes > 1 && passes < 15, "without changes headers alone after %d calls", passes);
+  ok(gather(&p) == 0 && have_all_the_same(&p), "they are enough");
+  change_party(&p, LITTLE);
+  ok(gather(&p) == 1, "a change does not fit into them");
+  gather_plainly(&p);
+  ok(p.sizes[0].payload_bytes > little / 2 && p.sizes[0].payload_bytes < 2 * little, "and the next call has room");
+  const struct tagc_allgather_sizes before = p.sizes[0];
+  change_party(&p, EVERYTHING);
+  ok(gather(&p) == 1 && p.sizes[0].payload_bytes == before.payload_bytes,
+     "if all is new the call is refused, and the size stays");
+  gather_plainly(&p);
+  change_party(&p, NOTHING);
+  ok(gather(&p) == 0 && have_all_the_same(&p), "the next one is sent");
+  party_free(&p);
+}
+
+static void check_bits(void) {
+  struct party p;
+  enum { N = 100000 };
+  party_new(&p, N, TAGC_BFLOAT16);
+  fill_party(&p);
+  gather_plainly(&p);
+  change_party(&p, SPARSE);
+  gather(&p);
+  struct tagc_exact_header header;
+  memcpy(&header, p.payloads, sizeof header);
+  ok(header.needed * 8 < N * 32 / 100, "one element in a hundred changes by one step: %.3f bits an element",
+     8.0 * (double)header.needed / N);
+  party_free(&p);
+}
+
+static void check_example(void) {
+  static const uint16_t reference[] = {0x3f80, 0x3f80, 0xbf80}, shard[] = {0x3f80, 0x3f81, 0xbf80};
+  static const uint8_t expected[] = {0x11, 0x40};
+  uint8_t stream[TAGC_EXACT_ROOM];
+  uint16_t got[3];
+  uint32_t head;
+  const struct tagc_exact_kernels *kernels = TAGC_OF_VARIANT(tagc_exact);
+  const size_t bytes = kernels->encode(tagc_exact_tables(), shard, reference, 3, TAGC_BFLOAT16, stream, &head);
+  ok(bytes == 2 && head == (0x100 | 2 << 12) && memcmp(stream, expected, 2) == 0, "the example: %x, %02x %02x", head,
+     stream[0], stream[1]);
+  kernels->decode(tagc_exact_tables(), stream, bytes, head, reference, 3, TAGC_BFLOAT16, got);
+  ok(memcmp(got, shard, sizeof got) == 0, "and back");
+}
+
+static void check_refusals(void) {
+  struct party p;
+  party_new(&p, 5000, TAGC_FLOAT32);
+  fill_party(&p);
+  gather_plainly(&p);
+  change_party(&p, LITTLE);
+  p.digest[1]++;
+  uint8_t *before = malloc(RANKS * p.shard);
+  memcpy(before, p.reference[0], RANKS * p.shard);
+  memset(p.recv[0], 0x11, RANKS * p.shard);
+  ok(gather(&p) == 1, "another reference on a rank is refused");
+  ok(memcmp(before, p.reference[0], RANKS * p.shard) == 0 && p.recv[0][0] == 0x11, "it touches nothing");
+  gather_plainly(&p);
+  change_party(&p, LITTLE);
+  ok(gather(&p) == 0 && have_all_the_same(&p), "after the plain call it goes on");
+  p.reference[2][17] ^= 1; /* not what its digest says */
+  change_party(&p, LITTLE);
+  ok(gather(&p) == 0 && p.failed, "a reference that is not what its digest says fails the call");
+  free(before);
+  party_free(&p);
+}
+
+/* Whatever a payload holds, nothing beyond the buffers is read or written, and a wrong value is noticed. */
+static void check_damage(void) {
+  int noticed = 0, calls = 0;
+  for (int t = 0; t < 3; t++)
+    for (int round = 0; round < 200; round++) {
+      struct party p;
+      party_new(&p, 1000 + draw() % 3000, (enum tagc_dtype)t);
+      fill_party(&p);
+      gather_plainly(&p);
+      change_party(&p, LITTLE);
+      for (int rank = 0; rank < RANKS; rank++) {
+        struct tagc_allgather_job job = job_in(&p, rank);
+        tagc_allgather_exact.encode(&job);
+      }
+      for (int k = draw() % 20; k >= 0; k--)
+        p.payloads[64 + draw() % (p.layout.payload_bytes / 2)] ^= (uint8_t)(1 << draw() % 8);
+      struct tagc_allgather_job job = job_in(&p, 1);
+      tagc_allgather_exact.decode(&job);
+      const bool right = memcmp(p.recv[1], p.send, RANKS * p.shard) == 0;
+      calls += !right;
+      noticed += !right && (job.failed || job.refused);
+      party_free(&p);
+    }
+  ok(calls > 100 && noticed == calls, "%d damaged payloads gave wrong values, %d were noticed", calls, noticed);
+}
+
+static void check_all(void) {
+  check_example();
+  check_lengths();
+  check_sizes();
+  check_bits();
+  check_refusals();
+  check_damage();
+}
+
+int main(void) {
+  with_each_variant(check_all);
+  return tap_done();
+}
