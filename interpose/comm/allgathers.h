@@ -38,7 +38,6 @@ struct tagc_allgather {
   unsigned refused;               /* refused calls in a row */
   unsigned rest, rested;          /* payloads of any size: so many calls stay plain now, and did the last time */
   struct tagc_allgather_sizes sizes; /* payloads of any size: those of the next call */
-  bool lost;                         /* payloads of any size: this rank has missed a call and knows them no longer */
   uint64_t reference_digest;         /* first: of the reference, as all ranks should have it */
   bool digest_known; /* first: the last call was compressed, and `digest` is that of this rank's shard in it */
   uint64_t digest;

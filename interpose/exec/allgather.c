@@ -87,19 +87,7 @@ static void parameters_lay_out(struct tagc_work *w) {
   a->calls++; /* even if it fails: all ranks make the seeds of later calls from this */
 }
 
-/* The others send payloads of a size that this rank does not know. */
-static ncclResult_t fail_lost(const struct tagc_work *w) {
-  const struct tagc_comm *comm = w->call->comm;
-  tagc_log(
-    TAGC_LOG_ERROR, "interpose",
-    "communicator %llu, all-gather of %s: an earlier call failed here, and with it the size of this one: it fails",
-    (unsigned long long)comm->ledger->number, tagc_ledger_allgather_row(comm->ledger, w->call->allgather)->name);
-  return ncclInternalError;
-}
-
 static ncclResult_t parameters_begin(struct tagc_work *w) {
-  if (tagc_work_compresses(w) && tagc_allgather_of(w->call->comm, w->call)->lost)
-    return fail_lost(w);
   if (w->tally)
     tagc_comm_read_allgather_tally(w->call->comm, w->tally, w->call->allgather);
   return tagc_work_done(!tagc_work_compresses(w) || tagc_work_mark(w, TAGC_MARK_BEGUN));
@@ -125,7 +113,6 @@ static ncclResult_t parameters_encode(struct tagc_work *w, unsigned chunk, void 
 
 static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void *stream) {
   struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
-  w->allgather.decoded = true;
   return tagc_work_done(tagc_work_compresses(w)
                           ? w->device->allgather_decode(w->device, w->allgather.codec, job, stream)
                           : w->device->allgather_refer(w->device, w->allgather.codec, job, stream));
@@ -249,11 +236,11 @@ static void parameters_commit(struct tagc_work *w) {
 }
 
 /* The call has failed here. Other ranks may have updated their references. Until the next new reference, this rank has
- * none to send differences to, and says so in its payloads. */
+ * none to send differences to, and says so in its payloads. The sizes of payloads stay those of the others: either no
+ * rank has got this call's payloads, or decode here has set them. */
 static void parameters_abort(struct tagc_work *w) {
   struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call), *first = tagc_allgather_first(w->call->comm, a);
   a->rest -= !tagc_work_compresses(w) && a->rest;
-  a->lost |= w->allgather.job.sizes && tagc_work_compresses(w) && !w->allgather.decoded;
   first->referred = first->layout.reference_bytes > 0; /* as on the ranks that did not fail */
   first->damaged = first->referred;
 }

@@ -78,7 +78,6 @@ struct tagc_allgather_work {
   struct tagc_allgather_stats seen[TAGC_CHUNKS]; /* of the chunks */
   unsigned chunks;
   bool refused; /* some rank's payload held no shard */
-  bool decoded; /* the sizes of the next call are known */
 };
 
 extern const struct tagc_phase tagc_phase_reduce_scatter, tagc_phase_parameters, tagc_phase_sums;

@@ -55,17 +55,17 @@ static ALWAYS_INLINE uint32_t sign_of(enum tagc_dtype dtype) {
   return dtype == TAGC_FLOAT32 ? UINT32_C(0x80000000) : UINT32_C(0x8000);
 }
 
-static ALWAYS_INLINE uint32_t all_of(enum tagc_dtype dtype) {
+static ALWAYS_INLINE uint32_t mask_of(enum tagc_dtype dtype) {
   return dtype == TAGC_FLOAT32 ? UINT32_MAX : (uint32_t)UINT16_MAX;
 }
 
 /* In the order of the floats: negative ones have all bits turned, others the sign. And back. */
 static ALWAYS_INLINE uint32_t to_ordered(uint32_t bits, enum tagc_dtype dtype) {
-  return (bits ^ (bits & sign_of(dtype) ? all_of(dtype) : sign_of(dtype)));
+  return (bits ^ (bits & sign_of(dtype) ? mask_of(dtype) : sign_of(dtype)));
 }
 
 static ALWAYS_INLINE uint32_t from_ordered(uint32_t ordered, enum tagc_dtype dtype) {
-  return (ordered ^ (ordered & sign_of(dtype) ? sign_of(dtype) : all_of(dtype)));
+  return (ordered ^ (ordered & sign_of(dtype) ? sign_of(dtype) : mask_of(dtype)));
 }
 
 static ALWAYS_INLINE int32_t exponent_of(uint32_t bits, enum tagc_dtype dtype) {
@@ -84,15 +84,15 @@ static ALWAYS_INLINE void load_reference(struct exact_block *b, const void *refe
 static ALWAYS_INLINE void take_differences(struct exact_block *b, enum tagc_dtype dtype) {
   for (int i = 0; i < ALL; i++) {
     const uint32_t d = to_ordered(b->value[i], dtype) - to_ordered(b->reference[i], dtype);
-    const uint32_t negative = d & sign_of(dtype) ? all_of(dtype) : 0;
-    b->z[i] = (d << 1 ^ negative) & all_of(dtype);
+    const uint32_t negative = d & sign_of(dtype) ? mask_of(dtype) : 0;
+    b->z[i] = (d << 1 ^ negative) & mask_of(dtype);
   }
 }
 
 static ALWAYS_INLINE void add_differences(struct exact_block *b, enum tagc_dtype dtype) {
   for (int i = 0; i < ALL; i++) {
     const uint32_t d = b->z[i] >> 1 ^ (b->z[i] & 1 ? UINT32_MAX : 0);
-    b->value[i] = from_ordered((to_ordered(b->reference[i], dtype) + d) & all_of(dtype), dtype);
+    b->value[i] = from_ordered((to_ordered(b->reference[i], dtype) + d) & mask_of(dtype), dtype);
   }
 }
 
