@@ -56,9 +56,11 @@ wire() {
 # rank 0 sent in the trainer's calls tell the side of a step. A plain step sent as much as the first one, where nothing
 # is compressed yet, a compressed step less. A step that sent more is on neither side: the library measured the wire in
 # it. The first step of a window can still have the all-gathers of the previous window; its bytes then lie in between.
-# So a step counts only if a step beside it sent as much. The first window is plain, and follows the library's learning.
+# So a step counts only if a step beside it sent as much, give or take a hundredth of the first one's: the bytes of exact
+# all-gathers follow the changes. The first window is plain, and follows the library's learning.
 sides() {
   awk -F '\t' -v window="$2" '
+    function alike(a, b) { return sent[a] - sent[b] < sent[1] / 100 && sent[b] - sent[a] < sent[1] / 100 }
     function spread(side) { return sqrt((squares[side] - sum[side] ^ 2 / n[side]) / (n[side] - 1)) }
     FNR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; files++; step = 1; next }
     files == 1 {
@@ -72,7 +74,7 @@ sides() {
     }
     files == 2 && first && $column["step"] >= first {
       s = $column["step"]
-      if (sent[s] > sent[1] || sent[s] != sent[s - 1] && sent[s] != sent[s + 1]) next
+      if (sent[s] > sent[1] || !alike(s, s - 1) && !alike(s, s + 1)) next
       side = sent[s] < sent[1]
       n[side]++; sum[side] += $column["total_ms"]; squares[side] += $column["total_ms"] ^ 2
       if (!side) { reduce += $column["reduce_scatter_ms"] + $column["all_reduce_ms"]; gather += $column["all_gather_ms"] }
