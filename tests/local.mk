@@ -68,6 +68,7 @@ include $(srcdir)/%D%/e2e/vote/local.mk
 include $(srcdir)/%D%/e2e/hierarchy/local.mk
 include $(srcdir)/%D%/e2e/faults/local.mk
 include $(srcdir)/%D%/e2e/nccl/local.mk
+include $(srcdir)/%D%/e2e/torch/local.mk
 include $(srcdir)/%D%/e2e/device/local.mk
 include $(srcdir)/%D%/e2e/standin/local.mk
 include $(srcdir)/%D%/e2e/trace/local.mk

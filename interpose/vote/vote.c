@@ -204,6 +204,13 @@ static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes
 
 /* ---- TAGC_LAYERMAP=torch ----------------------------------------------------------------------------------------- */
 
+static void tell_no_map(struct tagc_comm *comm, const char *why) {
+  if (!comm->vote.map_told)
+    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=torch: %s, so layers are inferred",
+             (unsigned long long)comm->ledger->number, why);
+  comm->vote.map_told = true;
+}
+
 static void pack_map(struct vote *v, struct tagc_message *message) {
   tagc_message_map(
     message, &(struct tagc_vote_map){.found = v->model, .digest = tagc_vote_own((int64_t)(v->model_digest >> 2))});
@@ -214,9 +221,7 @@ static bool unpack_map(struct vote *v, struct tagc_message *message) {
   tagc_message_map(message, &map);
   const bool agreed = map.found && tagc_vote_is_same(map.digest);
   if (!agreed && v->model)
-    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=torch: %s, so layers are inferred",
-             (unsigned long long)v->comm->ledger->number,
-             map.found ? "the ranks have different models" : "another rank's PyTorch tells none");
+    tell_no_map(v->comm, map.found ? "the ranks have different models" : "another rank's PyTorch tells none");
   if (!agreed)
     tagc_model_free(v->model);
   struct tagc_model *model = agreed ? v->model : NULL;
@@ -231,8 +236,7 @@ static ncclResult_t share_maps(const struct tagc_nccl_group *real, struct votes 
     struct vote *v = &votes->votes[i];
     v->model = tagc_torch_ask(v->comm->nranks, tagc_library_options()->torch_timeout, &v->model_digest, why);
     if (!v->model)
-      tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=torch: %s, so layers are inferred",
-               (unsigned long long)v->comm->ledger->number, why);
+      tell_no_map(v->comm, why);
   }
   const ncclResult_t status = meet(real, votes, pack_map, unpack_map);
   for (size_t i = 0; i < votes->count; i++)
