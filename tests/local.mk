@@ -47,6 +47,7 @@ include $(srcdir)/%D%/unit/standin/local.mk
 include $(srcdir)/%D%/unit/stats/local.mk
 include $(srcdir)/%D%/unit/tagc-map/local.mk
 include $(srcdir)/%D%/unit/tagc-report/local.mk
+include $(srcdir)/%D%/unit/torch/local.mk
 include $(srcdir)/%D%/unit/trace/local.mk
 include $(srcdir)/%D%/unit/vote/local.mk
 if HAVE_CXX

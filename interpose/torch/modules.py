@@ -41,11 +41,12 @@ def ask(ranks):
     def of_wrappers():
         fsdp = getattr(sys.modules.get("torch.distributed.fsdp.fully_sharded_data_parallel"), "FullyShardedDataParallel", None)
         ddp = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
-        kinds = tuple(k for k in (fsdp, ddp) if k is not None)
-        roots, found, aligned = [], [], False
-        for o in gc.get_objects() if kinds else []:     # type(): another program's __class__ may be any code
-            if not issubclass(type(o), kinds):
-                continue
+        kinds = [k for k in (fsdp, ddp) if k is not None]
+        for k in kinds:     # and their subclasses
+            kinds.extend(s for s in type.__subclasses__(k) if s not in kinds)
+        kinds, roots, found, aligned = frozenset(kinds), [], [], False
+        objects = [o for o in gc.get_objects() if type(o) in kinds] if kinds else []
+        for o in objects:
             if ddp is not None and issubclass(type(o), ddp):
                 if o.process_group.size() == ranks:
                     roots.append((o.module, None, [
@@ -98,7 +99,7 @@ def ask(ranks):
         if not in_block:
             if "Embedding" in around[-1]:
                 return ["embed"]
-            return ["head"] + bias if around[-1] == "Linear" and shape and shape[0] in words else None
+            return ["head"] + bias if "Linear" in around[-1] and shape and shape[0] in words else None
         inner = outer + " " + around[-1]
         if any(w in inner for w in ("Attention", "Attn")):
             return ["attn"] + bias

@@ -192,7 +192,25 @@ static void changes(void) {
   ok(all.largest == TAGC_CHANGE_WHOLLY && all.least == TAGC_CHANGE_NONE, "the largest and the least come out");
 }
 
+static void maps(void) {
+  begin();
+  tagc_message_map(&to[0], &(struct tagc_vote_map){true, tagc_vote_own(7)});
+  tagc_message_map(&to[1], &(struct tagc_vote_map){true, tagc_vote_own(9)});
+  ok(is((int64_t[]){1, 7, -7}, TAGC_MESSAGE_MAP), "a map of PyTorch's modules: found, its digest, the same negated");
+  reduce();
+  struct tagc_vote_map map = {0};
+  tagc_message_map(&from, &map);
+  ok(map.found && map.digest.least == 7 && map.digest.most == 9 && is_read(TAGC_MESSAGE_MAP), "ranks may have others");
+  begin();
+  tagc_message_map(&to[0], &(struct tagc_vote_map){true, tagc_vote_own(7)});
+  tagc_message_map(&to[1], &(struct tagc_vote_map){false, tagc_vote_own(0)});
+  reduce();
+  tagc_message_map(&from, &map);
+  ok(!map.found, "is found where all ranks found one");
+}
+
 int main(void) {
+  maps();
   hosts();
   changes();
   samples();
