@@ -190,6 +190,7 @@ tests_asan = $(unit_tests) tests/fuzz/corpus.test \
   tests/e2e/nccl/copies.test \
   tests/e2e/programs/bench.test \
   tests/e2e/nccl/ctypes.test \
+  tests/e2e/torch/torch.test \
   tests/e2e/nccl/dlsym.test \
   tests/e2e/programs/doctor.test \
   tests/e2e/trace/calls.test \
