@@ -7,7 +7,8 @@
  *              Else a thread of the library asks, and this one waits TAGC_TORCH_TIMEOUT at most: whoever holds the lock
  *              may be waiting for the caller. After that nothing in this process is asked again. A question that comes
  *              too late ends at once.
- * The program  The question imports nothing and prints nothing. Exceptions end in it, and one that is under way stays.
+ * The program  The question loads no module and prints nothing. Exceptions end in it, and one that is under way stays.
+ *              The garbage collector pauses: no finalizer of the program shall run while a call waits.
  *
  * Threads      Any, without locks of the library.
  */

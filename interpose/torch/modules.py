@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs in the interpreter of a program that trains with PyTorch (ask.h), for TAGC_LAYERMAP=torch. `ranks` is the size of a
 # communicator. `answer` becomes the map (tagc-map(5)) of the model that so many ranks shard or replicate, or "!" and why
-# there is none. It reads attributes alone: it imports nothing, and changes nothing.
+# there is none. It reads attributes alone: it loads no module, and leaves all as it was.
 
 
 def ask(ranks):
@@ -197,6 +197,13 @@ def ask(ranks):
 
 
 try:
-    answer = ask(ranks)
+    import gc
+    collects = gc.isenabled()
+    gc.disable()                # no finalizer of the program runs in this thread, which holds up a call
+    try:
+        answer = ask(ranks)
+    finally:
+        if collects:
+            gc.enable()
 except BaseException as e:      # whatever a version of PyTorch may lack: the program must not see it
     answer = "!%s: %.200s" % (type(e).__name__, e)

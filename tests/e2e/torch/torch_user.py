@@ -9,6 +9,7 @@ none (PyTorch is not loaded), raises (it has other attributes), differs (another
 (from another thread, for which the holder of the lock waits). The sums are checked to be exact.
 """
 import ctypes
+import gc
 import os
 import sys
 import time
@@ -240,6 +241,8 @@ def main(meeting, path, plugin, wrapper, way):
             if bytes(out) != bytes(wanted):
                 sys.exit(f"step {step}: a wrong sum")
     checked(nccl, "ncclCommDestroy", [COMM])(comm)
+    if not gc.isenabled() or sys.exc_info()[0]:
+        sys.exit("the question has left something")
     del keep
 
 
