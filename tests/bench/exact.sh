@@ -20,7 +20,7 @@ mkdir -p "$results" || exit 1
 train() {
   name=$1 lr=$2
   shift 2
-  env TAGC_SCOPE=flat TAGC_MIN_BYTES=64K TAGC_REPORT=1 "$@" "$build/tests/standin/launch" -n 2 --no-prefix \
+  env TAGC_WARMUP=0 TAGC_SCOPE=flat TAGC_MIN_BYTES=64K TAGC_REPORT=1 "$@" "$build/tests/standin/launch" -n 2 --no-prefix \
     --stats "$results/$name.stats" --preload "$build/libtagc-preload.so" -- "$build/examples/train_gpt" --steps "$steps" \
     --warmup-steps $((steps / 10)) --batch "${BATCH:-8}" --lr "$lr" --allgather-type "$type" --print-every 0 \
     --dump-params "$results/$name.bin" >"$results/$name.out" 2>&1 || { tail "$results/$name.out" >&2; exit 1; }
