@@ -142,6 +142,7 @@ tests_clang = \
   tests/unit/lhc/test_exact \
   tests/unit/lhc/test_variants \
   tests/unit/none/test_none \
+  tests/unit/none/test_precise \
   tests/unit/sparse/test_sparse
 # Daily work: the most important tests, a few minutes in all.
 tests_fast = $(unit_tests) \
@@ -236,7 +237,7 @@ tests_long = tests/e2e/project/memcheck.test tests/e2e/device/ptx.test tests/e2e
   tests/e2e/trainer/fidelity.test tests/e2e/trainer/trainer_ranks.test tests/unit/lhc/test_cuda tests/unit/infer/test_solve tests/unit/codec/test_chunks \
   tests/unit/codec/test_payloads
 # Tests of code for instruction sets; they run once more with some sets hidden, as on a processor that lacks them.
-tests_simd = tests/unit/allgather/test_allgather tests/unit/codec/test_exceptions tests/unit/none/test_none tests/unit/codec/test_payloads \
+tests_simd = tests/unit/allgather/test_allgather tests/unit/codec/test_exceptions tests/unit/none/test_none tests/unit/none/test_precise tests/unit/codec/test_payloads \
   tests/unit/codec/test_properties tests/unit/codec/test_residuals tests/unit/sparse/test_sparse tests/unit/codec/test_surplus \
   tests/unit/dense/test_exact tests/unit/dense/test_exceptions tests/unit/dense/test_values tests/unit/lhc/test_exact \
   tests/unit/lhc/test_exceptions tests/unit/lhc/test_hostile tests/unit/lhc/test_many tests/unit/lhc/test_residual \

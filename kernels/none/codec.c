@@ -9,6 +9,9 @@
  *            rounding to the call's type.
  * Exceptions None: NaN and infinities travel as they are.
  *
+ * Decode is in sums.c, once for each instruction set. A new codec may begin with plain C: tagc_load() and
+ * tagc_store_result() of bits.h, block by block.
+ *
  * To write another codec: copy this file, describe the bytes in this comment with an example, and follow "A codec" in
  * CONTRIBUTING.md, which lists the other files and the tests.
  */
@@ -19,11 +22,13 @@
 #include "kernels/codec/exceptions.h"
 #include "kernels/codec/fpmode.h"
 #include "kernels/codec/residual.h"
+#include "kernels/codec/variant.h"
+#include "kernels/none/none.h"
 
 enum { BLOCK = TAGC_RESIDUAL_BLOCK };
 
 /* Sizes only, from the shape only: every rank computes this for itself and must get the same. */
-static bool none_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
+bool tagc_none_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
   uint64_t size = tagc_dtype_size(shape->dtype);
   if (shape->n == 0 || shape->nranks < 2 || shape->n > (SIZE_MAX - 15) / size)
     return false;
@@ -55,7 +60,7 @@ static double none_encode_block(const struct tagc_job *job, int shard, uint64_t 
   return job->residual ? tagc_residual_store(job, shard, from, count, residual) : 0;
 }
 
-static void none_encode(struct tagc_job *job) {
+void tagc_none_encode(struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
   const size_t used = job->shape.n * tagc_dtype_size(job->shape.dtype);
   double norm2 = 0;
@@ -75,34 +80,9 @@ static void none_encode(struct tagc_job *job) {
   tagc_fpmode_leave(mode);
 }
 
-static void add_values(float sum[BLOCK], uint32_t count, const void *values, uint64_t from, enum tagc_dtype dtype,
-                       float scale) {
-  if (dtype == TAGC_FLOAT32)
-    for (uint32_t i = 0; i < count; i++)
-      sum[i] += scale * ((const float *)values)[from + i];
-  else
-    for (uint32_t i = 0; i < count; i++)
-      sum[i] += scale * tagc_load(values, from + i, dtype);
-}
-
-/* Goes block by block, and reads a block's own values before it writes results: recv may be the own shard. */
 static void none_decode(struct tagc_job *job) {
-  tagc_fpmode mode = tagc_fpmode_enter();
-  const enum tagc_dtype dtype = job->shape.dtype;
-  bool seen = false;
-  for (uint64_t from = 0; from < job->shape.n; from += BLOCK) {
-    const uint32_t count = none_block_at(job, from);
-    float sum[BLOCK] = {0};
-    for (int sender = 0; sender < job->shape.nranks; sender++)
-      if (sender != job->rank)
-        add_values(sum, count, job->message_in + (size_t)sender * job->layout.message_bytes, from, dtype, 1);
-    add_values(sum, count, tagc_job_shard(job, job->rank), from, dtype, job->scale);
-    for (uint32_t i = 0; i < count; i++) {
-      seen |= tagc_is_exception(tagc_bits_of(sum[i]));
-      tagc_store_result(job->recv, from + i, dtype, sum[i], job->divisor);
-    }
-  }
-  job->nonfinite_seen = seen; /* of this shard only: no message has flags */
+  const tagc_fpmode mode = tagc_fpmode_enter();
+  job->nonfinite_seen = TAGC_OF_VARIANT(tagc_none)->rank_order(job); /* of this shard only: no message has flags */
   job->surplus_seen = false;
   tagc_fpmode_leave(mode);
 }
@@ -110,8 +90,8 @@ static void none_decode(struct tagc_job *job) {
 const struct tagc_codec tagc_codec_none = {
   .name = "none",
   .needs_residual = false,
-  .layout = none_layout,
+  .layout = tagc_none_layout,
   .prepare = NULL,
-  .encode = none_encode,
+  .encode = tagc_none_encode,
   .decode = none_decode,
 };

@@ -180,6 +180,12 @@ TAGC_OPERATION uint32_t v16i_least(struct v16i a) { FOLD(_mm256_min_epu32, a); }
 
 #undef FOLD
 
+TAGC_OPERATION bool v16i_any_above(struct v16i a, struct v16i b) {
+  const __m256i low = _mm256_cmpeq_epi32(_mm256_max_epu32(a.low, b.low), b.low);
+  const __m256i high = _mm256_cmpeq_epi32(_mm256_max_epu32(a.high, b.high), b.high);
+  return _mm256_movemask_epi8(_mm256_and_si256(low, high)) != -1;
+}
+
 /* -- between them -------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16i v16_bits(struct v16 x) {

@@ -125,6 +125,7 @@ TAGC_OPERATION struct v16i v16i_left(struct v16i a, int by) { return V16I(_mm512
 TAGC_OPERATION struct v16i v16i_right(struct v16i a, int by) { return V16I(_mm512_srli_epi32(a.v, (unsigned)by)); }
 TAGC_OPERATION struct v16i v16i_max(struct v16i a, struct v16i b) { return V16I(_mm512_max_epu32(a.v, b.v)); }
 TAGC_OPERATION struct v16i v16i_min(struct v16i a, struct v16i b) { return V16I(_mm512_min_epu32(a.v, b.v)); }
+TAGC_OPERATION bool v16i_any_above(struct v16i a, struct v16i b) { return _mm512_cmpgt_epu32_mask(a.v, b.v) != 0; }
 TAGC_OPERATION uint32_t v16i_largest(struct v16i a) { return _mm512_reduce_max_epu32(a.v); }
 TAGC_OPERATION uint32_t v16i_least(struct v16i a) { return _mm512_reduce_min_epu32(a.v); }
 

@@ -180,6 +180,15 @@ TAGC_OPERATION struct v16i v16i_min(struct v16i a, struct v16i b) {
   return V16I((a.v & m) | (b.v & ~m));
 }
 
+/* Is some number above the other one of its lane? */
+TAGC_OPERATION bool v16i_any_above(struct v16i a, struct v16i b) {
+  const lanes_int above = (lanes_int)(a.v > b.v);
+  int32_t any = 0;
+  for (int t = 0; t < TAGC_LANES; t++)
+    any |= above[t];
+  return any != 0;
+}
+
 TAGC_OPERATION uint32_t v16i_largest(struct v16i a) {
   uint32_t most = 0;
   for (int t = 0; t < TAGC_LANES; t++)

@@ -13,6 +13,9 @@
 
 static bool is(const struct tagc_codec *codec, const char *name) { return strcmp(codec->name, name) == 0; }
 
+/* Sends every value as it is. */
+static bool is_whole(const struct tagc_codec *codec) { return is(codec, "none") || is(codec, "precise"); }
+
 static bool is_rotated(const struct tagc_codec *codec) { return is(codec, "q4") || is(codec, "q2"); }
 
 /* True if the values of all codes are known, and the layout has at most an fp32 residual. */
@@ -75,7 +78,7 @@ static void check_refusals(const struct tagc_codec *codec) {
   struct tagc_shape wide = shape_of(codec, UINT64_MAX / 2 + 3, 2, TAGC_FLOAT16);
   struct tagc_shape positions = shape_of(codec, (uint64_t)UINT32_MAX + 2, 2, TAGC_FLOAT32);
   ok(!codec->layout(&none, &layout) && !codec->layout(&alone, &layout) && !codec->layout(&endless, &layout) &&
-       !codec->layout(&wide, &layout) && (is(codec, "none") || !codec->layout(&positions, &layout)),
+       !codec->layout(&wide, &layout) && (is_whole(codec) || !codec->layout(&positions, &layout)),
      "%s: shapes of nothing, of one rank, and of too much are refused", codec->name);
 }
 
@@ -84,7 +87,7 @@ static void check_bits_an_element(const struct tagc_codec *codec) {
     const char *name;
     double bits;
   } limits[] = {
-    {"none", 32.001}, {"bf16", 16.1}, {"q8", 8.1}, {"q4", 4.2}, {"q2", 2.1}, {"sparse", 1.35},
+    {"none", 32.001}, {"precise", 32.001}, {"bf16", 16.1}, {"q8", 8.1}, {"q4", 4.2}, {"q2", 2.1}, {"sparse", 1.35},
   };
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
     for (uint64_t n = 1000003; is(codec, limits[i].name) && n < 1u << 30; n *= 31) {
@@ -172,7 +175,7 @@ static void check_bits(const struct tagc_codec *codec) {
      "%s: twice the same bits", codec->name);
   if (is_rotated(codec))
     ok(first != digest_of(codec, (struct how){.seed = 6}, &kept), "%s: another rotation every call", codec->name);
-  else if (is(codec, "bf16") || is(codec, "q8") || is(codec, "none"))
+  else if (is(codec, "bf16") || is(codec, "q8") || is_whole(codec))
     ok(first == digest_of(codec, (struct how){.seed = 6}, &kept), "%s: nothing depends on the seed", codec->name);
   if (is(codec, "bf16") || is(codec, "q8") || is(codec, "q4"))
     ok(chance != first && chance != digest_of(codec, (struct how){.seed = 6, .stochastic = true}, &kept),
@@ -417,15 +420,15 @@ static void check_all(void) {
     }
     check_own(codec, TAGC_FLOAT32, DENORMAL, false);
     check_own(codec, TAGC_FLOAT32, LARGE, false);
-    if (!is(codec, "none"))
+    if (!is_whole(codec))
       check_own(codec, TAGC_FLOAT32, DENORMAL, true);
     check_symmetries(codec, 1009);
     check_symmetries(codec, 300);
-    if (is(codec, "none") || is_known(codec)) {
+    if (is_whole(codec) || is_known(codec)) {
       check_once_more(codec, GAUSS);
       check_once_more(codec, EQUAL);
       check_once_more(codec, ALTERNATING);
-      if (!is(codec, "none") && !is(codec, "bf16")) /* these send a zero's sign, but a sum of zeros has none */
+      if (!is_whole(codec) && !is(codec, "bf16")) /* these send a zero's sign, but a sum of zeros has none */
         check_once_more(codec, ZERO);
     }
   }

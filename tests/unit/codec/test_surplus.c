@@ -204,7 +204,7 @@ static void check_everything(const char *codec) {
 
 static void check_dense(const struct tagc_codec *codec) {
   struct sim sim = sim_new(codec->name, 700, 3, TAGC_FLOAT32, 50000);
-  const bool tells = strcmp(codec->name, "none") != 0;
+  const bool tells = strcmp(codec->name, "none") != 0 && strcmp(codec->name, "precise") != 0;
   bool seen = false;
   for (uint64_t i = 0; i < 700; i++)
     for (int rank = 0; rank < 9; rank++)

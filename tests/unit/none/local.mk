@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# none/: the codec none.
-unit_tests += %D%/test_none
+# none/: the codecs none and precise.
+unit_tests += %D%/test_none %D%/test_precise

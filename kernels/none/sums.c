@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The sums of `none` and `precise`: see none.h, and precise.c for the proof.
+ *
+ * Compiled once for each instruction set (codec/instruction_set.h). Goes by vectors of sixteen elements, and reads the
+ * own values before it writes results: recv may be the own shard.
+ */
+#include "kernels/codec/instruction_set.h"
+/* clang-format off */
+#include TAGC_SIMD_HEADER(kernels/simd/doubles)
+/* clang-format on */
+
+#include <string.h>
+
+#include "kernels/codec/exceptions.h"
+#include "kernels/none/exact.h"
+#include "kernels/none/none.h"
+#include "kernels/simd/vector_sum.h"
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+enum { PREFETCH_BYTES = 1024, LARGEST = 0x7f7fffff };
+
+/* Sixteen elements of a buffer, zeros behind the end of the shard. */
+static ALWAYS_INLINE struct v16 load_some(const void *buffer, uint64_t i, uint32_t count, enum tagc_dtype dtype) {
+  const void *at = tagc_element_of(buffer, i, dtype);
+  if (count == TAGC_LANES) {
+    __builtin_prefetch((const char *)at + PREFETCH_BYTES);
+    return v16_load_as(at, dtype);
+  }
+  uint8_t some[4 * TAGC_LANES] = {0};
+  memcpy(some, at, count * tagc_dtype_size(dtype));
+  return v16_load_as(some, dtype);
+}
+
+static ALWAYS_INLINE void store_some(void *buffer, uint64_t i, uint32_t count, enum tagc_dtype dtype, struct v16 x) {
+  uint8_t *at = (uint8_t *)buffer + i * tagc_dtype_size(dtype), some[4 * TAGC_LANES];
+  if (count == TAGC_LANES) {
+    v16_store_as(at, dtype, x);
+    return;
+  }
+  v16_store_as(some, dtype, x);
+  memcpy(at, some, count * tagc_dtype_size(dtype));
+}
+
+static ALWAYS_INLINE const void *message_of(const struct tagc_job *job, int sender) {
+  return job->message_in + (size_t)sender * job->layout.message_bytes;
+}
+
+static ALWAYS_INLINE uint32_t count_at(const struct tagc_job *job, uint64_t i) {
+  return job->shape.n - i < TAGC_LANES ? (uint32_t)(job->shape.n - i) : TAGC_LANES;
+}
+
+/* -- in rank order ------------------------------------------------------------------------------------------------- */
+
+static ALWAYS_INLINE bool rank_order_as(const struct tagc_job *job, enum tagc_dtype dtype) {
+  const void *own = tagc_job_shard(job, job->rank);
+  const struct v16 scale = v16_all(job->scale), divisor = v16_all(job->divisor);
+  struct v16i most = v16i_all(0);
+  for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
+    const uint32_t count = count_at(job, i);
+    struct v16 sum = v16_all(0);
+    for (int sender = 0; sender < job->shape.nranks; sender++)
+      if (sender != job->rank)
+        sum = v16_add(sum, load_some(message_of(job, sender), i, count, dtype));
+    sum = v16_add(sum, v16_mul(scale, load_some(own, i, count, dtype)));
+    most = v16i_max(most, v16_magnitudes(sum));
+    store_some(job->recv, i, count, dtype, v16_one_nan(v16_div(sum, divisor)));
+  }
+  return v16i_largest(most) >= TAGC_EXCEPTION_BITS;
+}
+
+static bool sum_in_rank_order(const struct tagc_job *job) {
+  if (job->shape.dtype == TAGC_FLOAT32)
+    return rank_order_as(job, TAGC_FLOAT32);
+  if (job->shape.dtype == TAGC_FLOAT16)
+    return rank_order_as(job, TAGC_FLOAT16);
+  return rank_order_as(job, TAGC_BFLOAT16);
+}
+
+/* -- exact --------------------------------------------------------------------------------------------------------- */
+
+/* The own values as a sender would send them. */
+static ALWAYS_INLINE struct v16 own_as_sent(struct v16 x, float scale, enum tagc_dtype dtype) {
+  uint8_t sent[4 * TAGC_LANES];
+  if (scale == 1)
+    return x;
+  v16_store_as(sent, dtype, v16_one_nan(v16_mul(v16_all(scale), x)));
+  return v16_load_as(sent, dtype);
+}
+
+/* What the vectors do not round correctly, element by element. */
+static void repair(const struct tagc_job *job, uint64_t i, uint32_t count, const float own[TAGC_LANES]) {
+  const size_t size = tagc_dtype_size(job->shape.dtype);
+  for (uint32_t t = 0; t < count; t++) {
+    const uint32_t bits = tagc_none_exact_sum(job, i + t, own[t]);
+    memcpy((uint8_t *)job->recv + (i + t) * size, &bits, size);
+  }
+}
+
+/* The divisor as vectors need it. */
+struct tagc_none_quotient {
+  bool none, power; /* 1, or another power of two */
+  double divisor;
+};
+
+static ALWAYS_INLINE struct v16 round_sum(struct v16d sum, struct tagc_none_quotient by, enum tagc_dtype dtype) {
+  const uint64_t below = dtype == TAGC_FLOAT32 ? TAGC_BELOW_26 : TAGC_BELOW_24;
+  if (!by.none && !by.power)
+    return v16d_nearest(v16d_divide_odd(sum, by.divisor, below));
+  if (!by.none)
+    sum = v16d_scale(sum, 1 / by.divisor);
+  return v16d_nearest(dtype == TAGC_FLOAT32 ? sum : v16d_odd(sum, below));
+}
+
+static ALWAYS_INLINE bool exact_as(const struct tagc_job *job, enum tagc_dtype dtype) {
+  const void *own_shard = tagc_job_shard(job, job->rank);
+  const uint32_t divisor = (uint32_t)job->divisor;
+  const struct tagc_none_quotient by = {divisor == 1, (divisor & (divisor - 1)) == 0, (double)divisor};
+  int range = 53 - tagc_exact_mantissa(dtype);
+  for (uint32_t ranks = 1; ranks < (uint32_t)job->shape.nranks; ranks *= 2)
+    range--;
+  const struct v16i minus_one = v16i_all(UINT32_MAX), largest = v16i_all(LARGEST);
+  const struct v16i span = v16i_all(range > 0 ? (uint32_t)range << 23 : 0);
+  struct v16i met = v16i_all(0);
+  for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
+    const uint32_t count = count_at(job, i);
+    const struct v16 own = own_as_sent(load_some(own_shard, i, count, dtype), job->scale, dtype);
+    /* Subtracting one makes zeros the largest, and no exponent larger. */
+    struct v16i most = v16_magnitudes(own), least = v16i_add(most, minus_one);
+    struct v16d sum = v16d_add(v16d_zero(), own);
+    for (int sender = 0; sender < job->shape.nranks; sender++) {
+      if (sender == job->rank)
+        continue;
+      const struct v16 x = load_some(message_of(job, sender), i, count, dtype);
+      const struct v16i magnitude = v16_magnitudes(x);
+      most = v16i_max(most, magnitude);
+      least = v16i_min(least, v16i_add(magnitude, minus_one));
+      sum = v16d_add(sum, x);
+    }
+    met = v16i_max(met, most);
+    /* Exact where most <= least + span, and finite; the mantissas below the exponents make this stricter. */
+    const struct v16i bound = v16i_min(v16i_add(v16i_min(least, largest), span), largest);
+    const struct v16 result = round_sum(sum, by, dtype);
+    bool exact = !v16i_any_above(most, bound);
+    /* A quotient that is too small for a normal float would be rounded twice. */
+    if (!by.none)
+      exact = exact && !v16i_any_above(v16i_all(0x7fffff), v16i_add(v16_magnitudes(result), minus_one));
+    if (__builtin_expect(exact && range > 0, 1)) {
+      store_some(job->recv, i, count, dtype, result);
+      continue;
+    }
+    float each[TAGC_LANES];
+    v16_store(each, own);
+    repair(job, i, count, each);
+  }
+  return v16i_largest(met) >= TAGC_EXCEPTION_BITS;
+}
+
+static bool sum_exactly(const struct tagc_job *job) {
+  if (job->shape.dtype == TAGC_FLOAT32)
+    return exact_as(job, TAGC_FLOAT32);
+  if (job->shape.dtype == TAGC_FLOAT16)
+    return exact_as(job, TAGC_FLOAT16);
+  return exact_as(job, TAGC_BFLOAT16);
+}
+
+const struct tagc_none_sums TAGC_SIMD_TABLE(tagc_none) = {
+  .rank_order = sum_in_rank_order,
+  .exact = sum_exactly,
+};
