@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/policy/plan.h"
 
+#include <string.h>
+
 #include "kernels/codec/codecs.h"
 #include "kernels/codec/cost.h"
 #include "kernels/codec/residual.h"
@@ -34,7 +36,9 @@ enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const st
 struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even,
                                        bool splits) {
   struct tagc_scope_plan plan = {.reason = TAGC_REASON_NONE};
-  if (options->scope == TAGC_SCOPE_FLAT)
+  /* NCCL's sums inside a host round, in an order that depends on the hosts. */
+  const bool exact = strcmp(options->codec, tagc_codec_precise.name) == 0;
+  if (options->scope == TAGC_SCOPE_FLAT || (options->scope == TAGC_SCOPE_AUTO && exact))
     return plan;
   if (hosts->hosts == 1)
     plan.reason = TAGC_REASON_one_host;
@@ -61,12 +65,16 @@ bool tagc_plan_is_all_reduce(const struct tagc_slot_question *q) {
   return q->slot->signature.collective == TAGC_COLL_ALL_REDUCE;
 }
 
+static bool sends_whole(const struct tagc_codec *codec) {
+  return codec == &tagc_codec_none || codec == &tagc_codec_precise;
+}
+
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *q) {
   const struct tagc_allgather_codec *const wide = &tagc_allgather_bf16, *const narrow = &tagc_allgather_q8;
   struct tagc_allgather_phase phase = {
     .shape = {.n = tagc_plan_shard(q).n, .nranks = q->hosts.nranks, .dtype = q->packed.dtype}};
   const size_t shard = (size_t)phase.shape.n * tagc_dtype_size(phase.shape.dtype);
-  phase.codec = q->codec == &tagc_codec_none ? NULL : q->codec == &tagc_codec_bf16 ? wide : narrow;
+  phase.codec = sends_whole(q->codec) ? NULL : q->codec == &tagc_codec_bf16 ? wide : narrow;
   if (phase.codec && (!phase.codec->layout(&phase.shape, &phase.layout) || phase.layout.payload_bytes >= shard)) {
     phase.codec = NULL;
     phase.layout = (struct tagc_allgather_layout){0};
@@ -114,8 +122,8 @@ struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const 
 /* Is a payload of this layout worth sending? */
 static enum tagc_reason weigh_levels(const struct tagc_slot_question *q, const struct tagc_layout *layout) {
   const struct tagc_traffic plain = tagc_plan_plain_traffic(q), sent = tagc_plan_traffic(q, layout);
-  if (q->codec == &tagc_codec_none)
-    return TAGC_REASON_NONE; /* it measures our overhead, and may cost bytes */
+  if (sends_whole(q->codec))
+    return TAGC_REASON_NONE; /* asked for by name: none measures our overhead, precise is right. Both may cost bytes */
   if (q->scope.two_levels)
     return sent.between < plain.between ? TAGC_REASON_NONE : TAGC_REASON_no_gain;
   if (sent.inside + sent.between >= plain.inside + plain.between)

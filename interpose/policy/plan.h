@@ -80,7 +80,7 @@ struct tagc_allgather_phase {
 /* Is the slot an all-reduce? */
 bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
 
-/* How its sums are gathered after question->codec: bf16 for bf16, none for none, else q8; plain if that saves
+/* How its sums are gathered after question->codec: bf16 for bf16, none for none and precise, else q8; plain if that saves
  * nothing. */
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *question);
 
