@@ -80,8 +80,8 @@ struct tagc_allgather_phase {
 /* Is the slot an all-reduce? */
 bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
 
-/* How its sums are gathered after question->codec: bf16 for bf16, none for none and precise, else q8; plain if that saves
- * nothing. */
+/* How its sums are gathered after question->codec: bf16 for bf16, none for none and precise, else q8; plain if that
+ * saves nothing. */
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *question);
 
 /* The bytes that a call of the slot sends with this layout; and as a plain call. */
