@@ -46,7 +46,7 @@ static ALWAYS_INLINE const void *message_of(const struct tagc_job *job, int send
   return job->message_in + (size_t)sender * job->layout.message_bytes;
 }
 
-static ALWAYS_INLINE uint32_t count_at(const struct tagc_job *job, uint64_t i) {
+static ALWAYS_INLINE uint32_t part_count(const struct tagc_job *job, uint64_t i) {
   return job->shape.n - i < TAGC_LANES ? (uint32_t)(job->shape.n - i) : TAGC_LANES;
 }
 
@@ -57,7 +57,7 @@ static ALWAYS_INLINE bool rank_order_as(const struct tagc_job *job, enum tagc_dt
   const struct v16 scale = v16_all(job->scale), divisor = v16_all(job->divisor);
   struct v16i most = v16i_all(0);
   for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
-    const uint32_t count = count_at(job, i);
+    const uint32_t count = part_count(job, i);
     struct v16 sum = v16_all(0);
     for (int sender = 0; sender < job->shape.nranks; sender++)
       if (sender != job->rank)
@@ -123,7 +123,7 @@ static ALWAYS_INLINE bool exact_as(const struct tagc_job *job, enum tagc_dtype d
   const struct v16i span = v16i_all(range > 0 ? (uint32_t)range << 23 : 0);
   struct v16i met = v16i_all(0);
   for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
-    const uint32_t count = count_at(job, i);
+    const uint32_t count = part_count(job, i);
     const struct v16 own = own_as_sent(load_some(own_shard, i, count, dtype), job->scale, dtype);
     /* Subtracting one makes zeros the largest, and no exponent larger. */
     struct v16i most = v16_magnitudes(own), least = v16i_add(most, minus_one);
