@@ -9,7 +9,8 @@ libtagc_report_a_SOURCES += \
   %D%/read/placement.h %D%/read/records.c %D%/read/records.h %D%/read/summary.c %D%/read/summary.h %D%/read/table.h
 # judge/: draws conclusions from them.
 libtagc_report_a_SOURCES += \
-  %D%/judge/ab_compare.c %D%/judge/ab_compare.h %D%/judge/advice.c %D%/judge/advice.h %D%/judge/codecs.c \
+  %D%/judge/ab_compare.c %D%/judge/ab_compare.h %D%/judge/advice.c %D%/judge/advice.h %D%/judge/characterise.c \
+  %D%/judge/characterise.h %D%/judge/codecs.c \
   %D%/judge/codecs.h %D%/judge/patterns.c %D%/judge/patterns.h %D%/judge/roles.c %D%/judge/steps.c %D%/judge/steps.h \
   %D%/judge/stragglers.c %D%/judge/stragglers.h %D%/judge/volume.c %D%/judge/volume.h
 # show/: pages, texts, and files for other viewers.
@@ -18,7 +19,7 @@ libtagc_report_a_SOURCES += \
   %D%/show/page_head.c %D%/show/page_layers.c %D%/show/page_picture.c %D%/show/page_picture.h %D%/show/page_sizes.c \
   %D%/show/page_steps.c %D%/show/page_tables.c %D%/show/page_timeline.c %D%/show/perfetto.c %D%/show/perfetto.h \
   %D%/show/perfetto_parts.h %D%/show/perfetto_rank.c %D%/show/report.c %D%/show/report.h %D%/show/svg.c \
-  %D%/show/svg.h %D%/show/text.c %D%/show/text.h %D%/show/text_comms.c %D%/show/window.c %D%/show/window.h
+  %D%/show/svg.h %D%/show/text.c %D%/show/text.h %D%/show/text_characterise.c %D%/show/text_comms.c %D%/show/window.c %D%/show/window.h
 bin_PROGRAMS += tagc-report
 tagc_report_SOURCES = %D%/tagc-report.c
 tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)

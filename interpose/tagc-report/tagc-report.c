@@ -23,6 +23,7 @@ enum { READ = 0, UNREADABLE = 1 };
 struct request {
   struct tagc_volume_facts facts;
   struct tagc_step_range steps;
+  bool characterise;
   const char *json, *html, *perfetto; /* files; "": standard output; NULL: none */
   char **paths;
   size_t count;
@@ -49,6 +50,8 @@ static const struct tagc_argument rows[] = {
    .help = "limit the timeline to these steps of a rank, counted from 1"},
   {.name = "json", .value = "FILE", .optional = true, TO(FILE, json),
    .help = "write one JSON document to FILE, or in place of the text"},
+  {.name = "characterise", TO(FLAG, characterise),
+   .help = "print tables of volumes, frequencies, sizes of messages and bandwidths, in place of the report"},
   {.name = "parameters", .value = "N", NUMBER(parameters),
    .help = "parameters of the model, for the formulas of volume; default: those of the trace"},
   {.name = "layers", .value = "N", NUMBER(layers), .help = "its layers"},
@@ -186,13 +189,14 @@ static int parse(char **argv, struct request *r) {
 
 /* -- output -------------------------------------------------------------------------------------------------------- */
 
-enum output { TEXT, JSON, HTML, PERFETTO };
+enum output { TEXT, TRAITS, JSON, HTML, PERFETTO };
 
 /* False: not written, see `why`. */
 static bool write_output(enum output output, const struct request *request, const struct tagc_report *report, FILE *to,
                          char why[TAGC_TRACE_WHY]) {
   switch (output) {
   case TEXT: tagc_report_print(report, to); return true;
+  case TRAITS: return tagc_report_characterise(report, to);
   case JSON: tagc_report_json(report, to); return true;
   case HTML: return tagc_html_write(report->summary, &request->facts, to);
   case PERFETTO: return tagc_perfetto_write(report->summary, request->steps, to, why);
@@ -259,7 +263,7 @@ static int put_all(const struct request *request, const struct tagc_report *repo
   if (request->json && !result)
     result = write_to(request, report, request->json, JSON);
   if (!to_stdout && !result)
-    result = write_to(request, report, "", TEXT);
+    result = write_to(request, report, "", request->characterise && read ? TRAITS : TEXT);
   if (!read && !result)
     result = fail("nothing could be read", report->summary->problem_count ? report->summary->problems[0] : "no traces");
   return result;

@@ -135,6 +135,10 @@ void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r) {
   struct tagc_sum_calls *calls = &g->sorts[sort].calls;
   calls->calls++;
   tagc_sum_add(&calls->host_ns, r->host_ns);
+  if (!(r->flags & TAGC_TRACE_GROUPED)) {
+    calls->alone_calls++;
+    tagc_sum_add(&calls->alone_ns, r->host_ns);
+  }
   g->lights[g->light_count++] = (struct tagc_light){.began_ns = r->began_ns,
                                                     .host_ns = r->host_ns,
                                                     .sort = (uint32_t)sort,

@@ -159,6 +159,10 @@ static void add_to_whole(struct tagc_load *g, const struct tagc_light *light) {
   struct tagc_sort *sort = &g->sorts[light->sort];
   sort->whole.calls++;
   tagc_sum_add(&sort->whole.host_ns, light->host_ns);
+  if (!light->queued) {
+    sort->whole.alone_calls++;
+    tagc_sum_add(&sort->whole.alone_ns, light->host_ns);
+  }
   if (light->timed)
     tagc_load_add_times(&sort->whole, light, sort->key.compressed);
 }

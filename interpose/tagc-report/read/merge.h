@@ -60,7 +60,7 @@ static inline void tagc_sum_add_calls(struct tagc_sum_calls *sum, const struct t
     tagc_sum_add(&sums[i], words[i]);
   memcpy(sum, sums, sizeof sums);
 }
-_Static_assert(sizeof(struct tagc_sum_calls) == 16 * sizeof(uint64_t), "only numbers that can be added");
+_Static_assert(sizeof(struct tagc_sum_calls) == 18 * sizeof(uint64_t), "only numbers that can be added");
 
 /* Makes room for one more element of an array that doubles as it grows. False: no memory. */
 #define TAGC_SUM_ROOM(array, count) \

@@ -36,6 +36,7 @@ struct tagc_sum_calls {
   uint64_t raw_bytes;
   struct tagc_sum_sent sent, plain; /* plain: if all had been plain */
   uint64_t host_ns;                 /* the program's thread was in them */
+  uint64_t alone_calls, alone_ns;   /* the calls outside of groups, and their host_ns */
   uint64_t wire_calls, wire_ns;     /* the number of calls with known times, and their time under way (sum, exchange) */
   uint64_t encode_ns, decode_ns;    /* of these */
   uint64_t hidden_ns;               /* the part of encode and decode during the transfer */

@@ -32,6 +32,8 @@ void tagc_report_free(struct tagc_report *report);
 
 /* Lines of at most 120 columns, except file names. */
 void tagc_report_print(const struct tagc_report *report, FILE *to);
+/* Tables of what the job communicates (judge/characterise.h), in place of that. False: no memory. */
+bool tagc_report_characterise(const struct tagc_report *report, FILE *to);
 /* One document; man/tagc-report.1 has its members. */
 void tagc_report_json(const struct tagc_report *report, FILE *to);
 

@@ -19,4 +19,7 @@ static inline const char *tagc_text_plural(size_t n) { return n == 1 ? "" : "s";
 /* Prints communicators, their calls and slots (text_comms.c). */
 void tagc_text_comms(FILE *to, const struct tagc_summary *summary);
 
+/* The bounds of a size class (struct tagc_sum_line) in words: "1-2 MiB". */
+const char *tagc_text_class(int size_class, char text[24]);
+
 #endif

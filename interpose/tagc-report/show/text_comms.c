@@ -48,8 +48,7 @@ const char *tagc_text_real(double number, int digits, char text[24]) {
   return text;
 }
 
-/* "1-2 MiB" */
-static void class_words(int size_class, char text[24]) {
+const char *tagc_text_class(int size_class, char text[24]) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   int unit = size_class / 10, low = 1 << (size_class < 0 ? 0 : size_class % 10);
   if (size_class < 0)
@@ -58,6 +57,7 @@ static void class_words(int size_class, char text[24]) {
     snprintf(text, 24, "512 %s-1 %s", units[unit], unit < 6 ? units[unit + 1] : "ZiB");
   else
     snprintf(text, 24, "%d-%d %s", low, 2 * low, units[unit]);
+  return text;
 }
 
 static void print_call_lines(FILE *to, const struct tagc_summary *s, const struct tagc_sum_comm *c) {
@@ -71,7 +71,7 @@ static void print_call_lines(FILE *to, const struct tagc_summary *s, const struc
                *op = tagc_sum_name(s, TAGC_TRACE_OPS, l->op);
     const double sent = (double)tagc_sent_all(&l->calls.sent), plain = (double)tagc_sent_all(&l->calls.plain);
     bool reduces = strstr(tagc_sum_function(s, l->function), "educe") != NULL;
-    class_words(l->size_class, class);
+    tagc_text_class(l->size_class, class);
     fprintf(to, "  %-20.20s %-8.8s %-5.5s %-13s %11s", tagc_sum_function(s, l->function), type, reduces ? op : "-",
             class, tagc_format_count((double)l->calls.calls, count));
     fprintf(to, " %8s %10s %10s %5s %10s %8s\n", tagc_text_real(l->per_step, 1, x),

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/tagc-report/judge/characterise.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "interpose/tagc-report/judge/patterns.h"
+#include "interpose/tagc-report/read/merge.h"
+
+/* What nccl-tests do with a function: `whole`, the message is the buffer of all ranks; `raw_whole`, so are raw bytes;
+ * shares: busbw / algbw in units of (n-1)/n, 0: it is 1. */
+struct measure {
+  const char *function;
+  bool whole, raw_whole;
+  int shares;
+};
+
+static const struct measure *measure_of_function(const struct tagc_summary *summary, uint16_t function) {
+  static const struct measure measures[] = {
+    {"ncclReduceScatter", true, true, 1}, {"ncclAllGather", true, false, 1},  {"ncclAllReduce", false, false, 2},
+    {"ncclReduce", false, false, 0},      {"ncclBroadcast", false, false, 0}, {"ncclBcast", false, false, 0},
+    {"ncclAlltoAll", true, true, 1},      {"ncclGather", true, false, 1},     {"ncclScatter", true, true, 1},
+    {"ncclSend", false, false, 0},        {"ncclRecv", false, false, 0},      {"ncclPutSignal", false, false, 0}};
+  for (size_t i = 0; i < sizeof measures / sizeof *measures; i++)
+    if (tagc_sum_is(summary, TAGC_TRACE_FUNCTIONS, function, measures[i].function))
+      return &measures[i];
+  return NULL;
+}
+
+double tagc_message_bytes(const struct tagc_summary *summary, uint16_t function, int nranks, double bytes) {
+  const struct measure *measure = measure_of_function(summary, function);
+  return measure && measure->whole && nranks > 0 ? bytes * nranks : bytes;
+}
+
+double tagc_busbw_factor(const struct tagc_summary *summary, uint16_t function, int nranks) {
+  const struct measure *measure = measure_of_function(summary, function);
+  return measure && measure->shares && nranks > 0 ? measure->shares * (nranks - 1.0) / nranks : 1;
+}
+
+/* The mean message of calls; NaN: unknown. */
+static double mean_message(const struct tagc_sum_line *line, const struct tagc_sum_calls *calls, double element,
+                           int nranks, const struct measure *measure) {
+  const double ranks = nranks > 0 ? nranks : 1;
+  if (line->least_count == line->most_count)
+    return (double)line->least_count * element * (measure->whole ? ranks : 1);
+  if (!calls->raw_bytes)
+    return NAN;
+  return (double)calls->raw_bytes / (double)calls->calls * (measure->whole && !measure->raw_whole ? ranks : 1);
+}
+
+static int8_t message_class(double bytes) { return bytes >= 1 ? (int8_t)fmin(ilogb(bytes), 62) : -1; }
+
+static struct tagc_traits_row *traits_row_of(struct tagc_traits *traits, const struct tagc_traits_row *like) {
+  for (size_t i = 0; i < traits->count; i++) {
+    struct tagc_traits_row *row = &traits->rows[i];
+    if (row->role == like->role && row->nranks == like->nranks && row->function == like->function &&
+        row->size_class == like->size_class)
+      return row;
+  }
+  if (!TAGC_SUM_ROOM(traits->rows, traits->count))
+    return NULL;
+  traits->rows[traits->count] = *like;
+  return &traits->rows[traits->count++];
+}
+
+static void add_message_times(struct tagc_call_times *times, uint64_t calls, double ns, double message) {
+  times->calls += calls;
+  times->ns += ns;
+  times->bytes += (double)calls * message;
+}
+
+static void add_traits_times(struct tagc_traits_row *row, const struct tagc_sum_calls *calls, double message,
+                             bool blocking) {
+  const uint64_t plain = calls->wire_calls - calls->packed_wire_calls;
+  if (isnan(message))
+    return;
+  add_message_times(&row->plain, plain, (double)(calls->wire_ns - calls->packed_wire_ns), message);
+  add_message_times(&row->packed, calls->packed_wire_calls, (double)calls->packed_wire_ns, message);
+  if (blocking && calls->wire_calls == 0 && calls->compressed == 0 && calls->alone_calls) {
+    add_message_times(&row->plain, calls->alone_calls, (double)calls->alone_ns, message);
+    row->by_thread = true;
+  }
+}
+
+/* Where no call of a line is in a whole step, its calls are outside of all numbers. False: no memory. */
+static bool add_traits_line(struct tagc_traits *traits, const struct tagc_summary *summary,
+                            const struct tagc_sum_comm *comm, const struct tagc_sum_line *line, bool blocking) {
+  const struct measure *measure = measure_of_function(summary, line->function);
+  const struct tagc_sum_calls *calls = traits->steps ? &line->whole : &line->calls;
+  const double element = tagc_line_element(summary, line), ranks = comm->nranks > 0 ? comm->nranks : 1;
+  if (!measure)
+    return true;
+  traits->outside += line->calls.calls - calls->calls;
+  if (!calls->calls)
+    return true;
+  const double message = mean_message(line, calls, element, comm->nranks, measure),
+               one = element * (measure->whole ? ranks : 1);
+  struct tagc_traits_row like = {.role = comm->role,
+                                 .nranks = comm->nranks,
+                                 .function = line->function,
+                                 .size_class = isnan(message) ? -1 : message_class(message),
+                                 .least = INFINITY};
+  struct tagc_traits_row *row = traits_row_of(traits, &like);
+  if (!row)
+    return false;
+  row->calls += (double)calls->calls;
+  row->raw_bytes += (double)calls->raw_bytes;
+  row->plain_bytes += (double)tagc_sent_all(&calls->plain);
+  row->sent_bytes += (double)tagc_sent_all(&calls->sent);
+  row->sized_calls += isnan(message) ? 0 : (double)calls->calls;
+  row->message_bytes += isnan(message) ? 0 : (double)calls->calls * message;
+  row->least = fmin(row->least, (double)line->least_count * one);
+  row->most = fmax(row->most, (double)line->most_count * one);
+  add_traits_times(row, calls, message, blocking);
+  return true;
+}
+
+static int by_role_and_ranks(const void *a, const void *b) {
+  const struct tagc_traits_row *x = a, *y = b;
+  return x->role != y->role           ? (int)x->role - (int)y->role
+         : x->nranks != y->nranks     ? x->nranks - y->nranks
+         : x->function != y->function ? x->function - y->function
+                                      : x->size_class - y->size_class;
+}
+
+static void add_to_traits_share(struct tagc_traits_share *share, const struct tagc_traits_row *row) {
+  share->calls += row->calls;
+  share->raw_bytes += row->raw_bytes;
+  share->plain_bytes += row->plain_bytes;
+  share->sent_bytes += row->sent_bytes;
+}
+
+static void count_traits_comm(struct tagc_traits_share *share, const struct tagc_sum_comm *comm) {
+  share->least_ranks = !share->comms++ || comm->nranks < share->least_ranks ? comm->nranks : share->least_ranks;
+  share->most_ranks = comm->nranks > share->most_ranks ? comm->nranks : share->most_ranks;
+}
+
+bool tagc_traits_find(const struct tagc_summary *summary, struct tagc_traits *traits) {
+  *traits = (struct tagc_traits){.steps = false};
+  double whole = 0;
+  bool blocking = summary->rank_count > 0;
+  for (size_t i = 0; i < summary->rank_count; i++) {
+    blocking &= summary->ranks[i].blocking;
+    for (size_t k = 0; k < summary->ranks[i].step_count; k++)
+      whole += summary->ranks[i].steps[k].whole;
+  }
+  traits->steps = whole > 0;
+  traits->each = traits->steps ? whole : summary->rank_count ? (double)summary->rank_count : 1;
+  for (size_t i = 0; i < summary->comm_count; i++) {
+    const struct tagc_sum_comm *comm = &summary->comms[i];
+    if (!comm->calls.calls)
+      continue;
+    count_traits_comm(&traits->of[comm->role], comm);
+    count_traits_comm(&traits->all, comm);
+    for (size_t k = 0; k < comm->line_count; k++)
+      if (!add_traits_line(traits, summary, comm, &comm->lines[k], blocking))
+        return false;
+  }
+  if (traits->count)
+    qsort(traits->rows, traits->count, sizeof *traits->rows, by_role_and_ranks);
+  for (size_t i = 0; i < traits->count; i++) {
+    add_to_traits_share(&traits->of[traits->rows[i].role], &traits->rows[i]);
+    add_to_traits_share(&traits->all, &traits->rows[i]);
+  }
+  return true;
+}
+
+void tagc_traits_free(struct tagc_traits *traits) { free(traits->rows); }

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a job communicates: how often, how much, in messages of which sizes, for which kind of parallelism, how fast.
+ *
+ * Message     Its size is the one that nccl-tests prints: the buffer of all ranks for all-gathers, reduce-scatters,
+ *             all-to-alls, gathers and scatters, else the buffer of a rank. Ranks other than the root of a broadcast or
+ *             scatter, and receivers, have sizes by their counts alone.
+ * Bandwidth   algbw is the size over the time. busbw multiplies it with 2 (n-1)/n for all-reduces, (n-1)/n for calls
+ *             whose size is that of all ranks, and 1 for others (nccl-tests, doc/PERFORMANCE.md).
+ * Time        That of the transfer where the trace has it; else of the program's thread, on hosts whose calls return
+ *             when they are done, for calls outside of groups. Both include the wait for the last rank, which
+ *             nccl-tests avoids by a barrier.
+ */
+#ifndef INTERPOSE_TAGC_REPORT_JUDGE_CHARACTERISE_H
+#define INTERPOSE_TAGC_REPORT_JUDGE_CHARACTERISE_H
+
+#include "interpose/tagc-report/read/summary.h"
+
+/* Times of calls. */
+struct tagc_call_times {
+  uint64_t calls;
+  double bytes, ns; /* sums; bytes: the sizes of messages */
+};
+
+/* The calls of one function, role, number of ranks, and size class of messages; -1: their sizes are unknown. */
+struct tagc_traits_row {
+  enum tagc_sum_role role;
+  int nranks;
+  uint16_t function;
+  int8_t size_class;
+  double calls, raw_bytes, plain_bytes, sent_bytes; /* of all ranks, in whole steps; see struct tagc_traits */
+  double sized_calls, message_bytes;                /* the calls with a known size, and these sizes together */
+  double least, most;                               /* bytes of a message */
+  struct tagc_call_times plain, packed;             /* packed: compressed calls */
+  bool by_thread;                                   /* some of these times are those of the program's thread */
+};
+
+/* The calls for one kind of parallelism; idle roles have none. */
+struct tagc_traits_share {
+  size_t comms;
+  int least_ranks, most_ranks;
+  double calls, raw_bytes, plain_bytes, sent_bytes;
+};
+
+struct tagc_traits {
+  bool steps;  /* numbers are of whole steps; else of the whole run */
+  double each; /* divides sums over all ranks: the whole steps of all ranks, or the ranks */
+  struct tagc_traits_share of[TAGC_ROLES], all;
+  struct tagc_traits_row *rows; /* by role, ranks, function, size class */
+  size_t count;
+  uint64_t outside; /* calls outside of whole steps, of all ranks: set-up, checkpoints, steps that were disturbed */
+};
+
+/* False: no memory. The summary's roles must be set (tagc_sum_roles()). */
+bool tagc_traits_find(const struct tagc_summary *summary, struct tagc_traits *traits);
+void tagc_traits_free(struct tagc_traits *traits);
+
+/* The bytes of a message of `bytes` a rank's count, as nccl-tests count them; and busbw / algbw (1 if unknown). */
+double tagc_message_bytes(const struct tagc_summary *summary, uint16_t function, int nranks, double bytes);
+double tagc_busbw_factor(const struct tagc_summary *summary, uint16_t function, int nranks);
+
+#endif
