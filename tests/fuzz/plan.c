@@ -102,7 +102,8 @@ static struct tagc_scope_plan some_scope(const struct tagc_options *options, str
     hosts->nranks += 1 + (int)input_below(in, 8); /* on the other hosts */
   hosts->nranks += hosts->nranks == 1 ? hosts->local++ : 0;
   const struct tagc_scope_plan plan = tagc_plan_scope(options, hosts, even || hosts->hosts == 1, splits);
-  if (options->scope == TAGC_SCOPE_FLAT)
+  const bool exact = strcmp(options->codec, tagc_codec_precise.name) == 0;
+  if (options->scope == TAGC_SCOPE_FLAT || (options->scope == TAGC_SCOPE_AUTO && exact))
     MUST(plan.reason == TAGC_REASON_compressed && !plan.two_levels);
   else if (hosts->hosts == 1)
     MUST(plan.reason == TAGC_REASON_one_host);
@@ -116,7 +117,7 @@ static struct tagc_scope_plan some_scope(const struct tagc_options *options, str
 static void check_gain(const struct tagc_slot_question *q, const struct tagc_layout *layout) {
   const struct tagc_traffic plain = tagc_plain_traffic(q->packed.n * tagc_dtype_size(q->packed.dtype), &q->hosts);
   const struct tagc_traffic sent = tagc_layout_traffic(&q->packed, layout, &q->hosts, q->scope.two_levels);
-  if (q->codec == &tagc_codec_none)
+  if (q->codec == &tagc_codec_none || q->codec == &tagc_codec_precise)
     return;
   if (q->scope.two_levels || (q->options->scope != TAGC_SCOPE_FLAT && q->hosts.local > 1))
     MUST(sent.between < plain.between);

@@ -159,8 +159,11 @@ static void one_is_late(void) {
   EXPECT(memory && !its->failed && its->not_run && !(known & its->not_run));
   for (int i = 0; i < CODECS; i++)
     EXPECT(runs(d, codecs[i]) && (its->passed & known) == known);
-  known = its->passed;
-  EXPECT(known == (((1u << CODECS) - 1) | ALL_GATHERS));
+  known = ALL_GATHERS;
+  for (int c = 0; tagc_codecs[c]; c++)
+    for (int i = 0; i < CODECS; i++)
+      known |= strcmp(tagc_codecs[c]->name, codecs[i]) == 0 ? 1u << c : 0;
+  EXPECT(its->passed == known);
 }
 
 static void none_can_be_tried(void) {
