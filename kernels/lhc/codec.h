@@ -29,11 +29,14 @@ struct tagc_lhc_geometry {
   uint32_t senders;        /* nranks - 1: their supports meet in one sketch */
   uint32_t union_capacity; /* values all senders may place there */
   uint32_t hashes;
-  uint32_t part_cells;  /* counters of one part: rows * 32, less than 2^16 */
-  uint32_t blocks;      /* with an exponent each */
-  int counter_bits;     /* B */
-  bool narrow_residual; /* stored narrower than fp32: widened in the state from prepare to encode */
+  uint32_t part_cells;      /* counters of one part: rows * 32, less than 2^16 */
+  uint32_t blocks;          /* with an exponent each */
+  int counter_bits;         /* B */
+  uint32_t narrow_residual; /* 1: stored narrower than fp32, widened in the state from prepare to encode */
+  uint32_t unused;          /* as in struct tagc_grid */
 };
+static_assert(sizeof(struct tagc_lhc_geometry) == offsetof(struct tagc_lhc_geometry, unused) + sizeof(uint32_t),
+              "no padding");
 
 /* -- cells -------------------------------------------------------------------------------------------------------- */
 

@@ -13,7 +13,9 @@
 #ifndef KERNELS_SPARSE_SPARSIFY_BITS_H
 #define KERNELS_SPARSE_SPARSIFY_BITS_H
 
+#include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "kernels/codec/bits.h"
 
@@ -35,7 +37,9 @@ struct tagc_grid {
   uint32_t groups, rest;    /* lines = groups * stripes + rest */
   uint32_t stripe_lines;    /* of the longest stripe */
   uint32_t stripe_capacity; /* values a sender may place in the longest stripe */
+  uint32_t unused;          /* kernels are passed no padding: its bytes would be whatever the stack held */
 };
+static_assert(sizeof(struct tagc_grid) == offsetof(struct tagc_grid, unused) + sizeof(uint32_t), "no padding");
 
 /* -- lines and stripes --------------------------------------------------------------------------------------------- */
 
