@@ -104,16 +104,25 @@ double tagc_call_ns(const struct tagc_call_times *t, int count) {
   return side;
 }
 
+/* To load and store an element's residual; int8 is rounded at random, with a scale a block. Fitted, see cost.h. */
+static double residual_ops(enum tagc_storage residual) {
+  return residual == TAGC_STORAGE_NONE ? 0 : residual == TAGC_STORAGE_INT8 ? 28 : 14;
+}
+
 struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const struct tagc_layout *layout,
-                                          const struct tagc_gpu_work *work, double ns_per_byte) {
+                                          const struct tagc_gpu_work *work, const struct tagc_gpu_rates *rates) {
   const double n = (double)shape->n, size = (double)tagc_dtype_size(shape->dtype);
   const double sketch = sizeof(int32_t) * (double)layout->sketch_count, message = (double)layout->message_bytes;
   const double kept = (double)tagc_residual_shard_bytes(shape) / n;
   const double payload = ((double)layout->exponent_bytes + sketch + message) / n;
+  const double keep = 1e-6 * shape->keep_ppm;
+  const double encode_ops = work->encode_ops.element + keep * work->encode_ops.value + residual_ops(shape->residual);
+  const double decode_ops = work->decode_ops.element + keep * work->decode_ops.value;
   return (struct tagc_gpu_cost){
-    .encode_ns = ns_per_byte * (work->passes * (size + kept) + kept + payload),
-    .decode_ns = ns_per_byte * message / n,
-    .call_ns = TAGC_GPU_LAUNCH_NS * (work->launches + 1) + (layout->sketch_count ? ROUND_NS * work->rounds : 0) +
-               ns_per_byte * (2 * size * n + sketch + 4 * (double)layout->state_bytes),
+    .encode_ns =
+      max_double(rates->ns_per_byte * (work->passes * (size + kept) + kept + payload), rates->ns_per_op * encode_ops),
+    .decode_ns = max_double(rates->ns_per_byte * message / n, rates->ns_per_op * decode_ops),
+    .call_ns = TAGC_GPU_LAUNCH_NS * (work->launches + 1) + ROUND_NS * work->rounds +
+               rates->ns_per_byte * (2 * size * n + sketch + 4 * (double)layout->state_bytes),
   };
 }

@@ -94,8 +94,18 @@ double tagc_call_ns(const struct tagc_call_times *times, int count);
 struct tagc_gpu_work {
   uint32_t passes;   /* times that prepare and encode read g and e; e is written once */
   uint32_t launches; /* of prepare, encode and decode */
-  uint32_t rounds;   /* in which groups wait for each other; only if the layout has a sketch */
+  uint32_t rounds;   /* in which groups wait for each other, or the last one for all */
+  struct {
+    uint32_t element, value; /* for each foreign element, and for each that is kept (keep_ppm) */
+  } encode_ops, decode_ops;
 };
+
+/* The best rates of a GPU. An op is one instruction of one lane, and a processor does 64 a clock: the rate of whole
+ * numbers from Turing to Hopper. */
+struct tagc_gpu_rates {
+  double ns_per_byte, ns_per_op;
+};
+enum { TAGC_GPU_LANES = 64 };
 
 /* Nanoseconds: for each element of one foreign shard, and for a call whatever their number. */
 struct tagc_gpu_cost {
@@ -105,16 +115,17 @@ struct tagc_gpu_cost {
 /* The time to start a kernel or a copy: a guess at what is usual. */
 #define TAGC_GPU_LAUNCH_NS 4e3
 
-/* Estimates, never measured on a chip (tests/gpu/speed prints them beside its measurements). Only bytes count, at the
- * rate of memory:
- *   encode   `passes` times g and e, e written, payloads written
- *   decode   the messages of all senders
+/* A roofline (Williams, Waterman, Patterson 2009): the bytes at the rate of memory, or the ops, whichever take longer.
+ *   encode   `passes` times g and e, e written, payloads written; encode_ops, and those of the residual
+ *   decode   the messages of all senders; decode_ops
  *   call     launches, end_call's included; rounds; the own shard and the result; the sum of sketches; the state
  *            (bitmaps, cells), written and read by either side
- * Data in the second-level cache is faster, such as atomic additions; waiting for atomic additions is slower. `layout`:
- * as the kernels have it, with their state. */
+ * The ops of each codec and the rounds are fitted to times of an H200 (tests/gpu/RESULTS.md), so for other GPUs this is
+ * a forecast. tests/gpu/speed prints estimates beside measurements. Not modelled: conversions of fp16, which take
+ * longer than those of bf16; a sketch that outgrows the second-level cache. `layout`: as the kernels have it, with
+ * their state. */
 struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const struct tagc_layout *layout,
-                                          const struct tagc_gpu_work *work, double ns_per_byte);
+                                          const struct tagc_gpu_work *work, const struct tagc_gpu_rates *rates);
 
 /* Nanoseconds of the first level: a ring of the `local` ranks of each host, over a shard of every host's. */
 double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts *hosts, const struct tagc_link *inside);

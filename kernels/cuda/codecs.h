@@ -25,8 +25,8 @@ struct tagc_cuda_codec {
 /* NULL if the codec does not run on GPUs. */
 const struct tagc_cuda_codec *tagc_cuda_codec_of(const struct tagc_codec *codec);
 
-/* The cost of a call on a GPU whose memory takes `ns_per_byte`. False if the codec does not run this shape. Pure. */
-bool tagc_cuda_codec_cost(const struct tagc_codec *codec, const struct tagc_shape *shape, double ns_per_byte,
-                          struct tagc_gpu_cost *out);
+/* The cost of a call on a GPU. False if the codec does not run this shape. Pure. */
+bool tagc_cuda_codec_cost(const struct tagc_codec *codec, const struct tagc_shape *shape,
+                          const struct tagc_gpu_rates *rates, struct tagc_gpu_cost *out);
 
 #endif

@@ -20,6 +20,7 @@ enum {
   CAPTURE_RELAXED = 2,
   STREAM_NON_BLOCKING = 1,
   EVENT_NO_TIMING = 2,
+  CLOCK_KHZ = 13,
   PROCESSORS = 16,
   MEMORY_KHZ = 36,
   MEMORY_BITS = 37,
@@ -30,8 +31,8 @@ enum {
   COOPERATIVE = 95, /* attributes of a device */
 };
 
-/* The oldest GPUs that the kernels support, and their least bandwidth, for drivers that do not report it. */
-enum { LEAST_CAPABILITY = 75, LEAST_GIGABYTES_A_PROCESSOR = 8 };
+/* The oldest GPUs that the kernels support, and their least rates, for drivers that do not report them. */
+enum { LEAST_CAPABILITY = 75, LEAST_GIGABYTES_A_PROCESSOR = 8, LEAST_CLOCK_KHZ = 1000000 };
 
 /* -- set-up -------------------------------------------------------------------------------------------------------- */
 
@@ -55,7 +56,13 @@ static void look_at(struct tagc_cuda_device *d) {
   double bytes_a_second = 2e3 * attribute(d, MEMORY_KHZ) * attribute(d, MEMORY_BITS) / 8;
   if (bytes_a_second < 1e9 * LEAST_GIGABYTES_A_PROCESSOR)
     bytes_a_second = 1e9 * LEAST_GIGABYTES_A_PROCESSOR * (d->launcher.processors ? d->launcher.processors : 1);
-  d->ns_per_byte = 1e9 / bytes_a_second;
+  double clock_khz = attribute(d, CLOCK_KHZ);
+  if (clock_khz < LEAST_CLOCK_KHZ)
+    clock_khz = LEAST_CLOCK_KHZ;
+  d->rates = (struct tagc_gpu_rates){
+    .ns_per_byte = 1e9 / bytes_a_second,
+    .ns_per_op = 1e6 / (clock_khz * TAGC_GPU_LANES * (d->launcher.processors ? d->launcher.processors : 1)),
+  };
 }
 
 /* Loads the kernels: binaries for many GPUs, and PTX, which older drivers and newer GPUs translate. cuModuleGetFunction
@@ -289,7 +296,7 @@ static bool cuda_cost(const struct tagc_device *self, const struct tagc_codec *c
                       struct tagc_gpu_cost *out) {
   struct tagc_cuda_visit visit;
   return tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) &&
-         tagc_cuda_codec_cost(codec, shape, visit.device->ns_per_byte, out);
+         tagc_cuda_codec_cost(codec, shape, &visit.device->rates, out);
 }
 
 /* `what`: for the log. */

@@ -7,19 +7,50 @@
 #include "kernels/none/cuda.h"
 #include "kernels/sparse/cuda.h"
 
+/* The last column: passes, launches, rounds; ops to encode and decode an element, and a kept value. */
 static const struct tagc_cuda_codec codecs[] = {
-  {&tagc_codec_none, tagc_none_cuda_layout, NULL, tagc_none_cuda_encode, tagc_none_cuda_decode, {1, 3, 0}},
-  {&tagc_codec_bf16, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
-  {&tagc_codec_q8, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
-  {&tagc_codec_q4, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
-  {&tagc_codec_q2, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
+  {&tagc_codec_none,
+   tagc_none_cuda_layout,
+   NULL,
+   tagc_none_cuda_encode,
+   tagc_none_cuda_decode,
+   {1, 3, 0, {30, 0}, {18, 0}}},
+  {&tagc_codec_bf16,
+   tagc_dense_cuda_layout,
+   NULL,
+   tagc_dense_cuda_encode,
+   tagc_dense_cuda_decode,
+   {1, 5, 0, {47, 0}, {18, 0}}},
+  {&tagc_codec_q8,
+   tagc_dense_cuda_layout,
+   NULL,
+   tagc_dense_cuda_encode,
+   tagc_dense_cuda_decode,
+   {1, 5, 0, {50, 0}, {18, 0}}},
+  {&tagc_codec_q4,
+   tagc_dense_cuda_layout,
+   NULL,
+   tagc_dense_cuda_encode,
+   tagc_dense_cuda_decode,
+   {1, 5, 0, {73, 0}, {25, 0}}},
+  {&tagc_codec_q2,
+   tagc_dense_cuda_layout,
+   NULL,
+   tagc_dense_cuda_encode,
+   tagc_dense_cuda_decode,
+   {1, 5, 0, {88, 0}, {28, 0}}},
   {&tagc_codec_lhc,
    tagc_lhc_cuda_layout,
    tagc_lhc_cuda_prepare,
    tagc_lhc_cuda_encode,
    tagc_lhc_cuda_decode,
-   {2, 13, 25}},
-  {&tagc_codec_sparse, tagc_sparse_cuda_layout, NULL, tagc_sparse_cuda_encode, tagc_sparse_cuda_decode, {2, 12, 0}},
+   {2, 13, 80, {240, 1350}, {75, 4400}}},
+  {&tagc_codec_sparse,
+   tagc_sparse_cuda_layout,
+   NULL,
+   tagc_sparse_cuda_encode,
+   tagc_sparse_cuda_decode,
+   {2, 12, 40, {300, 1750}, {17, 80}}},
 };
 
 const struct tagc_cuda_codec *tagc_cuda_codec_of(const struct tagc_codec *codec) {
@@ -29,12 +60,12 @@ const struct tagc_cuda_codec *tagc_cuda_codec_of(const struct tagc_codec *codec)
   return NULL;
 }
 
-bool tagc_cuda_codec_cost(const struct tagc_codec *codec, const struct tagc_shape *shape, double ns_per_byte,
-                          struct tagc_gpu_cost *out) {
+bool tagc_cuda_codec_cost(const struct tagc_codec *codec, const struct tagc_shape *shape,
+                          const struct tagc_gpu_rates *rates, struct tagc_gpu_cost *out) {
   const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
   struct tagc_layout layout;
   if (!its || !its->layout(codec, shape, &layout))
     return false;
-  *out = tagc_layout_gpu_cost(shape, &layout, &its->work, ns_per_byte);
+  *out = tagc_layout_gpu_cost(shape, &layout, &its->work, rates);
   return true;
 }

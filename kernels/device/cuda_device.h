@@ -20,6 +20,7 @@
 
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/driver.h"
+#include "kernels/codec/cost.h"
 #include "kernels/codec/device.h"
 
 enum tagc_cuda_condition {
@@ -41,7 +42,7 @@ struct tagc_cuda_device {
   atomic_bool has_context;       /* both are known */
   void *service;                 /* a stream for work outside of calls */
   bool reaches_managed, reaches_pageable;
-  double ns_per_byte;                         /* of reading or writing memory, at best */
+  struct tagc_gpu_rates rates;                /* of memory and instructions, at best */
   struct tagc_cuda_launcher launcher, beside; /* beside: for calls that leave most of the GPU to the program */
 
   pthread_mutex_t set_up_lock;

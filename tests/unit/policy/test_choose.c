@@ -188,10 +188,11 @@ static void gpus(void) {
     wire.plain.latency_ns = wire.ring.latency_ns = wire.exchange.latency_ns = 5e3;
     for (int i = 0; i < TAGC_CANDIDATES; i++) {
       struct tagc_shape shape = slot.packed;
+      const struct tagc_gpu_rates rates = {1 / 4800., 1 / (132 * 1.98 * TAGC_GPU_LANES)}; /* an H200 */
       struct tagc_gpu_cost cost = {0, 0, 0};
       shape.residual = candidates[i].residual;
       shape.keep_ppm = tagc_gradient_keep_ppm(gradient.density);
-      const bool known = tagc_cuda_codec_cost(candidates[i].codec, &shape, 1 / 4800., &cost);
+      const bool known = tagc_cuda_codec_cost(candidates[i].codec, &shape, &rates, &cost);
       gradient.of[i] = (struct tagc_codec_estimate){known ? gradient.of[i].error : INFINITY, cost.encode_ns,
                                                     cost.decode_ns, cost.call_ns};
     }
