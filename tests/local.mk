@@ -81,6 +81,8 @@ TESTS += $(e2e_tests)
 EXTRA_DIST += %D%/soak.sh %D%/coverage.sh %D%/RELIABILITY.md %D%/README.md
 # Other processors, and a bare Debian: ./quickstart portable runs them, never a test.
 EXTRA_DIST += %D%/portable/debian.sh %D%/portable/qemu.sh
+# Real PyTorch under the library: e2e/torch/programs.test runs a part of it where PyTorch is.
+EXTRA_DIST += %D%/torch/run %D%/torch/train.py
 
 # -- tests on a real GPU: %D%/gpu/run is a separate command ------------------------------------------------------------
 # Its programs are linked with the stand-ins, and find the real libraries by LD_LIBRARY_PATH.
@@ -98,7 +100,7 @@ check_PROGRAMS += $(gpu_programs)
 %C%_gpu_speed_LDFLAGS = $(to_driver)
 endif
 # The parts of a build that it needs. gpu-kit copies them, stripped, to a folder for another machine.
-gpu_needs = libtagc-preload.so $(gpu_programs) $(cuda_tests) tests/bench/overhead tests/e2e/device/on_device \
+gpu_needs = libtagc-preload.so tagc-report $(gpu_programs) $(cuda_tests) tests/bench/overhead tests/e2e/device/on_device \
   tests/standin/launch tests/standin/libnccl.so.2
 gpu-programs: all $(gpu_needs)
 gpu-kit: gpu-programs
