@@ -247,6 +247,7 @@ DEVICE void read_tails(const struct tagc_allgather_call &gather, const uint8_t *
   UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
     size[i / ROW] += v[i] == 3;
   const struct spans spans = spans_of(size, lane);
+  __syncwarp(); /* all have read what was there */
   for (uint32_t i = 0; i < spans.all; i++) {
     const uint32_t zeros = (uint32_t)__ffs((int)((uint32_t)peek(gather, payload, r->at) | 1u << 31)) - 1;
     r->at = min(r->at + zeros + 1, r->end);

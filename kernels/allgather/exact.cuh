@@ -323,7 +323,7 @@ DEVICE void copy_stream(uint8_t *to, const uint32_t *words, uint32_t bytes, uint
   if (lane < first)
     to[lane] = from[lane];
   for (uint32_t i = lane; i < rest / 4; i += LANES)
-    ((uint32_t *)(to + first))[i] = __funnelshift_r(words[i], words[i + 1], shift);
+    ((uint32_t *)(to + first))[i] = __funnelshift_r(words[i], shift > 0 ? words[i + 1] : 0, shift);
   if (end + lane < bytes)
     to[end + lane] = from[end + lane];
 }
