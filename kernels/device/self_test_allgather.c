@@ -167,7 +167,7 @@ static void try_type(struct tried *t, const struct tagc_allgather_shape *shape) 
     return; /* the codec cannot carry it */
   for (int r = 0; r < RANKS; r++)
     good = start_allgather_rank(t, shape, r) && good;
-  t->its = (struct piece){.job = {.shape = *shape}};
+  t->its = (struct piece){.job = {.shape = *shape, .digest = &t->its.digest}};
   good = good && device->allgather_layout(device, t->codec, shape, &t->its.job.layout);
   const size_t bytes = good ? assign_allgather_buffers(&t->its) : 0;
   t->its.memory = good ? device->alloc(device, bytes, t->run.stream) : NULL;
