@@ -5,7 +5,8 @@
  * Launches   encode 2 (open, encode), and one more for q8 (list) and delta (weigh); lossless 4: the escapes of a block
  *            begin where those of all blocks before end, which is known after a count of all blocks (`starts`,
  *            `escapes`). decode 2: one turns the payloads' headers into a word, by which the other kernels do nothing
- *            if a shard was refused; bf16 1; q8 2: exceptions come last. Each block is decoded by itself.
+ *            if a shard was refused; bf16 1; q8 2: exceptions come last. Each block is decoded by itself. exact: 3 and
+ *            3, and 3 behind the copy of a new reference (exact.cu).
  * Job        A tagc_allgather_job whose pointers are device memory; `stats` and `refused` are not touched. send and
  *            recv may have any address that is good for an element, the rest is aligned as
  *            tagc_allgather_assign_buffers() does it.
