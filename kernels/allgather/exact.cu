@@ -175,7 +175,7 @@ DEVICE void settle(const struct tagc_allgather_call &gather) {
 
 /* -- symbols, a lane a block --------------------------------------------------------------------------------------- */
 
-/* At least 57 bits of a payload from that bit on. */
+/* 64 bits of a payload from that bit on: all of a stream, as spare bytes follow. */
 DEVICE uint64_t peek(const struct tagc_allgather_call &gather, const uint8_t *payload, uint64_t bit) {
   const uint32_t *words = (const uint32_t *)payload;
   const uint64_t at = bit / 32, last = gather.call.message_bytes / 4 - 1;
@@ -249,10 +249,10 @@ DEVICE void read_tails(const struct tagc_allgather_call &gather, const uint8_t *
   const struct spans spans = spans_of(size, lane);
   __syncwarp(); /* all have read what was there */
   for (uint32_t i = 0; i < spans.all; i++) {
-    const uint32_t zeros = (uint32_t)__ffs((int)((uint32_t)peek(gather, payload, r->at) | 1u << 31)) - 1;
-    r->at = min(r->at + zeros + 1, r->end);
-    const uint32_t rest = (uint32_t)peek(gather, payload, r->at) & ((1u << zeros) - 1);
-    r->at = min(r->at + zeros, r->end);
+    const uint64_t bits = peek(gather, payload, r->at);
+    const uint32_t zeros = (uint32_t)__ffs((int)((uint32_t)bits | 1u << 31)) - 1;
+    const uint32_t rest = (uint32_t)(bits >> (zeros + 1)) & ((1u << zeros) - 1);
+    r->at = min(r->at + 2 * zeros + 1, r->end);
     if (lane == 0)
       list[i] = 2 + (1u << zeros | rest);
   }
@@ -267,17 +267,22 @@ DEVICE void read_tails(const struct tagc_allgather_call &gather, const uint8_t *
 
 DEVICE void read_rests(const struct tagc_allgather_call &gather, const uint8_t *payload, const struct reading &r,
                        uint32_t lane, const uint32_t k[ITS], uint32_t z[ITS]) {
+  const bool wide = gather.call.dtype == TAGC_FLOAT32;
   uint32_t size[ROWS] = {};
   UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
     size[i / ROW] += k[i];
   const struct spans spans = spans_of(size, lane);
   UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
-    uint64_t next = r.at + spans.at[row];
-    UNROLL_FOR (uint32_t i = ROW * row; i < ROW * row + ROW; i++) {
-      if (k[i] > 0)
-        z[i] |= (uint32_t)peek(gather, payload, min(next, r.end)) & ((1u << k[i]) - 1);
-      next += k[i];
-    }
+    const uint32_t i = ROW * row, half = k[i] + k[i + 1];
+    const uint64_t next = r.at + spans.at[row], bits = size[row] ? peek(gather, payload, min(next, r.end)) : 0;
+    const uint64_t more = wide && size[row] ? peek(gather, payload, min(next + half, r.end)) : bits >> half; /* four
+                                                                                                                have 60
+                                                                                                                bits, or
+                                                                                                                124 */
+    z[i] |= (uint32_t)bits & ((1u << k[i]) - 1);
+    z[i + 1] |= (uint32_t)(bits >> k[i]) & ((1u << k[i + 1]) - 1);
+    z[i + 2] |= (uint32_t)more & ((1u << k[i + 2]) - 1);
+    z[i + 3] |= (uint32_t)(more >> k[i + 2]) & ((1u << k[i + 3]) - 1);
   }
 }
 

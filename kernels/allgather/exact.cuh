@@ -144,6 +144,18 @@ DEVICE void put_bits(uint32_t *words, uint32_t at, uint32_t bits) {
     atomicOr(&words[at / 32 + 1], (uint32_t)(wide >> 32));
 }
 
+/* The same for 64 bits. */
+DEVICE void put_long(uint32_t *words, uint32_t at, uint64_t bits) {
+  const uint32_t middle = __funnelshift_l((uint32_t)bits, (uint32_t)(bits >> 32), at % 32),
+                 high = __funnelshift_l((uint32_t)(bits >> 32), 0, at % 32);
+  if ((uint32_t)bits << at % 32 != 0)
+    atomicOr(&words[at / 32], (uint32_t)bits << at % 32);
+  if (middle != 0)
+    atomicOr(&words[at / 32 + 1], middle);
+  if (high != 0)
+    atomicOr(&words[at / 32 + 2], high);
+}
+
 /* Where a lane's rows begin, if all rows lie behind one another; below 2^16 each two. */
 struct spans {
   uint32_t at[ROWS], all;
@@ -171,18 +183,18 @@ struct sending {
   uint32_t edge, level, others;
 };
 
-/* The least edge with at most TAGC_EXACT_TAILS elements above it: of the wanted edges, the next one. */
+/* The least edge with at most TAGC_EXACT_TAILS elements above it: the next one that an element wants. Goes from the
+ * largest down: mostly two or three ways. */
 DEVICE uint32_t find_edge(const uint32_t want[ITS]) {
-  uint32_t edge = 0, large = 0;
-  UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
-    large += want[i] > 0;
-  if (warp_add(large) <= TAGC_EXACT_TAILS)
-    return 0;
-  for (uint32_t bit = 256; bit > 0; bit /= 2) {
-    uint32_t reach = 0;
+  uint32_t edge = 1 << 10, reach = 0;
+  while (reach <= TAGC_EXACT_TAILS && edge > 0) {
+    uint32_t next = 0, more = 0;
     UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
-      reach += want[i] >= edge + bit;
-    edge += warp_add(reach) > TAGC_EXACT_TAILS ? bit : 0;
+      next = want[i] < edge && want[i] > next ? want[i] : next;
+    edge = warp_most(next);
+    UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
+      more += want[i] == edge;
+    reach += warp_add(more);
   }
   return edge < 255 ? edge : 255;
 }
@@ -277,13 +289,18 @@ DEVICE void write_tails(const struct sending &from, const struct measured &at, u
   }
 }
 
-DEVICE void write_rests(const struct sending &from, const struct measured &at, uint32_t begin, uint32_t *words) {
+DEVICE uint64_t rest_of(const struct sending &from, uint32_t i) { return from.z[i] & ((1u << from.k[i]) - 1); }
+
+/* Four elements have at most 60 bits, those of fp32 124. */
+DEVICE void write_rests(const struct sending &from, const struct measured &at, uint32_t begin, uint32_t *words,
+                        bool wide) {
   UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
-    uint32_t next = begin + at.rests.at[row];
-    UNROLL_FOR (uint32_t i = ROW * row; i < ROW * row + ROW; i++) {
-      put_bits(words, next, from.z[i] & ((1u << from.k[i]) - 1));
-      next += from.k[i];
-    }
+    const uint32_t next = begin + at.rests.at[row], i = ROW * row, half = from.k[i] + from.k[i + 1];
+    const uint64_t first = rest_of(from, i) | rest_of(from, i + 1) << from.k[i],
+                   second = rest_of(from, i + 2) | rest_of(from, i + 3) << from.k[i + 2];
+    put_long(words, next, wide ? first : first | second << half);
+    if (wide)
+      put_long(words, next + half, second);
   }
 }
 
@@ -310,7 +327,7 @@ DEVICE uint32_t encode_block(const struct tagc_exact_tables &tables, const struc
   if (at.tails.all)
     write_tails(from, at, symbols, words);
   if (from.edge)
-    write_rests(from, at, symbols + at.tails.all, words);
+    write_rests(from, at, symbols + at.tails.all, words, dtype == TAGC_FLOAT32);
   __syncwarp();
   return from.edge | from.level << 8 | bytes << 12;
 }

@@ -51,9 +51,8 @@ static inline TAGC_HD uint32_t tagc_exact_top(uint32_t x) {
 }
 
 static inline TAGC_HD int32_t tagc_exact_exponent(uint32_t bits, uint32_t dtype) {
-  return dtype == TAGC_FLOAT32   ? (int32_t)(bits >> 23 & 0xff)
-         : dtype == TAGC_FLOAT16 ? (int32_t)(bits >> 10 & 0x1f)
-                                 : (int32_t)(bits >> 7 & 0xff);
+  const uint32_t mantissa = dtype == TAGC_FLOAT32 ? 23 : dtype == TAGC_FLOAT16 ? 10 : 7;
+  return (int32_t)(bits >> mantissa & (dtype == TAGC_FLOAT16 ? 0x1f : 0xff));
 }
 
 /* The least shift that leaves z below 3. */
