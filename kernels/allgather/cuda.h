@@ -35,13 +35,13 @@ struct tagc_exact_work {
   uint64_t content; /* digest of this rank's shard, without its n */
   uint32_t changed; /* 1: the shard differs from the reference */
   uint32_t unused;
-  struct tagc_exact_tables tables; /* from encode to decode */
 };
 
-/* Behind the reference of exact; then, for each shard, its digest without its n: uint64. */
+/* Behind the reference of exact, which begins with refer; then, for each shard, its digest without its n: uint64. */
 struct tagc_exact_kept {
   uint64_t digest; /* of all shards */
   uint64_t unused;
+  struct tagc_exact_tables tables;
 };
 
 /* Blocks whose streams a group of a decoder places. A group of an encoder has one for each warp. */
@@ -67,7 +67,7 @@ struct tagc_allgather_call {
   unsigned long long *tiles; /* a word each, see exact.cuh */
 };
 
-/* The parameter of exact's first kernel: the lengths of codes, a digit of a word for each quad. */
+/* The parameter of the first kernel of exact's refer: the lengths of codes, a digit of a word for each quad. */
 struct tagc_exact_opening {
   struct tagc_allgather_call call;
   uint32_t lengths[TAGC_EXACT_LEVELS][TAGC_EXACT_QUADS / 8];

@@ -2,12 +2,11 @@
  * The kernels of the codec exact: see cuda.h for their calls, exact.h for the format, and exact.c for the same on the
  * host, to the bit. Only a damaged stream may give other values than on the host: its digest tells in both places.
  *
- * Encode   open makes the tables of codes and clears the counters; encode writes streams, a warp a block (exact.cuh);
- *          close writes the header.
+ * Encode   open clears the counters; encode writes streams, a warp a block (exact.cuh); close writes the header.
  * Decode   look reads the headers. decode takes tiles of 64 blocks. As a code begins where the one before ends, a lane
  *          reads the symbols of one block, and of 64 blocks at once; the rest of a block is a warp's work. settle
  *          compares digests.
- * Refer    clear, digest and refer: the digest of a reference that a plain call has brought.
+ * Refer    of a plain call: begin makes the tables of codes; digest and refer make the digest of the reference.
  */
 #include "kernels/allgather/exact.cuh"
 
@@ -75,7 +74,7 @@ DEVICE uint32_t find_quad(const struct canon &canon, uint32_t bits) {
 
 DEVICE void make_table(const struct tagc_exact_opening &opening, uint32_t level) {
   __shared__ struct canon canon;
-  struct tagc_exact_tables &tables = opening.call.work->tables;
+  struct tagc_exact_tables &tables = opening.call.kept->tables;
   const uint32_t quad = threadIdx.x, length = opening.lengths[level][quad / 8] >> quad % 8 * 4 & 15;
   const uint32_t rank = rank_lengths(length, &canon);
   if (threadIdx.x == 0)
@@ -98,13 +97,18 @@ DEVICE void clear_tiles(const struct tagc_allgather_call &gather) {
     gather.work->tickets = 0;
 }
 
-DEVICE void open(const struct tagc_exact_opening &opening) {
-  clear_tiles(opening.call);
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    *opening.call.state = {};
-    opening.call.work->content = 0;
-    opening.call.work->changed = 0;
-  }
+DEVICE void open(const struct tagc_allgather_call &gather) {
+  clear_tiles(gather);
+  if (blockIdx.x > 0 || threadIdx.x > 0)
+    return;
+  *gather.state = {};
+  gather.work->content = 0;
+  gather.work->changed = 0;
+}
+
+DEVICE void begin(const struct tagc_exact_opening &opening) {
+  for (uint32_t rank = threadIdx.x; rank < opening.call.call.nranks && blockIdx.x == 0; rank += blockDim.x)
+    *digest_of(opening.call, rank) = 0;
   for (uint32_t level = TAGC_EXACT_LIST + 1 + blockIdx.x; level < TAGC_EXACT_LEVELS; level += gridDim.x)
     make_table(opening, level);
 }
@@ -209,7 +213,7 @@ DEVICE void read_list(const struct tagc_allgather_call &gather, const uint8_t *p
 
 DEVICE void read_quads(const struct tagc_allgather_call &gather, const uint8_t *payload, struct reading *r,
                        uint32_t *symbols) {
-  const uint16_t *table = gather.work->tables.quad[r->head >> 8 & 15];
+  const uint16_t *table = gather.kept->tables.quad[r->head >> 8 & 15];
   for (uint32_t i = 0; i < SYMBOL_WORDS; i++) {
     uint64_t bits = peek(gather, payload, r->at);
     uint32_t four = 0, count = 0;
@@ -410,11 +414,6 @@ DEVICE void decode(const struct tagc_allgather_call &gather) {
 
 /* -- a new reference ----------------------------------------------------------------------------------------------- */
 
-DEVICE void clear_digests(const struct tagc_allgather_call &gather) {
-  for (uint32_t rank = threadIdx.x; rank < gather.call.nranks; rank += blockDim.x)
-    *digest_of(gather, rank) = 0;
-}
-
 DEVICE void digest_shards(const struct tagc_allgather_call &gather) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = gather.call;
@@ -447,12 +446,12 @@ DEVICE void refer(const struct tagc_allgather_call &gather) {
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
-ENTRY(tagc_exact_open, tagc_exact_opening, 2, exact::open(call));
+ENTRY(tagc_exact_open, tagc_allgather_call, 4, exact::open(call));
 ENTRY(tagc_exact_encode, tagc_allgather_call, 2, exact::encode(call));
 ENTRY(tagc_exact_close, tagc_allgather_call, 1, exact::close(call));
 ENTRY(tagc_exact_look, tagc_allgather_call, 4, exact::look(call));
 ENTRY(tagc_exact_decode, tagc_allgather_call, 2, exact::decode(call));
 ENTRY(tagc_exact_settle, tagc_allgather_call, 1, exact::settle(call));
-ENTRY(tagc_exact_clear, tagc_allgather_call, 1, exact::clear_digests(call));
+ENTRY(tagc_exact_begin, tagc_exact_opening, 2, exact::begin(call));
 ENTRY(tagc_exact_digest, tagc_allgather_call, 3, exact::digest_shards(call));
 ENTRY(tagc_exact_refer, tagc_allgather_call, 1, exact::refer(call));

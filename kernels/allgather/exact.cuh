@@ -362,7 +362,7 @@ DEVICE uint32_t send_block(const struct tagc_allgather_call &gather, uint64_t bl
   *digest += exact_block_digest(value, block, lane);
   const struct sending from = cut_block(value, reference, call.dtype);
   *changed |= from.others != 0 || from.edge != 0; /* else all differences are 0 */
-  return encode_block(gather.work->tables, from, sent, call.dtype, count, words, lane);
+  return encode_block(gather.kept->tables, from, sent, call.dtype, count, words, lane);
 }
 
 DEVICE void encode(const struct tagc_allgather_call &gather) {

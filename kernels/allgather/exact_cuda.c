@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Launches the kernels of exact.cu: see cuda.h.
  */
-#include <string.h>
-
 #include "kernels/allgather/cuda.h"
 #include "kernels/codec/assign_buffer.h"
 
@@ -48,21 +46,9 @@ static uint64_t clearing(const struct tagc_allgather_call *gather) {
   return (gather->tile_count + TAGC_CUDA_THREADS - 1) / TAGC_CUDA_THREADS;
 }
 
-static int open_exact(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
-                      void *stream) {
-  const struct tagc_exact_tables *tables = tagc_exact_get_tables();
-  struct tagc_exact_opening opening = {.call = *gather};
-  const uint64_t groups = clearing(gather);
-  for (int level = TAGC_EXACT_LIST + 1; level < TAGC_EXACT_LEVELS; level++)
-    for (uint32_t quad = 0; quad < TAGC_EXACT_QUADS; quad++)
-      opening.lengths[level][quad / 8] |= (uint32_t)(tables->code[level][quad] >> TAGC_EXACT_CODE_BITS) << quad % 8 * 4;
-  return launch_exact(launcher, tagc_exact_open_kernel, groups > TAGC_EXACT_LEVELS ? groups : TAGC_EXACT_LEVELS,
-                      &opening, stream);
-}
-
 int tagc_exact_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
                            void *stream) {
-  int error = open_exact(launcher, gather, stream);
+  int error = launch_exact(launcher, tagc_exact_open_kernel, clearing(gather), gather, stream);
   if (!error)
     error = launch_exact(launcher, tagc_exact_encode_kernel, tiles_of(gather->call.n, WARPS), gather, stream);
   return error ? error : launch_exact(launcher, tagc_exact_close_kernel, 1, gather, stream);
@@ -77,9 +63,19 @@ int tagc_exact_cuda_decode(const struct tagc_cuda_launcher *launcher, const stru
   return error ? error : launch_exact(launcher, tagc_exact_settle_kernel, 1, gather, stream);
 }
 
+static void pack_lengths(struct tagc_exact_opening *opening) {
+  const struct tagc_exact_tables *tables = tagc_exact_get_tables();
+  for (int level = TAGC_EXACT_LIST + 1; level < TAGC_EXACT_LEVELS; level++)
+    for (uint32_t quad = 0; quad < TAGC_EXACT_QUADS; quad++)
+      opening->lengths[level][quad / 8] |= (uint32_t)(tables->code[level][quad] >> TAGC_EXACT_CODE_BITS)
+                                           << quad % 8 * 4;
+}
+
 int tagc_exact_cuda_refer(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
                           void *stream) {
-  int error = launch_exact(launcher, tagc_exact_clear_kernel, 1, gather, stream);
+  struct tagc_exact_opening opening = {.call = *gather};
+  pack_lengths(&opening);
+  int error = launch_exact(launcher, tagc_exact_begin_kernel, TAGC_EXACT_LEVELS, &opening, stream);
   if (!error)
     error = tagc_cuda_launch(launcher, tagc_exact_digest_kernel,
                              tagc_cuda_grid_for(launcher, tiles_of(gather->call.n, WARPS), gather->call.nranks), gather,

@@ -67,7 +67,7 @@
   X(tagc_exact_look) \
   X(tagc_exact_decode) \
   X(tagc_exact_settle) \
-  X(tagc_exact_clear) \
+  X(tagc_exact_begin) \
   X(tagc_exact_digest) \
   X(tagc_exact_refer)
 
