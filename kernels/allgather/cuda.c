@@ -20,11 +20,13 @@ static uint32_t segments_of(uint64_t blocks) {
 
 /* Divides a job's state; returns its bytes. */
 static size_t assign_gpu_buffers(struct tagc_allgather_call *gather, const struct tagc_allgather_codec *codec,
-                                 uint64_t n, void *base) {
+                                 const struct tagc_allgather_shape *shape, void *base) {
   size_t used = 0;
-  gather->segments = codec == &tagc_allgather_lossless ? segments_of(tagc_allgather_blocks(n)) : 0;
+  gather->segments = codec == &tagc_allgather_lossless ? segments_of(tagc_allgather_blocks(shape->n)) : 0;
   gather->state = tagc_assign_buffer(base, &used, sizeof *gather->state);
   gather->totals = tagc_assign_buffer(base, &used, gather->segments * sizeof *gather->totals);
+  if (codec == &tagc_allgather_exact)
+    tagc_exact_assign_gpu_buffers(gather, shape, base, &used);
   return used;
 }
 
@@ -33,7 +35,9 @@ bool tagc_allgather_cuda_layout(const struct tagc_allgather_codec *codec, const 
   struct tagc_allgather_call gather;
   if (!tagc_allgather_cuda_of(codec) || !codec->layout(shape, out))
     return false;
-  out->state_bytes = assign_gpu_buffers(&gather, codec, shape->n, NULL);
+  out->state_bytes = assign_gpu_buffers(&gather, codec, shape, NULL);
+  if (codec == &tagc_allgather_exact)
+    out->reference_bytes = tagc_exact_gpu_reference_bytes(shape->n, shape);
   return true;
 }
 
@@ -64,6 +68,8 @@ static void place_parts(struct tagc_allgather_call *gather, const struct tagc_al
     gather->escapes = lossless.escapes;
     gather->padding[0] = lossless.escaped - 16;
     gather->padding[1] = lossless.blocks - 16;
+  } else if (codec == &tagc_allgather_exact) {
+    tagc_exact_place_parts(gather, job);
   }
 }
 
@@ -91,7 +97,7 @@ struct tagc_allgather_call tagc_allgather_call_of(const struct tagc_allgather_co
     .reference = job->reference,
     .keep_own = job->keep_own,
   };
-  assign_gpu_buffers(&gather, codec, job->shape.n, job->state);
+  assign_gpu_buffers(&gather, codec, &job->shape, job->state);
   place_parts(&gather, codec, job);
   return gather;
 }
@@ -181,10 +187,11 @@ static int launch_delta_decode(const struct tagc_cuda_launcher *launcher, const 
 
 const struct tagc_allgather_cuda *tagc_allgather_cuda_of(const struct tagc_allgather_codec *codec) {
   static const struct tagc_allgather_cuda codecs[] = {
-    {&tagc_allgather_bf16, launch_bf16_encode, launch_bf16_decode},
-    {&tagc_allgather_q8, launch_q8_encode, launch_q8_decode},
-    {&tagc_allgather_lossless, launch_lossless_encode, launch_lossless_decode},
-    {&tagc_allgather_delta, launch_delta_encode, launch_delta_decode},
+    {&tagc_allgather_bf16, launch_bf16_encode, launch_bf16_decode, NULL},
+    {&tagc_allgather_q8, launch_q8_encode, launch_q8_decode, NULL},
+    {&tagc_allgather_lossless, launch_lossless_encode, launch_lossless_decode, NULL},
+    {&tagc_allgather_delta, launch_delta_encode, launch_delta_decode, NULL},
+    {&tagc_allgather_exact, tagc_exact_cuda_encode, tagc_exact_cuda_decode, tagc_exact_cuda_refer},
   };
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
     if (codecs[i].codec == codec)

@@ -20,15 +20,12 @@
  */
 #include <string.h>
 
-#include "kernels/allgather/exact.h"
+#include "kernels/allgather/exact_steps.h"
 #include "kernels/allgather/kernels.h"
 #include "kernels/codec/variant.h"
 
 enum {
   HEADER = sizeof(struct tagc_exact_header),
-  UNCHANGED = 2, /* a flag of the header */
-  SPARE = 8,
-  GRAIN = 64,
   MARGIN_LEAST = 4,
   MARGIN_FIRST = 8,
   MARGIN_MOST = 32,
@@ -36,18 +33,17 @@ enum {
 
 static const struct tagc_exact_kernels *exact_kernels(void) { return TAGC_OF_VARIANT(tagc_exact); }
 
-static uint64_t grains(uint64_t bytes) { return (bytes + GRAIN - 1) / GRAIN * GRAIN; }
-
 /* The largest payload: beyond seven eighths of the shard the plain call is as good. */
 static bool exact_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out) {
   if (!tagc_allgather_shape_fits(shape))
     return false;
-  const size_t shard = shape->n * tagc_dtype_size(shape->dtype), most = shard / 8 * 7 / GRAIN * GRAIN;
+  const size_t shard = shape->n * tagc_dtype_size(shape->dtype),
+               most = shard / 8 * 7 / TAGC_EXACT_GRAIN * TAGC_EXACT_GRAIN;
   *out = (struct tagc_allgather_layout){
     .payload_bytes = most,
     .reference_bytes = (size_t)shape->nranks * shard,
   };
-  return most >= grains(tagc_exact_parts_of(shape->n).streams + SPARE);
+  return most >= tagc_exact_grains(tagc_exact_parts_of(shape->n).streams + TAGC_EXACT_SPARE);
 }
 
 static uint32_t count_at(uint64_t block, uint64_t n) {
@@ -59,9 +55,6 @@ static size_t offset_of(uint64_t block, enum tagc_dtype dtype) {
   return (size_t)block * TAGC_EXACT_BLOCK * tagc_dtype_size(dtype);
 }
 
-/* The digest of all shards from the digests of each. */
-static uint64_t add_digest(uint64_t all, uint64_t shard) { return tagc_mix64(all ^ shard) + 1; }
-
 /* -- encode -------------------------------------------------------------------------------------------------------- */
 
 /* Writes the blocks as far as they fit. Returns the bytes that all of them need. */
@@ -70,15 +63,15 @@ static uint64_t encode_blocks(const struct tagc_allgather_job *job, uint8_t *pay
   const enum tagc_dtype dtype = job->shape.dtype;
   const struct tagc_exact_parts at = tagc_exact_parts_of(n);
   const uint8_t *old = tagc_allgather_part(job, job->reference, job->rank);
-  const bool heads = room >= at.streams + SPARE;
+  const bool heads = room >= at.streams + TAGC_EXACT_SPARE;
   uint64_t used = at.streams;
   for (uint64_t block = 0; block < tagc_exact_blocks(n); block++) {
     uint8_t stream[TAGC_EXACT_ROOM];
     uint32_t head;
     const size_t bytes =
-      exact_kernels()->encode(tagc_exact_tables(), (const uint8_t *)job->send + offset_of(block, dtype),
+      exact_kernels()->encode(tagc_exact_get_tables(), (const uint8_t *)job->send + offset_of(block, dtype),
                               old + offset_of(block, dtype), count_at(block, n), dtype, stream, &head);
-    if (heads && used + bytes + SPARE <= room) {
+    if (heads && used + bytes + TAGC_EXACT_SPARE <= room) {
       const uint16_t length = (uint16_t)(head >> 12 | (head >> 8 & 15) << 12);
       payload[at.edges + block] = (uint8_t)head;
       memcpy(payload + at.lengths + 2 * block, &length, sizeof length);
@@ -86,7 +79,7 @@ static uint64_t encode_blocks(const struct tagc_allgather_job *job, uint8_t *pay
     }
     used += bytes;
   }
-  return used + SPARE;
+  return used + TAGC_EXACT_SPARE;
 }
 
 static void allgather_exact_encode(struct tagc_allgather_job *job) {
@@ -95,9 +88,9 @@ static void allgather_exact_encode(struct tagc_allgather_job *job) {
   struct tagc_exact_header header = {.needed = HEADER, .reference = job->digest ? *job->digest : 0};
   const size_t shard = job->shape.n * tagc_dtype_size(job->shape.dtype);
   if (memcmp(job->send, tagc_allgather_part(job, job->reference, job->rank), shard) == 0)
-    header.common.flags = UNCHANGED;
+    header.common.flags = TAGC_EXACT_UNCHANGED;
   else
-    header.needed = grains(encode_blocks(job, payload, room));
+    header.needed = tagc_exact_grains(encode_blocks(job, payload, room));
   if (header.needed > room)
     header.common.flags = TAGC_ALLGATHER_REFUSED;
   if (room > HEADER)
@@ -114,28 +107,34 @@ static struct tagc_exact_header header_of(const struct tagc_allgather_job *job, 
   return header;
 }
 
-/* The size of the next call, from what all ranks have seen in this one. */
-static void choose_size(struct tagc_allgather_job *job) {
-  struct tagc_allgather_sizes *sizes = job->sizes;
-  struct tagc_allgather_layout most;
-  uint64_t needed = HEADER, margin = sizes->margin ? sizes->margin : MARGIN_FIRST;
-  const uint64_t now = job->layout.payload_bytes;
-  const bool first = !sizes->payload_bytes;
+/* What the largest shard of this call needed. */
+static uint64_t most_needed(const struct tagc_allgather_job *job) {
+  uint64_t needed = HEADER;
   for (int rank = 0; rank < job->shape.nranks; rank++) {
     const uint64_t its = header_of(job, rank).needed;
     needed = its > needed ? its : needed;
   }
+  return needed;
+}
+
+void tagc_exact_choose_size(struct tagc_allgather_job *job, uint64_t needed) {
+  struct tagc_allgather_sizes *sizes = job->sizes;
+  struct tagc_allgather_layout most;
+  uint64_t margin = sizes->margin ? sizes->margin : MARGIN_FIRST;
+  const uint64_t now = job->layout.payload_bytes;
+  const bool first = !sizes->payload_bytes;
   if (job->refused)
     margin = 2 * margin < MARGIN_MOST ? 2 * margin : MARGIN_MOST;
   else if (margin > MARGIN_LEAST)
     margin--;
   const bool sane = exact_layout(&job->shape, &most) && needed <= most.payload_bytes;
-  const uint64_t wanted = !sane ? now : needed == HEADER ? HEADER : grains(needed + needed / 64 * margin);
+  const uint64_t wanted = !sane ? now : needed == HEADER ? HEADER : tagc_exact_grains(needed + needed / 64 * margin);
   const uint64_t least = first || job->refused ? 0 : needed == HEADER ? now / 2 : now - now / 8;
-  uint64_t next = wanted > least ? wanted : grains(least);
+  uint64_t next = wanted > least ? wanted : tagc_exact_grains(least);
   next = next < most.payload_bytes ? next : most.payload_bytes;
   /* A payload with room for less than the blocks' heads carries nothing. */
-  sizes->payload_bytes = next < grains(tagc_exact_parts_of(job->shape.n).streams + SPARE) ? (uint64_t)HEADER : next;
+  const uint64_t heads = tagc_exact_parts_of(job->shape.n).streams + TAGC_EXACT_SPARE;
+  sizes->payload_bytes = next < tagc_exact_grains(heads) ? (uint64_t)HEADER : next;
   sizes->margin = margin;
 }
 
@@ -162,10 +161,10 @@ static void decode_exact_shard(const struct tagc_allgather_job *job, int rank) {
   for (uint64_t block = 0; block < tagc_exact_blocks(n); block++) {
     uint16_t length;
     memcpy(&length, payload + at.lengths + 2 * block, sizeof length);
-    const uint64_t said = length & 0xfff, left = room - SPARE - from, bytes = said < left ? said : left;
+    const uint64_t said = length & 0xfff, left = room - TAGC_EXACT_SPARE - from, bytes = said < left ? said : left;
     const uint32_t head = payload[at.edges + block] | (uint32_t)(length >> 12) << 8;
     uint8_t *to = old + offset_of(block, dtype);
-    exact_kernels()->decode(tagc_exact_tables(), payload + from, bytes, head, to, count_at(block, n), dtype, to);
+    exact_kernels()->decode(tagc_exact_get_tables(), payload + from, bytes, head, to, count_at(block, n), dtype, to);
     from += bytes;
   }
 }
@@ -176,15 +175,15 @@ static void follow_shard(struct tagc_allgather_job *job, int rank) {
   const struct tagc_exact_header header = header_of(job, rank);
   const size_t shard = job->shape.n * tagc_dtype_size(job->shape.dtype);
   void *old = tagc_allgather_part(job, job->reference, rank);
-  const bool has_room = job->layout.payload_bytes >= tagc_exact_parts_of(job->shape.n).streams + SPARE;
-  if (!(header.common.flags & UNCHANGED) && rank == job->rank)
+  const bool has_room = job->layout.payload_bytes >= tagc_exact_parts_of(job->shape.n).streams + TAGC_EXACT_SPARE;
+  if (!(header.common.flags & TAGC_EXACT_UNCHANGED) && rank == job->rank)
     memcpy(old, job->send, shard);
-  else if (!(header.common.flags & UNCHANGED) && has_room)
+  else if (!(header.common.flags & TAGC_EXACT_UNCHANGED) && has_room)
     decode_exact_shard(job, rank);
   if (job->layout.payload_bytes > HEADER)
     job->failed |= exact_kernels()->digest(old, job->shape.n, job->shape.dtype) != header.content;
   else
-    job->failed |= !(header.common.flags & UNCHANGED);
+    job->failed |= !(header.common.flags & TAGC_EXACT_UNCHANGED);
 }
 
 static void allgather_exact_decode(struct tagc_allgather_job *job) {
@@ -193,12 +192,12 @@ static void allgather_exact_decode(struct tagc_allgather_job *job) {
   job->failed = false;
   job->refused = !has_all_shards(job);
   if (job->sizes)
-    choose_size(job);
+    tagc_exact_choose_size(job, most_needed(job));
   if (job->refused && job->stats)
     job->stats->refused++;
   for (int rank = 0; rank < job->shape.nranks && !job->refused; rank++) {
     follow_shard(job, rank);
-    digest = add_digest(digest, header_of(job, rank).content);
+    digest = tagc_exact_add_digest(digest, header_of(job, rank).content);
     if (rank != job->rank || !job->keep_own)
       memcpy(tagc_allgather_shard(job, rank), tagc_allgather_part(job, job->reference, rank), shard);
   }
@@ -210,7 +209,7 @@ static void exact_refer(struct tagc_allgather_job *job) {
   uint64_t digest = 0;
   memcpy(job->reference, job->recv, job->layout.reference_bytes);
   for (int rank = 0; rank < job->shape.nranks; rank++)
-    digest = add_digest(
+    digest = tagc_exact_add_digest(
       digest, exact_kernels()->digest(tagc_allgather_part(job, job->reference, rank), job->shape.n, job->shape.dtype));
   if (job->digest)
     *job->digest = digest;

@@ -38,7 +38,10 @@ enum {
   TAGC_EXACT_STORED = 15,
   TAGC_EXACT_CODE_BITS = 11,
   TAGC_EXACT_QUADS = 256,
-  TAGC_EXACT_ROOM = 8192, /* a stream before its end is known */
+  TAGC_EXACT_ROOM = 8192,   /* a stream before its end is known */
+  TAGC_EXACT_SPARE = 8,     /* bytes behind the last stream */
+  TAGC_EXACT_GRAIN = 64,    /* bytes: payloads are multiples */
+  TAGC_EXACT_UNCHANGED = 2, /* a flag of the header: the shard is that of the reference */
 };
 
 /* Codes are reversed: their first bit is the lowest. Both: the length from bit 11 on (a code), from bit 8 on (a decoded
@@ -49,7 +52,7 @@ struct tagc_exact_tables {
 };
 
 /* Makes them at the first call. */
-const struct tagc_exact_tables *tagc_exact_tables(void);
+const struct tagc_exact_tables *tagc_exact_get_tables(void);
 
 struct tagc_exact_kernels {
   /* Up to a block's elements. Writes the stream (`to` has TAGC_EXACT_ROOM), sets its head, and returns its bytes. */
@@ -78,6 +81,10 @@ struct tagc_exact_parts {
   size_t edges, lengths, streams; /* uint8 and uint16 a block, bytes */
 };
 
+static inline TAGC_HD uint64_t tagc_exact_grains(uint64_t bytes) {
+  return (bytes + TAGC_EXACT_GRAIN - 1) / TAGC_EXACT_GRAIN * TAGC_EXACT_GRAIN;
+}
+
 static inline uint64_t tagc_exact_blocks(uint64_t n) { return (n + TAGC_EXACT_BLOCK - 1) / TAGC_EXACT_BLOCK; }
 
 static inline struct tagc_exact_parts tagc_exact_parts_of(uint64_t n) {
@@ -87,5 +94,9 @@ static inline struct tagc_exact_parts tagc_exact_parts_of(uint64_t n) {
   at.streams = at.lengths + tagc_pad16(tagc_exact_blocks(n) * 2);
   return at;
 }
+
+/* Sets job->sizes, for the next call, from what all ranks have seen in this one: job->refused, and what the largest
+ * shard needed. Host. */
+void tagc_exact_choose_size(struct tagc_allgather_job *job, uint64_t needed);
 
 #endif

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-#include "kernels/allgather/exact.h"
-#include "kernels/codec/bits.h"
+#include "kernels/allgather/exact_steps.h"
 
 enum { ALL = TAGC_EXACT_BLOCK, AT_A_TIME = 4 };
 
@@ -52,49 +51,21 @@ static ALWAYS_INLINE void store_elements(const uint32_t from[ALL], uint32_t coun
   memcpy(to, half, count * sizeof(uint16_t));
 }
 
-static ALWAYS_INLINE uint32_t sign_of(enum tagc_dtype dtype) {
-  return dtype == TAGC_FLOAT32 ? UINT32_C(0x80000000) : UINT32_C(0x8000);
-}
-
-static ALWAYS_INLINE uint32_t mask_of(enum tagc_dtype dtype) {
-  return dtype == TAGC_FLOAT32 ? UINT32_MAX : (uint32_t)UINT16_MAX;
-}
-
-/* In the order of the floats: negative ones have all bits turned, others the sign. And back. */
-static ALWAYS_INLINE uint32_t to_ordered(uint32_t bits, enum tagc_dtype dtype) {
-  return (bits ^ (bits & sign_of(dtype) ? mask_of(dtype) : sign_of(dtype)));
-}
-
-static ALWAYS_INLINE uint32_t from_ordered(uint32_t ordered, enum tagc_dtype dtype) {
-  return (ordered ^ (ordered & sign_of(dtype) ? sign_of(dtype) : mask_of(dtype)));
-}
-
-static ALWAYS_INLINE int32_t exponent_of(uint32_t bits, enum tagc_dtype dtype) {
-  return dtype == TAGC_FLOAT32   ? (int32_t)(bits >> 23 & 0xff)
-         : dtype == TAGC_FLOAT16 ? (int32_t)(bits >> 10 & 0x1f)
-                                 : (int32_t)(bits >> 7 & 0xff);
-}
-
 static ALWAYS_INLINE void load_reference(struct exact_block *b, const void *reference, uint32_t count,
                                          enum tagc_dtype dtype) {
   load_elements(reference, count, dtype, b->reference);
   for (int i = 0; i < ALL; i++)
-    b->exponent[i] = exponent_of(b->reference[i], dtype);
+    b->exponent[i] = tagc_exact_exponent(b->reference[i], dtype);
 }
 
 static ALWAYS_INLINE void take_differences(struct exact_block *b, enum tagc_dtype dtype) {
-  for (int i = 0; i < ALL; i++) {
-    const uint32_t d = to_ordered(b->value[i], dtype) - to_ordered(b->reference[i], dtype);
-    const uint32_t negative = d & sign_of(dtype) ? mask_of(dtype) : 0;
-    b->z[i] = (d << 1 ^ negative) & mask_of(dtype);
-  }
+  for (int i = 0; i < ALL; i++)
+    b->z[i] = tagc_exact_difference(b->value[i], b->reference[i], dtype);
 }
 
 static ALWAYS_INLINE void add_differences(struct exact_block *b, enum tagc_dtype dtype) {
-  for (int i = 0; i < ALL; i++) {
-    const uint32_t d = b->z[i] >> 1 ^ (b->z[i] & 1 ? UINT32_MAX : 0);
-    b->value[i] = from_ordered((to_ordered(b->reference[i], dtype) + d) & mask_of(dtype), dtype);
-  }
+  for (int i = 0; i < ALL; i++)
+    b->value[i] = tagc_exact_sum(b->reference[i], b->z[i], dtype);
 }
 
 /* -- the cut ------------------------------------------------------------------------------------------------------- */
@@ -116,12 +87,6 @@ static ALWAYS_INLINE uint32_t list_flags(const uint8_t flags[ALL], uint16_t list
   return count;
 }
 
-/* The least shift that leaves z below 3. */
-static ALWAYS_INLINE int32_t shift_of(uint32_t z) {
-  const int32_t top = 31 - __builtin_clz(z | 1);
-  return z < 3 ? 0 : top - (z >> (top - 1) == 2);
-}
-
 /* The least edge with at most TAGC_EXACT_TAILS elements v > 2, within a byte. */
 static uint32_t find_edge(const struct exact_block *b) {
   uint16_t want[256 + 32 + 1] = {0}, found[ALL];
@@ -133,7 +98,7 @@ static uint32_t find_edge(const struct exact_block *b) {
   if (large <= TAGC_EXACT_TAILS)
     return 0;
   for (uint32_t i = 0; i < large; i++)
-    want[b->exponent[found[i]] + shift_of(b->z[found[i]])]++;
+    want[b->exponent[found[i]] + tagc_exact_shift(b->z[found[i]])]++;
   while (edge > 0 && above + want[edge] <= TAGC_EXACT_TAILS)
     above += want[edge--];
   return edge < 255 ? edge : 255;
@@ -141,12 +106,9 @@ static uint32_t find_edge(const struct exact_block *b) {
 
 static ALWAYS_INLINE void find_shifts(const struct exact_block *b, uint32_t edge, enum tagc_dtype dtype,
                                       struct exact_cut *cut) {
-  const int32_t most = dtype == TAGC_FLOAT32 ? 31 : 15;
   cut->edge = edge;
-  for (int i = 0; i < ALL; i++) {
-    const int32_t above = (int32_t)edge - b->exponent[i];
-    cut->k[i] = (uint8_t)(above < 0 ? 0 : above > most ? most : above);
-  }
+  for (int i = 0; i < ALL; i++)
+    cut->k[i] = (uint8_t)tagc_exact_lower_bits(edge, b->exponent[i], dtype);
 }
 
 /* Returns the number of symbols that are not 0. */
@@ -219,15 +181,6 @@ static ALWAYS_INLINE uint32_t read_bits(struct bit_reader *r, unsigned count) {
 
 /* -- the parts of a stream ----------------------------------------------------------------------------------------- */
 
-static uint32_t level_of(uint32_t others) {
-  static const uint16_t most[TAGC_EXACT_LEVELS - 1] = {
-    0, TAGC_EXACT_LISTED, 24, 48, 80, 112, 144, 184, 224, 264, 312, 368, 432};
-  uint32_t level = 0;
-  while (level < TAGC_EXACT_LEVELS - 1 && others > most[level])
-    level++;
-  return level;
-}
-
 static void write_list(struct bit_writer *w, const struct exact_cut *cut, uint32_t others) {
   write_bits(w, others, 4);
   for (uint32_t i = 0; i < ALL; i++)
@@ -275,7 +228,7 @@ static void write_tails(struct bit_writer *w, const struct exact_cut *cut) {
   uint16_t list[ALL];
   const uint32_t count = list_tails(cut, list);
   for (uint32_t i = 0; i < count; i++) {
-    const uint32_t x = cut->v[list[i]] - 2, behind = 31 - (uint32_t)__builtin_clz(x);
+    const uint32_t x = cut->v[list[i]] - 2, behind = tagc_exact_top(x);
     write_bits(w, UINT64_C(1) << behind, behind + 1);
     write_bits(w, x ^ UINT32_C(1) << behind, behind);
   }
@@ -359,7 +312,7 @@ static ALWAYS_INLINE size_t exact_encode_typed(const struct tagc_exact_tables *t
   take_differences(&b, dtype);
   const uint32_t edge = find_edge(&b);
   find_shifts(&b, edge, dtype, &cut);
-  const uint32_t others = cut_differences(&b, &cut), level = level_of(others);
+  const uint32_t others = cut_differences(&b, &cut), level = tagc_exact_level(others);
   const size_t bytes = write_stream(tables, &b, &cut, level, others, to, dtype);
   *head = edge | level << 8 | (uint32_t)bytes << 12;
   if (bytes < stored)
@@ -429,8 +382,7 @@ static void exact_decode(const struct tagc_exact_tables *tables, const uint8_t *
 static ALWAYS_INLINE uint64_t digest_block(const uint32_t bits[ALL]) {
   uint32_t sum = 0, weighted = 0;
   for (uint32_t i = 0; i < ALL; i++) {
-    uint32_t x = (bits[i] ^ i * UINT32_C(0x9e3779b9)) * UINT32_C(0x85ebca6b);
-    x ^= x >> 15;
+    const uint32_t x = tagc_exact_mix(bits[i], i);
     sum += x;
     weighted += x * (2 * i + 1);
   }
@@ -442,7 +394,7 @@ static ALWAYS_INLINE uint64_t exact_digest_typed(const void *values, uint64_t n,
   for (uint64_t i = 0; i < n; i += ALL) {
     uint32_t bits[ALL];
     load_elements(tagc_element_of(values, i, dtype), n - i < ALL ? (uint32_t)(n - i) : (uint32_t)ALL, dtype, bits);
-    digest += tagc_mix64(digest_block(bits) ^ tagc_mix64(i + 1));
+    digest += tagc_exact_block_digest(digest_block(bits), i);
   }
   return digest;
 }

@@ -102,7 +102,7 @@ static void make_tables(void) {
   }
 }
 
-const struct tagc_exact_tables *tagc_exact_tables(void) {
+const struct tagc_exact_tables *tagc_exact_get_tables(void) {
   pthread_once(&once, make_tables);
   return &tables;
 }

@@ -110,7 +110,8 @@ struct tagc_device {
   bool (*flush)(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream);
 
   /* The same for all-gathers (allgather.h). refused: true if a rank's payload was refused in the call that was decoded
-   * last. Waits for that call; only for codecs that may refuse. */
+   * last; also sets job->failed (then it returns false) and job->sizes, if decode has not. Waits for that call; only
+   * for codecs that may refuse. */
   bool (*allgather_layout)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                            const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
   bool (*allgather_encode)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,

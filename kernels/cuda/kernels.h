@@ -60,7 +60,16 @@
   X(tagc_allgather_decode_q8) \
   X(tagc_allgather_decode_lossless) \
   X(tagc_allgather_decode_delta) \
-  X(tagc_allgather_put)
+  X(tagc_allgather_put) \
+  X(tagc_exact_open) \
+  X(tagc_exact_encode) \
+  X(tagc_exact_close) \
+  X(tagc_exact_look) \
+  X(tagc_exact_decode) \
+  X(tagc_exact_settle) \
+  X(tagc_exact_begin) \
+  X(tagc_exact_digest) \
+  X(tagc_exact_refer)
 
 enum tagc_cuda_kernel {
 #define TAGC_CUDA_INDEX(name) name##_kernel,

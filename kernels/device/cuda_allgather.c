@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The all-gather functions of a CUDA device's table (device.h); allgather/cuda.h launches the kernels.
  */
+#include "env/log.h"
 #include "kernels/allgather/cuda.h"
 #include "kernels/device/cuda_device.h"
 
@@ -36,19 +37,30 @@ bool tagc_cuda_allgather_decode(const struct tagc_device *self, const struct tag
                             "cuLaunchKernel for parameters that came in");
 }
 
-/* Copies one row, without a kernel. */
+/* Copies one row, without a kernel; some codecs then note what they need. */
 bool tagc_cuda_allgather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                                struct tagc_allgather_job *job, void *stream) {
-  const size_t bytes = job->layout.reference_bytes;
-  return !codec->refer || tagc_cuda_copy(self, job->reference, bytes, job->recv, bytes, bytes, 1, stream);
+  const size_t bytes = (size_t)job->shape.nranks * job->shape.n * tagc_dtype_size(job->shape.dtype);
+  tagc_allgather_step *refer = tagc_allgather_cuda_of(codec)->refer;
+  if (codec->refer && !tagc_cuda_copy(self, job->reference, bytes, job->recv, bytes, bytes, 1, stream))
+    return false;
+  return !refer || run_allgather_step(self, refer, codec, job, stream, "cuLaunchKernel for a reference");
 }
 
+/* What decode does on the host, where it needs no waiting. */
 bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream,
                                  bool *refused) {
-  const struct tagc_allgather_state *state = job->state;
-  uint32_t word = 0;
-  if (!tagc_cuda_get(self, &word, &state->refused, sizeof word, stream))
+  struct tagc_allgather_state state = {0};
+  if (!tagc_cuda_get(self, &state, job->state, sizeof state, stream))
     return false;
-  *refused = job->refused = word != 0;
-  return true;
+  *refused = job->refused = state.refused != 0;
+  job->failed = state.failed != 0;
+  if (job->sizes)
+    tagc_exact_choose_size(job, state.needed);
+  if (job->failed)
+    tagc_log(TAGC_LOG_ERROR, "kernels",
+             "GPU %d: parameters that came in are not those that were sent: a payload, or "
+             "this rank's copy of the last parameters, is damaged",
+             tagc_cuda_device_of(self)->ordinal);
+  return !job->failed;
 }

@@ -8,3 +8,4 @@
 #include "kernels/sparse/sparse.cu"
 #include "kernels/lhc/lhc.cu"
 #include "kernels/allgather/allgather.cu"
+#include "kernels/allgather/exact.cu"

@@ -8,7 +8,8 @@
  * those of the foreign elements. The estimate is TAGC_CODEC=auto's time of encode, decode and the end of a call, in ms.
  * Output: a table, and for lhc at 16 M elements of fp32 lines "goal:". A second table has the codecs for all-gathers:
  * encode beside a copy of the own shard, decode beside a copy of both; and both again with few thread blocks, as beside
- * a program. Failure: a call that fails ends the program; a slow one does not.
+ * a program. For exact an update has changed the parameters since they were last gathered, and payloads have the size
+ * that they need. Failure: a call that fails ends the program; a slow one does not.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -87,15 +88,32 @@ static void *room(const struct tagc_device *device, size_t bytes) {
   return memory;
 }
 
-/* Fills all shards with the same roughly normal elements: a repeated tile. */
+/* Fills all shards with a repeated tile. */
+static void spread(void *to, const char *some, uint64_t n, size_t size) {
+  const uint64_t tile = n < TILE ? n : TILE;
+  for (uint64_t shard = 0; shard < RANKS; shard++)
+    for (uint64_t i = 0; i < n; i += tile)
+      MUST(cuMemcpyHtoD_v2(at(to) + (shard * n + i) * size, some, (n - i < tile ? n - i : tile) * size));
+}
+
+/* Fills all shards with the same roughly normal elements. */
 static void fill(void *to, uint64_t n, enum tagc_dtype dtype) {
   const size_t size = tagc_dtype_size(dtype), tile = n < TILE ? n : TILE;
   char *some = malloc(tile * size);
   for (uint64_t i = 0; i < tile; i++)
     tagc_store(some, i, dtype, 1e-3f * sim_normal());
-  for (uint64_t shard = 0; shard < RANKS; shard++)
-    for (uint64_t i = 0; i < n; i += tile)
-      MUST(cuMemcpyHtoD_v2(at(to) + (shard * n + i) * size, some, (n - i < tile ? n - i : tile) * size));
+  spread(to, some, n, size);
+  free(some);
+}
+
+/* An optimizer's step: changes them by a little, whatever their size. */
+static void update(void *parameters, uint64_t n, enum tagc_dtype dtype) {
+  const size_t size = tagc_dtype_size(dtype), tile = n < TILE ? n : TILE;
+  char *some = malloc(tile * size);
+  MUST(cuMemcpyDtoH_v2(some, at(parameters), tile * size));
+  for (uint64_t i = 0; i < tile; i++)
+    tagc_store(some, i, dtype, tagc_load(some, i, dtype) + 3e-6f * sim_normal());
+  spread(parameters, some, n, size);
   free(some);
 }
 
@@ -188,7 +206,8 @@ struct gathering {
   const struct tagc_device *device;
   const struct tagc_allgather_codec *codec;
   struct tagc_allgather_job job;
-  void *copied;
+  void *copied, *old; /* old: the shard as it was gathered last */
+  struct tagc_allgather_sizes sizes;
 };
 
 static struct gathering *gathering; /* the one that is measured */
@@ -209,6 +228,17 @@ static void gather_decode(struct bench *unused) {
   need(gathering->device->allgather_decode(gathering->device, gathering->codec, &gathering->job, NULL), "decode");
 }
 
+/* Makes the payloads of a call, with the old shards as the reference. */
+static void gather_payloads(const struct gathering *g) {
+  const struct tagc_allgather_job *job = &g->job;
+  const size_t shard = job->shape.n * tagc_dtype_size(job->shape.dtype);
+  for (size_t rank = 0; rank < RANKS; rank++)
+    move((char *)job->recv + rank * shard, g->old, shard);
+  need(g->device->allgather_refer(g->device, g->codec, &gathering->job, NULL), "a reference");
+  gather_encode(NULL);
+  move(job->payloads + job->layout.payload_bytes, job->payloads, job->layout.payload_bytes);
+}
+
 static void tell_gather(const struct gathering *g) {
   static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
   const struct tagc_allgather_shape *shape = &g->job.shape;
@@ -217,6 +247,7 @@ static void tell_gather(const struct gathering *g) {
   ms[0] = time_of(NULL, gather_copy);
   ms[1] = time_of(NULL, gather_encode);
   ms[2] = time_of(NULL, gather_decode);
+  gather_payloads(g);
   gathering->job.beside = true;
   ms[3] = time_of(NULL, gather_encode);
   ms[4] = time_of(NULL, gather_decode);
@@ -226,7 +257,7 @@ static void tell_gather(const struct gathering *g) {
          RANKS * gigabytes / ms[2], gigabytes / ms[3], RANKS * gigabytes / ms[4]);
 }
 
-/* Both ranks have the same shard, and delta's reference equals it. */
+/* Both ranks have the same shard, and delta's reference equals it. That of exact is a step older. */
 static void measure_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
                            const struct tagc_allgather_shape *shape) {
   struct gathering g = {.device = device, .codec = codec, .job = {.shape = *shape, .seed = 7}};
@@ -240,18 +271,24 @@ static void measure_gather(const struct tagc_device *device, const struct tagc_a
   job->send = send;
   job->recv = room(device, RANKS * shard);
   job->reference = job->layout.reference_bytes ? room(device, job->layout.reference_bytes) : NULL;
+  job->sizes = codec->least_bytes ? &g.sizes : NULL;
   g.copied = room(device, shard);
+  g.old = room(device, shard);
   gathering = &g;
   fill(send, shape->n, shape->dtype);
-  move(job->recv, send, RANKS * shard);
-  need(device->allgather_refer(device, codec, job, NULL), "a reference");
-  gather_encode(NULL);
-  move(job->payloads + job->layout.payload_bytes, job->payloads, job->layout.payload_bytes);
+  move(g.old, send, shard);
+  if (codec->least_bytes)
+    update(send, shape->n, shape->dtype);
+  gather_payloads(&g);
   gather_decode(NULL);
   need(!codec->may_refuse || (device->allgather_refused(device, job, NULL, &refused) && !refused),
        "a shard that is not refused");
+  if (job->sizes) {
+    job->layout.payload_bytes = g.sizes.payload_bytes;
+    gather_payloads(&g);
+  }
   tell_gather(&g);
-  void *all[] = {payloads, send, job->recv, job->reference, g.copied};
+  void *all[] = {payloads, send, job->recv, job->reference, g.copied, g.old};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     device->release(device, all[i], NULL);
   MUST(cuCtxSynchronize());

@@ -10,12 +10,31 @@
 #include "tests/unit/device/cuda_rank.h"
 #include "tests/unit/tap.h"
 
-enum values { V_WEIGHTS, V_EQUAL, V_ZEROS, V_SMALL, V_SOME_ODD, V_MANY_ODD, V_NOISE, V_EXPONENTS, V_FAR, V_KINDS };
-static const char *const kinds[] = {"weights",  "equal",           "zeros",
-                                    "denormal", "some no numbers", "many no numbers",
-                                    "noise",    "many exponents",  "far from the last ones"};
+enum values {
+  V_WEIGHTS,
+  V_EQUAL,
+  V_ZEROS,
+  V_SMALL,
+  V_SOME_ODD,
+  V_MANY_ODD,
+  V_NOISE,
+  V_EXPONENTS,
+  V_FAR,
+  V_LEVELS,
+  V_KINDS
+};
+static const char *const kinds[] = {"weights",
+                                    "equal",
+                                    "zeros",
+                                    "denormal",
+                                    "some no numbers",
+                                    "many no numbers",
+                                    "noise",
+                                    "many exponents",
+                                    "far from the last ones",
+                                    "changed here and there"};
 static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
-enum { DTYPES = 3 };
+enum { DTYPES = 3, STILL = 9 };
 
 struct setting {
   const struct tagc_allgather_codec *codec;
@@ -30,6 +49,7 @@ struct setting {
   int calls;
   bool hostile; /* the last rank's payload is damaged */
   bool in_turn; /* its exceptions repeat the same few places */
+  int still;    /* from this call on nothing changes for STILL calls; 0: all calls change something */
 };
 
 /* A rank on both sides. */
@@ -37,11 +57,13 @@ struct both {
   struct tagc_allgather_job host, device;
   struct twin send, recv, payloads, reference, state, counts;
   struct tagc_allgather_stats stats;
+  struct tagc_allgather_sizes sizes;
+  uint64_t digest;
   struct tagc_counts before;
 };
 
 static struct tagc_cuda_launcher launcher;
-static uint64_t compared, escapes, refused;
+static uint64_t compared, escapes, refused, failed, small;
 static char difference[256];
 
 static uint64_t drawn;
@@ -59,6 +81,14 @@ static float normal(void) {
 static float odd_value(uint64_t i) {
   static const uint32_t odd[] = {0x7f800000u, 0xff800000u, 0x7fc12345u, 0xffc00001u, 0x7b800000u, 0xfb800001u};
   return tagc_float_of(odd[i % 6]);
+}
+
+/* Changes of all densities, block by block of 512, and of a few steps of the type's, mostly. */
+static float step_of(uint64_t i, float was, enum tagc_dtype dtype) {
+  const uint32_t unit = dtype == TAGC_FLOAT32 ? 1 : dtype == TAGC_FLOAT16 ? 1 << 13 : 1 << 16;
+  const bool changes = draw() % 14 < i / 512 % 15;
+  const uint32_t steps = draw() % 99 == 0 ? draw() % 3000 : 1 + draw() % 3;
+  return changes && was != 0 ? tagc_float_of(tagc_bits_of(was) + steps * unit) : was;
 }
 
 static float value_of(enum values values, uint64_t i, float was) {
@@ -81,7 +111,8 @@ static void fill(const struct setting *s, struct both *all) {
   for (int r = 0; r < s->nranks; r++)
     for (uint64_t i = 0; i < s->n; i++) {
       const enum values values = r == s->nranks - 1 ? s->values : V_WEIGHTS;
-      const float x = value_of(values, i, tagc_load(all[r].host.send, i, s->dtype));
+      const float was = tagc_load(all[r].host.send, i, s->dtype);
+      const float x = values == V_LEVELS && was != 0 ? step_of(i, was, s->dtype) : value_of(values, i, was);
       void *send = (void *)(uintptr_t)all[r].host.send;
       if (values == V_NOISE && size == 2)
         ((uint16_t *)send)[i] = (uint16_t)draw();
@@ -96,11 +127,16 @@ static void begin(const struct setting *s, struct both *b, int rank) {
   const size_t size = tagc_dtype_size(s->dtype), shard = s->n * size, apart = (s->n + s->gap) * size,
                off = s->off * size;
   const size_t all = (size_t)s->nranks * apart;
+  size_t kept = all;
   const struct tagc_allgather_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype};
   struct tagc_allgather_layout there;
   *b = (struct both){
     .host = {
       .shape = shape, .rank = rank, .keep_own = s->in_place, .stats = &b->stats, .stride = s->gap ? s->n + s->gap : 0}};
+  b->host.digest = &b->digest;
+  b->host.sizes = s->codec->least_bytes ? &b->sizes : NULL;
+  if (s->codec == &tagc_allgather_exact)
+    kept = tagc_exact_gpu_reference_bytes(s->n + s->gap, &shape);
   struct tagc_allgather_job *host = &b->host, *device = &b->device;
   s->codec->layout(&shape, &host->layout);
   tagc_allgather_cuda_layout(s->codec, &shape, &there);
@@ -108,11 +144,11 @@ static void begin(const struct setting *s, struct both *b, int rank) {
   host->send = s->in_place ? (char *)host->recv + (size_t)rank * apart : calloc(1, shard);
   host->payloads = aligned_alloc(64, (s->nranks * host->layout.payload_bytes + 63) / 64 * 64);
   memset(host->payloads, 0xa5, s->nranks * host->layout.payload_bytes);
-  host->reference = host->layout.reference_bytes ? calloc(1, all) : NULL;
+  host->reference = host->layout.reference_bytes ? calloc(1, kept) : NULL;
   b->recv = twin_new(host->recv, all, off);
   b->send = twin_new(s->in_place ? NULL : (void *)(uintptr_t)host->send, s->in_place ? 0 : shard, off);
   b->payloads = twin_new(host->payloads, s->nranks * host->layout.payload_bytes, 0);
-  b->reference = twin_new(host->reference, host->reference ? all : 0, 0);
+  b->reference = twin_new(host->reference, host->reference ? kept : 0, 0);
   b->state = twin_new(NULL, there.state_bytes, 0);
   b->counts = twin_new(NULL, sizeof(struct tagc_counts), 0);
   MUST(cuMemsetD8Async(b->counts.base + GUARD, 0, b->counts.bytes, NULL));
@@ -124,6 +160,7 @@ static void begin(const struct setting *s, struct both *b, int rank) {
   device->reference = host->reference ? twin_at(&b->reference) : NULL;
   device->state = twin_at(&b->state);
   device->stats = NULL;
+  device->sizes = NULL;
   MUST(cuCtxSynchronize());
 }
 
@@ -175,19 +212,49 @@ static void encode_both(const struct setting *s, struct both *b, int call) {
     twin_put(&b->recv);
   s->codec->encode(&b->host);
   MUST(tagc_allgather_cuda_of(s->codec)->encode(&launcher, &gather, NULL));
-  compare(s, call, b->host.rank, "a payload", &b->payloads, at, header->flags ? sizeof *header : bytes);
+  const size_t head = s->codec == &tagc_allgather_exact ? sizeof(struct tagc_exact_header) : sizeof *header;
+  compare(s, call, b->host.rank, "a payload", &b->payloads, at, header->flags ? head : bytes);
   if (s->in_place)
     compare(s, call, b->host.rank, "the send buffer", &b->recv, 0, b->recv.bytes);
 }
 
+/* Both sides choose the same size for the next call. */
+static void resize(const struct setting *s, struct both *b, const struct tagc_allgather_state *state,
+                   struct tagc_allgather_sizes before, int call) {
+  struct tagc_allgather_sizes sizes = before;
+  struct tagc_allgather_job job = b->device;
+  job.sizes = &sizes;
+  job.refused = state->refused != 0;
+  tagc_exact_choose_size(&job, state->needed);
+  if (sizes.payload_bytes != b->sizes.payload_bytes || sizes.margin != b->sizes.margin)
+    differs(s, call, b->host.rank, "the size of the next call", 0);
+  b->host.layout.payload_bytes = b->device.layout.payload_bytes = sizes.payload_bytes;
+  small += sizes.payload_bytes == s->codec->least_bytes;
+}
+
+/* The digest behind a reference of exact, on both sides. */
+static void compare_digest(const struct setting *s, struct both *b, int call) {
+  uint64_t digest;
+  if (s->codec != &tagc_allgather_exact)
+    return;
+  device_read(&digest, (CUdeviceptr)(uintptr_t)call_of(s, b).kept, sizeof digest);
+  if (digest != b->digest)
+    differs(s, call, b->host.rank, "the digest of a reference", 0);
+}
+
 static void decode_both(const struct setting *s, struct both *b, int call) {
   const struct tagc_allgather_call gather = call_of(s, b);
+  const struct tagc_allgather_sizes sizes = b->sizes;
+  const size_t references = b->reference.bytes ? b->recv.bytes : 0;
   struct tagc_allgather_state state;
   twin_put(&b->payloads);
   s->codec->decode(&b->host);
   MUST(tagc_allgather_cuda_of(s->codec)->decode(&launcher, &gather, NULL));
-  compare(s, call, b->host.rank, "what is received", &b->recv, 0, b->recv.bytes);
-  compare(s, call, b->host.rank, "a reference", &b->reference, 0, b->reference.bytes);
+  /* Where a stream is damaged, only digests tell that it is: in both places. */
+  if (!b->host.failed) {
+    compare(s, call, b->host.rank, "what is received", &b->recv, 0, b->recv.bytes);
+    compare(s, call, b->host.rank, "a reference", &b->reference, 0, references);
+  }
   if (twin_differs(&b->state, 0, 0) || twin_differs(&b->counts, 0, 0))
     differs(s, call, b->host.rank, "what is beside the state", 0);
   device_read(&state, b->state.base + GUARD, sizeof state);
@@ -197,8 +264,14 @@ static void decode_both(const struct setting *s, struct both *b, int call) {
   if (after.selected - b->before.selected != b->stats.escapes ||
       after.nonfinite - b->before.nonfinite != b->stats.nonfinite)
     differs(s, call, b->host.rank, "a count", 0);
+  if ((state.failed != 0) != b->host.failed)
+    differs(s, call, b->host.rank, "whether it has failed", 0);
+  compare_digest(s, b, call);
+  if (b->host.sizes)
+    resize(s, b, &state, sizes, call);
   escapes += b->stats.escapes;
   refused += b->host.refused;
+  failed += b->host.failed;
 }
 
 static void exchange(const struct setting *s, struct both *all) {
@@ -208,7 +281,9 @@ static void exchange(const struct setting *s, struct both *all) {
       if (from != to)
         memcpy(all[to].host.payloads + (size_t)from * bytes, all[from].host.payloads + (size_t)from * bytes, bytes);
   uint8_t *last = all[0].host.payloads + (size_t)(s->nranks - 1) * bytes;
-  for (size_t i = sizeof(struct tagc_allgather_header); s->hostile && i < bytes; i++)
+  const bool exact = s->codec == &tagc_allgather_exact; /* other headers are refusals */
+  for (size_t i = exact ? sizeof(struct tagc_exact_header) : sizeof(struct tagc_allgather_header);
+       s->hostile && i < bytes; i++)
     if (draw() % 8 == 0)
       last[i] = (uint8_t)draw();
   struct tagc_exceptions *list = (void *)(last + sizeof(struct tagc_allgather_header));
@@ -220,8 +295,18 @@ static void exchange(const struct setting *s, struct both *all) {
     memcpy(all[to].host.payloads + (size_t)(s->nranks - 1) * bytes, last, bytes);
 }
 
+static void refer_both(const struct setting *s, struct both *b, int call) {
+  tagc_allgather_step *refer = tagc_allgather_cuda_of(s->codec)->refer;
+  const struct tagc_allgather_call gather = call_of(s, b);
+  s->codec->refer(&b->host);
+  twin_put(&b->reference);
+  if (refer)
+    MUST(refer(&launcher, &gather, NULL));
+  compare_digest(s, b, call);
+}
+
 /* The result of a plain call. */
-static void gather_plainly(const struct setting *s, struct both *all) {
+static void gather_plainly(const struct setting *s, struct both *all, int call) {
   const size_t size = tagc_dtype_size(s->dtype), shard = s->n * size, apart = (s->n + s->gap) * size;
   for (int to = 0; to < s->nranks; to++) {
     for (int from = 0; from < s->nranks; from++)
@@ -229,8 +314,8 @@ static void gather_plainly(const struct setting *s, struct both *all) {
     twin_put(&all[to].recv);
     if (!s->codec->refer)
       continue;
-    memcpy(all[to].host.reference, all[to].host.recv, (size_t)s->nranks * apart); /* as refer() of whole shards */
-    twin_put(&all[to].reference);
+    memcpy(all[to].host.reference, all[to].host.recv, (size_t)s->nranks * apart); /* refer() copies whole shards */
+    refer_both(s, &all[to], call);
   }
 }
 
@@ -244,10 +329,11 @@ static bool same(const struct setting *s) {
     begin(s, &all[r], r);
   if (s->codec->refer) {
     fill(s, all);
-    gather_plainly(s, all);
+    gather_plainly(s, all, -1);
   }
   for (int call = 0; call < s->calls && !difference[0]; call++) {
-    fill(s, all);
+    if (!s->still || call < s->still || call >= s->still + STILL)
+      fill(s, all);
     for (int r = 0; r < s->nranks; r++) {
       all[r].host.seed = all[r].device.seed = s->n + 77u * (unsigned)call;
       encode_both(s, &all[r], call);
@@ -256,7 +342,9 @@ static bool same(const struct setting *s) {
     for (int r = 0; r < s->nranks; r++)
       decode_both(s, &all[r], call);
     if (all[0].host.refused)
-      gather_plainly(s, all);
+      gather_plainly(s, all, call);
+    if (all[0].host.failed)
+      break;
   }
   for (int r = 0; r < s->nranks; r++)
     end(s, &all[r]);
@@ -372,6 +460,24 @@ static void check_hostile(const struct tagc_allgather_codec *codec) {
   ok(all, "%s: what the host makes of damaged payloads", codec->name);
 }
 
+/* Payloads of all sizes: of headers alone, with too little room, and with more than is needed. */
+static void check_payload_sizes(void) {
+  bool all = true;
+  for (int dtype = 0; dtype < DTYPES; dtype++) {
+    struct setting s = usual(&tagc_allgather_exact, (enum tagc_dtype)dtype);
+    s.values = V_LEVELS;
+    s.n = 17 * TAGC_EXACT_BLOCK + 100;
+    s.calls = 15;
+    s.still = 3;
+    s.in_place = dtype == 1;
+    all &= same(&s);
+    s.values = V_FAR;
+    s.still = 0;
+    all &= same(&s);
+  }
+  ok(all && small > 10, "exact: payloads of all sizes, %llu times the least", (unsigned long long)small);
+}
+
 /* Exceptions in an order that our sender never produces: the last one of a place counts. */
 static void check_turns(void) {
   struct setting s = usual(&tagc_allgather_q8, TAGC_FLOAT32);
@@ -445,6 +551,8 @@ int main(int argc, char **argv) {
   if (!cuda_said(argc, argv, "large")) {
     ok(escapes > 1000 && refused > 10, "there were escapes (%llu), and shards that were refused (%llu)",
        (unsigned long long)escapes, (unsigned long long)refused);
+    ok(failed > 0, "damaged payloads were noticed (%llu)", (unsigned long long)failed);
+    check_payload_sizes();
     check_turns();
     check_order();
     ok(!tagc_allgather_cuda_of(&(struct tagc_allgather_codec){0}), "other codecs are not known");

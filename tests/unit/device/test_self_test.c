@@ -132,6 +132,8 @@ static void check_allgathers(void) {
   found_allgather("q8", "a payload", 7, TAGC_SELF_TEST_FAILED, "codec q8: a payload differs");
   found_allgather("lossless", "a result", 5, TAGC_SELF_TEST_FAILED, "codec lossless: a result differs");
   found_allgather("delta", "what is kept", 9, TAGC_SELF_TEST_FAILED, "codec delta: what is kept differs");
+  found_allgather("exact", "a payload", 4, TAGC_SELF_TEST_FAILED, "codec exact: a payload differs");
+  found_allgather("exact", "what is kept", 5, TAGC_SELF_TEST_FAILED, "codec exact: what is kept differs");
   /* The result is refused. */
   found_allgather("delta", "a result", 2, TAGC_SELF_TEST_FAILED, "codec delta: a result differs");
   found_allgather("lossless", "a refusal", 3, TAGC_SELF_TEST_FAILED,

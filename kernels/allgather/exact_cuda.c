@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Launches the kernels of exact.cu: see cuda.h.
+ */
+#include "kernels/allgather/cuda.h"
+#include "kernels/codec/assign_buffer.h"
+
+enum { WARPS = TAGC_CUDA_THREADS / 32 };
+
+static uint64_t tiles_of(uint64_t n, uint64_t blocks_a_tile) {
+  return (tagc_exact_blocks(n) + blocks_a_tile - 1) / blocks_a_tile;
+}
+
+void tagc_exact_assign_gpu_buffers(struct tagc_allgather_call *gather, const struct tagc_allgather_shape *shape,
+                                   void *base, size_t *used) {
+  const uint64_t sent = tiles_of(shape->n, WARPS),
+                 received = (uint64_t)shape->nranks * tiles_of(shape->n, TAGC_EXACT_TILE);
+  gather->exact_blocks = tagc_exact_blocks(shape->n);
+  gather->tile_count = sent > received ? sent : received;
+  gather->work = tagc_assign_buffer(base, used, sizeof *gather->work);
+  gather->tiles = tagc_assign_buffer(base, used, gather->tile_count * sizeof *gather->tiles);
+}
+
+static size_t kept_at(uint64_t stride, const struct tagc_allgather_shape *shape) {
+  return tagc_pad16((size_t)shape->nranks * stride * tagc_dtype_size(shape->dtype));
+}
+
+size_t tagc_exact_gpu_reference_bytes(uint64_t stride, const struct tagc_allgather_shape *shape) {
+  return kept_at(stride, shape) + sizeof(struct tagc_exact_kept) + (size_t)shape->nranks * sizeof(uint64_t);
+}
+
+void tagc_exact_place_parts(struct tagc_allgather_call *gather, const struct tagc_allgather_job *job) {
+  const struct tagc_exact_parts at = tagc_exact_parts_of(job->shape.n);
+  gather->edges = at.edges;
+  gather->lengths = at.lengths;
+  gather->streams = at.streams;
+  gather->kept = (void *)((char *)job->reference + kept_at(gather->call.stride, &job->shape));
+}
+
+static int launch_exact(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, uint64_t groups,
+                        const void *parameter, void *stream) {
+  return tagc_cuda_launch(launcher, kernel, tagc_cuda_grid_for(launcher, groups, 1), parameter, stream);
+}
+
+/* Groups that clear the words of all tiles. */
+static uint64_t clearing(const struct tagc_allgather_call *gather) {
+  return (gather->tile_count + TAGC_CUDA_THREADS - 1) / TAGC_CUDA_THREADS;
+}
+
+int tagc_exact_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                           void *stream) {
+  int error = launch_exact(launcher, tagc_exact_open_kernel, clearing(gather), gather, stream);
+  if (!error)
+    error = launch_exact(launcher, tagc_exact_encode_kernel, tiles_of(gather->call.n, WARPS), gather, stream);
+  return error ? error : launch_exact(launcher, tagc_exact_close_kernel, 1, gather, stream);
+}
+
+int tagc_exact_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                           void *stream) {
+  const uint64_t tiles = gather->call.nranks * tiles_of(gather->call.n, TAGC_EXACT_TILE);
+  int error = launch_exact(launcher, tagc_exact_look_kernel, clearing(gather), gather, stream);
+  if (!error)
+    error = launch_exact(launcher, tagc_exact_decode_kernel, tiles, gather, stream);
+  return error ? error : launch_exact(launcher, tagc_exact_settle_kernel, 1, gather, stream);
+}
+
+static void pack_lengths(struct tagc_exact_opening *opening) {
+  const struct tagc_exact_tables *tables = tagc_exact_get_tables();
+  for (int level = TAGC_EXACT_LIST + 1; level < TAGC_EXACT_LEVELS; level++)
+    for (uint32_t quad = 0; quad < TAGC_EXACT_QUADS; quad++)
+      opening->lengths[level][quad / 8] |= (uint32_t)(tables->code[level][quad] >> TAGC_EXACT_CODE_BITS)
+                                           << quad % 8 * 4;
+}
+
+int tagc_exact_cuda_refer(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                          void *stream) {
+  struct tagc_exact_opening opening = {.call = *gather};
+  pack_lengths(&opening);
+  int error = launch_exact(launcher, tagc_exact_begin_kernel, TAGC_EXACT_LEVELS, &opening, stream);
+  if (!error)
+    error = tagc_cuda_launch(launcher, tagc_exact_digest_kernel,
+                             tagc_cuda_grid_for(launcher, tiles_of(gather->call.n, WARPS), gather->call.nranks), gather,
+                             stream);
+  return error ? error : launch_exact(launcher, tagc_exact_refer_kernel, 1, gather, stream);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The arithmetic of the codec exact that the host and GPU kernels share: see exact.h.
+ *
+ * Elements   are their bits; those of 16-bit types have zeros above.
+ * Threads    Pure functions. Failure: none.
+ */
+#ifndef KERNELS_ALLGATHER_EXACT_STEPS_H
+#define KERNELS_ALLGATHER_EXACT_STEPS_H
+
+#include "kernels/allgather/exact.h"
+
+/* -- differences --------------------------------------------------------------------------------------------------- */
+
+static inline TAGC_HD uint32_t tagc_exact_sign(uint32_t dtype) {
+  return dtype == TAGC_FLOAT32 ? UINT32_C(0x80000000) : UINT32_C(0x8000);
+}
+
+static inline TAGC_HD uint32_t tagc_exact_mask(uint32_t dtype) {
+  return dtype == TAGC_FLOAT32 ? UINT32_C(0xffffffff) : UINT32_C(0xffff);
+}
+
+/* In the order of the floats: negative ones have all bits turned, others the sign. And back. */
+static inline TAGC_HD uint32_t tagc_exact_ordered(uint32_t bits, uint32_t dtype) {
+  return bits ^ (bits & tagc_exact_sign(dtype) ? tagc_exact_mask(dtype) : tagc_exact_sign(dtype));
+}
+
+static inline TAGC_HD uint32_t tagc_exact_from_ordered(uint32_t ordered, uint32_t dtype) {
+  return ordered ^ (ordered & tagc_exact_sign(dtype) ? tagc_exact_sign(dtype) : tagc_exact_mask(dtype));
+}
+
+/* z, and the value again. */
+static inline TAGC_HD uint32_t tagc_exact_difference(uint32_t value, uint32_t reference, uint32_t dtype) {
+  const uint32_t d = tagc_exact_ordered(value, dtype) - tagc_exact_ordered(reference, dtype);
+  return (d << 1 ^ (d & tagc_exact_sign(dtype) ? tagc_exact_mask(dtype) : 0)) & tagc_exact_mask(dtype);
+}
+
+static inline TAGC_HD uint32_t tagc_exact_sum(uint32_t reference, uint32_t z, uint32_t dtype) {
+  const uint32_t d = z >> 1 ^ (z & 1 ? UINT32_C(0xffffffff) : 0);
+  return tagc_exact_from_ordered((tagc_exact_ordered(reference, dtype) + d) & tagc_exact_mask(dtype), dtype);
+}
+
+/* -- the cut ------------------------------------------------------------------------------------------------------- */
+
+/* The place of the highest bit of x > 0. */
+static inline TAGC_HD uint32_t tagc_exact_top(uint32_t x) {
+#ifdef __CUDA_ARCH__
+  return 31 - (uint32_t)__clz((int)x);
+#else
+  return 31 - (uint32_t)__builtin_clz(x);
+#endif
+}
+
+static inline TAGC_HD int32_t tagc_exact_exponent(uint32_t bits, uint32_t dtype) {
+  const uint32_t mantissa = dtype == TAGC_FLOAT32 ? 23 : dtype == TAGC_FLOAT16 ? 10 : 7;
+  return (int32_t)(bits >> mantissa & (dtype == TAGC_FLOAT16 ? 0x1f : 0xff));
+}
+
+/* The least shift that leaves z below 3. */
+static inline TAGC_HD int32_t tagc_exact_shift(uint32_t z) {
+  const int32_t top = (int32_t)tagc_exact_top(z | 1);
+  return z < 3 ? 0 : top - (z >> (top - 1) == 2);
+}
+
+/* k of an element with that exponent. */
+static inline TAGC_HD uint32_t tagc_exact_lower_bits(uint32_t edge, int32_t exponent, uint32_t dtype) {
+  const int32_t most = dtype == TAGC_FLOAT32 ? 31 : 15, above = (int32_t)edge - exponent;
+  return (uint32_t)(above < 0 ? 0 : above > most ? most : above);
+}
+
+/* The level of a block with so many symbols that are not 0. */
+static inline TAGC_HD uint32_t tagc_exact_level(uint32_t others) {
+  return (uint32_t)((others > 0) + (others > TAGC_EXACT_LISTED) + (others > 24) + (others > 48) + (others > 80) +
+                    (others > 112) + (others > 144) + (others > 184) + (others > 224) + (others > 264) +
+                    (others > 312) + (others > 368) + (others > 432));
+}
+
+/* -- digests ------------------------------------------------------------------------------------------------------- */
+
+/* The hash of an element at a place of its block. A block has the sum of those, and, above, the sum of their products
+ * with 2 place + 1, modulo 2^32. */
+static inline TAGC_HD uint32_t tagc_exact_mix(uint32_t bits, uint32_t place) {
+  const uint32_t x = (bits ^ place * UINT32_C(0x9e3779b9)) * UINT32_C(0x85ebca6b);
+  return x ^ x >> 15;
+}
+
+/* The part of a block in its shard's digest; `first`: its first element. */
+static inline TAGC_HD uint64_t tagc_exact_block_digest(uint64_t sums, uint64_t first) {
+  return tagc_mix64(sums ^ tagc_mix64(first + 1));
+}
+
+/* The digest of all shards from the digests of each. */
+static inline TAGC_HD uint64_t tagc_exact_add_digest(uint64_t all, uint64_t shard) {
+  return tagc_mix64(all ^ shard) + 1;
+}
+
+#endif
