@@ -26,6 +26,7 @@ EXTRA_DIST += %D%/fixtures %D%/unit/fixtures.h %D%/unit/tap.h %D%/unit/self.h %D
 include $(srcdir)/%D%/unit/ab/local.mk
 include $(srcdir)/%D%/unit/agree/local.mk
 include $(srcdir)/%D%/unit/allgather/local.mk
+include $(srcdir)/%D%/unit/broadcast/local.mk
 include $(srcdir)/%D%/unit/budget/local.mk
 include $(srcdir)/%D%/unit/codec/local.mk
 include $(srcdir)/%D%/unit/comm/local.mk
@@ -63,6 +64,7 @@ e2e_tests =
 of_shared_objects = $(LIBRARY_CFLAGS) -O2
 to_shared_objects = $(SANITIZE_CFLAGS) -shared -Wl,--as-needed '-Wl,-rpath,$(abs_builddir)/tests/standin'
 EXTRA_DIST += %D%/e2e/lib.sh %D%/e2e/harness.h
+include $(srcdir)/%D%/e2e/broadcast/local.mk
 include $(srcdir)/%D%/e2e/calls/local.mk
 include $(srcdir)/%D%/e2e/api/local.mk
 include $(srcdir)/%D%/e2e/vote/local.mk

@@ -27,6 +27,15 @@ static void account_allgather(const struct tagc_comm *comm, const struct tagc_ca
   }
 }
 
+/* Enters a broadcast that may be compressed. One that runs through exec/ enters its reason there: the ranks agree on it
+ * in the call. */
+static void account_broadcast(struct tagc_ledger *ledger, const struct tagc_call *call) {
+  ledger->broadcasts.calls++;
+  if (call->decision.action != TAGC_PASS)
+    return;
+  ledger->broadcast_reasons[call->decision.reason]++;
+}
+
 static void account_large(struct tagc_ledger_large *large, const struct tagc_call *call) {
   const struct tagc_traffic plain = sent_plain(call);
   large->calls++;
@@ -48,6 +57,10 @@ static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
     account_large(&comm->ledger->large, call);
   if (call->entry == TAGC_ENTRY_ncclAllGather && tagc_call_may_compress(call)) {
     account_allgather(comm, call);
+    return;
+  }
+  if (tagc_call_is_broadcast(call) && tagc_call_may_compress(call)) {
+    account_broadcast(comm->ledger, call);
     return;
   }
   if (call->entry != TAGC_ENTRY_ncclReduceScatter && call->slot < 0) {
