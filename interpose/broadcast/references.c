@@ -218,10 +218,13 @@ void tagc_references_forget(struct tagc_references *refs, const struct tagc_devi
 
 bool tagc_references_reserve(struct tagc_references *refs, const struct tagc_device *device, int nranks,
                              size_t payload_bytes, void *stream) {
+  const size_t told_bytes = (size_t)nranks * TAGC_BROADCAST_STATUS_BYTES;
   if (!refs->told) {
-    refs->told = device->alloc(device, (size_t)nranks * TAGC_BROADCAST_STATUS_BYTES, stream);
+    refs->told = device->alloc(device, told_bytes, stream);
     refs->last = TAGC_NO_REFERENCE;
   }
+  if (!refs->heard)
+    refs->heard = malloc(told_bytes);
   if (refs->packed_bytes < payload_bytes) {
     uint8_t *packed = device->alloc(device, payload_bytes, stream);
     if (packed) {
@@ -231,7 +234,7 @@ bool tagc_references_reserve(struct tagc_references *refs, const struct tagc_dev
     }
     refs->no_memory |= !packed;
   }
-  return refs->told != NULL;
+  return refs->told && refs->heard;
 }
 
 void tagc_references_free(struct tagc_references *refs, const struct tagc_device *device, void *fence, bool leak) {
@@ -241,6 +244,7 @@ void tagc_references_free(struct tagc_references *refs, const struct tagc_device
     device->release_after(device, refs->told, fence);
   if (!leak && refs->packed)
     device->release_after(device, refs->packed, fence);
+  free(refs->heard);
   free(refs->all);
   *refs = (struct tagc_references){.last = TAGC_NO_REFERENCE};
 }

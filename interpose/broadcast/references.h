@@ -64,6 +64,7 @@ struct tagc_references {
   bool lost;       /* a call has failed here: other ranks may have other references */
   bool no_memory;  /* this rank lacks memory, for good */
   uint8_t *told;   /* device memory: a status a rank */
+  void *heard;     /* host memory: the same */
   uint8_t *packed; /* device memory: a payload */
   size_t packed_bytes;
 };

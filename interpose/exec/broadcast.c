@@ -4,8 +4,6 @@
  *
  * The codec is exact, for an all-gather with one shard: the root's.
  */
-#include <stdlib.h>
-
 #include "env/clock.h"
 #include "env/log.h"
 #include "interpose/calls/calls.h"
@@ -108,16 +106,11 @@ static ncclResult_t judge_statuses(struct tagc_work *w) {
   struct tagc_references *refs = references_of(w);
   const int nranks = w->call->comm->nranks;
   struct tagc_broadcast_work *b = &w->broadcast;
-  struct tagc_broadcast_status *statuses = malloc((size_t)nranks * sizeof *statuses);
-  if (!statuses)
-    return tagc_no_memory("the statuses of a broadcast");
-  const bool good = w->device->get(w->device, statuses, refs->told, (size_t)nranks * sizeof *statuses, w->call->stream);
-  if (good)
-    b->verdict =
-      tagc_broadcast_judge(refs, &b->shape, statuses, nranks, b->payload_most, tagc_library_options()->broadcast_max);
-  free(statuses);
-  if (!good)
+  const struct tagc_broadcast_status *statuses = refs->heard;
+  if (!w->device->get(w->device, refs->heard, refs->told, (size_t)nranks * sizeof *statuses, w->call->stream))
     return ncclUnhandledCudaError;
+  b->verdict =
+    tagc_broadcast_judge(refs, &b->shape, statuses, nranks, b->payload_most, tagc_library_options()->broadcast_max);
   if (b->verdict.forgets)
     tagc_references_forget(refs, w->device, w->call->stream);
   if (b->verdict.action == TAGC_BROADCAST_CHANGES)
