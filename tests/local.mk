@@ -150,6 +150,7 @@ tests_clang = \
 tests_fast = $(unit_tests) \
   tests/e2e/vote/agreement.test \
   tests/e2e/vote/auto.test \
+  tests/e2e/broadcast/broadcasts.test \
   tests/e2e/nccl/dlsym.test \
   tests/e2e/programs/doctor.test \
   tests/e2e/api/groups.test \
@@ -187,6 +188,8 @@ not_asan = \
   tests/unit/comm/test_partial_cuda
 tests_asan = $(unit_tests) tests/fuzz/corpus.test \
   tests/e2e/api/capture.test tests/e2e/api/exits.test tests/e2e/api/groups.test tests/e2e/api/nonblocking.test \
+  tests/e2e/broadcast/broadcasts.test \
+  tests/e2e/broadcast/broken_broadcasts.test \
   tests/e2e/device/device_cases.test \
   tests/e2e/vote/agreement.test \
   tests/e2e/nccl/beside.test \
@@ -217,6 +220,7 @@ tests_asan = $(unit_tests) tests/fuzz/corpus.test \
 tests_tsan = \
   tests/e2e/vote/agreement.test \
   tests/e2e/api/capture.test \
+  tests/e2e/broadcast/broken_broadcasts.test \
   tests/e2e/nccl/copies.test \
   tests/e2e/calls/depth.test \
   tests/e2e/api/groups.test \

@@ -5,7 +5,7 @@
  * Run under tests/standin/launch with the library preloaded and TAGC_BROADCAST=exact TAGC_MIN_BYTES=4K.
  *
  *   broadcasts ROUNDS [tensors=N] [count=N] [type=TYPE] [permille=N] [roots=N] [apart|bcast|config] [groups]
- *              [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [file=CALLS]
+ *              [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [file=CALLS] [scale=N]
  *
  * permille   so many elements of a thousand change by one step from round to round; the default is 10
  * roots      tensor t comes from rank t % N; the default is rank 0 alone
@@ -19,6 +19,7 @@
  * mixed      all types in turn, also of one byte
  * others     other collectives in between
  * file       a round as a program makes it (tests/fixtures/broadcasts): lines FUNCTION TYPE COUNT ROOT, and group, end
+ * scale      its counts are divided by this, and are even
  */
 #include "env/hash.h"
 #include "tests/e2e/harness.h"
@@ -175,6 +176,10 @@ static void make_round(long round) {
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
+static size_t scale = 1;
+
+static size_t scaled(size_t count) { return scale == 1 ? count : count / scale / 2 * 2 + 2; }
+
 static void read_calls(const char *path) {
   char line[200], function[16], type[16];
   size_t count;
@@ -189,7 +194,7 @@ static void read_calls(const char *path) {
     } else if (strcmp(line, "end\n") == 0 && tensor_count) {
       tensors[tensor_count - 1].ends_group = true;
     } else if (sscanf(line, "%15s %15s %zu %d", function, type, &count, &root) == 4) {
-      add_tensor(function, type_of(type), count, root)->begins_group = begins;
+      add_tensor(function, type_of(type), scaled(count), root + nranks)->begins_group = begins;
       begins = false;
     } else {
       fprintf(stderr, "%s:%d: neither a call nor a group: %s", path, number, line);
@@ -229,6 +234,8 @@ int main(int argc, char **argv) {
       roots = atoi(value);
     else if (has(argv[i], "jump=", &value))
       jump = strtol(value, NULL, 10);
+    else if (has(argv[i], "scale=", &value))
+      scale = strtoul(value, NULL, 10);
     else if (has(argv[i], "file=", &value))
       file = value;
     else if (strcmp(argv[i], "bcast") == 0 || strcmp(argv[i], "config") == 0)
