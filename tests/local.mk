@@ -122,7 +122,7 @@ tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/depth.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh \
-  tests/bench/exact.sh
+  tests/bench/exact.sh tests/bench/broadcast.sh
 
 # -- fuzz targets ----------------------------------------------------------------------------------------------------------
 include $(srcdir)/%D%/fuzz/local.mk

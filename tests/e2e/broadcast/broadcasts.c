@@ -83,6 +83,14 @@ static void fill_content(struct tensor *t, size_t number, uint64_t era) {
   }
 }
 
+/* One up or down, as an integer: one unit of a number's last place. */
+static void step_word(uint8_t *at, size_t word, bool up) {
+  uint64_t value = 0;
+  memcpy(&value, at, word);
+  value += up ? 1 : UINT64_MAX;
+  memcpy(at, &value, word);
+}
+
 static void change_content(struct tensor *t, size_t number, long round) {
   const size_t word = word_of(t);
   for (size_t i = 0; (i + 1) * word <= bytes_of(t); i++) {
@@ -90,7 +98,7 @@ static void change_content(struct tensor *t, size_t number, long round) {
     if (hostile)
       memcpy(t->content + i * word, &(uint64_t){mix(h)}, word);
     else if (h % 1000 < (uint64_t)permille)
-      t->content[i * word] = (uint8_t)(t->content[i * word] + (h >> 20 & 1 ? 1 : -1));
+      step_word(t->content + i * word, word, h >> 20 & 1);
   }
 }
 
