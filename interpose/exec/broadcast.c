@@ -197,6 +197,9 @@ static void broadcast_account(struct tagc_work *w) {
   call->decision.reason = reason_of(&w->broadcast.verdict);
   call->decision.action = sends_changes(w) ? TAGC_COMPRESS : TAGC_FLUSH;
   ledger->broadcast_reasons[call->decision.reason]++;
+  ledger->large.calls++;
+  ledger->large.reasons[call->decision.reason]++;
+  tagc_traffic_add(&ledger->large.plain, &plain);
   call->trace.sent = sent;
   call->trace.plain = plain;
 }
