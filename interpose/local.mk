@@ -4,6 +4,7 @@
 include $(srcdir)/%D%/nccl/local.mk
 include $(srcdir)/%D%/torch/local.mk
 include $(srcdir)/%D%/policy/local.mk
+include $(srcdir)/%D%/broadcast/local.mk
 include $(srcdir)/%D%/ab/local.mk
 include $(srcdir)/%D%/budget/local.mk
 include $(srcdir)/%D%/agree/local.mk

@@ -26,6 +26,7 @@ EXTRA_DIST += %D%/fixtures %D%/unit/fixtures.h %D%/unit/tap.h %D%/unit/self.h %D
 include $(srcdir)/%D%/unit/ab/local.mk
 include $(srcdir)/%D%/unit/agree/local.mk
 include $(srcdir)/%D%/unit/allgather/local.mk
+include $(srcdir)/%D%/unit/broadcast/local.mk
 include $(srcdir)/%D%/unit/budget/local.mk
 include $(srcdir)/%D%/unit/codec/local.mk
 include $(srcdir)/%D%/unit/comm/local.mk
@@ -63,6 +64,7 @@ e2e_tests =
 of_shared_objects = $(LIBRARY_CFLAGS) -O2
 to_shared_objects = $(SANITIZE_CFLAGS) -shared -Wl,--as-needed '-Wl,-rpath,$(abs_builddir)/tests/standin'
 EXTRA_DIST += %D%/e2e/lib.sh %D%/e2e/harness.h
+include $(srcdir)/%D%/e2e/broadcast/local.mk
 include $(srcdir)/%D%/e2e/calls/local.mk
 include $(srcdir)/%D%/e2e/api/local.mk
 include $(srcdir)/%D%/e2e/vote/local.mk
@@ -122,7 +124,7 @@ tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/depth.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh \
-  tests/bench/exact.sh
+  tests/bench/exact.sh tests/bench/broadcast.sh
 
 # -- fuzz targets ----------------------------------------------------------------------------------------------------------
 include $(srcdir)/%D%/fuzz/local.mk
@@ -150,6 +152,7 @@ tests_clang = \
 tests_fast = $(unit_tests) \
   tests/e2e/vote/agreement.test \
   tests/e2e/vote/auto.test \
+  tests/e2e/broadcast/broadcasts.test \
   tests/e2e/nccl/dlsym.test \
   tests/e2e/programs/doctor.test \
   tests/e2e/api/groups.test \
@@ -187,6 +190,8 @@ not_asan = \
   tests/unit/comm/test_partial_cuda
 tests_asan = $(unit_tests) tests/fuzz/corpus.test \
   tests/e2e/api/capture.test tests/e2e/api/exits.test tests/e2e/api/groups.test tests/e2e/api/nonblocking.test \
+  tests/e2e/broadcast/broadcasts.test \
+  tests/e2e/broadcast/broken_broadcasts.test \
   tests/e2e/device/device_cases.test \
   tests/e2e/vote/agreement.test \
   tests/e2e/nccl/beside.test \
@@ -217,6 +222,7 @@ tests_asan = $(unit_tests) tests/fuzz/corpus.test \
 tests_tsan = \
   tests/e2e/vote/agreement.test \
   tests/e2e/api/capture.test \
+  tests/e2e/broadcast/broken_broadcasts.test \
   tests/e2e/nccl/copies.test \
   tests/e2e/calls/depth.test \
   tests/e2e/api/groups.test \

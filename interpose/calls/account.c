@@ -27,6 +27,17 @@ static void account_allgather(const struct tagc_comm *comm, const struct tagc_ca
   }
 }
 
+/* A broadcast that is not passed has its reason when its ranks have met: exec/broadcast.c enters it. */
+static bool has_reason(const struct tagc_call *call) {
+  return !tagc_call_is_broadcast(call) || call->decision.action == TAGC_PASS;
+}
+
+/* Enters a broadcast that may be compressed. */
+static void account_broadcast(struct tagc_ledger *ledger, const struct tagc_call *call) {
+  ledger->broadcasts.calls++;
+  ledger->broadcast_reasons[call->decision.reason] += has_reason(call);
+}
+
 static void account_large(struct tagc_ledger_large *large, const struct tagc_call *call) {
   const struct tagc_traffic plain = sent_plain(call);
   large->calls++;
@@ -44,10 +55,14 @@ static bool is_of_parameters(const struct tagc_comm *comm, const struct tagc_cal
 
 static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
   tagc_trace_account(comm, call);
-  if (tagc_call_bytes(call) >= tagc_library_options()->min_bytes && call->count)
+  if (tagc_call_bytes(call) >= tagc_library_options()->min_bytes && call->count && has_reason(call))
     account_large(&comm->ledger->large, call);
   if (call->entry == TAGC_ENTRY_ncclAllGather && tagc_call_may_compress(call)) {
     account_allgather(comm, call);
+    return;
+  }
+  if (tagc_call_is_broadcast(call) && tagc_call_may_compress(call)) {
+    account_broadcast(comm->ledger, call);
     return;
   }
   if (call->entry != TAGC_ENTRY_ncclReduceScatter && call->slot < 0) {

@@ -11,8 +11,17 @@
 /* ---- the call itself --------------------------------------------------------------------------------------------- */
 
 /* May the call be compressed, so that a group holds it back? A reduce-scatter; an all-reduce of many floats, if the
- * cycle has a slot for it (known once it is observed); an all-gather of floats, unless TAGC_ALLGATHER=off. */
+ * cycle has a slot for it (known once it is observed); an all-gather of floats, unless TAGC_ALLGATHER=off; a broadcast
+ * with TAGC_BROADCAST=exact. */
 bool tagc_call_may_compress(const struct tagc_call *call);
+
+/* Is the call a broadcast, of either name? */
+static inline bool tagc_call_is_broadcast(const struct tagc_call *call) {
+  return call->entry == TAGC_ENTRY_ncclBroadcast || call->entry == TAGC_ENTRY_ncclBcast;
+}
+
+/* The shape of a broadcast for the codec. Returns why it has none; TAGC_REASON_NONE: *out is filled. Pure. */
+enum tagc_reason tagc_call_broadcast_shape(const struct tagc_call *call, struct tagc_broadcast_shape *out);
 
 /* Bytes of an element, and of the larger buffer: all shards. */
 size_t tagc_call_type_size(ncclDataType_t type);

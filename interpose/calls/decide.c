@@ -36,6 +36,23 @@ enum tagc_collective tagc_call_collective(const struct tagc_call *call) {
   }
 }
 
+enum tagc_reason tagc_call_broadcast_shape(const struct tagc_call *call, struct tagc_broadcast_shape *out) {
+  struct tagc_allgather_layout layout;
+  if (!tagc_broadcast_shape_of(call->count, tagc_call_type_size(call->type), call->type == ncclFloat16, call->root,
+                               out))
+    return TAGC_REASON_odd_bytes;
+  const struct tagc_allgather_shape shape = tagc_broadcast_codec_shape(out);
+  return tagc_allgather_exact.layout(&shape, &layout) ? TAGC_REASON_NONE : TAGC_REASON_no_gain;
+}
+
+/* NCCL refuses the others. Before its communicator is known, a broadcast is taken for a valid one. */
+static bool is_valid_broadcast(const struct tagc_call *call) {
+  if (!call->comm)
+    return true;
+  return call->root >= 0 && call->root < call->comm->nranks && call->recv &&
+         (call->send || call->root != call->comm->rank);
+}
+
 bool tagc_call_may_compress(const struct tagc_call *call) {
   enum tagc_dtype dtype;
   switch (call->entry) {
@@ -43,6 +60,8 @@ bool tagc_call_may_compress(const struct tagc_call *call) {
   case TAGC_ENTRY_ncclAllReduce: return call->count >= TAGC_ALL_REDUCE_LEAST && tagc_comm_dtype(call->type, &dtype);
   case TAGC_ENTRY_ncclAllGather:
     return tagc_library_options()->allgather != TAGC_ALLGATHER_OFF && tagc_comm_dtype(call->type, &dtype);
+  case TAGC_ENTRY_ncclBroadcast:
+  case TAGC_ENTRY_ncclBcast: return tagc_library_options()->broadcast != TAGC_BROADCAST_OFF && is_valid_broadcast(call);
   default: return false;
   }
 }
@@ -59,6 +78,7 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
   enum tagc_dtype dtype;
   const struct tagc_slot *slot = call->slot < 0 ? NULL : &comm->slots[call->slot];
   const struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
+  struct tagc_broadcast_shape broadcast;
   return (struct tagc_call_facts){
     .options = tagc_library_options(),
     .collective = tagc_call_collective(call),
@@ -81,6 +101,9 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
     .settles = slot && slot->memory.residual && tagc_retune_is_near(comm->ledger->retune, call->cycle),
     .resync_pending = call->resync_pending,
     .calls_skipped = call->calls_skipped,
+    .hosts = (int)comm->agreement.hosts,
+    .host_memory = comm->device && comm->device->host_reads,
+    .shape_reason = tagc_call_is_broadcast(call) ? tagc_call_broadcast_shape(call, &broadcast) : TAGC_REASON_NONE,
     .stale = allgather && allgather->layout.reference_bytes &&
              (!tagc_allgather_first(comm, allgather)->referred || allgather->rest),
   };

@@ -26,6 +26,8 @@ static void comm_free(struct tagc_comm *comm) {
     comm->device->side_stream_free(comm->device, atomic_load(&comm->memory.side_stream));
   struct tagc_former_lock estate = tagc_memory_detach(comm);
   tagc_memory_release(comm, &estate);
+  if (comm->device)
+    tagc_references_free(&comm->broadcasts, comm->device, comm->sync.fence, comm->sync.unfenced);
   if (comm->sync.fence)
     comm->device->fence_free(comm->device, comm->sync.fence);
   if (comm->sync.order.plain_fence)

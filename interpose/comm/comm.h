@@ -16,6 +16,7 @@
 #include <pthread.h>
 
 #include "interpose/agree/agree.h"
+#include "interpose/broadcast/references.h"
 #include "interpose/comm/call.h"
 #include "interpose/comm/observed.h"
 #include "interpose/comm/owner.h"
@@ -51,6 +52,7 @@ struct tagc_comm {
   size_t slot_count;
   struct tagc_allgather *allgathers; /* of parameters, in call order; none with TAGC_ALLGATHER=off */
   size_t allgather_count;
+  struct tagc_references broadcasts; /* TAGC_BROADCAST: what later ones refer to; with the calls of the communicator */
   struct tagc_comm_vote vote;
   struct tagc_comm_changes changes;
   struct tagc_comm_memory memory;

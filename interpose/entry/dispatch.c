@@ -82,6 +82,8 @@ static bool is_type(const struct tagc_call *c) {
 static bool looks_valid(const struct tagc_call *c) {
   if (c->config && !tagc_coll_config_is_valid(c->config))
     return false;
+  if (tagc_call_is_broadcast(c))
+    return !tagc_call_may_compress(c) || is_type(c);
   return !tagc_call_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
 }
 

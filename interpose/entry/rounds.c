@@ -36,8 +36,8 @@ void tagc_rounds_foresee(struct tagc_call *call) {
   decide_now(call);
   const bool passes = call->decision.action == TAGC_PASS, votes = call_is_collective(call) && tagc_vote_is_due(call);
   call->rounds = votes || !passes;
-  /* they may have to be repeated plainly */
-  call->meets = votes || (!passes && call->entry == TAGC_ENTRY_ncclAllGather);
+  /* all-gathers may have to be repeated plainly; broadcasts begin with statuses */
+  call->meets = votes || (!passes && (call->entry == TAGC_ENTRY_ncclAllGather || tagc_call_is_broadcast(call)));
 }
 
 /* Collects facts about a call before a vote. */

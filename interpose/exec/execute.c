@@ -6,6 +6,7 @@
 
 #include "env/clock.h"
 #include "env/log.h"
+#include "interpose/calls/calls.h"
 #include "interpose/comm/slot.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/order.h"
@@ -93,6 +94,12 @@ static void *side_stream_of(const struct tagc_work *w) { return atomic_load(&w->
 
 static bool is_allgather(const struct tagc_work *w) { return w->phases[0] == &tagc_phase_parameters; }
 
+static bool is_of_broadcast(const struct tagc_work *w) { return w->phases[0] == &tagc_phase_broadcast; }
+
+static struct tagc_ledger_times *times_of_kind(struct tagc_ledger *ledger, const struct tagc_work *w) {
+  return is_allgather(w) ? &ledger->allgather_times : is_of_broadcast(w) ? &ledger->broadcast_times : &ledger->times;
+}
+
 /* The part of the side stream's work that the caller did not wait for. It is limited to this call's work, because side
  * stream and caller have separate clocks. */
 static uint64_t hidden_ns(const struct tagc_work *w) {
@@ -108,7 +115,7 @@ static uint64_t hidden_ns(const struct tagc_work *w) {
 static void account_times(struct tagc_work *w) {
   struct tagc_ledger *ledger = w->call->comm->ledger;
   const struct tagc_trace_times *took = &w->took;
-  struct tagc_ledger_times *sum = is_allgather(w) ? &ledger->allgather_times : &ledger->times;
+  struct tagc_ledger_times *sum = times_of_kind(ledger, w);
   if (!w->device->host_reads)
     return;
   w->took.hidden_ns = hidden_ns(w);
@@ -285,7 +292,9 @@ static void set_up_work(struct tagc_work *w, struct tagc_call *call) {
   memset(w, 0, sizeof *w);
   w->call = call;
   w->device = call->comm->device;
-  w->phases[0] = call->entry == TAGC_ENTRY_ncclAllGather ? &tagc_phase_parameters : &tagc_phase_reduce_scatter;
+  w->phases[0] = call->entry == TAGC_ENTRY_ncclAllGather ? &tagc_phase_parameters
+                 : tagc_call_is_broadcast(call)          ? &tagc_phase_broadcast
+                                                         : &tagc_phase_reduce_scatter;
   w->phases[1] = call->entry == TAGC_ENTRY_ncclAllReduce ? &tagc_phase_sums : NULL;
 }
 

@@ -10,6 +10,7 @@ bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *
   real->reduce_scatter = TAGC_REAL(ncclReduceScatter, nccl);
   real->all_gather = TAGC_REAL(ncclAllGather, nccl);
   real->all_reduce = TAGC_REAL(ncclAllReduce, nccl);
+  real->broadcast = TAGC_REAL(ncclBroadcast, nccl);
   real->send = TAGC_REAL(ncclSend, nccl);
   real->receive = TAGC_REAL(ncclRecv, nccl);
   real->async_error = TAGC_REAL(ncclCommGetAsyncError, nccl);
@@ -19,8 +20,8 @@ bool tagc_nccl_group_find(struct tagc_nccl_group *real, const struct tagc_nccl *
   real->reduce = (__typeof__(&ncclReduce))nccl->functions[TAGC_ENTRY_ncclReduce];
   real->create_op = (__typeof__(&ncclRedOpCreatePreMulSum))nccl->functions[TAGC_ENTRY_ncclRedOpCreatePreMulSum];
   real->destroy_op = (__typeof__(&ncclRedOpDestroy))nccl->functions[TAGC_ENTRY_ncclRedOpDestroy];
-  return real->start && real->end && real->reduce_scatter && real->all_gather && real->all_reduce && real->send &&
-         real->receive && real->async_error;
+  return real->start && real->end && real->reduce_scatter && real->all_gather && real->all_reduce && real->broadcast &&
+         real->send && real->receive && real->async_error;
 }
 
 /* Asks every communicator once, except aborted ones; the library must own them. ncclInProgress while any still works,

@@ -18,6 +18,7 @@ struct tagc_nccl_group {
   __typeof__(&ncclReduceScatter) reduce_scatter;
   __typeof__(&ncclAllGather) all_gather;
   __typeof__(&ncclAllReduce) all_reduce;
+  __typeof__(&ncclBroadcast) broadcast;
   __typeof__(&ncclSend) send;
   __typeof__(&ncclRecv) receive;
   __typeof__(&ncclCommGetAsyncError) async_error;

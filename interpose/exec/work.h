@@ -19,6 +19,7 @@
 #ifndef INTERPOSE_EXEC_WORK_H
 #define INTERPOSE_EXEC_WORK_H
 
+#include "interpose/broadcast/verdict.h"
 #include "interpose/comm/comm.h"
 #include "interpose/comm/partial.h"
 #include "interpose/comm/placement.h"
@@ -80,7 +81,15 @@ struct tagc_allgather_work {
   bool refused; /* some rank's payload held no shard */
 };
 
-extern const struct tagc_phase tagc_phase_reduce_scatter, tagc_phase_parameters, tagc_phase_sums;
+/* A broadcast (broadcast.c). */
+struct tagc_broadcast_work {
+  struct tagc_broadcast_shape shape;
+  struct tagc_allgather_job job; /* at the root of rank 0, elsewhere of none */
+  struct tagc_broadcast_verdict verdict;
+  uint64_t payload_most;
+};
+
+extern const struct tagc_phase tagc_phase_reduce_scatter, tagc_phase_parameters, tagc_phase_sums, tagc_phase_broadcast;
 
 /* Cuts w->allgather.job, compressed, with memory at `base`, into these chunks; sets w->chunks[phase] (allgather.c). */
 void tagc_work_assign_chunks(struct tagc_work *w, int phase, const struct tagc_allgather_chunking *chunking,
@@ -121,6 +130,7 @@ struct tagc_work {
   struct tagc_trace_times took;       /* on host memory */
   struct tagc_reduce_scatter_work reduce;
   struct tagc_allgather_work allgather;
+  struct tagc_broadcast_work broadcast;
 };
 
 /* False: plain, as a flush or as a reference for later calls. */

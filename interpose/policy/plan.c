@@ -265,10 +265,47 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f) {
   return TAGC_REASON_NONE;
 }
 
+/* Why a broadcast passes. None of this changes from call to call, but for the windows of ab: a broadcast needs no
+ * cycle, and its first exchange is the same on all ranks whatever has failed before. */
+static enum tagc_reason gate_broadcast(const struct tagc_call_facts *f) {
+  const struct tagc_options *o = f->options;
+  if (o->mode == TAGC_MODE_OBSERVE)
+    return TAGC_REASON_observe;
+  if (f->nranks < 2)
+    return TAGC_REASON_one_rank;
+  if (!f->agreed)
+    return o->bad ? TAGC_REASON_bad_option : TAGC_REASON_disagreement;
+  if (!f->device)
+    return TAGC_REASON_device;
+  if (!f->host_memory)
+    return TAGC_REASON_broadcast_device;
+  if (f->bytes < o->min_bytes)
+    return TAGC_REASON_small;
+  if (f->shape_reason != TAGC_REASON_NONE)
+    return f->shape_reason;
+  if (o->scope != TAGC_SCOPE_FLAT && f->hosts == 1)
+    return TAGC_REASON_one_host;
+  if (f->config_reason != TAGC_REASON_NONE)
+    return f->config_reason;
+  /* A communicator without steps has no windows to compare. */
+  const bool windows =
+    f->state != TAGC_CYCLE_LEARNING && f->voted && f->cycle >= tagc_plan_first_cycle(o, f->vote_cycle);
+  if (o->mode == TAGC_MODE_AB && !(windows && tagc_plan_ab_compressed(o, f->vote_cycle, f->cycle)))
+    return TAGC_REASON_ab_plain;
+  return TAGC_REASON_NONE;
+}
+
+static struct tagc_decision decide_broadcast(const struct tagc_call_facts *f) {
+  const enum tagc_reason gate = f->options->broadcast == TAGC_BROADCAST_OFF ? TAGC_REASON_function : gate_broadcast(f);
+  return gate == TAGC_REASON_NONE ? (struct tagc_decision){TAGC_COMPRESS, TAGC_REASON_compressed} : decide_pass(gate);
+}
+
 struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f) {
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OFF)
     return decide_pass(TAGC_REASON_off);
+  if (f->collective == TAGC_COLL_BROADCAST)
+    return decide_broadcast(f);
   if (f->collective == TAGC_COLL_ALL_GATHER && o->allgather == TAGC_ALLGATHER_OFF)
     return decide_pass(f->slot >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function);
   const bool is_slot =

@@ -143,7 +143,10 @@ struct tagc_call_facts {
                           with the sizes of parameters (moments of an optimizer, for a checkpoint) */
   bool calls_skipped; /* calls of the cycle were left out before it: an all-reduce may share only the size of a gradient
                          (a parameter that is averaged now and then) */
-  bool stale;         /* an all-gather's codec needs the last call's reference, which does not exist */
+  int hosts;          /* of a broadcast: of its communicator, as all ranks agreed */
+  bool host_memory;   /* of a broadcast: that is where its buffers are, on all ranks */
+  enum tagc_reason shape_reason; /* of a broadcast: why the codec cannot have its count and type */
+  bool stale;                    /* an all-gather's codec needs the last call's reference, which does not exist */
 };
 
 struct tagc_decision {

@@ -116,20 +116,21 @@ static void print_hosts(const struct tagc_ledger *ledger, bool compressed) {
 
 /* The line for programs. */
 static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total) {
-  char allgathers[512];
+  char allgathers[512], broadcasts[256];
   const struct tagc_ledger_times *times = &ledger->times;
-  tagc_say(
-    "tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
-    " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d"
-    " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f hidden_ms=%.3f unrecovered=%" PRIu64 " residual_norm=%.6g"
-    " cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64 "%s",
-    ledger->codec, ledger->nranks, total->calls, total->compressed, total->raw_bytes, all_of(&total->sent),
-    all_of(&total->plain), total->sent.between, total->plain.between, ledger->hosts.hosts, ledger->two_levels ? 2 : 1,
-    of_all_calls(times->encode_ms, times, total->compressed),
-    of_all_calls(times->exchange_ms, times, total->compressed),
-    of_all_calls(times->decode_ms, times, total->compressed), of_all_calls(times->hidden_ms, times, total->compressed),
-    total->stats.unrecovered, __builtin_sqrt(total->stats.residual_norm2), ledger->cycles_compressed,
-    ledger->cycles_plain, tagc_report_allgathers_words(ledger, allgathers));
+  tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64
+           " wire_bytes=%" PRIu64 " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64
+           " hosts=%d levels=%d"
+           " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f hidden_ms=%.3f unrecovered=%" PRIu64 " residual_norm=%.6g"
+           " cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64 "%s%s",
+           ledger->codec, ledger->nranks, total->calls, total->compressed, total->raw_bytes, all_of(&total->sent),
+           all_of(&total->plain), total->sent.between, total->plain.between, ledger->hosts.hosts,
+           ledger->two_levels ? 2 : 1, of_all_calls(times->encode_ms, times, total->compressed),
+           of_all_calls(times->exchange_ms, times, total->compressed),
+           of_all_calls(times->decode_ms, times, total->compressed),
+           of_all_calls(times->hidden_ms, times, total->compressed), total->stats.unrecovered,
+           __builtin_sqrt(total->stats.residual_norm2), ledger->cycles_compressed, ledger->cycles_plain,
+           tagc_report_allgathers_words(ledger, allgathers), tagc_report_broadcasts_words(ledger, broadcasts));
 }
 
 const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[24]) {
@@ -144,10 +145,15 @@ static void print_ledger(const struct tagc_ledger *ledger) {
   char hidden[24];
   const struct tagc_ledger_times *times = &ledger->times;
   struct tagc_ledger_row total = total_of(ledger);
-  tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " %s compressed (%s), %" PRIu64
-           " other collectives passed through",
-           ledger->number, ledger->nranks, total.compressed, total.calls, tagc_ledger_slots_words(ledger),
-           ledger->codec, ledger->other_calls);
+  const bool has_slots = total.calls || !ledger->broadcasts.calls;
+  if (has_slots)
+    tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " %s compressed (%s), %" PRIu64
+             " other collectives passed through",
+             ledger->number, ledger->nranks, total.compressed, total.calls, tagc_ledger_slots_words(ledger),
+             ledger->codec, ledger->other_calls);
+  else
+    tagc_say("tagc: communicator %" PRIu64 " of %d ranks: broadcasts, and %" PRIu64 " other collectives passed through",
+             ledger->number, ledger->nranks, ledger->other_calls);
   if (ledger->allgathers_left) {
     char left[16];
     const struct tagc_traffic *sent = &ledger->allgathers_left_sent;
@@ -167,7 +173,8 @@ static void print_ledger(const struct tagc_ledger *ledger) {
   if (*ledger->or_layers)
     tagc_say("      or: %s", ledger->or_layers);
   print_hosts(ledger, total.compressed > 0);
-  tagc_report_tables(ledger, &total);
+  if (has_slots)
+    tagc_report_tables(ledger, &total);
   for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
     if (ledger->reasons[reason] && reason != TAGC_REASON_compressed)
       tagc_say("  %7" PRIu64 " not compressed: %s%s%s", ledger->reasons[reason],
@@ -191,6 +198,7 @@ static void print_ledger(const struct tagc_ledger *ledger) {
              of_all_calls(times->decode_ms, times, total.compressed) / (double)cycles,
              tagc_report_hidden(times, hidden), ledger->cycles_compressed, ledger->cycles_plain);
   tagc_report_allgathers(ledger);
+  tagc_report_broadcasts(ledger);
   struct tagc_ab_figures ab = {.outcome = TAGC_AB_NONE};
   if (ledger->ab)
     tagc_ab_figures(ledger->ab, &ab);

@@ -46,6 +46,10 @@ struct tagc_ledger_row tagc_report_allgathers_total(const struct tagc_ledger *le
 /* Writes the all-gathers' part of a line for programs; nothing with TAGC_ALLGATHER=off. Returns `text`. */
 const char *tagc_report_allgathers_words(const struct tagc_ledger *ledger, char text[512]);
 
+/* The same for broadcasts and TAGC_BROADCAST. */
+void tagc_report_broadcasts(const struct tagc_ledger *ledger);
+const char *tagc_report_broadcasts_words(const struct tagc_ledger *ledger, char text[256]);
+
 /* A communicator of which nothing was compressed, in a line: what its calls are taken for, and why they passed. Nothing
  * if it had no large collective. */
 void tagc_report_passed(const struct tagc_ledger *ledger);

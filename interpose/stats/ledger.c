@@ -58,6 +58,8 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
   ledger->nranks = nranks;
   ledger->hosts = (struct tagc_hosts){.nranks = nranks, .local = nranks};
   ledger->allgather_codec = tagc_library_allgather_codec() ? tagc_library_allgather_codec()->name : NULL;
+  ledger->broadcast_codec =
+    tagc_library_options()->broadcast == TAGC_BROADCAST_EXACT ? tagc_allgather_exact.name : NULL;
   ledger->codec = tagc_library_codec() ? tagc_library_codec()->name : "auto";
   pthread_mutex_lock(&lock);
   if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER) {

@@ -124,6 +124,10 @@ struct tagc_ledger {
   uint64_t allgather_reasons[TAGC_REASON_COUNT];
   struct tagc_ledger_times allgather_times; /* of compressed all-gathers */
   struct tagc_traffic allgather_sent, allgather_plain;
+  const char *broadcast_codec;       /* TAGC_BROADCAST; NULL: off, and the rest is empty */
+  struct tagc_ledger_row broadcasts; /* all; bytes of those that the ranks agree about, plain in the end or not */
+  uint64_t broadcast_reasons[TAGC_REASON_COUNT];
+  struct tagc_ledger_times broadcast_times; /* likewise */
 };
 
 /* The kind of its slots. */

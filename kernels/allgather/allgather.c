@@ -30,7 +30,7 @@ bool tagc_allgather_any_refused(const struct tagc_allgather_job *job) {
 }
 
 bool tagc_allgather_shape_fits(const struct tagc_allgather_shape *shape) {
-  return shape->n > 0 && shape->n <= UINT32_MAX && shape->nranks >= 2 &&
+  return shape->n > 0 && shape->n <= UINT32_MAX && shape->nranks >= 1 &&
          shape->n <= SIZE_MAX / 16 / (size_t)shape->nranks;
 }
 

@@ -25,7 +25,7 @@
 /* Everything that a layout depends on. Equal on all ranks. */
 struct tagc_allgather_shape {
   uint64_t n; /* elements of one shard, >= 1 */
-  int nranks; /* >= 2 */
+  int nranks; /* >= 1; a broadcast has one shard, and only its root has the job's rank 0 */
   enum tagc_dtype dtype;
 };
 

@@ -4,6 +4,7 @@
 # In every other build corpus.test runs them over their corpora.
 fuzz_targets =
 fuzz_targets += %D%/agree
+fuzz_targets += %D%/broadcast
 fuzz_targets += %D%/calls
 fuzz_targets += %D%/cycle
 if HAVE_LIBELF

@@ -20,11 +20,23 @@ static struct tagc_options some_options(struct input *in) {
   o.skip = lists[1 + input_byte(in) % 6];
   o.min_bytes = input_number(in, 4);
   o.warmup = input_below(in, 8);
-  o.assume = input_byte(in) & 1;
+  const uint8_t choices = input_byte(in);
+  o.assume = choices & 1;
+  o.broadcast = choices >> 1 & 1;
   o.scope = input_byte(in) % 3;
   o.given = input_byte(in) & 1 ? UINT32_MAX : 0;
   o.bad = input_byte(in) % 8 == 0;
   return o;
+}
+
+/* Broadcasts need no cycle, but in TAGC_MODE=ab its windows. */
+static void check_broadcast(const struct tagc_options *options, const struct tagc_call_facts *f) {
+  MUST(options->broadcast == TAGC_BROADCAST_EXACT && f->host_memory && f->shape_reason == TAGC_REASON_NONE);
+  MUST(f->nranks >= 2 && f->agreed && f->device && f->bytes >= options->min_bytes);
+  MUST(f->hosts != 1 || options->scope == TAGC_SCOPE_FLAT);
+  MUST(options->mode == TAGC_MODE_COMPRESS ||
+       (f->voted && f->state != TAGC_CYCLE_LEARNING && f->cycle >= f->vote_cycle && f->cycle > options->warmup &&
+        tagc_plan_ab_compressed(options, f->vote_cycle, f->cycle)));
 }
 
 static void check_call(const struct tagc_options *options, struct input *in) {
@@ -46,6 +58,9 @@ static void check_call(const struct tagc_options *options, struct input *in) {
     .slot_reason = (enum tagc_reason)(input_byte(in) % 2 ? TAGC_REASON_compressed : input_byte(in) % TAGC_REASON_COUNT),
     .dirty = (bits & 32) != 0,
     .calls_skipped = bits % 3 == 0,
+    .hosts = 1 + bits % 3,
+    .host_memory = bits % 5 != 0,
+    .shape_reason = bits % 7 ? TAGC_REASON_NONE : TAGC_REASON_odd_bytes,
   };
   struct tagc_decision d = tagc_plan_call(&f), again = tagc_plan_call(&f);
   MUST(d.action == again.action && d.reason == again.reason);
@@ -55,6 +70,11 @@ static void check_call(const struct tagc_options *options, struct input *in) {
     return;
   MUST(d.action == TAGC_COMPRESS || d.action == TAGC_FLUSH);
   MUST(options->mode == TAGC_MODE_COMPRESS || options->mode == TAGC_MODE_AB);
+  if (f.collective == TAGC_COLL_BROADCAST) {
+    MUST(d.action == TAGC_COMPRESS);
+    check_broadcast(options, &f);
+    return;
+  }
   const bool allgathers = f.collective == TAGC_COLL_ALL_GATHER && options->allgather != TAGC_ALLGATHER_OFF;
   MUST(f.collective == TAGC_COLL_REDUCE_SCATTER || f.collective == TAGC_COLL_ALL_REDUCE || allgathers);
   MUST(f.collective != TAGC_COLL_ALL_REDUCE || !f.calls_skipped);

@@ -270,6 +270,14 @@ void tagc_load_bytes(struct tagc_load *g) {
   }
 }
 
+/* With TAGC_BROADCAST=off broadcasts pass for the reason of calls that nothing compresses. */
+static bool is_watched_broadcast(const struct tagc_load *g, const struct tagc_sort_key *key) {
+  return (tagc_load_named(g, TAGC_TRACE_FUNCTIONS, key->function, "ncclBroadcast") ||
+          tagc_load_named(g, TAGC_TRACE_FUNCTIONS, key->function, "ncclBcast") ||
+          tagc_load_named(g, TAGC_TRACE_FUNCTIONS, key->function, "ncclBroadcastConfig")) &&
+         !tagc_load_named(g, TAGC_TRACE_REASONS, key->reason, "not a call that is compressed");
+}
+
 void tagc_load_details(struct tagc_load *g) {
   if (g->sort_count)
     qsort(g->sorts, g->sort_count, sizeof *g->sorts, by_line);
@@ -283,6 +291,8 @@ void tagc_load_details(struct tagc_load *g) {
     add_sum_line(g, c, s, i ? s - 1 : NULL);
     if (s->key.allgather)
       tagc_sum_add(&c->allgather_reasons[s->key.reason], s->calls.calls);
+    if (is_watched_broadcast(g, &s->key))
+      tagc_sum_add(&c->broadcast_reasons[s->key.reason], s->calls.calls);
     if (s->key.slot >= 0 || tagc_load_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclReduceScatter"))
       tagc_sum_add(&c->reasons[s->key.reason], s->calls.calls);
     else if (tagc_load_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclSend") && as >= 0 && s->key.peer >= 0 &&

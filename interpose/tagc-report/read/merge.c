@@ -242,6 +242,8 @@ static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_
     tagc_sum_add(&to->reasons[i], from->reasons[i]);
   for (int i = 0; i < 256; i++)
     tagc_sum_add(&to->allgather_reasons[i], from->allgather_reasons[i]);
+  for (int i = 0; i < 256; i++)
+    tagc_sum_add(&to->broadcast_reasons[i], from->broadcast_reasons[i]);
   to->all_reduces |= from->all_reduces;
   for (int i = 0; i < TAGC_WAYS; i++)
     tagc_sum_add(&to->sends[i], from->sends[i]);

@@ -200,6 +200,7 @@ struct tagc_sum_comm {
   uint64_t whole_steps;     /* of all members together */
   uint64_t reasons[256];    /* outcomes of reduce-scatters, and of all-reduces that are slots (codes of NAME records) */
   uint64_t allgather_reasons[256]; /* all-gathers of parameters, likewise */
+  uint64_t broadcast_reasons[256]; /* broadcasts with TAGC_BROADCAST, likewise */
   bool all_reduces;                /* some slots are all-reduces */
   enum tagc_sum_role role;         /* set by tagc_sum_roles() */
   const char *role_grounds;        /* the reasons, in words */

@@ -223,6 +223,7 @@ static void put_json_comm(struct tagc_json *j, const struct tagc_summary *s, con
   put_json_calls(j, "calls", &c->calls);
   put_json_reasons(j, s, "reasons", c->reasons);
   put_json_reasons(j, s, "gather_reasons", c->allgather_reasons);
+  put_json_reasons(j, s, "broadcast_reasons", c->broadcast_reasons);
   put_members(j, s, c);
   put_lines(j, s, c);
   for (size_t i = tagc_json_list(j, "slots"); tagc_json_item(j, i, c->slot_count); i++)

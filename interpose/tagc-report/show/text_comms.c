@@ -251,6 +251,7 @@ static void print_comm(FILE *to, const struct tagc_summary *s, const struct tagc
   print_call_lines(to, s, c);
   print_reasons(to, s, "why", c->all_reduces ? "gradients" : "reduce-scatters", c->reasons);
   print_reasons(to, s, "", "all-gathers of parameters", c->allgather_reasons);
+  print_reasons(to, s, "", "broadcasts", c->broadcast_reasons);
   print_slot_rows(to, s, c);
 }
 

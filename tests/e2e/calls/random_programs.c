@@ -107,11 +107,13 @@ static void note_done(const char *line, int rank) {
 
 /* From the report of a communicator. */
 static void note_total(const char *line, int rank, int number) {
-  const char *at = strstr(line, " compressed=");
-  int calls;
+  const char *at = strstr(line, " compressed="), *broadcasts = strstr(line, " broadcasts_compressed=");
+  int calls, more = 0;
+  if (broadcasts)
+    (void)sscanf(broadcasts, " broadcasts_compressed=%d", &more);
   for (int i = 0; at && i < done_of[rank]; i++)
     if (number >= done[i].from[rank] && number <= done[i].to[rank] && sscanf(at, " compressed=%d", &calls) == 1)
-      done[i].compressed += calls;
+      done[i].compressed += calls + more;
 }
 
 /* Reads the output of a batch. If it failed, shows what the programs said, without the library's report. */

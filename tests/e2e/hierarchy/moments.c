@@ -339,6 +339,13 @@ EXPORT ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, nc
   return GO(ncclAllReduce, send, recv, count, type, op, comm, stream);
 }
 
+EXPORT ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                                  ncclComm_t comm, cudaStream_t stream) {
+  MOMENT(comm);
+  use(comm);
+  return GO(ncclBroadcast, send, recv, count, type, root, comm, stream);
+}
+
 EXPORT ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                int root, ncclComm_t comm, cudaStream_t stream) {
   MOMENT(comm);

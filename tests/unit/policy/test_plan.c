@@ -564,8 +564,61 @@ static void never_more(void) {
   ok(more == 0 && compared > 300, "two levels never send more between hosts than flat: %d shapes", compared);
 }
 
+static struct tagc_call_facts good_broadcast(void) {
+  struct tagc_call_facts f = good_call();
+  options.broadcast = TAGC_BROADCAST_EXACT;
+  f.collective = TAGC_COLL_BROADCAST;
+  f.compressible_type = false; /* all types will do */
+  f.state = TAGC_CYCLE_LEARNING;
+  f.slot = -1;
+  f.voted = false;
+  f.hosts = 2;
+  f.host_memory = true;
+  f.shape_reason = TAGC_REASON_NONE;
+  return f;
+}
+
+static void broadcasts(void) {
+  struct tagc_call_facts f = good_broadcast();
+  is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a broadcast, without any cycle");
+  options.broadcast = TAGC_BROADCAST_OFF;
+  is(&f, TAGC_PASS, TAGC_REASON_function, "TAGC_BROADCAST=off");
+  f = good_broadcast(), options.mode = TAGC_MODE_OBSERVE;
+  is(&f, TAGC_PASS, TAGC_REASON_observe, "observed");
+  options.mode = TAGC_MODE_OFF;
+  is(&f, TAGC_PASS, TAGC_REASON_off, "off");
+  f = good_broadcast(), f.nranks = 1;
+  is(&f, TAGC_PASS, TAGC_REASON_one_rank, "one rank");
+  f = good_broadcast(), f.agreed = false;
+  is(&f, TAGC_PASS, TAGC_REASON_disagreement, "ranks that do not agree");
+  options.bad = true;
+  is(&f, TAGC_PASS, TAGC_REASON_bad_option, "a rank that has refused an option");
+  f = good_broadcast(), f.device = false;
+  is(&f, TAGC_PASS, TAGC_REASON_device, "no codec for the device");
+  f = good_broadcast(), f.host_memory = false;
+  is(&f, TAGC_PASS, TAGC_REASON_broadcast_device, "device memory");
+  f = good_broadcast(), f.bytes = options.min_bytes - 1;
+  is(&f, TAGC_PASS, TAGC_REASON_small, "a small one");
+  f = good_broadcast(), f.shape_reason = TAGC_REASON_odd_bytes;
+  is(&f, TAGC_PASS, TAGC_REASON_odd_bytes, "an odd number of bytes");
+  f = good_broadcast(), f.hosts = 1;
+  is(&f, TAGC_PASS, TAGC_REASON_one_host, "one host");
+  options.scope = TAGC_SCOPE_FLAT;
+  is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "TAGC_SCOPE=flat on one host");
+  f = good_broadcast(), f.config_reason = TAGC_REASON_config_ctas;
+  is(&f, TAGC_PASS, TAGC_REASON_config_ctas, "a configuration");
+  f = good_broadcast(), options.mode = TAGC_MODE_AB, options.ab = 3;
+  is(&f, TAGC_PASS, TAGC_REASON_ab_plain, "A/B without steps");
+  char seen[16] = "";
+  f.state = TAGC_CYCLE_OUT_OF_SYNC, f.voted = true;
+  for (f.cycle = 1; f.cycle < 9; f.cycle++)
+    strcat(seen, tagc_plan_call(&f).action == TAGC_COMPRESS ? "c" : "p");
+  ok(strcmp(seen, "ppppcccp") == 0, "A/B windows of three: %s", seen);
+}
+
 int main(void) {
   calls();
+  broadcasts();
   votes();
   windows(TAGC_VOTE_CYCLE);
   windows(8);

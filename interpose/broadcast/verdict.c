@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/broadcast/verdict.h"
+
+#include "env/hash.h"
+
+static uint64_t shape_digest(const struct tagc_broadcast_shape *shape) {
+  const uint64_t words[] = {shape->words, (uint64_t)shape->dtype, (uint64_t)shape->root};
+  return tagc_hash_words(words, sizeof words);
+}
+
+struct tagc_broadcast_status tagc_broadcast_status_of(const struct tagc_references *refs,
+                                                      const struct tagc_broadcast_shape *shape) {
+  return (struct tagc_broadcast_status){
+    .call = shape_digest(shape),
+    .references = tagc_references_digest(refs),
+    .flags = (refs->lost ? TAGC_BROADCAST_LOST : 0u) | (refs->no_memory ? TAGC_BROADCAST_NO_MEMORY : 0u),
+  };
+}
+
+/* Is the root's choice one that all ranks can follow? */
+static bool is_possible(const struct tagc_references *refs, const struct tagc_broadcast_shape *shape,
+                        const struct tagc_broadcast_status *root, uint64_t payload_most, uint64_t most) {
+  switch (root->action) {
+  case TAGC_BROADCAST_PLAIN: return true;
+  case TAGC_BROADCAST_KEEP: return tagc_references_have_room(refs, shape, root->reference, most);
+  case TAGC_BROADCAST_CHANGES:
+    return root->reference < refs->count && tagc_broadcast_is_same(&refs->all[root->reference].shape, shape) &&
+           root->bytes > 0 && root->bytes <= payload_most;
+  default: return false;
+  }
+}
+
+static enum tagc_broadcast_cause find_cause(const struct tagc_references *refs,
+                                            const struct tagc_broadcast_shape *shape,
+                                            const struct tagc_broadcast_status *statuses, int nranks,
+                                            uint64_t payload_most, uint64_t most) {
+  const struct tagc_broadcast_status *first = &statuses[0];
+  enum tagc_broadcast_cause cause = TAGC_BROADCAST_CHOSEN;
+  for (int rank = 0; rank < nranks; rank++)
+    if (statuses[rank].call != first->call)
+      return TAGC_BROADCAST_PARTED;
+  for (int rank = 0; rank < nranks; rank++) {
+    if (statuses[rank].flags & TAGC_BROADCAST_NO_MEMORY)
+      return TAGC_BROADCAST_LACKING;
+    if (statuses[rank].flags || statuses[rank].references != first->references)
+      cause = TAGC_BROADCAST_DIFFER;
+  }
+  if (cause == TAGC_BROADCAST_CHOSEN && !is_possible(refs, shape, &statuses[shape->root], payload_most, most))
+    return TAGC_BROADCAST_DIFFER;
+  return cause;
+}
+
+/* After a difference this call is the first reference of a new list. The others know as much as this rank: what counts
+ * beside the statuses is the call's size. */
+struct tagc_broadcast_verdict tagc_broadcast_judge(const struct tagc_references *refs,
+                                                   const struct tagc_broadcast_shape *shape,
+                                                   const struct tagc_broadcast_status *statuses, int nranks,
+                                                   uint64_t payload_most, uint64_t most) {
+  const struct tagc_broadcast_status *root = &statuses[shape->root];
+  struct tagc_broadcast_verdict verdict = {.cause = find_cause(refs, shape, statuses, nranks, payload_most, most)};
+  if (verdict.cause == TAGC_BROADCAST_CHOSEN) {
+    verdict.action = (enum tagc_broadcast_action)root->action;
+    verdict.reference = verdict.action == TAGC_BROADCAST_PLAIN ? TAGC_NO_REFERENCE : root->reference;
+    verdict.bytes = verdict.action == TAGC_BROADCAST_CHANGES ? root->bytes : 0;
+    return verdict;
+  }
+  verdict.forgets = true;
+  const bool kept = verdict.cause == TAGC_BROADCAST_DIFFER && tagc_broadcast_bytes(shape) <= most;
+  verdict.action = kept ? TAGC_BROADCAST_KEEP : TAGC_BROADCAST_PLAIN;
+  verdict.reference = kept ? 0 : TAGC_NO_REFERENCE;
+  return verdict;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The steps of a broadcast that may be compressed: encode at the root, {statuses}, {changes, or the plain call}, and
+ * decode or keep. README.md says why that order cannot hang, and gives no rank wrong parameters.
+ *
+ * The codec is exact, for an all-gather with one shard: the root's.
+ */
+#include "env/clock.h"
+#include "env/log.h"
+#include "interpose/calls/calls.h"
+#include "interpose/calls/traced.h"
+#include "interpose/comm/placement.h"
+#include "interpose/exec/work.h"
+#include "interpose/nccl/process.h"
+#include "kernels/allgather/exact.h"
+
+static const struct tagc_allgather_codec *const broadcast_codec = &tagc_allgather_exact;
+
+static struct tagc_references *references_of(const struct tagc_work *w) { return &w->call->comm->broadcasts; }
+
+static bool is_root(const struct tagc_work *w) { return w->call->root == w->call->comm->rank; }
+
+static uint8_t *own_status(const struct tagc_work *w) {
+  return references_of(w)->told + (size_t)w->call->comm->rank * TAGC_BROADCAST_STATUS_BYTES;
+}
+
+/* Points the job to a reference. */
+static struct tagc_allgather_job *job_for(struct tagc_work *w, uint32_t reference) {
+  struct tagc_references *refs = references_of(w);
+  w->broadcast.job.reference = refs->all[reference].memory;
+  w->broadcast.job.digest = &refs->all[reference].digest;
+  w->broadcast.job.payloads = refs->packed;
+  return &w->broadcast.job;
+}
+
+/* ---- the steps --------------------------------------------------------------------------------------------------- */
+
+static void broadcast_lay_out(struct tagc_work *w) {
+  const struct tagc_call *call = w->call;
+  struct tagc_broadcast_work *b = &w->broadcast;
+  struct tagc_allgather_layout layout = {0};
+  (void)tagc_call_broadcast_shape(call, &b->shape); /* it has one: the plan has asked */
+  const struct tagc_allgather_shape shape = tagc_broadcast_codec_shape(&b->shape);
+  (void)w->device->allgather_layout(w->device, broadcast_codec, &shape, &layout);
+  b->payload_most = layout.payload_bytes;
+  b->job = (struct tagc_allgather_job){
+    .shape = shape,
+    .layout = layout,
+    .rank = is_root(w) ? 0 : -1,
+    .send = call->send,
+    .recv = call->recv,
+    .keep_own = call->send == call->recv,
+  };
+}
+
+static ncclResult_t broadcast_begin(struct tagc_work *w) {
+  struct tagc_comm *comm = w->call->comm;
+  if (!tagc_references_reserve(&comm->broadcasts, w->device, comm->nranks, w->broadcast.payload_most, w->call->stream))
+    return tagc_no_memory("the statuses of a broadcast");
+  comm->broadcasts.calls++;
+  return ncclSuccess;
+}
+
+/* At the root: what the call sends. False if the device fails. */
+static bool choose_changes(struct tagc_work *w, struct tagc_broadcast_status *status) {
+  struct tagc_references *refs = references_of(w);
+  const struct tagc_broadcast_choice choice =
+    tagc_references_choose(refs, &w->broadcast.shape, w->call->send, tagc_library_options()->broadcast_max);
+  struct tagc_exact_header header;
+  status->action = choice.action;
+  status->reference = choice.reference;
+  if (choice.action != TAGC_BROADCAST_CHANGES)
+    return true;
+  if (!w->device->allgather_encode(w->device, broadcast_codec, job_for(w, choice.reference), w->call->stream) ||
+      !w->device->get(w->device, &header, refs->packed, sizeof header, w->call->stream))
+    return false;
+  const bool refused = header.common.flags & TAGC_ALLGATHER_REFUSED;
+  tagc_references_watch(refs, choice.reference, refused);
+  status->action = refused ? TAGC_BROADCAST_KEEP : TAGC_BROADCAST_CHANGES;
+  status->bytes = refused ? 0 : header.needed;
+  return true;
+}
+
+static ncclResult_t broadcast_encode(struct tagc_work *w, unsigned chunk, void *stream) {
+  const struct tagc_references *refs = references_of(w);
+  struct tagc_broadcast_status status = tagc_broadcast_status_of(refs, &w->broadcast.shape);
+  bool good = true;
+  (void)chunk;
+  if (is_root(w) && !status.flags)
+    good = choose_changes(w, &status);
+  return tagc_work_done(good && w->device->put(w->device, own_status(w), &status, sizeof status, stream));
+}
+
+static ncclResult_t enqueue_statuses(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk) {
+  (void)chunk;
+  return real->all_gather(own_status(w), references_of(w)->told, TAGC_BROADCAST_STATUS_BYTES, ncclUint8,
+                          w->call->comm->handle, w->call->stream);
+}
+
+static ncclResult_t broadcast_decode(struct tagc_work *w, unsigned chunk, void *stream) {
+  (void)w, (void)chunk, (void)stream;
+  return ncclSuccess;
+}
+
+/* All ranks have the same statuses now, and change their lists of references alike. */
+static ncclResult_t judge_statuses(struct tagc_work *w) {
+  struct tagc_references *refs = references_of(w);
+  const int nranks = w->call->comm->nranks;
+  struct tagc_broadcast_work *b = &w->broadcast;
+  const struct tagc_broadcast_status *statuses = refs->heard;
+  if (!w->device->get(w->device, refs->heard, refs->told, (size_t)nranks * sizeof *statuses, w->call->stream))
+    return ncclUnhandledCudaError;
+  b->verdict =
+    tagc_broadcast_judge(refs, &b->shape, statuses, nranks, b->payload_most, tagc_library_options()->broadcast_max);
+  if (b->verdict.forgets)
+    tagc_references_forget(refs, w->device, w->call->stream);
+  if (b->verdict.action == TAGC_BROADCAST_CHANGES)
+    tagc_references_use(refs, b->verdict.reference);
+  else if (b->verdict.action == TAGC_BROADCAST_KEEP)
+    (void)tagc_references_keep(refs, w->device, &b->shape, b->verdict.reference, w->call->stream);
+  return ncclSuccess;
+}
+
+static bool sends_changes(const struct tagc_work *w) { return w->broadcast.verdict.action == TAGC_BROADCAST_CHANGES; }
+
+static bool always(const struct tagc_work *w) {
+  (void)w;
+  return true;
+}
+
+static ncclResult_t enqueue_content(const struct tagc_nccl_group *real, struct tagc_work *w) {
+  const struct tagc_call *call = w->call;
+  uint8_t *packed = references_of(w)->packed;
+  if (sends_changes(w))
+    return real->broadcast(packed, packed, w->broadcast.verdict.bytes, ncclUint8, call->root, call->comm->handle,
+                           call->stream);
+  return real->broadcast(call->send, call->recv, call->count, call->type, call->root, call->comm->handle, call->stream);
+}
+
+static ncclResult_t follow_content_now(struct tagc_work *w) {
+  const struct tagc_broadcast_verdict *verdict = &w->broadcast.verdict;
+  const struct tagc_comm *comm = w->call->comm;
+  if (sends_changes(w)) {
+    if (w->device->allgather_decode(w->device, broadcast_codec, job_for(w, verdict->reference), w->call->stream))
+      return ncclSuccess;
+    tagc_log(TAGC_LOG_ERROR, "interpose",
+             "communicator %llu: a broadcast of %llu bytes from rank %d: its changes do not give what the root has: "
+             "the call fails",
+             (unsigned long long)comm->ledger->number, (unsigned long long)tagc_broadcast_bytes(&w->broadcast.shape),
+             w->call->root);
+    return ncclUnhandledCudaError;
+  }
+  if (verdict->action != TAGC_BROADCAST_KEEP || comm->broadcasts.no_memory)
+    return ncclSuccess;
+  return tagc_work_done(
+    w->device->allgather_refer(w->device, broadcast_codec, job_for(w, verdict->reference), w->call->stream));
+}
+
+static ncclResult_t follow_content(struct tagc_work *w) {
+  const uint64_t began = tagc_clock_ns();
+  const ncclResult_t status = follow_content_now(w);
+  w->took.decode_ns += tagc_clock_ns() - began;
+  return status;
+}
+
+/* ---- the accounts ------------------------------------------------------------------------------------------------ */
+
+static enum tagc_reason reason_of(const struct tagc_broadcast_verdict *verdict) {
+  if (verdict->action == TAGC_BROADCAST_CHANGES)
+    return TAGC_REASON_compressed;
+  if (verdict->cause == TAGC_BROADCAST_PARTED)
+    return TAGC_REASON_parted;
+  if (verdict->cause != TAGC_BROADCAST_CHOSEN)
+    return TAGC_REASON_lost;
+  return verdict->action == TAGC_BROADCAST_KEEP ? TAGC_REASON_kept : TAGC_REASON_unlike;
+}
+
+static void broadcast_account(struct tagc_work *w) {
+  struct tagc_call *call = w->call, part = *call;
+  struct tagc_ledger *ledger = call->comm->ledger;
+  struct tagc_ledger_row *row = &ledger->broadcasts;
+  const struct tagc_hosts hosts = tagc_hierarchy_hosts(call->comm);
+  const struct tagc_traffic plain = tagc_trace_sent(call, call->comm->rank, &hosts);
+  struct tagc_traffic sent = tagc_plain_traffic(TAGC_BROADCAST_STATUS_BYTES, &hosts), content = plain;
+  if (sends_changes(w)) {
+    part.count = w->broadcast.verdict.bytes;
+    part.type = ncclUint8;
+    content = tagc_trace_sent(&part, call->comm->rank, &hosts);
+  }
+  tagc_traffic_add(&sent, &content);
+  row->compressed += sends_changes(w);
+  row->allgather.refreshed += w->broadcast.verdict.action == TAGC_BROADCAST_KEEP;
+  row->raw_bytes += tagc_broadcast_bytes(&w->broadcast.shape);
+  row->residual_bytes = call->comm->broadcasts.bytes;
+  tagc_traffic_add(&row->plain, &plain);
+  tagc_traffic_add(&row->sent, &sent);
+  ledger->broadcast_times.calls += w->device->host_reads;
+  call->decision.reason = reason_of(&w->broadcast.verdict);
+  call->decision.action = sends_changes(w) ? TAGC_COMPRESS : TAGC_FLUSH;
+  ledger->broadcast_reasons[call->decision.reason]++;
+  ledger->large.calls++;
+  ledger->large.reasons[call->decision.reason]++;
+  tagc_traffic_add(&ledger->large.plain, &plain);
+  call->trace.sent = sent;
+  call->trace.plain = plain;
+}
+
+static void broadcast_commit(struct tagc_work *w) { broadcast_account(w); }
+
+/* The call has failed here. Other ranks may have another list of references now: the next status says so. */
+static void broadcast_abort(struct tagc_work *w) { references_of(w)->lost = true; }
+
+const struct tagc_phase tagc_phase_broadcast = {
+  .lay_out = broadcast_lay_out,
+  .begin = broadcast_begin,
+  .exchanges = {[TAGC_EXCHANGE_LAST] = {always, enqueue_content, .then = follow_content}},
+  .encoded = TAGC_MARK_ENCODED,
+  .exchanged = TAGC_MARK_EXCHANGED,
+  .encode = broadcast_encode,
+  .enqueue_payloads = enqueue_statuses,
+  .decode = broadcast_decode,
+  .after_decode = judge_statuses,
+  .commit = broadcast_commit,
+  .abort = broadcast_abort,
+};

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * interpose/broadcast/references: which earlier broadcast a root refers to, and the memory of references.
+ */
+#include "interpose/broadcast/references.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/tap.h"
+
+enum { WORDS = 3000, BYTES = 2 * WORDS };
+
+static uint64_t mix(uint64_t x) {
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+/* A tensor of bf16 weights after so many steps of a training. */
+static const uint16_t *tensor(uint64_t number, unsigned steps) {
+  static uint16_t words[WORDS];
+  for (uint64_t i = 0; i < WORDS; i++) {
+    const uint64_t h = mix((number + 1) << 32 ^ (i + 1));
+    words[i] = (uint16_t)((h & 0x8000) | (0x3b00 + (h >> 16) % 0x300));
+    words[i] = (uint16_t)(words[i] + (h >> 40) % 4 * steps);
+  }
+  return words;
+}
+
+static const struct tagc_broadcast_shape shape = {WORDS, TAGC_BFLOAT16, 0}, other = {WORDS, TAGC_BFLOAT16, 1};
+static struct tagc_references refs;
+static uint64_t limit = UINT64_C(1) << 30;
+
+/* A call of the root. Returns the reference that it is about; *action: what is done. */
+static uint32_t call(const struct tagc_broadcast_shape *of, const uint16_t *content,
+                     enum tagc_broadcast_action *action) {
+  if (!tagc_references_reserve(&refs, &tagc_device_host, 2, BYTES, NULL))
+    return TAGC_NO_REFERENCE;
+  refs.calls++;
+  const struct tagc_broadcast_choice choice = tagc_references_choose(&refs, of, content, limit);
+  *action = choice.action;
+  if (choice.action == TAGC_BROADCAST_PLAIN)
+    return choice.reference;
+  if (choice.action == TAGC_BROADCAST_KEEP)
+    tagc_references_keep(&refs, &tagc_device_host, of, choice.reference, NULL);
+  else
+    tagc_references_use(&refs, choice.reference);
+  memcpy(refs.all[choice.reference].memory, content, BYTES);
+  return choice.reference;
+}
+
+static void begin_anew(void) {
+  tagc_references_free(&refs, &tagc_device_host, NULL, false);
+  limit = UINT64_C(1) << 30;
+}
+
+static void check_shapes(void) {
+  static const struct {
+    uint64_t count;
+    size_t element;
+    bool half, good;
+    uint64_t words;
+    enum tagc_dtype dtype;
+  } cases[] = {
+    {10, 1, false, true, 5, TAGC_BFLOAT16}, {11, 1, false, false, 5, TAGC_BFLOAT16},
+    {7, 2, false, true, 7, TAGC_BFLOAT16},  {7, 2, true, true, 7, TAGC_FLOAT16},
+    {7, 4, false, true, 7, TAGC_FLOAT32},   {7, 8, false, true, 14, TAGC_FLOAT32},
+    {0, 4, false, true, 0, TAGC_FLOAT32},   {UINT64_MAX / 4, 8, false, false, 0, TAGC_FLOAT32},
+  };
+  bool good = true;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct tagc_broadcast_shape out;
+    const bool got = tagc_broadcast_shape_of(cases[i].count, cases[i].element, cases[i].half, 3, &out);
+    good &= got == cases[i].good && (!got || (out.words == cases[i].words && out.dtype == cases[i].dtype));
+    good &= out.root == 3 && (!got || tagc_broadcast_bytes(&out) == cases[i].count * cases[i].element);
+  }
+  ok(good, "all bytes of a broadcast are words of 16 or 32 bits, or it has no shape");
+}
+
+/* Calls of one size in any order: the root finds each one's predecessor by its content. */
+static void check_contents(void) {
+  enum tagc_broadcast_action action;
+  uint32_t of[8];
+  bool good = true;
+  begin_anew();
+  for (uint64_t t = 0; t < 8; t++) {
+    of[t] = call(&shape, tensor(t, 0), &action);
+    good &= action == TAGC_BROADCAST_KEEP && of[t] == t;
+  }
+  ok(good, "the first calls are kept, whatever their sizes");
+  for (unsigned round = 1; round < 6; round++)
+    for (uint64_t i = 0; i < 8; i++) {
+      const uint64_t t = (i * 3 + round) % 8;
+      good &= call(&shape, tensor(t, round), &action) == of[t] && action == TAGC_BROADCAST_CHANGES;
+    }
+  ok(good, "in any order, each later call refers to its predecessor");
+  good = call(&other, tensor(1, 6), &action) == 8 && action == TAGC_BROADCAST_KEEP;
+  ok(good, "a broadcast from another root has references of its own");
+}
+
+/* All has changed: the reference whose turn it is is replaced, and the list does not grow. */
+static void check_turns(void) {
+  enum tagc_broadcast_action action;
+  bool good = true;
+  begin_anew();
+  for (unsigned round = 0; round < 3; round++)
+    for (uint64_t t = 0; t < 5; t++)
+      call(&shape, tensor(t, round), &action);
+  for (uint64_t t = 0; t < 5; t++)
+    good &= call(&shape, tensor(100 + t, 0), &action) == t && action == TAGC_BROADCAST_KEEP;
+  for (uint64_t t = 0; t < 5; t++)
+    good &= call(&shape, tensor(100 + t, 1), &action) == t && action == TAGC_BROADCAST_CHANGES;
+  ok(good && refs.count == 5, "another checkpoint replaces the references in their order");
+}
+
+static void check_room(void) {
+  enum tagc_broadcast_action action;
+  unsigned changes = 0, plain = 0;
+  bool good = true;
+  begin_anew();
+  limit = 2 * BYTES + 7;
+  for (unsigned round = 0; round < 4; round++)
+    for (uint64_t t = 0; t < 5; t++) {
+      call(&shape, tensor(t, round), &action);
+      changes += action == TAGC_BROADCAST_CHANGES;
+      plain += action == TAGC_BROADCAST_PLAIN;
+      good &= refs.bytes <= limit;
+    }
+  ok(good && changes == 6 && plain == 12, "the first ones that fit stay, and the others are plain (%u, %u)", changes,
+     plain);
+  for (uint64_t i = 0; i < 100; i++)
+    call(&shape, tensor(200 + i % 2, 0), &action);
+  ok(action == TAGC_BROADCAST_CHANGES && refs.count == 2, "references that nobody uses any more make room");
+  ok(!tagc_references_have_room(&refs, &shape, 3, UINT64_MAX), "there is no place beyond the end");
+  ok(!tagc_references_have_room(&refs, &shape, 2, 3 * BYTES - 1) &&
+       tagc_references_have_room(&refs, &shape, 2, 3 * BYTES) && tagc_references_have_room(&refs, &shape, 1, 2 * BYTES),
+     "an old one's bytes count once");
+}
+
+static void check_rest(void) {
+  enum tagc_broadcast_action action;
+  unsigned rests[4] = {0};
+  begin_anew();
+  call(&shape, tensor(0, 0), &action);
+  for (int i = 0; i < 4; i++) {
+    for (int refusals = 0; refusals < 3; refusals++) {
+      call(&shape, tensor(0, 0), &action);
+      tagc_references_watch(&refs, 0, true);
+    }
+    for (; call(&shape, tensor(0, 0), &action) == 0 && action == TAGC_BROADCAST_KEEP;)
+      rests[i]++;
+  }
+  ok(rests[0] == 2 && rests[1] == 4 && rests[2] == 8 && rests[3] == 16,
+     "too many changes rest, twice as long each time");
+  tagc_references_watch(&refs, 0, false);
+  ok(refs.all[0].rested == 0, "and few changes end that");
+}
+
+static void *no_alloc(const struct tagc_device *self, size_t bytes, void *stream) {
+  (void)self, (void)stream;
+  return bytes > 1000 ? NULL : calloc(1, bytes);
+}
+
+static void check_memory(void) {
+  enum tagc_broadcast_action action;
+  struct tagc_device poor = tagc_device_host;
+  begin_anew();
+  poor.alloc = no_alloc;
+  ok(tagc_references_reserve(&refs, &poor, 2, 500, NULL) && !refs.no_memory, "a small payload has room");
+  const uint8_t *packed = refs.packed;
+  ok(tagc_references_reserve(&refs, &poor, 2, 5000, NULL) && refs.no_memory && refs.packed == packed,
+     "a large one has none: this rank says so, and what it has stays");
+  begin_anew();
+  call(&shape, tensor(0, 0), &action);
+  const uint64_t digest = tagc_references_digest(&refs);
+  ok(!tagc_references_keep(&refs, &poor, &(struct tagc_broadcast_shape){9000, TAGC_FLOAT32, 0}, 0, NULL) &&
+       refs.no_memory && refs.count == 1 && refs.bytes == 36000,
+     "a reference without memory is on the list, too");
+  ok(digest != tagc_references_digest(&refs), "the digest is of the list");
+  tagc_references_forget(&refs, &tagc_device_host, NULL);
+  ok(refs.count == 0 && refs.bytes == 0 && refs.no_memory, "lack of memory is remembered, all else forgotten");
+  begin_anew();
+}
+
+int main(void) {
+  check_shapes();
+  check_contents();
+  check_turns();
+  check_room();
+  check_rest();
+  check_memory();
+  return tap_done();
+}
