@@ -50,3 +50,59 @@ audit-wheel: wheel
 	@PATH="$$PATH:`pwd`/auditwheel/bin" auditwheel show $(packages)/tagc-$(VERSION)-py3-none-$(wheel_platform).whl
 mostlyclean-local: ; rm -rf $(wheel_tree) auditwheel
 .PHONY: audit-wheel
+
+# -- packages of distributions, built from the tarball -------------------------------------------------------------------
+EXTRA_DIST += %D%/debian/changelog %D%/debian/control %D%/debian/copyright %D%/debian/rules %D%/debian/source/format \
+  %D%/rpm/tagc.spec %D%/conda/build.sh %D%/conda/meta.yaml %D%/lmod/tagc.lua.in %D%/container/Dockerfile \
+  %D%/container/Dockerfile.wheel
+tarball = $(distdir).tar.xz
+package_needs = @needs() { command -v "$$1" >/dev/null || { echo "make $@: there is no $$1 (Debian: apt-get install $$2)" >&2; exit 1; }; }; needs
+
+# A short test of what was built: of a build with other flags than the usual ones.
+units_package = tests/unit/codec/test_bits tests/unit/codec/test_residual tests/unit/dense/test_values \
+  tests/unit/lhc/test_exact tests/unit/device/test_self_test
+programs_package = $(units_package) tests/e2e/standin/standin_collectives tests/e2e/standin/standin_comms \
+  tests/e2e/standin/standin_groups
+check-package:
+	@$(MAKE) $(AM_MAKEFLAGS) check check_DATA= check_PROGRAMS='$(programs_package)' \
+	  TESTS='$(units_package) tests/e2e/nccl/passthrough.test tests/e2e/project/hardening.test'
+
+$(tarball): $(am__DIST_COMMON) $(DISTFILES)
+	@$(MAKE) $(AM_MAKEFLAGS) -s dist-xz >/dev/null
+
+deb: $(tarball)
+	$(package_needs) dpkg-buildpackage 'dpkg-dev debhelper'
+	@rm -rf packaging/deb && $(MKDIR_P) packaging/deb '$(packages)'
+	@tar -xf $(tarball) -C packaging/deb
+	@cp -R packaging/deb/$(distdir)/packaging/debian packaging/deb/$(distdir)/debian
+	@sed -i 's/@VERSION''@/$(VERSION)/g' packaging/deb/$(distdir)/debian/changelog
+	@cp $(tarball) packaging/deb/tagc_$(VERSION).orig.tar.xz
+	$(AM_V_GEN)cd packaging/deb/$(distdir) && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL dpkg-buildpackage -us -uc -b >../build.log 2>&1 || \
+	  { tail -n 12 ../build.log >&2; echo "make $@: dpkg-buildpackage failed (see packaging/deb/build.log)" >&2; exit 1; }
+	@mv packaging/deb/*.deb packaging/deb/*.buildinfo packaging/deb/*.changes '$(packages)'
+	@rm -rf packaging/deb/$(distdir) && ls $(packages)/tagc_$(VERSION)-1_*.deb
+
+# On a system of other packages rpmbuild cannot know that what is needed is there: RPMBUILD_FLAGS=--nodeps.
+rpm: $(tarball)
+	$(package_needs) rpmbuild 'rpm'
+	@rm -rf packaging/rpm.tree && $(MKDIR_P) packaging/rpm.tree/SOURCES '$(packages)'
+	@cp $(tarball) packaging/rpm.tree/SOURCES/
+	@sed 's/@VERSION''@/$(VERSION)/g' $(srcdir)/packaging/rpm/tagc.spec >packaging/rpm.tree/tagc.spec
+	$(AM_V_GEN)env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL rpmbuild $(RPMBUILD_FLAGS) -bb --define "_topdir `pwd`/packaging/rpm.tree" \
+	  packaging/rpm.tree/tagc.spec >packaging/rpm.log 2>&1 || { tail -n 12 packaging/rpm.log >&2; echo "make $@: rpmbuild failed (see packaging/rpm.log)" >&2; exit 1; }
+	@mv packaging/rpm.tree/RPMS/*/*.rpm '$(packages)'
+	@rm -rf packaging/rpm.tree && ls $(packages)/tagc-$(VERSION)-1*.rpm
+
+modulefile:
+	@$(MKDIR_P) '$(packages)'
+	$(AM_V_GEN)sed -e 's,@VERSION''@,$(VERSION),g' -e 's,@PREFIX''@,$(prefix),g' -e 's,@BINDIR''@,$(bindir),g' -e 's,@LIBDIR''@,$(libdir),g' \
+	  $(srcdir)/packaging/lmod/tagc.lua.in >'$(packages)/$(VERSION).lua'
+	@ls '$(packages)/$(VERSION).lua'
+
+conda-recipe: $(tarball)
+	@rm -rf '$(packages)/conda' '$(packages)/$(distdir)' && $(MKDIR_P) '$(packages)/conda'
+	@tar -xf $(tarball) -C '$(packages)'
+	@cp $(srcdir)/packaging/conda/build.sh '$(packages)/conda/'
+	$(AM_V_GEN)sed 's/@VERSION''@/$(VERSION)/g' $(srcdir)/packaging/conda/meta.yaml >'$(packages)/conda/meta.yaml'
+	@ls '$(packages)/conda/meta.yaml'
+.PHONY: check-package deb rpm modulefile conda-recipe
