@@ -53,6 +53,7 @@ mostlyclean-local: ; rm -rf $(wheel_tree) auditwheel
 
 # -- packages of distributions, built from the tarball -------------------------------------------------------------------
 EXTRA_DIST += %D%/debian/changelog %D%/debian/control %D%/debian/copyright %D%/debian/rules %D%/debian/source/format \
+  %D%/debian/tagc.lintian-overrides %D%/debian/tagc.triggers \
   %D%/rpm/tagc.spec %D%/conda/build.sh %D%/conda/meta.yaml %D%/lmod/tagc.lua.in %D%/container/Dockerfile \
   %D%/container/Dockerfile.wheel
 tarball = $(distdir).tar.xz
