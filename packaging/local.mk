@@ -96,7 +96,7 @@ rpm: $(tarball)
 
 modulefile:
 	@$(MKDIR_P) '$(packages)'
-	$(AM_V_GEN)sed -e 's,@VERSION''@,$(VERSION),g' -e 's,@PREFIX''@,$(prefix),g' -e 's,@BINDIR''@,$(bindir),g' -e 's,@LIBDIR''@,$(libdir),g' \
+	$(AM_V_GEN)sed -e 's,@VERSION''@,$(VERSION),g' -e 's,@BINDIR''@,$(bindir),g' -e 's,@LIBDIR''@,$(libdir),g' \
 	  $(srcdir)/packaging/lmod/tagc.lua.in >'$(packages)/$(VERSION).lua'
 	@ls '$(packages)/$(VERSION).lua'
 
