@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library built on a new system must run with old C libraries, from glibc 2.28 on (RHEL 8, Ubuntu 20.04,
- * manylinux_2_28). Every object of the library includes this first and so binds versions from before 2.28 (Makefile.am;
- * not with sanitizers, whose functions have the plain names). tests/e2e/project/hardening.test reports missing lines.
- * Before 2.34 these functions were in libpthread and libdl, so the library needs both by name.
+ * What was built on a new system must run with old C libraries, from glibc 2.28 on (RHEL 8, Ubuntu 20.04,
+ * manylinux_2_28). Every object of the library and of the installed programs includes this first and so binds versions
+ * from before 2.28 (Makefile.am; not with sanitizers, whose functions have the plain names).
+ * tests/e2e/project/hardening.test reports missing lines. Before 2.34 these functions were in libpthread and libdl, so
+ * the library and the programs need both by name.
  */
 #ifndef ENV_GLIBC_H
 #define ENV_GLIBC_H
@@ -19,6 +20,8 @@ enum { TAGC_STAT_LAYOUT = 0 };
 
 BIND(dlclose, dlclose, "2.2.5");
 BIND(dlerror, dlerror, "2.2.5");
+BIND(dlopen, dlopen, "2.2.5");
+BIND(dlsym, dlsym, "2.2.5");
 BIND(dlvsym, dlvsym, "2.2.5");
 BIND(pthread_condattr_setclock, pthread_condattr_setclock, "2.3.3");
 BIND(pthread_create, pthread_create, "2.2.5");
@@ -35,13 +38,25 @@ BIND(pthread_setspecific, pthread_setspecific, "2.2.5");
 BIND(pthread_sigmask, pthread_sigmask, "2.2.5");
 
 /* Headers from 2.38 on use these names for C23's versions. */
+BIND(__isoc23_sscanf, __isoc99_sscanf, "2.7");
 BIND(__isoc23_strtol, strtol, "2.2.5");
 BIND(__isoc23_strtoll, strtoll, "2.2.5");
 BIND(__isoc23_strtoull, strtoull, "2.2.5");
 
-/* A function since 2.33; earlier headers define it through this one. */
+/* Programs alone use libm. The versions since 2.29 differ from these in errors, not in results. */
+BIND(exp, exp, "2.2.5");
+BIND(exp2, exp2, "2.2.5");
+BIND(log, log, "2.2.5");
+BIND(log2, log2, "2.2.5");
+BIND(pow, pow, "2.2.5");
+
+/* Functions since 2.33; earlier headers define them through these. */
 int __fxstat(int layout, int file, struct stat *status);
+int __lxstat(int layout, const char *path, struct stat *status);
+int __xstat(int layout, const char *path, struct stat *status);
 #define fstat(file, status) __fxstat(TAGC_STAT_LAYOUT, file, status)
+#define lstat(path, status) __lxstat(TAGC_STAT_LAYOUT, path, status)
+#define stat(path, status) __xstat(TAGC_STAT_LAYOUT, path, status)
 
 #undef BIND
 #endif

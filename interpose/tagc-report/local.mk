@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tagc-report/: reads traces and shows them. Never in the library.
 noinst_LIBRARIES += libtagc-report.a
+libtagc_report_a_CFLAGS = $(PROGRAM_CFLAGS)
 libtagc_report_a_SOURCES =
 # read/: reads traces and adds them up.
 libtagc_report_a_SOURCES += \
@@ -22,6 +23,7 @@ libtagc_report_a_SOURCES += \
   %D%/show/svg.h %D%/show/text.c %D%/show/text.h %D%/show/text_characterise.c %D%/show/text_comms.c %D%/show/window.c %D%/show/window.h
 bin_PROGRAMS += tagc-report
 tagc_report_SOURCES = %D%/tagc-report.c
+tagc_report_CFLAGS = $(PROGRAM_CFLAGS)
 tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)
-tagc_report_LDADD = libtagc-report.a libtagc.a -lm
+tagc_report_LDADD = libtagc-report.a libtagc.a $(PROGRAM_START) -lm
 EXTRA_DIST += %D%/README.md
