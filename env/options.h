@@ -78,7 +78,7 @@ struct tagc_options {
 #undef FRACTION
 #undef BUDGET
 #undef TEXT
-  uint32_t given;    /* bit i: the user set option i */
+  uint64_t given;    /* bit i: the user set option i */
   int nccl_blocking; /* NCCL_COMM_BLOCKING: 0 or 1 overrides every communicator's configuration; else -1 */
   bool bad;          /* a value was refused (and logged): this process must pass everything through */
 };

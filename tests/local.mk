@@ -37,6 +37,7 @@ include $(srcdir)/%D%/unit/examples/local.mk
 include $(srcdir)/%D%/unit/exec/local.mk
 include $(srcdir)/%D%/unit/infer/local.mk
 include $(srcdir)/%D%/unit/lhc/local.mk
+include $(srcdir)/%D%/unit/metrics/local.mk
 include $(srcdir)/%D%/unit/model/local.mk
 include $(srcdir)/%D%/unit/nccl/local.mk
 include $(srcdir)/%D%/unit/none/local.mk
