@@ -20,6 +20,9 @@ libtagc_report_a_SOURCES += \
   %D%/show/page_steps.c %D%/show/page_tables.c %D%/show/page_timeline.c %D%/show/perfetto.c %D%/show/perfetto.h \
   %D%/show/perfetto_parts.h %D%/show/perfetto_rank.c %D%/show/report.c %D%/show/report.h %D%/show/svg.c \
   %D%/show/svg.h %D%/show/text.c %D%/show/text.h %D%/show/text_characterise.c %D%/show/text_comms.c %D%/show/window.c %D%/show/window.h
+# events/: scalars for TensorBoard.
+libtagc_report_a_SOURCES += \
+  %D%/events/event_file.c %D%/events/event_file.h %D%/events/tensorboard.c %D%/events/tensorboard.h
 bin_PROGRAMS += tagc-report
 tagc_report_SOURCES = %D%/tagc-report.c
 tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)

@@ -12,6 +12,7 @@
 #include "env/program/command_line.h"
 #include "env/program/terminal.h"
 #include "env/units.h"
+#include "interpose/tagc-report/events/tensorboard.h"
 #include "interpose/tagc-report/read/format.h"
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/show/html.h"
@@ -25,6 +26,7 @@ struct request {
   struct tagc_step_range steps;
   bool characterise;
   const char *json, *html, *perfetto; /* files; "": standard output; NULL: none */
+  const char *tensorboard;            /* a folder; NULL: none */
   char **paths;
   size_t count;
 };
@@ -48,6 +50,8 @@ static const struct tagc_argument rows[] = {
    .help = "also write a timeline of calls, which ui.perfetto.dev opens"},
   {.name = "steps", .value = "N[-M]", TO(CALL, steps), .accepts = "a number, or two as 7-9", .set = set_steps,
    .help = "limit the timeline to these steps of a rank, counted from 1"},
+  {.name = "tensorboard", .value = "DIR", TO(FILE, tensorboard),
+   .help = "also write steps and losses into this folder, for TensorBoard"},
   {.name = "json", .value = "FILE", .optional = true, TO(FILE, json),
    .help = "write one JSON document to FILE, or in place of the text"},
   {.name = "characterise", TO(FLAG, characterise),
@@ -165,6 +169,8 @@ static int check_output(const struct request *r, const char *option, const char 
 /* Checks that need all arguments. -1: go on; otherwise the exit status. */
 static int check_all(const struct request *r) {
   const char *const outputs[][2] = {{"--html", r->html}, {"--perfetto", r->perfetto}, {"--json", r->json}};
+  if (r->tensorboard && strncmp(r->tensorboard, "--", 2) == 0)
+    return tagc_refuse(&command_line, "--tensorboard needs the name of a folder, not %s", r->tensorboard);
   for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
     int result = check_output(r, outputs[i][0], outputs[i][1]);
     if (result >= 0)
@@ -189,10 +195,11 @@ static int parse(char **argv, struct request *r) {
 
 /* -- output -------------------------------------------------------------------------------------------------------- */
 
-enum output { TEXT, TRAITS, JSON, HTML, PERFETTO };
+/* TENSORBOARD: the first run; the others follow. */
+enum output { TEXT, TRAITS, JSON, HTML, PERFETTO, TENSORBOARD };
 
 /* False: not written, see `why`. */
-static bool write_output(enum output output, const struct request *request, const struct tagc_report *report, FILE *to,
+static bool write_output(unsigned output, const struct request *request, const struct tagc_report *report, FILE *to,
                          char why[TAGC_TRACE_WHY]) {
   switch (output) {
   case TEXT: tagc_report_print(report, to); return true;
@@ -200,8 +207,8 @@ static bool write_output(enum output output, const struct request *request, cons
   case JSON: tagc_report_json(report, to); return true;
   case HTML: return tagc_html_write(report->summary, &request->facts, to);
   case PERFETTO: return tagc_perfetto_write(report->summary, request->steps, to, why);
+  default: return tagc_tensorboard_write(report->summary, output - TENSORBOARD, to);
   }
-  return false;
 }
 
 /* Opens a file beside `path`, to replace it once complete. NULL if that is impossible or forbidden (a device, a link):
@@ -227,7 +234,7 @@ static FILE *open_beside(const char *path, char **beside) {
 
 /* Writes one kind of output to a file, or ("") to standard output. Returns 0, or the exit status. */
 static int write_to(const struct request *request, const struct tagc_report *report, const char *path,
-                    enum output output) {
+                    unsigned output) {
   char why[TAGC_TRACE_WHY] = "no memory";
   const char *name = *path ? path : "standard output";
   char *beside = NULL;
@@ -253,6 +260,30 @@ static int write_to(const struct request *request, const struct tagc_report *rep
   return failed ? fail(name, strerror(errno ? errno : EIO)) : READ;
 }
 
+static bool make_folder(const char *path) {
+  struct stat status;
+  return mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode));
+}
+
+/* Writes the runs into folders of their own: a run is a folder there. Those of an earlier report are replaced. */
+static int write_runs(const struct request *request, const struct tagc_report *report) {
+  const char *folder = request->tensorboard;
+  char name[32], *path = NULL;
+  int result = make_folder(folder) ? READ : fail(folder, strerror(errno));
+  for (size_t i = 0; i < tagc_tensorboard_runs(report->summary) && !result; i++) {
+    tagc_tensorboard_run(report->summary, i, name);
+    if (asprintf(&path, "%s/%s", folder, name) < 0)
+      return fail(folder, "no memory");
+    result = make_folder(path) ? READ : fail(path, strerror(errno));
+    free(path);
+    if (result || asprintf(&path, "%s/%s/" TAGC_TENSORBOARD_FILE, folder, name) < 0)
+      return result ? result : fail(folder, "no memory");
+    result = write_to(request, report, path, TENSORBOARD + (unsigned)i);
+    free(path);
+  }
+  return result;
+}
+
 static int put_all(const struct request *request, const struct tagc_report *report) {
   const bool read = report->summary->rank_count > 0, to_stdout = request->json && !*request->json;
   int result = READ;
@@ -260,6 +291,8 @@ static int put_all(const struct request *request, const struct tagc_report *repo
     result = write_to(request, report, request->html, HTML);
   if (read && request->perfetto && !result)
     result = write_to(request, report, request->perfetto, PERFETTO);
+  if (read && request->tensorboard && !result)
+    result = write_runs(request, report);
   if (request->json && !result)
     result = write_to(request, report, request->json, JSON);
   if (!to_stdout && !result)
