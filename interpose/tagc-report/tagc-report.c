@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * tagc-report: reports on a job from its traces. See tagc-report(1).
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 #include "env/units.h"
 #include "interpose/tagc-report/events/tensorboard.h"
 #include "interpose/tagc-report/read/format.h"
-#include "interpose/tagc-report/read/merge.h"
+#include "interpose/tagc-report/read/paths.h"
 #include "interpose/tagc-report/show/html.h"
 #include "interpose/tagc-report/show/perfetto.h"
 #include "interpose/tagc-report/show/report.h"
@@ -27,8 +26,7 @@ struct request {
   bool characterise;
   const char *json, *html, *perfetto; /* files; "": standard output; NULL: none */
   const char *tensorboard;            /* a folder; NULL: none */
-  char **paths;
-  size_t count;
+  struct tagc_paths traces;
 };
 
 /* "7" or "7-9" */
@@ -84,64 +82,6 @@ static int fail(const char *what, const char *why) {
 
 /* -- arguments ----------------------------------------------------------------------------------------------------- */
 
-static bool add_path(struct request *r, const char *folder, const char *name) {
-  if (!TAGC_SUM_ROOM(r->paths, r->count) ||
-      asprintf(&r->paths[r->count], "%s%s%s", folder ? folder : "", folder ? "/" : "", name) < 0)
-    return false;
-  r->count++;
-  return true;
-}
-
-static int is_trace(const struct dirent *entry) {
-  size_t length = strlen(entry->d_name);
-  return length > 6 && strcmp(entry->d_name + length - 6, ".trace") == 0;
-}
-
-/* Adds the traces in a folder, with that prefix or (NULL) all. -1: go on. */
-static int add_folder(struct request *r, const char *folder, const char *prefix) {
-  const size_t length = prefix ? strlen(prefix) : 0;
-  struct dirent **entries = NULL;
-  int n = scandir(folder, &entries, is_trace, alphasort), result = -1;
-  if (n < 0)
-    return fail(folder, strerror(errno));
-  for (int i = 0; i < n; i++) {
-    const char *name = entries[i]->d_name;
-    bool fits = !prefix || (strncmp(name, prefix, length) == 0 && name[length] == '-');
-    if (fits && result < 0 && !add_path(r, folder, name))
-      result = fail(folder, "no memory");
-    free(entries[i]);
-  }
-  free(entries);
-  return result;
-}
-
-/* Adds PREFIX-*.trace for a value of TAGC_TRACE. -1: go on. */
-static int add_prefix(struct request *r, const char *path) {
-  const char *slash = strrchr(path, '/');
-  char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
-  int result = !folder                            ? fail(path, "no memory")
-               : access(folder, R_OK | X_OK) == 0 ? add_folder(r, folder, slash ? slash + 1 : path)
-                                                  : -1;
-  free(folder);
-  return result;
-}
-
-/* -1: go on. */
-static int add_traces(struct request *r, const char *path) {
-  struct stat status;
-  const size_t before = r->count;
-  int result = -1;
-  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
-    result = add_folder(r, path, NULL);
-    return result < 0 && r->count == before ? fail(path, "no file in it ends with .trace") : result;
-  }
-  if (access(path, F_OK) != 0 && errno == ENOENT)
-    result = add_prefix(r, path);
-  if (result >= 0 || r->count > before)
-    return result;
-  return add_path(r, NULL, path) ? -1 : fail(path, "no memory"); /* the reader will report the error */
-}
-
 static bool begins_as_trace(const char *path) {
   char magic[sizeof TAGC_TRACE_MAGIC - 1];
   FILE *file = fopen(path, "rb");
@@ -161,8 +101,8 @@ static int check_output(const struct request *r, const char *option, const char 
   if (stat(path, &output) != 0)
     return -1;
   bool spoils = S_ISREG(output.st_mode) && begins_as_trace(path);
-  for (size_t i = 0; i < r->count; i++)
-    spoils |= stat(r->paths[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino;
+  for (size_t i = 0; i < r->traces.count; i++)
+    spoils |= stat(r->traces.paths[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino;
   return spoils ? tagc_refuse(&command_line, "%s would overwrite a trace: %s", option, path) : -1;
 }
 
@@ -178,7 +118,7 @@ static int check_all(const struct request *r) {
   }
   if (r->steps.first && !r->perfetto)
     return tagc_refuse(&command_line, "--steps limits the timeline; give --perfetto FILE, too");
-  if (!r->count)
+  if (!r->traces.count)
     return tagc_refuse(&command_line, "nothing to report: give traces, or their folder");
   return -1;
 }
@@ -188,8 +128,10 @@ static int parse(char **argv, struct request *r) {
   int result = tagc_command_line_parse(&command_line, argv, r, stdout);
   if (result == 0)
     return fflush(stdout) != 0;
-  for (char **word = argv + 1; result < 0 && *word; word++)
-    result = add_traces(r, *word);
+  for (char **word = argv + 1; result < 0 && *word; word++) {
+    const char *why = tagc_paths_add(&r->traces, *word);
+    result = why ? fail(*word, why) : result;
+  }
   return result < 0 ? check_all(r) : result;
 }
 
@@ -304,7 +246,7 @@ static int put_all(const struct request *request, const struct tagc_report *repo
 
 static int report_all(const struct request *request) {
   struct tagc_report report;
-  bool made = tagc_report_make(&report, request->paths, request->count, &request->facts);
+  bool made = tagc_report_make(&report, request->traces.paths, request->traces.count, &request->facts);
   int result = made ? put_all(request, &report) : fail("traces", "no memory");
   tagc_report_free(&report);
   return result;
@@ -316,8 +258,6 @@ int main(int argc, char **argv) {
   int status = parse(argv, &request);
   if (status < 0)
     status = report_all(&request);
-  for (size_t i = 0; i < request.count; i++)
-    free(request.paths[i]);
-  free(request.paths);
+  tagc_paths_free(&request.traces);
   return status;
 }
