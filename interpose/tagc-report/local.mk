@@ -23,6 +23,9 @@ libtagc_report_a_SOURCES += \
 # events/: scalars for TensorBoard.
 libtagc_report_a_SOURCES += \
   %D%/events/event_file.c %D%/events/event_file.h %D%/events/tensorboard.c %D%/events/tensorboard.h
+# live/: a screen that follows a running job.
+libtagc_report_a_SOURCES += \
+  %D%/live/draw.c %D%/live/follow.c %D%/live/follow.h %D%/live/live.c %D%/live/live.h %D%/live/screen.c
 bin_PROGRAMS += tagc-report
 tagc_report_SOURCES = %D%/tagc-report.c
 tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)

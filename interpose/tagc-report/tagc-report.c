@@ -12,6 +12,7 @@
 #include "env/program/terminal.h"
 #include "env/units.h"
 #include "interpose/tagc-report/events/tensorboard.h"
+#include "interpose/tagc-report/live/live.h"
 #include "interpose/tagc-report/read/format.h"
 #include "interpose/tagc-report/read/paths.h"
 #include "interpose/tagc-report/show/html.h"
@@ -23,7 +24,8 @@ enum { READ = 0, UNREADABLE = 1 };
 struct request {
   struct tagc_volume_facts facts;
   struct tagc_step_range steps;
-  bool characterise;
+  bool characterise, live;
+  double interval;                    /* of the live screen, in seconds; 0: not given */
   const char *json, *html, *perfetto; /* files; "": standard output; NULL: none */
   const char *tensorboard;            /* a folder; NULL: none */
   struct tagc_paths traces;
@@ -43,6 +45,9 @@ static bool set_steps(void *request, const char *value) {
 #define NUMBER(field) TO(COUNT, facts.field), .accepts = "1 to 1e18"
 /* clang-format off */
 static const struct tagc_argument rows[] = {
+  {.name = "live", TO(FLAG, live), .help = "follow a running job on the screen; q ends it"},
+  {.name = "interval", .value = "SECONDS", TO(REAL, interval), .accepts = "0.1 to 3600",
+   .help = "time from one screen to the next; default: 1"},
   {.name = "html", .value = "FILE", TO(FILE, html), .help = "also write a page for browsers; it loads nothing"},
   {.name = "perfetto", .value = "FILE", TO(FILE, perfetto),
    .help = "also write a timeline of calls, which ui.perfetto.dev opens"},
@@ -123,11 +128,25 @@ static int check_all(const struct request *r) {
   return -1;
 }
 
+/* The live screen is all that a call can show. -1: go on. */
+static int check_live(const struct request *r, char *const *words) {
+  if (r->interval && !r->live)
+    return tagc_refuse(&command_line, "--interval is that of --live; give that, too");
+  if (!r->live)
+    return -1;
+  if (r->json || r->html || r->perfetto || r->tensorboard || r->characterise || r->steps.first)
+    return tagc_refuse(&command_line, "--live shows a screen alone; leave the other outputs for a report of their own");
+  return *words ? -1 : tagc_refuse(&command_line, "nothing to follow: give traces, or their folder");
+}
+
 /* -1: go on; otherwise the exit status. */
 static int parse(char **argv, struct request *r) {
   int result = tagc_command_line_parse(&command_line, argv, r, stdout);
   if (result == 0)
     return fflush(stdout) != 0;
+  result = result < 0 ? check_live(r, argv + 1) : result;
+  if (result < 0 && r->live)
+    return tagc_live_run(command_line.program, argv + 1, r->interval ? r->interval : 1);
   for (char **word = argv + 1; result < 0 && *word; word++) {
     const char *why = tagc_paths_add(&r->traces, *word);
     result = why ? fail(*word, why) : result;
