@@ -8,7 +8,7 @@
 #include "env/units.h"
 
 /* A damaged file may have any number. */
-enum { COMMS_MOST = 1 << 16, LAYERS_MOST = 1 << 16 };
+enum { COMMS_MOST = 1 << 12, LAYERS_MOST = 1 << 14 };
 static const double BYTES_MOST = 0x1p42;
 
 /* Grows an array of zeroed elements to `count`; false: no memory. */
@@ -76,7 +76,8 @@ static void learn_name(struct tagc_live_rank *r, const struct tagc_trace_name *r
 }
 
 static void learn_options(struct tagc_live_rank *r, const struct tagc_trace_options *record) {
-  const char *line = strstr(tagc_trace_text(&record->record, record->text, 0), "TAGC_AB="), *end;
+  const char *text = tagc_trace_text(&record->record, record->text, 0), *line = strstr(text, "TAGC_AB="), *end;
+  r->sides = strstr(text, "TAGC_MODE=ab\n") != NULL;
   if (!line || !tagc_units_read(line + 8, false, &r->window, &end) || !r->window)
     r->window = 20;
 }
@@ -188,7 +189,7 @@ static void learn_cycle(struct tagc_live_rank *r, const struct tagc_trace_cycle 
   comm->recent[at].ns = ns;
   comm->recent[at].sums = sums_since(&r->sums, &comm->last);
   comm->last = r->sums;
-  if (record->side > TAGC_AB_COMPRESSED)
+  if (!r->sides || record->side > TAGC_AB_COMPRESSED) /* without windows the comparison would keep all steps */
     return;
   const struct tagc_ab_step step = {record->lock, record->cycle, (enum tagc_ab_side)record->side, whole, 1e-6 * ns};
   tagc_ab_add(&comm->ab, &step);

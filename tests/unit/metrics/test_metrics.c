@@ -47,6 +47,26 @@ ssize_t __wrap_write(int file, const void *data, size_t size) {
   return __real_write(file, data, size);
 }
 
+/* ---- memory and threads that run out ----------------------------------------------------------------------------- */
+
+static atomic_bool is_poor, lacks_threads;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+bool __real_tagc_thread_start(void *(*work)(void *), void *argument);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+bool __wrap_tagc_thread_start(void *(*work)(void *), void *argument);
+
+void *__wrap_malloc(size_t size) { return atomic_load(&is_poor) ? NULL : __real_malloc(size); }
+void *__wrap_calloc(size_t count, size_t size) { return atomic_load(&is_poor) ? NULL : __real_calloc(count, size); }
+void *__wrap_realloc(void *memory, size_t size) { return atomic_load(&is_poor) ? NULL : __real_realloc(memory, size); }
+bool __wrap_tagc_thread_start(void *(*work)(void *), void *argument) {
+  return !atomic_load(&lacks_threads) && __real_tagc_thread_start(work, argument);
+}
+
 /* ---- formats ----------------------------------------------------------------------------------------------------- */
 
 static const struct tagc_metrics_family gauge = {"x_ratio", "Help.", TAGC_METRICS_GAUGE},
@@ -274,6 +294,29 @@ static void nowhere(void) {
   }
 }
 
+/* Without memory at first, then for a further communicator, then for its rows. */
+static void poor(void) {
+  begin();
+  atomic_store(&is_poor, true);
+  take(1);
+  atomic_store(&is_poor, false);
+  take(2);
+  wait_for("run-rank0.prom", 2);
+  atomic_store(&is_poor, true);
+  take(3); /* the other one of its copies has no rows yet */
+  usleep(1000);
+  atomic_store(&is_poor, false);
+  take(4);
+  wait_for("run-rank0.prom", 4);
+}
+
+static void threadless(void) {
+  atomic_store(&lacks_threads, true);
+  begin();
+  take(1);
+  take(2);
+}
+
 static void exit_now(int signal) {
   (void)signal;
   exit(0);
@@ -427,6 +470,16 @@ int main(void) {
   status = run(nowhere);
   ok(status == 0 && lines_of(said) == 1 && strstr(said, "none/run-rank0.prom: No such file or directory"),
      "no folder: said once, and written when it is there: %s", said);
+  clear_folder(folder);
+  status = run(poor);
+  ok(status == 0 && lines_of(said) == 1 && strstr(said, "no memory; figures are missing") &&
+       cycles_in("run-rank0.prom") == 4 && is_whole(contents),
+     "no memory: said once, and all are there later: %s", said);
+  clear_folder(folder);
+  status = run(threadless);
+  ok(status == 0 && lines_of(said) == 1 && strstr(said, "no thread to write them before the end") &&
+       cycles_in("run-rank0.prom") == 2,
+     "no thread: said once, and the last ones are written at exit: %s", said);
   clear_folder(folder);
   status = run(interrupted);
   ok(status == 0 && lines_of(said) == 1 && strstr(said, "the last ones are missing") &&
