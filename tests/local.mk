@@ -227,6 +227,7 @@ tests_tsan = \
   tests/unit/comm/test_failed_calls \
   tests/unit/device/test_side_stream \
   tests/unit/env/test_options \
+  tests/unit/metrics/test_metrics \
   tests/unit/policy/test_registered_memory \
   tests/unit/trace/test_trace \
   tests/unit/vote/test_vote \

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -86,7 +87,10 @@ static void fill_copy(struct handed *h) {
   struct tagc_ledger_row *rows = to->rows, *allgathers = to->allgathers;
   const bool copied = copy_rows(&rows, &copy->row_room, ledger->rows, ledger->row_count) &&
                       copy_rows(&allgathers, &copy->allgather_room, ledger->allgathers, ledger->allgather_count);
-  *to = *ledger;
+  /* All but `next`: another thread may be making the next communicator. */
+  const size_t own = offsetof(struct tagc_ledger, rank);
+  _Static_assert(offsetof(struct tagc_ledger, rank) == sizeof to->next, "next comes first");
+  memcpy((char *)to + own, (const char *)ledger + own, sizeof *to - own);
   to->rows = rows;
   to->allgathers = allgathers;
   if (!copied) {
@@ -133,7 +137,7 @@ static void write_taken(size_t count) {
     warn_of_lack("memory");
     return;
   }
-  for (struct handed *h = metrics.first; n < count; h = h->next)
+  for (const struct handed *h = metrics.first; n < count; h = n < count ? h->next : NULL) /* the last one's changes */
     figures[n++] = &h->copies[!h->filling].figures;
   clock_gettime(CLOCK_REALTIME, &now);
   metrics.view.now = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;

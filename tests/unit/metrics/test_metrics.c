@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <locale.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +153,7 @@ static void take(uint64_t cycles) {
     _exit(9);
 }
 
-static char path[200], contents[1 << 16];
+static char path[200], contents[1 << 20];
 
 static const char *read_all(const char *name) {
   snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -341,6 +342,30 @@ static void commas(void) {
   take(1);
 }
 
+enum { COMMUNICATORS = 50 };
+
+static void *take_more(void *unused) {
+  for (int i = 0; i < COMMUNICATORS; i++) {
+    struct tagc_ledger *more = tagc_ledger_create(1, 2);
+    for (int n = 0; more && n < 3; n++) {
+      more->cycles++;
+      tagc_metrics_take(more);
+      usleep(1000);
+    }
+  }
+  return unused;
+}
+
+/* Two threads make communicators while the figures of others are written. */
+static void many(void) {
+  pthread_t thread;
+  begin();
+  take(1);
+  pthread_create(&thread, NULL, take_more, NULL);
+  take_more(NULL);
+  pthread_join(thread, NULL);
+}
+
 /* Writes as fast as it can. */
 static void busy(void) {
   begin();
@@ -489,6 +514,12 @@ int main(void) {
   status = run(commas);
   has(read_all("run-rank0.prom"), "side=\"plain\"} 1.25\n",
       strstr(said, "commas") ? "a program with decimal commas" : "numbers");
+  clear_folder(folder);
+  status = run(many);
+  size_t three = 0;
+  for (const char *line = read_all("run-rank0.prom"); (line = strstr(line, "\ntagc_cycles_total{")); line++)
+    three += strncmp(strchr(line, '}'), "} 3\n", 4) == 0;
+  ok(status == 0 && !*said && three == 2 * COMMUNICATORS, "communicators of two threads: %zu: %s", three, said);
   clear_folder(folder);
   test_whole();
   rmdir(folder);
