@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <locale.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -69,6 +70,12 @@ static void warn_once(const char *path, int error) {
   out.warned = true;
 }
 
+void tagc_metrics_lack(const char *what) {
+  static atomic_bool said;
+  if (!atomic_exchange(&said, true))
+    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_METRICS: no %s; figures are missing", what);
+}
+
 static int write_prometheus(const struct tagc_metrics_text *text) {
   if (!name_metrics_file(out.prometheus, ".prom"))
     return ENAMETOOLONG;
@@ -117,7 +124,9 @@ void tagc_metrics_write(const struct tagc_figures_view *view) {
                  before = numbers ? uselocale(numbers) : (locale_t)0;
   for (int format = TAGC_METRICS_PROMETHEUS; format <= TAGC_METRICS_JSON; format++) {
     const int error = out.wants[format] ? write_format(view, (enum tagc_metrics_format)format) : 0;
-    if (error)
+    if (error == ENOMEM)
+      tagc_metrics_lack("memory");
+    else if (error)
       warn_once(format == TAGC_METRICS_JSON ? (*out.lines ? out.lines : out.stem) : out.prometheus, error);
   }
   if (numbers) {

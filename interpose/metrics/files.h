@@ -15,6 +15,8 @@
 
 /* Names the files of this process. `run` and `rank` of a view are set. */
 void tagc_metrics_name(const char *prefix, struct tagc_figures_view *view);
+/* Logs, once in a process, a lack of `what`. Any thread. */
+void tagc_metrics_lack(const char *what);
 /* Writes the figures to the files. A first failure is logged. */
 void tagc_metrics_write(const struct tagc_figures_view *view);
 

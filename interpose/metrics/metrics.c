@@ -44,7 +44,6 @@ static struct {
   bool pending;                  /* some copy is fresh */
   bool writing;                  /* a thread writes, without the lock */
   bool over;                     /* the process ends */
-  bool warned;                   /* of a lack of memory or of a thread */
   struct tagc_figures_view view; /* the writer's */
 } metrics;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -55,12 +54,6 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) volatile bool ta
 
 void tagc_metrics_start(const struct tagc_options *options) {
   atomic_store(&tagc_metrics_is_on, *options->metrics != '\0');
-}
-
-static void warn_of_lack(const char *what) {
-  if (!metrics.warned)
-    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_METRICS: no %s; figures are missing", what);
-  metrics.warned = true;
 }
 
 /* ---- copies; with the lock --------------------------------------------------------------------------------------- */
@@ -95,7 +88,7 @@ static void fill_copy(struct handed *h) {
   to->allgathers = allgathers;
   if (!copied) {
     to->row_count = to->allgather_count = 0;
-    warn_of_lack("memory");
+    tagc_metrics_lack("memory");
   }
   if (ledger->ab)
     tagc_ab_so_far(ledger->ab, &copy->figures.ab);
@@ -134,7 +127,7 @@ static void write_taken(size_t count) {
   struct timespec now;
   size_t n = 0;
   if (!figures) {
-    warn_of_lack("memory");
+    tagc_metrics_lack("memory");
     return;
   }
   for (const struct handed *h = metrics.first; n < count; h = n < count ? h->next : NULL) /* the last one's changes */
@@ -232,7 +225,7 @@ static void begin_metrics(void) {
   tagc_metrics_name(tagc_library_options()->metrics, &metrics.view);
   __cxa_atexit(end_metrics_at_exit, NULL, NULL);
   if (!tagc_thread_start(write_figures, NULL))
-    warn_of_lack("thread to write them before the end");
+    tagc_metrics_lack("thread to write them before the end");
 }
 
 static bool metrics_are_of_process(void) {
@@ -254,7 +247,7 @@ void tagc_metrics_take(const struct tagc_ledger *ledger) {
   if (h)
     fill_copy(h);
   else if (!metrics.over)
-    warn_of_lack("memory");
+    tagc_metrics_lack("memory");
   pthread_cond_signal(&filled);
   pthread_mutex_unlock(&lock);
   taking = interrupted;
