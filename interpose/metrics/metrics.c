@@ -49,8 +49,9 @@ static struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled;
 
-/* This thread holds the lock, or waits for it: a signal handler that now exits will hardly get it. */
-static _Thread_local __attribute__((tls_model("initial-exec"))) volatile bool taking;
+/* The thread that copies, with the lock: a signal handler of its own that now exits will not get the lock. */
+static atomic_ulong taker;
+_Static_assert(sizeof(pthread_t) == sizeof(unsigned long), "a thread of glibc");
 
 void tagc_metrics_start(const struct tagc_options *options) {
   atomic_store(&tagc_metrics_is_on, *options->metrics != '\0');
@@ -172,7 +173,7 @@ static void *write_figures(void *unused) {
 
 /* Takes the lock when nobody writes. Gives up after a while: its holder may be gone, or a disk may hang. */
 static bool take_over_metrics(void) {
-  const uint64_t until = tagc_clock_ns() + (taking ? PATIENCE_NS / 100 : PATIENCE_NS);
+  const uint64_t until = tagc_clock_ns() + (atomic_load(&taker) == pthread_self() ? PATIENCE_NS / 100 : PATIENCE_NS);
   do {
     if (pthread_mutex_trylock(&lock) == 0) {
       if (!metrics.writing)
@@ -236,11 +237,10 @@ static bool metrics_are_of_process(void) {
 
 void tagc_metrics_take(const struct tagc_ledger *ledger) {
   const int saved = errno;
-  const bool interrupted = taking;
   if (!tagc_metrics_on() || !metrics_are_of_process())
     return;
-  taking = true;
   pthread_mutex_lock(&lock);
+  atomic_store(&taker, pthread_self());
   if (!metrics.begun)
     begin_metrics();
   struct handed *h = metrics.over ? NULL : handed_of(ledger);
@@ -249,7 +249,7 @@ void tagc_metrics_take(const struct tagc_ledger *ledger) {
   else if (!metrics.over)
     tagc_metrics_lack("memory");
   pthread_cond_signal(&filled);
+  atomic_store(&taker, 0);
   pthread_mutex_unlock(&lock);
-  taking = interrupted;
   errno = saved;
 }
