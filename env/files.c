@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,8 +29,33 @@ bool tagc_file_name(char *path, size_t size, const char *prefix, const char *res
   return false;
 }
 
-int tagc_file_create(const char *path) {
-  return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+static int create_new(const char *path, mode_t mode) {
+  return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+}
+
+int tagc_file_create(const char *path) { return create_new(path, 0600); }
+
+/* A process of this number that was killed may have left its file. */
+static int create_beside(const char *beside) {
+  const int file = create_new(beside, 0644);
+  return file < 0 && errno == EEXIST && unlink(beside) == 0 ? create_new(beside, 0644) : file;
+}
+
+int tagc_file_replace(const char *path, const char *data, size_t size) {
+  char beside[PATH_MAX];
+  if (!tagc_file_name(beside, sizeof beside, path, ".new"))
+    return errno;
+  const int file = create_beside(beside);
+  if (file < 0)
+    return errno;
+  int error = tagc_write_all(file, data, size);
+  if (close(file) != 0 && !error) /* a network file system may tell only now that its disk is full */
+    error = errno;
+  if (!error && rename(beside, path) != 0)
+    error = errno;
+  if (error)
+    unlink(beside);
+  return error;
 }
 
 int tagc_file_keep(struct tagc_kept_file *kept, const char *path) {

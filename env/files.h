@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Output files under a prefix that the user names: always new, readable by the user alone. Threads: any.
+ * Output files under a prefix that the user names. All are new, and readable by the user alone, but for those of
+ * tagc_file_replace(). Threads: any.
  */
 #ifndef ENV_FILES_H
 #define ENV_FILES_H
@@ -14,6 +15,11 @@ __attribute__((format(printf, 4, 5))) bool tagc_file_name(char *path, size_t siz
 
 /* Creates a new file. Leaves an existing file alone and follows no link. -1 with errno set: not created. */
 int tagc_file_create(const char *path);
+
+/* Puts these contents where `path` is, whole: a new file beside it takes its name (rename(2)), so that readers see the
+ * old contents or the new ones. Others may read it, as far as the user's umask allows: collectors of metrics are other
+ * users. A link there is replaced, not followed. Returns 0 or the errno; then nothing has changed. */
+int tagc_file_replace(const char *path, const char *data, size_t size);
 
 /* A file that stays open while the program runs. The program may close any number, and its next file would get ours. We
  * therefore use a high number (where few programs have files) and check before each use that it is still our file.

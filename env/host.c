@@ -2,11 +2,13 @@
 #include "env/host.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "env/hash.h"
+#include "env/units.h"
 
 uint64_t tagc_host_id(void) {
   const char *given = getenv("NCCL_HOSTID");
@@ -29,6 +31,17 @@ void tagc_host_name(char name[TAGC_HOST_NAME]) {
     strcpy(name, "host");
   for (char *c = name; *(c += strspn(c, allowed)); c++)
     *c = '_';
+}
+
+int tagc_host_job_rank(void) {
+  static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *text = getenv(names[i]), *end;
+    uint64_t rank;
+    if (text && tagc_units_read(text, false, &rank, &end) && !*end && rank <= INT_MAX)
+      return (int)rank;
+  }
+  return -1;
 }
 
 bool tagc_host_ids_are_fixed(void) { return getenv("NCCL_COMM_ID") != NULL; }

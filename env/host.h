@@ -14,6 +14,10 @@ uint64_t tagc_host_id(void);
 enum { TAGC_HOST_NAME = 65 }; /* with the NUL; longer ones, which Linux forbids, are cut */
 void tagc_host_name(char name[TAGC_HOST_NAME]);
 
+/* The rank of this process in its job, as launchers tell it (torchrun, mpirun, srun); -1: none does. For names alone.
+ */
+int tagc_host_job_rank(void);
+
 /* True if NCCL_COMM_ID is set: every rank then makes its unique ids by itself, and they must come out equal. */
 bool tagc_host_ids_are_fixed(void);
 

@@ -30,6 +30,10 @@ EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh examples/hosts.sh
 # The same in PyTorch, for GPUs.
 EXTRA_DIST += examples/train_fsdp.py
 
+# A dashboard for Grafana, with the figures of TAGC_METRICS.
+examplesdir = $(docdir)/examples
+dist_examples_DATA = examples/grafana.json
+
 # Launcher scripts that pass the variables to all ranks.
 launchersdir = $(docdir)/examples/launchers
 dist_launchers_SCRIPTS = examples/launchers/accelerate.sh examples/launchers/deepspeed.sh examples/launchers/megatron.sh \

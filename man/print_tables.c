@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Prints lists from the tables that the library is made of. `print_tables LIST` writes to stdout
- *   options, renames, reasons, entries   items of a list in mdoc(7), for libtagc-preload(7)
+ *   options, renames, reasons, entries, metrics   items of a list in mdoc(7), for libtagc-preload(7)
  *   run                                  those of tagc-run's options, for its page
  *   bash, zsh                            the same for its completions
  * Run while the manual is built, so it needs nothing that is made for the machine that the library is for.
@@ -121,6 +121,33 @@ static void reasons(void) {
 #include "interpose/policy/reasons.def"
 }
 
+/* The labels of a scope of metrics.def, beside run and rank. */
+#define LABELS_PROCESS ""
+#define LABELS_COMM "communicator"
+#define LABELS_SIDE "communicator, side"
+#define LABELS_AB "communicator"
+#define LABELS_ABSIDE "communicator, side"
+#define LABELS_COLLECTIVE "communicator, collective"
+#define LABELS_SLOTS "communicator, collective"
+#define LABELS_TRAFFIC "communicator, collective, destination"
+#define LABELS_REASON "communicator, collective, reason"
+#define LABELS_LARGE "communicator, reason"
+#define LABELS_PHASE "communicator, collective, phase"
+#define LABELS_LAYER "communicator, collective, slot, layer"
+#define LABELS_LAYERTRAFFIC "communicator, collective, slot, layer, destination"
+
+static void metric(const char *name, const char *type, const char *labels, const char *help) {
+  printf(".It Ql tagc_%s\n.Pq %s%s%s\n%s\n", name, type, *labels ? "; " : "", labels, help);
+}
+
+static void metrics(void) {
+#define INFO(scope, name, help) metric(#name, "always 1", LABELS_##scope, help);
+#define GAUGE(scope, name, value, help) metric(#name, "gauge", LABELS_##scope, help);
+#define COUNTER(scope, name, value, help) metric(#name, "counter", LABELS_##scope, help);
+#define SUMMARY(scope, name, sum, count, help) metric(#name, "summary", LABELS_##scope, help);
+#include "interpose/metrics/metrics.def"
+}
+
 static void entries(void) {
 #define ENTRY(name) printf(".It\n.Fn " #name "\n");
 #include "interpose/nccl/entries.def"
@@ -131,12 +158,12 @@ int main(int argc, char **argv) {
     const char *name;
     void (*print)(void);
   } lists[] = {{"options", options}, {"renames", renames}, {"reasons", reasons}, {"entries", entries},
-               {"run", run},         {"bash", bash},       {"zsh", zsh}};
+               {"run", run},         {"bash", bash},       {"zsh", zsh},         {"metrics", metrics}};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     if (argc == 2 && strcmp(argv[1], lists[i].name) == 0) {
       lists[i].print();
       return fflush(stdout) != 0;
     }
-  fprintf(stderr, "usage: print_tables options|renames|reasons|entries|run|bash|zsh\n");
+  fprintf(stderr, "usage: print_tables options|renames|reasons|entries|run|bash|zsh|metrics\n");
   return 2;
 }

@@ -38,6 +38,7 @@ include $(srcdir)/%D%/unit/examples/local.mk
 include $(srcdir)/%D%/unit/exec/local.mk
 include $(srcdir)/%D%/unit/infer/local.mk
 include $(srcdir)/%D%/unit/lhc/local.mk
+include $(srcdir)/%D%/unit/metrics/local.mk
 include $(srcdir)/%D%/unit/model/local.mk
 include $(srcdir)/%D%/unit/nccl/local.mk
 include $(srcdir)/%D%/unit/none/local.mk
@@ -234,6 +235,7 @@ tests_tsan = \
   tests/unit/comm/test_failed_calls \
   tests/unit/device/test_side_stream \
   tests/unit/env/test_options \
+  tests/unit/metrics/test_metrics \
   tests/unit/policy/test_registered_memory \
   tests/unit/trace/test_trace \
   tests/unit/vote/test_vote \

@@ -2,8 +2,19 @@
 #include "env/program/terminal.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+bool tagc_terminal_has_cursor(int file) {
+  const char *kind = getenv("TERM");
+  return isatty(file) && kind && *kind && strcmp(kind, "dumb") != 0;
+}
+
+bool tagc_terminal_wants_colours(int file) {
+  const char *none = getenv("NO_COLOR");
+  return tagc_terminal_has_cursor(file) && !(none && *none);
+}
 
 void tagc_tame(char *text, char keep) {
   for (unsigned char *c = (unsigned char *)text; *c; c++)

@@ -4,8 +4,13 @@
 #ifndef ENV_PROGRAM_TERMINAL_H
 #define ENV_PROGRAM_TERMINAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+
+/* Is this file a terminal that can move its cursor (TERM)? Does its user want colours there (NO_COLOR)? */
+bool tagc_terminal_has_cursor(int file);
+bool tagc_terminal_wants_colours(int file);
 
 /* '?' replaces control characters, also those of C1 in UTF-8, which steer a terminal. `keep` stays ('\0': none). */
 void tagc_tame(char *text, char keep);

@@ -206,12 +206,13 @@ static enum tagc_ab_outcome judge(const struct tagc_ab_sums *sums, const struct 
   return out->high_ms < -nothing ? TAGC_AB_FASTER : out->low_ms > nothing ? TAGC_AB_SLOWER : TAGC_AB_EQUAL;
 }
 
-void tagc_ab_figures(const struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
+/* `open`: the open window, as if it were closed now. */
+static void figures_so_far(const struct tagc_ab_windows *w, struct tagc_ab_window *open, struct tagc_ab_figures *out) {
   struct tagc_ab_sums sums = w->sums;
-  struct tagc_ab_window open = {.ms = NOT_KNOWN};
+  *open = (struct tagc_ab_window){.ms = NOT_KNOWN};
   if (w->any) {
-    open = closed(w);
-    add_window(&sums, &open);
+    *open = closed(w);
+    add_window(&sums, open);
   }
   *out = (struct tagc_ab_figures){.pairs = sums.pairs,
                                   .difference_ms = NOT_KNOWN,
@@ -224,11 +225,23 @@ void tagc_ab_figures(const struct tagc_ab_windows *w, struct tagc_ab_figures *ou
     const bool told = side != TAGC_AB_NEITHER;
     out->steps[side] = told ? sums.steps[side] : 0;
     out->mean_ms[side] = told && sums.windows[side] ? sums.ms[side] / (double)sums.windows[side] : NOT_KNOWN;
-    out->deviation_ms[side] = told ? side_spread(w, &open, (enum tagc_ab_side)side) : NOT_KNOWN;
+    out->deviation_ms[side] = NOT_KNOWN;
   }
   if (sums.pairs)
     tell_interval(&sums, out);
   out->outcome = judge(&sums, out);
+}
+
+void tagc_ab_so_far(const struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
+  struct tagc_ab_window open;
+  figures_so_far(w, &open, out);
+}
+
+void tagc_ab_figures(const struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
+  struct tagc_ab_window open;
+  figures_so_far(w, &open, out);
+  for (int side = TAGC_AB_NEITHER + 1; side < TAGC_AB_SIDES; side++)
+    out->deviation_ms[side] = side_spread(w, &open, (enum tagc_ab_side)side);
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */

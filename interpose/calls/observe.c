@@ -62,7 +62,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   const int window = account_step(comm, step_ms);
   compare_step(comm, window, step_ms);
   if (number > 1)
-    tagc_progress_cycle(comm, step_ms);
+    tagc_progress_cycle(comm, window, step_ms);
   tagc_trace_cycle(comm, comm->observed.cycle_number, now_ns, window, disturbed);
   comm->observed.cycle_number = number;
   comm->observed.cycle_disturbed = false;
@@ -127,6 +127,8 @@ static ncclResult_t observe_call(struct tagc_comm *comm, struct tagc_call *call,
   }
   if (seen.starts)
     start_cycle(comm, seen.cycle);
+  if (seen.state == TAGC_CYCLE_LEARNING)
+    tagc_progress_call(comm);
   fill_call(comm, call, &seen);
   return ncclSuccess;
 }

@@ -28,8 +28,10 @@ void tagc_times_add(const struct tagc_comm *comm, uint64_t call, const struct ta
 static size_t read_timer(struct tagc_comm *comm, size_t least) {
   struct tagc_timed timed[READ_MOST];
   const size_t count = comm->device->timer_read(comm->device, comm->trace.timer, least, timed, READ_MOST);
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
     tagc_times_add(comm, timed[i].number, &(struct tagc_times){.exchange = timed[i].ms});
+    tagc_ledger_sum_add(&comm->ledger->plain_calls, timed[i].ms);
+  }
   return count;
 }
 

@@ -7,8 +7,11 @@
 #include "env/log.h"
 #include "env/units.h"
 #include "interpose/comm/comm.h"
+#include "interpose/metrics/metrics.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
+
+enum { CALLS = 1024 };
 
 static bool wants_progress(const struct tagc_comm *comm) {
   const struct tagc_options *options = tagc_library_options();
@@ -29,7 +32,9 @@ void tagc_progress_reset(struct tagc_comm *comm) {
   comm->progress = (struct tagc_progress){.sent = ledger->sent,
                                           .plain = ledger->plain,
                                           .allgather_sent = ledger->allgather_sent,
-                                          .allgather_plain = ledger->allgather_plain};
+                                          .allgather_plain = ledger->allgather_plain,
+                                          .metrics_cycles = comm->progress.metrics_cycles,
+                                          .calls = comm->progress.calls};
 }
 
 /* "; A/B so far: ..."; empty while one side has no step yet. */
@@ -39,7 +44,7 @@ static void print_ab_so_far(const struct tagc_ledger *ledger, char *text, size_t
   *text = '\0';
   if (!ledger->ab)
     return;
-  tagc_ab_figures(ledger->ab, &figures);
+  tagc_ab_so_far(ledger->ab, &figures);
   if (figures.pairs)
     snprintf(times, sizeof times, "plain %.1f ms, compressed %.1f ms, ", figures.mean_ms[TAGC_AB_PLAIN],
              figures.mean_ms[TAGC_AB_COMPRESSED]);
@@ -79,8 +84,24 @@ static void print_progress(const struct tagc_comm *comm) {
            ledger->number, comm->observed.cycle_number, step, tagc_ledger_slots_words(ledger), reduces, gathered, ab);
 }
 
-void tagc_progress_cycle(struct tagc_comm *comm, double step_ms) {
+static void hand_out(struct tagc_comm *comm) {
+  comm->progress.metrics_cycles = comm->progress.calls = 0;
+  if (comm->nranks > 1)
+    tagc_metrics_take(comm->ledger);
+}
+
+void tagc_progress_call(struct tagc_comm *comm) {
+  if (tagc_metrics_on() && ++comm->progress.calls >= CALLS)
+    hand_out(comm);
+}
+
+void tagc_progress_cycle(struct tagc_comm *comm, int side, double step_ms) {
   struct tagc_progress *since = &comm->progress;
+  comm->ledger->cycles++;
+  if (step_ms >= 0)
+    tagc_ledger_sum_add(&comm->ledger->steps[side], step_ms);
+  if (tagc_metrics_on() && ++since->metrics_cycles >= tagc_library_options()->metrics_cycles)
+    hand_out(comm);
   if (!wants_progress(comm))
     return;
   since->cycles++;

@@ -10,6 +10,7 @@
 #include "interpose/entry/background.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/order.h"
+#include "interpose/metrics/metrics.h"
 #include "interpose/nccl/process.h"
 #include "interpose/policy/option_check.h"
 
@@ -55,6 +56,7 @@ static void start_library(void) {
     read_map(options);
     tagc_trace_at_restart(tagc_trace_forget_comms);
     tagc_trace_start(options);
+    tagc_metrics_start(options);
   }
   atomic_store_explicit(&tagc_library_state, options->mode == TAGC_MODE_OFF ? TAGC_LIBRARY_OFF : TAGC_LIBRARY_ON,
                         memory_order_release);

@@ -123,6 +123,7 @@ static void account_times(struct tagc_work *w) {
   sum->exchange_ms += (double)(took->sum_ns + took->exchange_ns) * 1e-6;
   sum->decode_ms += (double)took->decode_ns * 1e-6;
   sum->hidden_ms += (double)took->hidden_ns * 1e-6;
+  sum->flushes += w->call->decision.action == TAGC_FLUSH;
   w->took.record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof w->took, w->call->trace.comm};
   w->took.call = w->call->trace.number;
   if (w->took.call)

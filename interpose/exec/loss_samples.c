@@ -3,6 +3,7 @@
 
 #include "env/clock.h"
 #include "interpose/comm/comm.h"
+#include "interpose/metrics/metrics.h"
 #include "interpose/nccl/process.h"
 
 enum { OFTEN = 64 }; /* calls of a slot from one sample to the next, at least */
@@ -32,6 +33,11 @@ static struct tagc_trace_state loss_record(const struct tagc_comm *comm, int slo
   };
 }
 
+static void set_error(struct tagc_ledger_row *row, double error) {
+  row->error_known = !__builtin_isnan(error);
+  row->error = error;
+}
+
 /* Does a slot that is due still have time in this cycle? */
 static bool has_time(struct tagc_comm *comm, uint64_t cycle) {
   if (comm->trace.sample_cycle != cycle)
@@ -42,7 +48,7 @@ static bool has_time(struct tagc_comm *comm, uint64_t cycle) {
 
 void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *job) {
   struct tagc_comm *comm = call->comm;
-  if (!tagc_trace_on() || call->decision.action != TAGC_COMPRESS)
+  if (!(tagc_trace_on() || tagc_metrics_on()) || call->decision.action != TAGC_COMPRESS)
     return;
   struct tagc_slot *slot = &comm->slots[call->slot];
   slot->state.sample_due |= is_due(comm, call->slot, slot->state.calls);
@@ -62,6 +68,7 @@ void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *
   if (comm->device->host_reads && tagc_gradient_spot_check(&question, slot->codec, slot->state.calls, &error, &norm)) {
     state.error = error;
     state.gradient_norm = norm;
+    set_error(tagc_ledger_row(comm->ledger, call->slot), error);
   }
   comm->trace.sample_ms += comm->device->host_reads ? tagc_clock_ms() - began : 0;
   tagc_trace_add(&state.record);
@@ -91,13 +98,16 @@ void tagc_loss_sample_allgather(const struct tagc_call *call) {
 }
 
 void tagc_loss_sample_vote(const struct tagc_comm *comm) {
-  for (size_t i = 0; i < comm->slot_count && tagc_trace_on() && tagc_options_auto(tagc_library_options()); i++) {
-    const struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
+  for (size_t i = 0; i < comm->slot_count && tagc_options_auto(tagc_library_options()); i++) {
+    struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+    const struct tagc_decision_inputs *inputs = row->inputs;
+    row->error_known = false; /* that of the former choice */
     if (comm->slots[i].reason != TAGC_REASON_compressed || !inputs || inputs->choice.candidate < 0)
       continue;
     struct tagc_trace_state state = loss_record(comm, (int)i, comm->observed.cycle_number);
     state.residual_norm = 0; /* no residual exists yet */
     state.error = inputs->gradient.of[inputs->choice.candidate].error;
+    set_error(row, state.error);
     tagc_trace_add(&state.record);
   }
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_TRACE: the losses of slots' codecs and their residuals over time, as STATE records (trace/format.h).
+ * The losses of slots' codecs and their residuals over time: for TAGC_TRACE as STATE records (trace/format.h), for
+ * TAGC_METRICS the last one in the ledger.
  *
  * When     At the first compressed call of a slot, at the 2nd, 4th, ... 64th, and then at one in 64 (with more than 64
  *          slots, in as many), in turns, one slot a cycle. At the vote, with TAGC_CODEC=auto: the ranks' samples.
  * Cost     On host memory the codec is tried on two runs of elements of the gradient, for at most 0.15 ms a cycle plus
  *          the overrun of the last such trial; slots without time left are sampled in a later cycle. On a GPU nothing
  *          is tried: the host would have to wait for it.
- * Harm     None: nothing that is sent depends on it. Without a trace it costs a branch a call.
+ * Harm     None: nothing that is sent depends on it. Without a trace and metrics it costs two branches a call.
  */
 #ifndef INTERPOSE_EXEC_LOSS_SAMPLES_H
 #define INTERPOSE_EXEC_LOSS_SAMPLES_H

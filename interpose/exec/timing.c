@@ -4,6 +4,7 @@
 #include "env/clock.h"
 #include "interpose/comm/comm.h"
 #include "interpose/comm/traced.h"
+#include "interpose/metrics/metrics.h"
 
 /* Never waits for another thread that works on the communicator. */
 static bool enter_if_idle(struct tagc_comm *comm) {
@@ -49,9 +50,9 @@ static bool counts_for_budget(const struct tagc_call *call) {
 struct tagc_timing tagc_times_begin(const struct tagc_call *call) {
   const struct tagc_device *device = call ? call->comm->device : NULL;
   struct tagc_timing timing = {.call = call, .begun = -1};
-  if (device && !device->host_reads && call->trace.number)
+  if (device && !device->host_reads && (call->trace.number || tagc_metrics_on()))
     timing.begun = begin_event(call->comm, call);
-  if (device && counts_for_budget(call))
+  if (device && (counts_for_budget(call) || (device->host_reads && tagc_metrics_on())))
     timing.began_ns = tagc_clock_ns();
   return timing;
 }
@@ -59,8 +60,11 @@ struct tagc_timing tagc_times_begin(const struct tagc_call *call) {
 void tagc_times_end(const struct tagc_timing *timing, ncclResult_t status) {
   if (timing->begun >= 0)
     end_event(timing->call->comm, timing, status);
-  if (timing->began_ns)
-    tagc_times_spent(timing->call, timing->began_ns);
+  if (!timing->began_ns)
+    return;
+  tagc_times_spent(timing->call, timing->began_ns);
+  if (timing->call->comm->device->host_reads && status == ncclSuccess)
+    tagc_ledger_sum_add(&timing->call->comm->ledger->plain_calls, (double)(tagc_clock_ns() - timing->began_ns) * 1e-6);
 }
 
 void tagc_times_spent(const struct tagc_call *call, uint64_t began_ns) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The times of calls: for TAGC_TRACE as TIMES records (trace/format.h), and for TAGC_BUDGET (budget/retune.h).
+ * The times of calls: for TAGC_TRACE as TIMES records (trace/format.h), for TAGC_BUDGET (budget/retune.h), and for
+ * TAGC_METRICS as sums.
  *
  * Plain      On a GPU, events on the stream before and behind the call: the time between them includes all that the
  *            call waits for, even other ranks. Calls inside a group of several are not timed, for its end launches
@@ -11,7 +12,9 @@
  *            for them. A call that has not ended by then, or had no room (64 plain calls, two of a slot), has no
  *            record.
  * Budget     On host memory: how long a call of a slot has kept the program. A device uses its tally.
- * Cost       Without a trace and a budget two branches a call.
+ * Metrics    The times of plain calls add up in the ledger, as far as they are measured: on a GPU as above, on host
+ *            memory by the clock. A compressed call has its times there in any case.
+ * Cost       Without a trace, a budget and metrics three branches a call.
  * Threads    As the calls of a communicator: one at a time. Not while the library owns the communicator.
  */
 #ifndef INTERPOSE_EXEC_TIMING_H
@@ -23,7 +26,7 @@
 struct tagc_timing {
   const struct tagc_call *call; /* NULL: not timed */
   int begun;                    /* number in the device's timer; -1: none */
-  uint64_t began_ns;            /* for TAGC_BUDGET; 0: none */
+  uint64_t began_ns;            /* for TAGC_BUDGET and TAGC_METRICS; 0: none */
 };
 
 /* The call is about to be made. Call tagc_times_end() when it has been launched, or has failed. */

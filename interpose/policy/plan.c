@@ -7,6 +7,14 @@
 #include "kernels/codec/cost.h"
 #include "kernels/codec/residual.h"
 
+const char *tagc_reason_name(enum tagc_reason reason) {
+  static const char *const names[] = {
+#define REASON(name, text, advice) #name,
+#include "interpose/policy/reasons.def"
+  };
+  return names[reason];
+}
+
 const char *tagc_reason_words(enum tagc_reason reason) {
   static const char *const words[] = {
 #define REASON(name, text, advice) text,

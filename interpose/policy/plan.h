@@ -20,6 +20,8 @@ enum tagc_reason {
   TAGC_REASON_NONE = TAGC_REASON_compressed /* in an answer to "why not?": no reason */
 };
 
+/* The name in reasons.def, for programs. */
+const char *tagc_reason_name(enum tagc_reason reason);
 /* The words of reasons.def, and what the user can do about it; "": nothing, or the words say it. */
 const char *tagc_reason_words(enum tagc_reason reason);
 const char *tagc_reason_advice(enum tagc_reason reason);

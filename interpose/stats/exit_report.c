@@ -52,8 +52,7 @@ void tagc_report_parts(const struct tagc_ledger *ledger) {
   }
 }
 
-/* The sum of all rows. Residuals are only those of the present slots. */
-static struct tagc_ledger_row total_of(const struct tagc_ledger *ledger) {
+struct tagc_ledger_row tagc_report_total(const struct tagc_ledger *ledger) {
   struct tagc_ledger_row total = ledger->rest;
   for (size_t i = 0; i < ledger->row_count; i++)
     tagc_report_sum(&total, &ledger->rows[i]);
@@ -144,7 +143,7 @@ const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[
 static void print_ledger(const struct tagc_ledger *ledger) {
   char hidden[24];
   const struct tagc_ledger_times *times = &ledger->times;
-  struct tagc_ledger_row total = total_of(ledger);
+  struct tagc_ledger_row total = tagc_report_total(ledger);
   const bool has_slots = total.calls || !ledger->broadcasts.calls;
   if (has_slots)
     tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " %s compressed (%s), %" PRIu64

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared by exit_report*.c, which print the report at exit, and by the live line (progress.c).
+ * Shared by exit_report*.c, which print the report at exit, by the live line (progress.c) and by interpose/metrics.
  */
 #ifndef INTERPOSE_STATS_EXIT_REPORT_H
 #define INTERPOSE_STATS_EXIT_REPORT_H
@@ -64,6 +64,9 @@ const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[
 
 /* Adds a row with its present state: for sums of the rows of one lock. */
 void tagc_report_sum(struct tagc_ledger_row *sum, const struct tagc_ledger_row *row);
+
+/* The sum of all rows. Residuals are only those of the present slots. */
+struct tagc_ledger_row tagc_report_total(const struct tagc_ledger *ledger);
 
 /* Prints the slots, those that are compressed in part, and the numbers behind the choices of auto. */
 void tagc_report_tables(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total);

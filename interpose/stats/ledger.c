@@ -26,19 +26,25 @@ double tagc_series_deviation(const struct tagc_series *series) {
   return series->count > 1 ? __builtin_sqrt(series->m2 / (double)(series->count - 1)) : 0;
 }
 
+bool tagc_ledgers_hold(void) {
+  for (int tries = 0; tries < 1000; tries++) {
+    if (pthread_mutex_trylock(&lock) == 0)
+      return true;
+    sched_yield();
+  }
+  return false;
+}
+
+void tagc_ledgers_release(void) { pthread_mutex_unlock(&lock); }
+
 static void report_at_exit(void *unused) {
   (void)unused;
   if (getpid() != owner) /* a forked child has nothing to report */
     return;
-  /* Other threads may still run. If one was interrupted for good while it held the lock, the report is lost. */
-  for (int tries = 0; tries < 1000; tries++) {
-    if (pthread_mutex_trylock(&lock) == 0) {
-      tagc_report_print(first);
-      pthread_mutex_unlock(&lock);
-      return;
-    }
-    sched_yield();
-  }
+  if (!tagc_ledgers_hold()) /* the report is lost */
+    return;
+  tagc_report_print(first);
+  tagc_ledgers_release();
 }
 
 /* The base of atexit(): the library is linked without the start files that atexit() needs, and is never unloaded. */

@@ -50,6 +50,8 @@ struct tagc_ledger_times {
   double encode_ms, exchange_ms, decode_ms;
   double hidden_ms; /* the part of encode_ms and decode_ms beside the exchange, for which nobody waited */
   uint64_t calls;
+  uint64_t flushes; /* on host memory: calls that sent the residual or a reference, whose times are in these sums, too
+                     */
 };
 
 /* One slot, or everything without one. Traffic is that of this rank (kernels/codec/cost.h). */
@@ -69,8 +71,10 @@ struct tagc_ledger_row {
   uint64_t residual_bytes; /* memory held for it */
   uint64_t residuals_dropped; /* times it was dropped: mistaken slot, failed call, or step with NaN or Inf */
   struct tagc_codec_stats stats;
-  bool counted;                           /* a device has reported some of them */
-  struct tagc_decision_inputs *inputs;    /* the ledger's; only for slots with TAGC_CODEC=auto, else NULL */
+  bool error_known;
+  double error;                        /* relative L2, of the last sample of its codec's loss (exec/loss_samples.h) */
+  bool counted;                        /* a device has reported some of them */
+  struct tagc_decision_inputs *inputs; /* the ledger's; only for slots with TAGC_CODEC=auto, else NULL */
   struct tagc_ledger_allgather allgather; /* of an all-gather; its reference's memory is residual_bytes */
 };
 
@@ -86,6 +90,17 @@ struct tagc_ledger_side {
   struct tagc_traffic sent;           /* by reduce-scatters in the counted cycles */
   struct tagc_traffic allgather_sent; /* by all-gathers of parameters, with TAGC_ALLGATHER */
 };
+
+/* Times that add up. */
+struct tagc_ledger_sum {
+  uint64_t count;
+  double ms;
+};
+
+static inline void tagc_ledger_sum_add(struct tagc_ledger_sum *sum, double ms) {
+  sum->count++;
+  sum->ms += ms;
+}
 
 struct tagc_ledger {
   struct tagc_ledger *next;
@@ -113,6 +128,9 @@ struct tagc_ledger {
   uint64_t other_calls;           /* calls other than reduce-scatters, and all-gathers or all-reduces with rows */
   bool all_reduces;               /* its slots are all-reduces, and so are the "reduce-scatters" here */
   struct tagc_ledger_times times; /* of compressed reduce-scatters */
+  uint64_t cycles;                /* that have ended, of all locks */
+  struct tagc_ledger_sum steps[TAGC_AB_SIDES]; /* those that measure a step: before the vote, plain, compressed */
+  struct tagc_ledger_sum plain_calls;          /* plain calls whose time is known (exec/timing.h) */
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2];   /* plain, compressed */
   struct tagc_ab_windows *ab;         /* TAGC_MODE=ab: their steps, compared; else NULL */
@@ -147,6 +165,11 @@ static inline struct tagc_traffic tagc_traffic_since(const struct tagc_traffic *
 /* Makes a ledger on the list of the process; NULL without memory. The first one sets up the report at exit
  * (TAGC_REPORT). Never freed. */
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
+
+/* Keeps the ledgers and their rows in place, for a thread that reads them while others may run: at exit. False: another
+ * thread was interrupted for good while it changed them. */
+bool tagc_ledgers_hold(void);
+void tagc_ledgers_release(void);
 
 /* The slots are no longer valid. Their rows stay for the report until new ones come. */
 void tagc_ledger_end_slots(struct tagc_ledger *ledger);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * tagc-report: reports on a job from its traces. See tagc-report(1).
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,8 +11,10 @@
 #include "env/program/command_line.h"
 #include "env/program/terminal.h"
 #include "env/units.h"
+#include "interpose/tagc-report/events/tensorboard.h"
+#include "interpose/tagc-report/live/live.h"
 #include "interpose/tagc-report/read/format.h"
-#include "interpose/tagc-report/read/merge.h"
+#include "interpose/tagc-report/read/paths.h"
 #include "interpose/tagc-report/show/html.h"
 #include "interpose/tagc-report/show/perfetto.h"
 #include "interpose/tagc-report/show/report.h"
@@ -23,10 +24,11 @@ enum { READ = 0, UNREADABLE = 1 };
 struct request {
   struct tagc_volume_facts facts;
   struct tagc_step_range steps;
-  bool characterise;
+  bool characterise, live;
+  double interval;                    /* of the live screen, in seconds; 0: not given */
   const char *json, *html, *perfetto; /* files; "": standard output; NULL: none */
-  char **paths;
-  size_t count;
+  const char *tensorboard;            /* a folder; NULL: none */
+  struct tagc_paths traces;
 };
 
 /* "7" or "7-9" */
@@ -43,11 +45,16 @@ static bool set_steps(void *request, const char *value) {
 #define NUMBER(field) TO(COUNT, facts.field), .accepts = "1 to 1e18"
 /* clang-format off */
 static const struct tagc_argument rows[] = {
+  {.name = "live", TO(FLAG, live), .help = "follow a running job on the screen; q ends it"},
+  {.name = "interval", .value = "SECONDS", TO(REAL, interval), .accepts = "0.1 to 3600",
+   .help = "time from one screen to the next; default: 1"},
   {.name = "html", .value = "FILE", TO(FILE, html), .help = "also write a page for browsers; it loads nothing"},
   {.name = "perfetto", .value = "FILE", TO(FILE, perfetto),
    .help = "also write a timeline of calls, which ui.perfetto.dev opens"},
   {.name = "steps", .value = "N[-M]", TO(CALL, steps), .accepts = "a number, or two as 7-9", .set = set_steps,
    .help = "limit the timeline to these steps of a rank, counted from 1"},
+  {.name = "tensorboard", .value = "DIR", TO(FILE, tensorboard),
+   .help = "also write steps and losses into this folder, for TensorBoard"},
   {.name = "json", .value = "FILE", .optional = true, TO(FILE, json),
    .help = "write one JSON document to FILE, or in place of the text"},
   {.name = "characterise", TO(FLAG, characterise),
@@ -80,64 +87,6 @@ static int fail(const char *what, const char *why) {
 
 /* -- arguments ----------------------------------------------------------------------------------------------------- */
 
-static bool add_path(struct request *r, const char *folder, const char *name) {
-  if (!TAGC_SUM_ROOM(r->paths, r->count) ||
-      asprintf(&r->paths[r->count], "%s%s%s", folder ? folder : "", folder ? "/" : "", name) < 0)
-    return false;
-  r->count++;
-  return true;
-}
-
-static int is_trace(const struct dirent *entry) {
-  size_t length = strlen(entry->d_name);
-  return length > 6 && strcmp(entry->d_name + length - 6, ".trace") == 0;
-}
-
-/* Adds the traces in a folder, with that prefix or (NULL) all. -1: go on. */
-static int add_folder(struct request *r, const char *folder, const char *prefix) {
-  const size_t length = prefix ? strlen(prefix) : 0;
-  struct dirent **entries = NULL;
-  int n = scandir(folder, &entries, is_trace, alphasort), result = -1;
-  if (n < 0)
-    return fail(folder, strerror(errno));
-  for (int i = 0; i < n; i++) {
-    const char *name = entries[i]->d_name;
-    bool fits = !prefix || (strncmp(name, prefix, length) == 0 && name[length] == '-');
-    if (fits && result < 0 && !add_path(r, folder, name))
-      result = fail(folder, "no memory");
-    free(entries[i]);
-  }
-  free(entries);
-  return result;
-}
-
-/* Adds PREFIX-*.trace for a value of TAGC_TRACE. -1: go on. */
-static int add_prefix(struct request *r, const char *path) {
-  const char *slash = strrchr(path, '/');
-  char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
-  int result = !folder                            ? fail(path, "no memory")
-               : access(folder, R_OK | X_OK) == 0 ? add_folder(r, folder, slash ? slash + 1 : path)
-                                                  : -1;
-  free(folder);
-  return result;
-}
-
-/* -1: go on. */
-static int add_traces(struct request *r, const char *path) {
-  struct stat status;
-  const size_t before = r->count;
-  int result = -1;
-  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
-    result = add_folder(r, path, NULL);
-    return result < 0 && r->count == before ? fail(path, "no file in it ends with .trace") : result;
-  }
-  if (access(path, F_OK) != 0 && errno == ENOENT)
-    result = add_prefix(r, path);
-  if (result >= 0 || r->count > before)
-    return result;
-  return add_path(r, NULL, path) ? -1 : fail(path, "no memory"); /* the reader will report the error */
-}
-
 static bool begins_as_trace(const char *path) {
   char magic[sizeof TAGC_TRACE_MAGIC - 1];
   FILE *file = fopen(path, "rb");
@@ -157,14 +106,16 @@ static int check_output(const struct request *r, const char *option, const char 
   if (stat(path, &output) != 0)
     return -1;
   bool spoils = S_ISREG(output.st_mode) && begins_as_trace(path);
-  for (size_t i = 0; i < r->count; i++)
-    spoils |= stat(r->paths[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino;
+  for (size_t i = 0; i < r->traces.count; i++)
+    spoils |= stat(r->traces.paths[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino;
   return spoils ? tagc_refuse(&command_line, "%s would overwrite a trace: %s", option, path) : -1;
 }
 
 /* Checks that need all arguments. -1: go on; otherwise the exit status. */
 static int check_all(const struct request *r) {
   const char *const outputs[][2] = {{"--html", r->html}, {"--perfetto", r->perfetto}, {"--json", r->json}};
+  if (r->tensorboard && strncmp(r->tensorboard, "--", 2) == 0)
+    return tagc_refuse(&command_line, "--tensorboard needs the name of a folder, not %s", r->tensorboard);
   for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
     int result = check_output(r, outputs[i][0], outputs[i][1]);
     if (result >= 0)
@@ -172,9 +123,20 @@ static int check_all(const struct request *r) {
   }
   if (r->steps.first && !r->perfetto)
     return tagc_refuse(&command_line, "--steps limits the timeline; give --perfetto FILE, too");
-  if (!r->count)
+  if (!r->traces.count)
     return tagc_refuse(&command_line, "nothing to report: give traces, or their folder");
   return -1;
+}
+
+/* The live screen is all that a call can show. -1: go on. */
+static int check_live(const struct request *r, char *const *words) {
+  if (r->interval && !r->live)
+    return tagc_refuse(&command_line, "--interval is that of --live; give that, too");
+  if (!r->live)
+    return -1;
+  if (r->json || r->html || r->perfetto || r->tensorboard || r->characterise || r->steps.first)
+    return tagc_refuse(&command_line, "--live shows a screen alone; leave the other outputs for a report of their own");
+  return *words ? -1 : tagc_refuse(&command_line, "nothing to follow: give traces, or their folder");
 }
 
 /* -1: go on; otherwise the exit status. */
@@ -182,17 +144,23 @@ static int parse(char **argv, struct request *r) {
   int result = tagc_command_line_parse(&command_line, argv, r, stdout);
   if (result == 0)
     return fflush(stdout) != 0;
-  for (char **word = argv + 1; result < 0 && *word; word++)
-    result = add_traces(r, *word);
+  result = result < 0 ? check_live(r, argv + 1) : result;
+  if (result < 0 && r->live)
+    return tagc_live_run(command_line.program, argv + 1, r->interval ? r->interval : 1);
+  for (char **word = argv + 1; result < 0 && *word; word++) {
+    const char *why = tagc_paths_add(&r->traces, *word);
+    result = why ? fail(*word, why) : result;
+  }
   return result < 0 ? check_all(r) : result;
 }
 
 /* -- output -------------------------------------------------------------------------------------------------------- */
 
-enum output { TEXT, TRAITS, JSON, HTML, PERFETTO };
+/* TENSORBOARD: the first run; the others follow. */
+enum output { TEXT, TRAITS, JSON, HTML, PERFETTO, TENSORBOARD };
 
 /* False: not written, see `why`. */
-static bool write_output(enum output output, const struct request *request, const struct tagc_report *report, FILE *to,
+static bool write_output(unsigned output, const struct request *request, const struct tagc_report *report, FILE *to,
                          char why[TAGC_TRACE_WHY]) {
   switch (output) {
   case TEXT: tagc_report_print(report, to); return true;
@@ -200,8 +168,8 @@ static bool write_output(enum output output, const struct request *request, cons
   case JSON: tagc_report_json(report, to); return true;
   case HTML: return tagc_html_write(report->summary, &request->facts, to);
   case PERFETTO: return tagc_perfetto_write(report->summary, request->steps, to, why);
+  default: return tagc_tensorboard_write(report->summary, output - TENSORBOARD, to);
   }
-  return false;
 }
 
 /* Opens a file beside `path`, to replace it once complete. NULL if that is impossible or forbidden (a device, a link):
@@ -227,7 +195,7 @@ static FILE *open_beside(const char *path, char **beside) {
 
 /* Writes one kind of output to a file, or ("") to standard output. Returns 0, or the exit status. */
 static int write_to(const struct request *request, const struct tagc_report *report, const char *path,
-                    enum output output) {
+                    unsigned output) {
   char why[TAGC_TRACE_WHY] = "no memory";
   const char *name = *path ? path : "standard output";
   char *beside = NULL;
@@ -253,6 +221,30 @@ static int write_to(const struct request *request, const struct tagc_report *rep
   return failed ? fail(name, strerror(errno ? errno : EIO)) : READ;
 }
 
+static bool make_folder(const char *path) {
+  struct stat status;
+  return mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode));
+}
+
+/* Writes the runs into folders of their own: a run is a folder there. Those of an earlier report are replaced. */
+static int write_runs(const struct request *request, const struct tagc_report *report) {
+  const char *folder = request->tensorboard;
+  char name[32], *path = NULL;
+  int result = make_folder(folder) ? READ : fail(folder, strerror(errno));
+  for (size_t i = 0; i < tagc_tensorboard_runs(report->summary) && !result; i++) {
+    tagc_tensorboard_run(report->summary, i, name);
+    if (asprintf(&path, "%s/%s", folder, name) < 0)
+      return fail(folder, "no memory");
+    result = make_folder(path) ? READ : fail(path, strerror(errno));
+    free(path);
+    if (result || asprintf(&path, "%s/%s/" TAGC_TENSORBOARD_FILE, folder, name) < 0)
+      return result ? result : fail(folder, "no memory");
+    result = write_to(request, report, path, TENSORBOARD + (unsigned)i);
+    free(path);
+  }
+  return result;
+}
+
 static int put_all(const struct request *request, const struct tagc_report *report) {
   const bool read = report->summary->rank_count > 0, to_stdout = request->json && !*request->json;
   int result = READ;
@@ -260,6 +252,8 @@ static int put_all(const struct request *request, const struct tagc_report *repo
     result = write_to(request, report, request->html, HTML);
   if (read && request->perfetto && !result)
     result = write_to(request, report, request->perfetto, PERFETTO);
+  if (read && request->tensorboard && !result)
+    result = write_runs(request, report);
   if (request->json && !result)
     result = write_to(request, report, request->json, JSON);
   if (!to_stdout && !result)
@@ -271,7 +265,7 @@ static int put_all(const struct request *request, const struct tagc_report *repo
 
 static int report_all(const struct request *request) {
   struct tagc_report report;
-  bool made = tagc_report_make(&report, request->paths, request->count, &request->facts);
+  bool made = tagc_report_make(&report, request->traces.paths, request->traces.count, &request->facts);
   int result = made ? put_all(request, &report) : fail("traces", "no memory");
   tagc_report_free(&report);
   return result;
@@ -283,8 +277,6 @@ int main(int argc, char **argv) {
   int status = parse(argv, &request);
   if (status < 0)
     status = report_all(&request);
-  for (size_t i = 0; i < request.count; i++)
-    free(request.paths[i]);
-  free(request.paths);
+  tagc_paths_free(&request.traces);
   return status;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # trace/: traces, files of calls, and tagc-report.
-e2e_tests += %D%/live.test %D%/calls.test %D%/trace.test
+e2e_tests += %D%/live.test %D%/live_screen.test %D%/metrics.test %D%/calls.test %D%/trace.test
 check_PROGRAMS += %D%/calls %D%/many_calls %D%/trace %D%/trace_judge
 %C%_trace_LDADD = libtagc-report.a $(LDADD)
 %C%_trace_judge_LDADD = libtagc-report.a $(LDADD)

@@ -446,7 +446,7 @@ static inline void trace_job_slots(struct trace_rank *r, const char *codec) {
 static inline void trace_job_rank(struct trace *t, const struct trace_job *job, int rank) {
   struct trace_rank r = {job, t, rank, 1000000000, 0};
   int hosts = job->hosts > 1 ? job->hosts : 1, host = rank / (job->ranks / hosts);
-  char name[32];
+  char name[32], sides[48];
   struct tagc_trace_process process = {.pid = (job->first_pid ? job->first_pid : 1000) + rank,
                                        .nccl_version = 22707,
                                        .monotonic_ns = 1000000000,
@@ -455,7 +455,8 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
   snprintf(name, sizeof name, "node%d", host);
   trace_process(t, &process, name, "train", "0.1");
   trace_names(t);
-  trace_options(t, job->window ? "TAGC_MODE=ab\n" : job->compressed ? "TAGC_MODE=compress\n" : "TAGC_MODE=observe\n");
+  snprintf(sides, sizeof sides, "TAGC_MODE=ab\nTAGC_AB=%u\n", job->window);
+  trace_options(t, job->window ? sides : job->compressed ? "TAGC_MODE=compress\n" : "TAGC_MODE=observe\n");
   trace_put(t, COMM, 1, .identity = job->identity, .on_host = !job->on_gpu, .born_ns = r.now, .rank = rank,
             .nranks = job->ranks, .function = MADE_INIT, .agreed = 1, .hosts = (uint32_t)hosts, .number = 0);
   for (unsigned i = 0; i < job->warmup; i++)
