@@ -36,7 +36,7 @@ const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
 #undef BUDGET
 #undef TEXT
 };
-_Static_assert(TAGC_OPTION_COUNT <= 32, "struct tagc_options.given has 32 bits");
+_Static_assert(TAGC_OPTION_COUNT <= 64, "struct tagc_options.given has 64 bits");
 
 static bool is_text(const struct tagc_option *o) { return o->kind >= TAGC_OPTION_TEXT; }
 
@@ -221,7 +221,7 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
     return false;
   }
   store_option(options, o, o->kind == TAGC_OPTION_BUDGET ? budget.amount : number, budget.kind, value);
-  options->given |= UINT32_C(1) << (o - tagc_option_table);
+  options->given |= UINT64_C(1) << (o - tagc_option_table);
   return true;
 }
 
@@ -398,7 +398,7 @@ const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTIO
 static bool is_local(size_t i) {
   return i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout ||
          i == TAGC_OPTION_torch_timeout || i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle ||
-         i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls || i == TAGC_OPTION_trace ||
+         i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls || i == TAGC_OPTION_trace || i == TAGC_OPTION_profiler ||
          i == TAGC_OPTION_trace_buffer || i == TAGC_OPTION_trace_max || i == TAGC_OPTION_log_cycles;
 }
 

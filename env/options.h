@@ -31,6 +31,7 @@ enum tagc_allgather_choice {
   TAGC_ALLGATHER_DELTA,
   TAGC_ALLGATHER_EXACT
 };
+enum tagc_profiler_when { TAGC_PROFILER_AUTO, TAGC_PROFILER_OFF, TAGC_PROFILER_ON };
 enum tagc_report_when { TAGC_REPORT_NEVER, TAGC_REPORT_ALWAYS, TAGC_REPORT_AUTO };
 
 /* Indices of the options, in the order of options.def: bits of tagc_options.given. */
@@ -78,7 +79,7 @@ struct tagc_options {
 #undef FRACTION
 #undef BUDGET
 #undef TEXT
-  uint32_t given;    /* bit i: the user set option i */
+  uint64_t given;    /* bit i: the user set option i */
   int nccl_blocking; /* NCCL_COMM_BLOCKING: 0 or 1 overrides every communicator's configuration; else -1 */
   bool bad;          /* a value was refused (and logged): this process must pass everything through */
 };
