@@ -41,6 +41,7 @@ include $(srcdir)/%D%/unit/model/local.mk
 include $(srcdir)/%D%/unit/nccl/local.mk
 include $(srcdir)/%D%/unit/none/local.mk
 include $(srcdir)/%D%/unit/policy/local.mk
+include $(srcdir)/%D%/unit/profiler/local.mk
 include $(srcdir)/%D%/unit/program/local.mk
 include $(srcdir)/%D%/unit/sparse/local.mk
 include $(srcdir)/%D%/unit/standin/local.mk
@@ -227,6 +228,7 @@ tests_tsan = \
   tests/unit/device/test_side_stream \
   tests/unit/env/test_options \
   tests/unit/policy/test_registered_memory \
+  tests/unit/profiler/test_plugin \
   tests/unit/trace/test_trace \
   tests/unit/vote/test_vote \
   tests/unit/vote/test_budget \
