@@ -84,9 +84,10 @@ static uint32_t generation_of_handle(const void *handle) { return (uint32_t)(uin
 
 /* The locked context of a handle; NULL: none. */
 static struct context *lock_of_handle(const void *handle, enum handle_kind kind) {
-  if (kind_of_handle(handle) != kind)
+  const size_t index = (uintptr_t)handle >> 48 & 0xfff;
+  if (kind_of_handle(handle) != kind || index >= TAGC_PROFILER_CONTEXTS)
     return NULL;
-  struct context *context = atomic_load(&contexts[(uintptr_t)handle >> 48 & 0xfff]);
+  struct context *context = atomic_load(&contexts[index]);
   if (context)
     pthread_mutex_lock(&context->lock);
   return context;

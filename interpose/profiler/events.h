@@ -23,7 +23,7 @@
 #include "interpose/profiler/profiler.h"
 
 enum {
-  TAGC_PROFILER_CONTEXTS = 1 << 12,  /* communicators at once; further ones have no records */
+  TAGC_PROFILER_CONTEXTS = 1 << 10,  /* communicators at once; further ones have no records */
   TAGC_PROFILER_OPERATIONS = 1 << 9, /* of a communicator at once: the oldest is given up for another one */
   TAGC_PROFILER_TRANSFERS = 1 << 10, /* open operations and steps of the proxy, likewise; further ones are left out */
   TAGC_PROFILER_LAG = 32             /* an operation is written when so many younger ones have begun */
