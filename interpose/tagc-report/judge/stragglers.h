@@ -52,7 +52,7 @@ struct tagc_stragglers {
   double behind_ms;                  /* its time outside of calls minus the median */
   bool exposed_known;
   bool wire_exact; /* on all ranks */
-  char words[300];
+  char words[450];
   size_t rank_count;
   size_t steps;                                              /* whole ones of the job: means over their ranks */
   double median_ms, p95_ms;                                  /* NaN: none */

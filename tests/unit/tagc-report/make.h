@@ -120,6 +120,7 @@ static inline void trace_add(struct trace *t, enum tagc_trace_kind kind, uint32_
 #define TRACE_STRUCT_COMM_END struct tagc_trace_comm_end
 #define TRACE_STRUCT_CALL struct tagc_trace_call
 #define TRACE_STRUCT_TIMES struct tagc_trace_times
+#define TRACE_STRUCT_PROFILE struct tagc_trace_profile
 #define TRACE_STRUCT_CYCLE struct tagc_trace_cycle
 #define TRACE_STRUCT_STATE struct tagc_trace_state
 #define TRACE_STRUCT_END struct tagc_trace_end
