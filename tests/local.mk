@@ -99,7 +99,7 @@ check_PROGRAMS += $(gpu_programs)
 %C%_gpu_speed_LDFLAGS = $(to_driver)
 endif
 # The parts of a build that it needs. gpu-kit copies them, stripped, to a folder for another machine.
-gpu_needs = libtagc-preload.so $(gpu_programs) $(cuda_tests) tests/bench/overhead tests/e2e/device/on_device \
+gpu_needs = libtagc-preload.so $(gpu_programs) $(cuda_tests) tests/bench/overhead tests/e2e/device/on_device tests/e2e/trace/trace_times \
   tests/standin/launch tests/standin/libnccl.so.2
 gpu-programs: all $(gpu_needs)
 gpu-kit: gpu-programs
