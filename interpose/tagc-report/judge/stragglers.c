@@ -53,8 +53,9 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_ran
   out->network_bytes = profiled ? sent / n : NAN;
   if (rank->blocking) {
     out->exposed_ms = out->in_calls_ms;
-    out->wire_ms = fmax(out->wire_ms, out->in_calls_ms); /* plain calls may have no known times */
-    out->hidden_ms = out->wire_ms - out->in_calls_ms;
+    if (!out->wire_exact)
+      out->wire_ms = fmax(out->wire_ms, out->in_calls_ms); /* plain calls may have no known times */
+    out->hidden_ms = fmax(0, out->wire_ms - out->in_calls_ms);
   } else {
     out->exposed_ms = out->wire_ms > out->step_ms ? out->step_ms : out->wire_ms;
   }

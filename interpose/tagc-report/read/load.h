@@ -11,9 +11,8 @@
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/read/table.h"
 
-/* Larger values are absurd: 4 TiB, a year. */
+/* Larger values are absurd, as are times over TAGC_NS_MOST: 4 TiB. */
 #define TAGC_BYTES_MOST (UINT64_C(1) << 42)
-#define TAGC_NS_MOST (UINT64_C(366) * 86400 * 1000000000)
 #define TAGC_ELEMENTS_MOST (UINT64_C(1) << 50)
 enum {
   TAGC_LOAD_RECENT = 1 << 16, /* calls still without times */

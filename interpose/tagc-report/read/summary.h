@@ -21,6 +21,8 @@
 
 #include "interpose/tagc-report/read/records.h"
 
+#define TAGC_NS_MOST (UINT64_C(366) * 86400 * 1000000000) /* a year: longer times are absurd */
+
 /* Bytes sent inside hosts, and between them. */
 struct tagc_sum_sent {
   uint64_t inside, between;

@@ -394,7 +394,7 @@ static void test_timeline(bool on_gpu) {
   job.window = 4;
   job.hosts = 2;
   job.clock_skew_ns = -1000;
-  job.on_gpu = on_gpu;
+  job.on_gpu = job.profiled = on_gpu;
   struct tagc_summary *summary = read_job(&job, paths);
   uint64_t calls = 0;
   for (size_t i = 0; i < summary->rank_count; i++)
@@ -417,6 +417,13 @@ static void test_timeline(bool on_gpu) {
   ok(count_of(some.bytes, "\"ph\":\"t\"") == (RANKS - 2) * count_of(some.bytes, "\"ph\":\"s\""), "and touch all ranks");
   ok(count_of(all.bytes, "\"name\":\"encode\"") > 0 && count_of(all.bytes, "wire, stream 1") == (on_gpu ? RANKS : 0),
      "times lie %s", on_gpu ? "on lanes of streams" : "under their calls");
+  ok(count_of(some.bytes, "\"cat\":\"kernel\"") == (on_gpu ? RANKS * 3 * (3 * 4 + 1) : 0) &&
+       count_of(all.bytes, "\"NCCL's kernels\"") == (on_gpu ? RANKS : 0),
+     "NCCL's kernels have a lane: %zu", count_of(some.bytes, "\"cat\":\"kernel\""));
+  struct text page = page_of(summary);
+  check_page(&page, on_gpu ? "with kernels" : "without kernels");
+  ok(count_of(page.bytes, "Network sends") == on_gpu, "and the page a column, if they are known");
+  free(page.bytes);
   ok(count_of(all.bytes, "\"collective\":\"0.7\"") == RANKS, "a collective has one id on all ranks");
   ok(strstr(all.bytes, "residual norm") && strstr(all.bytes, "bytes sent in a step") && strstr(all.bytes, " is born "),
      "counters and births");

@@ -76,6 +76,15 @@ static void test_kernels(void) {
   p = pace_of(run);
   ok(p.wire_exact && near(p.ranks[1].outside_ms, 1), "kernels that fill a step leave a time outside that is known");
   tagc_stragglers_free(&p);
+  for (size_t i = 0; i < STEPS; i++) {
+    run->ranks[0].steps[i].wire_ns = 25000000;
+    run->ranks[0].steps[i].host_ns = 30000000;
+  }
+  run->ranks[0].blocking = true;
+  p = pace_of(run);
+  ok(near(p.ranks[0].wire_ms, 25) && near(p.ranks[0].exposed_ms, 30) && near(p.ranks[0].hidden_ms, 0),
+     "on host memory, kernels shorter than their calls hide nothing");
+  tagc_stragglers_free(&p);
   run_free(run);
 }
 
