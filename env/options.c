@@ -398,7 +398,7 @@ const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTIO
 static bool is_local(size_t i) {
   return i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout ||
          i == TAGC_OPTION_torch_timeout || i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle ||
-         i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls || i == TAGC_OPTION_trace ||
+         i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls || i == TAGC_OPTION_trace || i == TAGC_OPTION_profiler ||
          i == TAGC_OPTION_trace_buffer || i == TAGC_OPTION_trace_max || i == TAGC_OPTION_log_cycles ||
          i == TAGC_OPTION_metrics || i == TAGC_OPTION_metrics_cycles;
 }

@@ -32,6 +32,7 @@ enum tagc_allgather_choice {
   TAGC_ALLGATHER_EXACT
 };
 enum tagc_broadcast_choices { TAGC_BROADCAST_OFF, TAGC_BROADCAST_EXACT };
+enum tagc_profiler_when { TAGC_PROFILER_AUTO, TAGC_PROFILER_OFF, TAGC_PROFILER_ON };
 enum tagc_report_when { TAGC_REPORT_NEVER, TAGC_REPORT_ALWAYS, TAGC_REPORT_AUTO };
 
 /* Indices of the options, in the order of options.def: bits of tagc_options.given. */

@@ -11,6 +11,7 @@ include $(srcdir)/%D%/agree/local.mk
 include $(srcdir)/%D%/stats/local.mk
 include $(srcdir)/%D%/metrics/local.mk
 include $(srcdir)/%D%/trace/local.mk
+include $(srcdir)/%D%/profiler/local.mk
 include $(srcdir)/%D%/comm/local.mk
 include $(srcdir)/%D%/calls/local.mk
 include $(srcdir)/%D%/exec/local.mk

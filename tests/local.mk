@@ -43,6 +43,7 @@ include $(srcdir)/%D%/unit/model/local.mk
 include $(srcdir)/%D%/unit/nccl/local.mk
 include $(srcdir)/%D%/unit/none/local.mk
 include $(srcdir)/%D%/unit/policy/local.mk
+include $(srcdir)/%D%/unit/profiler/local.mk
 include $(srcdir)/%D%/unit/program/local.mk
 include $(srcdir)/%D%/unit/sparse/local.mk
 include $(srcdir)/%D%/unit/standin/local.mk
@@ -103,7 +104,8 @@ check_PROGRAMS += $(gpu_programs)
 %C%_gpu_speed_LDFLAGS = $(to_driver)
 endif
 # The parts of a build that it needs. gpu-kit copies them, stripped, to a folder for another machine.
-gpu_needs = libtagc-preload.so tagc-report $(gpu_programs) $(cuda_tests) tests/bench/overhead tests/e2e/device/on_device \
+gpu_needs = libtagc-preload.so tagc-report $(gpu_programs) $(cuda_tests) tests/bench/overhead \
+  tests/e2e/device/on_device tests/e2e/trace/trace_times \
   tests/standin/launch tests/standin/libnccl.so.2
 gpu-programs: all $(gpu_needs)
 gpu-kit: gpu-programs
@@ -237,6 +239,7 @@ tests_tsan = \
   tests/unit/env/test_options \
   tests/unit/metrics/test_metrics \
   tests/unit/policy/test_registered_memory \
+  tests/unit/profiler/test_plugin \
   tests/unit/trace/test_trace \
   tests/unit/vote/test_vote \
   tests/unit/vote/test_budget \

@@ -7,6 +7,7 @@
 #include "interpose/comm/comm.h"
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
+#include "interpose/profiler/profiler.h"
 
 static atomic_uint threads; /* that have made calls */
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t thread_number;
@@ -107,6 +108,8 @@ void tagc_trace_enter(struct tagc_call *call) {
   if (!entry_is_collective(call->entry)) /* collectives have found it when they are written */
     stamp->comm = tagc_trace_comm(call->handle);
   stamp->number = tagc_trace_number();
+  if (tagc_profiler_on() && takes(call->entry) & COUNT)
+    tagc_profiler_expect(stamp->number, tagc_trace_comm(call->handle), call->send, call->recv);
   stamp->began_ns = tagc_clock_ns();
 }
 

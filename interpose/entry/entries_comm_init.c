@@ -9,6 +9,7 @@
 #include "interpose/comm/table.h"
 #include "interpose/entry/adapter.h"
 #include "interpose/nccl/process.h"
+#include "interpose/profiler/profiler.h"
 
 /* Does a configuration ask for a non-blocking communicator? The environment overrides it. Older callers have shorter
  * structs. A child inherits its parent's mode only without a configuration of its own. */
@@ -65,6 +66,7 @@ static struct comm_init from_ids(enum tagc_entry function, const ncclUniqueId *i
   struct comm_init init = {.agreement.state = TAGC_AGREED_NO};
   if (!watched())
     return init;
+  tagc_profiler_offer(nccl);
   init.nonblocking = asks_nonblocking(config, false);
   if (ids && count > 0 && count <= nranks && nranks > 1 && rank >= 0 && rank < nranks)
     init.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
@@ -162,6 +164,8 @@ EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int r
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices) {
   CALLED(ncclCommInitAll);
   struct comm_init init = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
+  if (watched())
+    tagc_profiler_offer(nccl);
   ncclResult_t status = FORWARD(ncclCommInitAll, comms, count, devices);
   init.nonblocking = watched() && asks_nonblocking(NULL, false);
   if (watched())

@@ -78,15 +78,30 @@ static struct tagc_hook_answer answer_lookup(void *handle, const char *name, enu
   return (struct tagc_hook_answer){NULL, tagc_real_is_lost() ? own : found};
 }
 
+/* A program may have a profiler plugin linked in, which NCCL finds by dlopen(NULL)
+ * (NCCL_PROFILER_PLUGIN=STATIC_PLUGIN). Our tables (interpose/profiler) must not stand in front of it: only those who
+ * have opened this library get them. */
+static struct tagc_hook_answer answer_plugin(void *handle, const char *name) {
+  struct tagc_hook_answer jump = {(void *)tagc_linker_next_dlsym(), NULL};
+  struct tagc_object us, holder;
+  void *found = handle == RTLD_DEFAULT ? NULL : tagc_linker_next_dlsym()(handle, name);
+  const bool ours = found && tagc_linker_find((const void *)&tagc_hook_dlsym, &us) &&
+                    tagc_linker_find(found, &holder) && holder.low == us.low;
+  if (ours && !is_own_handle(handle))
+    return (struct tagc_hook_answer){NULL, tagc_linker_dlsym()(RTLD_NEXT, name)};
+  return jump;
+}
+
 TAGC_BEFORE_SANITIZERS struct tagc_hook_answer tagc_hook_dlsym(void *handle, const char *name, const void *caller) {
   struct tagc_hook_answer jump = {(void *)tagc_linker_next_dlsym(), NULL};
   if (!name || name[0] != 'n' || name[1] != 'c' || name[2] != 'c' || name[3] != 'l' || handle == RTLD_NEXT)
     return jump;
   enum tagc_entry entry = tagc_real_find_entry(name);
-  if (entry == TAGC_ENTRY_COUNT || tagc_real_is_opening())
+  const bool plugin = strncmp(name, "ncclProfiler_v", strlen("ncclProfiler_v")) == 0;
+  if ((entry == TAGC_ENTRY_COUNT && !plugin) || tagc_real_is_opening())
     return jump;
   int saved = errno;
-  struct tagc_hook_answer next = answer_lookup(handle, name, entry, caller);
+  struct tagc_hook_answer next = plugin ? answer_plugin(handle, name) : answer_lookup(handle, name, entry, caller);
   errno = saved;
   return next;
 }

@@ -10,7 +10,7 @@
  *            record of a lower version lacks at its end are 0. NAME records define codes (of functions, reasons, ...)
  *            before their first use.
  *            1.1: kinds ALLGATHER and VOTE; TIMES has hidden_ns and hidden_unknown, CALL and STATE have allgather, SLOT
- *            has a third text.
+ *            has a third text. 1.2: kind PROFILE.
  * Times      Nanoseconds of CLOCK_MONOTONIC of the process; the PROCESS record has its and the realtime clock's value
  *            at one moment.
  * Bytes      raw: of the program's send buffer. inside, between: what this rank sends for the call to ranks of its own
@@ -26,7 +26,7 @@
 
 enum {
   TAGC_TRACE_MAJOR = 1,
-  TAGC_TRACE_MINOR = 1,
+  TAGC_TRACE_MINOR = 2,
   TAGC_TRACE_ORDER = 0x01020304,
   TAGC_TRACE_CHUNK_MOST = 1 << 20, /* bytes of records in a chunk */
   TAGC_TRACE_RECORD_MOST = 1 << 15 /* bytes of a record */
@@ -63,6 +63,7 @@ enum tagc_trace_kind {
   TAGC_TRACE_END,       /* the last record of a process that ended in order, or of a file of the maximal size */
   TAGC_TRACE_ALLGATHER, /* an all-gather of parameters in the cycle, recorded like slots */
   TAGC_TRACE_VOTE,      /* codecs of slots were chosen or changed; SLOT and ALLGATHER records follow */
+  TAGC_TRACE_PROFILE,   /* what NCCL's profiler has seen of an operation */
   TAGC_TRACE_KINDS
 };
 
@@ -256,6 +257,25 @@ struct tagc_trace_vote {
   char text[];   /* why codecs have changed; "": the first vote, or unknown */
 };
 
+/* An operation that NCCL has launched: a collective, or one side of a point-to-point call. One may have several
+ * records: bytes, pieces and waits add up; the rest is that of the last record. */
+struct tagc_trace_profile {
+  struct tagc_trace_record record;       /* comm: 0 also if no call of the program has shown whose it is */
+  uint64_t call;                         /* the call's number; 0: unknown, again from a graph, or the library's own */
+  uint64_t posted_ns;                    /* NCCL has launched it */
+  uint64_t kernel_began_ns, kernel_ns;   /* from its first channel's begin to the last one's end; 0: unknown */
+  uint64_t network_began_ns, network_ns; /* from the proxy's first transfer to the end of its last one; 0: none */
+  uint64_t sent_bytes, received_bytes;   /* by the network: nothing inside a host */
+  uint64_t sending_ns;                   /* the network sent something: simultaneous sends count once */
+  /* Sums over the pieces. They wait for the kernel, for room at the receiver, and for the network, where a receive
+   * also waits for its sender. */
+  uint64_t send_gpu_ns, send_peer_ns, send_network_ns, receive_network_ns, receive_gpu_ns;
+  uint32_t sends, receives; /* pieces */
+  uint16_t function;        /* 65535: none of those that have names */
+  uint16_t channels;        /* whose kernels were seen */
+  uint32_t by_device;       /* 1: the kernel's times are those of the GPU's clock; 0: the proxy thread saw them */
+};
+
 _Static_assert(sizeof(struct tagc_trace_head) == 24 && sizeof(struct tagc_trace_chunk) == 32 &&
                  sizeof(struct tagc_trace_record) == 8 && sizeof(struct tagc_trace_process) == 32 &&
                  sizeof(struct tagc_trace_comm) == 56 && sizeof(struct tagc_trace_comm_end) == 24 &&
@@ -263,7 +283,7 @@ _Static_assert(sizeof(struct tagc_trace_head) == 24 && sizeof(struct tagc_trace_
                  sizeof(struct tagc_trace_call) == 136 && sizeof(struct tagc_trace_times) == 64 &&
                  sizeof(struct tagc_trace_cycle) == 40 && sizeof(struct tagc_trace_state) == 72 &&
                  sizeof(struct tagc_trace_end) == 40 && sizeof(struct tagc_trace_allgather) == 48 &&
-                 sizeof(struct tagc_trace_vote) == 32,
+                 sizeof(struct tagc_trace_vote) == 32 && sizeof(struct tagc_trace_profile) == 136,
                "the layout of files");
 
 #endif

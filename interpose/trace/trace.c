@@ -339,8 +339,10 @@ bool tagc_trace_begin(void) {
 void tagc_trace_add(const struct tagc_trace_record *record) {
   if (!tagc_trace_on() || !belongs_to_process())
     return;
-  /* The many CALL and TIMES records leave room for others: without a communicator's record its calls say little. */
-  const bool one_of_many = record->kind == TAGC_TRACE_CALL || record->kind == TAGC_TRACE_TIMES;
+  /* The many CALL, TIMES and PROFILE records leave room for others: without a communicator's record its calls say
+   * little. */
+  const bool one_of_many =
+    record->kind == TAGC_TRACE_CALL || record->kind == TAGC_TRACE_TIMES || record->kind == TAGC_TRACE_PROFILE;
   const bool interrupted = adding;
   adding = true;
   pthread_mutex_lock(&lock);

@@ -83,6 +83,7 @@ void standin_comm_release(struct ncclComm *comm) {
 }
 
 static void comm_free(struct ncclComm *comm) {
+  standin_profiler_close(comm);
   for (int i = 0; comm->peers && i < comm->nranks; i++) {
     standin_channel_close(comm->peers[i].channel);
     close_if_open(comm->peers[i].fd);

@@ -21,6 +21,8 @@ static ncclResult_t run_init(struct async_work *base) {
   struct ncclComm *comm = work->comm;
   ncclResult_t result = standin_join(comm, work->ids, work->nids);
   comm->connected = result == ncclSuccess;
+  if (result == ncclSuccess)
+    standin_profiler_open(comm);
   bool keep = result == ncclSuccess || comm->nonblocking; /* a query for its error must find it */
   standin_comm_release(comm);
   if (!keep) {
@@ -198,6 +200,8 @@ static ncclResult_t run_child(struct async_work *base) {
   standin_comm_release(work->parent);
   if (child) {
     child->connected = result == ncclSuccess;
+    if (result == ncclSuccess)
+      standin_profiler_open(child);
     child->nonblocking = work->nonblocking;
     if (result == ncclSuccess)
       __atomic_store_n(work->handle, child, __ATOMIC_RELEASE); /* other threads may read it meanwhile */

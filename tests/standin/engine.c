@@ -24,6 +24,22 @@ static void finish_job(struct job *job, ncclResult_t result) {
 /* A first contact with some peers runs beside work with the others. */
 static bool concerns(const struct job *job, int peer) { return job->comm->peers[peer].met != job->contact; }
 
+static bool leaves_host(const struct job *job) { return job->comm->peers[job->ring.next].way == WAY_BETWEEN; }
+
+static void profile_p2p(struct job *job, bool ends) {
+  for (size_t i = job->ncollectives; i < job->ncalls; i++) {
+    const struct call *call = job->calls[i];
+    const bool one = call->function == FN_SEND || call->function == FN_RECV;
+    const bool network = one && call->root != job->comm->rank && job->comm->peers[call->root].way == WAY_BETWEEN;
+    const size_t bytes = network ? call->count * standin_type_size(call->type) : 0;
+    if (!ends)
+      standin_profiler_begins(job->comm, call, network);
+    else
+      standin_profiler_ends(job->comm, call, call->function == FN_SEND ? bytes : 0,
+                            call->function == FN_RECV ? bytes : 0);
+  }
+}
+
 /* Starts, continues or ends one collective. */
 static ncclResult_t step_collective(struct job *job, bool *progress) {
   struct call *call = job->calls[job->current];
@@ -34,11 +50,14 @@ static ncclResult_t step_collective(struct job *job, bool *progress) {
     ncclResult_t result = standin_ring_start(&job->ring, job->comm, call);
     if (result != ncclSuccess)
       return result;
+    standin_profiler_begins(job->comm, call, leaves_host(job));
   }
   ncclResult_t result = standin_ring_step(&job->ring, job->comm, progress, &done);
   if (result == ncclSuccess && done) {
     standin_stats_sent(call->line, job->comm->peers[job->ring.next].way, job->ring.payload_sent);
     standin_stats_took(call->line, standin_now() - job->started_at);
+    const size_t bytes = leaves_host(job) ? job->ring.payload_sent : 0;
+    standin_profiler_ends(job->comm, call, bytes, bytes);
     job->current++;
     job->started = false;
   }
@@ -55,11 +74,13 @@ static ncclResult_t step_p2p(struct job *job, bool *progress) {
     ncclResult_t result = standin_p2p_start(&job->p2p, job->comm, calls, ncalls);
     if (result != ncclSuccess)
       return result;
+    profile_p2p(job, false);
   }
   ncclResult_t result = standin_p2p_step(&job->p2p, job->comm, progress, &done);
   if (result == ncclSuccess && done) {
     for (size_t i = 0; i < ncalls; i++)
       standin_stats_took(calls[i]->line, standin_now() - job->started_at);
+    profile_p2p(job, true);
     job->current = job->ncalls;
   }
   return result;

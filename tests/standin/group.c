@@ -133,6 +133,8 @@ static ncclResult_t run_tasks(struct group *from) {
   ncclResult_t result = fill_jobs(jobs, &njobs, from, true);
   if (result == ncclSuccess)
     result = fill_jobs(jobs, &njobs, from, false);
+  for (size_t i = 0; result == ncclSuccess && i < njobs; i++)
+    standin_profiler_launch(&jobs[i]);
   if (result == ncclSuccess && ncclStandinHostMemory) {
     standin_run(jobs, njobs);
   } else {

@@ -23,6 +23,7 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/newer.c \
   tests/standin/on_host.c \
   tests/standin/p2p.c \
+  tests/standin/profiler.c \
   tests/standin/net/rate.c \
   tests/standin/redop.c \
   tests/standin/reduce.c \

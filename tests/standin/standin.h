@@ -81,7 +81,8 @@ struct call {
   struct reduction reduction;
   int root; /* root of a rooted collective, peer of a Send or Recv */
   cudaStream_t stream;
-  size_t line; /* in the statistics */
+  size_t line;    /* in the statistics */
+  void *profiled; /* the plugin's handle of the operation; NULL: none */
 };
 
 /* The number of blocks of `count` elements that the call reads and writes on this rank. */
@@ -176,6 +177,9 @@ struct ncclComm {
 
   char *stage_in, *stage_out, *work; /* the ring's buffers, made at first use */
   size_t work_size;
+
+  void *profiler; /* the context of the profiler plugin, which knows of it if `profiled` */
+  bool profiled;
 };
 
 /* A new communicator, listed and in use by the caller. NULL: no memory or no descriptors. */
@@ -404,6 +408,16 @@ size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, 
 void standin_stats_configured(size_t line, const ncclCollConfig_t *config);
 void standin_stats_sent(size_t line, enum way way, size_t payload);
 void standin_stats_took(size_t line, int64_t nanoseconds);
+
+/* -- profiler plugins (profiler.c) ------------------------------------------------------------------------------- */
+/* A communicator is connected, or about to be freed. */
+void standin_profiler_open(struct ncclComm *comm);
+void standin_profiler_close(struct ncclComm *comm);
+/* A job's calls are launched. */
+void standin_profiler_launch(const struct job *job);
+/* The work of a call begins, by the network or not, and ends, with the bytes that the network has moved. */
+void standin_profiler_begins(struct ncclComm *comm, const struct call *call, bool network);
+void standin_profiler_ends(struct ncclComm *comm, const struct call *call, size_t sent, size_t received);
 
 /* -- faults on request (fault.c) --------------------------------------------------------------------------------- */
 /* The number of the `size` (> 0) bytes that may be sent on `fd` now; 0: it was reset (errno). May not return. */

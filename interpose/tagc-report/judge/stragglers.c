@@ -16,15 +16,16 @@ static const double FAR_BEHIND = 0.2;  /* of the median step: a straggler is thi
 
 /* A rank's time between its calls. NaN: its calls only enqueue, their time under way is unknown, or fills the step. */
 static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step) {
-  if (!rank->blocking && (step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
+  const bool sure = tagc_sum_step_exact(step);
+  if (!rank->blocking && !sure && (step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
     return NAN;
   const double inside = (double)(rank->blocking ? step->host_ns : step->wire_ns);
   return tagc_ms(fmax(0, (double)step->ns - inside));
 }
 
 static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_rank *out) {
-  double wire = 0;
-  size_t known = 0;
+  double wire = 0, sending = 0, sent = 0;
+  size_t known = 0, exact = 0, profiled = 0;
   *out = (struct tagc_straggler_rank){.wire_ms = NAN, .exposed_ms = NAN, .hidden_ms = NAN};
   for (size_t i = 0; i < rank->step_count; i++) {
     const struct tagc_sum_step *step = &rank->steps[i];
@@ -34,6 +35,10 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_ran
     out->step_ms += tagc_ms((double)step->ns);
     out->in_calls_ms += tagc_ms((double)step->host_ns);
     wire += tagc_ms((double)step->wire_ns);
+    exact += tagc_sum_step_exact(step);
+    profiled += step->profiled;
+    sending += tagc_ms((double)step->network.sending_ns);
+    sent += (double)step->network.bytes;
     const double ms = outside(rank, step);
     out->outside_ms += isnan(ms) ? 0 : ms;
     known += !isnan(ms);
@@ -43,10 +48,14 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_ran
   out->in_calls_ms /= n;
   out->outside_ms = 2 * known > out->steps ? out->outside_ms / (double)known : NAN;
   out->wire_ms = wire > 0 ? wire / n : NAN;
+  out->wire_exact = exact && exact == out->steps;
+  out->network_ms = profiled ? sending / n : NAN;
+  out->network_bytes = profiled ? sent / n : NAN;
   if (rank->blocking) {
     out->exposed_ms = out->in_calls_ms;
-    out->wire_ms = fmax(out->wire_ms, out->in_calls_ms); /* plain calls may have no known times */
-    out->hidden_ms = out->wire_ms - out->in_calls_ms;
+    if (!out->wire_exact)
+      out->wire_ms = fmax(out->wire_ms, out->in_calls_ms); /* plain calls may have no known times */
+    out->hidden_ms = fmax(0, out->wire_ms - out->in_calls_ms);
   } else {
     out->exposed_ms = out->wire_ms > out->step_ms ? out->step_ms : out->wire_ms;
   }
@@ -179,6 +188,7 @@ static double mean_of(const struct tagc_stragglers *out, double (*value)(const s
 }
 
 static double exposed_of(const struct tagc_straggler_rank *rank) { return rank->exposed_ms / rank->step_ms; }
+static double sending_of(const struct tagc_straggler_rank *rank) { return rank->network_ms / rank->step_ms; }
 static double outside_of(const struct tagc_straggler_rank *rank) { return rank->outside_ms; }
 
 static size_t say_exposed(const struct tagc_stragglers *out, char *text, size_t size) {
@@ -188,6 +198,11 @@ static size_t say_exposed(const struct tagc_stragglers *out, char *text, size_t 
                             out->steps ? ": the traces have no times of the device" : ", as there are no whole steps");
   if (out->exposed_known)
     return (size_t)snprintf(text, size, "%.0f%% of a step is communication that nothing hides.", 100 * share);
+  if (out->wire_exact)
+    return (size_t)snprintf(text, size,
+                            "NCCL's kernels run for %.0f%% of a step, exactly, and its network sends for %.0f%%; other "
+                            "work may hide some of that, which NCCL cannot see.",
+                            100 * share, 100 * mean_of(out, sending_of));
   return (size_t)snprintf(
     text, size,
     "Calls are under way for %.0f%% of a step; how much of that other work hides cannot be seen from calls.",
@@ -208,14 +223,19 @@ static void say_who(const struct tagc_summary *summary, struct tagc_stragglers *
 
 bool tagc_stragglers_find(const struct tagc_summary *summary, struct tagc_stragglers *out) {
   double usual;
-  *out = (struct tagc_stragglers){
-    .slowest = SIZE_MAX, .rank_count = summary->rank_count, .median_ms = NAN, .p95_ms = NAN, .exposed_known = true};
+  *out = (struct tagc_stragglers){.slowest = SIZE_MAX,
+                                  .rank_count = summary->rank_count,
+                                  .median_ms = NAN,
+                                  .p95_ms = NAN,
+                                  .exposed_known = true,
+                                  .wire_exact = true};
   out->ranks = calloc(summary->rank_count + 1, sizeof *out->ranks);
   if (!out->ranks)
     return false;
   for (size_t r = 0; r < summary->rank_count; r++) {
     sum_rank(&summary->ranks[r], &out->ranks[r]);
     out->exposed_known = out->exposed_known && summary->ranks[r].blocking;
+    out->wire_exact = out->wire_exact && out->ranks[r].wire_exact;
   }
   if (!find_slowest(out, &usual) || !by_steps(summary, usual, out)) {
     tagc_stragglers_free(out);
@@ -239,13 +259,17 @@ static const char *number(double value, char text[16]) {
   return text;
 }
 
-static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct tagc_straggler_rank *p) {
-  char step[16], in_calls[16], wire[16], exposed[16], hidden[16], away[16], last[16] = "-";
+static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct tagc_straggler_rank *p, bool profiled) {
+  char step[16], in_calls[16], wire[16], exposed[16], hidden[16], away[16], last[16] = "-", sending[16], sent[16];
   if (!isnan(p->slowest_share))
     snprintf(last, sizeof last, "%.0f%%", 100 * p->slowest_share);
-  fprintf(to, "  %6d %8zu %11s %11s %11s %11s %11s %11s %9s\n", rank->number, p->steps, number(p->step_ms, step),
+  fprintf(to, "  %6d %8zu %11s %11s %11s %11s %11s %11s %9s", rank->number, p->steps, number(p->step_ms, step),
           number(p->in_calls_ms, in_calls), number(p->wire_ms, wire), number(p->exposed_ms, exposed),
           number(p->hidden_ms, hidden), number(p->outside_ms, away), last);
+  if (profiled)
+    fprintf(to, " %8s %s", number(p->network_ms, sending),
+            isnan(p->network_bytes) ? "-" : tagc_format_bytes(p->network_bytes, sent));
+  fprintf(to, "\n");
 }
 
 /* "step 7"; if the first rank lacks it, the rank's own name for it. */
@@ -281,11 +305,15 @@ void tagc_stragglers_print(FILE *to, const struct tagc_summary *summary, const s
   if (stragglers->steps == 0)
     return;
   fprintf(to, "Where the time of a step goes (ms)\n");
-  fprintf(to, "  %6s %8s %11s %11s %11s %11s %11s %11s %9s\n", "rank", "steps", "step", "in calls", "under way",
-          stragglers->exposed_known ? "exposed" : "at most", "hidden", "outside", "last in");
+  bool profiled = false;
+  for (size_t r = 0; r < stragglers->rank_count; r++)
+    profiled |= stragglers->ranks[r].steps && !isnan(stragglers->ranks[r].network_ms);
+  fprintf(to, "  %6s %8s %11s %11s %11s %11s %11s %11s %9s%s\n", "rank", "steps", "step", "in calls",
+          stragglers->wire_exact ? "kernels" : "under way", stragglers->exposed_known ? "exposed" : "at most", "hidden",
+          "outside", "last in", profiled ? "  network" : "");
   for (size_t r = 0; r < stragglers->rank_count; r++)
     if (stragglers->ranks[r].steps)
-      print_rank(to, &summary->ranks[r], &stragglers->ranks[r]);
+      print_rank(to, &summary->ranks[r], &stragglers->ranks[r], profiled);
   print_worst(to, summary, stragglers);
   tagc_format_print(to, 2, stragglers->words);
 }

@@ -6,7 +6,8 @@
  * only enqueues, and the calls alone do not show exposed communication. It lies between max(0, w + p - t) and min(w,
  * t), where p is the rest of the program's work, which is unknown. So we report the upper bound min(w, t), and the
  * share of a step with calls under way. Simultaneous calls on several streams count once in w. Their beginnings are
- * unknown, so w is an estimate; if it nears t, we report nothing about the time outside calls.
+ * unknown, so w is an estimate; if it nears t, we report nothing about the time outside calls. If NCCL's profiler saw
+ * all kernels of a step (TAGC_PROFILER), w is exact. The bound stays a bound: NCCL does not see the program's kernels.
  *
  * The *slowest rank* is the one that others wait for. Collectives end together, so it spends the shortest time inside
  * them and the longest outside. We name it if its time outside exceeds the median of the ranks by more than 2% of a
@@ -27,6 +28,8 @@
 struct tagc_straggler_rank {
   double step_ms, in_calls_ms, wire_ms; /* means over whole steps; NaN: unknown */
   double exposed_ms, hidden_ms;         /* NaN: unknowable here */
+  bool wire_exact;                      /* wire_ms is the time of NCCL's kernels, of all of them */
+  double network_ms, network_bytes;     /* of a step: the network sent for so long, to other hosts; NaN: unknown */
   double outside_ms;                    /* step minus the time in calls (or under way, if they only enqueue) */
   size_t steps;
   double slowest_share; /* share of the steps with a known last rank in which it was that one; NaN: no such steps */
@@ -48,7 +51,8 @@ struct tagc_stragglers {
   size_t slowest;                    /* SIZE_MAX: none stands out */
   double behind_ms;                  /* its time outside of calls minus the median */
   bool exposed_known;
-  char words[300];
+  bool wire_exact; /* on all ranks */
+  char words[450];
   size_t rank_count;
   size_t steps;                                              /* whole ones of the job: means over their ranks */
   double median_ms, p95_ms;                                  /* NaN: none */

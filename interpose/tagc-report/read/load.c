@@ -336,6 +336,7 @@ static void take_record(struct tagc_load *g, const struct tagc_trace_record *r) 
   switch ((enum tagc_trace_kind)r->kind) {
   case TAGC_TRACE_CALL: tagc_load_call(g, (const void *)r); break;
   case TAGC_TRACE_TIMES: tagc_load_times(g, (const void *)r); break;
+  case TAGC_TRACE_PROFILE: tagc_load_profile(g, (const void *)r); break;
   case TAGC_TRACE_CYCLE: take_cycle(g, (const void *)r); break;
   case TAGC_TRACE_STATE: take_state_record(g, (const void *)r); break;
   case TAGC_TRACE_PROCESS: take_process(g, (const void *)r); break;
@@ -360,6 +361,7 @@ static void load_free(struct tagc_load *g) {
   tagc_table_free(&g->slot_table);
   free(g->sorts);
   free(g->lights);
+  free(g->profiles);
   free(g->cycles);
   free(g->locks);
   free(g->places);

@@ -11,9 +11,8 @@
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/read/table.h"
 
-/* Larger values are absurd: 4 TiB, a year. */
+/* Larger values are absurd, as are times over TAGC_NS_MOST: 4 TiB. */
 #define TAGC_BYTES_MOST (UINT64_C(1) << 42)
-#define TAGC_NS_MOST (UINT64_C(366) * 86400 * 1000000000)
 #define TAGC_ELEMENTS_MOST (UINT64_C(1) << 50)
 enum {
   TAGC_LOAD_RECENT = 1 << 16, /* calls still without times */
@@ -44,9 +43,17 @@ struct tagc_light {
   uint32_t encode_ns, decode_ns, hidden_ns;
   bool timed, queued; /* queued: it runs later on its stream, not in the call itself */
   bool hidden_unknown;
-  uint8_t stream; /* index into the streams; the last one also stands for all others */
+  uint8_t stream;   /* index into the streams; the last one also stands for all others */
+  uint32_t profile; /* index into the profiles, from 1: NCCL's profiler saw its kernel; 0: none */
 };
 _Static_assert(sizeof(struct tagc_light) == 56, "there may be millions of them");
+
+/* A PROFILE record. */
+struct tagc_load_profile {
+  uint64_t call, posted_ns;
+  uint64_t kernel_began_ns, kernel_ns; /* kernel_ns 0: unknown */
+  struct tagc_sum_network network;
+};
 
 struct tagc_load_cycle {
   uint32_t comm, lock;
@@ -66,6 +73,7 @@ struct tagc_load {
   struct tagc_table comm_table, sort_table, slot_table;
   struct tagc_sort *sorts;
   struct tagc_light *lights;
+  struct tagc_load_profile *profiles;
   struct tagc_load_cycle *cycles;
   struct tagc_load_lock *locks;
   struct tagc_slot_place {
@@ -73,11 +81,12 @@ struct tagc_load {
   } * places;
   const struct tagc_placement *placement;
   struct tagc_comm_hosts *comm_hosts; /* of the part's communicators */
-  size_t sort_count, light_count, cycle_count, lock_count, place_count;
+  size_t sort_count, light_count, profile_count, cycle_count, lock_count, place_count;
   uint64_t streams[TAGC_LOAD_STREAMS];
   unsigned stream_count;
   uint32_t recent[TAGC_LOAD_RECENT];              /* by number: index into lights, from 1 */
   struct tagc_trace_times early[TAGC_LOAD_EARLY]; /* by number: of calls still to come */
+  uint32_t early_profiles[TAGC_LOAD_EARLY];       /* likewise: index into the profiles, from 1 */
   struct {
     uint32_t comm, lock;
     uint64_t cycle;
@@ -112,6 +121,11 @@ static inline void tagc_load_add_times(struct tagc_sum_calls *sum, const struct 
 
 void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *record);
 void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *record);
+void tagc_load_profile(struct tagc_load *g, const struct tagc_trace_profile *record);
+/* The kernel of a plain call is known: its time replaces others. `profile`: index into the profiles, from 1. */
+void tagc_load_call_profile(struct tagc_load *g, struct tagc_light *light, uint32_t profile);
+/* The profile that came before its call; 0: none. */
+uint32_t tagc_load_early_profile(const struct tagc_load *g, uint64_t call);
 /* Called at the end of the file, in this order: each communicator's bytes, the steps, the rest. */
 void tagc_load_bytes(struct tagc_load *g);
 void tagc_load_steps(struct tagc_load *g);

@@ -149,6 +149,9 @@ void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r) {
   g->recent[r->number % TAGC_LOAD_RECENT] = (uint32_t)g->light_count;
   if (g->early[r->number % TAGC_LOAD_EARLY].call == r->number && r->number)
     add_call_times(g, &g->lights[g->light_count - 1], &g->early[r->number % TAGC_LOAD_EARLY]);
+  const uint32_t profile = tagc_load_early_profile(g, r->number);
+  if (profile)
+    tagc_load_call_profile(g, &g->lights[g->light_count - 1], profile);
   rank->first_ns = rank->last_ns && rank->first_ns < r->began_ns ? rank->first_ns : r->began_ns;
   rank->last_ns = rank->last_ns > r->began_ns + r->host_ns ? rank->last_ns : r->began_ns + r->host_ns;
 }

@@ -78,9 +78,16 @@ static struct tagc_load_cycle *step_of(struct tagc_load *g, const struct tagc_li
   return NULL;
 }
 
-static void add_to_step(struct tagc_load_cycle *c, const struct tagc_light *light, const struct tagc_sort_key *key,
-                        bool own) {
+/* Does NCCL run a kernel for such a call? */
+static bool has_kernel(const struct tagc_load *g, const struct tagc_sort_key *key) {
+  return key->count && !key->failed && key->comm != UINT32_MAX && g->part->comms[key->comm].nranks != 1;
+}
+
+static void add_to_step(const struct tagc_load *g, struct tagc_load_cycle *c, const struct tagc_light *light,
+                        const struct tagc_sort_key *key, bool own) {
   struct tagc_sum_step *s = &c->step;
+  s->kernels_due += has_kernel(g, key);
+  s->kernels += has_kernel(g, key) && light->profile;
   s->calls++;
   c->own += own;
   c->first = light->number < c->first ? light->number : c->first;
@@ -123,12 +130,16 @@ static void add_spans(struct tagc_spans *spans) {
   spans->count = 0;
 }
 
-/* False: no memory. `step`: the light's; NULL: none. */
-static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, struct tagc_load_cycle *step) {
+/* False: no memory. `step`: the light's; NULL: none. `profile`: has the time of its kernel; NULL: unknown. */
+static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, const struct tagc_load_profile *profile,
+                     struct tagc_load_cycle *step) {
   uint64_t *busy = &spans->busy[light->stream], at = light->began_ns;
   if (!light->timed)
     return true;
-  if (light->queued) {
+  if (profile) {
+    at = profile->kernel_began_ns;
+    *busy = at + profile->kernel_ns > *busy ? at + profile->kernel_ns : *busy;
+  } else if (light->queued) {
     at = *busy > at ? *busy : at;
     *busy = at;
     tagc_sum_add(busy, light->encode_ns + light->wire_ns + light->decode_ns - light->hidden_ns);
@@ -145,6 +156,24 @@ static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, s
   *s = (struct span){at, at};
   tagc_sum_add(&s->to, light->wire_ns);
   return true;
+}
+
+/* Operations count for the step in which NCCL has launched them, also those that are no call's. */
+static void add_networks(struct tagc_load *g) {
+  size_t near = 0;
+  for (size_t i = 0; i < g->profile_count && g->cycle_count; i++) {
+    struct tagc_load_cycle *c = step_at(g, g->profiles[i].posted_ns, &near);
+    if (!c)
+      continue;
+    const struct tagc_sum_network *from = &g->profiles[i].network;
+    struct tagc_sum_network *to = &c->step.network;
+    tagc_sum_add(&to->bytes, from->bytes);
+    tagc_sum_add(&to->sending_ns, from->sending_ns);
+    tagc_sum_add(&to->gpu_ns, from->gpu_ns);
+    tagc_sum_add(&to->peer_ns, from->peer_ns);
+    tagc_sum_add(&to->network_ns, from->network_ns);
+    c->step.profiled = true;
+  }
 }
 
 /* True if all of its calls are present. Their numbers matter only after losses: threads may number out of order. */
@@ -181,11 +210,13 @@ void tagc_load_steps(struct tagc_load *g) {
     struct tagc_load_cycle *c = step_of(g, &g->lights[i], &near);
     const struct tagc_sort_key *key = &g->sorts[g->lights[i].sort].key;
     if (c)
-      add_to_step(c, &g->lights[i], key, key->comm == p->main && g->lights[i].cycle);
-    g->no_memory |= !add_span(&spans, &g->lights[i], c);
+      add_to_step(g, c, &g->lights[i], key, key->comm == p->main && g->lights[i].cycle);
+    const uint32_t profile = g->lights[i].profile;
+    g->no_memory |= !add_span(&spans, &g->lights[i], profile ? &g->profiles[profile - 1] : NULL, c);
   }
   add_spans(&spans);
   free(spans.list);
+  add_networks(g);
   p->rank.steps = calloc(g->cycle_count + 1, sizeof *p->rank.steps);
   g->no_memory |= !p->rank.steps;
   for (size_t i = 0; p->rank.steps && i < g->cycle_count; i++) {

@@ -206,6 +206,7 @@ static const struct {
   [TAGC_TRACE_END] = {sizeof(struct tagc_trace_end), sizeof(struct tagc_trace_end), false},
   [TAGC_TRACE_ALLGATHER] = {sizeof(struct tagc_trace_allgather), sizeof(struct tagc_trace_allgather), true},
   [TAGC_TRACE_VOTE] = {sizeof(struct tagc_trace_vote), sizeof(struct tagc_trace_vote), true},
+  [TAGC_TRACE_PROFILE] = {sizeof(struct tagc_trace_profile), sizeof(struct tagc_trace_profile), false},
 };
 _Static_assert(sizeof kinds / sizeof *kinds == TAGC_TRACE_KINDS, "every kind has its length");
 

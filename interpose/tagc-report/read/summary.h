@@ -21,6 +21,8 @@
 
 #include "interpose/tagc-report/read/records.h"
 
+#define TAGC_NS_MOST (UINT64_C(366) * 86400 * 1000000000) /* a year: longer times are absurd */
+
 /* Bytes sent inside hosts, and between them. */
 struct tagc_sum_sent {
   uint64_t inside, between;
@@ -110,6 +112,13 @@ enum {
 /* One cycle of a process's main communicator. */
 enum tagc_sum_side { TAGC_SUM_NEITHER, TAGC_SUM_PLAIN, TAGC_SUM_COMPRESSED, TAGC_SUM_SIDES };
 
+/* What NCCL's proxies have sent to other hosts. */
+struct tagc_sum_network {
+  uint64_t bytes;
+  uint64_t sending_ns;                  /* the network had something of an operation: sum over operations */
+  uint64_t gpu_ns, peer_ns, network_ns; /* sums over pieces: waits for the kernel, for the receiver, and on the way */
+};
+
 struct tagc_sum_step {
   uint64_t cycle, began_ns, ns; /* on the clock of the process */
   uint32_t lock;
@@ -120,7 +129,15 @@ struct tagc_sum_step {
   uint64_t raw_bytes;
   uint64_t host_ns; /* the program's threads were in calls */
   uint64_t wire_ns; /* calls were under way, as far as known; simultaneous ones on several streams count once */
+  uint32_t kernels_due, kernels; /* calls that run a kernel of NCCL, and those whose kernel its profiler saw */
+  bool profiled;                 /* the profiler saw something, so `network` is known */
+  struct tagc_sum_network network;
 };
+
+/* Are the times of all kernels of NCCL in the step known? Then wire_ns is exact. */
+static inline bool tagc_sum_step_exact(const struct tagc_sum_step *step) {
+  return step->kernels_due && step->kernels == step->kernels_due;
+}
 
 /* One process. */
 struct tagc_sum_rank {

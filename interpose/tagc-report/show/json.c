@@ -280,6 +280,7 @@ static void put_stragglers(struct tagc_json *j, const struct tagc_report *r) {
   tagc_json_real(j, "median_ms", p->median_ms);
   tagc_json_real(j, "p95_ms", p->p95_ms);
   tagc_json_truth(j, "exposed_known", p->exposed_known);
+  tagc_json_truth(j, "wire_exact", p->wire_exact);
   const size_t count = p->ranks ? r->summary->rank_count : 0;
   for (size_t i = tagc_json_list(j, "ranks"); tagc_json_item(j, i, count); i++) {
     tagc_json_number(j, "rank", ranks[i].number);
@@ -287,6 +288,9 @@ static void put_stragglers(struct tagc_json *j, const struct tagc_report *r) {
     tagc_json_real(j, "step_ms", p->ranks[i].step_ms);
     tagc_json_real(j, "in_calls_ms", p->ranks[i].in_calls_ms);
     tagc_json_real(j, "wire_ms", p->ranks[i].wire_ms);
+    tagc_json_truth(j, "wire_exact", p->ranks[i].wire_exact);
+    tagc_json_real(j, "network_ms", p->ranks[i].network_ms);
+    tagc_json_real(j, "network_bytes", p->ranks[i].network_bytes);
     tagc_json_real(j, "exposed_ms", p->ranks[i].exposed_ms);
     tagc_json_real(j, "hidden_ms", p->ranks[i].hidden_ms);
     tagc_json_real(j, "outside_ms", p->ranks[i].outside_ms);

@@ -126,6 +126,14 @@ void tagc_page_comms(struct tagc_page *page) {
 
 /* -- ranks --------------------------------------------------------------------------------------------------------- */
 
+/* Did NCCL's profiler see anything of a rank? */
+static bool is_profiled(const struct tagc_page *page) {
+  for (size_t i = 0; page->stragglers.ranks && i < page->summary->rank_count; i++)
+    if (!isnan(page->stragglers.ranks[i].network_ms))
+      return true;
+  return false;
+}
+
 static void put_rank_row(struct tagc_page *page, size_t at) {
   const struct tagc_sum_rank *rank = &page->summary->ranks[at];
   const struct tagc_straggler_rank *stragglers = &page->stragglers.ranks[at];
@@ -143,6 +151,11 @@ static void put_rank_row(struct tagc_page *page, size_t at) {
   tagc_cell_real(page, stragglers->exposed_ms, 2);
   tagc_cell_real(page, stragglers->hidden_ms, 2);
   tagc_cell_real(page, 100 * stragglers->slowest_share, 0);
+  if (is_profiled(page)) {
+    tagc_cell_real(page, stragglers->wire_ms, 2);
+    tagc_cell_real(page, stragglers->network_ms, 2);
+    tagc_cell(page, "%s", isnan(stragglers->network_bytes) ? "" : tagc_format_bytes(stragglers->network_bytes, sent));
+  }
   tagc_row_end(page);
 }
 
@@ -154,13 +167,13 @@ void tagc_page_ranks(struct tagc_page *page) {
   if (!summary->rank_count)
     tagc_page_nothing(page, "No rank has a trace that can be read.", "The files below say why.");
   else {
-    tagc_table_begin(page, "Where the time of a step goes, rank by rank: means of whole steps, in ms",
-                     page->stragglers.exposed_known
-                       ? "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
-                         "calls|>Exposed|>Hidden|>Waited for, % of steps"
-                       : "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
-                         "calls|>Exposed at most|>Hidden|>Waited for, % of steps",
-                     false);
+    char head[256];
+    snprintf(head, sizeof head,
+             "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In calls|>%s|>Hidden|>Waited for, %% of "
+             "steps%s",
+             page->stragglers.exposed_known ? "Exposed" : "Exposed at most",
+             is_profiled(page) ? "|>NCCL's kernels|>Network sends|>By network" : "");
+    tagc_table_begin(page, "Where the time of a step goes, rank by rank: means of whole steps, in ms", head, false);
     for (size_t i = 0; i < summary->rank_count && i < RANKS; i++)
       put_rank_row(page, i);
     tagc_table_end(page);

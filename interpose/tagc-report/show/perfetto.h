@@ -5,9 +5,9 @@
  * Format      "Trace Event Format", the object form. pid: rank + 1 (perfetto takes 0 for the kernel's idle process), so
  *             that equal process numbers of several hosts stay apart; the name has the real one.
  * Tracks       Per rank: its steps, the calls of each thread, NCCL's work on each stream (placed as in window.h; work
- *             that threads have measured lies under its call); counters of bytes and of losses.
- * Collectives The k-th on a communicator has one id on all ranks, "1.42": the communicator's place in the summary, and
- *             k. Arrows join its calls, unless there are too many. A rank that lost records turns off both.
+ *             that threads have measured lies under its call), NCCL's kernels, if its profiler saw them; counters of
+ * bytes and of losses. Collectives The k-th on a communicator has one id on all ranks, "1.42": the communicator's place
+ * in the summary, and k. Arrows join its calls, unless there are too many. A rank that lost records turns off both.
  * Times       Microseconds since the first call of the job, by the realtime clocks of the hosts.
  * Memory      Bounded for traces of any length: they are read once more.
  */

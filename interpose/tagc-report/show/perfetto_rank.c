@@ -10,7 +10,7 @@
 #include "interpose/tagc-report/show/perfetto_parts.h"
 #include "interpose/tagc-report/show/window.h"
 
-/* Tracks of a rank: its steps, its threads, its streams. */
+/* Tracks of a rank: its steps, its threads, its streams, and NCCL's kernels, as its profiler saw them. */
 enum {
   LATE = TAGC_WINDOW_LATE,
   STREAMS = 256,
@@ -18,7 +18,9 @@ enum {
   TRACK_STEPS = 1,
   TRACK_THREADS = 10,
   TRACK_STREAMS = TRACK_THREADS + THREADS,
-  TRACKS = TRACK_STREAMS + STREAMS
+  KERNELS = 32,
+  TRACK_KERNELS = TRACK_STREAMS + STREAMS,
+  TRACKS = TRACK_KERNELS + KERNELS
 };
 
 struct reader {
@@ -36,6 +38,7 @@ struct reader {
   bool collective[256]; /* by function, as the summary counts them */
   size_t behind;        /* calls so far behind the range */
   uint64_t stream[STREAMS], busy[STREAMS];
+  uint64_t kernels_busy[KERNELS];
   size_t streams;
   uint64_t state_cycle; /* the cycle of the collected losses */
   uint32_t state_lock;
@@ -283,6 +286,52 @@ static void take_times(struct reader *r, const struct tagc_trace_times *times) {
     r->early[times->call % LATE] = *times;
 }
 
+/* -- kernels ------------------------------------------------------------------------------------------------------- */
+
+/* Kernels that overlap go to different tracks. */
+static size_t kernel_track(struct reader *r, const struct tagc_trace_profile *profile) {
+  size_t at = 0;
+  while (at + 1 < KERNELS && r->kernels_busy[at] > profile->kernel_began_ns)
+    at++;
+  r->kernels_busy[at] = profile->kernel_began_ns + profile->kernel_ns;
+  return at;
+}
+
+static void put_profile_args(const struct reader *r, const struct tagc_trace_profile *profile) {
+  struct tagc_json *j = &r->w->json;
+  const size_t comm = comm_of(r, profile->record.comm);
+  open_args(r);
+  if (profile->call)
+    tagc_json_count(j, "call", profile->call);
+  if (comm != SIZE_MAX)
+    tagc_json_count(j, "communicator", comm_number(r, comm));
+  tagc_json_count(j, "channels", profile->channels);
+  tagc_json_text(j, "clock", profile->by_device ? "GPU" : "proxy thread");
+  if (profile->sends || profile->receives) {
+    tagc_json_count(j, "bytes sent", profile->sent_bytes);
+    tagc_json_count(j, "bytes received", profile->received_bytes);
+    tagc_json_real(j, "sending, us", (double)profile->sending_ns / 1e3);
+    tagc_json_real(j, "sends wait for the kernel, us", (double)profile->send_gpu_ns / 1e3);
+    tagc_json_real(j, "sends wait for the receiver, us", (double)profile->send_peer_ns / 1e3);
+  }
+  close_args(r);
+}
+
+static void take_profile(struct reader *r, const struct tagc_trace_profile *profile) {
+  char name[64];
+  if (!profile->kernel_ns || profile->kernel_ns > TAGC_NS_MOST || profile->kernel_began_ns < r->from_ns ||
+      profile->kernel_began_ns >= r->to_ns)
+    return;
+  const size_t at = kernel_track(r, profile);
+  const uint8_t code = tagc_sum_code(r->rank, TAGC_TRACE_FUNCTIONS, profile->function);
+  snprintf(name, sizeof name, "NCCL's kernels%s%.0zu", at ? " " : "", at);
+  name_track(r, TRACK_KERNELS + (uint32_t)at, name);
+  put_slice(r, TRACK_KERNELS + (uint32_t)at,
+            profile->function < 256 ? tagc_sum_function(r->w->summary, code) : "kernel", "kernel",
+            profile->kernel_began_ns, profile->kernel_ns);
+  put_profile_args(r, profile);
+}
+
 /* -- steps, losses, communicators ---------------------------------------------------------------------------------- */
 
 static bool in_range(const struct reader *r, uint64_t ns) { return ns >= r->from_ns && ns < r->to_ns; }
@@ -402,6 +451,7 @@ static void write_calls(struct reader *r) {
       break;
     }
     case TAGC_TRACE_TIMES: take_times(r, (const struct tagc_trace_times *)record); break;
+    case TAGC_TRACE_PROFILE: take_profile(r, (const struct tagc_trace_profile *)record); break;
     case TAGC_TRACE_STATE: read_state(r, (const struct tagc_trace_state *)record); break;
     default:;
     }

@@ -5,6 +5,7 @@
  *
  *   call FILE NUMBER FUNCTION ACTION SLOT BEGAN HOST GROUP      function and action by name, in the file's order
  *   times FILE CALL SUM ENCODE EXCHANGE DECODE BY_DEVICE HIDDEN HIDDEN_UNKNOWN
+ *   profile FILE CALL FUNCTION COMM BEGAN KERNEL BY_DEVICE CHANNELS SENT RECEIVED SENDS SENDING NETWORK
  *   state FILE CYCLE SLOT RESIDUAL GRADIENT ERROR
  *   end FILE AT DROPPED
  */
@@ -28,6 +29,7 @@ static void print(const struct tagc_trace_record *record, int file, uint64_t *fi
   const struct tagc_trace_times *times = (const void *)record;
   const struct tagc_trace_state *state = (const void *)record;
   const struct tagc_trace_end *end = (const void *)record;
+  const struct tagc_trace_profile *profile = (const void *)record;
   switch (record->kind) {
   case TAGC_TRACE_NAME: name(record); break;
   case TAGC_TRACE_CALL:
@@ -40,6 +42,13 @@ static void print(const struct tagc_trace_record *record, int file, uint64_t *fi
     printf("times %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %u\n", file,
            times->call, times->sum_ns, times->encode_ns, times->exchange_ns, times->decode_ns, times->by_device,
            times->hidden_ns, times->hidden_unknown);
+    break;
+  case TAGC_TRACE_PROFILE:
+    printf("profile %d %" PRIu64 " %s %u %" PRId64 " %" PRIu64 " %u %u %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %" PRIu64
+           "\n",
+           file, profile->call, names[0][profile->function & 255], profile->record.comm,
+           (int64_t)(profile->kernel_began_ns - *first), profile->kernel_ns, profile->by_device, profile->channels,
+           profile->sent_bytes, profile->received_bytes, profile->sends, profile->sending_ns, profile->network_ns);
     break;
   case TAGC_TRACE_STATE:
     printf("state %d %" PRIu64 " %u %.6g %.6g %.6g\n", file, state->cycle, state->slot, state->residual_norm,

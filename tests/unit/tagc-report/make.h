@@ -120,6 +120,7 @@ static inline void trace_add(struct trace *t, enum tagc_trace_kind kind, uint32_
 #define TRACE_STRUCT_COMM_END struct tagc_trace_comm_end
 #define TRACE_STRUCT_CALL struct tagc_trace_call
 #define TRACE_STRUCT_TIMES struct tagc_trace_times
+#define TRACE_STRUCT_PROFILE struct tagc_trace_profile
 #define TRACE_STRUCT_CYCLE struct tagc_trace_cycle
 #define TRACE_STRUCT_STATE struct tagc_trace_state
 #define TRACE_STRUCT_END struct tagc_trace_end
@@ -220,6 +221,7 @@ struct trace_job {
   bool compressed;                /* without sides: all steps */
   unsigned wire_percent;          /* bytes of a compressed call, in percent of plain; 0: 25 */
   bool on_gpu;                    /* calls only enqueue, and TIMES has the rest */
+  bool profiled;                  /* NCCL's profiler saw the second half of each call as its kernel */
   bool times, states, cycles, slots;
   uint64_t compute_ns;              /* of a rank in a step, beside its calls */
   uint64_t plain_ns, compressed_ns; /* duration on the wire; other calls take the plain one */
@@ -330,6 +332,10 @@ static inline void trace_job_call(struct trace_rank *r, unsigned calls, unsigned
     trace_put(r->t, TIMES, 1, .call = call.number, .encode_ns = encode,
               .exchange_ns = wire - encode - decode + hidden + (last - mine), .decode_ns = decode, .hidden_ns = hidden,
               .by_device = job->on_gpu, .hidden_unknown = unknown);
+  if (job->profiled)
+    trace_put(r->t, PROFILE, 1, .call = call.number, .posted_ns = mine, .kernel_began_ns = last + wire / 2,
+              .kernel_ns = wire - wire / 2, .function = call.function, .channels = 2, .sent_bytes = call.between,
+              .sending_ns = wire / 4, .sends = 1, .by_device = job->on_gpu);
   r->now = last + wire;
 }
 

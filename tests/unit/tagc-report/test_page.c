@@ -386,6 +386,27 @@ static void test_many(void) {
   tagc_sum_free(summary);
 }
 
+/* What NCCL's profiler saw takes three columns of the table of ranks. */
+static void test_profiled(void) {
+  size_t cells[2];
+  for (int profiled = 0; profiled < 2; profiled++) {
+    struct trace_job job = trace_job_usual(RANKS, 20, 4);
+    char paths[RANKS][64];
+    job.on_gpu = true;
+    job.profiled = profiled;
+    struct tagc_summary *summary = read_job(&job, paths);
+    struct text page = page_of(summary);
+    check_page(&page, profiled ? "with kernels" : "without kernels");
+    ok(count_of(page.bytes, "Network sends") == (size_t)profiled, "%s",
+       profiled ? "has their columns" : "without them");
+    const char *ranks = strstr(page.bytes, "id=\"ranks\""), *end = ranks ? strstr(ranks, "</table>") : NULL;
+    cells[profiled] = end ? count_of(ranks, "<td") - count_of(end, "<td") : 0;
+    free(page.bytes);
+    tagc_sum_free(summary);
+  }
+  ok(cells[0] && cells[1] == cells[0] + 3 * RANKS, "and every rank has them: %zu cells, not %zu", cells[1], cells[0]);
+}
+
 /* All calls once, in their lanes; collectives align; a range contains its steps. */
 static void test_timeline(bool on_gpu) {
   struct trace_job job = trace_job_usual(RANKS, 20, 4);
@@ -394,7 +415,7 @@ static void test_timeline(bool on_gpu) {
   job.window = 4;
   job.hosts = 2;
   job.clock_skew_ns = -1000;
-  job.on_gpu = on_gpu;
+  job.on_gpu = job.profiled = on_gpu;
   struct tagc_summary *summary = read_job(&job, paths);
   uint64_t calls = 0;
   for (size_t i = 0; i < summary->rank_count; i++)
@@ -417,6 +438,9 @@ static void test_timeline(bool on_gpu) {
   ok(count_of(some.bytes, "\"ph\":\"t\"") == (RANKS - 2) * count_of(some.bytes, "\"ph\":\"s\""), "and touch all ranks");
   ok(count_of(all.bytes, "\"name\":\"encode\"") > 0 && count_of(all.bytes, "wire, stream 1") == (on_gpu ? RANKS : 0),
      "times lie %s", on_gpu ? "on lanes of streams" : "under their calls");
+  ok(count_of(some.bytes, "\"cat\":\"kernel\"") == (on_gpu ? RANKS * 3 * (3 * 4 + 1) : 0) &&
+       count_of(all.bytes, "\"NCCL's kernels\"") == (on_gpu ? RANKS : 0),
+     "NCCL's kernels have a lane: %zu", count_of(some.bytes, "\"cat\":\"kernel\""));
   ok(count_of(all.bytes, "\"collective\":\"0.7\"") == RANKS, "a collective has one id on all ranks");
   ok(strstr(all.bytes, "residual norm") && strstr(all.bytes, "bytes sent in a step") && strstr(all.bytes, " is born "),
      "counters and births");
@@ -627,6 +651,7 @@ int main(void) {
   test_hostile();
   test_empty();
   test_many();
+  test_profiled();
   test_timeline(false);
   test_timeline(true);
   test_stream();

@@ -46,6 +46,48 @@ static struct tagc_stragglers pace_of(const struct tagc_summary *run) {
   return stragglers;
 }
 
+/* NCCL's profiler saw the kernels: of all steps, of all but one, and of one rank alone. */
+static void test_kernels(void) {
+  struct tagc_summary *run = make(2, false);
+  for (size_t r = 0; r < 2; r++)
+    for (size_t i = 0; i < STEPS; i++) {
+      struct tagc_sum_step *s = &run->ranks[r].steps[i];
+      s->kernels_due = s->kernels = 3;
+      s->profiled = true;
+      s->network = (struct tagc_sum_network){.bytes = 5000, .sending_ns = 12000000};
+    }
+  struct tagc_stragglers p = pace_of(run);
+  ok(p.wire_exact && p.ranks[1].wire_exact && near(p.ranks[1].wire_ms, 40) && near(p.ranks[1].outside_ms, 60) &&
+       near(p.ranks[1].network_ms, 12) && near(p.ranks[1].network_bytes, 5000),
+     "kernels that are all known");
+  ok(!p.exposed_known && near(p.ranks[1].exposed_ms, 40) && strstr(p.words, "for 40% of a step, exactly") &&
+       strstr(p.words, "sends for 12%"),
+     "%s", p.words);
+  tagc_stragglers_free(&p);
+  run->ranks[1].steps[7].kernels = 2;
+  p = pace_of(run);
+  ok(!p.wire_exact && p.ranks[0].wire_exact && !p.ranks[1].wire_exact && strstr(p.words, "under way for 40%"),
+     "one that is not known: %s", p.words);
+  tagc_stragglers_free(&p);
+  for (size_t i = 0; i < STEPS; i++) {
+    run->ranks[1].steps[i].kernels = 3;
+    run->ranks[1].steps[i].wire_ns = 99000000;
+  }
+  p = pace_of(run);
+  ok(p.wire_exact && near(p.ranks[1].outside_ms, 1), "kernels that fill a step leave a time outside that is known");
+  tagc_stragglers_free(&p);
+  for (size_t i = 0; i < STEPS; i++) {
+    run->ranks[0].steps[i].wire_ns = 25000000;
+    run->ranks[0].steps[i].host_ns = 30000000;
+  }
+  run->ranks[0].blocking = true;
+  p = pace_of(run);
+  ok(near(p.ranks[0].wire_ms, 25) && near(p.ranks[0].exposed_ms, 30) && near(p.ranks[0].hidden_ms, 0),
+     "on host memory, kernels shorter than their calls hide nothing");
+  tagc_stragglers_free(&p);
+  run_free(run);
+}
+
 static void test_exposed(void) {
   struct tagc_summary *run = make(4, true);
   struct tagc_stragglers p = pace_of(run);
@@ -232,6 +274,7 @@ static void test_numbers(void) {
 int main(void) {
   test_quantiles();
   test_exposed();
+  test_kernels();
   test_slowest(true);
   test_slowest(false);
   test_hiccups();

@@ -250,6 +250,67 @@ static void test_streams(void) {
   unlink(path);
 }
 
+/* Steps of 100 ms with two plain calls, of which the stream shows 60 ms each, one behind the other. NCCL's kernels ran
+ * for 20 ms each: at once in even steps, and in the fifth the second one is unknown. A third call has one rank alone.
+ */
+static void test_profiles(void) {
+  struct trace t = {0};
+  struct tagc_trace_process process = {.pid = 1, .realtime_ns = 5};
+  char path[64], *const paths[] = {path};
+  trace_process(&t, &process, "h", "p", "0.1");
+  trace_names(&t);
+  trace_put(&t, COMM, 1, .identity = 9, .rank = 0, .nranks = 2);
+  trace_put(&t, COMM, 2, .identity = 8, .rank = 0, .nranks = 1);
+  for (uint64_t cycle = 1; cycle <= 10; cycle++) {
+    const uint64_t began = cycle * 100000000, second = began + (cycle % 2 ? 30000000 : 10000000);
+    const uint64_t first_call = t.calls + 1, second_call = t.calls + 2;
+    if (cycle == 3) /* before its call, too */
+      trace_put(&t, PROFILE, 1, .call = first_call, .posted_ns = began, .kernel_began_ns = began + 5000000,
+                .kernel_ns = 20000000);
+    for (unsigned i = 0; i < 3; i++)
+      trace_put(&t, CALL, i < 2 ? 1 : 2, .number = ++t.calls, .began_ns = began + 1000 * i, .host_ns = 5000,
+                .raw_bytes = 64, .count = 16, .lock = i < 2, .cycle = cycle, .slot = -1, .stream = 3);
+    trace_put(&t, TIMES, 1, .call = first_call, .exchange_ns = 60000000, .by_device = 1);
+    if (cycle != 3)
+      trace_put(&t, PROFILE, 1, .call = first_call, .posted_ns = began, .kernel_began_ns = began + 5000000,
+                .kernel_ns = 20000000, .sent_bytes = 70, .sending_ns = 4000000, .send_peer_ns = 5);
+    if (cycle != 5)
+      trace_put(&t, PROFILE, 1, .call = second_call, .posted_ns = began, .kernel_began_ns = second,
+                .kernel_ns = 20000000);
+    if (cycle == 7) /* the rest of an operation: its kernel ended later, and it sent more */
+      trace_put(&t, PROFILE, 1, .call = second_call, .posted_ns = began, .kernel_began_ns = second,
+                .kernel_ns = 25000000, .sent_bytes = 30);
+    trace_put(&t, TIMES, 1, .call = second_call, .exchange_ns = 60000000, .by_device = 1);
+    trace_put(&t, CYCLE, 1, .began_ns = began, .ended_ns = began + 100000000, .cycle = cycle, .lock = 1);
+  }
+  trace_put(&t, PROFILE, 0, .posted_ns = 210000000, .kernel_began_ns = 210000000, .kernel_ns = 1, .sent_bytes = 9);
+  trace_put(&t, PROFILE, 1, .call = 1, .kernel_ns = UINT64_MAX);
+  trace_put(&t, PROFILE, 1, .call = 1, .sent_bytes = UINT64_MAX);
+  trace_put(&t, END, 0, .calls = t.calls);
+  snprintf(path, sizeof path, "%s/profiles.trace", folder);
+  trace_write(&t, path);
+  trace_free(&t);
+  struct tagc_summary *s = tagc_sum_read(paths, 1);
+  const struct tagc_sum_step *steps = s && s->rank_count ? s->ranks[0].steps : NULL;
+  if (!ok(steps && s->ranks[0].step_count == 10, "a trace with profiles is read"))
+    return;
+  ok(steps[0].wire_ns == 40000000 && steps[1].wire_ns == 25000000 && steps[2].wire_ns == 40000000,
+     "the kernels' times replace those of the stream, whichever comes first");
+  ok(tagc_sum_step_exact(&steps[0]) && tagc_sum_step_exact(&steps[2]) && steps[0].kernels_due == 2,
+     "a step with all of them is exact; a communicator of one rank has none");
+  ok(!tagc_sum_step_exact(&steps[4]) && steps[4].kernels == 1, "one without is not");
+  ok(steps[6].wire_ns == 45000000 && steps[6].network.bytes == 100, "several records of an operation add up");
+  ok(steps[0].network.bytes == 70 && steps[0].network.sending_ns == 4000000 && steps[0].network.peer_ns == 5 &&
+       steps[1].network.bytes == 79,
+     "the network's bytes, also those that are no call's");
+  ok(s->ranks[0].calls.wire_calls == 20 && s->ranks[0].calls.wire_ns == UINT64_C(19) * 20000000 + 60000000 + 5000000,
+     "the sum over calls has each call once: %d in %d ms", (int)s->ranks[0].calls.wire_calls,
+     (int)(s->ranks[0].calls.wire_ns / 1000000));
+  ok(problem(s, "make no sense, and are left out: 2") != NULL, "absurd profiles are left out");
+  tagc_sum_free(s);
+  unlink(path);
+}
+
 /* -- steps that are no measurement --------------------------------------------------------------------------------- */
 
 static size_t whole_steps(struct trace *t, const char *path, struct tagc_summary **s) {
@@ -528,6 +589,7 @@ int main(void) {
   test_hidden();
   test_all_reduces();
   test_streams();
+  test_profiles();
   test_whole();
   test_missing();
   test_other_jobs();
