@@ -40,3 +40,14 @@ endif
 
 man_MANS += man/tagc-report.1
 EXTRA_DIST += man/tagc-report.1
+
+# The manual and the texts of the tree as HTML, in html/: `make html`. All pages, also those of programs that are not built.
+html_pages = man/libtagc-preload.7 man/tagc-run.1 man/tagc-report.1 man/tagc-doctor.1 man/tagc-bench.1 man/tagc-map.1 \
+  man/tagc-map.5 man/tagc-trace.5
+html_texts = README.md NEWS $(EXTRA_DIST)
+html-local: $(html_pages)
+	$(AM_V_GEN)$(srcdir)/man/web/make $(srcdir) html $(VERSION) $(html_pages) $(html_texts)
+install-html-local: html-local
+	$(MKDIR_P) '$(DESTDIR)$(htmldir)'
+	cp -R html/. '$(DESTDIR)$(htmldir)/'
+EXTRA_DIST += man/web/make man/web/style.css
