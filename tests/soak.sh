@@ -13,16 +13,21 @@
 #   repetition  the two runs end with the same parameters and the same losses, to the last bit
 set -u
 
-usage() { echo "usage: soak.sh BUILD_DIR [--steps N] [--hosts H]     N: at least 200 (10000); H: at least 2"; }
+usage()
+{
+  echo "usage: soak.sh BUILD_DIR [--steps N] [--hosts H] [--batch B]     N: at least 200 (10000); H: at least 2"
+  echo "       B: sequences of a rank in a step, at least 1 (8); fewer take less time, and make the same calls"
+}
 fail() { echo "soak: $*" >&2; exit 1; }
 
 [ $# -gt 0 ] || { usage >&2; exit 2; }
-build=$1 steps=10000 hosts=
+build=$1 steps=10000 hosts='' batch=8
 shift
 while [ $# -gt 0 ]; do
   case $1 in
     --steps) [ $# -gt 1 ] || fail "--steps needs a value"; steps=$2; shift 2 ;;
     --hosts) [ $# -gt 1 ] || fail "--hosts needs a value"; hosts=$2; shift 2 ;;
+    --batch) [ $# -gt 1 ] || fail "--batch needs a value"; batch=$2; shift 2 ;;
     --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
@@ -33,6 +38,9 @@ esac
 [ "$steps" -ge 200 ] || fail "--steps $steps: expected a whole number of at least 200"
 case ${hosts:-2} in
   *[!0-9]* | 0* | 1) fail "--hosts $hosts: expected a whole number of at least 2" ;;
+esac
+case $batch in
+  *[!0-9]* | 0* | '') fail "--batch $batch: expected a whole number of at least 1" ;;
 esac
 ranks=$((${hosts:-1} * 2))
 build=$(cd "$build" && pwd) || exit 1
@@ -53,7 +61,7 @@ run()
   # shellcheck disable=SC2016 # the ranks expand this
   {
     "$build/tests/standin/launch" -n $ranks ${hosts:+--hosts "$hosts"} --no-prefix "$@" -- \
-      sh -c 'echo $$ >"$0/pid.$RANK"; exec "$@"' "$results" "$trainer" --layers 2 --hidden 64 --heads 4 --context 32 --batch 8 \
+      sh -c 'echo $$ >"$0/pid.$RANK"; exec "$@"' "$results" "$trainer" --layers 2 --hidden 64 --heads 4 --context 32 --batch "$batch" \
       --warmup-steps 20 --eval-sequences 64 --steps "$steps" --print-every $((steps / 20)) \
       --times "$results/$name.times" --dump-params "$results/$name.params" 2>"$results/$name.err"
     echo $? >"$results/$name.status"
