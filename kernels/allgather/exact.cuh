@@ -312,6 +312,8 @@ DEVICE uint32_t encode_block(const struct tagc_exact_tables &tables, const struc
                  bytes = (symbols + at.tails.all + at.rests.all + 7) / 8;
   __syncwarp(); /* the room has been the stage of others */
   if (bytes >= stored) {
+    if (lane == 0)
+      words[stored / 4] = 0; /* copy_stream() reads whole words */
     copy(words, sent, stored, stored, lane);
     return TAGC_EXACT_STORED << 8 | stored << 12;
   }
