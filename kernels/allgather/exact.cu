@@ -243,13 +243,13 @@ DEVICE void read_symbols(const struct tagc_allgather_call &gather, const uint8_t
 
 /* -- the rest, a warp a block -------------------------------------------------------------------------------------- */
 
-/* Reads the values of the elements whose symbol is 3, one after the other: at most eight, mostly. `list`: shared memory
- * of the warp for a block's. */
-DEVICE void read_tails(const struct tagc_allgather_call &gather, const uint8_t *payload, struct reading *r,
-                       uint32_t lane, uint32_t *list, uint32_t v[ITS]) {
-  uint32_t size[ROWS] = {};
-  UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
-    size[i / ROW] += v[i] == 3;
+/* Reads the values behind symbols of 3, one after the other: at most eight, mostly. `list`: the warp's shared memory
+ * for a block's. `quad`: the symbols of the lane's rows. Returns where the lane's values begin. */
+DEVICE struct spans read_tails(const struct tagc_allgather_call &gather, const uint8_t *payload, struct reading *r,
+                               uint32_t lane, const uint32_t quad[ROWS], uint32_t *list) {
+  uint32_t size[ROWS];
+  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++)
+    size[row] = (uint32_t)__popc(quad[row] & quad[row] >> 1 & 0x55);
   const struct spans spans = spans_of(size, lane);
   __syncwarp(); /* all have read what was there */
   for (uint32_t i = 0; i < spans.all; i++) {
@@ -261,52 +261,48 @@ DEVICE void read_tails(const struct tagc_allgather_call &gather, const uint8_t *
       list[i] = 2 + (1u << zeros | rest);
   }
   __syncwarp();
-  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
-    uint32_t at = spans.at[row];
-    UNROLL_FOR (uint32_t i = ROW * row; i < ROW * row + ROW; i++)
-      if (v[i] == 3)
-        v[i] = list[at++];
-  }
+  return spans;
 }
 
-DEVICE void read_rests(const struct tagc_allgather_call &gather, const uint8_t *payload, const struct reading &r,
-                       uint32_t lane, const uint32_t k[ITS], uint32_t z[ITS]) {
-  const bool wide = gather.call.dtype == TAGC_FLOAT32;
+/* Where the lower bits of the lane's rows begin. */
+DEVICE struct spans find_rests(const uint32_t bits[ITS], uint32_t edge, uint32_t dtype, uint32_t lane) {
   uint32_t size[ROWS] = {};
   UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
-    size[i / ROW] += k[i];
-  const struct spans spans = spans_of(size, lane);
-  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
-    const uint32_t i = ROW * row, half = k[i] + k[i + 1];
-    const uint64_t next = r.at + spans.at[row], bits = size[row] ? peek(gather, payload, min(next, r.end)) : 0;
-    const uint64_t more = wide && size[row] ? peek(gather, payload, min(next + half, r.end)) : bits >> half; /* four
-                                                                                                                have 60
-                                                                                                                bits, or
-                                                                                                                124 */
-    z[i] |= (uint32_t)bits & ((1u << k[i]) - 1);
-    z[i + 1] |= (uint32_t)(bits >> k[i]) & ((1u << k[i + 1]) - 1);
-    z[i + 2] |= (uint32_t)more & ((1u << k[i + 2]) - 1);
-    z[i + 3] |= (uint32_t)(more >> k[i + 2]) & ((1u << k[i + 3]) - 1);
+    size[i / ROW] += tagc_exact_lower_bits(edge, tagc_exact_exponent(bits[i], dtype), dtype);
+  return spans_of(size, lane);
+}
+
+/* Adds the differences of a row. Four elements have at most 60 lower bits, those of fp32 124. `tail`: the value of the
+ * row's first symbol of 3. */
+DEVICE void add_row(const struct tagc_allgather_call &gather, const uint8_t *payload, const struct reading &r,
+                    uint64_t at, uint32_t quad, const uint32_t *tail, uint32_t bits[ROW]) {
+  const uint32_t dtype = gather.call.dtype, edge = r.head & 0xff;
+  uint64_t rests = edge ? peek(gather, payload, min(at, r.end)) : 0;
+  UNROLL_FOR (uint32_t i = 0; i < ROW; i++) {
+    const uint32_t k = tagc_exact_lower_bits(edge, tagc_exact_exponent(bits[i], dtype), dtype);
+    uint32_t v = quad >> 2 * i & 3;
+    if (v == 3)
+      v = *tail++;
+    if (i == ROW / 2 && dtype == TAGC_FLOAT32 && edge)
+      rests = peek(gather, payload, min(at, r.end));
+    bits[i] = tagc_exact_sum(bits[i], v << k | ((uint32_t)rests & ((1u << k) - 1)), dtype);
+    rests >>= k;
+    at += k;
   }
 }
 
 /* Adds the differences that a stream holds to the elements of its reference. */
 DEVICE void add_stream(const struct tagc_allgather_call &gather, const uint8_t *payload, struct reading r,
                        const uint32_t *symbols, uint32_t lane, uint32_t *list, uint32_t bits[ITS]) {
-  const uint32_t dtype = gather.call.dtype, edge = r.head & 0xff;
-  uint32_t k[ITS], z[ITS];
-  UNROLL_FOR (uint32_t i = 0; i < ITS; i++) {
-    const uint32_t quad = symbols[i / ROW * (SYMBOL_WORDS / ROWS) + lane / 4] >> lane % 4 * 8;
-    z[i] = quad >> 2 * (i % ROW) & 3;
-    k[i] = tagc_exact_lower_bits(edge, tagc_exact_exponent(bits[i], dtype), dtype);
-  }
-  read_tails(gather, payload, &r, lane, list, z);
-  UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
-    z[i] <<= k[i];
-  if (edge)
-    read_rests(gather, payload, r, lane, k, z);
-  UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
-    bits[i] = tagc_exact_sum(bits[i], z[i], dtype);
+  struct spans rests = {};
+  uint32_t quad[ROWS];
+  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++)
+    quad[row] = symbols[row * (SYMBOL_WORDS / ROWS) + lane / 4] >> lane % 4 * 8 & 0xff;
+  const struct spans tails = read_tails(gather, payload, &r, lane, quad, list);
+  if (r.head & 0xff)
+    rests = find_rests(bits, r.head & 0xff, gather.call.dtype, lane);
+  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++)
+    add_row(gather, payload, r, r.at + rests.at[row], quad[row], list + tails.at[row], bits + ROW * row);
 }
 
 /* -- tiles --------------------------------------------------------------------------------------------------------- */
@@ -450,7 +446,7 @@ ENTRY(tagc_exact_open, tagc_allgather_call, 4, exact::open(call));
 ENTRY(tagc_exact_encode, tagc_allgather_call, 2, exact::encode(call));
 ENTRY(tagc_exact_close, tagc_allgather_call, 1, exact::close(call));
 ENTRY(tagc_exact_look, tagc_allgather_call, 4, exact::look(call));
-ENTRY(tagc_exact_decode, tagc_allgather_call, 2, exact::decode(call));
+ENTRY(tagc_exact_decode, tagc_allgather_call, 3, exact::decode(call));
 ENTRY(tagc_exact_settle, tagc_allgather_call, 1, exact::settle(call));
 ENTRY(tagc_exact_begin, tagc_exact_opening, 2, exact::begin(call));
 ENTRY(tagc_exact_digest, tagc_allgather_call, 3, exact::digest_shards(call));

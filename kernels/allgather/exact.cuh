@@ -304,17 +304,17 @@ DEVICE void write_rests(const struct sending &from, const struct measured &at, u
   }
 }
 
-/* Writes a block's stream into the warp's room, and returns its head, in all lanes. */
-DEVICE uint32_t encode_block(const struct tagc_exact_tables &tables, const struct sending &from,
-                             const struct both_halves &sent, uint32_t dtype, uint32_t count, uint32_t *words,
-                             uint32_t lane) {
+/* Writes a block's stream into the warp's room, and returns its head, in all lanes. `sent`: the elements. */
+DEVICE uint32_t encode_block(const struct tagc_exact_tables &tables, const struct sending &from, const char *sent,
+                             uint32_t dtype, uint32_t count, uint32_t *words, uint32_t lane) {
   const struct measured at = measure(tables, from, lane);
   const uint32_t stored = count * (dtype == TAGC_FLOAT32 ? 4 : 2), symbols = at.symbols.all + (from.level == 1 ? 4 : 0),
                  bytes = (symbols + at.tails.all + at.rests.all + 7) / 8;
   __syncwarp(); /* the room has been the stage of others */
   if (bytes >= stored) {
-    exact_store((char *)words, dtype, lane, ALL, sent, NULL);
-    __syncwarp();
+    if (lane == 0)
+      words[stored / 4] = 0; /* copy_stream() reads whole words */
+    copy(words, sent, stored, stored, lane);
     return TAGC_EXACT_STORED << 8 | stored << 12;
   }
   for (uint32_t i = lane; i < bytes / 4 + 1; i += LANES)
@@ -353,16 +353,16 @@ DEVICE uint32_t send_block(const struct tagc_allgather_call &gather, uint64_t bl
   const uint32_t count = left < ALL ? (uint32_t)left : (uint32_t)ALL;
   float *stage = (float *)words;
   uint32_t value[ITS], reference[ITS];
-  const struct both_halves sent =
-    exact_fetch((const char *)call.send + block * ALL * size_of(call), call.dtype, lane, count, stage);
+  const char *from = (const char *)call.send + block * ALL * size_of(call);
+  const struct both_halves sent = exact_fetch(from, call.dtype, lane, count, stage);
   const struct both_halves was =
     exact_fetch(block_of(gather, gather.reference, call.rank, (uint32_t)(2 * block)), call.dtype, lane, count, stage);
   exact_bits(sent, call.dtype, value);
   exact_bits(was, call.dtype, reference);
   *digest += exact_block_digest(value, block, lane);
-  const struct sending from = cut_block(value, reference, call.dtype);
-  *changed |= from.others != 0 || from.edge != 0; /* else all differences are 0 */
-  return encode_block(gather.kept->tables, from, sent, call.dtype, count, words, lane);
+  const struct sending to = cut_block(value, reference, call.dtype);
+  *changed |= to.others != 0 || to.edge != 0; /* else all differences are 0 */
+  return encode_block(gather.kept->tables, to, from, call.dtype, count, words, lane);
 }
 
 DEVICE void encode(const struct tagc_allgather_call &gather) {
