@@ -177,7 +177,7 @@ static enum tagc_reason reason_of(const struct tagc_broadcast_verdict *verdict) 
 static void broadcast_account(struct tagc_work *w) {
   struct tagc_call *call = w->call, part = *call;
   struct tagc_ledger *ledger = call->comm->ledger;
-  struct tagc_ledger_row *row = &ledger->broadcasts;
+  struct tagc_ledger_broadcasts *accounts = ledger->broadcasts;
   const struct tagc_hosts hosts = tagc_hierarchy_hosts(call->comm);
   const struct tagc_traffic plain = tagc_trace_sent(call, call->comm->rank, &hosts);
   struct tagc_traffic sent = tagc_plain_traffic(TAGC_BROADCAST_STATUS_BYTES, &hosts), content = plain;
@@ -187,16 +187,15 @@ static void broadcast_account(struct tagc_work *w) {
     content = tagc_trace_sent(&part, call->comm->rank, &hosts);
   }
   tagc_traffic_add(&sent, &content);
-  row->compressed += sends_changes(w);
-  row->allgather.refreshed += w->broadcast.verdict.action == TAGC_BROADCAST_KEEP;
-  row->raw_bytes += tagc_broadcast_bytes(&w->broadcast.shape);
-  row->residual_bytes = call->comm->broadcasts.bytes;
-  tagc_traffic_add(&row->plain, &plain);
-  tagc_traffic_add(&row->sent, &sent);
-  ledger->broadcast_times.calls += w->device->host_reads;
+  accounts->compressed += sends_changes(w);
+  accounts->kept += w->broadcast.verdict.action == TAGC_BROADCAST_KEEP;
+  accounts->reference_bytes = call->comm->broadcasts.bytes;
+  tagc_traffic_add(&accounts->plain, &plain);
+  tagc_traffic_add(&accounts->sent, &sent);
+  accounts->times.calls += w->device->host_reads;
   call->decision.reason = reason_of(&w->broadcast.verdict);
   call->decision.action = sends_changes(w) ? TAGC_COMPRESS : TAGC_FLUSH;
-  ledger->broadcast_reasons[call->decision.reason]++;
+  accounts->reasons[call->decision.reason]++;
   ledger->large.calls++;
   ledger->large.reasons[call->decision.reason]++;
   tagc_traffic_add(&ledger->large.plain, &plain);

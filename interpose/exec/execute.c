@@ -97,7 +97,7 @@ static bool is_allgather(const struct tagc_work *w) { return w->phases[0] == &ta
 static bool is_of_broadcast(const struct tagc_work *w) { return w->phases[0] == &tagc_phase_broadcast; }
 
 static struct tagc_ledger_times *times_of_kind(struct tagc_ledger *ledger, const struct tagc_work *w) {
-  return is_allgather(w) ? &ledger->allgather_times : is_of_broadcast(w) ? &ledger->broadcast_times : &ledger->times;
+  return is_allgather(w) ? &ledger->allgather_times : is_of_broadcast(w) ? &ledger->broadcasts->times : &ledger->times;
 }
 
 /* The part of the side stream's work that the caller did not wait for. It is limited to this call's work, because side
