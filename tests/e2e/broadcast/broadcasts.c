@@ -5,7 +5,7 @@
  * Run under tests/standin/launch with the library preloaded and TAGC_BROADCAST=exact TAGC_MIN_BYTES=4K.
  *
  *   broadcasts ROUNDS [tensors=N] [count=N] [type=TYPE] [permille=N] [roots=N] [apart|bcast|config] [groups]
- *              [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [file=CALLS] [scale=N]
+ *              [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [trains] [file=CALLS] [scale=N]
  *
  * permille   so many elements of a thousand change by one step from round to round; the default is 10
  * roots      tensor t comes from rank t % N; the default is rank 0 alone
@@ -18,6 +18,7 @@
  * hostile    random bits in every round
  * mixed      all types in turn, also of one byte
  * others     other collectives in between
+ * trains     a gradient behind each round: the communicator has steps, too (TAGC_CODEC=none TAGC_ASSUME=gradients)
  * file       a round as a program makes it (tests/fixtures/broadcasts): lines FUNCTION TYPE COUNT ROOT, and group, end
  * scale      its counts are divided by this, and are even
  */
@@ -38,7 +39,7 @@ struct tensor {
 static struct tensor tensors[MOST];
 static size_t tensor_count, group;
 static long rounds, permille = 10, jump = -1;
-static bool apart, alike, shuffle, skips, hostile, others, exact = true, clean = true;
+static bool apart, alike, shuffle, skips, hostile, others, trains, exact = true, clean = true;
 
 static const struct type {
   const char *name;
@@ -153,6 +154,15 @@ static void call_others(long round) {
   exact &= all[7] == (float)(nranks * (nranks - 1) / 2) + (float)(nranks * (round + 7));
 }
 
+static void call_gradient(long round) {
+  static float mine[64 * 4096], sum[4096];
+  for (size_t i = 0; i < (size_t)nranks * 4096; i++)
+    mine[i] = (float)((long)i % 7 + round);
+  CHECK(ncclReduceScatter(mine, sum, 4096, ncclFloat32, ncclSum, world, NULL));
+  for (size_t i = 0; i < 4096; i++)
+    exact &= sum[i] == (float)(nranks * (((long)i + 4096L * rank) % 7 + round));
+}
+
 static void make_round(long round) {
   size_t order[MOST], calls = 0;
   for (size_t i = 0; i < tensor_count; i++) {
@@ -178,6 +188,8 @@ static void make_round(long round) {
     if (others && i % 2)
       call_others(round);
   }
+  if (trains)
+    call_gradient(round);
   for (size_t i = 0; i < calls; i++)
     check_one(&tensors[order[i]], round, order[i]);
 }
@@ -257,6 +269,7 @@ int main(int argc, char **argv) {
       skips |= strcmp(argv[i], "skip") == 0;
       hostile |= strcmp(argv[i], "hostile") == 0;
       others |= strcmp(argv[i], "others") == 0;
+      trains |= strcmp(argv[i], "trains") == 0;
       mixed |= strcmp(argv[i], "mixed") == 0;
     }
   }
