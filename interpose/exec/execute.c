@@ -154,7 +154,8 @@ static void tally_side_stream(const struct tagc_work *w) {
 /* Earlier work on our memory may be on another stream. */
 static ncclResult_t begin_call(struct tagc_work *w) {
   const struct tagc_call *call = w->call;
-  const enum tagc_reason reason = tagc_slot_reject_reason(call);
+  /* The statuses of a broadcast say it. */
+  const enum tagc_reason reason = is_of_broadcast(w) ? TAGC_REASON_NONE : tagc_slot_reject_reason(call);
   if (reason != TAGC_REASON_NONE)
     return fail_unable(w, reason);
   return tagc_work_done(w->device->fence_wait(w->device, call->comm->sync.fence, call->stream) &&

@@ -60,7 +60,7 @@ static void make_references(struct input *in, struct tagc_references *refs, int 
 
 static void check_verdict(const struct tagc_references *refs, const struct tagc_broadcast_shape *shape,
                           const struct tagc_broadcast_verdict *v, uint64_t payload_most) {
-  MUST(v->forgets == (v->cause != TAGC_BROADCAST_CHOSEN));
+  MUST(v->forgets == (v->cause > TAGC_BROADCAST_ASKED));
   switch (v->action) {
   case TAGC_BROADCAST_CHANGES:
     MUST(!v->forgets && v->reference < refs->count && v->bytes > 0 && v->bytes <= payload_most);
