@@ -49,7 +49,7 @@ struct tagc_reference {
   uint64_t used;   /* the number of the last call that used it */
   uint64_t period; /* the number of calls between the last two that did; 0: there was but one */
   uint32_t next;   /* the reference of the call behind that; TAGC_NO_REFERENCE: none so far */
-  /* Of the root alone. */
+  /* For the root alone. */
   unsigned refused;      /* calls in a row whose changes were too many */
   unsigned rest, rested; /* so many calls are sent plainly now without a look at their changes, and were the last time
                           */
@@ -69,7 +69,7 @@ struct tagc_references {
   size_t packed_bytes;
 };
 
-/* What the root does with a call. */
+/* The actions of a root. */
 enum tagc_broadcast_action {
   TAGC_BROADCAST_PLAIN,   /* sends it plainly */
   TAGC_BROADCAST_KEEP,    /* the same, and it becomes a reference: an old one's successor, or a new one at the end */

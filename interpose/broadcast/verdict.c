@@ -35,19 +35,23 @@ static enum tagc_broadcast_cause find_cause(const struct tagc_references *refs,
                                             const struct tagc_broadcast_status *statuses, int nranks,
                                             uint64_t payload_most, uint64_t most) {
   const struct tagc_broadcast_status *first = &statuses[0];
-  enum tagc_broadcast_cause cause = TAGC_BROADCAST_CHOSEN;
+  bool differ = false, asked = false;
   for (int rank = 0; rank < nranks; rank++)
     if (statuses[rank].call != first->call)
       return TAGC_BROADCAST_PARTED;
   for (int rank = 0; rank < nranks; rank++) {
-    if (statuses[rank].flags & TAGC_BROADCAST_NO_MEMORY)
+    const uint32_t flags = statuses[rank].flags;
+    if (flags & TAGC_BROADCAST_NO_MEMORY)
       return TAGC_BROADCAST_LACKING;
-    if (statuses[rank].flags || statuses[rank].references != first->references)
-      cause = TAGC_BROADCAST_DIFFER;
+    asked |= flags & TAGC_BROADCAST_ASKS_PLAIN;
+    differ |= (flags & ~(uint32_t)TAGC_BROADCAST_ASKS_PLAIN) || statuses[rank].references != first->references;
   }
-  if (cause == TAGC_BROADCAST_CHOSEN && !is_possible(refs, shape, &statuses[shape->root], payload_most, most))
+  if (differ)
     return TAGC_BROADCAST_DIFFER;
-  return cause;
+  if (asked)
+    return TAGC_BROADCAST_ASKED;
+  return is_possible(refs, shape, &statuses[shape->root], payload_most, most) ? TAGC_BROADCAST_CHOSEN
+                                                                              : TAGC_BROADCAST_DIFFER;
 }
 
 /* After a difference this call is the first reference of a new list. The others know as much as this rank: what counts
@@ -64,7 +68,7 @@ struct tagc_broadcast_verdict tagc_broadcast_judge(const struct tagc_references 
     verdict.bytes = verdict.action == TAGC_BROADCAST_CHANGES ? root->bytes : 0;
     return verdict;
   }
-  verdict.forgets = true;
+  verdict.forgets = verdict.cause != TAGC_BROADCAST_ASKED;
   const bool kept = verdict.cause == TAGC_BROADCAST_DIFFER && tagc_broadcast_bytes(shape) <= most;
   verdict.action = kept ? TAGC_BROADCAST_KEEP : TAGC_BROADCAST_PLAIN;
   verdict.reference = kept ? 0 : TAGC_NO_REFERENCE;

@@ -9,8 +9,8 @@
 
 #include "interpose/broadcast/references.h"
 
-/* The bits of `flags`. */
-enum { TAGC_BROADCAST_LOST = 1, TAGC_BROADCAST_NO_MEMORY = 2 };
+/* The bits of `flags`. ASKS_PLAIN: the rank's configuration of this call is one that only NCCL can keep. */
+enum { TAGC_BROADCAST_LOST = 1, TAGC_BROADCAST_NO_MEMORY = 2, TAGC_BROADCAST_ASKS_PLAIN = 4 };
 
 /* In the byte order of the machine: all ranks of a job have the same. */
 struct tagc_broadcast_status {
@@ -28,6 +28,7 @@ _Static_assert(sizeof(struct tagc_broadcast_status) == TAGC_BROADCAST_STATUS_BYT
 /* Why a call is sent plainly. */
 enum tagc_broadcast_cause {
   TAGC_BROADCAST_CHOSEN,  /* the root has chosen so */
+  TAGC_BROADCAST_ASKED,   /* a rank asks for it; the references stay as they are */
   TAGC_BROADCAST_DIFFER,  /* the ranks' references differ, or one has lost its own, or statuses make no sense */
   TAGC_BROADCAST_LACKING, /* a rank lacks memory */
   TAGC_BROADCAST_PARTED,  /* the ranks were called with different counts, types or roots */

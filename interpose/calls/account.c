@@ -33,9 +33,9 @@ static bool has_reason(const struct tagc_call *call) {
 }
 
 /* Enters a broadcast that may be compressed. */
-static void account_broadcast(struct tagc_ledger *ledger, const struct tagc_call *call) {
-  ledger->broadcasts.calls++;
-  ledger->broadcast_reasons[call->decision.reason] += has_reason(call);
+static void account_broadcast(struct tagc_ledger_broadcasts *accounts, const struct tagc_call *call) {
+  accounts->calls++;
+  accounts->reasons[call->decision.reason] += has_reason(call);
 }
 
 static void account_large(struct tagc_ledger_large *large, const struct tagc_call *call) {
@@ -62,7 +62,7 @@ static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
     return;
   }
   if (tagc_call_is_broadcast(call) && tagc_call_may_compress(call)) {
-    account_broadcast(comm->ledger, call);
+    account_broadcast(comm->ledger->broadcasts, call);
     return;
   }
   if (call->entry != TAGC_ENTRY_ncclReduceScatter && call->slot < 0) {

@@ -85,6 +85,8 @@ static ncclResult_t broadcast_encode(struct tagc_work *w, unsigned chunk, void *
   struct tagc_broadcast_status status = tagc_broadcast_status_of(refs, &w->broadcast.shape);
   bool good = true;
   (void)chunk;
+  if (tagc_coll_config_gate(w->call->config) != TAGC_REASON_NONE)
+    status.flags |= TAGC_BROADCAST_ASKS_PLAIN;
   if (is_root(w) && !status.flags)
     good = choose_changes(w, &status);
   return tagc_work_done(good && w->device->put(w->device, own_status(w), &status, sizeof status, stream));
@@ -127,13 +129,22 @@ static bool always(const struct tagc_work *w) {
   return true;
 }
 
+/* A configuration is NCCL's to keep. */
+static ncclResult_t enqueue_as_called(const struct tagc_nccl_group *real, const struct tagc_call *call) {
+  __typeof__(&ncclBroadcastConfig) with_config = call->config ? TAGC_REAL(ncclBroadcastConfig, call->nccl) : NULL;
+  if (with_config)
+    return with_config(call->send, call->recv, call->count, call->type, call->root, call->comm->handle, call->stream,
+                       call->config);
+  return real->broadcast(call->send, call->recv, call->count, call->type, call->root, call->comm->handle, call->stream);
+}
+
 static ncclResult_t enqueue_content(const struct tagc_nccl_group *real, struct tagc_work *w) {
   const struct tagc_call *call = w->call;
   uint8_t *packed = references_of(w)->packed;
   if (sends_changes(w))
     return real->broadcast(packed, packed, w->broadcast.verdict.bytes, ncclUint8, call->root, call->comm->handle,
                            call->stream);
-  return real->broadcast(call->send, call->recv, call->count, call->type, call->root, call->comm->handle, call->stream);
+  return enqueue_as_called(real, call);
 }
 
 static ncclResult_t follow_content_now(struct tagc_work *w) {
@@ -164,10 +175,14 @@ static ncclResult_t follow_content(struct tagc_work *w) {
 
 /* ---- the accounts ------------------------------------------------------------------------------------------------ */
 
-static enum tagc_reason reason_of(const struct tagc_broadcast_verdict *verdict) {
+static enum tagc_reason reason_of(const struct tagc_work *w) {
+  const struct tagc_broadcast_verdict *verdict = &w->broadcast.verdict;
+  const enum tagc_reason config = tagc_coll_config_gate(w->call->config);
   if (verdict->action == TAGC_BROADCAST_CHANGES)
     return TAGC_REASON_compressed;
-  if (verdict->cause == TAGC_BROADCAST_PARTED)
+  if (verdict->cause == TAGC_BROADCAST_ASKED && config != TAGC_REASON_NONE)
+    return config;
+  if (verdict->cause == TAGC_BROADCAST_PARTED || verdict->cause == TAGC_BROADCAST_ASKED)
     return TAGC_REASON_parted;
   if (verdict->cause != TAGC_BROADCAST_CHOSEN)
     return TAGC_REASON_lost;
@@ -177,7 +192,7 @@ static enum tagc_reason reason_of(const struct tagc_broadcast_verdict *verdict) 
 static void broadcast_account(struct tagc_work *w) {
   struct tagc_call *call = w->call, part = *call;
   struct tagc_ledger *ledger = call->comm->ledger;
-  struct tagc_ledger_row *row = &ledger->broadcasts;
+  struct tagc_ledger_broadcasts *accounts = ledger->broadcasts;
   const struct tagc_hosts hosts = tagc_hierarchy_hosts(call->comm);
   const struct tagc_traffic plain = tagc_trace_sent(call, call->comm->rank, &hosts);
   struct tagc_traffic sent = tagc_plain_traffic(TAGC_BROADCAST_STATUS_BYTES, &hosts), content = plain;
@@ -187,16 +202,15 @@ static void broadcast_account(struct tagc_work *w) {
     content = tagc_trace_sent(&part, call->comm->rank, &hosts);
   }
   tagc_traffic_add(&sent, &content);
-  row->compressed += sends_changes(w);
-  row->allgather.refreshed += w->broadcast.verdict.action == TAGC_BROADCAST_KEEP;
-  row->raw_bytes += tagc_broadcast_bytes(&w->broadcast.shape);
-  row->residual_bytes = call->comm->broadcasts.bytes;
-  tagc_traffic_add(&row->plain, &plain);
-  tagc_traffic_add(&row->sent, &sent);
-  ledger->broadcast_times.calls += w->device->host_reads;
-  call->decision.reason = reason_of(&w->broadcast.verdict);
+  accounts->compressed += sends_changes(w);
+  accounts->kept += w->broadcast.verdict.action == TAGC_BROADCAST_KEEP;
+  accounts->reference_bytes = call->comm->broadcasts.bytes;
+  tagc_traffic_add(&accounts->plain, &plain);
+  tagc_traffic_add(&accounts->sent, &sent);
+  accounts->times.calls += w->device->host_reads;
+  call->decision.reason = reason_of(w);
   call->decision.action = sends_changes(w) ? TAGC_COMPRESS : TAGC_FLUSH;
-  ledger->broadcast_reasons[call->decision.reason]++;
+  accounts->reasons[call->decision.reason]++;
   ledger->large.calls++;
   ledger->large.reasons[call->decision.reason]++;
   tagc_traffic_add(&ledger->large.plain, &plain);

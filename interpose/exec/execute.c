@@ -97,7 +97,7 @@ static bool is_allgather(const struct tagc_work *w) { return w->phases[0] == &ta
 static bool is_of_broadcast(const struct tagc_work *w) { return w->phases[0] == &tagc_phase_broadcast; }
 
 static struct tagc_ledger_times *times_of_kind(struct tagc_ledger *ledger, const struct tagc_work *w) {
-  return is_allgather(w) ? &ledger->allgather_times : is_of_broadcast(w) ? &ledger->broadcast_times : &ledger->times;
+  return is_allgather(w) ? &ledger->allgather_times : is_of_broadcast(w) ? &ledger->broadcasts->times : &ledger->times;
 }
 
 /* The part of the side stream's work that the caller did not wait for. It is limited to this call's work, because side
@@ -155,7 +155,8 @@ static void tally_side_stream(const struct tagc_work *w) {
 /* Earlier work on our memory may be on another stream. */
 static ncclResult_t begin_call(struct tagc_work *w) {
   const struct tagc_call *call = w->call;
-  const enum tagc_reason reason = tagc_slot_reject_reason(call);
+  /* The statuses of a broadcast say it. */
+  const enum tagc_reason reason = is_of_broadcast(w) ? TAGC_REASON_NONE : tagc_slot_reject_reason(call);
   if (reason != TAGC_REASON_NONE)
     return fail_unable(w, reason);
   return tagc_work_done(w->device->fence_wait(w->device, call->comm->sync.fence, call->stream) &&

@@ -273,8 +273,8 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f) {
   return TAGC_REASON_NONE;
 }
 
-/* Why a broadcast passes. None of this changes from call to call, but for the windows of ab: a broadcast needs no
- * cycle, and its first exchange is the same on all ranks whatever has failed before. */
+/* Why a broadcast passes. Nothing here may differ between ranks: without a vote, a rank that passes alone would hang
+ * the others. So its configuration is not asked: the rank's status says it. */
 static enum tagc_reason gate_broadcast(const struct tagc_call_facts *f) {
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OBSERVE)
@@ -293,8 +293,6 @@ static enum tagc_reason gate_broadcast(const struct tagc_call_facts *f) {
     return f->shape_reason;
   if (o->scope != TAGC_SCOPE_FLAT && f->hosts == 1)
     return TAGC_REASON_one_host;
-  if (f->config_reason != TAGC_REASON_NONE)
-    return f->config_reason;
   /* A communicator without steps has no windows to compare. */
   const bool windows =
     f->state != TAGC_CYCLE_LEARNING && f->voted && f->cycle >= tagc_plan_first_cycle(o, f->vote_cycle);

@@ -144,7 +144,7 @@ static void print_ledger(const struct tagc_ledger *ledger) {
   char hidden[24];
   const struct tagc_ledger_times *times = &ledger->times;
   struct tagc_ledger_row total = tagc_report_total(ledger);
-  const bool has_slots = total.calls || !ledger->broadcasts.calls;
+  const bool has_slots = total.calls || !ledger->broadcasts || !ledger->broadcasts->calls;
   if (has_slots)
     tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " %s compressed (%s), %" PRIu64
              " other collectives passed through",

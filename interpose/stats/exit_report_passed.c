@@ -67,7 +67,8 @@ void tagc_report_passed(const struct tagc_ledger *ledger) {
 }
 
 bool tagc_report_any(const struct tagc_ledger *ledger) {
-  uint64_t compressed = ledger->rest.compressed + ledger->allgather_rest.compressed + ledger->broadcasts.compressed;
+  uint64_t compressed = ledger->rest.compressed + ledger->allgather_rest.compressed;
+  compressed += ledger->broadcasts ? ledger->broadcasts->compressed : 0;
   for (size_t i = 0; i < ledger->row_count; i++)
     compressed += ledger->rows[i].compressed;
   for (size_t i = 0; i < ledger->allgather_count; i++)

@@ -50,11 +50,24 @@ static void report_at_exit(void *unused) {
 /* The base of atexit(): the library is linked without the start files that atexit() needs, and is never unloaded. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *object);
 
+/* Makes the parts that options ask for. False without memory. */
+static bool make_parts(struct tagc_ledger *ledger, const struct tagc_options *options) {
+  if (options->mode == TAGC_MODE_AB && !(ledger->ab = calloc(1, sizeof *ledger->ab)))
+    return false;
+  if (options->broadcast == TAGC_BROADCAST_OFF)
+    return true;
+  ledger->broadcasts = calloc(1, sizeof *ledger->broadcasts);
+  if (ledger->broadcasts)
+    ledger->broadcasts->codec = tagc_allgather_exact.name;
+  return ledger->broadcasts != NULL;
+}
+
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
   struct tagc_ledger *ledger = calloc(1, sizeof *ledger);
   if (!ledger)
     return NULL;
-  if (tagc_library_options()->mode == TAGC_MODE_AB && !(ledger->ab = calloc(1, sizeof *ledger->ab))) {
+  if (!make_parts(ledger, tagc_library_options())) {
+    free(ledger->ab);
     free(ledger);
     return NULL;
   }
@@ -64,8 +77,6 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
   ledger->nranks = nranks;
   ledger->hosts = (struct tagc_hosts){.nranks = nranks, .local = nranks};
   ledger->allgather_codec = tagc_library_allgather_codec() ? tagc_library_allgather_codec()->name : NULL;
-  ledger->broadcast_codec =
-    tagc_library_options()->broadcast == TAGC_BROADCAST_EXACT ? tagc_allgather_exact.name : NULL;
   ledger->codec = tagc_library_codec() ? tagc_library_codec()->name : "auto";
   pthread_mutex_lock(&lock);
   if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER) {

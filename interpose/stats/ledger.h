@@ -84,6 +84,15 @@ struct tagc_ledger_large {
   struct tagc_traffic plain; /* sent by this rank, had all been plain */
 };
 
+/* Broadcasts. The bytes are those of the calls about which the ranks agree, plain in the end or not. */
+struct tagc_ledger_broadcasts {
+  const char *codec; /* TAGC_BROADCAST */
+  uint64_t calls, compressed, kept, reasons[TAGC_REASON_COUNT];
+  struct tagc_traffic plain, sent; /* as plain calls, and as sent */
+  uint64_t reference_bytes;        /* memory of the references */
+  struct tagc_ledger_times times;
+};
+
 /* One side of TAGC_MODE=ab. */
 struct tagc_ledger_side {
   struct tagc_series step_ms;
@@ -142,10 +151,7 @@ struct tagc_ledger {
   uint64_t allgather_reasons[TAGC_REASON_COUNT];
   struct tagc_ledger_times allgather_times; /* of compressed all-gathers */
   struct tagc_traffic allgather_sent, allgather_plain;
-  const char *broadcast_codec;       /* TAGC_BROADCAST; NULL: off, and the rest is empty */
-  struct tagc_ledger_row broadcasts; /* all; bytes of those that the ranks agree about, plain in the end or not */
-  uint64_t broadcast_reasons[TAGC_REASON_COUNT];
-  struct tagc_ledger_times broadcast_times; /* likewise */
+  struct tagc_ledger_broadcasts *broadcasts; /* NULL: TAGC_BROADCAST=off */
 };
 
 /* The kind of its slots. */

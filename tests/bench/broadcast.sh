@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What TAGC_BROADCAST=exact sends: broadcast.sh BUILD [TENSORS [ELEMENTS]] broadcasts so many tensors in eleven rounds, of
+# The bytes of TAGC_BROADCAST=exact: broadcast.sh BUILD [TENSORS [ELEMENTS]] broadcasts so many tensors in eleven rounds, of
 # which a part changes by one unit in the last place from round to round, with each rank on a host of its own. The
 # stand-in counts the bytes that leave rank 0's host, statuses and headers included. The table has those of a round behind
 # the first one, over those of a round without the library; and the times of such a round at 1 Gbit/s.

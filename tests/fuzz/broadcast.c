@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libFuzzer target: the ranks of a broadcast may receive any statuses and any payload. All ranks with the same ones
  * must come to the same verdict, which must be one that they can follow. Decoding must stay inside its buffers, and
- * gives the root's content, or fails. What an honest root has, any bits, comes out bit for bit at every rank, in every
+ * gives the root's content, or fails. The content of an honest root, any bits, comes out at every rank, in every
  * variant of the kernels.
  *
  * Input  kind; ranks; number of references, and words and type of each; call: a reference's shape or another one; the
@@ -60,7 +60,7 @@ static void make_references(struct input *in, struct tagc_references *refs, int 
 
 static void check_verdict(const struct tagc_references *refs, const struct tagc_broadcast_shape *shape,
                           const struct tagc_broadcast_verdict *v, uint64_t payload_most) {
-  MUST(v->forgets == (v->cause != TAGC_BROADCAST_CHOSEN));
+  MUST(v->forgets == (v->cause > TAGC_BROADCAST_ASKED));
   switch (v->action) {
   case TAGC_BROADCAST_CHANGES:
     MUST(!v->forgets && v->reference < refs->count && v->bytes > 0 && v->bytes <= payload_most);

@@ -4,12 +4,13 @@
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_BROADCAST=exact TAGC_MIN_BYTES=4K.
  *
- *   broadcasts ROUNDS [tensors=N] [count=N] [type=TYPE] [permille=N] [roots=N] [apart|bcast|config] [groups]
- *              [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [file=CALLS] [scale=N]
+ *   broadcasts ROUNDS [tensors=N] [count=N] [type=TYPE] [permille=N] [roots=N] [apart|bcast|config] [ctas] [groups]
+ *              [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [trains] [file=CALLS] [scale=N]
  *
  * permille   so many elements of a thousand change by one step from round to round; the default is 10
  * roots      tensor t comes from rank t % N; the default is rank 0 alone
  * apart      send and receive buffers differ at the root; bcast: ncclBcast; config: ncclBroadcastConfig
+ * ctas       every third round the last rank bounds NCCL's processors (ncclCollConfig_t); goes with config
  * groups     four calls a group
  * alike      tensors of one size; else each has its own
  * shuffle    in another order in each round
@@ -18,6 +19,7 @@
  * hostile    random bits in every round
  * mixed      all types in turn, also of one byte
  * others     other collectives in between
+ * trains     a gradient behind each round: the communicator has steps, too (TAGC_CODEC=none TAGC_ASSUME=gradients)
  * file       a round as a program makes it (tests/fixtures/broadcasts): lines FUNCTION TYPE COUNT ROOT, and group, end
  * scale      its counts are divided by this, and are even
  */
@@ -38,7 +40,7 @@ struct tensor {
 static struct tensor tensors[MOST];
 static size_t tensor_count, group;
 static long rounds, permille = 10, jump = -1;
-static bool apart, alike, shuffle, skips, hostile, others, exact = true, clean = true;
+static bool apart, alike, shuffle, skips, hostile, others, trains, ctas, exact = true, clean = true;
 
 static const struct type {
   const char *name;
@@ -113,7 +115,23 @@ static void begin_content(struct tensor *t, size_t number) {
 
 /* ---- a round ----------------------------------------------------------------------------------------------------- */
 
-static ncclResult_t call_one(const struct tensor *t) {
+/* As of 2.31: what it says is NCCL's, which leaves the tests of configurations to nccl/config_calls.c. */
+static const ncclCollConfig_t *bounded_ctas(void) {
+  enum { NONE = NCCL_CONFIG_UNDEF_INT };
+  static struct {
+    size_t size;
+    unsigned magic, version;
+    void *ext;
+    int minCTAs, maxCTAs, nvlsCTAs, cgaClusterSize;
+    const char *algSelection;
+    int forceAlgSelection, CTAPolicy;
+    uint64_t userProfilerTag;
+    void *launchCompletionEvent;
+  } config = {72, 0xcafebeef, 23203, NULL, 1, 4, NONE, NONE, NULL, 1, NONE, 0, NULL};
+  return (const ncclCollConfig_t *)&config;
+}
+
+static ncclResult_t call_one(const struct tensor *t, long round) {
   const bool root = rank == t->root;
   uint8_t *recv = t->recv + GUARD, *send = apart ? t->send + GUARD : recv;
   memset(t->recv, 0x5a, bytes_of(t) + 2 * GUARD);
@@ -123,7 +141,8 @@ static ncclResult_t call_one(const struct tensor *t) {
   if (strcmp(t->function, "bcast") == 0)
     return ncclBcast(recv, t->count, t->type, t->root, world, NULL);
   if (strcmp(t->function, "config") == 0)
-    return ncclBroadcastConfig(send, recv, t->count, t->type, t->root, world, NULL, NULL);
+    return ncclBroadcastConfig(send, recv, t->count, t->type, t->root, world, NULL,
+                               ctas && round % 3 == 2 && rank == nranks - 1 ? bounded_ctas() : NULL);
   return ncclBroadcast(root ? send : NULL, recv, t->count, t->type, t->root, world, NULL);
 }
 
@@ -153,6 +172,15 @@ static void call_others(long round) {
   exact &= all[7] == (float)(nranks * (nranks - 1) / 2) + (float)(nranks * (round + 7));
 }
 
+static void call_gradient(long round) {
+  static float mine[64 * 4096], sum[4096];
+  for (size_t i = 0; i < (size_t)nranks * 4096; i++)
+    mine[i] = (float)((long)i % 7 + round);
+  CHECK(ncclReduceScatter(mine, sum, 4096, ncclFloat32, ncclSum, world, NULL));
+  for (size_t i = 0; i < 4096; i++)
+    exact &= sum[i] == (float)(nranks * (((long)i + 4096L * rank) % 7 + round));
+}
+
 static void make_round(long round) {
   size_t order[MOST], calls = 0;
   for (size_t i = 0; i < tensor_count; i++) {
@@ -172,12 +200,14 @@ static void make_round(long round) {
     const struct tensor *t = &tensors[order[i]];
     if (t->begins_group || (group && i % group == 0))
       CHECK(ncclGroupStart());
-    CHECK(call_one(t));
+    CHECK(call_one(t, round));
     if (t->ends_group || (group && (i % group == group - 1 || i + 1 == calls)))
       CHECK(ncclGroupEnd());
     if (others && i % 2)
       call_others(round);
   }
+  if (trains)
+    call_gradient(round);
   for (size_t i = 0; i < calls; i++)
     check_one(&tensors[order[i]], round, order[i]);
 }
@@ -257,6 +287,8 @@ int main(int argc, char **argv) {
       skips |= strcmp(argv[i], "skip") == 0;
       hostile |= strcmp(argv[i], "hostile") == 0;
       others |= strcmp(argv[i], "others") == 0;
+      ctas |= strcmp(argv[i], "ctas") == 0;
+      trains |= strcmp(argv[i], "trains") == 0;
       mixed |= strcmp(argv[i], "mixed") == 0;
     }
   }

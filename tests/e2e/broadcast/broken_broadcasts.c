@@ -191,7 +191,8 @@ static bool end_abort(void) {
   if (watched)
     pthread_join(watchdog, NULL);
   const bool good = aborted;
-  watched = aborted = aborting = false;
+  watched = aborted = false;
+  aborting = false;
   return good;
 }
 

@@ -49,7 +49,11 @@ static const struct example {
    TAGC_BROADCAST_DIFFER},
   {"no memory", TAGC_BROADCAST_CHANGES, 0, 640, TAGC_BROADCAST_NO_MEMORY, 0, 0, TAGC_BROADCAST_PLAIN,
    TAGC_BROADCAST_LACKING},
-  {"an unknown flag", TAGC_BROADCAST_CHANGES, 0, 640, 4, 0, 0, TAGC_BROADCAST_KEEP, TAGC_BROADCAST_DIFFER},
+  {"an unknown flag", TAGC_BROADCAST_CHANGES, 0, 640, 8, 0, 0, TAGC_BROADCAST_KEEP, TAGC_BROADCAST_DIFFER},
+  {"a configuration", TAGC_BROADCAST_CHANGES, 0, 640, TAGC_BROADCAST_ASKS_PLAIN, 0, 0, TAGC_BROADCAST_PLAIN,
+   TAGC_BROADCAST_ASKED},
+  {"a configuration and a failed call", TAGC_BROADCAST_CHANGES, 0, 640, TAGC_BROADCAST_ASKS_PLAIN | TAGC_BROADCAST_LOST,
+   0, 0, TAGC_BROADCAST_KEEP, TAGC_BROADCAST_DIFFER},
   {"another call", TAGC_BROADCAST_CHANGES, 0, 640, 0, 0, 1, TAGC_BROADCAST_PLAIN, TAGC_BROADCAST_PARTED},
 };
 
@@ -66,7 +70,7 @@ static void check_example(const struct example *e) {
   statuses[0].call += e->call_of_0;
   const struct tagc_broadcast_verdict v = tagc_broadcast_judge(&refs, &shape, statuses, RANKS, 3000, 2 * BYTES);
   const bool chosen = e->cause == TAGC_BROADCAST_CHOSEN;
-  ok(v.action == e->wanted && v.cause == e->cause && v.forgets == !chosen &&
+  ok(v.action == e->wanted && v.cause == e->cause && v.forgets == (e->cause > TAGC_BROADCAST_ASKED) &&
        v.bytes == (e->wanted == TAGC_BROADCAST_CHANGES ? e->bytes : 0) &&
        v.reference == (e->wanted == TAGC_BROADCAST_PLAIN ? TAGC_NO_REFERENCE
                        : chosen                          ? e->reference
