@@ -80,7 +80,7 @@ dist_check_SCRIPTS += $(e2e_tests)
 TESTS += $(e2e_tests)
 EXTRA_DIST += %D%/soak.sh %D%/coverage.sh %D%/RELIABILITY.md %D%/README.md
 # Other processors, and a bare Debian: ./quickstart portable runs them, never a test.
-EXTRA_DIST += %D%/portable/debian.sh %D%/portable/qemu.sh
+EXTRA_DIST += %D%/portable/debian.sh %D%/portable/packages.sh %D%/portable/qemu.sh
 
 # -- tests on a real GPU: %D%/gpu/run is a separate command ------------------------------------------------------------
 # Its programs are linked with the stand-ins, and find the real libraries by LD_LIBRARY_PATH.
