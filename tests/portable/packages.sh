@@ -45,7 +45,8 @@ inside()
       all_start /usr/bin "$(dpkg -L tagc | grep '/libtagc-preload.so$')"
       ranks /usr/bin
       LD_PRELOAD=libtagc-preload.so /bin/true 2>&1 | grep . && die "the dynamic linker does not find the library by its name"
-      apt-get remove -y -qq tagc >apt.out 2>&1 && ! ldconfig -p | grep libtagc || die "the package leaves its library behind" ;;
+      apt-get remove -y -qq tagc >apt.out 2>&1
+      ! ldconfig -p | grep libtagc || die "the package leaves its library behind" ;;
     *.whl)
       apt-get install -y -qq --no-install-recommends python3-venv >apt.out 2>&1 || die "apt-get: $(tail -n 3 apt.out)"
       rm -rf /tmp/venv
@@ -69,6 +70,7 @@ fi
 cd "$top"
 wheel=$(echo build/dist/tagc-*.whl) deb=$(echo build/dist/tagc_*.deb)
 [ -e "$wheel" ] || die "there is no wheel in build/dist (./quickstart package makes one)"
+# shellcheck source=/dev/null
 here=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
 [ $# -gt 0 ] || case $here in '' | bullseye) set -- bullseye ;; *) set -- "$here" bullseye ;; esac
 kit=$(mktemp -d "${TMPDIR:-/tmp}/tagc-kit.XXXXXX")
@@ -78,8 +80,9 @@ make -C build -s tests/standin/launch tests/standin/libnccl.so.2 tests/e2e/calls
 mkdir "$kit/kit"
 cp -L build/tests/standin/launch build/tests/standin/libnccl.so.2 build/tests/e2e/calls/steps "$kit/kit/"
 for suite; do
-  set -- --put "$wheel" --put "$kit/kit" --only root
-  [ "$suite" = "$here" ] && [ -e "$deb" ] || deb=
-  "$top/tests/portable/debian.sh" "$@" ${deb:+--put "$deb"} "$suite" "tests/portable/packages.sh inside ${wheel##*/}" \
-    ${deb:+"tests/portable/packages.sh inside ${deb##*/}"}
+  # The Debian package depends on the libraries of the suite where it was built.
+  of_suite=$deb
+  { [ "$suite" = "$here" ] && [ -e "$deb" ]; } || of_suite=
+  "$top/tests/portable/debian.sh" --put "$wheel" --put "$kit/kit" ${of_suite:+--put "$deb"} --only root "$suite" \
+    "tests/portable/packages.sh inside ${wheel##*/}" ${of_suite:+"tests/portable/packages.sh inside ${deb##*/}"}
 done
