@@ -71,8 +71,9 @@ check-package:
 $(tarball): $(am__DIST_COMMON) $(DISTFILES)
 	@$(MAKE) $(AM_MAKEFLAGS) -s dist-xz >/dev/null
 
-deb: $(tarball)
+deb:
 	$(package_needs) dpkg-buildpackage 'dpkg-dev debhelper'
+	@$(MAKE) $(AM_MAKEFLAGS) -s $(tarball)
 	@rm -rf packaging/deb && $(MKDIR_P) packaging/deb '$(packages)'
 	@tar -xf $(tarball) -C packaging/deb
 	@cp -R packaging/deb/$(distdir)/packaging/debian packaging/deb/$(distdir)/debian
@@ -84,8 +85,9 @@ deb: $(tarball)
 	@rm -rf packaging/deb/$(distdir) && ls $(packages)/tagc_$(VERSION)-1_*.deb
 
 # On a system of other packages rpmbuild cannot know that what is needed is there: RPMBUILD_FLAGS=--nodeps.
-rpm: $(tarball)
+rpm:
 	$(package_needs) rpmbuild 'rpm'
+	@$(MAKE) $(AM_MAKEFLAGS) -s $(tarball)
 	@rm -rf packaging/rpm.tree && $(MKDIR_P) packaging/rpm.tree/SOURCES '$(packages)'
 	@cp $(tarball) packaging/rpm.tree/SOURCES/
 	@sed 's/@VERSION''@/$(VERSION)/g' $(srcdir)/packaging/rpm/tagc.spec >packaging/rpm.tree/tagc.spec

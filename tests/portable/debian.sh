@@ -5,8 +5,8 @@
 # ordinary user.
 #   tests/portable/debian.sh [--tarball FILE] [--put FILE] [--only root|user] [SUITE] [COMMAND...]
 # The default SUITE is bookworm (Debian 12). A COMMAND is a line for the shell; the default is ./quickstart demo and
-# check, on other suites ./quickstart build and demo. --put copies another file beside the project. Needs root; takes 2
-# GiB in TMPDIR while it runs. Mounts and processes live in separate namespaces, which end with the script.
+# check, on other suites ./quickstart build and demo. --put copies another file or folder into the project. Needs root;
+# takes 2 GiB in TMPDIR while it runs. Mounts and processes live in separate namespaces, which end with the script.
 set -eu
 say() { printf '\n== %s\n' "$*"; }
 die() { printf 'debian.sh: %s\n' "$*" >&2; exit 2; }
@@ -80,7 +80,8 @@ tarball='' put='' users="root user"
 while [ $# -gt 0 ]; do
   case $1 in
     --tarball) tarball=$(realpath -e "${2?--tarball needs a file}") && shift 2 ;;
-    --put) put=$(realpath -e "${2?--put needs a file}") && shift 2 ;;
+    --put) file=$(realpath -e "${2?--put needs a file}") && put="$put$file
+" && shift 2 ;;
     --only) users=${2?--only needs root or user} && shift 2 ;;
     -*) die "'$1' is not an option: --tarball, --put or --only" ;;
     *) break ;;
@@ -114,7 +115,7 @@ else
   [ -z "$(git -C "$top" status --porcelain)" ] || say "what is not committed stays behind"
   git clone --quiet --no-hardlinks "$top" "$folder/copy"
 fi
-[ -z "$put" ] || cp "$put" "$folder/copy/"
+printf '%s' "$put" | while IFS= read -r file; do cp -R "$file" "$folder/copy/"; done
 # In the background, so the script handles a signal at once.
 unshare --mount --pid --fork --kill-child --mount-proc "$0" inside "$folder" "$suite" "$users" "$@" &
 child=$!
