@@ -62,7 +62,6 @@ static struct tagc_live_layer *live_layer_of(struct tagc_live_rank *r, struct ta
 
 static void learn_process(struct tagc_live_rank *r, const struct tagc_trace_process *record) {
   r->pid = record->pid;
-  r->clock_ns = record->realtime_ns - (int64_t)record->monotonic_ns;
   copy_words(r->host, sizeof r->host, tagc_trace_text(&record->record, record->text, 0));
   copy_words(r->program, sizeof r->program, tagc_trace_text(&record->record, record->text, 1));
 }

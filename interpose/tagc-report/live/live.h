@@ -62,7 +62,6 @@ struct tagc_live_rank {
   struct tagc_follow follow;
   int32_t pid;
   char host[TAGC_LIVE_NAME], program[TAGC_LIVE_NAME];
-  int64_t clock_ns;
   bool sides;      /* TAGC_MODE=ab */
   uint64_t window; /* TAGC_AB */
   bool ended;
