@@ -33,7 +33,7 @@ struct tagc_live_layer {
   char name[TAGC_LIVE_NAME], codec[16]; /* name "": not told yet */
   bool gathers, again;                  /* an all-gather; of unchanged data */
   uint64_t calls, compressed;
-  double sent, plain;     /* bytes of the compressed calls */
+  double sent, plain;     /* bytes of the compressed calls; of several hosts, to other hosts */
   double error, residual; /* the last samples; NaN: none */
 };
 
