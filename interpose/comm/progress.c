@@ -34,7 +34,8 @@ void tagc_progress_reset(struct tagc_comm *comm) {
                                           .allgather_sent = ledger->allgather_sent,
                                           .allgather_plain = ledger->allgather_plain,
                                           .metrics_cycles = comm->progress.metrics_cycles,
-                                          .calls = comm->progress.calls};
+                                          .calls = comm->progress.calls,
+                                          .handed_out = comm->progress.handed_out};
 }
 
 /* "; A/B so far: ..."; empty while one side has no step yet. */
@@ -86,12 +87,13 @@ static void print_progress(const struct tagc_comm *comm) {
 
 static void hand_out(struct tagc_comm *comm) {
   comm->progress.metrics_cycles = comm->progress.calls = 0;
+  comm->progress.handed_out = true;
   if (comm->nranks > 1)
     tagc_metrics_take(comm->ledger);
 }
 
 void tagc_progress_call(struct tagc_comm *comm) {
-  if (tagc_metrics_on() && ++comm->progress.calls >= CALLS)
+  if (tagc_metrics_on() && (++comm->progress.calls >= CALLS || !comm->progress.handed_out))
     hand_out(comm);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * TAGC_LOG=info: every TAGC_LOG_CYCLES cycles, rank 0 of a communicator with gradients logs a line: the time of steps
  * and the bytes that their collectives sent since the last line. TAGC_METRICS: every TAGC_METRICS_CYCLES cycles each
- * rank hands out its figures (interpose/metrics). While no cycle is known, every 1024 calls are worth that.
+ * rank hands out its figures (interpose/metrics). While no cycle is known, the first call and every 1024 are worth
+ * that.
  *
  * Without that level and metrics this costs two branches a cycle.
  * Threads    Called with the communicator's lock held.
@@ -9,6 +10,7 @@
 #ifndef INTERPOSE_COMM_PROGRESS_H
 #define INTERPOSE_COMM_PROGRESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/codec/cost.h"
@@ -23,6 +25,7 @@ struct tagc_progress {
   struct tagc_traffic allgather_sent, allgather_plain;
   uint64_t metrics_cycles; /* since the figures were handed out */
   uint64_t calls;          /* without a cycle, since then */
+  bool handed_out;         /* once: from then on the exit knows the communicator */
 };
 
 /* Another cycle was found: discards the counts since the last line. */

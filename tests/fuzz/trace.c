@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any trace is read, summed up and reported, as text, JSON, page and timeline. Inputs are the bytes
- * of a file, or (mostly, because checksums keep a fuzzer out) the records of two traces, which it puts into chunks
- * here.
+ * libFuzzer target: any trace is read, summed up and reported, as text, JSON, page, timeline, scalars and live screen.
+ * Inputs are the bytes of a file, or (mostly, because checksums keep a fuzzer out) the records of two traces, which it
+ * puts into chunks here.
  */
 #include <sys/mman.h>
 
+#include "interpose/tagc-report/events/tensorboard.h"
+#include "interpose/tagc-report/live/live.h"
 #include "interpose/tagc-report/show/html.h"
 #include "interpose/tagc-report/show/perfetto.h"
 #include "interpose/tagc-report/read/records.h"
@@ -132,7 +134,32 @@ static void report(void) {
   MUST(fclose(to) == 0 && length > 2 && strcmp(text + length - 2, "}\n") == 0);
   free(text);
   draw(r.summary);
+  for (size_t run = 0; run < tagc_tensorboard_runs(r.summary); run++) {
+    to = open_memstream(&text, &length);
+    MUST(to && tagc_tensorboard_write(r.summary, run, to) && fclose(to) == 0 && length >= 40);
+    free(text);
+  }
   tagc_report_free(&r);
+}
+
+/* The live screen of the same traces, in some window. */
+static void follow(struct input *in) {
+  struct tagc_live live = {.count = 0};
+  char *words[] = {path[0], path[1]}, *text = NULL;
+  const struct tagc_paths paths = {words, 2};
+  const struct tagc_live_screen screen = {.columns = 1 + input_below(in, 120), .rows = input_below(in, 40), .now = 1e9};
+  size_t length = 0, lines = 0;
+  tagc_live_read(&live, &paths);
+  tagc_live_read(&live, &paths); /* nothing is new */
+  FILE *to = open_memstream(&text, &length);
+  MUST(to);
+  tagc_live_draw(&live, &screen, to);
+  MUST(fclose(to) == 0 && !has_controls(text, length));
+  for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+    lines++;
+  MUST(!screen.rows || lines <= screen.rows);
+  free(text);
+  tagc_live_free(&live);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -154,5 +181,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     trace_free(&t);
   }
   report();
+  follow(&in);
   return 0;
 }

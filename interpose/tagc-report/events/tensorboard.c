@@ -60,7 +60,7 @@ const char *tagc_tensorboard_run(const struct tagc_summary *summary, size_t run,
 
 /* Seconds since 1970 at a time of the rank. */
 static double wall_time(const struct tagc_sum_rank *rank, uint64_t ns) {
-  return 1e-9 * (double)((int64_t)ns + rank->clock_ns);
+  return 1e-9 * ((double)rank->clock_ns + (double)ns);
 }
 
 static double seconds(uint64_t ns) { return 1e-9 * (double)ns; }

@@ -62,7 +62,6 @@ static struct tagc_live_layer *live_layer_of(struct tagc_live_rank *r, struct ta
 
 static void learn_process(struct tagc_live_rank *r, const struct tagc_trace_process *record) {
   r->pid = record->pid;
-  r->clock_ns = record->realtime_ns - (int64_t)record->monotonic_ns;
   copy_words(r->host, sizeof r->host, tagc_trace_text(&record->record, record->text, 0));
   copy_words(r->program, sizeof r->program, tagc_trace_text(&record->record, record->text, 1));
 }
@@ -155,9 +154,10 @@ static void learn_call(struct tagc_live_rank *r, const struct tagc_trace_call *r
   if (record->reason >= TAGC_LIVE_REASONS || !r->reasons[record->reason] ||
       strcmp(r->reasons[record->reason], "compressed") != 0)
     return;
+  const bool between = comm->hosts > 1; /* told at the vote, before any is compressed */
   layer->compressed++;
-  layer->sent += sent;
-  layer->plain += plain;
+  layer->sent += between ? sane(record->between) : sent;
+  layer->plain += between ? sane(record->plain_between) : plain;
 }
 
 /* A call that hides a part of its work is under way for less. */

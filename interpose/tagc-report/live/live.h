@@ -33,7 +33,7 @@ struct tagc_live_layer {
   char name[TAGC_LIVE_NAME], codec[16]; /* name "": not told yet */
   bool gathers, again;                  /* an all-gather; of unchanged data */
   uint64_t calls, compressed;
-  double sent, plain;     /* bytes of the compressed calls */
+  double sent, plain;     /* bytes of the compressed calls; of several hosts, to other hosts */
   double error, residual; /* the last samples; NaN: none */
 };
 
@@ -62,7 +62,6 @@ struct tagc_live_rank {
   struct tagc_follow follow;
   int32_t pid;
   char host[TAGC_LIVE_NAME], program[TAGC_LIVE_NAME];
-  int64_t clock_ns;
   bool sides;      /* TAGC_MODE=ab */
   uint64_t window; /* TAGC_AB */
   bool ended;

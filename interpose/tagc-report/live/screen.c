@@ -47,7 +47,8 @@ static void catch_signal(int number) {
 
 static void enter_screen(struct terminal *t) {
   struct termios raw;
-  if (t->keys && tcgetattr(STDIN_FILENO, &t->before) == 0) {
+  t->keys = t->keys && tcgetattr(STDIN_FILENO, &t->before) == 0;
+  if (t->keys) {
     raw = t->before;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     raw.c_cc[VMIN] = 1;

@@ -31,9 +31,9 @@ const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 #endif
 
-/* ---- a disk that can be stopped ---------------------------------------------------------------------------------- */
+/* ---- a disk that can be stopped, or filled ----------------------------------------------------------------------- */
 
-static atomic_bool disk_hangs;
+static atomic_bool disk_hangs, disk_full;
 static atomic_int at_disk;
 
 ssize_t __real_write(int file, const void *data, size_t size);
@@ -45,7 +45,12 @@ ssize_t __wrap_write(int file, const void *data, size_t size) {
   atomic_fetch_add(&at_disk, 1);
   while (atomic_load(&disk_hangs))
     usleep(1000);
-  return __real_write(file, data, size);
+  if (!atomic_load(&disk_full))
+    return __real_write(file, data, size);
+  if (size > 1000) /* the last block */
+    return __real_write(file, data, 1000);
+  errno = ENOSPC;
+  return -1;
 }
 
 /* ---- memory and threads that run out ----------------------------------------------------------------------------- */
@@ -126,6 +131,26 @@ static void test_formats(void) {
   has(written(TAGC_METRICS_PROMETHEUS, "a", __builtin_inf()), "} +Inf\n", "infinity, as Prometheus has it");
   has(written(TAGC_METRICS_JSON, "a", __builtin_inf()), "\"value\":null", "and as JSON lacks it");
   ok(!strstr(written(TAGC_METRICS_PROMETHEUS, "a", __builtin_nan("")), "x_ratio"), "an unknown figure is left out");
+}
+
+/* Removes the files; returns how many there were but for the log. */
+static int clear_folder(const char *of) {
+  int n = 0;
+  DIR *files = opendir(of);
+  for (const struct dirent *entry; files && (entry = readdir(files));) {
+    char name[512];
+    snprintf(name, sizeof name, "%s/%s", of, entry->d_name);
+    if (strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, ".") == 0)
+      continue;
+    n += strcmp(entry->d_name, "log") != 0;
+    if (entry->d_type == DT_DIR)
+      n += clear_folder(name);
+    unlink(name);
+    rmdir(name);
+  }
+  if (files)
+    closedir(files);
+  return n;
 }
 
 /* ---- what processes do ------------------------------------------------------------------------------------------- */
@@ -278,6 +303,48 @@ static void limited(void) {
   wait_for("run-rank0.prom", 5);
 }
 
+static void full(void) {
+  begin();
+  take(1);
+  while (!ends_with_line(read_all("run-rank0.jsonl")))
+    usleep(1000);
+  atomic_store(&disk_full, true);
+  take(2);
+  while (!strstr(read_all("log"), "No space left"))
+    usleep(1000);
+  if (cycles_in("run-rank0.prom") != 1)
+    _exit(8);
+  atomic_store(&disk_full, false);
+  take(3);
+  wait_for("run-rank0.prom", 3);
+}
+
+/* The folder is removed, and comes back. */
+static void vanishes(void) {
+  char there[64];
+  snprintf(there, sizeof there, "%s/none", folder);
+  snprintf(prefix, sizeof prefix, "%s/none/run", folder);
+  if (mkdir(there, 0700) != 0)
+    _exit(9);
+  begin();
+  take(1);
+  while (!ends_with_line(read_all("none/run-rank0.jsonl")))
+    usleep(1000);
+  clear_folder(there);
+  if (rmdir(there) != 0)
+    _exit(9);
+  take(2);
+  while (!strstr(read_all("log"), "No such file"))
+    usleep(1000);
+  if (mkdir(there, 0700) != 0)
+    _exit(9);
+  take(3);
+  wait_for("none/run-rank0.prom", 3);
+  take(4);
+  while (!ends_with_line(read_all("none/run-rank0.jsonl")))
+    usleep(1000);
+}
+
 /* The folder comes later. */
 static void nowhere(void) {
   char there[64];
@@ -400,26 +467,6 @@ static int end_case(pid_t child) {
 
 static int run(void (*what)(void)) { return end_case(begin_case(what)); }
 
-/* Removes the files; returns how many there were but for the log. */
-static int clear_folder(const char *of) {
-  int n = 0;
-  DIR *files = opendir(of);
-  for (const struct dirent *entry; files && (entry = readdir(files));) {
-    char name[512];
-    snprintf(name, sizeof name, "%s/%s", of, entry->d_name);
-    if (strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, ".") == 0)
-      continue;
-    n += strcmp(entry->d_name, "log") != 0;
-    if (entry->d_type == DT_DIR)
-      n += clear_folder(name);
-    unlink(name);
-    rmdir(name);
-  }
-  if (files)
-    closedir(files);
-  return n;
-}
-
 static unsigned lines_of(const char *text) {
   unsigned n = 0;
   for (; *text; text++)
@@ -496,6 +543,16 @@ int main(void) {
   ok(status == 0 && lines_of(said) == 1 && strstr(said, "File too large; the training goes on"),
      "a limit on the size of files: said once, and written again when there is room: %s", said);
   ok(ends_with_line(lines) && lines_of(lines) >= 2 && !strstr(lines, "}{"), "lines are whole");
+  clear_folder(folder);
+  status = run(full);
+  ok(status == 0 && lines_of(said) == 1 && strstr(said, "No space left on device; the training goes on") &&
+       cycles_in("run-rank0.prom") == 3 && is_whole(contents),
+     "a full disk: said once, and the file is whole at every moment: %s", said);
+  ok(ends_with_line(read_all("run-rank0.jsonl")) && !strstr(contents, "}{"), "and so are lines");
+  clear_folder(folder);
+  status = run(vanishes);
+  ok(status == 0 && lines_of(said) == 1 && strstr(said, "No such file or directory; the training goes on"),
+     "a folder that vanishes: said once, and both files are there again: %s", said);
   clear_folder(folder);
   status = run(nowhere);
   ok(status == 0 && lines_of(said) == 1 && strstr(said, "none/run-rank0.prom: No such file or directory"),

@@ -185,7 +185,8 @@ static void test_job(void) {
       continue;
     const struct tagc_sum_slot *slot = &summary->comms[0].slots[layers++];
     equal = equal && strcmp(layer->name, slot->name) == 0 && strcmp(layer->codec, slot->codec) == 0 &&
-            2 * layer->calls == slot->calls.calls && 2 * layer->compressed == slot->calls.compressed;
+            2 * layer->calls == slot->calls.calls && 2 * layer->compressed == slot->calls.compressed &&
+            layer->sent > 0 && layer->sent <= (double)slot->calls.sent.between;
   }
   ok(equal && layers == 3, "calls of layers");
   tagc_ab_so_far(&main->ab, &figures);
