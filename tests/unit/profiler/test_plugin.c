@@ -201,6 +201,12 @@ static void check_overflow(void) {
   for (int i = TAGC_PROFILER_TRANSFERS; i-- > 0;)
     stop(steps[i]);
   ok(start_step(context, op) != NULL, "and then others");
+  for (int i = 0; i < TAGC_PROFILER_TRANSFERS; i++)
+    start_step(context, op);
+  for (int i = 0; i < TAGC_PROFILER_OPERATIONS; i++)
+    operation = start_all_reduce(context, NULL, "a", "b", 1);
+  op = start_op(context, operation, (int)getpid(), 1);
+  ok(op && start_step(context, op), "steps that NCCL does not stop end with their operations");
   end(context);
 }
 
