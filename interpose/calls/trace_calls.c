@@ -93,6 +93,20 @@ uint64_t tagc_trace_raw_bytes(const struct tagc_call *call, int rank, int nranks
 
 /* ---- the way of a call ------------------------------------------------------------------------------------------- */
 
+/* NCCL makes messages of some collectives (taskAppend() in enqueue.cc of 2.28), and shows those. */
+static void expect_operations(const struct tagc_call *call) {
+  const uint32_t comm = tagc_trace_comm(call->handle);
+  const bool messages = call->entry == TAGC_ENTRY_ncclAlltoAll || call->entry == TAGC_ENTRY_ncclGather ||
+                        call->entry == TAGC_ENTRY_ncclScatter;
+  struct tagc_hosts hosts;
+  tagc_profiler_expect(call->trace.number, comm, call->send, call->recv);
+  if (!messages)
+    return;
+  (void)tagc_trace_place(call->handle, &hosts);
+  tagc_profiler_expect_messages(call->trace.number, comm, call->send, call->recv,
+                                call->count * tagc_call_type_size(call->type) * (uint64_t)hosts.nranks);
+}
+
 void tagc_trace_enter(struct tagc_call *call) {
   struct tagc_trace_stamp *stamp = &call->trace;
   *stamp = (struct tagc_trace_stamp){.number = 0};
@@ -109,7 +123,7 @@ void tagc_trace_enter(struct tagc_call *call) {
     stamp->comm = tagc_trace_comm(call->handle);
   stamp->number = tagc_trace_number();
   if (tagc_profiler_on() && takes(call->entry) & COUNT)
-    tagc_profiler_expect(stamp->number, tagc_trace_comm(call->handle), call->send, call->recv);
+    expect_operations(call);
   stamp->began_ns = tagc_clock_ns();
 }
 

@@ -419,7 +419,22 @@ static void stop_operation(void *operation) {
 
 /* ---- transfers --------------------------------------------------------------------------------------------------- */
 
+static void give_transfer(struct context *context, struct transfer *t) {
+  t->used = false;
+  t->next_free = context->first_free;
+  context->first_free = (int)(t - context->transfers);
+}
+
+/* Some releases of NCCL do not stop every step (2.26: github.com/NVIDIA/nccl/issues/1658). */
+static void collect_transfers(struct context *context) {
+  for (int i = 0; i < context->transfers_made; i++)
+    if (context->transfers[i].used && !operation_of_transfer(context, &context->transfers[i]))
+      give_transfer(context, &context->transfers[i]);
+}
+
 static struct transfer *take_transfer(struct context *context) {
+  if (context->first_free < 0 && context->transfers_made == TAGC_PROFILER_TRANSFERS)
+    collect_transfers(context);
   int slot = context->first_free;
   if (slot >= 0)
     context->first_free = context->transfers[slot].next_free;
@@ -430,12 +445,6 @@ static struct transfer *take_transfer(struct context *context) {
   struct transfer *t = &context->transfers[slot];
   *t = (struct transfer){.generation = t->generation + 1, .used = true};
   return t;
-}
-
-static void give_transfer(struct context *context, struct transfer *t) {
-  t->used = false;
-  t->next_free = context->first_free;
-  context->first_free = (int)(t - context->transfers);
 }
 
 static void *add_transfer(struct context *context, size_t slot, uint32_t generation, bool sends, bool is_step) {

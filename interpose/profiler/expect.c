@@ -9,13 +9,21 @@
 
 #include "interpose/profiler/expect.h"
 
-enum { EXPECTED = 1 << 12 };
+enum { EXPECTED = 1 << 12, RANGES = 64 };
 
 static pthread_mutex_t expected_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct expected_call {
   const void *send, *recv;
   struct tagc_expected_call call;
 } * expected; /* made at the first call, for a process without a profiler has no use for it */
+
+/* The latest calls of several messages. */
+static struct {
+  uintptr_t send, recv;
+  uint64_t bytes; /* 0: none */
+  struct tagc_expected_call call;
+} ranges[RANGES];
+static size_t ranges_made;
 
 static struct expected_call *expected_place(const void *send, const void *recv) {
   const uint64_t mixed =
@@ -32,6 +40,27 @@ void tagc_profiler_expect(uint64_t call, uint32_t comm, const void *send, const 
   pthread_mutex_unlock(&expected_lock);
 }
 
+void tagc_profiler_expect_messages(uint64_t call, uint32_t comm, const void *send, const void *recv, uint64_t bytes) {
+  pthread_mutex_lock(&expected_lock);
+  const size_t at = ranges_made++ % RANGES;
+  ranges[at].send = (uintptr_t)send;
+  ranges[at].recv = (uintptr_t)recv;
+  ranges[at].bytes = bytes;
+  ranges[at].call = (struct tagc_expected_call){call, comm};
+  pthread_mutex_unlock(&expected_lock);
+}
+
+/* The latest call that has this message. */
+static struct tagc_expected_call find_messages(const void *send, const void *recv) {
+  for (size_t i = 1; i <= RANGES && i <= ranges_made; i++) {
+    const size_t at = (ranges_made - i) % RANGES;
+    const uintptr_t off = send ? (uintptr_t)send - ranges[at].send : (uintptr_t)recv - ranges[at].recv;
+    if (off < ranges[at].bytes)
+      return ranges[at].call;
+  }
+  return (struct tagc_expected_call){0, 0};
+}
+
 struct tagc_expected_call tagc_profiler_expected(const void *send, const void *recv) {
   struct tagc_expected_call found = {0, 0};
   pthread_mutex_lock(&expected_lock);
@@ -40,6 +69,8 @@ struct tagc_expected_call tagc_profiler_expected(const void *send, const void *r
     found = at->call;
     at->call = (struct tagc_expected_call){0, 0};
   }
+  if (!found.number && (!send || !recv))
+    found = find_messages(send, recv);
   pthread_mutex_unlock(&expected_lock);
   return found;
 }
@@ -48,4 +79,5 @@ void tagc_profiler_expect_nothing(void) {
   pthread_mutex_init(&expected_lock, NULL);
   if (expected)
     memset(expected, 0, EXPECTED * sizeof *expected);
+  ranges_made = 0;
 }

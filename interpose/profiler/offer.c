@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "env/log.h"
 #include "env/conf.h"
@@ -22,6 +23,8 @@ enum {
   FIRST_VERSION = 22304, /* of NCCL with the interface */
   PATH_ROOM = 255        /* NCCL's for the name of a plugin */
 };
+#define SHARED_MEMORY "/dev/shm"
+#define SHARED_ROOM (UINT64_C(1) << 30)
 
 atomic_bool tagc_profiler_is_on;
 
@@ -103,6 +106,17 @@ static bool own_path(char path[PATH_MAX]) {
   return false;
 }
 
+/* To show its kernels, NCCL needs its proxy, which takes 33 MB of shared memory a rank. Without a network it would not
+ * have a proxy, and if there is no room, it crashes (github.com/NVIDIA/nccl/pull/2326). Containers often have 64 MB. */
+static bool proxy_has_room(const struct tagc_nccl *nccl) {
+  struct statvfs memory;
+  if (nccl->on_host ||
+      (statvfs(SHARED_MEMORY, &memory) == 0 && (uint64_t)memory.f_bavail * (uint64_t)memory.f_frsize >= SHARED_ROOM))
+    return true;
+  say_left_out(SHARED_MEMORY " has less than 1 GiB free, and NCCL may not find room for its proxy", "");
+  return false;
+}
+
 static void offer(const struct tagc_nccl *nccl) {
   char path[PATH_MAX], given[PATH_MAX];
   const int version = tagc_real_version(nccl);
@@ -110,7 +124,7 @@ static void offer(const struct tagc_nccl *nccl) {
     say_left_out("RCCL's are not read", "");
   } else if (version && version < FIRST_VERSION) {
     say_left_out("NCCL shows them from 2.23.4 on", "");
-  } else if (own_path(path)) {
+  } else if (proxy_has_room(nccl) && own_path(path)) {
     const bool set = tagc_conf_find(VARIABLE, given, sizeof given);
     if (set && strcmp(given, path) != 0) { /* it may be ours, of the process that has started this one */
       say_left_out("the user has set " VARIABLE " to ", given);

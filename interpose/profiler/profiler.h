@@ -34,5 +34,8 @@ void tagc_profiler_offer(const struct tagc_nccl *nccl);
 
 /* The program makes a call with these buffers, NULL for none: the next operation with them is this call. */
 void tagc_profiler_expect(uint64_t call, uint32_t comm, const void *send, const void *recv);
+/* Likewise for a call that NCCL makes several messages of: those within `bytes` from these addresses on are of the
+ * call, unless they are a call themselves. */
+void tagc_profiler_expect_messages(uint64_t call, uint32_t comm, const void *send, const void *recv, uint64_t bytes);
 
 #endif

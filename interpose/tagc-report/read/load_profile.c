@@ -10,9 +10,19 @@ static bool sane_profile(const struct tagc_trace_profile *r) {
          r->send_peer_ns <= TAGC_NS_MOST && r->send_network_ns <= TAGC_NS_MOST;
 }
 
+/* An operation may have several records, and a call several operations: its messages. */
+static void join_kernels(struct tagc_load_profile *p, const struct tagc_load_profile *before) {
+  const uint64_t end = p->kernel_began_ns + p->kernel_ns, end_before = before->kernel_began_ns + before->kernel_ns;
+  if (!p->kernel_ns || before->kernel_began_ns < p->kernel_began_ns)
+    p->kernel_began_ns = before->kernel_began_ns;
+  p->kernel_ns = (p->kernel_ns && end > end_before ? end : end_before) - p->kernel_began_ns;
+}
+
 void tagc_load_call_profile(struct tagc_load *g, struct tagc_light *light, uint32_t profile) {
   struct tagc_sort *sort = &g->sorts[light->sort];
-  const struct tagc_load_profile *p = &g->profiles[profile - 1];
+  struct tagc_load_profile *p = &g->profiles[profile - 1];
+  if (light->profile && light->profile != profile)
+    join_kernels(p, &g->profiles[light->profile - 1]);
   if (!p->kernel_ns || sort->key.compressed)
     return; /* the times of a compressed call are those of its exchange */
   if (light->timed)

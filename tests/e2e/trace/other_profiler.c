@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A profiler plugin of the user, in the first version of the interface. It says on stderr that NCCL uses it.
+ * A profiler plugin of the user, in the first version of the interface. It says on stderr that NCCL uses it. Preloaded,
+ * it also makes every file system as small as that of a container without shared memory, if SMALL is set.
  */
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define SEEN __attribute__((visibility("default")))
+
+int statvfs(const char *path, struct statvfs *found) SEEN;
+int statvfs(const char *path, struct statvfs *found) {
+  *found = (struct statvfs){.f_frsize = 4096, .f_bavail = *path && getenv("SMALL") ? 16384 : 1 << 30};
+  return 0;
+}
 
 static int begin(void **context, int *mask) {
   static const char text[] = "other profiler: used\n";

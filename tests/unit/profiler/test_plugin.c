@@ -146,6 +146,32 @@ static void check_messages(void) {
   end(context);
 }
 
+/* An all-to-all is a send and a receive for each rank. */
+static void check_several_messages(void) {
+  static char a[64], b[64], c[64];
+  void *context = begin();
+  tagc_profiler_expect(1, 3, a, b);
+  tagc_profiler_expect_messages(1, 3, a, b, sizeof a);
+  tagc_profiler_expect(2, 3, a + 16, NULL);
+  const struct {
+    const void *buffer;
+    int sends;
+    uint64_t call;
+  } messages[] = {{a, 1, 1},      {b, 0, 1}, {a + 48, 1, 1}, {b + 63, 0, 1}, {a + 16, 1, 2},
+                  {a + 16, 1, 1}, {c, 1, 0}, {b, 1, 0},      {a, 0, 0}};
+  int good = 0;
+  for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+    void *operation = start_message(context, NULL, messages[i].buffer, messages[i].sends, 1);
+    stop(operation);
+    void *kernel = start_kernel(context, operation, gpu());
+    pass(10);
+    stop_kernel_at(kernel, gpu());
+    good += records[i].call == messages[i].call;
+  }
+  ok(good == sizeof messages / sizeof *messages, "messages of an all-to-all are its, and no others: %d", good);
+  end(context);
+}
+
 static void check_late_children(void) {
   void *context = begin();
   void *first = start_all_reduce(context, NULL, "a", "b", 1);
@@ -201,6 +227,12 @@ static void check_overflow(void) {
   for (int i = TAGC_PROFILER_TRANSFERS; i-- > 0;)
     stop(steps[i]);
   ok(start_step(context, op) != NULL, "and then others");
+  for (int i = 0; i < TAGC_PROFILER_TRANSFERS; i++)
+    start_step(context, op);
+  for (int i = 0; i < TAGC_PROFILER_OPERATIONS; i++)
+    operation = start_all_reduce(context, NULL, "a", "b", 1);
+  op = start_op(context, operation, (int)getpid(), 1);
+  ok(op && start_step(context, op), "steps that NCCL does not stop end with their operations");
   end(context);
 }
 
@@ -371,6 +403,7 @@ int main(void) {
     check_version();
   version = VERSIONS;
   check_messages();
+  check_several_messages();
   check_late_children();
   check_overflow();
   check_clock(50000);

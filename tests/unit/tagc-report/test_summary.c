@@ -277,6 +277,9 @@ static void test_profiles(void) {
     if (cycle != 5)
       trace_put(&t, PROFILE, 1, .call = second_call, .posted_ns = began, .kernel_began_ns = second,
                 .kernel_ns = 20000000);
+    if (cycle == 9) /* another message of the call */
+      trace_put(&t, PROFILE, 1, .call = second_call, .posted_ns = began, .kernel_began_ns = second - 2000000,
+                .kernel_ns = 7000000);
     if (cycle == 7) /* the rest of an operation: its kernel ended later, and it sent more */
       trace_put(&t, PROFILE, 1, .call = second_call, .posted_ns = began, .kernel_began_ns = second,
                 .kernel_ns = 25000000, .sent_bytes = 30);
@@ -300,10 +303,12 @@ static void test_profiles(void) {
      "a step with all of them is exact; a communicator of one rank has none");
   ok(!tagc_sum_step_exact(&steps[4]) && steps[4].kernels == 1, "one without is not");
   ok(steps[6].wire_ns == 45000000 && steps[6].network.bytes == 100, "several records of an operation add up");
+  ok(steps[8].wire_ns == 42000000 && tagc_sum_step_exact(&steps[8]), "and messages of a call are one after another");
   ok(steps[0].network.bytes == 70 && steps[0].network.sending_ns == 4000000 && steps[0].network.peer_ns == 5 &&
        steps[1].network.bytes == 79,
      "the network's bytes, also those that are no call's");
-  ok(s->ranks[0].calls.wire_calls == 20 && s->ranks[0].calls.wire_ns == UINT64_C(19) * 20000000 + 60000000 + 5000000,
+  ok(s->ranks[0].calls.wire_calls == 20 &&
+       s->ranks[0].calls.wire_ns == UINT64_C(19) * 20000000 + 60000000 + 5000000 + 2000000,
      "the sum over calls has each call once: %d in %d ms", (int)s->ranks[0].calls.wire_calls,
      (int)(s->ranks[0].calls.wire_ns / 1000000));
   ok(problem(s, "make no sense, and are left out: 2") != NULL, "absurd profiles are left out");
