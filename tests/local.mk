@@ -251,8 +251,9 @@ print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-long: ; @echo $(tests_long)
 print-tests-clang: ; @echo $(tests_clang)
-# Leaves out the one that takes as long as all others together.
-print-tests-fast: ; @echo $(tests_fast) | tr ' ' '\n' | grep -v lhc/test_cuda
+# Leaves out the longest: every kernel on its own (on_device.test runs them), and the cuts of every codec into chunks.
+print-tests-fast: ; @echo $(tests_fast) | tr ' ' '\n' | \
+  grep -v -e allgather/test_cuda -e dense/test_cuda -e lhc/test_cuda -e sparse/test_cuda -e test_cuda_faults -e test_chunks
 print-tests-asan: ; @for test in $(tests_asan); do case ' $(not_asan) ' in *" $$test "*) ;; *) echo $$test ;; esac; done
 print-tests-tsan: ; @echo $(tests_tsan)
 print-tests-simd: ; @echo $(tests_simd)
