@@ -23,23 +23,23 @@ static size_t sizes[UNITS] = {60000, 120000, 90001};
 static float *gradient[UNITS], *result[2][UNITS];
 static double worst[UNITS];
 static uint64_t hash;
-static const char *mode;
+static enum { ALONE, GROUPED, NOT_A_NUMBER, ZERO, EXTRA, DENSE_LATER, LOPSIDED, MODES } mode;
+
+static const char *const modes[MODES] = {"alone", "grouped", "nan", "zero", "extra", "denser", "lopsided"};
 
 /* With equal units (extra) the cycle is known a step later. */
-static bool is_odd(const char *name, uint64_t step) {
-  return step == LOOKED_AT + (strcmp(mode, "extra") == 0) && strcmp(mode, name) == 0;
-}
+static bool is_odd(int kind, uint64_t step) { return step == LOOKED_AT + (mode == EXTRA) && (int)mode == kind; }
 
-static bool gets_denser(void) { return strcmp(mode, "denser") == 0 || strcmp(mode, "lopsided") == 0; }
+static bool gets_denser(void) { return mode == DENSE_LATER || mode == LOPSIDED; }
 
 static float gradient_at(int r, uint64_t step, int unit, size_t i) {
-  if (is_odd("zero", step) && r == 1)
+  if (is_odd(ZERO, step) && r == 1)
     return 0;
-  if (is_odd("nan", step) && r == 1 && i % 3 == 0)
+  if (is_odd(NOT_A_NUMBER, step) && r == 1 && i % 3 == 0)
     return i % 2 ? NAN : INFINITY;
   uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
   float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
-  bool here = strcmp(mode, "lopsided") != 0 || i / sizes[unit] % 2 == 0;
+  bool here = mode != LOPSIDED || i / sizes[unit] % 2 == 0;
   uint64_t rows = gets_denser() && here && step >= DENSER ? 20 : 1;
   if (unit == SPARSE && mix(step ^ i / 64) % (uint64_t)(300 + 100 * r) >= rows)
     return 0;
@@ -81,7 +81,7 @@ static void make_step(uint64_t step, bool grouped) {
       gradient[u][i] = gradient_at(rank, step, u, i);
   if (grouped)
     CHECK(ncclGroupStart());
-  reduce(0, is_odd("extra", step));
+  reduce(0, is_odd(EXTRA, step));
   if (grouped) {
     reduce(1, false);
     CHECK(ncclGroupEnd());
@@ -93,14 +93,15 @@ static void make_step(uint64_t step, bool grouped) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) {
+  while (argc == 3 && mode < MODES && strcmp(argv[1], modes[mode]) != 0)
+    mode++;
+  if (argc != 3 || mode == MODES) {
     fprintf(stderr, "usage: auto alone|grouped|nan|zero|extra|denser|lopsided STEPS\n");
     return 2;
   }
-  mode = argv[1];
-  bool grouped = strcmp(mode, "grouped") == 0;
+  bool grouped = mode == GROUPED;
   meet();
-  if (strcmp(mode, "extra") == 0)
+  if (mode == EXTRA)
     sizes[2] = sizes[0];
   for (int u = 0; u < UNITS; u++) {
     gradient[u] = malloc(sizes[u] * (size_t)nranks * sizeof(float));
