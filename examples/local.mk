@@ -27,8 +27,8 @@ examples_train_gpt_LDADD = -Ltests/standin -lnccl $(BLAS_LIBS) -lm
 examples_train_gpt_DEPENDENCIES = tests/standin/libnccl.so
 EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh examples/hosts.sh examples/two-hosts examples/picture examples/steps.svg
 
-# The same in PyTorch, for GPUs.
-EXTRA_DIST += examples/train_fsdp.py
+# The same in PyTorch, for GPUs, and a tour of the library with it.
+EXTRA_DIST += examples/train_fsdp.py examples/TUTORIAL.md
 
 # A dashboard for Grafana, with the figures of TAGC_METRICS.
 examplesdir = $(docdir)/examples
