@@ -69,8 +69,9 @@ struct tagc_expected_call tagc_profiler_expected(const void *send, const void *r
     found = at->call;
     at->call = (struct tagc_expected_call){0, 0};
   }
-  if (!found.number && (!send || !recv))
-    found = find_messages(send, recv);
+  const struct tagc_expected_call whole = find_messages(send, recv);
+  if ((!send || !recv) && whole.number > found.number) /* the other one was refused */
+    found = whole;
   pthread_mutex_unlock(&expected_lock);
   return found;
 }

@@ -46,6 +46,8 @@ static ncclResult_t run_grow(struct async_work *base) {
   if (result == ncclSuccess)
     result = standin_join(comm, &work->id, 1);
   comm->connected = result == ncclSuccess;
+  if (result == ncclSuccess)
+    standin_profiler_open(comm);
   standin_comm_release(comm);
   if (result != ncclSuccess) {
     standin_comm_destroy(comm);

@@ -211,8 +211,29 @@ static void *start_p2p(const struct ncclComm *comm, const struct call *call, voi
   return start(comm, &d);
 }
 
-/* NCCL makes several operations of the others. */
 static bool is_one_operation(const struct call *call) { return call->function < FN_ALL_TO_ALL; }
+
+/* From 2.28 on NCCL makes messages of AlltoAll, Gather and Scatter. The first one stands for all of their work. */
+static void *start_messages(const struct ncclComm *comm, const struct call *call, void *group, void *api) {
+  const size_t size = call->count * standin_type_size(call->type);
+  void *made = NULL;
+  for (int i = 0; i < 2 * comm->nranks; i++) {
+    struct call message = *call;
+    const bool sends = i % 2 == 0;
+    const size_t blocks = sends ? standin_blocks_sent(comm, call) : standin_blocks_received(comm, call);
+    if ((size_t)(i / 2) >= blocks)
+      continue;
+    message.function = sends ? FN_SEND : FN_RECV;
+    message.send = (const char *)call->send + (size_t)(i / 2) * size;
+    message.recv = (char *)call->recv + (size_t)(i / 2) * size;
+    void *handle = start_p2p(comm, &message, group, api);
+    if (made)
+      stop(handle);
+    else
+      made = handle;
+  }
+  return made;
+}
 
 void standin_profiler_launch(const struct job *job) {
   struct ncclComm *comm = job->comm;
@@ -226,10 +247,12 @@ void standin_profiler_launch(const struct job *job) {
   for (size_t i = 0; i < job->ncalls; i++) {
     struct call *call = job->calls[i];
     const bool collective = i < job->ncollectives;
-    if (!is_one_operation(call) || (interface <= 4 && !group))
+    if ((!is_one_operation(call) && standin_version < 22803) || (interface <= 4 && !group))
       continue;
     void *api = interface < 5 ? NULL : start_plain(comm, collective ? EVENT_COLL_API : EVENT_P2P_API, group_api);
-    call->profiled = collective ? start_coll(comm, call, group, api) : start_p2p(comm, call, group, api);
+    call->profiled = collective               ? start_coll(comm, call, group, api)
+                     : is_one_operation(call) ? start_p2p(comm, call, group, api)
+                                              : start_messages(comm, call, group, api);
     if (api)
       stop(api);
   }

@@ -3,7 +3,7 @@
  *
  *   trace_times FILE...
  *
- *   call FILE NUMBER FUNCTION ACTION SLOT BEGAN HOST GROUP      function and action by name, in the file's order
+ *   call FILE NUMBER FUNCTION ACTION SLOT BEGAN HOST GROUP COUNT RESULT COMM      names, in the file's order
  *   times FILE CALL SUM ENCODE EXCHANGE DECODE BY_DEVICE HIDDEN HIDDEN_UNKNOWN
  *   profile FILE CALL FUNCTION COMM BEGAN KERNEL BY_DEVICE CHANNELS SENT RECEIVED SENDS SENDING NETWORK
  *   state FILE CYCLE SLOT RESIDUAL GRADIENT ERROR
@@ -34,9 +34,9 @@ static void print(const struct tagc_trace_record *record, int file, uint64_t *fi
   case TAGC_TRACE_NAME: name(record); break;
   case TAGC_TRACE_CALL:
     *first = *first && *first < call->began_ns ? *first : call->began_ns;
-    printf("call %d %" PRIu64 " %s %s %d %" PRIu64 " %" PRIu64 " %u\n", file, call->number,
+    printf("call %d %" PRIu64 " %s %s %d %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %d %u\n", file, call->number,
            names[0][call->function & 255], names[1][call->action], call->slot, call->began_ns - *first, call->host_ns,
-           call->group);
+           call->group, call->count, call->result, call->record.comm);
     break;
   case TAGC_TRACE_TIMES:
     printf("times %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %u\n", file,

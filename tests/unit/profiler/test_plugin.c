@@ -153,12 +153,14 @@ static void check_several_messages(void) {
   tagc_profiler_expect(1, 3, a, b);
   tagc_profiler_expect_messages(1, 3, a, b, sizeof a);
   tagc_profiler_expect(2, 3, a + 16, NULL);
+  tagc_profiler_expect(3, 3, NULL, c); /* refused: NCCL does not launch it */
+  tagc_profiler_expect_messages(4, 3, NULL, c, sizeof c);
   const struct {
     const void *buffer;
     int sends;
     uint64_t call;
-  } messages[] = {{a, 1, 1},      {b, 0, 1}, {a + 48, 1, 1}, {b + 63, 0, 1}, {a + 16, 1, 2},
-                  {a + 16, 1, 1}, {c, 1, 0}, {b, 1, 0},      {a, 0, 0}};
+  } messages[] = {{a, 1, 1}, {b, 0, 1}, {a + 48, 1, 1}, {b + 63, 0, 1}, {a + 16, 1, 2}, {a + 16, 1, 1},
+                  {c, 1, 0}, {c, 0, 4}, {c, 0, 4},      {b, 1, 0},      {a, 0, 0}};
   int good = 0;
   for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
     void *operation = start_message(context, NULL, messages[i].buffer, messages[i].sends, 1);
