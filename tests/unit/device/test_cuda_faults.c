@@ -81,7 +81,8 @@ static void nothing_yet(void) {
   const struct tagc_device *d = life_device(0);
   EXPECT(d && tagc_cuda_device_of(d)->rates.ns_per_byte == 0 &&
          atomic_load(&tagc_cuda_device_of(d)->state) == TAGC_CUDA_UNTRIED);
-  EXPECT(has_layout(d) && tagc_cuda_device_of(d)->rates.ns_per_byte > 0 && tagc_cuda_device_of(d)->rates.ns_per_byte < 1);
+  EXPECT(has_layout(d) && tagc_cuda_device_of(d)->rates.ns_per_byte > 0 &&
+         tagc_cuda_device_of(d)->rates.ns_per_byte < 1);
 }
 
 static void check_drivers(void) {
