@@ -61,7 +61,7 @@ static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
     account_allgather(comm, call);
     return;
   }
-  if (tagc_call_is_broadcast(call) && tagc_call_may_compress(call)) {
+  if (tagc_call_is_broadcast(call) && comm->ledger->broadcasts) {
     account_broadcast(comm->ledger->broadcasts, call);
     return;
   }

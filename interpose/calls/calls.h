@@ -12,7 +12,7 @@
 
 /* May the call be compressed, so that a group holds it back? A reduce-scatter; an all-reduce of many floats, if the
  * cycle has a slot for it (known once it is observed); an all-gather of floats, unless TAGC_ALLGATHER=off; a broadcast
- * with TAGC_BROADCAST=exact. */
+ * of TAGC_MIN_BYTES or more with TAGC_BROADCAST=exact. Smaller ones stay together in a group of NCCL. */
 bool tagc_call_may_compress(const struct tagc_call *call);
 
 /* Is the call a broadcast, of either name? */

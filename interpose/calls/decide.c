@@ -55,13 +55,17 @@ static bool is_valid_broadcast(const struct tagc_call *call) {
 
 bool tagc_call_may_compress(const struct tagc_call *call) {
   enum tagc_dtype dtype;
+  struct tagc_broadcast_shape shape;
   switch (call->entry) {
   case TAGC_ENTRY_ncclReduceScatter: return true;
   case TAGC_ENTRY_ncclAllReduce: return call->count >= TAGC_ALL_REDUCE_LEAST && tagc_comm_dtype(call->type, &dtype);
   case TAGC_ENTRY_ncclAllGather:
     return tagc_library_options()->allgather != TAGC_ALLGATHER_OFF && tagc_comm_dtype(call->type, &dtype);
   case TAGC_ENTRY_ncclBroadcast:
-  case TAGC_ENTRY_ncclBcast: return tagc_library_options()->broadcast != TAGC_BROADCAST_OFF && is_valid_broadcast(call);
+  case TAGC_ENTRY_ncclBcast:
+    return tagc_library_options()->broadcast != TAGC_BROADCAST_OFF &&
+           tagc_call_bytes(call) >= tagc_library_options()->min_bytes &&
+           tagc_call_broadcast_shape(call, &shape) == TAGC_REASON_NONE && is_valid_broadcast(call);
   default: return false;
   }
 }

@@ -128,7 +128,11 @@ static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reas
 }
 
 /* The reason of a call that is never compressed. */
-static enum tagc_reason unheld_reason(const struct tagc_call *call) {
+static enum tagc_reason unheld_reason(struct tagc_call *call) {
+  if (tagc_call_is_broadcast(call)) {
+    tagc_call_decide(call);
+    return call->decision.action == TAGC_PASS ? call->decision.reason : TAGC_REASON_function;
+  }
   if (call->entry != TAGC_ENTRY_ncclAllGather || tagc_library_options()->mode == TAGC_MODE_OBSERVE)
     return TAGC_REASON_function;
   if (tagc_library_options()->allgather != TAGC_ALLGATHER_OFF)
