@@ -398,7 +398,8 @@ static void groups(void) {
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
-/* Makes and ends communicators again and again. Only their parts of the report stay in memory. */
+/* Makes and ends communicators again and again. Only their parts of the report stay in memory: some 4 KiB each. A
+ * workspace has more than ten times that. */
 static void rounds(int count) {
   int files = 0;
   size_t memory = 0;
@@ -414,7 +415,7 @@ static void rounds(int count) {
   }
   const long grown = ((long)mallinfo2().uordblks - (long)memory) / (count * RANKS);
   ok(good && count_of_self("fd") == files, "%d rounds of new communicators: no descriptor is left", count);
-  ok(grown < 4096, "nor memory of the size of a workspace: %ld bytes a communicator", grown);
+  ok(grown < 6144, "nor memory of the size of a workspace: %ld bytes a communicator", grown);
 }
 
 /* ---- no memory --------------------------------------------------------------------------------------------------- */
