@@ -244,7 +244,7 @@ tests_tsan = \
   tests/unit/vote/test_budget \
   tests/unit/vote/test_hosts
 # These take longest, so they begin first; short tests then fill both cores at the end.
-tests_long = tests/e2e/project/memcheck.test tests/e2e/device/ptx.test tests/e2e/hierarchy/levels.test tests/e2e/calls/all_reduce.test tests/e2e/trainer/soak.test \
+tests_long = tests/e2e/project/memcheck.test tests/e2e/torch/tutorial.test tests/e2e/device/ptx.test tests/e2e/hierarchy/levels.test tests/e2e/calls/all_reduce.test tests/e2e/trainer/soak.test \
   tests/e2e/calls/random_programs.test tests/e2e/faults/faults_ranks.test tests/e2e/faults/faults_levels.test tests/e2e/vote/auto.test tests/e2e/vote/budget.test tests/e2e/calls/depth.test \
   tests/e2e/trainer/fidelity.test tests/e2e/trainer/trainer_ranks.test tests/unit/lhc/test_cuda tests/unit/infer/test_solve tests/unit/codec/test_chunks \
   tests/unit/codec/test_payloads
