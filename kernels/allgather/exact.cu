@@ -272,19 +272,19 @@ DEVICE struct spans find_rests(const uint32_t bits[ITS], uint32_t edge, uint32_t
   return spans_of(size, lane);
 }
 
-/* Adds the differences of a row. Four elements have at most 60 lower bits, those of fp32 124. `tail`: the value of the
- * row's first symbol of 3. */
+/* Adds the differences of a row. Four elements have at most 60 lower bits, those of fp32 124. `at`: bits behind the
+ * tails. `tail`: the value of the row's first symbol of 3. */
 DEVICE void add_row(const struct tagc_allgather_call &gather, const uint8_t *payload, const struct reading &r,
-                    uint64_t at, uint32_t quad, const uint32_t *tail, uint32_t bits[ROW]) {
-  const uint32_t dtype = gather.call.dtype, edge = r.head & 0xff;
-  uint64_t rests = edge ? peek(gather, payload, min(at, r.end)) : 0;
+                    uint32_t at, uint32_t quad, const uint32_t *tail, uint32_t bits[ROW]) {
+  const uint32_t dtype = gather.call.dtype, edge = r.head & 0xff, left = (uint32_t)(r.end - r.at);
+  uint64_t rests = edge ? peek(gather, payload, r.at + min(at, left)) : 0;
   UNROLL_FOR (uint32_t i = 0; i < ROW; i++) {
     const uint32_t k = tagc_exact_lower_bits(edge, tagc_exact_exponent(bits[i], dtype), dtype);
     uint32_t v = quad >> 2 * i & 3;
     if (v == 3)
       v = *tail++;
     if (i == ROW / 2 && dtype == TAGC_FLOAT32 && edge)
-      rests = peek(gather, payload, min(at, r.end));
+      rests = peek(gather, payload, r.at + min(at, left));
     bits[i] = tagc_exact_sum(bits[i], v << k | ((uint32_t)rests & ((1u << k) - 1)), dtype);
     rests >>= k;
     at += k;
@@ -302,7 +302,7 @@ DEVICE void add_stream(const struct tagc_allgather_call &gather, const uint8_t *
   if (r.head & 0xff)
     rests = find_rests(bits, r.head & 0xff, gather.call.dtype, lane);
   UNROLL_FOR (uint32_t row = 0; row < ROWS; row++)
-    add_row(gather, payload, r, r.at + rests.at[row], quad[row], list + tails.at[row], bits + ROW * row);
+    add_row(gather, payload, r, rests.at[row], quad[row], list + tails.at[row], bits + ROW * row);
 }
 
 /* -- tiles --------------------------------------------------------------------------------------------------------- */
