@@ -7,7 +7,14 @@ EXTRA_DIST += %D%/README.md
 # It depends on glibc 2.28 alone: programs contain libelf and libjansson. It has all that `make install` installs.
 EXTRA_DIST += %D%/wheel/make_wheel.py %D%/wheel/description.md %D%/wheel/THIRD-PARTY %D%/wheel/tagc/__init__.py %D%/wheel/tagc/__main__.py
 wheel_tree = packaging/wheel.tree
-wheel_platform = manylinux_2_28_$(host_cpu)
+wheel_glibc = 28
+wheel_platform = manylinux_2_$(wheel_glibc)_$(host_cpu)
+# The distribution's libelf.a may need a newer glibc than our own objects.
+wheel_is_old = readelf -W --version-info $(wheel_tree)/bin/* $(wheel_tree)/lib/*.so | $(AWK) -v most=$(wheel_glibc) \
+  '/^File: / { n = split($$2, path, "/") } \
+   $$2 == "Name:" && $$3 ~ /^GLIBC_/ { minor = $$3; sub(/^GLIBC_2\./, "", minor); \
+     if (minor !~ /^[0-9.]+$$/ || minor + 0 > most) { print "make wheel: " path[n] " needs " $$3 ", which glibc 2." most " lacks; build the wheel on an older system"; bad = 1 } } \
+   END { exit bad }' >&2
 static_programs =
 if HAVE_LIBELF
 static_programs += packaging/static/tagc-doctor
@@ -34,6 +41,7 @@ wheel: all $(static_programs)
 	@for program in $(static_programs); do cp $$program $(wheel_tree)/bin/ || exit 1; done
 	@$(STRIP) --strip-unneeded $(wheel_tree)/bin/* $(wheel_tree)/lib/libtagc-preload.so
 	@chmod 644 $(wheel_tree)/lib/libtagc-preload.so
+	@$(wheel_is_old)
 	$(AM_V_GEN)python3 $(srcdir)/packaging/wheel/make_wheel.py --version '$(VERSION)' --platform '$(wheel_platform)' \
 	  --tree $(wheel_tree) --licence $(srcdir)/LICENSE --output '$(packages)'
 	@test -n '$(NVCC)' || echo "make wheel: the wheel has no GPU kernels, because configure found no nvcc" >&2
