@@ -224,8 +224,11 @@ static void *start_messages(const struct ncclComm *comm, const struct call *call
     if ((size_t)(i / 2) >= blocks)
       continue;
     message.function = sends ? FN_SEND : FN_RECV;
-    message.send = (const char *)call->send + (size_t)(i / 2) * size;
-    message.recv = (char *)call->recv + (size_t)(i / 2) * size;
+    /* A rank that is no root may have one of them alone, and NULL has no offset. */
+    if (sends)
+      message.send = (const char *)call->send + (size_t)(i / 2) * size;
+    else
+      message.recv = (char *)call->recv + (size_t)(i / 2) * size;
     void *handle = start_p2p(comm, &message, group, api);
     if (made)
       stop(handle);

@@ -23,7 +23,7 @@ enum { MOST_WORDS = 24, MOST_DONE = 1000 };
 /* The results of the programs of a shape. */
 struct totals {
   int programs, failed, reported, compressing;
-  uint64_t compressed;
+  uint64_t compressed, broadcasts;
 };
 
 static struct totals totals[2][SHAPES]; /* without the library, and with it */
@@ -91,7 +91,7 @@ static const char *shapes_text(void) {
 static struct {
   uint64_t seed;
   int from[MOST_RANKS], to[MOST_RANKS];
-  int compressed; /* calls; each communicator is reported by its own rank 0 */
+  int compressed, broadcasts; /* calls; each communicator is reported by its own rank 0 */
 } done[MOST_DONE];
 static int ndone, done_of[MOST_RANKS];
 
@@ -113,7 +113,7 @@ static void note_total(const char *line, int rank, int number) {
     (void)sscanf(broadcasts, " broadcasts_compressed=%d", &more);
   for (int i = 0; at && i < done_of[rank]; i++)
     if (number >= done[i].from[rank] && number <= done[i].to[rank] && sscanf(at, " compressed=%d", &calls) == 1)
-      done[i].compressed += calls + more;
+      done[i].compressed += calls, done[i].broadcasts += more;
 }
 
 /* Reads the output of a batch. If it failed, shows what the programs said, without the library's report. */
@@ -246,6 +246,7 @@ static void add_totals(const struct setting *setting, const char *name, bool pla
     t->reported += good;
     t->compressing += good && done[i].compressed > 0;
     t->compressed += good ? (uint64_t)done[i].compressed : 0;
+    t->broadcasts += good ? (uint64_t)done[i].broadcasts : 0;
   }
 }
 
@@ -303,9 +304,10 @@ static int tell_totals(void) {
       const struct totals *t = &totals[with][s];
       failed += t->failed;
       if (t->programs + t->failed)
-        printf("total: %s %s programs=%d failed=%d reported=%d compressing=%d calls=%" PRIu64 "\n",
+        printf("total: %s %s programs=%d failed=%d reported=%d compressing=%d calls=%" PRIu64 " broadcasts=%" PRIu64
+               "\n",
                with ? "library" : "plain", shape_names[s], t->programs + t->failed, t->failed, t->reported,
-               t->compressing, t->compressed);
+               t->compressing, t->compressed, t->broadcasts);
     }
   return failed;
 }
