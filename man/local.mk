@@ -44,7 +44,7 @@ EXTRA_DIST += man/tagc-report.1
 # The manual and the texts of the tree as HTML, in html/: `make html`. All pages, also those of programs that are not built.
 html_pages = man/libtagc-preload.7 man/tagc-run.1 man/tagc-report.1 man/tagc-doctor.1 man/tagc-bench.1 man/tagc-map.1 \
   man/tagc-map.5 man/tagc-trace.5
-html_texts = README.md examples/TUTORIAL.md NEWS $(EXTRA_DIST)
+html_texts = README.md examples/TUTORIAL.md tests/fixtures/broadcasts/README.md NEWS $(EXTRA_DIST)
 html-local: $(html_pages)
 	$(AM_V_GEN)$(srcdir)/man/web/make $(srcdir) html $(VERSION) $(html_pages) $(html_texts)
 install-html-local: html-local
