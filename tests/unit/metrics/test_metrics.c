@@ -287,9 +287,10 @@ static void limited(void) {
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){length + 100, RLIM_INFINITY});
   for (uint64_t i = 2; i < 5; i++) {
     const int before = atomic_load(&at_disk);
-    take(i);
-    while (atomic_load(&at_disk) < before + 4) /* two for each file: a part, and an error */
+    while (atomic_load(&at_disk) < before + 4) { /* two for each file: a part, and an error */
+      take(i);
       usleep(1000);
+    }
   }
   while (strlen(read_all("run-rank0.jsonl")) != length) /* until the part is gone */
     usleep(1000);
