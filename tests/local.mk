@@ -22,7 +22,8 @@ unit_tests =
 cuda_tests =
 tsan_cuda_tests =
 to_driver = $(AM_LDFLAGS) '-Wl,-rpath,$(abs_builddir)/tests/standin/cuda'
-EXTRA_DIST += %D%/fixtures %D%/unit/fixtures.h %D%/unit/tap.h %D%/unit/self.h %D%/unit/fake_nccl.h %D%/unit/watch.h
+EXTRA_DIST += %D%/fixtures %D%/unit/fixtures.h %D%/unit/tap.h %D%/unit/self.h %D%/unit/fake_nccl.h %D%/unit/watch.h \
+  %D%/unit/disk.h
 include $(srcdir)/%D%/unit/ab/local.mk
 include $(srcdir)/%D%/unit/agree/local.mk
 include $(srcdir)/%D%/unit/allgather/local.mk

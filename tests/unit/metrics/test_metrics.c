@@ -21,37 +21,10 @@
 #include "interpose/metrics/format.h"
 #include "interpose/metrics/metrics.h"
 #include "interpose/nccl/process.h"
+#include "tests/unit/disk.h"
 #include "tests/unit/tap.h"
 
 static char folder[] = "/tmp/tagc-test-metrics.XXXXXX", prefix[96], said[4096];
-
-#ifdef __SANITIZE_THREAD__
-/* Children of a process with threads start threads here. */
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) { return "die_after_fork=0"; }
-#endif
-
-/* ---- a disk that can be stopped, or filled ----------------------------------------------------------------------- */
-
-static atomic_bool disk_hangs, disk_full;
-static atomic_int at_disk;
-
-ssize_t __real_write(int file, const void *data, size_t size);
-ssize_t __wrap_write(int file, const void *data, size_t size);
-
-ssize_t __wrap_write(int file, const void *data, size_t size) {
-  if (file <= STDERR_FILENO)
-    return __real_write(file, data, size);
-  atomic_fetch_add(&at_disk, 1);
-  while (atomic_load(&disk_hangs))
-    usleep(1000);
-  if (!atomic_load(&disk_full))
-    return __real_write(file, data, size);
-  if (size > 1000) /* the last block */
-    return __real_write(file, data, 1000);
-  errno = ENOSPC;
-  return -1;
-}
 
 /* ---- memory and threads that run out ----------------------------------------------------------------------------- */
 

@@ -21,32 +21,10 @@
 #include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
 #include "interpose/tagc-report/read/records.h"
+#include "tests/unit/disk.h"
 #include "tests/unit/tap.h"
 
 static char folder[] = "/tmp/tagc-test-trace.XXXXXX", prefix[64], said[4096];
-
-#ifdef __SANITIZE_THREAD__
-/* Children of a process with threads start threads here. */
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) { return "die_after_fork=0"; }
-#endif
-
-/* ---- a disk that can be stopped ---------------------------------------------------------------------------------- */
-
-static atomic_bool disk_hangs;
-static atomic_int at_disk;
-
-ssize_t __real_write(int file, const void *data, size_t size);
-ssize_t __wrap_write(int file, const void *data, size_t size);
-
-ssize_t __wrap_write(int file, const void *data, size_t size) {
-  if (file <= STDERR_FILENO)
-    return __real_write(file, data, size);
-  atomic_fetch_add(&at_disk, 1);
-  while (atomic_load(&disk_hangs))
-    usleep(1000);
-  return __real_write(file, data, size);
-}
 
 static bool refuses_madvise;
 int __real_madvise(void *memory, size_t size, int advice);
