@@ -7,7 +7,7 @@
 #include "kernels/none/cuda.h"
 #include "kernels/sparse/cuda.h"
 
-/* The last column: passes, launches, rounds; ops to encode and decode an element, and a kept value. */
+/* The last member: passes, launches, rounds; {element, value} ops to encode, and to decode (cost.h). */
 static const struct tagc_cuda_codec codecs[] = {
   {&tagc_codec_none,
    tagc_none_cuda_layout,
