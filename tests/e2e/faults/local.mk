@@ -3,7 +3,7 @@
 e2e_tests += %D%/broken_calls.test %D%/faults_gathers.test %D%/faults_levels.test %D%/faults_memory.test \
   %D%/faults_ranks.test %D%/faults_system.test
 check_PROGRAMS += %D%/broken_calls %D%/faults %D%/failing_malloc.so
-EXTRA_DIST += %D%/faults_lib.sh
+EXTRA_DIST += %D%/broken.h %D%/faults_lib.sh
 %C%_broken_calls_LDADD = tests/e2e/hierarchy/moments.so $(LDADD)
 %C%_broken_calls_LDFLAGS = $(AM_LDFLAGS) '-Wl,-rpath,$(abs_builddir)/tests/e2e/hierarchy'
 %C%_failing_malloc_so_SOURCES = %D%/failing_malloc.c
