@@ -122,12 +122,6 @@ static void fill(struct sim *sim) {
   sim_put(sim, 0, 2, GRAIN + 5, NAN);
 }
 
-static void copy_in(struct sim *to, const struct sim *from) {
-  for (int r = 0; r < RANKS; r++)
-    memcpy((void *)(uintptr_t)to->job[r].send, from->job[r].send,
-           RANKS * from->shape.n * tagc_dtype_size(from->shape.dtype));
-}
-
 static bool same_results(const struct sim *a, const struct sim *b) {
   for (int r = 0; r < RANKS; r++)
     for (uint64_t i = 0; i < a->shape.n; i++) {
@@ -292,7 +286,7 @@ static void check_depth_does_not_matter(void) {
       const struct tagc_chunks chunks = tagc_chunks_of(n, 2 + i);
       for (uint64_t step = 0; step < STEPS; step++) {
         fill(&whole);
-        copy_in(&cut, &whole);
+        sim_copy_sent(&cut, &whole);
         sim_step(&whole, step);
         step_in_chunks(&cut, &chunks, step);
         same &= same_results(&whole, &cut);

@@ -40,8 +40,7 @@ static struct pair pair_new(const struct tagc_codec *codec, uint64_t n, int nran
 static void pair_step(struct pair *pair, uint64_t seed, const struct bad *bad, int count) {
   sim_random_state = 1000 + seed;
   case_fill(&pair->with, GAUSS);
-  sim_random_state = 1000 + seed;
-  case_fill(&pair->without, GAUSS);
+  sim_copy_sent(&pair->without, &pair->with);
   for (int b = 0; b < count; b++) {
     sim_put(&pair->with, bad[b].rank, bad[b].shard, bad[b].at, bad[b].value);
     sim_put(&pair->without, bad[b].rank, bad[b].shard, bad[b].at, 0);
