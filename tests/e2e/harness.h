@@ -130,28 +130,27 @@ static inline float round_to(float x, ncclDataType_t type) {
   return copysignf(fabs(value) > largest ? INFINITY : (float)value, x);
 }
 
-static inline void store(void *buffer, size_t i, float x, ncclDataType_t type) {
-  if (type == ncclFloat32) {
-    ((float *)buffer)[i] = x;
-    return;
-  }
-  if (type == ncclBfloat16) {
-    ((uint16_t *)buffer)[i] = (uint16_t)(float_to_bits(round_to(x, type)) >> 16);
-    return;
-  }
-  x = round_to(x, type);
-  uint16_t sign = signbit(x) ? 0x8000 : 0, half;
+/* The bits of a number that the 16-bit type has. */
+static inline uint16_t encode16(float x, ncclDataType_t type) {
+  if (type == ncclBfloat16)
+    return (uint16_t)(float_to_bits(x) >> 16);
+  const uint16_t sign = signbit(x) ? 0x8000 : 0;
   if (isnan(x))
-    half = 0x7e00;
-  else if (isinf(x))
-    half = 0x7c00;
-  else if (x == 0)
-    half = 0;
-  else if (exponent_of(x) < -13)
-    half = (uint16_t)(fabsf(x) * 0x1p24f);
+    return sign | 0x7e00;
+  if (isinf(x))
+    return sign | 0x7c00;
+  if (x == 0)
+    return sign;
+  if (exponent_of(x) < -13)
+    return (uint16_t)(sign | (uint16_t)(fabsf(x) * 0x1p24f));
+  return (uint16_t)(sign | (exponent_of(x) + 14) << 10 | (float_to_bits(x) >> 13 & 1023));
+}
+
+static inline void store(void *buffer, size_t i, float x, ncclDataType_t type) {
+  if (type == ncclFloat32)
+    ((float *)buffer)[i] = x;
   else
-    half = (uint16_t)((exponent_of(x) + 14) << 10 | (float_to_bits(x) >> 13 & 1023));
-  ((uint16_t *)buffer)[i] = sign | half;
+    ((uint16_t *)buffer)[i] = encode16(round_to(x, type), type);
 }
 
 static inline float load(const void *buffer, size_t i, ncclDataType_t type) {
@@ -168,6 +167,24 @@ static inline float load(const void *buffer, size_t i, ncclDataType_t type) {
 }
 
 /* The same for n values. The type is known outside of the loop, because tests spend much of their time here. */
+static inline void round_all(float *x, size_t n, ncclDataType_t type) {
+  for (size_t i = 0; type == ncclFloat16 && i < n; i++)
+    x[i] = round_to(x[i], ncclFloat16);
+  for (size_t i = 0; type == ncclBfloat16 && i < n; i++)
+    x[i] = round_to(x[i], ncclBfloat16);
+}
+
+/* Stores numbers that the type has. */
+static inline void encode_all(void *buffer, const float *from, size_t n, ncclDataType_t type) {
+  uint16_t *bits = buffer;
+  if (type == ncclFloat32)
+    memcpy(buffer, from, n * sizeof *from);
+  for (size_t i = 0; type == ncclFloat16 && i < n; i++)
+    bits[i] = encode16(from[i], ncclFloat16);
+  for (size_t i = 0; type == ncclBfloat16 && i < n; i++)
+    bits[i] = encode16(from[i], ncclBfloat16);
+}
+
 static inline void store_all(void *buffer, const float *from, size_t n, ncclDataType_t type) {
   if (type == ncclFloat32)
     memcpy(buffer, from, n * sizeof *from);

@@ -48,20 +48,32 @@ static bool is_special(uint64_t step, int r, size_t i) {
   return !windows && step == STEPS - 2 && r == nranks - 1 && i % 9973 == 5;
 }
 
-static float value(const struct test_case *c, int r, uint64_t step, int slot, size_t i) {
-  const uint64_t h = mix(mix((uint64_t)r << 32 ^ step << 8 ^ (uint64_t)slot) ^ i);
-  if (!exact && is_special(step, r, i))
-    return h & 1 ? INFINITY : NAN;
-  if (exact)
-    return (float)(int)(h % 31) - 15;
-  return round_to(((float)(int)(h & 0xffff) - 32768) / 65536 * (1 + (float)(h >> 32 & 3)), c->type);
+enum { BLOCK = 1024 }; /* values that are made at a time */
+
+/* The values of a rank from element `from` on, rounded to the type. */
+static void fill_values(const struct test_case *c, int r, uint64_t step, int slot, size_t from, size_t n, float *out) {
+  const uint64_t call = mix((uint64_t)r << 32 ^ step << 8 ^ (uint64_t)slot);
+  for (size_t i = 0; i < n; i++) {
+    const uint64_t h = mix(call ^ (from + i));
+    out[i] =
+      exact ? (float)(int)(h % 31) - 15 : ((float)(int)(h & 0xffff) - 32768) / 65536 * (1 + (float)(h >> 32 & 3));
+    if (!exact && is_special(step, r, from + i))
+      out[i] = h & 1 ? INFINITY : NAN;
+  }
+  round_all(out, n, c->type);
 }
 
-static double sum_at(const struct test_case *c, uint64_t step, int slot, size_t i) {
-  double sum = 0;
-  for (int r = 0; r < nranks; r++)
-    sum += (double)value(c, r, step, slot, i) * scalar_of(c, r);
-  return c->op == 1 ? sum / nranks : sum;
+/* The exact sums, or means, of these elements. */
+static void fill_sums(const struct test_case *c, uint64_t step, int slot, size_t from, size_t n, double *sums) {
+  float values[BLOCK];
+  memset(sums, 0, n * sizeof *sums);
+  for (int r = 0; r < nranks; r++) {
+    fill_values(c, r, step, slot, from, n, values);
+    for (size_t i = 0; i < n; i++)
+      sums[i] += (double)values[i] * scalar_of(c, r);
+  }
+  for (size_t i = 0; c->op == 1 && i < n; i++)
+    sums[i] /= nranks;
 }
 
 struct buffers {
@@ -73,12 +85,20 @@ struct buffers {
 
 static size_t elements(int slot) { return slot < SLOTS ? count_of(slot) : SMALL; }
 
+static void fill_send(const struct test_case *c, char *send, uint64_t step, int slot) {
+  float values[BLOCK];
+  for (size_t i = 0, n; i < elements(slot); i += n) {
+    n = elements(slot) - i < BLOCK ? elements(slot) - i : BLOCK;
+    fill_values(c, rank, step, slot, i, n, values);
+    encode_all(send + i * size_of(c->type), values, n, c->type);
+  }
+}
+
 static void run_step(const struct test_case *c, struct buffers *b, uint64_t step, ncclComm_t comm) {
   char typed[4];
   ncclRedOp_t op = c->op == 1 ? ncclAvg : ncclSum;
   for (int s = 0; s <= SLOTS; s++)
-    for (size_t i = 0; i < elements(s); i++)
-      store(b->send[s], i, value(c, rank, step, s, i), c->type);
+    fill_send(c, b->send[s], step, s);
   for (int s = 0; s <= SLOTS; s++)
     memcpy(b->sent[s], b->send[s], elements(s) * size_of(c->type));
   if (c->op == 2) {
@@ -116,9 +136,12 @@ static bool check_element(const struct test_case *c, float got, double sum, bool
 static bool check_range(const struct test_case *c, struct buffers *b, uint64_t step, int s, size_t from, size_t to,
                         double squares[2]) {
   const size_t whole = elements(s) / (size_t)nranks * (size_t)nranks;
+  double sums[BLOCK];
   for (size_t i = from; i < to; i++) {
+    if ((i - from) % BLOCK == 0)
+      fill_sums(c, step, s, i, to - i < BLOCK ? to - i : BLOCK, sums);
     const float got = load(b->recv[s], i, c->type);
-    const double sum = sum_at(c, step, s, i);
+    const double sum = sums[(i - from) % BLOCK];
     if (!check_element(c, got, sum, s == SLOTS || i >= whole || activations || step < STEPS_LEARNING)) {
       fprintf(stderr, "[%d] slot %d step %d element %zu: got %g, want %g\n", rank, s, (int)step, i, (double)got, sum);
       return false;

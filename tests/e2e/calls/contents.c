@@ -45,10 +45,8 @@ static float uniform(uint64_t h) { return (float)(h >> 40) / 8388608 - 1; }
 
 /* Nearly normal. */
 static float normal(uint64_t seed) {
-  float sum = 0;
-  for (uint64_t k = 0; k < 4; k++)
-    sum += uniform(mix(seed ^ k << 56));
-  return 0.866f * sum;
+  const uint64_t a = mix(seed), b = mix(seed ^ UINT64_C(1) << 56);
+  return 0.866f * (uniform(a) + uniform(a << 24) + uniform(b) + uniform(b << 24));
 }
 
 static float activation(enum content content, uint64_t seed, size_t i) {
@@ -77,14 +75,16 @@ static float value(int tensor, long step, size_t i) {
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static void gather(int tensor, long step) {
+  static float values[MOST];
   static char own[4 * MOST], all[4 * MOST * MOST_RANKS], wanted[4 * MOST * MOST_RANKS];
   const struct tensor *t = &program.tensors[tensor];
   const size_t bytes = t->count * size_of(program.type);
   for (size_t i = 0; i < t->count; i++) {
     if (t->content == MOMENTUM)
       momentum[tensor][i] = 0.95f * momentum[tensor][i] + normal(mix((uint64_t)step << 32 ^ (uint64_t)rank) ^ i);
-    store(own, i, value(tensor, step, i), program.type);
+    values[i] = value(tensor, step, i);
   }
+  store_all(own, values, t->count, program.type);
   CHECK(ncclAllGather(own, all, t->count, program.type, other, NULL));
   CHECK(ncclAllGather(own, wanted, bytes, ncclUint8, world, NULL));
   const bool exact = memcmp(all, wanted, bytes * (size_t)nranks) == 0;
@@ -92,25 +92,29 @@ static void gather(int tensor, long step) {
   wrong_gathers += !exact && t->content != PARAMETER && t->content != FROZEN && t->content != DELAYED;
 }
 
-/* Small integers, so that every sum is exact in each type. */
-static float term(const struct op *op, int call, int r, long step, size_t i) {
+/* Adds the terms of a rank in a reduction, from element `from` on. They are small integers, so that every sum is exact
+ * in each type. */
+static void add_terms(const struct op *op, int call, int r, long step, size_t from, size_t n, float *sums) {
   const uint64_t seed = mix((uint64_t)call << 40 ^ (uint64_t)(op->repeats ? 0 : step) << 8 ^ (uint64_t)r);
-  return (float)(int)(mix(seed ^ (uint64_t)i << 16) % 61) - 30;
+  for (size_t i = 0; i < n; i++)
+    sums[i] += (float)(int)(mix(seed ^ (uint64_t)(from + i) << 16) % 61) - 30;
 }
 
 static void reduce(const struct op *op, int call, long step) {
   static char all[4 * MOST * MOST_RANKS], own[4 * MOST];
+  static float terms[MOST * MOST_RANKS], sums[MOST], got[MOST];
   const size_t count = program.tensors[op->tensor].count;
   bool exact = true;
-  for (size_t i = 0; i < count * (size_t)nranks; i++)
-    store(all, i, term(op, call, rank, step, i), program.type);
+  memset(terms, 0, sizeof terms);
+  memset(sums, 0, sizeof sums);
+  add_terms(op, call, rank, step, 0, count * (size_t)nranks, terms);
+  encode_all(all, terms, count * (size_t)nranks, program.type);
   CHECK(ncclReduceScatter(all, own, count, program.type, op->op, other, NULL));
-  for (size_t i = 0; i < count; i++) {
-    float sum = 0;
-    for (int r = 0; r < nranks; r++)
-      sum += term(op, call, r, step, i + (size_t)rank * count);
-    exact &= load(own, i, program.type) == (op->op == ncclAvg ? sum / (float)nranks : sum);
-  }
+  for (int r = 0; r < nranks; r++)
+    add_terms(op, call, r, step, (size_t)rank * count, count, sums);
+  load_all(got, own, count, program.type);
+  for (size_t i = 0; i < count; i++)
+    exact &= got[i] == (op->op == ncclAvg ? sums[i] / (float)nranks : sums[i]);
   exact_sums += exact;
   wrong_sums += !exact && !op->gradient;
   lossy += !exact && op->gradient && step >= STEPS - LAST;

@@ -28,6 +28,7 @@ static const char *type_name;
 static bool in_place, groups, nonfinite, wild, large;
 static long jump = -1, hostile = -1, moments = -1;
 static double most, least, largest;
+static float numbers[2][MOST_COUNT]; /* of a shard: as they came, and as they should */
 static char *shards[UNITS], *whole[UNITS], *gradient, *reduced;
 static bool same = true, exact = true, own_exact = true, others_exact = true, moments_exact = true, specials = true;
 static uint64_t hash_of_all = TAGC_HASH_START;
@@ -86,8 +87,10 @@ static bool compare(const char *got, int r, long step, int unit) {
   double error2 = 0, norm2 = 0;
   if (memcmp(got, wanted, counts[unit] * element()) == 0)
     return true;
+  load_all(numbers[0], got, counts[unit], type);
+  load_all(numbers[1], wanted, counts[unit], type);
   for (size_t i = 0; i < counts[unit] && !(step == hostile && unit == UNITS - 1); i++) {
-    const double a = load(got, i, type), b = load(wanted, i, type);
+    const double a = numbers[0][i], b = numbers[1][i];
     if (isfinite(b)) {
       error2 += (a - b) * (a - b);
       norm2 += b * b;

@@ -59,7 +59,7 @@ static float value(const struct test_case *c, int r, uint64_t step, size_t shard
   if (c->values == INTEGERS)
     return (float)(int)(h % 31) - 15;
   /* 12 binades, both signs */
-  float x = ldexpf((float)(1 + (h & 0xffff)) / 65536, (int)(h >> 16 & 15) - 8);
+  const float x = (float)(1 + (h & 0xffff)) / 65536 * (float)power_of_two((int)(h >> 16 & 15) - 8);
   return round_to(h >> 60 & 1 ? -x : x, c->type);
 }
 
@@ -145,7 +145,7 @@ static bool fill_send(const struct test_case *c, const struct call *call, uint64
   for (size_t shard = 0; shard < (size_t)nranks; shard++) {
     char *to = compare ? call->stored : call->send + shard * bytes;
     fill(call->input, c, call->n, call->capacity, call->rank, step, shard);
-    store_all(to, call->input, call->n, c->type);
+    encode_all(to, call->input, call->n, c->type);
     same &= !compare || memcmp(to, call->send + shard * bytes, bytes) == 0;
   }
   return same;
