@@ -232,14 +232,14 @@ static double allowed(const struct job *job) {
   const bool reduces = c->function == REDUCE_SCATTER || c->function == ALL_REDUCE || c->function == REDUCE;
   if (reduces && c->op == AVERAGE && (job->comm->nranks & (job->comm->nranks - 1)))
     error = 0.01; /* thirds are exact in no type */
-  if (orders->plain || !is_float || job->comm->nranks < 2)
-    return error;
-  if (c->function == ALL_GATHER)
+  const bool compresses = !orders->plain && is_float && job->comm->nranks > 1;
+  if (compresses && c->function == ALL_GATHER)
     error += codec_error(s->gather);
-  if ((c->function == REDUCE_SCATTER || large) && sums)
+  if (compresses && (c->function == REDUCE_SCATTER || large) && sums)
     error += codec_error(s->codec) * (s->residual ? 2 : 1);
-  if (large && sums && rounds(s->codec))
+  if (compresses && large && sums && rounds(s->codec))
     error += 0.01;
+  /* A few elements may all be rounded badly. */
   return error * (1 + 4 / sqrt((double)job->received));
 }
 
