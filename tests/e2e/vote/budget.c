@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-enum { UNITS = 3, TURN = 20 };
+enum { UNITS = 3, TURN = 20, MOST_RANKS = 4 };
 
 static const size_t sizes[UNITS] = {120000, 60000, 90001};
 static const float weight[UNITS] = {1, 8, 0.125f};
@@ -24,20 +24,36 @@ static double *late[UNITS]; /* sums of the errors of all steps */
 static double worst;
 static bool turns, thins, reduced;
 
-static float gradient_at(int r, uint64_t step, int unit, size_t i) {
-  const uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
-  const float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
+/* Adds the gradient of a rank, times `scale`, to n elements, from element `from` on. */
+static void add_gradient(int r, uint64_t step, int unit, size_t from, size_t n, double scale, double *to) {
+  const uint64_t seed = mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit);
   const int sparse = step >= TURN && (turns || thins) ? 2 : turns ? 0 : -1;
-  if (unit == sparse && mix(step ^ i / 64) % 300)
-    return 0;
-  return weight[unit] * x * x * x * (float)(r + 1);
+  for (size_t i = from; i < from + n; i++) {
+    const float x = (float)(int64_t)(mix(seed ^ i) & 0xffffff) / 8388608 - 1;
+    if (unit != sparse || mix(step ^ i / 64) % 300 == 0)
+      to[i - from] += (double)(weight[unit] * x * x * x * (float)(r + 1)) * scale;
+  }
+}
+
+/* The sums of n elements, 0 before. */
+static double *no_sums(size_t n) {
+  static double sums[120000 * MOST_RANKS];
+  return memset(sums, 0, n * sizeof *sums);
+}
+
+static void fill_gradients(uint64_t step) {
+  for (int u = 0; u < UNITS; u++) {
+    const size_t n = sizes[u] * (size_t)nranks;
+    double *own = no_sums(n);
+    add_gradient(rank, step, u, 0, n, 1, own);
+    for (size_t i = 0; i < n; i++)
+      gradient[u][i] = (float)own[i];
+  }
 }
 
 static void make_step(uint64_t step, bool grouped) {
   double sums[3] = {0}, all[3]; /* squares: of errors, of exact results, of late values */
-  for (int u = 0; u < UNITS; u++)
-    for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
-      gradient[u][i] = gradient_at(rank, step, u, i);
+  fill_gradients(step);
   if (grouped)
     CHECK(ncclGroupStart());
   for (int u = UNITS; u-- > 0;)
@@ -49,17 +65,18 @@ static void make_step(uint64_t step, bool grouped) {
     memcpy(result[u], gradient[u] + (size_t)rank * sizes[u], sizes[u] * sizeof(float));
   if (grouped)
     CHECK(ncclGroupEnd());
-  for (int u = 0; u < UNITS; u++)
+  for (int u = 0; u < UNITS; u++) {
+    double *means = no_sums(sizes[u]);
+    for (int r = 0; r < nranks; r++)
+      add_gradient(r, step, u, (size_t)rank * sizes[u], sizes[u], 1.0 / nranks, means);
     for (size_t i = 0; i < sizes[u]; i++) {
-      double mean = 0;
-      for (int r = 0; r < nranks; r++)
-        mean += gradient_at(r, step, u, (size_t)rank * sizes[u] + i) / nranks;
-      const double off = result[u][i] - mean;
+      const double off = result[u][i] - means[i];
       late[u][i] += off;
       sums[0] += off * off;
-      sums[1] += mean * mean;
+      sums[1] += means[i] * means[i];
       sums[2] += late[u][i] * late[u][i];
     }
+  }
   CHECK(ncclAllReduce(sums, all, 3, ncclFloat64, ncclSum, world, NULL));
   const double error = sqrt(all[0] / all[1]);
   worst = error > worst ? error : worst;
