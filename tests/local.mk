@@ -66,7 +66,7 @@ e2e_tests =
 # Shared objects of the tests.
 of_shared_objects = $(LIBRARY_CFLAGS) -O2
 to_shared_objects = $(SANITIZE_CFLAGS) -shared -Wl,--as-needed '-Wl,-rpath,$(abs_builddir)/tests/standin'
-EXTRA_DIST += %D%/e2e/lib.sh %D%/e2e/harness.h
+EXTRA_DIST += %D%/tap.sh %D%/e2e/lib.sh %D%/e2e/harness.h
 include $(srcdir)/%D%/e2e/broadcast/local.mk
 include $(srcdir)/%D%/e2e/calls/local.mk
 include $(srcdir)/%D%/e2e/api/local.mk
