@@ -5,7 +5,7 @@ EXTRA_DIST += %D%/README.md
 
 # -- a wheel for pip ---------------------------------------------------------------------------------------------------
 # It depends on glibc 2.28 alone: programs contain libelf and libjansson. It has all that `make install` installs.
-EXTRA_DIST += %D%/wheel/make_wheel.py %D%/wheel/description.md %D%/wheel/THIRD-PARTY %D%/wheel/tagc/__init__.py %D%/wheel/tagc/__main__.py
+EXTRA_DIST += %D%/wheel/cross_libraries %D%/wheel/make_wheel.py %D%/wheel/description.md %D%/wheel/THIRD-PARTY %D%/wheel/tagc/__init__.py %D%/wheel/tagc/__main__.py
 wheel_tree = packaging/wheel.tree
 wheel_glibc = 28
 wheel_platform = manylinux_2_$(wheel_glibc)_$(host_cpu)
@@ -62,7 +62,7 @@ mostlyclean-local: ; rm -rf $(wheel_tree) auditwheel
 # -- packages of distributions, built from the tarball -------------------------------------------------------------------
 EXTRA_DIST += %D%/debian/changelog %D%/debian/control %D%/debian/copyright %D%/debian/rules %D%/debian/source/format \
   %D%/debian/tagc.lintian-overrides %D%/debian/tagc.triggers \
-  %D%/rpm/tagc.spec %D%/conda/build.sh %D%/conda/meta.yaml %D%/lmod/tagc.lua.in %D%/container/Dockerfile \
+  %D%/rpm/tagc.spec %D%/conda/build.sh %D%/conda/recipe.yaml %D%/lmod/tagc.lua.in %D%/container/Dockerfile \
   %D%/container/Dockerfile.wheel
 tarball = $(distdir).tar.xz
 package_needs = @needs() { command -v "$$1" >/dev/null || { echo "make $@: there is no $$1 (Debian: apt-get install $$2)" >&2; exit 1; }; }; needs
@@ -111,9 +111,9 @@ modulefile:
 	@ls '$(packages)/$(VERSION).lua'
 
 conda-recipe: $(tarball)
-	@rm -rf '$(packages)/conda' '$(packages)/$(distdir)' && $(MKDIR_P) '$(packages)/conda'
-	@tar -xf $(tarball) -C '$(packages)'
+	@rm -rf '$(packages)/conda' && $(MKDIR_P) '$(packages)/conda'
+	@cp $(tarball) '$(packages)/'
 	@cp $(srcdir)/packaging/conda/build.sh '$(packages)/conda/'
-	$(AM_V_GEN)sed 's/@VERSION''@/$(VERSION)/g' $(srcdir)/packaging/conda/meta.yaml >'$(packages)/conda/meta.yaml'
-	@ls '$(packages)/conda/meta.yaml'
+	$(AM_V_GEN)sed 's/@VERSION''@/$(VERSION)/g' $(srcdir)/packaging/conda/recipe.yaml >'$(packages)/conda/recipe.yaml'
+	@ls '$(packages)/conda/recipe.yaml'
 .PHONY: check-package deb rpm modulefile conda-recipe

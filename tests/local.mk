@@ -66,7 +66,7 @@ e2e_tests =
 # Shared objects of the tests.
 of_shared_objects = $(LIBRARY_CFLAGS) -O2
 to_shared_objects = $(SANITIZE_CFLAGS) -shared -Wl,--as-needed '-Wl,-rpath,$(abs_builddir)/tests/standin'
-EXTRA_DIST += %D%/e2e/lib.sh %D%/e2e/harness.h
+EXTRA_DIST += %D%/tap.sh %D%/e2e/lib.sh %D%/e2e/harness.h
 include $(srcdir)/%D%/e2e/broadcast/local.mk
 include $(srcdir)/%D%/e2e/calls/local.mk
 include $(srcdir)/%D%/e2e/api/local.mk
@@ -85,7 +85,7 @@ dist_check_SCRIPTS += $(e2e_tests)
 TESTS += $(e2e_tests)
 EXTRA_DIST += %D%/soak.sh %D%/coverage.sh %D%/RELIABILITY.md %D%/README.md
 # Other processors, and a bare Debian: ./quickstart portable runs them, never a test.
-EXTRA_DIST += %D%/portable/debian.sh %D%/portable/packages.sh %D%/portable/qemu.sh
+EXTRA_DIST += %D%/portable/build_recipe.py %D%/portable/debian.sh %D%/portable/packages.sh %D%/portable/qemu.sh %D%/portable/try_package.sh
 # Real PyTorch under the library: e2e/torch/programs.test runs a part of it where PyTorch is.
 EXTRA_DIST += %D%/torch/run %D%/torch/train.py
 

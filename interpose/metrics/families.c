@@ -205,25 +205,30 @@ static void write_ABSIDE(struct tagc_metrics_text *text, const struct family *fa
     write_SIDE(text, family, at, sample);
 }
 
-/* Its reductions; its all-gathers, if they may be compressed. */
 static void write_kind(struct tagc_metrics_text *text, const struct family *family, struct place *at,
-                       const struct tagc_metrics_sample *common, bool gathers) {
+                       const struct tagc_metrics_sample *common, bool gathers, scope *write) {
   struct tagc_metrics_sample sample = *common;
   at->gathers = gathers;
   label(&sample, "collective", "%s", collective_name(at));
-  write_sample(text, family, at, sample);
+  write(text, family, at, sample);
+}
+
+/* Its reductions; its all-gathers, if they may be compressed. */
+static void write_kinds(struct tagc_metrics_text *text, const struct family *family, struct place *at,
+                        const struct tagc_metrics_sample *common, scope *write) {
+  write_kind(text, family, at, common, false, write);
+  if (at->ledger->allgather_codec)
+    write_kind(text, family, at, common, true, write);
 }
 
 static void write_SLOTS(struct tagc_metrics_text *text, const struct family *family, struct place *at,
                         struct tagc_metrics_sample sample) {
-  write_kind(text, family, at, &sample, false);
+  write_kind(text, family, at, &sample, false, write_COMM);
 }
 
 static void write_COLLECTIVE(struct tagc_metrics_text *text, const struct family *family, struct place *at,
                              struct tagc_metrics_sample sample) {
-  write_kind(text, family, at, &sample, false);
-  if (at->ledger->allgather_codec)
-    write_kind(text, family, at, &sample, true);
+  write_kinds(text, family, at, &sample, write_COMM);
 }
 
 static void write_destinations(struct tagc_metrics_text *text, const struct family *family, struct place *at,
@@ -239,13 +244,7 @@ static void write_destinations(struct tagc_metrics_text *text, const struct fami
 
 static void write_TRAFFIC(struct tagc_metrics_text *text, const struct family *family, struct place *at,
                           struct tagc_metrics_sample sample) {
-  const size_t count = sample.label_count;
-  for (int gathers = 0; gathers < (at->ledger->allgather_codec ? 2 : 1); gathers++) {
-    at->gathers = gathers;
-    sample.label_count = count;
-    label(&sample, "collective", "%s", collective_name(at));
-    write_destinations(text, family, at, sample);
-  }
+  write_kinds(text, family, at, &sample, write_destinations);
 }
 
 /* Of dozens of reasons a run meets a few. */
@@ -261,15 +260,14 @@ static void write_reasons(struct tagc_metrics_text *text, const struct family *f
   }
 }
 
+static void write_reasons_of_kind(struct tagc_metrics_text *text, const struct family *family, struct place *at,
+                                  struct tagc_metrics_sample sample) {
+  write_reasons(text, family, at, sample, reasons_of(at));
+}
+
 static void write_REASON(struct tagc_metrics_text *text, const struct family *family, struct place *at,
                          struct tagc_metrics_sample sample) {
-  const size_t count = sample.label_count;
-  for (int gathers = 0; gathers < (at->ledger->allgather_codec ? 2 : 1); gathers++) {
-    at->gathers = gathers;
-    sample.label_count = count;
-    label(&sample, "collective", "%s", collective_name(at));
-    write_reasons(text, family, at, sample, reasons_of(at));
-  }
+  write_kinds(text, family, at, &sample, write_reasons_of_kind);
 }
 
 static void write_LARGE(struct tagc_metrics_text *text, const struct family *family, struct place *at,
@@ -277,44 +275,55 @@ static void write_LARGE(struct tagc_metrics_text *text, const struct family *fam
   write_reasons(text, family, at, sample, at->ledger->large.reasons);
 }
 
-static void write_PHASE(struct tagc_metrics_text *text, const struct family *family, struct place *at,
-                        struct tagc_metrics_sample sample) {
-  const size_t count = sample.label_count;
-  for (int gathers = 0; gathers < (at->ledger->allgather_codec ? 2 : 1); gathers++)
-    for (at->phase = 0; at->phase < PHASES; at->phase++) {
-      at->gathers = gathers;
-      sample.label_count = count;
-      label(&sample, "collective", "%s", collective_name(at));
-      label(&sample, "phase", "%s", phase_names[at->phase]);
-      write_sample(text, family, at, sample);
-    }
-}
-
-static void write_layers(struct tagc_metrics_text *text, const struct family *family, struct place *at,
-                         const struct tagc_metrics_sample *common, scope *write) {
-  for (int gathers = 0; gathers < 2 && at->ledger->rank == 0; gathers++) {
-    const struct tagc_ledger_row *rows = gathers ? at->ledger->allgathers : at->ledger->rows;
-    const size_t count = gathers ? at->ledger->allgather_count : at->ledger->row_count;
-    for (at->slot = 0; at->slot < count; at->slot++) {
-      struct tagc_metrics_sample sample = *common;
-      at->gathers = gathers;
-      at->row = &rows[at->slot];
-      label(&sample, "collective", "%s", collective_name(at));
-      label(&sample, "slot", "%zu", at->slot);
-      label(&sample, "layer", "%s", at->row->name);
-      write(text, family, at, sample);
-    }
+static void write_phases(struct tagc_metrics_text *text, const struct family *family, struct place *at,
+                         struct tagc_metrics_sample sample) {
+  label(&sample, "phase", "%s", "");
+  for (at->phase = 0; at->phase < PHASES; at->phase++) {
+    strcpy(sample.labels[sample.label_count - 1].value, phase_names[at->phase]);
+    write_sample(text, family, at, sample);
   }
 }
 
+static void write_PHASE(struct tagc_metrics_text *text, const struct family *family, struct place *at,
+                        struct tagc_metrics_sample sample) {
+  write_kinds(text, family, at, &sample, write_phases);
+}
+
+/* The slots of a kind, or its all-gathers. */
+static void write_rows(struct tagc_metrics_text *text, const struct family *family, struct place *at,
+                       const struct tagc_metrics_sample *common, scope *write) {
+  const struct tagc_ledger_row *rows = at->gathers ? at->ledger->allgathers : at->ledger->rows;
+  const size_t count = at->gathers ? at->ledger->allgather_count : at->ledger->row_count;
+  for (at->slot = 0; at->slot < count; at->slot++) {
+    struct tagc_metrics_sample sample = *common;
+    at->row = &rows[at->slot];
+    label(&sample, "slot", "%zu", at->slot);
+    label(&sample, "layer", "%s", at->row->name);
+    write(text, family, at, sample);
+  }
+}
+
+static void write_layers(struct tagc_metrics_text *text, const struct family *family, struct place *at,
+                         struct tagc_metrics_sample sample) {
+  write_rows(text, family, at, &sample, write_COMM);
+}
+
+static void write_layers_traffic(struct tagc_metrics_text *text, const struct family *family, struct place *at,
+                                 struct tagc_metrics_sample sample) {
+  write_rows(text, family, at, &sample, write_destinations);
+}
+
+/* Rank 0 alone has layers. */
 static void write_LAYER(struct tagc_metrics_text *text, const struct family *family, struct place *at,
                         struct tagc_metrics_sample sample) {
-  write_layers(text, family, at, &sample, write_COMM);
+  if (at->ledger->rank == 0)
+    write_kinds(text, family, at, &sample, write_layers);
 }
 
 static void write_LAYERTRAFFIC(struct tagc_metrics_text *text, const struct family *family, struct place *at,
                                struct tagc_metrics_sample sample) {
-  write_layers(text, family, at, &sample, write_destinations);
+  if (at->ledger->rank == 0)
+    write_kinds(text, family, at, &sample, write_layers_traffic);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */

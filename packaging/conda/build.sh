@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Run by conda-build, in the unpacked tarball.
+# Run by rattler-build, in the unpacked tarball.
 set -eu
 ./configure --prefix="$PREFIX" --disable-dependency-tracking ${build_alias:+--build="$build_alias"} ${host_alias:+--host="$host_alias"}
 make -j"${CPU_COUNT:-1}"

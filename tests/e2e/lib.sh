@@ -8,7 +8,8 @@ programs="$abs_top_builddir/tests/e2e"
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/tagc-e2e.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
-points=0 bad=0
+# shellcheck source=tests/tap.sh
+. "$abs_top_srcdir/tests/tap.sh"
 unset LD_PRELOAD
 for name in $(env | sed -n 's/^\(TAGC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export TAGC_CODEC=lhc                # what is compressed shall not depend on how fast this machine is; see auto.test
@@ -40,41 +41,10 @@ may_race()
 # A call that failed or was aborted may still count while the report is printed at exit.
 report_may_race() { may_race report_at_exit; }
 
-# point STATUS DESCRIPTION...: one test point; STATUS 0 is a pass. Callers keep their $status.
-point()
-{
-  points=$((points + 1))
-  outcome=ok
-  [ "$1" = 0 ] || outcome="not ok" bad=$((bad + 1))
-  shift
-  echo "$outcome $points - $*"
-}
-
 # from_makefile TEXT: expands make's variables, such as '$(libdir)'.
 from_makefile()
 {
   printf 'print:; @echo %s\n' "$1" | MAKEFLAGS='' make -s --no-print-directory -f "$abs_top_builddir/Makefile" -f - print
-}
-
-# skip DESCRIPTION REASON: skips one test point.
-skip()
-{
-  points=$((points + 1))
-  echo "ok $points - $1 # SKIP $2"
-}
-
-# is WANTED GOT DESCRIPTION...
-is()
-{
-  wanted=$1 got=$2
-  shift 2
-  if [ "$wanted" = "$got" ]; then
-    point 0 "$@"
-  else
-    point 1 "$@"
-    echo "# wanted: $wanted"
-    echo "# got:    $got"
-  fi
 }
 
 # runs_on_old_glibc LIBRARY: succeeds if glibc 2.28 (RHEL 8, Ubuntu 20.04, manylinux_2_28) has all that it needs. That
@@ -100,10 +70,4 @@ take_points()
       "#"*) echo "$line" ;;
     esac
   done <"$1"
-}
-
-done_testing()
-{
-  echo "1..$points"
-  [ "$bad" = 0 ]
 }

@@ -44,6 +44,8 @@ inside()
     tail -n 5 "$folder/debootstrap.log" >&2
     die "debootstrap cannot make a $suite here"
   }
+  # buildah wants the root folder to be a mount.
+  mount --bind "$folder/root" "$folder/root"
   mount -t proc proc "$folder/root/proc"
   mount -t sysfs -o ro sysfs "$folder/root/sys"
   mount -t tmpfs -o mode=1777 tmpfs "$folder/root/dev/shm"

@@ -126,6 +126,13 @@ static int clear_folder(const char *of) {
   return n;
 }
 
+static unsigned lines_of(const char *text) {
+  unsigned n = 0;
+  for (; *text; text++)
+    n += *text == '\n';
+  return n;
+}
+
 /* ---- what processes do ------------------------------------------------------------------------------------------- */
 
 static struct tagc_ledger *ledger;
@@ -336,6 +343,25 @@ static void nowhere(void) {
   }
 }
 
+/* A folder has the name of a file, and goes later. */
+static void in_the_way(void) {
+  char there[64];
+  snprintf(there, sizeof there, "%s/run-rank0.prom", folder);
+  if (mkdir(there, 0700) != 0)
+    _exit(9);
+  begin();
+  while (lines_of(read_all("run-rank0.jsonl")) < 3) { /* three attempts have failed */
+    take(1);
+    usleep(1000);
+  }
+  if (rmdir(there) != 0)
+    _exit(9);
+  while (cycles_in("run-rank0.prom") < 0) {
+    take(2);
+    usleep(1000);
+  }
+}
+
 /* Without memory at first, then for a further communicator, then for its rows. */
 static void poor(void) {
   begin();
@@ -447,13 +473,6 @@ static int end_case(pid_t child) {
 
 static int run(void (*what)(void)) { return end_case(begin_case(what)); }
 
-static unsigned lines_of(const char *text) {
-  unsigned n = 0;
-  for (; *text; text++)
-    n += *text == '\n';
-  return n;
-}
-
 static unsigned mode_of(const char *name) {
   struct stat about;
   snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -537,6 +556,11 @@ int main(void) {
   status = run(nowhere);
   ok(status == 0 && lines_of(said) == 1 && strstr(said, "none/run-rank0.prom: No such file or directory"),
      "no folder: said once, and written when it is there: %s", said);
+  clear_folder(folder);
+  status = run(in_the_way);
+  ok(status == 0 && lines_of(said) == 1 && strstr(said, "/run-rank0.prom: Is a directory; the training goes on") &&
+       clear_folder(folder) == 2,
+     "a folder in the place of a file: said once, written when it is gone, and nothing is left beside: %s", said);
   clear_folder(folder);
   status = run(poor);
   ok(status == 0 && lines_of(said) == 1 && strstr(said, "no memory; figures are missing") &&
