@@ -114,6 +114,11 @@ enum { TAGC_FORECAST_WHY = 400 };
 /* Reads a layout into job. False: `why` names the word, and what is accepted. */
 bool tagc_forecast_read_layout(const char *list, struct tagc_forecast_job *job, char why[TAGC_FORECAST_WHY]);
 
+/* Does the size of buckets matter? */
+static inline bool tagc_forecast_has_buckets(const struct tagc_forecast_job *job) {
+  return job->base == TAGC_FORECAST_DDP || (job->base >= TAGC_FORECAST_ZERO1 && job->base <= TAGC_FORECAST_ZERO3);
+}
+
 /* Checks numbers against each other and against the model. False: see `why`. */
 bool tagc_forecast_check(const struct tagc_forecast_job *job, const struct tagc_model *model,
                          char why[TAGC_FORECAST_WHY]);

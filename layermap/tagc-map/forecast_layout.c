@@ -256,8 +256,7 @@ static bool check_sizes(const struct tagc_forecast_job *job, const struct tagc_m
 
 bool tagc_forecast_check(const struct tagc_forecast_job *job, const struct tagc_model *model,
                          char why[TAGC_FORECAST_WHY]) {
-  const bool zero =
-    job->base == TAGC_FORECAST_ZERO1 || job->base == TAGC_FORECAST_ZERO2 || job->base == TAGC_FORECAST_ZERO3;
+  const bool zero = tagc_forecast_has_buckets(job) && job->base != TAGC_FORECAST_DDP;
   if (!check_sizes(job, model, why) || !check_ranks(job, why) || (zero && !check_buckets(job, model, why)))
     return false;
   if (job->pp > 1 && job->base == TAGC_FORECAST_FSDP2 && tagc_forecast_has(job, TAGC_FORECAST_EVERY))

@@ -332,6 +332,8 @@ static int run_forecast(const struct request *request) {
                        missing ? "needs" : "takes no argument:", missing ? missing : request->files[0]);
   if (!tagc_forecast_read_layout(request->layout_name, &job, why))
     return tagc_refuse(&command_line, "--layout: %s", why);
+  if (request->bucket && !tagc_forecast_has_buckets(&job))
+    return tagc_refuse(&command_line, "--bucket is for ddp, zero1, zero2 and zero3, not for %s", request->layout_name);
   set_job(request, &job);
   struct tagc_model *model = tagc_map_from_config(request->config, stderr, &complaint);
   if (!model)
