@@ -15,7 +15,7 @@ struct forecast_exchange {
 };
 
 /* Hosts that are not known are one a rank. */
-static struct forecast_exchange exchange_of(const struct tagc_forecast_call *call, double sparsity) {
+static struct forecast_exchange forecast_exchange_of(const struct tagc_forecast_call *call, double sparsity) {
   const bool reduced = call->function == TAGC_FORECAST_ALL_REDUCE;
   const uint64_t ranks = (uint64_t)call->hosts.nranks;
   struct forecast_exchange e = {.hosts = call->hosts};
@@ -46,7 +46,7 @@ static struct tagc_traffic gathered_sums(const struct forecast_exchange *e, cons
 /* False: the codec cannot carry the call, or would not save anything. */
 static bool coded_gradient(const struct tagc_forecast_call *call, const struct tagc_codec *codec, double sparsity,
                            struct tagc_traffic *coded) {
-  struct forecast_exchange e = exchange_of(call, sparsity);
+  struct forecast_exchange e = forecast_exchange_of(call, sparsity);
   struct tagc_layout layout;
   e.shape.residual = codec->needs_residual ? TAGC_STORAGE_INT8 : TAGC_STORAGE_NONE;
   if (e.hosts.hosts < 2 || !codec->layout(&e.shape, &layout))
@@ -59,7 +59,7 @@ static bool coded_gradient(const struct tagc_forecast_call *call, const struct t
 
 static bool coded_parameter(const struct tagc_forecast_call *call, const struct tagc_allgather_codec *codec,
                             struct tagc_traffic *coded) {
-  const struct forecast_exchange e = exchange_of(call, 0);
+  const struct forecast_exchange e = forecast_exchange_of(call, 0);
   const struct tagc_allgather_shape shape = {.n = e.shape.n, .nranks = e.hosts.nranks, .dtype = e.shape.dtype};
   struct tagc_allgather_layout layout;
   if (e.hosts.hosts < 2 || !codec->layout(&shape, &layout))

@@ -14,7 +14,7 @@ static const uint64_t LEAST_BYTES = UINT64_C(1) << 20; /* TAGC_MIN_BYTES */
 /* Of all calls in a row: some of zero3 are one sum. */
 static uint64_t times_of_row(const struct tagc_forecast_call *call) { return call->times ? call->times : 1; }
 
-static uint64_t sent_by(const struct tagc_forecast_call *call) {
+static uint64_t sent_in_row(const struct tagc_forecast_call *call) {
   const struct tagc_traffic sent = tagc_forecast_sent(call);
   return (sent.inside + sent.between) * times_of_row(call);
 }
@@ -37,7 +37,7 @@ static struct forecast_sum sum_of_calls(const struct tagc_forecast_stage *stage,
       continue;
     sum.calls += call->times;
     sum.messages += tagc_forecast_message(call) * times_of_row(call);
-    sum.sent += sent_by(call);
+    sum.sent += sent_in_row(call);
     sum.between += sent_between(call);
     sum.unknown |= !call->times;
   }
@@ -53,7 +53,7 @@ static const char *percent(uint64_t part, uint64_t all, char text[16]) {
   return text;
 }
 
-static void print_job(const struct tagc_forecast *f, const char *path, FILE *to) {
+static void print_forecast_job(const struct tagc_forecast *f, const char *path, FILE *to) {
   const struct tagc_forecast_job *job = &f->job;
   const char *const name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
   char count[32];
@@ -80,7 +80,7 @@ static void print_forecast_call(const struct tagc_forecast_call *call, const str
   fprintf(to, "  %-9s %-13s %-11s %-4s %7d %8s %9s %9s %6s %9s\n", tagc_forecast_group_name(call->group),
           tagc_forecast_function_name(call->function), tagc_forecast_content_name(call->content),
           tagc_forecast_type_name(call->type), call->hosts.nranks, times, message,
-          tagc_units_bytes(sent_by(call), sent), percent(sent_by(call), all->sent, share), between);
+          tagc_units_bytes(sent_in_row(call), sent), percent(sent_in_row(call), all->sent, share), between);
 }
 
 static void print_sums(const struct tagc_forecast_stage *stage, bool hosts, FILE *to) {
@@ -156,7 +156,7 @@ void tagc_forecast_print(const struct tagc_forecast *forecast, const char *path,
   FILE *draft = open_memstream(&text, &size);
   if (!draft)
     return;
-  print_job(forecast, path, draft);
+  print_forecast_job(forecast, path, draft);
   for (size_t i = 0; i < forecast->count; i++)
     print_stage(forecast, &forecast->stages[i], sparsity, draft);
   fputs("\nmessage: as nccl-tests count it. sent: by a ring, a mean over the ranks of a host. Calls below\n"
@@ -185,7 +185,7 @@ static void write_forecast_call(struct tagc_json *j, const struct tagc_forecast_
     tagc_json_text_or_null(j, "count", NULL);
     tagc_json_text_or_null(j, "message_bytes", NULL);
   }
-  tagc_json_count(j, "sent_bytes", sent_by(call));
+  tagc_json_count(j, "sent_bytes", sent_in_row(call));
   if (hosts)
     tagc_json_count(j, "to_hosts_bytes", sent_between(call));
 }
