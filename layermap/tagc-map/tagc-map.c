@@ -12,18 +12,28 @@
 #include "layermap/model/mapfile.h"
 #include "layermap/model/text.h"
 #include "layermap/tagc-map/config.h"
+#include "layermap/tagc-map/forecast.h"
 #include "layermap/tagc-map/map.h"
 #include "layermap/tagc-map/safetensors.h"
 
 enum { FITS, DIFFERS, TROUBLE };
 
 struct request {
-  const char *output, *svg;
-  enum tagc_layout_kind layout; /* TAGC_LAYOUTS: not given */
+  const char *output, *svg, *layout_name;
+  enum tagc_layout_kind layout; /* of layout_name; TAGC_LAYOUTS: not given, or those of a forecast */
   int nranks;                   /* 0: not given */
   char **files;
   int count;
+  /* Of forecast; 0: not given. */
+  const char *config;
+  int sequence, micro_batch, accumulate, local;
+  int type, gradients; /* enum tagc_dtype; gradients < 0: not given */
+  uint64_t bucket;
+  double sparsity;
+  bool json;
 };
+
+static const char *const type_names[] = {"fp32", "fp16", "bf16", NULL}; /* as enum tagc_dtype */
 
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
 /* clang-format off */
@@ -31,10 +41,29 @@ static const struct tagc_argument rows[] = {
   {.name = "output", .value = "FILE", TO(FILE, output), .letter = 'o',
    .help = "write the map there, not to the standard output"},
   {.name = "ranks", .value = "N", TO(INT, nranks), .accepts = "1 to 1048576",
-   .help = "show, for a map: so many ranks share the buffers, else one"},
-  {.name = "layout", .value = "LAYOUT", TO(CHOICE, layout), .names = tagc_layout_names,
-   .help = "layout for the map; show, for a map: draw this layout; default: that of the map, else fsdp1"},
+   .help = "show, for a map: so many ranks share the buffers, else one; forecast: ranks of the job"},
+  {.name = "layout", .value = "LAYOUT", TO(TEXT, layout_name),
+   .help = "layout for the map: fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron; show, for a map: draw this layout; "
+           "default: that of the map, else fsdp1; forecast: see below"},
   {.name = "svg", .value = "FILE", TO(FILE, svg), .help = "show: also draw the parameters in the buffers"},
+  {.help = "Options of forecast:"},
+  {.name = "config", .value = "FILE", TO(FILE, config), .help = "the model: a Hugging Face configuration"},
+  {.name = "sequence", .value = "N", TO(INT, sequence), .accepts = "1 to 1073741824", .help = "tokens of a sequence"},
+  {.name = "micro-batch", .value = "N", TO(INT, micro_batch), .accepts = "1 to 1048576", .preset = "1",
+   .help = "sequences of a micro-batch, on each rank of data parallelism"},
+  {.name = "accumulate", .value = "N", TO(INT, accumulate), .accepts = "1 to 1048576", .preset = "1",
+   .help = "micro-batches of a step"},
+  {.name = "dtype", .value = "TYPE", TO(CHOICE, type), .names = type_names, .preset = "bf16",
+   .help = "type of parameters and activations"},
+  {.name = "gradients", .value = "TYPE", TO(CHOICE, gradients), .names = type_names,
+   .help = "type in which gradients are reduced; default: that of the parameters, and fp32 for megatron"},
+  {.name = "bucket", .value = "N", TO(COUNT, bucket), .accepts = "1 to 1000000000000",
+   .help = "size of a bucket: MiB for ddp, default 25; elements for zero1, zero2 and zero3, default 500000000"},
+  {.name = "ranks-per-host", .value = "N", TO(INT, local), .accepts = "1 to 1048576",
+   .help = "ranks of a host, neighbours in number; shows the bytes to other hosts"},
+  {.name = "sparsity", .value = "F", TO(REAL, sparsity), .accepts = "0 to 0.999999", .preset = "0.8",
+   .help = "the part of gradients that sparse and lhc leave for later steps"},
+  {.name = "json", TO(FLAG, json), .help = "write JSON"},
 };
 /* clang-format on */
 _Static_assert(TAGC_CALLS_RANKS == 1048576, "as the row of --ranks says");
@@ -45,15 +74,25 @@ static const struct tagc_command_line command_line = {
           "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
           "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
           "       tagc-map check MAP CALLS\n"
+          "       tagc-map forecast --config CONFIG.JSON --layout LIST --ranks N --sequence N [OPTION...]\n"
           "Makes, shows and checks maps: they tell libtagc-preload which layers its calls carry.\n"
           "\n"
           "  from-config        writes the map of a Hugging Face configuration\n"
           "  from-safetensors   writes the map of a checkpoint, and reads only its headers\n"
           "  show               prints a map, or the model that recorded calls reveal (TAGC_CALLS)\n"
           "  check              compares a map with recorded calls\n"
+          "  forecast           prints the calls of a training step that nobody has run yet\n"
           "A file of show, check and from-config may be -, the standard input.\n"
           "\n",
   .tail =
+    "\nThe LIST of forecast begins with ddp, fsdp1, fsdp2, zero1, zero2, zero3 or megatron. Details follow, with "
+    "commas:\n"
+    "  tp=N, pp=N   tensor and pipeline parallelism (fsdp2, megatron); sp: sequence parallelism (megatron)\n"
+    "  hsdp=N       N ranks share a copy of the model (fsdp1, fsdp2)\n"
+    "  zero1        the distributed optimizer (megatron); overlap: gradients are reduced in buckets\n"
+    "  every        gradients are reduced in every micro-batch, not in the last one (ddp, fsdp1, fsdp2)\n"
+    "  kept, embed, titan   fsdp2: parameters stay after the forward pass; the embedding is a unit; torchtitan's "
+    "units\n"
     "\nExit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file\n"
     "cannot be read or written, or wrong usage.\n",
   .indent = 21,
@@ -244,9 +283,69 @@ static int run_check(const struct request *request) {
   return status;
 }
 
+/* -- forecast ------------------------------------------------------------------------------------------------------ */
+
+/* What is missing; NULL: nothing. */
+static const char *missing_option(const struct request *request) {
+  return !request->config        ? "--config FILE"
+         : !request->layout_name ? "--layout LIST"
+         : !request->nranks      ? "--ranks N"
+         : !request->sequence    ? "--sequence N"
+                                 : NULL;
+}
+
+/* Fills what the layout does not say. */
+static void set_job(const struct request *request, struct tagc_forecast_job *job) {
+  const bool ddp = job->base == TAGC_FORECAST_DDP;
+  job->ranks = request->nranks;
+  job->local = request->local;
+  job->micro_batch = request->micro_batch;
+  job->accumulate = request->accumulate;
+  job->sequence = (uint64_t)request->sequence;
+  job->type = (enum tagc_dtype)request->type;
+  job->gradients = request->gradients >= 0               ? (enum tagc_dtype)request->gradients
+                   : job->base == TAGC_FORECAST_MEGATRON ? TAGC_FLOAT32
+                                                         : job->type;
+  job->bucket = ddp ? (request->bucket ? request->bucket : 25) << 20 : request->bucket ? request->bucket : 500000000;
+  job->first_bucket = request->bucket ? job->bucket : UINT64_C(1) << 20;
+}
+
+static int print_forecast(const struct request *request, const struct tagc_forecast_job *job,
+                          const struct tagc_model *model) {
+  struct tagc_forecast forecast;
+  const bool made = tagc_forecast_make(&forecast, job, model);
+  if (made && request->json)
+    tagc_forecast_write_json(&forecast, request->config, request->sparsity, stdout);
+  else if (made)
+    tagc_forecast_print(&forecast, request->config, request->sparsity, stdout);
+  tagc_forecast_free(&forecast);
+  return made ? FITS : FAIL("no memory, or more than 2^53 bytes of one sort of call");
+}
+
+static int run_forecast(const struct request *request) {
+  struct tagc_complaint complaint;
+  struct tagc_forecast_job job = {0};
+  char why[TAGC_FORECAST_WHY];
+  const char *const missing = missing_option(request);
+  if (request->count || missing)
+    return tagc_refuse(&command_line, "forecast %s %s",
+                       missing ? "needs" : "takes no argument:", missing ? missing : request->files[0]);
+  if (!tagc_forecast_read_layout(request->layout_name, &job, why))
+    return tagc_refuse(&command_line, "--layout: %s", why);
+  if (request->bucket && !tagc_forecast_has_buckets(&job))
+    return tagc_refuse(&command_line, "--bucket is for ddp, zero1, zero2 and zero3, not for %s", request->layout_name);
+  set_job(request, &job);
+  struct tagc_model *model = tagc_map_from_config(request->config, stderr, &complaint);
+  if (!model)
+    return complain(request->config, &complaint);
+  const int status = tagc_forecast_check(&job, model, why) ? print_forecast(request, &job, model) : refuse_usage(why);
+  tagc_model_free(model);
+  return status;
+}
+
 /* -- the command line ---------------------------------------------------------------------------------------------- */
 
-enum { OUTPUT = 1, RANKS = 2, LAYOUT = 4, SVG = 8 };
+enum { OUTPUT = 1, RANKS = 2, LAYOUT = 4, SVG = 8, FORECAST = 16 };
 
 static const struct command {
   const char *name;
@@ -258,11 +357,24 @@ static const struct command {
   {"from-safetensors", from_safetensors, OUTPUT | LAYOUT, false},
   {"show", run_show, RANKS | LAYOUT | SVG, true},
   {"check", run_check, 0, true},
+  {"forecast", run_forecast, RANKS | LAYOUT | FORECAST, false},
 };
 
 static unsigned options_of(const struct request *request) {
-  return (request->output ? OUTPUT : 0) | (request->nranks ? RANKS : 0) |
-         (request->layout != TAGC_LAYOUTS ? LAYOUT : 0) | (request->svg ? SVG : 0);
+  return (request->output ? OUTPUT : 0) | (request->nranks ? RANKS : 0) | (request->layout_name ? LAYOUT : 0) |
+         (request->svg ? SVG : 0) |
+         (request->config || request->sequence || request->gradients >= 0 || request->bucket || request->local ||
+              request->json
+            ? FORECAST
+            : 0);
+}
+
+/* Finds the layout of a map. False: there is none of that name. */
+static bool find_layout(struct request *request) {
+  while (request->layout > 0)
+    if (strcmp(request->layout_name, tagc_layout_names[--request->layout]) == 0)
+      return true;
+  return false;
 }
 
 static const struct command *find_command(const char *name) {
@@ -274,7 +386,8 @@ static const struct command *find_command(const char *name) {
 
 static int run(char **argv) {
   static char standard_input[] = "/dev/stdin";
-  struct request request = {.layout = TAGC_LAYOUTS};
+  struct request request = {.layout = TAGC_LAYOUTS, .gradients = -1};
+  tagc_command_line_preset(&command_line, &request);
   int status = tagc_command_line_parse(&command_line, argv, &request, stdout);
   if (status >= 0)
     return status;
@@ -285,6 +398,9 @@ static int run(char **argv) {
     return tagc_refuse(&command_line, "there is no command %s", argv[1]);
   if (options_of(&request) & ~command->options)
     return tagc_refuse(&command_line, "that option is not one of %s", command->name);
+  if (request.layout_name && command->run != run_forecast && !find_layout(&request))
+    return tagc_refuse(&command_line, "--layout %s: accepted is fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron",
+                       request.layout_name);
   request.files = argv + 2;
   for (; request.files[request.count]; request.count++)
     if (command->takes_stdin && strcmp(request.files[request.count], "-") == 0)

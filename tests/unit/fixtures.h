@@ -18,4 +18,17 @@ static inline size_t fixtures_find(const char *name, glob_t *found) {
   return glob(pattern, 0, NULL, found) == 0 ? found->gl_pathc : 0;
 }
 
+/* The number of calls in a step, from the file's comments. */
+static inline size_t fixtures_step(const char *path) {
+  char line[256];
+  size_t step = 0;
+  FILE *file = fopen(path, "r");
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "# step %zu", &step) == 1)
+      break;
+  if (file)
+    fclose(file);
+  return step;
+}
+
 #endif

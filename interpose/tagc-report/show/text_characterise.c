@@ -178,7 +178,10 @@ static void print_times(FILE *to, const struct tagc_summary *s, const struct tag
     timed += traits->rows[i].plain.calls + traits->rows[i].packed.calls;
   fputs("\nLatency and bandwidth, by size\n", to);
   if (!timed) {
-    tagc_format_print(to, 2, "The traces have no times of transfers: calls on GPUs have them where they are slots.");
+    tagc_format_print(
+      to, 2,
+      "The traces have no times of transfers: calls on GPUs have them where they are slots, and all if NCCL's "
+      "profiler saw them (TAGC_PROFILER): messages between two ranks, too.");
     return;
   }
   fprintf(to, "  %-14s %5s %10s %-10s %11s %12s %9s %9s\n", "call", "ranks", "size", "", "calls", "time, us",

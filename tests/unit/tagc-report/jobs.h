@@ -13,6 +13,7 @@
 #include "layermap/cycle/calls.h"
 #include "layermap/cycle/cycle.h"
 #include "layermap/infer/layers.h"
+#include "tests/unit/fixtures.h"
 
 enum { JOB_COMMS = 8, JOB_LINES = 64, JOB_SLOTS = 1024, JOB_RANKS = 64, JOB_STEPS = 3 };
 
@@ -155,19 +156,6 @@ static inline void job_slot(struct tagc_sum_comm *comm, const char *name, uint32
 
 /* -- files of calls ------------------------------------------------------------------------------------------------ */
 
-/* The number of calls in a step, from the file's comments. */
-static inline size_t job_step_of(const char *path) {
-  char line[256];
-  size_t step = 0;
-  FILE *file = fopen(path, "r");
-  while (file && fgets(line, sizeof line, file))
-    if (sscanf(line, "# step %zu", &step) == 1)
-      break;
-  if (file)
-    fclose(file);
-  return step;
-}
-
 static inline void job_find_slots(struct tagc_sum_comm *comm, const struct tagc_call_list *list, size_t step) {
   struct tagc_cycle_options options = {1, 256, 0};
   struct tagc_cycle *cycle = tagc_cycle_create(&options);
@@ -196,7 +184,7 @@ static inline struct tagc_sum_comm *job_fixture(struct tagc_summary *job, const 
   static const uint8_t ops[] = {JOB_SUM, JOB_AVG, JOB_SUM, JOB_MAX};
   struct tagc_complaint complaint;
   struct tagc_call_file *file = tagc_calls_read(path, &complaint);
-  const size_t step = job_step_of(path);
+  const size_t step = fixtures_step(path);
   if (!file || file->count == 0 || step == 0 || step > file->lists[0].count) {
     tagc_calls_free(file);
     return NULL;

@@ -42,7 +42,7 @@ static double step_of_file(const char *path, size_t *calls) {
   struct tagc_call_file *file = tagc_calls_read(path, &complaint);
   const struct tagc_call_list *list = &file->lists[0];
   double bytes = 0;
-  *calls = job_step_of(path);
+  *calls = fixtures_step(path);
   for (size_t i = list->count - *calls; i < list->count; i++) {
     const struct tagc_signature *call = &list->calls[i];
     const bool whole = call->collective != TAGC_COLL_ALL_REDUCE && call->collective != TAGC_COLL_BROADCAST &&
@@ -90,6 +90,51 @@ static void test_fixtures(void) {
   globfree(&found);
 }
 
+/* The calls a step of a function and size class, and their messages together, by hand from the lines of the file. */
+static const struct by_hand {
+  const char *file;
+  uint16_t function;
+  int size_class;
+  double calls, bytes;
+} by_hand[] = {
+  /* all-reduce 345408, 296640 x2, 296832 x2, 296256; 74112; 1; of 4 bytes each */
+  {"real-ddp", JOB_AR, 20, 6, 7314432},
+  {"real-ddp", JOB_AR, 18, 1, 296448},
+  {"real-ddp", JOB_AR, 2, 1, 4},
+  /* two ranks: all-gather 90752 x12, 128064; reduce-scatter 90752 x6, 128064; all-reduce 57 */
+  {"real-fsdp2", JOB_AG, 19, 13, 9736704},
+  {"real-fsdp2", JOB_RS, 19, 7, 5380608},
+  {"real-fsdp2", JOB_AR, 7, 1, 228},
+  {"real-zero1", JOB_AG, 22, 1, 7610880},
+};
+
+static void test_by_hand(void) {
+  for (size_t i = 0; i < sizeof by_hand / sizeof *by_hand; i++) {
+    const struct by_hand *hand = &by_hand[i];
+    struct tagc_summary *job = job_make();
+    struct tagc_traits traits;
+    double calls = 0, bytes = 0;
+    glob_t found;
+    if (fixtures_find(hand->file, &found) != 1)
+      abort();
+    make_steps(job, job_fixture(job, found.gl_pathv[0], 0)->nranks);
+    tagc_sum_roles(job);
+    if (!tagc_traits_find(job, &traits))
+      abort();
+    for (size_t k = 0; k < traits.count; k++)
+      if (traits.rows[k].function == hand->function && traits.rows[k].size_class == hand->size_class) {
+        calls += traits.rows[k].calls / traits.each;
+        bytes += traits.rows[k].message_bytes / traits.each;
+      }
+    ok(fabs(calls - hand->calls) < 1e-9 && fabs(bytes - hand->bytes) < 0.5,
+       "%s: %g calls of 2^%d bytes or more, %.0f bytes; by hand %g, %.0f", hand->file, calls, hand->size_class, bytes,
+       hand->calls, hand->bytes);
+    tagc_traits_free(&traits);
+    globfree(&found);
+    job_free(job);
+  }
+}
+
 /* 4 MB in 1 ms: algbw 4 GB/s; a message of 2 KB in 10 us. */
 static void test_bandwidth(void) {
   struct tagc_summary *job = job_make();
@@ -124,6 +169,7 @@ static void test_bandwidth(void) {
 
 int main(void) {
   test_fixtures();
+  test_by_hand();
   test_bandwidth();
   return tap_done();
 }

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-map forecast: the tables, and their JSON.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "env/program/json.h"
+#include "env/units.h"
+#include "layermap/tagc-map/forecast.h"
+
+enum { CODECS = 16 };
+static const uint64_t LEAST_BYTES = UINT64_C(1) << 20; /* TAGC_MIN_BYTES */
+
+/* Of all calls in a row: some of zero3 are one sum. */
+static uint64_t times_of_row(const struct tagc_forecast_call *call) { return call->times ? call->times : 1; }
+
+static uint64_t sent_in_row(const struct tagc_forecast_call *call) {
+  const struct tagc_traffic sent = tagc_forecast_sent(call);
+  return (sent.inside + sent.between) * times_of_row(call);
+}
+
+static uint64_t sent_between(const struct tagc_forecast_call *call) {
+  return tagc_forecast_sent(call).between * times_of_row(call);
+}
+
+struct forecast_sum {
+  uint64_t calls, messages, sent, between;
+  bool unknown; /* some calls have no number */
+};
+
+/* Of a group, or of all (TAGC_FORECAST_GROUPS). */
+static struct forecast_sum sum_of_calls(const struct tagc_forecast_stage *stage, enum tagc_forecast_group group) {
+  struct forecast_sum sum = {0};
+  for (size_t i = 0; i < stage->count; i++) {
+    const struct tagc_forecast_call *call = &stage->calls[i];
+    if (group != TAGC_FORECAST_GROUPS && call->group != group)
+      continue;
+    sum.calls += call->times;
+    sum.messages += tagc_forecast_message(call) * times_of_row(call);
+    sum.sent += sent_in_row(call);
+    sum.between += sent_between(call);
+    sum.unknown |= !call->times;
+  }
+  return sum;
+}
+
+/* -- the terminal -------------------------------------------------------------------------------------------------- */
+
+static const char *percent(uint64_t part, uint64_t all, char text[16]) {
+  if (!all)
+    return "-";
+  snprintf(text, 16, "%.1f%%", 100 * (double)part / (double)all);
+  return text;
+}
+
+static void print_forecast_job(const struct tagc_forecast *f, const char *path, FILE *to) {
+  const struct tagc_forecast_job *job = &f->job;
+  const char *const name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+  char count[32];
+  fprintf(to, "%.60s: %s parameters, %s on %d ranks", name, tagc_units_count(f->parameters, count), job->layout,
+          job->ranks);
+  if (job->local)
+    fprintf(to, ", %d a host", job->local);
+  fprintf(to, "\n  data %d, tensor %d, pipeline %d; sequences of %llu, %d in a micro-batch, %d micro-batch%s a step\n",
+          tagc_forecast_replicas(job), job->tp, job->pp, (unsigned long long)job->sequence, job->micro_batch,
+          job->accumulate, job->accumulate == 1 ? "" : "es");
+  fprintf(to, "  parameters and activations %s, gradients %s\n", tagc_forecast_type_name(job->type),
+          tagc_forecast_type_name(job->gradients));
+}
+
+static void print_forecast_call(const struct tagc_forecast_call *call, const struct forecast_sum *all, bool hosts,
+                                FILE *to) {
+  char times[32] = "?", message[16] = "?", sent[16], between[16] = "", share[16];
+  if (call->times) {
+    tagc_units_count(call->times, times);
+    tagc_units_bytes(tagc_forecast_message(call), message);
+  }
+  if (hosts)
+    tagc_units_bytes(sent_between(call), between);
+  fprintf(to, "  %-9s %-13s %-11s %-4s %7d %8s %9s %9s %6s %9s\n", tagc_forecast_group_name(call->group),
+          tagc_forecast_function_name(call->function), tagc_forecast_content_name(call->content),
+          tagc_forecast_type_name(call->type), call->hosts.nranks, times, message,
+          tagc_units_bytes(sent_in_row(call), sent), percent(sent_in_row(call), all->sent, share), between);
+}
+
+static void print_sums(const struct tagc_forecast_stage *stage, bool hosts, FILE *to) {
+  const struct forecast_sum all = sum_of_calls(stage, TAGC_FORECAST_GROUPS);
+  for (int group = 0; group <= TAGC_FORECAST_GROUPS; group++) {
+    const struct forecast_sum sum = sum_of_calls(stage, (enum tagc_forecast_group)group);
+    char times[32] = "?", sent[16], between[16] = "", share[16];
+    if (!sum.messages)
+      continue;
+    if (!sum.unknown)
+      tagc_units_count(sum.calls, times);
+    if (hosts)
+      tagc_units_bytes(sum.between, between);
+    fprintf(to, "  all %-45s %8s %9s %9s %6s %9s\n",
+            group < TAGC_FORECAST_GROUPS ? tagc_forecast_group_name((enum tagc_forecast_group)group) : "", times, "",
+            tagc_units_bytes(sum.sent, sent), percent(sum.sent, all.sent, share), between);
+  }
+}
+
+static void print_codecs(const struct tagc_forecast_stage *stage, enum tagc_forecast_content content, bool hosts,
+                         double sparsity, FILE *to) {
+  struct tagc_forecast_codec codecs[CODECS];
+  const size_t count = tagc_forecast_codecs(stage, content, LEAST_BYTES, sparsity, codecs, CODECS);
+  char plain[16], coded[16], share[16];
+  if (!count) {
+    fprintf(to, "  TAGC would compress no %s: the calls are small, or stay on a host.\n",
+            tagc_forecast_content_name(content));
+    return;
+  }
+  fprintf(to, "  TAGC on %s%s\n  %-8s %9s %9s %7s\n", tagc_forecast_content_name(content),
+          hosts ? ", sent to other hosts" : ", if each rank is a host", "codec", "plain", "coded", "of it");
+  for (size_t i = 0; i < count; i++)
+    fprintf(to, "  %-8s %9s %9s %7s\n", codecs[i].name, tagc_units_bytes(codecs[i].plain.between, plain),
+            tagc_units_bytes(codecs[i].coded.between, coded),
+            percent(codecs[i].coded.between, codecs[i].plain.between, share));
+}
+
+static void print_stage(const struct tagc_forecast *f, const struct tagc_forecast_stage *stage, double sparsity,
+                        FILE *to) {
+  const bool hosts = f->job.local;
+  const struct forecast_sum all = sum_of_calls(stage, TAGC_FORECAST_GROUPS);
+  fputc('\n', to);
+  if (f->job.pp > 1 && stage->first == stage->last)
+    fprintf(to, "Stage %d: a step of a rank\n", stage->first);
+  else if (f->job.pp > 1)
+    fprintf(to, "Stages %d to %d: a step of a rank\n", stage->first, stage->last);
+  else
+    fprintf(to, "A step of a rank\n");
+  if (!stage->count) {
+    fputs("  no calls\n", to);
+    return;
+  }
+  fprintf(to, "  %-9s %-13s %-11s %-4s %7s %8s %9s %9s %6s %9s\n", "group", "call", "carries", "type", "ranks", "calls",
+          "message", "sent", "share", hosts ? "to hosts" : "");
+  for (size_t i = 0; i < stage->count; i++)
+    print_forecast_call(&stage->calls[i], &all, hosts, to);
+  print_sums(stage, hosts, to);
+  fputc('\n', to);
+  print_codecs(stage, TAGC_FORECAST_GRADIENTS, hosts, sparsity, to);
+  print_codecs(stage, TAGC_FORECAST_PARAMETERS, hosts, sparsity, to);
+}
+
+/* Prints a line without the spaces at its end. */
+static void print_trimmed(const char *line, size_t length, FILE *to) {
+  while (length && line[length - 1] == ' ')
+    length--;
+  fprintf(to, "%.*s\n", (int)length, line);
+}
+
+void tagc_forecast_print(const struct tagc_forecast *forecast, const char *path, double sparsity, FILE *to) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *draft = open_memstream(&text, &size);
+  if (!draft)
+    return;
+  print_forecast_job(forecast, path, draft);
+  for (size_t i = 0; i < forecast->count; i++)
+    print_stage(forecast, &forecast->stages[i], sparsity, draft);
+  fputs("\nmessage: as nccl-tests count it. sent: by a ring, a mean over the ranks of a host. Calls below\n"
+        "1 MiB pass TAGC. Not here: the first step, and the program's own calls (man tagc-map).\n",
+        draft);
+  fclose(draft);
+  for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
+    print_trimmed(line, strcspn(line, "\n"), to);
+  free(text);
+}
+
+/* -- JSON ---------------------------------------------------------------------------------------------------------- */
+
+static void write_forecast_call(struct tagc_json *j, const struct tagc_forecast_call *call, bool hosts) {
+  tagc_json_text(j, "group", tagc_forecast_group_name(call->group));
+  tagc_json_text(j, "call", tagc_forecast_function_name(call->function));
+  tagc_json_text(j, "carries", tagc_forecast_content_name(call->content));
+  tagc_json_text(j, "type", tagc_forecast_type_name(call->type));
+  tagc_json_number(j, "ranks", call->hosts.nranks);
+  if (call->times) {
+    tagc_json_count(j, "calls", call->times);
+    tagc_json_count(j, "count", call->count);
+    tagc_json_count(j, "message_bytes", tagc_forecast_message(call));
+  } else {
+    tagc_json_text_or_null(j, "calls", NULL);
+    tagc_json_text_or_null(j, "count", NULL);
+    tagc_json_text_or_null(j, "message_bytes", NULL);
+  }
+  tagc_json_count(j, "sent_bytes", sent_in_row(call));
+  if (hosts)
+    tagc_json_count(j, "to_hosts_bytes", sent_between(call));
+}
+
+static void write_codecs(struct tagc_json *j, const char *name, const struct tagc_forecast_stage *stage,
+                         enum tagc_forecast_content content, double sparsity) {
+  struct tagc_forecast_codec codecs[CODECS];
+  const size_t count = tagc_forecast_codecs(stage, content, LEAST_BYTES, sparsity, codecs, CODECS);
+  for (size_t i = tagc_json_list(j, name); tagc_json_item(j, i, count); i++) {
+    tagc_json_text(j, "codec", codecs[i].name);
+    tagc_json_count(j, "plain_bytes", codecs[i].plain.between);
+    tagc_json_count(j, "coded_bytes", codecs[i].coded.between);
+  }
+}
+
+static void write_stage(struct tagc_json *j, const struct tagc_forecast *f, const struct tagc_forecast_stage *stage,
+                        double sparsity) {
+  tagc_json_number(j, "first", stage->first);
+  tagc_json_number(j, "last", stage->last);
+  for (size_t i = tagc_json_list(j, "calls"); tagc_json_item(j, i, stage->count); i++)
+    write_forecast_call(j, &stage->calls[i], f->job.local);
+  write_codecs(j, "gradients", stage, TAGC_FORECAST_GRADIENTS, sparsity);
+  write_codecs(j, "parameters", stage, TAGC_FORECAST_PARAMETERS, sparsity);
+}
+
+void tagc_forecast_write_json(const struct tagc_forecast *forecast, const char *path, double sparsity, FILE *to) {
+  struct tagc_json json = {.out = to, .spaced = true}, *j = &json;
+  const struct tagc_forecast_job *job = &forecast->job;
+  tagc_json_open(j, NULL, '{');
+  tagc_json_text(j, "config", path);
+  tagc_json_text(j, "layout", job->layout);
+  tagc_json_count(j, "parameters", forecast->parameters);
+  tagc_json_number(j, "ranks", job->ranks);
+  tagc_json_number(j, "data", tagc_forecast_replicas(job));
+  tagc_json_number(j, "tensor", job->tp);
+  tagc_json_number(j, "pipeline", job->pp);
+  tagc_json_number(j, "ranks_per_host", job->local);
+  tagc_json_count(j, "sequence", job->sequence);
+  tagc_json_number(j, "micro_batch", job->micro_batch);
+  tagc_json_number(j, "accumulate", job->accumulate);
+  tagc_json_text(j, "type", tagc_forecast_type_name(job->type));
+  tagc_json_text(j, "gradients", tagc_forecast_type_name(job->gradients));
+  for (size_t i = tagc_json_list(j, "stages"); tagc_json_item(j, i, forecast->count); i++)
+    write_stage(j, forecast, &forecast->stages[i], sparsity);
+  tagc_json_close(j, '}');
+  fputc('\n', to);
+}

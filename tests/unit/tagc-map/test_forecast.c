@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-map forecast against recorded steps (tests/fixtures): the same calls, elements and types, each as often.
+ */
+#include "layermap/tagc-map/forecast.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "layermap/cycle/calls.h"
+#include "layermap/tagc-map/config.h"
+#include "tests/unit/fixtures.h"
+#include "tests/unit/tap.h"
+
+enum { ROWS = 256 };
+
+/* Calls that are alike, as a recording tells them. */
+struct seen {
+  char what[80];
+  uint64_t times;
+};
+struct seen_list {
+  struct seen rows[ROWS];
+  size_t count;
+};
+
+static void see(struct seen_list *list, uint64_t times, const char *what) {
+  size_t i = 0;
+  while (i < list->count && strcmp(list->rows[i].what, what) != 0)
+    i++;
+  if (i == ROWS)
+    abort();
+  if (i == list->count)
+    snprintf(list->rows[list->count++].what, sizeof list->rows[i].what, "%s", what);
+  list->rows[i].times += times;
+}
+
+static uint64_t times_seen(const struct seen_list *list, const char *what) {
+  for (size_t i = 0; i < list->count; i++)
+    if (strcmp(list->rows[i].what, what) == 0)
+      return list->rows[i].times;
+  return 0;
+}
+
+/* Notes the rows of `list` that `other` does not have as often. */
+static size_t count_differences(const struct seen_list *list, const struct seen_list *other, const char *title) {
+  size_t count = 0;
+  for (size_t i = 0; i < list->count; i++) {
+    const struct seen *row = &list->rows[i];
+    if (row->times == times_seen(other, row->what))
+      continue;
+    note("%s: %s x%" PRIu64 ", not x%" PRIu64, title, row->what, row->times, times_seen(other, row->what));
+    count++;
+  }
+  return count;
+}
+
+static struct tagc_model *model_of(const char *config) {
+  char path[] = "/tmp/tagc-test-forecast-XXXXXX";
+  struct tagc_complaint complaint = {0};
+  const int file = mkstemp(path);
+  if (file < 0 || write(file, config, strlen(config)) != (ssize_t)strlen(config))
+    abort();
+  close(file);
+  struct tagc_model *model = tagc_map_from_config(path, NULL, &complaint);
+  unlink(path);
+  if (!model)
+    note("%s: %s", config, complaint.text);
+  return model;
+}
+
+/* False: noted why. End with tagc_forecast_free(). */
+static bool forecast_of(struct tagc_forecast *forecast, struct tagc_forecast_job *job, const char *layout,
+                        const char *config) {
+  char why[TAGC_FORECAST_WHY] = "";
+  struct tagc_model *model = model_of(config);
+  *forecast = (struct tagc_forecast){.count = 0};
+  const bool made = model && tagc_forecast_read_layout(layout, job, why) && tagc_forecast_check(job, model, why) &&
+                    tagc_forecast_make(forecast, job, model);
+  if (!made)
+    note("%s: %s", layout, why);
+  tagc_model_free(model);
+  return made;
+}
+
+static const char *recorded_type(enum tagc_dtype type) {
+  return type == TAGC_FLOAT32 ? "float32" : type == TAGC_FLOAT16 ? "float16" : "bfloat16";
+}
+
+static const char *const recorded_functions[TAGC_FORECAST_FUNCTIONS] = {"all-reduce", "reduce-scatter", "all-gather",
+                                                                        "send", "receive"};
+
+/* -- steps of all groups: parallel/NAME.step ----------------------------------------------------------------------- */
+
+/* A recording calls groups with the same ranks by the name of one of them. */
+static const char *recorded_group(const struct tagc_forecast_job *job, enum tagc_forecast_group group) {
+  const int data = tagc_forecast_replicas(job);
+  if (group == TAGC_FORECAST_WORLD && data == 1)
+    group = TAGC_FORECAST_MODEL;
+  if (group == TAGC_FORECAST_WORLD && job->tp * job->pp == 1)
+    group = TAGC_FORECAST_DATA;
+  if (group == TAGC_FORECAST_MODEL && job->tp == 1)
+    group = TAGC_FORECAST_PIPELINE;
+  if (group == TAGC_FORECAST_MODEL && job->pp == 1)
+    group = TAGC_FORECAST_TENSOR;
+  if (group == TAGC_FORECAST_EMBEDDING && job->pp == 2)
+    group = TAGC_FORECAST_PIPELINE;
+  return tagc_forecast_group_name(group);
+}
+
+static void see_stage(struct seen_list *list, const struct tagc_forecast *forecast, int number) {
+  char what[sizeof list->rows->what];
+  for (size_t i = 0; i < forecast->count; i++) {
+    const struct tagc_forecast_stage *stage = &forecast->stages[i];
+    for (size_t k = 0; number >= stage->first && number <= stage->last && k < stage->count; k++) {
+      const struct tagc_forecast_call *call = &stage->calls[k];
+      snprintf(what, sizeof what, "%s %d %s %" PRIu64 " %s", recorded_group(&forecast->job, call->group),
+               call->hosts.nranks, recorded_functions[call->function], call->count, recorded_type(call->type));
+      see(list, call->times, what);
+    }
+  }
+}
+
+struct recording {
+  char config[512], layout[128];
+  struct tagc_forecast_job job;
+  struct seen_list stages[8];
+  int count;
+};
+
+static enum tagc_dtype read_type(const char *name) {
+  return strcmp(name, "fp32") == 0 ? TAGC_FLOAT32 : strcmp(name, "fp16") == 0 ? TAGC_FLOAT16 : TAGC_BFLOAT16;
+}
+
+static void read_step_line(struct recording *r, char *line) {
+  char *times, type[8];
+  line[strcspn(line, "\n")] = '\0';
+  if (sscanf(line, "dtype %7s", type) == 1)
+    r->job.type = read_type(type);
+  else if (sscanf(line, "gradients %7s", type) == 1)
+    r->job.gradients = read_type(type);
+  else if (sscanf(line, "bucket %" SCNu64, &r->job.bucket) == 1)
+    return;
+  if (*line == '#' || sscanf(line, "config %511[^\n]", r->config) == 1 ||
+      sscanf(line, "layout %127[^\n]", r->layout) == 1 || sscanf(line, "ranks %d", &r->job.ranks) == 1 ||
+      sscanf(line, "sequence %" SCNu64, &r->job.sequence) == 1 ||
+      sscanf(line, "micro-batch %d", &r->job.micro_batch) == 1 ||
+      sscanf(line, "accumulate %d", &r->job.accumulate) == 1)
+    return;
+  if (strncmp(line, "stage ", 6) == 0)
+    r->count++;
+  else if (r->count && !strstr(line, " 1 all-reduce") && (times = strstr(line, " x"))) { /* a group of one rank */
+    *times = '\0';
+    see(&r->stages[r->count - 1], strtoull(times + 2, NULL, 10), line);
+  }
+}
+
+/* Elements that a rank gathers, of rows whose number is not known (ZeRO-3), too: removes these rows. */
+static uint64_t take_gathers(struct seen_list *list) {
+  uint64_t elements = 0, count;
+  for (size_t i = 0; i < list->count; i++)
+    if (sscanf(list->rows[i].what, "data %*d all-gather %" SCNu64, &count) == 1) {
+      elements += count * (list->rows[i].times ? list->rows[i].times : 1);
+      list->rows[i] = list->rows[--list->count];
+      i--;
+    }
+  return elements;
+}
+
+static void test_step(const char *path) {
+  static struct recording r;
+  struct tagc_forecast forecast;
+  char line[1024];
+  const char *const name = strrchr(path, '/') + 1;
+  r = (struct recording){.job = {.type = TAGC_BFLOAT16, .gradients = TAGC_FLOAT32}};
+  FILE *file = fopen(path, "r");
+  while (file && fgets(line, sizeof line, file))
+    read_step_line(&r, line);
+  if (file)
+    fclose(file);
+  const bool made = forecast_of(&forecast, &r.job, r.layout, r.config);
+  ok(made && r.count == r.job.pp, "%s: %s, %d stages", name, r.layout, r.count);
+  for (int i = 0; made && i < r.count; i++) {
+    static struct seen_list made_list;
+    memset(&made_list, 0, sizeof made_list);
+    see_stage(&made_list, &forecast, i);
+    if (r.job.base == TAGC_FORECAST_ZERO3) {
+      const uint64_t recorded = take_gathers(&r.stages[i]), forecast_ones = take_gathers(&made_list);
+      ok(recorded && recorded == forecast_ones, "%s: %" PRIu64 " elements are gathered, forecast %" PRIu64, name,
+         recorded, forecast_ones);
+    }
+    ok(r.stages[i].count > 0 && count_differences(&r.stages[i], &made_list, "recorded") == 0 &&
+         count_differences(&made_list, &r.stages[i], "forecast") == 0,
+       "%s: the calls of stage %d, %zu sorts", name, i, r.stages[i].count);
+  }
+  tagc_forecast_free(&forecast);
+}
+
+static void test_steps(void) {
+  char pattern[2048];
+  const char *top = getenv("abs_top_srcdir");
+  glob_t found = {0};
+  snprintf(pattern, sizeof pattern, "%s/tests/fixtures/parallel/*.step", top ? top : "..");
+  glob(pattern, 0, NULL, &found);
+  for (size_t i = 0; i < found.gl_pathc; i++)
+    test_step(found.gl_pathv[i]);
+  ok(found.gl_pathc >= 13, "%zu recorded steps of all groups", found.gl_pathc);
+  globfree(&found);
+}
+
+/* -- steps of one communicator: NAME.calls ------------------------------------------------------------------------- */
+
+#define LLAMA(hidden, inside, blocks, heads, kv, words, tied) \
+  "{\"model_type\": \"llama\", \"hidden_size\": " #hidden ", \"intermediate_size\": " #inside \
+  ", \"num_hidden_layers\": " #blocks ", \"num_attention_heads\": " #heads ", \"num_key_value_heads\": " #kv \
+  ", \"vocab_size\": " #words ", \"tie_word_embeddings\": " #tied "}"
+#define SMALL LLAMA(128, 344, 6, 8, 4, 1000, false)
+#define GPT(hidden, blocks, words, positions, tied) \
+  "{\"model_type\": \"gpt2\", \"n_embd\": " #hidden ", \"n_layer\": " #blocks \
+  ", \"n_head\": 4, \"vocab_size\": " #words ", \"n_positions\": " #positions ", \"tie_word_embeddings\": " #tied "}"
+#define SMALL_GPT GPT(192, 4, 256, 128, false)
+#define TINY_LLAMA LLAMA(2048, 5632, 22, 32, 4, 32000, false)
+#define LLAMA3_8B LLAMA(4096, 14336, 32, 32, 8, 128256, false)
+#define LLAMA3_70B LLAMA(8192, 28672, 80, 64, 8, 128256, false)
+#define GPT_345M GPT(1024, 24, 50304, 1024, true)
+#define MIB (UINT64_C(1) << 20)
+#define MEAN "all-reduce 1 float32"
+#define MEANS "all-reduce 2 float32"
+#define NORM "all-reduce 57 float32"
+
+/* `own`: calls of the program itself, which are no part of the framework: the mean of its loss, and its norm. */
+static const struct fixture {
+  const char *file, *config, *layout, *own[2];
+  int ranks, accumulate; /* accumulate 0: 1 */
+  enum tagc_dtype type, gradients;
+  uint64_t first, bucket;
+  enum tagc_forecast_group group;
+} fixtures[] = {
+  {"real-fsdp1", SMALL, "fsdp1", {MEAN, MEAN}, .ranks = 2},
+  {"real-fsdp1-embed", SMALL, "fsdp1,embed", {MEAN, MEAN}, .ranks = 2},
+  {"real-fsdp2", SMALL, "fsdp2", {NORM, MEAN}, .ranks = 2},
+  {"real-fsdp2-embed", SMALL, "fsdp2,embed", {NORM, MEAN}, .ranks = 2},
+  {"real-fsdp2-kept", SMALL, "fsdp2,kept", {NORM, MEAN}, .ranks = 2},
+  {"real-fsdp2-accumulated", SMALL, "fsdp2", {NORM, MEAN}, .ranks = 2, .accumulate = 3},
+  {"real-fsdp2-accumulated-every", SMALL, "fsdp2,every", {NORM, MEAN}, .ranks = 2, .accumulate = 3},
+  {"real-hsdp", SMALL_GPT, "fsdp2,hsdp=2", .ranks = 4, .group = TAGC_FORECAST_REPLICAS},
+  {"real-hsdp1", SMALL_GPT, "fsdp1,hsdp=2", .ranks = 4, .group = TAGC_FORECAST_REPLICAS},
+  {"real-ddp", SMALL_GPT, "ddp", {MEAN}, .ranks = 2, .first = MIB, .bucket = MIB},
+  {"real-ddp-every", SMALL_GPT, "ddp,every", {MEAN}, .ranks = 2, .accumulate = 3, .first = MIB, .bucket = MIB},
+  {"real-ddp-one-bucket", SMALL_GPT, "ddp", {MEAN}, .ranks = 2, .first = 25 * MIB, .bucket = 25 * MIB},
+  {"real-zero1", SMALL_GPT, "zero1", .ranks = 2, .bucket = 500000000},
+  {"real-zero2", SMALL_GPT, "zero2", .ranks = 2, .bucket = 500000},
+  {"real-zero2-whole", SMALL_GPT, "zero2", .ranks = 2, .bucket = 500000000},
+  /* Made by rules (make.py), not recorded: larger models, more ranks, two types. */
+  {"ddp-gpt2-small", "{\"model_type\": \"gpt2\"}", "ddp", .ranks = 4, .first = MIB, .bucket = 25 * MIB},
+  {"ddp-tinyllama", TINY_LLAMA, "ddp", .ranks = 8, .first = MIB, .bucket = 25 * MIB},
+  {"fsdp2-llama3-70b", LLAMA3_70B, "fsdp2", {MEAN, MEAN}, .ranks = 64, .type = TAGC_BFLOAT16},
+  {"fsdp2-llama3-8b-titan", LLAMA3_8B, "fsdp2,titan", {MEAN, MEAN}, .ranks = 64, .type = TAGC_BFLOAT16},
+  {"megatron-gpt-345m", GPT_345M, "megatron,zero1", {MEANS, MEANS}, .ranks = 8, .type = TAGC_BFLOAT16},
+};
+
+/* A recorded call, as see_group() writes it. */
+static void see_call(struct seen_list *list, const struct tagc_signature *call) {
+  char line[64], what[sizeof list->rows->what];
+  unsigned long long count;
+  char function[32], type[32];
+  tagc_calls_line(call, line, sizeof line);
+  if (sscanf(line, "%31s %llu %31s", function, &count, type) != 3)
+    abort();
+  snprintf(what, sizeof what, "%s %llu %s", function, count, type);
+  see(list, 1, what);
+}
+
+static void see_group(struct seen_list *list, const struct tagc_forecast *forecast, enum tagc_forecast_group group) {
+  char what[sizeof list->rows->what];
+  const struct tagc_forecast_stage *stage = &forecast->stages[0];
+  for (size_t i = 0; i < stage->count; i++) {
+    const struct tagc_forecast_call *call = &stage->calls[i];
+    if (call->group != group)
+      continue;
+    snprintf(what, sizeof what, "%s %" PRIu64 " %s", recorded_functions[call->function], call->count,
+             recorded_type(call->type));
+    see(list, call->times, what);
+  }
+}
+
+/* The step at the end of a file; NULL: the file is missing. */
+static struct tagc_call_file *read_step(const char *name, size_t *step, const char **path) {
+  static glob_t found;
+  struct tagc_complaint complaint;
+  struct tagc_call_file *file = NULL;
+  if (fixtures_find(name, &found) == 1) {
+    static char kept[2048];
+    snprintf(kept, sizeof kept, "%s", found.gl_pathv[0]);
+    *path = kept;
+    *step = fixtures_step(kept);
+    file = tagc_calls_read(kept, &complaint);
+  }
+  globfree(&found);
+  return file;
+}
+
+static void test_fixture(const struct fixture *f) {
+  static struct seen_list recorded, made;
+  struct tagc_forecast forecast;
+  size_t step = 0;
+  const char *path = "";
+  struct tagc_forecast_job job = {.ranks = f->ranks,
+                                  .micro_batch = 1,
+                                  .accumulate = f->accumulate ? f->accumulate : 1,
+                                  .sequence = 16,
+                                  .type = f->type,
+                                  .gradients = f->gradients,
+                                  .first_bucket = f->first,
+                                  .bucket = f->bucket};
+  struct tagc_call_file *file = read_step(f->file, &step, &path);
+  memset(&recorded, 0, sizeof recorded);
+  memset(&made, 0, sizeof made);
+  for (size_t i = 0; file && i < step; i++)
+    see_call(&recorded, &file->lists[0].calls[file->lists[0].count - step + i]);
+  if (forecast_of(&forecast, &job, f->layout, f->config))
+    see_group(&made, &forecast, f->group);
+  for (int i = 0; i < 2 && f->own[i]; i++)
+    see(&made, 1, f->own[i]);
+  ok(recorded.count && count_differences(&recorded, &made, "recorded") == 0 &&
+       count_differences(&made, &recorded, "forecast") == 0,
+     "%s: %s, %zu calls of %zu sorts", f->file, f->layout, step, recorded.count);
+  tagc_forecast_free(&forecast);
+  tagc_calls_free(file);
+}
+
+/* ZeRO-3 prefetches: the number of its gathers is not known, their elements are. */
+static void test_zero3(const char *name, const char *config, int ranks, uint64_t bucket) {
+  struct tagc_forecast forecast;
+  size_t step = 0;
+  const char *path = "";
+  uint64_t recorded[2] = {0}, made[2] = {0};
+  struct tagc_forecast_job job = {.ranks = ranks, .micro_batch = 1, .accumulate = 1, .sequence = 16, .bucket = bucket};
+  job.type = job.gradients = TAGC_BFLOAT16;
+  struct tagc_call_file *file = read_step(name, &step, &path);
+  for (size_t i = 0; file && i < step; i++) {
+    const struct tagc_signature *call = &file->lists[0].calls[file->lists[0].count - step + i];
+    recorded[0] += call->collective == TAGC_COLL_REDUCE_SCATTER ? call->count : 0;
+    recorded[1] += call->collective == TAGC_COLL_ALL_GATHER ? call->count : 0;
+  }
+  if (forecast_of(&forecast, &job, "zero3", config))
+    for (size_t i = 0; i < forecast.stages[0].count; i++) {
+      const struct tagc_forecast_call *call = &forecast.stages[0].calls[i];
+      made[0] += call->function == TAGC_FORECAST_REDUCE_SCATTER ? call->count * call->times : 0;
+      made[1] += call->function == TAGC_FORECAST_ALL_GATHER ? call->count * (call->times ? call->times : 1) : 0;
+    }
+  ok(recorded[0] && recorded[0] == made[0] && recorded[1] == made[1],
+     "%s: %" PRIu64 " elements reduced, %" PRIu64 " gathered; forecast %" PRIu64 ", %" PRIu64, name, recorded[0],
+     recorded[1], made[0], made[1]);
+  tagc_forecast_free(&forecast);
+  tagc_calls_free(file);
+}
+
+/* -- bytes and refusals -------------------------------------------------------------------------------------------- */
+
+/* Eight ranks on two hosts, 1000 elements of 4 bytes. */
+static void test_bytes(void) {
+  struct tagc_forecast_call call = {.function = TAGC_FORECAST_REDUCE_SCATTER,
+                                    .type = TAGC_FLOAT32,
+                                    .hosts = {.nranks = 8, .hosts = 2, .local = 4},
+                                    .count = 1000,
+                                    .times = 1};
+  struct tagc_traffic sent = tagc_forecast_sent(&call);
+  ok(tagc_forecast_message(&call) == 32000 && sent.inside + sent.between == 28000 && sent.between == 7000,
+     "a reduce-scatter: 7 of 8 parts are sent, a quarter of them by the rank at the border");
+  call.function = TAGC_FORECAST_ALL_REDUCE;
+  sent = tagc_forecast_sent(&call);
+  ok(tagc_forecast_message(&call) == 4000 && sent.inside + sent.between == 7000 && sent.between == 1750,
+     "an all-reduce: twice 7/8");
+  call.function = TAGC_FORECAST_RECV;
+  sent = tagc_forecast_sent(&call);
+  ok(sent.inside + sent.between == 0, "who receives sends nothing");
+}
+
+static void refuses(const char *layout, const char *config, int ranks, int local, const char *expected) {
+  char why[TAGC_FORECAST_WHY] = "nothing";
+  struct tagc_forecast_job job = {
+    .ranks = ranks, .local = local, .micro_batch = 1, .accumulate = 1, .sequence = 16, .bucket = 500000};
+  struct tagc_model *model = model_of(config);
+  ok(!(tagc_forecast_read_layout(layout, &job, why) && tagc_forecast_check(&job, model, why)) && strstr(why, expected),
+     "%s on %d ranks: %s", layout, ranks, why);
+  tagc_model_free(model);
+}
+
+static void test_refusals(void) {
+  refuses("ep", SMALL, 8, 0,
+          "a layout begins with ddp, fsdp1, fsdp2, zero1, zero2, zero3 or megatron, not with \"ep\"");
+  refuses("fsdp2,cp=2", SMALL, 8, 0, "cp=2 is not known with fsdp2; known are tp=N, pp=N, hsdp=N, sp, ");
+  refuses("ddp,tp=2", SMALL, 8, 0, "tp=2 is not known with ddp; known are every");
+  refuses("fsdp2,tp=0", SMALL, 8, 0, "tp=0: expected is a number from 1 to 1048576");
+  refuses("fsdp2,tp", SMALL, 8, 0, "tp=: expected is a number");
+  refuses("fsdp2,kept=1", SMALL, 8, 0, "kept takes no number");
+  refuses("fsdp2,tp=3", SMALL, 8, 0, "8 ranks: expected is a multiple of tp * pp, 3");
+  refuses("fsdp2,hsdp=3", SMALL, 8, 0, "hsdp=3: expected is a divisor of the 8 ranks");
+  refuses("fsdp2,pp=4", SMALL, 8, 0, "pp=4: expected is a divisor of the 6 blocks");
+  refuses("megatron,tp=16", SMALL, 16, 0, "tp=16 does not divide the 1000 rows of embed.weight");
+  refuses("fsdp2", SMALL, 8, 3, "3 ranks a host: expected is a divisor of the 8 ranks");
+  refuses("fsdp2,tp=4", SMALL, 12, 6, "6 ranks a host: groups of ");
+  refuses("zero2", LLAMA(1024, 4096, 2, 8, 8, 100, false), 8, 0, "a bucket of 500000 elements: expected is at least ");
+  refuses("fsdp2,tp=2", LLAMA(128, 344, 6, 8, 4, 1000, true), 8, 0, "whose head is not the embedding");
+  refuses("megatron", "{\"model_type\": \"mixtral\"}", 8, 0,
+          "mixtral: megatron, tp, pp, embed and titan are known for");
+  refuses("fsdp2,tp=2", SMALL_GPT, 8, 0, "is known with megatron alone");
+}
+
+int main(void) {
+  test_steps();
+  for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++)
+    test_fixture(&fixtures[i]);
+  test_zero3("zero3-gpt2-small", "{\"model_type\": \"gpt2\"}", 4, 500000000);
+  test_zero3("zero3-llama2-7b", LLAMA(4096, 11008, 32, 32, 32, 32000, false), 16, 500000000);
+  test_bytes();
+  test_refusals();
+  return tap_done();
+}
