@@ -167,7 +167,7 @@ static void check_pairs(enum tagc_dtype dtype) {
   sim_free(&sim);
 }
 
-/* Every pair of finite values, each pair once: half a minute for a processor with AVX-512. */
+/* Every pair of finite values, in both orders: 4,261 million, some twenty minutes. */
 static void check_every_pair(void) {
   enum { PART = 0x7f80 / 51 };
   static uint16_t firsts[PART];
