@@ -62,7 +62,6 @@ static void initialise_params(struct trainer *t) {
     for (size_t i = 0; i < u->owned && u->first + i < t->model->units[unit].count; i++)
       u->params[i] = gpt_initial_value(&t->model->units[unit], unit, u->first + i, t->options.seed);
   }
-  parallel_share_params(t->parallel);
 }
 
 static size_t vocabulary_size(const struct options *o) { return o->vocabulary ? o->vocabulary : VOCABULARY_BYTES; }
@@ -92,6 +91,7 @@ static void trainer_create(struct trainer *t) {
                                 t->world.nranks);
   t->adamw = adamw_create(t->parallel, o->weight_decay);
   initialise_params(t);
+  parallel_share_params(t->parallel);
 }
 
 static void trainer_destroy(struct trainer *t) {
@@ -186,10 +186,23 @@ static double validate(struct trainer *t) {
   return (double)shared;
 }
 
+/* Makes steps that leave no trace: what NCCL or a library in front of it learns from a program's first steps, it knows
+ * when the training begins. */
+static void rehearse(struct trainer *t) {
+  struct step ignored;
+  for (size_t i = 0; i < t->options.rehearsal; i++)
+    train_step(t, i, &ignored);
+  adamw_destroy(t->adamw, t->parallel);
+  t->adamw = adamw_create(t->parallel, t->options.weight_decay);
+  initialise_params(t);
+  t->skipped = 0;
+}
+
 static void train(struct trainer *t, struct step *steps) {
   const struct options *o = &t->options;
   const struct parallel *p = t->parallel;
   size_t printed = 0;
+  rehearse(t);
   for (size_t i = 0; i < o->steps; i++) {
     struct step before = {.total_s = parallel_clock(),
                           .all_gather_s = p->all_gather_s,

@@ -18,6 +18,7 @@
   X(batch, 48, 1, 4096, "sequences of a rank in one pass") \
   X(accumulate, 1, 1, 4096, "passes whose gradients are added before they are reduced") \
   X(steps, 120, 1, 100000000, "optimiser steps") \
+  X(rehearsal, 0, 0, 100000000, "steps before the training, which then begins anew") \
   X(warmup_steps, 10, 0, 100000000, "steps until the full learning rate") \
   X(lr_left, 10, 0, 100, "percent of the learning rate that are left at the last step") \
   X(eval_every, 0, 0, 100000000, "steps between validations; 0: only at the end") \

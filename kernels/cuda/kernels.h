@@ -30,6 +30,7 @@
   X(tagc_none_encode) \
   X(tagc_none_close) \
   X(tagc_none_decode) \
+  X(tagc_precise_decode) \
   X(tagc_choose_begin) \
   X(tagc_choose_scan) \
   X(tagc_choose_coarse) \

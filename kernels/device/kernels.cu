@@ -4,6 +4,7 @@
 #include "kernels/cuda/call.cu"
 #include "kernels/dense/dense.cu"
 #include "kernels/none/none.cu"
+#include "kernels/none/precise.cu"
 #include "kernels/sparse/sparsify.cu"
 #include "kernels/sparse/sparse.cu"
 #include "kernels/lhc/lhc.cu"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Launches the kernels of none.cu: see cuda.h.
+ * Launches the kernels of none.cu and precise.cu: see cuda.h.
  */
 #include "kernels/none/cuda.h"
 
@@ -23,10 +23,20 @@ int tagc_none_cuda_encode(const struct tagc_cuda_launcher *launcher, const struc
                : tagc_cuda_launch(launcher, tagc_none_close_kernel, (struct tagc_cuda_grid){1, 1}, &call, stream);
 }
 
+static int sum_by(enum tagc_cuda_kernel kernel, const struct tagc_cuda_launcher *launcher, const struct tagc_job *job,
+                  struct tagc_counts *counts, void *stream) {
+  const struct tagc_cuda_call call = tagc_cuda_call_of(job, counts);
+  return tagc_cuda_launch(launcher, kernel, tagc_cuda_grid_of_blocks(launcher, &call, 1), &call, stream);
+}
+
 int tagc_none_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
                           const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
-  const struct tagc_cuda_call call = tagc_cuda_call_of(job, counts);
   (void)codec;
-  return tagc_cuda_launch(launcher, tagc_none_decode_kernel, tagc_cuda_grid_of_blocks(launcher, &call, 1), &call,
-                          stream);
+  return sum_by(tagc_none_decode_kernel, launcher, job, counts, stream);
+}
+
+int tagc_precise_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
+                             const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
+  (void)codec;
+  return sum_by(tagc_precise_decode_kernel, launcher, job, counts, stream);
 }

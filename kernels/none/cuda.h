@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The codec that compresses nothing on a GPU: the control that shows the cost of the exchange, and the simplest example
- * of a codec there. Encode is two kernels, decode one.
+ * of a codec there; and `precise`, with another decode. Encode is two kernels, decode one.
  */
 #ifndef KERNELS_NONE_CUDA_H
 #define KERNELS_NONE_CUDA_H
@@ -15,6 +15,6 @@ struct tagc_none_state {
 
 /* See cuda/codecs.h. */
 bool tagc_none_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
-tagc_cuda_step tagc_none_cuda_encode, tagc_none_cuda_decode;
+tagc_cuda_step tagc_none_cuda_encode, tagc_none_cuda_decode, tagc_precise_cuda_decode;
 
 #endif

@@ -38,6 +38,36 @@ static inline TAGC_HD uint32_t tagc_exact_nan(enum tagc_dtype dtype) {
   return dtype == TAGC_FLOAT32 ? TAGC_NAN_BITS : dtype == TAGC_FLOAT16 ? 0x7e00u : TAGC_NAN_BITS >> 16;
 }
 
+/* -- sums in fp64 -------------------------------------------------------------------------------------------------- */
+
+/* The bits of a double below the 24 highest ones of its mantissa, or the 26 highest ones for fp32. */
+static inline TAGC_HD uint64_t tagc_exact_below(enum tagc_dtype dtype) {
+  return dtype == TAGC_FLOAT32 ? 0x07ffffffu : 0x1fffffffu;
+}
+
+/* The exponents of an element's values other than 0 may differ by this, in place as in a float; 0: no sum is safe. */
+static inline TAGC_HD uint32_t tagc_exact_span(uint32_t nranks, enum tagc_dtype dtype) {
+  int range = 53 - tagc_exact_mantissa(dtype);
+  for (uint64_t ranks = 1; ranks < nranks; ranks *= 2)
+    range--;
+  return range > 0 ? (uint32_t)range << 23 : 0;
+}
+
+struct tagc_exact_quotient {
+  bool none, power; /* the divisor is 1, or another power of two */
+  double divisor;
+};
+
+static inline TAGC_HD struct tagc_exact_quotient tagc_exact_quotient_of(uint32_t divisor) {
+  struct tagc_exact_quotient by;
+  by.none = divisor == 1;
+  by.power = (divisor & (divisor - 1)) == 0;
+  by.divisor = (double)divisor;
+  return by;
+}
+
+/* -- sums in integers ---------------------------------------------------------------------------------------------- */
+
 static inline TAGC_HD void tagc_exact_add(struct tagc_exact *sum, float x) {
   const uint32_t bits = tagc_bits_of(x), field = bits >> 23 & 255, negative = bits >> 31;
   uint64_t mantissa = bits & 0x7fffffu;

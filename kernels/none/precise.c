@@ -14,6 +14,7 @@
  *            magnitudes of all partial sums stay below 2^(l + 53). It is so if the exponents of the values other than 0
  *            differ by at most 53 - p - log2(W), where p is 8 for bf16, 11 for fp16, 24 for fp32. Else exact.h adds it
  *            in integers of 384 bits. Rounding to odd between fp64 and the type makes the two roundings one.
+ *            sums.c does so on the host, precise.cu on a GPU; exact.h is common to both.
  * Residual   As in `none`.
  * Exceptions None: NaN and infinities travel as they are.
  */

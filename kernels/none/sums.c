@@ -97,14 +97,8 @@ static void repair(const struct tagc_job *job, uint64_t i, uint32_t count, const
   }
 }
 
-/* The divisor as vectors need it. */
-struct tagc_none_quotient {
-  bool none, power; /* 1, or another power of two */
-  double divisor;
-};
-
-static ALWAYS_INLINE struct v16 round_sum(struct v16d sum, struct tagc_none_quotient by, enum tagc_dtype dtype) {
-  const uint64_t below = dtype == TAGC_FLOAT32 ? TAGC_BELOW_26 : TAGC_BELOW_24;
+static ALWAYS_INLINE struct v16 round_sum(struct v16d sum, struct tagc_exact_quotient by, enum tagc_dtype dtype) {
+  const uint64_t below = tagc_exact_below(dtype);
   if (!by.none && !by.power)
     return v16d_nearest(v16d_divide_odd(sum, by.divisor, below));
   if (!by.none)
@@ -115,7 +109,7 @@ static ALWAYS_INLINE struct v16 round_sum(struct v16d sum, struct tagc_none_quot
 static ALWAYS_INLINE bool exact_as(const struct tagc_job *job, enum tagc_dtype dtype) {
   const void *own_shard = tagc_job_shard(job, job->rank);
   const uint32_t divisor = (uint32_t)job->divisor;
-  const struct tagc_none_quotient by = {divisor == 1, (divisor & (divisor - 1)) == 0, (double)divisor};
+  const struct tagc_exact_quotient by = {divisor == 1, (divisor & (divisor - 1)) == 0, (double)divisor};
   int range = 53 - tagc_exact_mantissa(dtype);
   for (uint32_t ranks = 1; ranks < (uint32_t)job->shape.nranks; ranks *= 2)
     range--;

@@ -10,8 +10,4 @@
 
 #include "kernels/simd/vector.h"
 
-/* The bits of a double below the 24, or the 26, highest ones of its mantissa. */
-#define TAGC_BELOW_24 0x1fffffffu
-#define TAGC_BELOW_26 0x07ffffffu
-
 #endif

@@ -7,6 +7,7 @@
 #include "kernels/none/exact.h"
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/codec/variants.h"
+#include "tests/unit/none/families.h"
 
 /* -- a second implementation --------------------------------------------------------------------------------------- */
 
@@ -89,19 +90,6 @@ static struct sim precise_sim(uint64_t n, int nranks, enum tagc_dtype dtype) {
   return sim_new_stored("precise", n, nranks, dtype, 1000000, TAGC_STORAGE_NONE);
 }
 
-static uint32_t bits_at(const void *buffer, uint64_t i, enum tagc_dtype dtype) {
-  return dtype == TAGC_FLOAT32 ? ((const uint32_t *)buffer)[i] : ((const uint16_t *)buffer)[i];
-}
-
-static void put_bits(struct sim *sim, int rank, int shard, uint64_t i, uint32_t bits) {
-  void *send = (void *)(uintptr_t)sim->job[rank].send;
-  const uint64_t at = (uint64_t)shard * sim->shape.n + i;
-  if (sim->shape.dtype == TAGC_FLOAT32)
-    ((uint32_t *)send)[at] = bits;
-  else
-    ((uint16_t *)send)[at] = (uint16_t)bits;
-}
-
 static uint32_t result_bits(const struct sim *sim, int rank, uint64_t i) {
   return bits_at(sim->in_place ? tagc_job_shard(&sim->job[rank], rank) : sim->job[rank].recv, i, sim->shape.dtype);
 }
@@ -149,77 +137,91 @@ static uint32_t pair_sum(float a, float b, enum tagc_dtype dtype) {
   return sum == 0 ? 0 : dtype == TAGC_FLOAT16 ? tagc_to_fp16((float)odd) : tagc_to_bf16((float)odd);
 }
 
-/* All pairs of a value of this list and any finite value of the type. */
+/* Pairs of each of these values and any finite value of the type; both ranks must say the same. Returns those that are
+ * wrong. */
+static uint64_t wrong_pairs(struct sim *sim, const uint16_t *firsts, uint32_t count) {
+  const enum tagc_dtype dtype = sim->shape.dtype;
+  const uint32_t infinity = tagc_exact_infinity(dtype), n = 2 * infinity;
+  uint64_t wrong = 0;
+  for (uint32_t f = 0; f < count; f++) {
+    for (uint32_t i = 0; i < n; i++)
+      for (int rank = 0; rank < 2; rank++)
+        for (int shard = 0; shard < 2; shard++)
+          put_bits(sim, rank, shard, i, rank == 0 ? firsts[f] : i < infinity ? i : 0x8000u + i - infinity);
+    sim_step(sim, 1);
+    for (uint32_t i = 0; i < n; i++) {
+      const uint32_t want = pair_sum(sim_sent(sim, 0, 0, i), sim_sent(sim, 1, 0, i), dtype);
+      wrong += result_bits(sim, 0, i) != want || result_bits(sim, 1, i) != want;
+    }
+  }
+  return wrong;
+}
+
 static void check_pairs(enum tagc_dtype dtype) {
   static const uint16_t firsts[] = {0x0000, 0x8000, 0x0001, 0x8003, 0x007f, 0x0080, 0x80ff, 0x0400, 0x3c00, 0x3f80,
                                     0xbf80, 0x3f81, 0x3fff, 0x4049, 0xc2f7, 0x3b03, 0x7b00, 0x7bff, 0x1234, 0xf7ff};
-  const uint32_t infinity = tagc_exact_infinity(dtype), n = 2 * infinity;
-  struct sim sim = precise_sim(n, 2, dtype);
-  uint64_t wrong = 0, apart = 0;
-  for (size_t f = 0; f < sizeof firsts / sizeof *firsts; f++) {
-    for (uint32_t i = 0; i < n; i++) {
-      const uint32_t second = i < infinity ? i : 0x8000u + i - infinity;
-      for (int rank = 0; rank < 2; rank++) {
-        put_bits(&sim, rank, 0, i, rank ? second : firsts[f]);
-        put_bits(&sim, rank, 1, i, rank ? second : firsts[f]);
-      }
-    }
-    sim_step(&sim, 1);
-    for (uint32_t i = 0; i < n; i++) {
-      const uint32_t want = pair_sum(sim_sent(&sim, 0, 0, i), sim_sent(&sim, 1, 0, i), dtype);
-      wrong += result_bits(&sim, 0, i) != want;
-      apart += result_bits(&sim, 1, i) != want;
-    }
-  }
-  ok(wrong == 0 && apart == 0, "%s: pairs of %zu values and all values (%llu wrong)", types[dtype],
-     sizeof firsts / sizeof *firsts, (unsigned long long)(wrong + apart));
+  const uint32_t count = sizeof firsts / sizeof *firsts;
+  struct sim sim = precise_sim(2 * tagc_exact_infinity(dtype), 2, dtype);
+  const uint64_t wrong = wrong_pairs(&sim, firsts, count);
+  ok(wrong == 0, "%s: pairs of %u values and all values (%llu wrong)", types[dtype], count, (unsigned long long)wrong);
   sim_free(&sim);
 }
 
-/* BURIED: a small value among larger ones, which cancel. MIDWAY: the sum of three values, divided, is halfway between
- * two results, or next to that. LOW: likewise, between the smallest results. */
-enum family { NORMAL, ANY, TINY, HUGE_VALUES, CANCELLING, OUTLIERS, BURIED, MIDWAY, LOW, FAMILIES };
-
-/* Part 0, 1 or 2 of a number, which the three of them add up to. */
-static float part_of(double number, int part, enum tagc_dtype dtype) {
-  float x = 0;
-  for (int p = 0; p <= part && p < 3; p++) {
-    uint8_t stored[4];
-    number -= (double)x;
-    tagc_store(stored, 0, dtype, (float)number);
-    x = tagc_load(stored, 0, dtype);
-  }
-  return part < 3 ? x : 0;
+/* Every pair of finite values, in both orders: 4,261 million, some twenty minutes. */
+static void check_every_pair(void) {
+  enum { PART = 0x7f80 / 51 };
+  static uint16_t firsts[PART];
+  struct sim sim = precise_sim(2 * 0x7f80, 2, TAGC_BFLOAT16);
+  for (uint32_t sign = 0; sign < 2; sign++)
+    for (uint32_t from = 0; from < 0x7f80; from += PART) {
+      for (uint32_t f = 0; f < PART; f++)
+        firsts[f] = (uint16_t)(sign << 15 | (from + f));
+      const uint64_t wrong = wrong_pairs(&sim, firsts, PART);
+      ok(wrong == 0, "bf16: all pairs from %04x on (%llu wrong)", firsts[0], (unsigned long long)wrong);
+    }
+  sim_free(&sim);
 }
 
-static double midway(enum family family, uint64_t i, uint32_t divisor, enum tagc_dtype dtype) {
-  const double half = (double)divisor * (double)(2 * (i * 37 % (family == LOW ? 90 : 128)) + 257) / 2;
-  const int lowest = tagc_exact_lowest(dtype);
-  return family == LOW ? ldexp(floor(half - 128 * (double)divisor) + (double)(i % 3) - 1, lowest)
-                       : ldexp(half + (double)(i % 3) - 1, dtype == TAGC_FLOAT16 ? -20 : (int)(i % 40) - 20);
+/* The bits of whole * 2^power, where the result is a normal bf16: whole numbers alone. */
+static uint32_t rounded_whole(int64_t whole, int power) {
+  const uint32_t sign = whole < 0 ? 0x8000u : 0;
+  uint64_t rest = (uint64_t)(whole < 0 ? -whole : whole);
+  int cut = 0;
+  if (rest == 0)
+    return 0;
+  for (; rest < 128; power--)
+    rest *= 2;
+  while (rest >> cut >= 256)
+    cut++;
+  uint64_t kept = rest >> cut;
+  const uint64_t twice = 2 * (rest - (kept << cut)), unit = UINT64_C(1) << cut;
+  kept += twice > unit || (twice == unit && kept % 2 == 1);
+  /* The hidden bit, and a carry into it, add one to the exponent. */
+  return sign | (uint32_t)(((uint64_t)(power + cut + 133) << 7) + kept);
 }
 
-/* The bits of a value for rank r of w. */
-static uint32_t draw_bits(enum family family, int r, uint64_t i, uint32_t divisor, enum tagc_dtype dtype) {
-  const uint64_t roll = sim_random();
-  const uint32_t infinity = tagc_exact_infinity(dtype), top = dtype == TAGC_FLOAT32 ? 31 : 15;
-  const uint32_t sign = (uint32_t)(roll >> 63) << top;
-  uint8_t stored[4] = {0};
-  float x = sim_normal();
-  switch (family) {
-  case ANY: return (uint32_t)(roll % infinity) | sign;
-  case TINY: return (uint32_t)(roll % (i % 2 ? 9 : infinity / 16)) | sign;
-  case HUGE_VALUES: return (infinity - 1 - (uint32_t)(roll % 5)) | sign;
-  case BURIED: x = r == 1 ? ldexpf(x, -20 - (int)(i % 40)) : r > 2 ? 0 : r ? -1.5f : 1.5f; break;
-  case MIDWAY:
-  case LOW: x = part_of(midway(family, i, divisor, dtype), r, dtype); break;
-  case CANCELLING: x = r % 2 ? -(float)(i % 97) : (float)(i % 97); break;
-  case OUTLIERS: x = roll % 31 == 0 ? ldexpf(x, (int)(roll >> 8) % 90 - 45) : x; break;
-  default: break;
+/* All pairs of mantissas and signs, at all distances of their exponents up to 40. Other pairs of normal values are
+ * these times a power of two. */
+static void check_mantissas(void) {
+  enum { DISTANCES = 41, N = 2 * 128 * 128, POWER = -20 };
+  struct sim sim = precise_sim(N, 2, TAGC_BFLOAT16);
+  uint64_t wrong = 0;
+  for (int distance = 0; distance < DISTANCES; distance++) {
+    for (uint32_t i = 0; i < N; i++)
+      for (int shard = 0; shard < 2; shard++) {
+        put_bits(&sim, shard, shard, i, (uint32_t)(POWER + distance + 134) << 7 | (i & 127));
+        put_bits(&sim, 1 - shard, shard, i, (i >> 14) << 15 | (uint32_t)(POWER + 134) << 7 | (i >> 7 & 127));
+      }
+    sim_step(&sim, 1);
+    for (uint32_t i = 0; i < N; i++) {
+      const int64_t large = (int64_t)(128 + (i & 127)) << distance, small = 128 + (i >> 7 & 127);
+      const uint32_t want = rounded_whole(i >> 14 ? large - small : large + small, POWER);
+      wrong += result_bits(&sim, 0, i) != want || result_bits(&sim, 1, i) != want;
+    }
   }
-  tagc_store(stored, 0, dtype, x);
-  const uint32_t bits = bits_at(stored, 0, dtype);
-  return (bits & ~(1u << top)) >= infinity ? infinity - 1 : bits;
+  ok(wrong == 0, "bf16: all pairs of mantissas and signs, at %d distances (%llu wrong)", DISTANCES,
+     (unsigned long long)wrong);
+  sim_free(&sim);
 }
 
 static void check_random(uint64_t n, int nranks, uint32_t divisor, enum tagc_dtype dtype, bool in_place) {
@@ -374,6 +376,7 @@ static void check_all(void) {
   check_layout();
   check_small_average();
   check_error();
+  check_mantissas();
   check_pairs(TAGC_BFLOAT16);
   check_pairs(TAGC_FLOAT16);
   for (int dtype = 0; dtype < 3; dtype++) {
@@ -389,7 +392,12 @@ static void check_all(void) {
   }
 }
 
-int main(void) {
+/* Word: `every` tries every pair of bf16 values. */
+int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "every") == 0) {
+    check_every_pair();
+    return tap_done();
+  }
   check_slow();
   with_each_variant(check_all);
   return tap_done();

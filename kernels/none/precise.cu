@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The exact sums of `precise` on a GPU: the bits of sums.c and precise.c, which prove them. none.cu encodes.
+ *
+ * Fast      A warp takes block after block, and adds each element in fp64.
+ * Exact     Where the exponents differ too much for fp64, a lane adds the element in integers, in the warp's stage.
+ *           That has room for half a warp, so the halves take turns.
+ * Groups    Two a processor: with fewer registers than that leaves, integer division would need a stack.
+ */
+#include "kernels/cuda/call.cuh"
+#include "kernels/none/exact.h"
+
+enum { ROOMS = LANES / 2, LARGEST_FINITE = 0x7f7fffff, LARGEST_DENORMAL = 0x7fffff };
+static_assert(ROOMS * sizeof(struct tagc_exact) <= BLOCK * sizeof(float), "a stage has room for half a warp's sums");
+
+/* The sums of a lane's elements, and the magnitudes that tell whether they are exact. */
+struct precise_sums {
+  double sum[EACH];
+  uint32_t most[EACH], least[EACH]; /* least: minus one, so that zeros are the largest */
+};
+
+DEVICE uint64_t bits_of_double(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+DEVICE double double_of(uint64_t bits) {
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* v16d_odd() of simd/doubles_plain.h. */
+DEVICE double odd_double(double x, uint64_t below) {
+  const uint64_t bits = bits_of_double(x);
+  return double_of((bits | ((bits & below) + below)) & ~below);
+}
+
+/* v16d_divide_odd(). */
+DEVICE double quotient_odd(double x, double divisor, uint64_t below) {
+  const uint64_t cut = bits_of_double(x / divisor) & ~below;
+  return double_of(cut | (double_of(cut) * divisor != x ? below + 1 : 0));
+}
+
+DEVICE float nearest_sum(double sum, const struct tagc_exact_quotient &by, uint32_t dtype) {
+  const uint64_t below = tagc_exact_below((enum tagc_dtype)dtype);
+  if (!by.none && !by.power)
+    return (float)quotient_odd(sum, by.divisor, below);
+  if (!by.none)
+    sum = sum * (1 / by.divisor);
+  return (float)(dtype == TAGC_FLOAT32 ? sum : odd_double(sum, below));
+}
+
+DEVICE void add_wide(struct precise_sums &sums, const float x[EACH]) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
+    const uint32_t magnitude = tagc_bits_of(x[i]) & 0x7fffffffu;
+    sums.most[i] = magnitude > sums.most[i] ? magnitude : sums.most[i];
+    sums.least[i] = magnitude - 1 < sums.least[i] ? magnitude - 1 : sums.least[i];
+    sums.sum[i] += (double)x[i];
+  }
+}
+
+/* The own values of a block as a sender would send them, zeros beyond the end of the shard. The same lanes read them
+ * before they write results: recv may be the own shard. */
+DEVICE void own_values(const struct tagc_cuda_call &call, uint32_t block, uint32_t lane, float *stage, float x[EACH]) {
+  const uint32_t count = count_of(call, block);
+  const char *from = shard_of(call, call.rank) + (uint64_t)block * BLOCK * size_of(call);
+  elements_convert(elements_fetch(from, call.dtype, lane, count, stage), call.dtype, x);
+  if (call.scale == 1)
+    return;
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
+    const float scaled = call.scale * x[i];
+    x[i] = call.dtype == TAGC_FLOAT32   ? scaled
+           : call.dtype == TAGC_FLOAT16 ? tagc_from_fp16(tagc_to_fp16(scaled))
+                                        : tagc_from_bf16(tagc_to_bf16(scaled));
+    x[i] = place_of(lane, i) < count ? x[i] : 0; /* the scale may be NaN */
+  }
+}
+
+/* One element of all ranks in integers. `exact`: the lane's room in the warp's stage. */
+DEVICE float whole_sum(const struct tagc_cuda_call &call, uint64_t at, float own, struct tagc_exact *exact) {
+  const enum tagc_dtype dtype = (enum tagc_dtype)call.dtype;
+  for (uint32_t w = 0; w < TAGC_EXACT_WORDS; w++)
+    exact->word[w] = 0;
+  exact->nan = exact->infinity[0] = exact->infinity[1] = false;
+  for (uint32_t sender = 0; sender < call.nranks; sender++)
+    tagc_exact_add(exact,
+                   sender == call.rank ? own : tagc_load(call.message_in + call.message_bytes * sender, at, dtype));
+  const uint32_t bits = tagc_exact_round(exact, (uint32_t)call.divisor, dtype);
+  return dtype == TAGC_FLOAT32   ? tagc_float_of(bits)
+         : dtype == TAGC_FLOAT16 ? tagc_from_fp16((uint16_t)bits)
+                                 : tagc_from_bf16((uint16_t)bits);
+}
+
+/* Replaces the results that fp64 has not rounded correctly: those in the mask `wrong`. */
+DEVICE void mend_sums(const struct tagc_cuda_call &call, uint32_t block, uint32_t lane, uint32_t wrong,
+                      const float own[EACH], float x[EACH], float *stage) {
+  struct tagc_exact *exact = (struct tagc_exact *)stage + lane % ROOMS;
+  for (uint32_t turn = 0; turn < LANES / ROOMS; turn++) {
+    __syncwarp();
+    for (uint32_t left = lane / ROOMS == turn ? wrong : 0; left != 0; left &= left - 1) {
+      const uint32_t lowest = left & (0 - left);
+      uint32_t at = 0;
+      float mine = 0;
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
+        if (lowest == 1u << i) {
+          at = place_of(lane, i);
+          mine = own[i];
+        }
+      const float sum = whole_sum(call, (uint64_t)block * BLOCK + at, mine, exact);
+      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
+        x[i] = lowest == 1u << i ? sum : x[i];
+    }
+  }
+  __syncwarp();
+}
+
+/* Has fp64 added and rounded element i correctly? */
+DEVICE bool is_exact(const struct precise_sums &sums, uint32_t i, uint32_t span, const struct tagc_exact_quotient &by,
+                     float x) {
+  const uint32_t finite = LARGEST_FINITE, least = sums.least[i] < finite ? sums.least[i] : finite;
+  const uint32_t bound = least + span < finite ? least + span : finite;
+  /* A quotient that is too small for a normal float would be rounded twice. */
+  const bool normal = by.none || (tagc_bits_of(x) & 0x7fffffffu) - 1 >= LARGEST_DENORMAL;
+  return span > 0 && sums.most[i] <= bound && normal;
+}
+
+DEVICE void decode_precise(const struct tagc_cuda_call &call) {
+  __shared__ __align__(16) float stages[WARPS][BLOCK];
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  float *stage = stages[warp];
+  const struct tagc_exact_quotient by = tagc_exact_quotient_of((uint32_t)call.divisor);
+  const uint32_t span = tagc_exact_span(call.nranks, (enum tagc_dtype)call.dtype);
+  bool seen = false;
+  for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
+    const uint64_t at = (uint64_t)block * BLOCK * size_of(call);
+    struct precise_sums sums;
+    float own[EACH], x[EACH];
+    own_values(call, block, lane, stage, own);
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
+      sums.sum[i] = 0;
+      sums.most[i] = 0;
+      sums.least[i] = UINT32_MAX;
+    }
+    add_wide(sums, own);
+    UNROLL_4_FOR (uint32_t i = 0; i < call.nranks - 1; i++) {
+      const uint8_t *from = call.message_in + call.message_bytes * shard_at(call, i) + at;
+      elements_convert(elements_fetch(from, call.dtype, lane, count_of(call, block), stage), call.dtype, x);
+      add_wide(sums, x);
+    }
+    uint32_t wrong = 0;
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
+      x[i] = nearest_sum(sums.sum[i], by, call.dtype);
+      wrong |= (uint32_t)!is_exact(sums, i, span, by, x[i]) << i;
+      wrong &= place_of(lane, i) < count_of(call, block) ? UINT32_MAX : ~(1u << i);
+      seen |= sums.most[i] >= TAGC_EXCEPTION_BITS;
+    }
+    if (__any_sync(ALL_LANES, wrong != 0))
+      mend_sums(call, block, lane, wrong, own, x, stage);
+    elements_store((char *)call.recv + at, call.dtype, lane, count_of(call, block), x, stage);
+  }
+  if (__any_sync(ALL_LANES, seen) && lane == 0)
+    atomicOr(&call.counts->nonfinite_seen, 1u); /* of this shard only: no message has flags */
+}
+
+ENTRY(tagc_precise_decode, tagc_cuda_call, 2, decode_precise(call));
