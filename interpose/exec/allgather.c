@@ -122,8 +122,8 @@ static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void 
 static bool ask_refused(struct tagc_work *w) {
   bool good = true;
   for (unsigned k = 0; k < w->chunks[0] && good && !w->allgather.refused && w->allgather.codec->may_refuse; k++)
-    good = w->device->allgather_refused(w->device, tagc_work_allgather_job(&w->allgather, k), w->call->stream,
-                                        &w->allgather.refused);
+    good = w->device->allgather_refused(w->device, w->allgather.codec, tagc_work_allgather_job(&w->allgather, k),
+                                        w->call->stream, &w->allgather.refused);
   return good;
 }
 

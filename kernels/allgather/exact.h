@@ -95,8 +95,4 @@ static inline struct tagc_exact_parts tagc_exact_parts_of(uint64_t n) {
   return at;
 }
 
-/* Sets job->sizes, for the next call, from what all ranks have seen in this one: job->refused, and what the largest
- * shard needed. Host. */
-void tagc_exact_choose_size(struct tagc_allgather_job *job, uint64_t needed);
-
 #endif
