@@ -165,7 +165,7 @@ static void decode_exact_shard(const struct tagc_allgather_job *job, int rank) {
     const uint64_t said = length & 0xfff, left = room - TAGC_EXACT_SPARE - from, bytes = said < left ? said : left;
     const uint32_t head = payload[at.edges + block] | (uint32_t)(length >> 12) << 8;
     uint8_t *to = old + offset_of(block, dtype);
-    exact_kernels()->decode(tagc_exact_get_tables(), payload + from, bytes, head, to, count_at(block, n), dtype, to);
+    exact_kernels()->decode(tagc_exact_get_pairs(), payload + from, bytes, head, to, count_at(block, n), dtype, to);
     from += bytes;
   }
 }
