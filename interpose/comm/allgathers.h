@@ -14,9 +14,14 @@
 
 #include "interpose/comm/chunking.h"
 #include "interpose/policy/plan.h"
+#include "kernels/device/parameter_stats.h"
 
 struct tagc_call;
 struct tagc_comm;
+
+/* Why no all-gather of the communicator is compressed; TAGC_REASON_NONE: some may be. Equal on all ranks, and the same
+ * for the whole life of a communicator with a device. */
+enum tagc_reason tagc_allgathers_reason(const struct tagc_comm *comm);
 
 struct tagc_allgather {
   struct tagc_allgather_shape shape;   /* n = 0: the element type cannot be compressed */
@@ -29,14 +34,17 @@ struct tagc_allgather {
   bool repeated;                  /* first: others share it, so it matters whether the shard has changed in between */
   enum tagc_reason reason;        /* of the vote: TAGC_REASON_compressed, or why its calls pass */
   enum tagc_reason reject_reason; /* as in struct tagc_slot */
-  bool changes;                   /* wholly from cycle to cycle, unlike parameters (policy/changes.h) */
-  void *tally;                    /* as in struct tagc_slot */
-  uint64_t calls;                 /* compressed: seeds are made from this */
-  void *reference;                /* first: device memory; NULL: none */
-  bool referred;                  /* first: all ranks have the same reference, or one marked as damaged */
-  bool damaged;                   /* first: this rank's reference differs from the others', as a call has failed here */
-  unsigned refused;               /* refused calls in a row */
-  unsigned rest, rested;          /* payloads of any size: so many calls stay plain now, and did the last time */
+  bool measured;                  /* TAGC_ALLGATHER=auto: `stats` are known: this rank's, from the vote on all ranks' */
+  struct tagc_parameter_stats stats;
+  unsigned slow;         /* TAGC_ALLGATHER=auto: so many calls in a row were not worth it */
+  bool changes;          /* wholly from cycle to cycle, unlike parameters (policy/changes.h) */
+  void *tally;           /* as in struct tagc_slot */
+  uint64_t calls;        /* compressed: seeds are made from this */
+  void *reference;       /* first: device memory; NULL: none */
+  bool referred;         /* first: all ranks have the same reference, or one marked as damaged */
+  bool damaged;          /* first: this rank's reference differs from the others', as a call has failed here */
+  unsigned refused;      /* refused calls in a row */
+  unsigned rest, rested; /* payloads of any size: so many calls stay plain now, and did the last time */
   struct tagc_allgather_sizes sizes; /* payloads of any size: those of the next call */
   uint64_t reference_digest;         /* first: of the reference, as all ranks should have it */
   bool digest_known; /* first: the last call was compressed, and `digest` is that of this rank's shard in it */

@@ -135,9 +135,10 @@ static enum tagc_reason unheld_reason(struct tagc_call *call) {
   }
   if (call->entry != TAGC_ENTRY_ncclAllGather || tagc_library_options()->mode == TAGC_MODE_OBSERVE)
     return TAGC_REASON_function;
-  if (tagc_library_options()->allgather != TAGC_ALLGATHER_OFF)
+  const enum tagc_reason reason = tagc_allgathers_reason(call->comm);
+  if (reason == TAGC_REASON_NONE)
     return TAGC_REASON_type;
-  return call->allgather >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function;
+  return call->allgather >= 0 ? reason : TAGC_REASON_function;
 }
 
 /* Runs a call that is part of the cycle. */

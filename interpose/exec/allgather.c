@@ -14,6 +14,7 @@
 #include "interpose/exec/loss_samples.h"
 #include "interpose/exec/work.h"
 #include "interpose/nccl/process.h"
+#include "interpose/policy/choose_allgather.h"
 
 /* ---- what is exchanged ------------------------------------------------------------------------------------------- */
 
@@ -79,6 +80,7 @@ static void parameters_lay_out(struct tagc_work *w) {
     .stats = &row->allgather.stats,
     .tally = a->tally,
   };
+  w->allgather.sizes_before = a->sizes.calls;
   if (w->allgather.job.sizes && a->sizes.payload_bytes)
     w->allgather.job.layout.payload_bytes = a->sizes.payload_bytes;
   w->tally = a->tally;
@@ -122,8 +124,8 @@ static ncclResult_t parameters_decode(struct tagc_work *w, unsigned chunk, void 
 static bool ask_refused(struct tagc_work *w) {
   bool good = true;
   for (unsigned k = 0; k < w->chunks[0] && good && !w->allgather.refused && w->allgather.codec->may_refuse; k++)
-    good = w->device->allgather_refused(w->device, tagc_work_allgather_job(&w->allgather, k), w->call->stream,
-                                        &w->allgather.refused);
+    good = w->device->allgather_refused(w->device, w->allgather.codec, tagc_work_allgather_job(&w->allgather, k),
+                                        w->call->stream, &w->allgather.refused);
   return good;
 }
 
@@ -156,24 +158,46 @@ static void rest_after_refusals(const struct tagc_work *w, struct tagc_allgather
            tagc_reason_words(TAGC_REASON_jumps));
 }
 
-/* After too many refusals, all all-gathers of the same unit become plain for good. All ranks saw the same refusals. */
-static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a) {
+/* Makes all all-gathers of the same unit plain for good. */
+static void make_unit_plain(const struct tagc_work *w, const struct tagc_allgather *a, enum tagc_reason reason,
+                            enum tagc_log_level level) {
   struct tagc_comm *comm = w->call->comm;
+  for (size_t i = 0; i < comm->allgather_count; i++)
+    if (comm->allgathers[i].first == a->first && comm->allgathers[i].reason == TAGC_REASON_compressed)
+      tagc_ledger_allgather_row(comm->ledger, (int)i)->allgather.reason = comm->allgathers[i].reason = reason;
+  tagc_log(level, "interpose", "communicator %llu, all-gathers of %s: plain from now on: %s",
+           (unsigned long long)comm->ledger->number, tagc_ledger_allgather_row(comm->ledger, w->call->allgather)->name,
+           tagc_reason_words(reason));
+}
+
+/* TAGC_ALLGATHER=auto: were the payloads of several calls in a row too large to be worth it? All ranks know the sizes.
+ * An estimate decides, and no clock of this rank. What is gathered again, unchanged, says nothing. */
+static void watch_speed(const struct tagc_work *w, struct tagc_allgather *a) {
+  const struct tagc_comm *comm = w->call->comm;
+  const struct tagc_wire *wire = &comm->ledger->wire;
+  if (!tagc_choose_allgathers_may(tagc_library_options()) || a->reason != TAGC_REASON_compressed || a->again)
+    return;
+  const struct tagc_parameter_stats *stats = &tagc_allgather_first(comm, a)->stats;
+  const double plain_ns = tagc_choose_allgather_plain_ns(&a->shape, wire);
+  const double ns = tagc_choose_allgather_ns(&a->shape, stats, wire, (double)w->allgather.job.layout.payload_bytes) +
+                    (w->allgather.refused ? plain_ns : 0);
+  a->slow = tagc_choose_is_worth_it(ns, plain_ns) ? 0 : a->slow + 1;
+  if (a->slow >= TAGC_ALLGATHER_JUMPS)
+    make_unit_plain(w, a, TAGC_REASON_allgather_slower, TAGC_LOG_INFO);
+}
+
+/* All ranks saw the same refusals. */
+static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a) {
   const bool refers = a->layout.reference_bytes > 0;
   a->refused = w->allgather.refused ? a->refused + 1 : 0;
   if (a->codec->least_bytes) {
     rest_after_refusals(w, a);
+    watch_speed(w, a);
     return;
   }
   if (a->refused < (refers ? TAGC_ALLGATHER_JUMPS : 1) || a->reason != TAGC_REASON_compressed)
     return;
-  const enum tagc_reason reason = refers ? TAGC_REASON_jumps : TAGC_REASON_escapes;
-  for (size_t i = 0; i < comm->allgather_count; i++)
-    if (comm->allgathers[i].first == a->first && comm->allgathers[i].reason == TAGC_REASON_compressed)
-      tagc_ledger_allgather_row(comm->ledger, (int)i)->allgather.reason = comm->allgathers[i].reason = reason;
-  tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu, all-gathers of %s: plain from now on: %s",
-           (unsigned long long)comm->ledger->number, tagc_ledger_allgather_row(comm->ledger, w->call->allgather)->name,
-           tagc_reason_words(reason));
+  make_unit_plain(w, a, refers ? TAGC_REASON_jumps : TAGC_REASON_escapes, TAGC_LOG_WARN);
 }
 
 /* Has this rank's shard changed since it was last gathered? If the host cannot read it, only the cycle tells. */
@@ -237,12 +261,16 @@ static void parameters_commit(struct tagc_work *w) {
 
 /* The call has failed here. Other ranks may have updated their references. Until the next new reference, this rank has
  * none to send differences to, and says so in its payloads. The sizes of payloads stay those of the others: either no
- * rank has got this call's payloads, or decode here has set them. */
+ * rank has got this call's payloads, or decode here has set them. What follows from the sizes follows here, too. */
 static void parameters_abort(struct tagc_work *w) {
   struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call), *first = tagc_allgather_first(w->call->comm, a);
   a->rest -= !tagc_work_compresses(w) && a->rest;
   first->referred = first->layout.reference_bytes > 0; /* as on the ranks that did not fail */
   first->damaged = first->referred;
+  if (!tagc_work_compresses(w) || a->sizes.calls == w->allgather.sizes_before)
+    return;
+  w->allgather.refused = w->allgather.job.refused;
+  watch_refusals(w, a);
 }
 
 const struct tagc_phase tagc_phase_parameters = {

@@ -78,7 +78,8 @@ struct tagc_allgather_work {
   struct tagc_allgather_job chunk[TAGC_CHUNKS];
   struct tagc_allgather_stats seen[TAGC_CHUNKS]; /* of the chunks */
   unsigned chunks;
-  bool refused; /* some rank's payload held no shard */
+  uint64_t sizes_before; /* calls that had set the sizes of payloads before this one */
+  bool refused;          /* some rank's payload held no shard */
 };
 
 /* A broadcast (broadcast.c). */

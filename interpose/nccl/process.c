@@ -48,6 +48,8 @@ bool tagc_library_asks_torch(void) { return tagc_options_ask_torch(tagc_library_
 
 const struct tagc_allgather_codec *tagc_library_allgather_codec(void) {
   const int choice = tagc_library_options()->allgather;
+  if (choice == TAGC_ALLGATHER_AUTO)
+    return tagc_options_auto(tagc_library_options()) ? &tagc_allgather_exact : NULL;
   const struct tagc_allgather_codec *const *of_choice = tagc_allgather_codecs;
   for (int i = TAGC_ALLGATHER_OFF + 1; *of_choice && i < choice; i++)
     of_choice++;

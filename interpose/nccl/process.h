@@ -21,7 +21,7 @@ const struct tagc_options *tagc_library_options(void);
 /* The codec of TAGC_CODEC; NULL for auto. (The start refuses an unknown name.) */
 const struct tagc_codec *tagc_library_codec(void);
 
-/* The codec of TAGC_ALLGATHER; NULL for off. */
+/* The codec of TAGC_ALLGATHER; NULL for off. Of auto it is exact, or NULL if TAGC_CODEC names a codec. */
 const struct tagc_allgather_codec *tagc_library_allgather_codec(void);
 
 /* TAGC_LAYERMAP=torch: there is no file, and each communicator asks PyTorch for its map. */

@@ -312,8 +312,8 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f) {
     return decide_pass(TAGC_REASON_off);
   if (f->collective == TAGC_COLL_BROADCAST)
     return decide_broadcast(f);
-  if (f->collective == TAGC_COLL_ALL_GATHER && o->allgather == TAGC_ALLGATHER_OFF)
-    return decide_pass(f->slot >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function);
+  if (f->collective == TAGC_COLL_ALL_GATHER && f->allgather_reason != TAGC_REASON_NONE)
+    return decide_pass(f->slot >= 0 ? f->allgather_reason : TAGC_REASON_function);
   const bool is_slot =
     f->collective == TAGC_COLL_REDUCE_SCATTER || (f->collective == TAGC_COLL_ALL_REDUCE && f->slot >= 0);
   if (!is_slot && f->collective != TAGC_COLL_ALL_GATHER)

@@ -156,10 +156,11 @@ static void print_ledger(const struct tagc_ledger *ledger) {
   if (ledger->allgathers_left) {
     char left[16];
     const struct tagc_traffic *sent = &ledger->allgathers_left_sent;
-    tagc_say(
-      "  %" PRIu64
-      " of these were all-gathers of parameters: %s a rank. TAGC_ALLGATHER=q8 sends a quarter of fp32, half of 16 bits",
-      ledger->allgathers_left, tagc_units_bytes(sent->inside + sent->between, left));
+    tagc_say("  %" PRIu64
+             " of these were all-gathers of parameters: %s a rank: %s. TAGC_ALLGATHER=exact sends what has "
+             "changed, q8 a quarter of fp32, half of 16 bits",
+             ledger->allgathers_left, tagc_units_bytes(sent->inside + sent->between, left),
+             tagc_reason_words(ledger->allgathers_left_reason));
   }
   if (ledger->unknown && *ledger->unknown)
     tagc_say("  not fully seen: calls of some functions of its NCCL go past this library: %s", ledger->unknown);

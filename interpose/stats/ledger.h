@@ -131,6 +131,7 @@ struct tagc_ledger {
   struct tagc_ledger_row rest;         /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t reasons[TAGC_REASON_COUNT]; /* reduce-scatters, by reason */
   uint64_t allgathers_left;            /* of other_calls: all-gathers that TAGC_ALLGATHER could compress */
+  enum tagc_reason allgathers_left_reason;
   struct tagc_traffic allgathers_left_sent;
   struct tagc_ledger_large large; /* its collectives of TAGC_MIN_BYTES and more */
   const char *taken_for;          /* what its cycle is taken for, and why; NULL: no cycle has been found */

@@ -5,6 +5,7 @@
 
 #include "env/log.h"
 #include "interpose/calls/calls.h"
+#include "interpose/vote/tune_allgathers.h"
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
@@ -102,7 +103,7 @@ static struct tagc_signature signature_at(const struct tagc_comm *comm, size_t p
 }
 
 /* The change from one sample to the other, if they are of two cycles in a row. */
-static enum tagc_change compare_samples(const struct tagc_comm *comm, size_t place, const char *samples) {
+static enum tagc_change compare_samples(struct tagc_comm *comm, size_t place, const char *samples) {
   const uint64_t *cycles = comm->changes.places[place].cycles;
   const struct tagc_signature s = signature_at(comm, place);
   enum tagc_dtype dtype;
@@ -111,7 +112,11 @@ static enum tagc_change compare_samples(const struct tagc_comm *comm, size_t pla
   const size_t element = tagc_dtype_size(dtype), shards = s.collective == TAGC_COLL_REDUCE_SCATTER ? comm->nranks : 1;
   const struct tagc_change_rows rows = tagc_change_rows(s.count * shards * element, element);
   const char *both = samples + 2 * place * TAGC_CHANGE_BYTES;
-  return tagc_change_between(both, both + TAGC_CHANGE_BYTES, rows.rows * rows.width / element, dtype);
+  const char *before = both + (cycles[0] > cycles[1] ? TAGC_CHANGE_BYTES : 0);
+  const char *after = both + (cycles[0] > cycles[1] ? 0 : TAGC_CHANGE_BYTES);
+  if (comm->device->host_reads)
+    tagc_tune_allgather(comm, place, before, after, rows.rows * rows.width / element);
+  return tagc_change_between(before, after, rows.rows * rows.width / element, dtype);
 }
 
 void tagc_changes_read(struct tagc_comm *comm, void *stream) {

@@ -81,6 +81,12 @@ void tagc_message_sample(struct tagc_message *m, struct tagc_vote_sample *sample
   tagc_message_flag(m, &sample->ordinary);
 }
 
+void tagc_message_parameters(struct tagc_message *m, struct tagc_parameter_stats *stats) {
+  carry_largest(m, &stats->bits);
+  carry_largest(m, &stats->encode_ns);
+  carry_largest(m, &stats->decode_ns);
+}
+
 void tagc_message_ratios(struct tagc_message *m, double ratios[2]) {
   carry_double(m, &ratios[0], 1);
   carry_double(m, &ratios[1], 1);

@@ -14,6 +14,7 @@
 
 #include "interpose/policy/choose.h"
 #include "interpose/policy/changes.h"
+#include "kernels/device/parameter_stats.h"
 
 struct tagc_message {
   int64_t *at; /* moves on */
@@ -27,6 +28,7 @@ enum {
   TAGC_MESSAGE_CHANGE = 2,
   TAGC_MESSAGE_HOSTS = 1,
   TAGC_MESSAGE_SAMPLE = 8 + 4 * TAGC_CANDIDATES,
+  TAGC_MESSAGE_PARAMETERS = 3,
   TAGC_MESSAGE_RATIOS = 2,
   TAGC_MESSAGE_PROBE = 2 * TAGC_ROUTES,
   TAGC_MESSAGE_SLOT = 9,
@@ -56,6 +58,9 @@ struct tagc_vote_sample {
   struct tagc_gradient_stats stats; /* largest; its exceptions are not packed */
 };
 void tagc_message_sample(struct tagc_message *message, struct tagc_vote_sample *sample);
+
+/* TAGC_ALLGATHER=auto: what exact makes of an all-gather's parameters: the largest. */
+void tagc_message_parameters(struct tagc_message *message, struct tagc_parameter_stats *stats);
 
 /* TAGC_BUDGET: measured by estimated times of plain and of compressed calls: the least. 0: unmeasured on some rank. */
 void tagc_message_ratios(struct tagc_message *message, double ratios[2]);

@@ -10,6 +10,7 @@
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/order.h"
 #include "interpose/nccl/process.h"
+#include "interpose/policy/choose_allgather.h"
 #include "interpose/policy/chunk_count.h"
 #include "interpose/vote/message.h"
 #include "kernels/codec/residual.h"
@@ -178,7 +179,8 @@ static struct tagc_allgather_question allgather_question(const struct tagc_comm 
 }
 
 /* Plans an all-gather as if this rank were alone. */
-static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allgather *a, uint64_t *left) {
+static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allgather *a, const struct tagc_wire *wire,
+                                       uint64_t *left) {
   const struct tagc_allgather *first = tagc_allgather_first(comm, a);
   struct tagc_allgather_question question = allgather_question(comm, a);
   question.reference_left = *left;
@@ -186,6 +188,8 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
   enum tagc_reason reason = tagc_plan_allgather(&question, &a->layout);
   if (reason == TAGC_REASON_compressed && first != a && first->reason != reason)
     reason = first->reason;
+  if (reason == TAGC_REASON_compressed && first == a && tagc_choose_allgathers_may(question.options))
+    reason = tagc_choose_allgather(&a->shape, &a->stats, wire);
   if (reason != TAGC_REASON_compressed)
     return reason;
   if (first == a)
@@ -199,12 +203,12 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
   return TAGC_REASON_compressed;
 }
 
-static void plan_allgathers(struct tagc_comm *comm, bool decided) {
+static void plan_allgathers(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire) {
   const enum tagc_reason why =
     comm->hierarchy.scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote : comm->hierarchy.scope.reason;
   uint64_t left = tagc_library_options()->allgather_max;
   for (size_t i = 0; i < comm->allgather_count; i++)
-    comm->allgathers[i].reason = decided ? why : plan_allgather(comm, &comm->allgathers[i], &left);
+    comm->allgathers[i].reason = decided ? why : plan_allgather(comm, &comm->allgathers[i], wire, &left);
 }
 
 static bool has_chunked_allgathers(const struct tagc_comm *comm) {
@@ -285,7 +289,7 @@ void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].reason = plan_slot(comm, i, wire, &residual_left);
   if (!comm->vote.held)
-    plan_allgathers(comm, decided);
+    plan_allgathers(comm, decided, wire);
 }
 
 static void pack_allgathers(const struct tagc_comm *comm, bool reserved, struct tagc_message *message) {
@@ -353,6 +357,13 @@ static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vot
   row->elements = parts ? slot->shard_count * (uint64_t)comm->nranks : 0;
 }
 
+/* TAGC_ALLGATHER=auto: the first payloads have the size that the samples tell. */
+static void expect_size(const struct tagc_comm *comm, struct tagc_allgather *a) {
+  struct tagc_allgather_job job = {.shape = a->shape, .layout = a->layout, .sizes = &a->sizes};
+  if (!a->again && tagc_choose_allgathers_may(tagc_library_options()))
+    a->codec->choose_size(&job, (uint64_t)((double)a->shape.n * tagc_allgather_first(comm, a)->stats.bits / 8));
+}
+
 static void resolve_allgather(struct tagc_comm *comm, size_t i, const struct tagc_vote_proposal *all) {
   struct tagc_allgather *a = &comm->allgathers[i];
   struct tagc_ledger_row *row = tagc_ledger_allgather_row(comm->ledger, (int)i);
@@ -364,9 +375,25 @@ static void resolve_allgather(struct tagc_comm *comm, size_t i, const struct tag
     return;
   if (!tagc_vote_is_same(all->chunks))
     set_allgather_chunks(comm, a, 1);
+  expect_size(comm, a);
   row->codec = a->codec->name;
   row->allgather.exact = a->codec->exact;
   row->residual_bytes = a->reference ? a->layout.reference_bytes : 0;
+}
+
+/* TAGC_ALLGATHER=auto: all numbers are equal on all ranks, and so are these lines. */
+static void log_allgather_choices(const struct tagc_comm *comm) {
+  const struct tagc_wire *wire = &comm->ledger->wire;
+  for (size_t i = 0; i < comm->allgather_count && tagc_choose_allgathers_may(tagc_library_options()); i++) {
+    const struct tagc_allgather *a = &comm->allgathers[i];
+    if (a->first == i && comm->ledger->probed && a->stats.bits < __builtin_inf())
+      tagc_log(TAGC_LOG_INFO, "interpose",
+               "communicator %llu, all-gathers of %s: %s, estimated %.3f ms instead of %.3f ms, %.2f bits an element",
+               (unsigned long long)comm->ledger->number, tagc_ledger_allgather_row(comm->ledger, (int)i)->name,
+               a->reason == TAGC_REASON_compressed ? a->codec->name : "plain",
+               1e-6 * tagc_choose_allgather_ns(&a->shape, &a->stats, wire, (double)a->shape.n * a->stats.bits / 8),
+               1e-6 * tagc_choose_allgather_plain_ns(&a->shape, wire), a->stats.bits);
+  }
 }
 
 /* After the first vote; later votes leave all-gathers as they are. */
@@ -387,7 +414,8 @@ static void resolve_allgathers(struct tagc_comm *comm, struct tagc_message *mess
              "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_ALLGATHER=%s), "
              "%zu of them in pieces",
              (unsigned long long)comm->ledger->number, compressed, comm->allgather_count,
-             comm->allgathers[0].codec->name, chunked);
+             tagc_choose_allgathers_may(tagc_library_options()) ? "auto" : comm->allgathers[0].codec->name, chunked);
+  log_allgather_choices(comm);
 }
 
 /* TAGC_CODEC=auto: all numbers are equal on all ranks, and so are these lines. */

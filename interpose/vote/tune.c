@@ -10,11 +10,12 @@
 #include "interpose/nccl/process.h"
 #include "interpose/vote/message.h"
 #include "interpose/vote/proposal.h"
+#include "interpose/vote/tune_allgathers.h"
 #include "kernels/codec/codecs.h"
 
 size_t tagc_tune_words(const struct tagc_comm *comm) {
-  const size_t words =
-    TAGC_MESSAGE_FLAG + TAGC_MESSAGE_SAMPLE * comm->slot_count + (comm->ledger->retune ? TAGC_MESSAGE_RATIOS : 0);
+  const size_t words = TAGC_MESSAGE_FLAG + TAGC_MESSAGE_SAMPLE * comm->slot_count +
+                       (comm->ledger->retune ? TAGC_MESSAGE_RATIOS : 0) + tagc_tune_allgathers_words(comm);
   return words > TAGC_MESSAGE_PROBE ? words : TAGC_MESSAGE_PROBE;
 }
 
@@ -31,6 +32,8 @@ void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, struct tagc_me
     tagc_retune_measure(comm->ledger->retune, ratios);
     tagc_message_ratios(message, ratios);
   }
+  if (!comm->vote.held)
+    tagc_tune_allgathers_pack(comm, message);
 }
 
 /* Have all ranks sampled the gradient in its usual state? */
@@ -82,6 +85,8 @@ bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message) {
     tagc_message_ratios(&message, ratios);
     tagc_retune_correct(comm->ledger->retune, ratios);
   }
+  if (!again)
+    any |= tagc_tune_allgathers_resolve(comm, &message);
   return any && can_probe;
 }
 

@@ -32,7 +32,8 @@ void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, struct tagc_me
  * new cycle, and such slots are sampled anew; other samples stay. Equal on all ranks. */
 bool tagc_tune_postpone(struct tagc_comm *comm, struct tagc_message message);
 
-/* Takes over the numbers of all ranks. True if the wire should be probed: all ranks have the memory, and a sample. */
+/* Takes over the numbers of all ranks. True if the wire should be probed: all ranks have the memory, and a sample
+ * of a gradient or of parameters. */
 bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message);
 
 #endif

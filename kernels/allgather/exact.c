@@ -117,7 +117,7 @@ static uint64_t most_needed(const struct tagc_allgather_job *job) {
   return needed;
 }
 
-void tagc_exact_choose_size(struct tagc_allgather_job *job, uint64_t needed) {
+static void choose_exact_size(struct tagc_allgather_job *job, uint64_t needed) {
   struct tagc_allgather_sizes *sizes = job->sizes;
   struct tagc_allgather_layout most;
   uint64_t margin = sizes->margin ? sizes->margin : MARGIN_FIRST;
@@ -136,6 +136,7 @@ void tagc_exact_choose_size(struct tagc_allgather_job *job, uint64_t needed) {
   const uint64_t heads = tagc_exact_parts_of(job->shape.n).streams + TAGC_EXACT_SPARE;
   sizes->payload_bytes = next < tagc_exact_grains(heads) ? (uint64_t)HEADER : next;
   sizes->margin = margin;
+  sizes->calls++;
 }
 
 /* -- decode -------------------------------------------------------------------------------------------------------- */
@@ -164,7 +165,7 @@ static void decode_exact_shard(const struct tagc_allgather_job *job, int rank) {
     const uint64_t said = length & 0xfff, left = room - TAGC_EXACT_SPARE - from, bytes = said < left ? said : left;
     const uint32_t head = payload[at.edges + block] | (uint32_t)(length >> 12) << 8;
     uint8_t *to = old + offset_of(block, dtype);
-    exact_kernels()->decode(tagc_exact_get_tables(), payload + from, bytes, head, to, count_at(block, n), dtype, to);
+    exact_kernels()->decode(tagc_exact_get_pairs(), payload + from, bytes, head, to, count_at(block, n), dtype, to);
     from += bytes;
   }
 }
@@ -192,7 +193,7 @@ static void allgather_exact_decode(struct tagc_allgather_job *job) {
   job->failed = false;
   job->refused = !has_all_shards(job);
   if (job->sizes)
-    tagc_exact_choose_size(job, most_needed(job));
+    choose_exact_size(job, most_needed(job));
   if (job->refused && job->stats)
     job->stats->refused++;
   for (int rank = 0; rank < job->shape.nranks && !job->refused; rank++) {
@@ -224,4 +225,5 @@ const struct tagc_allgather_codec tagc_allgather_exact = {
   .encode = allgather_exact_encode,
   .decode = allgather_exact_decode,
   .refer = exact_refer,
+  .choose_size = choose_exact_size,
 };

@@ -51,15 +51,23 @@ struct tagc_exact_tables {
   uint16_t quad[TAGC_EXACT_LEVELS][1 << TAGC_EXACT_CODE_BITS];
 };
 
-/* Makes them at the first call. */
+/* For a decoder that takes two quads at once if both codes lie in TAGC_EXACT_CODE_BITS: the quads from bits 0 and 8 on,
+ * the bits of both codes from bit 16 on, those of the first from bit 20 on, and 4 or 8, their elements, from bit 24 on.
+ */
+struct tagc_exact_pairs {
+  uint32_t of[TAGC_EXACT_LEVELS][1 << TAGC_EXACT_CODE_BITS];
+};
+
+/* Make them at the first call. */
 const struct tagc_exact_tables *tagc_exact_get_tables(void);
+const struct tagc_exact_pairs *tagc_exact_get_pairs(void);
 
 struct tagc_exact_kernels {
   /* Up to a block's elements. Writes the stream (`to` has TAGC_EXACT_ROOM), sets its head, and returns its bytes. */
   size_t (*encode)(const struct tagc_exact_tables *tables, const void *value, const void *reference, uint32_t count,
                    enum tagc_dtype dtype, uint8_t *to, uint32_t *head);
   /* Reads `bytes` of the stream, and never more. `to` may be the reference. */
-  void (*decode)(const struct tagc_exact_tables *tables, const uint8_t *stream, size_t bytes, uint32_t head,
+  void (*decode)(const struct tagc_exact_pairs *pairs, const uint8_t *stream, size_t bytes, uint32_t head,
                  const void *reference, uint32_t count, enum tagc_dtype dtype, void *to);
   /* A digest of n elements. */
   uint64_t (*digest)(const void *values, uint64_t n, enum tagc_dtype dtype);
@@ -94,9 +102,5 @@ static inline struct tagc_exact_parts tagc_exact_parts_of(uint64_t n) {
   at.streams = at.lengths + tagc_pad16(tagc_exact_blocks(n) * 2);
   return at;
 }
-
-/* Sets job->sizes, for the next call, from what all ranks have seen in this one: job->refused, and what the largest
- * shard needed. Host. */
-void tagc_exact_choose_size(struct tagc_allgather_job *job, uint64_t needed);
 
 #endif

@@ -3,6 +3,9 @@
  * of the loops over a block.
  */
 #include "kernels/codec/instruction_set.h"
+/* clang-format off */
+#include TAGC_SIMD_HEADER(kernels/simd/bytes)
+/* clang-format on */
 
 #include <string.h>
 
@@ -11,6 +14,7 @@
 enum { ALL = TAGC_EXACT_BLOCK, AT_A_TIME = 4 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#define EXACT_UNROLL _Pragma("GCC unroll 8")
 
 /* A block, padded with elements that have not changed. */
 struct exact_block {
@@ -19,9 +23,16 @@ struct exact_block {
   int32_t exponent[ALL]; /* of the reference */
 };
 
+/* Lower bits, and the masks of those that are sent: as wide as an element, or several in a word. */
+union exact_rests {
+  uint64_t word[ALL / 2];
+  uint16_t half[ALL];
+  uint32_t whole[ALL];
+};
+
 struct exact_cut {
-  uint32_t v[ALL];
-  uint8_t symbol[ALL], k[ALL];
+  uint8_t symbol[ALL + 8], k[ALL]; /* eight more are written, and never read */
+  union exact_rests rest, mask;
   uint32_t edge;
 };
 
@@ -70,72 +81,81 @@ static ALWAYS_INLINE void add_differences(struct exact_block *b, enum tagc_dtype
 
 /* -- the cut ------------------------------------------------------------------------------------------------------- */
 
-/* Lists the places of the flags that are 1, and returns their number. Eight flags become eight bits by a
- * multiplication: no processor would predict a branch for each. */
-static ALWAYS_INLINE uint32_t list_flags(const uint8_t flags[ALL], uint16_t list[ALL]) {
+static ALWAYS_INLINE uint32_t count_above(const uint8_t bytes[ALL], uint32_t limit) {
   uint32_t count = 0;
-  for (uint32_t i = 0; i < ALL; i += 64) {
-    uint64_t mask = 0;
-    for (uint32_t j = 0; j < 64; j += 8) {
-      uint64_t eight;
-      memcpy(&eight, flags + i + j, sizeof eight);
-      mask |= (eight * UINT64_C(0x0102040810204080) >> 56) << j;
-    }
-    for (; mask; mask &= mask - 1)
-      list[count++] = (uint16_t)(i + (uint32_t)__builtin_ctzll(mask));
-  }
+  EXACT_UNROLL
+  for (int i = 0; i < ALL; i += TAGC_BYTES)
+    count += (uint32_t)__builtin_popcountll(v64_above(v64_load(bytes + i), (uint8_t)limit));
   return count;
 }
 
-/* The least edge with at most TAGC_EXACT_TAILS elements v > 2, within a byte. */
-static uint32_t find_edge(const struct exact_block *b) {
-  uint16_t want[256 + 32 + 1] = {0}, found[ALL];
-  uint8_t flags[ALL];
-  uint32_t above = 0, edge = 256 + 32;
-  for (int i = 0; i < ALL; i++)
-    flags[i] = b->z[i] > 2;
-  const uint32_t large = list_flags(flags, found);
-  if (large <= TAGC_EXACT_TAILS)
-    return 0;
-  for (uint32_t i = 0; i < large; i++)
-    want[b->exponent[found[i]] + tagc_exact_shift(b->z[found[i]])]++;
-  while (edge > 0 && above + want[edge] <= TAGC_EXACT_TAILS)
-    above += want[edge--];
-  return edge < 255 ? edge : 255;
+/* tagc_exact_shift() without a branch, which a compiler makes vectors of. The upper bits of z become a float, whose
+ * exponent is the place of the highest one, and whose highest bit behind it is the next one. */
+static ALWAYS_INLINE int32_t shift_of(uint32_t z, enum tagc_dtype dtype) {
+  const uint32_t beside = dtype == TAGC_FLOAT32 && z >> 16 ? 15 : 0;
+  const float upper = (float)(int32_t)(z >> beside);
+  uint32_t bits;
+  memcpy(&bits, &upper, sizeof bits);
+  return (int32_t)(((bits >> 22) + 1) >> 1) - 128 + (int32_t)beside;
+}
+
+/* The least limit that at most TAGC_EXACT_TAILS bytes are above. */
+static ALWAYS_INLINE uint32_t find_limit(const uint8_t bytes[ALL]) {
+  uint32_t least = 0, most = 255;
+#ifdef __AVX2__
+  while (least < most) {
+    const uint32_t limit = (least + most) / 2;
+    if (count_above(bytes, limit) <= TAGC_EXACT_TAILS)
+      most = limit;
+    else
+      least = limit + 1;
+  }
+  return least;
+#else /* counting without vectors takes longer than this */
+  uint16_t counts[256 + 16] = {0};
+  for (uint32_t i = 0; i < ALL; i++)
+    counts[bytes[i] ? bytes[i] : 256 + i % 16]++; /* no processor adds to one count again and again at once */
+  for (uint32_t above = 0; most > least && above + counts[most] <= TAGC_EXACT_TAILS; most--)
+    above += counts[most];
+  return most;
+#endif
+}
+
+/* The least edge with at most TAGC_EXACT_TAILS elements v > 2, within a byte: each z > 2 wants one of its own. */
+static ALWAYS_INLINE uint32_t find_edge(const struct exact_block *b, enum tagc_dtype dtype) {
+  uint8_t want[ALL];
+  for (int i = 0; i < ALL; i++) {
+    const int32_t its = b->exponent[i] + shift_of(b->z[i], dtype), capped = its < 255 ? its : 255;
+    want[i] = (uint8_t)(capped & -(int32_t)(b->z[i] > 2));
+  }
+  return find_limit(want);
 }
 
 static ALWAYS_INLINE void find_shifts(const struct exact_block *b, uint32_t edge, enum tagc_dtype dtype,
                                       struct exact_cut *cut) {
   cut->edge = edge;
-  for (int i = 0; i < ALL; i++)
-    cut->k[i] = (uint8_t)tagc_exact_lower_bits(edge, b->exponent[i], dtype);
+  for (int i = 0; i < ALL; i++) {
+    const uint32_t k = tagc_exact_lower_bits(edge, b->exponent[i], dtype), mask = (UINT32_C(1) << k) - 1;
+    cut->k[i] = (uint8_t)k;
+    if (dtype == TAGC_FLOAT32)
+      cut->mask.whole[i] = mask;
+    else
+      cut->mask.half[i] = (uint16_t)mask;
+  }
 }
 
 /* Returns the number of symbols that are not 0. */
-static ALWAYS_INLINE uint32_t cut_differences(const struct exact_block *b, struct exact_cut *cut) {
-  uint32_t others = 0;
+static ALWAYS_INLINE uint32_t cut_differences(const struct exact_block *b, struct exact_cut *cut,
+                                              enum tagc_dtype dtype) {
   for (int i = 0; i < ALL; i++) {
-    cut->v[i] = b->z[i] >> cut->k[i];
-    cut->symbol[i] = (uint8_t)(cut->v[i] < 3 ? cut->v[i] : 3);
-    others += cut->v[i] != 0;
+    const uint32_t z = b->z[i], v = z >> cut->k[i];
+    cut->symbol[i] = (uint8_t)(v < 3 ? v : 3);
+    if (dtype == TAGC_FLOAT32)
+      cut->rest.whole[i] = z;
+    else
+      cut->rest.half[i] = (uint16_t)z;
   }
-  return others;
-}
-
-/* The elements with a tail. */
-static ALWAYS_INLINE uint32_t list_tails(const struct exact_cut *cut, uint16_t list[ALL]) {
-  uint8_t flags[ALL];
-  for (int i = 0; i < ALL; i++)
-    flags[i] = cut->symbol[i] == 3;
-  return list_flags(flags, list);
-}
-
-/* The elements with lower bits. */
-static ALWAYS_INLINE uint32_t list_shifts(const struct exact_cut *cut, uint16_t list[ALL]) {
-  uint8_t flags[ALL];
-  for (int i = 0; i < ALL; i++)
-    flags[i] = cut->k[i] != 0;
-  return list_flags(flags, list);
+  return count_above(cut->symbol, 0);
 }
 
 /* -- bits ---------------------------------------------------------------------------------------------------------- */
@@ -181,11 +201,16 @@ static ALWAYS_INLINE uint32_t read_bits(struct bit_reader *r, unsigned count) {
 
 /* -- the parts of a stream ----------------------------------------------------------------------------------------- */
 
-static void write_list(struct bit_writer *w, const struct exact_cut *cut, uint32_t others) {
+/* A loop over the places of the symbols above the limit, in order. */
+#define FOR_SYMBOLS(cut, limit, place) \
+  for (uint32_t at_ = 0, place; at_ < ALL; at_ += TAGC_BYTES) \
+    for (uint64_t mask_ = v64_above(v64_load((cut)->symbol + at_), (limit)); \
+         mask_ && (place = at_ + (uint32_t)__builtin_ctzll(mask_), true); mask_ &= mask_ - 1)
+
+static ALWAYS_INLINE void write_list(struct bit_writer *w, const struct exact_cut *cut, uint32_t others) {
   write_bits(w, others, 4);
-  for (uint32_t i = 0; i < ALL; i++)
-    if (cut->symbol[i])
-      write_bits(w, i | (uint32_t)cut->symbol[i] << 9, 11);
+  FOR_SYMBOLS(cut, 0, i)
+  write_bits(w, i | (uint32_t)cut->symbol[i] << 9, 11);
 }
 
 static void read_list(struct bit_reader *r, struct exact_cut *cut) {
@@ -199,9 +224,11 @@ static void write_quads(struct bit_writer *w, const uint16_t code[TAGC_EXACT_QUA
   for (uint32_t i = 0; i < ALL; i += 4 * AT_A_TIME) {
     uint64_t bits = 0;
     unsigned count = 0;
+    EXACT_UNROLL
     for (uint32_t j = i; j < i + 4 * AT_A_TIME; j += 4) {
-      const uint8_t *s = cut->symbol + j;
-      const uint32_t its = code[s[0] | s[1] << 2 | s[2] << 4 | s[3] << 6];
+      uint32_t four;
+      memcpy(&four, cut->symbol + j, sizeof four);
+      const uint32_t its = code[(four * UINT32_C(0x01041040) >> 24) & 0xff];
       bits |= (uint64_t)(its & ((1 << TAGC_EXACT_CODE_BITS) - 1)) << count;
       count += its >> TAGC_EXACT_CODE_BITS;
     }
@@ -209,78 +236,162 @@ static void write_quads(struct bit_writer *w, const uint16_t code[TAGC_EXACT_QUA
   }
 }
 
-static void read_quads(struct bit_reader *r, const uint16_t quad[1 << TAGC_EXACT_CODE_BITS], struct exact_cut *cut) {
-  for (uint32_t i = 0; i < ALL; i += 4 * AT_A_TIME) {
+/* Eight symbols from two quads. */
+static ALWAYS_INLINE uint64_t spread_symbols(uint32_t quads) {
+#ifdef __BMI2__
+  return __builtin_ia32_pdep_di(quads, UINT64_C(0x0303030303030303));
+#else
+  uint64_t x = (quads | (uint64_t)quads << 24) & UINT64_C(0x000000ff000000ff);
+  x = (x | x << 12) & UINT64_C(0x000f000f000f000f);
+  return (x | x << 6) & UINT64_C(0x0303030303030303);
+#endif
+}
+
+/* Five lookups take at most 55 bits, and give at most 40 symbols. The last ones come one quad at a time. */
+static void read_quads(struct bit_reader *r, const uint32_t pair_of[1 << TAGC_EXACT_CODE_BITS], struct exact_cut *cut) {
+  enum { LOOKUPS = 5, MASK = (1 << TAGC_EXACT_CODE_BITS) - 1 };
+  uint32_t at = 0;
+  while (at + 8 * LOOKUPS <= ALL) {
     uint64_t bits = peek_bits(r);
-    unsigned count = 0;
-    for (uint32_t j = i; j < i + 4 * AT_A_TIME; j += 4) {
-      const uint32_t its = quad[bits & ((1 << TAGC_EXACT_CODE_BITS) - 1)], q = its & 0xff;
-      const uint32_t symbols = (q & 3) | (q & 0xc) << 6 | (q & 0x30) << 12 | (q & 0xc0) << 18;
-      memcpy(cut->symbol + j, &symbols, sizeof symbols);
-      bits >>= its >> 8;
-      count += its >> 8;
+    uint32_t count = 0;
+    EXACT_UNROLL
+    for (int i = 0; i < LOOKUPS; i++) {
+      const uint32_t pair = pair_of[bits & MASK], length = pair >> 16 & 15;
+      const uint64_t symbols = spread_symbols(pair & 0xffff);
+      memcpy(cut->symbol + at, &symbols, sizeof symbols);
+      at += pair >> 24;
+      bits >>= length;
+      count += length;
     }
     skip_bits(r, count);
   }
+  for (; at < ALL; at += 4) {
+    const uint32_t pair = pair_of[peek_bits(r) & MASK], symbols = (uint32_t)spread_symbols(pair & 0xff);
+    memcpy(cut->symbol + at, &symbols, sizeof symbols);
+    skip_bits(r, pair >> 20 & 15);
+  }
 }
 
-static void write_tails(struct bit_writer *w, const struct exact_cut *cut) {
-  uint16_t list[ALL];
-  const uint32_t count = list_tails(cut, list);
-  for (uint32_t i = 0; i < count; i++) {
-    const uint32_t x = cut->v[list[i]] - 2, behind = tagc_exact_top(x);
+static ALWAYS_INLINE void write_tails(struct bit_writer *w, const struct exact_block *b, const struct exact_cut *cut) {
+  FOR_SYMBOLS(cut, 2, i) {
+    const uint32_t x = (b->z[i] >> cut->k[i]) - 2, behind = tagc_exact_top(x);
     write_bits(w, UINT64_C(1) << behind, behind + 1);
     write_bits(w, x ^ UINT32_C(1) << behind, behind);
   }
 }
 
-static void read_tails(struct bit_reader *r, struct exact_cut *cut) {
-  uint16_t list[ALL];
-  const uint32_t count = list_tails(cut, list);
-  for (uint32_t i = 0; i < count; i++) {
+/* Sets v of the elements with a tail in b->z. */
+static ALWAYS_INLINE void read_tails(struct bit_reader *r, const struct exact_cut *cut, struct exact_block *b) {
+  FOR_SYMBOLS(cut, 2, i) {
     const unsigned behind = (unsigned)__builtin_ctzll(peek_bits(r) | UINT64_C(1) << 31);
     skip_bits(r, behind + 1);
-    cut->v[list[i]] = 2 + (UINT32_C(1) << behind | read_bits(r, behind));
+    b->z[i] = 2 + (UINT32_C(1) << behind | read_bits(r, behind));
   }
 }
 
-/* Of 16-bit types three elements have at most 45 lower bits. */
-static ALWAYS_INLINE uint32_t rests_at_once(enum tagc_dtype dtype) { return dtype == TAGC_FLOAT32 ? 1 : 3; }
+/* Without the instruction a compiler calls a function. */
+static ALWAYS_INLINE unsigned count_bits(uint64_t x) {
+#ifdef __POPCNT__
+  return (unsigned)__builtin_popcountll(x);
+#else
+  x -= x >> 1 & UINT64_C(0x5555555555555555);
+  x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+  return (unsigned)(((x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f)) * UINT64_C(0x0101010101010101) >> 56);
+#endif
+}
 
-static ALWAYS_INLINE void write_rests(struct bit_writer *w, const struct exact_block *b, const struct exact_cut *cut,
-                                      enum tagc_dtype dtype) {
-  const uint32_t at_once = rests_at_once(dtype);
-  uint16_t list[ALL];
-  const uint32_t count = list_shifts(cut, list);
-  for (uint32_t i = 0; i < count;) {
-    uint64_t bits = 0;
+/* Lower bits of the elements in eight bytes, one behind the other: those of the masks, each from the lowest on. */
+static ALWAYS_INLINE uint64_t squeeze_rests(uint64_t from, uint64_t masks, enum tagc_dtype dtype) {
+#ifdef __BMI2__
+  (void)dtype;
+  return __builtin_ia32_pext_di(from, masks);
+#else
+  const unsigned width = dtype == TAGC_FLOAT32 ? 32 : 16;
+  uint64_t bits = 0;
+  unsigned count = 0;
+  for (unsigned at = 0; at < 64 && masks; at += width) {
+    const uint64_t mask = masks >> at & ((UINT64_C(1) << width) - 1);
+    bits |= (from >> at & mask) << count;
+    count += count_bits(mask);
+  }
+  return bits;
+#endif
+}
+
+/* And back. */
+static ALWAYS_INLINE uint64_t spread_rests(uint64_t bits, uint64_t masks, enum tagc_dtype dtype) {
+#ifdef __BMI2__
+  (void)dtype;
+  return __builtin_ia32_pdep_di(bits, masks);
+#else
+  const unsigned width = dtype == TAGC_FLOAT32 ? 32 : 16;
+  uint64_t to = 0;
+  for (unsigned at = 0; at < 64 && masks; at += width) {
+    const uint64_t mask = masks >> at & ((UINT64_C(1) << width) - 1);
+    to |= (bits & mask) << at;
+    bits >>= count_bits(mask);
+  }
+  return to;
+#endif
+}
+
+/* Words that are written or read at once, if they have at most 56 bits together. */
+enum { EXACT_WORDS = 4, EXACT_AT_ONCE = 56 };
+
+static ALWAYS_INLINE uint32_t rest_words(enum tagc_dtype dtype) { return dtype == TAGC_FLOAT32 ? ALL / 2 : ALL / 4; }
+
+static ALWAYS_INLINE unsigned count_of(const uint64_t masks[EXACT_WORDS]) {
+  return count_bits(masks[0]) + count_bits(masks[1]) + count_bits(masks[2]) + count_bits(masks[3]);
+}
+
+/* Up to 64 bits. */
+static ALWAYS_INLINE void write_many(struct bit_writer *w, uint64_t bits, unsigned count) {
+  const unsigned low = count < 32 ? count : 32;
+  write_bits(w, bits & ((UINT64_C(1) << low) - 1), low);
+  write_bits(w, count > 32 ? bits >> 32 : 0, count - low);
+}
+
+static ALWAYS_INLINE uint64_t read_many(struct bit_reader *r, unsigned count) {
+  const unsigned low = count < 32 ? count : 32;
+  const uint64_t bits = read_bits(r, low);
+  return bits | (uint64_t)read_bits(r, count - low) << 32;
+}
+
+static ALWAYS_INLINE void write_rests(struct bit_writer *w, const struct exact_cut *cut, enum tagc_dtype dtype) {
+  for (uint32_t at = 0; at < rest_words(dtype); at += EXACT_WORDS) {
+    const uint64_t *words = cut->rest.word + at, *masks = cut->mask.word + at;
+    const unsigned count = count_of(masks);
+    uint64_t all = 0;
     unsigned filled = 0;
-    for (const uint32_t end = i + at_once < count ? i + at_once : count; i < end; i++) {
-      const unsigned k = cut->k[list[i]];
-      bits |= (uint64_t)(b->z[list[i]] & ((UINT32_C(1) << k) - 1)) << filled;
-      filled += k;
+    EXACT_UNROLL
+    for (uint32_t i = 0; i < EXACT_WORDS; i++) {
+      const uint64_t bits = squeeze_rests(words[i], masks[i], dtype);
+      if (count > EXACT_AT_ONCE)
+        write_many(w, bits, count_bits(masks[i]));
+      else
+        all |= bits << filled;
+      filled += count_bits(masks[i]);
     }
-    write_bits(w, bits, filled);
+    if (count <= EXACT_AT_ONCE)
+      write_bits(w, all, count);
   }
 }
 
-static ALWAYS_INLINE void read_rests(struct bit_reader *r, const struct exact_cut *cut, struct exact_block *b,
-                                     enum tagc_dtype dtype) {
-  const uint32_t at_once = rests_at_once(dtype);
-  uint16_t list[ALL];
-  const uint32_t count = list_shifts(cut, list);
-  for (int i = 0; i < ALL; i++)
-    b->z[i] = cut->v[i] << cut->k[i];
-  for (uint32_t i = 0; i < count;) {
-    uint64_t bits = peek_bits(r);
-    unsigned taken = 0;
-    for (const uint32_t end = i + at_once < count ? i + at_once : count; i < end; i++) {
-      const unsigned k = cut->k[list[i]];
-      b->z[list[i]] |= (uint32_t)(bits & ((UINT64_C(1) << k) - 1));
-      bits >>= k;
-      taken += k;
+static ALWAYS_INLINE void read_rests(struct bit_reader *r, struct exact_cut *cut, enum tagc_dtype dtype) {
+  for (uint32_t at = 0; at < rest_words(dtype); at += EXACT_WORDS) {
+    const uint64_t *masks = cut->mask.word + at;
+    const unsigned count = count_of(masks);
+    uint64_t all = peek_bits(r);
+    EXACT_UNROLL
+    for (uint32_t i = 0; i < EXACT_WORDS; i++) {
+      if (count > EXACT_AT_ONCE)
+        all = read_many(r, count_bits(masks[i]));
+      cut->rest.word[at + i] = spread_rests(all, masks[i], dtype);
+      if (count <= EXACT_AT_ONCE)
+        all >>= count_bits(masks[i]);
     }
-    skip_bits(r, taken);
+    if (count <= EXACT_AT_ONCE)
+      skip_bits(r, count);
   }
 }
 
@@ -295,9 +406,9 @@ static ALWAYS_INLINE size_t write_stream(const struct tagc_exact_tables *tables,
   else if (level)
     write_quads(&w, tables->code[level], cut);
   if (level)
-    write_tails(&w, cut);
+    write_tails(&w, b, cut);
   if (cut->edge)
-    write_rests(&w, b, cut, dtype);
+    write_rests(&w, cut, dtype);
   return (size_t)(w.to - to) + (w.fill > 0);
 }
 
@@ -310,9 +421,9 @@ static ALWAYS_INLINE size_t exact_encode_typed(const struct tagc_exact_tables *t
   load_elements(value, count, dtype, b.value);
   load_reference(&b, reference, count, dtype);
   take_differences(&b, dtype);
-  const uint32_t edge = find_edge(&b);
+  const uint32_t edge = find_edge(&b, dtype);
   find_shifts(&b, edge, dtype, &cut);
-  const uint32_t others = cut_differences(&b, &cut), level = tagc_exact_level(others);
+  const uint32_t others = cut_differences(&b, &cut, dtype), level = tagc_exact_level(others);
   const size_t bytes = write_stream(tables, &b, &cut, level, others, to, dtype);
   *head = edge | level << 8 | (uint32_t)bytes << 12;
   if (bytes < stored)
@@ -329,26 +440,29 @@ static size_t exact_encode(const struct tagc_exact_tables *tables, const void *v
                                  : exact_encode_typed(tables, value, reference, count, to, head, TAGC_BFLOAT16);
 }
 
-static ALWAYS_INLINE void read_stream(const struct tagc_exact_tables *tables, const uint8_t *stream, size_t bytes,
+/* Sets b->z. */
+static ALWAYS_INLINE void read_stream(const struct tagc_exact_pairs *pairs, const uint8_t *stream, size_t bytes,
                                       uint32_t level, struct exact_cut *cut, struct exact_block *b,
                                       enum tagc_dtype dtype) {
   struct bit_reader r = {.from = stream, .end = 8 * (uint64_t)bytes};
-  memset(cut->symbol, 0, sizeof cut->symbol);
+  if (level < 2)
+    memset(cut->symbol, 0, sizeof cut->symbol);
   if (level == TAGC_EXACT_LIST)
     read_list(&r, cut);
   else if (level)
-    read_quads(&r, tables->quad[level], cut);
+    read_quads(&r, pairs->of[level], cut);
   for (int i = 0; i < ALL; i++)
-    cut->v[i] = cut->symbol[i];
+    b->z[i] = cut->symbol[i];
   if (level)
-    read_tails(&r, cut);
-  if (cut->edge)
-    read_rests(&r, cut, b, dtype);
-  else
-    memcpy(b->z, cut->v, sizeof b->z);
+    read_tails(&r, cut, b);
+  if (!cut->edge)
+    return;
+  read_rests(&r, cut, dtype);
+  for (int i = 0; i < ALL; i++)
+    b->z[i] = b->z[i] << cut->k[i] | (dtype == TAGC_FLOAT32 ? cut->rest.whole[i] : cut->rest.half[i]);
 }
 
-static ALWAYS_INLINE int exact_decode_typed(const struct tagc_exact_tables *tables, const uint8_t *stream, size_t bytes,
+static ALWAYS_INLINE int exact_decode_typed(const struct tagc_exact_pairs *pairs, const uint8_t *stream, size_t bytes,
                                             uint32_t head, const void *reference, uint32_t count, void *to,
                                             enum tagc_dtype dtype) {
   struct exact_block b;
@@ -361,20 +475,20 @@ static ALWAYS_INLINE int exact_decode_typed(const struct tagc_exact_tables *tabl
   }
   load_reference(&b, reference, count, dtype);
   find_shifts(&b, head & 0xff, dtype, &cut);
-  read_stream(tables, stream, bytes, level, &cut, &b, dtype);
+  read_stream(pairs, stream, bytes, level, &cut, &b, dtype);
   add_differences(&b, dtype);
   store_elements(b.value, count, dtype, to);
   return 0;
 }
 
-static void exact_decode(const struct tagc_exact_tables *tables, const uint8_t *stream, size_t bytes, uint32_t head,
+static void exact_decode(const struct tagc_exact_pairs *pairs, const uint8_t *stream, size_t bytes, uint32_t head,
                          const void *reference, uint32_t count, enum tagc_dtype dtype, void *to) {
   if (dtype == TAGC_FLOAT32)
-    exact_decode_typed(tables, stream, bytes, head, reference, count, to, TAGC_FLOAT32);
+    exact_decode_typed(pairs, stream, bytes, head, reference, count, to, TAGC_FLOAT32);
   else if (dtype == TAGC_FLOAT16)
-    exact_decode_typed(tables, stream, bytes, head, reference, count, to, TAGC_FLOAT16);
+    exact_decode_typed(pairs, stream, bytes, head, reference, count, to, TAGC_FLOAT16);
   else
-    exact_decode_typed(tables, stream, bytes, head, reference, count, to, TAGC_BFLOAT16);
+    exact_decode_typed(pairs, stream, bytes, head, reference, count, to, TAGC_BFLOAT16);
 }
 
 /* -- digests ------------------------------------------------------------------------------------------------------- */

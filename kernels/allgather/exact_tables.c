@@ -91,7 +91,18 @@ static void assign_codes(const uint8_t length[QUADS], uint16_t code[QUADS], uint
     }
 }
 
+/* The quad whose code comes first in the bits, and the next one if its code lies there, too. */
+static void make_pairs(const uint16_t quad_of[1 << BITS], uint32_t pair_of[1 << BITS]) {
+  for (uint32_t bits = 0; bits < 1 << BITS; bits++) {
+    const uint32_t first = quad_of[bits], length = first >> 8, next = quad_of[bits >> length];
+    const bool both = length + (next >> 8) <= BITS;
+    pair_of[bits] = (first & 0xff) | (both ? (next & 0xff) << 8 : 0) | (length + (both ? next >> 8 : 0)) << 16 |
+                    length << 20 | (both ? 8u : 4u) << 24;
+  }
+}
+
 static struct tagc_exact_tables tables;
+static struct tagc_exact_pairs pairs;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void make_tables(void) {
@@ -99,10 +110,16 @@ static void make_tables(void) {
     uint8_t length[QUADS];
     find_lengths(symbol_weights[level], length);
     assign_codes(length, tables.code[level], tables.quad[level]);
+    make_pairs(tables.quad[level], pairs.of[level]);
   }
 }
 
 const struct tagc_exact_tables *tagc_exact_get_tables(void) {
   pthread_once(&once, make_tables);
   return &tables;
+}
+
+const struct tagc_exact_pairs *tagc_exact_get_pairs(void) {
+  pthread_once(&once, make_tables);
+  return &pairs;
 }

@@ -57,6 +57,7 @@ struct tagc_allgather_stats {
  * in the same calls. Set to zero before the first one. */
 struct tagc_allgather_sizes {
   uint64_t payload_bytes; /* of the next call, at most the layout's; 0: the layout's */
+  uint64_t calls;         /* that have set them */
   uint64_t margin;        /* for the changes of the next call, in 1/64 of those of the last one */
 };
 
@@ -101,6 +102,10 @@ struct tagc_allgather_codec {
 
   /* Copies recv to the reference after a plain call: the next one sends changes. Whole shards only. NULL: none. */
   void (*refer)(struct tagc_allgather_job *job);
+
+  /* Sets job->sizes for the next call from what all ranks have seen in this one: job->refused, and the bytes that the
+   * largest shard needed. decode calls it itself on the host. NULL: payloads of one size. */
+  void (*choose_size)(struct tagc_allgather_job *job, uint64_t needed);
 };
 
 /* All of them, NULL-terminated, in the order of TAGC_ALLGATHER's choices after "off". */

@@ -120,8 +120,8 @@ struct tagc_device {
                            struct tagc_allgather_job *job, void *stream);
   bool (*allgather_refer)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                           struct tagc_allgather_job *job, void *stream);
-  bool (*allgather_refused)(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream,
-                            bool *refused);
+  bool (*allgather_refused)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                            struct tagc_allgather_job *job, void *stream, bool *refused);
 
   /* Adds the counts of the foreign shards to words in device memory, like tagc_nonzero_index_count(). */
   bool (*count)(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *flags,

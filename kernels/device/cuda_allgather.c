@@ -48,15 +48,15 @@ bool tagc_cuda_allgather_refer(const struct tagc_device *self, const struct tagc
 }
 
 /* What decode does on the host, where it needs no waiting. */
-bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream,
-                                 bool *refused) {
+bool tagc_cuda_allgather_refused(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                 struct tagc_allgather_job *job, void *stream, bool *refused) {
   struct tagc_allgather_state state = {0};
   if (!tagc_cuda_get(self, &state, job->state, sizeof state, stream))
     return false;
   *refused = job->refused = state.refused != 0;
   job->failed = state.failed != 0;
-  if (job->sizes)
-    tagc_exact_choose_size(job, state.needed);
+  if (job->sizes && codec->choose_size)
+    codec->choose_size(job, state.needed);
   if (job->failed)
     tagc_log(TAGC_LOG_ERROR, "kernels",
              "GPU %d: parameters that came in are not those that were sent: a payload, or "

@@ -109,8 +109,8 @@ bool tagc_cuda_allgather_decode(const struct tagc_device *self, const struct tag
                                 struct tagc_allgather_job *job, void *stream);
 bool tagc_cuda_allgather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                                struct tagc_allgather_job *job, void *stream);
-bool tagc_cuda_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream,
-                                 bool *refused);
+bool tagc_cuda_allgather_refused(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                 struct tagc_allgather_job *job, void *stream, bool *refused);
 
 /* -- cuda_memory.c ------------------------------------------------------------------------------------------------- */
 

@@ -152,9 +152,9 @@ static bool host_allgather_refer(const struct tagc_device *self, const struct ta
   return true;
 }
 
-static bool host_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream,
-                                   bool *refused) {
-  (void)self, (void)stream;
+static bool host_allgather_refused(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                   struct tagc_allgather_job *job, void *stream, bool *refused) {
+  (void)self, (void)codec, (void)stream;
   *refused = job->refused;
   return true;
 }

@@ -119,7 +119,7 @@ static bool try_allgather_decode(struct tried *t) {
     return false;
   if (!t->run.device->allgather_decode(t->run.device, t->codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
-  if (t->codec->may_refuse && !t->run.device->allgather_refused(t->run.device, job, t->run.stream, &refused))
+  if (t->codec->may_refuse && !t->run.device->allgather_refused(t->run.device, t->codec, job, t->run.stream, &refused))
     return job->failed ? tagc_self_test_end(&t->run, TAGC_SELF_TEST_FAILED, "a result differs")
                        : tagc_self_test_device_failed(&t->run);
   if (refused != host->refused)

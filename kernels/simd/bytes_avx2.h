@@ -88,6 +88,15 @@ TAGC_OPERATION void v64_join32(struct v64 exponents, struct v64 rests, const uin
   }
 }
 
+TAGC_OPERATION uint32_t above32x8(__m256i x, __m256i least) {
+  return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(x, least), x));
+}
+
+TAGC_OPERATION uint64_t v64_above(struct v64 x, uint8_t limit) {
+  const __m256i least = _mm256_set1_epi8((char)(limit + 1));
+  return above32x8(x.low, least) | (uint64_t)above32x8(x.high, least) << 32;
+}
+
 TAGC_OPERATION struct v64 v64_max(struct v64 a, struct v64 b) {
   return V64(_mm256_max_epu8(a.low, b.low), _mm256_max_epu8(a.high, b.high));
 }

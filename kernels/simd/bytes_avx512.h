@@ -87,6 +87,10 @@ TAGC_OPERATION void v64_join32(struct v64 exponents, struct v64 rests, const uin
   interleave(_mm512_loadu_si512(lows + 32), join_high(exponents, rests), to + 32);
 }
 
+TAGC_OPERATION uint64_t v64_above(struct v64 x, uint8_t limit) {
+  return _mm512_cmpgt_epu8_mask(x.v, _mm512_set1_epi8((char)limit));
+}
+
 TAGC_OPERATION struct v64 v64_max(struct v64 a, struct v64 b) { return (struct v64){_mm512_max_epu8(a.v, b.v)}; }
 
 TAGC_OPERATION uint32_t v64_least_group(struct v64 x) {

@@ -48,6 +48,19 @@ static inline void v64_join32(struct v64 exponents, struct v64 rests, const uint
     to[i] = tagc_lossless_half(exponents.byte[i], rests.byte[i]) << 16 | lows[i];
 }
 
+/* Bit i: is byte i larger than the limit, which is below 255? */
+static inline uint64_t v64_above(struct v64 x, uint8_t limit) {
+  uint64_t above = 0;
+  for (int i = 0; i < TAGC_BYTES; i++)
+    x.byte[i] = x.byte[i] > limit;
+  for (int i = 0; i < TAGC_BYTES; i += 8) {
+    uint64_t eight; /* flags, which a multiplication brings together */
+    memcpy(&eight, x.byte + i, sizeof eight);
+    above |= (eight * UINT64_C(0x0102040810204080) >> 56) << i;
+  }
+  return above;
+}
+
 static inline struct v64 v64_max(struct v64 a, struct v64 b) {
   for (int i = 0; i < TAGC_BYTES; i++)
     a.byte[i] = a.byte[i] > b.byte[i] ? a.byte[i] : b.byte[i];

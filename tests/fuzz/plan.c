@@ -61,6 +61,9 @@ static void check_call(const struct tagc_options *options, struct input *in) {
     .hosts = 1 + bits % 3,
     .host_memory = bits % 5 != 0,
     .shape_reason = bits % 7 ? TAGC_REASON_NONE : TAGC_REASON_odd_bytes,
+    .allgather_reason = options->allgather == TAGC_ALLGATHER_OFF                 ? TAGC_REASON_allgather_off
+                        : options->allgather == TAGC_ALLGATHER_AUTO && bits % 11 ? TAGC_REASON_allgather_device
+                                                                                 : TAGC_REASON_NONE,
   };
   struct tagc_decision d = tagc_plan_call(&f), again = tagc_plan_call(&f);
   MUST(d.action == again.action && d.reason == again.reason);
@@ -75,7 +78,7 @@ static void check_call(const struct tagc_options *options, struct input *in) {
     check_broadcast(options, &f);
     return;
   }
-  const bool allgathers = f.collective == TAGC_COLL_ALL_GATHER && options->allgather != TAGC_ALLGATHER_OFF;
+  const bool allgathers = f.collective == TAGC_COLL_ALL_GATHER && f.allgather_reason == TAGC_REASON_NONE;
   MUST(f.collective == TAGC_COLL_REDUCE_SCATTER || f.collective == TAGC_COLL_ALL_REDUCE || allgathers);
   MUST(f.collective != TAGC_COLL_ALL_REDUCE || !f.calls_skipped);
   MUST(f.compressible_type && f.op != TAGC_OP_OTHER && f.nranks >= 2);

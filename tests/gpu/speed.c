@@ -281,7 +281,7 @@ static void measure_gather(const struct tagc_device *device, const struct tagc_a
     update(send, shape->n, shape->dtype);
   gather_payloads(&g);
   gather_decode(NULL);
-  need(!codec->may_refuse || (device->allgather_refused(device, job, NULL, &refused) && !refused),
+  need(!codec->may_refuse || (device->allgather_refused(device, codec, job, NULL, &refused) && !refused),
        "a shard that is not refused");
   if (job->sizes) {
     job->layout.payload_bytes = g.sizes.payload_bytes;

@@ -4,11 +4,11 @@
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_WARMUP=0 TAGC_MIN_BYTES=4K.
  *
- *   gathers TYPE STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] [moments=STEP] [nonfinite]
+ *   gathers TYPE STEPS [in-place] [groups] [wild[=STEP]] [large] [jump=STEP] [hostile=STEP] [moments=STEP] [nonfinite]
  *           [most=ERROR] [least=ERROR]
  *
  * jump       other parameters from that step on
- * wild       other parameters in every step
+ * wild       other parameters in every step, or from that step on
  * hostile    rank 1's last unit ends in random bits in that step
  * large      units worth cutting
  * moments    gathers those of an optimiser before the forward pass of that step, as for a checkpoint. The last unit is
@@ -25,8 +25,8 @@ static size_t counts[UNITS] = {2048, 4099, 4099, 3000};
 
 static ncclDataType_t type;
 static const char *type_name;
-static bool in_place, groups, nonfinite, wild, large;
-static long jump = -1, hostile = -1, moments = -1;
+static bool in_place, groups, nonfinite, large;
+static long wild = -1, jump = -1, hostile = -1, moments = -1;
 static double most, least, largest;
 static float numbers[2][MOST_COUNT]; /* of a shard: as they came, and as they should */
 static char *shards[UNITS], *whole[UNITS], *gradient, *reduced;
@@ -60,7 +60,7 @@ static void begin_era(struct shard *shard, int r, int unit, uint64_t era) {
 /* The bytes of rank r's shard in a step; read-only for the caller. */
 static const char *shard_of(int r, long step, int unit) {
   struct shard *shard = &known[r][unit];
-  const uint64_t era = wild ? (uint64_t)step : jump >= 0 && step >= jump ? 1 : 0;
+  const uint64_t era = wild >= 0 && step >= wild ? (uint64_t)step : jump >= 0 && step >= jump ? 1 : 0;
   if (!shard->bytes) {
     shard->base = malloc(counts[unit] * sizeof *shard->base);
     shard->slope = malloc(counts[unit] * sizeof *shard->slope);
@@ -220,10 +220,13 @@ static bool read_arguments(int argc, char **argv, long *steps) {
   for (int i = 3; i < argc; i++) {
     double value;
     in_place |= strcmp(argv[i], "in-place") == 0;
-    wild |= strcmp(argv[i], "wild") == 0;
+    if (strcmp(argv[i], "wild") == 0)
+      wild = 0;
     groups |= strcmp(argv[i], "groups") == 0;
     large |= strcmp(argv[i], "large") == 0;
     nonfinite |= strcmp(argv[i], "nonfinite") == 0;
+    if (number(argv[i], "wild=", &value))
+      wild = (long)value;
     if (number(argv[i], "jump=", &value))
       jump = (long)value;
     if (number(argv[i], "hostile=", &value))
@@ -238,8 +241,9 @@ static bool read_arguments(int argc, char **argv, long *steps) {
 int main(int argc, char **argv) {
   long steps;
   if (!read_arguments(argc, argv, &steps)) {
-    fprintf(stderr, "usage: gathers fp32|fp16|bf16 STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] "
-                    "[moments=STEP] [nonfinite] [most=ERROR] [least=ERROR]\n");
+    fprintf(stderr,
+            "usage: gathers fp32|fp16|bf16 STEPS [in-place] [groups] [wild[=STEP]] [large] [jump=STEP] [hostile=STEP] "
+            "[moments=STEP] [nonfinite] [most=ERROR] [least=ERROR]\n");
     return 2;
   }
   meet();

@@ -225,7 +225,7 @@ static void resize(const struct setting *s, struct both *b, const struct tagc_al
   struct tagc_allgather_job job = b->device;
   job.sizes = &sizes;
   job.refused = state->refused != 0;
-  tagc_exact_choose_size(&job, state->needed);
+  s->codec->choose_size(&job, state->needed);
   if (sizes.payload_bytes != b->sizes.payload_bytes || sizes.margin != b->sizes.margin)
     differs(s, call, b->host.rank, "the size of the next call", 0);
   b->host.layout.payload_bytes = b->device.layout.payload_bytes = sizes.payload_bytes;

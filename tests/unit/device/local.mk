@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # device/: hosts and CUDA devices.
-unit_tests += %D%/test_gradient_stats %D%/test_side_stream %D%/test_none %D%/test_self_test
+unit_tests += %D%/test_gradient_stats %D%/test_parameter_stats %D%/test_side_stream %D%/test_none %D%/test_self_test
 EXTRA_DIST += %D%/cuda_child.h %D%/cuda_codec.h %D%/cuda_rank.h %D%/life.h
 if HAVE_CXX
 cuda_tests += %D%/test_gradient_stats_cuda %D%/test_grids_cuda %D%/test_cuda %D%/test_cuda_faults %D%/test_cuda_threads \

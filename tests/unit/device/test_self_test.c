@@ -86,9 +86,9 @@ static bool allgather_decode(const struct tagc_device *self, const struct tagc_a
   return done;
 }
 
-static bool allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream,
-                              bool *refused) {
-  const bool done = tagc_device_host.allgather_refused(self, job, stream, refused);
+static bool allgather_refused(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                              struct tagc_allgather_job *job, void *stream, bool *refused) {
+  const bool done = tagc_device_host.allgather_refused(self, codec, job, stream, refused);
   if (lies_in && strcmp(lies_in, "a refusal") == 0 && calls++ >= lies_from)
     *refused ^= true;
   return done;

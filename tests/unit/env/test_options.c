@@ -186,7 +186,7 @@ static void renamed(void) {
   tagc_options_read(&o, twice);
   ok(!o.bad && o.allgather == TAGC_ALLGATHER_BF16, "the present name counts, and the old one's value is not looked at");
   tagc_options_read(&o, twice + 1);
-  ok(o.bad && o.allgather == TAGC_ALLGATHER_OFF, "a bad value marks the process under an old name, too");
+  ok(o.bad && o.allgather == TAGC_ALLGATHER_AUTO, "a bad value marks the process under an old name, too");
   tagc_options_default(&o);
   ok(tagc_options_take(&o, NULL, twice[1], why, sizeof why) == TAGC_TAKEN_REFUSED &&
        strstr(why, "TAGC_ALLGATHER=wrong"),

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "interpose/policy/choose.h"
+#include "interpose/policy/choose_allgather.h"
 #include "kernels/cuda/codecs.h"
 #include "tests/unit/tap.h"
 
@@ -379,8 +379,44 @@ static void pieces(void) {
   ok(sketch.ns[LHC] < INFINITY && sketch.chunks[LHC] == 1, "lhc goes in one piece");
 }
 
+static void is_gathered(const struct tagc_allgather_shape *shape, const struct tagc_parameter_stats *stats,
+                        const struct tagc_wire *wire, enum tagc_reason reason, const char *what) {
+  const enum tagc_reason got = tagc_choose_allgather(shape, stats, wire);
+  ok(got == reason, "%s: %s", what, got == TAGC_REASON_NONE ? "exact" : tagc_reason_words(got));
+}
+
+/* A million elements of bf16 a rank, two ranks: 2 bits of 16, and 3 ns for each element of a call. */
+static void allgathers(void) {
+  const struct tagc_allgather_shape shape = {1 << 20, 2, TAGC_BFLOAT16}, many = {1 << 20, 8, TAGC_BFLOAT16};
+  const struct tagc_parameter_stats stats = {.bits = 2, .encode_ns = 1, .decode_ns = 1}, all = {16, 0, 0},
+                                    unknown = {INFINITY, INFINITY, INFINITY};
+  const struct tagc_wire slow = link_of(100e6), fast = link_of(1e9), latency = {.plain = {.latency_ns = 1e9}};
+  is_gathered(&shape, &stats, &slow, TAGC_REASON_NONE, "17.5 ms less to send, 3 ms more to compute");
+  is_gathered(&shape, &stats, &fast, TAGC_REASON_allgather_slower, "1.7 ms less to send");
+  is_gathered(&shape, &all, &slow, TAGC_REASON_allgather_slower, "nothing less to send");
+  is_gathered(&shape, &stats, &latency, TAGC_REASON_allgather_slower, "bytes that cost nothing");
+  is_gathered(&shape, &unknown, &slow, TAGC_REASON_unseen, "unknown parameters");
+  is_gathered(&shape, &stats, NULL, TAGC_REASON_vote, "an unknown wire");
+  is_gathered(&many, &stats, &fast, TAGC_REASON_NONE, "eight ranks: 12.9 ms less to send, 9.4 ms more to compute");
+  ok(tagc_choose_allgather_plain_ns(&many, &slow) == 7 * (20e3 + (2 << 20) * 10.0) &&
+       tagc_choose_allgather_ns(&many, &stats, &slow, 1000) == (1 << 20) * 9.0 + 7 * (20e3 + 1000 * 10.0),
+     "the times of a call");
+  const double plain_ns = tagc_choose_allgather_plain_ns(&shape, &slow);
+  const struct tagc_parameter_stats edge = {16, 0, 0.049 * plain_ns / (2 << 20)};
+  struct tagc_parameter_stats less = edge;
+  less.bits = 14.4; /* 10% less */
+  is_gathered(&shape, &less, &slow, TAGC_REASON_NONE, "5.1% less");
+  less.decode_ns *= 1.05;
+  is_gathered(&shape, &less, &slow, TAGC_REASON_allgather_slower, "4.9% less");
+  tagc_options_default(&options);
+  ok(tagc_choose_allgathers_may(&options), "auto is the default");
+  options.codec = "q4";
+  ok(!tagc_choose_allgathers_may(&options), "a named codec measures no wire");
+}
+
 int main(void) {
   wires();
+  allgathers();
   all_reduces();
   pieces();
   parts();

@@ -40,7 +40,9 @@ static void calls(void) {
   struct tagc_call_facts f = good_call();
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a gradient");
   f = good_call(), f.collective = TAGC_COLL_ALL_GATHER;
-  is(&f, TAGC_PASS, TAGC_REASON_allgather_off, "an all-gather of parameters");
+  is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-gather of parameters");
+  f.allgather_reason = TAGC_REASON_allgather_named;
+  is(&f, TAGC_PASS, TAGC_REASON_allgather_named, "one that no option compresses");
   f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_function, "another all-gather");
   f = good_call(), f.collective = TAGC_COLL_ALL_REDUCE;
