@@ -60,7 +60,9 @@ kernels/kernels.ptx: $(cuda_sources) $(cuda_headers)
 	  sed -i -e 's/^\.version .*/.version 6.3/' -e '/used_bytes_mask/d' -e '/^\/\//d' -e '/^$$/d' $@.new && \
 	  $(PTXAS) -arch=sm_75 -o /dev/null $@.new && mv $@.new $@
 gpu-kernels: kernels/kernels.fatbin kernels/kernels.ptx
-kernel-info: kernels/kernels.fatbin ; @$(srcdir)/kernels/device/kernel-info kernels/kernels.log
+kernel-info: kernels/kernels.fatbin
+	@$(srcdir)/kernels/device/kernel-info kernels/kernels.log
+	@$(srcdir)/kernels/device/sass-info kernels/kernels.fatbin || test $$? = 77
 CLEANFILES += kernels/kernels.fatbin kernels/kernels.log kernels/kernels.ptx kernels/kernels.ptx.new
 else
 nodist_libtagc_a_SOURCES = kernels/device/fatbin_none.c

@@ -93,7 +93,7 @@ EXTRA_DIST += %D%/torch/run %D%/torch/train.py
 # Its programs are linked with the stand-ins, and find the real libraries by LD_LIBRARY_PATH.
 dist_check_SCRIPTS += %D%/gpu/run
 TESTS += %D%/gpu/run
-EXTRA_DIST += %D%/gpu/RESULTS.md %D%/gpu/mutate %D%/gpu/counts.txt
+EXTRA_DIST += %D%/gpu/RESULTS.md %D%/gpu/mutate %D%/gpu/forecast %D%/gpu/counts %D%/gpu/counts.txt
 if HAVE_CXX
 gpu_programs = %D%/gpu/goal %D%/gpu/ranks %D%/gpu/speed
 check_PROGRAMS += $(gpu_programs)

@@ -98,8 +98,9 @@ DEVICE void count(const struct tagc_cuda_counting &counting) {
       wild |= has_exception(x);
       values += found;
       const uint64_t at = call.n * place + (uint64_t)block * BLOCK;
-      if (__any_sync(ALL_LANES, found > 0) && lane == 0)
-        atomicMax(&counting.words[TAGC_NONZERO_FIRST + at / counting.range], (unsigned long long)~at);
+      unsigned long long *const first = &counting.words[TAGC_NONZERO_FIRST + at / counting.range];
+      if (__any_sync(ALL_LANES, found > 0) && lane == 0 && word_read(first) < ~at) /* few are */
+        atomicMax(first, (unsigned long long)~at);
     }
     values = warp_sum(values);
     wild = __any_sync(ALL_LANES, wild);

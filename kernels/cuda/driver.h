@@ -101,7 +101,8 @@ enum {
   TAGC_CUDA_INVALID_CONTEXT = 201,
   TAGC_CUDA_NOT_READY = 600, /* work is still running */
   TAGC_CUDA_CONTEXT_IS_DESTROYED = 709,
-  TAGC_CUDA_TOO_LARGE = 720, /* a cooperative launch is too large for the context's part of the GPU; nothing runs */
+  TAGC_CUDA_TOO_LARGE = 720,     /* a cooperative launch is too large for the context's part of the GPU; nothing runs */
+  TAGC_CUDA_NOT_SUPPORTED = 801, /* of cooperative launches: the same */
 };
 
 /* Writes "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)", cut at `size`. Returns `text`. */

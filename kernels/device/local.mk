@@ -6,5 +6,5 @@ libtagc_a_SOURCES += \
   %D%/self_test.c %D%/self_test.h %D%/self_test_allgather.c %D%/gradient_stats.c %D%/gradient_stats.h %D%/parameter_stats.c %D%/parameter_stats.h \
   %D%/self_test_run.h
 cuda_sources += %D%/kernels.cu
-EXTRA_DIST += %D%/kernel-info %D%/fatbin.c %D%/fatbin_none.c
+EXTRA_DIST += %D%/kernel-info %D%/sass-info %D%/fatbin.c %D%/fatbin_none.c
 EXTRA_DIST += %D%/README.md

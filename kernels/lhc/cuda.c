@@ -13,7 +13,6 @@ enum { MANY_WARPS = TAGC_CUDA_MANY_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_
 struct lhc_state {
   struct tagc_cuda_state *state;
   unsigned long long *meetings;
-  uint32_t *arrived;
   void *lists;
   /* from prepare to encode */
   double *norms, *shard_norms;
@@ -60,7 +59,6 @@ static size_t lhc_assign_gpu_state(struct lhc_state *out, const struct tagc_lhc_
   size_t used = 0;
   out->state = tagc_assign_buffer(base, &used, sizeof *out->state);
   out->meetings = tagc_assign_buffer(base, &used, geo->grid.stripes * (size_t)TAGC_LHC_WORDS * sizeof *out->meetings);
-  out->arrived = tagc_assign_buffer(base, &used, (geo->senders + 1) * sizeof *out->arrived);
   out->lists = tagc_assign_buffer(base, &used, geo->hashes ? 0 : tagc_lists_bytes(geo->grid.n, geo->senders + 1));
   const size_t sending = assign_gpu_sending(out, geo, base, used),
                receiving = assign_gpu_receiving(out, geo, base, used);
@@ -95,7 +93,6 @@ static struct tagc_lhc_call lhc_call_of(const struct tagc_job *job, struct tagc_
   lhc.bitmap_at = message->bitmap;
   lhc.shards = state->shards;
   lhc.norms = state->shard_norms;
-  lhc.arrived = state->arrived;
   lhc.meetings = state->meetings;
   lhc.cells = state->cells;
   lhc.due = state->due;
@@ -175,7 +172,7 @@ static int launch_recover(const struct tagc_cuda_launcher *launcher, struct tagc
   lhc->parts = groups_of_stripe(launcher, lhc);
   if (lhc->parts > 1) {
     const int error = tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, stripes * lhc->parts, lhc, stream);
-    if (error != TAGC_CUDA_TOO_LARGE)
+    if (error != TAGC_CUDA_TOO_LARGE && error != TAGC_CUDA_NOT_SUPPORTED)
       return error;
     lhc->parts = 1; /* the context or the process has only a part of the GPU */
   }

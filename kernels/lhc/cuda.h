@@ -71,8 +71,7 @@ struct tagc_lhc_call {
   uint64_t exponent_bytes, sketch_count, bitmap_at; /* of a shard; in a message */
   /* send */
   struct tagc_choose_shard *shards;
-  double *norms;     /* by place and group: of the values that stay, and of the chosen ones */
-  uint32_t *arrived; /* by place: groups that have added theirs; zero at first */
+  double *norms; /* by place and group: of the values that stay, and of the chosen ones */
   /* recover; the members hold one stripe after the other */
   unsigned long long *meetings; /* TAGC_LHC_WORDS: arrived groups, and << 32 the sum of their words */
   unsigned long long *cells;    /* hashes * part_cells: as in receive.inc.c */

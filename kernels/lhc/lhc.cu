@@ -8,6 +8,7 @@
 #include "kernels/cuda/call.cuh"
 #include "kernels/lhc/cuda.h"
 #include "kernels/sparse/lines.cuh"
+#include "kernels/sparse/shard_norms.cuh"
 
 namespace lhc {
 
@@ -23,7 +24,6 @@ DEVICE void clear(const struct tagc_lhc_call &lhc) {
   const struct tagc_cuda_call &call = lhc.call;
   zero(lhc.exponents, call.nranks * lhc.exponent_bytes);
   zero(lhc.sketch_out, 4 * call.nranks * lhc.sketch_count);
-  zero(lhc.arrived, (call.nranks + 3) / 4 * sizeof(uint4));
   for (uint32_t shard = blockIdx.x * blockDim.x + threadIdx.x; shard < call.nranks; shard += gridDim.x * blockDim.x)
     if (shard != call.rank)
       ((uint4 *)(call.message_out + call.message_bytes * (shard + 1)))[-1] = make_uint4(0, 0, 0, 0);
@@ -50,24 +50,6 @@ DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t
 struct norms {
   double stored, left, chosen;
 };
-
-/* The sum of the squares of a lane's values whose bits are in `which`. Mostly in fp32, because many GPUs have few units
- * for fp64: a power of two brings the largest to [2, 4), and squares that vanish do not count beside it. */
-DEVICE double squares_of(const float x[EACH], uint32_t which) {
-  uint32_t most = 1u << 23;
-  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
-    const uint32_t magnitude = which >> i & 1 ? tagc_bits_of(x[i]) & 0x7fffffffu : 0;
-    most = magnitude > most ? magnitude : most;
-  }
-  const uint32_t exponent = most >> 23;
-  const float scale = tagc_pow2(128 - (int)exponent);
-  float sum = 0;
-  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
-    const float part = which >> i & 1 ? x[i] * scale : 0;
-    sum += part * part;
-  }
-  return (double)sum * __longlong_as_double((long long)(1023 - 2 * 128 + 2 * exponent) << 52);
-}
 
 DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t first, uint32_t stride,
                                uint32_t lane, float *stage) {
@@ -103,43 +85,6 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
   return norms;
 }
 
-/* The sum of the threads' parts, for thread 0. */
-DEVICE double group_sum(double sum) {
-  __shared__ double parts[WARPS];
-  sum = warp_sum(sum);
-  __syncthreads();
-  if (threadIdx.x % LANES == 0)
-    parts[threadIdx.x / LANES] = sum;
-  __syncthreads();
-  for (uint32_t i = 1; threadIdx.x == 0 && i < WARPS; i++)
-    sum += parts[i];
-  return sum;
-}
-
-/* Adds up a shard's norms of chosen values and of those that stay. The last of its groups does that, in an order that
- * does not depend on which one it is. */
-DEVICE void add_norms(const struct tagc_lhc_call &lhc, uint32_t place, const struct norms &norms) {
-  double *parts = lhc.norms + 2 * (uint64_t)gridDim.x * place;
-  double left = group_sum(norms.left), chosen = group_sum(norms.chosen);
-  if (threadIdx.x == 0) {
-    parts[2 * blockIdx.x] = left;
-    parts[2 * blockIdx.x + 1] = chosen;
-  }
-  if (!group_is_last(&lhc.arrived[place], gridDim.x))
-    return;
-  left = chosen = 0;
-  for (uint32_t i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
-    left += __ldcg(&parts[2 * i]);
-    chosen += __ldcg(&parts[2 * i + 1]);
-  }
-  left = group_sum(left);
-  chosen = group_sum(chosen);
-  if (threadIdx.x == 0) {
-    lhc.shards[place].left += left;
-    lhc.shards[place].chosen += chosen;
-  }
-}
-
 DEVICE void send(const struct tagc_lhc_call &lhc) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = lhc.call;
@@ -149,7 +94,7 @@ DEVICE void send(const struct tagc_lhc_call &lhc) {
   for (uint32_t place = blockIdx.y; place < call.nranks - 1; place += gridDim.y) {
     const struct norms norms = send_shard(lhc, shard_at(call, place), first, stride, lane, stages[warp]);
     stored += norms.stored;
-    add_norms(lhc, place, norms);
+    add_shard_norms(&lhc.shards[place], lhc.norms + 2 * (uint64_t)gridDim.x * place, norms.left, norms.chosen);
   }
   add_norm(call, stored);
 }

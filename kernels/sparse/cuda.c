@@ -20,6 +20,8 @@ static size_t assign_lists(struct tagc_lists_call *out, uint64_t n, uint32_t nra
   out->segments = (uint32_t)count_parts(out->tiles, TAGC_LISTS_SEGMENT);
   out->starts = tagc_assign_buffer(base, &used, (nranks - 1) * (size_t)out->tiles * sizeof *out->starts);
   out->totals = tagc_assign_buffer(base, &used, (nranks - 1) * (size_t)out->segments * sizeof *out->totals);
+  const size_t places = nranks - 1, rows = places < TAGC_CUDA_ROWS ? places : TAGC_CUDA_ROWS;
+  out->norms = tagc_assign_buffer(base, &used, 2 * places * (TAGC_CUDA_GROUPS / rows) * sizeof *out->norms);
   return used;
 }
 

@@ -25,6 +25,7 @@ struct tagc_lists_call {
   uint64_t counts_at, offsets_at, values_at; /* offsets in a message */
   uint32_t *starts; /* `tiles` by place: of foreign shards, or of senders (if over 32: sum moves them on) */
   uint32_t *totals; /* `segments` by place */
+  double *norms;    /* by place and group: of the values that stay, and of the chosen ones */
   uint32_t tiles, segments;
   uint32_t capacity, exact; /* as in tagc_sparse_message */
 };

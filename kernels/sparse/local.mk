@@ -5,4 +5,4 @@ libtagc_a_SOURCES += \
   %D%/sparsify_cuda.c %D%/sparsify_cuda.h %D%/sparsify_vector.h %D%/sparsify_vector_avx2.h \
   %D%/sparsify_vector_avx512.h %D%/sparsify_vector_plain.h
 simd_sources += %D%/kernels.c %D%/sparsify_kernels.c
-cuda_sources += %D%/lines.cuh %D%/sparse.cu %D%/sparsify.cu %D%/sparsify_bins.cuh %D%/sparsify_tiles.cuh
+cuda_sources += %D%/lines.cuh %D%/shard_norms.cuh %D%/sparse.cu %D%/sparsify.cu %D%/sparsify_bins.cuh %D%/sparsify_tiles.cuh

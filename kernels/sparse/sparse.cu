@@ -6,6 +6,7 @@
 #include "kernels/cuda/call.cuh"
 #include "kernels/sparse/lines.cuh"
 #include "kernels/sparse/cuda.h"
+#include "kernels/sparse/shard_norms.cuh"
 
 /* -- counts of a tile's blocks ------------------------------------------------------------------------------------- */
 
@@ -161,16 +162,17 @@ DEVICE uint32_t send_block(const struct tagc_lists_call &lists, uint8_t *message
   const uint32_t low = (uint32_t)__popc(sent & row), high = (uint32_t)__popc(sent >> ROW);
   const uint32_t before = warp_before(low | high << 16, lane, &all);
   uint32_t at[2] = {start + (before & 0xffffu), start + (all & 0xffffu) + (before >> 16)};
+  uint32_t stays = 0;
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
+    stays |= (uint32_t)(!(picked >> i & 1) && !tagc_is_exception(tagc_bits_of(x[i]))) << i;
+  sums->left += squares_of(x, stays);
+  if (picked)
+    sums->chosen += squares_of(x, picked);
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
-    const double square = (double)x[i] * (double)x[i];
-    if (picked >> i & 1)
-      sums->chosen += square;
     if (sent >> i & 1)
       x[i] = send(lists, message, at[i / ROW]++, place_of(lane, i), x[i]);
     else if (tagc_is_exception(tagc_bits_of(x[i])))
       x[i] = 0;
-    else if (!(picked >> i & 1))
-      sums->left += square;
   }
   return (all & 0xffffu) + (all >> 16);
 }
@@ -221,13 +223,8 @@ DEVICE void pack(const struct tagc_lists_call &lists) {
     for (uint32_t i = blockIdx.x * WARPS + warp; i < lists.tiles; i += gridDim.x * WARPS)
       pack_tile(lists, place, lists.tiles - 1 - i, lane, stages[warp], &sums);
     norm2 += sums.norm2;
-    sums.left = warp_sum(sums.left);
-    sums.chosen = warp_sum(sums.chosen);
+    add_shard_norms(&lists.of.shards[place], lists.norms + 2 * (uint64_t)gridDim.x * place, sums.left, sums.chosen);
     sums.dropped = warp_sum(sums.dropped);
-    if (lane == 0) {
-      atomicAdd(&lists.of.shards[place].left, sums.left);
-      atomicAdd(&lists.of.shards[place].chosen, sums.chosen);
-    }
     if (lane == 0 && sums.dropped > 0)
       atomicAdd((unsigned long long *)&call.state->selected, 0ull - sums.dropped);
   }

@@ -44,6 +44,7 @@ DEVICE uint32_t find_in_sample(const uint16_t *codes, uint32_t *histogram, uint3
   return ((coarse - 1) * LANES + bin - 1) << SAMPLE_SHIFT;
 }
 
+/* The group's threads have just written `codes`. */
 DEVICE struct tagc_choose_guess guess(const struct tagc_choose_sampling &sample, const uint16_t *codes,
                                       uint32_t *histogram) {
   const uint32_t count = sample.lines * LANES;
@@ -86,7 +87,6 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place, u
         codes[line * LANES + lane] = counts ? (uint16_t)(magnitude >> SAMPLE_SHIFT) : 0;
     }
   }
-  __syncthreads();
   const struct tagc_choose_guess guessed = guess(choosing.sample, codes, histogram);
   if (threadIdx.x == 0)
     choosing.guesses[place] = guessed;

@@ -25,7 +25,8 @@
 struct tagc_choose_shard {
   double left, chosen; /* squared norms, by the codec: of values that stay, before rounding, and of chosen ones */
   uint32_t full;       /* some stripe has as many values as fit */
-  uint32_t unused[3];
+  uint32_t arrived;    /* groups that have added their norms */
+  uint32_t unused[2];
 };
 
 /* The input and output of a choice. Foreign shards are numbered by place: in the order of their owners. */

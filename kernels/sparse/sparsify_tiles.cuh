@@ -70,10 +70,10 @@ DEVICE void count_tile(const struct tagc_choosing &choosing, uint32_t place, con
   }
   __syncthreads();
   uint32_t *to = choosing.histograms + (uint64_t)tile.part * TAGC_SPARSIFY_NEAR + (fine ? TAGC_BIN_COARSE : 0);
+  /* The thread that reads a bin also zeroes it for the next tile. */
   for (uint32_t i = threadIdx.x; i < bins; i += blockDim.x)
     if (histogram[i] > 0)
       atomicAdd(&to[i], histogram[i]);
-  __syncthreads();
 }
 
 template <bool fine> DEVICE void count(const struct tagc_choosing &choosing) {

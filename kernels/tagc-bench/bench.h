@@ -4,8 +4,8 @@
  * predicts the time of a training step on a network (--simulate). See tagc-bench(1).
  *
  * Order      tagc-bench.c (main), options.c (the command line), data.c (gradients), sim.c (all ranks in one process,
- *            errors), speed.c (times), model.c (--simulate), allgather.c (--allgather), table.c, json.c and forecast.c
- *            (printed output), plot.c and outlook.c (pictures; draw.h)
+ *            errors), speed.c (times), gpu.c (--gpu), model.c (--simulate), allgather.c (--allgather), table.c, json.c
+ *            and forecast.c (printed output), plot.c and outlook.c (pictures; draw.h)
  * Memory     bench_need() ends the program if there is none: nothing here is part of the library.
  * Units      bits per element of the shards that one rank sends; GB/s of these elements as fp32; nanoseconds.
  * Threads    One.
@@ -43,6 +43,9 @@ enum bench_data {
   BENCH_DATA_COUNT
 };
 
+/* GPUs of --gpu. */
+enum bench_gpu { BENCH_T4, BENCH_A10, BENCH_L4, BENCH_A100, BENCH_H100, BENCH_H200, BENCH_NO_GPU };
+
 /* Like units of a model. */
 struct bench_unit {
   uint64_t count, elements; /* elements of the whole unit, over all ranks */
@@ -58,6 +61,7 @@ struct bench_simulation {
   struct bench_unit unit[BENCH_MOST_UNITS];
   size_t unit_count;
   double encode_gbs, decode_gbs; /* 0: measured */
+  enum bench_gpu gpu;            /* where codecs run; BENCH_NO_GPU: at those speeds */
   int depth;                     /* chunks of a call, if its codec can be cut */
 };
 
@@ -165,6 +169,17 @@ struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job
 double bench_gbs(const struct bench_speed *speed, int from, int to);
 double bench_ratio(const struct bench_speed *speed, int from, int to);
 
+/* -- gpu.c -------------------------------------------------------------------------------------------------- */
+
+extern const char *const bench_gpu_names[]; /* in the enum's order, NULL at the end */
+
+/* The chip's figures in words: "H100 SXM, 132 processors at 1.98 GHz, 3352 GB/s". */
+const char *bench_gpu_describe(enum bench_gpu gpu);
+
+/* A codec's work on it, as TAGC_CODEC=auto estimates it. False: the codec does not run on GPUs in this shape. */
+bool bench_gpu_cost(enum bench_gpu gpu, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                    struct tagc_gpu_cost *out);
+
 /* -- model.c ------------------------------------------------------------------------------------------------ */
 
 /* How a simulated rank sends: as NCCL does; a codec's payloads to all others; or one rank per host after a sum. */
@@ -182,7 +197,7 @@ struct bench_cost {
   double between; /* bytes that a host sends to others */
 };
 
-/* At measured speeds, or at those of the options. */
+/* At measured speeds, or at those of the options; with --gpu its speeds do not count. */
 struct bench_sender bench_sender_of(const struct bench_options *options, const struct bench_result *result,
                                     enum bench_way way);
 

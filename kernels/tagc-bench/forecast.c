@@ -153,6 +153,8 @@ static void print_forecast_head(const struct bench_forecast *f) {
            s->local, s->alpha_inside_us, s->beta_inside_gbit, s->alpha_us, s->beta_gbit);
   else
     printf("%g us a step of a ring, %g Gbit/s; -: the codec cannot carry the shape\n", s->alpha_us, s->beta_gbit);
+  if (s->gpu != BENCH_NO_GPU)
+    printf("forecast, not measured: codecs on a GPU (%s)\n", bench_gpu_describe(s->gpu));
   printf("%s, %g us a message, sparsity %.4g\n\n", bench_dtype_name(f->o->dtype), s->message_us,
          1 - 1e-6 * f->o->keep_ppm);
   printf("%5s %-10s%*s %7s", s->by_host ? "hosts" : "ranks", "", f->ways > 1 ? 5 : 0, "", "plain");
@@ -252,6 +254,8 @@ static void print_forecast_json(const struct bench_forecast *f) {
   tagc_json_real(&j, "beta_gbit", s->beta_gbit);
   tagc_json_real(&j, "message_us", s->message_us);
   tagc_json_text(&j, "dtype", bench_dtype_name(f->o->dtype));
+  if (s->gpu != BENCH_NO_GPU)
+    tagc_json_text(&j, "gpu_forecast", bench_gpu_describe(s->gpu));
   tagc_json_line(&j, 1);
   if (s->by_host) {
     tagc_json_number(&j, "local", s->local);

@@ -30,6 +30,15 @@ static bool lay_out(const struct bench_options *o, const struct tagc_codec *code
   return (!codec->needs_residual || shape->residual != TAGC_STORAGE_NONE) && codec->layout(shape, layout);
 }
 
+/* A codec's work at the sender's speeds, or on a GPU. False: it does not run there. */
+static bool find_work(const struct bench_simulation *s, const struct bench_sender *sender,
+                      const struct tagc_shape *shape, struct tagc_gpu_cost *work) {
+  if (s->gpu != BENCH_NO_GPU)
+    return bench_gpu_cost(s->gpu, sender->codec, shape, work);
+  *work = (struct tagc_gpu_cost){sizeof(float) * sender->encode, sizeof(float) * sender->decode, 0};
+  return true;
+}
+
 struct bench_cost bench_unit_cost(const struct bench_options *o, const struct bench_sender *sender, uint64_t elements,
                                   int hosts) {
   const struct bench_simulation *s = &o->simulation;
@@ -49,11 +58,15 @@ struct bench_cost bench_unit_cost(const struct bench_options *o, const struct be
   if (!lay_out(o, sender->codec, &shape, levels ? hosts : who.nranks, &layout))
     return (struct bench_cost){INFINITY, INFINITY};
   const struct tagc_traffic sent = tagc_layout_traffic(&shape, &layout, &who, levels);
-  const double peers = shape.nranks - 1, foreign = peers * (double)shape.n * sizeof(float);
+  struct tagc_gpu_cost work;
+  if (!find_work(s, sender, &shape, &work))
+    return (struct bench_cost){INFINITY, INFINITY};
+  const double peers = shape.nranks - 1, foreign = peers * (double)shape.n;
   const int depth = tagc_chunks_possible(sender->codec, &layout) ? tagc_chunks_of(shape.n, s->depth).count : 1;
   const struct tagc_call_times call = {
-    .encode_ns = foreign * sender->encode,
-    .decode_ns = foreign * sender->decode,
+    .encode_ns = foreign * work.encode_ns,
+    .decode_ns = foreign * work.decode_ns,
+    .chunk_ns = work.call_ns / 2,
     .wire_ns = tagc_layout_wire_ns(&shape, &layout, &links.ring, &links.all_to_all),
     .latency_ns = links.all_to_all.latency_ns + peers * links.all_to_all.message_ns,
   };

@@ -172,6 +172,8 @@ static const struct tagc_argument rows[] = {
     .help = "speed of encode for all codecs, not measured here" },
   { .name = "decode", .value = "GB/S", TO(REAL, simulation.decode_gbs), .accepts = "1e-3 to 1e6 GB/s",
     .help = "speed of decode for all codecs, not measured here" },
+  { .name = "gpu", .value = "NAME", TO(CHOICE, simulation.gpu), .names = bench_gpu_names,
+    .help = "forecast: codecs run on such a GPU" },
 };
 /* clang-format on */
 _Static_assert(BENCH_MOST_RANKS == 64 && BENCH_MOST_REPEAT == 1000 && BENCH_MOST_SIMULATED == 4096 && TAGC_CHUNKS == 16,
@@ -199,9 +201,21 @@ void bench_stop(int status, const char *message, ...) {
                              : tagc_fail(command_line.program, status, "%s", text));
 }
 
+/* A simulation gets the codecs' speeds in one way. */
+static void check_speeds(const struct bench_options *o) {
+  const struct bench_simulation *s = &o->simulation;
+  if (s->gpu != BENCH_NO_GPU && !s->wanted)
+    bench_stop(BENCH_USAGE, "--gpu needs --simulate");
+  if (s->gpu != BENCH_NO_GPU && (s->encode_gbs > 0 || s->decode_gbs > 0))
+    bench_stop(BENCH_USAGE, "--gpu does not go with --encode or --decode");
+  if (s->wanted && s->gpu == BENCH_NO_GPU && !o->repeat && (s->encode_gbs <= 0 || s->decode_gbs <= 0))
+    bench_stop(BENCH_USAGE,
+               "--simulate needs to know the codecs' speed: --repeat 1 or more, --encode and --decode, or --gpu");
+}
+
 int bench_parse(char **argv, struct bench_options *o) {
   const enum tagc_dtype none = sizeof dtype_names / sizeof *dtype_names;
-  *o = (struct bench_options){.dtype = none, .inputs = (const char *const *)argv + 1};
+  *o = (struct bench_options){.dtype = none, .simulation.gpu = BENCH_NO_GPU, .inputs = (const char *const *)argv + 1};
   tagc_command_line_preset(&command_line, o);
   const int status = tagc_command_line_parse(&command_line, argv, o, stdout);
   if (status != TAGC_COMMAND_LINE_GO)
@@ -220,7 +234,6 @@ int bench_parse(char **argv, struct bench_options *o) {
     bench_stop(BENCH_USAGE, "--allgather does not go with --simulate or --plot");
   if (o->simulation.wanted && o->from_files)
     bench_stop(BENCH_USAGE, "--input does not go with --simulate");
-  if (o->simulation.wanted && !o->repeat && (o->simulation.encode_gbs <= 0 || o->simulation.decode_gbs <= 0))
-    bench_stop(BENCH_USAGE, "--simulate needs to know the codecs' speed: --repeat 1 or more, or --encode and --decode");
+  check_speeds(o);
   return status;
 }

@@ -29,14 +29,17 @@ static void plot(const struct bench_options *o, const struct bench_world *world,
   bench_plot(o, world, points, count);
 }
 
-/* Measures the facts about this processor that the model needs. */
-static void simulate(struct bench_options *o, struct bench_result *results) {
-  const bool measured = o->simulation.encode_gbs <= 0 || o->simulation.decode_gbs <= 0;
-  if (!measured)
-    o->repeat = 0;
-  struct bench_world world = bench_world_new(o);
-  run_codecs(o, &world, results);
-  bench_world_free(&world);
+/* Measures the facts about this processor that the model needs; the options may say all of them. */
+static void simulate(const struct bench_options *o, struct bench_result *results) {
+  const struct bench_simulation *s = &o->simulation;
+  if (s->gpu != BENCH_NO_GPU || (s->encode_gbs > 0 && s->decode_gbs > 0)) {
+    for (size_t i = 0; i < o->codec_count; i++)
+      results[i] = (struct bench_result){.codec = o->codec[i]};
+  } else {
+    struct bench_world world = bench_world_new(o);
+    run_codecs(o, &world, results);
+    bench_world_free(&world);
+  }
   bench_simulate(o, results);
 }
 
@@ -52,7 +55,7 @@ static void show_codecs(const struct bench_options *o, struct bench_result *resu
   bench_world_free(&world);
 }
 
-static void run(struct bench_options *o) {
+static void run(const struct bench_options *o) {
   static struct bench_result results[BENCH_MOST_CODECS];
   if (o->allgather)
     bench_allgather(o);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Measures the speed of codecs on a GPU, beside a copy of the foreign elements from device to device in the same run.
  * Runs all codecs of the library, through its own table for the device, with their residuals.
- * Usage: speed [ELEMENTS...]: of a shard (1 M to 128 M).
+ * Usage: speed [ELEMENTS...]: of a shard (1 M to 128 M). speed once ELEMENTS...: makes each call once, for fp32 alone,
+ * so that the stand-in can count (tests/gpu/counts); its times mean nothing.
  *
  * Two ranks: the first prepares and encodes, the second decodes; both have the same gradient. Each time is the median
  * of several, after a warm-up, between events around five calls. Factors are multiples of the copy's time; GB/s are
@@ -20,6 +21,8 @@
 #include "tests/unit/codec/sim.h"
 
 enum { RANKS = 2, CALLS = 5, WARM = 2, TIMES = 7, TILE = 1 << 20 };
+
+static bool once;
 
 /* The goals of lhc at 16 M elements of fp32, as factors of the copy. */
 enum { GOAL_ELEMENTS = 16 << 20, GOAL_ENCODE = 4, GOAL_DECODE = 6 };
@@ -62,24 +65,25 @@ static int by_size(const void *a, const void *b) {
 
 /* Milliseconds of one call. */
 static double time_of(struct bench *b, void (*call)(struct bench *)) {
+  const int warm = once ? 0 : WARM, count = once ? 1 : TIMES, calls = once ? 1 : CALLS;
   float times[TIMES], ms;
   CUevent begin, end;
   MUST(cuEventCreate(&begin, CU_EVENT_DEFAULT));
   MUST(cuEventCreate(&end, CU_EVENT_DEFAULT));
-  for (int i = -WARM; i < TIMES; i++) {
+  for (int i = -warm; i < count; i++) {
     MUST(cuEventRecord(begin, NULL));
-    for (int j = 0; j < CALLS; j++)
+    for (int j = 0; j < calls; j++)
       call(b);
     MUST(cuEventRecord(end, NULL));
     MUST(cuEventSynchronize(end));
     MUST(cuEventElapsedTime(&ms, begin, end));
     if (i >= 0)
-      times[i] = ms / CALLS;
+      times[i] = ms / (float)calls;
   }
   MUST(cuEventDestroy_v2(begin));
   MUST(cuEventDestroy_v2(end));
-  qsort(times, TIMES, sizeof *times, by_size);
-  return (double)times[TIMES / 2];
+  qsort(times, (size_t)count, sizeof *times, by_size);
+  return (double)times[count / 2];
 }
 
 static void *room(const struct tagc_device *device, size_t bytes) {
@@ -298,50 +302,65 @@ static void measure_gathers(const struct tagc_device *device, const uint64_t *si
   printf("       %-8s %-5s %10s %6s %9s %8s %9s %7s %8s %9s %7s %8s %8s %8s\n", "codec", "type", "elements", "bytes",
          "copy ms", "GB/s", "encode ms", "factor", "GB/s", "decode ms", "factor", "GB/s", "beside:", "decode");
   for (int i = 0; tagc_allgather_codecs[i]; i++)
-    for (int dtype = TAGC_FLOAT32; dtype <= TAGC_BFLOAT16; dtype++)
+    for (int dtype = TAGC_FLOAT32; dtype <= (once ? TAGC_FLOAT32 : TAGC_BFLOAT16); dtype++)
       for (int size = 0; size < count; size++) {
         const struct tagc_allgather_shape shape = {.n = sizes[size], .nranks = RANKS, .dtype = (enum tagc_dtype)dtype};
         measure_gather(device, tagc_allgather_codecs[i], &shape);
       }
 }
 
+/* -- shapes -------------------------------------------------------------------------------------------------------- */
+
+static const struct kind {
+  enum tagc_dtype dtype;
+  enum tagc_storage storage;
+} kinds[] = {{TAGC_FLOAT32, TAGC_STORAGE_NONE},  {TAGC_FLOAT32, TAGC_STORAGE_FP32},  {TAGC_FLOAT32, TAGC_STORAGE_INT8},
+             {TAGC_BFLOAT16, TAGC_STORAGE_NONE}, {TAGC_BFLOAT16, TAGC_STORAGE_BF16}, {TAGC_BFLOAT16, TAGC_STORAGE_INT8},
+             {TAGC_FLOAT16, TAGC_STORAGE_NONE}};
+/* The default, and a value for gradients that consist almost only of their largest values. */
+static const uint32_t keeps[] = {200000, 10000};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* Once: the first kind that the codec takes, with the default. */
+static bool is_wanted(const struct tagc_codec *codec, size_t at) {
+  if (once)
+    return at == (codec->needs_residual ? 1 : 0);
+  return !codec->needs_residual || kinds[at % KINDS].storage;
+}
+
+static void measure_codec(const struct tagc_device *device, const struct tagc_codec *codec, const uint64_t *sizes,
+                          int count) {
+  bool any = false;
+  for (size_t at = 0; at < (codec->needs_residual ? 2 : 1) * KINDS; at++)
+    for (int size = 0; size < count; size++) {
+      const struct tagc_shape shape = {.n = sizes[size],
+                                       .nranks = RANKS,
+                                       .dtype = kinds[at % KINDS].dtype,
+                                       .keep_ppm = keeps[at / KINDS],
+                                       .residual = kinds[at % KINDS].storage};
+      if (is_wanted(codec, at))
+        any |= measure(device, codec, &shape);
+    }
+  if (!any)
+    printf("%-6s does not run on this device\n", codec->name);
+}
+
 int main(int argc, char **argv) {
-  static const struct {
-    enum tagc_dtype dtype;
-    enum tagc_storage storage;
-  } kinds[] = {{TAGC_FLOAT32, TAGC_STORAGE_NONE},  {TAGC_FLOAT32, TAGC_STORAGE_FP32},
-               {TAGC_FLOAT32, TAGC_STORAGE_INT8},  {TAGC_BFLOAT16, TAGC_STORAGE_NONE},
-               {TAGC_BFLOAT16, TAGC_STORAGE_BF16}, {TAGC_BFLOAT16, TAGC_STORAGE_INT8},
-               {TAGC_FLOAT16, TAGC_STORAGE_NONE}};
-  /* The default, and a value for gradients that consist almost only of their largest values. */
-  static const uint32_t keeps[] = {200000, 10000};
-  const uint64_t usual[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, 128 << 20};
+  uint64_t sizes[16] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, 128 << 20};
+  int count = 5;
+  once = argc > 1 && strcmp(argv[1], "once") == 0;
+  const int given = argc - 1 - once;
+  if (given > 0)
+    count = given < 16 ? given : 16;
+  for (int i = 0; i < count && given > 0; i++)
+    sizes[i] = strtoull(argv[1 + once + i], NULL, 0);
   device_open(0);
   const struct tagc_device *device = tagc_device_cuda(0);
   need(device, "to find a device that has kernels");
   printf("%-6s %5s %-5s %-5s %10s %9s %8s %9s %7s %8s %9s %7s %8s %9s\n", "codec", "keep", "type", "rest", "elements",
          "copy ms", "GB/s", "encode ms", "factor", "GB/s", "decode ms", "factor", "GB/s", "estimate");
-  for (int i = 0; tagc_codecs[i]; i++) {
-    bool any = false;
-    for (size_t at = 0; at < (tagc_codecs[i]->needs_residual ? 2 : 1) * (sizeof kinds / sizeof *kinds); at++)
-      for (int size = 0; size < (argc > 1 ? argc - 1 : 5); size++) {
-        const size_t kind = at % (sizeof kinds / sizeof *kinds);
-        const uint64_t n = argc > 1 ? strtoull(argv[size + 1], NULL, 0) : usual[size];
-        const struct tagc_shape shape = {.n = n,
-                                         .nranks = RANKS,
-                                         .dtype = kinds[kind].dtype,
-                                         .keep_ppm = keeps[at / (sizeof kinds / sizeof *kinds)],
-                                         .residual = kinds[kind].storage};
-        if (!tagc_codecs[i]->needs_residual || shape.residual)
-          any |= measure(device, tagc_codecs[i], &shape);
-      }
-    if (!any)
-      printf("%-6s does not run on this device\n", tagc_codecs[i]->name);
-  }
-  uint64_t sizes[16];
-  const int count = argc > 17 ? 16 : argc - 1;
-  for (int i = 0; i < count; i++)
-    sizes[i] = strtoull(argv[i + 1], NULL, 0);
-  measure_gathers(device, argc > 1 ? sizes : usual, argc > 1 ? count : 5);
+  for (int i = 0; tagc_codecs[i]; i++)
+    measure_codec(device, tagc_codecs[i], sizes, count);
+  measure_gathers(device, sizes, count);
   return 0;
 }
