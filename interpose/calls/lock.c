@@ -150,7 +150,7 @@ static bool can_ask_torch(const struct tagc_comm *comm) {
 /* Decides what follows from the layers. */
 static ncclResult_t use_layers(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count) {
   if (count && !is_hopeful(comm, infos)) {
-    comm->vote.asks_shards = tagc_shards_may_be(infos, count);
+    comm->vote.asks_shards = tagc_shards_may_be(comm);
     if (!comm->vote.asks_shards)
       tagc_comm_pass_slots(comm);
   }

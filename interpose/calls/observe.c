@@ -109,6 +109,10 @@ static void fill_call(struct tagc_comm *comm, struct tagc_call *call, const stru
   call->cycle = comm->observed.cycle_number;
   if (call->slot >= 0)
     see_home(comm, call);
+  if (tagc_call_collective(call) == TAGC_COLL_REDUCE_SCATTER)
+    tagc_shards_note(call);
+  else if (call->slot >= 0 && comm->vote.asks_shards)
+    comm->slots[call->slot].sample.sums_shard = tagc_shards_sums(call);
 }
 
 static ncclResult_t observe_call(struct tagc_comm *comm, struct tagc_call *call, struct tagc_former_lock *old) {

@@ -66,10 +66,16 @@ bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i);
  * unknown. With the lock; the list has its own, and any thread may look. */
 void tagc_shards_set(const struct tagc_comm *comm);
 void tagc_shards_drop(const struct tagc_comm *comm);
-/* Could the slots be shards? They are all-reduces of several counts; one count proves nothing. */
-bool tagc_shards_may_be(const struct tagc_slot_info *slots, size_t count);
-/* Are they? A communicator reduce-scatters just these counts, each as often, or each so many times (accumulation). */
-bool tagc_shards_are(const struct tagc_slot_info *slots, size_t count);
+/* Could the slots be shards? They are all-reduces, of several counts or in a cycle with other calls: else nothing tells
+ * where a step begins, and like units would share a residual. */
+bool tagc_shards_may_be(const struct tagc_comm *comm);
+/* Are they? A communicator reduce-scatters just these counts, each as often, or each so many times (accumulation). One
+ * count proves nothing; then the newest call of each slot must have summed a shard where it was just written. */
+bool tagc_shards_are(const struct tagc_comm *comm);
+/* Remembers a reduce-scatter as the newest one of this process. With the lock of its communicator. */
+void tagc_shards_note(const struct tagc_call *call);
+/* True if the newest one was of a gradient, and this all-reduce sums, in place, just what it writes: both FSDPs do. */
+bool tagc_shards_sums(const struct tagc_call *call);
 
 /* The shape of a whole shard, and the number of its elements that go uncompressed beside the payload. */
 struct tagc_shape tagc_slot_shard(const struct tagc_slot *slot);

@@ -40,6 +40,7 @@ struct tagc_comm_changes {
 struct tagc_slot_sample {
   bool symmetric;                 /* its buffers lie in symmetric windows: of this rank, since the vote of some rank */
   enum tagc_reason reject_reason; /* why no codec can handle them; TAGC_REASON_NONE: one can */
+  bool sums_shard;       /* the newest of them summed a shard where a gradient's reduce-scatter writes it (slot.h) */
   bool tried, taken;     /* TAGC_CODEC=auto: its gradient should be sampled, and was (ledger.h: its own gradient) */
   bool agreed;           /* and all ranks had a sample by the last vote */
   enum tagc_proof proof; /* of the all-gathers and reduce-scatters of its count; equal on all ranks */

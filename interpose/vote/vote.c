@@ -247,9 +247,7 @@ static ncclResult_t share_maps(const struct tagc_nccl_group *real, struct votes 
 /* ---- shards of gradients ----------------------------------------------------------------------------------------- */
 
 static void pack_replicas(struct vote *v, struct tagc_message *message) {
-  size_t count;
-  const struct tagc_slot_info *slots = tagc_cycle_slots(v->comm->observed.cycle, &count);
-  bool are_shards = tagc_shards_are(slots, count);
+  bool are_shards = tagc_shards_are(v->comm);
   tagc_message_flag(message, &are_shards);
 }
 

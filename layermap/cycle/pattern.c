@@ -153,7 +153,7 @@ static uint8_t main_op(const struct tagc_evidence *evidence) {
 /* Sets the facts that all-reduces tell about themselves: see tagc_cycle_is_gradients(). */
 static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence) {
   const uint8_t op = main_op(evidence);
-  const struct tagc_replicas proof = tagc_replicas_prove(evidence, op);
+  const struct tagc_replicas proof = tagc_replicas_prove(evidence, pattern->nranks, op);
   pattern->proven = proof.passes > 0;
   pattern->passes = proof.passes;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
@@ -168,7 +168,7 @@ static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence
 /* True if replicas of a model, whose gradients are all-reduced, also reduce-scatter something else: features. */
 static bool has_replicas(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence) {
   return tagc_pattern_has_replicas(evidence, pattern->nranks) &&
-         tagc_replicas_prove(evidence, main_op(evidence)).passes;
+         tagc_replicas_prove(evidence, pattern->nranks, main_op(evidence)).passes;
 }
 
 bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period) {

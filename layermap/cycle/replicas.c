@@ -51,6 +51,7 @@ enum { READINGS = 3 };
 /* The broadcasts that the pattern lacks, and those that it has. */
 struct parameters {
   uint64_t elements, counts, divisor;
+  uint64_t padded; /* elements, each broadcast padded to a multiple of the ranks */
   uint64_t copies; /* each was broadcast so many times, or a multiple of that */
   uint64_t buffers;
 };
@@ -63,7 +64,8 @@ static uint32_t times_in_pattern(const struct tagc_evidence *evidence, const str
 }
 
 /* Of floating-point numbers, or (bytes > 0) of bytes, so many an element. */
-static struct parameters add_broadcasts(const struct tagc_evidence *evidence, uint64_t bytes) {
+static struct parameters add_broadcasts(const struct tagc_evidence *evidence, int nranks, uint64_t bytes) {
+  const uint64_t ranks = nranks > 0 ? (uint64_t)nranks : 1;
   const struct tagc_beginning *b = &evidence->beginning;
   struct parameters sum = {0};
   for (uint32_t i = 0; i < b->broadcast_count; i++) {
@@ -74,6 +76,7 @@ static struct parameters add_broadcasts(const struct tagc_evidence *evidence, ui
       continue;
     sum.buffers += again * count;
     sum.elements += again ? 0 : b->broadcasts[i].times * count;
+    sum.padded += again ? 0 : b->broadcasts[i].times * ((count + ranks - 1) / ranks * ranks);
     sum.counts += !again;
     sum.divisor = again ? sum.divisor : common_divisor(sum.divisor, count);
     sum.copies = again ? sum.copies : common_divisor(sum.copies, b->broadcasts[i].times);
@@ -93,7 +96,9 @@ static bool come_to(const struct parameters *p, uint64_t elements) {
 static bool come_to_passes(const struct parameters *of, const struct share *share, uint64_t passes) {
   if (share->times % passes || (passes > 1 && share->counts == 1 && share->calls != passes))
     return false;
-  return passes * of->elements == share->elements + of->buffers || (passes == 1 && come_to(of, share->elements));
+  if (passes == 1 && (come_to(of, share->elements) || of->padded == share->elements))
+    return true;
+  return passes * of->elements == share->elements + of->buffers;
 }
 
 /* The number of passes; 0: they are others. `of`: as elements of floating-point numbers, and of bytes for each size of
@@ -140,10 +145,10 @@ static struct tagc_replicas prove_below(const struct tagc_evidence *evidence, ui
 /* Counts that are larger than those of gradients. */
 enum { LARGER = 3 };
 
-struct tagc_replicas tagc_replicas_prove(const struct tagc_evidence *evidence, uint8_t op) {
+struct tagc_replicas tagc_replicas_prove(const struct tagc_evidence *evidence, int nranks, uint8_t op) {
   struct parameters of[READINGS] = {{0}};
   for (size_t i = 0; i < READINGS && !evidence->beginning.overflow; i++)
-    of[i] = add_broadcasts(evidence, 2 * i);
+    of[i] = add_broadcasts(evidence, nranks, 2 * i);
   struct tagc_replicas proof = prove_below(evidence, op, of, UINT64_MAX);
   for (int i = 0; i < LARGER && !proof.passes && proof.most && evidence->beginning.constructed; i++)
     proof = prove_below(evidence, op, of, proof.most);

@@ -7,16 +7,22 @@
  *   parameters   Their elements are as many as those of all broadcasts that do not come again. Buffers that the pattern
  *                broadcasts are taken off (DDP does so before each forward pass). A few equal sizes may be a
  *                coincidence: so either DDP's constructor was there, or the counts of both have three values or more,
- *                and are not those of tokens. Behind DDP's constructor there may be several passes of so many elements
- *                (accumulation that reduces each time).
- *   rebuilding   DDP's buckets were cut anew. There are so many as it said, or several passes of so many (accumulation
- *                that reduces each time). What was reduced before has the elements of a pass, once or several times, in
- *                another cut.
+ *                and are not those of tokens. FSDP1 pads each unit, which it broadcasts, to a multiple of the ranks
+ *                (torch/distributed/fsdp/_init_utils.py, _sync_module_params_and_buffers; _flat_param.py). Behind DDP's
+ * constructor there may be several passes of so many elements (accumulation that reduces each time). rebuilding   DDP's
+ * buckets were cut anew. There are so many as it said, or several passes of so many (accumulation that reduces each
+ * time). What was reduced before has the elements of a pass, once or several times, in another cut.
  *
  * Tokens. The counts of activations are tokens times width, and all activations of a step have one number of tokens, or
  * a few. So they have a large common divisor. Buckets add up parameters of many shapes, which have at most a width in
  * common, and some parameter has that to the square. So counts are those of tokens if their greatest common divisor, to
  * the square, is more than the largest of them.
+ *
+ * Not proven. DDP with find_unused_parameters and frozen parts broadcasts more than it reduces, and never cuts anew.
+ * It sums a map of used parameters behind its buckets (reducer.cpp, all_reduce_local_used_map). But the sums of a
+ * codebook, or features, may come right before these buckets, and nothing tells where the buckets begin. FSDP1 with
+ * NO_SHARD that broadcasts nothing, or aligns its parameters, begins as anything may. PyTorch itself tells both:
+ * TAGC_LAYERMAP=torch.
  *
  * Part of struct tagc_pattern; pure, cannot fail.
  */
@@ -31,8 +37,8 @@ struct tagc_replicas {
   uint64_t passes; /* how often they reduce the model (accumulation); 0: none is proven */
 };
 
-/* Of the all-reduces with this kind of reduction. */
-struct tagc_replicas tagc_replicas_prove(const struct tagc_evidence *evidence, uint8_t op);
+/* Of the all-reduces with this kind of reduction, over so many ranks (0: unknown). */
+struct tagc_replicas tagc_replicas_prove(const struct tagc_evidence *evidence, int nranks, uint8_t op);
 
 /* True if the pattern has all calls that came behind the beginning's broadcasts. (One pass of several has not.) */
 bool tagc_replicas_are_all(const struct tagc_evidence *evidence);

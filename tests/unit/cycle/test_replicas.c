@@ -150,6 +150,22 @@ static void moments(void) {
   steps(step);
 }
 
+/* FSDP1 with NO_SHARD: units are broadcast as they are, and summed with padding (RANKS). */
+static void broadcast_units(uint64_t missing) {
+  for (int i = 0; i < BUCKETS; i++)
+    broadcast(buckets[i] - (i ? 0 : missing), FLOAT);
+}
+
+static void padded_units(void) {
+  broadcast_units(RANKS - 1);
+  steps(step);
+}
+
+static void padded_too_much(void) {
+  broadcast_units(RANKS);
+  steps(step);
+}
+
 static void twice_the_sum(void) {
   broadcast(2 * PARAMETERS, FLOAT);
   steps(step);
@@ -289,6 +305,8 @@ static const struct {
   {"bytes of parameters", bytes, BUCKETS},
   {"bytes of parameters in half precision", bytes_of_halves, BUCKETS},
   {"parameters and two moments of each", moments, BUCKETS},
+  {"units, one of them padded to the ranks", padded_units, BUCKETS},
+  {"units, one of them with another rank's element", padded_too_much, 0},
   {"twice as much in one broadcast", twice_the_sum, 0},
   {"parameters and buffers, which come again in each step", buffers, BUCKETS},
   {"another sum, smaller than all buckets", statistics, BUCKETS},
