@@ -211,15 +211,44 @@ bool tagc_forecast_is_tied(const struct tagc_model *model) {
   return !parameter_named(head, "head.weight");
 }
 
-/* In the order of registration. Megatron's last stage has a copy of a tied embedding as its head (language_module.py,
- * setup_embeddings_and_output_layer()). */
+/* The place of a parameter in the forward pass of its block. */
+static int forward_place(const char *name) {
+  static const char *const begins[] = {"norm1.", "attn.", "norm2."};
+  for (int i = 0; i < 3; i++)
+    if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+      return i;
+  return 3;
+}
+
+/* Gradients come in the reverse of the forward order; llama and others register the norms behind all else. */
+static void sort_block(struct tagc_forecast_part *parts, size_t count) {
+  for (size_t i = 1; i < count; i++) {
+    const struct tagc_forecast_part part = parts[i];
+    size_t at = i;
+    for (; at && forward_place(parts[at - 1].parameter.name) > forward_place(part.parameter.name); at--)
+      parts[at] = parts[at - 1];
+    parts[at] = part;
+  }
+}
+
+/* Do buckets follow the gradients, and not the registered order? */
+static bool is_by_gradients(const struct tagc_forecast_job *job) {
+  return job->base == TAGC_FORECAST_DDP || job->base == TAGC_FORECAST_ZERO2 || job->base == TAGC_FORECAST_ZERO3;
+}
+
+/* In the order of registration, or of the forward pass. Megatron's last stage has a copy of a tied embedding as its
+ * head (language_module.py, setup_embeddings_and_output_layer()). */
 static void add_parts_in_order(struct tagc_forecast_work *w) {
   const struct tagc_unit *embedding = &w->model->units[w->model->places[0].unit];
   const bool shared = w->job->base == TAGC_FORECAST_MEGATRON && w->job->pp > 1 && tagc_forecast_is_tied(w->model);
   const bool alone = shared && tagc_forecast_has(w->job, TAGC_FORECAST_OPTIMIZER);
-  for (size_t i = 0; i < w->model->place_count; i++)
+  for (size_t i = 0; i < w->model->place_count; i++) {
+    const size_t first = w->part_count;
     if (is_of_stage(w, i))
       add_place(w, i);
+    if (is_by_gradients(w->job) && is_block(w, i))
+      sort_block(w->parts + first, w->part_count - first);
+  }
   if (alone && tagc_forecast_is_first(w))
     w->parts[0].alone = true;
   if (shared && tagc_forecast_is_last(w))

@@ -3,7 +3,7 @@
  * says that nobody recorded them.
  *
  *   ddp       PyTorch, torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size() and
- *             Reducer::rebuild_buckets(): buckets in the order of gradients, which is nearly the reverse of that of the
+ *             Reducer::rebuild_buckets(): buckets in the order of gradients: the reverse of the forward pass, of its
  *             parameters; a bucket ends with the parameter that fills it. torch/nn/parallel/distributed.py,
  *             _ddp_init_helper(): the first one is filled by 1 MiB, unless the program sets bucket_cap_mb
  *   fsdp1     torch/distributed/fsdp/_runtime_utils.py, _pre_forward_unshard(), _pre_backward_hook(),
@@ -16,9 +16,10 @@
  *             to twice the ranks (nccl_start_alignment_factor)
  *   zero3     deepspeed/runtime/zero/stage3.py, reduce_independent_p_g_buckets_and_remove_grads(), and
  *             deepspeed/runtime/comm/coalesced_collectives.py, reduce_scatter_coalesced(): as zero2, each parameter
- *             padded to the ranks. partitioned_param_coordinator.py, fetch_sub_module(): a parameter is gathered for
- *             the forward and for the backward pass, one of up to 100,000 elements (param_persistence_threshold) once
- *             behind the step. In how many calls depends on prefetching
+ *             padded to the ranks. partitioned_param_coordinator.py, fetch_sub_module(): parameters stay from the
+ *             forward to the backward pass if they are used again within 1e9 elements (max_reuse_distance), so those of
+ *             a model of up to 5e8 are gathered once; in how many calls depends on prefetching. Those of up to 100,000
+ *             elements (param_persistence_threshold) are gathered one by one behind the step
  *   megatron  megatron/core/distributed/param_and_grad_buffer.py, _ParamAndGradBuffer.__init__() and
  *             start_grad_sync(); distributed_data_parallel.py has the size of buckets
  */
@@ -123,18 +124,20 @@ static void zero(struct tagc_forecast_work *w) {
   add_norm_sum(w, TAGC_FORECAST_DATA);
 }
 
+/* The norm, one number of 64 bits, is left out. */
 static void zero3(struct tagc_forecast_work *w) {
   const uint64_t ranks = (uint64_t)tagc_forecast_replicas(w->job);
-  uint64_t fetched = 0, persistent = 0;
+  uint64_t fetched = 0;
+  zero_buckets(w, TAGC_FORECAST_REDUCE_SCATTER, ranks);
   for (size_t i = 0; i < w->part_count; i++) {
     const uint64_t elements = part_elements(&w->parts[i]), shard = up_to(elements, ranks) / ranks;
-    *(elements > PERSISTENT ? &fetched : &persistent) += shard;
+    if (elements > PERSISTENT)
+      fetched += shard;
+    else
+      add_data(w, TAGC_FORECAST_ALL_GATHER, TAGC_FORECAST_PARAMETERS, shard, 1);
   }
-  zero_buckets(w, TAGC_FORECAST_REDUCE_SCATTER, ranks);
   tagc_forecast_add_some(w, TAGC_FORECAST_DATA, TAGC_FORECAST_ALL_GATHER, TAGC_FORECAST_PARAMETERS, w->job->type,
-                         2 * (uint64_t)w->job->accumulate * fetched);
-  add_data(w, TAGC_FORECAST_ALL_GATHER, TAGC_FORECAST_PARAMETERS, persistent, 1);
-  add_norm_sum(w, TAGC_FORECAST_DATA);
+                         fetched);
 }
 
 /* -- megatron ------------------------------------------------------------------------------------------------------ */

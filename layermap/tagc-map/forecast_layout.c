@@ -257,6 +257,9 @@ static bool check_sizes(const struct tagc_forecast_job *job, const struct tagc_m
 bool tagc_forecast_check(const struct tagc_forecast_job *job, const struct tagc_model *model,
                          char why[TAGC_FORECAST_WHY]) {
   const bool zero = tagc_forecast_has_buckets(job) && job->base != TAGC_FORECAST_DDP;
+  if (job->base == TAGC_FORECAST_ZERO3 && (tagc_model_elements(model) > 500000000 || job->accumulate > 1))
+    return refuse_forecast(why, "zero3 is known for models of up to 500000000 parameters and one micro-batch a step: "
+                                "else DeepSpeed gathers some of them again");
   if (!check_sizes(job, model, why) || !check_ranks(job, why) || (zero && !check_buckets(job, model, why)))
     return false;
   if (job->pp > 1 && job->base == TAGC_FORECAST_FSDP2 && tagc_forecast_has(job, TAGC_FORECAST_EVERY))

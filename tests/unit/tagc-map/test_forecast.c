@@ -150,7 +150,8 @@ static void read_step_line(struct recording *r, char *line) {
     return;
   if (strncmp(line, "stage ", 6) == 0)
     r->count++;
-  else if (r->count && !strstr(line, " 1 all-reduce") && (times = strstr(line, " x"))) { /* a group of one rank */
+  else if (r->count && !strstr(line, " 1 all-reduce") && !strstr(line, " float64") &&
+           (times = strstr(line, " x"))) { /* a group of one rank */
     *times = '\0';
     see(&r->stages[r->count - 1], strtoull(times + 2, NULL, 10), line);
   }
@@ -205,7 +206,7 @@ static void test_steps(void) {
   glob(pattern, 0, NULL, &found);
   for (size_t i = 0; i < found.gl_pathc; i++)
     test_step(found.gl_pathv[i]);
-  ok(found.gl_pathc >= 13, "%zu recorded steps of all groups", found.gl_pathc);
+  ok(found.gl_pathc >= 15, "%zu recorded steps of all groups", found.gl_pathc);
   globfree(&found);
 }
 
@@ -220,7 +221,6 @@ static void test_steps(void) {
   "{\"model_type\": \"gpt2\", \"n_embd\": " #hidden ", \"n_layer\": " #blocks \
   ", \"n_head\": 4, \"vocab_size\": " #words ", \"n_positions\": " #positions ", \"tie_word_embeddings\": " #tied "}"
 #define SMALL_GPT GPT(192, 4, 256, 128, false)
-#define TINY_LLAMA LLAMA(2048, 5632, 22, 32, 4, 32000, false)
 #define LLAMA3_8B LLAMA(4096, 14336, 32, 32, 8, 128256, false)
 #define LLAMA3_70B LLAMA(8192, 28672, 80, 64, 8, 128256, false)
 #define GPT_345M GPT(1024, 24, 50304, 1024, true)
@@ -254,7 +254,6 @@ static const struct fixture {
   {"real-zero2-whole", SMALL_GPT, "zero2", .ranks = 2, .bucket = 500000000},
   /* Made by rules (make.py), not recorded: larger models, more ranks, two types. */
   {"ddp-gpt2-small", "{\"model_type\": \"gpt2\"}", "ddp", .ranks = 4, .first = MIB, .bucket = 25 * MIB},
-  {"ddp-tinyllama", TINY_LLAMA, "ddp", .ranks = 8, .first = MIB, .bucket = 25 * MIB},
   {"fsdp2-llama3-70b", LLAMA3_70B, "fsdp2", {MEAN, MEAN}, .ranks = 64, .type = TAGC_BFLOAT16},
   {"fsdp2-llama3-8b-titan", LLAMA3_8B, "fsdp2,titan", {MEAN, MEAN}, .ranks = 64, .type = TAGC_BFLOAT16},
   {"megatron-gpt-345m", GPT_345M, "megatron,zero1", {MEANS, MEANS}, .ranks = 8, .type = TAGC_BFLOAT16},
@@ -330,33 +329,6 @@ static void test_fixture(const struct fixture *f) {
   tagc_calls_free(file);
 }
 
-/* ZeRO-3 prefetches: the number of its gathers is not known, their elements are. */
-static void test_zero3(const char *name, const char *config, int ranks, uint64_t bucket) {
-  struct tagc_forecast forecast;
-  size_t step = 0;
-  const char *path = "";
-  uint64_t recorded[2] = {0}, made[2] = {0};
-  struct tagc_forecast_job job = {.ranks = ranks, .micro_batch = 1, .accumulate = 1, .sequence = 16, .bucket = bucket};
-  job.type = job.gradients = TAGC_BFLOAT16;
-  struct tagc_call_file *file = read_step(name, &step, &path);
-  for (size_t i = 0; file && i < step; i++) {
-    const struct tagc_signature *call = &file->lists[0].calls[file->lists[0].count - step + i];
-    recorded[0] += call->collective == TAGC_COLL_REDUCE_SCATTER ? call->count : 0;
-    recorded[1] += call->collective == TAGC_COLL_ALL_GATHER ? call->count : 0;
-  }
-  if (forecast_of(&forecast, &job, "zero3", config))
-    for (size_t i = 0; i < forecast.stages[0].count; i++) {
-      const struct tagc_forecast_call *call = &forecast.stages[0].calls[i];
-      made[0] += call->function == TAGC_FORECAST_REDUCE_SCATTER ? call->count * call->times : 0;
-      made[1] += call->function == TAGC_FORECAST_ALL_GATHER ? call->count * (call->times ? call->times : 1) : 0;
-    }
-  ok(recorded[0] && recorded[0] == made[0] && recorded[1] == made[1],
-     "%s: %" PRIu64 " elements reduced, %" PRIu64 " gathered; forecast %" PRIu64 ", %" PRIu64, name, recorded[0],
-     recorded[1], made[0], made[1]);
-  tagc_forecast_free(&forecast);
-  tagc_calls_free(file);
-}
-
 /* -- bytes and refusals -------------------------------------------------------------------------------------------- */
 
 /* Eight ranks on two hosts, 1000 elements of 4 bytes. */
@@ -406,6 +378,7 @@ static void test_refusals(void) {
   refuses("fsdp2,tp=2", LLAMA(128, 344, 6, 8, 4, 1000, true), 8, 0, "whose head is not the embedding");
   refuses("megatron", "{\"model_type\": \"mixtral\"}", 8, 0,
           "mixtral: megatron, tp, pp, embed and titan are known for");
+  refuses("zero3", LLAMA3_8B, 8, 0, "zero3 is known for models of up to 500000000 parameters");
   refuses("fsdp2,tp=2", SMALL_GPT, 8, 0, "is known with megatron alone");
 }
 
@@ -413,8 +386,6 @@ int main(void) {
   test_steps();
   for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++)
     test_fixture(&fixtures[i]);
-  test_zero3("zero3-gpt2-small", "{\"model_type\": \"gpt2\"}", 4, 500000000);
-  test_zero3("zero3-llama2-7b", LLAMA(4096, 11008, 32, 32, 32, 32000, false), 16, 500000000);
   test_bytes();
   test_refusals();
   return tap_done();
