@@ -112,7 +112,7 @@ static const struct bound {
   {"known", 40, 31, 0},
   {"tuning", 5, 5, 0},
   {"held-out", 3, 2, 0},
-  {"fresh", 1, 0, 0},
+  {"fresh", 3, 0, 0},
 };
 
 int main(int argc, char **argv) {
@@ -128,6 +128,8 @@ int main(int argc, char **argv) {
        rates.of[WRONG], rates.cases, bound->wrong);
     ok(rates.of[RIGHT] >= bound->right, "%s: %u are sure and right, at least %u", bound->file, rates.of[RIGHT],
        bound->right);
+    if (!bound->right_at_95)
+      continue;
     ok(rates.right_at_95 >= bound->right_at_95, "%s: %u of these may select inside slots, at least %u", bound->file,
        rates.right_at_95, bound->right_at_95);
   }
