@@ -10,6 +10,13 @@
  * The program  The question loads no module and prints nothing. Exceptions end in it, and one that is under way stays.
  *              The garbage collector pauses: no finalizer of the program shall run while a call waits.
  *
+ * The default  is not to ask, as nobody can show that this leaves every program as it is:
+ *              - attributes of modules may be the program's own code, which then runs in a thread of ours;
+ *              - the lock changes hands between two lines: who forks then has a child without garbage collection;
+ *              - whoever holds the lock may wait for the caller, and all ranks wait for the time-out;
+ *              - at the interpreter's end a thread that waits for the lock is stopped, or waits for ever.
+ *              A safe default would ask only where the caller holds the lock already, and copy what it reads in C.
+ *
  * Threads      Any, without locks of the library.
  */
 #ifndef INTERPOSE_TORCH_ASK_H

@@ -11,6 +11,9 @@
 /* No model has more blocks. One that lies whole in a slot, which any number of blocks might fill, has no fewer. */
 enum { MOST_BLOCKS = 128, FEWEST_BLOCKS = 6 };
 
+/* Models of bytes and characters have any widths. */
+enum { TOYS = 256 };
+
 /* Per cent. Other heads with another MLP make as large a block: less does not suffice. */
 enum { SURE_OF_UNPUBLISHED = 79 };
 
@@ -53,6 +56,24 @@ static bool has_twin(const struct tagc_architecture *a) {
   return origin_of_words(&twin) != NOBODY;
 }
 
+/* True if a published model of these widths has fewer words, and the rest is a round width: rather that model with more
+ * layers at its head (a classifier, a projector) than one that nobody has published. */
+static bool may_have_larger_head(const struct tagc_architecture *a) {
+  enum { ROUND = 64, LARGEST_PART = 8 };
+  bool found = false;
+  for (size_t i = 0; i < tagc_published_count; i++) {
+    if (!has_widths(a, &tagc_published[i]) || !(tagc_published[i].family == a->family || is_common(a)))
+      continue;
+    for (const uint32_t *words = tagc_published[i].words; words < tagc_published[i].words + 3 && *words; words++) {
+      if (*words == a->vocabulary)
+        return false;
+      found |= *words < a->vocabulary && a->vocabulary - *words < *words / LARGEST_PART &&
+               (a->vocabulary - *words) % ROUND == 0;
+    }
+  }
+  return found;
+}
+
 /* True if other families have blocks of as many parameters in another order: only their words tell them apart. Not even
  * words do for BERT, whose sizes are the defaults of many encoders; the order of ViT's depends on the release of
  * transformers. */
@@ -79,7 +100,7 @@ static bool has_other_order(const struct tagc_architecture *a, enum origin words
  * that are not, or if calls lack a part. (Toys have few words, and any positions; GPT-2 is
  * often trained with fewer.) */
 static enum origin origin_of_outside(const struct tagc_candidate *candidate) {
-  enum { TOYS = 256, GPT2_POSITIONS = 1024, UNUSUAL = 3 * TAGC_BIT };
+  enum { GPT2_POSITIONS = 1024, UNUSUAL = 3 * TAGC_BIT };
   const struct tagc_architecture *a = &candidate->architecture;
   const struct tagc_prior *prior = candidate->prior;
   const enum origin words = candidate->blocks_only ? NOBODY : origin_of_words(a);
@@ -102,11 +123,13 @@ static bool has_weak_sizes(const struct tagc_search *search, const struct tagc_c
     return true;
   if (candidate->blocks_only)
     return widths != OWN || has_other_order(a, words, widths);
-  if (words == NOBODY || has_other_order(a, hides_words ? OTHERS : words, widths))
+  if (words == NOBODY || has_other_order(a, hides_words ? OTHERS : words, widths) || may_have_larger_head(a))
     return true;
+  if (!is_common(a))
+    return words != OWN || (widths == NOBODY && a->vocabulary > TOYS);
   if (words == OWN)
-    return false;
-  return (widths != OWN && !is_common(a)) || widths == NOBODY || has_twin(a);
+    return widths == NOBODY && hides_words;
+  return widths == NOBODY || has_twin(a);
 }
 
 /* True if each slot has the size and padding of Megatron's buckets. The one filled last may be smaller. */

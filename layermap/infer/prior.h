@@ -57,11 +57,13 @@ size_t tagc_prior_outsides(const struct tagc_prior *prior, struct tagc_outside *
 extern const struct tagc_prior tagc_priors[];
 extern const size_t tagc_prior_count;
 
-/* The widths of published models, which most people train or tune: of a block alone. */
+/* The widths of published models, which most people train or tune: of a block alone. And the words that models of just
+ * these widths were published with, as far as such a row has any. */
 struct tagc_published {
   enum tagc_family family;
   uint32_t hidden, intermediate, heads, kv_heads, head_dim;
   uint32_t experts, expert_intermediate, shared_intermediate;
+  uint32_t words[3];
 };
 extern const struct tagc_published tagc_published[];
 extern const size_t tagc_published_count;

@@ -7,7 +7,8 @@
  * what is stated is true, and some slots have no contents.
  *
  *   test_zoo all           counts all cases
- *   test_zoo list FILE     also prints each, for people who change the search. (Never of held-out: who looks, tunes.)
+ *   test_zoo list FILE     also prints each, for people who change the search. (Never of held-out and fresh: who
+ *                          looks, tunes.)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +112,7 @@ static const struct bound {
   {"known", 40, 31, 0},
   {"tuning", 5, 5, 0},
   {"held-out", 3, 2, 0},
+  {"fresh", 3, 0, 0},
 };
 
 int main(int argc, char **argv) {
@@ -126,6 +128,8 @@ int main(int argc, char **argv) {
        rates.of[WRONG], rates.cases, bound->wrong);
     ok(rates.of[RIGHT] >= bound->right, "%s: %u are sure and right, at least %u", bound->file, rates.of[RIGHT],
        bound->right);
+    if (!bound->right_at_95)
+      continue;
     ok(rates.right_at_95 >= bound->right_at_95, "%s: %u of these may select inside slots, at least %u", bound->file,
        rates.right_at_95, bound->right_at_95);
   }
