@@ -120,7 +120,8 @@ void tagc_advice_make(const struct tagc_summary *summary, struct tagc_advice *ou
       "Gradients are %.0f%% of what a rank sends in a step, and nothing is compressed: TAGC_MODE=ab tells what "
       "compressing them changes.",
       100 * step.gradients / step.sent);
-  if (!options.allgather && step.plain > WORTH * step.sent)
+  const bool exact_or_off = options.allgather == TAGC_ALLGATHER_OFF || options.allgather == TAGC_ALLGATHER_AUTO;
+  if (exact_or_off && step.plain > WORTH * step.sent)
     add_advice(
       out,
       "All-gathers of parameters are %.0f%% of what a rank sends in a step, %s: with TAGC_ALLGATHER=q8 they would send "

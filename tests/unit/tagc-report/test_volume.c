@@ -130,6 +130,7 @@ static const struct {
   {"real-ddp-varied", TAGC_ROLE_DATA, "evidently of gradients", "--parameters"},
   {"real-ddp", TAGC_ROLE_DATA, "evidently of gradients", "--parameters"},
   {"real-experts", TAGC_ROLE_UNKNOWN, "gradients and activations", ""},
+  {"real-fsdp1-replicated", TAGC_ROLE_UNKNOWN, "gradients and activations", ""},
   {"real-hsdp", TAGC_ROLE_UNKNOWN, "gradients and activations", ""},
   {"real-hsdp1", TAGC_ROLE_UNKNOWN, "gradients and activations", ""},
   {"real-metrics", TAGC_ROLE_UNKNOWN, "gradients and activations", ""},
