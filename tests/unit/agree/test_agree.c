@@ -375,12 +375,17 @@ static bool is_cautious(void) {
   return good && errno == EDOM;
 }
 
-/* Runs in its own process. */
+/* Runs this program again, with "limited": this process has threads, and a fork of it must not allocate memory. */
 static void limited(int limit, int most) {
+  char limit_text[16], most_text[16];
   int status;
+  snprintf(limit_text, sizeof limit_text, "%d", limit);
+  snprintf(most_text, sizeof most_text, "%d", most);
   pid_t child = fork();
-  if (child == 0)
-    _exit(!is_modest(limit, most) || !is_cautious());
+  if (child == 0) {
+    execl("/proc/self/exe", "test_agree", "limited", limit_text, most_text, (char *)NULL);
+    _exit(127);
+  }
   ok(waitpid(child, &status, 0) == child && status == 0,
      "ulimit -n %d: with 100 strangers no more than %d connections; where fewer than 64 are free, none", limit, most);
 }
@@ -402,10 +407,12 @@ static void closed(void) {
      "the next id has one of its own");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   setenv("TAGC_LOG", "error", 1);
   tagc_library_start();
   tagc_log_set_level(-1);
+  if (argc == 4 && strcmp(argv[1], "limited") == 0)
+    return !is_modest(atoi(argv[2]), atoi(argv[3])) || !is_cautious();
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED)
     return 1;
