@@ -209,7 +209,7 @@ build_image()
   shift
   buildah bud --isolation chroot --pull-never -t "$image" "$@" >"$scratch/bud" 2>&1
   built=$?
-  [ $built = 0 ] || tail -n 10 "$scratch/bud" | sed 's/^/# /'
+  [ $built = 0 ] || { grep -E 'rror|\*\*\*' "$scratch/bud"; tail -n 10 "$scratch/bud"; } | sed 's/^/# /'
   return $built
 }
 
