@@ -33,7 +33,9 @@ MOSTLYCLEANFILES += $(static_programs)
 if SANITIZED
 wheel: ; @echo "make wheel: this build has sanitizers; configure one without" >&2; exit 1
 else
-wheel: all $(static_programs)
+# `all` is a make of its own: with other prerequisites beside it, two would write the same archives.
+wheel: all
+	@$(MAKE) $(AM_MAKEFLAGS) $(static_programs)
 	@command -v python3 >/dev/null || { echo "make wheel: python3 is missing (Debian: apt-get install python3)" >&2; exit 1; }
 	@rm -rf $(wheel_tree) && $(MKDIR_P) $(wheel_tree)
 	@$(MAKE) $(AM_MAKEFLAGS) -s install DESTDIR="`cd $(wheel_tree) && pwd`" prefix= exec_prefix= bindir=/bin libdir=/lib \

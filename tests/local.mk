@@ -108,7 +108,8 @@ endif
 gpu_needs = libtagc-preload.so tagc-report $(gpu_programs) $(cuda_tests) tests/bench/overhead \
   tests/e2e/device/on_device tests/e2e/trace/trace_times \
   tests/standin/launch tests/standin/libnccl.so.2
-gpu-programs: all $(gpu_needs)
+gpu-programs: all
+	@$(MAKE) $(AM_MAKEFLAGS) $(gpu_needs)
 gpu-kit: gpu-programs
 	@rm -rf $@
 	@for file in $(gpu_needs); do \
