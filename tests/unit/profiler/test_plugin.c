@@ -370,7 +370,8 @@ static void check_fork(void) {
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
-enum { THREADS = 4, TURNS = 200 };
+/* So few that a thread which the system holds up finds its operation still there (TAGC_PROFILER_OPERATIONS). */
+enum { THREADS = 4, TURNS = TAGC_PROFILER_OPERATIONS / THREADS };
 
 static void *run_operations(void *context) {
   for (int i = 0; i < TURNS; i++) {
