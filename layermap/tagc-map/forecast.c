@@ -57,13 +57,16 @@ struct tagc_traffic tagc_forecast_sent(const struct tagc_forecast_call *call) {
   return (struct tagc_traffic){all - between, between};
 }
 
+/* True if they differ in nothing but how often they are made. */
+static bool are_like_calls(const struct tagc_forecast_call *a, const struct tagc_forecast_call *b) {
+  return a->group == b->group && a->function == b->function && a->content == b->content && a->type == b->type &&
+         a->count == b->count && a->hosts.hosts == b->hosts.hosts;
+}
+
 static struct tagc_forecast_call *find_call(struct tagc_forecast_stage *stage, const struct tagc_forecast_call *like) {
-  for (size_t i = 0; i < stage->count; i++) {
-    struct tagc_forecast_call *call = &stage->calls[i];
-    if (call->group == like->group && call->function == like->function && call->content == like->content &&
-        call->type == like->type && call->count == like->count && call->hosts.hosts == like->hosts.hosts)
-      return call;
-  }
+  for (size_t i = 0; i < stage->count; i++)
+    if (are_like_calls(&stage->calls[i], like))
+      return &stage->calls[i];
   return NULL;
 }
 
@@ -206,6 +209,13 @@ static const struct tagc_parameter *parameter_named(const struct tagc_unit *unit
   return NULL;
 }
 
+int tagc_forecast_blocks(const struct tagc_model *model) {
+  int blocks = 0;
+  for (size_t i = 0; i < model->place_count; i++)
+    blocks += model->places[i].block >= 0;
+  return blocks;
+}
+
 bool tagc_forecast_is_tied(const struct tagc_model *model) {
   const struct tagc_unit *head = &model->units[model->places[model->place_count - 1].unit];
   return !parameter_named(head, "head.weight");
@@ -277,9 +287,7 @@ static bool make_forecast_parts(struct tagc_forecast_work *w) {
 static bool make_stage(struct tagc_forecast_stage *stage, const struct tagc_forecast_job *job,
                        const struct tagc_model *model, int number) {
   struct tagc_forecast_work w = {.job = job, .model = model, .stage = number, .to = stage};
-  for (size_t i = 0; i < model->place_count; i++)
-    w.blocks += model->places[i].block >= 0;
-  w.blocks /= job->pp;
+  w.blocks = tagc_forecast_blocks(model) / job->pp;
   const struct tagc_parameter *embedding = parameter_named(&model->units[model->places[0].unit], "embed.weight");
   w.hidden = embedding ? embedding->columns : 0;
   *stage = (struct tagc_forecast_stage){.first = number, .last = number};
@@ -295,11 +303,8 @@ static bool make_stage(struct tagc_forecast_stage *stage, const struct tagc_fore
 
 static bool is_same_stage(const struct tagc_forecast_stage *a, const struct tagc_forecast_stage *b) {
   bool same = a->count == b->count;
-  for (size_t i = 0; same && i < a->count; i++) {
-    const struct tagc_forecast_call *x = &a->calls[i], *y = &b->calls[i];
-    same = x->group == y->group && x->function == y->function && x->content == y->content && x->type == y->type &&
-           x->count == y->count && x->times == y->times && x->hosts.hosts == y->hosts.hosts;
-  }
+  for (size_t i = 0; same && i < a->count; i++)
+    same = are_like_calls(&a->calls[i], &b->calls[i]) && a->calls[i].times == b->calls[i].times;
   return same;
 }
 

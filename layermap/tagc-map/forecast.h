@@ -207,6 +207,9 @@ void tagc_forecast_model(struct tagc_forecast_work *w);
 /* Is the parameter cut in pieces of rows (1), of columns (2), or not at all (0) by tensor parallelism? -1: unknown. */
 int tagc_forecast_cut(const struct tagc_parameter *parameter);
 
+/* The blocks of a model, by their places. */
+int tagc_forecast_blocks(const struct tagc_model *model);
+
 /* Is the head the embedding? The last place must be the head. */
 bool tagc_forecast_is_tied(const struct tagc_model *model);
 

@@ -176,18 +176,11 @@ static bool check_ranks(const struct tagc_forecast_job *job, char why[TAGC_FOREC
 
 /* -- the model ----------------------------------------------------------------------------------------------------- */
 
-static int count_blocks(const struct tagc_model *model) {
-  int blocks = 0;
-  for (size_t i = 0; i < model->place_count; i++)
-    blocks += model->places[i].block >= 0;
-  return blocks;
-}
-
 /* An embedding, blocks, and a head, in a family whose forward pass has two sums a block. */
 static bool check_stack(const struct tagc_forecast_job *job, const struct tagc_model *model,
                         char why[TAGC_FORECAST_WHY]) {
   static const char *const families[] = {"gpt2", "llama", "mistral", "qwen2"};
-  const int blocks = count_blocks(model);
+  const int blocks = tagc_forecast_blocks(model);
   bool known = false;
   for (size_t i = 0; i < sizeof families / sizeof *families; i++)
     known |= strcmp(model->family, families[i]) == 0;
