@@ -2,12 +2,13 @@
  * What a codec for all-gathers makes of parameters, for the choice whether it is used.
  *
  * Sample     the same elements of a shard in two calls in a row. Copies of it, one behind the other, are a shard of
- * some thousands of elements, which fills the caches' first level like a part of a real one. Codec      runs on it as
- * it does in a call between two ranks, whose other shard is decoded; the best of three times counts. One element counts
- * as changed, so that even a sample that stands still is encoded. Units      bits of an element that travel, with the
- * margin of sizes. Nanoseconds for an element of the own shard (encode), and for an element of each shard (decode).
+ *            some thousands of elements, which fills the caches' first level like a part of a real one.
+ * Codec      runs on it as it does in a call between two ranks, whose other shard is decoded; the best of three times
+ *            counts. One element counts as changed, so that even a sample that stands still is encoded.
+ * Units      bits of an element that travel, with the margin of sizes. Nanoseconds for an element of the own shard
+ *            (encode), and for an element of each shard (decode).
  * Ownership  Memory comes from the host and is freed.
- * Threads    Reentrant. Failure: false without memory.
+ * Threads    Reentrant. Failure: false without memory, or if the codec cannot have the shape.
  */
 #ifndef KERNELS_DEVICE_PARAMETER_STATS_H
 #define KERNELS_DEVICE_PARAMETER_STATS_H
