@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-enum { UNITS = 3, TURN = 20, MOST_RANKS = 4 };
+enum { UNITS = 3, TURN = 20 };
 
 static const size_t sizes[UNITS] = {120000, 60000, 90001};
 static const float weight[UNITS] = {1, 8, 0.125f};
@@ -35,11 +35,10 @@ static void add_gradient(int r, uint64_t step, int unit, size_t from, size_t n, 
   }
 }
 
+static double *sums_of_one; /* room for a unit's gradient */
+
 /* The sums of n elements, 0 before. */
-static double *no_sums(size_t n) {
-  static double sums[120000 * MOST_RANKS];
-  return memset(sums, 0, n * sizeof *sums);
-}
+static double *no_sums(size_t n) { return memset(sums_of_one, 0, n * sizeof *sums_of_one); }
 
 static void fill_gradients(uint64_t step) {
   for (int u = 0; u < UNITS; u++) {
@@ -93,6 +92,7 @@ int main(int argc, char **argv) {
   thins = strcmp(argv[1], "thins") == 0;
   reduced = strcmp(argv[1], "reduced") == 0;
   meet();
+  sums_of_one = malloc(sizes[0] * (size_t)nranks * sizeof *sums_of_one); /* the largest unit */
   for (int u = 0; u < UNITS; u++) {
     gradient[u] = malloc(sizes[u] * (size_t)nranks * sizeof(float));
     result[u] = malloc(sizes[u] * sizeof(float));
@@ -106,5 +106,6 @@ int main(int argc, char **argv) {
     free(result[u]);
     free(late[u]);
   }
+  free(sums_of_one);
   return finish();
 }
