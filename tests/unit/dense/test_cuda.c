@@ -283,10 +283,10 @@ static void hadamard(float x[256]) {
       }
 }
 
-/* A summary of a block of rotated values as sent, with the scale for the right mean. */
-static uint64_t q2_sent(enum order order, const float rotated[256]) {
+/* The scale for the right mean of a block of rotated values, and how many of them are large. */
+static float q2_scale(enum order order, const float rotated[256], uint32_t *large) {
   float v[256], term[256];
-  uint32_t most = 0, large = 0;
+  uint32_t most = 0;
   for (int i = 0; i < 256; i++)
     most = (tagc_bits_of(rotated[i]) & 0x7fffffffu) > most ? tagc_bits_of(rotated[i]) & 0x7fffffffu : most;
   const float power = tagc_q2_power(most);
@@ -295,30 +295,46 @@ static uint64_t q2_sent(enum order order, const float rotated[256]) {
     term[i] = v[i] * v[i];
   }
   const float squares = sum_in(order, term), threshold = tagc_q2_threshold(squares);
+  *large = 0;
   for (int i = 0; i < 256; i++) {
-    large += term[i] > threshold;
+    *large += term[i] > threshold;
     term[i] = fabsf(v[i]) * (term[i] > threshold ? TAGC_Q2_LARGE : TAGC_Q2_SMALL);
   }
-  return (uint64_t)large << 32 | tagc_to_bf16(tagc_q2_scale_unbiased(squares, sum_in(order, term)) / power);
+  return tagc_q2_scale_unbiased(squares, sum_in(order, term)) / power;
+}
+
+/* The gradient whose rotated values, before the encoder's signs, are `wanted` times the factor; what they become. */
+static void put_block(struct sim *sim, uint32_t block, const float wanted[256], float factor, float rotated[256]) {
+  const uint64_t key = tagc_rotation_key(sim->shape.n, 1);
+  float x[256];
+  for (int i = 0; i < 256; i++)
+    x[i] = factor * wanted[i];
+  hadamard(x);
+  for (int i = 0; i < 256; i++) {
+    const bool turned = tagc_rotation_signs(key, block, (uint32_t)i / 64) >> i % 64 & 1;
+    sim_put(sim, 0, 1, 256 * block + (uint64_t)i, turned ? -x[i] : x[i]);
+    rotated[i] = 0x1p-8f * x[i];
+  }
+  hadamard(rotated);
 }
 
 /* Blocks that another order would send differently: one large rotated value among small ones, so that its first partner
- * in the sum matters. Rank 0 sends them to rank 1 in the first step. */
+ * in the sum matters, and a scale between two bf16. Rank 0 sends them to rank 1 in the first step. */
 static void blocks_with_order(struct sim *sim) {
-  const uint64_t key = tagc_rotation_key(sim->shape.n, 1);
   for (uint32_t block = 0; block < sim->shape.n / 256; block++)
     for (bool found = false; !found;) {
+      const enum order other = (enum order)(1 + block % (ORDERS - 1));
       float x[256], rotated[256];
+      uint32_t large, large_too;
       for (int i = 0; i < 256; i++)
         x[i] = 0x1p-12f * sim_normal();
       x[sim_random() % 256] = 1 + (float)(sim_random() % 1000) * 1e-3f;
-      hadamard(x);
-      for (int i = 0; i < 256; i++) {
-        sim_put(sim, 0, 1, 256 * block + (uint64_t)i, x[i]);
-        rotated[i] = tagc_rotation_signs(key, block, (uint32_t)i / 64) >> i % 64 & 1 ? -x[i] * 0x1p-8f : x[i] * 0x1p-8f;
-      }
-      hadamard(rotated);
-      found = q2_sent(AS_THE_FORMAT_SAYS, rotated) != q2_sent((enum order)(1 + block % (ORDERS - 1)), rotated);
+      put_block(sim, block, x, 1, rotated);
+      const float scale = q2_scale(AS_THE_FORMAT_SAYS, rotated, &large);
+      const float between = tagc_float_of((tagc_bits_of(scale) & 0xffff0000u) + 0x8000u);
+      put_block(sim, block, x, between / scale, rotated);
+      const float sent = q2_scale(AS_THE_FORMAT_SAYS, rotated, &large), too = q2_scale(other, rotated, &large_too);
+      found = large != large_too || tagc_to_bf16(sent) != tagc_to_bf16(too);
     }
 }
 
