@@ -6,9 +6,11 @@
  * one has others: then TAGC_SKIP and TAGC_LAYERS would select by kinds what they do not name. In between (*in part*)
  * what is stated is true, and some slots have no contents.
  *
- *   test_zoo all           counts all cases
- *   test_zoo list FILE     also prints each, for people who change the search. (Never of held-out and fresh: who
- *                          looks, tunes.)
+ *   test_zoo all                  counts all cases
+ *   test_zoo list FILE            also prints each, for people who change the search. (Never of held-out and fresh: who
+ *                                 looks, tunes.)
+ *   test_zoo asked FILE ANSWERS   counts the cases with PyTorch's answers (tests/fixtures/ask_zoo.py) as maps, and
+ *                                 prints those of known and tuning that are not right
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +86,56 @@ static void count_model(const char *name, const struct tagc_model *model, struct
     }
 }
 
+/* -- answers ------------------------------------------------------------------------------------------------------- */
+
+/* The answer for the model of that name, which the caller frees. */
+static struct tagc_model *find_answer(const char *answers, const char *name) {
+  char label[ZOO_LABEL];
+  for (struct tagc_model *model; (model = zoo_next(&answers, label)) != NULL; tagc_model_free(model))
+    if (!strcmp(label, name))
+      return model;
+  return NULL;
+}
+
+static void count_answer(const struct zoo_case *c, const struct tagc_model *answer, struct rates *rates, bool lists) {
+  char why[160];
+  struct tagc_layers *layers = tagc_layers_infer(c->slots, c->model->place_count, c->nranks, answer, why);
+  const bool is_sure = layers->source == TAGC_LAYER_MAP && tagc_layers_are_sure(layers);
+  const enum verdict really = is_sure ? judge(c, layers) : UNSURE;
+  if (really != RIGHT && lists)
+    printf("%s|%s|%d|%u|%s|%s\n", verdict_names[really], c->name, c->nranks, layers->confidence, layers->what, why);
+  rates->cases++;
+  rates->of[really]++;
+  tagc_layers_free(layers);
+}
+
+/* Counts the models of a file with the answers of tests/fixtures/ask_zoo.py; no answer is no map. */
+static void count_answers(const char *name, const char *path) {
+  static struct zoo_case c;
+  struct rates rates = {0};
+  char *text = zoo_load(name), *answers = zoo_read(path), label[ZOO_LABEL];
+  ok(text && answers, "%s.maps, and %s", name, path);
+  const char *at = answers ? text : NULL;
+  const bool lists = !strcmp(name, "known") || !strcmp(name, "tuning");
+  unsigned models = 0, answered = 0;
+  for (struct tagc_model *model; (model = zoo_next(&at, label)) != NULL; models++) {
+    struct tagc_model *answer = find_answer(answers, label);
+    answered += answer != NULL;
+    for (size_t i = 0; i < ZOO_RANKS; i++) {
+      c = (struct zoo_case){.name = label, .model = model, .layout = TAGC_LAYOUT_FSDP2, .nranks = zoo_ranks[i]};
+      zoo_make_slots(&c);
+      if (answer)
+        count_answer(&c, answer, &rates, lists);
+    }
+    tagc_model_free(answer);
+    tagc_model_free(model);
+  }
+  free(answers);
+  free(text);
+  note("%s: %u models, %u answers; of %u cases right %u, in part %u, wrong %u, unsure %u", name, models, answered,
+       ZOO_RANKS * models, rates.of[RIGHT], rates.of[PART], rates.of[WRONG], rates.of[UNSURE]);
+}
+
 /* Counts the models of a file. */
 static struct rates count_file(const char *name, unsigned every, bool lists) {
   struct rates rates = {0};
@@ -116,6 +168,10 @@ static const struct bound {
 };
 
 int main(int argc, char **argv) {
+  if (argc == 4 && !strcmp(argv[1], "asked")) {
+    count_answers(argv[2], argv[3]);
+    return tap_done();
+  }
   const bool lists = argc == 3 && !strcmp(argv[1], "list"), all = lists || (argc == 2 && !strcmp(argv[1], "all"));
   for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
     const struct bound *bound = &bounds[i];

@@ -91,6 +91,10 @@ char *zoo_load(const char *name) {
   char path[2048];
   const char *top = getenv("abs_top_srcdir");
   snprintf(path, sizeof path, "%s/tests/fixtures/zoo/%s.maps", top ? top : "..", name);
+  return zoo_read(path);
+}
+
+char *zoo_read(const char *path) {
   FILE *file = fopen(path, "r");
   enum { MOST = 1 << 24 };
   char *text = calloc(1, MOST);

@@ -25,6 +25,7 @@ struct zoo_sides {
 
 /* The maps of a file of the zoo, one behind the other: to be freed. NULL: cannot be read. */
 char *zoo_load(const char *name);
+char *zoo_read(const char *path);
 /* The next model from *at on, and its name; NULL: none is left. What is no map fails as a check. */
 struct tagc_model *zoo_next(const char **at, char *label);
 
