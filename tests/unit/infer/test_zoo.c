@@ -27,13 +27,14 @@ enum { SURE = TAGC_LAYERS_AMBIGUOUS };
 enum verdict { RIGHT, PART, WRONG, UNSURE, VERDICTS };
 static const char *const verdict_names[] = {"right", "in part", "WRONG", "unsure"};
 
-static enum verdict judge(const struct zoo_case *c, const struct tagc_layers *layers) {
+static enum verdict judge(const struct zoo_case *c, const struct tagc_layers *layers, uint32_t kinds) {
   static struct tagc_member members[TAGC_MODEL_PARAMETERS];
   const struct tagc_model *model = c->model;
   enum verdict verdict = RIGHT;
   for (size_t place = 0; place < model->place_count; place++) {
     const size_t slot = model->place_count - 1 - place;
-    struct zoo_sides sides = {.truth = {.members = members, .layout = c->layout}, .guess = &layers->layers[slot]};
+    struct zoo_sides sides = {
+      .truth = {.members = members, .layout = c->layout}, .guess = &layers->layers[slot], .kinds = kinds};
     const bool is_like_last = place && model->places[place].unit == model->places[place - 1].unit &&
                               sides.guess->members == layers->layers[slot + 1].members;
     if (is_like_last)
@@ -51,12 +52,13 @@ static enum verdict judge(const struct zoo_case *c, const struct tagc_layers *la
 
 struct rates {
   unsigned cases, of[VERDICTS], wrong_at_95, right_at_95;
+  unsigned exact; /* norms and biases are right, for TAGC_SKIP=norm,bias */
 };
 
 static void count_case(const struct zoo_case *c, struct rates *rates, bool lists) {
   char why[160];
   struct tagc_layers *layers = tagc_layers_infer(c->slots, c->model->place_count, c->nranks, NULL, why);
-  const enum verdict really = layers->source == TAGC_LAYER_ARITHMETIC ? judge(c, layers) : UNSURE;
+  const enum verdict really = layers->source == TAGC_LAYER_ARITHMETIC ? judge(c, layers, 0) : UNSURE;
   const enum verdict verdict = layers->confidence >= SURE ? really : UNSURE;
   rates->cases++;
   rates->of[verdict]++;
@@ -101,11 +103,12 @@ static void count_answer(const struct zoo_case *c, const struct tagc_model *answ
   char why[160];
   struct tagc_layers *layers = tagc_layers_infer(c->slots, c->model->place_count, c->nranks, answer, why);
   const bool is_sure = layers->source == TAGC_LAYER_MAP && tagc_layers_are_sure(layers);
-  const enum verdict really = is_sure ? judge(c, layers) : UNSURE;
+  const enum verdict really = is_sure ? judge(c, layers, 0) : UNSURE;
   if (really != RIGHT && lists)
     printf("%s|%s|%d|%u|%s|%s\n", verdict_names[really], c->name, c->nranks, layers->confidence, layers->what, why);
   rates->cases++;
   rates->of[really]++;
+  rates->exact += is_sure && judge(c, layers, TAGC_KIND_NORM | TAGC_KIND_BIAS) == RIGHT;
   tagc_layers_free(layers);
 }
 
@@ -132,8 +135,9 @@ static void count_answers(const char *name, const char *path) {
   }
   free(answers);
   free(text);
-  note("%s: %u models, %u answers; of %u cases right %u, in part %u, wrong %u, unsure %u", name, models, answered,
-       ZOO_RANKS * models, rates.of[RIGHT], rates.of[PART], rates.of[WRONG], rates.of[UNSURE]);
+  note("%s: %u models, %u answers; of %u cases right %u, in part %u, wrong %u, unsure %u; norms and biases right %u",
+       name, models, answered, ZOO_RANKS * models, rates.of[RIGHT], rates.of[PART], rates.of[WRONG], rates.of[UNSURE],
+       rates.exact);
 }
 
 /* Counts the models of a file. */
