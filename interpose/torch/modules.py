@@ -107,9 +107,9 @@ def ask(ranks):
     def is_mixer(text):
         return has(text, "Attention", "Attn", "Mixer", "Mamba", "SSM") and not has(text, "MLP", "Mlp")
 
-    # Outer modules come first.
+    # Outer modules come first. The MLP of torch.nn.TransformerEncoderLayer has no module of its own.
     def kinds_in_block(parts, inside):
-        kinds = []
+        kinds = ["mlp"] if len(parts) == 1 and parts[0] in ("linear1", "linear2") else []
         for part, text in zip(parts, inside):
             if has(text, "Expert", "MoE", "Moe"):
                 kinds = ["mlp", "expert"]

@@ -33,6 +33,11 @@ MODELS = {
         DbrxForCausalLM list=ModuleList.0=DbrxBlock.norm_attn_norm=DbrxNormAttentionNorm.attn=DbrxAttention.Wqkv=Linear.weight 192x64 attn
         DbrxForCausalLM list=ModuleList.0=DbrxBlock.ffn=DbrxFFN.router=DbrxRouter.layer=Linear.weight 8x64 expert
         DbrxForCausalLM list=ModuleList.0=DbrxBlock.ffn=DbrxFFN.experts=DbrxExperts.mlp=DbrxExpertGLU.w1 1024x64 mlp,expert""",
+    "PyTorch's own layers": """
+        Model layers=TransformerEncoder.list=ModuleList.0=TransformerEncoderLayer.self_attn=MultiheadAttention.in_proj_bias 192 attn,bias
+        Model layers=TransformerEncoder.list=ModuleList.0=TransformerEncoderLayer.linear1=Linear.weight 256x64 mlp
+        Model layers=TransformerEncoder.list=ModuleList.0=TransformerEncoderLayer.linear2=Linear.bias 64 mlp,bias
+        Model layers=TransformerEncoder.list=ModuleList.0=TransformerEncoderLayer.norm2=LayerNorm.bias 64 norm,bias""",
     "a mixer without attention": """
         Mamba2ForCausalLM list=ModuleList.0=Mamba2Block.norm=Mamba2RMSNorm.weight 64 norm
         Mamba2ForCausalLM list=ModuleList.0=Mamba2Block.mixer=Mamba2Mixer.A_log 8 attn
@@ -98,7 +103,7 @@ def answer_of(question, root):
 
 def name_of(path):
     parts = [part.partition("=")[0] for part in path.split(".")]
-    return ".".join(parts[2:] if parts[0] == "list" else parts)
+    return ".".join(parts[parts.index("list") + 2:] if "list" in parts else parts)
 
 
 def main(path):
