@@ -198,7 +198,9 @@ def ask(ranks):
         largest = sorted(elements, key=lambda p: -elements[p])
         unit, used = {}, {"block", "embed", "head", "model", "middle"}
         for i, prefix in enumerate(largest):
-            name = "block" if i == 0 else word(prefix.rpartition(".")[2])[-24:]
+            own = prefix.split(".")     # "encoder" of "model.encoder.layers", beside "model.decoder.layers"
+            name = next((a for a, b in zip(own, largest[0].split(".")) if a != b), own[-1])
+            name = "block" if i == 0 else word(name)[-24:]
             while i and name in used:
                 name += "_"
             used.add(name)

@@ -3,8 +3,8 @@
 
     kinds.py MODULES.PY
 
-A line of MODELS is a parameter: its path with the class of each module, its shape, and the kinds that the answer states;
-"?" where the library shall ask the name. Classes and paths are those of transformers.
+A line of MODELS is a parameter: class of the model, path with the class of each module, shape, and the kinds that the answer
+states; "?" where the library shall ask the name. Classes and paths are those of transformers.
 """
 import math
 import sys
@@ -122,7 +122,13 @@ def main(path):
             print(f"{'' if good else 'not '}ok {number} - {what}: {name_of(path)} is {kinds}")
             if not good:
                 print("\n".join("# " + line for line in answer.split("\n") if f" {name_of(path)} " in line or answer[0] == "!"))
-    print(f"1..{number}")
+    answer = answer_of(question, make([
+        f"T5ForConditionalGeneration {stack}=T5Stack.block=ModuleList.{i}=T5Block.ff=T5LayerFF.weight {rows}x64 mlp"
+        for stack, rows in (("encoder", 64), ("decoder", 128)) for i in range(2)]))
+    units = [line for line in answer.split("\n") if line.startswith("unit")]
+    good = units == ["unit encoder 0-1", "unit block 0-1"]
+    print(f"{'' if good else 'not '}ok {number + 1} - lists of blocks have the names by which they differ: {units}")
+    print(f"1..{number + 1}")
 
 
 main(sys.argv[1])
