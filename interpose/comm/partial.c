@@ -70,10 +70,10 @@ static void warn_unsure(const struct tagc_comm *comm) {
   if (comm->rank == 0)
     tagc_log(TAGC_LOG_WARN, "interpose",
              "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, but their %s is %u%% sure, "
-             "and %d%% are needed: such slots pass; a map%s settles it (TAGC_LAYERMAP)",
+             "and %d%% are needed: such slots pass; %s",
              (unsigned long long)comm->ledger->number, is_map ? "layout" : "model, a guess by sizes,",
              comm->layers->confidence, is_map ? TAGC_LAYERS_AMBIGUOUS : TAGC_LAYERS_SELECT,
-             is_map ? " with a line \"layout\"" : "");
+             is_map ? "a line \"layout\" in the map settles it" : tagc_layers_remedy());
 }
 
 /* Without this, parameters that an unmatched name should leave out would be compressed silently. */

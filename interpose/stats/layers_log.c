@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "interpose/nccl/process.h"
 #include "layermap/cycle/calls.h"
 #include "layermap/model/select.h"
 
@@ -104,6 +105,14 @@ static void log_unnamed(uint64_t communicator, const char *variable, const char 
            (unsigned long long)communicator, variable, element, meant, an_example(layers, name));
 }
 
+/* If PyTorch was asked, another line says why it told nothing. */
+const char *tagc_layers_remedy(void) {
+#define WITH_A_FILE "TAGC_LAYERMAP=FILE after \"tagc-map from-config -o FILE config.json\""
+  return tagc_library_asks_torch() ? "set " WITH_A_FILE
+                                   : "set TAGC_LAYERMAP=torch, which asks a program of PyTorch, or " WITH_A_FILE;
+#undef WITH_A_FILE
+}
+
 void tagc_layers_log_unnamed(uint64_t communicator, const char *variable, const char *list, enum tagc_log_level missing,
                              const struct tagc_slot_info *slots, const struct tagc_layers *layers) {
   char element[TAGC_SELECT_ELEMENT];
@@ -122,6 +131,6 @@ void tagc_layers_log_unnamed(uint64_t communicator, const char *variable, const 
   if (asks_kinds && unknown)
     tagc_log(TAGC_LOG_WARN, "layermap",
              "communicator %llu: %s=%.80s: the layers of %zu of %zu slots are not known: kinds "
-             "match nothing there; a map tells them (TAGC_LAYERMAP)",
-             (unsigned long long)communicator, variable, list, unknown, layers->count);
+             "match nothing there; %s",
+             (unsigned long long)communicator, variable, list, unknown, layers->count, tagc_layers_remedy());
 }

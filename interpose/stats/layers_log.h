@@ -18,6 +18,9 @@ void tagc_layers_log(uint64_t communicator, const struct tagc_slot_info *slots, 
 void tagc_layers_log_unnamed(uint64_t communicator, const char *variable, const char *list, enum tagc_log_level missing,
                              const struct tagc_slot_info *slots, const struct tagc_layers *layers);
 
+/* What a user writes whose selection needs to know parameters: how to get a map. It lives as long as the process. */
+const char *tagc_layers_remedy(void);
+
 /* "llama, hidden 4096, ... (97% sure)". Returns `text`. */
 const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_LAYERS_WORDS]);
 /* The selected parameters of a layer: "mlp.up.weight mlp.down.weight"; of many the first, and a number. Returns

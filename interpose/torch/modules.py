@@ -68,56 +68,97 @@ def ask(ranks):
 
     # ---- the parameters of a model, in the order in which modules are registered
 
+    def plain(module):
+        name = type(module).__name__
+        return name[4:] if name.startswith("FSDP") else name      # as fully_shard calls a class that it wraps
+
     def parameters_of(root, entries):
-        names, place = {}, {}
+        names, place, by_name, words = {}, {}, {}, set()
         for path, module in root.named_modules():
             names.setdefault(id(module), clean(path))
             place.setdefault(id(module), len(place))
+            by_name[clean(path)] = module
         own = [e for e in enumerate(entries) if id(e[1][0]) in names]
         own.sort(key=lambda e: (place[id(e[1][0])], e[0]))
-        by_name = {path: module for path, module in ((clean(p), m) for p, m in root.named_modules())}
-        result, words = [], set()
+        result = []
         for _, (module, name, shape) in own:
             path = names[id(module)]
-            around, parts = [], path.split(".") if path else []
-            for i in range(len(parts) + 1):
-                m = by_name.get(".".join(parts[:i]))
-                around.append(type(m).__name__)
-            if "Embedding" in around[-1] and shape:
-                words.add(shape[0])
-            result.append((path, name, shape, around, module))
+            parts = path.split(".") if path else []
+            around = [plain(by_name.get(".".join(parts[:i]))) for i in range(len(parts) + 1)]
+            if "Embedding" in around[-1] and len(shape) > 1:
+                words.add(tuple(shape))
+            result.append((path, name, shape, around))
         return result, words, by_name
 
     # ---- kinds, where the classes of modules tell them; else the library asks the names
 
-    def kinds_of(name, shape, around, in_block, words):
+    def has(text, *words):
+        return any(w in text for w in words)
+
+    # "MoeMLP" of "Qwen3MoeMLP" would be an expert: without the name of the family, which it shares with `other`, it is "MLP".
+    def own_words(name, other):
+        end = 0
+        for i in range(1, min(len(name), len(other))):
+            if name[:i] == other[:i] and name[i].isupper() and other[i].isupper():
+                end = i
+        return name[end:]
+
+    # What mixes tokens counts as attention, whatever it is.
+    def is_mixer(text):
+        return has(text, "Attention", "Attn", "Mixer", "Mamba", "SSM") and not has(text, "MLP", "Mlp")
+
+    # Outer modules come first. The MLP of torch.nn.TransformerEncoderLayer has no module of its own.
+    def kinds_in_block(parts, inside):
+        kinds = ["mlp"] if len(parts) == 1 and parts[0] in ("linear1", "linear2") else []
+        for part, text in zip(parts, inside):
+            if has(text, "Expert", "MoE", "Moe"):
+                kinds = ["mlp", "expert"]
+            if has(part, "router", "expert_gate") or has(text, "Router", "MoEGate") or (kinds[1:] and part in ("gate", "wg")):
+                return ["expert"]
+            if not kinds and is_mixer(text):
+                return ["attn"]
+            if not kinds and (has(text, "MLP", "Mlp", "FeedForward", "FFN") or text in ("Intermediate", "Output")):
+                kinds = ["mlp"]
+        return kinds
+
+    def kinds_outside(shape, inside, words):
+        if has(inside[-1], "Embedding"):
+            return ["embed"]
+        if has(inside[-1], "Linear") and (tuple(shape) in words or (len(shape) == 1 and shape[0] in [w[0] for w in words])):
+            return ["head"]
+        is_head = any(text.endswith("Head") or has(text, "Classif", "Pooler", "Predict") for text in inside)
+        return ["head"] if is_head else None
+
+    # A parameter of the last module of `inside`, whose names are `parts`: of those in a block, or else below the root.
+    def kinds_of(name, shape, outer, inside, parts, words):
         bias = ["bias"] if name.endswith("bias") else []
-        outer = " ".join(around[1:-1])
-        attention = any(w in outer for w in ("Attention", "Attn"))
-        if "norm" in around[-1].lower():
-            return ["attn"] * (in_block and attention) + ["norm"] + bias
-        if not in_block:
-            if "Embedding" in around[-1]:
-                return ["embed"]
-            return ["head"] + bias if "Linear" in around[-1] and shape and shape[0] in words else None
-        inner = outer + " " + around[-1]
-        if any(w in inner for w in ("Attention", "Attn")):
-            return ["attn"] + bias
-        if any(w in inner for w in ("Expert", "MoE", "Moe", "Router")):
+        inside = [own_words(text, outer) for text in inside]
+        own, around = ([""] * 2 + inside)[:-3:-1]
+        if has((own + name).lower(), "norm") and not has(own, "Embedding"):
+            return ["attn"] * (words is None and is_mixer(around) and not has(around, "Norm")) + ["norm"] + bias
+        if not inside:
             return None
-        return ["mlp"] + bias if any(w in inner for w in ("MLP", "Mlp", "FeedForward", "FFN")) else None
+        kinds = kinds_in_block(parts, inside) if words is None else kinds_outside(shape, inside, words)
+        return kinds + bias if kinds else None
 
     # ---- blocks: members of a list of modules that have modules themselves
 
-    def split(path, by_name):
+    def lists_of(by_name):
+        lists = {}
+        for path, module in by_name.items():
+            parent, _, number = path.rpartition(".")
+            if number.isdigit():
+                lists.setdefault(parent, []).append(module)
+        return {parent for parent, members in lists.items()
+                if len(members) > 1 and all(len(m._modules) for m in members if any(True for _ in m.parameters()))}
+
+    # (list, number) of the block around a path, and how many names of the path are the block's.
+    def split(path, lists):
         parts = path.split(".")
         for i, part in enumerate(parts):
-            if part.isdigit():
-                siblings = [m for p, m in by_name.items()
-                            if p.rpartition(".")[0] == ".".join(parts[:i]) and p.rpartition(".")[2].isdigit()]
-                if len(siblings) > 1 and all(len(m._modules) for m in siblings if any(True for _ in m.parameters())):
-                    return ".".join(parts[:i]), int(part), ".".join(parts[i + 1:])
-        return None
+            if part.isdigit() and ".".join(parts[:i]) in lists:
+                return (".".join(parts[:i]), int(part)), i + 1
+        return None, 0
 
     def line(name, shape, kinds):
         columns = 1
@@ -137,30 +178,29 @@ def ask(ranks):
 
     def map_of(root, layout, entries):
         parameters, words, by_name = parameters_of(root, entries)
-        memo, order, blocks, elements = {}, [], {}, {}
-        for path, name, shape, around, _ in parameters:
-            if path not in memo:
-                memo[path] = split(path, by_name)
-            block = memo[path]
-            kinds = kinds_of(name, shape, around, block is not None, words)
-            whole = (block[2] if block else path)
-            text = line(whole + "." * bool(whole) + name, shape, kinds)
-            where = block[:2] if block else None
-            if block:
+        lists, order, blocks, elements = lists_of(by_name), [], {}, {}
+        for path, name, shape, around in parameters:
+            where, depth = split(path, lists)
+            parts = path.split(".")[depth:] if path else []
+            kinds = kinds_of(name, shape, around[depth], around[depth + 1:], parts, None if where else words)
+            text = line(".".join(parts + [name]), shape, kinds)
+            if where:
                 size = 1
                 for n in shape:
                     size *= n
-                elements[block[0]] = elements.get(block[0], 0) + size
+                elements[where[0]] = elements.get(where[0], 0) + size
             if not order or order[-1] != where:
                 if where is not None and where in blocks:
                     raise ValueError("the parameters of block %s.%d are registered apart" % where)
                 order.append(where)
                 blocks[where if where is not None else len(order)] = ""
             blocks[where if where is not None else len(order)] += text
-        lists = sorted(elements, key=lambda p: -elements[p])
+        largest = sorted(elements, key=lambda p: -elements[p])
         unit, used = {}, {"block", "embed", "head", "model", "middle"}
-        for i, prefix in enumerate(lists):
-            name = "block" if i == 0 else word(prefix.rpartition(".")[2])[-24:]
+        for i, prefix in enumerate(largest):
+            own = prefix.split(".")     # "encoder" of "model.encoder.layers", beside "model.decoder.layers"
+            name = next((a for a, b in zip(own, largest[0].split(".")) if a != b), own[-1])
+            name = "block" if i == 0 else word(name)[-24:]
             while i and name in used:
                 name += "_"
             used.add(name)
@@ -170,7 +210,7 @@ def ask(ranks):
         i = 0
         while i < len(order):
             if order[i] is None:
-                name = "model" if not lists else "embed" if i == 0 else "head" if i + 1 == len(order) else "middle"
+                name = "model" if not largest else "embed" if i == 0 else "head" if i + 1 == len(order) else "middle"
                 if name == "middle":
                     name += "%d" % outside.index(i)
                 out += "unit %s\n%s" % (name, blocks[i + 1])

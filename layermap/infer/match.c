@@ -44,8 +44,8 @@ struct search {
   size_t count;
   int nranks;
   size_t element_bytes;
-  uint32_t first_block, blocks;
-  struct tagc_match match; /* the current attempt */
+  uint32_t first_block, blocks; /* places in a row with blocks: an encoder has some, its decoder others */
+  struct tagc_match match;      /* the current attempt */
   struct tagc_piece *pieces, *tried;
   uint64_t *shards;
   struct tagc_member *members; /* room for all of the model's */
@@ -56,12 +56,21 @@ static uint64_t piece_shard(const struct search *s, const struct tagc_piece *pie
   return count ? tagc_layout_shard(s->match.layout, s->members, count, s->nranks, s->element_bytes) : 0;
 }
 
-static void find_blocks(struct search *s) {
+/* Goes on to the next blocks in a row. False: there are none. */
+static bool next_blocks(struct search *s) {
   const struct tagc_model *model = s->model;
+  s->first_block += s->blocks;
+  s->blocks = 0;
   while (s->first_block < model->place_count && model->places[s->first_block].block < 0)
     s->first_block++;
   while (s->first_block + s->blocks < model->place_count && model->places[s->first_block + s->blocks].block >= 0)
     s->blocks++;
+  return s->blocks;
+}
+
+static bool first_blocks(struct search *s) {
+  s->first_block = s->blocks = 0;
+  return next_blocks(s);
 }
 
 /* A way to wrap blocks: `group` at once, or each in slots of these sorts, in forward order. */
@@ -123,22 +132,34 @@ static bool is_among_slots(const struct search *s, uint64_t shard) {
   return false;
 }
 
-static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t group) {
-  size_t needed = ((size_t)s->blocks + group - 1) / group * wrap->parts;
-  if (needed > s->count)
+/* Gives the current blocks the first slots from *slot on that fit, and moves *slot behind them. */
+static bool place_current(struct search *s, const struct wrap *wrap, uint32_t group, size_t *slot) {
+  size_t needed = ((size_t)s->blocks + group - 1) / group * wrap->parts, start = *slot;
+  if (start + needed > s->count)
     return false;
   struct tagc_piece first = block_piece(s, wrap, group, 0);
   if (!is_among_slots(s, piece_shard(s, &first)))
     return false;
   find_shards(s, wrap, group, needed);
-  size_t start = 0;
   while (start + needed <= s->count && !blocks_fit(s, needed, start))
     start++;
   if (start + needed > s->count)
     return false;
-  memset(s->pieces, 0, s->count * sizeof *s->pieces);
   for (size_t i = 0; i < needed; i++)
     s->pieces[start + i] = block_piece(s, wrap, group, i);
+  *slot = start + needed;
+  return true;
+}
+
+/* Places the first blocks, and behind them those of a decoder, or of a model behind another one, as far as they fit. */
+static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t group) {
+  size_t slot = 0;
+  memset(s->pieces, 0, s->count * sizeof *s->pieces);
+  if (!place_current(s, wrap, group, &slot))
+    return false;
+  while (next_blocks(s) && place_current(s, wrap, group, &slot)) {
+  }
+  first_blocks(s);
   s->match.wrapping = group > 1 ? TAGC_WRAP_GROUP : wrap->wrapping;
   s->match.group = wrap->parts > 1 ? 0 : group;
   return true;
@@ -353,7 +374,7 @@ enum tagc_found tagc_match_find(const struct tagc_model *model, const uint64_t *
   s.pieces = calloc(count + 1, sizeof *s.pieces);
   s.tried = calloc(count + 1, sizeof *s.tried);
   if (s.members && s.shards && s.pieces && s.tried) {
-    find_blocks(&s);
+    first_blocks(&s);
     found = try_layouts(&s, layouts, match, pieces) ? TAGC_FOUND : TAGC_FOUND_NONE;
     if (found == TAGC_FOUND_NONE && why)
       explain_no_match(&s, layouts, why);

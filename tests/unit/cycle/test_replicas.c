@@ -283,6 +283,24 @@ static void one_of_something(void) {
   steps(one_bucket);
 }
 
+static void alike(void) {
+  for (int i = 0; i < BUCKETS; i++)
+    reduce(PARAMETERS / BUCKETS);
+}
+
+static void alike_with_a_loss(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  steps(alike);
+}
+
+static void alike_alone(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  for (int i = 0; i < STEPS; i++)
+    alike();
+}
+
 static void nothing(void) { steps(step); }
 
 static const struct {
@@ -320,6 +338,8 @@ static const struct {
   {"those of like layers, as many as keys and values", keys_and_values, 0},
   {"one bucket of all that DDP broadcast", one_of_all, 1},
   {"one sum as large as what was broadcast", one_of_something, 0},
+  {"DDP's buckets of one size, and a loss in each step", alike_with_a_loss, BUCKETS},
+  {"DDP's buckets of one size alone: nothing tells where a step begins", alike_alone, 0},
   {"no beginning", nothing, 0},
 };
 

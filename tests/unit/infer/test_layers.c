@@ -349,6 +349,11 @@ static const char two_stacks[] = "tagc-map 1\nunit tok\n  parameter tok.weight 1
                                  "unit " SHORT " 0-2\n" BLOCK "unit " LONG " 0-2\n" BLOCK
                                  "  parameter cross_attn.q.weight 64x64\nunit last\n  parameter norm.weight 64\n";
 
+/* An encoder and a decoder, with parameters between them. */
+static const char two_towers[] = "tagc-map 1\nunit tok\n  parameter tok.weight 1000x64\nunit encoder 0-2\n" BLOCK
+                                 "unit middle\n  parameter words.weight 500x64\nunit decoder 0-3\n" BLOCK
+                                 "  parameter cross_attn.q.weight 64x64\nunit last\n  parameter norm.weight 64\n";
+
 static struct tagc_model *read_map(const char *text) {
   char path[] = "/tmp/test_layers.XXXXXX";
   struct tagc_complaint complaint = {0};
@@ -375,6 +380,29 @@ static void member_named(const struct tagc_layers *layers, int i, size_t member,
   char text[TAGC_MEMBER_NAME];
   tagc_layer_member_name(forward(layers, i), member, text, sizeof text);
   ok(!strcmp(text, name), "a parameter is %s: %s", name, text);
+}
+
+static void test_towers(void) {
+  struct tagc_model *map = read_map(two_towers);
+  make_slots(&slots, map, WRAP_ROOT, TAGC_LAYOUT_FSDP2, 4);
+  struct tagc_layers *layers = infer(4, map);
+  ok(layers->source == TAGC_LAYER_MAP && layers->confidence == 97, "an encoder and a decoder fit: %u%% sure %s",
+     layers->confidence, why);
+  named(layers, 3, "encoder.2");
+  named(layers, 4, "decoder.0");
+  named(layers, 7, "decoder.3");
+  ok(forward(layers, 0)->count == 3, "the root has what lies before, between and behind them: %zu parameters",
+     forward(layers, 0)->count);
+  tagc_layers_free(layers);
+
+  make_slots(&slots, map, WRAP_APART, TAGC_LAYOUT_FSDP2, 4);
+  layers = infer(4, map);
+  ok(layers->source == TAGC_LAYER_MAP && layers->confidence == 97, "so they do without a root: %u%% sure %s",
+     layers->confidence, why);
+  named(layers, 1, "encoder.0");
+  named(layers, 4, "decoder.0");
+  tagc_layers_free(layers);
+  tagc_model_free(map);
 }
 
 static void test_names_in_maps(void) {
@@ -557,6 +585,7 @@ int main(void) {
   test_maps_that_do_not_fit();
   test_layouts();
   test_limits();
+  test_towers();
   test_names_in_maps();
   test_guessed_units();
   test_guessed_models();

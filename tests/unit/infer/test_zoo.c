@@ -6,9 +6,11 @@
  * one has others: then TAGC_SKIP and TAGC_LAYERS would select by kinds what they do not name. In between (*in part*)
  * what is stated is true, and some slots have no contents.
  *
- *   test_zoo all           counts all cases
- *   test_zoo list FILE     also prints each, for people who change the search. (Never of held-out and fresh: who
- *                          looks, tunes.)
+ *   test_zoo all                  counts all cases
+ *   test_zoo list FILE            also prints each, for people who change the search. (Never of held-out and fresh: who
+ *                                 looks, tunes.)
+ *   test_zoo asked FILE ANSWERS   counts the cases with PyTorch's answers (tests/fixtures/ask_zoo.py) as maps, and
+ *                                 prints those of known and tuning that are not right
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,13 +27,14 @@ enum { SURE = TAGC_LAYERS_AMBIGUOUS };
 enum verdict { RIGHT, PART, WRONG, UNSURE, VERDICTS };
 static const char *const verdict_names[] = {"right", "in part", "WRONG", "unsure"};
 
-static enum verdict judge(const struct zoo_case *c, const struct tagc_layers *layers) {
+static enum verdict judge(const struct zoo_case *c, const struct tagc_layers *layers, uint32_t kinds) {
   static struct tagc_member members[TAGC_MODEL_PARAMETERS];
   const struct tagc_model *model = c->model;
   enum verdict verdict = RIGHT;
   for (size_t place = 0; place < model->place_count; place++) {
     const size_t slot = model->place_count - 1 - place;
-    struct zoo_sides sides = {.truth = {.members = members, .layout = c->layout}, .guess = &layers->layers[slot]};
+    struct zoo_sides sides = {
+      .truth = {.members = members, .layout = c->layout}, .guess = &layers->layers[slot], .kinds = kinds};
     const bool is_like_last = place && model->places[place].unit == model->places[place - 1].unit &&
                               sides.guess->members == layers->layers[slot + 1].members;
     if (is_like_last)
@@ -49,12 +52,13 @@ static enum verdict judge(const struct zoo_case *c, const struct tagc_layers *la
 
 struct rates {
   unsigned cases, of[VERDICTS], wrong_at_95, right_at_95;
+  unsigned exact; /* norms and biases are right, for TAGC_SKIP=norm,bias */
 };
 
 static void count_case(const struct zoo_case *c, struct rates *rates, bool lists) {
   char why[160];
   struct tagc_layers *layers = tagc_layers_infer(c->slots, c->model->place_count, c->nranks, NULL, why);
-  const enum verdict really = layers->source == TAGC_LAYER_ARITHMETIC ? judge(c, layers) : UNSURE;
+  const enum verdict really = layers->source == TAGC_LAYER_ARITHMETIC ? judge(c, layers, 0) : UNSURE;
   const enum verdict verdict = layers->confidence >= SURE ? really : UNSURE;
   rates->cases++;
   rates->of[verdict]++;
@@ -82,6 +86,58 @@ static void count_model(const char *name, const struct tagc_model *model, struct
       zoo_make_slots(&c);
       count_case(&c, rates, lists);
     }
+}
+
+/* -- answers ------------------------------------------------------------------------------------------------------- */
+
+/* The answer for the model of that name, which the caller frees. */
+static struct tagc_model *find_answer(const char *answers, const char *name) {
+  char label[ZOO_LABEL];
+  for (struct tagc_model *model; (model = zoo_next(&answers, label)) != NULL; tagc_model_free(model))
+    if (!strcmp(label, name))
+      return model;
+  return NULL;
+}
+
+static void count_answer(const struct zoo_case *c, const struct tagc_model *answer, struct rates *rates, bool lists) {
+  char why[160];
+  struct tagc_layers *layers = tagc_layers_infer(c->slots, c->model->place_count, c->nranks, answer, why);
+  const bool is_sure = layers->source == TAGC_LAYER_MAP && tagc_layers_are_sure(layers);
+  const enum verdict really = is_sure ? judge(c, layers, 0) : UNSURE;
+  if (really != RIGHT && lists)
+    printf("%s|%s|%d|%u|%s|%s\n", verdict_names[really], c->name, c->nranks, layers->confidence, layers->what, why);
+  rates->cases++;
+  rates->of[really]++;
+  rates->exact += is_sure && judge(c, layers, TAGC_KIND_NORM | TAGC_KIND_BIAS) == RIGHT;
+  tagc_layers_free(layers);
+}
+
+/* Counts the models of a file with the answers of tests/fixtures/ask_zoo.py; no answer is no map. */
+static void count_answers(const char *name, const char *path) {
+  static struct zoo_case c;
+  struct rates rates = {0};
+  char *text = zoo_load(name), *answers = zoo_read(path), label[ZOO_LABEL];
+  ok(text && answers, "%s.maps, and %s", name, path);
+  const char *at = answers ? text : NULL;
+  const bool lists = !strcmp(name, "known") || !strcmp(name, "tuning");
+  unsigned models = 0, answered = 0;
+  for (struct tagc_model *model; (model = zoo_next(&at, label)) != NULL; models++) {
+    struct tagc_model *answer = find_answer(answers, label);
+    answered += answer != NULL;
+    for (size_t i = 0; i < ZOO_RANKS; i++) {
+      c = (struct zoo_case){.name = label, .model = model, .layout = TAGC_LAYOUT_FSDP2, .nranks = zoo_ranks[i]};
+      zoo_make_slots(&c);
+      if (answer)
+        count_answer(&c, answer, &rates, lists);
+    }
+    tagc_model_free(answer);
+    tagc_model_free(model);
+  }
+  free(answers);
+  free(text);
+  note("%s: %u models, %u answers; of %u cases right %u, in part %u, wrong %u, unsure %u; norms and biases right %u",
+       name, models, answered, ZOO_RANKS * models, rates.of[RIGHT], rates.of[PART], rates.of[WRONG], rates.of[UNSURE],
+       rates.exact);
 }
 
 /* Counts the models of a file. */
@@ -116,6 +172,10 @@ static const struct bound {
 };
 
 int main(int argc, char **argv) {
+  if (argc == 4 && !strcmp(argv[1], "asked")) {
+    count_answers(argv[2], argv[3]);
+    return tap_done();
+  }
   const bool lists = argc == 3 && !strcmp(argv[1], "list"), all = lists || (argc == 2 && !strcmp(argv[1], "all"));
   for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
     const struct bound *bound = &bounds[i];

@@ -45,6 +45,7 @@ void zoo_make_slots(struct zoo_case *c) {
 enum { NO_KIND = 1 << 30 };
 struct runs {
   bool is_guess;
+  uint32_t kinds; /* to be read */
   const struct tagc_member *members;
   size_t count;
   struct {
@@ -56,7 +57,7 @@ struct runs {
 static bool add_run(const struct tagc_segment *segment, void *data) {
   struct runs *runs = data;
   const uint32_t before = runs->is_guess && runs->count ? runs->run[runs->count - 1].kinds : NO_KIND;
-  const uint32_t kinds = segment->member < 0 ? before : runs->members[segment->member].parameter->kinds;
+  const uint32_t kinds = segment->member < 0 ? before : runs->members[segment->member].parameter->kinds & runs->kinds;
   const uint64_t end = segment->offset + segment->length;
   if (runs->count && runs->run[runs->count - 1].kinds == kinds)
     runs->run[runs->count - 1].end = end;
@@ -73,6 +74,7 @@ static void read_runs(struct runs *runs, const struct tagc_layer *layer, int nra
 
 bool zoo_is_true(const struct zoo_sides *sides, int nranks) {
   static struct runs truth, guess = {.is_guess = true};
+  truth.kinds = guess.kinds = sides->kinds ? sides->kinds : UINT32_MAX;
   for (int shard = 0; shard < nranks; shard++) {
     read_runs(&truth, &sides->truth, nranks, shard);
     read_runs(&guess, sides->guess, nranks, shard);
@@ -91,6 +93,10 @@ char *zoo_load(const char *name) {
   char path[2048];
   const char *top = getenv("abs_top_srcdir");
   snprintf(path, sizeof path, "%s/tests/fixtures/zoo/%s.maps", top ? top : "..", name);
+  return zoo_read(path);
+}
+
+char *zoo_read(const char *path) {
   FILE *file = fopen(path, "r");
   enum { MOST = 1 << 24 };
   char *text = calloc(1, MOST);

@@ -21,10 +21,12 @@ struct zoo_case {
 struct zoo_sides {
   struct tagc_layer truth;
   const struct tagc_layer *guess;
+  uint32_t kinds; /* only these count; 0: all */
 };
 
 /* The maps of a file of the zoo, one behind the other: to be freed. NULL: cannot be read. */
 char *zoo_load(const char *name);
+char *zoo_read(const char *path);
 /* The next model from *at on, and its name; NULL: none is left. What is no map fails as a check. */
 struct tagc_model *zoo_next(const char **at, char *label);
 
@@ -32,7 +34,7 @@ struct tagc_model *zoo_next(const char **at, char *label);
 size_t zoo_members(const struct tagc_model *model, size_t place, struct tagc_member *members);
 void zoo_make_slots(struct zoo_case *c);
 
-/* True if the guess states the kinds of every element that is no padding. */
+/* True if the guess states these kinds of every element that is no padding. */
 bool zoo_is_true(const struct zoo_sides *sides, int nranks);
 
 #endif

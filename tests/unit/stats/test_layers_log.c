@@ -122,7 +122,9 @@ static void test_unnamed(void) {
   complains(known, "expert", TAGC_LOG_WARN, "\"expert\" matches nothing here; known");
   complains(known, "expert,bias", TAGC_LOG_INFO, "");
   complains(unknown, "attn,norm", TAGC_LOG_INFO,
-            "TAGC_SKIP=attn,norm: the layers of 2 of 2 slots are not known: kinds match nothing there");
+            "TAGC_SKIP=attn,norm: the layers of 2 of 2 slots are not known: kinds match nothing there; set "
+            "TAGC_LAYERMAP=torch, which asks a program of PyTorch, or TAGC_LAYERMAP=FILE after \"tagc-map from-config "
+            "-o FILE config.json\"\n");
   complains(half, "@paper", TAGC_LOG_INFO,
             "TAGC_SKIP=@paper: the layers of 1 of 2 slots are not known: kinds match nothing there");
   complains(unknown, "block.0", TAGC_LOG_INFO,

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Asks the question of TAGC_LAYERMAP=torch about modules whose classes tell the kinds of parameters. Prints TAP.
+
+    kinds.py MODULES.PY
+
+A line of MODELS is a parameter: class of the model, path with the class of each module, shape, and the kinds that the answer
+states; "?" where the library shall ask the name. Classes and paths are those of transformers.
+"""
+import math
+import sys
+import types
+
+MODELS = {
+    "BERT, whose output is no head in a block": """
+        BertForMaskedLM bert=BertModel.embeddings=BertEmbeddings.word_embeddings=Embedding.weight 640x64 embed
+        BertForMaskedLM bert=BertModel.embeddings=BertEmbeddings.LayerNorm=LayerNorm.bias 64 norm,bias
+        BertForMaskedLM list=ModuleList.0=BertLayer.attention=BertAttention.self=BertSelfAttention.query=Linear.bias 64 attn,bias
+        BertForMaskedLM list=ModuleList.0=BertLayer.attention=BertAttention.output=BertSelfOutput.dense=Linear.weight 64x64 attn
+        BertForMaskedLM list=ModuleList.0=BertLayer.attention=BertAttention.output=BertSelfOutput.LayerNorm=LayerNorm.weight 64 norm
+        BertForMaskedLM list=ModuleList.0=BertLayer.intermediate=BertIntermediate.dense=Linear.weight 256x64 mlp
+        BertForMaskedLM list=ModuleList.0=BertLayer.output=BertOutput.dense=Linear.bias 64 mlp,bias
+        BertForMaskedLM cls=BertOnlyMLMHead.predictions=BertLMPredictionHead.transform=BertPredictionHeadTransform.dense=Linear.weight 64x64 head
+        BertForMaskedLM pooler=BertPooler.dense=Linear.weight 64x64 head""",
+    "a family with Moe in its name, whose first MLPs are no experts": """
+        Qwen3MoeForCausalLM list=ModuleList.0=Qwen3MoeDecoderLayer.self_attn=Qwen3MoeAttention.q_norm=Qwen3MoeRMSNorm.weight 16 attn,norm
+        Qwen3MoeForCausalLM list=ModuleList.0=Qwen3MoeDecoderLayer.mlp=Qwen3MoeMLP.up_proj=Linear.weight 256x64 mlp
+        Qwen3MoeForCausalLM list=ModuleList.1=Qwen3MoeDecoderLayer.self_attn=Qwen3MoeAttention.q_proj=Linear.weight 64x64 attn
+        Qwen3MoeForCausalLM list=ModuleList.1=Qwen3MoeDecoderLayer.mlp=Qwen3MoeSparseMoeBlock.gate=Linear.weight 8x64 expert
+        Qwen3MoeForCausalLM list=ModuleList.1=Qwen3MoeDecoderLayer.mlp=Qwen3MoeSparseMoeBlock.experts=Qwen3MoeExperts.down_proj 8x4096 mlp,expert
+        Qwen3MoeForCausalLM lm_head=Linear.weight 640x64 ?""",
+    "experts inside an FFN, and a module for norms and attention": """
+        DbrxForCausalLM list=ModuleList.0=DbrxBlock.norm_attn_norm=DbrxNormAttentionNorm.norm_1=LayerNorm.weight 64 norm
+        DbrxForCausalLM list=ModuleList.0=DbrxBlock.norm_attn_norm=DbrxNormAttentionNorm.attn=DbrxAttention.Wqkv=Linear.weight 192x64 attn
+        DbrxForCausalLM list=ModuleList.0=DbrxBlock.ffn=DbrxFFN.router=DbrxRouter.layer=Linear.weight 8x64 expert
+        DbrxForCausalLM list=ModuleList.0=DbrxBlock.ffn=DbrxFFN.experts=DbrxExperts.mlp=DbrxExpertGLU.w1 1024x64 mlp,expert""",
+    "PyTorch's own layers": """
+        Model layers=TransformerEncoder.list=ModuleList.0=TransformerEncoderLayer.self_attn=MultiheadAttention.in_proj_bias 192 attn,bias
+        Model layers=TransformerEncoder.list=ModuleList.0=TransformerEncoderLayer.linear1=Linear.weight 256x64 mlp
+        Model layers=TransformerEncoder.list=ModuleList.0=TransformerEncoderLayer.linear2=Linear.bias 64 mlp,bias
+        Model layers=TransformerEncoder.list=ModuleList.0=TransformerEncoderLayer.norm2=LayerNorm.bias 64 norm,bias""",
+    "a mixer without attention": """
+        Mamba2ForCausalLM list=ModuleList.0=Mamba2Block.norm=Mamba2RMSNorm.weight 64 norm
+        Mamba2ForCausalLM list=ModuleList.0=Mamba2Block.mixer=Mamba2Mixer.A_log 8 attn
+        Mamba2ForCausalLM list=ModuleList.0=Mamba2Block.mixer=Mamba2Mixer.in_proj=Linear.weight 256x64 attn
+        Mamba2ForCausalLM list=ModuleList.0=Mamba2Block.mixer=Mamba2Mixer.norm=MambaRMSNormGated.weight 64 attn,norm""",
+    "attention in the name of a block, embeddings in that of a model": """
+        JinaEmbeddingsModel embed=EmbeddingWithNorm.weight 640x64 embed
+        JinaEmbeddingsModel list=ModuleList.0=JinaEmbeddingsAttentionLayer.feed=JinaEmbeddingsMLP.up=FSDPLinear.weight 256x64 mlp
+        JinaEmbeddingsModel list=ModuleList.0=JinaEmbeddingsAttentionLayer.scale 64 ?
+        JinaEmbeddingsModel list=ModuleList.0=FSDPJinaEmbeddingsAttentionLayer.feed=FSDPJinaEmbeddingsMLP.down=Linear.weight 64x256 mlp
+        JinaEmbeddingsModel lm_head=JinaEmbeddingsLMHead.bias 640 head,bias
+        JinaEmbeddingsModel back=Linear.weight 640x64 head""",
+}
+
+
+class Module:
+    def __init__(self):
+        self._modules, self._parameters = {}, {}
+
+    def named_modules(self, prefix=""):
+        yield prefix, self
+        for name, module in self._modules.items():
+            yield from module.named_modules(prefix + "." * bool(prefix) + name)
+
+    def parameters(self):
+        for _, module in self.named_modules():
+            yield from module._parameters.values()
+
+
+class State:
+    _is_root, _state_ctx = True, None
+
+
+def fill(root, path, shape):
+    *modules, name = path.split(".")
+    for part in modules:
+        own, _, class_name = part.partition("=")
+        root = root._modules.setdefault(own, type(class_name, (Module,), {})())
+    root._parameters[name] = types.SimpleNamespace(requires_grad=True, shape=shape)
+
+
+def make(lines):
+    root = type(lines[0].split()[0], (Module,), {})()
+    for _, path, shape, _ in map(str.split, lines):
+        fill(root, path, tuple(int(n) for n in shape.split("x")))
+        if not any(".1=" in line for line in lines):     # one block is no list
+            fill(root, path.replace(".0=", ".1="), tuple(int(n) for n in shape.split("x")))
+    return root
+
+
+def answer_of(question, root):
+    state = State()
+    state._fsdp_param_group = types.SimpleNamespace(
+        mesh_info=types.SimpleNamespace(shard_mesh_size=2), fsdp_params=[types.SimpleNamespace(
+            sharded_param=p, _orig_size=p.shape, _module_info=types.SimpleNamespace(module=m, param_name=n))
+            for _, m in root.named_modules() for n, p in m._parameters.items()])
+    sys.modules["torch"] = types.ModuleType("torch")
+    sys.modules["torch.distributed._composable_state"] = types.SimpleNamespace(_module_state_mapping={root: state})
+    names = {"ranks": 2}
+    exec(question, names)
+    return names["answer"]
+
+
+def name_of(path):
+    parts = [part.partition("=")[0] for part in path.split(".")]
+    return ".".join(parts[parts.index("list") + 2:] if "list" in parts else parts)
+
+
+def main(path):
+    with open(path, encoding="utf-8") as file:
+        question = file.read()
+    number = 0
+    for what, text in MODELS.items():
+        lines = [line.strip() for line in text.strip().split("\n")]
+        answer = answer_of(question, make(lines))
+        for _, path, shape, kinds in map(str.split, lines):
+            number += 1
+            rows, *columns = [int(n) for n in shape.split("x")]
+            size = f"{rows}x{math.prod(columns)}" if columns else f"{rows}"
+            wanted = f"  parameter {name_of(path)} {size}" + ("" if kinds == "?" else f" {kinds}")
+            good = wanted in answer.split("\n")
+            print(f"{'' if good else 'not '}ok {number} - {what}: {name_of(path)} is {kinds}")
+            if not good:
+                print("\n".join("# " + line for line in answer.split("\n") if f" {name_of(path)} " in line or answer[0] == "!"))
+    answer = answer_of(question, make([
+        f"T5ForConditionalGeneration {stack}=T5Stack.block=ModuleList.{i}=T5Block.ff=T5LayerFF.weight {rows}x64 mlp"
+        for stack, rows in (("encoder", 64), ("decoder", 128)) for i in range(2)]))
+    units = [line for line in answer.split("\n") if line.startswith("unit")]
+    good = units == ["unit encoder 0-1", "unit block 0-1"]
+    print(f"{'' if good else 'not '}ok {number + 1} - lists of blocks have the names by which they differ: {units}")
+    print(f"1..{number + 1}")
+
+
+main(sys.argv[1])
