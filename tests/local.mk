@@ -190,7 +190,10 @@ not_asan = \
   tests/unit/lhc/test_exact \
   tests/unit/lhc/test_many \
   tests/unit/infer/test_solve \
+  tests/unit/infer/test_twins \
   tests/unit/infer/test_zoo \
+  tests/unit/none/test_orders \
+  tests/unit/none/test_precise \
   tests/unit/comm/test_partial_cuda
 tests_asan = $(unit_tests) tests/fuzz/corpus.test \
   tests/e2e/api/capture.test tests/e2e/api/exits.test tests/e2e/api/groups.test tests/e2e/api/nonblocking.test \

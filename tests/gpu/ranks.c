@@ -4,6 +4,7 @@
  *   ranks sums STEPS BOUND   dense gradients: each result is the sum, within BOUND of the norm of the summands
  *   ranks exact STEPS        sparse ones, small integers: each result is the sum, to the last bit
  *   ranks graph STEPS        the same twice; in between a step is captured into a CUDA graph, which then does others
+ *   ranks ... short          the same with no more than some 20,000 elements, where each is slow
  *   ranks time ELEMENTS TYPE CALLS   milliseconds of a reduce-scatter of ELEMENTS fp32 or bf16 over all ranks
  *
  * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; all ranks use the first device. The program
@@ -13,7 +14,7 @@
 #include "tests/e2e/harness.h"
 #include "tests/standin/cuda/device.h"
 
-enum { MOST = 262147, OFFSETS = 4, SPARSE = 32, LEARNING = 5, MOST_CALLS = 1000, FROM_GRAPH = 3 };
+enum { MOST = 262147, SHORT = 20011, OFFSETS = 4, SPARSE = 32, LEARNING = 5, MOST_CALLS = 1000, FROM_GRAPH = 3 };
 enum op { SUM, AVG, PREMULSUM, OPS };
 
 static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
@@ -32,6 +33,7 @@ struct test_case {
 static struct test_case cases[CASES];
 static CUstream stream;
 static CUdeviceptr word;
+static bool is_short;
 static char *staging; /* of the host, as large as the largest send buffer */
 
 /* Makes cases of every type in and out of place, with every kind of sum; counts and offsets take turns. */
@@ -40,7 +42,8 @@ static void make_cases(void) {
   for (int i = 0; i < CASES; i++) {
     struct test_case *c = &cases[i];
     *c = (struct test_case){.type = i % TYPES, .op = i / TYPES % OPS, .in_place = i >= TYPES * OPS};
-    c->n = counts[i % COUNTS] + c->in_place;
+    const size_t n = counts[i % COUNTS];
+    c->n = (is_short && n > SHORT ? SHORT : n) + c->in_place;
     c->offset = (size_t)(i * 5 % OFFSETS);
     const size_t size = size_of(types[c->type]);
     c->send = device_buffer(((size_t)nranks * c->n + OFFSETS) * size) + c->offset * size;
@@ -194,12 +197,15 @@ static void time_calls(size_t elements, ncclDataType_t type, int calls) {
 }
 
 static int usage(void) {
-  fprintf(stderr, "usage: ranks sums STEPS BOUND | exact STEPS | graph STEPS | time ELEMENTS fp32|bf16 CALLS\n");
+  fprintf(stderr, "usage: ranks sums STEPS BOUND [short] | exact STEPS [short] | graph STEPS [short] | "
+                  "time ELEMENTS fp32|bf16 CALLS\n");
   return 2;
 }
 
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
+  is_short = strcmp(argv[argc - 1], "short") == 0;
+  argc -= is_short;
   const bool sums = strcmp(what, "sums") == 0 && argc == 4, exact = strcmp(what, "exact") == 0 && argc == 3;
   const bool graph = strcmp(what, "graph") == 0 && argc == 3, times = strcmp(what, "time") == 0 && argc == 5;
   const long number = argc > 2 ? atol(argv[2]) : 0, calls = times ? atol(argv[4]) : 1;

@@ -16,7 +16,7 @@
 
 enum { UNITS = 4, AGAIN = 7, JUMP = 9, ODD = 11 };
 
-static const size_t counts[UNITS] = {4096, 24001, 5003, 3000};
+static const size_t counts[UNITS] = {4096, 10001, 5003, 3000};
 
 static ncclDataType_t type;
 static bool in_place, again, fresh, fails;
