@@ -130,7 +130,8 @@ struct tagc_device {
   /* After decode: writes what this rank saw of the call to flags in device memory. */
   bool (*pack_flags)(const struct tagc_device *self, const struct tagc_job *job, int64_t *flags, void *stream);
   /* Ends a call: sets the job's flags from `flags` (all ranks of a host) or, with NULL, from this rank alone. Where the
-   * host would have to wait for them, sets the tally's and the health's instead. */
+   * host would have to wait for them, sets the tally's and the health's instead. Nothing is left to do if the job has
+   * `ended`. */
   bool (*end_call)(const struct tagc_device *self, struct tagc_job *job, const int64_t *flags, void *stream);
 
   /* A tally: counts and times of a slot's calls, which the device has later than the host asks.

@@ -323,7 +323,9 @@ static bool cuda_encode(const struct tagc_device *self, const struct tagc_codec 
 
 static bool cuda_decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
                         void *stream) {
-  return run_codec_step(self, tagc_cuda_codec_of(codec)->decode, codec, job, stream, "cuLaunchKernel for a decoder");
+  const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
+  job->ended = job->ends && its->ends;
+  return run_codec_step(self, its->decode, codec, job, stream, "cuLaunchKernel for a decoder");
 }
 
 static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream) {
@@ -360,6 +362,8 @@ static bool cuda_end_call(const struct tagc_device *self, struct tagc_job *job, 
     .cycle = job->cycle,
   };
   struct tagc_cuda_visit visit;
+  if (job->ended)
+    return true;
   if (!tagc_cuda_enter_ready(self, &visit))
     return false;
   const int error = tagc_cuda_end_call(&visit.device->launcher, &flags, stream);
