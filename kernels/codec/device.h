@@ -97,6 +97,10 @@ struct tagc_device {
   bool (*fence_wait)(const struct tagc_device *self, void *fence, void *stream);
   void (*fence_free)(const struct tagc_device *self, void *fence);
 
+  /* False for a stream on which the device's work cannot run. Such a stream takes copies alone: put() and get().
+   * alloc() finds no memory for it. */
+  bool (*takes_stream)(const struct tagc_device *self, void *stream);
+
   /* Codecs. layout: codec->layout() with the state that this device needs; false also if the codec does not run here.
    * The others enqueue the codec's functions of these names; flush: tagc_residual_flush(). */
   bool (*layout)(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,

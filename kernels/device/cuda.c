@@ -242,6 +242,26 @@ bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result) {
   return tagc_cuda_did(d, d->driver->context_pop(&context), "cuCtxPopCurrent") && result;
 }
 
+/* -- streams ------------------------------------------------------------------------------------------------------- */
+
+/* Old drivers give a green context's own handle, and no answer for a stream that is captured: such a stream passes for
+ * one that is not ours, this one for ours. */
+bool tagc_cuda_takes(struct tagc_cuda_device *d, void *stream) {
+  void *context = NULL, *green;
+  const int error = d->driver->stream_contexts  ? d->driver->stream_contexts(stream, &context, &green)
+                    : d->driver->stream_context ? d->driver->stream_context(stream, &context)
+                                                : 0;
+  return error || !context || context == d->context;
+}
+
+static bool cuda_takes_stream(const struct tagc_device *self, void *stream) {
+  struct tagc_cuda_visit visit;
+  if (!tagc_cuda_enter(self, &visit))
+    return true; /* nothing works here; later calls report it */
+  const bool takes = tagc_cuda_takes(visit.device, stream);
+  return tagc_cuda_leave(&visit, true) && takes;
+}
+
 /* -- fences -------------------------------------------------------------------------------------------------------- */
 
 void *tagc_cuda_event(struct tagc_cuda_device *d, bool timed) {
@@ -388,6 +408,7 @@ static const struct tagc_device functions = {
   .fence_set = cuda_fence_set,
   .fence_wait = cuda_fence_wait,
   .fence_free = cuda_fence_free,
+  .takes_stream = cuda_takes_stream,
   .layout = cuda_layout,
   .cost = cuda_cost,
   .prepare = cuda_prepare,

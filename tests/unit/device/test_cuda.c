@@ -530,6 +530,35 @@ static void flushes(void) {
         flush_of((enum tagc_dtype)dtype, (enum tagc_storage)storage, empty);
 }
 
+/* -- streams ------------------------------------------------------------------------------------------------------- */
+
+/* Streams of the primary context and of its parts are taken; those of another context take copies alone. */
+static void contexts(void) {
+  const struct tagc_device *d = life_device(0);
+  struct tagc_cuda_driver *driver = (struct tagc_cuda_driver *)(uintptr_t)tagc_cuda_driver(NULL);
+  char sent[100] = "sent", got[sizeof sent];
+  CUgreenCtx part;
+  CUcontext own;
+  CUstream green;
+  device_open(0);
+  const CUstream usual = device_stream(CU_STREAM_NON_BLOCKING);
+  MUST(cuGreenCtxCreate(&part, NULL, 0, 0));
+  MUST(cuGreenCtxStreamCreate(&green, part, CU_STREAM_NON_BLOCKING, 0));
+  MUST(cuCtxCreate_v2(&own, 0, 0));
+  const CUstream other = device_stream(CU_STREAM_NON_BLOCKING);
+  EXPECT(d->takes_stream(d, usual) && d->takes_stream(d, NULL) && d->takes_stream(d, CU_STREAM_PER_THREAD));
+  EXPECT(d->takes_stream(d, green) && !d->takes_stream(d, other));
+  char *words = d->alloc_pinned(d, sizeof sent);
+  EXPECT(!d->alloc(d, sizeof sent, other) && d->put(d, words, sent, sizeof sent, other) &&
+         d->get(d, got, words, sizeof got, other) && memcmp(sent, got, sizeof got) == 0);
+  void *timer = d->timer_make(d);
+  EXPECT(d->timer_begin(d, timer, 1, other) == -1 && d->timer_begin(d, timer, 1, usual) == 0);
+  driver->stream_contexts = NULL; /* before 12.5: a part in doubt is not taken */
+  EXPECT(d->takes_stream(d, usual) && !d->takes_stream(d, green) && !d->takes_stream(d, other));
+  driver->stream_context = NULL;
+  EXPECT(d->takes_stream(d, usual));
+}
+
 /* -- launches ------------------------------------------------------------------------------------------------------ */
 static unsigned launched;
 static struct tagc_cuda_launcher launcher;
@@ -608,6 +637,7 @@ int main(void) {
   lives("CUDA_STANDIN_LAZY=1", health, "a residual of a cycle with NaN is void, another one is not");
   lives("", told_by_others, "what the ranks of a host have told one another counts");
   lives("CUDA_STANDIN_DELAY=100", flushes, "a flush gives the host's bits, for all types and storages");
+  lives("", contexts, "which streams take work");
   lives("", launches, "a call with a dense codec is a kernel to encode and one to decode, as costs have it");
   return tap_done();
 }
