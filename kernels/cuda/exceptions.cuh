@@ -80,15 +80,16 @@ DEVICE void close(const struct tagc_cuda_call &call, uint32_t found, uint32_t gr
     exceptions += shard == call.rank ? 0 : list_of(call.message_out, call, shard)->count;
   const uint32_t listed = __syncthreads_or(exceptions > 0) ? TAGC_ANYWHERE_EXCEPTION : 0;
   const uint32_t anywhere = listed | found | call.state->found;
-  for (uint32_t i = group; i < call.nranks - 1; i += groups) {
-    struct tagc_exceptions *list = list_of(call.message_out, call, i + (i >= call.rank));
+  for (uint32_t shard = group * blockDim.x + threadIdx.x; shard < call.nranks; shard += groups * blockDim.x)
+    if (shard != call.rank)
+      list_of(call.message_out, call, shard)->anywhere = anywhere;
+  for (uint32_t i = group; listed && i < call.nranks - 1; i += groups) { /* one after the other: rarely */
+    struct tagc_exceptions *list = list_of(call.message_out, call, shard_at(call, i));
     if (list->count <= call.capacity)
       sort(list->entry, list->count);
     else
       for (uint32_t at = threadIdx.x; at < call.capacity; at += blockDim.x)
         list->entry[at] = {0, 0};
-    if (threadIdx.x == 0)
-      list->anywhere = anywhere;
   }
   if (group > 0)
     return;
