@@ -68,8 +68,11 @@ enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call) {
     return config;
   if (call->scale_hidden)
     return TAGC_REASON_scalar;
-  if (call->comm->device->host_reads)
+  const struct tagc_device *device = call->comm->device;
+  if (device->host_reads)
     return TAGC_REASON_NONE;
+  if (!device->takes_stream(device, call->stream))
+    return TAGC_REASON_stream;
   return are_reached(call) ? TAGC_REASON_NONE : TAGC_REASON_memory;
 }
 

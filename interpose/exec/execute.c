@@ -131,7 +131,7 @@ static void account_times(struct tagc_work *w) {
 }
 
 /* At the vote all ranks could compress the slot's calls. A rank that no longer can must not act alone: the others send
- * payloads and wait for some. */
+ * payloads and wait for some. NCCL, too, wants all calls of a communicator in one context. */
 static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reason) {
   struct tagc_ledger *ledger = w->call->comm->ledger;
   const struct tagc_ledger_row *row =
@@ -140,7 +140,9 @@ static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reas
            "communicator %llu, %s%s: %s, which is new since the ranks voted to compress it: the call fails",
            (unsigned long long)ledger->number, is_allgather(w) ? "all-gather of " : "", row->name,
            tagc_reason_words(reason));
-  return reason == TAGC_REASON_memory ? ncclInvalidArgument : ncclInvalidUsage;
+  return reason == TAGC_REASON_memory   ? ncclInvalidArgument
+         : reason == TAGC_REASON_stream ? ncclUnhandledCudaError
+                                        : ncclInvalidUsage;
 }
 
 /* Enters the side stream's work for the call into its tally. */
@@ -353,7 +355,9 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status) {
     if (w->call->comm->sync.unfenced)
       continue;
     await_side_stream(w);
-    const bool set = w->device->fence_set(w->device, w->call->comm->sync.fence, w->call->stream);
+    /* On a stream that begin_call() has refused there is nothing of ours. */
+    const bool ours = status == ncclSuccess || w->device->takes_stream(w->device, w->call->stream);
+    const bool set = ours && w->device->fence_set(w->device, w->call->comm->sync.fence, w->call->stream);
     tagc_order_after_call(w->call->comm, w->call->stream, set);
     if (!set && status == ncclSuccess)
       status = ncclUnhandledCudaError;

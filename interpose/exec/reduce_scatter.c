@@ -168,6 +168,7 @@ static void reduce_lay_out(struct tagc_work *w) {
   memory += lay_out_sums(w, memory);
   memory += lay_out_partial(w, memory);
   if (tagc_work_compresses(w)) {
+    w->reduce.job.ends = !w->reduce.told;
     lay_out_chunks(w, slot, memory);
     slot->state.calls++; /* even if it fails: all ranks make the seeds of later calls from this */
   } else {
@@ -298,8 +299,9 @@ static ncclResult_t reduce_encode(struct tagc_work *w, unsigned chunk, void *str
 }
 
 static ncclResult_t reduce_decode(struct tagc_work *w, unsigned chunk, void *stream) {
-  return tagc_work_done(!tagc_work_compresses(w) ||
-                        w->device->decode(w->device, codec_of(w), job_of(w, chunk), stream));
+  const bool good = !tagc_work_compresses(w) || w->device->decode(w->device, codec_of(w), job_of(w, chunk), stream);
+  w->reduce.job.ended = job_of(w, chunk)->ended;
+  return tagc_work_done(good);
 }
 
 static ncclResult_t reduce_after_decode(struct tagc_work *w) {

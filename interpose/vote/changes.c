@@ -68,7 +68,8 @@ static bool take_sample(const struct tagc_call *call, size_t place) {
   struct tagc_comm *comm = call->comm;
   const struct tagc_device *device = comm->device;
   const struct tagc_change_rows rows = tagc_change_rows(sent_bytes(call), tagc_call_type_size(call->type));
-  if (!device->reaches(device, call->send) || (!comm->sync.fence && !(comm->sync.fence = device->fence_make(device))) ||
+  if (!device->takes_stream(device, call->stream) || !device->reaches(device, call->send) ||
+      (!comm->sync.fence && !(comm->sync.fence = device->fence_make(device))) ||
       !device->fence_wait(device, comm->sync.fence, call->stream))
     return false;
   if (!comm->changes.samples)

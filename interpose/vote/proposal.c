@@ -60,7 +60,7 @@ static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire
     question.residual_left = tagc_library_options()->residual_max;
     inputs->choice = wire ? tagc_choose(&question, slot->sample.agreed ? &inputs->gradient : NULL, wire)
                           : (struct tagc_choice){.reason = TAGC_REASON_vote, .candidate = -1};
-    if (wire && slot->sample.reject_reason != TAGC_REASON_NONE)
+    if (slot->sample.reject_reason != TAGC_REASON_NONE)
       inputs->choice.reason = slot->sample.reject_reason;
     tagc_retune_offer(retune, i, &question, &inputs->gradient, &inputs->choice);
   }

@@ -41,6 +41,7 @@ struct tagc_job tagc_chunk_job(const struct tagc_job *whole, const struct tagc_c
   job.shape = tagc_chunk_shape(&whole->shape, chunks, k);
   job.stride = whole->stride ? whole->stride : whole->shape.n;
   job.continues = k > 0;
+  job.ends = whole->ends && k + 1 == chunks->count;
   job.send = (const char *)whole->send + from;
   job.recv = (char *)whole->recv + from;
   job.residual = whole->residual ? (char *)whole->residual + residual : NULL;

@@ -67,6 +67,8 @@ struct tagc_job {
   const void *send;          /* nranks shards of n elements of shape.dtype, read-only */
   uint64_t stride;           /* elements between the starts of shards; 0: n. Larger in chunks of a call (chunks.h) */
   bool continues;            /* a later chunk of a call: a device adds its counts to those of the chunks before */
+  bool ends;                 /* decode may end the call (device.h): the last chunk, and no other rank's flags count */
+  bool ended;                /* set by a device whose decode has done so */
   void *recv;                /* n elements of shape.dtype; may be send + rank * n (in place); decode writes it */
   float scale;               /* every element of send is multiplied by it in fp32 first (PreMulSum), else 1 */
   float divisor;             /* the sum is divided by it in fp32 at the end (Avg: nranks), else 1 */

@@ -122,7 +122,7 @@ struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const 
     .encode_ns =
       max_double(rates->ns_per_byte * (work->passes * (size + kept) + kept + payload), rates->ns_per_op * encode_ops),
     .decode_ns = max_double(rates->ns_per_byte * message / n, rates->ns_per_op * decode_ops),
-    .call_ns = TAGC_GPU_LAUNCH_NS * (work->launches + 1) + ROUND_NS * work->rounds +
+    .call_ns = TAGC_GPU_LAUNCH_NS * work->launches + ROUND_NS * work->rounds +
                rates->ns_per_byte * (2 * size * n + sketch + 4 * (double)layout->state_bytes),
   };
 }

@@ -93,7 +93,7 @@ double tagc_call_ns(const struct tagc_call_times *times, int count);
 /* A codec's work on a GPU that its layout does not show: whoever adds a codec fills this in (cuda_codecs.c). */
 struct tagc_gpu_work {
   uint32_t passes;   /* times that prepare and encode read g and e; e is written once */
-  uint32_t launches; /* of prepare, encode and decode */
+  uint32_t launches; /* of prepare, encode, decode, and of the end of the call */
   uint32_t rounds;   /* in which groups wait for each other, or the last one for all */
   struct {
     uint32_t element, value; /* for each foreign element, and for each that is kept (keep_ppm) */
@@ -118,12 +118,12 @@ struct tagc_gpu_cost {
 /* A roofline (Williams, Waterman, Patterson 2009): the bytes at the rate of memory, or the ops, whichever take longer.
  *   encode   `passes` times g and e, e written, payloads written; encode_ops, and those of the residual
  *   decode   the messages of all senders; decode_ops
- *   call     launches, end_call's included; rounds; the own shard and the result; the sum of sketches; the state
+ *   call     launches; rounds; the own shard and the result; the sum of sketches; the state
  *            (bitmaps, cells), written and read by either side
  * The ops of each codec and the rounds are fitted to times of an H200 (tests/gpu/RESULTS.md), so for other GPUs this is
  * a forecast. tests/gpu/speed prints estimates beside measurements. Not modelled: conversions of fp16, which take
- * longer than those of bf16; a sketch that outgrows the second-level cache. `layout`: as the kernels have it, with
- * their state. */
+ * longer than those of bf16; a sketch that outgrows the second-level cache; in two levels the launches by which the
+ * ranks of a host share flags. `layout`: as the kernels have it, with their state. */
 struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const struct tagc_layout *layout,
                                           const struct tagc_gpu_work *work, const struct tagc_gpu_rates *rates);
 

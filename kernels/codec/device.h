@@ -97,6 +97,10 @@ struct tagc_device {
   bool (*fence_wait)(const struct tagc_device *self, void *fence, void *stream);
   void (*fence_free)(const struct tagc_device *self, void *fence);
 
+  /* False for a stream on which the device's work cannot run. Such a stream takes copies alone: put() and get().
+   * alloc() finds no memory for it. */
+  bool (*takes_stream)(const struct tagc_device *self, void *stream);
+
   /* Codecs. layout: codec->layout() with the state that this device needs; false also if the codec does not run here.
    * The others enqueue the codec's functions of these names; flush: tagc_residual_flush(). */
   bool (*layout)(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
@@ -130,7 +134,8 @@ struct tagc_device {
   /* After decode: writes what this rank saw of the call to flags in device memory. */
   bool (*pack_flags)(const struct tagc_device *self, const struct tagc_job *job, int64_t *flags, void *stream);
   /* Ends a call: sets the job's flags from `flags` (all ranks of a host) or, with NULL, from this rank alone. Where the
-   * host would have to wait for them, sets the tally's and the health's instead. */
+   * host would have to wait for them, sets the tally's and the health's instead. Nothing is left to do if the job has
+   * `ended`. */
   bool (*end_call)(const struct tagc_device *self, struct tagc_job *job, const int64_t *flags, void *stream);
 
   /* A tally: counts and times of a slot's calls, which the device has later than the host asks.

@@ -9,7 +9,6 @@
 enum {
   WARPS = TAGC_CUDA_THREADS / 32,
   GROUPS_A_PROCESSOR = 32, /* several times as many as run at once, so that no processor is idle for long */
-  CLEARED_BYTES = 16 * TAGC_CUDA_THREADS,
 };
 
 int tagc_cuda_find(struct tagc_cuda_launcher *launcher, int (*get)(void **function, void *module, const char *name),
@@ -93,6 +92,7 @@ struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_
     .divisor = job->divisor,
     .residual_empty = job->residual_empty,
     .continues = job->continues,
+    .ends = job->ends,
   };
 }
 
@@ -101,17 +101,6 @@ static uint64_t groups_for(uint64_t work, uint64_t each) { return (work + each -
 struct tagc_cuda_grid tagc_cuda_grid_of_blocks(const struct tagc_cuda_launcher *launcher,
                                                const struct tagc_cuda_call *call, uint32_t rows) {
   return tagc_cuda_grid_for(launcher, groups_for(call->blocks, WARPS), rows);
-}
-
-int tagc_cuda_open(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream) {
-  const struct tagc_cuda_grid grid =
-    tagc_cuda_grid_for(launcher, groups_for(call->list_bytes, CLEARED_BYTES), call->nranks);
-  return tagc_cuda_launch(launcher, tagc_call_open_kernel, grid, call, stream);
-}
-
-int tagc_cuda_close(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream) {
-  const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, call->nranks - 1, 1);
-  return tagc_cuda_launch(launcher, tagc_call_close_kernel, grid, call, stream);
 }
 
 int tagc_cuda_check(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream) {

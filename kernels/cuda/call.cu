@@ -7,37 +7,13 @@
 
 /* -- what came in -------------------------------------------------------------------------------------------------- */
 
-/* Checks the senders' lists before anybody trusts them: one warp a sender, as there may be many. */
 DEVICE void check(const struct tagc_cuda_call &call) {
-  const uint32_t lane = threadIdx.x % LANES;
-  uint32_t told = 0, some = 0;
-  bool bad = false;
-  for (uint32_t sender = threadIdx.x / LANES; sender < call.nranks; sender += WARPS) {
-    if (sender == call.rank)
-      continue;
-    const struct tagc_exceptions *list = list_of(call.message_in, call, sender);
-    const uint32_t count = list->count;
-    told |= list->anywhere;
-    some |= count;
-    bad |= count > call.capacity;
-    for (uint32_t i = lane; i < count && count <= call.capacity; i += LANES) {
-      const uint32_t position = list->entry[i].position;
-      bad |= position >= call.n || (i > 0 && position <= list->entry[i - 1].position);
-    }
-  }
-  bad = __syncthreads_or(bad);
-  some = (uint32_t)__syncthreads_or(some != 0);
-  const uint32_t exception = __syncthreads_or(told & TAGC_ANYWHERE_EXCEPTION) ? TAGC_ANYWHERE_EXCEPTION : 0;
-  const uint32_t surplus = __syncthreads_or(told & TAGC_ANYWHERE_SURPLUS) ? TAGC_ANYWHERE_SURPLUS : 0;
+  const struct told told = listen(call);
+  note_told(call, told, ~0u);
   if (threadIdx.x > 0)
     return;
-  const uint32_t anywhere = call.state->anywhere | exception | surplus;
-  call.state->fits = !bad;
-  call.state->exceptions = some;
-  call.counts->overflowed += bad;
-  call.counts->nonfinite_seen =
-    (call.continues && call.counts->nonfinite_seen) || (anywhere & TAGC_ANYWHERE_EXCEPTION) || bad;
-  call.counts->surplus_seen = (call.continues && call.counts->surplus_seen) || (anywhere & TAGC_ANYWHERE_SURPLUS);
+  call.state->fits = !told.bad;
+  call.state->exceptions = told.some;
 }
 
 /* -- what a call has seen ------------------------------------------------------------------------------------------ */
@@ -45,16 +21,6 @@ DEVICE void check(const struct tagc_cuda_call &call) {
 DEVICE void pack_flags(const struct tagc_cuda_flags &flags) {
   flags.words[TAGC_FLAG_NONFINITE] = flags.counts->nonfinite_seen;
   flags.words[TAGC_FLAG_SURPLUS] = flags.counts->surplus_seen;
-}
-
-DEVICE void end_call(const struct tagc_cuda_flags &flags) {
-  struct tagc_counts *counts = flags.counts;
-  const bool nonfinite = flags.words ? flags.words[TAGC_FLAG_NONFINITE] != 0 : counts->nonfinite_seen != 0;
-  const bool surplus = flags.words ? flags.words[TAGC_FLAG_SURPLUS] != 0 : counts->surplus_seen != 0;
-  if (nonfinite && flags.health)
-    flags.health->nonfinite[flags.cycle % TAGC_HEALTH_CYCLES] = flags.cycle;
-  counts->surplus_calls = surplus ? counts->surplus_calls + 1 : 0;
-  counts->denser |= counts->surplus_calls >= TAGC_SURPLUS_CALLS;
 }
 
 /* -- flushing ------------------------------------------------------------------------------------------------------ */
@@ -113,8 +79,6 @@ DEVICE void count(const struct tagc_cuda_counting &counting) {
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
-ENTRY(tagc_call_open, tagc_cuda_call, 4, open(call));
-ENTRY(tagc_call_close, tagc_cuda_call, 4, close(call, 0));
 ENTRY(tagc_call_check, tagc_cuda_call, 4, check(call));
 ENTRY(tagc_call_pack_flags, tagc_cuda_flags, 1, if (threadIdx.x == 0) pack_flags(call));
 ENTRY(tagc_call_end, tagc_cuda_flags, 1, if (threadIdx.x == 0) end_call(call));

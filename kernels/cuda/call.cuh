@@ -212,6 +212,13 @@ struct scratch {
 
 /* -- exceptions ---------------------------------------------------------------------------------------------------- */
 
+/* For a kernel that opens its call itself (exceptions.cuh): a warp waits for the one that does it, which has begun. */
+DEVICE void await_open(const struct tagc_cuda_call &call, uint32_t lane) {
+  while (lane == 0 && word_wait(&call.counts->gate.opened) == 0)
+    __nanosleep(64);
+  __syncwarp();
+}
+
 /* Appends a block's exceptions to the list, in any order. */
 DEVICE void append(const struct tagc_cuda_call &call, struct tagc_exceptions *list, uint32_t block, uint32_t lane,
                    const float x[EACH]) {
@@ -274,7 +281,10 @@ DEVICE bool own_has_exception(const struct tagc_cuda_call &call, uint32_t first,
 
 DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane,
                         float *stage) {
-  if (own_has_exception(call, first, stride, lane, stage) && lane == 0)
+  if (!own_has_exception(call, first, stride, lane, stage))
+    return;
+  await_open(call, lane);
+  if (lane == 0)
     atomicOr(&call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
 }
 
@@ -295,10 +305,14 @@ struct result {
   float inverse;
 };
 
-DEVICE struct result result_of(const struct tagc_cuda_call &call) {
+DEVICE struct result result_of(const struct tagc_cuda_call &call, bool fits, bool exceptions) {
   const bool by_inverse = tagc_divides_by_inverse(call.divisor);
-  return {shard_of(call, call.rank), call.state->fits != 0, call.state->exceptions != 0, by_inverse,
-          by_inverse ? 1 / call.divisor : 1};
+  return {shard_of(call, call.rank), fits, exceptions, by_inverse, by_inverse ? 1 / call.divisor : 1};
+}
+
+/* The same after a kernel that has looked at the messages. */
+DEVICE struct result result_of(const struct tagc_cuda_call &call) {
+  return result_of(call, call.state->fits != 0, call.state->exceptions != 0);
 }
 
 /* The own values of a block. The same lanes read them before they write its results: recv may be the own shard. */

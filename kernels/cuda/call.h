@@ -22,6 +22,12 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/codec/device.h"
 
+/* Where the groups of a launch meet. Zero before and after each launch: the last group leaves it so. */
+struct tagc_cuda_gate {
+  unsigned begun, arrived;   /* groups that have begun, and that have done their part */
+  unsigned long long opened; /* 1: the messages' lists and the state are as open() leaves them */
+};
+
 /* The counts of a slot's calls, one after the other. */
 struct tagc_counts {
   uint64_t selected, unrecovered, nonfinite, overflowed; /* added to: as in tagc_codec_stats */
@@ -30,6 +36,7 @@ struct tagc_counts {
   uint32_t nonfinite_seen, surplus_seen; /* set by decode: as in tagc_job */
   uint32_t surplus_calls, denser;        /* set by end_call: surplus calls in a row; 1: once TAGC_SURPLUS_CALLS */
   uint64_t lost;                         /* added to: as in tagc_codec_stats */
+  struct tagc_cuda_gate gate;            /* of the launch under way: the kernels of a slot run one after the other */
 };
 
 /* Of a communicator, zero at first. A cycle (from 1 on) in which some rank had a non-finite value is stored at its
@@ -71,6 +78,7 @@ struct tagc_cuda_call {
   uint32_t dtype, storage;
   float scale, divisor;
   uint32_t residual_empty, continues; /* a later chunk of a call: counts go on */
+  uint32_t ends, unused;              /* decode also ends the call */
 };
 
 #define TAGC_CALL_AT(member, at) \
@@ -82,8 +90,8 @@ TAGC_CALL_AT(cycle, 128);
 TAGC_CALL_AT(blocks, 144);
 TAGC_CALL_AT(scale, 176);
 #undef TAGC_CALL_AT
-static_assert(sizeof(struct tagc_cuda_call) == 192, "the host and the GPU agree on the size of a call");
-static_assert(sizeof(struct tagc_counts) == 72 && sizeof(struct tagc_cuda_state) == 32, "and of what is kept");
+static_assert(sizeof(struct tagc_cuda_call) == 200, "the host and the GPU agree on the size of a call");
+static_assert(sizeof(struct tagc_counts) == 88 && sizeof(struct tagc_cuda_state) == 32, "and of what is kept");
 
 /* True if the device dropped the residual: nobody may read its content. */
 static inline TAGC_HD bool tagc_residual_dropped(const struct tagc_cuda_call *call) {
@@ -126,10 +134,6 @@ struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_
 struct tagc_cuda_grid tagc_cuda_grid_of_blocks(const struct tagc_cuda_launcher *launcher,
                                                const struct tagc_cuda_call *call, uint32_t rows);
 
-/* The first step of prepare or encode: empties the lists of exceptions in message_out, and the state. */
-int tagc_cuda_open(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream);
-/* The last step of encode: sorts the lists, writes `anywhere` to all, adds up counts and norms. */
-int tagc_cuda_close(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream);
 /* The first step of decode: checks the lists of message_in. */
 int tagc_cuda_check(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream);
 /* pack_flags and end_call of device.h. */

@@ -19,6 +19,7 @@ struct tagc_cuda_codec {
   bool (*layout)(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
   tagc_cuda_step *prepare; /* NULL: nothing to prepare */
   tagc_cuda_step *encode, *decode;
+  bool ends; /* its decode obeys job->ends */
   struct tagc_gpu_work work;
 };
 

@@ -78,7 +78,10 @@ struct tagc_cuda_rows {
   X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *groups, void *function, int threads, size_t shared))
 
 /* The same for newer functions: NULL if the driver lacks them. */
-#define TAGC_CUDA_NEWER_FUNCTIONS(X) X(context_id, cuCtxGetId, (void *context, unsigned long long *id))
+#define TAGC_CUDA_NEWER_FUNCTIONS(X) \
+  X(context_id, cuCtxGetId, (void *context, unsigned long long *id)) \
+  X(stream_context, cuStreamGetCtx, (void *stream, void **context)) \
+  X(stream_contexts, cuStreamGetCtx_v2, (void *stream, void **context, void **green))
 
 struct tagc_cuda_driver {
 #define TAGC_CUDA_MEMBER(name, symbol, parameters) int(*name) parameters;

@@ -12,8 +12,6 @@
 
 /* X(name), in the order of their files. */
 #define TAGC_CUDA_KERNELS(X) \
-  X(tagc_call_open) \
-  X(tagc_call_close) \
   X(tagc_call_check) \
   X(tagc_call_pack_flags) \
   X(tagc_call_end) \
@@ -28,7 +26,6 @@
   X(tagc_dense_decode_q4) \
   X(tagc_dense_decode_q2) \
   X(tagc_none_encode) \
-  X(tagc_none_close) \
   X(tagc_none_decode) \
   X(tagc_precise_decode) \
   X(tagc_choose_begin) \

@@ -46,10 +46,7 @@ int tagc_dense_cuda_encode(const struct tagc_cuda_launcher *launcher, const stru
   struct tagc_dense_call dense = dense_call_of(format, job, counts);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &dense.call, dense.call.nranks);
   dense.call.groups = grid.x * grid.y;
-  int error = tagc_cuda_open(launcher, &dense.call, stream);
-  if (!error)
-    error = tagc_cuda_launch(launcher, tagc_dense_encode_bf16_kernel + format->codec, grid, &dense, stream);
-  return error ? error : tagc_cuda_close(launcher, &dense.call, stream);
+  return tagc_cuda_launch(launcher, tagc_dense_encode_bf16_kernel + format->codec, grid, &dense, stream);
 }
 
 int tagc_dense_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
@@ -57,7 +54,5 @@ int tagc_dense_cuda_decode(const struct tagc_cuda_launcher *launcher, const stru
   const struct tagc_dense_format *format = format_of(codec);
   const struct tagc_dense_call dense = dense_call_of(format, job, counts);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &dense.call, 1);
-  const int error = tagc_cuda_check(launcher, &dense.call, stream);
-  return error ? error
-               : tagc_cuda_launch(launcher, tagc_dense_decode_bf16_kernel + format->codec, grid, &dense, stream);
+  return tagc_cuda_launch(launcher, tagc_dense_decode_bf16_kernel + format->codec, grid, &dense, stream);
 }

@@ -3,10 +3,12 @@
  *
  * Grid      Encode: groups of eight warps in x, shards in y (the own shard is only checked). Decode: x. A warp takes
  *           block after block. All lanes of a warp decide alike.
- * Order     Exceptions are appended in any order, with one atomic addition for each block that has any; the kernel that
- *           closes the lists sorts them. Warps share nothing else but sums for statistics.
+ * Launches  One to encode: its first group empties the lists of exceptions, its last one closes them (exceptions.cuh).
+ *           One to decode: each group checks the lists, which are empty as a rule, by itself.
+ * Order     Exceptions are appended in any order, with one atomic addition for each block that has any; the last group
+ *           sorts them. Warps share nothing else but sums for statistics.
  */
-#include "kernels/cuda/call.cuh"
+#include "kernels/cuda/exceptions.cuh"
 #include "kernels/dense/codecs.cuh"
 #include "kernels/dense/cuda.h"
 
@@ -53,6 +55,7 @@ DEVICE double encode_shard(const struct tagc_dense_call &dense, uint32_t shard, 
       unusual |= tagc_dense_unusual(x[i]);
     unusual = __any_sync(ALL_LANES, unusual);
     if (unusual) {
+      await_open(call, lane);
       append(call, (struct tagc_exceptions *)message, block, lane, x);
       UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
         scratch->aside[LANES * i + lane] = x[i];
@@ -87,6 +90,8 @@ template <enum tagc_dense_codec codec> DEVICE void encode(const struct tagc_dens
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   const uint32_t first = blockIdx.x * WARPS + warp, stride = gridDim.x * WARPS;
   double sum = 0;
+  if (warp == 0)
+    open_once(call, lane);
   for (uint32_t shard = blockIdx.y; shard < call.nranks; shard += gridDim.y) {
     if (shard == call.rank)
       look_at_own(call, first, stride, lane, scratch[warp].stage);
@@ -94,6 +99,8 @@ template <enum tagc_dense_codec codec> DEVICE void encode(const struct tagc_dens
       sum += encode_shard<codec>(dense, shard, first, stride, lane, &scratch[warp]);
   }
   add_norm(call, sum);
+  if (closes(call))
+    close(call, 0, 0, 1);
 }
 
 /* -- decode -------------------------------------------------------------------------------------------------------- */
@@ -104,9 +111,12 @@ template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dens
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, stride = gridDim.x * WARPS;
   float *stage = stages[warp];
   const uint64_t rotation_key = tagc_rotation_key(call.seed, call.rank);
-  const struct result result = result_of(call);
-  if (blockIdx.x == 0 && threadIdx.x == 0)
-    call.counts->surplus_seen = 0; /* there is room for all, whatever messages claim */
+  const struct told told = listen(call);
+  const struct result result = result_of(call, !told.bad, told.some > 0);
+  if (blockIdx.x == 0) {
+    note_told(call, told, TAGC_ANYWHERE_EXCEPTION); /* there is room for all values, whatever messages claim */
+    end_decoded(call);
+  }
   for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += stride) {
     const struct rows own = result_fetch(call, result, block, lane, stage);
     float sum[EACH] = {0, 0, 0, 0, 0, 0, 0, 0};

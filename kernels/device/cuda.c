@@ -242,6 +242,26 @@ bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result) {
   return tagc_cuda_did(d, d->driver->context_pop(&context), "cuCtxPopCurrent") && result;
 }
 
+/* -- streams ------------------------------------------------------------------------------------------------------- */
+
+/* Old drivers give a green context's own handle, and no answer for a stream that is captured: such a stream passes for
+ * one that is not ours, this one for ours. */
+bool tagc_cuda_takes(struct tagc_cuda_device *d, void *stream) {
+  void *context = NULL, *green;
+  const int error = d->driver->stream_contexts  ? d->driver->stream_contexts(stream, &context, &green)
+                    : d->driver->stream_context ? d->driver->stream_context(stream, &context)
+                                                : 0;
+  return error || !context || context == d->context;
+}
+
+static bool cuda_takes_stream(const struct tagc_device *self, void *stream) {
+  struct tagc_cuda_visit visit;
+  if (!tagc_cuda_enter(self, &visit))
+    return true; /* nothing works here; later calls report it */
+  const bool takes = tagc_cuda_takes(visit.device, stream);
+  return tagc_cuda_leave(&visit, true) && takes;
+}
+
 /* -- fences -------------------------------------------------------------------------------------------------------- */
 
 void *tagc_cuda_event(struct tagc_cuda_device *d, bool timed) {
@@ -323,7 +343,9 @@ static bool cuda_encode(const struct tagc_device *self, const struct tagc_codec 
 
 static bool cuda_decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
                         void *stream) {
-  return run_codec_step(self, tagc_cuda_codec_of(codec)->decode, codec, job, stream, "cuLaunchKernel for a decoder");
+  const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
+  job->ended = job->ends && its->ends;
+  return run_codec_step(self, its->decode, codec, job, stream, "cuLaunchKernel for a decoder");
 }
 
 static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream) {
@@ -360,6 +382,8 @@ static bool cuda_end_call(const struct tagc_device *self, struct tagc_job *job, 
     .cycle = job->cycle,
   };
   struct tagc_cuda_visit visit;
+  if (job->ended)
+    return true;
   if (!tagc_cuda_enter_ready(self, &visit))
     return false;
   const int error = tagc_cuda_end_call(&visit.device->launcher, &flags, stream);
@@ -384,6 +408,7 @@ static const struct tagc_device functions = {
   .fence_set = cuda_fence_set,
   .fence_wait = cuda_fence_wait,
   .fence_free = cuda_fence_free,
+  .takes_stream = cuda_takes_stream,
   .layout = cuda_layout,
   .cost = cuda_cost,
   .prepare = cuda_prepare,

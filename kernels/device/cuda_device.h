@@ -5,8 +5,9 @@
  * Self-test  After the set-up each codec is tried (self_test.h). A wrong one is refused for good; one that could not be
  *            tried, until a later layout() can try it. Threads that want a codec wait meanwhile.
  * Context    The primary one of the GPU, which the CUDA runtime uses, too. Every function makes it current, and then
- *            restores the caller's. Kernels cannot reach the memory of a program that makes its own context; NCCL does
- *            not support that either. A cudaDeviceReset ends the context with everything in it. The device is then
+ *            restores the caller's. Streams of a context that a program makes itself (cuCtxCreate) take no kernels or
+ *            events of ours: takes_stream() says so. Those of green contexts, which are parts of the primary one, do.
+ *            A cudaDeviceReset ends the context with everything in it. The device is then
  *            lost: we touch nothing of it again, and the next request for the GPU gets a new device.
  * Capture    While a thread captures a stream into a graph, others must not allocate or query. These functions switch
  *            their thread to relaxed mode, because none of their work belongs to that graph.
@@ -85,6 +86,9 @@ bool tagc_cuda_did(struct tagc_cuda_device *device, int error, const char *call)
 
 /* True if the device was set up and its context has ended since. */
 bool tagc_cuda_is_lost(struct tagc_cuda_device *device);
+
+/* takes_stream of device.h. Inside of a visit. */
+bool tagc_cuda_takes(struct tagc_cuda_device *device, void *stream);
 
 /* NULL on failure. Inside of a visit. */
 void *tagc_cuda_event(struct tagc_cuda_device *device, bool timed);

@@ -173,7 +173,9 @@ void *tagc_cuda_alloc(const struct tagc_device *self, size_t bytes, void *stream
   if (!tagc_cuda_enter_ready(self, &visit))
     return NULL;
   const size_t size = bytes ? bytes : 1;
-  if (!d->pool)
+  if (!tagc_cuda_takes(d, stream))
+    memory = 0;
+  else if (!d->pool)
     memory = take_block(d, size);
   else if (!tagc_cuda_did(d, d->driver->alloc_from_pool(&memory, size, d->pool, stream), "cuMemAllocFromPoolAsync"))
     memory = 0;
@@ -317,7 +319,7 @@ bool tagc_cuda_put(const struct tagc_device *self, void *to_device, const void *
   if (!tagc_cuda_enter(self, &visit))
     return false;
   struct tagc_cuda_device *d = visit.device;
-  struct tagc_cuda_stage *stage = bytes <= STAGE ? take_stage(d) : NULL;
+  struct tagc_cuda_stage *stage = bytes <= STAGE && tagc_cuda_takes(d, stream) ? take_stage(d) : NULL;
   const bool done = stage ? put_staged(d, stage, to_device, from_host, bytes, stream)
                           : tagc_cuda_did(d, d->driver->put(tagc_cuda_address(to_device), from_host, bytes, stream),
                                           "cuMemcpyHtoDAsync") &&

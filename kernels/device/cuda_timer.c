@@ -50,8 +50,8 @@ int tagc_cuda_timer_begin(const struct tagc_device *self, void *timer_, uint64_t
   struct pair *pair = &timer->pairs[timer->next];
   if (atomic_load(&pair->is) == FREE && tagc_cuda_enter_context(self, &visit)) {
     struct tagc_cuda_device *d = visit.device;
-    const bool good =
-      has_events(d, pair) && tagc_cuda_did(d, d->driver->event_record(pair->before, stream), "cuEventRecord");
+    const bool good = has_events(d, pair) && tagc_cuda_takes(d, stream) &&
+                      tagc_cuda_did(d, d->driver->event_record(pair->before, stream), "cuEventRecord");
     if (tagc_cuda_leave(&visit, good)) {
       begun = (int)timer->next;
       timer->next = (timer->next + 1) % PAIRS;

@@ -82,6 +82,11 @@ static bool host_fence(const struct tagc_device *self, void *fence, void *stream
   return true;
 }
 
+static bool host_takes_stream(const struct tagc_device *self, void *stream) {
+  (void)self, (void)stream;
+  return true;
+}
+
 static void host_fence_free(const struct tagc_device *self, void *fence) { (void)self, (void)fence; }
 
 static bool host_layout(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
@@ -254,6 +259,7 @@ const struct tagc_device tagc_device_host = {
   .fence_set = host_fence,
   .fence_wait = host_fence,
   .fence_free = host_fence_free,
+  .takes_stream = host_takes_stream,
   .layout = host_layout,
   .cost = host_cost,
   .prepare = host_prepare,

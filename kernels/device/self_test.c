@@ -161,6 +161,7 @@ static bool try_receive(struct tried *t, struct played ranks[RANKS], bool by_wor
   int64_t words[TAGC_FLAGS];
   for (int r = 0; r < RANKS; r++)
     t->codec->decode(&ranks[r].its.job);
+  job->ends = !by_words;
   if (!put_on_device(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
       !put_on_device(t, job->sketch_in, host->sketch_in, sketch) ||
       !device->decode(device, t->codec, job, t->run.stream) ||

@@ -18,9 +18,7 @@ int tagc_none_cuda_encode(const struct tagc_cuda_launcher *launcher, const struc
   call.norms = ((struct tagc_none_state *)job->state)->norms;
   call.selected = (uint64_t)(job->shape.nranks - 1) * job->shape.n;
   call.groups = grid.x * grid.y;
-  const int error = tagc_cuda_launch(launcher, tagc_none_encode_kernel, grid, &call, stream);
-  return error ? error
-               : tagc_cuda_launch(launcher, tagc_none_close_kernel, (struct tagc_cuda_grid){1, 1}, &call, stream);
+  return tagc_cuda_launch(launcher, tagc_none_encode_kernel, grid, &call, stream);
 }
 
 static int sum_by(enum tagc_cuda_kernel kernel, const struct tagc_cuda_launcher *launcher, const struct tagc_job *job,

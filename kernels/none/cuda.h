@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The codec that compresses nothing on a GPU: the control that shows the cost of the exchange, and the simplest example
- * of a codec there; and `precise`, with another decode. Encode is two kernels, decode one.
+ * of a codec there; and `precise`, with another decode. Encode and decode are one kernel each.
  */
 #ifndef KERNELS_NONE_CUDA_H
 #define KERNELS_NONE_CUDA_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The codec that compresses nothing, on a GPU: codec.c's bytes. A warp takes block after block.
  */
-#include "kernels/cuda/call.cuh"
+#include "kernels/cuda/exceptions.cuh"
 #include "kernels/none/cuda.h"
 
 /* Sends scale*g + e of a block, rounded; the residual keeps the error. Returns the lane's part of its squared norm. */
@@ -46,6 +46,20 @@ DEVICE void pad(const struct tagc_cuda_call &call, uint8_t *message, uint32_t la
     message[used + lane] = 0;
 }
 
+/* Without lists, the state that decode reads must say so. */
+DEVICE void close_none(const struct tagc_cuda_call &call) {
+  const double sum = all_norms(call);
+  if (threadIdx.x > 0)
+    return;
+  *call.state = {};
+  call.state->fits = 1;
+  call.counts->selected += call.selected;
+  call.counts->dropped += !call.continues && tagc_residual_dropped(&call);
+  call.counts->residual_norm2 = sum + (call.continues ? call.counts->residual_norm2 : 0);
+  if (!call.continues)
+    call.counts->nonfinite_seen = call.counts->surplus_seen = 0;
+}
+
 DEVICE void encode_none(const struct tagc_cuda_call &call) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -67,20 +81,8 @@ DEVICE void encode_none(const struct tagc_cuda_call &call) {
     }
   }
   add_norm(call, sum);
-}
-
-/* Without lists, the state that decode reads must say so. */
-DEVICE void close_none(const struct tagc_cuda_call &call) {
-  const double sum = all_norms(call);
-  if (threadIdx.x > 0)
-    return;
-  *call.state = {};
-  call.state->fits = 1;
-  call.counts->selected += call.selected;
-  call.counts->dropped += !call.continues && tagc_residual_dropped(&call);
-  call.counts->residual_norm2 = sum + (call.continues ? call.counts->residual_norm2 : 0);
-  if (!call.continues)
-    call.counts->nonfinite_seen = call.counts->surplus_seen = 0;
+  if (closes(call))
+    close_none(call);
 }
 
 DEVICE void decode_none(const struct tagc_cuda_call &call) {
@@ -104,8 +106,9 @@ DEVICE void decode_none(const struct tagc_cuda_call &call) {
   }
   if (__any_sync(ALL_LANES, seen) && lane == 0)
     atomicOr(&call.counts->nonfinite_seen, 1u); /* of this shard only: no message has flags */
+  if (call.ends && closes(call))
+    end_decoded(call);
 }
 
 ENTRY(tagc_none_encode, tagc_cuda_call, 3, encode_none(call));
-ENTRY(tagc_none_close, tagc_cuda_call, 1, close_none(call));
 ENTRY(tagc_none_decode, tagc_cuda_call, 3, decode_none(call));

@@ -6,7 +6,7 @@
  *           That has room for half a warp, so the halves take turns.
  * Groups    Two a processor: with fewer registers than that leaves, integer division would need a stack.
  */
-#include "kernels/cuda/call.cuh"
+#include "kernels/cuda/exceptions.cuh"
 #include "kernels/none/exact.h"
 
 enum { ROOMS = LANES / 2, LARGEST_FINITE = 0x7f7fffff, LARGEST_DENORMAL = 0x7fffff };
@@ -161,6 +161,8 @@ DEVICE void decode_precise(const struct tagc_cuda_call &call) {
   }
   if (__any_sync(ALL_LANES, seen) && lane == 0)
     atomicOr(&call.counts->nonfinite_seen, 1u); /* of this shard only: no message has flags */
+  if (call.ends && closes(call))
+    end_decoded(call);
 }
 
 ENTRY(tagc_precise_decode, tagc_cuda_call, 2, decode_precise(call));

@@ -281,4 +281,4 @@ ENTRY(tagc_choose_coarse, tagc_choosing, 4, count<false>(call));
 ENTRY(tagc_choose_fine, tagc_choosing, 4, count<true>(call));
 ENTRY(tagc_choose_mark, tagc_choosing, 4, mark(call));
 ENTRY(tagc_choose_fill, tagc_choosing, 4, fill(call));
-ENTRY(tagc_choose_weigh, tagc_choose_call, 4, close(call.call, weigh(call)));
+ENTRY(tagc_choose_weigh, tagc_choose_call, 4, close(call.call, weigh(call), blockIdx.x, gridDim.x));

@@ -94,10 +94,10 @@ struct tagc_choosing {
 /* Pure. */
 size_t tagc_choose_bytes(const struct tagc_grid *grid, uint32_t places);
 
-/* tagc_cuda_open(), and all steps up to the bitmap. Adds to call.state->selected. */
+/* Opens the call (cuda/exceptions.cuh), and all steps up to the bitmap. Adds to call.state->selected. */
 int tagc_choose_enqueue(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream);
 
-/* After the codec has added to the norms: tagc_cuda_close(), with TAGC_ANYWHERE_SURPLUS by the rule of
+/* After the codec has added to the norms: closes the call, with TAGC_ANYWHERE_SURPLUS by the rule of
  * tagc_sparsify_surplus(). Near the limit it may differ from the host's, which sums in another order. */
 int tagc_choose_close(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream);
 

@@ -19,7 +19,7 @@
 
 /* clang-format off */
 #define EACH_FUNCTION(X) \
-  X(cuInit) X(cuGetErrorName) X(cuDeviceGetCount) X(cuCtxGetDevice) X(cuCtxSetCurrent) \
+  X(cuInit) X(cuGetErrorName) X(cuDeviceGetCount) X(cuCtxGetDevice) X(cuCtxGetCurrent) X(cuCtxSetCurrent) \
   X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease_v2) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) \
   X(cuPointerGetAttribute) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) \
   X(cuEventSynchronize) X(cuStreamWaitEvent) X(cuThreadExchangeStreamCaptureMode) X(standin_cuda_launch) \
@@ -84,11 +84,17 @@ ncclResult_t standin_device_find(int *device) {
   return *device < count ? ncclSuccess : standin_fail(ncclInvalidArgument, "there is no device %d", *device);
 }
 
+/* A communicator lives in the context that is current where it is made, if that is one of its device. */
 bool standin_device_open(struct ncclComm *comm) {
+  CUcontext current;
+  int device;
   if (ncclStandinHostMemory)
     return true;
   if (driver.cuDevicePrimaryCtxRetain(&comm->context, comm->device) != CUDA_SUCCESS)
     return false;
+  if (driver.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == comm->device &&
+      driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS)
+    comm->context = current;
   driver.cuCtxPushCurrent_v2(comm->context);
   bool good = driver.cuEventCreate(&comm->over, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
               driver.cuEventCreate(&comm->joint, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;

@@ -5,8 +5,9 @@
  *   device_cases CASE [ARGUMENT]     under tests/standin/launch --cuda; TAGC_ASSUME=gradients
  *
  * A cycle is one reduce-scatter: its fourth call is the first that can be compressed. CASE_ENV=RANK:NAME=VALUE sets a
- * variable of one rank; CASE_ROUGH=1 accepts the errors of any codec. Status: 0 all sums were right; 4 one was wrong,
- * or the case failed; 3 a call of NCCL failed, and stderr has its name; 1 the program's own call of the driver failed.
+ * variable of one rank; CASE_CONTEXT=own, or =green, gives it a context of its own with its streams; CASE_ROUGH=1
+ * accepts the errors of any codec. Status: 0 all sums were right; 4 one was wrong, or the case failed; 3 a call of NCCL
+ * failed, and stderr has its name; 1 the program's own call of the driver failed.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -176,6 +177,18 @@ static void streams(struct rank *r, const char *which) {
     r->stream = *which ? CU_STREAM_PER_THREAD : kinds[step % 6];
     run(r, DEVICE, step);
   }
+}
+
+/* After the vote a stream of another context than the communicator's. */
+static void contexts(struct rank *r, const char *unused) {
+  CUcontext own;
+  (void)unused;
+  for (int step = 0; step < VOTE + 2; step++)
+    run(r, DEVICE, step);
+  MUST(cuCtxCreate_v2(&own, 0, 0));
+  r->stream = device_stream(CU_STREAM_NON_BLOCKING);
+  MUST(cuCtxPopCurrent_v2(&own));
+  run(r, DEVICE, STEPS);
 }
 
 /* Captures a call of another size between the steps, before or after the vote, and launches it twice. */
@@ -446,15 +459,20 @@ static const struct {
   const char *name;
   void (*run)(struct rank *r, const char *argument);
 } cases[] = {
-  {"buffers", buffers},   {"moved", moved},     {"scalars", scalars}, {"streams", streams}, {"captures", captures},
-  {"groups", groups},     {"changes", changes}, {"ahead", ahead},     {"aborted", aborted}, {"order", order},
-  {"unwaited", unwaited}, {"joined", joined},   {"gone", gone},
+  {"buffers", buffers},   {"moved", moved},     {"scalars", scalars}, {"streams", streams},   {"captures", captures},
+  {"groups", groups},     {"changes", changes}, {"ahead", ahead},     {"aborted", aborted},   {"order", order},
+  {"unwaited", unwaited}, {"joined", joined},   {"gone", gone},       {"contexts", contexts},
 };
 
 static void start(struct rank *r) {
   r->n = N;
   r->op = ncclSum;
   r->stream = device_stream(CU_STREAM_NON_BLOCKING);
+  if (getenv("CASE_CONTEXT") && strcmp(getenv("CASE_CONTEXT"), "green") == 0) {
+    CUgreenCtx green;
+    MUST(cuGreenCtxCreate(&green, NULL, 0, 0));
+    MUST(cuGreenCtxStreamCreate(&r->stream, green, CU_STREAM_NON_BLOCKING, 0));
+  }
   take_buffers(r, DEVICE, 0);
 }
 
@@ -490,6 +508,7 @@ static int run_threads(int nranks) {
 static void meet(struct rank *r) {
   struct rendezvous meeting;
   ncclUniqueId id;
+  CUcontext own;
   char why[200];
   if (!rendezvous_from_env(&meeting, why, sizeof why))
     must(ncclSystemError, why);
@@ -498,6 +517,8 @@ static void meet(struct rank *r) {
   if (setting && atoi(setting) == r->rank)
     putenv(strchr(setting, ':') + 1);
   device_open(0);
+  if (getenv("CASE_CONTEXT") && strcmp(getenv("CASE_CONTEXT"), "own") == 0)
+    MUST(cuCtxCreate_v2(&own, 0, 0));
   if (r->rank == 0)
     NCCL(ncclGetUniqueId(&id));
   if (!rendezvous_share(&meeting, &id, sizeof id, why, sizeof why))

@@ -6,12 +6,15 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { STACK = 16 };
+enum { STACK = 16, OWN = 8 };
 
 static atomic_bool initialized;
-static struct CUctx_st contexts[DEVICES];
+static struct CUctx_st contexts[DEVICES]; /* the primary ones */
+static struct CUctx_st own[OWN];          /* of programs: never destroyed */
+static unsigned owned;
 
 /* The calling thread's contexts: the last is current. */
 static __thread CUcontext stack[STACK];
@@ -159,7 +162,7 @@ bool standin_is_context(CUcontext context) {
   for (int i = 0; i < standin_settings()->devices; i++)
     if (context == &contexts[i])
       return context->retained > 0;
-  return false;
+  return context >= own && context < own + owned;
 }
 
 CUresult standin_context(CUcontext *context) {
@@ -293,4 +296,31 @@ CUDA_API CUresult cuCtxSynchronize(void) {
     result = standin_wait_device(context);
   standin_unlock();
   return result;
+}
+
+/* Like the driver, makes it current. */
+CUDA_API CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device) {
+  (void)flags;
+  if (!initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  if (!is_device(device))
+    return CUDA_ERROR_INVALID_DEVICE;
+  standin_lock();
+  *context = owned < OWN ? &own[owned++] : NULL;
+  if (*context)
+    (*context)->device = (*context)->pool.device = device;
+  standin_unlock();
+  return *context ? cuCtxPushCurrent_v2(*context) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Its part of the GPU is not played. */
+CUDA_API CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc part, CUdevice device, unsigned int flags) {
+  (void)part, (void)flags;
+  if (!is_device(device) || !contexts[device].retained)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  *green = calloc(1, sizeof **green);
+  if (!*green)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  (*green)->device = device;
+  return CUDA_SUCCESS;
 }

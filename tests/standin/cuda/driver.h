@@ -79,6 +79,11 @@ struct CUctx_st {
   struct CUmemPoolHandle_st pool;
 };
 
+/* A part of a device's primary context. */
+struct CUgreenCtx_st {
+  CUdevice device;
+};
+
 /* The calling thread's context if it is valid; otherwise the error of the call. */
 CUresult standin_context(CUcontext *context);
 CUcontext standin_context_of(CUdevice device); /* NULL if there is no such device */
@@ -113,6 +118,7 @@ void standin_task_drop(struct task *task);
 
 struct CUstream_st {
   CUcontext context;
+  CUgreenCtx green;             /* NULL: none */
   unsigned flags, slot, resets; /* resets: of the context, before it was made */
   int priority;
   struct clock clock;          /* what the next piece of work comes after */

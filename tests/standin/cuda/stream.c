@@ -342,14 +342,34 @@ CUDA_API CUresult cuStreamQuery(CUstream handle) {
   return result;
 }
 
-CUDA_API CUresult cuStreamGetCtx(CUstream handle, CUcontext *context) {
+CUDA_API CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext *context, CUgreenCtx *green) {
   CUstream stream;
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
-  if (result == CUDA_SUCCESS)
+  if (result == CUDA_SUCCESS) {
     *context = stream->context;
+    *green = stream->green;
+  }
   standin_unlock();
   return result;
+}
+
+/* The handle for a green context is not the primary one's. */
+CUDA_API CUresult cuStreamGetCtx(CUstream handle, CUcontext *context) {
+  CUgreenCtx green = NULL;
+  const CUresult result = cuStreamGetCtx_v2(handle, context, &green);
+  if (result == CUDA_SUCCESS && green)
+    *context = (CUcontext)green;
+  return result;
+}
+
+CUDA_API CUresult cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned int flags, int priority) {
+  standin_lock();
+  *stream = create(standin_context_of(green->device), flags, priority);
+  if (*stream)
+    (*stream)->green = green;
+  standin_unlock();
+  return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUDA_API CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags) {

@@ -49,6 +49,13 @@ static void check_cuts(void) {
   const struct tagc_chunks four = tagc_chunks_of(60 * GRAIN + 7, 4);
   ok(four.count == 4 && four.at[1] == 10 * GRAIN && four.at[2] == 30 * GRAIN && four.at[3] == 50 * GRAIN,
      "four: 1:2:2:1");
+  struct tagc_job whole = {.shape = {.n = 60 * GRAIN + 7, .nranks = RANKS, .dtype = TAGC_FLOAT32}, .ends = true};
+  bool last_ends = true;
+  for (int k = 0; k < four.count; k++)
+    last_ends &=
+      tagc_chunk_job(&whole, &four, k).ends == (k == 3) && tagc_chunk_job(&whole, &four, k).continues == (k > 0);
+  whole.ends = false;
+  ok(last_ends && !tagc_chunk_job(&whole, &four, 3).ends, "the last one ends a call, if any does");
 }
 
 static void check_residual_sizes(void) {

@@ -55,7 +55,7 @@ static bool life_rank_begin(struct life *life, struct life_rank *r, const struct
 static inline bool life_begin(struct life *life, const struct tagc_device *device, const struct sim *sim,
                               void *stream) {
   bool good = true;
-  *life = (struct life){device, sim->codec, stream, calloc((size_t)sim->shape.nranks, sizeof *life->rank)};
+  *life = (struct life){device, sim->codec, stream, calloc((unsigned)sim->shape.nranks, sizeof *life->rank)};
   for (int r = 0; r < sim->shape.nranks; r++)
     good = good && life_rank_begin(life, &life->rank[r], &sim->job[r]);
   for (int r = 0; r < sim->shape.nranks; r++)
@@ -128,8 +128,10 @@ static inline bool life_call(struct life *life, const struct sim *sim, uint64_t 
       d->prepare(d, life->codec, &life->rank[r].job, stream) && d->encode(d, life->codec, &life->rank[r].job, stream);
   good = good && life_mark(life, nranks, TAGC_MARK_ENCODED) && life_exchange(life, nranks) &&
          life_mark(life, nranks, TAGC_MARK_EXCHANGED);
-  for (int r = 0; r < nranks && good; r++)
+  for (int r = 0; r < nranks && good; r++) {
+    life->rank[r].job.ends = !tells;
     good = d->decode(d, life->codec, &life->rank[r].job, stream);
+  }
   good = good && life_mark(life, nranks, TAGC_MARK_DECODED);
   for (int r = 0; r < nranks && good; r++) {
     struct life_rank *rank = &life->rank[r];

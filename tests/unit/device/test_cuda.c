@@ -4,6 +4,8 @@
  */
 #include <signal.h>
 
+#include "kernels/codec/codecs.h"
+#include "kernels/cuda/codecs.h"
 #include "kernels/device/cuda_device.h"
 #include "tests/unit/device/cuda_child.h"
 #include "tests/unit/device/life.h"
@@ -528,6 +530,85 @@ static void flushes(void) {
         flush_of((enum tagc_dtype)dtype, (enum tagc_storage)storage, empty);
 }
 
+/* -- streams ------------------------------------------------------------------------------------------------------- */
+
+/* Streams of the primary context and of its parts are taken; those of another context take copies alone. */
+static void contexts(void) {
+  const struct tagc_device *d = life_device(0);
+  struct tagc_cuda_driver *driver = (struct tagc_cuda_driver *)(uintptr_t)tagc_cuda_driver(NULL);
+  char sent[100] = "sent", got[sizeof sent];
+  CUgreenCtx part;
+  CUcontext own;
+  CUstream green;
+  device_open(0);
+  const CUstream usual = device_stream(CU_STREAM_NON_BLOCKING);
+  MUST(cuGreenCtxCreate(&part, NULL, 0, 0));
+  MUST(cuGreenCtxStreamCreate(&green, part, CU_STREAM_NON_BLOCKING, 0));
+  MUST(cuCtxCreate_v2(&own, 0, 0));
+  const CUstream other = device_stream(CU_STREAM_NON_BLOCKING);
+  EXPECT(d->takes_stream(d, usual) && d->takes_stream(d, NULL) && d->takes_stream(d, CU_STREAM_PER_THREAD));
+  EXPECT(d->takes_stream(d, green) && !d->takes_stream(d, other));
+  char *words = d->alloc_pinned(d, sizeof sent);
+  EXPECT(!d->alloc(d, sizeof sent, other) && d->put(d, words, sent, sizeof sent, other) &&
+         d->get(d, got, words, sizeof got, other) && memcmp(sent, got, sizeof got) == 0);
+  void *timer = d->timer_make(d);
+  EXPECT(d->timer_begin(d, timer, 1, other) == -1 && d->timer_begin(d, timer, 1, usual) == 0);
+  driver->stream_contexts = NULL; /* before 12.5: a part in doubt is not taken */
+  EXPECT(d->takes_stream(d, usual) && !d->takes_stream(d, green) && !d->takes_stream(d, other));
+  driver->stream_context = NULL;
+  EXPECT(d->takes_stream(d, usual));
+}
+
+/* -- launches ------------------------------------------------------------------------------------------------------ */
+static unsigned launched;
+static struct tagc_cuda_launcher launcher;
+
+static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                  unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra) {
+  launched++;
+  return launcher.launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters,
+                         extra);
+}
+
+static int launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                           unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters) {
+  launched++;
+  return launcher.launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
+                                  parameters);
+}
+
+/* The launches of each rank's call. */
+static unsigned launches_of(const char *codec, enum pattern pattern, bool tells) {
+  const struct tagc_device *d = life_device(0);
+  struct tagc_cuda_device *device = tagc_cuda_device_of(d);
+  struct sim sim = life_sim(codec, tagc_codec_find(codec)->needs_residual ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE);
+  struct life life;
+  device_open(0);
+  case_fill(&sim, pattern);
+  EXPECT(life_begin(&life, d, &sim, device_stream(CU_STREAM_NON_BLOCKING)));
+  launcher = device->launcher;
+  device->launcher.launch = launch;
+  device->launcher.launch_together = launch_together;
+  launched = 0;
+  EXPECT(life_call(&life, &sim, 1, 0, tells));
+  device->launcher = launcher;
+  life_end(&life, RANKS);
+  sim_free(&sim);
+  return launched / RANKS;
+}
+
+/* Small calls wait for launches. */
+static void launches(void) {
+  static const char *const codecs[] = {"none", "precise", "bf16", "q8", "q4", "q2"};
+  for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
+    EXPECT(tagc_cuda_codec_of(tagc_codec_find(codecs[i]))->work.launches == 2);
+    EXPECT(launches_of(codecs[i], GAUSS, false) == 2);
+    EXPECT(launches_of(codecs[i], FEW_EXCEPTIONS, false) == 2);
+    EXPECT(launches_of(codecs[i], GAUSS, true) == 4); /* the flags of a host's ranks are packed, and heard */
+  }
+  EXPECT(launches_of("sparse", GAUSS, false) == tagc_cuda_codec_of(&tagc_codec_sparse)->work.launches);
+}
+
 int main(void) {
   lives("CUDA_STANDIN_MEMORY=1", in_order, "memory, copies and fences, in the order of streams");
   lives("CUDA_STANDIN_MEMORY=1 CUDA_STANDIN_LAZY=1", in_order, "the same, late");
@@ -556,5 +637,7 @@ int main(void) {
   lives("CUDA_STANDIN_LAZY=1", health, "a residual of a cycle with NaN is void, another one is not");
   lives("", told_by_others, "what the ranks of a host have told one another counts");
   lives("CUDA_STANDIN_DELAY=100", flushes, "a flush gives the host's bits, for all types and storages");
+  lives("", contexts, "which streams take work");
+  lives("", launches, "a call with a dense codec is a kernel to encode and one to decode, as costs have it");
   return tap_done();
 }

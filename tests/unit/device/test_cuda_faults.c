@@ -314,7 +314,7 @@ static void check_faults(void) {
   each_fails("event", "CUDA_ERROR_OUT_OF_MEMORY (2)", "cuEventCreate|cuEventRecord", "CUDA_STANDIN_POOLS=0");
   says("CUDA_STANDIN_FAULT=run:9", broken, "CUDA_ERROR_ILLEGAL_ADDRESS (700): by this or by earlier work on the GPU",
        "work that fails when it runs: every later call does, and the log says it once");
-  says("CUDA_STANDIN_FAULT=launch:3=201", stays, "cuLaunchKernel for an encoder: CUDA_ERROR_INVALID_CONTEXT (201)",
+  says("CUDA_STANDIN_FAULT=launch:2=201", stays, "cuLaunchKernel for an encoder: CUDA_ERROR_INVALID_CONTEXT (201)",
        "a stream of another context is that call's trouble alone");
   says("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_FAULT=pool:3", closed_pool,
        "cuMemPoolSetAccess: CUDA_ERROR_NOT_SUPPORTED (801)", "a pool that is closed to a peer is not used");
