@@ -225,7 +225,8 @@ tests_asan = $(unit_tests) tests/fuzz/corpus.test \
   tests/e2e/calls/threads.test \
   tests/e2e/trace/trace.test \
   tests/e2e/nccl/versions.test
-# Not exits.test: the report at exit reads counters that other threads still change.
+# Not exits.test: the report at exit reads counters that other threads still change. depth.test runs the steps of
+# steps.test, with more threads.
 tests_tsan = \
   tests/e2e/vote/agreement.test \
   tests/e2e/api/capture.test \
@@ -235,7 +236,6 @@ tests_tsan = \
   tests/e2e/api/groups.test \
   tests/e2e/hierarchy/levels_life.test \
   tests/e2e/api/nonblocking.test \
-  tests/e2e/calls/steps.test \
   tests/e2e/calls/threads.test \
   $(tsan_cuda_tests) \
   tests/unit/comm/test_failed_calls \
