@@ -8,7 +8,7 @@
  * progress of a step is its product with the gradient of a batch that no rank has seen: how far the loss falls, to
  * first order. All steps are multiplied with the same gradients, so the noise of batches cancels in the ratio.
  *
- * Without a residual the loss changes by 0.11 to 0.18% for each percent of progress. A residual delivers later, so the
+ * Without a residual the loss changes by 0.10 to 0.26% for each percent of progress. A residual delivers later, so the
  * forecast is too dark then: compare such codecs only with one another.
  *
  * Prints the share of the progress in each unit, then a line a codec: the relative error of the average, and the change
