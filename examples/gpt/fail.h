@@ -4,6 +4,7 @@
 #ifndef EXAMPLES_GPT_FAIL_H
 #define EXAMPLES_GPT_FAIL_H
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ __attribute__((format(printf, 2, 3), noreturn)) static inline void fail(int stat
   va_list args;
   va_start(args, format);
   flockfile(stderr);
-  fputs("train_gpt: ", stderr);
+  fprintf(stderr, "%s: ", program_invocation_short_name);
   vfprintf(stderr, format, args);
   fputc('\n', stderr);
   funlockfile(stderr);
