@@ -299,14 +299,14 @@ static ncclResult_t reduce_encode(struct tagc_work *w, unsigned chunk, void *str
 }
 
 static ncclResult_t reduce_decode(struct tagc_work *w, unsigned chunk, void *stream) {
-  const bool good = !tagc_work_compresses(w) || w->device->decode(w->device, codec_of(w), job_of(w, chunk), stream);
-  w->reduce.job.ended = job_of(w, chunk)->ended;
-  return tagc_work_done(good);
+  return tagc_work_done(!tagc_work_compresses(w) ||
+                        w->device->decode(w->device, codec_of(w), job_of(w, chunk), stream));
 }
 
 static ncclResult_t reduce_after_decode(struct tagc_work *w) {
   const uint64_t began = tagc_clock_ns();
   bool good = true;
+  w->reduce.job.ended = job_of(w, w->chunks[0] - 1)->ended;
   for (unsigned k = 0; k < w->chunks[0] && w->chunks[0] > 1 && !w->tally; k++)
     tagc_chunk_add_stats(&w->reduce.job, &w->reduce.chunk[k]);
   if (w->reduce.partial.parts)
