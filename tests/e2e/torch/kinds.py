@@ -10,6 +10,8 @@ import math
 import sys
 import types
 
+from module_base import Module
+
 MODELS = {
     "BERT, whose output is no head in a block": """
         BertForMaskedLM bert=BertModel.embeddings=BertEmbeddings.word_embeddings=Embedding.weight 640x64 embed
@@ -51,20 +53,6 @@ MODELS = {
         JinaEmbeddingsModel lm_head=JinaEmbeddingsLMHead.bias 640 head,bias
         JinaEmbeddingsModel back=Linear.weight 640x64 head""",
 }
-
-
-class Module:
-    def __init__(self):
-        self._modules, self._parameters = {}, {}
-
-    def named_modules(self, prefix=""):
-        yield prefix, self
-        for name, module in self._modules.items():
-            yield from module.named_modules(prefix + "." * bool(prefix) + name)
-
-    def parameters(self):
-        for _, module in self.named_modules():
-            yield from module._parameters.values()
 
 
 class State:

@@ -16,6 +16,8 @@ import time
 import types
 import weakref
 
+import module_base
+
 HIDDEN, WORDS, INNER, BLOCKS, STEPS, FLOAT, SUM = 128, 256, 256, 3, 8, 7, 0
 rank, nranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
@@ -29,10 +31,7 @@ class Parameter:
         self.shape = shape
 
 
-class Module:
-    def __init__(self):
-        self.__dict__.update(_modules={}, _parameters={})
-
+class Module(module_base.Module):
     def __setattr__(self, name, value):
         into = self._modules if isinstance(value, Module) else self._parameters if isinstance(value, Parameter) else self.__dict__
         into[name] = value
@@ -42,15 +41,6 @@ class Module:
             if name in members:
                 return members[name]
         raise AttributeError(name)
-
-    def named_modules(self, prefix=""):
-        yield prefix, self
-        for name, module in self._modules.items():
-            yield from module.named_modules(prefix + "." * bool(prefix) + name)
-
-    def parameters(self):
-        for _, module in self.named_modules():
-            yield from module._parameters.values()
 
 
 class Linear(Module):
