@@ -135,10 +135,7 @@ tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 if HAVE_BLAS
 check_PROGRAMS += tests/bench/progress
 endif
-tests_bench_progress_SOURCES = tests/bench/progress.c examples/gpt/block.c examples/gpt/layers.c examples/gpt/model.c \
-  examples/gpt/text.c examples/gpt/units.c examples/gpt/vocabulary.c
-tests_bench_progress_CFLAGS = $(examples_train_gpt_CFLAGS)
-tests_bench_progress_LDADD = libtagc.a $(BLAS_LIBS) -lm -lpthread
+tests_bench_progress_LDADD = examples/libgpt.a libtagc.a $(BLAS_LIBS) -lm -lpthread
 # Traces of a long run, for tagc-report.
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
