@@ -342,6 +342,83 @@ static void delta_add(const float *differences, enum tagc_dtype dtype, void *ref
   EACH_TYPE(dtype, delta_add_typed, differences, reference, to);
 }
 
+/* -- support ------------------------------------------------------------------------------------------------------- */
+
+/* Bit i: has element i of 64 any bit? */
+static ALWAYS_INLINE uint64_t find_nonzero(const void *from, enum tagc_dtype dtype) {
+  uint8_t flag[TAGC_BYTES];
+  if (dtype == TAGC_FLOAT32)
+    for (int i = 0; i < TAGC_BYTES; i++)
+      flag[i] = ((const uint32_t *)from)[i] != 0;
+  else
+    for (int i = 0; i < TAGC_BYTES; i++)
+      flag[i] = ((const uint16_t *)from)[i] != 0;
+  return v64_above(v64_load(flag), 0);
+}
+
+static ALWAYS_INLINE void copy_element(void *to, uint32_t at, const void *from, uint32_t of, enum tagc_dtype dtype) {
+  if (dtype == TAGC_FLOAT32)
+    ((uint32_t *)to)[at] = ((const uint32_t *)from)[of];
+  else
+    ((uint16_t *)to)[at] = ((const uint16_t *)from)[of];
+}
+
+static ALWAYS_INLINE uint32_t support_encode_typed(const void *from, void *values, uint8_t *index, uint8_t *kind,
+                                                   enum tagc_dtype dtype) {
+  uint64_t mask[PARTS];
+  uint32_t count = 0, done = 0;
+  for (uint32_t part = 0; part < PARTS; part++) {
+    mask[part] = find_nonzero((const char *)from + part * TAGC_BYTES * tagc_dtype_size(dtype), dtype);
+    count += (uint32_t)__builtin_popcountll(mask[part]);
+  }
+  *kind = tagc_support_kind(count);
+  if (*kind == TAGC_SUPPORT_BITMAP)
+    memcpy(index, mask, sizeof mask);
+  if (*kind == TAGC_SUPPORT_WHOLE) {
+    memcpy(values, from, BLOCK * tagc_dtype_size(dtype));
+    return count;
+  }
+  for (uint32_t part = 0; part < PARTS; part++)
+    for (uint64_t left = mask[part]; left; left &= left - 1, done++) {
+      const uint32_t at = part * TAGC_BYTES + (uint32_t)__builtin_ctzll(left);
+      if (count < TAGC_SUPPORT_BITMAP)
+        index[done] = (uint8_t)at;
+      copy_element(values, done, from, at, dtype);
+    }
+  return count;
+}
+
+static uint32_t support_encode_block(const void *from, enum tagc_dtype dtype, void *values, uint8_t *index,
+                                     uint8_t *kind) {
+  return EACH_TYPE(dtype, support_encode_typed, from, values, index, kind);
+}
+
+static ALWAYS_INLINE int support_decode_typed(uint8_t kind, const uint8_t *index, const void *values, void *to,
+                                              enum tagc_dtype dtype) {
+  uint64_t mask[PARTS];
+  uint32_t done = 0;
+  if (kind >= TAGC_SUPPORT_WHOLE) {
+    memcpy(to, values, BLOCK * tagc_dtype_size(dtype));
+    return 0;
+  }
+  memset(to, 0, BLOCK * tagc_dtype_size(dtype));
+  if (kind < TAGC_SUPPORT_BITMAP) {
+    for (; done < kind; done++)
+      copy_element(to, index[done], values, done, dtype);
+    return 0;
+  }
+  memcpy(mask, index, sizeof mask);
+  for (uint32_t part = 0; part < PARTS; part++)
+    for (uint64_t left = mask[part]; left; left &= left - 1, done++)
+      copy_element(to, part * TAGC_BYTES + (uint32_t)__builtin_ctzll(left), values, done, dtype);
+  return 0;
+}
+
+static void support_decode_block(uint8_t kind, const uint8_t *index, const void *values, enum tagc_dtype dtype,
+                                 void *to) {
+  EACH_TYPE(dtype, support_decode_typed, kind, index, values, to);
+}
+
 const struct tagc_allgather_kernels TAGC_SIMD_TABLE(tagc_allgather) = {
   .bf16_encode = allgather_bf16_to_codes,
   .bf16_decode = allgather_bf16_from_codes,
@@ -352,4 +429,6 @@ const struct tagc_allgather_kernels TAGC_SIMD_TABLE(tagc_allgather) = {
   .delta_differ = delta_differ,
   .delta_add = delta_add,
   .compare = add_norms_of,
+  .support_encode = support_encode_block,
+  .support_decode = support_decode_block,
 };

@@ -8,6 +8,7 @@
 #define KERNELS_ALLGATHER_KERNELS_H
 
 #include "kernels/allgather/steps.h"
+#include "kernels/allgather/support.h"
 
 /* Squared L2 norms. */
 struct tagc_allgather_norms {
@@ -45,6 +46,12 @@ struct tagc_allgather_kernels {
   /* Norms of n elements of `value` and of their difference from `got`. */
   void (*compare)(const void *value, const void *got, uint64_t n, enum tagc_dtype dtype,
                   struct tagc_allgather_norms *norms);
+
+  /* A block: writes its nonzero values (`values` has room for a whole block), its index (room for
+   * TAGC_SUPPORT_INDEX_MOST) and its kind; returns the number of values. */
+  uint32_t (*support_encode)(const void *from, enum tagc_dtype dtype, void *values, uint8_t *index, uint8_t *kind);
+  /* Reads the index and as many values as tagc_support_values() says. */
+  void (*support_decode)(uint8_t kind, const uint8_t *index, const void *values, enum tagc_dtype dtype, void *to);
 };
 
 extern const struct tagc_allgather_kernels tagc_allgather_plain, tagc_allgather_avx2, tagc_allgather_avx512;

@@ -8,6 +8,7 @@
  * q8         exceptions | scales | codes (q8.c).
  * lossless   starts | escapes | bases | blocks | lows (lossless.c).
  * delta      scales | codes (delta.c).
+ * support    kinds | values | indexes (support.h).
  * Threads    Pure functions. Failure: none.
  */
 #ifndef KERNELS_ALLGATHER_STEPS_H

@@ -108,11 +108,14 @@ struct tagc_allgather_codec {
   void (*choose_size)(struct tagc_allgather_job *job, uint64_t needed);
 };
 
-/* All of them, NULL-terminated, in the order of TAGC_ALLGATHER's choices after "off". */
+/* Those for parameters, NULL-terminated, in the order of TAGC_ALLGATHER's choices after "off". */
 extern const struct tagc_allgather_codec *const tagc_allgather_codecs[];
 
 extern const struct tagc_allgather_codec tagc_allgather_bf16, tagc_allgather_q8, tagc_allgather_lossless,
   tagc_allgather_delta, tagc_allgather_exact;
+
+/* For the sums of an all-reduce alone (allgather/support.h). */
+extern const struct tagc_allgather_codec tagc_allgather_support;
 
 /* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, aligned to 64 bytes.
  * Returns the bytes that they take (`base` may be NULL for that). */

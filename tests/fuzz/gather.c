@@ -7,6 +7,7 @@
  * Input  kind and codec; type and ranks; n; then by kind:
  *          HOSTILE  the payloads, over and over (exact: behind headers that are right)
  *          HONEST   the ranks' shards, as bits, and (delta, exact) their reference
+ *        Bit 64 of the first byte means exact, and with a second byte of 192 and more support.
  */
 #include "kernels/codec/variant.h"
 #include "tests/fuzz/input.h"
@@ -75,7 +76,9 @@ static void encode(const struct tagc_allgather_codec *codec, struct tagc_allgath
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct input in = {data, data + size};
   const uint8_t first = input_byte(&in), second = input_byte(&in);
-  const struct tagc_allgather_codec *codec = first & 64 ? &tagc_allgather_exact : tagc_allgather_codecs[first / 2 % 4];
+  const struct tagc_allgather_codec *codec = !(first & 64)   ? tagc_allgather_codecs[first / 2 % 4]
+                                             : second >= 192 ? &tagc_allgather_support
+                                                             : &tagc_allgather_exact;
   struct tagc_allgather_job job = {
     .shape = {.dtype = (enum tagc_dtype)(second % 3), .nranks = 2 + second / 3 % (RANKS - 1)}, .seed = first};
   job.shape.n = 1 + input_below(&in, MOST_ELEMENTS);
@@ -85,6 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t *send = taken(&in, 0, all), *result = input_memory(all), *after = input_memory(job.layout.reference_bytes);
   job.reference = taken(&in, first & 128 ? 1 : 0, job.layout.reference_bytes);
   job.payloads = taken(&in, 0, (size_t)job.shape.nranks * job.layout.payload_bytes);
+  job.state = input_memory(job.layout.state_bytes);
   job.send = send;
   for (int rank = 0; codec->least_bytes && rank < job.shape.nranks; rank++)
     memset(tagc_allgather_payload(&job, rank), 0, codec->least_bytes);
@@ -98,5 +102,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   free(after);
   free(job.reference);
   free(job.payloads);
+  free(job.state);
   return 0;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # allgather/: the codecs of all-gathers.
-unit_tests += %D%/test_allgather %D%/test_exact
+unit_tests += %D%/test_allgather %D%/test_exact %D%/test_support
 EXTRA_DIST += %D%/reference.h
 if HAVE_CXX
 cuda_tests += %D%/test_cuda

@@ -145,6 +145,39 @@ static inline void gather_delta(const struct tagc_allgather_job *job, uint8_t *p
   payload[0] = unfit || 4 * far > blocks;
 }
 
+/* support: the bytes that it needs; writes the payload if it has as many. */
+static inline uint64_t gather_support(const struct tagc_allgather_job *job, uint8_t *payload) {
+  const uint64_t n = job->shape.n, blocks = (n + 255) / 256, size = job->shape.dtype == TAGC_FLOAT32 ? 4 : 2;
+  const uint8_t *shard = job->send, none[4] = {0};
+  uint8_t *made = calloc(1, 48 + 256 * blocks * (size + 1) + blocks * 33), *kinds = made + 32;
+  uint64_t at = 32 + dense_round_up(blocks), values = 0;
+  for (uint64_t i = 0; i < n; i++)
+    if (memcmp(shard + i * size, none, size) != 0)
+      memcpy(made + at + size * values++, shard + i * size, size);
+  at += dense_round_up(size * values);
+  for (uint64_t block = 0; block < blocks; block++) {
+    uint64_t count = 0;
+    for (uint64_t i = 256 * block; i < 256 * (block + 1) && i < n; i++)
+      count += memcmp(shard + i * size, none, size) != 0;
+    kinds[block] = (uint8_t)(count == 256 ? 33 : count > 31 ? 32 : count);
+    for (uint64_t i = 256 * block; count < 256 && i < 256 * (block + 1) && i < n; i++) {
+      const int set = memcmp(shard + i * size, none, size) != 0;
+      if (count > 31)
+        made[at + i % 256 / 8] |= (uint8_t)(set << i % 8);
+      else if (set)
+        made[at++] = (uint8_t)(i % 256);
+    }
+    at += count > 31 && count < 256 ? 32 : 0;
+  }
+  at = dense_round_up(at);
+  memcpy(made + 16, &at, 8);
+  memcpy(made + 24, &values, 8);
+  made[0] = at > job->layout.payload_bytes;
+  memcpy(payload, made, made[0] ? 32 : at);
+  free(made);
+  return at;
+}
+
 /* Fills a payload of job->layout.payload_bytes. */
 static inline void gather_encode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job,
                                  uint8_t *payload) {
@@ -152,6 +185,7 @@ static inline void gather_encode(const struct tagc_allgather_codec *codec, const
   switch (codec->name[0]) {
   case 'b': gather_bf16(job, payload); break;
   case 'q': gather_q8(job, payload); break;
+  case 's': gather_support(job, payload); break;
   case 'l': gather_lossless(job, payload); break;
   default: gather_delta(job, payload); break;
   }
