@@ -8,14 +8,30 @@
 #include "interpose/comm/partial.h"
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
+#include "kernels/codec/assign_buffer.h"
 #include "kernels/codec/residual.h"
 
+size_t tagc_memory_assign_support(struct tagc_support_buffers *out, const struct tagc_allgather_phase *phase,
+                                  uint8_t *base) {
+  const size_t ranks = (size_t)phase->shape.nranks;
+  size_t used = 0;
+  out->needed = tagc_assign_buffer(base, &used, ranks * sizeof *out->needed);
+  out->encoded = tagc_assign_buffer(base, &used, phase->support.payload_bytes);
+  out->payloads = tagc_assign_buffer(base, &used, ranks * phase->support.payload_bytes);
+  out->state = tagc_assign_buffer(base, &used, phase->support.state_bytes);
+  return used;
+}
+
+/* A call uses either codec's buffers, so they share their place. */
 size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   const struct tagc_allgather_phase *phase = &slot->allgather_phase;
   if (!phase->codec)
     return 0;
-  return tagc_chunking_allgather_bytes(comm->device, phase->codec, &phase->shape, &phase->layout,
-                                       &slot->allgather_phase_chunking);
+  const size_t bytes = tagc_chunking_allgather_bytes(comm->device, phase->codec, &phase->shape, &phase->layout,
+                                                     &slot->allgather_phase_chunking);
+  struct tagc_support_buffers support;
+  const size_t its = phase->support.payload_bytes ? tagc_memory_assign_support(&support, phase, NULL) : 0;
+  return its > bytes ? its : bytes;
 }
 
 /* Bytes of the workspace that one call of a slot needs, to compress or to flush. */

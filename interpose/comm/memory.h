@@ -17,6 +17,7 @@
 
 #include "interpose/comm/votes.h"
 
+struct tagc_allgather_phase;
 struct tagc_codec;
 struct tagc_comm;
 struct tagc_slot;
@@ -36,6 +37,18 @@ struct tagc_slot_memory {
   uint64_t residual_bytes;
   void *tally; /* only for a device that counts by itself; NULL: none */
 };
+
+/* Where nonzero values of the sums of an all-reduce may be gathered. */
+struct tagc_support_buffers {
+  uint64_t *needed;  /* by rank: bytes of its payload */
+  uint8_t *encoded;  /* this rank's payload */
+  uint8_t *payloads; /* of all ranks */
+  void *state;       /* of the codec */
+};
+
+/* Points them into the memory at `base`. Returns the bytes that they take (`base` may be NULL for that). */
+size_t tagc_memory_assign_support(struct tagc_support_buffers *out, const struct tagc_allgather_phase *phase,
+                                  uint8_t *base);
 
 /* Bytes at the start of a call's workspace, for the all-gather phase of an all-reduce. */
 size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);

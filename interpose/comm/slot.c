@@ -48,6 +48,7 @@ struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_
     .rest_count = tagc_slot_rest_count(slot),
     .layer_known = slot->selected.layer_known,
     .selection = slot->selected.selection,
+    .host_memory = comm->device && comm->device->host_reads,
     .symmetric = slot->sample.symmetric,
     .gradients = tagc_slot_is_gradient(comm, i),
     .changes = slot->sample.proof == TAGC_PROOF_OTHER,

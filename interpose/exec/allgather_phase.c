@@ -4,11 +4,25 @@
  *
  * All ranks decode all payloads, even their own, so that all end with the same bytes. The tail, fewer elements than
  * there are ranks, is summed plainly. In two levels, too, all ranks take part: shard j is rank j's, wherever it is.
+ *
+ * After sparse and lhc most sums may be zero. Then each rank first encodes its nonzero values, and an exchange tells
+ * all ranks how many bytes the largest shard takes. If these are no more than q8's, they are sent, and the sums are
+ * exact. Otherwise q8 goes on as if nothing had been. Every rank has the same numbers, so all do the same.
  */
+#include "env/clock.h"
 #include "interpose/exec/work.h"
+#include "kernels/allgather/support.h"
 
 /* A flush sums in full precision, and its sums stay so. */
 static bool sums_is_encoded(const struct tagc_work *w) { return w->allgather.codec && tagc_work_compresses(w); }
+
+static bool has_support(const struct tagc_work *w) { return w->allgather.support.needed != NULL; }
+
+static bool sends_support(const struct tagc_work *w) { return w->allgather.codec == &tagc_allgather_support; }
+
+static const struct tagc_allgather_phase *sums_phase(const struct tagc_work *w) {
+  return &w->call->comm->slots[w->call->slot].allgather_phase;
+}
 
 static void sums_lay_out(struct tagc_work *w) {
   const struct tagc_call *call = w->call;
@@ -26,11 +40,61 @@ static void sums_lay_out(struct tagc_work *w) {
   };
   if (sums_is_encoded(w))
     tagc_work_assign_chunks(w, 1, &slot->allgather_phase_chunking, comm->memory.workspace);
+  if (sums_is_encoded(w) && slot->allgather_phase.support.payload_bytes)
+    tagc_memory_assign_support(&w->allgather.support, &slot->allgather_phase, comm->memory.workspace);
+}
+
+static ncclResult_t sums_begin(struct tagc_work *w) {
+  const uint64_t began = tagc_clock_ns();
+  struct tagc_allgather_job job = w->allgather.job;
+  if (!has_support(w))
+    return ncclSuccess;
+  job.layout = sums_phase(w)->support;
+  job.payloads = w->allgather.support.encoded;
+  job.state = w->allgather.support.state;
+  job.rank = 0; /* the only payload there */
+  const bool good = w->device->allgather_encode(w->device, &tagc_allgather_support, &job, w->call->stream);
+  w->allgather.support.needed[w->call->comm->rank] = tagc_support_needed(job.payloads);
+  w->took.encode_ns += tagc_clock_ns() - began;
+  return tagc_work_done(good);
+}
+
+static ncclResult_t enqueue_needed(const struct tagc_nccl_group *real, struct tagc_work *w) {
+  uint64_t *needed = w->allgather.support.needed;
+  return real->all_gather(needed + w->call->comm->rank, needed, 1, ncclUint64, w->allgather.handle, w->call->stream);
+}
+
+/* In place, the own shard is exact already. */
+static ncclResult_t choose_support(struct tagc_work *w) {
+  struct tagc_allgather_job *job = &w->allgather.job;
+  uint64_t most = 0;
+  for (int rank = 0; rank < job->shape.nranks && has_support(w); rank++)
+    if (w->allgather.support.needed[rank] > most)
+      most = w->allgather.support.needed[rank];
+  if (!has_support(w) || most > sums_phase(w)->support.payload_bytes)
+    return ncclSuccess;
+  w->allgather.codec = &tagc_allgather_support;
+  w->allgather.chunks = w->chunks[1] = 1;
+  job->layout = sums_phase(w)->support;
+  job->layout.payload_bytes = most;
+  job->payloads = w->allgather.support.payloads;
+  job->state = w->allgather.support.state;
+  job->keep_own = true;
+  return ncclSuccess;
 }
 
 static ncclResult_t sums_encode(struct tagc_work *w, unsigned chunk, void *stream) {
   struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
-  return tagc_work_done(!sums_is_encoded(w) || w->device->allgather_encode(w->device, w->allgather.codec, job, stream));
+  return tagc_work_done(!sums_is_encoded(w) || sends_support(w) ||
+                        w->device->allgather_encode(w->device, w->allgather.codec, job, stream));
+}
+
+static ncclResult_t enqueue_shards(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk) {
+  const struct tagc_allgather_work *allgather = &w->allgather;
+  if (!sends_support(w))
+    return tagc_work_enqueue_allgather(real, w, chunk, sums_is_encoded(w));
+  return real->all_gather(allgather->support.encoded, allgather->job.payloads, allgather->job.layout.payload_bytes,
+                          ncclUint8, allgather->handle, w->call->stream);
 }
 
 static ncclResult_t sums_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk) {
@@ -38,16 +102,18 @@ static ncclResult_t sums_enqueue_payloads(const struct tagc_nccl_group *real, st
   const struct tagc_allgather_shape *shape = &w->allgather.job.shape;
   const uint64_t whole = shape->n * (uint64_t)shape->nranks, tail = call->count - whole;
   const size_t at = (size_t)whole * tagc_dtype_size(shape->dtype);
-  ncclResult_t status = tagc_work_enqueue_allgather(real, w, chunk, sums_is_encoded(w));
+  ncclResult_t status = enqueue_shards(real, w, chunk);
   if (tail && chunk == 0 && status == ncclSuccess)
     status = real->all_reduce((const uint8_t *)call->send + at, (uint8_t *)call->recv + at, tail, call->type, call->op,
                               w->allgather.handle, call->stream);
   return status;
 }
 
+/* Sums are never refused: their ranks knew that they fit. A payload that says so all the same is damaged. */
 static ncclResult_t sums_decode(struct tagc_work *w, unsigned chunk, void *stream) {
   struct tagc_allgather_job *job = tagc_work_allgather_job(&w->allgather, chunk);
-  return tagc_work_done(!sums_is_encoded(w) || w->device->allgather_decode(w->device, w->allgather.codec, job, stream));
+  return tagc_work_done(!sums_is_encoded(w) ||
+                        (w->device->allgather_decode(w->device, w->allgather.codec, job, stream) && !job->refused));
 }
 
 static ncclResult_t sums_after_decode(struct tagc_work *w) {
@@ -57,6 +123,8 @@ static ncclResult_t sums_after_decode(struct tagc_work *w) {
 /* The first phase commits or aborts the work of both. */
 const struct tagc_phase tagc_phase_sums = {
   .lay_out = sums_lay_out,
+  .begin = sums_begin,
+  .exchanges = {[TAGC_EXCHANGE_EXPONENTS] = {.wanted = has_support, .enqueue = enqueue_needed, .then = choose_support}},
   .encoded = TAGC_MARK_SUMS_ENCODED,
   .exchanged = TAGC_MARK_SUMS_EXCHANGED,
   .encode = sums_encode,

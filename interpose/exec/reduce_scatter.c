@@ -229,7 +229,8 @@ static void reduce_account(const struct tagc_work *w) {
     .packed = slot->packed,
     .shard_count = slot->shard_count,
     .rest_count = tagc_slot_rest_count(slot),
-    .allgather_phase_bytes = slot->allgather_phase.layout.payload_bytes,
+    .allgather_phase_bytes =
+      w->allgather.job.layout.payload_bytes + (w->allgather.support.needed ? sizeof *w->allgather.support.needed : 0),
   };
   const struct tagc_shape selected = w->reduce.job.shape, rest = tagc_plan_rest(&question);
   const size_t element = tagc_dtype_size(selected.dtype);

@@ -35,7 +35,8 @@ struct tagc_exchange {
   ncclResult_t (*then)(struct tagc_work *w);
 };
 
-/* Sums inside a host; exponents of all ranks; facts that all ranks must know after the decoding. */
+/* Sums inside a host; exponents of all ranks, or the bytes of their sums; facts that all ranks must know after the
+ * decoding. */
 enum { TAGC_EXCHANGE_SUMS, TAGC_EXCHANGE_EXPONENTS, TAGC_EXCHANGE_LAST, TAGC_EXCHANGES };
 
 /* The steps of a phase. If a device measures times, its stream is marked after the encoding of the first chunk and
@@ -78,8 +79,9 @@ struct tagc_allgather_work {
   struct tagc_allgather_job chunk[TAGC_CHUNKS];
   struct tagc_allgather_stats seen[TAGC_CHUNKS]; /* of the chunks */
   unsigned chunks;
-  uint64_t sizes_before; /* calls that had set the sizes of payloads before this one */
-  bool refused;          /* some rank's payload held no shard */
+  struct tagc_support_buffers support; /* of sums; NULL: q8 alone */
+  uint64_t sizes_before;               /* calls that had set the sizes of payloads before this one */
+  bool refused;                        /* some rank's payload held no shard */
 };
 
 /* A broadcast (broadcast.c). */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "interpose/policy/chunk_count.h"
+#include "kernels/allgather/support.h"
 
 static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q2"};
 
@@ -70,16 +71,28 @@ static const struct tagc_codec_estimate *measured_of(const struct tagc_allgather
   return NULL;
 }
 
+/* The bytes that the nonzero values of the sums may take: those of all ranks. 0: more than q8, which is sent then. */
+static uint64_t bytes_of_support(const struct tagc_allgather_phase *phase, const struct tagc_gradient_stats *gradient) {
+  const double density = gradient->density * phase->shape.nranks, n = (double)phase->shape.n;
+  const uint64_t bytes =
+    tagc_support_bytes(phase->shape.n, phase->shape.dtype, density < 1 ? (uint64_t)(n * density) : phase->shape.n);
+  return bytes <= phase->support.payload_bytes ? bytes : 0;
+}
+
 /* The second half of an all-reduce: a ring of all ranks' payloads. Each rank encodes one and decodes all of them. The
- * times are taken from the gradient codec that resembles the codec of the sums. */
+ * times are taken from the gradient codec that resembles q8 or bf16; nonzero values take less. If these may be sent,
+ * the ranks tell their bytes first, and there is one chunk. */
 static double time_of_allgather_phase(const struct tagc_slot_question *q, const struct tagc_gradient_stats *gradient,
                                       const struct tagc_wire *wire) {
   const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(q);
   const double n = (double)phase.shape.n, steps = q->hosts.nranks - 1;
-  const double bytes =
-    phase.codec ? (double)phase.layout.payload_bytes : n * (double)tagc_dtype_size(phase.shape.dtype);
-  struct tagc_call_times times = {.wire_ns = steps * (wire->plain.latency_ns + bytes * wire->plain.ns_per_byte),
-                                  .latency_ns = steps * wire->plain.latency_ns};
+  const uint64_t support = bytes_of_support(&phase, gradient);
+  const double bytes = support       ? (double)support
+                       : phase.codec ? (double)phase.layout.payload_bytes
+                                     : n * (double)tagc_dtype_size(phase.shape.dtype);
+  const double latency_ns = steps * wire->plain.latency_ns;
+  struct tagc_call_times times = {.wire_ns = latency_ns + steps * bytes * wire->plain.ns_per_byte,
+                                  .latency_ns = latency_ns};
   if (!phase.codec)
     return times.wire_ns;
   const struct tagc_codec_estimate *like = measured_of(&phase, gradient);
@@ -88,7 +101,8 @@ static double time_of_allgather_phase(const struct tagc_slot_question *q, const 
     times.decode_ns = n * q->hosts.nranks * like->decode_ns;
     times.chunk_ns = like->call_ns / 2;
   }
-  return tagc_call_ns(&times, tagc_chunk_count_allgather(q->options, &phase.shape, &phase.layout));
+  return (phase.support.payload_bytes ? latency_ns : 0) +
+         tagc_call_ns(&times, support ? 1 : tagc_chunk_count_allgather(q->options, &phase.shape, &phase.layout));
 }
 
 double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
@@ -101,7 +115,7 @@ double tagc_choose_error(const struct tagc_slot_question *slot, const struct tag
   if (!q.codec || !tagc_plan_is_all_reduce(&q))
     return error;
   const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(&q);
-  const struct tagc_codec_estimate *like = measured_of(&phase, gradient);
+  const struct tagc_codec_estimate *like = bytes_of_support(&phase, gradient) ? NULL : measured_of(&phase, gradient);
   return like ? __builtin_sqrt(error * error + like->error * like->error) : error;
 }
 

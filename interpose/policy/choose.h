@@ -66,7 +66,7 @@ struct tagc_choice {
 };
 
 /* The error of a call with this candidate, by the sample. That of an all-reduce has two independent parts, because its
- * sums are gathered in fewer bits, too. Relative L2; infinite without a finding. */
+ * sums are gathered in fewer bits, too; if sparse, exactly. Relative L2; infinite without a finding. */
 double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
                          int candidate);
 

@@ -77,6 +77,15 @@ static bool sends_whole(const struct tagc_codec *codec) {
   return codec == &tagc_codec_none || codec == &tagc_codec_precise;
 }
 
+static struct tagc_allgather_layout offer_support(const struct tagc_allgather_phase *phase) {
+  struct tagc_allgather_layout layout;
+  if (!tagc_allgather_support.layout(&phase->shape, &layout))
+    return (struct tagc_allgather_layout){0};
+  if (layout.payload_bytes > phase->layout.payload_bytes)
+    layout.payload_bytes = phase->layout.payload_bytes;
+  return layout;
+}
+
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *q) {
   const struct tagc_allgather_codec *const wide = &tagc_allgather_bf16, *const narrow = &tagc_allgather_q8;
   struct tagc_allgather_phase phase = {
@@ -87,6 +96,8 @@ struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_que
     phase.codec = NULL;
     phase.layout = (struct tagc_allgather_layout){0};
   }
+  if (phase.codec && q->codec->needs_residual && q->host_memory)
+    phase.support = offer_support(&phase);
   return phase;
 }
 

@@ -57,6 +57,7 @@ struct tagc_slot_question {
   enum tagc_op op;
   bool layer_known; /* the slot's layer and selection are known; else only its name counts */
   enum tagc_selection selection;
+  bool host_memory;       /* the communicator's */
   bool symmetric;         /* its buffers lie in symmetric windows, on some rank at least */
   bool gradients;         /* tagc_slot_is_gradient() */
   bool changes;           /* by the contents of its all-gathers it is none (changes.h) */
@@ -77,13 +78,17 @@ struct tagc_allgather_phase {
   const struct tagc_allgather_codec *codec; /* NULL: plainly */
   struct tagc_allgather_shape shape;
   struct tagc_allgather_layout layout;
+  /* With the most bytes that `support` (kernels/allgather/support.h) may take: those of the codec. In each call the
+   * ranks tell each other how many their nonzero values take, and these are sent, exact, if they fit. 0: never */
+  struct tagc_allgather_layout support;
 };
 
 /* Is the slot an all-reduce? */
 bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
 
 /* How its sums are gathered after question->codec: bf16 for bf16, none for none and precise, else q8; plain if that
- * saves nothing. */
+ * saves nothing. After sparse and lhc on host memory: the nonzero values where they take no more bytes than q8. On a
+ * GPU the host would have to wait for their number in each call. */
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *question);
 
 /* The bytes that a call of the slot sends with this layout; and as a plain call. */

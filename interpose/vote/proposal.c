@@ -258,12 +258,14 @@ bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream) {
   return tagc_memory_reserve(comm, stream);
 }
 
-/* The codec, keep_ppm and the way of the messages in one number; all ranks list their codecs alike. */
+/* The codec, keep_ppm, the way of the messages, and whether nonzero sums may be gathered, in one number; all ranks list
+ * their codecs alike. */
 static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   int64_t number = 0;
   while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
     number++;
-  return number << 33 | (int64_t)comm->vote.all_to_all << 32 | slot->packed.keep_ppm;
+  return number << 34 | (int64_t)(slot->allgather_phase.support.payload_bytes > 0) << 33 |
+         (int64_t)comm->vote.all_to_all << 32 | slot->packed.keep_ppm;
 }
 
 /* The numbers of chunks of its calls, and of the second half of all-reduces. */

@@ -8,13 +8,15 @@
  * of a case teach the cycle. Each case has a communicator of its own; for the script that reads the report, rank 0
  * prints "# expect NUMBER COMPRESSED" for it.
  *
- *   all_reduce ERROR [grouped|windows|activations|astray|timed]
+ *   all_reduce ERROR [grouped|windows|activations|astray|timed|scattered]...
  *     ERROR        relative (L2), of every compressed result; 0: integers, exact to the last bit
  *     grouped      the large all-reduces of a step are in one group
  *     windows      TAGC_MODE=ab: over a whole number of windows the sums are off by at most ERROR
  *     activations  the same counts again and again, as tensor parallelism has them: nothing is compressed, all is exact
  *     astray       once between two steps other values are summed in calls of these counts: they must come out exact
  *     timed        TAGC_CODEC=auto: does not print how many are compressed
+ *     scattered    of each rank's values one of 61 is not zero; in the last step all are not, but for exact and timed
+ * ones
  */
 #include "env/hash.h"
 #include "tests/e2e/harness.h"
@@ -22,7 +24,7 @@
 enum { STEPS_LEARNING = 3, STEPS = 6, WINDOWS_STEPS = STEPS_LEARNING + 6, SLOTS = 4, SMALL = 999 };
 
 static double allowed;
-static bool exact, grouped, windows, activations, astray, timed;
+static bool exact, grouped, windows, activations, astray, timed, scattered;
 
 struct test_case {
   ncclDataType_t type;
@@ -57,6 +59,8 @@ static void fill_values(const struct test_case *c, int r, uint64_t step, int slo
     const uint64_t h = mix(call ^ (from + i));
     out[i] =
       exact ? (float)(int)(h % 31) - 15 : ((float)(int)(h & 0xffff) - 32768) / 65536 * (1 + (float)(h >> 32 & 3));
+    if (scattered && (exact || timed || step < STEPS - 1) && (h >> 32) % 61 != 0)
+      out[i] = 0;
     if (!exact && is_special(step, r, from + i))
       out[i] = h & 1 ? INFINITY : NAN;
   }
@@ -278,18 +282,20 @@ static void run_case(const struct test_case *c) {
 
 int main(int argc, char **argv) {
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
-  const char *how = argc > 2 ? argv[2] : "";
-  if (argc < 2 || argc > 3) {
-    fprintf(stderr, "usage: all_reduce ERROR [grouped|windows|activations|astray|timed]\n");
+  const struct {
+    const char *word;
+    bool *flag;
+  } hows[] = {{"grouped", &grouped}, {"windows", &windows}, {"activations", &activations},
+              {"astray", &astray},   {"timed", &timed},     {"scattered", &scattered}};
+  if (argc < 2) {
+    fprintf(stderr, "usage: all_reduce ERROR [grouped|windows|activations|astray|timed|scattered]...\n");
     return 2;
   }
   allowed = atof(argv[1]);
   exact = allowed == 0;
-  grouped = strcmp(how, "grouped") == 0;
-  windows = strcmp(how, "windows") == 0;
-  activations = strcmp(how, "activations") == 0;
-  astray = strcmp(how, "astray") == 0;
-  timed = strcmp(how, "timed") == 0;
+  for (int i = 2; i < argc; i++)
+    for (size_t h = 0; h < sizeof hows / sizeof *hows; h++)
+      *hows[h].flag |= strcmp(argv[i], hows[h].word) == 0;
   meet();
   all_ok(1, "%d ranks meet", nranks);
   for (int t = 0; t < 3; t++)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "interpose/policy/choose_allgather.h"
+#include "kernels/allgather/support.h"
 #include "kernels/cuda/codecs.h"
 #include "tests/unit/tap.h"
 
@@ -335,6 +336,37 @@ static void all_reduces(void) {
   ok(tagc_choose_error(&slot, &gradient, Q4) == q4, "a reduce-scatter loses no sums");
 }
 
+/* The sums of sparse gradients: nonzero values, of which both ranks may have all theirs. */
+static void sparse_all_reduces(void) {
+  struct tagc_slot_question slot = good_slot();
+  struct tagc_gradient_stats gradient = scattered();
+  const struct tagc_wire wire = link_of(25e6);
+  options.depth = 1;
+  const struct tagc_choice half = tagc_choose(&slot, &gradient, &wire);
+  info.signature.collective = TAGC_COLL_ALL_REDUCE;
+  const struct tagc_choice device = tagc_choose(&slot, &gradient, &wire);
+  slot.host_memory = true;
+  const struct tagc_choice host = tagc_choose(&slot, &gradient, &wire);
+  slot.codec = tagc_codec_find("sparse");
+  const double q8 = (double)tagc_plan_allgather_phase(&slot).layout.payload_bytes,
+               support = (double)tagc_support_bytes(1 << 20, TAGC_FLOAT32, (uint64_t)(0.04 * (1 << 20)));
+  ok(fabs(device.ns[SPARSE] - half.ns[SPARSE] - (20e3 + 40 * q8 + 1.5 * (1 << 20))) < 1,
+     "a sparse all-reduce on a GPU: the sums go by q8, in %.1f ms", 1e-6 * device.ns[SPARSE]);
+  ok(fabs(host.ns[SPARSE] - half.ns[SPARSE] - (2 * 20e3 + 40 * support + 1.5 * (1 << 20))) < 1,
+     "on host memory: nonzero sums, for a latency more, in %.1f ms", 1e-6 * host.ns[SPARSE]);
+  is(&host, SPARSE, 0, "which is chosen");
+  ok(tagc_choose_error(&slot, &gradient, SPARSE) == gradient.of[SPARSE].error, "and loses nothing of the sums");
+  gradient.density = 0.13;
+  const struct tagc_choice denser = tagc_choose(&slot, &gradient, &wire);
+
+  slot.host_memory = false;
+  const struct tagc_choice alone = tagc_choose(&slot, &gradient, &wire);
+  ok(denser.ns[SPARSE] == alone.ns[SPARSE] + 20e3, "too many for that: q8, and the latency of the question");
+  slot.host_memory = true;
+  ok(tagc_choose_error(&slot, &gradient, SPARSE) > gradient.of[SPARSE].error, "which loses some");
+  info.signature.collective = TAGC_COLL_REDUCE_SCATTER;
+}
+
 /* Codecs are compared with the number of pieces that each would have. */
 static void pieces(void) {
   struct tagc_slot_question slot = good_slot();
@@ -418,6 +450,7 @@ int main(void) {
   wires();
   allgathers();
   all_reduces();
+  sparse_all_reduces();
   pieces();
   parts();
   edge(1 << 20); /* plain: 4 ms */

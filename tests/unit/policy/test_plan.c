@@ -297,6 +297,15 @@ static void all_reduces(void) {
   ok(!tagc_plan_allgather_phase(&q).codec, "none: plainly");
   q.hosts = (struct tagc_hosts){4, 2, 2}, q.packed.nranks = 2, q.scope.two_levels = true;
   ok(tagc_plan_allgather_phase(&q).shape.nranks == 4, "in two levels sums are gathered from all ranks");
+  q.host_memory = true;
+  q.codec = &tagc_codec_q4;
+  ok(!tagc_plan_allgather_phase(&q).support.payload_bytes, "q4: dense, so nobody looks for nonzero sums");
+  q.codec = &tagc_codec_sparse;
+  phase = tagc_plan_allgather_phase(&q);
+  ok(phase.codec == &tagc_allgather_q8 && phase.support.payload_bytes == phase.layout.payload_bytes,
+     "sparse: nonzero sums alone, if they take no more than q8's %zu bytes", phase.layout.payload_bytes);
+  q.host_memory = false;
+  ok(!tagc_plan_allgather_phase(&q).support.payload_bytes, "but on a GPU the host would wait for their number");
   q.gradients = false;
   ok(tagc_plan_slot_gate(&q) == TAGC_REASON_activations, "one that may be of activations passes");
   options.assume = TAGC_ASSUME_GRADIENTS;
