@@ -10,6 +10,11 @@
  *
  *   exchange ELEMENTS CALLS gather
  *
+ * With the word reduce it measures an all-reduce of gradients with PERCENT nonzero values on each rank:
+ * values anywhere, or whole rows of 256 as in the gradient of an embedding.
+ *
+ *   exchange ELEMENTS CALLS reduce PERCENT [rows]
+ *
  * With three more words, and without the library, it measures a call in two parts. PERCENT of the elements are selected
  * and go as messages of BITS an element, in one group with the rest. "rest": a reduce-scatter sends the rest. "blocks":
  * it follows the messages as raw values, and the receiver adds them up. Only the group and that sum are timed, neither
@@ -73,29 +78,41 @@ static void call_parts(const struct parts *p, const float *send, float *recv) {
   }
 }
 
+/* Fills the gradient of the word reduce. */
+static void fill_sparse(float *gradient, size_t n, double percent, size_t row) {
+  for (size_t i = 0; i < n; i++)
+    if ((double)(mix(mix((uint64_t)rank + 77) ^ i / row) % 1000000) >= percent * 1e4)
+      gradient[i] = 0;
+}
+
 int main(int argc, char **argv) {
   static double times[MOST_CALLS];
   struct parts parts = {0};
   const size_t elements = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
   const int calls = argc > 2 ? atoi(argv[2]) : 5;
   if (!elements || calls < 1 || calls > MOST_CALLS) {
-    fprintf(stderr, "usage: exchange ELEMENTS [CALLS [gather|rest|blocks PERCENT BITS]]\n");
+    fprintf(stderr, "usage: exchange ELEMENTS [CALLS [gather|reduce PERCENT [rows]|rest|blocks PERCENT BITS]]\n");
     return 2;
   }
   meet();
   const size_t n = (elements + (size_t)nranks - 1) / (size_t)nranks;
-  float *send = malloc((size_t)nranks * n * sizeof *send), *recv = malloc(n * sizeof *recv);
+  float *send = malloc((size_t)nranks * n * sizeof *send), *recv = malloc((size_t)nranks * n * sizeof *recv);
   for (size_t i = 0; send && i < (size_t)nranks * n; i++) {
     uint64_t h = mix(mix((uint64_t)rank) ^ i);
     send[i] = (float)((int)(h & 0xffff) + (int)(h >> 16 & 0xffff) + (int)(h >> 32 & 0xffff) - 98302) / 65536;
   }
-  const bool in_parts = argc > 5, gathers = argc == 4 && strcmp(argv[3], "gather") == 0;
+  const bool gathers = argc == 4 && strcmp(argv[3], "gather") == 0;
+  const bool reduces = argc > 4 && strcmp(argv[3], "reduce") == 0, in_parts = argc > 5 && !reduces;
+  if (send && reduces)
+    fill_sparse(send, (size_t)nranks * n, strtod(argv[4], NULL), argc > 5 ? 256 : 1);
   if (!send || !recv || (in_parts && !take_parts(&parts, n, argv + 3)))
     return 1;
   for (int i = in_parts ? -2 : -LEARNING - 1; i < calls; i++) {
     double span[2] = {-now_ms()};
     if (i >= -LEARNING && in_parts)
       call_parts(&parts, send, recv);
+    else if (i >= -LEARNING && reduces)
+      CHECK(ncclAllReduce(send, recv, (size_t)nranks * n, ncclFloat32, ncclAvg, world, NULL));
     else if (i >= -LEARNING && gathers)
       CHECK(ncclAllGather(recv, send, n, ncclFloat32, world, NULL));
     else if (i >= -LEARNING)
