@@ -367,6 +367,7 @@ static ALWAYS_INLINE uint32_t support_encode_typed(const void *from, void *value
                                                    enum tagc_dtype dtype) {
   uint64_t mask[PARTS];
   uint32_t count = 0, done = 0;
+  fetch_ahead(from, BLOCK * tagc_dtype_size(dtype), false);
   for (uint32_t part = 0; part < PARTS; part++) {
     mask[part] = find_nonzero((const char *)from + part * TAGC_BYTES * tagc_dtype_size(dtype), dtype);
     count += (uint32_t)__builtin_popcountll(mask[part]);
@@ -397,6 +398,7 @@ static ALWAYS_INLINE int support_decode_typed(uint8_t kind, const uint8_t *index
                                               enum tagc_dtype dtype) {
   uint64_t mask[PARTS];
   uint32_t done = 0;
+  fetch_ahead(to, BLOCK * tagc_dtype_size(dtype), true);
   if (kind >= TAGC_SUPPORT_WHOLE) {
     memcpy(to, values, BLOCK * tagc_dtype_size(dtype));
     return 0;
