@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# The common code of demo and fidelity: both run the trainer, and read the files of the trainer, of the library and of
-# the stand-in for NCCL. Sourced by a script that defines fail(), and sets `results`, the folder of those files.
+# The common code of demo, fidelity and paper: they run the trainer, and read the files of the trainer, of the library
+# and of the stand-in for NCCL. Sourced by a script that defines fail(), and sets `results`, the folder of those files.
 
 # whole OPTION VALUE LEAST MOST: fails unless the value is a whole number in this range.
 whole() {
@@ -52,12 +52,12 @@ wire() {
 }
 
 # sides NAME WINDOW: reads a run that alternates every WINDOW steps. Prints the spreads of a step's time in ms, plain and
-# compressed, then the means of gradient reductions and all-gathers in a plain step. The bytes that
-# rank 0 sent in the trainer's calls tell the side of a step. A plain step sent as much as the first one, where nothing
-# is compressed yet, a compressed step less. A step that sent more is on neither side: the library measured the wire in
-# it. The first step of a window can still have the all-gathers of the previous window; its bytes then lie in between.
-# So a step counts only if a step beside it sent as much, give or take a hundredth of the first one's: the bytes of exact
-# all-gathers follow the changes. The first window is plain, and follows the library's learning.
+# compressed, then the means of gradient reductions and all-gathers, of a plain step and of a compressed one. The bytes
+# that rank 0 sent in the trainer's calls tell the side of a step. A plain step sent as much as the first one, where
+# nothing is compressed yet, a compressed step less. A step that sent more is on neither side: the library measured the
+# wire in it. The first step of a window can still have the all-gathers of the previous window; its bytes then lie in
+# between. So a step counts only if a step beside it sent as much, give or take a hundredth of the first one's: the bytes
+# of exact all-gathers follow the changes. The first window is plain, and follows the library's learning.
 sides() {
   awk -F '\t' -v window="$2" '
     function alike(a, b) { return sent[a] - sent[b] < sent[1] / 100 && sent[b] - sent[a] < sent[1] / 100 }
@@ -77,11 +77,13 @@ sides() {
       if (sent[s] > sent[1] || !alike(s, s - 1) && !alike(s, s + 1)) next
       side = sent[s] < sent[1]
       n[side]++; sum[side] += $column["total_ms"]; squares[side] += $column["total_ms"] ^ 2
-      if (!side) { reduce += $column["reduce_scatter_ms"] + $column["all_reduce_ms"]; gather += $column["all_gather_ms"] }
+      reduce[side] += $column["reduce_scatter_ms"] + $column["all_reduce_ms"]; gather[side] += $column["all_gather_ms"]
     }
     END {
       if (n[0] < 2 || n[1] < 2) exit 1
-      printf "%.3f %.3f %.3f %.3f\n", spread(0), spread(1), reduce / n[0], gather / n[0]
+      printf "%.3f %.3f", spread(0), spread(1)
+      for (side = 0; side < 2; side++) printf " %.3f %.3f", reduce[side] / n[side], gather[side] / n[side]
+      print ""
     }' "$results/$1.stats.0" "$results/$1.times"
 }
 

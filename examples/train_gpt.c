@@ -4,7 +4,8 @@
  * way DDP does: each rank owns all parameters, which the first one broadcasts, and gradients are all-reduced in
  * buckets. An ordinary NCCL program in C.
  *
- * A step of L blocks calls NCCL for 2L+4 all-gathers and L+2 reduce-scatters, or for one all-reduce per bucket. One
+ * A step of L blocks calls NCCL for 2L+4 all-gathers and L+2 reduce-scatters (with --unit half for 4L+4 and 2L+2), or
+ * for one all-reduce per bucket. One
  * all-reduce of two floats carries the loss and the squared norm of the gradient. The sequence is the same in every
  * step. All results depend only on the options and the number of ranks: equal runs give equal bits.
  */
@@ -73,7 +74,8 @@ static void trainer_create(struct trainer *t) {
                             .heads = o->heads,
                             .context = o->context,
                             .vocabulary = vocabulary_size(o),
-                            .batch = o->batch};
+                            .batch = o->batch,
+                            .halves = o->unit == UNIT_HALF};
   t->text = text_read(o->text, o->ntext, shape.vocabulary, o->context);
   t->model = gpt_create(&shape);
   t->inputs = malloc(o->batch * o->context * sizeof *t->inputs);
@@ -266,7 +268,7 @@ int main(int argc, char **argv) {
   if (openblas_set_num_threads)
     openblas_set_num_threads((int)t.options.threads);
   if (t.options.check_gradients) {
-    bool good = gradients_check(t.options.seed, vocabulary_size(&t.options));
+    bool good = gradients_check(t.options.seed, vocabulary_size(&t.options), t.options.unit == UNIT_HALF);
     free(t.options.text);
     return good ? 0 : 1;
   }

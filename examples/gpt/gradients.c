@@ -107,8 +107,9 @@ static bool check_all(struct checker *c) {
   return good;
 }
 
-bool gradients_check(uint64_t seed, size_t vocabulary) {
-  struct gpt_shape shape = {.layers = 2, .hidden = 12, .heads = 3, .context = 7, .batch = 3, .vocabulary = vocabulary};
+bool gradients_check(uint64_t seed, size_t vocabulary, bool halves) {
+  struct gpt_shape shape = {
+    .layers = 2, .hidden = 12, .heads = 3, .context = 7, .batch = 3, .vocabulary = vocabulary, .halves = halves};
   struct checker c = {.model = gpt_create(&shape), .seed = seed};
   if (!c.model)
     fail(1, "no memory");

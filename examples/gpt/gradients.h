@@ -9,6 +9,6 @@
 #include <stdint.h>
 
 /* Checks every tensor of a small model with that many tokens, one line on stdout each. True if all agree. */
-bool gradients_check(uint64_t seed, size_t vocabulary);
+bool gradients_check(uint64_t seed, size_t vocabulary, bool halves);
 
 #endif

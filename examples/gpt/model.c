@@ -49,7 +49,7 @@ struct gpt_model *gpt_create(const struct gpt_shape *shape) {
   if (!m)
     return NULL;
   m->shape = *shape;
-  m->nunits = shape->layers + 2;
+  m->nunits = gpt_count_units(shape);
   m->units = gpt_units_create(shape);
   m->blocks = calloc(shape->layers, sizeof *m->blocks);
   m->stream = calloc(shape->layers + 1, sizeof *m->stream);
@@ -131,7 +131,7 @@ void gpt_forward(struct gpt_model *m, size_t unit, const float *params, size_t c
   if (unit == 0)
     embedding_forward(m, params);
   else if (unit < m->nunits - 1)
-    gpt_block_forward(m, unit - 1, params);
+    gpt_block_forward(m, unit, params);
   else
     head_forward(m, params, counted, grad_scale);
 }
@@ -140,7 +140,7 @@ void gpt_backward(struct gpt_model *m, size_t unit, const float *params, float *
   if (unit == 0)
     embedding_backward(m, grads);
   else if (unit < m->nunits - 1)
-    gpt_block_backward(m, unit - 1, params, grads);
+    gpt_block_backward(m, unit, params, grads);
   else
     head_backward(m, params, grads);
 }

@@ -2,9 +2,10 @@
  * A GPT (Radford et al. 2019): token and position embedding, pre-norm blocks of causal attention and a GELU
  * MLP, a final LayerNorm and an untied head.
  *
- * The model is a sequence of *units*: the embedding, each block, the head. Each unit's parameters are one flat array,
- * laid out by its tensors. The model does not own parameters or gradients: the caller hands each pass the unit's flat
- * arrays, so it can gather them just before and drop them just after. The model owns the activations of one batch.
+ * The model is a sequence of *units*: the embedding, each block (or its attention, then its MLP), the head. Each unit's
+ * parameters are one flat array, laid out by its tensors. The model does not own parameters or gradients: the caller
+ * hands each pass the unit's flat arrays, so it can gather them just before and drop them just after. The model owns
+ * the activations of one batch.
  *
  * Not thread-safe. Functions that allocate return NULL or false without memory.
  */
@@ -21,6 +22,7 @@ struct gpt_shape {
   size_t layers, hidden, heads, context;
   size_t vocabulary; /* tokens that there are: 256 bytes, and perhaps words */
   size_t batch;      /* sequences of one pass */
+  bool halves;       /* the attention and the MLP of a block are units of their own */
 };
 
 /* A named part of a unit's flat parameters. It starts as `start` plus normal numbers of that deviation, or as sinusoids
@@ -36,7 +38,7 @@ struct gpt_tensor {
 #define GPT_MAX_TENSORS 12
 
 struct gpt_unit {
-  char name[32];
+  char name[40];
   size_t count; /* parameters */
   size_t ntensors;
   struct gpt_tensor tensors[GPT_MAX_TENSORS];
@@ -49,7 +51,7 @@ struct gpt_block {
 
 struct gpt_model {
   struct gpt_shape shape;
-  size_t nunits;          /* layers + 2 */
+  size_t nunits;          /* layers + 2; in halves, 2 layers + 2 */
   struct gpt_unit *units; /* in forward order */
   struct gpt_block *blocks;
   float **stream;             /* layers + 1 arrays of tokens x hidden: the input of block 0, 1, ..., the head */
@@ -78,8 +80,12 @@ void gpt_forward(struct gpt_model *model, size_t unit, const float *params, size
 /* Units go backward in descending order, after a whole forward pass. Adds to grads. */
 void gpt_backward(struct gpt_model *model, size_t unit, const float *params, float *grads);
 
-/* block.c: block `layer` from stream[layer] to stream[layer + 1], and the gradient back, in dstream. */
-void gpt_block_forward(struct gpt_model *model, size_t layer, const float *params);
-void gpt_block_backward(struct gpt_model *model, size_t layer, const float *params, float *grads);
+/* The number of units of a model of that shape. */
+size_t gpt_count_units(const struct gpt_shape *shape);
+
+/* block.c: a unit that is a block, or a half of one: block L from stream[L] to stream[L + 1], and the gradient back, in
+ * dstream. */
+void gpt_block_forward(struct gpt_model *model, size_t unit, const float *params);
+void gpt_block_backward(struct gpt_model *model, size_t unit, const float *params, float *grads);
 
 #endif

@@ -37,6 +37,7 @@
 
 /* X(field, choices, help): the first one is the default; the field is its index. */
 #define OPTIONS_CHOICES(X) \
+  X(unit, "block|half", "what is gathered and reduced in one call: a block, or its attention and its MLP apart") \
   X(parallel, "fsdp|ddp", "what a rank owns: a shard of the parameters, or all of them") \
   X(allgather_type, "fp32|bf16", "as what --parallel fsdp gathers parameters; bf16: rounded to nearest")
 
@@ -51,6 +52,7 @@
   X(times, "write every step's times as tab-separated text")
 
 enum { ALLGATHER_FP32, ALLGATHER_BF16 }; /* of allgather_type */
+enum { UNIT_BLOCK, UNIT_HALF };          /* of unit */
 
 struct options {
 #define FIELD(field, fallback, least, most, help) size_t field;

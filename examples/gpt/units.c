@@ -25,14 +25,17 @@ static void add_vector(struct gpt_unit *unit, const char *name, size_t count, fl
   add_tensor(unit, name, count, start, 0.0f, false);
 }
 
-/* view_block() in block.c relies on the order. */
-static void describe_block(struct gpt_unit *unit, size_t h) {
+/* view_half() in block.c relies on the order in both halves of a block. */
+static void describe_attention(struct gpt_unit *unit, size_t h) {
   add_vector(unit, "norm1.gain", h, 1.0f);
   add_vector(unit, "norm1.bias", h, 0.0f);
   add_matrix(unit, "attention.qkv.weight", 3 * h, h);
   add_vector(unit, "attention.qkv.bias", 3 * h, 0.0f);
   add_matrix(unit, "attention.out.weight", h, h);
   add_vector(unit, "attention.out.bias", h, 0.0f);
+}
+
+static void describe_mlp(struct gpt_unit *unit, size_t h) {
   add_vector(unit, "norm2.gain", h, 1.0f);
   add_vector(unit, "norm2.bias", h, 0.0f);
   add_matrix(unit, "mlp.in.weight", 4 * h, h);
@@ -41,19 +44,24 @@ static void describe_block(struct gpt_unit *unit, size_t h) {
   add_vector(unit, "mlp.out.bias", h, 0.0f);
 }
 
+size_t gpt_count_units(const struct gpt_shape *shape) { return shape->layers * (shape->halves ? 2 : 1) + 2; }
+
 struct gpt_unit *gpt_units_create(const struct gpt_shape *shape) {
-  size_t h = shape->hidden;
-  struct gpt_unit *units = calloc(shape->layers + 2, sizeof *units);
+  size_t h = shape->hidden, nunits = gpt_count_units(shape);
+  struct gpt_unit *units = calloc(nunits, sizeof *units);
   if (!units)
     return NULL;
-  struct gpt_unit *embedding = units, *head = units + shape->layers + 1;
+  struct gpt_unit *embedding = units, *head = units + nunits - 1, *unit = units + 1;
   snprintf(embedding->name, sizeof embedding->name, "embedding");
   add_tensor(embedding, "token", shape->vocabulary * h, 0.0f, 1.0f, true);
   add_tensor(embedding, "position", shape->context * h, 0.0f, 0.0f, true);
   embedding->tensors[1].sinusoid_width = h;
   for (size_t layer = 0; layer < shape->layers; layer++) {
-    snprintf(units[layer + 1].name, sizeof units[layer + 1].name, "block.%zu", layer);
-    describe_block(&units[layer + 1], h);
+    snprintf(unit->name, sizeof unit->name, "block.%zu%s", layer, shape->halves ? ".attention" : "");
+    describe_attention(unit, h);
+    if (shape->halves)
+      snprintf((++unit)->name, sizeof unit->name, "block.%zu.mlp", layer);
+    describe_mlp(unit++, h);
   }
   snprintf(head->name, sizeof head->name, "head");
   add_vector(head, "norm.gain", h, 1.0f);
