@@ -405,10 +405,10 @@ static void check_sizes(const struct tagc_allgather_codec *codec, bool brief) {
   ok(all, "%s: sizes and numbers of ranks", codec->name);
 }
 
-static void check_addresses(const struct tagc_allgather_codec *codec) {
+static void check_addresses(const struct tagc_allgather_codec *codec, bool brief) {
   bool all = true;
   for (size_t off = 0; off < 8; off++)
-    for (int dtype = 0; dtype < DTYPES; dtype++) {
+    for (int dtype = brief ? (int)(off % DTYPES) : 0; dtype < DTYPES; dtype += brief ? DTYPES : 1) {
       struct setting s = usual(codec, (enum tagc_dtype)dtype);
       s.n = 2048 + off % 3;
       s.off = off;
@@ -419,10 +419,10 @@ static void check_addresses(const struct tagc_allgather_codec *codec) {
   ok(all, "%s: buffers at any address that is good for an element", codec->name);
 }
 
-static void check_strides(const struct tagc_allgather_codec *codec) {
+static void check_strides(const struct tagc_allgather_codec *codec, bool brief) {
   bool all = true;
   for (uint64_t gap = 1; gap < 9000; gap = gap * 19 + 1)
-    for (int dtype = 0; dtype < DTYPES; dtype++) {
+    for (int dtype = brief ? (int)(gap % DTYPES) : 0; dtype < DTYPES; dtype += brief ? DTYPES : 1) {
       struct setting s = usual(codec, (enum tagc_dtype)dtype);
       s.gap = gap;
       s.nranks = 3;
@@ -479,13 +479,15 @@ static void check_payload_sizes(void) {
 }
 
 /* Exceptions in an order that our sender never produces: the last one of a place counts. */
-static void check_turns(void) {
+static void check_turns(bool brief) {
   struct setting s = usual(&tagc_allgather_q8, TAGC_FLOAT32);
   s.n = 70000; /* room for 18 */
   s.in_turn = true;
   bool all = same(&s);
-  s.n = 300000; /* for 74 */
-  all &= same(&s);
+  if (!brief) {
+    s.n = 300000; /* for 74 */
+    all &= same(&s);
+  }
   ok(all, "q8: exceptions without order, one after the other");
 }
 
@@ -542,8 +544,8 @@ int main(int argc, char **argv) {
     }
     check_values(codec);
     check_sizes(codec, brief);
-    check_addresses(codec);
-    check_strides(codec);
+    check_addresses(codec, brief);
+    check_strides(codec, brief);
     if (!brief)
       check_grids(codec);
     check_hostile(codec);
@@ -553,7 +555,7 @@ int main(int argc, char **argv) {
        (unsigned long long)escapes, (unsigned long long)refused);
     ok(failed > 0, "damaged payloads were noticed (%llu)", (unsigned long long)failed);
     check_payload_sizes();
-    check_turns();
+    check_turns(brief);
     check_order();
     ok(!tagc_allgather_cuda_of(&(struct tagc_allgather_codec){0}), "other codecs are not known");
   }
