@@ -190,6 +190,7 @@ not_asan = \
   tests/unit/device/test_grids_cuda \
   tests/unit/lhc/test_exact \
   tests/unit/lhc/test_many \
+  tests/unit/tagc-report/test_ab_compare \
   tests/unit/infer/test_solve \
   tests/unit/infer/test_twins \
   tests/unit/infer/test_zoo \
