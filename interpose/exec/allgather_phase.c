@@ -38,17 +38,18 @@ static void sums_lay_out(struct tagc_work *w) {
     .recv = call->recv,
     .seed = w->reduce.job.seed,
   };
-  if (sums_is_encoded(w))
-    tagc_work_assign_chunks(w, 1, &slot->allgather_phase_chunking, comm->memory.workspace);
-  if (sums_is_encoded(w) && slot->allgather_phase.support.payload_bytes)
+  if (!sums_is_encoded(w))
+    return;
+  tagc_work_assign_chunks(w, 1, &slot->allgather_phase_chunking, comm->memory.workspace);
+  if (slot->allgather_phase.support.payload_bytes)
     tagc_memory_assign_support(&w->allgather.support, &slot->allgather_phase, comm->memory.workspace);
 }
 
 static ncclResult_t sums_begin(struct tagc_work *w) {
-  const uint64_t began = tagc_clock_ns();
-  struct tagc_allgather_job job = w->allgather.job;
   if (!has_support(w))
     return ncclSuccess;
+  const uint64_t began = tagc_clock_ns();
+  struct tagc_allgather_job job = w->allgather.job;
   job.layout = sums_phase(w)->support;
   job.payloads = w->allgather.support.encoded;
   job.state = w->allgather.support.state;
@@ -66,12 +67,14 @@ static ncclResult_t enqueue_needed(const struct tagc_nccl_group *real, struct ta
 
 /* In place, the own shard is exact already. */
 static ncclResult_t choose_support(struct tagc_work *w) {
+  if (!has_support(w))
+    return ncclSuccess;
   struct tagc_allgather_job *job = &w->allgather.job;
   uint64_t most = 0;
-  for (int rank = 0; rank < job->shape.nranks && has_support(w); rank++)
+  for (int rank = 0; rank < job->shape.nranks; rank++)
     if (w->allgather.support.needed[rank] > most)
       most = w->allgather.support.needed[rank];
-  if (!has_support(w) || most > sums_phase(w)->support.payload_bytes)
+  if (most > sums_phase(w)->support.payload_bytes)
     return ncclSuccess;
   w->allgather.codec = &tagc_allgather_support;
   w->allgather.chunks = w->chunks[1] = 1;

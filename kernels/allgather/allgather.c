@@ -41,6 +41,14 @@ bool tagc_allgather_begin_decode(struct tagc_allgather_job *job) {
   return !job->refused;
 }
 
+void tagc_allgather_decode_shards(struct tagc_allgather_job *job,
+                                  void (*decode_shard)(const struct tagc_allgather_job *job, int rank)) {
+  if (tagc_allgather_begin_decode(job))
+    for (int rank = 0; rank < job->shape.nranks; rank++)
+      if (rank != job->rank || !job->keep_own)
+        decode_shard(job, rank);
+}
+
 void tagc_allgather_set_norms(struct tagc_allgather_job *job, struct tagc_allgather_norms norms) {
   if (!job->stats)
     return;

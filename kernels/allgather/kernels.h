@@ -93,6 +93,10 @@ bool tagc_allgather_shape_fits(const struct tagc_allgather_shape *shape);
 /* Begins to decode: sets job->refused and counts it. False: a shard was refused. */
 bool tagc_allgather_begin_decode(struct tagc_allgather_job *job);
 
+/* Begins, then decodes all shards but an own one that stays, unless one was refused. */
+void tagc_allgather_decode_shards(struct tagc_allgather_job *job,
+                                  void (*decode_shard)(const struct tagc_allgather_job *job, int rank));
+
 void tagc_allgather_set_norms(struct tagc_allgather_job *job, struct tagc_allgather_norms norms);
 
 /* Shard `rank` of a buffer like recv, and of recv. */

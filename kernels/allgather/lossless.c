@@ -109,10 +109,7 @@ static void decode_lossless_shard(const struct tagc_allgather_job *job, int rank
 
 /* The own shard comes from its payload, too: all ranks see the same values. */
 static void allgather_lossless_decode(struct tagc_allgather_job *job) {
-  if (tagc_allgather_begin_decode(job))
-    for (int rank = 0; rank < job->shape.nranks; rank++)
-      if (rank != job->rank || !job->keep_own)
-        decode_lossless_shard(job, rank);
+  tagc_allgather_decode_shards(job, decode_lossless_shard);
 }
 
 const struct tagc_allgather_codec tagc_allgather_lossless = {

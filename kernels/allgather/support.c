@@ -13,8 +13,8 @@ static bool support_layout(const struct tagc_allgather_shape *shape, struct tagc
     return false;
   *out = (struct tagc_allgather_layout){
     .payload_bytes = (shape->n * tagc_dtype_size(shape->dtype) - 1) / 16 * 16,
-    .state_bytes = tagc_allgather_blocks(shape->n) * TAGC_SUPPORT_INDEX_MOST, /* the indexes, until their place is known
-                                                                               */
+    /* the indexes, until their place is known */
+    .state_bytes = tagc_allgather_blocks(shape->n) * TAGC_SUPPORT_INDEX_MOST,
   };
   return out->payload_bytes >= tagc_support_bytes(shape->n, shape->dtype, 0);
 }
@@ -101,12 +101,7 @@ static void decode_support_shard(const struct tagc_allgather_job *job, int rank)
   }
 }
 
-static void support_decode(struct tagc_allgather_job *job) {
-  if (tagc_allgather_begin_decode(job))
-    for (int rank = 0; rank < job->shape.nranks; rank++)
-      if (rank != job->rank || !job->keep_own)
-        decode_support_shard(job, rank);
-}
+static void support_decode(struct tagc_allgather_job *job) { tagc_allgather_decode_shards(job, decode_support_shard); }
 
 const struct tagc_allgather_codec tagc_allgather_support = {
   .name = "support",
