@@ -3,6 +3,20 @@
 # The common code of demo, fidelity and paper: they run the trainer, and read the files of the trainer, of the library
 # and of the stand-in for NCCL. Sourced by a script that defines fail(), and sets `results`, the folder of those files.
 
+# there FILE...: fails unless all of these were built.
+there() {
+  for file; do
+    [ -e "$file" ] || fail "$file is not there; was everything built (the trainer needs a BLAS)?"
+  done
+}
+
+# manual: prints the path of the text that is learnt unless the user names one.
+manual() {
+  path=$(perl -MConfig -e 'print "$Config{privlib}/pod/perldiag.pod"' 2> /dev/null)
+  [ -r "$path" ] || fail "the manual perldiag.pod is not where Perl should have it; name another text with --text"
+  echo "$path"
+}
+
 # whole OPTION VALUE LEAST MOST: fails unless the value is a whole number in this range.
 whole() {
   case $2 in

@@ -5,9 +5,9 @@
  * buckets. An ordinary NCCL program in C.
  *
  * A step of L blocks calls NCCL for 2L+4 all-gathers and L+2 reduce-scatters (with --unit half for 4L+4 and 2L+2), or
- * for one all-reduce per bucket. One
- * all-reduce of two floats carries the loss and the squared norm of the gradient. The sequence is the same in every
- * step. All results depend only on the options and the number of ranks: equal runs give equal bits.
+ * for one all-reduce per bucket. One all-reduce of two floats carries the loss and the squared norm of the gradient.
+ * The sequence is the same in every step. All results depend only on the options and the number of ranks: equal runs
+ * give equal bits.
  */
 #include <cblas.h>
 #include <errno.h>

@@ -169,8 +169,8 @@ tests_fast = $(unit_tests) \
   tests/e2e/calls/threads.test \
   tests/e2e/trace/trace.test
 # Address and undefined behaviour, in clang's build, so that another compiler's arithmetic is compared, too. All except
-# tests of numbers alone, and of kernels: their buffers have guards, and the interpreter of PTX looks at each access. The
-# corpora of the fuzzers check the memory of codecs. It has the project's own ABI header; tests/unit/nccl/test_abi
+# tests of numbers alone, and of kernels: their buffers have guards, and with nvcc the interpreter of PTX looks at each
+# access. The corpora of the fuzzers check the memory of codecs. It has the project's own ABI header; tests/unit/nccl/test_abi
 # compares that with the real one.
 not_asan = \
   tests/unit/allgather/test_cuda \
