@@ -69,8 +69,8 @@ report_is_there()
 # sweep_messages NAME FAULT RANK RANKS STATUS [VARIABLE=value...]: makes the fault in every message of the library's
 # exchanges that the rank sends, and in one of six plain messages. The fault is in the middle, with headers=header also
 # in the header. Where a communicator is split, only messages after that step are taken: in it a rank may wait for the
-# dead one to connect, while another communicator sends. $most, if set, limits the messages of each kind. $trained is the kind of training (dense), $steps the
-# number of steps. Prints one test point for each kind of message in $kinds.
+# dead one to connect, while another communicator sends. $most, if set, limits the messages of each kind. $trained is
+# the kind of training (dense), $steps the number of steps. Only messages of $kinds are taken; prints a test point each.
 kinds="plain vote greeting-of-peers exponents sketch message"
 sweep_messages()
 {
@@ -79,10 +79,10 @@ sweep_messages()
   dead=$who
   [ "$fault" = die ] || dead=-
   messages "$nranks" "$who" "$@" >"$scratch/all"
-  awk -v most="${most:-9999}" -v splits="$(grep -c ' split$' "$scratch/all")" '
+  awk -v most="${most:-9999}" -v kinds=" $kinds " -v splits="$(grep -c ' split$' "$scratch/all")" '
     $3 == "split" { splits-- }
     $3 == "plain" && !splits { settled = 1 }
-    settled && $3 != "init" && ($3 != "plain" || plain++ % 6 == 0) && seen[$3]++ < most' \
+    settled && index(kinds, " " $3 " ") && ($3 != "plain" || plain++ % 6 == 0) && seen[$3]++ < most' \
     "$scratch/all" >"$scratch/messages"
   : >"$scratch/tried"
   while read -r at size kind; do
