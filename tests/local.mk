@@ -169,15 +169,12 @@ tests_fast = $(unit_tests) \
   tests/e2e/calls/threads.test \
   tests/e2e/trace/trace.test
 # Address and undefined behaviour, in clang's build, so that another compiler's arithmetic is compared, too. All except
-# tests of numbers alone, and of kernels: their buffers have guards, and with nvcc the interpreter of PTX looks at each
-# access. The corpora of the fuzzers check the memory of codecs. It has the project's own ABI header; tests/unit/nccl/test_abi
-# compares that with the real one.
+# tests of numbers alone, and of kernels where the interpreter of PTX looks at each access. The corpora of the fuzzers
+# check the memory of codecs. It has the project's own ABI header; tests/unit/nccl/test_abi compares that with the real one.
+tests_kernels = tests/unit/allgather/test_cuda tests/unit/dense/test_cuda tests/unit/lhc/test_cuda tests/unit/none/test_cuda \
+  tests/unit/sparse/test_cuda
 not_asan = \
-  tests/unit/allgather/test_cuda \
-  tests/unit/dense/test_cuda \
-  tests/unit/lhc/test_cuda \
-  tests/unit/none/test_cuda \
-  tests/unit/sparse/test_cuda \
+  $(tests_kernels) \
   tests/unit/lhc/test_rows \
   tests/unit/codec/test_chunks \
   tests/unit/allgather/test_allgather \
@@ -267,6 +264,11 @@ print-tests-long: ; @echo $(tests_long)
 print-tests-fast: ; @echo $(tests_fast) | tr ' ' '\n' | \
   grep -v -e allgather/test_cuda -e dense/test_cuda -e lhc/test_cuda -e sparse/test_cuda -e test_cuda_faults -e test_chunks
 print-tests-asan: ; @for test in $(tests_asan); do case ' $(not_asan) ' in *" $$test "*) ;; *) echo $$test ;; esac; done
+if HAVE_NVCC
+print-tests-kernels: ;
+else
+print-tests-kernels: ; @echo $(tests_kernels)
+endif
 print-tests-tsan: ; @echo $(tests_tsan)
 print-tests-simd: ; @echo $(tests_simd)
-.PHONY: print-programs print-tests print-tests-long print-tests-fast print-tests-asan print-tests-tsan print-tests-simd
+.PHONY: print-programs print-tests print-tests-long print-tests-fast print-tests-asan print-tests-kernels print-tests-tsan print-tests-simd
