@@ -17,11 +17,26 @@ static void *find_memory(struct ptx_machine *m, uint64_t address, unsigned bytes
   return NULL;
 }
 
+/* With constant sizes, as most of the interpreter's time goes here. */
 static uint64_t read_bytes(const void *from, unsigned bytes, bool is_signed) {
   uint64_t value = 0;
-  memcpy(&value, from, bytes);
+  switch (bytes) {
+  case 1: memcpy(&value, from, 1); break;
+  case 2: memcpy(&value, from, 2); break;
+  case 4: memcpy(&value, from, 4); break;
+  default: memcpy(&value, from, 8);
+  }
   unsigned above = 64 - 8 * bytes;
   return is_signed ? (uint64_t)((int64_t)(value << above) >> above) : value;
+}
+
+static void write_bytes(void *to, uint64_t value, unsigned bytes) {
+  switch (bytes) {
+  case 1: memcpy(to, &value, 1); break;
+  case 2: memcpy(to, &value, 2); break;
+  case 4: memcpy(to, &value, 4); break;
+  default: memcpy(to, &value, 8);
+  }
 }
 
 static double double_of(uint64_t bits) {
@@ -99,10 +114,8 @@ static void load(struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, con
 }
 
 static void store(struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, char *at) {
-  for (unsigned k = 0; k < i->vector; k++) {
-    uint64_t value = ptx_get(w, i->from[1 + k], lane);
-    memcpy(at + k * i->bytes, &value, i->bytes);
-  }
+  for (unsigned k = 0; k < i->vector; k++)
+    write_bytes(at + k * i->bytes, ptx_get(w, i->from[1 + k], lane), i->bytes);
   w->block->machine->idle = 0;
 }
 
@@ -112,7 +125,7 @@ static void change(struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, v
   if (i->sources > 2)
     other = ptx_get(w, i->from[2], lane);
   uint64_t value = changed(i, old, by, other);
-  memcpy(at, &value, i->bytes);
+  write_bytes(at, value, i->bytes);
   if (memcmp(&value, &old, i->bytes) != 0)
     w->block->machine->idle = 0;
   if (i->targets)
