@@ -7,7 +7,7 @@
  *
  * Run with the library preloaded and TAGC_BROADCAST=exact TAGC_MIN_BYTES=0; `memory` with failing_malloc.so after it.
  */
-#define INPROCESS_N 9000
+#define INPROCESS_N 4000
 #include "tests/e2e/api/inprocess.h"
 
 enum call { BROADCAST, CALLS };

@@ -8,6 +8,7 @@
  *                           fault
  */
 #define INPROCESS_RANKS 4
+#define INPROCESS_N 10000
 #include "tests/e2e/api/inprocess.h"
 
 #include <malloc.h>

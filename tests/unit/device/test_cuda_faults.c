@@ -152,7 +152,7 @@ static void one_is_wrong(void) {
 }
 
 /* A self-test that could not run is repeated; one that ran is not. */
-static void one_is_late(void) {
+static void two_are_late(void) {
   const struct tagc_device *d = life_device(0);
   const struct tagc_cuda_device *its = tagc_cuda_device_of(d);
   void *memory = d->alloc(d, 1, NULL); /* sets up */
@@ -179,11 +179,11 @@ static void check_self_tests(void) {
   says("CUDA_STANDIN_SELF_TEST=1", one_is_wrong,
        "GPU 0: calls with codec q4 pass: a made-up gradient differs from the host's: codec q4: a result differs",
        "a codec that is wrong on this GPU, and others that are not");
-  says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=copy:40", one_is_late,
-       "pass until the self-test succeeds: codec none: the device fails|CUDA_ERROR_UNKNOWN (999)",
-       "a copy fails, and the codec is tried later");
-  says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=alloc:2", one_is_late,
-       "pass until the self-test succeeds|CUDA_ERROR_OUT_OF_MEMORY (2)", "and where there is no memory");
+  /* One codec finds no memory, a copy of the next one fails. */
+  says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=alloc:2,copy:40", two_are_late,
+       "codec none pass until the self-test succeeds|CUDA_ERROR_OUT_OF_MEMORY (2)|"
+       "codec precise pass until the self-test succeeds: codec precise: the device fails|CUDA_ERROR_UNKNOWN (999)",
+       "there is no memory, a copy fails, and these codecs are tried later");
   says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=alloc:2+", none_can_be_tried,
        "GPU 0: calls with codec q8 pass until the self-test succeeds|GPU 0: calls with codec lhc pass until the "
        "self-test succeeds",
