@@ -14,8 +14,8 @@
  *   bf16, q8, q4   for any gradient
  *   sparse, lhc    for gradients that are sparse by nature, with room for half as many values again: nothing is left
  *                  for later. Not for fp16: a loss scale may change while a residual remains all the same.
- * Codecs with a measurable loss (q2; sparse and lhc on dense gradients) must be requested. With TAGC_BUDGET budget.h
- * makes the choice for all slots at once: q2 is then a candidate, and errors may be larger.
+ * Codecs with a measurable loss (q3, q2; sparse and lhc on dense gradients) must be requested. With TAGC_BUDGET
+ * budget.h makes the choice for all slots at once: q2 is then a candidate, and errors may be larger.
  */
 #ifndef INTERPOSE_POLICY_CHOOSE_H
 #define INTERPOSE_POLICY_CHOOSE_H

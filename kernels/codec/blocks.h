@@ -71,6 +71,65 @@ static inline TAGC_HD float tagc_code(float x, float limit) {
   return x > limit ? limit : x < -limit ? -limit : x;
 }
 
+/* -- q3 ------------------------------------------------------------------------------------------------------------ */
+
+/* The best seven levels for a normal distribution, in units of its deviation (Max 1960): zero and these, of either
+ * sign. An eighth one is for the largest values, on their side alone. */
+#define TAGC_Q3_LEVEL1 0.5606f
+#define TAGC_Q3_LEVEL2 1.188f
+#define TAGC_Q3_LEVEL3 2.033f
+#define TAGC_Q3_TOP 2.9f
+
+enum { TAGC_Q3_HALF = TAGC_DENSE_BLOCK / 2 };
+
+/* `most`: the largest magnitude of a half block, a bit to the left, and its sign as the lowest bit (of two alike the
+ * negative one). Returns the power of two by which the squares of the half neither overflow nor vanish: 1 for a
+ * magnitude from 2^-40 to 2^41, else that which brings it to [1, 2). It is negative if the value is; 0 for a silent
+ * half. */
+static inline TAGC_HD float tagc_q3_power(uint32_t most) {
+  const uint32_t exponent = most >> 24, usual = exponent >= 87 && exponent <= 167;
+  return most >> 1 < TAGC_SILENT_BITS ? 0 : tagc_float_of(most << 31 | (usual ? 127u : 254u - exponent) << 23);
+}
+
+/* The sum of the squares of a half as its levels see it: the largest value is four deviations away at most. Else levels
+ * would be far from the large values of a half that has only a few. */
+static inline TAGC_HD float tagc_q3_spread(float squares, uint32_t most, float power) {
+  const float largest = tagc_float_of(most >> 1) * power, least = largest * largest * (TAGC_Q3_HALF / 16);
+  return squares > least ? squares : least;
+}
+
+/* The squares half way between neighbouring levels. */
+static inline TAGC_HD void tagc_q3_thresholds(float spread, float threshold[4]) {
+  const float middle[4] = {TAGC_Q3_LEVEL1 / 2, (TAGC_Q3_LEVEL1 + TAGC_Q3_LEVEL2) / 2,
+                           (TAGC_Q3_LEVEL2 + TAGC_Q3_LEVEL3) / 2, (TAGC_Q3_LEVEL3 + TAGC_Q3_TOP) / 2};
+  for (int i = 0; i < 4; i++)
+    threshold[i] = spread * (middle[i] * middle[i] / TAGC_Q3_HALF);
+}
+
+/* The code of a value that was multiplied with the power: 0 to 3 for zero and the levels, 4 more if it is negative. The
+ * code of a negative zero is that of the top. */
+static inline TAGC_HD uint32_t tagc_q3_code(float v, const float threshold[4]) {
+  const float square = v * v;
+  const uint32_t level = (square > threshold[0]) + (square > threshold[1]) + (square > threshold[2]);
+  return v < 0 && level > 0 ? level + 4 : level + (v > 0 && square > threshold[3]);
+}
+
+/* The scale with the least error, <v, level> / <level, level>, or that with the right product, <v, v> / <v, level>. */
+static inline TAGC_HD uint16_t tagc_q3_scale(float squares, float product, float levels, float power, bool unbiased) {
+  return power == 0 ? 0 : tagc_to_bf16((unbiased ? squares / product : product / levels) / power);
+}
+
+/* The values of the eight codes. */
+static inline TAGC_HD void tagc_q3_values(float scale, float eight[8]) {
+  eight[0] = 0;
+  eight[1] = TAGC_Q3_LEVEL1 * scale;
+  eight[2] = TAGC_Q3_LEVEL2 * scale;
+  eight[3] = TAGC_Q3_LEVEL3 * scale;
+  eight[4] = TAGC_Q3_TOP * scale;
+  for (int i = 5; i < 8; i++)
+    eight[i] = -eight[i - 4];
+}
+
 /* -- q2 ------------------------------------------------------------------------------------------------------------ */
 
 /* The best four levels for a normal distribution, in units of its deviation (Max 1960, Lloyd 1982). */

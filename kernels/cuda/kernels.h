@@ -20,10 +20,12 @@
   X(tagc_dense_encode_bf16) \
   X(tagc_dense_encode_q8) \
   X(tagc_dense_encode_q4) \
+  X(tagc_dense_encode_q3) \
   X(tagc_dense_encode_q2) \
   X(tagc_dense_decode_bf16) \
   X(tagc_dense_decode_q8) \
   X(tagc_dense_decode_q4) \
+  X(tagc_dense_decode_q3) \
   X(tagc_dense_decode_q2) \
   X(tagc_none_encode) \
   X(tagc_none_decode) \

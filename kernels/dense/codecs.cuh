@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The steps of the dense codecs on a GPU: a warp encodes a block in its registers, and adds one that was sent.
- * {bf16,q8,q4,q2}.c describe the bytes, lanes.cuh the places of elements. encode() returns true if the block was
- * silent: its scales are zero.
+ * {bf16,q8,q4,q3,q2}.c describe the bytes, lanes.cuh the places of elements. encode() returns the halves of the block
+ * that were silent, as bits: no scale of theirs is above zero.
  */
 #ifndef KERNELS_DENSE_CODECS_CUH
 #define KERNELS_DENSE_CODECS_CUH
@@ -20,13 +20,15 @@ struct sent {
 
 template <enum tagc_dense_codec codec> struct steps;
 
+enum { BOTH_HALVES = 3 };
+
 /* -- bf16: codes are not sent beyond the shard's end -------------------------------------------------------------- */
 
 template <> struct steps<TAGC_DENSE_BF16> {
   enum { SCALES = 0, BYTES = 2 * BLOCK, ROTATES = false };
 
-  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane,
-                                                float *scratch, float left[EACH]) {
+  static __device__ __forceinline__ uint32_t encode(const struct sent &to, const float x[EACH], uint32_t lane,
+                                                    float *scratch, float left[EACH]) {
     struct rows rows = {};
     struct chance chance = {};
     if (to.stochastic)
@@ -37,7 +39,7 @@ template <> struct steps<TAGC_DENSE_BF16> {
       left[i] = x[i] - tagc_from_bf16((uint16_t)code);
     }
     rows_store<2>(to.codes, lane, to.count, rows, scratch);
-    return false;
+    return 0;
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *, const uint8_t *codes, uint32_t lane,
@@ -61,8 +63,8 @@ DEVICE float code_of(const struct sent &to, float x, float inverse, float limit,
 template <> struct steps<TAGC_DENSE_Q8> {
   enum { SCALES = 1, BYTES = BLOCK, ROTATES = false };
 
-  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
-                                                float left[EACH]) {
+  static __device__ __forceinline__ uint32_t encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
+                                                    float left[EACH]) {
     const uint16_t scale = tagc_scale_up(warp_largest(x, EACH), 127);
     const float inverse = tagc_scale_inverse(scale), unit = tagc_from_bf16(scale);
     struct rows rows = {};
@@ -77,7 +79,7 @@ template <> struct steps<TAGC_DENSE_Q8> {
     rows_write<1>((char *)to.codes, lane, rows);
     if (lane == 0)
       *to.scales = scale;
-    return scale == 0;
+    return scale == 0 ? BOTH_HALVES : 0;
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes,
@@ -93,8 +95,8 @@ template <> struct steps<TAGC_DENSE_Q4> {
   enum { SCALES = 2, BYTES = BLOCK / 2, ROTATES = true };
 
   /* The word with byte 4 lane on: each has a code of the lower half and one of the upper. */
-  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
-                                                float left[EACH]) {
+  static __device__ __forceinline__ uint32_t encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
+                                                    float left[EACH]) {
     const uint32_t signs = signs_of(to.rotation_key, to.block, lane);
     float rotated[EACH];
     rotate(x, signs, lane, rotated);
@@ -118,7 +120,7 @@ template <> struct steps<TAGC_DENSE_Q4> {
     turn_back(left, signs, lane);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       left[i] = x[i] - left[i];
-    return scales == 0;
+    return scales == 0 ? BOTH_HALVES : 0;
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes,
@@ -127,6 +129,109 @@ template <> struct steps<TAGC_DENSE_Q4> {
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const uint32_t nibble = word >> (8 * (i % ROW) + i / ROW * 4) & 15;
       sum[i] += (float)((int32_t)(nibble ^ 8) - 8) * tagc_from_bf16((uint16_t)(both >> i / ROW * 16));
+    }
+  }
+};
+
+/* -- q3 ------------------------------------------------------------------------------------------------------------ */
+
+/* Picks one of eight by the lowest three bits. */
+DEVICE float q3_pick(uint32_t code, const float eight[8]) {
+  const float even = code & 2 ? (code & 4 ? eight[6] : eight[2]) : code & 4 ? eight[4] : eight[0];
+  const float odd = code & 2 ? (code & 4 ? eight[7] : eight[3]) : code & 4 ? eight[5] : eight[1];
+  return code & 1 ? odd : even;
+}
+
+template <> struct steps<TAGC_DENSE_Q3> {
+  enum { SCALES = 2, BYTES = BLOCK / 8 * 3, ROTATES = false };
+
+  /* The places of element i's code: two bits in the word with byte 4 (lane % 16) on, and one bit in the word with byte
+   * 64 + 4 (lane % 8) on. */
+  static __device__ __forceinline__ uint32_t lower_at(uint32_t lane, uint32_t i) {
+    return 8 * (i % ROW) + i / ROW * 4 + lane / 16 * 2;
+  }
+  static __device__ __forceinline__ uint32_t upper_at(uint32_t lane, uint32_t i) {
+    return 8 * (i % ROW) + i / ROW * 4 + lane / 8;
+  }
+
+  static __device__ __forceinline__ uint32_t encode(const struct sent &to, const float x[EACH], uint32_t lane,
+                                                    float *scratch, float left[EACH]) {
+    float v[EACH], power[2], spread, eight[8];
+    uint32_t most[2] = {0, 0};
+    UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
+      UNROLL_FOR (uint32_t i = 0; i < ROW; i++) {
+        const uint32_t bits = tagc_bits_of(x[ROW * half + i]), key = bits << 1 | bits >> 31;
+        most[half] = key > most[half] ? key : most[half];
+      }
+      most[half] = warp_most(most[half]);
+      power[half] = tagc_q3_power(most[half]);
+      UNROLL_FOR (uint32_t i = 0; i < ROW; i++)
+        v[ROW * half + i] = x[ROW * half + i] * power[half];
+    }
+    const uint32_t half_of = lane / 16; /* half of the lanes look at each half */
+    const uint32_t scales =
+      choose(to, v, half_of ? most[1] : most[0], half_of ? power[1] : power[0], lane, scratch, &spread);
+    uint32_t lower = 0, upper = 0;
+    UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
+      float threshold[4];
+      tagc_q3_thresholds(__shfl_sync(ALL_LANES, spread, (int)(LANES / 2 * half)), threshold);
+      tagc_q3_values(tagc_from_bf16((uint16_t)(scales >> 16 * half)), eight);
+      UNROLL_FOR (uint32_t i = ROW * half; i < ROW * half + ROW; i++) {
+        const uint32_t code = tagc_q3_code(v[i], threshold);
+        lower |= (code & 3) << lower_at(lane, i);
+        upper |= code >> 2 << upper_at(lane, i);
+        left[i] = x[i] - q3_pick(code, eight);
+      }
+    }
+    lower |= __shfl_xor_sync(ALL_LANES, lower, LANES / 2);
+    upper |= __shfl_xor_sync(ALL_LANES, upper, LANES / 2);
+    upper |= __shfl_xor_sync(ALL_LANES, upper, LANES / 4);
+    if (lane < LANES / 2 + LANES / 4)
+      ((uint32_t *)to.codes)[lane] = lane < LANES / 2 ? lower : upper;
+    if (lane == 0)
+      *(uint32_t *)to.scales = scales;
+    return (power[0] == 0) | (power[1] == 0) << 1;
+  }
+
+  /* Returns both scales, and the spread of the lane's half. */
+  static __device__ __forceinline__ uint32_t choose(const struct sent &to, const float v[EACH], uint32_t most,
+                                                    float power, uint32_t lane, float *scratch, float *spread) {
+    float sum = 0, products = 0, levels = 0, threshold[4], eight[8];
+    const uint32_t other = lane & 16; /* the upper half lies in other banks of shared memory than the lower one */
+    const float *row = scratch + HALF * (lane / 16) + lane % 16;
+    __syncwarp(); /* the last readers are done */
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
+      scratch[place_of(i < ROW ? lane : lane ^ 4, i)] = v[i];
+    __syncwarp();
+    UNROLL_4_FOR (uint32_t i = 0; i < HALF; i += 16)
+      sum += row[i ^ other] * row[i ^ other];
+    sum = tree_sum(sum);
+    *spread = tagc_q3_spread(sum, most, power);
+    tagc_q3_thresholds(*spread, threshold);
+    tagc_q3_values(1, eight);
+    UNROLL_4_FOR (uint32_t i = 0; i < HALF; i += 16) {
+      const float its = row[i ^ other], level = q3_pick(tagc_q3_code(its, threshold), eight);
+      products += its * level;
+      levels += level * level;
+    }
+    __syncwarp();
+    products = tree_sum(products);
+    levels = tree_sum(levels);
+    const uint32_t scale = tagc_q3_scale(sum, products, levels, power, to.stochastic);
+    return __shfl_sync(ALL_LANES, scale, 0) | __shfl_sync(ALL_LANES, scale, LANES / 2) << 16;
+  }
+
+  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes,
+                                             uint32_t lane, uint32_t, float *) {
+    const uint32_t both = *(const uint32_t *)scales, lower = ((const uint32_t *)codes)[lane % 16];
+    const uint32_t upper = ((const uint32_t *)codes)[16 + lane % 8];
+    UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
+      float eight[8];
+      tagc_q3_values(tagc_from_bf16((uint16_t)(both >> 16 * half)), eight);
+      UNROLL_FOR (uint32_t i = ROW * half; i < ROW * half + ROW; i++) {
+        const uint32_t code = (lower >> lower_at(lane, i) & 3) | (upper >> upper_at(lane, i) & 1) << 2;
+        sum[i] += q3_pick(code, eight);
+      }
     }
   }
 };
@@ -171,8 +276,8 @@ template <> struct steps<TAGC_DENSE_Q2> {
     return 8 * (i % ROW) + i / ROW * 4 + lane / 16 * 2;
   }
 
-  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane,
-                                                float *scratch, float left[EACH]) {
+  static __device__ __forceinline__ uint32_t encode(const struct sent &to, const float x[EACH], uint32_t lane,
+                                                    float *scratch, float left[EACH]) {
     const uint32_t signs = signs_of(to.rotation_key, to.block, lane);
     float rotated[EACH], four[4];
     rotate(x, signs, lane, rotated);
@@ -193,7 +298,7 @@ template <> struct steps<TAGC_DENSE_Q2> {
     if (most < TAGC_SILENT_BITS) {
       UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
         left[i] = x[i];
-      return true;
+      return BOTH_HALVES;
     }
     tagc_q2_values(scale, four);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
@@ -201,7 +306,7 @@ template <> struct steps<TAGC_DENSE_Q2> {
     turn_back(left, signs, lane);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
       left[i] = x[i] - left[i];
-    return false;
+    return 0;
   }
 
   /* Returns the scale, and adds the lane's codes to *word. */

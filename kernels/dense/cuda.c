@@ -8,10 +8,8 @@
 
 static const struct tagc_dense_format *format_of(const struct tagc_codec *codec) {
   static const struct tagc_codec *const codecs[TAGC_DENSE_CODECS] = {
-    [TAGC_DENSE_BF16] = &tagc_codec_bf16,
-    [TAGC_DENSE_Q8] = &tagc_codec_q8,
-    [TAGC_DENSE_Q4] = &tagc_codec_q4,
-    [TAGC_DENSE_Q2] = &tagc_codec_q2,
+    [TAGC_DENSE_BF16] = &tagc_codec_bf16, [TAGC_DENSE_Q8] = &tagc_codec_q8, [TAGC_DENSE_Q4] = &tagc_codec_q4,
+    [TAGC_DENSE_Q3] = &tagc_codec_q3,     [TAGC_DENSE_Q2] = &tagc_codec_q2,
   };
   for (int i = 0; i < TAGC_DENSE_CODECS; i++)
     if (codecs[i] == codec)

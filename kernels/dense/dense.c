@@ -31,6 +31,7 @@ const struct tagc_dense_format tagc_dense_formats[TAGC_DENSE_CODECS] = {
   [TAGC_DENSE_BF16] = {.codec = TAGC_DENSE_BF16, .bytes = 512, .draws = true},
   [TAGC_DENSE_Q8] = {.codec = TAGC_DENSE_Q8, .scales = 1, .bytes = 256, .draws = true},
   [TAGC_DENSE_Q4] = {.codec = TAGC_DENSE_Q4, .scales = 2, .bytes = 128, .rotates = true, .draws = true},
+  [TAGC_DENSE_Q3] = {.codec = TAGC_DENSE_Q3, .scales = 2, .bytes = 96},
   [TAGC_DENSE_Q2] = {.codec = TAGC_DENSE_Q2, .scales = 1, .bytes = 64, .rotates = true},
 };
 
@@ -130,12 +131,12 @@ static void take_exceptions(const struct shard *shard, struct place place, float
 /* Counts a block's values that neither travel nor stay. */
 static uint64_t count_lost_in_block(const struct tagc_dense_format *format, const uint16_t *scales,
                                     const float values[BLOCK], bool usual) {
-  bool silent = format->scales > 0;
+  bool silent[2] = {format->scales > 0 && scales[0] == 0, format->scales > 0 && scales[format->scales - 1] == 0};
   uint64_t lost = 0;
-  for (uint32_t i = 0; i < format->scales; i++)
-    silent &= scales[i] == 0;
-  for (uint32_t i = 0; (silent || !usual) && i < BLOCK; i++)
-    lost += tagc_dense_loses(values[i], silent);
+  if (format->rotates) /* the values of a silent half are in the other one */
+    silent[0] = silent[1] = silent[0] && silent[1];
+  for (uint32_t i = 0; (silent[0] || silent[1] || !usual) && i < BLOCK; i++)
+    lost += tagc_dense_loses(values[i], silent[i / (BLOCK / 2)]);
   return lost;
 }
 

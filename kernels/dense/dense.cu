@@ -24,12 +24,13 @@ DEVICE void pad(const struct tagc_dense_call &dense, uint8_t *message, uint32_t 
     end[lane] = 0;
 }
 
-/* Counts a block's values that neither travel nor stay. `aside`: its original values, if they are not x. */
-DEVICE void count_lost(const struct tagc_cuda_call &call, const float x[EACH], const float *aside, bool silent,
+/* Counts a block's values that neither travel nor stay. `aside`: its original values, if they are not x; `silent`: the
+ * bits of halves. */
+DEVICE void count_lost(const struct tagc_cuda_call &call, const float x[EACH], const float *aside, uint32_t silent,
                        uint32_t lane) {
   uint32_t lost = 0;
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-    lost += tagc_dense_loses(aside ? aside[LANES * i + lane] : x[i], silent);
+    lost += tagc_dense_loses(aside ? aside[LANES * i + lane] : x[i], silent >> i / ROW & 1);
   add_lost(call, lost, lane);
 }
 
@@ -66,7 +67,7 @@ DEVICE double encode_shard(const struct tagc_dense_call &dense, uint32_t shard, 
     to.codes = message + dense.codes_at + (uint64_t)block * steps<codec>::BYTES;
     to.block = block;
     to.count = count_of(call, block);
-    const bool silent = steps<codec>::encode(to, x, lane, scratch->stage, left);
+    const uint32_t silent = steps<codec>::encode(to, x, lane, scratch->stage, left);
     if (block == call.blocks - 1)
       pad<codec>(dense, message, lane);
     if (call.storage == TAGC_STORAGE_NONE) {
@@ -143,8 +144,10 @@ enum { ROTATE_GROUPS = 3, TURN_GROUPS = 4 };
 ENTRY(tagc_dense_encode_bf16, tagc_dense_call, 3, encode<TAGC_DENSE_BF16>(call));
 ENTRY(tagc_dense_encode_q8, tagc_dense_call, 3, encode<TAGC_DENSE_Q8>(call));
 ENTRY(tagc_dense_encode_q4, tagc_dense_call, ROTATE_GROUPS, encode<TAGC_DENSE_Q4>(call));
+ENTRY(tagc_dense_encode_q3, tagc_dense_call, 3, encode<TAGC_DENSE_Q3>(call));
 ENTRY(tagc_dense_encode_q2, tagc_dense_call, ROTATE_GROUPS, encode<TAGC_DENSE_Q2>(call));
 ENTRY(tagc_dense_decode_bf16, tagc_dense_call, 3, decode<TAGC_DENSE_BF16>(call));
 ENTRY(tagc_dense_decode_q8, tagc_dense_call, 4, decode<TAGC_DENSE_Q8>(call));
 ENTRY(tagc_dense_decode_q4, tagc_dense_call, TURN_GROUPS, decode<TAGC_DENSE_Q4>(call));
+ENTRY(tagc_dense_decode_q3, tagc_dense_call, 4, decode<TAGC_DENSE_Q3>(call));
 ENTRY(tagc_dense_decode_q2, tagc_dense_call, TURN_GROUPS, decode<TAGC_DENSE_Q2>(call));

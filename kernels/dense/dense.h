@@ -20,7 +20,14 @@
 #include "kernels/codec/exceptions.h"
 #include "kernels/codec/rotate.h"
 
-enum tagc_dense_codec { TAGC_DENSE_BF16, TAGC_DENSE_Q8, TAGC_DENSE_Q4, TAGC_DENSE_Q2, TAGC_DENSE_CODECS };
+enum tagc_dense_codec {
+  TAGC_DENSE_BF16,
+  TAGC_DENSE_Q8,
+  TAGC_DENSE_Q4,
+  TAGC_DENSE_Q3,
+  TAGC_DENSE_Q2,
+  TAGC_DENSE_CODECS
+};
 
 /* The properties of a codec, without its steps. */
 struct tagc_dense_format {

@@ -241,6 +241,124 @@ static void q4_add(float *sum, const uint16_t *scales, const uint8_t *codes) {
   }
 }
 
+/* -- q3 ------------------------------------------------------------------------------------------------------------ */
+
+/* A half of a block. */
+struct q3_half {
+  struct v16i most;
+  struct v16 squares, factor, threshold[4], products, levels;
+  float power, square_sum;
+};
+
+static ALWAYS_INLINE void q3_look16(const float *values, struct q3_half *half) {
+  const struct v16 x = v16_load(values);
+  half->squares = v16_add(half->squares, v16_mul(x, x));
+  half->most = v16i_max(half->most, v16i_or(v16i_left(v16_bits(x), 1), v16i_right(v16_bits(x), 31)));
+}
+
+/* Finds the power and the thresholds. A power of 1 or -1 leaves the squares as they are. */
+static ALWAYS_INLINE void q3_decide(const float *values, struct q3_half *half) {
+  float threshold[4];
+  const uint32_t most = v16i_largest(half->most);
+  half->power = tagc_q3_power(most);
+  half->factor = v16_all(half->power);
+  if (half->power * half->power != 1) {
+    half->squares = v16_all(0);
+    for (uint32_t i = 0; i < HALF; i += TAGC_LANES) {
+      const struct v16 v = v16_mul(v16_load(values + i), half->factor);
+      half->squares = v16_add(half->squares, v16_mul(v, v));
+    }
+  }
+  half->square_sum = v16_sum(half->squares);
+  tagc_q3_thresholds(tagc_q3_spread(half->square_sum, most, half->power), threshold);
+  for (uint32_t i = 0; i < 4; i++)
+    half->threshold[i] = v16_all(threshold[i]);
+}
+
+static ALWAYS_INLINE void q3_choose16(const float *values, const float eight[8], struct q3_half *half, uint8_t *codes) {
+  const struct v16 v = v16_mul(v16_load(values), half->factor), square = v16_mul(v, v);
+  const struct v16i sign = v16i_and(v16_bits(v), v16i_all(0x80000000u));
+  const struct v16m large = v16_greater(square, half->threshold[0]);
+  const struct v16m top = v16_greater(v16_from_bits(v16i_or(v16_bits(square), sign)), half->threshold[3]);
+  struct v16i code = v16i_add_truth(v16i_right(sign, 29), large);
+  code = v16i_add_truth(code, v16_greater(square, half->threshold[1]));
+  code = v16i_add_truth(code, v16_greater(square, half->threshold[2]));
+  code = v16i_add_truth(v16i_keep(code, large), top); /* the top follows the third level */
+  const struct v16 level = v16_pick8(code, eight);
+  half->products = v16_add(half->products, v16_mul(v, level));
+  half->levels = v16_add(half->levels, v16_mul(level, level));
+  v16i_store_bytes(codes, code);
+}
+
+/* Returns the scale. */
+static ALWAYS_INLINE uint16_t q3_scale_of(const struct q3_half *half, bool unbiased) {
+  return tagc_q3_scale(half->square_sum, v16_sum(half->products), v16_sum(half->levels), half->power, unbiased);
+}
+
+/* Fills the scales, and writes each element's code in a byte of its own. Both halves at once hide each other's waits.
+ */
+static ALWAYS_INLINE void q3_choose(const float *values, bool unbiased, uint16_t *scales, uint8_t code[BLOCK]) {
+  const struct v16 zero = v16_all(0);
+  struct q3_half first = {.most = v16i_all(0), .squares = zero, .products = zero, .levels = zero}, second = first;
+  float eight[8];
+  tagc_q3_values(1, eight);
+  for (uint32_t i = 0; i < HALF; i += TAGC_LANES) {
+    q3_look16(values + i, &first);
+    q3_look16(values + HALF + i, &second);
+  }
+  q3_decide(values, &first);
+  q3_decide(values + HALF, &second);
+  for (uint32_t i = 0; i < HALF; i += TAGC_LANES) {
+    q3_choose16(values + i, eight, &first, code + i);
+    q3_choose16(values + HALF + i, eight, &second, code + HALF + i);
+  }
+  scales[0] = q3_scale_of(&first, unbiased);
+  scales[1] = q3_scale_of(&second, unbiased);
+}
+
+/* Packs the lower two bits four a byte, and then the upper ones eight a byte. */
+static ALWAYS_INLINE void q3_pack(const uint8_t code[BLOCK], uint8_t *codes) {
+  struct v16i lower = v16i_all(0), upper = v16i_all(0);
+  for (uint32_t m = 0; m < 4; m++) {
+    const struct v16i some = v16i_load(code + QUARTER * m); /* four codes a lane */
+    lower = v16i_or(lower, v16i_left(v16i_and(some, v16i_all(0x03030303)), 2 * (int)m));
+    upper = v16i_or(upper, v16i_left(v16i_and(v16i_right(some, 2), v16i_all(0x01010101)), 2 * (int)m));
+  }
+  uint64_t pairs[QUARTER / sizeof(uint64_t)];
+  v16i_store(codes, lower);
+  v16i_store(pairs, upper);
+  for (uint32_t j = 0; j < 4; j++)
+    pairs[j] |= pairs[j + 4] << 1;
+  memcpy(codes + QUARTER, pairs, QUARTER / 2);
+}
+
+static void q3_to_codes(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
+                        float *left) {
+  _Alignas(64) uint8_t code[BLOCK];
+  q3_choose(values, context->stochastic, scales, code);
+  q3_pack(code, codes);
+  for (uint32_t half = 0; left && half < BLOCK; half += HALF) {
+    float eight[8];
+    tagc_q3_values(tagc_from_bf16(scales[half / HALF]), eight);
+    for (uint32_t i = half; i < half + HALF; i += TAGC_LANES)
+      v16_store(left + i, v16_sub(v16_load(values + i), v16_pick8(v16i_load_bytes(code + i), eight)));
+  }
+}
+
+static void q3_add(float *sum, const uint16_t *scales, const uint8_t *codes) {
+  float eight[2][8];
+  for (uint32_t half = 0; half < 2; half++)
+    tagc_q3_values(tagc_from_bf16(scales[half]), eight[half]);
+  for (uint32_t i = 0; i < QUARTER; i += TAGC_LANES) {
+    struct v16i lower = v16i_load_bytes(codes + i), upper = v16i_load_bytes(codes + QUARTER + i % (QUARTER / 2));
+    upper = i < QUARTER / 2 ? v16i_left(upper, 2) : v16i_left(upper, 1);
+    for (uint32_t m = 0; m < BLOCK; m += QUARTER, lower = v16i_right(lower, 2), upper = v16i_right(upper, 2)) {
+      const struct v16i code = v16i_or(v16i_and(lower, v16i_all(3)), v16i_and(upper, v16i_all(4)));
+      v16_store(sum + m + i, v16_add(v16_load(sum + m + i), v16_pick8(code, eight[m / HALF])));
+    }
+  }
+}
+
 /* -- q2 ------------------------------------------------------------------------------------------------------------ */
 
 /* Returns the scale of a block that is not silent; writes each element's code in a byte of its own. */
@@ -347,6 +465,7 @@ const struct tagc_dense_kernels TAGC_SIMD_TABLE(tagc_dense) = {
       [TAGC_DENSE_BF16] = {.encode = bf16_to_codes, .add = bf16_add},
       [TAGC_DENSE_Q8] = {.encode = q8_to_codes, .add = q8_add},
       [TAGC_DENSE_Q4] = {.encode = q4_to_codes, .add = q4_add},
+      [TAGC_DENSE_Q3] = {.encode = q3_to_codes, .add = q3_add},
       [TAGC_DENSE_Q2] = {.encode = q2_to_codes, .add = q2_add},
     },
 };

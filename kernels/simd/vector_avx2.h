@@ -33,6 +33,16 @@ TAGC_OPERATION void v16_store(float *to, struct v16 x) {
   _mm256_storeu_ps(to + 8, x.high);
 }
 
+TAGC_OPERATION struct v16i v16i_load(const void *from) {
+  const __m256i *at = from;
+  return V16I(_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1));
+}
+
+TAGC_OPERATION void v16i_store(void *to, struct v16i x) {
+  _mm256_storeu_si256(to, x.low);
+  _mm256_storeu_si256((__m256i *)to + 1, x.high);
+}
+
 TAGC_OPERATION __m128i load8x16(const void *from) { return _mm_loadu_si128((const __m128i *)from); }
 
 TAGC_OPERATION struct v16i v16i_load_halves(const uint16_t *from) {
@@ -95,6 +105,13 @@ TAGC_OPERATION struct v16 v16_add(struct v16 a, struct v16 b) { return BOTH2(_mm
 TAGC_OPERATION struct v16 v16_sub(struct v16 a, struct v16 b) { return BOTH2(_mm256_sub_ps, a, b); }
 TAGC_OPERATION struct v16 v16_mul(struct v16 a, struct v16 b) { return BOTH2(_mm256_mul_ps, a, b); }
 TAGC_OPERATION struct v16 v16_div(struct v16 a, struct v16 b) { return BOTH2(_mm256_div_ps, a, b); }
+
+TAGC_OPERATION float v16_sum(struct v16 x) {
+  const __m256 eight = _mm256_add_ps(x.low, x.high);
+  __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+}
 
 TAGC_OPERATION struct v16 v16_clamp(struct v16 x, float limit) {
   x = BOTH2(_mm256_min_ps, x, v16_all(limit));
@@ -159,6 +176,16 @@ TAGC_OPERATION struct v16i v16i_or(struct v16i a, struct v16i b) { return BOTH2I
 TAGC_OPERATION struct v16i v16i_max(struct v16i a, struct v16i b) { return BOTH2I(_mm256_max_epu32, a, b); }
 TAGC_OPERATION struct v16i v16i_min(struct v16i a, struct v16i b) { return BOTH2I(_mm256_min_epu32, a, b); }
 
+TAGC_OPERATION struct v16i v16i_add_truth(struct v16i a, struct v16m m) {
+  return V16I(_mm256_sub_epi32(a.low, _mm256_castps_si256(m.low)),
+              _mm256_sub_epi32(a.high, _mm256_castps_si256(m.high)));
+}
+
+TAGC_OPERATION struct v16i v16i_keep(struct v16i a, struct v16m m) {
+  return V16I(_mm256_and_si256(a.low, _mm256_castps_si256(m.low)),
+              _mm256_and_si256(a.high, _mm256_castps_si256(m.high)));
+}
+
 TAGC_OPERATION struct v16i v16i_left(struct v16i a, int by) {
   return V16I(_mm256_slli_epi32(a.low, by), _mm256_slli_epi32(a.high, by));
 }
@@ -214,6 +241,11 @@ TAGC_OPERATION void v16_nibbles(const uint8_t *from, const float factor[2], stru
 TAGC_OPERATION struct v16 v16_pick(struct v16i index, const float four[4]) {
   const __m256 all = _mm256_broadcast_ps((const __m128 *)four);
   return V16(_mm256_permutevar_ps(all, index.low), _mm256_permutevar_ps(all, index.high));
+}
+
+TAGC_OPERATION struct v16 v16_pick8(struct v16i index, const float eight[8]) {
+  const __m256 all = _mm256_loadu_ps(eight);
+  return V16(_mm256_permutevar8x32_ps(all, index.low), _mm256_permutevar8x32_ps(all, index.high));
 }
 
 #undef V16

@@ -26,6 +26,9 @@ struct v16m {
 TAGC_OPERATION struct v16 v16_load(const float *from) { return V16(_mm512_loadu_ps(from)); }
 TAGC_OPERATION void v16_store(float *to, struct v16 x) { _mm512_storeu_ps(to, x.v); }
 
+TAGC_OPERATION struct v16i v16i_load(const void *from) { return V16I(_mm512_loadu_si512(from)); }
+TAGC_OPERATION void v16i_store(void *to, struct v16i x) { _mm512_storeu_si512(to, x.v); }
+
 TAGC_OPERATION struct v16i v16i_load_halves(const uint16_t *from) {
   return V16I(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)from)));
 }
@@ -75,6 +78,13 @@ TAGC_OPERATION struct v16 v16_sub(struct v16 a, struct v16 b) { return V16(_mm51
 TAGC_OPERATION struct v16 v16_mul(struct v16 a, struct v16 b) { return V16(_mm512_mul_ps(a.v, b.v)); }
 TAGC_OPERATION struct v16 v16_div(struct v16 a, struct v16 b) { return V16(_mm512_div_ps(a.v, b.v)); }
 
+TAGC_OPERATION float v16_sum(struct v16 x) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+}
+
 TAGC_OPERATION struct v16 v16_clamp(struct v16 x, float limit) {
   return V16(_mm512_max_ps(_mm512_min_ps(x.v, _mm512_set1_ps(limit)), _mm512_set1_ps(-limit)));
 }
@@ -119,6 +129,10 @@ TAGC_OPERATION struct v16 v16_select(struct v16m m, struct v16 yes, struct v16 n
 
 TAGC_OPERATION struct v16i v16i_all(uint32_t x) { return V16I(_mm512_set1_epi32((int)x)); }
 TAGC_OPERATION struct v16i v16i_add(struct v16i a, struct v16i b) { return V16I(_mm512_add_epi32(a.v, b.v)); }
+TAGC_OPERATION struct v16i v16i_add_truth(struct v16i a, struct v16m m) {
+  return V16I(_mm512_mask_add_epi32(a.v, m.v, a.v, _mm512_set1_epi32(1)));
+}
+TAGC_OPERATION struct v16i v16i_keep(struct v16i a, struct v16m m) { return V16I(_mm512_maskz_mov_epi32(m.v, a.v)); }
 TAGC_OPERATION struct v16i v16i_and(struct v16i a, struct v16i b) { return V16I(_mm512_and_si512(a.v, b.v)); }
 TAGC_OPERATION struct v16i v16i_or(struct v16i a, struct v16i b) { return V16I(_mm512_or_si512(a.v, b.v)); }
 TAGC_OPERATION struct v16i v16i_left(struct v16i a, int by) { return V16I(_mm512_slli_epi32(a.v, (unsigned)by)); }
@@ -146,6 +160,10 @@ TAGC_OPERATION void v16_nibbles(const uint8_t *from, const float factor[2], stru
 
 TAGC_OPERATION struct v16 v16_pick(struct v16i index, const float four[4]) {
   return V16(_mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_loadu_ps(four)), index.v));
+}
+
+TAGC_OPERATION struct v16 v16_pick8(struct v16i index, const float eight[8]) {
+  return V16(_mm512_permutexvar_ps(index.v, _mm512_broadcast_f32x8(_mm256_loadu_ps(eight))));
 }
 
 #undef V16

@@ -38,6 +38,14 @@ TAGC_OPERATION struct v16 v16_load(const float *from) {
 
 TAGC_OPERATION void v16_store(float *to, struct v16 x) { memcpy(to, &x, sizeof x); }
 
+TAGC_OPERATION struct v16i v16i_load(const void *from) {
+  struct v16i out;
+  memcpy(&out, from, sizeof out);
+  return out;
+}
+
+TAGC_OPERATION void v16i_store(void *to, struct v16i x) { memcpy(to, &x, sizeof x); }
+
 /* Unsigned 16-bit numbers; stored numbers are below 2^16. */
 TAGC_OPERATION struct v16i v16i_load_halves(const uint16_t *from) {
   lanes_half halves;
@@ -59,6 +67,11 @@ static inline void v16_load_fp16(const uint16_t *from, float lane[TAGC_LANES]) {
 static inline void v16_store_fp16(uint16_t *to, const float lane[TAGC_LANES]) {
   for (int t = 0; t < TAGC_LANES; t++)
     to[t] = tagc_to_fp16(lane[t]);
+}
+
+static inline void v16_pick8_of(const uint32_t index[TAGC_LANES], const float eight[8], float lane[TAGC_LANES]) {
+  for (int t = 0; t < TAGC_LANES; t++)
+    lane[t] = eight[index[t] & 7];
 }
 
 static inline void v16_butterflies_of(float lane[TAGC_LANES]) {
@@ -133,6 +146,16 @@ TAGC_OPERATION struct v16 v16_sub(struct v16 a, struct v16 b) { return V16(a.v -
 TAGC_OPERATION struct v16 v16_mul(struct v16 a, struct v16 b) { return V16(a.v * b.v); }
 TAGC_OPERATION struct v16 v16_div(struct v16 a, struct v16 b) { return V16(a.v / b.v); }
 
+/* A tree, lane t += lane t + 8, then 4, 2, 1: the order is part of formats, and decides refusals. */
+TAGC_OPERATION float v16_sum(struct v16 x) {
+  float lane[TAGC_LANES];
+  v16_store(lane, x);
+  for (int some = TAGC_LANES / 2; some > 0; some /= 2)
+    for (int t = 0; t < some; t++)
+      lane[t] += lane[t + some];
+  return lane[0];
+}
+
 /* Clamps to +-limit; x has no NaN. */
 TAGC_OPERATION struct v16 v16_clamp(struct v16 x, float limit) {
   const struct v16 most = v16_all(limit), least = v16_all(-limit);
@@ -164,6 +187,9 @@ TAGC_OPERATION struct v16 v16_butterflies(struct v16 x) {
 
 TAGC_OPERATION struct v16i v16i_all(uint32_t x) { return V16I(x | (lanes_uint){0}); }
 TAGC_OPERATION struct v16i v16i_add(struct v16i a, struct v16i b) { return V16I(a.v + b.v); }
+/* Adds one where `m` is true; keeps numbers there, and makes zeros of the others. */
+TAGC_OPERATION struct v16i v16i_add_truth(struct v16i a, struct v16m m) { return V16I(a.v - (lanes_uint)m.v); }
+TAGC_OPERATION struct v16i v16i_keep(struct v16i a, struct v16m m) { return V16I(a.v & (lanes_uint)m.v); }
 TAGC_OPERATION struct v16i v16i_and(struct v16i a, struct v16i b) { return V16I(a.v & b.v); }
 TAGC_OPERATION struct v16i v16i_or(struct v16i a, struct v16i b) { return V16I(a.v | b.v); }
 TAGC_OPERATION struct v16i v16i_left(struct v16i a, int by) { return V16I(a.v << by); }
@@ -229,6 +255,15 @@ TAGC_OPERATION struct v16 v16_pick(struct v16i index, const float four[4]) {
   const struct v16m odd = {(index.v & 1) != 0}, upper = {(index.v & 2) != 0};
   struct v16 low = v16_select(odd, v16_all(four[1]), v16_all(four[0]));
   return v16_select(upper, v16_select(odd, v16_all(four[3]), v16_all(four[2])), low);
+}
+
+/* Picks one of eight by the lowest three bits. */
+TAGC_OPERATION struct v16 v16_pick8(struct v16i index, const float eight[8]) {
+  uint32_t indices[TAGC_LANES];
+  float lane[TAGC_LANES];
+  v16i_store(indices, index);
+  v16_pick8_of(indices, eight, lane);
+  return v16_load(lane);
 }
 
 #undef V16

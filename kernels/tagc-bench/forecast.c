@@ -126,9 +126,9 @@ static void print_forecast_lines(const struct bench_forecast *f, enum line line,
   print_size(name, sizeof name, &f->o->simulation.unit[unit]);
   for (int way = 0; way < f->ways; way++) {
     if (line == STEP && way == 0)
-      printf("%5d ", size);
+      printf("%4d ", size);
     else
-      printf("%5s ", "");
+      printf("%4s ", "");
     printf("%-10s", way ? "" : line == STEP ? "step" : line == UNIT ? name : "MB between");
     if (f->ways > 1)
       printf(" %-4s", way ? "two" : "flat");
@@ -157,7 +157,7 @@ static void print_forecast_head(const struct bench_forecast *f) {
     printf("forecast, not measured: codecs on a GPU (%s)\n", bench_gpu_describe(s->gpu));
   printf("%s, %g us a message, sparsity %.4g\n\n", bench_dtype_name(f->o->dtype), s->message_us,
          1 - 1e-6 * f->o->keep_ppm);
-  printf("%5s %-10s%*s %7s", s->by_host ? "hosts" : "ranks", "", f->ways > 1 ? 5 : 0, "", "plain");
+  printf("%5s%-10s%*s %7s", s->by_host ? "hosts" : "ranks", "", f->ways > 1 ? 5 : 0, "", "plain");
   for (size_t i = 0; i < f->o->codec_count; i++)
     printf(" %7s", f->o->codec[i]->name);
   putchar('\n');

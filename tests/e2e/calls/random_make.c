@@ -549,7 +549,7 @@ static void place_ranks(struct maker *m, struct setting *s) {
 
 void make_setting(struct setting *s, uint64_t batch) {
   static const char *const codecs[] = {"none", "none", "none",   "bf16", "bf16", "q8",   "q8",
-                                       "q4",   "q4",   "sparse", "lhc",  "auto", "auto", "q2"};
+                                       "q4",   "q3",   "sparse", "lhc",  "auto", "auto", "q2"};
   static const char *const gathers[] = {"off", "off", "bf16", "lossless", "q8", "delta", "exact", "exact"};
   struct maker m = {.state = mix_bits(batch) ^ 0x6373};
   *s = (struct setting){.nranks = 2 + below(&m, MOST_RANKS - 1)};

@@ -213,7 +213,7 @@ static double codec_error(const char *codec) {
   static const struct {
     const char *name;
     double error;
-  } errors[] = {{"q8", 0.01}, {"q4", 0.2}, {"auto", 0.5}, {"q2", 0.5}, {"delta", 0.4}};
+  } errors[] = {{"q8", 0.01}, {"q4", 0.2}, {"q3", 0.3}, {"auto", 0.5}, {"q2", 0.5}, {"delta", 0.4}};
   for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
     if (strcmp(codec, errors[i].name) == 0)
       return errors[i].error;

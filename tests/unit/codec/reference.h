@@ -7,6 +7,7 @@
  *              bf16     values, uint16 x n
  *              q8       scales, uint16 x B       codes, int8 x 256 B
  *              q4       scales, uint16 x 2 B     codes, 128 bytes x B, rotated
+ *              q3       scales, uint16 x 2 B     codes, 96 bytes x B
  *              q2       scales, uint16 x B       codes, 64 bytes x B, rotated
  *              sparse   counts, uint8 x B        offsets, uint8 x C    values, uint16 x C
  *            A scale is the upper half of a float.
@@ -25,15 +26,23 @@
 #include "kernels/codec/exceptions.h"
 
 /* The codecs before `sparse` send every value. */
-enum reference_kind { REFERENCE_BF16, REFERENCE_Q8, REFERENCE_Q4, REFERENCE_Q2, REFERENCE_SPARSE, REFERENCE_KINDS };
+enum reference_kind {
+  REFERENCE_BF16,
+  REFERENCE_Q8,
+  REFERENCE_Q4,
+  REFERENCE_Q3,
+  REFERENCE_Q2,
+  REFERENCE_SPARSE,
+  REFERENCE_KINDS
+};
 
-/* `least`: smaller values become zeros. The blocks of q8, q4 and q2 are zeros below 2^-110. Rotation shrinks blocks to
- * a sixteenth, so that limit becomes 2^-106. */
+/* `least`: smaller values become zeros. The blocks of q8, q4, q3 and q2 are zeros below 2^-110. Rotation shrinks blocks
+ * to a sixteenth, so that limit becomes 2^-106. */
 static const struct {
   const char *name;
   float least;
-} reference_codecs[] = {
-  {"bf16", 0x1p-120f}, {"q8", 0x1p-106f}, {"q4", 0x1p-106f}, {"q2", 0x1p-106f}, {"sparse", 0x1p-120f}};
+} reference_codecs[] = {{"bf16", 0x1p-120f}, {"q8", 0x1p-106f}, {"q4", 0x1p-106f},
+                        {"q3", 0x1p-106f},   {"q2", 0x1p-106f}, {"sparse", 0x1p-120f}};
 
 /* REFERENCE_KINDS for an unknown codec. */
 static inline enum reference_kind reference_find(const char *codec) {
@@ -61,6 +70,7 @@ static inline struct reference_parts reference_parts(enum reference_kind kind, u
   case REFERENCE_BF16: codes = 2 * n; break;
   case REFERENCE_Q8: scales = 2 * blocks, codes = 256 * blocks; break;
   case REFERENCE_Q4: scales = 4 * blocks, codes = 128 * blocks; break;
+  case REFERENCE_Q3: scales = 4 * blocks, codes = 96 * blocks; break;
   case REFERENCE_Q2: scales = 2 * blocks, codes = 64 * blocks; break;
   default:
     parts.capacity = n * keep_ppm / 1000000;
@@ -192,6 +202,45 @@ static inline float reference_tree(const float terms[REFERENCE_BLOCK]) {
   return lane[0];
 }
 
+/* Levels of q3 by code. */
+static const float reference_eight[8] = {0, 0.5606f, 1.188f, 2.033f, 2.9f, -0.5606f, -1.188f, -2.033f};
+
+/* Codes of 0 to 7 for the nearest of eight levels, if the largest of 128 values were positive. Returns the scale of
+ * least error or right product. */
+static inline float reference_three_bits(const float *x, bool right_product, int *codes) {
+  const float *level = reference_eight, most = reference_largest(x, 128);
+  float v[128], squares[REFERENCE_BLOCK] = {0}, products[REFERENCE_BLOCK] = {0}, levels[REFERENCE_BLOCK] = {0};
+  bool negative = false;
+  int exponent = 0;
+  memset(codes, 0, 128 * sizeof *codes);
+  if (most < 0x1p-110f)
+    return 0;
+  if (most < 0x1p-40f || most >= 0x1p41f) {
+    frexpf(most, &exponent);
+    exponent--;
+  }
+  for (int i = 0; i < 128; i++)
+    negative |= x[i] == -most;
+  for (int i = 0; i < 128; i++) {
+    v[i] = ldexpf(negative ? -x[i] : x[i], -exponent);
+    squares[i] = v[i] * v[i];
+  }
+  const float sum = reference_tree(squares), largest = ldexpf(most, -exponent);
+  const float spread = fmaxf(sum, 8 * (largest * largest));
+  for (int i = 0; i < 128; i++) {
+    for (int k = 0; k < (v[i] > 0 ? 4 : 3); k++) {
+      const float middle = (level[k] + level[k + 1]) / 2;
+      if (squares[i] > spread * (middle * middle / 128))
+        codes[i] = v[i] > 0 ? k + 1 : k + 5;
+    }
+    products[i] = v[i] * level[codes[i]];
+    levels[i] = level[codes[i]] * level[codes[i]];
+  }
+  const float product = reference_tree(products);
+  const float scale = ldexpf(right_product ? sum / product : product / reference_tree(levels), exponent);
+  return reference_nearest_bf16(negative ? -scale : scale);
+}
+
 #define REFERENCE_SMALL 0.4528f
 #define REFERENCE_LARGE 1.510f
 
@@ -240,6 +289,14 @@ static inline void reference_encode_block(const struct reference_call *call, con
     reference_put16(scales, block, reference_half(reference_quantise(call, block, 0, 256, x, 127, codes)));
     for (int i = 0; i < 256; i++)
       out[256 * block + (uint64_t)i] = (uint8_t)codes[i];
+  } else if (call->kind == REFERENCE_Q3) {
+    for (int half = 0; half < 2; half++)
+      reference_put16(scales, 2 * block + (uint64_t)half,
+                      reference_half(reference_three_bits(x + 128 * half, call->stochastic, codes + 128 * half)));
+    for (int i = 0; i < 256; i++) {
+      out[96 * block + (uint64_t)i % 64] |= (uint8_t)((codes[i] & 3) << (2 * (i / 64)));
+      out[96 * block + 64 + (uint64_t)i % 32] |= (uint8_t)(codes[i] >> 2 << (i / 32));
+    }
   } else {
     for (int i = 0; i < 256; i++)
       c[i] = x[i] * 0x1p-8f;
@@ -273,6 +330,10 @@ static inline void reference_values(enum reference_kind kind, const struct refer
     } else if (kind == REFERENCE_Q4) {
       const int nibble = in[128 * block + (uint64_t)i % 128] >> (i < 128 ? 0 : 4) & 15;
       out[i] = (float)(nibble < 8 ? nibble : nibble - 16) * reference_scale(scales, 2 * block + (uint64_t)i / 128);
+    } else if (kind == REFERENCE_Q3) {
+      const int lower = in[96 * block + (uint64_t)i % 64] >> (2 * (i / 64)) & 3;
+      const int upper = in[96 * block + 64 + (uint64_t)i % 32] >> (i / 32) & 1;
+      out[i] = reference_eight[lower + 4 * upper] * reference_scale(scales, 2 * block + (uint64_t)i / 128);
     } else {
       const int code = in[64 * block + (uint64_t)i % 64] >> (2 * (i / 64)) & 3;
       const float level = (code & 1 ? REFERENCE_LARGE : REFERENCE_SMALL) * reference_scale(scales, block);
@@ -434,6 +495,7 @@ static inline double reference_error(enum reference_kind kind, const float *x, u
   case REFERENCE_Q4:
     return steps * sum / 7 + tiny; /* no coefficient is above sum / 256, and 256 errors meet */
   /* A projection is no longer than x. The scale with the right mean is too large for a lone coefficient among zeros. */
+  case REFERENCE_Q3:
   case REFERENCE_Q2: return (stochastic ? 5 : 1.01) * sqrt(squares) + tiny;
   default: return most + tiny;
   }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# dense/: the codecs bf16, q8, q4 and q2.
+# dense/: the codecs bf16, q8, q4, q3 and q2.
 unit_tests += %D%/test_exact %D%/test_exceptions %D%/test_values
 EXTRA_DIST += %D%/reference.h
 if HAVE_CXX

@@ -12,9 +12,11 @@
 #include "kernels/codec/exceptions.h"
 #include "tests/unit/codec/sim.h"
 
-enum dense_codec { DENSE_BF16, DENSE_Q8, DENSE_Q4, DENSE_Q2, DENSE_CODECS };
+enum dense_codec { DENSE_BF16, DENSE_Q8, DENSE_Q4, DENSE_Q3, DENSE_Q2, DENSE_CODECS };
 
-static const char *const dense_name[] = {"bf16", "q8", "q4", "q2"};
+static const char *const dense_name[] = {"bf16", "q8", "q4", "q3", "q2"};
+
+static inline bool dense_rotates(enum dense_codec codec) { return codec == DENSE_Q4 || codec == DENSE_Q2; }
 
 static inline size_t dense_round_up(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
@@ -23,7 +25,7 @@ struct dense_parts {
 };
 
 static inline struct dense_parts dense_parts(enum dense_codec codec, uint64_t n) {
-  static const size_t scales[] = {0, 1, 2, 1}, bytes[] = {512, 256, 128, 64};
+  static const size_t scales[] = {0, 1, 2, 2, 1}, bytes[] = {512, 256, 128, 96, 64};
   const size_t blocks = (size_t)((n + 255) / 256);
   struct dense_parts parts;
   parts.scales = tagc_exceptions_bytes(n);
@@ -104,14 +106,57 @@ static inline int dense_code(const struct dense_block *b, int i, float x, uint16
 }
 
 /* A sum in the order of the format: sixteen lanes, then halves. */
-static inline float dense_tree(const float term[256]) {
+static inline float dense_tree_of(const float *term, int count) {
   float lane[16] = {0};
-  for (int i = 0; i < 256; i++)
+  for (int i = 0; i < count; i++)
     lane[i % 16] += term[i];
   for (int half = 8; half > 0; half /= 2)
     for (int t = 0; t < half; t++)
       lane[t] += lane[t + half];
   return lane[0];
+}
+
+static inline float dense_tree(const float term[256]) { return dense_tree_of(term, 256); }
+
+static const float dense_levels[8] = {0, 0.5606f, 1.188f, 2.033f, 2.9f, -0.5606f, -1.188f, -2.033f};
+
+/* The code of v for a mean square, of which `squares` has 128. */
+static inline int dense_q3_code(float v, float squares) {
+  float half_way[4];
+  int above = 0;
+  for (int k = 0; k < 4; k++)
+    half_way[k] = (dense_levels[k] + dense_levels[k + 1]) / 2;
+  for (int k = 0; k < 4; k++)
+    above += v * v > squares * (half_way[k] * half_way[k] / 128);
+  return v > 0 ? above : above > 3 ? 7 : above > 0 ? above + 4 : 0;
+}
+
+/* Half a block. */
+static inline uint16_t dense_encode_q3(bool stochastic, const float x[128], int code[128]) {
+  const float most = dense_largest(x, 128);
+  float v[128], term[128], sign = 1;
+  int exponent = 1;
+  for (int i = 0; i < 128; i++) {
+    sign = x[i] == -most ? -1 : sign;
+    code[i] = 0;
+  }
+  if (most < ldexpf(1, -110))
+    return 0;
+  if (most < ldexpf(1, -40) || most >= ldexpf(1, 41))
+    frexpf(most, &exponent);
+  for (int i = 0; i < 128; i++) {
+    v[i] = sign * ldexpf(x[i], 1 - exponent);
+    term[i] = v[i] * v[i];
+  }
+  const float squares = dense_tree_of(term, 128), fourth = ldexpf(most, 1 - exponent) / 4;
+  for (int i = 0; i < 128; i++) {
+    code[i] = dense_q3_code(v[i], fmaxf(squares, 128 * (fourth * fourth)));
+    term[i] = v[i] * dense_levels[code[i]];
+  }
+  const float product = dense_tree_of(term, 128);
+  for (int i = 0; i < 128; i++)
+    term[i] = dense_levels[code[i]] * dense_levels[code[i]];
+  return tagc_to_bf16(sign * ldexpf(stochastic ? squares / product : product / dense_tree_of(term, 128), exponent - 1));
 }
 
 static inline void dense_encode_q2(const struct dense_block *b, const float c[256], uint16_t *scale, uint8_t *codes) {
@@ -143,8 +188,11 @@ static inline void dense_encode_q2(const struct dense_block *b, const float c[25
 static inline void dense_encode_block(const struct dense_block *b, const float x[256], uint16_t *scales,
                                       uint8_t *codes) {
   float c[256];
-  if (b->codec >= DENSE_Q4)
+  int code[256];
+  if (dense_rotates(b->codec))
     dense_rotate(b, x, c);
+  for (int half = 0; b->codec == DENSE_Q3 && half < 2; half++)
+    scales[half] = dense_encode_q3(b->stochastic, x + 128 * half, code + 128 * half);
   if (b->codec == DENSE_Q2)
     dense_encode_q2(b, c, scales, codes);
   for (int i = 0; i < 256; i++) {
@@ -160,6 +208,9 @@ static inline void dense_encode_block(const struct dense_block *b, const float x
       scales[half] = dense_scale_up(dense_largest(c + 128 * half, 128), 7);
       uint8_t nibble = (uint8_t)(dense_code(b, i, c[i], scales[half], 7) & 15);
       codes[i % 128] = half ? (uint8_t)(codes[i % 128] | nibble << 4) : nibble;
+    } else if (b->codec == DENSE_Q3) {
+      codes[i % 64] |= (uint8_t)((code[i] & 3) << i / 64 * 2);
+      codes[64 + i % 32] |= (uint8_t)(code[i] / 4 << i / 32);
     }
   }
 }
@@ -177,6 +228,9 @@ static inline void dense_decode_block(enum dense_codec codec, const uint16_t *sc
     } else if (codec == DENSE_Q4) {
       int code = i < 128 ? codes[i] & 15 : codes[i - 128] >> 4;
       x[i] = (float)(code < 8 ? code : code - 16) * dense_from_scale(scales[i / 128]);
+    } else if (codec == DENSE_Q3) {
+      int lower = codes[i % 64] >> 2 * (i / 64) & 3, upper = codes[64 + i % 32] >> i / 32 & 1;
+      x[i] = dense_levels[lower + 4 * upper] * dense_from_scale(scales[i / 128]);
     } else {
       int code = codes[i % 64] >> 2 * (i / 64) & 3;
       float magnitude = (code & 1 ? 1.510f : 0.4528f) * dense_from_scale(scales[0]);
@@ -189,7 +243,7 @@ static inline void dense_decode_block(enum dense_codec codec, const uint16_t *sc
 
 static inline void dense_read_block(enum dense_codec codec, uint64_t n, const uint8_t *message, uint64_t number,
                                     float x[256]) {
-  static const size_t scales[] = {0, 1, 2, 1}, bytes[] = {512, 256, 128, 64};
+  static const size_t scales[] = {0, 1, 2, 2, 1}, bytes[] = {512, 256, 128, 96, 64};
   const struct dense_parts parts = dense_parts(codec, n);
   const size_t at = parts.codes + number * bytes[codec], some = parts.end - at;
   uint16_t scale[2] = {0};
@@ -203,7 +257,7 @@ static inline void dense_read_block(enum dense_codec codec, uint64_t n, const ui
  * Returns the number of exceptions. */
 static inline uint32_t dense_encode_shard(enum dense_codec codec, const struct tagc_job *job, int shard, const float *e,
                                           uint8_t *message, float *left) {
-  static const size_t scales[] = {0, 1, 2, 1}, bytes[] = {512, 256, 128, 64};
+  static const size_t scales[] = {0, 1, 2, 2, 1}, bytes[] = {512, 256, 128, 96, 64};
   const uint64_t n = job->shape.n;
   const struct dense_parts parts = dense_parts(codec, n);
   struct tagc_exceptions *list = (struct tagc_exceptions *)message;
@@ -230,7 +284,7 @@ static inline uint32_t dense_encode_shard(enum dense_codec codec, const struct t
     memcpy(message + parts.scales + 2 * scales[codec] * number, scale, 2 * scales[codec]);
     memcpy(message + place, code, some < bytes[codec] ? some : bytes[codec]);
     dense_decode_block(codec, scale, code, decoded);
-    if (codec >= DENSE_Q4)
+    if (dense_rotates(codec))
       dense_rotate_back(&b, decoded);
     for (int i = 0; left && i < count; i++)
       left[256 * number + (uint64_t)i] = fabsf(whole[i]) < ldexpf(1, 120) ? whole[i] - decoded[i] : 0;
@@ -263,7 +317,7 @@ static inline void dense_decode_shard(enum dense_codec codec, const struct tagc_
       for (int i = 0; i < 256; i++)
         sum[i] += x[i];
     }
-    if (codec >= DENSE_Q4)
+    if (dense_rotates(codec))
       dense_rotate_back(&b, sum);
     for (uint64_t i = 0, at = 256 * number; i < 256 && at < n; i++, at++) {
       float y = sum[i] + job->scale * tagc_load(tagc_job_shard(job, job->rank), at, job->shape.dtype);

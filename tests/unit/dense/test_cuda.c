@@ -9,8 +9,8 @@
 #include "kernels/dense/dense.h"
 #include "tests/unit/device/cuda_codec.h"
 
-static const char *const codecs[] = {"bf16", "q8", "q4", "q2", "none"};
-enum { CODECS = 5 };
+static const char *const codecs[] = {"bf16", "q8", "q4", "q3", "q2", "none"};
+enum { CODECS = 6 };
 
 static struct setting usual(const char *codec) {
   return (struct setting){.codec = codec,

@@ -599,7 +599,7 @@ static unsigned launches_of(const char *codec, enum pattern pattern, bool tells)
 
 /* Small calls wait for launches. */
 static void launches(void) {
-  static const char *const codecs[] = {"none", "precise", "bf16", "q8", "q4", "q2"};
+  static const char *const codecs[] = {"none", "precise", "bf16", "q8", "q4", "q3", "q2"};
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
     EXPECT(tagc_cuda_codec_of(tagc_codec_find(codecs[i]))->work.launches == 2);
     EXPECT(launches_of(codecs[i], GAUSS, false) == 2);

@@ -53,7 +53,7 @@ static struct setting usual(const char *codec, uint64_t n, int nranks) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const whole[] = {"none", "precise", "bf16", "q8", "q4", "q2"};
+  static const char *const whole[] = {"none", "precise", "bf16", "q8", "q4", "q3", "q2"};
   const bool brief = cuda_brief(argc, argv);
   launcher = device_launcher(cuda_said(argc, argv, "ptx"));
   launcher.launch = launch;

@@ -196,7 +196,7 @@ int main(void) {
   found("q8", "a flush", 0, "a flush differs");
   found("sparse", "a flush", 3, "a flush differs");
   found("bf16", "what was seen", 1, "what was seen differs");
-  static const char *const codecs[] = {"none", "precise", "bf16", "q8", "q4", "q2", "sparse", "lhc"};
+  static const char *const codecs[] = {"none", "precise", "bf16", "q8", "q4", "q3", "q2", "sparse", "lhc"};
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
     found(codecs[i], "a result", (unsigned)(5 * i % 9), "a result differs");
   lies_about = "q4";
