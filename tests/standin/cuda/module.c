@@ -153,6 +153,12 @@ CUDA_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
 
 CUDA_API CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) { return cuModuleLoadData(module, image); }
 
+CUDA_API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int number, int *options,
+                                     void **values) {
+  (void)number, (void)options, (void)values; /* of a compilation that does not happen here */
+  return cuModuleLoadData(module, image);
+}
+
 static CUmodule *find_module(CUmodule module) {
   CUmodule *at = &modules;
   while (*at && *at != module)
@@ -401,3 +407,16 @@ CUDA_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int gr
     .grid = {gridX, gridY, gridZ}, .block = {blockX, blockY, blockZ}, .shared = shared, .cooperative = true};
   return launch(function, &l, stream, parameters);
 }
+
+/* -- what is not played: PyTorch must find these names to be loaded -------------------------------------------------
+ */
+#define REFUSED(name) \
+  CUresult name(void); \
+  CUDA_API CUresult name(void) { return CUDA_ERROR_NOT_SUPPORTED; }
+REFUSED(cuFuncSetCacheConfig)
+REFUSED(cuLinkAddData_v2)
+REFUSED(cuLinkComplete)
+REFUSED(cuLinkCreate_v2)
+REFUSED(cuModuleLoad)
+REFUSED(cuTensorMapEncodeTiled)
+#undef REFUSED
