@@ -14,4 +14,4 @@ tests_standin_cudart_libcudart_so_13_LDADD = tests/standin/cuda/libcuda.so.1
 tests_standin_cudart_libcudart_so_13_DEPENDENCIES = tests/standin/cuda/libcuda.so.1 tests/standin/cudart/libcudart.map
 tests_standin_cudart_libcudart_so_13_LDFLAGS = $(SANITIZE_CFLAGS) -shared -pthread -Wl,-soname,libcudart.so.13 \
   -Wl,--version-script=$(srcdir)/tests/standin/cudart/libcudart.map '-Wl,-rpath,$(abs_builddir)/tests/standin/cuda'
-EXTRA_DIST += tests/standin/cudart/libcudart.map
+EXTRA_DIST += tests/standin/cudart/README.md tests/standin/cudart/libcudart.map

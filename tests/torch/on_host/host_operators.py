@@ -160,10 +160,9 @@ def install():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in torch._C._dispatch_get_registrations_for_dispatch_key("CUDA"):
-            if not name.startswith("aten::") or name in OWN or not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"):
-                continue
-            overload = overload_of(name)
-            if not is_view(overload._schema):
+            on_both = name.startswith("aten::") and torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU")
+            overload = overload_of(name) if on_both and name not in OWN else None
+            if overload and not is_view(overload._schema):
                 library.impl(overload, operator(overload), "CUDA")
         library.impl("copy_", copy, "CUDA")
     # Attention by matrix products and softmax, as the CPU has no twin of the fused ones.
