@@ -408,15 +408,18 @@ CUDA_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int gr
   return launch(function, &l, stream, parameters);
 }
 
-/* -- what is not played: PyTorch must find these names to be loaded -------------------------------------------------
- */
+/* -- what is not played: PyTorch must find these names ------------------------------------------------------------- */
+/* clang-format off */
+#define EACH_REFUSED(X) \
+  X(cuCtxFromGreenCtx) X(cuDevResourceGenerateDesc) X(cuDevSmResourceSplitByCount) X(cuDeviceGetDevResource) \
+  X(cuFuncSetCacheConfig) X(cuGreenCtxDestroy) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkCreate_v2) \
+  X(cuMemAddressFree) X(cuMemAddressReserve) X(cuMemCreate) X(cuMemExportToShareableHandle) \
+  X(cuMemGetAllocationGranularity) X(cuMemGetAllocationPropertiesFromHandle) X(cuMemImportFromShareableHandle) \
+  X(cuMemMap) X(cuMemRelease) X(cuMemRetainAllocationHandle) X(cuMemSetAccess) X(cuMemUnmap) X(cuModuleLoad) \
+  X(cuMulticastAddDevice) X(cuMulticastBindMem) X(cuMulticastCreate) X(cuMulticastUnbind) X(cuStreamWriteValue32) \
+  X(cuTensorMapEncodeTiled)
+/* clang-format on */
 #define REFUSED(name) \
   CUresult name(void); \
   CUDA_API CUresult name(void) { return CUDA_ERROR_NOT_SUPPORTED; }
-REFUSED(cuFuncSetCacheConfig)
-REFUSED(cuLinkAddData_v2)
-REFUSED(cuLinkComplete)
-REFUSED(cuLinkCreate_v2)
-REFUSED(cuModuleLoad)
-REFUSED(cuTensorMapEncodeTiled)
-#undef REFUSED
+EACH_REFUSED(REFUSED)
