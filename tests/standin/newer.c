@@ -146,6 +146,43 @@ STANDIN_API ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDe
   return ncclSuccess;
 }
 
+/* -- questions that PyTorch asks (no version of versions.def has them) -------------------------------------------- */
+/* Nothing is allocated on a device. */
+ncclResult_t ncclCommMemStats(ncclComm_t comm, int stat, uint64_t *value);
+STANDIN_API ncclResult_t ncclCommMemStats(ncclComm_t comm, int stat, uint64_t *value) {
+  (void)stat;
+  if (!value || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommMemStats: no such communicator, or value is NULL");
+  standin_stats_begin("ncclCommMemStats", (int64_t)comm->id, 0, -1);
+  standin_comm_release(comm);
+  *value = 0;
+  return ncclSuccess;
+}
+
+/* A window is its buffer (ncclCommWindowRegister). */
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **pointer);
+STANDIN_API ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **pointer) {
+  if (!pointer || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "WinGetUserPtr: no such communicator, or pointer is NULL");
+  standin_stats_begin("ncclWinGetUserPtr", (int64_t)comm->id, 0, -1);
+  standin_comm_release(comm);
+  *pointer = window;
+  return ncclSuccess;
+}
+
+/* No memory of a peer can be reached. */
+ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **pointer);
+STANDIN_API ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **pointer) {
+  (void)window, (void)offset, (void)peer, (void)pointer;
+  return standin_fail(ncclInvalidUsage, "GetPeerDevicePointer: no window of a peer is known here");
+}
+
+ncclResult_t ncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void **pointer);
+STANDIN_API ncclResult_t ncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void **pointer) {
+  (void)window, (void)offset, (void)pointer;
+  return standin_fail(ncclInvalidUsage, "GetLsaMultimemDevicePointer: no device has multicast here");
+}
+
 STANDIN_API ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t *config) {
   standin_stats_begin("ncclSetEncryption", -1, 0, -1);
   if (!config || config->magic != 0xcafebeef || config->mode != 0)

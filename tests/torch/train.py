@@ -4,10 +4,10 @@
 
     torchrun --nproc_per_node 2 tests/torch/train.py PROGRAM [STEPS]
 
-NCCL on a GPU. Without one, process groups are those of nccl_for_torch.py: NCCL's functions on host memory. Rank 0
-prints a line: the mean loss of the last tenth of the steps, the loss of held-out text, and a digest of all parameters
-and losses, which is equal if every bit is. With TRACEBACK_AFTER=SECONDS a rank that still runs then says where. Ranks
-share the GPU, which NCCL allows to ranks of different hosts (NCCL_HOSTID).
+NCCL on a GPU, or on the stand-ins for CUDA. Without both, process groups are those of nccl_for_torch.py: NCCL's functions on
+host memory. Rank 0 prints a line: the mean loss of the last tenth of the steps, the loss of held-out text, and a digest of
+all parameters and losses, which is equal if every bit is. With TRACEBACK_AFTER=SECONDS a rank that still runs then says
+where. Ranks share the GPU, which NCCL allows to ranks of different hosts (NCCL_HOSTID).
 """
 import contextlib
 import faulthandler

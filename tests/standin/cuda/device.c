@@ -140,11 +140,38 @@ CUDA_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
   case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
   case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
   case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+  case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED: /* so PyTorch takes memory from NCCL if it is asked to */
   case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH: *value = 1; break;
   case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *value = s->pools; break;
   default: return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
+  if (!is_device(device) || length < 1)
+    return CUDA_ERROR_INVALID_DEVICE;
+  snprintf(name, (size_t)length, "Stand-in for a GPU");
+  return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuDeviceGetUuid_v2(void *uuid, CUdevice device) {
+  if (!is_device(device))
+    return CUDA_ERROR_INVALID_DEVICE;
+  memcpy(uuid, (char[16]){'T', 'A', 'G', 'C', [15] = (char)device}, 16);
+  return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device) {
+  if (!is_device(device) || length < 13)
+    return is_device(device) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_DEVICE;
+  snprintf(id, (size_t)length, "0000:%02x:00.0", (unsigned)device + 1);
+  return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
+  *bytes = standin_settings()->memory;
+  return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 /* Every device can access every other. */
@@ -232,6 +259,16 @@ CUDA_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   contexts[device].retained -= retained;
   standin_unlock();
   return retained ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUDA_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
+  if (!is_device(device))
+    return CUDA_ERROR_INVALID_DEVICE;
+  standin_lock();
+  *flags = 0;
+  *active = contexts[device].retained > 0;
+  standin_unlock();
+  return CUDA_SUCCESS;
 }
 
 CUDA_API CUresult cuCtxGetCurrent(CUcontext *context) {

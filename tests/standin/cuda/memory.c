@@ -459,6 +459,33 @@ CUDA_API CUresult cuPointerGetAttributes(unsigned int number, CUpointer_attribut
   return result;
 }
 
+CUDA_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *begin, size_t *bytes, CUdeviceptr pointer) {
+  CUcontext context;
+  standin_lock();
+  CUresult result = standin_context(&context);
+  const struct allocation *a = living(pointer);
+  if (result == CUDA_SUCCESS && !a)
+    result = CUDA_ERROR_NOT_FOUND;
+  if (result == CUDA_SUCCESS && begin)
+    *begin = a->begin;
+  if (result == CUDA_SUCCESS && bytes)
+    *bytes = a->size;
+  standin_unlock();
+  return result;
+}
+
+CUDA_API CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
+  CUcontext context;
+  standin_lock();
+  CUresult result = standin_context(&context);
+  if (result == CUDA_SUCCESS) {
+    *total = standin_settings()->memory;
+    *available = *total - context->allocated;
+  }
+  standin_unlock();
+  return result;
+}
+
 CUDA_API void *standin_cuda_view(CUdeviceptr pointer, size_t bytes) {
   standin_lock();
   const struct allocation *a = living(pointer);

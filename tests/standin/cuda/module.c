@@ -153,6 +153,12 @@ CUDA_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
 
 CUDA_API CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) { return cuModuleLoadData(module, image); }
 
+CUDA_API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int number, int *options,
+                                     void **values) {
+  (void)number, (void)options, (void)values; /* of a compilation that does not happen here */
+  return cuModuleLoadData(module, image);
+}
+
 static CUmodule *find_module(CUmodule module) {
   CUmodule *at = &modules;
   while (*at && *at != module)
@@ -401,3 +407,19 @@ CUDA_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int gr
     .grid = {gridX, gridY, gridZ}, .block = {blockX, blockY, blockZ}, .shared = shared, .cooperative = true};
   return launch(function, &l, stream, parameters);
 }
+
+/* -- what is not played: PyTorch must find these names ------------------------------------------------------------- */
+/* clang-format off */
+#define EACH_REFUSED(X) \
+  X(cuCtxFromGreenCtx) X(cuDevResourceGenerateDesc) X(cuDevSmResourceSplitByCount) X(cuDeviceGetDevResource) \
+  X(cuFuncSetCacheConfig) X(cuGreenCtxDestroy) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkCreate_v2) \
+  X(cuMemAddressFree) X(cuMemAddressReserve) X(cuMemCreate) X(cuMemExportToShareableHandle) \
+  X(cuMemGetAllocationGranularity) X(cuMemGetAllocationPropertiesFromHandle) X(cuMemImportFromShareableHandle) \
+  X(cuMemMap) X(cuMemRelease) X(cuMemRetainAllocationHandle) X(cuMemSetAccess) X(cuMemUnmap) X(cuModuleLoad) \
+  X(cuMulticastAddDevice) X(cuMulticastBindMem) X(cuMulticastCreate) X(cuMulticastUnbind) X(cuStreamWriteValue32) \
+  X(cuTensorMapEncodeTiled)
+/* clang-format on */
+#define REFUSED(name) \
+  CUresult name(void); \
+  CUDA_API CUresult name(void) { return CUDA_ERROR_NOT_SUPPORTED; }
+EACH_REFUSED(REFUSED)

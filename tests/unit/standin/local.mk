@@ -2,6 +2,10 @@
 # standin/: the stand-ins for NCCL and for the CUDA driver.
 unit_tests += %D%/test_link
 %C%_test_link_SOURCES = %D%/test_link.c tests/standin/net/link.c
+unit_tests += %D%/test_cudart
+%C%_test_cudart_SOURCES = %D%/test_cudart.c %D%/cudart_table.h %D%/cudart_theirs.c
+%C%_test_cudart_LDADD = tests/standin/cudart/libcudart.so.13 tests/standin/cuda/libcuda.so.1 -lpthread
+%C%_test_cudart_LDFLAGS = $(to_driver) '-Wl,-rpath,$(abs_builddir)/tests/standin/cudart'
 if HAVE_CXX
 cuda_tests += %D%/test_cuda_driver %D%/test_cuda_kernels %D%/test_cuda_streams
 tsan_cuda_tests += %D%/test_cuda_streams

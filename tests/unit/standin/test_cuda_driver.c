@@ -30,6 +30,29 @@ static void devices(void) {
   EXPECT(major == 7 && minor == 5);
 }
 
+static void described(void) {
+  char name[64] = "", id[16] = "", uuid[2][16];
+  size_t bytes = 0, available = 0, total = 0;
+  unsigned flags = 1;
+  int active = 1;
+  MUST(cuInit(0));
+  MUST(cuDevicePrimaryCtxGetState(1, &flags, &active));
+  EXPECT(!active && flags == 0);
+  device_open(1);
+  MUST(cuDevicePrimaryCtxGetState(1, &flags, &active));
+  MUST(cuDeviceGetName(name, sizeof name, 1));
+  MUST(cuDeviceGetPCIBusId(id, sizeof id, 1));
+  for (int i = 0; i < 2; i++)
+    MUST(cuDeviceGetUuid_v2(uuid[i], i));
+  MUST(cuDeviceTotalMem_v2(&bytes, 1));
+  EXPECT(active && name[0] && strcmp(id, "0000:02:00.0") == 0 && memcmp(uuid[0], uuid[1], 16) != 0);
+  CUdeviceptr p = device_buffer(1000), begin = 0;
+  MUST(cuMemGetInfo_v2(&available, &total));
+  EXPECT(bytes == 64 << 20 && total == bytes && total - available == 1000);
+  MUST(cuMemGetAddressRange_v2(&begin, &bytes, p + 500));
+  EXPECT(begin == p && bytes == 1000 && cuMemGetAddressRange_v2(NULL, NULL, p + 1000) == CUDA_ERROR_NOT_FOUND);
+}
+
 static void no_device(void) { EXPECT(cuInit(0) == CUDA_ERROR_NO_DEVICE); }
 
 static void contexts(void) {
@@ -339,6 +362,7 @@ int main(void) {
   lives("", not_initialized, "nothing works before cuInit, or without a context");
   lives("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_DRIVER=12020 CUDA_STANDIN_CAPABILITY=75", devices,
         "devices as they are asked for");
+  lives("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_MEMORY=64", described, "what a device and its memory are");
   lives("CUDA_STANDIN_DEVICES=0", no_device, "no device at all");
   lives("CUDA_STANDIN_DEVICES=2", contexts, "contexts: of threads, streams and modules");
   lives("", addresses, "cuGetProcAddress finds the newest form");

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Kernels of programs do not run: a launch is refused, and says the kernel's name. nvcc's code registers each kernel at
+ * the start of its library, and launches it by the address of a function of the host.
+ */
+#include "tests/standin/cudart/runtime.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+struct kernel {
+  const void *stub;
+  const char *name; /* in nvcc's code, forever */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct kernel *kernels;
+static size_t count, room;
+
+/* -- registration -------------------------------------------------------------------------------------------------- */
+CUDART_API void **__cudaRegisterFatBinary(void *image) {
+  static void *handle;
+  (void)image;
+  return &handle;
+}
+
+CUDART_API void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
+CUDART_API void __cudaUnregisterFatBinary(void **handle) { (void)handle; }
+
+/* Without memory the kernel stays nameless. */
+CUDART_API void __cudaRegisterFunction(void **handle, const char *stub, char *device_stub, const char *name,
+                                       int threads, void *thread_id, void *block_id, void *block, void *grid,
+                                       int *warps) {
+  (void)handle, (void)device_stub, (void)threads, (void)thread_id, (void)block_id, (void)block, (void)grid, (void)warps;
+  pthread_mutex_lock(&mutex);
+  if (count == room) {
+    const size_t more = room ? 2 * room : 1024;
+    struct kernel *moved = realloc(kernels, more * sizeof *moved);
+    kernels = moved ? moved : kernels;
+    room = moved ? more : room;
+  }
+  if (count < room)
+    kernels[count++] = (struct kernel){stub, name};
+  pthread_mutex_unlock(&mutex);
+}
+
+CUDART_API void __cudaRegisterVar(void **handle, char *variable, char *device_variable, const char *name, int external,
+                                  size_t bytes, int constant, int global) {
+  (void)handle, (void)variable, (void)device_variable, (void)name, (void)external, (void)bytes, (void)constant,
+    (void)global;
+}
+
+/* -- launches ------------------------------------------------------------------------------------------------------ */
+static __thread struct {
+  cudart_dim3 grid, block;
+  size_t shared;
+  cudaStream_t stream;
+} configuration;
+
+CUDART_API unsigned int __cudaPushCallConfiguration(cudart_dim3 grid, cudart_dim3 block, size_t shared,
+                                                    cudaStream_t stream) {
+  configuration.grid = grid;
+  configuration.block = block;
+  configuration.shared = shared;
+  configuration.stream = stream;
+  return 0;
+}
+
+CUDART_API cudaError_t __cudaPopCallConfiguration(cudart_dim3 *grid, cudart_dim3 *block, size_t *shared, void *stream) {
+  *grid = configuration.grid;
+  *block = configuration.block;
+  *shared = configuration.shared;
+  *(cudaStream_t *)stream = configuration.stream;
+  return cudaSuccess;
+}
+
+static const char *name_of_stub(const void *stub) {
+  const char *name = "a kernel without a name";
+  pthread_mutex_lock(&mutex);
+  for (size_t i = 0; i < count; i++)
+    if (kernels[i].stub == stub)
+      name = kernels[i].name;
+  pthread_mutex_unlock(&mutex);
+  return name;
+}
+
+CUDART_API cudaError_t cudaLaunchKernel(const void *stub, cudart_dim3 grid, cudart_dim3 block, void **parameters,
+                                        size_t shared, cudaStream_t stream) {
+  (void)grid, (void)block, (void)parameters, (void)shared, (void)stream;
+  return cudart_refuse(name_of_stub(stub));
+}
+
+CUDART_API cudaError_t cudaLaunchCooperativeKernel(const void *stub, cudart_dim3 grid, cudart_dim3 block,
+                                                   void **parameters, size_t shared, cudaStream_t stream) {
+  return cudaLaunchKernel(stub, grid, block, parameters, shared, stream);
+}
+
+/* A kernel's handle is its stub. */
+CUDART_API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *stub) {
+  *kernel = (cudaKernel_t)(uintptr_t)stub;
+  return cudaSuccess;
+}
+
+CUDART_API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, cudart_dim3 grid, cudart_dim3 block, void **parameters,
+                                          size_t shared, cudaStream_t stream) {
+  return cudaLaunchKernel(kernel, grid, block, parameters, shared, stream);
+}
