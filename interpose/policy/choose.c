@@ -6,9 +6,7 @@
 #include "interpose/policy/chunk_count.h"
 #include "kernels/allgather/support.h"
 
-static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q2"};
-
-enum { Q2 = TAGC_CANDIDATES - 1 };
+static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q3", "q2"};
 
 static const double WORTH_IT = 0.95; /* of the plain time, or of the alternative's */
 
@@ -20,10 +18,14 @@ bool tagc_choose_is_worth_it(double ns, double plain_ns) {
   return ns <= WORTH_IT * plain_ns && ns <= plain_ns - LEAST_GAIN_NS;
 }
 
+bool tagc_choose_is_open(const struct tagc_options *options, int candidate) {
+  enum { Q3 = TAGC_CANDIDATES - 2 };
+  return candidate < Q3 || options->budget.kind != TAGC_BUDGET_NONE;
+}
+
 void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES]) {
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
-    const bool asked = i != Q2 || options->budget.kind != TAGC_BUDGET_NONE;
-    const struct tagc_codec *codec = asked ? tagc_codec_find(names[i]) : NULL;
+    const struct tagc_codec *codec = tagc_choose_is_open(options, i) ? tagc_codec_find(names[i]) : NULL;
     candidates[i] = (struct tagc_candidate){codec, codec ? tagc_plan_storage(options, codec) : TAGC_STORAGE_NONE};
   }
 }

@@ -15,7 +15,7 @@
  *   sparse, lhc    for gradients that are sparse by nature, with room for half as many values again: nothing is left
  *                  for later. Not for fp16: a loss scale may change while a residual remains all the same.
  * Codecs with a measurable loss (q3, q2; sparse and lhc on dense gradients) must be requested. With TAGC_BUDGET
- * budget.h makes the choice for all slots at once: q2 is then a candidate, and errors may be larger.
+ * budget.h makes the choice for all slots at once: q3 and q2 are then candidates, and errors may be larger.
  */
 #ifndef INTERPOSE_POLICY_CHOOSE_H
 #define INTERPOSE_POLICY_CHOOSE_H
@@ -29,6 +29,9 @@
 /* The codecs that auto chooses from, in the order of the report. NULL: not in this build, or not with these options. */
 void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES]);
 const char *tagc_choose_name(int candidate);
+
+/* False for the candidates of a budget alone, if there is none. */
+bool tagc_choose_is_open(const struct tagc_options *options, int candidate);
 
 /* The routes of bytes: through all ranks, one after the other, as a plain call; as messages between the ranks that
  * exchange payloads; and in two levels in a ring of the ranks of a host, or of those that exchange payloads. */

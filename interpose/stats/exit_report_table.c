@@ -163,10 +163,10 @@ static const char *cell(double value, const char *unit, char text[16]) {
   return text;
 }
 
-/* q2 is a candidate only for a budget. The table then lacks room, and omits those that were open to no slot. */
+/* A budget has more candidates. The table then lacks room, and omits those that were open to no slot. */
 static bool is_shown(const struct tagc_report_lines *lines, int candidate) {
   if (tagc_library_options()->budget.kind == TAGC_BUDGET_NONE)
-    return candidate < TAGC_CANDIDATES - 1;
+    return tagc_choose_is_open(tagc_library_options(), candidate);
   for (const struct tagc_report_line *its = lines->lines; its < lines->lines + lines->count; its++)
     if (its->rows[0]->inputs->choice.plain_ns > 0 && its->rows[0]->inputs->choice.ns[candidate] < __builtin_inf())
       return true;

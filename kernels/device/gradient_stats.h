@@ -19,7 +19,7 @@
 #include "kernels/codec/codec.h"
 #include "kernels/codec/device.h"
 
-enum { TAGC_CANDIDATES = 6 };
+enum { TAGC_CANDIDATES = 7 };
 
 /* A codec that a slot may get. NULL: none. */
 struct tagc_candidate {

@@ -252,7 +252,7 @@ static void spot_checks(void) {
 }
 
 int main(void) {
-  static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "lhc", "none", "q2"};
+  static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "lhc", "none", "q3", "q2"};
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     candidates[i] =
       (struct tagc_candidate){tagc_codec_find(names[i]), i == RESIDUAL ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE};

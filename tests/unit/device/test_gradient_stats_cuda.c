@@ -109,7 +109,7 @@ static bool sample(const struct tagc_gradient_request *q, const struct tagc_devi
 }
 
 static void looks(void) {
-  static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q2"};
+  static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q3", "q2"};
   const struct gradient gradients[] = {
     {200003, 3, 1, TAGC_FLOAT32, 1, 0, rows},  {70001, 2, 0, TAGC_BFLOAT16, 1, 2, dense},
     {20011, 2, 0, TAGC_FLOAT32, 1, 4, lonely}, {20011, 2, 1, TAGC_FLOAT16, 0.5f, 0, wild},

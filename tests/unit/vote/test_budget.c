@@ -117,7 +117,7 @@ static void others(void) {
     uint64_t next;
     int meetings;
   } table[] = {
-    {has_noise, "q4", "finds noise near its gradient: the next better codec, and another choice soon", 66, 5},
+    {has_noise, "q3", "finds noise near its gradient: the next better codec, and another choice soon", 66, 5},
     {has_nan, "q2", "has met NaN in the look: the last one counts", 98, 5},
     {has_not_looked, "q2", "could not look: the last one counts", 98, 5},
     {chooses_another, "plain", "chooses another codec, which it cannot: plain", 98, 5},
