@@ -285,7 +285,7 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f) {
 }
 
 /* Why a broadcast passes. Nothing here may differ between ranks: without a vote, a rank that passes alone would hang
- * the others. So its configuration is not asked: the rank's status says it. */
+ * the others. So its configuration and its buffers are not asked: the rank's status says it. */
 static enum tagc_reason gate_broadcast(const struct tagc_call_facts *f) {
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OBSERVE)
@@ -296,8 +296,6 @@ static enum tagc_reason gate_broadcast(const struct tagc_call_facts *f) {
     return o->bad ? TAGC_REASON_bad_option : TAGC_REASON_disagreement;
   if (!f->device)
     return TAGC_REASON_device;
-  if (!f->host_memory)
-    return TAGC_REASON_broadcast_device;
   if (f->bytes < o->min_bytes)
     return TAGC_REASON_small;
   if (f->shape_reason != TAGC_REASON_NONE)

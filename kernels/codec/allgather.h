@@ -75,7 +75,8 @@ struct tagc_allgather_job {
   uint8_t *payloads;                  /* nranks x payload_bytes, by rank; encode writes this rank's */
   void *reference;                    /* reference_bytes; shards are as far apart as in recv; NULL: not needed */
   struct tagc_allgather_sizes *sizes; /* host memory; decode sets it (a GPU: refused of device.h); NULL: not needed */
-  uint64_t *digest; /* of the reference, host memory; decode and refer set it; NULL: none. A GPU has its own */
+  uint64_t *digest; /* of the reference, host memory; decode and refer set it (a GPU: allgather_digest of device.h);
+                     * NULL: none */
   void *state;      /* state_bytes */
   struct tagc_allgather_stats *stats; /* host memory; NULL: not wanted */
   void *tally;                        /* replaces stats and refused on a device that counts by itself (device.h) */

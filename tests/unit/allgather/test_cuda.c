@@ -478,6 +478,52 @@ static void check_payload_sizes(void) {
   ok(all && small > 10, "exact: payloads of all sizes, %llu times the least", (unsigned long long)small);
 }
 
+/* A broadcast: one shard, of the root's rank 0. The other rank has none. */
+static bool broadcast_is_same(enum tagc_dtype dtype, uint64_t n, bool in_place) {
+  const struct tagc_allgather_codec *exact = &tagc_allgather_exact;
+  const size_t shard = n * tagc_dtype_size(dtype);
+  struct setting other = {.codec = exact, .n = n, .nranks = 1, .dtype = dtype, .values = V_LEVELS}, root = other;
+  struct both ranks[2];
+  bool arrived = true;
+  difference[0] = '\0';
+  root.in_place = in_place;
+  begin(&root, &ranks[0], 0);
+  begin(&other, &ranks[1], -1);
+  for (int call = -1; call < 3 && !difference[0]; call++) {
+    fill(&root, ranks);
+    if (call >= 0)
+      encode_both(&root, &ranks[0], call);
+    memcpy(ranks[1].host.payloads, ranks[0].host.payloads, ranks[0].host.layout.payload_bytes);
+    for (int r = 0; r < 2; r++) {
+      struct both *b = &ranks[r];
+      b->host.sizes = NULL;
+      if (call >= 0) {
+        b->stats = (struct tagc_allgather_stats){0};
+        b->before = counts_of(b);
+        decode_both(&root, b, call);
+      } else {
+        memmove(b->host.recv, ranks[0].host.send, shard);
+        memcpy(b->host.reference, b->host.recv, shard);
+        twin_put(&b->recv);
+        refer_both(&root, b, call);
+      }
+      arrived &= !b->host.refused && !b->host.failed && memcmp(b->host.recv, ranks[0].host.send, shard) == 0;
+    }
+  }
+  end(&root, &ranks[0]);
+  end(&other, &ranks[1]);
+  if (difference[0])
+    note("%s", difference);
+  return arrived && !difference[0];
+}
+
+static void check_broadcasts(bool brief) {
+  bool all = true;
+  for (int dtype = brief ? TAGC_BFLOAT16 : 0; dtype < DTYPES; dtype++)
+    all &= broadcast_is_same((enum tagc_dtype)dtype, brief ? 2001 : 9001, dtype == 1);
+  ok(all, "exact: broadcasts, at the root and elsewhere");
+}
+
 /* Exceptions in an order that our sender never produces: the last one of a place counts. */
 static void check_turns(bool brief) {
   struct setting s = usual(&tagc_allgather_q8, TAGC_FLOAT32);
@@ -555,6 +601,7 @@ int main(int argc, char **argv) {
        (unsigned long long)escapes, (unsigned long long)refused);
     ok(failed > 0, "damaged payloads were noticed (%llu)", (unsigned long long)failed);
     check_payload_sizes();
+    check_broadcasts(brief);
     check_turns(brief);
     check_order();
     ok(!tagc_allgather_cuda_of(&(struct tagc_allgather_codec){0}), "other codecs are not known");

@@ -584,7 +584,6 @@ static struct tagc_call_facts good_broadcast(void) {
   f.slot = -1;
   f.voted = false;
   f.hosts = 2;
-  f.host_memory = true;
   f.shape_reason = TAGC_REASON_NONE;
   return f;
 }
@@ -606,8 +605,6 @@ static void broadcasts(void) {
   is(&f, TAGC_PASS, TAGC_REASON_bad_option, "a rank that has refused an option");
   f = good_broadcast(), f.device = false;
   is(&f, TAGC_PASS, TAGC_REASON_device, "no codec for the device");
-  f = good_broadcast(), f.host_memory = false;
-  is(&f, TAGC_PASS, TAGC_REASON_broadcast_device, "device memory");
   f = good_broadcast(), f.bytes = options.min_bytes - 1;
   is(&f, TAGC_PASS, TAGC_REASON_small, "a small one");
   f = good_broadcast(), f.shape_reason = TAGC_REASON_odd_bytes;
