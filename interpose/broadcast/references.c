@@ -196,8 +196,37 @@ static bool grow_list(struct tagc_references *refs) {
   return true;
 }
 
+static void forget_memory(struct tagc_references *refs, struct tagc_reference *r) {
+  refs->pinned -= r->pinned ? tagc_broadcast_bytes(&r->shape) : 0;
+  r->memory = r->tables = NULL;
+  r->pinned = false;
+}
+
+static void give_back_reference(struct tagc_references *refs, const struct tagc_device *device,
+                                struct tagc_reference *r, void *fence) {
+  device->release_after(device, r->memory, fence);
+  device->release_after(device, r->tables, fence);
+  forget_memory(refs, r);
+}
+
+/* The reference's bytes are part of refs->bytes already. Those of all references are within both limits together, so
+ * one that the device's limit excludes may exceed the other limit. One for which the device has no memory may not. */
+static void *find_memory(struct tagc_references *refs, const struct tagc_device *device, struct tagc_reference *r,
+                         size_t needed, const struct tagc_reference_limits *limits, void *stream) {
+  const uint64_t bytes = tagc_broadcast_bytes(&r->shape);
+  const bool fits = refs->bytes - refs->pinned <= limits->device || bytes < TAGC_PINNED_LARGE;
+  void *memory = fits ? device->alloc(device, needed, stream) : NULL;
+  if (memory || !limits->pinned || (fits && refs->pinned + bytes > limits->pinned))
+    return memory;
+  memory = device->alloc_pinned(device, needed);
+  r->pinned = memory;
+  refs->pinned += memory ? bytes : 0;
+  return memory;
+}
+
 bool tagc_references_keep(struct tagc_references *refs, const struct tagc_device *device,
-                          const struct tagc_broadcast_shape *shape, size_t bytes, uint32_t reference, void *stream) {
+                          const struct tagc_broadcast_shape *shape, const struct tagc_allgather_layout *layout,
+                          uint32_t reference, const struct tagc_reference_limits *limits, void *stream) {
   if (reference == refs->count && refs->count == refs->room && !grow_list(refs)) {
     refs->no_memory = true;
     return false;
@@ -207,22 +236,25 @@ bool tagc_references_keep(struct tagc_references *refs, const struct tagc_device
     *r = (struct tagc_reference){.next = TAGC_NO_REFERENCE};
     refs->count++;
   }
-  if (r->memory && !tagc_broadcast_is_same(&r->shape, shape)) {
+  if (!tagc_broadcast_is_same(&r->shape, shape)) {
     device->release(device, r->memory, stream);
-    r->memory = NULL;
+    device->release(device, r->tables, stream);
+    forget_memory(refs, r);
   }
   refs->bytes += tagc_broadcast_bytes(shape) - tagc_broadcast_bytes(&r->shape);
   r->shape = *shape;
   if (!r->memory)
-    r->memory = device->alloc(device, bytes, stream);
-  refs->no_memory |= !r->memory;
+    r->memory = find_memory(refs, device, r, layout->reference_bytes, limits, stream);
+  if (!r->tables && layout->tables_bytes)
+    r->tables = device->alloc(device, layout->tables_bytes, stream);
+  refs->no_memory |= !r->memory || (!r->tables && layout->tables_bytes);
   tagc_references_use(refs, reference);
-  return r->memory != NULL;
+  return !refs->no_memory;
 }
 
 void tagc_references_forget(struct tagc_references *refs, const struct tagc_device *device, void *fence) {
   for (uint32_t i = 0; i < refs->count; i++)
-    device->release_after(device, refs->all[i].memory, fence);
+    give_back_reference(refs, device, &refs->all[i], fence);
   refs->count = 0;
   refs->bytes = 0;
   refs->last = TAGC_NO_REFERENCE;
@@ -261,7 +293,7 @@ bool tagc_references_reserve_payload(struct tagc_references *refs, const struct 
 
 void tagc_references_free(struct tagc_references *refs, const struct tagc_device *device, void *fence, bool leak) {
   for (uint32_t i = 0; i < refs->count && !leak; i++)
-    device->release_after(device, refs->all[i].memory, fence);
+    give_back_reference(refs, device, &refs->all[i], fence);
   if (!leak && refs->told && !refs->told_pinned)
     device->release_after(device, refs->told, fence);
   if (!leak && refs->packed)

@@ -5,8 +5,9 @@
  * refers to, by the contents of its buffer, and its status names it (verdict.h). So programs may send in any order, in
  * buckets of one size, or leave calls out. A rank that cannot hold a reference, or may hold another than the others,
  * says so in its next status.
- * Memory     Of the communicator's device. The most is TAGC_BROADCAST_MAX: the sum of the references' bytes. A payload
- *            takes seven eighths of the largest call beside that. On a GPU each reference has 64 KiB of tables, too.
+ * Memory     Of the communicator's device, at most TAGC_BROADCAST_MAX: the sum of the references' bytes. On a GPU also
+ *            pinned memory of the host, at most TAGC_BROADCAST_PINNED. Where a reference lies is this rank's own
+ * affair. A payload takes seven eighths of the largest call beside that, and on a GPU each reference 64 KiB of tables.
  * Threads    One at a time: the calls of a communicator.
  */
 #ifndef INTERPOSE_BROADCAST_REFERENCES_H
@@ -50,6 +51,8 @@ struct tagc_broadcast_samples {
 struct tagc_reference {
   struct tagc_broadcast_shape shape;
   void *memory;    /* NULL: this rank has none */
+  void *tables;    /* what a GPU keeps beside it; NULL: nothing */
+  bool pinned;     /* the memory is the host's */
   uint64_t digest; /* of its content */
   uint64_t used;   /* the number of the last call that used it */
   uint64_t period; /* the number of calls between the last two that did; 0: there was but one */
@@ -65,6 +68,7 @@ struct tagc_references {
   struct tagc_reference *all;
   uint32_t count, room;
   uint64_t bytes;  /* of all of them */
+  uint64_t pinned; /* of those in pinned memory, on this rank */
   uint64_t calls;  /* so far */
   uint32_t last;   /* of the last call; TAGC_NO_REFERENCE: none */
   bool lost;       /* a call has failed here: other ranks may have other references */
@@ -113,11 +117,17 @@ uint64_t tagc_references_digest(const struct tagc_references *refs);
 /* A call uses a reference, on all ranks alike. */
 void tagc_references_use(struct tagc_references *refs, uint32_t reference);
 
-/* Makes the place for a call that is kept, and uses it. `bytes`: of a reference of this shape on the device. Without
- * memory this rank cannot compress from here on (no_memory), but its list is that of the others. False if it cannot
- * even have that list. */
+/* The most bytes of references: in memory of the device, and in pinned memory. */
+struct tagc_reference_limits {
+  uint64_t device, pinned;
+};
+
+/* Makes the place for a call that is kept, and uses it. `layout`: of this shape on the device. Without memory this rank
+ * cannot compress from here on (no_memory), but its list is that of the others. False if it cannot even have that list.
+ */
 bool tagc_references_keep(struct tagc_references *refs, const struct tagc_device *device,
-                          const struct tagc_broadcast_shape *shape, size_t bytes, uint32_t reference, void *stream);
+                          const struct tagc_broadcast_shape *shape, const struct tagc_allgather_layout *layout,
+                          uint32_t reference, const struct tagc_reference_limits *limits, void *stream);
 
 /* Forgets all references: all ranks begin anew. Gives their memory back behind the fence of the last call. */
 void tagc_references_forget(struct tagc_references *refs, const struct tagc_device *device, void *fence);

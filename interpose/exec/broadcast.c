@@ -13,6 +13,17 @@
 #include "interpose/nccl/process.h"
 #include "kernels/allgather/exact.h"
 
+/* Equal on all ranks. */
+static struct tagc_reference_limits broadcast_limits(const struct tagc_work *w) {
+  const struct tagc_options *options = tagc_library_options();
+  return (struct tagc_reference_limits){options->broadcast_max, w->device->host_reads ? 0 : options->broadcast_pinned};
+}
+
+static uint64_t most_of(const struct tagc_work *w) {
+  const struct tagc_reference_limits limits = broadcast_limits(w);
+  return limits.device + limits.pinned;
+}
+
 static const struct tagc_allgather_codec *const broadcast_codec = &tagc_allgather_exact;
 
 static struct tagc_references *references_of(const struct tagc_work *w) { return &w->call->comm->broadcasts; }
@@ -27,6 +38,7 @@ static uint8_t *own_status(const struct tagc_work *w) {
 static struct tagc_allgather_job *job_for(struct tagc_work *w, uint32_t reference) {
   struct tagc_references *refs = references_of(w);
   w->broadcast.job.reference = refs->all[reference].memory;
+  w->broadcast.job.tables = refs->all[reference].tables;
   w->broadcast.job.digest = &refs->all[reference].digest;
   return &w->broadcast.job;
 }
@@ -105,8 +117,7 @@ static bool choose_changes(struct tagc_work *w, struct tagc_broadcast_status *st
     return false;
   if (status->flags)
     return true;
-  const struct tagc_broadcast_choice choice =
-    tagc_references_choose(refs, &w->broadcast.shape, tagc_library_options()->broadcast_max);
+  const struct tagc_broadcast_choice choice = tagc_references_choose(refs, &w->broadcast.shape, most_of(w));
   status->action = choice.action;
   status->reference = choice.reference;
   if (choice.action != TAGC_BROADCAST_CHANGES)
@@ -151,17 +162,17 @@ static ncclResult_t judge_statuses(struct tagc_work *w) {
   struct tagc_references *refs = references_of(w);
   const int nranks = w->call->comm->nranks;
   struct tagc_broadcast_work *b = &w->broadcast;
+  const struct tagc_reference_limits limits = broadcast_limits(w);
   const struct tagc_broadcast_status *statuses = refs->heard;
   if (!w->device->get(w->device, refs->heard, refs->told, (size_t)nranks * sizeof *statuses, w->call->stream))
     return ncclUnhandledCudaError;
-  b->verdict =
-    tagc_broadcast_judge(refs, &b->shape, statuses, nranks, b->payload_most, tagc_library_options()->broadcast_max);
+  b->verdict = tagc_broadcast_judge(refs, &b->shape, statuses, nranks, b->payload_most, most_of(w));
   if (b->verdict.forgets)
     tagc_references_forget(refs, w->device, w->call->comm->sync.fence);
   if (b->verdict.action == TAGC_BROADCAST_CHANGES)
     tagc_references_use(refs, b->verdict.reference);
   else if (b->verdict.action == TAGC_BROADCAST_KEEP)
-    (void)tagc_references_keep(refs, w->device, &b->shape, b->job.layout.reference_bytes, b->verdict.reference,
+    (void)tagc_references_keep(refs, w->device, &b->shape, &b->job.layout, b->verdict.reference, &limits,
                                w->call->stream);
   return ncclSuccess;
 }

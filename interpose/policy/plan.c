@@ -225,9 +225,12 @@ enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, st
     return TAGC_REASON_unselected;
   if (!q->codec->layout(&q->shape, layout) || layout->payload_bytes >= shard)
     return TAGC_REASON_no_gain;
-  return layout->reference_bytes && !q->referred && layout->reference_bytes > q->reference_left
-           ? TAGC_REASON_no_reference
-           : TAGC_REASON_NONE;
+  return tagc_plan_is_pinned(q, layout) && layout->reference_bytes > q->pinned_left ? TAGC_REASON_no_reference
+                                                                                    : TAGC_REASON_NONE;
+}
+
+bool tagc_plan_is_pinned(const struct tagc_allgather_question *q, const struct tagc_allgather_layout *layout) {
+  return !q->referred && layout->reference_bytes > q->reference_left;
 }
 
 uint64_t tagc_plan_next_vote(uint64_t vote_cycle) { return vote_cycle < TAGC_LAST_VOTE_CYCLE ? 2 * vote_cycle : 0; }

@@ -120,12 +120,16 @@ struct tagc_allgather_question {
   bool gradients;
   bool changes;            /* it or its slot does, unlike parameters (changes.h) */
   uint64_t reference_left; /* bytes of TAGC_ALLGATHER_MAX that earlier ones left */
+  uint64_t pinned_left;    /* the same of TAGC_ALLGATHER_PINNED, on a GPU */
   bool referred;           /* an earlier one of the same unit and type keeps the reference for both */
 };
 
 /* Why it cannot be compressed; TAGC_REASON_NONE: it can, and *layout is filled. */
 enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *question,
                                      struct tagc_allgather_layout *layout);
+
+/* Is its reference one for which only pinned memory is left? */
+bool tagc_plan_is_pinned(const struct tagc_allgather_question *question, const struct tagc_allgather_layout *layout);
 
 /* The facts about one call. */
 struct tagc_call_facts {

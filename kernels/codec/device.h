@@ -63,6 +63,8 @@ struct tagc_side_times {
   uint64_t worked_ns, waited_ns;
 };
 
+enum { TAGC_PINNED_LARGE = 64 << 10 };
+
 struct tagc_device {
   const char *name;
   bool host_reads;     /* the host accesses its memory directly, and enqueued work is done at once */
@@ -74,7 +76,8 @@ struct tagc_device {
   void (*release)(const struct tagc_device *self, void *memory, void *stream);
   void (*release_after)(const struct tagc_device *self, void *memory, void *fence);
   /* Allocates host memory that the device and NCCL can use like device memory, for when the device has none left. It is
-   * never freed: that would wait for all streams. NULL if there is none. */
+   * never freed: that would wait for all streams. From TAGC_PINNED_LARGE bytes on it may be released, and serves later
+   * requests. NULL if there is none. */
   void *(*alloc_pinned)(const struct tagc_device *self, size_t bytes);
   /* True if kernels can access the buffer. Checks its first byte alone, and waits for nothing. */
   bool (*reaches)(const struct tagc_device *self, const void *buffer);

@@ -44,6 +44,7 @@ static size_t assign_allgather_buffers(struct piece *its) {
   job->send = tagc_assign_buffer(its->memory, &used, shard_bytes(&job->shape));
   job->recv = tagc_assign_buffer(its->memory, &used, RANKS * shard_bytes(&job->shape));
   job->reference = tagc_assign_buffer(its->memory, &used, job->layout.reference_bytes);
+  job->tables = tagc_assign_buffer(its->memory, &used, job->layout.tables_bytes);
   return used;
 }
 

@@ -51,7 +51,9 @@ static void make_references(struct input *in, struct tagc_references *refs, int 
     if (!tagc_references_have_room(refs, &shape, refs->count, limit))
       continue;
     refs->calls++;
-    MUST(tagc_references_keep(refs, &tagc_device_host, &shape, tagc_broadcast_bytes(&shape), refs->count, NULL));
+    const struct tagc_allgather_layout layout = {.reference_bytes = tagc_broadcast_bytes(&shape)};
+    const struct tagc_reference_limits limits = {limit, 0};
+    MUST(tagc_references_keep(refs, &tagc_device_host, &shape, &layout, refs->count, &limits, NULL));
     struct tagc_reference *r = &refs->all[refs->count - 1];
     take(in, i, r->memory, tagc_broadcast_bytes(&shape));
     MUST(tagc_references_sample(refs, &tagc_device_host, &shape, r->memory, NULL));

@@ -28,6 +28,8 @@ static const uint16_t *tensor(uint64_t number, unsigned steps) {
 }
 
 static const struct tagc_broadcast_shape shape = {WORDS, TAGC_BFLOAT16, 0}, other = {WORDS, TAGC_BFLOAT16, 1};
+static const struct tagc_allgather_layout usual = {.reference_bytes = BYTES};
+static const struct tagc_reference_limits no_limits = {UINT64_MAX, 0};
 static struct tagc_references refs;
 static uint64_t limit = UINT64_C(1) << 30;
 
@@ -44,7 +46,7 @@ static uint32_t call(const struct tagc_broadcast_shape *of, const uint16_t *cont
   if (choice.action == TAGC_BROADCAST_PLAIN)
     return choice.reference;
   if (choice.action == TAGC_BROADCAST_KEEP)
-    tagc_references_keep(&refs, &tagc_device_host, of, BYTES, choice.reference, NULL);
+    tagc_references_keep(&refs, &tagc_device_host, of, &usual, choice.reference, &no_limits, NULL);
   else
     tagc_references_use(&refs, choice.reference);
   return choice.reference;
@@ -194,7 +196,66 @@ static void *get_pinned(const struct tagc_device *self, size_t bytes) {
   return bytes <= sizeof pinned ? pinned : NULL;
 }
 
+/* A GPU's memory: what is allocated where, and given back. */
+enum { ROOM = 1 << 17, HUGE_BYTES = 1 << 16 };
+static uint8_t on_device[8][ROOM], on_host[8][ROOM];
+static unsigned device_count, host_count, returned, device_most;
+
+static void *alloc_there(const struct tagc_device *self, size_t bytes, void *stream) {
+  (void)self, (void)bytes, (void)stream;
+  return device_count < device_most ? on_device[device_count++] : NULL;
+}
+static void *pin(const struct tagc_device *self, size_t bytes) {
+  (void)self, (void)bytes;
+  return on_host[host_count++];
+}
+static void give_back(const struct tagc_device *self, void *memory, void *stream) {
+  (void)self, (void)stream;
+  returned += memory != NULL;
+}
+
+static bool keep_one(const struct tagc_device *device, uint32_t reference, uint64_t words,
+                     const struct tagc_reference_limits *limits) {
+  const struct tagc_broadcast_shape of = {words, TAGC_BFLOAT16, 0};
+  return tagc_references_keep(&refs, device, &of, &(struct tagc_allgather_layout){.reference_bytes = 2 * words},
+                              reference, limits, NULL);
+}
+
+static void check_places(void) {
+  enum { WIDE = HUGE_BYTES / 2 };
+  static const struct tagc_reference_limits limits = {HUGE_BYTES * 3 / 2, HUGE_BYTES * 3 / 2};
+  struct tagc_device gpu = tagc_device_host;
+  bool good = true;
+  begin_anew();
+  gpu.alloc = alloc_there;
+  gpu.alloc_pinned = pin;
+  gpu.release = gpu.release_after = give_back;
+  device_most = 8;
+  for (uint32_t i = 0; i < 3; i++)
+    good &= keep_one(&gpu, i, WIDE, &limits);
+  ok(good && refs.all[0].memory == on_device[0] && refs.all[1].memory == on_host[0] &&
+       refs.all[2].memory == on_host[1] && refs.pinned == 2 * HUGE_BYTES,
+     "what the device's limit excludes lies in pinned memory, up to both limits together");
+  ok(keep_one(&gpu, 1, WIDE, &limits) && host_count == 2 && !returned && keep_one(&gpu, 1, 100, &limits) &&
+       refs.all[1].memory == on_device[1] && refs.pinned == HUGE_BYTES && returned == 1,
+     "another one of the shape keeps its place, a small one is never pinned");
+  tagc_references_forget(&refs, &gpu, NULL);
+  ok(!refs.pinned && returned == 4, "all is given back");
+  ok(keep_one(&gpu, 0, 100, &(struct tagc_reference_limits){0, HUGE_BYTES}) && !refs.all[0].pinned,
+     "a small one lies on the device, whatever its limit");
+  tagc_references_forget(&refs, &gpu, NULL);
+  device_most = 0;
+  ok(keep_one(&gpu, 0, WIDE, &limits) && refs.all[0].pinned && !keep_one(&gpu, 1, WIDE, &limits) && refs.no_memory,
+     "a device that has no memory leaves it to pinned memory, up to the limit of that");
+  refs.no_memory = false;
+  tagc_references_forget(&refs, &gpu, NULL);
+  ok(!keep_one(&gpu, 0, WIDE, &no_limits) && refs.no_memory, "without pinned memory there is none");
+  tagc_references_free(&refs, &gpu, NULL, false);
+}
+
 static void check_memory(void) {
+  static const struct tagc_broadcast_shape large = {9000, TAGC_FLOAT32, 0};
+  static const struct tagc_allgather_layout large_layout = {.reference_bytes = 36000};
   enum tagc_broadcast_action action;
   struct tagc_device poor = tagc_device_host;
   begin_anew();
@@ -213,8 +274,8 @@ static void check_memory(void) {
   begin_anew();
   call(&shape, tensor(0, 0), &action);
   const uint64_t digest = tagc_references_digest(&refs);
-  ok(!tagc_references_keep(&refs, &poor, &(struct tagc_broadcast_shape){9000, TAGC_FLOAT32, 0}, 36000, 0, NULL) &&
-       refs.no_memory && refs.count == 1 && refs.bytes == 36000,
+  ok(!tagc_references_keep(&refs, &poor, &large, &large_layout, 0, &no_limits, NULL) && refs.no_memory &&
+       refs.count == 1 && refs.bytes == 36000,
      "a reference without memory is on the list, too");
   ok(digest != tagc_references_digest(&refs), "the digest is of the list");
   tagc_references_forget(&refs, &tagc_device_host, NULL);
@@ -230,5 +291,6 @@ int main(void) {
   check_room();
   check_rest();
   check_memory();
+  check_places();
   return tap_done();
 }

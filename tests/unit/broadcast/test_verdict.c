@@ -143,12 +143,14 @@ static struct tagc_broadcast_status status_of(struct rank *r, const struct tagc_
 }
 
 static void apply(struct rank *r, const struct tagc_broadcast_shape *of) {
+  static const struct tagc_allgather_layout layout = {.reference_bytes = BYTES};
+  static const struct tagc_reference_limits limits = {UINT64_MAX, 0};
   if (r->verdict.forgets)
     tagc_references_forget(&r->refs, &device, NULL);
   if (r->verdict.action == TAGC_BROADCAST_CHANGES)
     tagc_references_use(&r->refs, r->verdict.reference);
   if (r->verdict.action == TAGC_BROADCAST_KEEP)
-    tagc_references_keep(&r->refs, &device, of, BYTES, r->verdict.reference, NULL);
+    tagc_references_keep(&r->refs, &device, of, &layout, r->verdict.reference, &limits, NULL);
 }
 
 static void take_content(struct rank *r, const struct tagc_broadcast_shape *of, const uint16_t *send,

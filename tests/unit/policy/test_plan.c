@@ -377,6 +377,14 @@ static void allgathers(void) {
   ok(ask_allgather(&q) == TAGC_REASON_compressed, "an earlier one has it");
   q.referred = false, q.reference_left = 1000;
   ok(ask_allgather(&q) == TAGC_REASON_compressed, "just enough for it");
+  struct tagc_allgather_layout layout = {.reference_bytes = 1000};
+  ok(!tagc_plan_is_pinned(&q, &layout), "in memory of the device");
+  q.reference_left = 999, q.pinned_left = 999;
+  ok(ask_allgather(&q) == TAGC_REASON_no_reference, "too little of either memory, however much of both");
+  q.pinned_left = 1000;
+  ok(ask_allgather(&q) == TAGC_REASON_compressed && tagc_plan_is_pinned(&q, &layout), "just enough pinned memory");
+  q.referred = true;
+  ok(!tagc_plan_is_pinned(&q, &layout), "an earlier one has it, wherever that is");
   options.bad = true;
   ok(ask_allgather(&good) == TAGC_REASON_bad_option, "a refused option");
 }
