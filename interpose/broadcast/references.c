@@ -7,11 +7,6 @@
 #include "env/hash.h"
 
 enum {
-  SAMPLES = 256,
-  /* Samples that must be alike. Two tensors of random weights agree in a fiftieth; weights of a few steps later, in
-   * nearly all. */
-  LIKE = SAMPLES / 2,
-  SURELY = SAMPLES / 8 * 7,
   OLD = 4, /* a reference is old if so many calls for each of them have gone by without it */
   REFUSALS = 3,
   LONGEST_REST = 64,
@@ -41,40 +36,58 @@ struct tagc_allgather_shape tagc_broadcast_codec_shape(const struct tagc_broadca
 
 /* ---- the choice of the root -------------------------------------------------------------------------------------- */
 
+static uint64_t count_samples(const struct tagc_broadcast_shape *shape) {
+  return shape->words < TAGC_BROADCAST_SAMPLES ? shape->words : TAGC_BROADCAST_SAMPLES;
+}
+
 /* A word without its lowest bits: a step of training leaves it as it is, most of the time. */
-static uint32_t rough_word(const uint8_t *data, uint64_t at, enum tagc_dtype dtype) {
+static uint16_t rough_word(const uint8_t *data, uint64_t at, enum tagc_dtype dtype) {
   uint32_t wide;
   uint16_t narrow;
   if (dtype == TAGC_FLOAT32) {
     memcpy(&wide, data + 4 * at, sizeof wide);
-    return wide >> 20;
+    return (uint16_t)(wide >> 20);
   }
   memcpy(&narrow, data + 2 * at, sizeof narrow);
   return narrow >> 4;
 }
 
-/* The number of samples that are alike. */
-static unsigned likeness(const struct tagc_reference *reference, const void *send) {
-  const struct tagc_broadcast_shape *shape = &reference->shape;
-  unsigned alike = 0;
-  for (uint64_t i = 0; i < SAMPLES && reference->memory; i++) {
-    const uint64_t at = shape->words / SAMPLES * i + shape->words % SAMPLES * i / SAMPLES;
-    alike += rough_word(send, at, shape->dtype) == rough_word(reference->memory, at, shape->dtype);
-  }
-  return alike;
+/* Samples lie an odd number of words apart, so that those of a matrix come from many of its columns. */
+bool tagc_references_sample(struct tagc_references *refs, const struct tagc_device *device,
+                            const struct tagc_broadcast_shape *shape, const void *send, void *stream) {
+  const size_t word = tagc_dtype_size(shape->dtype);
+  const uint64_t count = count_samples(shape), apart = count ? (shape->words / count - 1) | 1 : 1;
+  uint8_t words[4 * TAGC_BROADCAST_SAMPLES];
+  if (!device->copy(device, refs->packed, word, send, apart * word, word, count, stream) ||
+      !device->get(device, words, refs->packed, count * word, stream))
+    return false;
+  for (uint64_t i = 0; i < count; i++)
+    refs->sampled.rough[i] = rough_word(words, i, shape->dtype);
+  return true;
 }
 
-/* The reference that the content at `send` is like, and first of all the one that came next the last time. */
-static uint32_t find_like(const struct tagc_references *refs, const struct tagc_broadcast_shape *shape,
-                          const void *send) {
+/* The eighths of the samples that are alike. Two tensors of random weights agree in a fiftieth; weights of a few steps
+ * later, in nearly all. */
+enum { LIKE = 4, SURELY = 7 };
+
+static uint64_t likeness(const struct tagc_references *refs, const struct tagc_reference *reference) {
+  const uint64_t count = count_samples(&reference->shape);
+  uint64_t alike = 0;
+  for (uint64_t i = 0; i < count; i++)
+    alike += refs->sampled.rough[i] == reference->samples.rough[i];
+  return count ? 8 * alike / count : 0;
+}
+
+/* The reference that the content is like, and first of all the one that came next the last time. */
+static uint32_t find_like(const struct tagc_references *refs, const struct tagc_broadcast_shape *shape) {
   const uint32_t expected = refs->last < refs->count ? refs->all[refs->last].next : TAGC_NO_REFERENCE;
   uint32_t best = TAGC_NO_REFERENCE;
-  unsigned most = LIKE - 1;
+  uint64_t most = LIKE - 1;
   if (expected < refs->count && tagc_broadcast_is_same(&refs->all[expected].shape, shape) &&
-      likeness(&refs->all[expected], send) >= SURELY)
+      likeness(refs, &refs->all[expected]) >= SURELY)
     return expected;
   for (uint32_t i = 0; i < refs->count; i++) {
-    const unsigned alike = tagc_broadcast_is_same(&refs->all[i].shape, shape) ? likeness(&refs->all[i], send) : 0;
+    const uint64_t alike = tagc_broadcast_is_same(&refs->all[i].shape, shape) ? likeness(refs, &refs->all[i]) : 0;
     best = alike > most ? i : best;
     most = alike > most ? alike : most;
   }
@@ -128,9 +141,8 @@ static struct tagc_broadcast_choice choose_place(const struct tagc_references *r
 }
 
 struct tagc_broadcast_choice tagc_references_choose(struct tagc_references *refs,
-                                                    const struct tagc_broadcast_shape *shape, const void *send,
-                                                    uint64_t most) {
-  const uint32_t like = find_like(refs, shape, send);
+                                                    const struct tagc_broadcast_shape *shape, uint64_t most) {
+  const uint32_t like = find_like(refs, shape);
   if (like == TAGC_NO_REFERENCE)
     return choose_place(refs, shape, most);
   struct tagc_reference *reference = &refs->all[like];
@@ -169,6 +181,7 @@ void tagc_references_use(struct tagc_references *refs, uint32_t reference) {
     refs->all[refs->last].next = reference;
   refs->all[reference].period = refs->all[reference].used ? refs->calls - refs->all[reference].used : 0;
   refs->all[reference].used = refs->calls;
+  refs->all[reference].samples = refs->sampled;
   refs->last = reference;
 }
 
@@ -183,8 +196,37 @@ static bool grow_list(struct tagc_references *refs) {
   return true;
 }
 
+static void forget_memory(struct tagc_references *refs, struct tagc_reference *r) {
+  refs->pinned -= r->pinned ? tagc_broadcast_bytes(&r->shape) : 0;
+  r->memory = r->tables = NULL;
+  r->pinned = false;
+}
+
+static void give_back_reference(struct tagc_references *refs, const struct tagc_device *device,
+                                struct tagc_reference *r, void *fence) {
+  device->release_after(device, r->memory, fence);
+  device->release_after(device, r->tables, fence);
+  forget_memory(refs, r);
+}
+
+/* The reference's bytes are part of refs->bytes already. Those of all references are within both limits together, so
+ * one that the device's limit excludes may exceed the other limit. One for which the device has no memory may not. */
+static void *find_memory(struct tagc_references *refs, const struct tagc_device *device, struct tagc_reference *r,
+                         size_t needed, const struct tagc_reference_limits *limits, void *stream) {
+  const uint64_t bytes = tagc_broadcast_bytes(&r->shape);
+  const bool fits = refs->bytes - refs->pinned <= limits->device || bytes < TAGC_PINNED_LARGE;
+  void *memory = fits ? device->alloc(device, needed, stream) : NULL;
+  if (memory || !limits->pinned || (fits && refs->pinned + bytes > limits->pinned))
+    return memory;
+  memory = device->alloc_pinned(device, needed);
+  r->pinned = memory;
+  refs->pinned += memory ? bytes : 0;
+  return memory;
+}
+
 bool tagc_references_keep(struct tagc_references *refs, const struct tagc_device *device,
-                          const struct tagc_broadcast_shape *shape, uint32_t reference, void *stream) {
+                          const struct tagc_broadcast_shape *shape, const struct tagc_allgather_layout *layout,
+                          uint32_t reference, const struct tagc_reference_limits *limits, void *stream) {
   if (reference == refs->count && refs->count == refs->room && !grow_list(refs)) {
     refs->no_memory = true;
     return false;
@@ -194,53 +236,65 @@ bool tagc_references_keep(struct tagc_references *refs, const struct tagc_device
     *r = (struct tagc_reference){.next = TAGC_NO_REFERENCE};
     refs->count++;
   }
-  if (r->memory && !tagc_broadcast_is_same(&r->shape, shape)) {
+  if (!tagc_broadcast_is_same(&r->shape, shape)) {
     device->release(device, r->memory, stream);
-    r->memory = NULL;
+    device->release(device, r->tables, stream);
+    forget_memory(refs, r);
   }
   refs->bytes += tagc_broadcast_bytes(shape) - tagc_broadcast_bytes(&r->shape);
   r->shape = *shape;
   if (!r->memory)
-    r->memory = device->alloc(device, tagc_broadcast_bytes(shape), stream);
-  refs->no_memory |= !r->memory;
+    r->memory = find_memory(refs, device, r, layout->reference_bytes, limits, stream);
+  if (!r->tables && layout->tables_bytes)
+    r->tables = device->alloc(device, layout->tables_bytes, stream);
+  refs->no_memory |= !r->memory || (!r->tables && layout->tables_bytes);
   tagc_references_use(refs, reference);
-  return r->memory != NULL;
+  return !refs->no_memory;
 }
 
-void tagc_references_forget(struct tagc_references *refs, const struct tagc_device *device, void *stream) {
+void tagc_references_forget(struct tagc_references *refs, const struct tagc_device *device, void *fence) {
   for (uint32_t i = 0; i < refs->count; i++)
-    device->release(device, refs->all[i].memory, stream);
+    give_back_reference(refs, device, &refs->all[i], fence);
   refs->count = 0;
   refs->bytes = 0;
   refs->last = TAGC_NO_REFERENCE;
   refs->lost = false;
 }
 
-bool tagc_references_reserve(struct tagc_references *refs, const struct tagc_device *device, int nranks,
-                             size_t payload_bytes, void *stream) {
-  const size_t told_bytes = (size_t)nranks * TAGC_BROADCAST_STATUS_BYTES;
+bool tagc_references_reserve_statuses(struct tagc_references *refs, const struct tagc_device *device, int nranks,
+                                      void *stream) {
+  const size_t bytes = (size_t)nranks * TAGC_BROADCAST_STATUS_BYTES;
   if (!refs->told) {
-    refs->told = device->alloc(device, told_bytes, stream);
     refs->last = TAGC_NO_REFERENCE;
+    refs->told = device->alloc(device, bytes, stream);
+    refs->told_pinned = !refs->told;
   }
+  if (!refs->told)
+    refs->told = device->alloc_pinned(device, bytes);
   if (!refs->heard)
-    refs->heard = malloc(told_bytes);
-  if (refs->packed_bytes < payload_bytes) {
-    uint8_t *packed = device->alloc(device, payload_bytes, stream);
-    if (packed) {
-      device->release(device, refs->packed, stream);
-      refs->packed = packed;
-      refs->packed_bytes = payload_bytes;
-    }
-    refs->no_memory |= !packed;
-  }
+    refs->heard = malloc(bytes);
   return refs->told && refs->heard;
+}
+
+bool tagc_references_reserve_payload(struct tagc_references *refs, const struct tagc_device *device, size_t bytes,
+                                     void *stream) {
+  const size_t samples = 4 * TAGC_BROADCAST_SAMPLES, needed = bytes > samples ? bytes : samples;
+  if (refs->packed_bytes >= needed)
+    return true;
+  uint8_t *packed = device->alloc(device, needed, stream);
+  if (packed) {
+    device->release(device, refs->packed, stream);
+    refs->packed = packed;
+    refs->packed_bytes = needed;
+  }
+  refs->no_memory |= !packed;
+  return packed != NULL;
 }
 
 void tagc_references_free(struct tagc_references *refs, const struct tagc_device *device, void *fence, bool leak) {
   for (uint32_t i = 0; i < refs->count && !leak; i++)
-    device->release_after(device, refs->all[i].memory, fence);
-  if (!leak && refs->told)
+    give_back_reference(refs, device, &refs->all[i], fence);
+  if (!leak && refs->told && !refs->told_pinned)
     device->release_after(device, refs->told, fence);
   if (!leak && refs->packed)
     device->release_after(device, refs->packed, fence);

@@ -5,8 +5,9 @@
  * refers to, by the contents of its buffer, and its status names it (verdict.h). So programs may send in any order, in
  * buckets of one size, or leave calls out. A rank that cannot hold a reference, or may hold another than the others,
  * says so in its next status.
- * Memory     Of the communicator's device. The most is TAGC_BROADCAST_MAX: the sum of the references' bytes. A payload
- *            takes seven eighths of the largest call beside that.
+ * Memory     Of the communicator's device, at most TAGC_BROADCAST_MAX: the sum of the references' bytes. On a GPU also
+ *            pinned memory of the host, at most TAGC_BROADCAST_PINNED. Where a reference lies is this rank's own
+ * affair. A payload takes seven eighths of the largest call beside that, and on a GPU each reference 64 KiB of tables.
  * Threads    One at a time: the calls of a communicator.
  */
 #ifndef INTERPOSE_BROADCAST_REFERENCES_H
@@ -40,16 +41,24 @@ bool tagc_broadcast_is_same(const struct tagc_broadcast_shape *a, const struct t
 struct tagc_allgather_shape tagc_broadcast_codec_shape(const struct tagc_broadcast_shape *shape);
 
 #define TAGC_NO_REFERENCE UINT32_MAX
-enum { TAGC_REFERENCES_MOST = 1 << 20, TAGC_BROADCAST_STATUS_BYTES = 64 };
+enum { TAGC_REFERENCES_MOST = 1 << 20, TAGC_BROADCAST_STATUS_BYTES = 64, TAGC_BROADCAST_SAMPLES = 256 };
+
+/* Words of a content without their lowest bits, at places that follow from its shape. */
+struct tagc_broadcast_samples {
+  uint16_t rough[TAGC_BROADCAST_SAMPLES];
+};
 
 struct tagc_reference {
   struct tagc_broadcast_shape shape;
   void *memory;    /* NULL: this rank has none */
+  void *tables;    /* what a GPU keeps beside it; NULL: nothing */
+  bool pinned;     /* the memory is the host's */
   uint64_t digest; /* of its content */
   uint64_t used;   /* the number of the last call that used it */
   uint64_t period; /* the number of calls between the last two that did; 0: there was but one */
   uint32_t next;   /* the reference of the call behind that; TAGC_NO_REFERENCE: none so far */
   /* For the root alone. */
+  struct tagc_broadcast_samples samples;
   unsigned refused;      /* calls in a row whose changes were too many */
   unsigned rest, rested; /* so many calls are sent plainly now without a look at their changes, and were the last time
                           */
@@ -59,14 +68,18 @@ struct tagc_references {
   struct tagc_reference *all;
   uint32_t count, room;
   uint64_t bytes;  /* of all of them */
+  uint64_t pinned; /* of those in pinned memory, on this rank */
   uint64_t calls;  /* so far */
   uint32_t last;   /* of the last call; TAGC_NO_REFERENCE: none */
   bool lost;       /* a call has failed here: other ranks may have other references */
   bool no_memory;  /* this rank lacks memory, for good */
-  uint8_t *told;   /* device memory: a status a rank */
+  bool complained; /* that the device cannot take a call */
+  uint8_t *told;   /* a status a rank: device memory, or, if that had none, pinned memory that is never freed */
+  bool told_pinned;
   void *heard;     /* host memory: the same */
-  uint8_t *packed; /* device memory: a payload */
+  uint8_t *packed; /* device memory: a payload, and the codec's state */
   size_t packed_bytes;
+  struct tagc_broadcast_samples sampled; /* at the root: of the call's content */
 };
 
 /* The actions of a root. */
@@ -81,11 +94,15 @@ struct tagc_broadcast_choice {
   uint32_t reference;
 };
 
-/* At the root: chooses by the content at `send`, which the host can read, and the references' bytes at `most`. Changes
- * may turn out to be too many; the root then keeps the call in the place of the reference. */
+/* At the root: samples the content at `send`, memory of the device. Waits for the stream. The reference that the call
+ * uses gets these samples. False if the device fails. */
+bool tagc_references_sample(struct tagc_references *refs, const struct tagc_device *device,
+                            const struct tagc_broadcast_shape *shape, const void *send, void *stream);
+
+/* At the root: chooses by the samples, with the references' bytes at `most`. Changes may turn out to be too many; the
+ * root then keeps the call in the place of the reference. */
 struct tagc_broadcast_choice tagc_references_choose(struct tagc_references *refs,
-                                                    const struct tagc_broadcast_shape *shape, const void *send,
-                                                    uint64_t most);
+                                                    const struct tagc_broadcast_shape *shape, uint64_t most);
 
 /* At the root: were the changes of a call too many? */
 void tagc_references_watch(struct tagc_references *refs, uint32_t reference, bool refused);
@@ -100,18 +117,27 @@ uint64_t tagc_references_digest(const struct tagc_references *refs);
 /* A call uses a reference, on all ranks alike. */
 void tagc_references_use(struct tagc_references *refs, uint32_t reference);
 
-/* Makes the place for a call that is kept, and uses it. Without memory this rank cannot compress from here on
- * (no_memory), but its list is that of the others. False if it cannot even have that list. */
+/* The most bytes of references: in memory of the device, and in pinned memory. */
+struct tagc_reference_limits {
+  uint64_t device, pinned;
+};
+
+/* Makes the place for a call that is kept, and uses it. `layout`: of this shape on the device. Without memory this rank
+ * cannot compress from here on (no_memory), but its list is that of the others. False if it cannot even have that list.
+ */
 bool tagc_references_keep(struct tagc_references *refs, const struct tagc_device *device,
-                          const struct tagc_broadcast_shape *shape, uint32_t reference, void *stream);
+                          const struct tagc_broadcast_shape *shape, const struct tagc_allgather_layout *layout,
+                          uint32_t reference, const struct tagc_reference_limits *limits, void *stream);
 
-/* Forgets all references: all ranks begin anew. */
-void tagc_references_forget(struct tagc_references *refs, const struct tagc_device *device, void *stream);
+/* Forgets all references: all ranks begin anew. Gives their memory back behind the fence of the last call. */
+void tagc_references_forget(struct tagc_references *refs, const struct tagc_device *device, void *fence);
 
-/* Reserves the memory of a call: one status a rank, and a payload. False without memory for the statuses; without any
- * for the payload, no_memory is set. */
-bool tagc_references_reserve(struct tagc_references *refs, const struct tagc_device *device, int nranks,
-                             size_t payload_bytes, void *stream);
+/* Reserves the memory of statuses, one a rank, or of a payload with the codec's state. False without any: the call
+ * fails without statuses; without a payload no_memory is set. */
+bool tagc_references_reserve_statuses(struct tagc_references *refs, const struct tagc_device *device, int nranks,
+                                      void *stream);
+bool tagc_references_reserve_payload(struct tagc_references *refs, const struct tagc_device *device, size_t bytes,
+                                     void *stream);
 
 /* Gives all memory back behind the fence, or never if some of it may still be in use (`leak`). */
 void tagc_references_free(struct tagc_references *refs, const struct tagc_device *device, void *fence, bool leak);

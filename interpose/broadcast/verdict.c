@@ -35,7 +35,7 @@ static enum tagc_broadcast_cause find_cause(const struct tagc_references *refs,
                                             const struct tagc_broadcast_status *statuses, int nranks,
                                             uint64_t payload_most, uint64_t most) {
   const struct tagc_broadcast_status *first = &statuses[0];
-  bool differ = false, asked = false;
+  bool differ = false, asked = false, unable = false;
   for (int rank = 0; rank < nranks; rank++)
     if (statuses[rank].call != first->call)
       return TAGC_BROADCAST_PARTED;
@@ -43,9 +43,12 @@ static enum tagc_broadcast_cause find_cause(const struct tagc_references *refs,
     const uint32_t flags = statuses[rank].flags;
     if (flags & TAGC_BROADCAST_NO_MEMORY)
       return TAGC_BROADCAST_LACKING;
+    unable |= flags & TAGC_BROADCAST_UNABLE;
     asked |= flags & TAGC_BROADCAST_ASKS_PLAIN;
     differ |= (flags & ~(uint32_t)TAGC_BROADCAST_ASKS_PLAIN) || statuses[rank].references != first->references;
   }
+  if (unable) /* it could not keep the call, either */
+    return TAGC_BROADCAST_REJECTED;
   if (differ)
     return TAGC_BROADCAST_DIFFER;
   if (asked)
@@ -68,7 +71,7 @@ struct tagc_broadcast_verdict tagc_broadcast_judge(const struct tagc_references 
     verdict.bytes = verdict.action == TAGC_BROADCAST_CHANGES ? root->bytes : 0;
     return verdict;
   }
-  verdict.forgets = verdict.cause != TAGC_BROADCAST_ASKED;
+  verdict.forgets = verdict.cause > TAGC_BROADCAST_REJECTED;
   const bool kept = verdict.cause == TAGC_BROADCAST_DIFFER && tagc_broadcast_bytes(shape) <= most;
   verdict.action = kept ? TAGC_BROADCAST_KEEP : TAGC_BROADCAST_PLAIN;
   verdict.reference = kept ? 0 : TAGC_NO_REFERENCE;

@@ -9,8 +9,14 @@
 
 #include "interpose/broadcast/references.h"
 
-/* The bits of `flags`. ASKS_PLAIN: the rank's configuration of this call is one that only NCCL can keep. */
-enum { TAGC_BROADCAST_LOST = 1, TAGC_BROADCAST_NO_MEMORY = 2, TAGC_BROADCAST_ASKS_PLAIN = 4 };
+/* The bits of `flags`. ASKS_PLAIN: the rank's configuration of this call is one that only NCCL can keep. UNABLE: its
+ * GPU cannot take this call. */
+enum {
+  TAGC_BROADCAST_LOST = 1,
+  TAGC_BROADCAST_NO_MEMORY = 2,
+  TAGC_BROADCAST_ASKS_PLAIN = 4,
+  TAGC_BROADCAST_UNABLE = 8,
+};
 
 /* In the byte order of the machine: all ranks of a job have the same. */
 struct tagc_broadcast_status {
@@ -27,11 +33,12 @@ _Static_assert(sizeof(struct tagc_broadcast_status) == TAGC_BROADCAST_STATUS_BYT
 
 /* Why a call is sent plainly. */
 enum tagc_broadcast_cause {
-  TAGC_BROADCAST_CHOSEN,  /* the root has chosen so */
-  TAGC_BROADCAST_ASKED,   /* a rank asks for it; the references stay as they are */
-  TAGC_BROADCAST_DIFFER,  /* the ranks' references differ, or one has lost its own, or statuses make no sense */
-  TAGC_BROADCAST_LACKING, /* a rank lacks memory */
-  TAGC_BROADCAST_PARTED,  /* the ranks were called with different counts, types or roots */
+  TAGC_BROADCAST_CHOSEN,   /* the root has chosen so */
+  TAGC_BROADCAST_ASKED,    /* a rank asks for it; the references stay as they are */
+  TAGC_BROADCAST_REJECTED, /* a rank's GPU cannot take it; the same */
+  TAGC_BROADCAST_DIFFER,   /* the ranks' references differ, or one has lost its own, or statuses make no sense */
+  TAGC_BROADCAST_LACKING,  /* a rank lacks memory */
+  TAGC_BROADCAST_PARTED,   /* the ranks were called with different counts, types or roots */
 };
 
 struct tagc_broadcast_verdict {

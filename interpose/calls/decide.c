@@ -106,7 +106,6 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
     .resync_pending = call->resync_pending,
     .calls_skipped = call->calls_skipped,
     .hosts = (int)comm->agreement.hosts,
-    .host_memory = comm->device && comm->device->host_reads,
     .shape_reason = tagc_call_is_broadcast(call) ? tagc_call_broadcast_shape(call, &broadcast) : TAGC_REASON_NONE,
     .allgather_reason = tagc_allgathers_reason(comm),
     .stale = allgather && allgather->layout.reference_bytes &&

@@ -82,11 +82,23 @@ size_t tagc_allgathers_workspace(const struct tagc_comm *comm) {
 }
 
 static void give_back_allgather(const struct tagc_comm *comm, struct tagc_allgather *a) {
-  if (a->reference && !comm->sync.unfenced)
+  if (!comm->sync.unfenced) {
     comm->device->release_after(comm->device, a->reference, comm->sync.fence);
+    comm->device->release_after(comm->device, a->tables, comm->sync.fence);
+  }
   if (a->tally && !comm->sync.unfenced)
     comm->device->tally_free(comm->device, a->tally, comm->sync.fence);
-  a->reference = a->tally = NULL;
+  a->reference = a->tables = a->tally = NULL;
+}
+
+/* Small references are not pinned: such memory could not be given back. */
+static bool reserve_reference(const struct tagc_device *device, struct tagc_allgather *a, void *stream) {
+  a->pinned = a->pinned && a->layout.reference_bytes >= TAGC_PINNED_LARGE;
+  a->reference = a->pinned ? device->alloc_pinned(device, a->layout.reference_bytes)
+                           : device->alloc(device, a->layout.reference_bytes, stream);
+  if (a->layout.tables_bytes)
+    a->tables = device->alloc(device, a->layout.tables_bytes, stream);
+  return a->reference && (a->tables || !a->layout.tables_bytes);
 }
 
 bool tagc_allgathers_reserve(struct tagc_comm *comm, void *stream) {
@@ -103,8 +115,7 @@ bool tagc_allgathers_reserve(struct tagc_comm *comm, void *stream) {
     a->referred = false;
     if (!a->layout.reference_bytes || a->first != i)
       continue;
-    a->reference = device->alloc(device, a->layout.reference_bytes, stream);
-    good &= a->reference != NULL;
+    good &= reserve_reference(device, a, stream);
   }
   return good;
 }

@@ -40,7 +40,9 @@ struct tagc_allgather {
   bool changes;          /* wholly from cycle to cycle, unlike parameters (policy/changes.h) */
   void *tally;           /* as in struct tagc_slot */
   uint64_t calls;        /* compressed: seeds are made from this */
-  void *reference;       /* first: device memory; NULL: none */
+  void *reference;       /* first: device or pinned memory; NULL: none */
+  void *tables;          /* first: device memory beside it; NULL: none */
+  bool pinned;           /* first: the reference lies in pinned memory */
   bool referred;         /* first: all ranks have the same reference, or one marked as damaged */
   bool damaged;          /* first: this rank's reference differs from the others', as a call has failed here */
   unsigned refused;      /* refused calls in a row */

@@ -53,6 +53,7 @@ bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct 
     good = device->allgather_layout(device, codec, &its, &chunking->layout[k]);
     all.payload_bytes += chunking->layout[k].payload_bytes;
     all.reference_bytes += chunking->layout[k].reference_bytes;
+    all.tables_bytes += chunking->layout[k].tables_bytes;
     all.state_bytes += chunking->layout[k].state_bytes;
   }
   if (good)

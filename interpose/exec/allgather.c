@@ -75,6 +75,7 @@ static void parameters_lay_out(struct tagc_work *w) {
     .keep_own = call->send == (const uint8_t *)call->recv + (size_t)comm->rank * shard,
     .seed = parameters_seed(call, a),
     .reference = first->reference,
+    .tables = first->tables,
     .sizes = a->codec->least_bytes ? &a->sizes : NULL,
     .digest = &first->reference_digest,
     .stats = &row->allgather.stats,

@@ -13,6 +13,17 @@
 #include "interpose/nccl/process.h"
 #include "kernels/allgather/exact.h"
 
+/* Equal on all ranks. */
+static struct tagc_reference_limits broadcast_limits(const struct tagc_work *w) {
+  const struct tagc_options *options = tagc_library_options();
+  return (struct tagc_reference_limits){options->broadcast_max, w->device->host_reads ? 0 : options->broadcast_pinned};
+}
+
+static uint64_t most_of(const struct tagc_work *w) {
+  const struct tagc_reference_limits limits = broadcast_limits(w);
+  return limits.device + limits.pinned;
+}
+
 static const struct tagc_allgather_codec *const broadcast_codec = &tagc_allgather_exact;
 
 static struct tagc_references *references_of(const struct tagc_work *w) { return &w->call->comm->broadcasts; }
@@ -27,8 +38,8 @@ static uint8_t *own_status(const struct tagc_work *w) {
 static struct tagc_allgather_job *job_for(struct tagc_work *w, uint32_t reference) {
   struct tagc_references *refs = references_of(w);
   w->broadcast.job.reference = refs->all[reference].memory;
+  w->broadcast.job.tables = refs->all[reference].tables;
   w->broadcast.job.digest = &refs->all[reference].digest;
-  w->broadcast.job.payloads = refs->packed;
   return &w->broadcast.job;
 }
 
@@ -40,7 +51,7 @@ static void broadcast_lay_out(struct tagc_work *w) {
   struct tagc_allgather_layout layout = {0};
   (void)tagc_call_broadcast_shape(call, &b->shape); /* it has one: the plan has asked */
   const struct tagc_allgather_shape shape = tagc_broadcast_codec_shape(&b->shape);
-  (void)w->device->allgather_layout(w->device, broadcast_codec, &shape, &layout);
+  (void)broadcast_codec->layout(&shape, &layout); /* the same on ranks whose device has none */
   b->payload_most = layout.payload_bytes;
   b->job = (struct tagc_allgather_job){
     .shape = shape,
@@ -52,20 +63,61 @@ static void broadcast_lay_out(struct tagc_work *w) {
   };
 }
 
+/* Kernels need aligned words, and access. Only the root's send buffer is read. */
+static bool reaches_buffers(const struct tagc_work *w) {
+  const struct tagc_call *call = w->call;
+  const void *send = is_root(w) ? call->send : call->recv;
+  return ((uintptr_t)send | (uintptr_t)call->recv) % tagc_dtype_size(w->broadcast.shape.dtype) == 0 &&
+         w->device->reaches(w->device, send) && w->device->reaches(w->device, call->recv);
+}
+
+/* The fence is made here, as no vote needs to come before. */
+static enum tagc_reason ask_device(struct tagc_work *w) {
+  const struct tagc_device *device = w->device;
+  struct tagc_sync *sync = &w->call->comm->sync;
+  struct tagc_allgather_job *job = &w->broadcast.job;
+  if (device->host_reads)
+    return TAGC_REASON_NONE;
+  if (!device->takes_stream(device, w->call->stream))
+    return TAGC_REASON_stream;
+  if (!device->allgather_layout(device, broadcast_codec, &job->shape, &job->layout) ||
+      (!sync->fence && !(sync->fence = device->fence_make(device))))
+    return TAGC_REASON_device;
+  return reaches_buffers(w) ? TAGC_REASON_NONE : TAGC_REASON_memory;
+}
+
+enum tagc_reason tagc_broadcast_reject_reason(struct tagc_work *w) {
+  struct tagc_references *refs = references_of(w);
+  const enum tagc_reason reason = ask_device(w);
+  if (reason != TAGC_REASON_NONE && !refs->complained)
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: a broadcast from rank %d goes plainly on all ranks: %s",
+             (unsigned long long)w->call->comm->ledger->number, w->call->root, tagc_reason_words(reason));
+  refs->complained |= reason != TAGC_REASON_NONE;
+  return reason;
+}
+
 static ncclResult_t broadcast_begin(struct tagc_work *w) {
   struct tagc_comm *comm = w->call->comm;
-  if (!tagc_references_reserve(&comm->broadcasts, w->device, comm->nranks, w->broadcast.payload_most, w->call->stream))
+  struct tagc_allgather_job *job = &w->broadcast.job;
+  if (!tagc_references_reserve_statuses(&comm->broadcasts, w->device, comm->nranks, w->call->stream))
     return tagc_no_memory("the statuses of a broadcast");
   comm->broadcasts.calls++;
+  if (w->reject_reason == TAGC_REASON_NONE &&
+      tagc_references_reserve_payload(&comm->broadcasts, w->device, tagc_allgather_assign_buffers(job, NULL),
+                                      w->call->stream))
+    (void)tagc_allgather_assign_buffers(job, comm->broadcasts.packed);
   return ncclSuccess;
 }
 
 /* At the root: what the call sends. False if the device fails. */
 static bool choose_changes(struct tagc_work *w, struct tagc_broadcast_status *status) {
   struct tagc_references *refs = references_of(w);
-  const struct tagc_broadcast_choice choice =
-    tagc_references_choose(refs, &w->broadcast.shape, w->call->send, tagc_library_options()->broadcast_max);
   struct tagc_exact_header header;
+  if (!tagc_references_sample(refs, w->device, &w->broadcast.shape, w->call->send, w->call->stream))
+    return false;
+  if (status->flags)
+    return true;
+  const struct tagc_broadcast_choice choice = tagc_references_choose(refs, &w->broadcast.shape, most_of(w));
   status->action = choice.action;
   status->reference = choice.reference;
   if (choice.action != TAGC_BROADCAST_CHANGES)
@@ -87,7 +139,9 @@ static ncclResult_t broadcast_encode(struct tagc_work *w, unsigned chunk, void *
   (void)chunk;
   if (tagc_coll_config_gate(w->call->config) != TAGC_REASON_NONE)
     status.flags |= TAGC_BROADCAST_ASKS_PLAIN;
-  if (is_root(w) && !status.flags)
+  if (w->reject_reason != TAGC_REASON_NONE)
+    status.flags |= TAGC_BROADCAST_UNABLE;
+  else if (is_root(w) && !refs->no_memory)
     good = choose_changes(w, &status);
   return tagc_work_done(good && w->device->put(w->device, own_status(w), &status, sizeof status, stream));
 }
@@ -108,17 +162,18 @@ static ncclResult_t judge_statuses(struct tagc_work *w) {
   struct tagc_references *refs = references_of(w);
   const int nranks = w->call->comm->nranks;
   struct tagc_broadcast_work *b = &w->broadcast;
+  const struct tagc_reference_limits limits = broadcast_limits(w);
   const struct tagc_broadcast_status *statuses = refs->heard;
   if (!w->device->get(w->device, refs->heard, refs->told, (size_t)nranks * sizeof *statuses, w->call->stream))
     return ncclUnhandledCudaError;
-  b->verdict =
-    tagc_broadcast_judge(refs, &b->shape, statuses, nranks, b->payload_most, tagc_library_options()->broadcast_max);
+  b->verdict = tagc_broadcast_judge(refs, &b->shape, statuses, nranks, b->payload_most, most_of(w));
   if (b->verdict.forgets)
-    tagc_references_forget(refs, w->device, w->call->stream);
+    tagc_references_forget(refs, w->device, w->call->comm->sync.fence);
   if (b->verdict.action == TAGC_BROADCAST_CHANGES)
     tagc_references_use(refs, b->verdict.reference);
   else if (b->verdict.action == TAGC_BROADCAST_KEEP)
-    (void)tagc_references_keep(refs, w->device, &b->shape, b->verdict.reference, w->call->stream);
+    (void)tagc_references_keep(refs, w->device, &b->shape, &b->job.layout, b->verdict.reference, &limits,
+                               w->call->stream);
   return ncclSuccess;
 }
 
@@ -147,23 +202,41 @@ static ncclResult_t enqueue_content(const struct tagc_nccl_group *real, struct t
   return enqueue_as_called(real, call);
 }
 
+/* Waits for the device. False if it fails, or if something else comes out than the root has. */
+static bool decode_changes(struct tagc_work *w) {
+  const struct tagc_device *device = w->device;
+  struct tagc_allgather_job *job = job_for(w, w->broadcast.verdict.reference);
+  void *stream = w->call->stream;
+  bool refused = false;
+  return device->allgather_decode(device, broadcast_codec, job, stream) &&
+         device->allgather_refused(device, broadcast_codec, job, stream, &refused) && !refused &&
+         device->allgather_digest(device, broadcast_codec, job, stream);
+}
+
+static bool keep_content(struct tagc_work *w) {
+  const struct tagc_device *device = w->device;
+  struct tagc_allgather_job *job = job_for(w, w->broadcast.verdict.reference);
+  return device->allgather_refer(device, broadcast_codec, job, w->call->stream) &&
+         device->allgather_digest(device, broadcast_codec, job, w->call->stream);
+}
+
 static ncclResult_t follow_content_now(struct tagc_work *w) {
   const struct tagc_broadcast_verdict *verdict = &w->broadcast.verdict;
   const struct tagc_comm *comm = w->call->comm;
   if (sends_changes(w)) {
-    if (w->device->allgather_decode(w->device, broadcast_codec, job_for(w, verdict->reference), w->call->stream))
+    if (decode_changes(w))
       return ncclSuccess;
-    tagc_log(TAGC_LOG_ERROR, "interpose",
-             "communicator %llu: a broadcast of %llu bytes from rank %d: its changes do not give what the root has: "
-             "the call fails",
-             (unsigned long long)comm->ledger->number, (unsigned long long)tagc_broadcast_bytes(&w->broadcast.shape),
-             w->call->root);
+    if (w->broadcast.job.failed || w->broadcast.job.refused)
+      tagc_log(TAGC_LOG_ERROR, "interpose",
+               "communicator %llu: a broadcast of %llu bytes from rank %d: its changes do not give what the root has: "
+               "the call fails",
+               (unsigned long long)comm->ledger->number, (unsigned long long)tagc_broadcast_bytes(&w->broadcast.shape),
+               w->call->root);
     return ncclUnhandledCudaError;
   }
   if (verdict->action != TAGC_BROADCAST_KEEP || comm->broadcasts.no_memory)
     return ncclSuccess;
-  return tagc_work_done(
-    w->device->allgather_refer(w->device, broadcast_codec, job_for(w, verdict->reference), w->call->stream));
+  return tagc_work_done(keep_content(w));
 }
 
 static ncclResult_t follow_content(struct tagc_work *w) {
@@ -184,6 +257,8 @@ static enum tagc_reason reason_of(const struct tagc_work *w) {
     return config;
   if (verdict->cause == TAGC_BROADCAST_PARTED || verdict->cause == TAGC_BROADCAST_ASKED)
     return TAGC_REASON_parted;
+  if (verdict->cause == TAGC_BROADCAST_REJECTED)
+    return w->reject_reason != TAGC_REASON_NONE ? w->reject_reason : TAGC_REASON_broadcast_device;
   if (verdict->cause != TAGC_BROADCAST_CHOSEN)
     return TAGC_REASON_lost;
   return verdict->action == TAGC_BROADCAST_KEEP ? TAGC_REASON_kept : TAGC_REASON_unlike;

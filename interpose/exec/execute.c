@@ -157,10 +157,12 @@ static void tally_side_stream(const struct tagc_work *w) {
 /* Earlier work on our memory may be on another stream. */
 static ncclResult_t begin_call(struct tagc_work *w) {
   const struct tagc_call *call = w->call;
-  /* The statuses of a broadcast say it. */
-  const enum tagc_reason reason = is_of_broadcast(w) ? TAGC_REASON_NONE : tagc_slot_reject_reason(call);
-  if (reason != TAGC_REASON_NONE)
+  const enum tagc_reason reason = is_of_broadcast(w) ? tagc_broadcast_reject_reason(w) : tagc_slot_reject_reason(call);
+  if (reason != TAGC_REASON_NONE && !is_of_broadcast(w))
     return fail_unable(w, reason);
+  w->reject_reason = reason;
+  if (reason != TAGC_REASON_NONE)
+    return ncclSuccess; /* only copies follow, which the host waits for */
   return tagc_work_done(w->device->fence_wait(w->device, call->comm->sync.fence, call->stream) &&
                         tagc_order_before_call(call->comm, call->stream));
 }
@@ -352,7 +354,7 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status) {
   for (size_t i = 0; i < batch->count; i++) {
     const struct tagc_work *w = &batch->work[i];
     w->call->comm->sync.unfenced = !tagc_comm_has_streams(w->call->comm);
-    if (w->call->comm->sync.unfenced)
+    if (w->call->comm->sync.unfenced || w->reject_reason != TAGC_REASON_NONE)
       continue;
     await_side_stream(w);
     /* On a stream that begin_call() has refused there is nothing of ours. */

@@ -94,6 +94,9 @@ struct tagc_broadcast_work {
 
 extern const struct tagc_phase tagc_phase_reduce_scatter, tagc_phase_parameters, tagc_phase_sums, tagc_phase_broadcast;
 
+/* Why this rank's device cannot take the broadcast; TAGC_REASON_NONE: it can. Its status tells the others. */
+enum tagc_reason tagc_broadcast_reject_reason(struct tagc_work *w);
+
 /* Cuts w->allgather.job, compressed, with memory at `base`, into these chunks; sets w->chunks[phase] (allgather.c). */
 void tagc_work_assign_chunks(struct tagc_work *w, int phase, const struct tagc_allgather_chunking *chunking,
                              uint8_t *base);
@@ -129,6 +132,7 @@ struct tagc_work {
   struct tagc_side_task encode[TAGC_CHUNKS], decode[TAGC_CHUNKS];
   void *tally;                        /* only for a device that counts by itself; NULL: none */
   uint64_t event;                     /* of the last task */
+  enum tagc_reason reject_reason;     /* why a broadcast's stream takes copies alone; TAGC_REASON_NONE: it takes all */
   struct tagc_side_times side_stream; /* at the begin of the call */
   struct tagc_trace_times took;       /* on host memory */
   struct tagc_reduce_scatter_work reduce;

@@ -225,9 +225,12 @@ enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, st
     return TAGC_REASON_unselected;
   if (!q->codec->layout(&q->shape, layout) || layout->payload_bytes >= shard)
     return TAGC_REASON_no_gain;
-  return layout->reference_bytes && !q->referred && layout->reference_bytes > q->reference_left
-           ? TAGC_REASON_no_reference
-           : TAGC_REASON_NONE;
+  return tagc_plan_is_pinned(q, layout) && layout->reference_bytes > q->pinned_left ? TAGC_REASON_no_reference
+                                                                                    : TAGC_REASON_NONE;
+}
+
+bool tagc_plan_is_pinned(const struct tagc_allgather_question *q, const struct tagc_allgather_layout *layout) {
+  return !q->referred && layout->reference_bytes > q->reference_left;
 }
 
 uint64_t tagc_plan_next_vote(uint64_t vote_cycle) { return vote_cycle < TAGC_LAST_VOTE_CYCLE ? 2 * vote_cycle : 0; }
@@ -285,7 +288,7 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f) {
 }
 
 /* Why a broadcast passes. Nothing here may differ between ranks: without a vote, a rank that passes alone would hang
- * the others. So its configuration is not asked: the rank's status says it. */
+ * the others. So its configuration and its buffers are not asked: the rank's status says it. */
 static enum tagc_reason gate_broadcast(const struct tagc_call_facts *f) {
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OBSERVE)
@@ -296,8 +299,6 @@ static enum tagc_reason gate_broadcast(const struct tagc_call_facts *f) {
     return o->bad ? TAGC_REASON_bad_option : TAGC_REASON_disagreement;
   if (!f->device)
     return TAGC_REASON_device;
-  if (!f->host_memory)
-    return TAGC_REASON_broadcast_device;
   if (f->bytes < o->min_bytes)
     return TAGC_REASON_small;
   if (f->shape_reason != TAGC_REASON_NONE)

@@ -120,12 +120,16 @@ struct tagc_allgather_question {
   bool gradients;
   bool changes;            /* it or its slot does, unlike parameters (changes.h) */
   uint64_t reference_left; /* bytes of TAGC_ALLGATHER_MAX that earlier ones left */
+  uint64_t pinned_left;    /* the same of TAGC_ALLGATHER_PINNED, on a GPU */
   bool referred;           /* an earlier one of the same unit and type keeps the reference for both */
 };
 
 /* Why it cannot be compressed; TAGC_REASON_NONE: it can, and *layout is filled. */
 enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *question,
                                      struct tagc_allgather_layout *layout);
+
+/* Is its reference one for which only pinned memory is left? */
+bool tagc_plan_is_pinned(const struct tagc_allgather_question *question, const struct tagc_allgather_layout *layout);
 
 /* The facts about one call. */
 struct tagc_call_facts {
@@ -151,7 +155,6 @@ struct tagc_call_facts {
   bool calls_skipped; /* calls of the cycle were left out before it: an all-reduce may share only the size of a gradient
                          (a parameter that is averaged now and then) */
   int hosts;          /* of a broadcast: of its communicator, as all ranks agreed */
-  bool host_memory;   /* of a broadcast: that is where its buffers are, on all ranks */
   enum tagc_reason shape_reason;     /* of a broadcast: why the codec cannot have its count and type */
   enum tagc_reason allgather_reason; /* why no all-gather of the communicator is compressed; TAGC_REASON_NONE */
   bool stale;                        /* an all-gather's codec needs the last call's reference, which does not exist */

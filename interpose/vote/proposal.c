@@ -2,6 +2,7 @@
 #include "interpose/vote/proposal.h"
 
 #include "env/log.h"
+#include "env/units.h"
 #include "interpose/comm/chunking.h"
 #include "interpose/comm/memory.h"
 #include "interpose/comm/partial.h"
@@ -180,10 +181,11 @@ static struct tagc_allgather_question allgather_question(const struct tagc_comm 
 
 /* Plans an all-gather as if this rank were alone. */
 static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allgather *a, const struct tagc_wire *wire,
-                                       uint64_t *left) {
+                                       uint64_t *left, uint64_t *pinned_left) {
   const struct tagc_allgather *first = tagc_allgather_first(comm, a);
   struct tagc_allgather_question question = allgather_question(comm, a);
   question.reference_left = *left;
+  question.pinned_left = *pinned_left;
   question.referred = first != a && first->reason == TAGC_REASON_compressed;
   enum tagc_reason reason = tagc_plan_allgather(&question, &a->layout);
   if (reason == TAGC_REASON_compressed && first != a && first->reason != reason)
@@ -192,8 +194,9 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
     reason = tagc_choose_allgather(&a->shape, &a->stats, wire);
   if (reason != TAGC_REASON_compressed)
     return reason;
+  a->pinned = tagc_plan_is_pinned(&question, &a->layout);
   if (first == a)
-    *left -= a->layout.reference_bytes;
+    *(a->pinned ? pinned_left : left) -= a->layout.reference_bytes;
   if (a->reject_reason != TAGC_REASON_NONE)
     return a->reject_reason;
   /* Codecs on a device depend on its driver: the proposal informs the other ranks. */
@@ -207,8 +210,9 @@ static void plan_allgathers(struct tagc_comm *comm, bool decided, const struct t
   const enum tagc_reason why =
     comm->hierarchy.scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote : comm->hierarchy.scope.reason;
   uint64_t left = tagc_library_options()->allgather_max;
+  uint64_t pinned_left = comm->device->host_reads ? 0 : tagc_library_options()->allgather_pinned;
   for (size_t i = 0; i < comm->allgather_count; i++)
-    comm->allgathers[i].reason = decided ? why : plan_allgather(comm, &comm->allgathers[i], wire, &left);
+    comm->allgathers[i].reason = decided ? why : plan_allgather(comm, &comm->allgathers[i], wire, &left, &pinned_left);
 }
 
 static bool has_chunked_allgathers(const struct tagc_comm *comm) {
@@ -401,6 +405,8 @@ static void log_allgather_choices(const struct tagc_comm *comm) {
 /* After the first vote; later votes leave all-gathers as they are. */
 static void resolve_allgathers(struct tagc_comm *comm, struct tagc_message *message) {
   size_t compressed = 0, chunked = 0;
+  uint64_t pinned = 0;
+  char memory[16];
   for (size_t i = 0; i < comm->allgather_count; i++) {
     const struct tagc_allgather *a = &comm->allgathers[i];
     struct tagc_vote_proposal all = {0};
@@ -410,6 +416,7 @@ static void resolve_allgathers(struct tagc_comm *comm, struct tagc_message *mess
     resolve_allgather(comm, i, &all);
     compressed += a->reason == TAGC_REASON_compressed;
     chunked += a->reason == TAGC_REASON_compressed && a->chunking.chunks.count > 1;
+    pinned += a->reason == TAGC_REASON_compressed && a->pinned && a->reference ? a->layout.reference_bytes : 0;
   }
   if (comm->allgather_count && !comm->vote.held)
     tagc_log(TAGC_LOG_INFO, "interpose",
@@ -417,6 +424,11 @@ static void resolve_allgathers(struct tagc_comm *comm, struct tagc_message *mess
              "%zu of them in pieces",
              (unsigned long long)comm->ledger->number, compressed, comm->allgather_count,
              tagc_choose_allgathers_may(tagc_library_options()) ? "auto" : comm->allgathers[0].codec->name, chunked);
+  if (pinned)
+    tagc_log(TAGC_LOG_INFO, "interpose",
+             "communicator %llu: %s of gathered parameters are kept in pinned memory of the host "
+             "(TAGC_ALLGATHER_PINNED)",
+             (unsigned long long)comm->ledger->number, tagc_units_bytes(pinned, memory));
   log_allgather_choices(comm);
 }
 

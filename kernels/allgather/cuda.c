@@ -37,7 +37,7 @@ bool tagc_allgather_cuda_layout(const struct tagc_allgather_codec *codec, const 
     return false;
   out->state_bytes = assign_gpu_buffers(&gather, codec, shape, NULL);
   if (codec == &tagc_allgather_exact)
-    out->reference_bytes = tagc_exact_gpu_reference_bytes(shape->n, shape);
+    out->tables_bytes = tagc_exact_gpu_tables_bytes(shape);
   return true;
 }
 

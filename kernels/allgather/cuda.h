@@ -37,7 +37,8 @@ struct tagc_exact_work {
   uint32_t unused;
 };
 
-/* Behind the reference of exact, which begins with refer; then, for each shard, its digest without its n: uint64. */
+/* The tables of a reference of exact, which begins with refer; behind them, for each shard, its digest without its n:
+ * uint64. */
 struct tagc_exact_kept {
   uint64_t digest; /* of all shards */
   uint64_t unused;
@@ -96,8 +97,8 @@ bool tagc_allgather_cuda_layout(const struct tagc_allgather_codec *codec, const 
 tagc_allgather_step tagc_exact_cuda_encode, tagc_exact_cuda_decode, tagc_exact_cuda_refer;
 void tagc_exact_assign_gpu_buffers(struct tagc_allgather_call *gather, const struct tagc_allgather_shape *shape,
                                    void *base, size_t *used);
-/* The bytes of a reference with what is behind it. */
-size_t tagc_exact_gpu_reference_bytes(uint64_t stride, const struct tagc_allgather_shape *shape);
+/* The bytes beside a reference. */
+size_t tagc_exact_gpu_tables_bytes(const struct tagc_allgather_shape *shape);
 void tagc_exact_place_parts(struct tagc_allgather_call *gather, const struct tagc_allgather_job *job);
 
 /* counts: may be NULL. */

@@ -29,6 +29,7 @@ enum {
   MARGIN_LEAST = 4,
   MARGIN_FIRST = 8,
   MARGIN_MOST = 32,
+  AT_ONCE = 32, /* blocks that stay in a cache from one pass over them to the next */
 };
 
 static const struct tagc_exact_kernels *exact_kernels(void) { return TAGC_OF_VARIANT(tagc_exact); }
@@ -51,23 +52,44 @@ static uint32_t count_at(uint64_t block, uint64_t n) {
   return left < TAGC_EXACT_BLOCK ? (uint32_t)left : (uint32_t)TAGC_EXACT_BLOCK;
 }
 
+/* Elements of AT_ONCE blocks from that one on, or those that are left. */
+static uint64_t count_from(uint64_t block, uint64_t n) {
+  const uint64_t left = n - block * TAGC_EXACT_BLOCK, most = (uint64_t)AT_ONCE * TAGC_EXACT_BLOCK;
+  return left < most ? left : most;
+}
+
 static size_t offset_of(uint64_t block, enum tagc_dtype dtype) {
   return (size_t)block * TAGC_EXACT_BLOCK * tagc_dtype_size(dtype);
 }
 
+/* Their part in the digest of a shard. */
+static uint64_t digest_from(const void *shard, uint64_t block, uint64_t n, enum tagc_dtype dtype) {
+  return exact_kernels()->digest((const uint8_t *)shard + offset_of(block, dtype), block * TAGC_EXACT_BLOCK,
+                                 count_from(block, n), dtype);
+}
+
+static uint64_t digest_of(const void *shard, uint64_t n, enum tagc_dtype dtype) {
+  return n + exact_kernels()->digest(shard, 0, n, dtype);
+}
+
 /* -- encode -------------------------------------------------------------------------------------------------------- */
 
-/* Writes the blocks as far as they fit. Returns the bytes that all of them need. */
-static uint64_t encode_blocks(const struct tagc_allgather_job *job, uint8_t *payload, uint64_t room) {
+/* Writes the blocks as far as they fit, and adds up the digest of the shard. Returns the bytes that all of them need.
+ * 0: no element has changed. */
+static uint64_t encode_blocks(const struct tagc_allgather_job *job, uint8_t *payload, uint64_t room,
+                              uint64_t *content) {
   const uint64_t n = job->shape.n;
   const enum tagc_dtype dtype = job->shape.dtype;
   const struct tagc_exact_parts at = tagc_exact_parts_of(n);
   const uint8_t *old = tagc_allgather_part(job, job->reference, job->rank);
   const bool heads = room >= at.streams + TAGC_EXACT_SPARE;
   uint64_t used = at.streams;
+  uint32_t changed = 0;
   for (uint64_t block = 0; block < tagc_exact_blocks(n); block++) {
     uint8_t stream[TAGC_EXACT_ROOM];
     uint32_t head;
+    if (block % AT_ONCE == 0)
+      *content += digest_from(job->send, block, n, dtype);
     const size_t bytes =
       exact_kernels()->encode(tagc_exact_get_tables(), (const uint8_t *)job->send + offset_of(block, dtype),
                               old + offset_of(block, dtype), count_at(block, n), dtype, stream, &head);
@@ -78,8 +100,9 @@ static uint64_t encode_blocks(const struct tagc_allgather_job *job, uint8_t *pay
       memcpy(payload + used, stream, bytes);
     }
     used += bytes;
+    changed |= head;
   }
-  return used + TAGC_EXACT_SPARE;
+  return changed ? used + TAGC_EXACT_SPARE : 0;
 }
 
 static void allgather_exact_encode(struct tagc_allgather_job *job) {
@@ -87,14 +110,18 @@ static void allgather_exact_encode(struct tagc_allgather_job *job) {
   uint8_t *payload = tagc_allgather_payload(job, job->rank);
   struct tagc_exact_header header = {.needed = HEADER, .reference = job->digest ? *job->digest : 0};
   const size_t shard = job->shape.n * tagc_dtype_size(job->shape.dtype);
-  if (memcmp(job->send, tagc_allgather_part(job, job->reference, job->rank), shard) == 0)
-    header.common.flags = TAGC_EXACT_UNCHANGED;
+  uint64_t needed = 0, content = job->shape.n;
+  /* A payload of a header alone is for what has not changed, and has no digest. */
+  if (room > HEADER || memcmp(job->send, tagc_allgather_part(job, job->reference, job->rank), shard) != 0)
+    needed = encode_blocks(job, payload, room, &content);
+  if (needed)
+    header.needed = tagc_exact_grains(needed);
   else
-    header.needed = tagc_exact_grains(encode_blocks(job, payload, room));
+    header.common.flags = TAGC_EXACT_UNCHANGED;
   if (header.needed > room)
     header.common.flags = TAGC_ALLGATHER_REFUSED;
   if (room > HEADER)
-    header.content = exact_kernels()->digest(job->send, job->shape.n, job->shape.dtype);
+    header.content = content;
   memcpy(payload, &header, sizeof header);
   tagc_allgather_set_norms(job, (struct tagc_allgather_norms){0});
 }
@@ -150,16 +177,15 @@ static bool has_all_shards(const struct tagc_allgather_job *job) {
   return !tagc_allgather_any_refused(job);
 }
 
-/* Decodes a shard into its reference. */
-static void decode_exact_shard(const struct tagc_allgather_job *job, int rank) {
-  const uint64_t n = job->shape.n;
+/* Decodes AT_ONCE blocks into their reference. `from`: where their streams begin. Returns where those behind begin. */
+static uint64_t decode_exact_blocks(const struct tagc_allgather_job *job, int rank, uint64_t first, uint64_t from) {
+  const uint64_t n = job->shape.n, blocks = tagc_exact_blocks(n), end = first + AT_ONCE;
   const enum tagc_dtype dtype = job->shape.dtype;
   const struct tagc_exact_parts at = tagc_exact_parts_of(n);
   const uint8_t *payload = tagc_allgather_payload(job, rank);
   uint8_t *old = tagc_allgather_part(job, job->reference, rank);
   const uint64_t room = job->layout.payload_bytes;
-  uint64_t from = at.streams;
-  for (uint64_t block = 0; block < tagc_exact_blocks(n); block++) {
+  for (uint64_t block = first; block < end && block < blocks; block++) {
     uint16_t length;
     memcpy(&length, payload + at.lengths + 2 * block, sizeof length);
     const uint64_t said = length & 0xfff, left = room - TAGC_EXACT_SPARE - from, bytes = said < left ? said : left;
@@ -168,27 +194,35 @@ static void decode_exact_shard(const struct tagc_allgather_job *job, int rank) {
     exact_kernels()->decode(tagc_exact_get_pairs(), payload + from, bytes, head, to, count_at(block, n), dtype, to);
     from += bytes;
   }
+  return from;
 }
 
-/* Brings the reference of a shard up to date. The own one is the program's, even if its payload says something else:
- * digests tell. */
-static void follow_shard(struct tagc_allgather_job *job, int rank) {
+/* Brings the reference of a shard up to date, and copies it to `recv`, unless that is NULL. The own one is the
+ * program's, even if its payload says something else: digests tell. */
+static void follow_shard(struct tagc_allgather_job *job, int rank, uint8_t *recv) {
+  const uint64_t n = job->shape.n, blocks = tagc_exact_blocks(n);
+  const enum tagc_dtype dtype = job->shape.dtype;
   const struct tagc_exact_header header = header_of(job, rank);
-  const size_t shard = job->shape.n * tagc_dtype_size(job->shape.dtype);
-  void *old = tagc_allgather_part(job, job->reference, rank);
-  const bool has_room = job->layout.payload_bytes >= tagc_exact_parts_of(job->shape.n).streams + TAGC_EXACT_SPARE;
-  if (!(header.common.flags & TAGC_EXACT_UNCHANGED) && rank == job->rank)
-    memcpy(old, job->send, shard);
-  else if (!(header.common.flags & TAGC_EXACT_UNCHANGED) && has_room)
-    decode_exact_shard(job, rank);
-  if (job->layout.payload_bytes > HEADER)
-    job->failed |= exact_kernels()->digest(old, job->shape.n, job->shape.dtype) != header.content;
-  else
-    job->failed |= !(header.common.flags & TAGC_EXACT_UNCHANGED);
+  uint8_t *old = tagc_allgather_part(job, job->reference, rank);
+  const bool same = header.common.flags & TAGC_EXACT_UNCHANGED, own = rank == job->rank,
+             has_digest = job->layout.payload_bytes > HEADER,
+             has_room = job->layout.payload_bytes >= tagc_exact_parts_of(n).streams + TAGC_EXACT_SPARE;
+  uint64_t content = n, from = tagc_exact_parts_of(n).streams;
+  for (uint64_t block = 0; block < blocks; block += AT_ONCE) {
+    const size_t offset = offset_of(block, dtype), bytes = count_from(block, n) * tagc_dtype_size(dtype);
+    if (!same && own)
+      memcpy(old + offset, (const uint8_t *)job->send + offset, bytes);
+    else if (!same && has_room)
+      from = decode_exact_blocks(job, rank, block, from);
+    if (has_digest)
+      content += digest_from(old, block, n, dtype);
+    if (recv)
+      memcpy(recv + offset, old + offset, bytes);
+  }
+  job->failed |= has_digest ? content != header.content : !same;
 }
 
 static void allgather_exact_decode(struct tagc_allgather_job *job) {
-  const size_t shard = job->shape.n * tagc_dtype_size(job->shape.dtype);
   uint64_t digest = 0;
   job->failed = false;
   job->refused = !has_all_shards(job);
@@ -197,10 +231,9 @@ static void allgather_exact_decode(struct tagc_allgather_job *job) {
   if (job->refused && job->stats)
     job->stats->refused++;
   for (int rank = 0; rank < job->shape.nranks && !job->refused; rank++) {
-    follow_shard(job, rank);
+    const bool kept = rank == job->rank && job->keep_own;
+    follow_shard(job, rank, kept ? NULL : tagc_allgather_shard(job, rank));
     digest = tagc_exact_add_digest(digest, header_of(job, rank).content);
-    if (rank != job->rank || !job->keep_own)
-      memcpy(tagc_allgather_shard(job, rank), tagc_allgather_part(job, job->reference, rank), shard);
   }
   if (!job->refused && job->digest && job->layout.payload_bytes > HEADER)
     *job->digest = digest;
@@ -211,7 +244,7 @@ static void exact_refer(struct tagc_allgather_job *job) {
   memcpy(job->reference, job->recv, job->layout.reference_bytes);
   for (int rank = 0; rank < job->shape.nranks; rank++)
     digest = tagc_exact_add_digest(
-      digest, exact_kernels()->digest(tagc_allgather_part(job, job->reference, rank), job->shape.n, job->shape.dtype));
+      digest, digest_of(tagc_allgather_part(job, job->reference, rank), job->shape.n, job->shape.dtype));
   if (job->digest)
     *job->digest = digest;
 }

@@ -69,8 +69,9 @@ struct tagc_exact_kernels {
   /* Reads `bytes` of the stream, and never more. `to` may be the reference. */
   void (*decode)(const struct tagc_exact_pairs *pairs, const uint8_t *stream, size_t bytes, uint32_t head,
                  const void *reference, uint32_t count, enum tagc_dtype dtype, void *to);
-  /* A digest of n elements. */
-  uint64_t (*digest)(const void *values, uint64_t n, enum tagc_dtype dtype);
+  /* The sum of the blocks' parts in a shard's digest, of `count` elements from the shard's `first` on, a block's first:
+   * with n, that of all of them is the digest. */
+  uint64_t (*digest)(const void *values, uint64_t first, uint64_t count, enum tagc_dtype dtype);
 };
 
 extern const struct tagc_exact_kernels tagc_exact_plain, tagc_exact_avx2, tagc_exact_avx512;

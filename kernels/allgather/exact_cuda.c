@@ -20,12 +20,8 @@ void tagc_exact_assign_gpu_buffers(struct tagc_allgather_call *gather, const str
   gather->tiles = tagc_assign_buffer(base, used, gather->tile_count * sizeof *gather->tiles);
 }
 
-static size_t kept_at(uint64_t stride, const struct tagc_allgather_shape *shape) {
-  return tagc_pad16((size_t)shape->nranks * stride * tagc_dtype_size(shape->dtype));
-}
-
-size_t tagc_exact_gpu_reference_bytes(uint64_t stride, const struct tagc_allgather_shape *shape) {
-  return kept_at(stride, shape) + sizeof(struct tagc_exact_kept) + (size_t)shape->nranks * sizeof(uint64_t);
+size_t tagc_exact_gpu_tables_bytes(const struct tagc_allgather_shape *shape) {
+  return sizeof(struct tagc_exact_kept) + (size_t)shape->nranks * sizeof(uint64_t);
 }
 
 void tagc_exact_place_parts(struct tagc_allgather_call *gather, const struct tagc_allgather_job *job) {
@@ -33,7 +29,7 @@ void tagc_exact_place_parts(struct tagc_allgather_call *gather, const struct tag
   gather->edges = at.edges;
   gather->lengths = at.lengths;
   gather->streams = at.streams;
-  gather->kept = (void *)((char *)job->reference + kept_at(gather->call.stride, &job->shape));
+  gather->kept = job->tables;
 }
 
 static int launch_exact(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, uint64_t groups,

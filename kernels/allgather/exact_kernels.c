@@ -412,12 +412,98 @@ static ALWAYS_INLINE size_t write_stream(const struct tagc_exact_tables *tables,
   return (size_t)(w.to - to) + (w.fill > 0);
 }
 
+/* -- blocks with few changes --------------------------------------------------------------------------------------- */
+
+static ALWAYS_INLINE uint32_t element_at(const void *from, uint32_t i, enum tagc_dtype dtype) {
+  uint32_t wide;
+  uint16_t half;
+  if (dtype == TAGC_FLOAT32) {
+    memcpy(&wide, (const uint8_t *)from + 4 * i, sizeof wide);
+    return wide;
+  }
+  memcpy(&half, (const uint8_t *)from + 2 * i, sizeof half);
+  return half;
+}
+
+/* Marks the elements of a whole block that have changed. Returns their number. */
+static ALWAYS_INLINE uint32_t mark_changes(const void *value, const void *reference, enum tagc_dtype dtype,
+                                           uint8_t changed[ALL]) {
+  uint32_t wide[2][ALL];
+  uint16_t half[2][ALL];
+  if (dtype == TAGC_FLOAT32) {
+    memcpy(wide[0], value, sizeof wide[0]);
+    memcpy(wide[1], reference, sizeof wide[1]);
+    for (int i = 0; i < ALL; i++)
+      changed[i] = wide[0][i] != wide[1][i];
+  } else {
+    memcpy(half[0], value, sizeof half[0]);
+    memcpy(half[1], reference, sizeof half[1]);
+    for (int i = 0; i < ALL; i++)
+      changed[i] = half[0][i] != half[1][i];
+  }
+  return count_above(changed, 0);
+}
+
+/* Encodes a whole block if so few elements have changed that all are in a list, and the edge is 0: the same bits as
+ * the long way's, whatever that looks at in between. */
+static ALWAYS_INLINE bool encode_few(const void *value, const void *reference, uint8_t *to, uint32_t *head,
+                                     enum tagc_dtype dtype) {
+  struct exact_block b;
+  struct exact_cut cut;
+  struct bit_writer w = {.to = to};
+  uint32_t far = 0;
+  const uint32_t others = mark_changes(value, reference, dtype, cut.symbol);
+  if (others > TAGC_EXACT_LISTED)
+    return false;
+  FOR_SYMBOLS(&cut, 0, i) {
+    b.z[i] = tagc_exact_difference(element_at(value, i, dtype), element_at(reference, i, dtype), dtype);
+    cut.symbol[i] = (uint8_t)(b.z[i] < 3 ? b.z[i] : 3);
+    cut.k[i] = 0;
+    far += b.z[i] > 2;
+  }
+  if (far > TAGC_EXACT_TAILS)
+    return false;
+  if (others) {
+    write_list(&w, &cut, others);
+    write_tails(&w, &b, &cut);
+  }
+  *head = tagc_exact_level(others) << 8 | (uint32_t)(w.to - to + (w.fill > 0)) << 12;
+  return true;
+}
+
+/* Decodes a block whose level is 0 or 1, and whose edge is 0. `to` may be the reference. */
+static ALWAYS_INLINE void decode_few(const uint8_t *stream, size_t bytes, uint32_t level, const void *reference,
+                                     uint32_t count, void *to, enum tagc_dtype dtype) {
+  const size_t element = tagc_dtype_size(dtype);
+  struct bit_reader r = {.from = stream, .end = 8 * (uint64_t)bytes};
+  struct exact_block b;
+  struct exact_cut cut;
+  memmove(to, reference, count * element);
+  if (!level)
+    return;
+  memset(cut.symbol, 0, sizeof cut.symbol);
+  read_list(&r, &cut);
+  read_tails(&r, &cut, &b);
+  FOR_SYMBOLS(&cut, 0, i) {
+    const uint32_t z = cut.symbol[i] < 3 ? cut.symbol[i] : b.z[i];
+    if (i >= count)
+      return;
+    const uint32_t value = tagc_exact_sum(element_at(to, i, dtype), z, dtype);
+    const uint16_t half = (uint16_t)value;
+    memcpy((uint8_t *)to + i * element, dtype == TAGC_FLOAT32 ? (const void *)&value : &half, element);
+  }
+}
+
+/* -- any blocks ---------------------------------------------------------------------------------------------------- */
+
 static ALWAYS_INLINE size_t exact_encode_typed(const struct tagc_exact_tables *tables, const void *value,
                                                const void *reference, uint32_t count, uint8_t *to, uint32_t *head,
                                                enum tagc_dtype dtype) {
   struct exact_block b;
   struct exact_cut cut;
   const size_t stored = count * tagc_dtype_size(dtype);
+  if (count == ALL && encode_few(value, reference, to, head, dtype))
+    return *head >> 12;
   load_elements(value, count, dtype, b.value);
   load_reference(&b, reference, count, dtype);
   take_differences(&b, dtype);
@@ -473,6 +559,10 @@ static ALWAYS_INLINE int exact_decode_typed(const struct tagc_exact_pairs *pairs
       memcpy(to, stream, count * tagc_dtype_size(dtype));
     return 0;
   }
+  if (level <= TAGC_EXACT_LIST && !(head & 0xff)) {
+    decode_few(stream, bytes, level, reference, count, to, dtype);
+    return 0;
+  }
   load_reference(&b, reference, count, dtype);
   find_shifts(&b, head & 0xff, dtype, &cut);
   read_stream(pairs, stream, bytes, level, &cut, &b, dtype);
@@ -493,29 +583,43 @@ static void exact_decode(const struct tagc_exact_pairs *pairs, const uint8_t *st
 
 /* -- digests ------------------------------------------------------------------------------------------------------- */
 
-static ALWAYS_INLINE uint64_t digest_block(const uint32_t bits[ALL]) {
-  uint32_t sum = 0, weighted = 0;
-  for (uint32_t i = 0; i < ALL; i++) {
-    const uint32_t x = tagc_exact_mix(bits[i], i);
-    sum += x;
-    weighted += x * (2 * i + 1);
+/* Without products of places: in each of sixteen lanes the second sum is a sum of sums. Row j of the block's rows is in
+ * ROWS - j of them. */
+static ALWAYS_INLINE uint64_t digest_block(const void *block, enum tagc_dtype dtype) {
+  enum { LANES = 16, ROWS = ALL / LANES };
+  uint32_t place_hash[LANES], lane_sum[LANES] = {0}, sums[LANES] = {0}, sum = 0, weighted = 0;
+  for (uint32_t lane = 0; lane < LANES; lane++)
+    place_hash[lane] = tagc_exact_place_hash(lane);
+  for (uint32_t row = 0; row < ROWS; row++)
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+      lane_sum[lane] += tagc_exact_mix_at(element_at(block, row * LANES + lane, dtype), place_hash[lane]);
+      sums[lane] += lane_sum[lane];
+      place_hash[lane] += tagc_exact_place_hash(LANES);
+    }
+  for (uint32_t lane = 0; lane < LANES; lane++) {
+    const uint32_t by_row = ROWS * lane_sum[lane] - sums[lane];
+    sum += lane_sum[lane];
+    weighted += (2 * lane + 1) * lane_sum[lane] + 2 * LANES * by_row;
   }
   return (uint64_t)weighted << 32 | sum;
 }
 
-static ALWAYS_INLINE uint64_t exact_digest_typed(const void *values, uint64_t n, enum tagc_dtype dtype) {
-  uint64_t digest = n;
-  for (uint64_t i = 0; i < n; i += ALL) {
-    uint32_t bits[ALL];
-    load_elements(tagc_element_of(values, i, dtype), n - i < ALL ? (uint32_t)(n - i) : (uint32_t)ALL, dtype, bits);
-    digest += tagc_exact_block_digest(digest_block(bits), i);
+static ALWAYS_INLINE uint64_t exact_digest_typed(const void *values, uint64_t first, uint64_t count,
+                                                 enum tagc_dtype dtype) {
+  uint64_t digest = 0, at = 0;
+  for (; at + ALL <= count; at += ALL)
+    digest += tagc_exact_block_digest(digest_block(tagc_element_of(values, at, dtype), dtype), first + at);
+  if (at < count) {
+    uint32_t padded[ALL] = {0};
+    memcpy(padded, tagc_element_of(values, at, dtype), (count - at) * tagc_dtype_size(dtype));
+    digest += tagc_exact_block_digest(digest_block(padded, dtype), first + at);
   }
   return digest;
 }
 
-static uint64_t exact_digest(const void *values, uint64_t n, enum tagc_dtype dtype) {
-  return dtype == TAGC_FLOAT32 ? exact_digest_typed(values, n, TAGC_FLOAT32)
-                               : exact_digest_typed(values, n, TAGC_BFLOAT16);
+static uint64_t exact_digest(const void *values, uint64_t first, uint64_t count, enum tagc_dtype dtype) {
+  return dtype == TAGC_FLOAT32 ? exact_digest_typed(values, first, count, TAGC_FLOAT32)
+                               : exact_digest_typed(values, first, count, TAGC_BFLOAT16);
 }
 
 const struct tagc_exact_kernels TAGC_SIMD_TABLE(tagc_exact) = {

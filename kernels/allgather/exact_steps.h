@@ -78,9 +78,15 @@ static inline TAGC_HD uint32_t tagc_exact_level(uint32_t others) {
 
 /* The hash of an element at a place of its block. A block has the sum of those, and, above, the sum of their products
  * with 2 place + 1, modulo 2^32. */
-static inline TAGC_HD uint32_t tagc_exact_mix(uint32_t bits, uint32_t place) {
-  const uint32_t x = (bits ^ place * UINT32_C(0x9e3779b9)) * UINT32_C(0x85ebca6b);
+static inline TAGC_HD uint32_t tagc_exact_place_hash(uint32_t place) { return place * UINT32_C(0x9e3779b9); }
+
+static inline TAGC_HD uint32_t tagc_exact_mix_at(uint32_t bits, uint32_t place_hash) {
+  const uint32_t x = (bits ^ place_hash) * UINT32_C(0x85ebca6b);
   return x ^ x >> 15;
+}
+
+static inline TAGC_HD uint32_t tagc_exact_mix(uint32_t bits, uint32_t place) {
+  return tagc_exact_mix_at(bits, tagc_exact_place_hash(place));
 }
 
 /* The part of a block in its shard's digest; `first`: its first element. */

@@ -33,6 +33,7 @@ struct tagc_allgather_shape {
 struct tagc_allgather_layout {
   size_t payload_bytes;   /* of one rank; a multiple of 16 */
   size_t reference_bytes; /* of the data kept between calls of a slot, for all shards; 0: none */
+  size_t tables_bytes;    /* of what a device keeps beside a reference, in its own memory; 0: nothing */
   size_t state_bytes;     /* device memory that must stay untouched from encode to decode; may be 0 */
 };
 
@@ -74,8 +75,10 @@ struct tagc_allgather_job {
   bool beside;                        /* as in tagc_job */
   uint8_t *payloads;                  /* nranks x payload_bytes, by rank; encode writes this rank's */
   void *reference;                    /* reference_bytes; shards are as far apart as in recv; NULL: not needed */
+  void *tables;                       /* tables_bytes; each reference has its own */
   struct tagc_allgather_sizes *sizes; /* host memory; decode sets it (a GPU: refused of device.h); NULL: not needed */
-  uint64_t *digest; /* of the reference, host memory; decode and refer set it; NULL: none. A GPU has its own */
+  uint64_t *digest; /* of the reference, host memory; decode and refer set it (a GPU: allgather_digest of device.h);
+                     * NULL: none */
   void *state;      /* state_bytes */
   struct tagc_allgather_stats *stats; /* host memory; NULL: not wanted */
   void *tally;                        /* replaces stats and refused on a device that counts by itself (device.h) */

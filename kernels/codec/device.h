@@ -3,9 +3,9 @@
  * implementation for each kind of device.
  *
  * Every member is mandatory. Functions take the stream of the call (opaque here: a cudaStream_t) and enqueue on it.
- * None waits for it except get(), tally_denser(), and put() of much data. A function that returns false has failed for
- * good: the log names the failure, and the content of its output memory is undefined.
- * Threads    Any; one thread at a time uses a tally or a fence.
+ * None waits for it except get(), tally_denser(), allgather_refused(), allgather_digest(), and put() of much data. A
+ * function that returns false has failed for good: the log names the failure, and the content of its output memory is
+ * undefined. Threads    Any; one thread at a time uses a tally or a fence.
  */
 #ifndef KERNELS_CODEC_DEVICE_H
 #define KERNELS_CODEC_DEVICE_H
@@ -63,6 +63,8 @@ struct tagc_side_times {
   uint64_t worked_ns, waited_ns;
 };
 
+enum { TAGC_PINNED_LARGE = 64 << 10 };
+
 struct tagc_device {
   const char *name;
   bool host_reads;     /* the host accesses its memory directly, and enqueued work is done at once */
@@ -74,7 +76,8 @@ struct tagc_device {
   void (*release)(const struct tagc_device *self, void *memory, void *stream);
   void (*release_after)(const struct tagc_device *self, void *memory, void *fence);
   /* Allocates host memory that the device and NCCL can use like device memory, for when the device has none left. It is
-   * never freed: that would wait for all streams. NULL if there is none. */
+   * never freed: that would wait for all streams. From TAGC_PINNED_LARGE bytes on it may be released, and serves later
+   * requests. NULL if there is none. */
   void *(*alloc_pinned)(const struct tagc_device *self, size_t bytes);
   /* True if kernels can access the buffer. Checks its first byte alone, and waits for nothing. */
   bool (*reaches)(const struct tagc_device *self, const void *buffer);
@@ -82,8 +85,8 @@ struct tagc_device {
   bool (*clear)(const struct tagc_device *self, void *memory, size_t bytes, void *stream);
   /* Copies from the host. The caller may reuse the host memory at once. */
   bool (*put)(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream);
-  /* Copies to the host and waits for the copy: for the samples before a vote, the vote with its probe, dumps, and the
-   * self-test of a device; never in a step. */
+  /* Copies to the host and waits for the copy: for the samples before a vote, the vote with its probe, dumps, the
+   * self-test of a device, and broadcasts; never for gradients in a step. */
   bool (*get)(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream);
 
   /* Copies `rows` rows of `width` bytes within the device, without overlap. A pitch: bytes between starts of rows. */
@@ -115,7 +118,7 @@ struct tagc_device {
 
   /* The same for all-gathers (allgather.h). refused: true if a rank's payload was refused in the call that was decoded
    * last; also sets job->failed (then it returns false) and job->sizes, if decode has not. Waits for that call; only
-   * for codecs that may refuse. */
+   * for codecs that may refuse. digest: sets *job->digest, if decode or refer has not, and waits for it. */
   bool (*allgather_layout)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                            const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
   bool (*allgather_encode)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
@@ -126,6 +129,8 @@ struct tagc_device {
                           struct tagc_allgather_job *job, void *stream);
   bool (*allgather_refused)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                             struct tagc_allgather_job *job, void *stream, bool *refused);
+  bool (*allgather_digest)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                           struct tagc_allgather_job *job, void *stream);
 
   /* Adds the counts of the foreign shards to words in device memory, like tagc_nonzero_index_count(). */
   bool (*count)(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *flags,

@@ -420,6 +420,7 @@ static const struct tagc_device functions = {
   .allgather_decode = tagc_cuda_allgather_decode,
   .allgather_refer = tagc_cuda_allgather_refer,
   .allgather_refused = tagc_cuda_allgather_refused,
+  .allgather_digest = tagc_cuda_allgather_digest,
   .count = cuda_count,
   .pack_flags = cuda_pack_flags,
   .end_call = cuda_end_call,

@@ -64,3 +64,9 @@ bool tagc_cuda_allgather_refused(const struct tagc_device *self, const struct ta
              tagc_cuda_device_of(self)->ordinal);
   return !job->failed;
 }
+
+bool tagc_cuda_allgather_digest(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                struct tagc_allgather_job *job, void *stream) {
+  const struct tagc_allgather_call gather = tagc_allgather_call_of(codec, job, NULL);
+  return !gather.kept || tagc_cuda_get(self, job->digest, &gather.kept->digest, sizeof *job->digest, stream);
+}

@@ -115,6 +115,8 @@ bool tagc_cuda_allgather_refer(const struct tagc_device *self, const struct tagc
                                struct tagc_allgather_job *job, void *stream);
 bool tagc_cuda_allgather_refused(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                                  struct tagc_allgather_job *job, void *stream, bool *refused);
+bool tagc_cuda_allgather_digest(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                struct tagc_allgather_job *job, void *stream);
 
 /* -- cuda_memory.c ------------------------------------------------------------------------------------------------- */
 

@@ -10,7 +10,8 @@
  * Old way    Without pools: cuMemAlloc, and never cuMemFree, which waits for all work of the GPU, even work that waits
  *            for a call that the caller has yet to make. A freed block is reused for requests not much smaller, once
  *            its event has passed.
- * Pinned     Pinned host memory is never freed, for the same reason. Its first piece belongs to the set-up.
+ * Pinned     Pinned host memory is never freed, for the same reason. Its first piece belongs to the set-up. Large
+ *            requests have blocks of their own, which are used again like those of the old way.
  * Copies     Copies from the host go through pinned memory: from other memory the driver may wait for the stream, or
  *            (as documented up to CUDA 11.1) copy later, in a thread of its own. Larger copies are waited for. Copies
  *            on the device take whatever kernels reach: a program's buffers may be pinned, or managed.
@@ -44,14 +45,14 @@ struct pool_access {
 };
 static_assert(sizeof(struct pool_properties) == 88 && sizeof(struct pool_access) == 12, "as in cuda.h");
 
-enum { PINNED_PIECE = 64 << 10, SLACK = 64 << 10, STAGE = 8 << 10 };
+enum { PINNED_PIECE = TAGC_PINNED_LARGE, SLACK = 64 << 10, STAGE = 8 << 10 };
 
 struct tagc_cuda_block {
   struct tagc_cuda_block *next;
   uint64_t memory;
   size_t bytes;
   void *event; /* of its last use */
-  bool used;
+  bool used, pinned;
 };
 
 /* A copy from the host, perhaps under way. */
@@ -115,14 +116,16 @@ bool tagc_cuda_memory_set_up(struct tagc_cuda_device *d) {
   return false;
 }
 
-/* -- the old way --------------------------------------------------------------------------------------------------- */
+/* -- blocks: large pinned memory, and the old way
+ * --------------------------------------------------------------------------------------------------- */
 
 /* Returns a freed block that no work uses any more; 0: none. */
-static uint64_t take_block_again(struct tagc_cuda_device *d, size_t bytes) {
+static uint64_t take_block_again(struct tagc_cuda_device *d, size_t bytes, bool pinned) {
   uint64_t memory = 0;
   pthread_mutex_lock(&d->lock);
   for (struct tagc_cuda_block *b = d->blocks; b && !memory; b = b->next)
-    if (!b->used && b->bytes >= bytes && b->bytes / 2 <= bytes + SLACK && d->driver->event_query(b->event) == 0) {
+    if (!b->used && b->pinned == pinned && b->bytes >= bytes && b->bytes / 2 <= bytes + SLACK &&
+        d->driver->event_query(b->event) == 0) {
       b->used = true;
       memory = b->memory;
     }
@@ -130,34 +133,47 @@ static uint64_t take_block_again(struct tagc_cuda_device *d, size_t bytes) {
   return memory;
 }
 
-static uint64_t take_block(struct tagc_cuda_device *d, size_t bytes) {
-  const uint64_t again = take_block_again(d, bytes);
+static bool alloc_block(struct tagc_cuda_device *d, uint64_t *memory, size_t bytes, bool pinned) {
+  void *host = NULL;
+  if (!pinned)
+    return tagc_cuda_did(d, d->driver->alloc(memory, bytes), "cuMemAlloc");
+  const bool good = tagc_cuda_did(d, d->driver->alloc_host(&host, bytes), "cuMemAllocHost");
+  *memory = tagc_cuda_address(host);
+  return good;
+}
+
+static uint64_t take_block(struct tagc_cuda_device *d, size_t bytes, bool pinned) {
+  const uint64_t again = take_block_again(d, bytes, pinned);
   if (again)
     return again;
   struct tagc_cuda_block *block = calloc(1, sizeof *block);
   void *event = block ? tagc_cuda_event(d, false) : NULL;
   uint64_t memory = 0;
-  if (!event || !tagc_cuda_did(d, d->driver->alloc(&memory, bytes), "cuMemAlloc")) {
+  if (!event || !alloc_block(d, &memory, bytes, pinned)) {
     if (event)
       tagc_cuda_did(d, d->driver->event_destroy(event), "cuEventDestroy");
     free(block);
     return 0;
   }
   pthread_mutex_lock(&d->lock);
-  *block = (struct tagc_cuda_block){d->blocks, memory, bytes, event, true};
+  *block = (struct tagc_cuda_block){d->blocks, memory, bytes, event, true, pinned};
   d->blocks = block;
   pthread_mutex_unlock(&d->lock);
   return memory;
 }
 
-/* A block whose event cannot be recorded stays unused: reuse under a running kernel would be worse. */
-static void give_back_block(struct tagc_cuda_device *d, uint64_t memory, void *stream) {
+static struct tagc_cuda_block *find_block(struct tagc_cuda_device *d, uint64_t memory) {
   struct tagc_cuda_block *block;
   pthread_mutex_lock(&d->lock);
   for (block = d->blocks; block && block->memory != memory;)
     block = block->next;
   pthread_mutex_unlock(&d->lock);
-  if (!block || !tagc_cuda_did(d, d->driver->event_record(block->event, stream), "cuEventRecord"))
+  return block;
+}
+
+/* A block whose event cannot be recorded stays unused: reuse under a running kernel would be worse. */
+static void give_back_block(struct tagc_cuda_device *d, struct tagc_cuda_block *block, void *stream) {
+  if (!tagc_cuda_did(d, d->driver->event_record(block->event, stream), "cuEventRecord"))
     return;
   pthread_mutex_lock(&d->lock);
   block->used = false;
@@ -176,25 +192,26 @@ void *tagc_cuda_alloc(const struct tagc_device *self, size_t bytes, void *stream
   if (!tagc_cuda_takes(d, stream))
     memory = 0;
   else if (!d->pool)
-    memory = take_block(d, size);
+    memory = take_block(d, size, false);
   else if (!tagc_cuda_did(d, d->driver->alloc_from_pool(&memory, size, d->pool, stream), "cuMemAllocFromPoolAsync"))
     memory = 0;
   tagc_cuda_leave(&visit, true);
   return (void *)(uintptr_t)memory;
 }
 
-static void give_block_back(struct tagc_cuda_device *d, void *memory, void *stream) {
-  if (d->pool)
+static void give_memory_back(struct tagc_cuda_device *d, void *memory, void *stream) {
+  struct tagc_cuda_block *block = find_block(d, tagc_cuda_address(memory));
+  if (block)
+    give_back_block(d, block, stream);
+  else if (d->pool)
     tagc_cuda_did(d, d->driver->free_async(tagc_cuda_address(memory), stream), "cuMemFreeAsync");
-  else
-    give_back_block(d, tagc_cuda_address(memory), stream);
 }
 
 void tagc_cuda_release(const struct tagc_device *self, void *memory, void *stream) {
   struct tagc_cuda_visit visit;
   if (!memory || !tagc_cuda_enter(self, &visit))
     return;
-  give_block_back(visit.device, memory, stream);
+  give_memory_back(visit.device, memory, stream);
   tagc_cuda_leave(&visit, true);
 }
 
@@ -204,7 +221,7 @@ void tagc_cuda_release_after(const struct tagc_device *self, void *memory, void 
     return;
   struct tagc_cuda_device *d = visit.device;
   if (!fence || tagc_cuda_did(d, d->driver->stream_wait(d->service, fence, 0), "cuStreamWaitEvent"))
-    give_block_back(d, memory, d->service); /* else it leaks: freeing it under a kernel would be worse */
+    give_memory_back(d, memory, d->service); /* else it leaks: freeing it under a kernel would be worse */
   tagc_cuda_leave(&visit, true);
 }
 
@@ -238,7 +255,8 @@ void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes) {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
     return NULL;
-  void *memory = tagc_cuda_pinned(visit.device, bytes);
+  void *memory = bytes < TAGC_PINNED_LARGE ? tagc_cuda_pinned(visit.device, bytes)
+                                           : (void *)(uintptr_t)take_block(visit.device, bytes, true);
   tagc_cuda_leave(&visit, true);
   return memory;
 }

@@ -164,6 +164,12 @@ static bool host_allgather_refused(const struct tagc_device *self, const struct 
   return true;
 }
 
+static bool host_allgather_digest(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                  struct tagc_allgather_job *job, void *stream) {
+  (void)self, (void)codec, (void)job, (void)stream;
+  return true;
+}
+
 static bool host_count(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words,
                        void *stream) {
   (void)self, (void)stream;
@@ -271,6 +277,7 @@ const struct tagc_device tagc_device_host = {
   .allgather_decode = host_allgather_decode,
   .allgather_refer = host_allgather_refer,
   .allgather_refused = host_allgather_refused,
+  .allgather_digest = host_allgather_digest,
   .count = host_count,
   .pack_flags = host_pack_flags,
   .end_call = host_end_call,

@@ -44,6 +44,7 @@ static size_t assign_allgather_buffers(struct piece *its) {
   job->send = tagc_assign_buffer(its->memory, &used, shard_bytes(&job->shape));
   job->recv = tagc_assign_buffer(its->memory, &used, RANKS * shard_bytes(&job->shape));
   job->reference = tagc_assign_buffer(its->memory, &used, job->layout.reference_bytes);
+  job->tables = tagc_assign_buffer(its->memory, &used, job->layout.tables_bytes);
   return used;
 }
 
@@ -69,6 +70,14 @@ static bool copy_to_device(struct tried *t, const void *there, const void *host,
          tagc_self_test_device_failed(&t->run);
 }
 
+/* The digest of what is kept, if the codec has one. */
+static bool compare_digests(struct tried *t) {
+  if (!t->run.device->allgather_digest(t->run.device, t->codec, &t->its.job, t->run.stream))
+    return tagc_self_test_device_failed(&t->run);
+  return t->its.digest == t->ranks[0].digest ||
+         tagc_self_test_end(&t->run, TAGC_SELF_TEST_FAILED, "the digest of what is kept differs");
+}
+
 /* Runs the plain call that a reference begins with. */
 static bool begin_reference(struct tried *t) {
   struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
@@ -87,7 +96,8 @@ static bool begin_reference(struct tried *t) {
   if (!t->run.device->allgather_refer(t->run.device, t->codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
   return tagc_self_test_compare(&t->run, "what is kept differs", host->reference, job->reference,
-                                host->layout.reference_bytes);
+                                host->layout.reference_bytes) &&
+         compare_digests(t);
 }
 
 /* Tries the first rank's payload; then gives both payloads to both host ranks. */
@@ -127,7 +137,8 @@ static bool try_allgather_decode(struct tried *t) {
   return tagc_self_test_compare(&t->run, "a result differs", host->recv, job->recv,
                                 RANKS * shard_bytes(&host->shape)) &&
          tagc_self_test_compare(&t->run, "what is kept differs", host->reference, job->reference,
-                                host->layout.reference_bytes);
+                                host->layout.reference_bytes) &&
+         compare_digests(t);
 }
 
 static bool try_allgather_calls(struct tried *t) {

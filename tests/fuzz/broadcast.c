@@ -51,16 +51,20 @@ static void make_references(struct input *in, struct tagc_references *refs, int 
     if (!tagc_references_have_room(refs, &shape, refs->count, limit))
       continue;
     refs->calls++;
-    MUST(tagc_references_keep(refs, &tagc_device_host, &shape, refs->count, NULL));
+    const struct tagc_allgather_layout layout = {.reference_bytes = tagc_broadcast_bytes(&shape)};
+    const struct tagc_reference_limits limits = {limit, 0};
+    MUST(tagc_references_keep(refs, &tagc_device_host, &shape, &layout, refs->count, &limits, NULL));
     struct tagc_reference *r = &refs->all[refs->count - 1];
     take(in, i, r->memory, tagc_broadcast_bytes(&shape));
+    MUST(tagc_references_sample(refs, &tagc_device_host, &shape, r->memory, NULL));
+    r->samples = refs->sampled;
     r->digest = i + 1;
   }
 }
 
 static void check_verdict(const struct tagc_references *refs, const struct tagc_broadcast_shape *shape,
                           const struct tagc_broadcast_verdict *v, uint64_t payload_most) {
-  MUST(v->forgets == (v->cause > TAGC_BROADCAST_ASKED));
+  MUST(v->forgets == (v->cause > TAGC_BROADCAST_REJECTED));
   switch (v->action) {
   case TAGC_BROADCAST_CHANGES:
     MUST(!v->forgets && v->reference < refs->count && v->bytes > 0 && v->bytes <= payload_most);
@@ -103,7 +107,8 @@ static bool decode(const struct tagc_references *refs, const struct tagc_broadca
 static void be_honest(struct tagc_references *refs, const struct tagc_broadcast_shape *shape, const uint8_t *content,
                       int nranks) {
   const size_t bytes = tagc_broadcast_bytes(shape);
-  const struct tagc_broadcast_choice choice = tagc_references_choose(refs, shape, content, limit);
+  MUST(tagc_references_sample(refs, &tagc_device_host, shape, content, NULL));
+  const struct tagc_broadcast_choice choice = tagc_references_choose(refs, shape, limit);
   struct tagc_broadcast_status statuses[MOST_RANKS];
   struct tagc_exact_header header = {.needed = 0};
   uint8_t *recv = input_memory(bytes);
@@ -169,6 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tagc_references refs = {.last = TAGC_NO_REFERENCE};
   const uint8_t kind = input_byte(&in);
   const int nranks = 2 + input_byte(&in) % (MOST_RANKS - 1);
+  MUST(tagc_references_reserve_payload(&refs, &tagc_device_host, 0, NULL)); /* for samples */
   make_references(&in, &refs, nranks);
   struct tagc_broadcast_shape shape = shape_from(&in, nranks);
   if (refs.count && kind & LIKE)
@@ -177,7 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const struct tagc_allgather_shape of = tagc_broadcast_codec_shape(&shape);
   struct tagc_allgather_layout layout;
   MUST(tagc_allgather_exact.layout(&of, &layout));
-  MUST(tagc_references_reserve(&refs, &tagc_device_host, nranks, layout.payload_bytes, NULL));
+  MUST(tagc_references_reserve_payload(&refs, &tagc_device_host, layout.payload_bytes, NULL));
   refs.calls++;
   uint8_t *content = input_memory(bytes);
   take(&in, kind >> 4, content, bytes);

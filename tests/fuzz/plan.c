@@ -31,7 +31,7 @@ static struct tagc_options some_options(struct input *in) {
 
 /* Broadcasts need no cycle, but in TAGC_MODE=ab its windows. */
 static void check_broadcast(const struct tagc_options *options, const struct tagc_call_facts *f) {
-  MUST(options->broadcast == TAGC_BROADCAST_EXACT && f->host_memory && f->shape_reason == TAGC_REASON_NONE);
+  MUST(options->broadcast == TAGC_BROADCAST_EXACT && f->shape_reason == TAGC_REASON_NONE);
   MUST(f->nranks >= 2 && f->agreed && f->device && f->bytes >= options->min_bytes);
   MUST(f->hosts != 1 || options->scope == TAGC_SCOPE_FLAT);
   MUST(options->mode == TAGC_MODE_COMPRESS ||
@@ -59,7 +59,6 @@ static void check_call(const struct tagc_options *options, struct input *in) {
     .dirty = (bits & 32) != 0,
     .calls_skipped = bits % 3 == 0,
     .hosts = 1 + bits % 3,
-    .host_memory = bits % 5 != 0,
     .shape_reason = bits % 7 ? TAGC_REASON_NONE : TAGC_REASON_odd_bytes,
     .allgather_reason = options->allgather == TAGC_ALLGATHER_OFF                 ? TAGC_REASON_allgather_off
                         : options->allgather == TAGC_ALLGATHER_AUTO && bits % 11 ? TAGC_REASON_allgather_device

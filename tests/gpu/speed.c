@@ -275,6 +275,7 @@ static void measure_gather(const struct tagc_device *device, const struct tagc_a
   job->send = send;
   job->recv = room(device, RANKS * shard);
   job->reference = job->layout.reference_bytes ? room(device, job->layout.reference_bytes) : NULL;
+  job->tables = job->layout.tables_bytes ? room(device, job->layout.tables_bytes) : NULL;
   job->sizes = codec->least_bytes ? &g.sizes : NULL;
   g.copied = room(device, shard);
   g.old = room(device, shard);
@@ -292,7 +293,7 @@ static void measure_gather(const struct tagc_device *device, const struct tagc_a
     gather_payloads(&g);
   }
   tell_gather(&g);
-  void *all[] = {payloads, send, job->recv, job->reference, g.copied, g.old};
+  void *all[] = {payloads, send, job->recv, job->reference, job->tables, g.copied, g.old};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     device->release(device, all[i], NULL);
   MUST(cuCtxSynchronize());

@@ -4,9 +4,11 @@
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_BROADCAST=exact TAGC_MIN_BYTES=4K.
  *
- *   broadcasts ROUNDS [tensors=N] [count=N] [type=TYPE] [permille=N] [roots=N] [apart|bcast|config] [ctas] [groups]
- *              [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [trains] [file=CALLS] [scale=N]
+ *   broadcasts ROUNDS [cuda] [tensors=N] [count=N] [type=TYPE] [permille=N] [roots=N] [apart|bcast|config] [ctas]
+ *              [groups] [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [trains] [file=CALLS]
+ * [scale=N] [streams] [odd=ROUND] [foreign] [captured=ROUND]
  *
+ * cuda       on device memory, under launch --cuda, instead of host memory
  * permille   so many elements of a thousand change by one step from round to round; the default is 10
  * roots      tensor t comes from rank t % N; the default is rank 0 alone
  * apart      send and receive buffers differ at the root; bcast: ncclBcast; config: ncclBroadcastConfig
@@ -22,9 +24,13 @@
  * trains     a gradient behind each round: the communicator has steps, too (TAGC_CODEC=none TAGC_ASSUME=gradients)
  * file       a round as a program makes it (tests/fixtures/broadcasts): lines FUNCTION TYPE COUNT ROOT, and group, end
  * scale      its counts are divided by this, and are even
+ * streams    calls take turns on two streams that do not wait for one another
+ * odd        in that round the buffers of the last rank lie a byte off; goes with u8
+ * foreign    the last rank's streams are of a context that it has made itself; goes with cuda
+ * captured   behind that round a graph of the round's calls runs twice; goes with cuda
  */
 #include "env/hash.h"
-#include "tests/e2e/harness.h"
+#include "tests/e2e/device/either_memory.h"
 
 enum { MOST = 4096, GUARD = 64 };
 
@@ -34,13 +40,14 @@ struct tensor {
   size_t count, element;
   int root;
   bool begins_group, ends_group;
-  uint8_t *content, *send, *recv; /* content: what the root has; the same on all ranks */
+  uint8_t *content;             /* on the host: what the root has; the same on all ranks */
+  uint8_t *image, *send, *recv; /* buffers, and on the host what is copied to one or from it */
 };
 
 static struct tensor tensors[MOST];
 static size_t tensor_count, group;
-static long rounds, permille = 10, jump = -1;
-static bool apart, alike, shuffle, skips, hostile, others, trains, ctas, exact = true, clean = true;
+static long rounds, permille = 10, jump = -1, odd = -1, captured = -1;
+static bool apart, alike, shuffle, skips, hostile, others, trains, ctas, streams, foreign, exact = true, clean = true;
 
 static const struct type {
   const char *name;
@@ -107,8 +114,9 @@ static void change_content(struct tensor *t, size_t number, long round) {
 static void begin_content(struct tensor *t, size_t number) {
   const size_t bytes = bytes_of(t);
   t->content = malloc(bytes);
-  t->send = malloc(bytes + 2 * GUARD);
-  t->recv = malloc(bytes + 2 * GUARD);
+  t->image = malloc(bytes + 2 * GUARD);
+  t->send = memory.alloc(bytes + 2 * GUARD);
+  t->recv = memory.alloc(bytes + 2 * GUARD);
   memset(t->content, 0, bytes);
   fill_content(t, number, 0);
 }
@@ -131,54 +139,100 @@ static const ncclCollConfig_t *bounded_ctas(void) {
   return (const ncclCollConfig_t *)&config;
 }
 
-static ncclResult_t call_one(const struct tensor *t, long round) {
-  const bool root = rank == t->root;
-  uint8_t *recv = t->recv + GUARD, *send = apart ? t->send + GUARD : recv;
-  memset(t->recv, 0x5a, bytes_of(t) + 2 * GUARD);
-  memset(t->send, 0x33, bytes_of(t) + 2 * GUARD);
-  if (root)
-    memcpy(send, t->content, bytes_of(t));
-  if (strcmp(t->function, "bcast") == 0)
-    return ncclBcast(recv, t->count, t->type, t->root, world, NULL);
-  if (strcmp(t->function, "config") == 0)
-    return ncclBroadcastConfig(send, recv, t->count, t->type, t->root, world, NULL,
-                               ctas && round % 3 == 2 && rank == nranks - 1 ? bounded_ctas() : NULL);
-  return ncclBroadcast(root ? send : NULL, recv, t->count, t->type, t->root, world, NULL);
+/* Bytes before a buffer. */
+static size_t guard_of(long round) { return GUARD - (round == odd && rank == nranks - 1); }
+
+static void fill_buffer(const struct tensor *t, long round, uint8_t *buffer, uint8_t guard, bool with_content) {
+  memset(t->image, guard, bytes_of(t) + 2 * GUARD);
+  if (with_content)
+    memcpy(t->image + guard_of(round), t->content, bytes_of(t));
+  memory.copy(buffer, t->image, bytes_of(t) + 2 * GUARD, true);
 }
 
-static bool guards_hold(const uint8_t *memory, size_t bytes, uint8_t with) {
-  for (size_t i = 0; i < GUARD; i++)
-    if (memory[i] != with || memory[GUARD + bytes + i] != with)
-      return false;
-  return true;
+static void fill_buffers(const struct tensor *t, long round) {
+  fill_buffer(t, round, t->recv, 0x5a, rank == t->root && !apart);
+  fill_buffer(t, round, t->send, 0x33, rank == t->root && apart);
+}
+
+static ncclResult_t call_one(const struct tensor *t, long round, cudaStream_t stream) {
+  const bool root = rank == t->root;
+  uint8_t *recv = t->recv + guard_of(round), *send = apart ? t->send + guard_of(round) : recv;
+  if (strcmp(t->function, "bcast") == 0)
+    return ncclBcast(recv, t->count, t->type, t->root, world, stream);
+  if (strcmp(t->function, "config") == 0)
+    return ncclBroadcastConfig(send, recv, t->count, t->type, t->root, world, stream,
+                               ctas && round % 3 == 2 && rank == nranks - 1 ? bounded_ctas() : NULL);
+  return ncclBroadcast(root ? send : NULL, recv, t->count, t->type, t->root, world, stream);
+}
+
+/* Is a buffer's content what it should be, NULL: `guard`, with nothing written beside it? */
+static void check_buffer(const struct tensor *t, long round, const uint8_t *buffer, uint8_t guard,
+                         const uint8_t *content, bool *good) {
+  const size_t bytes = bytes_of(t), before = guard_of(round);
+  memory.copy(t->image, buffer, bytes + 2 * GUARD, false);
+  for (size_t i = 0; i < bytes + 2 * GUARD; i++)
+    if (i < before || i >= before + bytes)
+      clean &= t->image[i] == guard;
+    else
+      *good &= t->image[i] == (content ? content[i - before] : guard);
 }
 
 static void check_one(const struct tensor *t, long round, size_t number) {
-  const size_t bytes = bytes_of(t);
-  const bool good = memcmp(t->recv + GUARD, t->content, bytes) == 0;
+  const bool sends = rank == t->root && apart;
+  bool good = true;
+  check_buffer(t, round, t->send, 0x33, sends ? t->content : NULL, &clean);
+  check_buffer(t, round, t->recv, 0x5a, t->content, &good);
   if (!good && exact)
     fprintf(stderr, "rank %d: round %ld, tensor %zu differs\n", rank, round, number);
   exact &= good;
-  clean &= guards_hold(t->recv, bytes, 0x5a) && guards_hold(t->send, bytes, 0x33);
-  if (apart && strcmp(t->function, "bcast") != 0)
-    clean &= rank != t->root || memcmp(t->send + GUARD, t->content, bytes) == 0;
+}
+
+/* Captures a call into a graph, and runs that twice, with other contents than the library has seen. */
+static void call_captured(struct tensor *t, long round, size_t number) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW), *graph, *runs, *stream = memory.stream[0];
+  int (*begin)(void *, int), (*end)(void *, void **), (*make)(void **, void *, unsigned long long),
+    (*launch)(void *, void *);
+  *(void **)&begin = function(driver, "cuStreamBeginCapture_v2");
+  *(void **)&end = function(driver, "cuStreamEndCapture");
+  *(void **)&make = function(driver, "cuGraphInstantiateWithFlags");
+  *(void **)&launch = function(driver, "cuGraphLaunch");
+  change_content(t, number, round + 1000);
+  fill_buffers(t, round);
+  need(begin(stream, 0), "cuStreamBeginCapture");
+  CHECK(call_one(t, round, stream));
+  need(end(stream, &graph), "cuStreamEndCapture");
+  need(make(&runs, graph, 0), "cuGraphInstantiate");
+  need(launch(runs, stream), "cuGraphLaunch");
+  need(launch(runs, stream), "cuGraphLaunch");
+  memory.synchronize();
+  check_one(t, round, number);
 }
 
 static void call_others(long round) {
-  float mine[300], all[300];
+  static float *there, host[600];
+  there = there ? there : memory.alloc(sizeof host);
   for (int i = 0; i < 300; i++)
-    mine[i] = (float)(rank + round + i);
-  CHECK(ncclAllReduce(mine, all, 300, ncclFloat32, ncclSum, world, NULL));
-  exact &= all[7] == (float)(nranks * (nranks - 1) / 2) + (float)(nranks * (round + 7));
+    host[i] = (float)(rank + round + i);
+  memory.copy(there, host, sizeof host, true);
+  CHECK(ncclAllReduce(there, there + 300, 300, ncclFloat32, ncclSum, world, memory.stream[0]));
+  memory.synchronize();
+  memory.copy(host, there, sizeof host, false);
+  exact &= host[307] == (float)(nranks * (nranks - 1) / 2) + (float)(nranks * (round + 7));
 }
 
 static void call_gradient(long round) {
-  static float mine[64 * 4096], sum[4096];
-  for (size_t i = 0; i < (size_t)nranks * 4096; i++)
-    mine[i] = (float)((long)i % 7 + round);
-  CHECK(ncclReduceScatter(mine, sum, 4096, ncclFloat32, ncclSum, world, NULL));
-  for (size_t i = 0; i < 4096; i++)
-    exact &= sum[i] == (float)(nranks * (((long)i + 4096L * rank) % 7 + round));
+  enum { SHARD = 4096 };
+  static float *there, host[65 * SHARD];
+  float *sum = host + 64 * SHARD;
+  there = there ? there : memory.alloc(sizeof host);
+  for (size_t i = 0; i < (size_t)nranks * SHARD; i++)
+    host[i] = (float)((long)i % 7 + round);
+  memory.copy(there, host, sizeof host, true);
+  CHECK(ncclReduceScatter(there, there + 64 * SHARD, SHARD, ncclFloat32, ncclSum, world, memory.stream[0]));
+  memory.synchronize();
+  memory.copy(sum, there + 64 * SHARD, SHARD * sizeof *sum, false);
+  for (size_t i = 0; i < SHARD; i++)
+    exact &= sum[i] == (float)(nranks * (((long)i + (long)SHARD * rank) % 7 + round));
 }
 
 static void make_round(long round) {
@@ -200,7 +254,8 @@ static void make_round(long round) {
     const struct tensor *t = &tensors[order[i]];
     if (t->begins_group || (group && i % group == 0))
       CHECK(ncclGroupStart());
-    CHECK(call_one(t, round));
+    fill_buffers(t, round);
+    CHECK(call_one(t, round, memory.stream[streams && i % 2]));
     if (t->ends_group || (group && (i % group == group - 1 || i + 1 == calls)))
       CHECK(ncclGroupEnd());
     if (others && i % 2)
@@ -208,8 +263,11 @@ static void make_round(long round) {
   }
   if (trains)
     call_gradient(round);
+  memory.synchronize();
   for (size_t i = 0; i < calls; i++)
     check_one(&tensors[order[i]], round, order[i]);
+  if (round == captured)
+    call_captured(&tensors[0], round, 0);
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -252,11 +310,42 @@ static bool has(const char *argument, const char *key, const char **value) {
   return strncmp(argument, key, length) == 0;
 }
 
+/* Makes a context that is not the GPU's primary one, with its streams. */
+static void use_foreign_context(void) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context, *stream;
+  int (*make)(void **, unsigned, int), (*create)(void **, unsigned);
+  *(void **)&make = function(driver, "cuCtxCreate_v2");
+  *(void **)&create = function(driver, "cuStreamCreate");
+  need(make(&context, 0, 0), "cuCtxCreate");
+  for (int i = 0; i < STREAMS; i++) {
+    need(create(&stream, 1), "cuStreamCreate");
+    memory.stream[i] = stream;
+  }
+}
+
+/* all_ok() of the harness, on either memory. */
+static void all_hold(int32_t holds, const char *what, int32_t *there) {
+  memory.copy(there, &holds, sizeof holds, true);
+  CHECK(ncclAllReduce(there, there + 1, 1, ncclInt32, ncclMin, world, memory.stream[0]));
+  memory.synchronize();
+  memory.copy(&holds, there + 1, sizeof holds, false);
+  if (rank == 0)
+    ok(holds, "%s", what);
+}
+
 int main(int argc, char **argv) {
   const char *function = "broadcast", *type = "bf16", *file = NULL, *value;
   size_t wanted = 6, count = 20000;
   int roots = 1;
   bool mixed = false;
+  use_memory("host");
+  for (int i = 2; i < argc; i++) {
+    if (strcmp(argv[i], "cuda") == 0)
+      use_memory("cuda");
+    foreign |= strcmp(argv[i], "foreign") == 0;
+  }
+  if (foreign && atoi(getenv("RANK")) + 1 == atoi(getenv("WORLD_SIZE")))
+    use_foreign_context();
   meet();
   rounds = argc > 1 ? strtol(argv[1], NULL, 10) : 1;
   for (int i = 2; i < argc; i++) {
@@ -272,6 +361,10 @@ int main(int argc, char **argv) {
       roots = atoi(value);
     else if (has(argv[i], "jump=", &value))
       jump = strtol(value, NULL, 10);
+    else if (has(argv[i], "odd=", &value))
+      odd = strtol(value, NULL, 10);
+    else if (has(argv[i], "captured=", &value))
+      captured = strtol(value, NULL, 10);
     else if (has(argv[i], "scale=", &value))
       scale = strtoul(value, NULL, 10);
     else if (has(argv[i], "file=", &value))
@@ -290,6 +383,7 @@ int main(int argc, char **argv) {
       ctas |= strcmp(argv[i], "ctas") == 0;
       trains |= strcmp(argv[i], "trains") == 0;
       mixed |= strcmp(argv[i], "mixed") == 0;
+      streams |= strcmp(argv[i], "streams") == 0;
     }
   }
   if (file)
@@ -300,13 +394,16 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < tensor_count; i++)
     begin_content(&tensors[i], i);
+  int32_t *both = memory.alloc(2 * sizeof *both);
   for (long round = 0; round < rounds; round++)
     make_round(round);
   uint64_t hash = TAGC_HASH_START;
-  for (size_t i = 0; i < tensor_count; i++)
-    hash = tagc_hash_add(hash, tensors[i].recv + GUARD, bytes_of(&tensors[i]));
-  all_ok(exact, "every broadcast gives every rank what its root has, to the bit");
-  all_ok(clean, "nothing is written beside the receive buffers");
+  for (size_t i = 0; i < tensor_count; i++) {
+    memory.copy(tensors[i].image, tensors[i].recv + GUARD, bytes_of(&tensors[i]), false);
+    hash = tagc_hash_add(hash, tensors[i].image, bytes_of(&tensors[i]));
+  }
+  all_hold(exact, "every broadcast gives every rank what its root has, to the bit", both);
+  all_hold(clean, "nothing is written beside the receive buffers", both);
   if (rank == 0)
     printf("hash %016llx\n", (unsigned long long)hash);
   return finish();

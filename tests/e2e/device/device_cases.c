@@ -439,6 +439,24 @@ static void aborted(struct rank *r, const char *unused) {
   r->comm = NULL;
 }
 
+/* Broadcasts, until the last rank does not come: the others are aborted while they wait for it. */
+static void lonely(struct rank *r, const char *unused) {
+  (void)unused;
+  pthread_t watchdog;
+  ncclResult_t status = ncclSuccess;
+  for (int step = 0; step < 3 && status == ncclSuccess; step++)
+    status = settled(r, ncclBroadcast(r->send, r->send, r->n, ncclFloat, 0, r->comm, (cudaStream_t)r->stream));
+  must(status, "ncclBroadcast");
+  if (pthread_create(&watchdog, NULL, abort_it, r) != 0)
+    _exit(4);
+  if (r->rank + 1 < r->nranks)
+    status = settled(r, ncclBroadcast(r->send, r->send, r->n, ncclFloat, 0, r->comm, (cudaStream_t)r->stream));
+  pthread_join(watchdog, NULL);
+  if (r->rank + 1 < r->nranks && status == ncclSuccess)
+    _exit(4);
+  r->comm = NULL;
+}
+
 /* Aborts a call as soon as it has returned, or a little later, and destroys its stream at once. */
 static void gone(struct rank *r, const char *when) {
   const int step = atoi(when), us = strchr(when, ',') ? atoi(strchr(when, ',') + 1) : 0;
@@ -461,7 +479,7 @@ static const struct {
 } cases[] = {
   {"buffers", buffers},   {"moved", moved},     {"scalars", scalars}, {"streams", streams},   {"captures", captures},
   {"groups", groups},     {"changes", changes}, {"ahead", ahead},     {"aborted", aborted},   {"order", order},
-  {"unwaited", unwaited}, {"joined", joined},   {"gone", gone},       {"contexts", contexts},
+  {"unwaited", unwaited}, {"joined", joined},   {"gone", gone},       {"contexts", contexts}, {"lonely", lonely},
 };
 
 static void start(struct rank *r) {

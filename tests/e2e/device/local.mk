@@ -2,7 +2,8 @@
 # device/: GPUs, as far as the stand-ins play them.
 e2e_tests += %D%/kernel_info.test
 if HAVE_CXX
-e2e_tests += %D%/gpu_programs.test %D%/ptx.test %D%/on_device.test %D%/on_device_gathers.test %D%/device_cases.test
+e2e_tests += %D%/gpu_programs.test %D%/ptx.test %D%/on_device.test %D%/on_device_gathers.test %D%/device_cases.test \
+  %D%/on_device_broadcasts.test
 check_PROGRAMS += %D%/on_device_gathers %D%/on_device %D%/device_cases
 EXTRA_DIST += %D%/either_memory.h
 %C%_device_cases_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)

@@ -55,7 +55,7 @@ struct setting {
 /* A rank on both sides. */
 struct both {
   struct tagc_allgather_job host, device;
-  struct twin send, recv, payloads, reference, state, counts;
+  struct twin send, recv, payloads, reference, tables, state, counts;
   struct tagc_allgather_stats stats;
   struct tagc_allgather_sizes sizes;
   uint64_t digest;
@@ -127,7 +127,6 @@ static void begin(const struct setting *s, struct both *b, int rank) {
   const size_t size = tagc_dtype_size(s->dtype), shard = s->n * size, apart = (s->n + s->gap) * size,
                off = s->off * size;
   const size_t all = (size_t)s->nranks * apart;
-  size_t kept = all;
   const struct tagc_allgather_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype};
   struct tagc_allgather_layout there;
   *b = (struct both){
@@ -135,8 +134,6 @@ static void begin(const struct setting *s, struct both *b, int rank) {
       .shape = shape, .rank = rank, .keep_own = s->in_place, .stats = &b->stats, .stride = s->gap ? s->n + s->gap : 0}};
   b->host.digest = &b->digest;
   b->host.sizes = s->codec->least_bytes ? &b->sizes : NULL;
-  if (s->codec == &tagc_allgather_exact)
-    kept = tagc_exact_gpu_reference_bytes(s->n + s->gap, &shape);
   struct tagc_allgather_job *host = &b->host, *device = &b->device;
   s->codec->layout(&shape, &host->layout);
   tagc_allgather_cuda_layout(s->codec, &shape, &there);
@@ -144,11 +141,12 @@ static void begin(const struct setting *s, struct both *b, int rank) {
   host->send = s->in_place ? (char *)host->recv + (size_t)rank * apart : calloc(1, shard);
   host->payloads = aligned_alloc(64, (s->nranks * host->layout.payload_bytes + 63) / 64 * 64);
   memset(host->payloads, 0xa5, s->nranks * host->layout.payload_bytes);
-  host->reference = host->layout.reference_bytes ? calloc(1, kept) : NULL;
+  host->reference = host->layout.reference_bytes ? calloc(1, all) : NULL;
   b->recv = twin_new(host->recv, all, off);
   b->send = twin_new(s->in_place ? NULL : (void *)(uintptr_t)host->send, s->in_place ? 0 : shard, off);
   b->payloads = twin_new(host->payloads, s->nranks * host->layout.payload_bytes, 0);
-  b->reference = twin_new(host->reference, host->reference ? kept : 0, 0);
+  b->reference = twin_new(host->reference, host->reference ? all : 0, 0);
+  b->tables = twin_new(NULL, there.tables_bytes, 0);
   b->state = twin_new(NULL, there.state_bytes, 0);
   b->counts = twin_new(NULL, sizeof(struct tagc_counts), 0);
   MUST(cuMemsetD8Async(b->counts.base + GUARD, 0, b->counts.bytes, NULL));
@@ -158,6 +156,7 @@ static void begin(const struct setting *s, struct both *b, int rank) {
   device->send = s->in_place ? (char *)twin_at(&b->recv) + (size_t)rank * apart : (char *)twin_at(&b->send);
   device->payloads = twin_at(&b->payloads);
   device->reference = host->reference ? twin_at(&b->reference) : NULL;
+  device->tables = twin_at(&b->tables);
   device->state = twin_at(&b->state);
   device->stats = NULL;
   device->sizes = NULL;
@@ -165,7 +164,7 @@ static void begin(const struct setting *s, struct both *b, int rank) {
 }
 
 static void end(const struct setting *s, struct both *b) {
-  const struct twin *all[] = {&b->send, &b->recv, &b->payloads, &b->reference, &b->state, &b->counts};
+  const struct twin *all[] = {&b->send, &b->recv, &b->payloads, &b->reference, &b->tables, &b->state, &b->counts};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     MUST(cuMemFree_v2(all[i]->base));
   if (!s->in_place)
@@ -255,7 +254,7 @@ static void decode_both(const struct setting *s, struct both *b, int call) {
     compare(s, call, b->host.rank, "what is received", &b->recv, 0, b->recv.bytes);
     compare(s, call, b->host.rank, "a reference", &b->reference, 0, references);
   }
-  if (twin_differs(&b->state, 0, 0) || twin_differs(&b->counts, 0, 0))
+  if (twin_differs(&b->state, 0, 0) || twin_differs(&b->counts, 0, 0) || twin_differs(&b->tables, 0, 0))
     differs(s, call, b->host.rank, "what is beside the state", 0);
   device_read(&state, b->state.base + GUARD, sizeof state);
   const struct tagc_counts after = counts_of(b);
@@ -478,6 +477,52 @@ static void check_payload_sizes(void) {
   ok(all && small > 10, "exact: payloads of all sizes, %llu times the least", (unsigned long long)small);
 }
 
+/* A broadcast: one shard, of the root's rank 0. The other rank has none. */
+static bool broadcast_is_same(enum tagc_dtype dtype, uint64_t n, bool in_place) {
+  const struct tagc_allgather_codec *exact = &tagc_allgather_exact;
+  const size_t shard = n * tagc_dtype_size(dtype);
+  struct setting other = {.codec = exact, .n = n, .nranks = 1, .dtype = dtype, .values = V_LEVELS}, root = other;
+  struct both ranks[2];
+  bool arrived = true;
+  difference[0] = '\0';
+  root.in_place = in_place;
+  begin(&root, &ranks[0], 0);
+  begin(&other, &ranks[1], -1);
+  for (int call = -1; call < 3 && !difference[0]; call++) {
+    fill(&root, ranks);
+    if (call >= 0)
+      encode_both(&root, &ranks[0], call);
+    memcpy(ranks[1].host.payloads, ranks[0].host.payloads, ranks[0].host.layout.payload_bytes);
+    for (int r = 0; r < 2; r++) {
+      struct both *b = &ranks[r];
+      b->host.sizes = NULL;
+      if (call >= 0) {
+        b->stats = (struct tagc_allgather_stats){0};
+        b->before = counts_of(b);
+        decode_both(&root, b, call);
+      } else {
+        memmove(b->host.recv, ranks[0].host.send, shard);
+        memcpy(b->host.reference, b->host.recv, shard);
+        twin_put(&b->recv);
+        refer_both(&root, b, call);
+      }
+      arrived &= !b->host.refused && !b->host.failed && memcmp(b->host.recv, ranks[0].host.send, shard) == 0;
+    }
+  }
+  end(&root, &ranks[0]);
+  end(&other, &ranks[1]);
+  if (difference[0])
+    note("%s", difference);
+  return arrived && !difference[0];
+}
+
+static void check_broadcasts(bool brief) {
+  bool all = true;
+  for (int dtype = brief ? TAGC_BFLOAT16 : 0; dtype < DTYPES; dtype++)
+    all &= broadcast_is_same((enum tagc_dtype)dtype, brief ? 2001 : 9001, dtype == 1);
+  ok(all, "exact: broadcasts, at the root and elsewhere");
+}
+
 /* Exceptions in an order that our sender never produces: the last one of a place counts. */
 static void check_turns(bool brief) {
   struct setting s = usual(&tagc_allgather_q8, TAGC_FLOAT32);
@@ -555,6 +600,7 @@ int main(int argc, char **argv) {
        (unsigned long long)escapes, (unsigned long long)refused);
     ok(failed > 0, "damaged payloads were noticed (%llu)", (unsigned long long)failed);
     check_payload_sizes();
+    check_broadcasts(brief);
     check_turns(brief);
     check_order();
     ok(!tagc_allgather_cuda_of(&(struct tagc_allgather_codec){0}), "other codecs are not known");

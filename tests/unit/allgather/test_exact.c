@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/allgather/exact.h"
+#include "kernels/allgather/exact_steps.h"
 #include "kernels/codec/bits.h"
 #include "tests/unit/codec/variants.h"
 
@@ -291,7 +291,107 @@ static void check_damage(void) {
   ok(calls > 100 && noticed == calls, "%d damaged payloads gave wrong values, %d were noticed", calls, noticed);
 }
 
+/* ---- blocks with few changes ------------------------------------------------------------------------------------- */
+
+static const struct tagc_exact_kernels *kernels_now(void) { return TAGC_OF_VARIANT(tagc_exact); }
+
+static void put_element(void *block, uint32_t i, uint32_t bits, enum tagc_dtype dtype) {
+  memcpy((uint8_t *)block + i * tagc_dtype_size(dtype), &bits, tagc_dtype_size(dtype));
+}
+
+/* A block of which `changes` elements differ from the reference, `far` of them by more than two steps. The last one
+ * does not. */
+static void fill_block(uint32_t *value, uint32_t *reference, uint32_t changes, uint32_t far, enum tagc_dtype dtype) {
+  const uint32_t one = dtype == TAGC_FLOAT32 ? 0x3f800000 : dtype == TAGC_FLOAT16 ? 0x3c00 : 0x3f80;
+  for (uint32_t i = 0; i < TAGC_EXACT_BLOCK; i++)
+    put_element(reference, i, one + draw() % 100, dtype);
+  memcpy(value, reference, TAGC_EXACT_BLOCK * sizeof *value);
+  for (uint32_t i = 0; i < changes; i++) {
+    const uint32_t at = (i * 37 + 5) % (TAGC_EXACT_BLOCK - 1);
+    put_element(value, at, one + draw() % 100, dtype);
+    put_element(reference, at, one + 200 + i, dtype);
+    put_element(value, at, one + 200 + i + (i < far ? 3 + draw() % 50 : 1), dtype);
+  }
+}
+
+/* A block of one element less takes the long way, and has the same stream, unless its padding has lower bits. */
+static bool few_are_encoded_alike(uint32_t changes, uint32_t far, enum tagc_dtype dtype) {
+  uint32_t value[TAGC_EXACT_BLOCK], reference[TAGC_EXACT_BLOCK], back[TAGC_EXACT_BLOCK] = {0};
+  uint8_t whole[TAGC_EXACT_ROOM] = {0}, less[TAGC_EXACT_ROOM] = {0};
+  uint32_t whole_head, less_head;
+  fill_block(value, reference, changes, far, dtype);
+  const size_t bytes =
+    kernels_now()->encode(tagc_exact_get_tables(), value, reference, TAGC_EXACT_BLOCK, dtype, whole, &whole_head);
+  kernels_now()->encode(tagc_exact_get_tables(), value, reference, TAGC_EXACT_BLOCK - 1, dtype, less, &less_head);
+  kernels_now()->decode(tagc_exact_get_pairs(), whole, bytes, whole_head & 0xfff, reference, TAGC_EXACT_BLOCK, dtype,
+                        back);
+  return (whole_head & 0xfff) == (less_head & 0xfff) && ((whole_head & 0xff) == 0) == (far <= TAGC_EXACT_TAILS) &&
+         (whole_head & 0xff || (whole_head == less_head && memcmp(whole, less, bytes) == 0)) &&
+         memcmp(back, value, TAGC_EXACT_BLOCK * tagc_dtype_size(dtype)) == 0;
+}
+
+/* A damaged list names elements that are not there. */
+static bool few_stay_inside(enum tagc_dtype dtype) {
+  enum { COUNT = 100 };
+  uint32_t reference[TAGC_EXACT_BLOCK], to[TAGC_EXACT_BLOCK];
+  const uint64_t list = 2 | (uint64_t)(7 | 1 << 9) << 4 | (uint64_t)(COUNT | 1 << 9) << 15;
+  uint8_t stream[16] = {0};
+  bool good = true;
+  memcpy(stream, &list, sizeof list);
+  for (uint32_t i = 0; i < TAGC_EXACT_BLOCK; i++)
+    put_element(reference, i, 1000 + i, dtype);
+  memset(to, 0x77, sizeof to);
+  kernels_now()->decode(tagc_exact_get_pairs(), stream, 4, TAGC_EXACT_LIST << 8, reference, COUNT, dtype, to);
+  const size_t size = tagc_dtype_size(dtype);
+  for (size_t i = 0; i < sizeof to; i++)
+    good &=
+      i < COUNT * size ? i / size == 7 || ((uint8_t *)to)[i] == ((uint8_t *)reference)[i] : ((uint8_t *)to)[i] == 0x77;
+  return good && memcmp((uint8_t *)to + 7 * size, (uint8_t *)reference + 7 * size, size) != 0;
+}
+
+static void check_few(void) {
+  for (int dtype = 0; dtype < 3; dtype++) {
+    bool good = true;
+    for (uint32_t changes = 0; changes < 17; changes++)
+      for (uint32_t far = 0; far <= changes; far++)
+        good &= few_are_encoded_alike(changes, far, (enum tagc_dtype)dtype);
+    ok(good, "%s: blocks with few changes are coded like others", types[dtype]);
+    ok(few_stay_inside((enum tagc_dtype)dtype), "%s: a damaged list stays inside its block", types[dtype]);
+  }
+}
+
+/* By exact_steps.h, element by element. */
+static void check_digests(void) {
+  enum { N = 3 * TAGC_EXACT_BLOCK + 77 };
+  bool good = true;
+  for (int type = 0; type < 3; type++) {
+    const enum tagc_dtype dtype = (enum tagc_dtype)type;
+    uint32_t values[N];
+    uint64_t wanted = 0;
+    for (uint32_t i = 0; i < N; i++)
+      put_element(values, i, draw(), dtype);
+    for (uint64_t first = 0; first < N; first += TAGC_EXACT_BLOCK) {
+      uint32_t sum = 0, weighted = 0;
+      for (uint32_t place = 0; place < TAGC_EXACT_BLOCK; place++) {
+        uint32_t bits = 0;
+        if (first + place < N)
+          memcpy(&bits, (uint8_t *)values + (first + place) * tagc_dtype_size(dtype), tagc_dtype_size(dtype));
+        sum += tagc_exact_mix(bits, place);
+        weighted += tagc_exact_mix(bits, place) * (2 * place + 1);
+      }
+      wanted += tagc_exact_block_digest((uint64_t)weighted << 32 | sum, first);
+    }
+    const uint64_t head = kernels_now()->digest(values, 0, 2 * TAGC_EXACT_BLOCK, dtype);
+    const void *rest = (uint8_t *)values + 2 * TAGC_EXACT_BLOCK * tagc_dtype_size(dtype);
+    good &= kernels_now()->digest(values, 0, N, dtype) == wanted;
+    good &= head + kernels_now()->digest(rest, 2 * TAGC_EXACT_BLOCK, N - 2 * TAGC_EXACT_BLOCK, dtype) == wanted;
+  }
+  ok(good, "digests are sums over blocks, whole or in parts");
+}
+
 static void check_all(void) {
+  check_few();
+  check_digests();
   check_example();
   check_lengths();
   check_sizes();

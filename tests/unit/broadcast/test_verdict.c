@@ -49,11 +49,15 @@ static const struct example {
    TAGC_BROADCAST_DIFFER},
   {"no memory", TAGC_BROADCAST_CHANGES, 0, 640, TAGC_BROADCAST_NO_MEMORY, 0, 0, TAGC_BROADCAST_PLAIN,
    TAGC_BROADCAST_LACKING},
-  {"an unknown flag", TAGC_BROADCAST_CHANGES, 0, 640, 8, 0, 0, TAGC_BROADCAST_KEEP, TAGC_BROADCAST_DIFFER},
+  {"an unknown flag", TAGC_BROADCAST_CHANGES, 0, 640, 16, 0, 0, TAGC_BROADCAST_KEEP, TAGC_BROADCAST_DIFFER},
   {"a configuration", TAGC_BROADCAST_CHANGES, 0, 640, TAGC_BROADCAST_ASKS_PLAIN, 0, 0, TAGC_BROADCAST_PLAIN,
    TAGC_BROADCAST_ASKED},
   {"a configuration and a failed call", TAGC_BROADCAST_CHANGES, 0, 640, TAGC_BROADCAST_ASKS_PLAIN | TAGC_BROADCAST_LOST,
    0, 0, TAGC_BROADCAST_KEEP, TAGC_BROADCAST_DIFFER},
+  {"a GPU that cannot", TAGC_BROADCAST_CHANGES, 0, 640, TAGC_BROADCAST_UNABLE, 0, 0, TAGC_BROADCAST_PLAIN,
+   TAGC_BROADCAST_REJECTED},
+  {"a GPU that cannot, and a failed call", TAGC_BROADCAST_CHANGES, 0, 640, TAGC_BROADCAST_UNABLE | TAGC_BROADCAST_LOST,
+   0, 0, TAGC_BROADCAST_PLAIN, TAGC_BROADCAST_REJECTED},
   {"another call", TAGC_BROADCAST_CHANGES, 0, 640, 0, 0, 1, TAGC_BROADCAST_PLAIN, TAGC_BROADCAST_PARTED},
 };
 
@@ -70,7 +74,7 @@ static void check_example(const struct example *e) {
   statuses[0].call += e->call_of_0;
   const struct tagc_broadcast_verdict v = tagc_broadcast_judge(&refs, &shape, statuses, RANKS, 3000, 2 * BYTES);
   const bool chosen = e->cause == TAGC_BROADCAST_CHOSEN;
-  ok(v.action == e->wanted && v.cause == e->cause && v.forgets == (e->cause > TAGC_BROADCAST_ASKED) &&
+  ok(v.action == e->wanted && v.cause == e->cause && v.forgets == (e->cause > TAGC_BROADCAST_REJECTED) &&
        v.bytes == (e->wanted == TAGC_BROADCAST_CHANGES ? e->bytes : 0) &&
        v.reference == (e->wanted == TAGC_BROADCAST_PLAIN ? TAGC_NO_REFERENCE
                        : chosen                          ? e->reference
@@ -118,9 +122,11 @@ static void refer_to(struct tagc_allgather_job *job, struct rank *r, uint32_t re
 static struct tagc_broadcast_status status_of(struct rank *r, const struct tagc_broadcast_shape *of,
                                               const uint16_t *send, uint64_t most) {
   struct tagc_broadcast_status status = tagc_broadcast_status_of(&r->refs, of);
+  if (send && !r->refs.no_memory)
+    tagc_references_sample(&r->refs, &device, of, send, NULL);
   if (!send || status.flags)
     return status;
-  const struct tagc_broadcast_choice choice = tagc_references_choose(&r->refs, of, send, most);
+  const struct tagc_broadcast_choice choice = tagc_references_choose(&r->refs, of, most);
   status.action = choice.action;
   status.reference = choice.reference;
   if (choice.action != TAGC_BROADCAST_CHANGES)
@@ -137,12 +143,14 @@ static struct tagc_broadcast_status status_of(struct rank *r, const struct tagc_
 }
 
 static void apply(struct rank *r, const struct tagc_broadcast_shape *of) {
+  static const struct tagc_allgather_layout layout = {.reference_bytes = BYTES};
+  static const struct tagc_reference_limits limits = {UINT64_MAX, 0};
   if (r->verdict.forgets)
     tagc_references_forget(&r->refs, &device, NULL);
   if (r->verdict.action == TAGC_BROADCAST_CHANGES)
     tagc_references_use(&r->refs, r->verdict.reference);
   if (r->verdict.action == TAGC_BROADCAST_KEEP)
-    tagc_references_keep(&r->refs, &device, of, r->verdict.reference, NULL);
+    tagc_references_keep(&r->refs, &device, of, &layout, r->verdict.reference, &limits, NULL);
 }
 
 static void take_content(struct rank *r, const struct tagc_broadcast_shape *of, const uint16_t *send,
@@ -176,7 +184,8 @@ static void call(uint64_t most) {
     struct rank *me = &ranks[r];
     me->fails = below(60) ? NOWHERE : (enum failure)below(FAILURES);
     memset(me->recv, 0x77, sizeof me->recv);
-    tagc_references_reserve(&me->refs, &device, RANKS, BYTES, NULL);
+    tagc_references_reserve_statuses(&me->refs, &device, RANKS, NULL);
+    tagc_references_reserve_payload(&me->refs, &device, BYTES, NULL);
     me->refs.calls++;
     statuses[r] = status_of(me, &of, me == root ? contents[tensor] : NULL, most);
     sent &= me->fails != BEFORE_STATUSES;

@@ -135,6 +135,29 @@ static void pinned(void) {
   EXPECT(!tagc_device_host.alloc_pinned(&tagc_device_host, 1));
 }
 
+/* Large pinned memory is used again, behind the work that came before its release. */
+static void pinned_blocks(void) {
+  enum { BLOCK_BYTES = 300 * KIB };
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  char *first = d->alloc_pinned(d, BLOCK_BYTES), *there = d->alloc(d, BLOCK_BYTES, stream), *second, *third, got = 0;
+  EXPECT(first && there && (uintptr_t)first % 64 == 0 && d->reaches(d, first));
+  memset(first, 7, BLOCK_BYTES);
+  EXPECT(d->copy(d, there, BLOCK_BYTES, first, BLOCK_BYTES, BLOCK_BYTES, 1, stream));
+  d->release(d, first, stream);
+  second = d->alloc_pinned(d, BLOCK_BYTES); /* the copy has not run yet */
+  EXPECT(second && second != first);
+  EXPECT(d->get(d, &got, there + BLOCK_BYTES - 1, 1, stream) && got == 7);
+  third = d->alloc_pinned(d, BLOCK_BYTES - KIB);
+  EXPECT(third == first && d->alloc_pinned(d, BLOCK_BYTES) != first);
+  d->release(d, second, stream);
+  d->release(d, there, stream);
+  MUST(cuCtxSynchronize());
+  EXPECT(d->alloc(d, BLOCK_BYTES, stream) != (void *)second);
+  EXPECT(d->alloc_pinned(d, BLOCK_BYTES / 8) != second); /* too large for that */
+}
+
 /* Rows are copied to their places and nothing else is touched: from the device, and from pinned and managed memory. */
 static void rows(void) {
   enum { ROWS = 7, FROM = 1000, TO = 301, WIDTH = 123 };
@@ -622,6 +645,8 @@ int main(void) {
   lives("CUDA_STANDIN_DEVICES=4", peers, "the devices that are used may access the pools of one another");
   lives("CUDA_STANDIN_DEVICES=2", reaches, "which buffers kernels can work on");
   lives("", pinned, "pinned memory");
+  lives("CUDA_STANDIN_LAZY=1", pinned_blocks, "large pinned memory is used again, in the order of streams");
+  lives("CUDA_STANDIN_LAZY=1 CUDA_STANDIN_POOLS=0", pinned_blocks, "the same, without pools");
   lives("CUDA_STANDIN_LAZY=1", rows, "copies of rows");
   lives("CUDA_STANDIN_PITCH=400", rows, "a driver that refuses rows so far apart copies each by itself");
   ok(child_run("", rows_out_of_order) == 128 + SIGABRT && strstr(child_said, "between rows: good") &&

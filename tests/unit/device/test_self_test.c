@@ -94,6 +94,12 @@ static bool allgather_refused(const struct tagc_device *self, const struct tagc_
   return done;
 }
 
+static bool allgather_digest(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                             struct tagc_allgather_job *job, void *stream) {
+  *job->digest ^= allgather_lies(codec, "a digest");
+  return tagc_device_host.allgather_digest(self, codec, job, stream);
+}
+
 static const struct tagc_allgather_codec *allgather_codec(const char *name) {
   const struct tagc_allgather_codec *const *codec = tagc_allgather_codecs;
   while (strcmp((*codec)->name, name) != 0)
@@ -127,6 +133,7 @@ static void check_allgathers(void) {
   liar.allgather_encode = allgather_encode;
   liar.allgather_decode = allgather_decode;
   liar.allgather_refused = allgather_refused;
+  liar.allgather_digest = allgather_digest;
   ok(all_gathers_are_right(), "and so does a device that has not begun to lie");
   found_allgather("bf16", "a payload", 3, TAGC_SELF_TEST_FAILED, "codec bf16: a payload differs");
   found_allgather("q8", "a payload", 7, TAGC_SELF_TEST_FAILED, "codec q8: a payload differs");
@@ -135,6 +142,7 @@ static void check_allgathers(void) {
   found_allgather("exact", "a payload", 4, TAGC_SELF_TEST_FAILED, "codec exact: a payload differs");
   found_allgather("exact", "what is kept", 5, TAGC_SELF_TEST_FAILED, "codec exact: what is kept differs");
   /* The result is refused. */
+  found_allgather("exact", "a digest", 1, TAGC_SELF_TEST_FAILED, "codec exact: the digest of what is kept differs");
   found_allgather("delta", "a result", 2, TAGC_SELF_TEST_FAILED, "codec delta: a result differs");
   found_allgather("lossless", "a refusal", 3, TAGC_SELF_TEST_FAILED,
                   "codec lossless: whether a shard is refused differs");

@@ -377,6 +377,14 @@ static void allgathers(void) {
   ok(ask_allgather(&q) == TAGC_REASON_compressed, "an earlier one has it");
   q.referred = false, q.reference_left = 1000;
   ok(ask_allgather(&q) == TAGC_REASON_compressed, "just enough for it");
+  struct tagc_allgather_layout layout = {.reference_bytes = 1000};
+  ok(!tagc_plan_is_pinned(&q, &layout), "in memory of the device");
+  q.reference_left = 999, q.pinned_left = 999;
+  ok(ask_allgather(&q) == TAGC_REASON_no_reference, "too little of either memory, however much of both");
+  q.pinned_left = 1000;
+  ok(ask_allgather(&q) == TAGC_REASON_compressed && tagc_plan_is_pinned(&q, &layout), "just enough pinned memory");
+  q.referred = true;
+  ok(!tagc_plan_is_pinned(&q, &layout), "an earlier one has it, wherever that is");
   options.bad = true;
   ok(ask_allgather(&good) == TAGC_REASON_bad_option, "a refused option");
 }
@@ -584,7 +592,6 @@ static struct tagc_call_facts good_broadcast(void) {
   f.slot = -1;
   f.voted = false;
   f.hosts = 2;
-  f.host_memory = true;
   f.shape_reason = TAGC_REASON_NONE;
   return f;
 }
@@ -606,8 +613,6 @@ static void broadcasts(void) {
   is(&f, TAGC_PASS, TAGC_REASON_bad_option, "a rank that has refused an option");
   f = good_broadcast(), f.device = false;
   is(&f, TAGC_PASS, TAGC_REASON_device, "no codec for the device");
-  f = good_broadcast(), f.host_memory = false;
-  is(&f, TAGC_PASS, TAGC_REASON_broadcast_device, "device memory");
   f = good_broadcast(), f.bytes = options.min_bytes - 1;
   is(&f, TAGC_PASS, TAGC_REASON_small, "a small one");
   f = good_broadcast(), f.shape_reason = TAGC_REASON_odd_bytes;
