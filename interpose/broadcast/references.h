@@ -6,8 +6,8 @@
  * buckets of one size, or leave calls out. A rank that cannot hold a reference, or may hold another than the others,
  * says so in its next status.
  * Memory     Of the communicator's device, at most TAGC_BROADCAST_MAX: the sum of the references' bytes. On a GPU also
- *            pinned memory of the host, at most TAGC_BROADCAST_PINNED. Where a reference lies is this rank's own
- * affair. A payload takes seven eighths of the largest call beside that, and on a GPU each reference 64 KiB of tables.
+ *            pinned memory of the host, at most TAGC_BROADCAST_PINNED: where a reference lies is a rank's own affair. A
+ *            payload takes seven eighths of the largest call beside that, and on a GPU each reference 64 KiB of tables.
  * Threads    One at a time: the calls of a communicator.
  */
 #ifndef INTERPOSE_BROADCAST_REFERENCES_H
