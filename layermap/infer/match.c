@@ -300,6 +300,17 @@ static bool try_layout(struct search *s) {
   return (buckets >> s->match.layout & 1) && place_buckets(s);
 }
 
+/* Explains that no division into buckets gives the sizes of all-reduces. */
+static void explain_no_buckets(const struct search *s, char *why) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < s->count; i++)
+    sum += s->counts[i];
+  snprintf(why, 160,
+           "the map has %" PRIu64 " elements, %zu all-reduces have %" PRIu64
+           "; buckets in the order of the map have other sizes",
+           tagc_model_elements(s->model), s->count, sum);
+}
+
 /* Explains a failure: the first block's size, in the layout nearest to the size that most calls in a row have. */
 static void explain_no_match(struct search *s, unsigned layouts, char *why) {
   uint64_t usual = 0, nearest = UINT64_MAX, shard = 0;
@@ -376,7 +387,9 @@ enum tagc_found tagc_match_find(const struct tagc_model *model, const uint64_t *
   if (s.members && s.shards && s.pieces && s.tried) {
     first_blocks(&s);
     found = try_layouts(&s, layouts, match, pieces) ? TAGC_FOUND : TAGC_FOUND_NONE;
-    if (found == TAGC_FOUND_NONE && why)
+    if (found == TAGC_FOUND_NONE && why && s.nranks == 1)
+      explain_no_buckets(&s, why);
+    else if (found == TAGC_FOUND_NONE && why)
       explain_no_match(&s, layouts, why);
   }
   free(s.members);

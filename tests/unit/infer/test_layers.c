@@ -2,6 +2,7 @@
  * The layers of slots: names, members and segments, from the arithmetic and from a map; odd slots and maps that
  * mismatch.
  */
+#include <inttypes.h>
 #include <unistd.h>
 
 #include "examples/gpt/model.h"
@@ -272,6 +273,20 @@ static void test_maps_that_do_not_fit(void) {
   ok(!strcmp(why,
              "the map has 14 blocks of 1771968 elements a rank (fsdp1 over 4 ranks); 12 calls in a row have that size"),
      "%s", why);
+  tagc_layers_free(layers);
+  /* As of DDP, whose buckets are whole on each rank. */
+  uint64_t sum = 0;
+  char wanted[160];
+  for (size_t i = 0; i < slots.count; i++) {
+    slots.infos[i].signature.collective = TAGC_COLL_ALL_REDUCE;
+    sum += slots.infos[i].signature.count;
+  }
+  snprintf(wanted, sizeof wanted,
+           "the map has %" PRIu64 " elements, %zu all-reduces have %" PRIu64
+           "; buckets in the order of the map have other sizes",
+           tagc_model_elements(map), slots.count, sum);
+  layers = infer(4, map);
+  ok(!strcmp(why, wanted), "%s", why);
   tagc_layers_free(layers);
   tagc_model_free(map);
   tagc_model_free(model);
