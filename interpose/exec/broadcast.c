@@ -19,7 +19,7 @@ static struct tagc_reference_limits broadcast_limits(const struct tagc_work *w) 
   return (struct tagc_reference_limits){options->broadcast_max, w->device->host_reads ? 0 : options->broadcast_pinned};
 }
 
-static uint64_t most_of(const struct tagc_work *w) {
+static uint64_t most_reference_bytes(const struct tagc_work *w) {
   const struct tagc_reference_limits limits = broadcast_limits(w);
   return limits.device + limits.pinned;
 }
@@ -117,7 +117,8 @@ static bool choose_changes(struct tagc_work *w, struct tagc_broadcast_status *st
     return false;
   if (status->flags)
     return true;
-  const struct tagc_broadcast_choice choice = tagc_references_choose(refs, &w->broadcast.shape, most_of(w));
+  const struct tagc_broadcast_choice choice =
+    tagc_references_choose(refs, &w->broadcast.shape, most_reference_bytes(w));
   status->action = choice.action;
   status->reference = choice.reference;
   if (choice.action != TAGC_BROADCAST_CHANGES)
@@ -166,7 +167,7 @@ static ncclResult_t judge_statuses(struct tagc_work *w) {
   const struct tagc_broadcast_status *statuses = refs->heard;
   if (!w->device->get(w->device, refs->heard, refs->told, (size_t)nranks * sizeof *statuses, w->call->stream))
     return ncclUnhandledCudaError;
-  b->verdict = tagc_broadcast_judge(refs, &b->shape, statuses, nranks, b->payload_most, most_of(w));
+  b->verdict = tagc_broadcast_judge(refs, &b->shape, statuses, nranks, b->payload_most, most_reference_bytes(w));
   if (b->verdict.forgets)
     tagc_references_forget(refs, w->device, w->call->comm->sync.fence);
   if (b->verdict.action == TAGC_BROADCAST_CHANGES)

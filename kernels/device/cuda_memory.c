@@ -116,8 +116,7 @@ bool tagc_cuda_memory_set_up(struct tagc_cuda_device *d) {
   return false;
 }
 
-/* -- blocks: large pinned memory, and the old way
- * --------------------------------------------------------------------------------------------------- */
+/* -- blocks: large pinned memory, and the old way ------------------------------------------------------------------ */
 
 /* Returns a freed block that no work uses any more; 0: none. */
 static uint64_t take_block_again(struct tagc_cuda_device *d, size_t bytes, bool pinned) {

@@ -387,10 +387,12 @@ enum tagc_found tagc_match_find(const struct tagc_model *model, const uint64_t *
   if (s.members && s.shards && s.pieces && s.tried) {
     first_blocks(&s);
     found = try_layouts(&s, layouts, match, pieces) ? TAGC_FOUND : TAGC_FOUND_NONE;
-    if (found == TAGC_FOUND_NONE && why && s.nranks == 1)
-      explain_no_buckets(&s, why);
-    else if (found == TAGC_FOUND_NONE && why)
-      explain_no_match(&s, layouts, why);
+    if (found == TAGC_FOUND_NONE && why) {
+      if (s.nranks == 1) /* all-reduces, of whole parameters */
+        explain_no_buckets(&s, why);
+      else
+        explain_no_match(&s, layouts, why);
+    }
   }
   free(s.members);
   free(s.shards);

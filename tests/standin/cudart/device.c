@@ -100,8 +100,7 @@ CUDART_API cudaError_t cudaGetDeviceCount(int *count) { return WITHOUT_CONTEXT(c
 
 CUDART_API cudaError_t cudaGetDevice(int *device) {
   CUresult result = cudart_start();
-  *device = 0;
-  if (result == CUDA_SUCCESS && cuCtxGetDevice(device) != CUDA_SUCCESS)
+  if (result != CUDA_SUCCESS || cuCtxGetDevice(device) != CUDA_SUCCESS) /* there is no context yet */
     *device = 0;
   return cudart_note(result);
 }
