@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs the unit tests on other processors, by qemu's user emulation: hours, on few cores.
 #   tests/portable/qemu.sh [PROCESSOR...]
-# A PROCESSOR is a model of `qemu-x86_64 -cpu help`, or aarch64, where ranks also make calls that pass. The default is
-# Nehalem (no AVX), Haswell (AVX2), Skylake-Server (AVX-512, if this qemu has it) and aarch64. The programs of x86-64
-# are in build/; programs that they start run on the real processor. Those of aarch64 are built in build/aarch64, with
-# the installed libraries for it. They need a kernel that runs them by qemu: the script registers qemu in its own
-# namespace, which takes Linux 6.7. TESTS="tests/unit/codec/test_cost ..." runs only these.
+# A PROCESSOR is a model of `qemu-x86_64 -cpu help`, or aarch64, where ranks also make calls that pass, and programs
+# reach NCCL in every way (aarch64.test). The default is Nehalem (no AVX), Haswell (AVX2), Skylake-Server (AVX-512, if
+# this qemu has it) and aarch64. The programs of x86-64 are in build/; programs that they start run on the real
+# processor. Those of aarch64 are built in build/aarch64, with the installed libraries for it. They need a kernel that
+# runs them by qemu: the script registers qemu in its own namespace, which takes Linux 6.7.
+# TESTS="tests/unit/codec/test_cost ..." runs only these.
 set -eu
 cd "$(dirname "$0")/../.."
 die() { printf 'qemu.sh: %s\n' "$*" >&2; exit 2; }
@@ -110,7 +111,8 @@ x86_64()
 emulated()
 {
   # shellcheck disable=SC2046,SC2086 # a list
-  QEMU_LD_PREFIX=$sysroot run_tests build/aarch64 aarch64 '' ${TESTS:-$(unit_tests build/aarch64) tests/e2e/nccl/passthrough.test}
+  QEMU_LD_PREFIX=$sysroot run_tests build/aarch64 aarch64 '' ${TESTS:-$(unit_tests build/aarch64) \
+    tests/e2e/nccl/passthrough.test tests/e2e/project/aarch64.test}
 }
 
 aarch64()
