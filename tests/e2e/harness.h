@@ -6,7 +6,6 @@
 #define TESTS_E2E_HARNESS_H
 
 #include <math.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,7 @@ static inline ncclResult_t settled(ncclResult_t status) {
         return asked != ncclSuccess ? asked : state;
       if (state == ncclSuccess)
         break;
-      sched_yield();
+      pause_briefly();
     }
   return status == ncclInProgress ? ncclSuccess : status;
 }

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Builds with sanitizers are slow, and look at memory: a test leaves out what differs in numbers alone. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
@@ -53,6 +54,9 @@ static inline size_t note_lines(const char *text) {
   }
   return longest;
 }
+
+/* Between two questions whether another thread is done: whoever only yields takes a processor from those that work. */
+static inline void pause_briefly(void) { nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL); }
 
 /* A test point that could not run here, with its reason. */
 static inline void skip(const char *what, const char *reason) {

@@ -13,7 +13,6 @@
 
 #include <nccl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <math.h>
@@ -103,7 +102,7 @@ static inline ncclResult_t reduce_scatter(struct rank *r) { return reduce_into(r
 /* Waits for a call that may be in progress. Returns its result. */
 static inline ncclResult_t settled(struct rank *r, ncclResult_t status) {
   while (status == ncclInProgress) {
-    sched_yield();
+    pause_briefly();
     if (ncclCommGetAsyncError(r->comm, &status) != ncclSuccess)
       return ncclInternalError;
   }

@@ -99,7 +99,7 @@ static void *watch(void *argument) {
       ncclResult_t state = ncclInternalError;
       *good &= ncclCommGetAsyncError(ranks[i].comm, &state) == ncclSuccess &&
                (state == ncclSuccess || state == ncclInProgress);
-      sched_yield();
+      pause_briefly();
     }
   return NULL;
 }
@@ -270,7 +270,7 @@ static void forced_to_block(const char *by) {
   r->begun = 0;
   pthread_create(&thread, NULL, call_once, r);
   while (!r->begun)
-    sched_yield();
+    pause_briefly();
   nanosleep(&(struct timespec){0, 50000000}, NULL); /* most of the time the call is inside NCCL then */
   good &= ncclCommAbort(r->comm) == ncclSuccess && ncclCommAbort(ranks[1].comm) == ncclSuccess;
   pthread_join(thread, NULL);

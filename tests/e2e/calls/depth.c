@@ -129,7 +129,7 @@ static bool abort_after(long ns) {
   }
   pthread_join(threads[1], NULL);
   while (halves[0].calling < LEARNING)
-    sched_yield();
+    pause_briefly();
   nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
   bool good = ncclCommAbort(comms[0]) == ncclSuccess;
   munmap(halves[0].send, sizeof(float) * 2 * LARGE);

@@ -84,7 +84,7 @@ static ncclResult_t settle(ncclComm_t *handle, ncclResult_t status) {
     ncclResult_t asked = comm ? ncclCommGetAsyncError(comm, &status) : ncclSuccess;
     if (asked != ncclSuccess)
       return asked;
-    sched_yield();
+    pause_briefly();
   }
   return status;
 }

@@ -87,7 +87,7 @@ static void abort_under_way(int steps, void *(*run)(void *), const char *what) {
     pthread_create(&threads[i], NULL, run, &ranks[i]);
   pthread_join(threads[1], NULL);
   while (ranks[0].begun <= steps)
-    sched_yield();
+    pause_briefly();
   nanosleep(&while_it_blocks, NULL);
   good &= ncclCommAbort(ranks[0].comm) == ncclSuccess;
   pthread_join(threads[0], NULL);

@@ -49,7 +49,7 @@ static int status;
 /* Waits for a call that may be in progress on a non-blocking communicator. Returns its result. */
 static ncclResult_t over_with(ncclResult_t returned) {
   for (int c = 0; c < COMMS && returned == ncclInProgress; c++)
-    for (ncclResult_t state = ncclInProgress; comms[c] && state == ncclInProgress; sched_yield()) {
+    for (ncclResult_t state = ncclInProgress; comms[c] && state == ncclInProgress; pause_briefly()) {
       ncclResult_t asked = ncclCommGetAsyncError(comms[c], &state);
       if (asked != ncclSuccess)
         return asked;
@@ -90,7 +90,7 @@ static bool gives_up(ncclComm_t comm) {
   if (rank % 2 == 0)
     return is_well(ncclCommAbort(comm));
   while (ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclInProgress)
-    sched_yield();
+    pause_briefly();
   return is_well(ncclCommDestroy(comm));
 }
 

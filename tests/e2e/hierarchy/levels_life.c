@@ -165,7 +165,7 @@ static void sweep(int rank, int step, void (*what)(const char *function), const 
 static void *abort_soon(void *argument) {
   const long ns = *(long *)argument;
   while (ranks[0].begun <= UNCOMPRESSED)
-    sched_yield();
+    pause_briefly();
   nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
   ncclCommAbort(ranks[0].comm);
   return NULL;
