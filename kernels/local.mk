@@ -6,9 +6,7 @@ libtagc_a_CFLAGS += -Wno-psabi
 
 # Hot functions are compiled once per instruction set (codec/instruction_set.h), with its flags, into the one library.
 # They need no thread sanitizer: they share nothing between threads, and gcc 12 loses the upper halves of 512-bit values
-# around its calls. Nor checks of each sum of a pointer, which take two thirds of a compiler's time for them: the plain
-# functions have these.
-few_checks = -fno-sanitize=pointer-overflow
+# around its calls. Nor checks of each address ($(few_checks), tests/local.mk): the plain functions have these.
 AVX512_CFLAGS = -fno-sanitize=thread $(few_checks) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
 AVX2_CFLAGS = $(few_checks) -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
 simd_sources =
