@@ -20,6 +20,8 @@
 
 enum { PREFETCH_BYTES = 1024, LARGEST = 0x7f7fffff };
 
+#define HIGHEST_BIT 0x80000000u
+
 /* Sixteen elements of a buffer, zeros behind the end of the shard. */
 static ALWAYS_INLINE struct v16 load_some(const void *buffer, uint64_t i, uint32_t count, enum tagc_dtype dtype) {
   const void *at = tagc_element_of(buffer, i, dtype);
@@ -150,7 +152,42 @@ static ALWAYS_INLINE bool exact_as(const struct tagc_job *job, enum tagc_dtype d
   return v16i_largest(met) >= TAGC_EXCEPTION_BITS;
 }
 
+/* Sets the highest bit of lanes whose value is an exception. */
+static ALWAYS_INLINE struct v16i note_exceptions(struct v16i met, struct v16 x) {
+  return v16i_or(met, v16i_add(v16_magnitudes(x), v16i_all(HIGHEST_BIT - TAGC_EXCEPTION_BITS)));
+}
+
+/* Two ranks, 16 bits: fp32 has 2 p + 2 bits or more, so that rounding to it before changes no result (precise.c). */
+static ALWAYS_INLINE bool pairs_as(const struct tagc_job *job, enum tagc_dtype dtype, bool mean) {
+  const void *own_shard = tagc_job_shard(job, job->rank), *other_shard = message_of(job, 1 - job->rank);
+  const struct v16 half = v16_all(0.5f), zero = v16_all(0);
+  struct v16i met = v16i_all(0);
+  for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
+    const uint32_t count = part_count(job, i);
+    const struct v16 own = own_as_sent(load_some(own_shard, i, count, dtype), job->scale, dtype);
+    const struct v16 other = load_some(other_shard, i, count, dtype);
+    /* Halved before, lest the sum of an average overflow. Zero makes +0 of -0. */
+    const struct v16 sum = mean ? v16_add(v16_mul(half, own), v16_mul(half, other)) : v16_add(own, other);
+    met = note_exceptions(note_exceptions(met, own), other);
+    store_some(job->recv, i, count, dtype, v16_one_nan(v16_add(sum, zero)));
+  }
+  return v16i_largest(met) >= HIGHEST_BIT;
+}
+
+static bool has_pairs(const struct tagc_job *job) {
+  return job->shape.nranks == 2 && job->shape.dtype != TAGC_FLOAT32 && (job->divisor == 1 || job->divisor == 2);
+}
+
+static bool sum_pairs(const struct tagc_job *job) {
+  const bool mean = job->divisor == 2;
+  if (job->shape.dtype == TAGC_FLOAT16)
+    return mean ? pairs_as(job, TAGC_FLOAT16, true) : pairs_as(job, TAGC_FLOAT16, false);
+  return mean ? pairs_as(job, TAGC_BFLOAT16, true) : pairs_as(job, TAGC_BFLOAT16, false);
+}
+
 static bool sum_exactly(const struct tagc_job *job) {
+  if (has_pairs(job))
+    return sum_pairs(job);
   if (job->shape.dtype == TAGC_FLOAT32)
     return exact_as(job, TAGC_FLOAT32);
   if (job->shape.dtype == TAGC_FLOAT16)
