@@ -162,7 +162,7 @@ uint32_t tagc_levels_exact_sum(const struct tagc_job *job, uint64_t i) {
 }
 
 /* The elements that have entries in a message: the vectors have left these out. */
-static void complete(const struct tagc_job *job, int host) {
+static void complete_sums(const struct tagc_job *job, int host) {
   const struct tagc_levels_message message = tagc_levels_message_at(&job->shape, tagc_levels_message_of(job, host));
   for (uint32_t e = 0; e < *message.count; e++)
     if (message.places[e] < job->shape.n && (e == 0 || message.places[e] != message.places[e - 1]))
@@ -181,7 +181,7 @@ void tagc_levels_decode(struct tagc_job *job) {
   job->nonfinite_seen = TAGC_OF_VARIANT(tagc_none)->exact_levels(job);
   for (int host = 0; host < job->shape.nranks; host++)
     if (tagc_levels_has_sums(job, host))
-      complete(job, host);
+      complete_sums(job, host);
   tagc_fpmode_leave(mode);
 }
 
