@@ -63,7 +63,7 @@ const void *tagc_levels_values(const struct tagc_job *job, int host, int local) 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */
 
 /* Appends an entry unless the list is full; then marks the message. */
-static void add_entry(const struct tagc_levels_message *to, uint64_t i, float term) {
+static void add_term(const struct tagc_levels_message *to, uint64_t i, float term) {
   if (*to->count >= to->capacity) {
     *to->count = TAGC_LEVELS_FULL;
     return;
@@ -94,12 +94,12 @@ void tagc_levels_add(const struct tagc_job *job, int shard, uint64_t i, const st
   if (is_exact && (!isfinite(sum) || rest == 0 || (isfinite(rest) && (double)(float)rest == rest))) {
     to->sums[i] = isnan(sum) ? tagc_float_of(TAGC_NAN_BITS) : (float)sum;
     if (isfinite(sum) && rest != 0)
-      add_entry(to, i, (float)rest);
+      add_term(to, i, (float)rest);
     return;
   }
   to->sums[i] = 0;
   for (int l = 0; l < job->shape.local; l++)
-    add_entry(to, i, tagc_load(tagc_levels_own_values(job, shard, l), i, job->shape.dtype));
+    add_term(to, i, tagc_load(tagc_levels_own_values(job, shard, l), i, job->shape.dtype));
 }
 
 static void clear_rest(const struct tagc_job *job, const struct tagc_levels_message *message) {

@@ -135,14 +135,6 @@ static ALWAYS_INLINE bool are_within(struct v16i most, struct v16i least, uint32
   return span > 0 && !v16i_any_above(most, v16i_min(v16i_add(v16i_min(least, largest), v16i_all(span)), largest));
 }
 
-/* The span in an accumulator of so many bits; 0: no sum is safe. */
-static uint32_t span_of(int bits, int mantissa, int64_t count) {
-  int range = bits - mantissa;
-  for (int64_t some = 1; some < count; some *= 2)
-    range--;
-  return range > 0 ? (uint32_t)range << 23 : 0;
-}
-
 static struct tagc_exact_quotient quotient_of(const struct tagc_job *job) {
   return tagc_exact_quotient_of((uint32_t)job->divisor);
 }
@@ -161,7 +153,7 @@ static ALWAYS_INLINE bool wide_round(const struct wide_sums *sums, uint32_t span
 static ALWAYS_INLINE bool exact_as(const struct tagc_job *job, enum tagc_dtype dtype) {
   const void *own_shard = tagc_job_shard(job, job->rank);
   const struct tagc_exact_quotient by = quotient_of(job);
-  const uint32_t span = span_of(53, tagc_exact_mantissa(dtype), job->shape.nranks);
+  const uint32_t span = tagc_exact_span((uint32_t)job->shape.nranks, dtype);
   struct v16i met = v16i_all(0);
   for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
     const uint32_t count = part_count(job, i);
@@ -231,7 +223,7 @@ static bool sum_exactly(const struct tagc_job *job) {
 
 static ALWAYS_INLINE void add_local_as(const struct tagc_job *job, int shard, const struct tagc_levels_message *to,
                                        enum tagc_dtype dtype) {
-  const uint32_t span = span_of(24, tagc_exact_mantissa(dtype), job->shape.local);
+  const uint32_t span = tagc_exact_span_in(24, (uint64_t)job->shape.local, dtype);
   for (uint64_t i = 0; i < job->shape.n && *to->count != TAGC_LEVELS_FULL; i += TAGC_LANES) {
     const uint32_t count = part_count(job, i);
     struct v16 sum = v16_all(0);
@@ -269,7 +261,7 @@ static ALWAYS_INLINE void wide_add_host(const struct tagc_job *job, int host, ui
 
 static ALWAYS_INLINE bool levels_as(const struct tagc_job *job, enum tagc_dtype dtype) {
   const struct tagc_exact_quotient by = quotient_of(job);
-  const uint32_t span = span_of(53, tagc_exact_mantissa(TAGC_FLOAT32), (int64_t)job->shape.nranks * job->shape.local);
+  const uint32_t span = tagc_exact_span((uint32_t)(job->shape.nranks * job->shape.local), TAGC_FLOAT32);
   struct v16i met = v16i_all(0);
   for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
     const uint32_t count = part_count(job, i);
