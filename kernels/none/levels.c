@@ -128,9 +128,14 @@ void tagc_levels_encode(struct tagc_job *job) {
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
+/* A message from outside may say anything. */
+static uint32_t entries_of(const struct tagc_levels_message *message) {
+  return *message->count < message->capacity ? *message->count : message->capacity;
+}
+
 /* The first entry of element i or of a later one. */
 static uint32_t entry_from(const struct tagc_levels_message *message, uint64_t i) {
-  uint32_t low = 0, high = *message->count;
+  uint32_t low = 0, high = entries_of(message);
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
     if (message->places[middle] < i)
@@ -143,7 +148,7 @@ static uint32_t entry_from(const struct tagc_levels_message *message, uint64_t i
 
 static void add_sums(const struct tagc_levels_message *message, uint64_t i, struct tagc_exact *sum) {
   tagc_exact_add(sum, message->sums[i]);
-  for (uint32_t e = entry_from(message, i); e < *message->count && message->places[e] == i; e++)
+  for (uint32_t e = entry_from(message, i); e < entries_of(message) && message->places[e] == i; e++)
     tagc_exact_add(sum, message->terms[e]);
 }
 
@@ -164,7 +169,7 @@ uint32_t tagc_levels_exact_sum(const struct tagc_job *job, uint64_t i) {
 /* The elements that have entries in a message: the vectors have left these out. */
 static void complete_sums(const struct tagc_job *job, int host) {
   const struct tagc_levels_message message = tagc_levels_message_at(&job->shape, tagc_levels_message_of(job, host));
-  for (uint32_t e = 0; e < *message.count; e++)
+  for (uint32_t e = 0; e < entries_of(&message); e++)
     if (message.places[e] < job->shape.n && (e == 0 || message.places[e] != message.places[e - 1]))
       ((uint16_t *)job->recv)[message.places[e]] = (uint16_t)tagc_levels_exact_sum(job, message.places[e]);
 }

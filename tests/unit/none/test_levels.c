@@ -239,6 +239,29 @@ static void check_bytes(void) {
   ok(!tagc_codec_precise.layout(&wide, &layout), "fp32 is refused");
 }
 
+/* A message of another program: its count and its places lie outside. The memory has exactly the right size. */
+static void check_hostile(void) {
+  static uint16_t send[2 * 3 * 40], sums[40];
+  struct tagc_job job = {.shape = {.n = 40, .nranks = 2, .dtype = TAGC_BFLOAT16, .keep_ppm = 1, .local = 3},
+                         .send = send,
+                         .recv = sums,
+                         .scale = 1,
+                         .divisor = 1,
+                         .stats = &ignored};
+  tagc_codec_precise.layout(&job.shape, &job.layout);
+  job.message_out = sim_memory(2 * job.layout.message_bytes);
+  job.message_in = sim_memory(2 * job.layout.message_bytes);
+  tagc_codec_precise.encode(&job);
+  const struct tagc_levels_message message = tagc_levels_message_at(&job.shape, tagc_levels_message_of(&job, 1));
+  memset(message.count, 0xff, job.layout.message_bytes);
+  *message.count = message.capacity + 1000;
+  message.places[0] = 3;
+  tagc_codec_precise.decode(&job);
+  ok(!job.wants_values && sums[39] == 0x7fc0, "a count beyond the list, and places beyond the shard, do no harm");
+  free(job.message_out);
+  free(job.message_in);
+}
+
 static void check_scale(void) {
   uint16_t in[3], out[3];
   tagc_store(in, 0, TAGC_BFLOAT16, 1.0f);
@@ -261,6 +284,7 @@ static void check_all(void) {
 int main(void) {
   check_bytes();
   check_scale();
+  check_hostile();
   with_each_variant(check_all);
   return tap_done();
 }
