@@ -88,6 +88,7 @@ static void trainer_create(struct trainer *t) {
                                       .accumulates = o->accumulate > 1,
                                       .allgather_in_place = o->allgather_in_place,
                                       .gather_bf16 = o->allgather_type == ALLGATHER_BF16,
+                                      .reduce_bf16 = o->gradient_type == GRADIENT_BF16,
                                       .bucket_bytes = (size_t)((double)o->bucket_mb * 1048576.0)};
   t->parallel = parallel_create(&parallel, t->model->units, t->model->nunits, connect_ranks(&t->world), t->world.rank,
                                 t->world.nranks);

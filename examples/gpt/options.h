@@ -39,7 +39,8 @@
 #define OPTIONS_CHOICES(X) \
   X(unit, "block|half", "what is gathered and reduced in one call: a block, or its attention and its MLP apart") \
   X(parallel, "fsdp|ddp", "what a rank owns: a shard of the parameters, or all of them") \
-  X(allgather_type, "fp32|bf16", "as what --parallel fsdp gathers parameters; bf16: rounded to nearest")
+  X(allgather_type, "fp32|bf16", "as what --parallel fsdp gathers parameters; bf16: rounded to nearest") \
+  X(gradient_type, "fp32|bf16", "as what gradients are reduced; bf16: rounded to nearest")
 
 /* X(field, help): without a value. */
 #define OPTIONS_FLAGS(X) \
@@ -52,6 +53,7 @@
   X(times, "write every step's times as tab-separated text")
 
 enum { ALLGATHER_FP32, ALLGATHER_BF16 }; /* of allgather_type */
+enum { GRADIENT_FP32, GRADIENT_BF16 };   /* of gradient_type */
 enum { UNIT_BLOCK, UNIT_HALF };          /* of unit */
 
 struct options {

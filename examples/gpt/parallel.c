@@ -47,12 +47,14 @@ static void create_shards(struct parallel *p, const struct gpt_unit *units) {
     p->gathered_bf16 = zeros(largest * ranks, sizeof *p->gathered_bf16);
     p->shard_bf16 = zeros(largest, sizeof *p->shard_bf16);
   }
+  if (p->options.reduce_bf16)
+    p->grads_bf16 = zeros(largest * ranks, sizeof *p->grads_bf16);
   float *shared = p->options.accumulates ? NULL : zeros(largest * ranks, sizeof *shared);
   for (size_t i = 0; shared && i < p->nunits; i++)
     p->units[i].full_grads = shared;
 }
 
-/* Nearest, ties to even; parameters are finite. */
+/* Nearest, ties to even; parameters and gradients are finite. */
 static uint16_t to_bf16(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -64,6 +66,16 @@ static float from_bf16(uint16_t value) {
   float result;
   memcpy(&result, &bits, sizeof result);
   return result;
+}
+
+static void round_to_bf16(uint16_t *to, const float *from, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    to[i] = to_bf16(from[i]);
+}
+
+static void widen_bf16(float *to, const uint16_t *from, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    to[i] = from_bf16(from[i]);
 }
 
 static void gather(struct parallel *p, const struct parallel_unit *u, const void *shard, void *all, size_t size,
@@ -80,11 +92,9 @@ static const float *gather_params(struct parallel *p, const struct parallel_unit
     gather(p, u, u->params, p->gathered, sizeof(float), ncclFloat);
     return p->gathered;
   }
-  for (size_t i = 0; i < u->owned; i++)
-    p->shard_bf16[i] = to_bf16(u->params[i]);
+  round_to_bf16(p->shard_bf16, u->params, u->owned);
   gather(p, u, p->shard_bf16, p->gathered_bf16, sizeof(uint16_t), ncclBfloat16);
-  for (size_t i = 0; i < u->owned * (size_t)p->nranks; i++)
-    p->gathered[i] = from_bf16(p->gathered_bf16[i]);
+  widen_bf16(p->gathered, p->gathered_bf16, u->owned * (size_t)p->nranks);
   return p->gathered;
 }
 
@@ -106,14 +116,24 @@ static void create_replicas(struct parallel *p, const struct gpt_unit *units) {
     if (b->count * sizeof *b->grads >= p->options.bucket_bytes || i == 0)
       p->nbuckets++;
   }
+  size_t largest = 0;
   for (size_t k = 0; k < p->nbuckets; k++) {
     struct parallel_bucket *b = &p->buckets[k];
+    largest = b->count > largest ? b->count : largest;
     float *place = b->grads = zeros(b->count, sizeof *b->grads);
     for (size_t i = b->last + 1; i-- > b->first;) {
       p->units[i].grads = p->units[i].full_grads = place;
       place += p->units[i].owned;
     }
   }
+  if (p->options.reduce_bf16)
+    p->grads_bf16 = zeros(largest, sizeof *p->grads_bf16);
+}
+
+static void all_reduce(struct parallel *p, void *grads, size_t count, ncclDataType_t type) {
+  double start = parallel_clock();
+  check(p, ncclAllReduce(grads, grads, count, type, ncclSum, p->comm, NULL), "ncclAllReduce");
+  p->all_reduce_s += parallel_clock() - start;
 }
 
 static void reduce_bucket_of(struct parallel *p, size_t unit) {
@@ -125,9 +145,13 @@ static void reduce_bucket_of(struct parallel *p, size_t unit) {
   const float share = 1.0f / (float)p->nranks;
   for (size_t i = 0; i < b->count; i++)
     b->grads[i] *= share;
-  double start = parallel_clock();
-  check(p, ncclAllReduce(b->grads, b->grads, b->count, ncclFloat, ncclSum, p->comm, NULL), "ncclAllReduce");
-  p->all_reduce_s += parallel_clock() - start;
+  if (!p->options.reduce_bf16) {
+    all_reduce(p, b->grads, b->count, ncclFloat);
+    return;
+  }
+  round_to_bf16(p->grads_bf16, b->grads, b->count);
+  all_reduce(p, p->grads_bf16, b->count, ncclBfloat16);
+  widen_bf16(b->grads, p->grads_bf16, b->count);
 }
 
 void parallel_share_params(struct parallel *p) {
@@ -187,6 +211,7 @@ void parallel_destroy(struct parallel *p) {
   free(p->gathered);
   free(p->gathered_bf16);
   free(p->shard_bf16);
+  free(p->grads_bf16);
   free(p);
 }
 
@@ -202,6 +227,12 @@ float *parallel_full_grads(struct parallel *p, size_t unit, bool clear) {
   return u->full_grads;
 }
 
+static void reduce_scatter(struct parallel *p, const void *all, void *shard, size_t owned, ncclDataType_t type) {
+  double start = parallel_clock();
+  check(p, ncclReduceScatter(all, shard, owned, type, ncclSum, p->comm, NULL), "ncclReduceScatter");
+  p->reduce_scatter_s += parallel_clock() - start;
+}
+
 void parallel_reduce(struct parallel *p, size_t unit) {
   const struct parallel_unit *u = &p->units[unit];
   if (p->options.kind == PARALLEL_DDP) {
@@ -212,10 +243,14 @@ void parallel_reduce(struct parallel *p, size_t unit) {
   const float share = 1.0f / (float)p->nranks;
   for (size_t i = 0; i < count; i++)
     u->full_grads[i] *= share;
-  double start = parallel_clock();
-  check(p, ncclReduceScatter(u->full_grads, u->grads, u->owned, ncclFloat, ncclSum, p->comm, NULL),
-        "ncclReduceScatter");
-  p->reduce_scatter_s += parallel_clock() - start;
+  if (!p->options.reduce_bf16) {
+    reduce_scatter(p, u->full_grads, u->grads, u->owned, ncclFloat);
+    return;
+  }
+  uint16_t *shard = p->grads_bf16 + u->first; /* in place */
+  round_to_bf16(p->grads_bf16, u->full_grads, count);
+  reduce_scatter(p, p->grads_bf16, shard, u->owned, ncclBfloat16);
+  widen_bf16(u->grads, shard, u->owned);
 }
 
 void parallel_sum(struct parallel *p, float *values, size_t count) {

@@ -29,6 +29,7 @@ struct parallel_options {
   bool accumulates; /* several passes add to a gradient before it is reduced: fsdp then keeps all unsharded gradients */
   bool allgather_in_place; /* fsdp: copies the shard into its place in the gathered buffer first (as FSDP2 does) */
   bool gather_bf16;        /* fsdp: gathers parameters rounded to bf16 (as mixed precision does) */
+  bool reduce_bf16;        /* rounds gradients to bf16 before they are reduced (as mixed precision does) */
   size_t bucket_bytes;     /* ddp */
 };
 
@@ -54,6 +55,7 @@ struct parallel {
   struct parallel_bucket *buckets;                              /* ddp: in the order of the backward pass */
   float *gathered;                                              /* fsdp: a unit's parameters */
   uint16_t *gathered_bf16, *shard_bf16;                         /* and as they travel with gather_bf16 */
+  uint16_t *grads_bf16;                                         /* a gradient as it travels with reduce_bf16 */
   double all_gather_s, reduce_scatter_s, all_reduce_s, other_s; /* time spent in calls so far; other: sums of a few
                                                                    values */
 };

@@ -2,6 +2,7 @@
 #include "interpose/comm/placement.h"
 
 #include "interpose/comm/comm.h"
+#include "interpose/nccl/process.h"
 
 struct tagc_exchange_comm tagc_hierarchy_exchange_comm(const struct tagc_comm *comm) {
   const struct tagc_topology *t = &comm->hierarchy.topology;
@@ -16,6 +17,18 @@ struct tagc_hosts tagc_hierarchy_hosts(const struct tagc_comm *comm) {
                                  : (struct tagc_hosts){.nranks = comm->nranks, .local = comm->nranks};
 }
 
+int tagc_hierarchy_exact_ranks(const struct tagc_comm *comm) {
+  const bool exact = comm->hierarchy.scope.two_levels && tagc_plan_is_exact(tagc_library_options());
+  return exact ? comm->hierarchy.topology.hosts.local : 0;
+}
+
+static size_t pad_to_line(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
+
+size_t tagc_hierarchy_values_bytes(const struct tagc_shape *shape) {
+  return pad_to_line((size_t)shape->local * (size_t)shape->nranks * shape->n * tagc_dtype_size(shape->dtype));
+}
+
 size_t tagc_hierarchy_sum_bytes(const struct tagc_shape *shape) {
-  return ((size_t)shape->nranks * shape->n * tagc_dtype_size(shape->dtype) + 63) & ~(size_t)63;
+  return shape->local ? 2 * tagc_hierarchy_values_bytes(shape)
+                      : pad_to_line((size_t)shape->nranks * shape->n * tagc_dtype_size(shape->dtype));
 }

@@ -41,8 +41,13 @@ struct tagc_exchange_comm tagc_hierarchy_exchange_comm(const struct tagc_comm *c
 /* Where the ranks are, as far as it is known. */
 struct tagc_hosts tagc_hierarchy_hosts(const struct tagc_comm *comm);
 
-/* Bytes for the sums over a host in two levels: one shard for every host. `shape` is that of the whole. */
+/* Two levels with exact sums: the ranks of a host, whose values its ranks exchange; otherwise 0. */
+int tagc_hierarchy_exact_ranks(const struct tagc_comm *comm);
+
+/* Bytes for the sums over a host in two levels: one shard for every host. `shape` is that of the whole. With exact sums
+ * these are the values of all local ranks, and room for as many that come scaled, or later from other hosts. */
 size_t tagc_hierarchy_sum_bytes(const struct tagc_shape *shape);
+size_t tagc_hierarchy_values_bytes(const struct tagc_shape *shape);
 
 /* Bytes behind them, for messages among the ranks of a host. */
 #define TAGC_HIERARCHY_TOLD_BYTES 64

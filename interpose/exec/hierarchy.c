@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "env/log.h"
 #include "interpose/comm/table.h"
@@ -18,8 +19,9 @@ bool tagc_hierarchy_passes_all(const struct tagc_comm *comm) {
 }
 
 bool tagc_hierarchy_can_split(const struct tagc_comm *comm, const struct tagc_nccl_group *real) {
+  const bool adds = comm->device->host_reads || !tagc_plan_is_exact(tagc_library_options());
   return real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking &&
-         !comm->hierarchy.captured;
+         !comm->hierarchy.captured && adds;
 }
 
 /* Could some slot be compressed, whatever comm->hierarchy.scope says? Call it with the lock held. */
@@ -33,18 +35,26 @@ static bool has_use(const struct tagc_comm *comm) {
   return false;
 }
 
-/* Warns unasked where a user expects compression and gets none. */
+/* Is it flat though the user wants levels? A codec that adds a host's values itself asks for more. */
+static bool lacks_levels(const struct tagc_comm *comm) {
+  return tagc_library_options()->scope == TAGC_SCOPE_INTER && tagc_plan_is_exact(tagc_library_options()) &&
+         comm->hierarchy.scope.reason == TAGC_REASON_NONE && !comm->hierarchy.scope.two_levels &&
+         comm->hierarchy.topology.hosts.local > 1;
+}
+
+/* Warns unasked where a user expects compression, or two levels, and gets none. */
 static void log_scope(const struct tagc_comm *comm) {
   const struct tagc_topology *t = &comm->hierarchy.topology;
-  const bool passes = comm->hierarchy.scope.reason != TAGC_REASON_NONE;
+  const bool passes = comm->hierarchy.scope.reason != TAGC_REASON_NONE, warns = passes || lacks_levels(comm);
   char local[32];
   snprintf(local, sizeof local, t->even ? "%d on each" : "uneven, %d on this one", t->hosts.local);
-  tagc_log(passes && comm->rank == 0 && has_use(comm) ? TAGC_LOG_WARN : TAGC_LOG_INFO, "interpose",
+  tagc_log(warns && comm->rank == 0 && has_use(comm) ? TAGC_LOG_WARN : TAGC_LOG_INFO, "interpose",
            "communicator %llu: %d ranks on %d %s, %s: %s%s", (unsigned long long)comm->ledger->number, comm->nranks,
            t->hosts.hosts, t->hosts.hosts == 1 ? "host" : "hosts", local, passes ? "every call passes: " : "",
            passes                             ? tagc_reason_words(comm->hierarchy.scope.reason)
            : comm->hierarchy.scope.two_levels ? "two levels"
-                                              : "flat");
+           : lacks_levels(comm) ? "flat: precise takes two levels only in host memory, on hosts of three ranks or more"
+                                : "flat");
 }
 
 bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split) {
@@ -228,26 +238,74 @@ ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct
   return status;
 }
 
+ncclResult_t tagc_hierarchy_gather(const struct tagc_nccl_group *real, const struct tagc_call *call,
+                                   const struct tagc_shape *shape, const uint8_t *from, uint8_t *values) {
+  const struct tagc_topology *t = &call->comm->hierarchy.topology;
+  const ncclComm_t host = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_INTRA_NODE]);
+  const size_t shard = shape->n * tagc_dtype_size(shape->dtype), hosts = (size_t)t->hosts.hosts;
+  const int own = t->local[call->comm->rank];
+  ncclResult_t status = ncclSuccess;
+  for (int owner = 0; owner < t->hosts.nranks && status == ncclSuccess; owner++) {
+    const int local = t->local[owner];
+    const uint8_t *out = from + (size_t)owner * shard;
+    if (local == own)
+      memcpy(values + ((size_t)own * hosts + (size_t)t->place[owner]) * shard, out, shard);
+    else
+      status = real->send(out, shape->n, call->type, local, host, call->stream);
+  }
+  for (int local = 0; local < t->hosts.local; local++)
+    for (size_t place = 0; place < hosts && local != own && status == ncclSuccess; place++)
+      status = real->receive(values + ((size_t)local * hosts + place) * shard, shape->n, call->type, local, host,
+                             call->stream);
+  return status;
+}
+
+ncclResult_t tagc_hierarchy_exchange_values(const struct tagc_nccl_group *real, const struct tagc_call *call,
+                                            const struct tagc_shape *shape, int host, const uint8_t *out, uint8_t *in) {
+  const struct tagc_exchange_comm peers = tagc_hierarchy_exchange_comm(call->comm);
+  const size_t shard = shape->n * tagc_dtype_size(shape->dtype);
+  ncclResult_t status = ncclSuccess;
+  for (int local = 0; local < shape->local && status == ncclSuccess; local++) {
+    const size_t at = ((size_t)local * (size_t)shape->nranks + (size_t)host) * shard;
+    if (out)
+      status = real->send(out + at, shape->n, call->type, host, peers.handle, call->stream);
+    if (in && status == ncclSuccess)
+      status = real->receive(in + at, shape->n, call->type, host, peers.handle, call->stream);
+  }
+  return status;
+}
+
 ncclResult_t tagc_hierarchy_max(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words,
                                 size_t count) {
   const ncclComm_t host = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_INTRA_NODE]);
   return real->all_reduce(words, words, count, ncclInt64, ncclMax, host, call->stream);
 }
 
-size_t tagc_hierarchy_connect_words(const struct tagc_comm *comm) { return 2 * (size_t)comm->nranks + TAGC_LEVELS; }
+size_t tagc_hierarchy_connect_words(const struct tagc_comm *comm) { return 3 * (size_t)comm->nranks + TAGC_LEVELS; }
+
+/* Greets each rank but oneself with the first word; their words go to `in`. */
+static ncclResult_t greet(const struct tagc_nccl_group *real, const struct tagc_call *call, ncclComm_t handle,
+                          int nranks, int rank, const int64_t *words, int64_t *in) {
+  ncclResult_t status = ncclSuccess;
+  for (int peer = 0; peer < nranks && status == ncclSuccess; peer++) {
+    if (peer == rank)
+      continue;
+    status = real->send(words, 1, ncclInt64, peer, handle, call->stream);
+    if (status == ncclSuccess)
+      status = real->receive(in + peer, 1, ncclInt64, peer, handle, call->stream);
+  }
+  return status;
+}
 
 ncclResult_t tagc_hierarchy_connect(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words) {
   const struct tagc_comm *comm = call->comm;
   const struct tagc_exchange_comm peers = tagc_hierarchy_exchange_comm(comm);
   int64_t *in = words + comm->nranks;
-  ncclResult_t status = ncclSuccess;
-  for (int peer = 0; peer < peers.nranks && status == ncclSuccess; peer++) {
-    if (peer == peers.rank)
-      continue;
-    status = real->send(words, 1, ncclInt64, peer, peers.handle, call->stream);
-    if (status == ncclSuccess)
-      status = real->receive(in + peer, 1, ncclInt64, peer, peers.handle, call->stream);
-  }
+  ncclResult_t status = greet(real, call, peers.handle, peers.nranks, peers.rank, words, in);
+  if (tagc_hierarchy_exact_ranks(comm) && status == ncclSuccess)
+    status =
+      greet(real, call, atomic_load(&comm->hierarchy.comm[TAGC_LEVEL_INTRA_NODE]), comm->hierarchy.topology.hosts.local,
+            comm->hierarchy.topology.local[comm->rank], words, in + comm->nranks + TAGC_LEVELS);
   /* NCCL has already connected the ring of the whole communicator. */
   for (int level = 0; level < TAGC_LEVELS && comm->hierarchy.scope.two_levels && status == ncclSuccess; level++)
     status = real->reduce_scatter(words, in + comm->nranks + level, 1, ncclInt64, ncclMin,

@@ -8,6 +8,10 @@
  * it does on all ranks, all calls pass. A split that fails later fails the call: the other ranks wait in it, or have
  * lost this one. Up to 2.27 NCCL has then also aborted the communicator, whose next call would leave garbage.
  *
+ * With TAGC_CODEC=precise the ranks of a host exchange their values instead, and the codec adds them without error
+ * (kernels/none/levels.h): the bits of flat calls. Only in host memory, because an owner may have to ask for values,
+ * and a GPU's host would have to wait for each call to know it.
+ *
  * The sub-communicators live as long as the communicator. An abort of it aborts them first, because a thread may be
  * inside NCCL on their account; a destroy ends them afterwards. Their errors are returned when the program asks about
  * the communicator. With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one aborts all, so none is aborted before the
@@ -47,6 +51,17 @@ bool tagc_hierarchy_is_ready(const struct tagc_comm *comm);
 /* Adds the first level to a group: the sums over this host, of the shards whose owners have this rank's local index. */
 ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct tagc_call *call,
                                 const struct tagc_shape *shape, uint8_t *sums);
+
+/* The first level with exact sums: adds to a group the exchange of the values of this host's ranks for those shards.
+ * `from`: the scaled values of all shards. `values`: a part for each local rank, which has a shard for every host; the
+ * own part is copied now. */
+ncclResult_t tagc_hierarchy_gather(const struct tagc_nccl_group *real, const struct tagc_call *call,
+                                   const struct tagc_shape *shape, const uint8_t *from, uint8_t *values);
+
+/* Adds the exchange of values with another host, whose messages lack sums: sends them if its own does `out`, receives
+ * them at the same places of `in` if the other one's does. Both sides know both. */
+ncclResult_t tagc_hierarchy_exchange_values(const struct tagc_nccl_group *real, const struct tagc_call *call,
+                                            const struct tagc_shape *shape, int host, const uint8_t *out, uint8_t *in);
 
 /* Adds to a group a max all-reduce of `count` words among the ranks of this host, in place. */
 ncclResult_t tagc_hierarchy_max(const struct tagc_nccl_group *real, const struct tagc_call *call, int64_t *words,

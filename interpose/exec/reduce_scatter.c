@@ -32,10 +32,16 @@ static bool has_exponents(const struct tagc_work *w) {
   return tagc_work_compresses(w) && w->reduce.job.layout.exponent_bytes > 0; /* then in one chunk */
 }
 
-static bool has_told(const struct tagc_work *w) { return w->reduce.told != NULL; }
+static bool has_last(const struct tagc_work *w) { return w->reduce.told != NULL || w->reduce.lacks_sums; }
+
+/* PreMulSum: each rank has a scalar of its own. */
+static bool is_scaled(const struct tagc_work *w) { return w->call->scale != 1; }
 
 static ncclResult_t enqueue_sums(const struct tagc_nccl_group *real, struct tagc_work *w) {
   const struct tagc_shape whole = tagc_slot_shard(&w->call->comm->slots[w->call->slot]);
+  if (w->reduce.gathers)
+    return tagc_hierarchy_gather(real, w->call, &whole, is_scaled(w) ? w->reduce.beside : w->call->send,
+                                 w->reduce.sums);
   return tagc_hierarchy_sum(real, w->call, &whole, w->reduce.sums);
 }
 
@@ -77,9 +83,36 @@ static ncclResult_t reduce_enqueue_payloads(const struct tagc_nccl_group *real, 
   return status == ncclSuccess && chunk == 0 ? enqueue_rest(real, w) : status;
 }
 
+/* Does a message to a host, or from it, hold no sums? Its chunks may differ; all values follow if one lacks them. */
+static bool lacks_sums(struct tagc_work *w, int host, bool received) {
+  const struct tagc_codec_levels *levels = codec_of(w)->levels;
+  for (unsigned k = 0; k < w->chunks[0]; k++) {
+    const struct tagc_job *job = job_of(w, k);
+    const uint8_t *messages = received ? job->message_in : job->message_out;
+    if (levels->lacks_sums(job, messages + (size_t)host * job->layout.message_bytes))
+      return true;
+  }
+  return false;
+}
+
+static ncclResult_t enqueue_values(const struct tagc_nccl_group *real, struct tagc_work *w) {
+  const struct tagc_shape whole = tagc_slot_shard(&w->call->comm->slots[w->call->slot]);
+  const size_t bytes = (size_t)whole.local * whole.n * tagc_dtype_size(whole.dtype);
+  ncclResult_t status = ncclSuccess;
+  for (int host = 0; host < w->reduce.peers.nranks && status == ncclSuccess; host++) {
+    if (host == w->reduce.peers.rank)
+      continue;
+    const bool sends = lacks_sums(w, host, false), receives = lacks_sums(w, host, true);
+    w->reduce.values_bytes += sends ? bytes : 0;
+    status = tagc_hierarchy_exchange_values(real, w->call, &whole, host, sends ? w->reduce.sums : NULL,
+                                            receives ? w->reduce.beside : NULL);
+  }
+  return status;
+}
+
 /* In two levels a rank receives messages of only one rank a host; but all ranks must draw the same conclusions. */
-static ncclResult_t enqueue_told(const struct tagc_nccl_group *real, struct tagc_work *w) {
-  return tagc_hierarchy_max(real, w->call, w->reduce.told, TAGC_FLAGS);
+static ncclResult_t enqueue_last(const struct tagc_nccl_group *real, struct tagc_work *w) {
+  return w->reduce.lacks_sums ? enqueue_values(real, w) : tagc_hierarchy_max(real, w->call, w->reduce.told, TAGC_FLAGS);
 }
 
 /* ---- the steps --------------------------------------------------------------------------------------------------- */
@@ -107,7 +140,7 @@ static struct tagc_job reduce_job(const struct tagc_work *w) {
     .send = call->send,
     .recv = call->recv,
     .scale = call->scale,
-    .divisor = call->op_kind == TAGC_OP_AVG ? (float)w->reduce.peers.nranks : 1,
+    .divisor = call->op_kind == TAGC_OP_AVG ? (float)(slot->packed.local ? comm->nranks : w->reduce.peers.nranks) : 1,
     .residual = slot->memory.residual,
     .residual_empty = slot->state.residual_empty,
     .seed = reduce_seed(call, slot),
@@ -123,7 +156,8 @@ static struct tagc_job reduce_job(const struct tagc_work *w) {
   return job;
 }
 
-/* In two levels, the job sends the sums of this host, already scaled and averaged. Returns the bytes that they take. */
+/* In two levels, the job sends the sums of this host, already scaled and averaged; or with exact sums the values of its
+ * ranks, scaled. Returns the bytes that they take. */
 static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory) {
   const struct tagc_comm *comm = w->call->comm;
   const struct tagc_shape whole = tagc_slot_shard(&comm->slots[w->call->slot]);
@@ -133,6 +167,11 @@ static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory) {
   w->reduce.sums = memory;
   w->reduce.job.send = memory;
   w->reduce.job.scale = 1;
+  if (whole.local) {
+    w->reduce.gathers = true;
+    w->reduce.beside = memory + tagc_hierarchy_values_bytes(&whole);
+    w->reduce.job.values = w->reduce.beside;
+  }
   if (comm->vote.keeps_residuals && tagc_work_compresses(w))
     w->reduce.told = (int64_t *)(memory + bytes);
   return bytes + TAGC_HIERARCHY_TOLD_BYTES;
@@ -242,6 +281,7 @@ static void reduce_account(const struct tagc_work *w) {
   if (call->decision.action == TAGC_COMPRESS) {
     struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
     sent = tagc_plan_traffic(&question, &w->reduce.job.layout);
+    sent.between += w->reduce.values_bytes;
     row->compressed++;
     comm->ledger->times.calls += w->device->host_reads;
     row->raw_bytes += (uint64_t)comm->nranks * shard;
@@ -257,6 +297,10 @@ static void reduce_account(const struct tagc_work *w) {
 }
 
 static ncclResult_t reduce_begin(struct tagc_work *w) {
+  const struct tagc_shape *packed = &w->call->comm->slots[w->call->slot].packed;
+  if (w->reduce.gathers && is_scaled(w))
+    codec_of(w)->levels->scale(w->reduce.beside, w->call->send, packed->n * (uint64_t)w->call->comm->nranks,
+                               packed->dtype, w->call->scale);
   if (w->tally)
     tagc_comm_read_tally(w->call->comm, w->tally, w->call->slot);
   return tagc_work_done(tagc_work_mark(w, TAGC_MARK_BEGUN));
@@ -314,6 +358,8 @@ static ncclResult_t reduce_after_decode(struct tagc_work *w) {
     good = tagc_partial_unpack(&w->reduce.partial, w->call);
   if (tagc_work_compresses(w))
     good = good && tagc_work_mark(w, w->phases[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
+  for (int host = 0; host < w->reduce.peers.nranks && w->reduce.gathers; host++)
+    w->reduce.lacks_sums |= host != w->reduce.peers.rank && (lacks_sums(w, host, false) || lacks_sums(w, host, true));
   w->took.decode_ns += tagc_clock_ns() - began;
   return tagc_work_done(
     good && (!w->reduce.told || w->device->pack_flags(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
@@ -327,10 +373,25 @@ static bool ask_density(struct tagc_work *w) {
   return w->device->tally_denser(w->device, w->tally, w->call->stream, &w->reduce.denser);
 }
 
+/* Decodes the chunks that waited for values. */
+static bool decode_values(struct tagc_work *w) {
+  const uint64_t began = tagc_clock_ns();
+  bool good = true;
+  for (unsigned k = 0; k < w->chunks[0] && w->reduce.lacks_sums && good; k++) {
+    struct tagc_job *job = job_of(w, k);
+    job->has_values = true;
+    if (job->wants_values)
+      good = w->device->decode(w->device, codec_of(w), job, w->call->stream);
+  }
+  w->took.decode_ns += tagc_clock_ns() - began;
+  return good;
+}
+
 static ncclResult_t reduce_hear(struct tagc_work *w) {
-  return tagc_work_done(
-    !tagc_work_compresses(w) ||
-    (w->device->end_call(w->device, &w->reduce.job, w->reduce.told, w->call->stream) && ask_density(w)));
+  return tagc_work_done(!tagc_work_compresses(w) ||
+                        (decode_values(w) &&
+                         w->device->end_call(w->device, &w->reduce.job, w->reduce.told, w->call->stream) &&
+                         ask_density(w)));
 }
 
 static void reduce_commit(struct tagc_work *w) {
@@ -346,7 +407,7 @@ const struct tagc_phase tagc_phase_reduce_scatter = {
   .begin = reduce_begin,
   .exchanges = {[TAGC_EXCHANGE_SUMS] = {.wanted = has_sums, .enqueue = enqueue_sums, .then = reduce_prepare},
                 [TAGC_EXCHANGE_EXPONENTS] = {.wanted = has_exponents, .enqueue = enqueue_exponents},
-                [TAGC_EXCHANGE_LAST] = {.wanted = has_told, .enqueue = enqueue_told, .then = reduce_hear}},
+                [TAGC_EXCHANGE_LAST] = {.wanted = has_last, .enqueue = enqueue_last, .then = reduce_hear}},
   .encoded = TAGC_MARK_ENCODED,
   .exchanged = TAGC_MARK_EXCHANGED,
   .encode = reduce_encode,

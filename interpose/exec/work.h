@@ -63,11 +63,15 @@ struct tagc_reduce_scatter_work {
   struct tagc_job chunk[TAGC_CHUNKS];
   struct tagc_codec_stats seen[TAGC_CHUNKS]; /* of the chunks */
   uint8_t *sums;                             /* two levels: the sums over this host's ranks; otherwise NULL */
-  struct tagc_partial partial;               /* if only a part of the slot is selected */
-  int64_t *told; /* flags that the ranks of a host exchange after the call; NULL: not needed */
-  void *scratch; /* TAGC_FLUSH: the send buffer of the plain call */
-  bool encoded;  /* the residual has changed */
-  bool denser;   /* the device reports that the gradient has outgrown the codec */
+  bool gathers;                              /* with exact sums: there are the values of its ranks instead, and */
+  uint8_t *beside;             /* scaled ones of this rank; later those of hosts whose messages lack sums */
+  bool lacks_sums;             /* some message of this rank, or to it, does */
+  uint64_t values_bytes;       /* sent for those */
+  struct tagc_partial partial; /* if only a part of the slot is selected */
+  int64_t *told;               /* flags that the ranks of a host exchange after the call; NULL: not needed */
+  void *scratch;               /* TAGC_FLUSH: the send buffer of the plain call */
+  bool encoded;                /* the residual has changed */
+  bool denser;                 /* the device reports that the gradient has outgrown the codec */
 };
 
 /* An all-gather that is compressed, or plain for later ones to refer to (allgather.c). Or that of an all-reduce's sums

@@ -41,11 +41,14 @@ enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const st
   }
 }
 
+bool tagc_plan_is_exact(const struct tagc_options *options) {
+  return strcmp(options->codec, tagc_codec_precise.name) == 0;
+}
+
 struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even,
                                        bool splits) {
   struct tagc_scope_plan plan = {.reason = TAGC_REASON_NONE};
-  /* NCCL's sums inside a host round, in an order that depends on the hosts. */
-  const bool exact = strcmp(options->codec, tagc_codec_precise.name) == 0;
+  const bool exact = tagc_plan_is_exact(options);
   if (options->scope == TAGC_SCOPE_FLAT || (options->scope == TAGC_SCOPE_AUTO && exact))
     return plan;
   if (hosts->hosts == 1)
@@ -53,7 +56,7 @@ struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const
   else if (!even)
     plan.reason = TAGC_REASON_uneven_hosts;
   else
-    plan.two_levels = splits && hosts->local > 1;
+    plan.two_levels = splits && hosts->local > (exact ? 2 : 1);
   return plan;
 }
 
@@ -195,6 +198,8 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
     return gate;
   if (q->codec->needs_residual && q->packed.dtype == TAGC_FLOAT16 && tagc_options_auto(q->options))
     return TAGC_REASON_loss_scale;
+  if (q->packed.local && (q->packed.dtype == TAGC_FLOAT32 || q->rest_count))
+    return TAGC_REASON_exact_levels;
   if (!q->codec->layout(&q->packed, layout))
     return TAGC_REASON_no_gain;
   enum tagc_reason worth = weigh_levels(q, layout);

@@ -38,8 +38,13 @@ struct tagc_scope_plan {
   bool two_levels; /* the ranks of a host sum first, and those of equal place on their hosts exchange payloads */
 };
 
+/* Is the codec of all slots the one whose sums are exact? */
+bool tagc_plan_is_exact(const struct tagc_options *options);
+
 /* `even`: each host has as many ranks; `splits`: every rank can make the sub-communicators that two levels need. Two
- * levels never send more between hosts: payloads for one rank of each other host, not for all ranks. */
+ * levels never send more between hosts: payloads for one rank of each other host, not for all ranks. Exact sums of a
+ * host take more than two values, so they need three ranks a host; and a user who asks, as they take 16-bit types
+ * alone. */
 struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even,
                                        bool splits);
 

@@ -128,11 +128,12 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   struct tagc_slot *slot = &comm->slots[i];
   uint64_t residual_bytes = 0;
   slot->packed.nranks = tagc_hierarchy_exchange_comm(comm).nranks;
+  slot->packed.local = tagc_hierarchy_exact_ranks(comm);
   struct tagc_slot_question question = tagc_slot_question(comm, i);
   question.residual_left = *residual_left;
   enum tagc_reason reason = choose_codec(comm, i, &question, wire);
   if (reason == TAGC_REASON_compressed) {
-    slot->packed.residual = tagc_plan_storage(options, slot->codec);
+    slot->packed.residual = slot->packed.local ? TAGC_STORAGE_NONE : tagc_plan_storage(options, slot->codec);
     question.codec = slot->codec;
     question.packed = slot->packed;
     reason = tagc_plan_slot(&question, &slot->layout, &residual_bytes);

@@ -44,6 +44,7 @@ struct tagc_job tagc_chunk_job(const struct tagc_job *whole, const struct tagc_c
   job.ends = whole->ends && k + 1 == chunks->count;
   job.send = (const char *)whole->send + from;
   job.recv = (char *)whole->recv + from;
+  job.values = whole->values ? (const char *)whole->values + from : NULL;
   job.residual = whole->residual ? (char *)whole->residual + residual : NULL;
   job.seed = k ? tagc_mix64(whole->seed + (uint64_t)k) : whole->seed;
   return job;

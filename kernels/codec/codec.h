@@ -37,6 +37,8 @@ struct tagc_shape {
   enum tagc_dtype dtype;
   uint32_t keep_ppm; /* 1 - sparsity, in parts per million: a sender keeps this share of a shard (lhc, sparse) */
   enum tagc_storage residual;
+  int local; /* two levels, if the codec adds the values of a host's ranks itself: their number. 0: there is one value
+              */
 };
 
 /* Sizes in bytes or elements of ONE shard, unless stated. Every part is a multiple of 16 bytes. */
@@ -64,8 +66,11 @@ struct tagc_job {
   struct tagc_shape shape;
   struct tagc_layout layout; /* of layout() for shape */
   int rank;                  /* of this process in the communicator */
-  const void *send;          /* nranks shards of n elements of shape.dtype, read-only */
+  const void *send;          /* nranks shards of n elements of shape.dtype, read-only; of each local rank, if so */
   uint64_t stride;           /* elements between the starts of shards; 0: n. Larger in chunks of a call (chunks.h) */
+  const void *values;        /* two levels: the values of hosts whose sums no message holds, laid out like send */
+  bool has_values;           /* they have come */
+  bool wants_values;         /* set by decode: they must come first, and nothing was written */
   bool continues;            /* a later chunk of a call: a device adds its counts to those of the chunks before */
   bool ends;                 /* decode may end the call (device.h): the last chunk, and no other rank's flags count */
   bool ended;                /* set by a device whose decode has done so */
@@ -91,10 +96,19 @@ struct tagc_job {
   bool surplus_seen; /* set by decode: some rank filled the capacity of a shard in this call and left much behind */
 };
 
+/* How a codec adds the values of a host's ranks itself (shape.local). Their values must be scaled already. */
+struct tagc_codec_levels {
+  /* Values as this codec sends them: times the scale, and rounded to their type. */
+  void (*scale)(void *to, const void *from, uint64_t count, enum tagc_dtype dtype, float scale);
+  /* Could the message hold no sums? Its receiver, which sees this, too, then needs the values (job->values). */
+  bool (*lacks_sums)(const struct tagc_job *job, const uint8_t *message);
+};
+
 struct tagc_codec {
-  const char *name;    /* as in TAGC_CODEC */
-  bool needs_residual; /* refuses to run without one: its unsent values would be lost */
-  bool whole;          /* calls are not cut in chunks (chunks.h), because it has several exchanges */
+  const char *name;                       /* as in TAGC_CODEC */
+  bool needs_residual;                    /* refuses to run without one: its unsent values would be lost */
+  const struct tagc_codec_levels *levels; /* NULL: NCCL adds the values of a host's ranks */
+  bool whole;                             /* calls are not cut in chunks (chunks.h), because it has several exchanges */
 
   /* Fills *out for a shape. False if this codec cannot carry it (*out is undefined then). Pure. */
   bool (*layout)(const struct tagc_shape *shape, struct tagc_layout *out);

@@ -4,7 +4,7 @@
 #include "kernels/none/cuda.h"
 
 bool tagc_none_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out) {
-  if (!codec->layout(shape, out) || shape->n > UINT32_MAX)
+  if (shape->local > 0 || !codec->layout(shape, out) || shape->n > UINT32_MAX)
     return false;
   out->state_bytes = tagc_pad16(sizeof(struct tagc_none_state));
   return true;

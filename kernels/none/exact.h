@@ -45,12 +45,18 @@ static inline TAGC_HD uint64_t tagc_exact_below(enum tagc_dtype dtype) {
   return dtype == TAGC_FLOAT32 ? 0x07ffffffu : 0x1fffffffu;
 }
 
-/* The exponents of an element's values other than 0 may differ by this, in place as in a float; 0: no sum is safe. */
-static inline TAGC_HD uint32_t tagc_exact_span(uint32_t nranks, enum tagc_dtype dtype) {
-  int range = 53 - tagc_exact_mantissa(dtype);
-  for (uint64_t ranks = 1; ranks < nranks; ranks *= 2)
+/* The exponents of an element's values other than 0 may differ by this, in place as in a float, if `count` of them are
+ * added in so many bits; 0: no sum is safe. */
+static inline TAGC_HD uint32_t tagc_exact_span_in(int bits, uint64_t count, enum tagc_dtype dtype) {
+  int range = bits - tagc_exact_mantissa(dtype);
+  for (uint64_t some = 1; some < count; some *= 2)
     range--;
   return range > 0 ? (uint32_t)range << 23 : 0;
+}
+
+/* The same in fp64. */
+static inline TAGC_HD uint32_t tagc_exact_span(uint32_t nranks, enum tagc_dtype dtype) {
+  return tagc_exact_span_in(53, nranks, dtype);
 }
 
 struct tagc_exact_quotient {

@@ -4,7 +4,7 @@
 #ifndef KERNELS_NONE_NONE_H
 #define KERNELS_NONE_NONE_H
 
-#include "kernels/codec/codec.h"
+#include "kernels/none/levels.h"
 
 /* As in struct tagc_codec. */
 bool tagc_none_layout(const struct tagc_shape *shape, struct tagc_layout *out);
@@ -15,6 +15,9 @@ void tagc_none_encode(struct tagc_job *job);
 struct tagc_none_sums {
   bool (*rank_order)(const struct tagc_job *job);
   bool (*exact)(const struct tagc_job *job);
+  /* Two levels (levels.h): fills a message with the sums of a shard; and decodes all messages, without their lists. */
+  void (*add_local)(const struct tagc_job *job, int shard, const struct tagc_levels_message *to);
+  bool (*exact_levels)(const struct tagc_job *job);
 };
 
 extern const struct tagc_none_sums tagc_none_plain, tagc_none_avx2, tagc_none_avx512;

@@ -14,7 +14,11 @@
  *            magnitudes of all partial sums stay below 2^(l + 53). It is so if the exponents of the values other than 0
  *            differ by at most 53 - p - log2(W), where p is 8 for bf16, 11 for fp16, 24 for fp32. Else exact.h adds it
  *            in integers of 384 bits. Rounding to odd between fp64 and the type makes the two roundings one.
+ * Two levels levels.h: the values of a host's ranks are added first, without error, and the same bits follow.
  *            sums.c does so on the host, precise.cu on a GPU; exact.h is common to both.
+ * Pairs      Two 16-bit values, or a half of each, are added in fp32: its 24 bits are 2 p + 2 or more, so that rounding
+ *            to them first changes no result (Figueroa, When is double rounding innocuous? 1995). Denormal results are
+ *            exact in it.
  * Residual   As in `none`.
  * Exceptions None: NaN and infinities travel as they are.
  */
@@ -27,6 +31,8 @@
 
 /* A sum of more values may not fit. */
 static bool precise_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
+  if (shape->local > 0)
+    return tagc_levels_layout(shape, out);
   return shape->nranks <= TAGC_EXACT_DIVISOR && tagc_none_layout(shape, out);
 }
 
@@ -40,7 +46,18 @@ uint32_t tagc_none_exact_sum(const struct tagc_job *job, uint64_t i, float own) 
   return tagc_exact_round(&sum, (uint32_t)job->divisor, dtype);
 }
 
+static void precise_encode(struct tagc_job *job) {
+  if (job->shape.local > 0)
+    tagc_levels_encode(job);
+  else
+    tagc_none_encode(job);
+}
+
 static void precise_decode(struct tagc_job *job) {
+  if (job->shape.local > 0) {
+    tagc_levels_decode(job);
+    return;
+  }
   const tagc_fpmode mode = tagc_fpmode_enter();
   job->nonfinite_seen = TAGC_OF_VARIANT(tagc_none)->exact(job); /* of this shard only: no message has flags */
   job->surplus_seen = false;
@@ -52,6 +69,7 @@ const struct tagc_codec tagc_codec_precise = {
   .needs_residual = false,
   .layout = precise_layout,
   .prepare = NULL,
-  .encode = tagc_none_encode,
+  .encode = precise_encode,
   .decode = precise_decode,
+  .levels = &tagc_levels_of_precise,
 };

@@ -20,6 +20,8 @@
 
 enum { PREFETCH_BYTES = 1024, LARGEST = 0x7f7fffff };
 
+#define HIGHEST_BIT 0x80000000u
+
 /* Sixteen elements of a buffer, zeros behind the end of the shard. */
 static ALWAYS_INLINE struct v16 load_some(const void *buffer, uint64_t i, uint32_t count, enum tagc_dtype dtype) {
   const void *at = tagc_element_of(buffer, i, dtype);
@@ -106,40 +108,64 @@ static ALWAYS_INLINE struct v16 round_sum(struct v16d sum, struct tagc_exact_quo
   return v16d_nearest(dtype == TAGC_FLOAT32 ? sum : v16d_odd(sum, below));
 }
 
+/* Sums of sixteen elements under way, and what tells whether they are exact. */
+struct wide_sums {
+  struct v16d sum;
+  struct v16i most, least; /* magnitudes; the least ones minus one, so that zeros are the largest */
+};
+
+static ALWAYS_INLINE struct wide_sums wide_begin(void) {
+  return (struct wide_sums){v16d_zero(), v16i_all(0), v16i_all(UINT32_MAX)};
+}
+
+static ALWAYS_INLINE void note_magnitudes(struct v16 x, struct v16i *most, struct v16i *least) {
+  const struct v16i magnitude = v16_magnitudes(x);
+  *most = v16i_max(*most, magnitude);
+  *least = v16i_min(*least, v16i_add(magnitude, v16i_all(UINT32_MAX)));
+}
+
+static ALWAYS_INLINE void wide_add(struct wide_sums *sums, struct v16 x) {
+  note_magnitudes(x, &sums->most, &sums->least);
+  sums->sum = v16d_add(sums->sum, x);
+}
+
+/* Exact where most <= least + span, and finite; the mantissas below the exponents make this stricter. */
+static ALWAYS_INLINE bool are_within(struct v16i most, struct v16i least, uint32_t span) {
+  const struct v16i largest = v16i_all(LARGEST);
+  return span > 0 && !v16i_any_above(most, v16i_min(v16i_add(v16i_min(least, largest), v16i_all(span)), largest));
+}
+
+static struct tagc_exact_quotient quotient_of(const struct tagc_job *job) {
+  return tagc_exact_quotient_of((uint32_t)job->divisor);
+}
+
+/* Rounds the sums. Are they right? */
+static ALWAYS_INLINE bool wide_round(const struct wide_sums *sums, uint32_t span, struct tagc_exact_quotient by,
+                                     enum tagc_dtype dtype, struct v16 *result) {
+  *result = round_sum(sums->sum, by, dtype);
+  bool exact = are_within(sums->most, sums->least, span);
+  /* A quotient that is too small for a normal float would be rounded twice. */
+  if (!by.none)
+    exact = exact && !v16i_any_above(v16i_all(0x7fffff), v16i_add(v16_magnitudes(*result), v16i_all(UINT32_MAX)));
+  return exact;
+}
+
 static ALWAYS_INLINE bool exact_as(const struct tagc_job *job, enum tagc_dtype dtype) {
   const void *own_shard = tagc_job_shard(job, job->rank);
-  const uint32_t divisor = (uint32_t)job->divisor;
-  const struct tagc_exact_quotient by = {divisor == 1, (divisor & (divisor - 1)) == 0, (double)divisor};
-  int range = 53 - tagc_exact_mantissa(dtype);
-  for (uint32_t ranks = 1; ranks < (uint32_t)job->shape.nranks; ranks *= 2)
-    range--;
-  const struct v16i minus_one = v16i_all(UINT32_MAX), largest = v16i_all(LARGEST);
-  const struct v16i span = v16i_all(range > 0 ? (uint32_t)range << 23 : 0);
+  const struct tagc_exact_quotient by = quotient_of(job);
+  const uint32_t span = tagc_exact_span((uint32_t)job->shape.nranks, dtype);
   struct v16i met = v16i_all(0);
   for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
     const uint32_t count = part_count(job, i);
     const struct v16 own = own_as_sent(load_some(own_shard, i, count, dtype), job->scale, dtype);
-    /* Subtracting one makes zeros the largest, and no exponent larger. */
-    struct v16i most = v16_magnitudes(own), least = v16i_add(most, minus_one);
-    struct v16d sum = v16d_add(v16d_zero(), own);
-    for (int sender = 0; sender < job->shape.nranks; sender++) {
-      if (sender == job->rank)
-        continue;
-      const struct v16 x = load_some(message_of(job, sender), i, count, dtype);
-      const struct v16i magnitude = v16_magnitudes(x);
-      most = v16i_max(most, magnitude);
-      least = v16i_min(least, v16i_add(magnitude, minus_one));
-      sum = v16d_add(sum, x);
-    }
-    met = v16i_max(met, most);
-    /* Exact where most <= least + span, and finite; the mantissas below the exponents make this stricter. */
-    const struct v16i bound = v16i_min(v16i_add(v16i_min(least, largest), span), largest);
-    const struct v16 result = round_sum(sum, by, dtype);
-    bool exact = !v16i_any_above(most, bound);
-    /* A quotient that is too small for a normal float would be rounded twice. */
-    if (!by.none)
-      exact = exact && !v16i_any_above(v16i_all(0x7fffff), v16i_add(v16_magnitudes(result), minus_one));
-    if (__builtin_expect(exact && range > 0, 1)) {
+    struct wide_sums sums = wide_begin();
+    struct v16 result;
+    wide_add(&sums, own);
+    for (int sender = 0; sender < job->shape.nranks; sender++)
+      if (sender != job->rank)
+        wide_add(&sums, load_some(message_of(job, sender), i, count, dtype));
+    met = v16i_max(met, sums.most);
+    if (__builtin_expect(wide_round(&sums, span, by, dtype, &result), 1)) {
       store_some(job->recv, i, count, dtype, result);
       continue;
     }
@@ -150,7 +176,42 @@ static ALWAYS_INLINE bool exact_as(const struct tagc_job *job, enum tagc_dtype d
   return v16i_largest(met) >= TAGC_EXCEPTION_BITS;
 }
 
+/* Sets the highest bit of lanes whose value is an exception. */
+static ALWAYS_INLINE struct v16i note_exceptions(struct v16i met, struct v16 x) {
+  return v16i_or(met, v16i_add(v16_magnitudes(x), v16i_all(HIGHEST_BIT - TAGC_EXCEPTION_BITS)));
+}
+
+/* Two ranks, 16 bits: fp32 has 2 p + 2 bits or more, so that rounding to it before changes no result (precise.c). */
+static ALWAYS_INLINE bool pairs_as(const struct tagc_job *job, enum tagc_dtype dtype, bool mean) {
+  const void *own_shard = tagc_job_shard(job, job->rank), *other_shard = message_of(job, 1 - job->rank);
+  const struct v16 half = v16_all(0.5f), zero = v16_all(0);
+  struct v16i met = v16i_all(0);
+  for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
+    const uint32_t count = part_count(job, i);
+    const struct v16 own = own_as_sent(load_some(own_shard, i, count, dtype), job->scale, dtype);
+    const struct v16 other = load_some(other_shard, i, count, dtype);
+    /* Halved before, lest the sum of an average overflow. Zero makes +0 of -0. */
+    const struct v16 sum = mean ? v16_add(v16_mul(half, own), v16_mul(half, other)) : v16_add(own, other);
+    met = note_exceptions(note_exceptions(met, own), other);
+    store_some(job->recv, i, count, dtype, v16_one_nan(v16_add(sum, zero)));
+  }
+  return v16i_largest(met) >= HIGHEST_BIT;
+}
+
+static bool has_pairs(const struct tagc_job *job) {
+  return job->shape.nranks == 2 && job->shape.dtype != TAGC_FLOAT32 && (job->divisor == 1 || job->divisor == 2);
+}
+
+static bool sum_pairs(const struct tagc_job *job) {
+  const bool mean = job->divisor == 2;
+  if (job->shape.dtype == TAGC_FLOAT16)
+    return mean ? pairs_as(job, TAGC_FLOAT16, true) : pairs_as(job, TAGC_FLOAT16, false);
+  return mean ? pairs_as(job, TAGC_BFLOAT16, true) : pairs_as(job, TAGC_BFLOAT16, false);
+}
+
 static bool sum_exactly(const struct tagc_job *job) {
+  if (has_pairs(job))
+    return sum_pairs(job);
   if (job->shape.dtype == TAGC_FLOAT32)
     return exact_as(job, TAGC_FLOAT32);
   if (job->shape.dtype == TAGC_FLOAT16)
@@ -158,7 +219,72 @@ static bool sum_exactly(const struct tagc_job *job) {
   return exact_as(job, TAGC_BFLOAT16);
 }
 
+/* -- two levels (levels.h) ----------------------------------------------------------------------------------------- */
+
+static ALWAYS_INLINE void add_local_as(const struct tagc_job *job, int shard, const struct tagc_levels_message *to,
+                                       enum tagc_dtype dtype) {
+  const uint32_t span = tagc_exact_span_in(24, (uint64_t)job->shape.local, dtype);
+  for (uint64_t i = 0; i < job->shape.n && *to->count != TAGC_LEVELS_FULL; i += TAGC_LANES) {
+    const uint32_t count = part_count(job, i);
+    struct v16 sum = v16_all(0);
+    struct v16i most = v16i_all(0), least = v16i_all(UINT32_MAX);
+    for (int l = 0; l < job->shape.local; l++) {
+      const struct v16 x = load_some(tagc_levels_own_values(job, shard, l), i, count, dtype);
+      note_magnitudes(x, &most, &least);
+      sum = v16_add(sum, x);
+    }
+    store_some(to->sums, i, count, TAGC_FLOAT32, sum);
+    if (__builtin_expect(are_within(most, least, span) && !v16i_any_above(v16_magnitudes(sum), v16i_all(LARGEST)), 1))
+      continue;
+    for (uint32_t t = 0; t < count; t++)
+      tagc_levels_add(job, shard, i + t, to);
+  }
+}
+
+static void add_local(const struct tagc_job *job, int shard, const struct tagc_levels_message *to) {
+  if (job->shape.dtype == TAGC_FLOAT16)
+    add_local_as(job, shard, to, TAGC_FLOAT16);
+  else
+    add_local_as(job, shard, to, TAGC_BFLOAT16);
+}
+
+static ALWAYS_INLINE void wide_add_host(const struct tagc_job *job, int host, uint64_t i, uint32_t count,
+                                        enum tagc_dtype dtype, struct wide_sums *sums) {
+  if (tagc_levels_has_sums(job, host)) {
+    const struct tagc_levels_message message = tagc_levels_message_at(&job->shape, tagc_levels_message_of(job, host));
+    wide_add(sums, load_some(message.sums, i, count, TAGC_FLOAT32));
+    return;
+  }
+  for (int l = 0; l < job->shape.local; l++)
+    wide_add(sums, load_some(tagc_levels_values(job, host, l), i, count, dtype));
+}
+
+static ALWAYS_INLINE bool levels_as(const struct tagc_job *job, enum tagc_dtype dtype) {
+  const struct tagc_exact_quotient by = quotient_of(job);
+  const uint32_t span = tagc_exact_span((uint32_t)(job->shape.nranks * job->shape.local), TAGC_FLOAT32);
+  struct v16i met = v16i_all(0);
+  for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
+    const uint32_t count = part_count(job, i);
+    struct wide_sums sums = wide_begin();
+    struct v16 result;
+    for (int host = 0; host < job->shape.nranks; host++)
+      wide_add_host(job, host, i, count, dtype, &sums);
+    met = v16i_max(met, sums.most);
+    const bool exact = wide_round(&sums, span, by, dtype, &result);
+    store_some(job->recv, i, count, dtype, result);
+    for (uint32_t t = 0; t < count && !exact; t++)
+      ((uint16_t *)job->recv)[i + t] = (uint16_t)tagc_levels_exact_sum(job, i + t);
+  }
+  return v16i_largest(met) >= TAGC_EXCEPTION_BITS;
+}
+
+static bool sum_levels(const struct tagc_job *job) {
+  return job->shape.dtype == TAGC_FLOAT16 ? levels_as(job, TAGC_FLOAT16) : levels_as(job, TAGC_BFLOAT16);
+}
+
 const struct tagc_none_sums TAGC_SIMD_TABLE(tagc_none) = {
   .rank_order = sum_in_rank_order,
   .exact = sum_exactly,
+  .add_local = add_local,
+  .exact_levels = sum_levels,
 };

@@ -163,9 +163,11 @@ TAGC_OPERATION struct v16 v16_clamp(struct v16 x, float limit) {
   return v16_select(v16_greater(least, x), least, x);
 }
 
-/* Replaces every NaN by the one. */
+/* Replaces every NaN by the one. Without comparisons, which gcc makes one lane at a time if vectors are wider than the
+ * processor's: the difference is negative for a NaN alone. */
 TAGC_OPERATION struct v16 v16_one_nan(struct v16 x) {
-  return v16_select((struct v16m){x.v == x.v}, x, v16_all(tagc_float_of(TAGC_NAN_BITS)));
+  const lanes_int nan = (0x7f800000 - ((lanes_int)x.v & 0x7fffffff)) >> 31;
+  return v16_select((struct v16m){nan}, v16_all(tagc_float_of(TAGC_NAN_BITS)), x);
 }
 
 /* Turns the sign of lane t if bit t is 1. */
@@ -195,21 +197,26 @@ TAGC_OPERATION struct v16i v16i_or(struct v16i a, struct v16i b) { return V16I(a
 TAGC_OPERATION struct v16i v16i_left(struct v16i a, int by) { return V16I(a.v << by); }
 TAGC_OPERATION struct v16i v16i_right(struct v16i a, int by) { return V16I(a.v >> by); }
 
+/* Is a < b? The borrow of a - b, without comparisons, as in v16_one_nan(). */
+TAGC_OPERATION lanes_uint less_than(lanes_uint a, lanes_uint b) {
+  return (lanes_uint)((lanes_int)((~a & b) | ((~a | b) & (a - b))) >> 31);
+}
+
 /* Unsigned, like v16i_largest() and v16i_least(). */
 TAGC_OPERATION struct v16i v16i_max(struct v16i a, struct v16i b) {
-  const lanes_uint m = (lanes_uint)(a.v > b.v);
+  const lanes_uint m = less_than(b.v, a.v);
   return V16I((a.v & m) | (b.v & ~m));
 }
 
 TAGC_OPERATION struct v16i v16i_min(struct v16i a, struct v16i b) {
-  const lanes_uint m = (lanes_uint)(a.v < b.v);
+  const lanes_uint m = less_than(a.v, b.v);
   return V16I((a.v & m) | (b.v & ~m));
 }
 
 /* Is some number above the other one of its lane? */
 TAGC_OPERATION bool v16i_any_above(struct v16i a, struct v16i b) {
-  const lanes_int above = (lanes_int)(a.v > b.v);
-  int32_t any = 0;
+  const lanes_uint above = less_than(b.v, a.v);
+  uint32_t any = 0;
   for (int t = 0; t < TAGC_LANES; t++)
     any |= above[t];
   return any != 0;

@@ -4,7 +4,8 @@
  * Model    A unit of E elements on W ranks has shards of n = ceil(E / W). The wire is that of kernels/codec/cost.h.
  *          Encode and decode pass once over the foreign shards: W-1, or with two levels one of each other host. The sum
  *          inside, encode, exchange and decode of a call are sequential, except for overlap of its chunks
- *          (tagc_call_ns()); so are calls. A step is the sum over its units.
+ *          (tagc_call_ns()); so are calls. A codec that adds the values of a host itself does so at its speed of
+ *          decode. A step is the sum over its units.
  */
 #include <math.h>
 
@@ -51,6 +52,7 @@ struct bench_cost bench_unit_cost(const struct bench_options *o, const struct be
   struct tagc_shape shape = {
     .n = (elements + ranks - 1) / ranks, .nranks = who.nranks, .dtype = o->dtype, .keep_ppm = o->keep_ppm};
   struct tagc_layout layout;
+  shape.local = levels && sender->codec->levels ? s->local : 0;
   if (sender->way == BENCH_PLAIN) {
     const struct tagc_traffic sent = tagc_plain_traffic(shape.n * tagc_dtype_size(o->dtype), &who);
     return (struct bench_cost){tagc_plain_wire_ns(&shape, &links.ring), s->local * (double)sent.between};
@@ -62,9 +64,10 @@ struct bench_cost bench_unit_cost(const struct bench_options *o, const struct be
   if (!find_work(s, sender, &shape, &work))
     return (struct bench_cost){INFINITY, INFINITY};
   const double peers = shape.nranks - 1, foreign = peers * (double)shape.n;
+  const double added = (double)shape.local * shape.nranks * (double)shape.n;
   const int depth = tagc_chunks_possible(sender->codec, &layout) ? tagc_chunks_of(shape.n, s->depth).count : 1;
   const struct tagc_call_times call = {
-    .encode_ns = foreign * work.encode_ns,
+    .encode_ns = shape.local ? added * work.decode_ns : foreign * work.encode_ns,
     .decode_ns = foreign * work.decode_ns,
     .chunk_ns = work.call_ns / 2,
     .wire_ns = tagc_layout_wire_ns(&shape, &layout, &links.ring, &links.all_to_all),

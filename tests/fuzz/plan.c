@@ -131,7 +131,7 @@ static struct tagc_scope_plan some_scope(const struct tagc_options *options, str
     MUST(plan.reason == TAGC_REASON_one_host);
   else
     MUST((plan.reason == TAGC_REASON_uneven_hosts) == !even);
-  MUST(!plan.two_levels || (plan.reason == TAGC_REASON_compressed && splits && hosts->local > 1));
+  MUST(!plan.two_levels || (plan.reason == TAGC_REASON_compressed && splits && hosts->local > (exact ? 2 : 1)));
   return plan;
 }
 

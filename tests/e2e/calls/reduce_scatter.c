@@ -48,7 +48,7 @@ static enum tagc_dtype dtype_of(ncclDataType_t type) {
 
 /* True if the call will be compressed, by the plan's own criterion. */
 static bool pays(const struct test_case *c, size_t n, struct tagc_layout *layout) {
-  struct tagc_shape shape = {n, hosts.hosts, dtype_of(c->type), keep_ppm, TAGC_STORAGE_FP32};
+  struct tagc_shape shape = {n, hosts.hosts, dtype_of(c->type), keep_ppm, TAGC_STORAGE_FP32, 0};
   return tagc_codec_find("lhc")->layout(&shape, layout) &&
          tagc_layout_traffic(&shape, layout, &hosts, two_levels()).between <
            tagc_plain_traffic(n * size_of(c->type), &hosts).between;

@@ -6,7 +6,9 @@
  * TAGC_MIN_BYTES=0.
  *
  *   levels errors LEAST MOST   dense gradients: the relative error (L2) of every compressed result is in this range
- *   levels children HOST,...   integers, which must be exact, on children of the world; lists the host of each rank
+ *   levels bits                16-bit gradients, narrow ones and of any exponent; prints a hash of all compressed
+ * results levels children HOST,...   integers, which must be exact, on children of the world; lists the host of each
+ * rank
  */
 #include "tests/e2e/harness.h"
 
@@ -57,6 +59,49 @@ static void errors(size_t t, size_t n, bool average, double least, double most) 
   other = NULL;
   all_ok(lowest >= least && highest <= most + types[t].rounding, "%s %s n=%zu: errors from %.2g to %.2g", types[t].name,
          average ? "avg" : "sum", n, lowest, highest);
+}
+
+/* ---- bits -------------------------------------------------------------------------------------------------------- */
+
+/* Uniform ones, or of magnitudes so far apart that no float holds their sums. */
+static float value_at(int r, uint64_t step, size_t i, ncclDataType_t type, bool wide) {
+  const uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8) ^ i);
+  const int range = type == ncclFloat16 ? 24 : 80, power = (int)(h >> 32) % range - range / 2;
+  return round_to(((float)(h & 0xffffff) / 8388608 - 1) * (wide ? (float)power_of_two(power) : 1), type);
+}
+
+/* One kind of gradients on a communicator of its own. Adds the bits of its results to the hash. */
+static void hash_results(ncclDataType_t type, int op, bool wide, uint64_t *hash) {
+  const size_t n = wide ? 4099 : 20001;
+  CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
+  for (uint64_t step = 0; step < STEPS; step++) {
+    char *const shard = op == 1 ? send_buffer + (size_t)rank * n * size_of(type) : result; /* averages in place */
+    ncclRedOp_t reduction = op == 1 ? ncclAvg : ncclSum;
+    char scalar[4];
+    for (size_t i = 0; i < n * (size_t)nranks; i++)
+      store(send_buffer, i, value_at(rank, step, i, type, wide), type);
+    store(scalar, 0, 0.3f + (float)rank / 8, type);
+    if (op == 2)
+      CHECK(ncclRedOpCreatePreMulSum(&reduction, scalar, type, ncclScalarHostImmediate, other));
+    CHECK(ncclReduceScatter(send_buffer, shard, n, type, reduction, other, NULL));
+    if (op == 2)
+      CHECK(ncclRedOpDestroy(reduction, other));
+    for (size_t i = 0; i < n && step >= STEPS_LEARNING; i++)
+      *hash = mix(*hash ^ float_to_bits(load(shard, i, type)));
+  }
+  CHECK(ncclCommDestroy(other));
+  other = NULL;
+}
+
+static void bits(void) {
+  uint64_t hash = (uint64_t)rank, all = 0;
+  for (int op = 0; op < 3; op++)
+    for (int wide = 0; wide < 2; wide++)
+      for (size_t t = 1; t < 3; t++)
+        hash_results(types[t].type, op, wide, &hash);
+  CHECK(ncclAllReduce(&hash, &all, 1, ncclUint64, ncclSum, world, NULL));
+  if (rank == 0)
+    printf("hash %016llx\n", (unsigned long long)all);
 }
 
 /* ---- children ---------------------------------------------------------------------------------------------------- */
@@ -141,9 +186,10 @@ static void run_child(const struct child *child) {
 }
 
 int main(int argc, char **argv) {
-  const bool is_errors = argc == 4 && strcmp(argv[1], "errors") == 0;
-  if (!is_errors && (argc != 3 || strcmp(argv[1], "children") != 0)) {
-    fprintf(stderr, "usage: levels errors LEAST MOST|children HOST,...\n");
+  const bool is_errors = argc == 4 && strcmp(argv[1], "errors") == 0,
+             is_bits = argc == 2 && strcmp(argv[1], "bits") == 0;
+  if (!is_errors && !is_bits && (argc != 3 || strcmp(argv[1], "children") != 0)) {
+    fprintf(stderr, "usage: levels errors LEAST MOST|bits|children HOST,...\n");
     return 2;
   }
   meet();
@@ -153,9 +199,11 @@ int main(int argc, char **argv) {
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
       for (int average = 0; average < 2; average++)
         errors(t, average ? 20001 : 4099, average, atof(argv[2]), atof(argv[3]));
+  else if (is_bits)
+    bits();
   else
     read_hosts(argv[2]);
-  for (size_t i = 0; i < sizeof children / sizeof *children && !is_errors; i++)
+  for (size_t i = 0; i < sizeof children / sizeof *children && !is_errors && !is_bits; i++)
     run_child(&children[i]);
   free(send_buffer);
   free(result);

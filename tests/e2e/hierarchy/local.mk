@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # hierarchy/: hosts of several ranks.
-e2e_tests += %D%/levels.test %D%/two_hosts.test %D%/levels_life.test
+e2e_tests += %D%/levels.test %D%/exact_levels.test %D%/two_hosts.test %D%/levels_life.test
 check_PROGRAMS += %D%/levels %D%/levels_life %D%/moments.so
 EXTRA_DIST += %D%/moments.h
 %C%_levels_life_LDADD = %D%/moments.so $(LDADD)

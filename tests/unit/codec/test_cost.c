@@ -185,7 +185,7 @@ static void check_gpu(void) {
 
 /* Nanoseconds of a call of two ranks on an H200: 4.8 TB/s, 132 processors at 1.98 GHz. */
 static double on_gpu(const char *codec, uint64_t n, enum tagc_dtype dtype, enum tagc_storage kept, uint32_t keep_ppm) {
-  const struct tagc_shape shape = {n, 2, dtype, keep_ppm, kept};
+  const struct tagc_shape shape = {n, 2, dtype, keep_ppm, kept, 0};
   const struct tagc_gpu_rates rates = {1 / 4800., 1 / (132 * 1.98 * TAGC_GPU_LANES)};
   struct tagc_gpu_cost cost;
   return tagc_cuda_codec_cost(tagc_codec_find(codec), &shape, &rates, &cost)

@@ -107,7 +107,7 @@ static void set_up(void) {
   comm->slot_count = 1;
   struct tagc_slot *slot = comm->slots;
   slot->shard_count = N;
-  slot->packed = (struct tagc_shape){N, RANKS, TAGC_FLOAT32, 100000, TAGC_STORAGE_FP32};
+  slot->packed = (struct tagc_shape){N, RANKS, TAGC_FLOAT32, 100000, TAGC_STORAGE_FP32, 0};
   slot->chunking.chunks = tagc_chunks_of(N, 1);
   slot->codec = tagc_library_codec();
   if (!slot->codec->layout(&slot->packed, &slot->layout))

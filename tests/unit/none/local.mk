@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # none/: the codecs none and precise.
-unit_tests += %D%/test_none %D%/test_orders %D%/test_precise
+unit_tests += %D%/test_levels %D%/test_none %D%/test_orders %D%/test_precise
 EXTRA_DIST += %D%/families.h
 if HAVE_CXX
 cuda_tests += %D%/test_cuda

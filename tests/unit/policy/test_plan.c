@@ -429,6 +429,32 @@ static void scopes(void) {
   }
 }
 
+/* Exact sums: two levels if the user asks, on hosts of three ranks or more; 16-bit gradients that are selected whole.
+ */
+static void exact_scopes(void) {
+  static const struct tagc_hosts several = {6, 2, 3}, pairs = {4, 2, 2}, one = {8, 1, 8};
+  static const struct {
+    int scope;
+    const struct tagc_hosts *hosts;
+    enum tagc_reason reason;
+    bool two_levels;
+    const char *what;
+  } table[] = {
+    {TAGC_SCOPE_AUTO, &several, TAGC_REASON_compressed, false, "by default exact sums are flat"},
+    {TAGC_SCOPE_AUTO, &one, TAGC_REASON_compressed, false, "on one host, too"},
+    {TAGC_SCOPE_INTER, &several, TAGC_REASON_compressed, true, "inter: two levels, on hosts of three ranks"},
+    {TAGC_SCOPE_INTER, &pairs, TAGC_REASON_compressed, false, "on hosts of two ranks they would send more than flat"},
+    {TAGC_SCOPE_INTER, &one, TAGC_REASON_one_host, false, "inter on one host: plain"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    tagc_options_default(&options);
+    options.codec = "precise";
+    options.scope = table[i].scope;
+    const struct tagc_scope_plan plan = tagc_plan_scope(&options, table[i].hosts, true, true);
+    ok(plan.reason == table[i].reason && plan.two_levels == table[i].two_levels, "%s", table[i].what);
+  }
+}
+
 static struct tagc_slot_question ask_on(int hosts, int local, bool two_levels, const struct tagc_codec *codec) {
   static const struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
   tagc_options_default(&options);
@@ -438,7 +464,7 @@ static struct tagc_slot_question ask_on(int hosts, int local, bool two_levels, c
     .slot = &info,
     .hosts = {hosts * local, hosts, local},
     .scope = {TAGC_REASON_compressed, two_levels},
-    .packed = {SHARD / 4, two_levels ? hosts : hosts * local, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE},
+    .packed = {SHARD / 4, two_levels ? hosts : hosts * local, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE, 0},
     .op = TAGC_OP_AVG,
     .gradients = true,
   };
@@ -490,9 +516,16 @@ static void weights(void) {
     q.scope.reason = TAGC_REASON_one_host;
     ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_one_host, "unless its communicator passes every call");
   }
-  struct tagc_slot_question q = ask_on(2, 4, false, &codec);
   struct tagc_layout layout;
   uint64_t bytes;
+  struct tagc_slot_question exact = ask_on(2, 4, true, &tagc_codec_precise);
+  exact.packed.local = 4;
+  ok(tagc_plan_slot(&exact, &layout, &bytes) == TAGC_REASON_exact_levels, "exact sums in two levels: not of fp32");
+  exact.packed.dtype = TAGC_BFLOAT16;
+  ok(tagc_plan_slot(&exact, &layout, &bytes) == TAGC_REASON_compressed, "but of bf16");
+  exact.rest_count = 1;
+  ok(tagc_plan_slot(&exact, &layout, &bytes) == TAGC_REASON_exact_levels, "if all of the slot is selected");
+  struct tagc_slot_question q = ask_on(2, 4, false, &codec);
   q.hosts.local = 5;
   options.scope = TAGC_SCOPE_FLAT;
   payload = 999999;
@@ -570,7 +603,7 @@ static void never_more(void) {
   for (int c = 0; tagc_codecs[c]; c++)
     for (int i = 0; i < 5 * 4 * 3; i++) {
       const struct tagc_hosts h = {hosts[i / 3 % 4] * locals[i % 3], hosts[i / 3 % 4], locals[i % 3]};
-      struct tagc_shape shape = {sizes[i / 12], h.nranks, TAGC_FLOAT32, 50000, TAGC_STORAGE_INT8};
+      struct tagc_shape shape = {sizes[i / 12], h.nranks, TAGC_FLOAT32, 50000, TAGC_STORAGE_INT8, 0};
       struct tagc_layout flat, two;
       const bool can = tagc_codecs[c]->layout(&shape, &flat);
       const uint64_t flat_sent = can ? tagc_layout_traffic(&shape, &flat, &h, false).between : 0;
@@ -644,6 +677,7 @@ int main(void) {
   all_reduces();
   allgathers();
   scopes();
+  exact_scopes();
   weights();
   parts();
   promise();

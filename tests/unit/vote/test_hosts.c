@@ -281,6 +281,24 @@ static void failing_splits(void) {
   }
 }
 
+/* On a GPU the host would have to wait for each call. */
+static void exact_sums(struct tagc_options *options) {
+  const char *codec = options->codec;
+  struct tagc_nccl_group real;
+  set_up(0, 0, 1, 1);
+  const struct tagc_device *host = comm->device;
+  struct tagc_device gpu = *host;
+  gpu.host_reads = false;
+  options->codec = "precise";
+  ok(tagc_nccl_group_find(&real, &nccl) && tagc_hierarchy_can_split(comm, &real), "exact sums split in host memory");
+  comm->device = &gpu;
+  ok(!tagc_hierarchy_can_split(comm, &real), "but not on a GPU");
+  options->codec = codec;
+  ok(tagc_hierarchy_can_split(comm, &real), "where other codecs do");
+  comm->device = host;
+  tear_down();
+}
+
 int main(void) {
   setenv("TAGC_CODEC", "q8", 1);
   setenv("TAGC_MIN_BYTES", "0", 1);
@@ -294,6 +312,7 @@ int main(void) {
   no_use((struct tagc_options *)(uintptr_t)tagc_library_options());
   flat_or_plain();
   failing_splits();
+  exact_sums((struct tagc_options *)(uintptr_t)tagc_library_options());
   free(sent);
   free(received);
   return tap_done();
