@@ -31,12 +31,12 @@ cudaError_t cudart_refuse(const char *name) {
   X(cudaDeviceSetGraphMemAttribute) X(cudaFuncGetAttributes) X(cudaFuncSetAttribute) X(cudaGetSymbolAddress) \
   X(cudaGraphAddNode) X(cudaGraphConditionalHandleCreate) X(cudaGraphDestroy) X(cudaGraphExecDestroy) \
   X(cudaGraphGetNodes) X(cudaGraphInstantiate) X(cudaGraphInstantiateWithFlags) X(cudaGraphLaunch) \
-  X(cudaGraphNodeGetDependencies) X(cudaGraphRetainUserObject) X(cudaHostRegister) X(cudaHostUnregister) \
+  X(cudaGraphNodeGetDependencies) X(cudaGraphRetainUserObject) \
   X(cudaIpcCloseMemHandle) X(cudaIpcGetEventHandle) X(cudaIpcGetMemHandle) X(cudaIpcOpenEventHandle) \
   X(cudaIpcOpenMemHandle) X(cudaKernelSetAttributeForDevice) X(cudaLaunchKernelExC) X(cudaLibraryGetGlobal) \
   X(cudaLibraryGetKernel) X(cudaLibraryGetKernelCount) X(cudaLibraryGetManaged) X(cudaLibraryGetUnifiedFunction) \
   X(cudaLibraryLoadData) X(cudaLibraryLoadFromFile) X(cudaLibraryUnload) X(cudaMemPoolGetAttribute) \
-  X(cudaMemPoolSetAccess) X(cudaMemPoolSetAttribute) X(cudaMemPoolTrimTo) X(cudaMemcpyToSymbol) \
+  X(cudaMemPoolSetAccess) X(cudaMemPoolTrimTo) X(cudaMemcpyToSymbol) \
   X(cudaOccupancyMaxActiveBlocksPerMultiprocessor) X(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) \
   X(cudaStreamAddCallback) X(cudaStreamBeginCapture) X(cudaStreamBeginCaptureToGraph) X(cudaStreamEndCapture) \
   X(cudaStreamUpdateCaptureDependencies) X(cudaUserObjectCreate) X(cudaUserObjectRelease)

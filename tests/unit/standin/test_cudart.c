@@ -106,6 +106,59 @@ static void memory(void) {
   WELL(cudaFreeHost(NULL));
 }
 
+/* Memory of the program is pinned from its registration to its end. */
+static void registered(void) {
+  static uint32_t words[64];
+  struct cudaPointerAttributes attributes;
+  void *device, *pinned, *pointer;
+  WELL(cudaMalloc(&device, sizeof words));
+  WELL(cudaMallocHost(&pinned, sizeof words));
+  FAILS(cudaErrorHostMemoryNotRegistered, cudaHostUnregister(words));
+  FAILS(cudaErrorInvalidValue, cudaHostGetDevicePointer(&pointer, words, 0));
+  FAILS(cudaErrorInvalidValue, cudaHostRegister(words, 0, 0));
+  WELL(cudaHostRegister(words + 16, 128, 0));
+  FAILS(cudaErrorHostMemoryAlreadyRegistered, cudaHostRegister(words, 68, 0));
+  FAILS(cudaErrorHostMemoryAlreadyRegistered, cudaHostRegister(words + 47, 4, 0));
+  FAILS(cudaErrorHostMemoryAlreadyRegistered, cudaHostRegister(pinned, 4, 0));
+  WELL(cudaHostGetDevicePointer(&pointer, words + 17, 0));
+  EXPECT(pointer == words + 17);
+  WELL(cudaHostGetDevicePointer(&pointer, pinned, 0));
+  EXPECT(pointer == pinned);
+  WELL(cudaPointerGetAttributes(&attributes, words + 16));
+  EXPECT(attributes.type == cudaMemoryTypeHost);
+  FAILS(cudaErrorInvalidValue, cudaFreeHost(words + 16)); /* it is the program's */
+  FAILS(cudaErrorHostMemoryNotRegistered, cudaHostUnregister(pinned));
+  WELL(cudaHostUnregister(words + 16));
+  WELL(cudaPointerGetAttributes(&attributes, words + 16));
+  EXPECT(attributes.type == cudaMemoryTypeUnregistered);
+  WELL(cudaHostRegister(words, sizeof words, 0));
+}
+
+static void pools(void) {
+  struct cudaMemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                        .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
+  struct cudaPointerAttributes attributes;
+  cudaMemPool_t pool;
+  uint64_t threshold = UINT64_MAX;
+  uint32_t word = 0;
+  void *p, *none = &p;
+  WELL(cudaMemPoolCreate(&pool, &properties));
+  WELL(cudaMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+  FAILS(cudaErrorInvalidValue, cudaMemPoolSetAttribute(pool, 99, &threshold));
+  WELL(cudaMallocFromPoolAsync(&none, 0, pool, NULL));
+  EXPECT(!none);
+  WELL(cudaMallocFromPoolAsync(&p, 4, pool, NULL));
+  WELL(cudaPointerGetAttributes(&attributes, p));
+  EXPECT(attributes.type == cudaMemoryTypeDevice && attributes.device == 1);
+  WELL(cudaMemsetAsync(p, 0x11, 4, NULL));
+  WELL(cudaMemcpy(&word, p, 4, cudaMemcpyDeviceToHost));
+  EXPECT(word == 0x11111111);
+  WELL(cudaFreeAsync(p, NULL));
+  WELL(cudaMemPoolDestroy(pool));
+  properties.location.id = 2;
+  FAILS(cudaErrorInvalidValue, cudaMemPoolCreate(&pool, &properties));
+}
+
 static void copies(void) {
   uint32_t from[64], to[64] = {0};
   void *a, *b;
@@ -226,6 +279,8 @@ int main(void) {
   lives("CUDA_STANDIN_DEVICES=2", contexts_of_driver, "contexts of the driver");
   lives("CUDA_STANDIN_DEVICES=0", no_device, "no device: every call says so");
   lives("CUDA_STANDIN_MEMORY=64", memory, "memory, and what pointers are");
+  lives("", registered, "memory of the program");
+  lives("CUDA_STANDIN_DEVICES=2", pools, "pools");
   lives("", copies, "copies and memsets");
   lives("CUDA_STANDIN_LAZY=1", streams, "streams and events");
   lives("", many_streams, "more streams than PyTorch makes");
