@@ -57,6 +57,7 @@ typedef enum {
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
 typedef struct CUkern_st *cudaKernel_t;
+typedef struct CUfunc_st *cudaFunction_t;
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;
 typedef void (*cudaHostFn_t)(void *data);
 
@@ -145,6 +146,7 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
 cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device);
+cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id);
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
 cudaError_t cudaDeviceCanAccessPeer(int *yes, int device, int peer);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device);
@@ -215,6 +217,7 @@ void __cudaRegisterVar(void **handle, char *variable, char *device_variable, con
 unsigned int __cudaPushCallConfiguration(cudart_dim3 grid, cudart_dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(cudart_dim3 *grid, cudart_dim3 *block, size_t *shared, void *stream);
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *stub);
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *stub);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, cudart_dim3 grid, cudart_dim3 block, void **parameters,
                                size_t shared, cudaStream_t stream);
 cudaError_t cudaLaunchKernel(const void *stub, cudart_dim3 grid, cudart_dim3 block, void **parameters, size_t shared,

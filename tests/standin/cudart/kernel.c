@@ -95,6 +95,11 @@ CUDART_API cudaError_t cudaLaunchCooperativeKernel(const void *stub, cudart_dim3
   return cudaLaunchKernel(stub, grid, block, parameters, shared, stream);
 }
 
+CUDART_API cudaError_t cudaGetFuncBySymbol(CUfunction *function, const void *stub) {
+  *function = NULL;
+  return cudart_refuse(name_of_stub(stub));
+}
+
 /* A kernel's handle is its stub. */
 CUDART_API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *stub) {
   *kernel = (cudaKernel_t)(uintptr_t)stub;

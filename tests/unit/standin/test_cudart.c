@@ -40,6 +40,7 @@ static void *another_thread(void *begins_at) {
 
 static void devices(void) {
   int count = 0, device = -1, value = 0, elsewhere = -1;
+  char id[16];
   struct cudaDeviceProp p;
   pthread_t thread;
   WELL(cudaGetDeviceCount(&count));
@@ -54,6 +55,11 @@ static void devices(void) {
   WELL(cudaGetDeviceProperties(&p, 1));
   EXPECT(value == 7 && p.major == 7 && p.minor == 5 && p.warpSize == 32 && p.totalGlobalMem == 64 << 20 && p.name[0]);
   FAILS(cudaErrorInvalidDevice, cudaGetDeviceProperties(&p, 2));
+  WELL(cudaDeviceGetPCIBusId(id, sizeof id, 1));
+  WELL(cudaDeviceGetByPCIBusId(&elsewhere, id));
+  EXPECT(elsewhere == 1);
+  FAILS(cudaErrorInvalidValue, cudaDeviceGetByPCIBusId(&elsewhere, "0000:7f:00.0"));
+  FAILS(cudaErrorInvalidValue, cudaDeviceGetByPCIBusId(&elsewhere, "none"));
 }
 
 /* A context that the driver made current is the runtime's. */
@@ -245,8 +251,10 @@ static void told(void) {
   EXPECT(__cudaPushCallConfiguration((cudart_dim3){5, 1, 1}, (cudart_dim3){7, 1, 1}, 11, NULL) == 0);
   WELL(__cudaPopCallConfiguration(&grid, &block, &shared, &stream));
   EXPECT(grid.x == 5 && block.x == 7 && shared == 11);
+  CUfunction function = (CUfunction)&p;
   FAILS(cudaErrorNotSupported, cudaLaunchKernel(stub, grid, block, NULL, shared, stream));
-  FAILS(cudaErrorNotSupported, cudaLaunchKernel(stub, grid, block, NULL, shared, stream));
+  FAILS(cudaErrorNotSupported, cudaGetFuncBySymbol(&function, stub));
+  EXPECT(!function);
   EXPECT(strcmp(cudaGetErrorName(cudaErrorNotSupported), "cudaErrorNotSupported") == 0);
   EXPECT(strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory") == 0);
   EXPECT(strcmp(cudaGetErrorName((cudaError_t)12345), "unrecognized error code") == 0);
