@@ -92,10 +92,11 @@ NVML_API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, in
 }
 
 /* -- PCIe ---------------------------------------------------------------------------------------------------------- */
+/* Writes no byte behind the last text: NCCL 2.30 passes a structure of an older version, which is 16 bytes shorter. */
 NVML_API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info) {
   const int number = NUMBER_OF(device);
   char id[32];
-  *info = (nvmlPciInfo_t){.pciDeviceId = BOARD << 16 | VENDOR, .pciSubSystemId = BOARD << 16 | VENDOR};
+  info->pciDeviceId = info->pciSubSystemId = BOARD << 16 | VENDOR;
   if (cuDeviceGetPCIBusId(id, sizeof id, number) != CUDA_SUCCESS ||
       sscanf(id, "%x:%x:%x", &info->domain, &info->bus, &info->device) != 3)
     return NVML_ERROR_NOT_FOUND;
