@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The life of communicators under any NCCL, and no collective: see `communicators` without an argument for the cases.
+ * The life of communicators under any NCCL, and their collectives: see `communicators` without an argument.
  *
  * RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT as torchrun sets them. Ranks take the devices in turn. The
  * program knows nothing of tagc, and calls NCCL's public functions alone. A rank that finds something wrong says what,
@@ -271,18 +271,85 @@ static void all(void) {
     CHECK(ncclCommDestroy(comms[i]));
 }
 
-/* How far a collective comes: its result is said, whatever it is. */
-static void collective(void) {
+/* -- collectives: integers, so that every sum is exact ------------------------------------------------------------- */
+static const size_t sizes[] = {1, 1000, 100003};
+static CUstream stream;
+static CUdeviceptr from, to;
+static float *staging;
+
+static void *at(CUdeviceptr p) { return (void *)(uintptr_t)p; }
+
+/* Element i of a rank's buffer. */
+static float element(int of, size_t i) { return (float)((int)(i % 1009) - 7 * of); }
+
+static void fill(size_t elements) {
+  for (size_t i = 0; i < elements; i++)
+    staging[i] = element(rank, i);
+  MUST(cuMemcpyHtoD_v2(from, staging, elements * sizeof *staging));
+}
+
+static void take(size_t elements) {
+  MUST(cuStreamSynchronize(stream));
+  MUST(cuMemcpyDtoH_v2(staging, to, elements * sizeof *staging));
+}
+
+static float sum_of(size_t i, int ranks) {
+  float sum = 0;
+  for (int r = 0; r < ranks; r++)
+    sum += element(r, i);
+  return sum;
+}
+
+static void reductions(size_t n) {
+  fill(n * (size_t)nranks);
+  CHECK(ncclAllReduce(at(from), at(to), n, ncclFloat32, ncclSum, world, (cudaStream_t)stream));
+  take(n);
+  for (size_t i = 0; i < n; i++)
+    EXPECT_THAT(staging[i] == sum_of(i, nranks));
+  CHECK(ncclAllReduce(at(from), at(to), n, ncclFloat32, ncclMin, world, (cudaStream_t)stream));
+  take(n);
+  for (size_t i = 0; i < n; i++)
+    EXPECT_THAT(staging[i] == element(nranks - 1, i));
+  CHECK(ncclReduceScatter(at(from), at(to), n, ncclFloat32, ncclAvg, world, (cudaStream_t)stream));
+  take(n);
+  for (size_t i = 0; i < n; i++) /* the number of ranks is a power of two */
+    EXPECT_THAT(staging[i] == sum_of((size_t)rank * n + i, nranks) / (float)nranks);
+}
+
+static void movements(size_t n) {
+  const int next = (rank + 1) % nranks, before = (rank + nranks - 1) % nranks, root = nranks - 1;
+  fill(n);
+  CHECK(ncclAllGather(at(from), at(to), n, ncclFloat32, world, (cudaStream_t)stream));
+  take(n * (size_t)nranks);
+  for (size_t i = 0; i < n * (size_t)nranks; i++)
+    EXPECT_THAT(staging[i] == element((int)(i / n), i % n));
+  CHECK(ncclBroadcast(at(from), at(to), n, ncclFloat32, root, world, (cudaStream_t)stream));
+  take(n);
+  for (size_t i = 0; i < n; i++)
+    EXPECT_THAT(staging[i] == element(root, i));
+  CHECK(ncclGroupStart());
+  CHECK(ncclSend(at(from), n, ncclFloat32, next, world, (cudaStream_t)stream));
+  CHECK(ncclRecv(at(to), n, ncclFloat32, before, world, (cudaStream_t)stream));
+  CHECK(ncclGroupEnd());
+  take(n);
+  for (size_t i = 0; i < n; i++)
+    EXPECT_THAT(staging[i] == element(before, i));
+}
+
+static void collectives(void) {
+  const size_t most = sizes[sizeof sizes / sizeof *sizes - 1] * (size_t)nranks;
   ncclUniqueId id = id_from(0);
   CHECK(ncclCommInitRank(&world, nranks, id, rank));
-  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  const CUdeviceptr buffer = device_buffer(1024 * sizeof(float));
-  const ncclResult_t result = ncclAllReduce((void *)(uintptr_t)buffer, (void *)(uintptr_t)buffer, 1024, ncclFloat32,
-                                            ncclSum, world, (cudaStream_t)stream);
-  printf("rank %d: ncclAllReduce: %s\n", rank, ncclGetErrorString(result));
-  fflush(stdout);
-  wait_for_all();
-  CHECK(ncclCommAbort(world));
+  stream = device_stream(CU_STREAM_NON_BLOCKING);
+  from = device_buffer(most * sizeof *staging);
+  to = device_buffer(most * sizeof *staging);
+  staging = malloc(most * sizeof *staging);
+  for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) { /* twice: connections go on */
+    reductions(sizes[i / 2]);
+    movements(sizes[i / 2]);
+  }
+  free(staging);
+  end(world);
 }
 
 static const struct {
@@ -302,7 +369,7 @@ static const struct {
   {"abort", "ncclCommAbort, and then new communicators", abort_it},
   {"missing", "a rank never comes, the others abort, and make new communicators", missing},
   {"all", "ncclCommInitAll: one process has a rank on each device", all},
-  {"collective", "an all-reduce, as far as it comes", collective},
+  {"collectives", "all-reduces, reduce-scatters, all-gathers, broadcasts, sends: their results", collectives},
 };
 
 static int usage(void) {

@@ -220,6 +220,8 @@ cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *stub);
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *stub);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, cudart_dim3 grid, cudart_dim3 block, void **parameters,
                                size_t shared, cudaStream_t stream);
+/* The stand-in's own: play() is the kernel of that stub, see standin_cuda_host_kernel(). The name must stay. */
+cudaError_t cudaStandinPlays(const void *stub, const char *name, void (*play)(const void *parameters));
 cudaError_t cudaLaunchKernel(const void *stub, cudart_dim3 grid, cudart_dim3 block, void **parameters, size_t shared,
                              cudaStream_t stream);
 cudaError_t cudaLaunchCooperativeKernel(const void *stub, cudart_dim3 grid, cudart_dim3 block, void **parameters,

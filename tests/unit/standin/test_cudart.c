@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "tests/standin/cuda/standin.h"
 #include "tests/standin/cudart/cudart.h"
 #include "tests/unit/device/cuda_child.h"
 #include "tests/unit/standin/cudart_table.h"
@@ -260,6 +261,41 @@ static void told(void) {
   EXPECT(strcmp(cudaGetErrorName((cudaError_t)12345), "unrecognized error code") == 0);
 }
 
+struct addition {
+  CUdeviceptr to;
+  uint32_t value;
+};
+
+static void add(const void *parameters) {
+  const struct addition *a = parameters;
+  *(uint32_t *)standin_cuda_view(a->to, 4) += a->value;
+}
+
+/* A kernel that the program plays: in stream order, with the parameters at its launch. */
+static void played(void) {
+  static const char stub[] = "the function of the host";
+  uint32_t word = 0;
+  void *p;
+  CUfunction function;
+  cudaStream_t stream;
+  WELL(cudaMalloc(&p, 4));
+  WELL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  WELL(cudaStandinPlays(stub, "add", add));
+  WELL(cudaGetFuncBySymbol(&function, stub));
+  struct addition five = {(CUdeviceptr)(uintptr_t)p, 5};
+  size_t bytes = sizeof five;
+  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_BUFFER_POINTER, &five, CU_LAUNCH_PARAM_END};
+  CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, stream, NULL, 0};
+  WELL(cudaMemsetAsync(p, 1, 4, stream));
+  MUST(cuLaunchKernelEx(&config, function, NULL, extra));
+  five.value = 7;
+  WELL(cudaMemcpyAsync(&word, p, 4, cudaMemcpyDeviceToHost, stream));
+  EXPECT(word == 0x01010106);
+  EXPECT(cuLaunchKernelEx(&config, function, NULL, NULL) == CUDA_ERROR_INVALID_VALUE);
+  config.numAttrs = 1;
+  EXPECT(cuLaunchKernelEx(&config, function, NULL, extra) == CUDA_ERROR_NOT_SUPPORTED);
+}
+
 static void entry_points(void) {
   void *function = NULL;
   int status = -1;
@@ -296,6 +332,7 @@ int main(void) {
   if (!ok(status == 0 && strcmp(child_said, "CUDA runtime stand-in: scale is not played\n") == 0,
           "launches are refused, and tell the kernel's name once"))
     child_show(status);
+  lives("CUDA_STANDIN_LAZY=1", played, "a kernel that the program plays");
   lives("", entry_points, "functions of the driver");
   lives("CUDA_STANDIN_FAULT=run:1", failed_work, "work that fails");
   return tap_done();
