@@ -99,7 +99,7 @@ EXTRA_DIST += %D%/torch/README.md %D%/torch/run %D%/torch/train.py %D%/torch/on_
 # The host code of NVIDIA's NCCL: nccl-host/run builds it from its sources, which are not here.
 EXTRA_DIST += %D%/nccl-host/README.md %D%/nccl-host/run %D%/nccl-host/device.mk %D%/nccl-host/kernels.cc
 check_PROGRAMS += %D%/nccl-host/communicators
-%C%_nccl_host_communicators_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+%C%_nccl_host_communicators_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD) -lpthread
 %C%_nccl_host_communicators_LDFLAGS = $(to_driver)
 
 # -- tests on a real GPU: %D%/gpu/run is a separate command ------------------------------------------------------------

@@ -6,6 +6,8 @@
  * and exits with 1; with 77 if this NCCL lacks the function.
  */
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "tests/e2e/harness.h"
@@ -352,6 +354,53 @@ static void collectives(void) {
   end(world);
 }
 
+/* -- a rank that dies ---------------------------------------------------------------------------------------------- */
+enum { DIES_AT = 20, PATIENCE_S = 2 };
+static atomic_bool in_call, gives_up;
+
+/* As PyTorch's watchdog: aborts once NCCL tells an error. A thread that does not return from its call is in the way no
+ * more than in a program. */
+static void *watch(void *told) {
+  ncclResult_t state = ncclSuccess;
+  while (state == ncclSuccess) {
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    CHECK(ncclCommGetAsyncError(world, &state));
+  }
+  *(ncclResult_t *)told = state;
+  gives_up = true;
+  for (int i = 0; in_call && i < 100 * PATIENCE_S; i++)
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  CHECK(ncclCommAbort(world));
+  return NULL;
+}
+
+/* The last rank dies in a training's steps. The others learn of it, abort, and end. */
+static void dies(void) {
+  const size_t n = 65536;
+  ncclUniqueId id = id_from(0);
+  ncclResult_t told = ncclSuccess;
+  pthread_t watchdog;
+  CHECK(ncclCommInitRank(&world, nranks, id, rank));
+  stream = device_stream(CU_STREAM_NON_BLOCKING);
+  from = device_buffer(n * (size_t)nranks * sizeof *staging);
+  to = device_buffer(n * sizeof *staging);
+  staging = malloc(n * (size_t)nranks * sizeof *staging);
+  fill(n * (size_t)nranks);
+  EXPECT_THAT(pthread_create(&watchdog, NULL, watch, &told) == 0);
+  for (int step = 0; !gives_up; step++) {
+    if (step == DIES_AT && rank == nranks - 1)
+      _exit(0);
+    in_call = true;
+    const ncclResult_t result =
+      gives_up ? ncclSuccess
+               : ncclReduceScatter(at(from), at(to), n, ncclFloat32, ncclSum, world, (cudaStream_t)stream);
+    in_call = false;
+    while (!gives_up && (result != ncclSuccess || cuStreamQuery(stream) != CUDA_SUCCESS))
+      sched_yield();
+  }
+  EXPECT_THAT(pthread_join(watchdog, NULL) == 0 && told == ncclRemoteError);
+}
+
 static const struct {
   const char *name, *what;
   void (*run)(void);
@@ -368,6 +417,7 @@ static const struct {
   {"grow", "ncclCommGrow with a rank that joins by ncclCommGetUniqueId", grow},
   {"abort", "ncclCommAbort, and then new communicators", abort_it},
   {"missing", "a rank never comes, the others abort, and make new communicators", missing},
+  {"dies", "the last rank dies in its steps, the others abort and end", dies},
   {"all", "ncclCommInitAll: one process has a rank on each device", all},
   {"collectives", "all-reduces, reduce-scatters, all-gathers, broadcasts, sends: their results", collectives},
 };
