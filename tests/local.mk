@@ -104,6 +104,12 @@ EXTRA_DIST += %D%/portable/build_recipe.py %D%/portable/debian.sh %D%/portable/p
 EXTRA_DIST += %D%/torch/README.md %D%/torch/run %D%/torch/train.py %D%/torch/on_host/host_operators.py \
   %D%/torch/on_host/sitecustomize.py
 
+# The host code of NVIDIA's NCCL: nccl-host/run builds it from its sources, which are not here.
+EXTRA_DIST += %D%/nccl-host/README.md %D%/nccl-host/run %D%/nccl-host/device.mk %D%/nccl-host/kernels.cc
+check_PROGRAMS += %D%/nccl-host/communicators
+%C%_nccl_host_communicators_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD) -lpthread
+%C%_nccl_host_communicators_LDFLAGS = $(to_driver)
+
 # -- tests on a real GPU: %D%/gpu/run is a separate command ------------------------------------------------------------
 # Its programs are linked with the stand-ins, and find the real libraries by LD_LIBRARY_PATH.
 dist_check_SCRIPTS += %D%/gpu/run

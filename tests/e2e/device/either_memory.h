@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory and streams of a test program that runs on host memory or on a GPU (the first device).
+ * Memory and streams of a test program that runs on host memory or on a GPU. The ranks of a host take its devices in
+ * turn.
  *
  * Threads  Single-threaded. Failure: ends the program.
  */
@@ -72,7 +73,9 @@ static void use_cuda(void) {
     fprintf(stderr, "%s\n", dlerror());
     exit(1);
   }
-  int (*init)(unsigned), (*retain)(void **, int), (*set)(void *), (*create)(void **, unsigned);
+  int (*init)(unsigned), (*retain)(void **, int), (*set)(void *), (*create)(void **, unsigned), (*count)(int *);
+  const char *local = getenv("LOCAL_RANK");
+  int devices = 0;
   *(void **)&init = function(driver, "cuInit");
   *(void **)&retain = function(driver, "cuDevicePrimaryCtxRetain");
   *(void **)&set = function(driver, "cuCtxSetCurrent");
@@ -81,8 +84,10 @@ static void use_cuda(void) {
   *(void **)&cuda.put = function(driver, "cuMemcpyHtoD_v2");
   *(void **)&cuda.get = function(driver, "cuMemcpyDtoH_v2");
   *(void **)&cuda.synchronize = function(driver, "cuCtxSynchronize");
+  *(void **)&count = function(driver, "cuDeviceGetCount");
   need(init(0), "cuInit");
-  need(retain(&context, 0), "cuDevicePrimaryCtxRetain");
+  need(count(&devices), "cuDeviceGetCount");
+  need(retain(&context, (local ? atoi(local) : 0) % devices), "cuDevicePrimaryCtxRetain");
   need(set(context), "cuCtxSetCurrent");
   for (int i = 0; i < STREAMS; i++) {
     need(create(&stream, 1), "cuStreamCreate");

@@ -143,6 +143,10 @@ CUDA_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
   case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED: /* so PyTorch takes memory from NCCL if it is asked to */
   case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH: *value = 1; break;
   case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *value = s->pools; break;
+  case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: *value = 0; break; /* their functions are missing */
   default: return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;

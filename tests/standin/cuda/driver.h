@@ -170,7 +170,7 @@ struct allocation {
   CUcontext context;
   CUmemoryPool pool;
   uint64_t id;
-  bool freed;
+  bool freed, registered; /* registered: of the program */
   struct touch *touches;
   unsigned count;
 };

@@ -13,6 +13,7 @@ tests_standin_cuda_libcuda_so_1_SOURCES = \
   tests/standin/cuda/event.c \
   tests/standin/cuda/fibre.c \
   tests/standin/cuda/fibre.h \
+  tests/standin/cuda/host_kernel.c \
   tests/standin/cuda/memory.c \
   tests/standin/cuda/module.c \
   tests/standin/cuda/order.c \

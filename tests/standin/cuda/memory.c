@@ -5,7 +5,7 @@
  * allocation ends (rounded up to 256 bytes) at an inaccessible page; the address sanitizer checks the rest. New memory
  * holds a pattern.
  *
- * Pinned and managed memory is host memory: its view is itself.
+ * Pinned, registered and managed memory is host memory: its view is itself.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -305,18 +305,72 @@ CUDA_API CUresult cuMemAllocHost_v2(void **pointer, size_t bytes) {
   return result;
 }
 
-CUDA_API CUresult cuMemFreeHost(void *pointer) {
+/* Pinned memory that begins there: the driver's own, or the program's. */
+static struct allocation *pinned_at(void *pointer, bool registered) {
+  struct allocation *a = allocated_at((uintptr_t)pointer, MEMORY_PINNED);
+  return a && a->registered == registered ? a : NULL;
+}
+
+/* Forgets pinned memory once the device is idle. */
+static CUresult unpin(void *pointer, bool registered, CUresult otherwise) {
   CUcontext context;
   CUresult result = begin_call(&context, true);
-  if (result == CUDA_SUCCESS && !allocated_at((uintptr_t)pointer, MEMORY_PINNED))
-    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS && !pinned_at(pointer, registered))
+    result = otherwise;
   if (result == CUDA_SUCCESS)
-    result = standin_wait_device(allocated_at((uintptr_t)pointer, MEMORY_PINNED)->context);
-  struct allocation *a = allocated_at((uintptr_t)pointer, MEMORY_PINNED);
+    result = standin_wait_device(pinned_at(pointer, registered)->context);
+  struct allocation *a = pinned_at(pointer, registered);
   if (result == CUDA_SUCCESS && a) {
     forget(a);
-    free(pointer);
+    if (!registered)
+      free(pointer);
   }
+  standin_unlock();
+  return result;
+}
+
+CUDA_API CUresult cuMemFreeHost(void *pointer) { return unpin(pointer, false, CUDA_ERROR_INVALID_VALUE); }
+
+/* -- host memory of the program ------------------------------------------------------------------------------------ */
+static bool is_known_to_cuda(uintptr_t begin, size_t bytes) {
+  for (unsigned i = 0; i < count; i++)
+    if (!allocations[i].freed && begin < allocations[i].begin + allocations[i].size &&
+        allocations[i].begin < begin + bytes)
+      return true;
+  return false;
+}
+
+CUDA_API CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags) {
+  CUcontext context;
+  struct allocation *a = NULL;
+  (void)flags; /* as with all pinned memory, each context may use it, and it has a device pointer */
+  CUresult result = begin_call(&context, true);
+  if (result == CUDA_SUCCESS && (!pointer || bytes == 0))
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS && is_known_to_cuda((uintptr_t)pointer, bytes))
+    result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (result == CUDA_SUCCESS)
+    result = standin_fault(CALL_ALLOC);
+  if (result == CUDA_SUCCESS && !(a = remember((uintptr_t)pointer, bytes, MEMORY_PINNED, context)))
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (a)
+    a->registered = true;
+  standin_unlock();
+  return result;
+}
+
+CUDA_API CUresult cuMemHostUnregister(void *pointer) {
+  return unpin(pointer, true, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+CUDA_API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pointer, void *host, unsigned int flags) {
+  CUcontext context;
+  CUresult result = begin_call(&context, false);
+  const struct allocation *a = standin_allocation((uintptr_t)host);
+  if (result == CUDA_SUCCESS && (flags || !a || a->type != MEMORY_PINNED))
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS)
+    *pointer = (uintptr_t)host;
   standin_unlock();
   return result;
 }

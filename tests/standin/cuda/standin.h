@@ -23,6 +23,10 @@ struct standin_cuda_access {
 CUresult standin_cuda_launch(CUstream stream, const char *name, CUhostFn function, void (*release)(void *), void *data,
                              const struct standin_cuda_access *access, unsigned count);
 
+/* A kernel that is a function of the host, for cuLaunchKernelEx() with packed parameters: play() gets a copy of them.
+ * The name must stay. */
+CUresult standin_cuda_host_kernel(CUfunction *function, const char *name, void (*play)(const void *parameters));
+
 /* 1 if CUDA_STANDIN_SELF_TEST=1: the library then tries the kernels out (self_test.h), as on a GPU. */
 int standin_cuda_wants_self_test(void);
 

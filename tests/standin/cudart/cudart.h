@@ -32,6 +32,8 @@ extern "C" {
   E(cudaErrorIllegalAddress, 700) \
   E(cudaErrorLaunchOutOfResources, 701) \
   E(cudaErrorContextIsDestroyed, 709) \
+  E(cudaErrorHostMemoryAlreadyRegistered, 712) \
+  E(cudaErrorHostMemoryNotRegistered, 713) \
   E(cudaErrorLaunchFailure, 719) \
   E(cudaErrorCooperativeLaunchTooLarge, 720) \
   E(cudaErrorNotSupported, 801) \
@@ -55,6 +57,8 @@ typedef enum {
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
 typedef struct CUkern_st *cudaKernel_t;
+typedef struct CUfunc_st *cudaFunction_t;
+typedef struct CUmemPoolHandle_st *cudaMemPool_t;
 typedef void (*cudaHostFn_t)(void *data);
 
 enum { cudaStreamNonBlocking = 1, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2, cudaEventInterprocess = 4 };
@@ -75,6 +79,18 @@ struct cudaPointerAttributes {
   int device;
   void *devicePointer, *hostPointer;
   long reserved[8];
+};
+
+/* Its fields have the driver's types and values. */
+struct cudaMemPoolProps {
+  int allocType, handleTypes;
+  struct {
+    int type, id;
+  } location;
+  void *win32SecurityAttributes;
+  size_t maxSize;
+  unsigned short usage;
+  unsigned char reserved[54];
 };
 
 struct cudaDeviceProp {
@@ -130,6 +146,7 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
 cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device);
+cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id);
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
 cudaError_t cudaDeviceCanAccessPeer(int *yes, int device, int peer);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device);
@@ -141,10 +158,18 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes);
 cudaError_t cudaFree(void *pointer);
 cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream);
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *properties);
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value);
+cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream);
 cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int flags);
 cudaError_t cudaMallocHost(void **pointer, size_t bytes);
 cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int flags);
 cudaError_t cudaFreeHost(void *pointer);
+/* Pins memory of the program until cudaHostUnregister(); no part of it may be pinned yet. */
+cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int flags);
+cudaError_t cudaHostUnregister(void *pointer);
+cudaError_t cudaHostGetDevicePointer(void **pointer, void *host, unsigned int flags);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
@@ -192,8 +217,11 @@ void __cudaRegisterVar(void **handle, char *variable, char *device_variable, con
 unsigned int __cudaPushCallConfiguration(cudart_dim3 grid, cudart_dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(cudart_dim3 *grid, cudart_dim3 *block, size_t *shared, void *stream);
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *stub);
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *stub);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, cudart_dim3 grid, cudart_dim3 block, void **parameters,
                                size_t shared, cudaStream_t stream);
+/* The stand-in's own: play() is the kernel of that stub, see standin_cuda_host_kernel(). The name must stay. */
+cudaError_t cudaStandinPlays(const void *stub, const char *name, void (*play)(const void *parameters));
 cudaError_t cudaLaunchKernel(const void *stub, cudart_dim3 grid, cudart_dim3 block, void **parameters, size_t shared,
                              cudaStream_t stream);
 cudaError_t cudaLaunchCooperativeKernel(const void *stub, cudart_dim3 grid, cudart_dim3 block, void **parameters,

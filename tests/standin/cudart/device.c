@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { RUNTIME = 13020, DEVICES = 8 };
 
@@ -116,6 +118,21 @@ CUDART_API cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int dev
 
 CUDART_API cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device) {
   return WITHOUT_CONTEXT(cuDeviceGetPCIBusId(id, length, device));
+}
+
+/* The function of an address may be left out. */
+CUDART_API cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id) {
+  unsigned wanted[3], found[3];
+  char text[32];
+  int count = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && sscanf(id, "%x:%x:%x", &wanted[0], &wanted[1], &wanted[2]) != 3)
+    count = 0;
+  for (int i = 0; i < count; i++)
+    if (cuDeviceGetPCIBusId(text, sizeof text, i) == CUDA_SUCCESS &&
+        sscanf(text, "%x:%x:%x", &found[0], &found[1], &found[2]) == 3 && memcmp(found, wanted, sizeof found) == 0)
+      return *device = i, cudaSuccess;
+  return error == cudaSuccess ? cudart_note(CUDA_ERROR_INVALID_VALUE) : error;
 }
 
 CUDART_API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {

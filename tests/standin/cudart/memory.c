@@ -5,6 +5,7 @@
 #include "tests/standin/cudart/runtime.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #define ADDRESS(pointer) ((CUdeviceptr)(uintptr_t)(pointer))
 
@@ -26,6 +27,27 @@ CUDART_API cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
   return IN_CONTEXT(cuMemFreeAsync(ADDRESS(pointer), stream));
 }
 
+/* -- pools --------------------------------------------------------------------------------------------------------- */
+_Static_assert(sizeof(struct cudaMemPoolProps) == sizeof(CUmemPoolProps), "one layout");
+
+CUDART_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *properties) {
+  CUmemPoolProps same;
+  memcpy(&same, properties, sizeof same);
+  return IN_CONTEXT(cuMemPoolCreate(pool, &same));
+}
+
+CUDART_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) { return IN_CONTEXT(cuMemPoolDestroy(pool)); }
+
+/* Attributes have the driver's numbers. */
+CUDART_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value) {
+  return IN_CONTEXT(cuMemPoolSetAttribute(pool, (CUmemPool_attribute)attribute, value));
+}
+
+CUDART_API cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
+  return ALLOCATE(pointer, bytes, cuMemAllocFromPoolAsync((CUdeviceptr *)pointer, bytes, pool, stream));
+}
+
+/* -- memory of the host -------------------------------------------------------------------------------------------- */
 CUDART_API cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int flags) {
   *pointer = NULL;
   return IN_CONTEXT(cuMemAllocManaged((CUdeviceptr *)pointer, bytes, flags));
@@ -45,6 +67,18 @@ CUDART_API cudaError_t cudaFreeHost(void *pointer) {
   return IN_CONTEXT(pointer ? cuMemFreeHost(pointer) : CUDA_SUCCESS);
 }
 
+CUDART_API cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int flags) {
+  return IN_CONTEXT(cuMemHostRegister_v2(pointer, bytes, flags));
+}
+
+CUDART_API cudaError_t cudaHostUnregister(void *pointer) { return IN_CONTEXT(cuMemHostUnregister(pointer)); }
+
+CUDART_API cudaError_t cudaHostGetDevicePointer(void **pointer, void *host, unsigned int flags) {
+  *pointer = NULL;
+  return IN_CONTEXT(cuMemHostGetDevicePointer_v2((CUdeviceptr *)pointer, host, flags));
+}
+
+/* -- facts --------------------------------------------------------------------------------------------------------- */
 CUDART_API cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
   return IN_CONTEXT(cuMemGetInfo_v2(available, total));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is not played: graphs, memory of other processes, pinned memory of the program, libraries of kernels, pools,
- * occupancy. PyTorch must find these names to be loaded. A call says on stderr which it is, and fails.
+ * What is not played: graphs, memory of other processes, libraries of kernels, the use of pools, occupancy. PyTorch and
+ * NCCL must find these names to be loaded. A call says on stderr which it is, and fails.
  */
 #include "tests/standin/cudart/runtime.h"
 
@@ -27,16 +27,17 @@ cudaError_t cudart_refuse(const char *name) {
 
 /* clang-format off */
 #define EACH_REFUSED(X) \
-  X(cudaDeviceEnablePeerAccess) X(cudaDeviceGetDefaultMemPool) X(cudaDeviceGetGraphMemAttribute) \
+  X(cudaDeviceEnablePeerAccess) X(cudaDeviceSetLimit) X(cudaGraphAddDependencies) X(cudaGraphAddEventRecordNode) \
+  X(cudaMemcpyBatchAsync) X(cudaStreamGetId) X(cudaDeviceGetDefaultMemPool) X(cudaDeviceGetGraphMemAttribute) \
   X(cudaDeviceSetGraphMemAttribute) X(cudaFuncGetAttributes) X(cudaFuncSetAttribute) X(cudaGetSymbolAddress) \
   X(cudaGraphAddNode) X(cudaGraphConditionalHandleCreate) X(cudaGraphDestroy) X(cudaGraphExecDestroy) \
   X(cudaGraphGetNodes) X(cudaGraphInstantiate) X(cudaGraphInstantiateWithFlags) X(cudaGraphLaunch) \
-  X(cudaGraphNodeGetDependencies) X(cudaGraphRetainUserObject) X(cudaHostRegister) X(cudaHostUnregister) \
+  X(cudaGraphNodeGetDependencies) X(cudaGraphRetainUserObject) \
   X(cudaIpcCloseMemHandle) X(cudaIpcGetEventHandle) X(cudaIpcGetMemHandle) X(cudaIpcOpenEventHandle) \
   X(cudaIpcOpenMemHandle) X(cudaKernelSetAttributeForDevice) X(cudaLaunchKernelExC) X(cudaLibraryGetGlobal) \
   X(cudaLibraryGetKernel) X(cudaLibraryGetKernelCount) X(cudaLibraryGetManaged) X(cudaLibraryGetUnifiedFunction) \
   X(cudaLibraryLoadData) X(cudaLibraryLoadFromFile) X(cudaLibraryUnload) X(cudaMemPoolGetAttribute) \
-  X(cudaMemPoolSetAccess) X(cudaMemPoolSetAttribute) X(cudaMemPoolTrimTo) X(cudaMemcpyToSymbol) \
+  X(cudaMemPoolSetAccess) X(cudaMemPoolTrimTo) X(cudaMemcpyToSymbol) \
   X(cudaOccupancyMaxActiveBlocksPerMultiprocessor) X(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) \
   X(cudaStreamAddCallback) X(cudaStreamBeginCapture) X(cudaStreamBeginCaptureToGraph) X(cudaStreamEndCapture) \
   X(cudaStreamUpdateCaptureDependencies) X(cudaUserObjectCreate) X(cudaUserObjectRelease)

@@ -25,6 +25,10 @@ extern const struct cudart_fact cudart_theirs[];
   {"sizeof(struct cudaDeviceProp)", sizeof(struct cudaDeviceProp)}, \
   {"sizeof(struct cudaPointerAttributes)", sizeof(struct cudaPointerAttributes)}, \
   {"hostPointer", offsetof(struct cudaPointerAttributes, hostPointer)}, \
+  {"sizeof(struct cudaMemPoolProps)", sizeof(struct cudaMemPoolProps)}, \
+  {"location", offsetof(struct cudaMemPoolProps, location)}, \
+  {"maxSize", offsetof(struct cudaMemPoolProps, maxSize)}, \
+  CUDART_VALUE_OF(cudaErrorHostMemoryAlreadyRegistered), CUDART_VALUE_OF(cudaErrorHostMemoryNotRegistered), \
   CUDART_AT(uuid), CUDART_AT(luidDeviceNodeMask), CUDART_AT(totalGlobalMem), CUDART_AT(sharedMemPerBlock), \
   CUDART_AT(warpSize), CUDART_AT(memPitch), CUDART_AT(maxThreadsDim), CUDART_AT(maxGridSize), \
   CUDART_AT(totalConstMem), CUDART_AT(major), CUDART_AT(minor), CUDART_AT(textureAlignment), \

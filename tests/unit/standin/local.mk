@@ -6,6 +6,9 @@ unit_tests += %D%/test_cudart
 %C%_test_cudart_SOURCES = %D%/test_cudart.c %D%/cudart_table.h %D%/cudart_theirs.c
 %C%_test_cudart_LDADD = tests/standin/cudart/libcudart.so.13 tests/standin/cuda/libcuda.so.1 -lpthread
 %C%_test_cudart_LDFLAGS = $(to_driver) '-Wl,-rpath,$(abs_builddir)/tests/standin/cudart'
+unit_tests += %D%/test_nvml
+%C%_test_nvml_LDADD = tests/standin/nvml/libnvidia-ml.so.1 tests/standin/cuda/libcuda.so.1
+%C%_test_nvml_LDFLAGS = $(to_driver) '-Wl,-rpath,$(abs_builddir)/tests/standin/nvml'
 if HAVE_CXX
 cuda_tests += %D%/test_cuda_driver %D%/test_cuda_kernels %D%/test_cuda_streams
 tsan_cuda_tests += %D%/test_cuda_streams

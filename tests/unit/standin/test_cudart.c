@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "tests/standin/cuda/standin.h"
 #include "tests/standin/cudart/cudart.h"
 #include "tests/unit/device/cuda_child.h"
 #include "tests/unit/standin/cudart_table.h"
@@ -40,6 +41,7 @@ static void *another_thread(void *begins_at) {
 
 static void devices(void) {
   int count = 0, device = -1, value = 0, elsewhere = -1;
+  char id[16];
   struct cudaDeviceProp p;
   pthread_t thread;
   WELL(cudaGetDeviceCount(&count));
@@ -54,6 +56,11 @@ static void devices(void) {
   WELL(cudaGetDeviceProperties(&p, 1));
   EXPECT(value == 7 && p.major == 7 && p.minor == 5 && p.warpSize == 32 && p.totalGlobalMem == 64 << 20 && p.name[0]);
   FAILS(cudaErrorInvalidDevice, cudaGetDeviceProperties(&p, 2));
+  WELL(cudaDeviceGetPCIBusId(id, sizeof id, 1));
+  WELL(cudaDeviceGetByPCIBusId(&elsewhere, id));
+  EXPECT(elsewhere == 1);
+  FAILS(cudaErrorInvalidValue, cudaDeviceGetByPCIBusId(&elsewhere, "0000:7f:00.0"));
+  FAILS(cudaErrorInvalidValue, cudaDeviceGetByPCIBusId(&elsewhere, "none"));
 }
 
 /* A context that the driver made current is the runtime's. */
@@ -104,6 +111,59 @@ static void memory(void) {
   WELL(cudaFree(managed));
   WELL(cudaFreeHost(pinned));
   WELL(cudaFreeHost(NULL));
+}
+
+/* Memory of the program is pinned from its registration to its end. */
+static void registered(void) {
+  static uint32_t words[64];
+  struct cudaPointerAttributes attributes;
+  void *device, *pinned, *pointer;
+  WELL(cudaMalloc(&device, sizeof words));
+  WELL(cudaMallocHost(&pinned, sizeof words));
+  FAILS(cudaErrorHostMemoryNotRegistered, cudaHostUnregister(words));
+  FAILS(cudaErrorInvalidValue, cudaHostGetDevicePointer(&pointer, words, 0));
+  FAILS(cudaErrorInvalidValue, cudaHostRegister(words, 0, 0));
+  WELL(cudaHostRegister(words + 16, 128, 0));
+  FAILS(cudaErrorHostMemoryAlreadyRegistered, cudaHostRegister(words, 68, 0));
+  FAILS(cudaErrorHostMemoryAlreadyRegistered, cudaHostRegister(words + 47, 4, 0));
+  FAILS(cudaErrorHostMemoryAlreadyRegistered, cudaHostRegister(pinned, 4, 0));
+  WELL(cudaHostGetDevicePointer(&pointer, words + 17, 0));
+  EXPECT(pointer == words + 17);
+  WELL(cudaHostGetDevicePointer(&pointer, pinned, 0));
+  EXPECT(pointer == pinned);
+  WELL(cudaPointerGetAttributes(&attributes, words + 16));
+  EXPECT(attributes.type == cudaMemoryTypeHost);
+  FAILS(cudaErrorInvalidValue, cudaFreeHost(words + 16)); /* it is the program's */
+  FAILS(cudaErrorHostMemoryNotRegistered, cudaHostUnregister(pinned));
+  WELL(cudaHostUnregister(words + 16));
+  WELL(cudaPointerGetAttributes(&attributes, words + 16));
+  EXPECT(attributes.type == cudaMemoryTypeUnregistered);
+  WELL(cudaHostRegister(words, sizeof words, 0));
+}
+
+static void pools(void) {
+  struct cudaMemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                        .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
+  struct cudaPointerAttributes attributes;
+  cudaMemPool_t pool;
+  uint64_t threshold = UINT64_MAX;
+  uint32_t word = 0;
+  void *p, *none = &p;
+  WELL(cudaMemPoolCreate(&pool, &properties));
+  WELL(cudaMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+  FAILS(cudaErrorInvalidValue, cudaMemPoolSetAttribute(pool, 99, &threshold));
+  WELL(cudaMallocFromPoolAsync(&none, 0, pool, NULL));
+  EXPECT(!none);
+  WELL(cudaMallocFromPoolAsync(&p, 4, pool, NULL));
+  WELL(cudaPointerGetAttributes(&attributes, p));
+  EXPECT(attributes.type == cudaMemoryTypeDevice && attributes.device == 1);
+  WELL(cudaMemsetAsync(p, 0x11, 4, NULL));
+  WELL(cudaMemcpy(&word, p, 4, cudaMemcpyDeviceToHost));
+  EXPECT(word == 0x11111111);
+  WELL(cudaFreeAsync(p, NULL));
+  WELL(cudaMemPoolDestroy(pool));
+  properties.location.id = 2;
+  FAILS(cudaErrorInvalidValue, cudaMemPoolCreate(&pool, &properties));
 }
 
 static void copies(void) {
@@ -192,11 +252,48 @@ static void told(void) {
   EXPECT(__cudaPushCallConfiguration((cudart_dim3){5, 1, 1}, (cudart_dim3){7, 1, 1}, 11, NULL) == 0);
   WELL(__cudaPopCallConfiguration(&grid, &block, &shared, &stream));
   EXPECT(grid.x == 5 && block.x == 7 && shared == 11);
+  CUfunction function = (CUfunction)&p;
   FAILS(cudaErrorNotSupported, cudaLaunchKernel(stub, grid, block, NULL, shared, stream));
-  FAILS(cudaErrorNotSupported, cudaLaunchKernel(stub, grid, block, NULL, shared, stream));
+  FAILS(cudaErrorNotSupported, cudaGetFuncBySymbol(&function, stub));
+  EXPECT(!function);
   EXPECT(strcmp(cudaGetErrorName(cudaErrorNotSupported), "cudaErrorNotSupported") == 0);
   EXPECT(strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory") == 0);
   EXPECT(strcmp(cudaGetErrorName((cudaError_t)12345), "unrecognized error code") == 0);
+}
+
+struct addition {
+  CUdeviceptr to;
+  uint32_t value;
+};
+
+static void add(const void *parameters) {
+  const struct addition *a = parameters;
+  *(uint32_t *)standin_cuda_view(a->to, 4) += a->value;
+}
+
+/* A kernel that the program plays: in stream order, with the parameters at its launch. */
+static void played(void) {
+  static const char stub[] = "the function of the host";
+  uint32_t word = 0;
+  void *p;
+  CUfunction function;
+  cudaStream_t stream;
+  WELL(cudaMalloc(&p, 4));
+  WELL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  WELL(cudaStandinPlays(stub, "add", add));
+  WELL(cudaGetFuncBySymbol(&function, stub));
+  struct addition five = {(CUdeviceptr)(uintptr_t)p, 5};
+  size_t bytes = sizeof five;
+  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_BUFFER_POINTER, &five, CU_LAUNCH_PARAM_END};
+  CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, stream, NULL, 0};
+  WELL(cudaMemsetAsync(p, 1, 4, stream));
+  MUST(cuLaunchKernelEx(&config, function, NULL, extra));
+  five.value = 7;
+  WELL(cudaMemcpyAsync(&word, p, 4, cudaMemcpyDeviceToHost, stream));
+  EXPECT(word == 0x01010106);
+  EXPECT(cuLaunchKernelEx(&config, function, NULL, NULL) == CUDA_ERROR_INVALID_VALUE);
+  config.numAttrs = 1;
+  EXPECT(cuLaunchKernelEx(&config, function, NULL, extra) == CUDA_ERROR_NOT_SUPPORTED);
 }
 
 static void entry_points(void) {
@@ -226,6 +323,8 @@ int main(void) {
   lives("CUDA_STANDIN_DEVICES=2", contexts_of_driver, "contexts of the driver");
   lives("CUDA_STANDIN_DEVICES=0", no_device, "no device: every call says so");
   lives("CUDA_STANDIN_MEMORY=64", memory, "memory, and what pointers are");
+  lives("", registered, "memory of the program");
+  lives("CUDA_STANDIN_DEVICES=2", pools, "pools");
   lives("", copies, "copies and memsets");
   lives("CUDA_STANDIN_LAZY=1", streams, "streams and events");
   lives("", many_streams, "more streams than PyTorch makes");
@@ -233,6 +332,7 @@ int main(void) {
   if (!ok(status == 0 && strcmp(child_said, "CUDA runtime stand-in: scale is not played\n") == 0,
           "launches are refused, and tell the kernel's name once"))
     child_show(status);
+  lives("CUDA_STANDIN_LAZY=1", played, "a kernel that the program plays");
   lives("", entry_points, "functions of the driver");
   lives("CUDA_STANDIN_FAULT=run:1", failed_work, "work that fails");
   return tap_done();
