@@ -78,17 +78,17 @@ static unsigned lanes_of(const struct strand *strand, struct strand **lanes) {
 
 /* Gives all lanes of the operation their results, and releases them. A vote or reduction gives all the same. */
 static void finish(struct strand *lanes, unsigned count, const struct strand *strand) {
-  uint32_t mask = strand->mask;
+  uint32_t mask = strand->mask, there = 0;
   bool shuffles = strand->kind <= EMULATE_SHFL_XOR, each = shuffles || strand->kind == EMULATE_MATCH_ANY;
   uint64_t same = each ? 0 : result_of(lanes, count, strand);
   for (unsigned i = 0; i < count; i++)
-    if ((mask >> i & 1) && lanes[i].state == AT_WARP)
-      lanes[i].result = shuffles ? shuffled(lanes, count, &lanes[i]) : each ? result_of(lanes, count, &lanes[i]) : same;
-  for (unsigned i = 0; i < count; i++)
     if ((mask >> i & 1) && lanes[i].state == AT_WARP) {
-      lanes[i].self.home->at_warp--;
-      strand_release(&lanes[i]);
+      there |= 1u << i;
+      lanes[i].result = shuffles ? shuffled(lanes, count, &lanes[i]) : each ? result_of(lanes, count, &lanes[i]) : same;
     }
+  strand->self.home->at_warp -= (unsigned)__builtin_popcount(there);
+  for (; there; there &= there - 1)
+    strand_release(&lanes[__builtin_ctz(there)]);
 }
 
 static void __attribute__((noinline, cold)) refuse(const struct strand *strand, const char *why) {
