@@ -76,11 +76,11 @@ static inline void strand_release(struct strand *strand) {
 /* Continues with any ready thread. Returns when `from` is needed: the thread's own fibre if no thread is ready. */
 void strand_go_on_otherwise(struct fibre *from);
 
-/* The same: usually there is one block, and a thread of it is ready. */
+/* The same: usually a thread of the same block is ready. */
 static inline void strand_go_on(struct fibre *from) {
   struct runner *r = &runner;
   struct strand *strand = r->ready.first;
-  if (!strand || r->alive > 1) {
+  if (!strand || strand->self.home != r->current) {
     strand_go_on_otherwise(from);
     return;
   }
