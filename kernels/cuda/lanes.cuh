@@ -169,8 +169,15 @@ DEVICE void elements_store(void *to, uint32_t dtype, uint32_t lane, uint32_t cou
 
 /* -- what a warp finds out together -------------------------------------------------------------------------------- */
 
+/* An instruction of newer GPUs. Tests have it, too, where kernels run as the host's code. */
+#if !defined(__CUDACC__) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800)
+#define LANES_REDUCE 1
+#else
+#define LANES_REDUCE 0
+#endif
+
 DEVICE uint32_t warp_most(uint32_t x) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if LANES_REDUCE
   return __reduce_max_sync(ALL_LANES, x);
 #else
   UNROLL_FOR (int by = LANES / 2; by > 0; by /= 2) {
@@ -182,7 +189,7 @@ DEVICE uint32_t warp_most(uint32_t x) {
 }
 
 DEVICE uint32_t warp_add(uint32_t x) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if LANES_REDUCE
   return __reduce_add_sync(ALL_LANES, x);
 #else
   UNROLL_FOR (int by = LANES / 2; by > 0; by /= 2)

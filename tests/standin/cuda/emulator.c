@@ -36,12 +36,6 @@ static struct strand *pop(struct queue *queue) {
   return strand;
 }
 
-void strand_release(struct strand *strand) {
-  runner.rounds = 0;
-  strand->state = RUNS;
-  push(&runner.ready, strand);
-}
-
 /* Puts the block's static shared memory in place, and makes the strand the running one. */
 static void enter(struct strand *strand) {
   struct runner *r = &runner;
@@ -88,8 +82,7 @@ static struct strand *begin_next(void) {
 
 static void run_threads(void *data);
 
-/* Continues with any ready thread. Returns when `from` is needed: the thread's own fibre if no thread is ready. */
-void strand_go_on(struct fibre *from) {
+void strand_go_on_otherwise(struct fibre *from) {
   struct runner *r = &runner;
   struct fibre *to = &r->home;
   struct strand *strand = pop(&r->ready);
@@ -171,11 +164,13 @@ EMULATE_API void emulate_trap(const char *file, int line) {
 }
 
 /* -- barriers ------------------------------------------------------------------------------------------------------ */
-void strand_wait(struct strand *strand, enum state state, const char *file, int line) {
-  strand->state = state;
-  strand->file = file;
-  strand->line = line;
-  strand->fibre = runner.running;
+static void __attribute__((noinline, cold))
+different_barriers(const struct strand *first, const struct strand *strand) {
+  char one[256], other[256];
+  strand_describe(one, sizeof one, first);
+  strand_describe(other, sizeof other, strand);
+  standin_die("kernel '%s': the threads of a block are at different barriers\n  %s\n  %s", runner.launch->kernel->name,
+              one, other);
 }
 
 EMULATE_API int emulate_barrier(enum emulate_barrier_kind kind, int value, const char *file, int line) {
@@ -187,13 +182,8 @@ EMULATE_API int emulate_barrier(enum emulate_barrier_kind kind, int value, const
     block->first = strand;
     block->kind = kind;
     block->gathered = kind == EMULATE_AND;
-  } else if (block->kind != kind || !same_place(file, line, block->first)) {
-    char one[256], other[256];
-    strand_describe(one, sizeof one, block->first);
-    strand_describe(other, sizeof other, strand);
-    standin_die("kernel '%s': the threads of a block are at different barriers\n  %s\n  %s",
-                runner.launch->kernel->name, one, other);
-  }
+  } else if (block->kind != kind || !same_place(file, line, block->first))
+    different_barriers(block->first, strand);
   if (kind == EMULATE_COUNT)
     block->gathered += value != 0;
   else if (kind == EMULATE_AND)

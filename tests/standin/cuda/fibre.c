@@ -22,11 +22,10 @@
 
 enum { STACK = WITH_ASAN || WITH_TSAN ? 256 << 10 : 64 << 10 };
 
-void context_switch(void **from, void *to);
 void context_begin(void);
 void fibre_main(void) __attribute__((visibility("hidden"), noreturn));
 
-static __thread struct fibre *current __attribute__((tls_model("initial-exec")));
+__thread struct fibre *fibre_current __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 static void arrived(struct fibre *at) {
 #if WITH_ASAN
@@ -37,8 +36,8 @@ static void arrived(struct fibre *at) {
 }
 
 void fibre_main(void) {
-  arrived(current);
-  current->body(current->data);
+  arrived(fibre_current);
+  fibre_current->body(fibre_current->data);
   abort();
 }
 
@@ -52,7 +51,7 @@ void fibre_adopt(struct fibre *thread) {
 #if WITH_TSAN
   thread->tsan = __tsan_get_current_fiber();
 #endif
-  current = thread;
+  fibre_current = thread;
 }
 
 /* Writes the words that context_switch() pops, and its return address. */
@@ -98,9 +97,12 @@ void fibre_free(struct fibre *fibre) {
   free(fibre);
 }
 
+#if WITH_ASAN || WITH_TSAN
+void context_switch(void **from, void *to);
+
 /* Not instrumented: entered on one stack and left on another. */
 __attribute__((no_sanitize("address", "thread"))) void fibre_switch(struct fibre *from, struct fibre *to) {
-  current = to;
+  fibre_current = to;
 #if WITH_ASAN
   __sanitizer_start_switch_fiber(&from->fake, to->stack, to->size);
 #endif
@@ -110,3 +112,4 @@ __attribute__((no_sanitize("address", "thread"))) void fibre_switch(struct fibre
   context_switch(&from->kept, to->kept);
   arrived(from);
 }
+#endif

@@ -31,9 +31,12 @@ static struct {
   size_t size;
 } range;
 
-/* Device allocations are in address order, because their addresses only grow. */
-static struct allocation *allocations;
-static unsigned count, room;
+/* Device allocations are in address order, because their addresses only grow, and stay. Those of the host's memory are
+ * few: freed ones make room. */
+static struct list {
+  struct allocation *all;
+  unsigned count, room;
+} of_device, of_host;
 static uint64_t ids;
 
 /* -- who touches it ------------------------------------------------------------------------------------------------ */
@@ -99,27 +102,51 @@ void *standin_view(uintptr_t address) {
   return (void *)(standin_is_device_address(address) ? address - range.begin + range.view : address);
 }
 
+static struct allocation *device_allocation(uintptr_t address) {
+  unsigned low = 0, high = of_device.count;
+  while (low < high) { /* behind the last that begins at or before the address */
+    unsigned middle = low + (high - low) / 2;
+    if (of_device.all[middle].begin <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  struct allocation *a = low ? &of_device.all[low - 1] : NULL;
+  return a && address - a->begin < a->size ? a : NULL;
+}
+
 /* Returns freed allocations only of device memory: the host reuses its addresses. */
 struct allocation *standin_allocation(uintptr_t address) {
-  for (unsigned i = count; i-- > 0;) {
-    struct allocation *a = &allocations[i];
-    if (address - a->begin < a->size && (!a->freed || a->type == MEMORY_DEVICE))
+  if (standin_is_device_address(address))
+    return device_allocation(address);
+  for (unsigned i = of_host.count; i-- > 0;) {
+    struct allocation *a = &of_host.all[i];
+    if (address - a->begin < a->size && !a->freed)
       return a;
   }
   return NULL;
 }
 
-static struct allocation *remember(uintptr_t begin, size_t size, enum memory type, CUcontext context) {
-  if (count == room) {
-    unsigned more = room ? 2 * room : 64;
-    struct allocation *moved = realloc(allocations, more * sizeof *moved);
+static struct allocation *new_allocation(struct list *list) {
+  for (unsigned i = list == &of_host ? list->count : 0; i-- > 0;)
+    if (list->all[i].freed)
+      return &list->all[i];
+  if (list->count == list->room) {
+    unsigned more = list->room ? 2 * list->room : 64;
+    struct allocation *moved = realloc(list->all, more * sizeof *moved);
     if (!moved)
       return NULL;
-    allocations = moved;
-    room = more;
+    list->all = moved;
+    list->room = more;
   }
-  allocations[count] = (struct allocation){.begin = begin, .size = size, .type = type, .context = context, .id = ++ids};
-  return &allocations[count++];
+  return &list->all[list->count++];
+}
+
+static struct allocation *remember(uintptr_t begin, size_t size, enum memory type, CUcontext context) {
+  struct allocation *a = new_allocation(type == MEMORY_DEVICE ? &of_device : &of_host);
+  if (a)
+    *a = (struct allocation){.begin = begin, .size = size, .type = type, .context = context, .id = ++ids};
+  return a;
 }
 
 /* Marks the allocation as freed and drops its accesses. A host allocation is not found any more. */

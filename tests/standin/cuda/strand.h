@@ -56,10 +56,40 @@ extern __thread struct runner runner EMULATE_NEAR;
 
 static inline struct strand *strand_self(void) { return (struct strand *)(void *)emulate_self; }
 
-/* strand_wait() marks the strand as waiting. strand_go_on() continues with a ready one, and returns once released. */
-void strand_wait(struct strand *strand, enum state state, const char *file, int line);
-void strand_go_on(struct fibre *from);
-void strand_release(struct strand *strand);
+static inline void strand_wait(struct strand *strand, enum state state, const char *file, int line) {
+  strand->state = state;
+  strand->file = file;
+  strand->line = line;
+  strand->fibre = runner.running;
+}
+
+/* Makes a strand that waits ready. */
+static inline void strand_release(struct strand *strand) {
+  struct queue *ready = &runner.ready;
+  runner.rounds = 0;
+  strand->state = RUNS;
+  strand->next = NULL;
+  *(ready->first ? ready->last : &ready->first) = strand;
+  ready->last = &strand->next;
+}
+
+/* Continues with any ready thread. Returns when `from` is needed: the thread's own fibre if no thread is ready. */
+void strand_go_on_otherwise(struct fibre *from);
+
+/* The same: usually a thread of the same block is ready. */
+static inline void strand_go_on(struct fibre *from) {
+  struct runner *r = &runner;
+  struct strand *strand = r->ready.first;
+  if (!strand || strand->self.home != r->current) {
+    strand_go_on_otherwise(from);
+    return;
+  }
+  r->ready.first = strand->next;
+  emulate_self = &strand->self;
+  r->running = strand->fibre;
+  if (strand->fibre != from)
+    fibre_switch(from, strand->fibre);
+}
 
 void strand_describe(char *text, size_t size, const struct strand *strand);
 

@@ -22,13 +22,13 @@ static inline bool is_complete(const struct strand *lanes, unsigned count, const
 }
 
 /* The source lane of a shuffle; its own at the end of the segment. */
-static inline unsigned source(const struct strand *strand, unsigned lane) {
+static inline unsigned source(enum emulate_warp_kind kind, const struct strand *strand, unsigned lane) {
   unsigned width = strand->width, begin = lane & ~(width - 1), by = strand->argument;
-  if (strand->kind == EMULATE_SHFL)
+  if (kind == EMULATE_SHFL)
     return begin + (by & (width - 1));
-  if (strand->kind == EMULATE_SHFL_UP)
+  if (kind == EMULATE_SHFL_UP)
     return by <= lane - begin ? lane - by : lane;
-  if (strand->kind == EMULATE_SHFL_DOWN)
+  if (kind == EMULATE_SHFL_DOWN)
     return by < begin + width - lane ? lane + by : lane;
   return (lane ^ by) < begin + width ? lane ^ by : lane;
 }
@@ -47,9 +47,31 @@ static uint32_t reduce(enum emulate_warp_kind kind, uint32_t a, uint32_t b) {
 }
 
 static inline uint64_t shuffled(const struct strand *lanes, unsigned count, const struct strand *strand) {
-  unsigned from = source(strand, strand->self.linear % EMULATE_WARP);
+  unsigned from = source(strand->kind, strand, strand->self.linear % EMULATE_WARP);
   bool takes_part = (strand->mask >> from & 1) && is_there(&lanes[from], from, count);
   return takes_part ? lanes[from].value : 0xcdcdcdcdcdcdcdcdu; /* undefined */
+}
+
+/* A whole warp, of which each lane reads from one that is there: most shuffles. */
+static inline void shuffle_all(struct strand *lanes, enum emulate_warp_kind kind) {
+  for (unsigned i = 0; i < EMULATE_WARP; i++)
+    lanes[i].result = lanes[source(kind, &lanes[i], i)].value;
+}
+
+static void shuffle(struct strand *lanes, unsigned count, enum emulate_warp_kind kind, uint32_t there) {
+  if (there != UINT32_MAX)
+    for (; there; there &= there - 1) {
+      struct strand *strand = &lanes[__builtin_ctz(there)];
+      strand->result = shuffled(lanes, count, strand);
+    }
+  else if (kind == EMULATE_SHFL) /* with constants, the loops have no branches */
+    shuffle_all(lanes, EMULATE_SHFL);
+  else if (kind == EMULATE_SHFL_UP)
+    shuffle_all(lanes, EMULATE_SHFL_UP);
+  else if (kind == EMULATE_SHFL_DOWN)
+    shuffle_all(lanes, EMULATE_SHFL_DOWN);
+  else
+    shuffle_all(lanes, EMULATE_SHFL_XOR);
 }
 
 /* The result of a vote, a reduction or a match. */
@@ -78,17 +100,23 @@ static unsigned lanes_of(const struct strand *strand, struct strand **lanes) {
 
 /* Gives all lanes of the operation their results, and releases them. A vote or reduction gives all the same. */
 static void finish(struct strand *lanes, unsigned count, const struct strand *strand) {
-  uint32_t mask = strand->mask;
-  bool shuffles = strand->kind <= EMULATE_SHFL_XOR, each = shuffles || strand->kind == EMULATE_MATCH_ANY;
-  uint64_t same = each ? 0 : result_of(lanes, count, strand);
+  enum emulate_warp_kind kind = strand->kind;
+  uint32_t there = 0;
   for (unsigned i = 0; i < count; i++)
-    if ((mask >> i & 1) && lanes[i].state == AT_WARP)
-      lanes[i].result = shuffles ? shuffled(lanes, count, &lanes[i]) : each ? result_of(lanes, count, &lanes[i]) : same;
-  for (unsigned i = 0; i < count; i++)
-    if ((mask >> i & 1) && lanes[i].state == AT_WARP) {
-      lanes[i].self.home->at_warp--;
-      strand_release(&lanes[i]);
+    there |= (uint32_t)(lanes[i].state == AT_WARP) << i;
+  there &= strand->mask;
+  if (kind <= EMULATE_SHFL_XOR)
+    shuffle(lanes, count, kind, there);
+  else {
+    uint64_t same = kind == EMULATE_MATCH_ANY ? 0 : result_of(lanes, count, strand);
+    for (uint32_t left = there; left; left &= left - 1) {
+      struct strand *lane = &lanes[__builtin_ctz(left)];
+      lane->result = kind == EMULATE_MATCH_ANY ? result_of(lanes, count, lane) : same;
     }
+  }
+  strand->self.home->at_warp -= (unsigned)__builtin_popcount(there);
+  for (; there; there &= there - 1)
+    strand_release(&lanes[__builtin_ctz(there)]);
 }
 
 static void __attribute__((noinline, cold)) refuse(const struct strand *strand, const char *why) {

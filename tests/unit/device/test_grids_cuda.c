@@ -8,6 +8,10 @@
 
 static const uint32_t grids[] = {1, 2, 7, 0};
 
+/* `ptx short`, which the stand-in interprets, begins with 7 groups: unevenly many blocks for each. Fewer do the same
+ * more often, and run without these words. */
+static size_t first_grid;
+
 static uint64_t largest; /* groups of a launch */
 
 static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
@@ -28,13 +32,13 @@ static int launch_together(void *function, unsigned grid_x, unsigned grid_y, uns
 /* Checks every grid limit, and the size without a limit. */
 static void check(struct setting s, const char *what) {
   bool all = true, obeyed = true;
-  for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
+  for (size_t i = first_grid; i < sizeof grids / sizeof *grids; i++) {
     s.most = grids[i];
     largest = 0;
     all &= same(&s);
     obeyed &= !s.most || largest <= s.most;
   }
-  ok(all, "%s%s: the host's bytes with 1, 2, 7 and all groups", s.codec, what);
+  ok(all, "%s%s: the host's bytes with %s7 and all groups", s.codec, what, first_grid ? "" : "1, 2, ");
   ok(obeyed && largest > 7, "%s%s: no launch has more than it may; else some have %llu", s.codec, what,
      (unsigned long long)largest);
 }
@@ -54,8 +58,9 @@ static struct setting usual(const char *codec, uint64_t n, int nranks) {
 
 int main(int argc, char **argv) {
   static const char *const whole[] = {"none", "precise", "bf16", "q8", "q4", "q3", "q2"};
-  const bool brief = cuda_brief(argc, argv);
-  launcher = device_launcher(cuda_said(argc, argv, "ptx"));
+  const bool brief = cuda_brief(argc, argv), ptx = cuda_said(argc, argv, "ptx");
+  launcher = device_launcher(ptx);
+  first_grid = brief && ptx ? 2 : 0;
   launcher.launch = launch;
   launcher.launch_together = launch_together;
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)

@@ -10,10 +10,17 @@
 #include <string.h>
 
 #if defined __GNUC__ && !defined __clang__
-#pragma GCC optimize("O3")
 #define INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define INDEPENDENT
+#endif
+
+/* Rows take half as many vectors where the processor has wider ones. */
+#if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && !defined __SANITIZE_THREAD__ && \
+  !defined __SANITIZE_ADDRESS__
+#define WIDEST __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDEST
 #endif
 
 typedef row32 u32;
@@ -78,20 +85,20 @@ static inline uint64_t extracted(uint64_t x, uint32_t at, uint32_t bits) {
   }
 #define BITS(row) (8 * sizeof(row))
 #define ONE(name, type, first, value) \
-  static void step_##name(struct ptx_warp *w, const struct ptx_ins *i) { \
+  WIDEST static void step_##name(struct ptx_warp *w, const struct ptx_ins *i) { \
     const first *a = ptx_row(w, i->from[0]); \
     STEP(type, value) \
   } \
   static const struct ptx_arithmetic name = {step_##name, 1, BITS(type), {BITS(first)}};
 #define TWO(name, type, first, second, value) \
-  static void step_##name(struct ptx_warp *w, const struct ptx_ins *i) { \
+  WIDEST static void step_##name(struct ptx_warp *w, const struct ptx_ins *i) { \
     const first *a = ptx_row(w, i->from[0]); \
     const second *b = ptx_row(w, i->from[1]); \
     STEP(type, value) \
   } \
   static const struct ptx_arithmetic name = {step_##name, 2, BITS(type), {BITS(first), BITS(second)}};
 #define THREE(name, type, first, second, third, value) \
-  static void step_##name(struct ptx_warp *w, const struct ptx_ins *i) { \
+  WIDEST static void step_##name(struct ptx_warp *w, const struct ptx_ins *i) { \
     const first *a = ptx_row(w, i->from[0]); \
     const second *b = ptx_row(w, i->from[1]); \
     const third *c = ptx_row(w, i->from[2]); \
@@ -99,7 +106,7 @@ static inline uint64_t extracted(uint64_t x, uint32_t at, uint32_t bits) {
   } \
   static const struct ptx_arithmetic name = {step_##name, 3, BITS(type), {BITS(first), BITS(second), BITS(third)}};
 #define FOUR(name, type, first, second, third, fourth, value) \
-  static void step_##name(struct ptx_warp *w, const struct ptx_ins *i) { \
+  WIDEST static void step_##name(struct ptx_warp *w, const struct ptx_ins *i) { \
     const first *a = ptx_row(w, i->from[0]); \
     const second *b = ptx_row(w, i->from[1]); \
     const third *c = ptx_row(w, i->from[2]); \

@@ -64,9 +64,6 @@ void ptx_refuse(const char *format, ...) {
   abort();
 }
 
-void ptx_check_defined(const struct ptx_warp *warp, const struct ptx_ins *ins, struct ptx_operand operand,
-                       const char *what) {
-  uint32_t undefined = operand.kind == PTX_REGISTER ? warp->mask & ~ptx_defined(warp, operand) : 0;
-  if (undefined)
-    ptx_finding(warp, ins, (unsigned)__builtin_ctz(undefined), "%s is undefined", what);
+void ptx_undefined(const struct ptx_warp *warp, const struct ptx_ins *ins, uint32_t lanes, const char *what) {
+  ptx_finding(warp, ins, (unsigned)__builtin_ctz(lanes), "%s is undefined", what);
 }

@@ -103,12 +103,14 @@ static unsigned most_alike(const uint64_t *addresses, uint32_t mask) {
   return most;
 }
 
-void ptx_count_access(struct ptx_warp *w, const struct ptx_ins *i, const uint64_t *addresses, uint32_t shared,
-                      uint32_t global) {
+void ptx_count_access(struct ptx_warp *w, const struct ptx_ins *i, char *const *at, uint32_t shared, uint32_t global) {
   struct ptx_counts *c = &w->block->machine->counts;
   unsigned bytes = (unsigned)i->bytes * i->vector;
+  uint64_t addresses[LANES];
   if (!standin_settings()->counts)
     return;
+  PTX_EACH(lane, shared | global)
+  addresses[lane] = (uintptr_t)at[lane] - (shared >> lane & 1 ? (uintptr_t)w->block->shared : 0);
   if (i->op == PTX_ATOMIC) {
     c->atomics += (shared != 0) + (global != 0);
     c->same += (shared ? most_alike(addresses, shared) - 1 : 0) + (global ? most_alike(addresses, global) - 1 : 0);

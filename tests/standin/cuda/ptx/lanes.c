@@ -10,48 +10,43 @@ static bool complete(const struct ptx_warp *w, uint32_t named) {
   return (named & w->exists & ~w->returned & ~w->mask) == 0;
 }
 
-static unsigned source_lane(const struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, bool *inside) {
-  uint32_t by = (uint32_t)ptx_get(w, i->from[1], lane) & 31, control = (uint32_t)ptx_get(w, i->from[2], lane);
-  uint32_t segment = control >> 8 & 31, clamp = control & 31;
-  int most = (int)((lane & segment) | (clamp & ~segment)), from;
-  switch (i->how) {
-  case PTX_UP:
-    from = (int)lane - (int)by;
-    *inside = from >= most;
-    break;
-  case PTX_DOWN:
-    from = (int)(lane + by);
-    *inside = from <= most;
-    break;
-  case PTX_BUTTERFLY:
-    from = (int)(lane ^ by);
-    *inside = from <= most;
-    break;
-  default: from = (int)((lane & segment) | (by & ~segment)); *inside = from <= most;
+/* The lanes that each lane of a shuffle reads from, itself at the end of its segment. Returns those that read inside.
+ */
+static uint32_t source_lanes(const struct ptx_warp *w, const struct ptx_ins *i, int from[LANES]) {
+  const row32 *by = ptx_row(w, i->from[1]), *control = ptx_row(w, i->from[2]);
+  uint32_t inside = 0;
+  for (int lane = 0; lane < LANES; lane++) {
+    int shift = by[lane] & 31, segment = control[lane] >> 8 & 31, clamp = control[lane] & 31;
+    int least = lane & segment, most = least | (clamp & ~segment);
+    int to = i->how == PTX_UP          ? lane - shift
+             : i->how == PTX_DOWN      ? lane + shift
+             : i->how == PTX_BUTTERFLY ? lane ^ shift
+                                       : least | (shift & ~segment);
+    bool is_inside = i->how == PTX_UP ? to >= most : to <= most;
+    from[lane] = is_inside ? to : lane;
+    inside |= is_inside ? ptx_bits[lane] : 0;
   }
-  return *inside ? (unsigned)from : lane;
+  return inside;
 }
 
 static void shuffle(struct ptx_warp *w, const struct ptx_ins *i, uint32_t group) {
-  uint64_t values[LANES], results[LANES];
-  uint32_t known = ptx_defined(w, i->from[0]), defined = 0, all = w->mask, predicate = 0;
-  PTX_EACH(lane, group) values[lane] = ptx_get(w, i->from[0], lane);
+  int from[LANES];
+  row32 values[LANES];
+  const row32 *row = ptx_row(w, i->from[0]); /* shuffles have 32 bits */
+  uint32_t known = ptx_defined(w, i->from[0]), defined = 0, all = w->mask, inside = source_lanes(w, i, from);
   PTX_EACH(lane, group) {
-    bool inside;
-    unsigned from = source_lane(w, i, lane, &inside);
-    if (!(group >> from & 1)) {
-      ptx_finding(w, i, lane, "the shuffle reads lane %u, which does not take part", from);
-      from = lane;
+    if (!(group >> from[lane] & 1)) {
+      ptx_finding(w, i, lane, "the shuffle reads lane %d, which does not take part", from[lane]);
+      from[lane] = (int)lane;
     }
-    results[lane] = values[from];
-    defined |= (known >> from & 1) << lane;
-    predicate |= (uint32_t)inside << lane;
+    values[lane] = row[from[lane]];
+    defined |= (known >> from[lane] & 1) << lane;
   }
   w->mask = group;
   PTX_EACH(lane, group) {
-    ptx_put(w, i->to[0], lane, results[lane]);
+    ((row32 *)ptx_row(w, i->to[0]))[lane] = values[lane];
     if (i->targets > 1)
-      ptx_put(w, i->to[1], lane, predicate >> lane & 1);
+      ptx_put(w, i->to[1], lane, inside >> lane & 1);
   }
   ptx_define(w, i->to[0], defined);
   if (i->targets > 1)
@@ -70,23 +65,29 @@ static uint32_t reduced(enum ptx_how how, bool is_signed, uint32_t a, uint32_t b
   }
 }
 
-/* What a lane of the group gets. */
-static uint32_t combined(const struct ptx_warp *w, const struct ptx_ins *i, uint32_t group, unsigned self) {
+/* The lanes whose row has the value. */
+static uint32_t alike(const struct ptx_warp *w, struct ptx_operand operand, uint64_t value) {
+  const void *row = ptx_row(w, operand);
   uint32_t result = 0;
-  bool first = true;
-  PTX_EACH(lane, group) {
-    uint64_t value = ptx_get(w, i->from[0], lane);
-    if (i->op == PTX_VOTE)
-      result |= (uint32_t)(value & 1) << lane;
-    else if (i->op == PTX_MATCH)
-      result |= (uint32_t)(value == ptx_get(w, i->from[0], self)) << lane;
-    else
-      result = first ? (uint32_t)value : reduced((enum ptx_how)i->how, i->is_signed, result, (uint32_t)value);
-    first = false;
+  if (operand.bits == 64)
+    for (unsigned lane = 0; lane < LANES; lane++)
+      result |= ((const row64 *)row)[lane] == value ? ptx_bits[lane] : 0;
+  else
+    for (unsigned lane = 0; lane < LANES; lane++)
+      result |= ((const row32 *)row)[lane] == (uint32_t)value ? ptx_bits[lane] : 0;
+  return result;
+}
+
+/* What all lanes of the group get from a vote or a reduction. */
+static uint32_t combined(const struct ptx_warp *w, const struct ptx_ins *i, uint32_t group) {
+  if (i->op == PTX_VOTE) {
+    uint32_t truths = ptx_truths(w, i->from[0]) & group;
+    return i->how == PTX_BALLOT ? truths : i->how == PTX_ANY ? truths != 0 : truths == group;
   }
-  if (i->op != PTX_VOTE || i->how == PTX_BALLOT)
-    return result;
-  return i->how == PTX_ANY ? result != 0 : result == group;
+  uint32_t result = (uint32_t)ptx_get(w, i->from[0], (unsigned)__builtin_ctz(group));
+  PTX_EACH(lane, group & (group - 1))
+  result = reduced((enum ptx_how)i->how, i->is_signed, result, (uint32_t)ptx_get(w, i->from[0], lane));
+  return result;
 }
 
 static void combine(struct ptx_warp *w, const struct ptx_ins *i, uint32_t group) {
@@ -94,7 +95,9 @@ static void combine(struct ptx_warp *w, const struct ptx_ins *i, uint32_t group)
   w->mask = group;
   if (i->op == PTX_VOTE)
     ptx_check_defined(w, i, i->from[0], "the vote of a lane");
-  PTX_EACH(lane, group) results[lane] = combined(w, i, group, i->op == PTX_MATCH ? lane : 0);
+  uint32_t same = i->op == PTX_MATCH ? 0 : combined(w, i, group);
+  PTX_EACH(lane, group)
+  results[lane] = i->op == PTX_MATCH ? alike(w, i->from[0], ptx_get(w, i->from[0], lane)) & group : same;
   PTX_EACH(lane, group) ptx_put(w, i->to[0], lane, results[lane]);
   ptx_define(w, i->to[0], (group & ~known) && i->op != PTX_VOTE ? 0 : UINT32_MAX);
   w->mask = all;
@@ -107,10 +110,10 @@ bool ptx_together(struct ptx_warp *w, const struct ptx_ins *i) {
   ptx_check_defined(w, i, named, "the mask of lanes");
   for (uint32_t left = w->mask; left;) {
     unsigned first = (unsigned)__builtin_ctz(left);
-    uint32_t mask = (uint32_t)ptx_get(w, named, first), group = 0;
+    uint32_t mask = (uint32_t)ptx_get(w, named, first);
     if (!complete(w, mask))
       return false;
-    PTX_EACH(lane, left) group |= (uint32_t)(ptx_get(w, named, lane) == mask) << lane;
+    uint32_t group = left & alike(w, named, mask);
     if (group & ~mask)
       ptx_finding(w, i, first, "the mask %08x does not name the lane itself", mask);
     if (mask & w->returned)

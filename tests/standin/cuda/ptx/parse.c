@@ -235,7 +235,10 @@ static const struct symbol *address(struct parser *p, char *text, struct ptx_ins
 static uint32_t emit(struct parser *p, const struct ptx_ins *ins) {
   struct ptx_module *m = p->module;
   m->code = more_room(m->code, m->instructions, &p->code_room, sizeof *m->code);
-  m->code[m->instructions] = *ins;
+  struct ptx_ins *new = &m->code[m->instructions];
+  *new = *ins;
+  for (unsigned k = 0; k < MOST_SOURCES; k++) /* constants, and none: as the special registers */
+    new->known[k] = k < ins->sources && ins->from[k].kind == PTX_REGISTER ? ins->from[k].at / LANES : 0;
   return m->instructions++;
 }
 

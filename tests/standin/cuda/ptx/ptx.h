@@ -15,7 +15,12 @@
 
 #include "tests/standin/cuda/driver.h"
 
-enum { LANES = 32, MOST_OPERANDS = 5, MOST_RETURNS = 4 };
+/* The interpreter's loops go over 32 lanes: vectors do that, whatever the flags of the build. */
+#if defined __GNUC__ && !defined __clang__
+#pragma GCC optimize("O3")
+#endif
+
+enum { LANES = 32, MOST_OPERANDS = 5, MOST_SOURCES = 4, MOST_RETURNS = 4 };
 
 /* Generic addresses of shared memory begin here. */
 #define PTX_SHARED_BASE (UINT64_C(1) << 60)
@@ -87,6 +92,7 @@ struct ptx_ins {
   uint8_t op, space, how, bytes, vector, sources, targets;
   bool is_signed, is_float, acquires, releases, strong, picks, guard_inverted;
   struct ptx_operand guard, to[MOST_OPERANDS], from[MOST_OPERANDS];
+  uint32_t known[MOST_SOURCES]; /* of arithmetic: what the sources' rows have defined */
   int64_t offset;
   uint32_t target; /* of a branch or call */
   int line;
@@ -181,6 +187,8 @@ struct ptx_warp {
   uint32_t tick, any_tick; /* the warp's barriers; all that it did together */
   /* Of races.c. pending: read by strong loads, known behind the next fence; released: known at the last fence. */
   uint32_t fenced; /* lanes that passed a fence since the last barrier, and wrote nothing since */
+  bool knows;      /* some pointer of the three arrays is set */
+  uint32_t moments[2];
   struct ptx_known *known, *lane_known[LANES], *pending[LANES], *released[LANES];
 };
 
@@ -193,7 +201,7 @@ struct ptx_block {
   uint32_t gathered_or, gathered_and, gathered_count;
   bool over;
   struct ptx_warp *warps;
-  uint32_t epoch, clock; /* barriers; releases */
+  uint32_t epoch, clock, first_moment; /* barriers; releases */
   struct ptx_known *known, *pending, *released;
   struct ptx_cell *cells; /* of shared memory */
 };
@@ -231,6 +239,20 @@ static inline uint32_t ptx_defined(const struct ptx_warp *warp, struct ptx_opera
   return warp->defined[operand.kind == PTX_CONSTANT][operand.at / LANES];
 }
 
+/* A bit for each lane, in a table: a shift by the lane's number is no vector operation everywhere. */
+#define PTX_BITS(n) 1u << (n), 2u << (n), 4u << (n), 8u << (n)
+static const uint32_t ptx_bits[LANES] = {PTX_BITS(0),  PTX_BITS(4),  PTX_BITS(8),  PTX_BITS(12),
+                                         PTX_BITS(16), PTX_BITS(20), PTX_BITS(24), PTX_BITS(28)};
+
+/* The lanes whose predicate is true. */
+static inline uint32_t ptx_truths(const struct ptx_warp *warp, struct ptx_operand operand) {
+  const row32 *row = ptx_row(warp, operand);
+  uint32_t result = 0;
+  for (unsigned lane = 0; lane < LANES; lane++)
+    result |= (0 - (row[lane] & 1)) & ptx_bits[lane];
+  return result;
+}
+
 /* Says which of the warp's lanes that take part have a defined value in the row. */
 static inline void ptx_define(struct ptx_warp *warp, struct ptx_operand operand, uint32_t defined) {
   uint32_t *all = &warp->defined[0][operand.at / LANES];
@@ -258,6 +280,8 @@ static inline void ptx_put(struct ptx_warp *warp, struct ptx_operand operand, un
 /* -- memory.c ------------------------------------------------------------------------------------------------------ */
 void ptx_access(struct ptx_warp *warp, const struct ptx_ins *ins);
 void ptx_read_parameter(struct ptx_warp *warp, const struct ptx_ins *ins);
+/* The range that holds these bytes, which is then the last one; NULL: none. */
+const struct ptx_range *ptx_find_range(struct ptx_machine *machine, uint64_t address, uint64_t bytes);
 
 /* -- lanes.c ------------------------------------------------------------------------------------------------------- */
 /* Runs a shuffle, vote, match, reduction or barrier of the warp. False: some lanes that it names are not there yet. */
@@ -265,20 +289,23 @@ bool ptx_together(struct ptx_warp *warp, const struct ptx_ins *ins);
 
 /* -- count.c ------------------------------------------------------------------------------------------------------- */
 void ptx_count_launch(const struct ptx_machine *machine);
-/* An access of the lanes in the two masks. */
-void ptx_count_access(struct ptx_warp *warp, const struct ptx_ins *ins, const uint64_t *addresses, uint32_t shared,
+/* An access of the lanes in the two masks. `at` has a place for each. */
+void ptx_count_access(struct ptx_warp *warp, const struct ptx_ins *ins, char *const *at, uint32_t shared,
                       uint32_t global);
 
 /* -- races.c ------------------------------------------------------------------------------------------------------- */
 void ptx_races_begin(struct ptx_machine *machine);
 void ptx_races_end(struct ptx_machine *machine);
+void ptx_races_end_thread(void);
 void ptx_races_begin_block(struct ptx_block *block);
 void ptx_races_end_block(struct ptx_block *block);
 void ptx_races_barrier(struct ptx_block *block);
 void ptx_races_together(struct ptx_warp *warp, const struct ptx_ins *ins); /* some lanes meet */
 void ptx_races_fence(struct ptx_warp *warp, const struct ptx_ins *ins);
-/* Looks at an access before it happens. False: some of the shared memory that it reads was never written. */
-bool ptx_races_access(struct ptx_warp *warp, const struct ptx_ins *ins, unsigned lane, const void *at);
+/* Looks at an access of the lanes in the mask before it happens, to shared memory or to global. Returns the lanes that
+ * read shared memory which was never written. */
+uint32_t ptx_races_access(struct ptx_warp *warp, const struct ptx_ins *ins, char *const *at, uint32_t lanes,
+                          bool shared);
 /* What was written into shared memory there is undefined. */
 void ptx_races_undefined(struct ptx_warp *warp, const struct ptx_ins *ins, const void *at);
 
@@ -288,7 +315,13 @@ void ptx_finding(const struct ptx_warp *warp, const struct ptx_ins *ins, unsigne
   __attribute__((format(printf, 4, 5)));
 /* Ends the process at once. */
 void ptx_refuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-void ptx_check_defined(const struct ptx_warp *warp, const struct ptx_ins *ins, struct ptx_operand operand,
-                       const char *what);
+void ptx_undefined(const struct ptx_warp *warp, const struct ptx_ins *ins, uint32_t lanes, const char *what);
+
+static inline void ptx_check_defined(const struct ptx_warp *warp, const struct ptx_ins *ins, struct ptx_operand operand,
+                                     const char *what) {
+  uint32_t undefined = operand.kind == PTX_REGISTER ? warp->mask & ~ptx_defined(warp, operand) : 0;
+  if (undefined)
+    ptx_undefined(warp, ins, undefined, what);
+}
 
 #endif

@@ -15,19 +15,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD = 4, PAGE_WORDS = 1024, SYNC_BUCKETS = 1024, SEVERAL = 0xffff };
+enum { WORD = 4, PAGE_WORDS = 1024, SYNC_BUCKETS = 1024, SEVERAL = 0xff, NO_THREAD = 0xffff };
 
-/* When an access was: barriers of the block, barriers of the warp, and releases of the block, that came before. */
+/* A time of a warp: barriers of the block, barriers of the warp, and releases of the block, that came before. Cells
+ * name it by its number, as there are many cells. */
+struct moment {
+  uint32_t block; /* its number and one; 0: never, which is the moment 0 */
+  uint32_t epoch, tick, clock, warp;
+};
+
+/* When an access was. */
 struct ptx_when {
-  uint32_t block; /* its number and one; 0: there was none */
-  uint32_t epoch, tick, clock;
-  uint16_t thread;      /* SEVERAL: of several warps */
-  uint8_t bytes, lanes; /* bytes: of the word, a bit each; lanes: several of that warp */
+  uint32_t moment;
+  uint8_t lane, bytes;             /* lane: SEVERAL: of several warps; bytes: of the word, a bit each */
+  bool lanes;                      /* several of that warp */
+  uint8_t strong : 1, defined : 4; /* of what was written: by a strong operation; bytes that are defined */
 };
 
 struct ptx_cell {
   struct ptx_when written, read;
-  uint8_t strong, defined;
 };
 
 /* What comes before, of a block: epochs below this one; of that warp, ticks below this one; of that thread, clocks up
@@ -48,6 +54,8 @@ struct ptx_races {
   struct ptx_cell ***pages; /* of each range */
   struct sync_word *words[SYNC_BUCKETS];
   uint64_t blocks;
+  struct moment *moments;
+  uint32_t count, room;
 };
 
 static void *cleared(size_t count, size_t size) {
@@ -75,32 +83,34 @@ static void learn(const struct ptx_machine *m, struct ptx_known **known, const s
 }
 
 static void forget_known(struct ptx_known **known) {
-  free(*known);
+  if (*known)
+    free(*known);
   *known = NULL;
 }
 
-static bool covers(const struct ptx_known *known, const struct ptx_when *when) {
-  const struct ptx_known *k = known ? &known[when->block - 1] : NULL;
+static inline bool covers(const struct ptx_known *known, const struct moment *t, const struct ptx_when *when) {
+  const struct ptx_known *k = known ? &known[t->block - 1] : NULL;
   if (!k || !k->any)
     return false;
-  if (when->epoch < k->epoch)
+  if (t->epoch < k->epoch)
     return true;
-  if (when->epoch > k->epoch || when->thread == SEVERAL)
+  if (t->epoch > k->epoch || when->lane == SEVERAL)
     return false;
-  if (when->thread / LANES == k->thread / LANES && when->tick < k->tick)
+  if (t->warp == k->thread / LANES && t->tick < k->tick)
     return true;
-  return when->thread == k->thread && !when->lanes && when->clock <= k->clock;
+  return t->warp * LANES + when->lane == k->thread && !when->lanes && t->clock <= k->clock;
 }
 
-static bool comes_before(const struct ptx_warp *w, unsigned lane, const struct ptx_when *when, uint32_t tick) {
+static inline bool comes_before(const struct ptx_warp *w, unsigned lane, const struct ptx_when *when, uint32_t tick) {
   const struct ptx_block *b = w->block;
-  if (when->block == b->linear + 1) {
-    if (when->epoch < b->epoch || (when->thread == w->index * LANES + lane && !when->lanes))
+  const struct moment *t = &b->machine->races->moments[when->moment];
+  if (t->block == b->linear + 1) {
+    if (t->epoch < b->epoch)
       return true;
-    if (when->thread != SEVERAL && when->thread / LANES == w->index && when->tick < tick)
+    if (t->warp == w->index && when->lane != SEVERAL && (t->tick < tick || (when->lane == lane && !when->lanes)))
       return true;
   }
-  return covers(b->known, when) || covers(w->known, when) || covers(w->lane_known[lane], when);
+  return covers(b->known, t, when) || covers(w->known, t, when) || covers(w->lane_known[lane], t, when);
 }
 
 /* All that the lane knows, and what it did itself. */
@@ -129,6 +139,7 @@ static struct sync_word *find_sync(struct ptx_races *r, const void *at, bool mak
 void ptx_races_fence(struct ptx_warp *w, const struct ptx_ins *i) {
   if (!i->strong) /* of the block alone: its barriers are enough for us */
     return;
+  w->knows = true;
   PTX_EACH(lane, w->mask) {
     learn(w->block->machine, &w->lane_known[lane], w->pending[lane]);
     learn(w->block->machine, &w->lane_known[lane], w->block->pending);
@@ -143,6 +154,7 @@ void ptx_races_fence(struct ptx_warp *w, const struct ptx_ins *i) {
 static void synchronise(struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, const void *at) {
   struct ptx_machine *m = w->block->machine;
   struct sync_word *s = find_sync(m->races, at, false);
+  w->knows = true;
   if (i->op != PTX_STORE && s)
     learn(m, i->acquires ? &w->lane_known[lane] : &w->pending[lane], s->known);
   if (i->op == PTX_LOAD || (!i->releases && !w->released[lane] && !w->block->released))
@@ -167,7 +179,7 @@ void ptx_races_together(struct ptx_warp *w, const struct ptx_ins *i) {
   if (i->op != PTX_WARP_BARRIER)
     return;
   w->tick++;
-  for (unsigned lane = 0; lane < LANES; lane++) {
+  for (unsigned lane = 0; lane < LANES && w->knows; lane++) {
     learn(w->block->machine, &w->known, w->lane_known[lane]);
     forget_known(&w->lane_known[lane]);
   }
@@ -181,7 +193,7 @@ static void release_block(struct ptx_block *b) {
     if (b->warps[k].exists & ~b->warps[k].returned & ~b->warps[k].fenced)
       return;
   learn(m, &b->released, b->known);
-  more_known(m, &b->released)[b->linear] = (struct ptx_known){b->epoch + 1, 0, b->clock++, SEVERAL, true};
+  more_known(m, &b->released)[b->linear] = (struct ptx_known){b->epoch + 1, 0, b->clock++, NO_THREAD, true};
 }
 
 void ptx_races_barrier(struct ptx_block *b) {
@@ -195,7 +207,7 @@ void ptx_races_barrier(struct ptx_block *b) {
     w->fenced = 0;
     learn(m, &b->known, w->known);
     forget_known(&w->known);
-    for (unsigned lane = 0; lane < LANES; lane++) {
+    for (unsigned lane = 0; lane < LANES && w->knows; lane++) {
       learn(m, &b->known, w->lane_known[lane]);
       forget_known(&w->lane_known[lane]);
       learn(m, &b->pending, w->pending[lane]);
@@ -207,21 +219,22 @@ void ptx_races_begin_block(struct ptx_block *b) {
   const struct ptx_machine *m = b->machine;
   if (!b->cells)
     b->cells = cleared(m->shared / WORD + 1, sizeof *b->cells);
-  memset(b->cells, 0, (m->shared / WORD + 1) * sizeof *b->cells);
   b->epoch = b->clock = 1;
+  b->first_moment = m->races->count;
   forget_known(&b->known);
   forget_known(&b->pending);
   forget_known(&b->released);
   for (unsigned k = 0; k < m->warps; k++) {
     struct ptx_warp *w = &b->warps[k];
     w->tick = w->any_tick = 1;
-    w->fenced = 0;
+    w->fenced = w->moments[0] = w->moments[1] = 0;
     forget_known(&w->known);
-    for (unsigned lane = 0; lane < LANES; lane++) {
+    for (unsigned lane = 0; lane < LANES && w->knows; lane++) {
       forget_known(&w->lane_known[lane]);
       forget_known(&w->pending[lane]);
       forget_known(&w->released[lane]);
     }
+    w->knows = false;
   }
 }
 
@@ -232,19 +245,57 @@ void ptx_races_end_block(struct ptx_block *b) {
 }
 
 /* -- launches ------------------------------------------------------------------------------------------------------ */
+/* Pages are large: this thread keeps them for the next launch. */
+static _Thread_local union page {
+  union page *next;
+  struct ptx_cell cells[PAGE_WORDS];
+} * kept;
+
+static struct ptx_cell *take_page(void) {
+  union page *page = kept;
+  if (!page)
+    return cleared(1, sizeof *page);
+  kept = page->next;
+  return memset(page, 0, sizeof *page);
+}
+
+static void keep_page(struct ptx_cell *cells) {
+  union page *page = (void *)cells;
+  page->next = kept;
+  kept = page;
+}
+
+void ptx_races_end_thread(void) {
+  for (union page *page; (page = kept); free(page))
+    kept = page->next;
+}
+
 static size_t pages_in(const struct ptx_range *r) { return (r->size / WORD + 2) / PAGE_WORDS + 1; }
+
+static uint32_t new_moment(struct ptx_races *r, const struct moment *t) {
+  if (r->count == r->room) {
+    r->room = r->room ? 2 * r->room : 256;
+    r->moments = realloc(r->moments, r->room * sizeof *r->moments);
+    if (!r->moments)
+      ptx_refuse("no memory to look for races");
+  }
+  r->moments[r->count] = *t;
+  return r->count++;
+}
 
 void ptx_races_begin(struct ptx_machine *m) {
   m->races = cleared(1, sizeof *m->races);
   m->races->blocks = (uint64_t)m->launch->grid.x * m->launch->grid.y * m->launch->grid.z;
   m->races->pages = cleared(m->count, sizeof *m->races->pages);
+  new_moment(m->races, &(struct moment){.block = 0});
 }
 
 void ptx_races_end(struct ptx_machine *m) {
   struct ptx_races *r = m->races;
   for (unsigned k = 0; k < m->count; k++) {
     for (size_t p = 0; r->pages[k] && p < pages_in(&m->ranges[k]); p++)
-      free(r->pages[k][p]);
+      if (r->pages[k][p])
+        keep_page(r->pages[k][p]);
     free(r->pages[k]);
   }
   for (unsigned k = 0; k < SYNC_BUCKETS; k++)
@@ -254,95 +305,152 @@ void ptx_races_end(struct ptx_machine *m) {
       free(s);
     }
   free(r->pages);
+  free(r->moments);
   free(r);
 }
 
 /* -- accesses ------------------------------------------------------------------------------------------------------ */
-static struct ptx_cell *cell_of(struct ptx_block *b, uintptr_t word, bool shared) {
-  struct ptx_machine *m = b->machine;
-  if (shared)
-    return &b->cells[(word - (uintptr_t)b->shared) / WORD];
-  const struct ptx_range *range = &m->ranges[m->last];
+/* The cells of some bytes that follow one another. */
+struct cells {
+  uintptr_t begin;
+  size_t bytes;
+  struct ptx_cell *first;
+};
+
+/* Of global memory: those of the word's page, as far as its buffer goes. */
+static struct cells global_cells(struct ptx_machine *m, uintptr_t word) {
+  const struct ptx_range *range = ptx_find_range(m, word, 1);
+  if (!range) /* a word that begins before its buffer */
+    range = &m->ranges[m->last];
   for (unsigned k = 0; k < m->last; k++) /* one buffer may be several parameters */
     if (m->ranges[k].begin == range->begin)
       range = &m->ranges[k];
   struct ptx_cell ***pages = &m->races->pages[range - m->ranges];
-  size_t at = word / WORD - range->begin / WORD;
+  uintptr_t first = range->begin / WORD;
+  size_t page = (word / WORD - first) / PAGE_WORDS;
   if (!*pages)
     *pages = cleared(pages_in(range), sizeof **pages);
-  struct ptx_cell **page = &(*pages)[at / PAGE_WORDS];
-  if (!*page)
-    *page = cleared(PAGE_WORDS, sizeof **page);
-  return &(*page)[at % PAGE_WORDS];
+  if (!(*pages)[page])
+    (*pages)[page] = take_page();
+  uintptr_t begin = (first + page * PAGE_WORDS) * WORD;
+  size_t left = range->begin + range->size - begin, bytes = PAGE_WORDS * WORD;
+  return (struct cells){begin, left < bytes ? left : bytes, (*pages)[page]};
 }
 
-static void note(struct ptx_when *to, const struct ptx_when *now) {
-  bool same_time =
-    to->block == now->block && to->epoch == now->epoch && to->thread != now->thread && (to->bytes & now->bytes);
-  uint16_t before = to->thread;
-  bool lanes = to->lanes;
-  *to = *now;
-  if (!same_time)
-    return;
-  if (before == SEVERAL || before / LANES != now->thread / LANES)
-    to->thread = SEVERAL;
-  else
-    to->lanes = 1;
-  to->lanes |= lanes && before / LANES == now->thread / LANES;
-}
-
-static void look_at(struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, struct ptx_cell *c, uint8_t bytes,
-                    bool shared) {
+/* The warp's moment, as far as others count its barriers, or all that it does together. */
+static inline uint32_t moment_now(struct ptx_warp *w, bool any) {
   const struct ptx_block *b = w->block;
-  bool writes = i->op != PTX_LOAD, strong = i->strong || i->op == PTX_ATOMIC;
-  const char *where = shared ? "shared" : "global";
-  if (c->written.block && (c->written.bytes & bytes) && !(strong && c->strong) &&
-      !comes_before(w, lane, &c->written, w->tick))
-    ptx_finding(w, i, lane, "a race in %s memory: %s what thread %u of block %u wrote, and nothing orders them", where,
-                writes ? "writes over" : "reads", c->written.thread, c->written.block - 1);
-  if (writes && c->read.block && (c->read.bytes & bytes) &&
-      !comes_before(w, lane, &c->read, shared ? w->tick : w->any_tick))
-    ptx_finding(w, i, lane, "a race in %s memory: writes what thread %u of block %u reads, and nothing orders them",
-                where, c->read.thread, c->read.block - 1);
-  struct ptx_when now = {(uint32_t)b->linear + 1,
-                         b->epoch,
-                         writes || shared ? w->tick : w->any_tick,
-                         b->clock,
-                         (uint16_t)(w->index * LANES + lane),
-                         bytes,
-                         0};
-  if (writes) {
-    c->written = now;
-    c->strong = strong;
-    c->defined |= bytes;
-    if (!strong)
-      c->read.block = 0;
-  } else if (!strong)
-    note(&c->read, &now);
+  struct ptx_races *r = b->machine->races;
+  const struct moment *last = &r->moments[w->moments[any]];
+  uint32_t tick = any ? w->any_tick : w->tick;
+  if (!last->block || last->epoch != b->epoch || last->tick != tick || last->clock != b->clock)
+    w->moments[any] = new_moment(r, &(struct moment){(uint32_t)b->linear + 1, b->epoch, tick, b->clock, w->index});
+  return w->moments[any];
 }
 
-bool ptx_races_access(struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, const void *at) {
-  struct ptx_block *b = w->block;
-  uintptr_t begin = (uintptr_t)at, end = begin + (unsigned)i->bytes * i->vector;
-  bool shared = begin - (uintptr_t)b->shared < b->machine->shared, defined = true;
-  bool strong = i->strong || i->op == PTX_ATOMIC;
-  if (strong && !shared)
-    synchronise(w, i, lane, at);
-  if (!shared && i->op != PTX_LOAD && !strong)
-    w->fenced &= ~(1u << lane);
-  for (uintptr_t word = begin / WORD * WORD; word < end; word += WORD) {
-    struct ptx_cell *c = cell_of(b, word, shared);
-    unsigned first = word < begin ? (unsigned)(begin - word) : 0,
-             last = end - word < WORD ? (unsigned)(end - word) : WORD;
-    uint8_t bytes = (uint8_t)(((1u << last) - 1) & ~((1u << first) - 1));
-    defined &= !shared || i->op == PTX_STORE || (c->defined & bytes) == bytes;
-    look_at(w, i, lane, c, bytes, shared);
+/* A read. Others at the same time are kept in mind, but not which they were. */
+static inline void note(const struct ptx_warp *w, struct ptx_when *to, const struct ptx_when *now) {
+  if (!to->moment) {
+    *to = *now;
+    return;
   }
-  return defined;
+  const struct ptx_block *b = w->block;
+  const struct moment *t = &b->machine->races->moments[to->moment];
+  bool same_warp = t->warp == w->index && to->lane != SEVERAL;
+  bool same_time = t->block == b->linear + 1 && t->epoch == b->epoch && (to->bytes & now->bytes) &&
+                   !(same_warp && to->lane == now->lane);
+  *to = *now;
+  if (same_time && same_warp)
+    to->lanes = true;
+  else if (same_time)
+    to->lane = SEVERAL;
+}
+
+static void found(const struct ptx_warp *w, const struct ptx_ins *i, unsigned lane, const struct ptx_when *when,
+                  bool shared, const char *does, const char *did) {
+  const struct moment *t = &w->block->machine->races->moments[when->moment];
+  ptx_finding(w, i, lane, "a race in %s memory: %s what thread %u of block %u %s, and nothing orders them",
+              shared ? "shared" : "global", does, when->lane == SEVERAL ? NO_THREAD : t->warp * LANES + when->lane,
+              t->block - 1, did);
+}
+
+/* Findings about an access of these bytes of a word, and what the cell knows of it then. */
+static inline __attribute__((always_inline)) void look_at(struct ptx_warp *w, const struct ptx_ins *i, unsigned lane,
+                                                          struct ptx_cell *c, const struct ptx_when *now, bool writes,
+                                                          bool shared) {
+  if (c->written.moment && (c->written.bytes & now->bytes) && !(now->strong && c->written.strong) &&
+      !comes_before(w, lane, &c->written, w->tick))
+    found(w, i, lane, &c->written, shared, writes ? "writes over" : "reads", "wrote");
+  if (writes && c->read.moment && (c->read.bytes & now->bytes) &&
+      !comes_before(w, lane, &c->read, shared ? w->tick : w->any_tick))
+    found(w, i, lane, &c->read, shared, "writes", "reads");
+  if (writes) {
+    unsigned defined = c->written.defined | now->bytes;
+    c->written = *now;
+    c->written.defined = defined & 15;
+    if (!now->strong)
+      c->read.moment = 0;
+  } else if (!now->strong)
+    note(w, &c->read, now);
+}
+
+static uint8_t bytes_of_word(uintptr_t word, uintptr_t begin, uintptr_t end) {
+  unsigned first = word < begin ? (unsigned)(begin - word) : 0,
+           last = end - word < WORD ? (unsigned)(end - word) : WORD;
+  return (uint8_t)(((1u << last) - 1) & ~((1u << first) - 1));
+}
+
+/* Shared memory begins anew with each block. False: some of these bytes were not written since. */
+static inline bool was_written(const struct ptx_block *b, struct ptx_cell *c, uint8_t bytes) {
+  if (c->written.moment < b->first_moment)
+    c->written = (struct ptx_when){.moment = 0};
+  if (c->read.moment < b->first_moment)
+    c->read.moment = 0;
+  return (c->written.defined & bytes) == bytes;
+}
+
+/* With constants for `writes` and `shared`, as much of the interpreter's time goes here. */
+static inline __attribute__((always_inline)) uint32_t look_at_all(struct ptx_warp *w, const struct ptx_ins *i,
+                                                                  char *const *at, uint32_t lanes, bool writes,
+                                                                  bool shared) {
+  struct ptx_block *b = w->block;
+  bool strong = i->strong || i->op == PTX_ATOMIC;
+  struct cells cells = {(uintptr_t)b->shared, shared ? b->machine->shared : 0, b->cells};
+  struct ptx_when now = {.moment = moment_now(w, !writes && !shared), .strong = strong};
+  uint32_t unwritten = 0;
+  PTX_EACH(lane, lanes) {
+    if (strong && !shared) {
+      synchronise(w, i, lane, at[lane]);
+      now.moment = moment_now(w, !writes);
+    }
+    uintptr_t begin = (uintptr_t)at[lane], end = begin + (unsigned)i->bytes * i->vector;
+    now.lane = (uint8_t)lane;
+    for (uintptr_t word = begin / WORD * WORD; word < end; word += WORD) {
+      now.bytes = i->bytes >= WORD ? 15 : bytes_of_word(word, begin, end);
+      if (!shared && word - cells.begin >= cells.bytes)
+        cells = global_cells(b->machine, word);
+      struct ptx_cell *c = &cells.first[(word - cells.begin) / WORD];
+      if (shared && !was_written(b, c, now.bytes))
+        unwritten |= 1u << lane;
+      look_at(w, i, lane, c, &now, writes, shared);
+    }
+  }
+  return unwritten;
+}
+
+uint32_t ptx_races_access(struct ptx_warp *w, const struct ptx_ins *i, char *const *at, uint32_t lanes, bool shared) {
+  bool writes = i->op != PTX_LOAD, strong = i->strong || i->op == PTX_ATOMIC;
+  if (!shared && writes && !strong)
+    w->fenced &= ~lanes;
+  uint32_t unwritten = writes
+                         ? shared ? look_at_all(w, i, at, lanes, true, true) : look_at_all(w, i, at, lanes, true, false)
+                       : shared ? look_at_all(w, i, at, lanes, false, true)
+                                : look_at_all(w, i, at, lanes, false, false);
+  return i->op == PTX_STORE ? 0 : unwritten;
 }
 
 void ptx_races_undefined(struct ptx_warp *w, const struct ptx_ins *i, const void *at) {
-  uintptr_t begin = (uintptr_t)at, end = begin + (unsigned)i->bytes * i->vector;
+  uintptr_t begin = (uintptr_t)at, end = begin + (unsigned)i->bytes * i->vector, base = (uintptr_t)w->block->shared;
   for (uintptr_t word = begin / WORD * WORD; word < end; word += WORD)
-    cell_of(w->block, word, true)->defined = 0;
+    w->block->cells[(word - base) / WORD].written.defined &= ~bytes_of_word(word, begin, end) & 15;
 }

@@ -37,15 +37,7 @@ static void take_part(struct ptx_warp *w, uint32_t mask) {
     return;
   w->mask = mask;
   for (unsigned lane = 0; lane < LANES; lane++)
-    w->on[lane] = 0u - (mask >> lane & 1);
-}
-
-static uint32_t truths(const struct ptx_warp *w, struct ptx_operand operand) {
-  const row32 *row = ptx_row(w, operand);
-  uint32_t result = 0;
-  for (unsigned lane = 0; lane < LANES; lane++)
-    result |= (row[lane] & 1) << lane;
-  return result;
+    w->on[lane] = mask & ptx_bits[lane] ? UINT32_MAX : 0;
 }
 
 /* -- barriers ------------------------------------------------------------------------------------------------------ */
@@ -84,7 +76,7 @@ static void arrive(struct ptx_warp *w, struct ptx_part *part, const struct ptx_i
   struct ptx_block *b = w->block;
   part->state = PTX_AT_BARRIER;
   if (i->sources) {
-    uint32_t values = truths(w, i->from[0]) & part->mask;
+    uint32_t values = ptx_truths(w, i->from[0]) & part->mask;
     ptx_check_defined(w, i, i->from[0], "what a thread brings to the barrier");
     b->gathered_or |= values != 0;
     b->gathered_and &= values == part->mask;
@@ -99,33 +91,43 @@ static void arrive(struct ptx_warp *w, struct ptx_part *part, const struct ptx_i
 }
 
 /* -- instructions -------------------------------------------------------------------------------------------------- */
+/* Halves have 16 or 32 bits. */
 static void unpack(struct ptx_warp *w, const struct ptx_ins *i) {
-  PTX_EACH(lane, w->mask) {
-    uint64_t value = ptx_get(w, i->from[0], lane);
-    for (unsigned k = 0; k < 2; k++)
-      if (i->to[k].kind)
-        ptx_put(w, i->to[k], lane, value >> 8 * i->bytes * k);
+  const void *from = ptx_row(w, i->from[0]);
+  row32 halves[2][LANES]; /* a target may be a half of the source's row */
+  for (unsigned lane = 0; lane < LANES; lane++) {
+    uint64_t value = i->bytes == 4 ? ((const row64 *)from)[lane] : ((const row32 *)from)[lane];
+    halves[0][lane] = (uint32_t)(i->bytes == 4 ? value : value & UINT16_MAX);
+    halves[1][lane] = (uint32_t)(i->bytes == 4 ? value >> 32 : value >> 16);
   }
-  for (unsigned k = 0; k < 2; k++)
-    if (i->to[k].kind)
-      ptx_define(w, i->to[k], ptx_defined(w, i->from[0]));
+  for (unsigned k = 0; k < 2; k++) {
+    row32 *to = ptx_row(w, i->to[k]);
+    if (!i->to[k].kind)
+      continue;
+    for (unsigned lane = 0; lane < LANES; lane++)
+      to[lane] = w->on[lane] ? halves[k][lane] : to[lane];
+    ptx_define(w, i->to[k], ptx_defined(w, i->from[0]));
+  }
 }
 
 static void pack(struct ptx_warp *w, const struct ptx_ins *i) {
-  PTX_EACH(lane, w->mask)
-  ptx_put(w, i->to[0], lane, ptx_get(w, i->from[0], lane) | ptx_get(w, i->from[1], lane) << 8 * i->bytes);
+  const row32 *low = ptx_row(w, i->from[0]), *high = ptx_row(w, i->from[1]);
+  void *to = ptx_row(w, i->to[0]);
+  for (unsigned lane = 0; lane < LANES; lane++)
+    if (i->bytes == 4)
+      ((row64 *)to)[lane] = w->on[lane] ? low[lane] | (uint64_t)high[lane] << 32 : ((row64 *)to)[lane];
+    else
+      ((row32 *)to)[lane] = w->on[lane] ? low[lane] | high[lane] << 16 : ((row32 *)to)[lane];
   ptx_define(w, i->to[0], ptx_defined(w, i->from[0]) & ptx_defined(w, i->from[1]));
 }
 
 static void compute(struct ptx_warp *w, const struct ptx_ins *i) {
-  uint32_t defined = UINT32_MAX;
+  const uint32_t *of = w->defined[0], *known = i->known;
+  uint32_t defined = of[known[0]] & of[known[1]] & of[known[2]] & of[known[3]];
   if (i->picks) {
-    uint32_t picked = truths(w, i->from[2]);
-    defined =
-      ptx_defined(w, i->from[2]) & ((ptx_defined(w, i->from[0]) & picked) | (ptx_defined(w, i->from[1]) & ~picked));
-  } else
-    for (unsigned k = 0; k < i->sources; k++)
-      defined &= ptx_defined(w, i->from[k]);
+    uint32_t picked = ptx_truths(w, i->from[2]);
+    defined = of[known[2]] & ((of[known[0]] & picked) | (of[known[1]] & ~picked));
+  }
   i->run(w, i);
   ptx_define(w, i->to[0], defined);
 }
@@ -162,7 +164,7 @@ static bool step(struct ptx_warp *w, struct ptx_part *part) {
   take_part(w, part->mask);
   if (i->guard.kind) {
     ptx_check_defined(w, i, i->guard, "the condition");
-    taken &= i->guard_inverted ? ~truths(w, i->guard) : truths(w, i->guard);
+    taken &= i->guard_inverted ? ~ptx_truths(w, i->guard) : ptx_truths(w, i->guard);
     if (!taken) {
       part->pc++;
       return true;
@@ -266,13 +268,35 @@ static bool run_warp(struct ptx_warp *w) {
   return done;
 }
 
-static void prepare_warp(struct ptx_block *b, struct ptx_warp *w, unsigned index) {
-  const struct ptx_machine *m = b->machine;
+static void fill_row(struct ptx_warp *w, enum ptx_special row, uint32_t value) {
+  for (unsigned lane = 0; lane < LANES; lane++)
+    w->base[0][row * LANES + lane] = value;
+}
+
+/* Numbers that are the same in each block of the launch. */
+static void number_warp(const struct ptx_machine *m, struct ptx_warp *w, unsigned index) {
   unsigned threads = m->threads - index * LANES < LANES ? m->threads - index * LANES : LANES;
   const struct emulate_index *size = &m->launch->block, *grid = &m->launch->grid;
-  w->block = b;
   w->index = index;
   w->exists = threads == LANES ? UINT32_MAX : (1u << threads) - 1;
+  fill_row(w, PTX_NTID_X, size->x);
+  fill_row(w, PTX_NTID_Y, size->y);
+  fill_row(w, PTX_NTID_Z, size->z);
+  fill_row(w, PTX_NCTAID_X, grid->x);
+  fill_row(w, PTX_NCTAID_Y, grid->y);
+  fill_row(w, PTX_NCTAID_Z, grid->z);
+  for (unsigned lane = 0; lane < LANES; lane++) {
+    unsigned thread = index * LANES + lane;
+    w->base[0][PTX_TID_X * LANES + lane] = thread % size->x;
+    w->base[0][PTX_TID_Y * LANES + lane] = thread / size->x % size->y;
+    w->base[0][PTX_TID_Z * LANES + lane] = thread / size->x / size->y;
+    w->base[0][PTX_LANEID * LANES + lane] = lane;
+  }
+}
+
+static void prepare_warp(struct ptx_block *b, struct ptx_warp *w) {
+  const struct ptx_machine *m = b->machine;
+  w->block = b;
   w->returned = w->turn = 0;
   w->count = 1;
   w->parts[0] = (struct ptx_part){.mask = w->exists, .pc = m->function->begin};
@@ -281,24 +305,9 @@ static void prepare_warp(struct ptx_block *b, struct ptx_warp *w, unsigned index
   memset(w->defined[0], 0, m->function->words / LANES * sizeof *w->defined[0]);
   for (unsigned k = 0; k < PTX_SPECIALS; k++)
     w->defined[0][k] = UINT32_MAX;
-  for (unsigned lane = 0; lane < LANES; lane++) {
-    unsigned thread = index * LANES + lane;
-    const uint32_t values[PTX_SPECIALS] = {[PTX_TID_X] = thread % size->x,
-                                           [PTX_TID_Y] = thread / size->x % size->y,
-                                           [PTX_TID_Z] = thread / size->x / size->y,
-                                           [PTX_NTID_X] = size->x,
-                                           [PTX_NTID_Y] = size->y,
-                                           [PTX_NTID_Z] = size->z,
-                                           [PTX_CTAID_X] = b->index.x,
-                                           [PTX_CTAID_Y] = b->index.y,
-                                           [PTX_CTAID_Z] = b->index.z,
-                                           [PTX_NCTAID_X] = grid->x,
-                                           [PTX_NCTAID_Y] = grid->y,
-                                           [PTX_NCTAID_Z] = grid->z,
-                                           [PTX_LANEID] = lane};
-    for (unsigned k = 0; k < PTX_SPECIALS; k++)
-      w->base[0][k * LANES + lane] = values[k];
-  }
+  fill_row(w, PTX_CTAID_X, b->index.x);
+  fill_row(w, PTX_CTAID_Y, b->index.y);
+  fill_row(w, PTX_CTAID_Z, b->index.z);
 }
 
 static void begin_block(struct ptx_block *b, uint64_t linear) {
@@ -312,7 +321,7 @@ static void begin_block(struct ptx_block *b, uint64_t linear) {
   b->over = false;
   memset(b->shared, PATTERN, m->shared);
   for (unsigned k = 0; k < m->warps; k++)
-    prepare_warp(b, &b->warps[k], k);
+    prepare_warp(b, &b->warps[k]);
   ptx_races_begin_block(b);
 }
 
@@ -351,6 +360,7 @@ static row32 *take_files(size_t words) {
 }
 
 void ptx_end_thread(void) {
+  ptx_races_end_thread();
   free(files.memory);
   files.memory = NULL;
   files.words = 0;
@@ -368,6 +378,7 @@ static void make_ptx_block(struct ptx_machine *m, struct ptx_block *b, row32 *fi
     w->base[1] = m->module->constants;
     w->defined[0] = b->warps[0].defined[0] + (size_t)k * (words / LANES);
     w->defined[1] = m->module->all_defined;
+    number_warp(m, w, k);
   }
 }
 
