@@ -360,9 +360,10 @@ CUDA_API CUresult cuMemFreeHost(void *pointer) { return unpin(pointer, false, CU
 
 /* -- host memory of the program ------------------------------------------------------------------------------------ */
 static bool is_known_to_cuda(uintptr_t begin, size_t bytes) {
-  for (unsigned i = 0; i < count; i++)
-    if (!allocations[i].freed && begin < allocations[i].begin + allocations[i].size &&
-        allocations[i].begin < begin + bytes)
+  if (standin_is_device_address(begin))
+    return true;
+  for (const struct allocation *a = of_host.all; a < of_host.all + of_host.count; a++)
+    if (!a->freed && begin < a->begin + a->size && a->begin < begin + bytes)
       return true;
   return false;
 }
