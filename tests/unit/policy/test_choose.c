@@ -20,7 +20,7 @@ static struct tagc_slot_question good_slot(void) {
   return (struct tagc_slot_question){.options = &options,
                                      .slot = &info,
                                      .hosts = {2, 2, 1},
-                                     .packed = {1 << 20, 2, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE},
+                                     .packed = {1 << 20, 2, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE, 0},
                                      .op = TAGC_OP_SUM,
                                      .gradients = true,
                                      .residual_left = UINT64_C(1) << 30};

@@ -154,7 +154,7 @@ static void slots(void) {
                                     .slot = &info,
                                     .hosts = {2, 2, 1},
                                     .scope.reason = TAGC_REASON_compressed,
-                                    .packed = {1 << 20, 2, TAGC_FLOAT32, 200000, TAGC_STORAGE_FP32},
+                                    .packed = {1 << 20, 2, TAGC_FLOAT32, 200000, TAGC_STORAGE_FP32, 0},
                                     .op = TAGC_OP_AVG,
                                     .gradients = true,
                                     .residual_left = UINT64_C(1) << 30},
@@ -270,7 +270,7 @@ static void all_reduces(void) {
                                  .codec = &tagc_codec_q4,
                                  .slot = &info,
                                  .hosts = {4, 4, 1},
-                                 .packed = {1 << 20, 4, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE},
+                                 .packed = {1 << 20, 4, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE, 0},
                                  .op = TAGC_OP_SUM,
                                  .gradients = true};
   struct tagc_slot_question half = q;

@@ -155,7 +155,7 @@ static float send_buffers[MOST_RANKS][MOST_RANKS * N], sums[MOST_RANKS][MOST_RAN
 static float value(int rank, int owner, int i) { return (float)((rank + 1) * 256 + owner * 4 + i); }
 
 static void ask(const struct tagc_topology *t, int rank, enum tagc_op op, float scale) {
-  struct tagc_slot slot = {.packed = {N, t->hosts.hosts, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}};
+  struct tagc_slot slot = {.packed = {N, t->hosts.hosts, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE, 0}};
   struct tagc_comm comm = {
     .hierarchy.topology = *t, .slots = &slot, .slot_count = 1, .rank = rank, .nranks = t->hosts.nranks};
   atomic_store(&comm.hierarchy.comm[TAGC_LEVEL_INTRA_NODE], handle_of(rank));
