@@ -86,7 +86,7 @@ build()
     die "configure failed in $folder/"
   }
   programs="tests/e2e/standin/standin_collectives tests/e2e/standin/standin_groups tests/e2e/standin/standin_comms $(unit_tests "$folder")"
-  make -C "$folder" -j"$(nproc)" all check TESTS= check_PROGRAMS="$programs" >"$folder/make.out" 2>&1 || {
+  make -C "$folder" -j"$(nproc)" check TESTS= check_PROGRAMS="$programs" >"$folder/make.out" 2>&1 || {
     grep -E 'error|\*\*\*' "$folder/make.out" >&2
     die "the build failed in $folder/"
   }
