@@ -112,7 +112,9 @@ static ncclResult_t enqueue_values(const struct tagc_nccl_group *real, struct ta
 
 /* In two levels a rank receives messages of only one rank a host; but all ranks must draw the same conclusions. */
 static ncclResult_t enqueue_last(const struct tagc_nccl_group *real, struct tagc_work *w) {
-  return w->reduce.lacks_sums ? enqueue_values(real, w) : tagc_hierarchy_max(real, w->call, w->reduce.told, TAGC_FLAGS);
+  const ncclResult_t status = w->reduce.lacks_sums ? enqueue_values(real, w) : ncclSuccess;
+  return status == ncclSuccess && w->reduce.told ? tagc_hierarchy_max(real, w->call, w->reduce.told, TAGC_FLAGS)
+                                                 : status;
 }
 
 /* ---- the steps --------------------------------------------------------------------------------------------------- */

@@ -63,8 +63,8 @@ struct tagc_reduce_scatter_work {
   struct tagc_job chunk[TAGC_CHUNKS];
   struct tagc_codec_stats seen[TAGC_CHUNKS]; /* of the chunks */
   uint8_t *sums;                             /* two levels: the sums over this host's ranks; otherwise NULL */
-  bool gathers;                              /* with exact sums: there are the values of its ranks instead, and */
-  uint8_t *beside;             /* scaled ones of this rank; later those of hosts whose messages lack sums */
+  bool gathers;                              /* with exact sums: `sums` has the values of this host's ranks instead */
+  uint8_t *beside;             /* then: this rank's values, scaled; later those of hosts whose messages lack sums */
   bool lacks_sums;             /* some message of this rank, or to it, does */
   uint64_t values_bytes;       /* sent for those */
   struct tagc_partial partial; /* if only a part of the slot is selected */

@@ -37,8 +37,7 @@ struct tagc_shape {
   enum tagc_dtype dtype;
   uint32_t keep_ppm; /* 1 - sparsity, in parts per million: a sender keeps this share of a shard (lhc, sparse) */
   enum tagc_storage residual;
-  int local; /* two levels, if the codec adds the values of a host's ranks itself: their number. 0: there is one value
-              */
+  int local; /* two levels: the ranks of a host, whose values the codec adds itself; 0: NCCL has added them */
 };
 
 /* Sizes in bytes or elements of ONE shard, unless stated. Every part is a multiple of 16 bytes. */
@@ -66,7 +65,7 @@ struct tagc_job {
   struct tagc_shape shape;
   struct tagc_layout layout; /* of layout() for shape */
   int rank;                  /* of this process in the communicator */
-  const void *send;          /* nranks shards of n elements of shape.dtype, read-only; of each local rank, if so */
+  const void *send;          /* nranks shards of n elements of shape.dtype, read-only; of each local rank in turn */
   uint64_t stride;           /* elements between the starts of shards; 0: n. Larger in chunks of a call (chunks.h) */
   const void *values;        /* two levels: the values of hosts whose sums no message holds, laid out like send */
   bool has_values;           /* they have come */

@@ -14,8 +14,8 @@
  *            magnitudes of all partial sums stay below 2^(l + 53). It is so if the exponents of the values other than 0
  *            differ by at most 53 - p - log2(W), where p is 8 for bf16, 11 for fp16, 24 for fp32. Else exact.h adds it
  *            in integers of 384 bits. Rounding to odd between fp64 and the type makes the two roundings one.
- * Two levels levels.h: the values of a host's ranks are added first, without error, and the same bits follow.
  *            sums.c does so on the host, precise.cu on a GPU; exact.h is common to both.
+ * Two levels The values of a host's ranks are added first, without error, so the bits are the same (levels.h).
  * Pairs      Two 16-bit values, or a half of each, are added in fp32: its 24 bits are 2 p + 2 or more, so that rounding
  *            to them first changes no result (Figueroa, When is double rounding innocuous? 1995). Denormal results are
  *            exact in it.
