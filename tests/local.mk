@@ -127,7 +127,7 @@ check_PROGRAMS += $(gpu_programs)
 endif
 # The parts of a build that it needs. gpu-kit copies them, stripped, to a folder for another machine.
 gpu_needs = libtagc-preload.so tagc-report $(gpu_programs) $(cuda_tests) tests/bench/overhead \
-  tests/e2e/device/on_device tests/e2e/trace/trace_times \
+  tests/e2e/device/on_device tests/e2e/device/on_device_gathers tests/e2e/broadcast/broadcasts tests/e2e/trace/trace_times \
   tests/standin/launch tests/standin/libnccl.so.2
 gpu-programs: all
 	@$(MAKE) $(AM_MAKEFLAGS) $(gpu_needs)
