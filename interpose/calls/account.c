@@ -70,7 +70,7 @@ static void account_call(const struct tagc_comm *comm, struct tagc_call *call) {
     if (is_of_parameters(comm, call)) {
       const struct tagc_traffic plain = sent_plain(call);
       comm->ledger->allgathers_left++;
-      comm->ledger->allgathers_left_reason = tagc_allgathers_reason(comm);
+      comm->ledger->allgathers_left_reason = tagc_allgathers_reason();
       tagc_traffic_add(&comm->ledger->allgathers_left_sent, &plain);
     }
     return;

@@ -60,7 +60,7 @@ bool tagc_call_may_compress(const struct tagc_call *call) {
   case TAGC_ENTRY_ncclReduceScatter: return true;
   case TAGC_ENTRY_ncclAllReduce: return call->count >= TAGC_ALL_REDUCE_LEAST && tagc_comm_dtype(call->type, &dtype);
   case TAGC_ENTRY_ncclAllGather:
-    return tagc_allgathers_reason(call->comm) == TAGC_REASON_NONE && tagc_comm_dtype(call->type, &dtype);
+    return tagc_allgathers_reason() == TAGC_REASON_NONE && tagc_comm_dtype(call->type, &dtype);
   case TAGC_ENTRY_ncclBroadcast:
   case TAGC_ENTRY_ncclBcast:
     return tagc_library_options()->broadcast != TAGC_BROADCAST_OFF &&
@@ -107,7 +107,7 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
     .calls_skipped = call->calls_skipped,
     .hosts = (int)comm->agreement.hosts,
     .shape_reason = tagc_call_is_broadcast(call) ? tagc_call_broadcast_shape(call, &broadcast) : TAGC_REASON_NONE,
-    .allgather_reason = tagc_allgathers_reason(comm),
+    .allgather_reason = tagc_allgathers_reason(),
     .stale = allgather && allgather->layout.reference_bytes &&
              (!tagc_allgather_first(comm, allgather)->referred || allgather->rest),
   };

@@ -7,15 +7,13 @@
 #include "interpose/comm/comm.h"
 #include "interpose/nccl/process.h"
 
-enum tagc_reason tagc_allgathers_reason(const struct tagc_comm *comm) {
+enum tagc_reason tagc_allgathers_reason(void) {
   const struct tagc_options *options = tagc_library_options();
   if (options->allgather == TAGC_ALLGATHER_OFF)
     return TAGC_REASON_allgather_off;
   if (options->allgather != TAGC_ALLGATHER_AUTO)
     return TAGC_REASON_NONE;
-  if (!tagc_library_allgather_codec())
-    return TAGC_REASON_allgather_named;
-  return comm && comm->device && !comm->device->host_reads ? TAGC_REASON_allgather_device : TAGC_REASON_NONE;
+  return tagc_library_allgather_codec() ? TAGC_REASON_NONE : TAGC_REASON_allgather_named;
 }
 
 struct tagc_allgather *tagc_allgather_of(const struct tagc_comm *comm, const struct tagc_call *call) {
@@ -30,7 +28,7 @@ struct tagc_allgather *tagc_allgather_first(const struct tagc_comm *comm, const 
 bool tagc_allgathers_make(struct tagc_comm *comm) {
   size_t count;
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
-  if (tagc_allgathers_reason(comm) != TAGC_REASON_NONE || !count)
+  if (tagc_allgathers_reason() != TAGC_REASON_NONE || !count)
     return true;
   comm->allgathers = calloc(count, sizeof *comm->allgathers);
   if (!comm->allgathers)

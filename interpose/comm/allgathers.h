@@ -19,9 +19,8 @@
 struct tagc_call;
 struct tagc_comm;
 
-/* Why no all-gather of the communicator is compressed; TAGC_REASON_NONE: some may be. Equal on all ranks, and the same
- * for the whole life of a communicator with a device. */
-enum tagc_reason tagc_allgathers_reason(const struct tagc_comm *comm);
+/* Why no all-gather is compressed; TAGC_REASON_NONE: some may be. Equal on all ranks. */
+enum tagc_reason tagc_allgathers_reason(void);
 
 struct tagc_allgather {
   struct tagc_allgather_shape shape;   /* n = 0: the element type cannot be compressed */

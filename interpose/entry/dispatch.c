@@ -135,7 +135,7 @@ static enum tagc_reason unheld_reason(struct tagc_call *call) {
   }
   if (call->entry != TAGC_ENTRY_ncclAllGather || tagc_library_options()->mode == TAGC_MODE_OBSERVE)
     return TAGC_REASON_function;
-  const enum tagc_reason reason = tagc_allgathers_reason(call->comm);
+  const enum tagc_reason reason = tagc_allgathers_reason();
   if (reason == TAGC_REASON_NONE)
     return TAGC_REASON_type;
   return call->allgather >= 0 ? reason : TAGC_REASON_function;

@@ -138,6 +138,7 @@ EXPORT ncclResult_t ncclScatterConfig(const void *send, void *recv, size_t count
 static bool is_held(struct tagc_call *called, struct tagc_call call) {
   if (!watched())
     return false;
+  tagc_library_note_messages();
   if (called->trace.number) {
     call.trace = called->trace;
     call.decision = called->decision;
@@ -185,6 +186,7 @@ EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_
                                   cudaStream_t stream) {
   CALLED(ncclPutSignal, .send = local, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   RETURN_IF_REFUSED(comm);
+  tagc_library_note_messages();
   RETURN(
     FORWARD_IN_ORDER(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream));
 }
@@ -193,12 +195,14 @@ EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int f
                                cudaStream_t stream) {
   CALLED(ncclSignal, .root = peer, .handle = comm, .stream = stream);
   RETURN_IF_REFUSED(comm);
+  tagc_library_note_messages();
   RETURN(FORWARD_IN_ORDER(ncclSignal, peer, signal, context, flags, comm, stream));
 }
 
 EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream) {
   CALLED(ncclWaitSignal, .handle = comm, .stream = stream);
   RETURN_IF_REFUSED(comm);
+  tagc_library_note_messages();
   RETURN(FORWARD_IN_ORDER(ncclWaitSignal, count, signals, comm, stream));
 }
 
@@ -207,6 +211,7 @@ EXPORT ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommR
                                       struct ncclDevComm *made) {
   CALLED(ncclDevCommCreate, .handle = comm);
   RETURN_IF_REFUSED(comm);
+  tagc_library_note_messages();
   const ncclResult_t status = FORWARD(ncclDevCommCreate, comm, requirements, made);
   if (watched() && (status == ncclSuccess || status == ncclInProgress))
     tagc_comm_has_device_comm(comm);

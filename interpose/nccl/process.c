@@ -56,6 +56,15 @@ const struct tagc_allgather_codec *tagc_library_allgather_codec(void) {
   return choice == TAGC_ALLGATHER_OFF ? NULL : *of_choice;
 }
 
+static atomic_bool messages;
+
+void tagc_library_note_messages(void) {
+  if (!atomic_load_explicit(&messages, memory_order_relaxed))
+    atomic_store_explicit(&messages, true, memory_order_relaxed);
+}
+
+bool tagc_library_saw_messages(void) { return atomic_load_explicit(&messages, memory_order_relaxed); }
+
 ncclResult_t tagc_no_memory(const char *what) {
   static atomic_flag told;
   if (!atomic_flag_test_and_set(&told))

@@ -35,6 +35,11 @@ const struct tagc_model *tagc_library_map(uint64_t *digest);
 void tagc_library_refuse(void);
 void tagc_library_set_map(const struct tagc_model *model, uint64_t digest);
 
+/* The program sends messages of its own (ncclSend, ncclRecv, one-sided calls), whose order differs from rank to rank.
+ * Collectives have one order everywhere, so the host may wait in them; beside messages it might wait in a circle. */
+void tagc_library_note_messages(void);
+bool tagc_library_saw_messages(void);
+
 /* Logs, once in a process, a lack of memory for `what`. Returns ncclSystemError, for the call to return. */
 ncclResult_t tagc_no_memory(const char *what);
 

@@ -14,7 +14,7 @@ enum { TOLD_MOST = 3 }; /* reasons in a line */
 /* Reasons of calls that a user does not expect to be compressed: told last. */
 static bool is_expected(enum tagc_reason reason) {
   return reason == TAGC_REASON_function || reason == TAGC_REASON_allgather_off ||
-         reason == TAGC_REASON_allgather_named || reason == TAGC_REASON_allgather_device;
+         reason == TAGC_REASON_allgather_named || reason == TAGC_REASON_allgather_messages;
 }
 
 /* The most frequent reason that is not told yet, the expected ones last; TAGC_REASON_compressed: none. */

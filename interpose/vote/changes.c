@@ -115,8 +115,7 @@ static enum tagc_change compare_samples(struct tagc_comm *comm, size_t place, co
   const char *both = samples + 2 * place * TAGC_CHANGE_BYTES;
   const char *before = both + (cycles[0] > cycles[1] ? TAGC_CHANGE_BYTES : 0);
   const char *after = both + (cycles[0] > cycles[1] ? 0 : TAGC_CHANGE_BYTES);
-  if (comm->device->host_reads)
-    tagc_tune_allgather(comm, place, before, after, rows.rows * rows.width / element);
+  tagc_tune_allgather(comm, place, before, after, rows.rows * rows.width / element);
   return tagc_change_between(before, after, rows.rows * rows.width / element, dtype);
 }
 

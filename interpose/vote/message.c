@@ -85,6 +85,7 @@ void tagc_message_parameters(struct tagc_message *m, struct tagc_parameter_stats
   carry_largest(m, &stats->bits);
   carry_largest(m, &stats->encode_ns);
   carry_largest(m, &stats->decode_ns);
+  carry_largest(m, &stats->call_ns);
 }
 
 void tagc_message_ratios(struct tagc_message *m, double ratios[2]) {

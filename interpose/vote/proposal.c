@@ -191,8 +191,11 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
   enum tagc_reason reason = tagc_plan_allgather(&question, &a->layout);
   if (reason == TAGC_REASON_compressed && first != a && first->reason != reason)
     reason = first->reason;
-  if (reason == TAGC_REASON_compressed && first == a && tagc_choose_allgathers_may(question.options))
+  const bool automatic = tagc_choose_allgathers_may(question.options);
+  if (reason == TAGC_REASON_compressed && first == a && automatic)
     reason = tagc_choose_allgather(&a->shape, &a->stats, wire);
+  if (reason == TAGC_REASON_compressed && automatic && !comm->device->host_reads && tagc_library_saw_messages())
+    reason = TAGC_REASON_allgather_messages;
   if (reason != TAGC_REASON_compressed)
     return reason;
   a->pinned = tagc_plan_is_pinned(&question, &a->layout);
@@ -207,11 +210,24 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
   return TAGC_REASON_compressed;
 }
 
+/* The room for references. auto, which nobody asked for, leaves a GPU most of the memory that it has free by now. */
+static void find_room(const struct tagc_comm *comm, uint64_t *left, uint64_t *pinned_left) {
+  enum { SHARE = 4 };
+  const struct tagc_options *options = tagc_library_options();
+  *left = options->allgather_max;
+  *pinned_left = comm->device->host_reads ? 0 : options->allgather_pinned;
+  if (!tagc_choose_allgathers_may(options) || !comm->allgather_count)
+    return;
+  const uint64_t spare = comm->device->spare(comm->device) / SHARE;
+  *left = spare < *left ? spare : *left;
+  *pinned_left = 0; /* over PCIe it takes longer than the estimate says */
+}
+
 static void plan_allgathers(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire) {
   const enum tagc_reason why =
     comm->hierarchy.scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote : comm->hierarchy.scope.reason;
-  uint64_t left = tagc_library_options()->allgather_max;
-  uint64_t pinned_left = comm->device->host_reads ? 0 : tagc_library_options()->allgather_pinned;
+  uint64_t left, pinned_left;
+  find_room(comm, &left, &pinned_left);
   for (size_t i = 0; i < comm->allgather_count; i++)
     comm->allgathers[i].reason = decided ? why : plan_allgather(comm, &comm->allgathers[i], wire, &left, &pinned_left);
 }

@@ -23,13 +23,23 @@ void tagc_tune_allgather(struct tagc_comm *comm, size_t i, const void *before, c
   if (!is_tuned(comm, i) || !n)
     return;
   struct tagc_allgather *a = &comm->allgathers[i];
-  a->measured = tagc_parameter_stats_measure(a->codec, before, after, n, a->shape.dtype, tagc_clock_ms, &a->stats);
+  const bool host = comm->device->host_reads;
+  struct tagc_gpu_cost cost;
+  a->measured =
+    tagc_parameter_stats_measure(a->codec, before, after, n, a->shape.dtype, host ? tagc_clock_ms : NULL, &a->stats);
+  if (host || !a->measured)
+    return;
+  /* The host's codec has told the bits; the times are the device's. */
+  a->measured = comm->device->allgather_cost(comm->device, a->codec, &a->shape, &cost);
+  a->stats.encode_ns = cost.encode_ns;
+  a->stats.decode_ns = cost.decode_ns;
+  a->stats.call_ns = cost.call_ns;
 }
 
 size_t tagc_tune_allgathers_words(const struct tagc_comm *comm) { return TAGC_MESSAGE_PARAMETERS * count_tuned(comm); }
 
 void tagc_tune_allgathers_pack(const struct tagc_comm *comm, struct tagc_message *message) {
-  const struct tagc_parameter_stats unknown = {__builtin_inf(), __builtin_inf(), __builtin_inf()};
+  const struct tagc_parameter_stats unknown = {__builtin_inf(), __builtin_inf(), __builtin_inf(), 0};
   for (size_t i = 0; i < comm->allgather_count; i++) {
     const struct tagc_allgather *a = &comm->allgathers[i];
     struct tagc_parameter_stats own = a->measured ? a->stats : unknown;

@@ -187,11 +187,11 @@ static int launch_delta_decode(const struct tagc_cuda_launcher *launcher, const 
 
 const struct tagc_allgather_cuda *tagc_allgather_cuda_of(const struct tagc_allgather_codec *codec) {
   static const struct tagc_allgather_cuda codecs[] = {
-    {&tagc_allgather_bf16, launch_bf16_encode, launch_bf16_decode, NULL},
-    {&tagc_allgather_q8, launch_q8_encode, launch_q8_decode, NULL},
-    {&tagc_allgather_lossless, launch_lossless_encode, launch_lossless_decode, NULL},
-    {&tagc_allgather_delta, launch_delta_encode, launch_delta_decode, NULL},
-    {&tagc_allgather_exact, tagc_exact_cuda_encode, tagc_exact_cuda_decode, tagc_exact_cuda_refer},
+    {&tagc_allgather_bf16, launch_bf16_encode, launch_bf16_decode, NULL, 0, 0},
+    {&tagc_allgather_q8, launch_q8_encode, launch_q8_decode, NULL, 0, 0},
+    {&tagc_allgather_lossless, launch_lossless_encode, launch_lossless_decode, NULL, 0, 0},
+    {&tagc_allgather_delta, launch_delta_encode, launch_delta_decode, NULL, 0, 0},
+    {&tagc_allgather_exact, tagc_exact_cuda_encode, tagc_exact_cuda_decode, tagc_exact_cuda_refer, 205, 105},
   };
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
     if (codecs[i].codec == codec)

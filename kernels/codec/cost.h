@@ -115,6 +115,10 @@ struct tagc_gpu_cost {
 /* The time to start a kernel or a copy: a guess at what is usual. */
 #define TAGC_GPU_LAUNCH_NS 4e3
 
+/* The time that a GPU loses if the host waits for a call: the program has enqueued nothing behind it, and a layer of a
+ * model is some fifty kernels to enqueue. A guess, on the safe side. */
+#define TAGC_GPU_WAIT_NS 1e6
+
 /* A roofline (Williams, Waterman, Patterson 2009): the bytes at the rate of memory, or the ops, whichever take longer.
  *   encode   `passes` times g and e, e written, payloads written; encode_ops, and those of the residual
  *   decode   the messages of all senders; decode_ops

@@ -79,6 +79,8 @@ struct tagc_device {
    * never freed: that would wait for all streams. From TAGC_PINNED_LARGE bytes on it may be released, and serves later
    * requests. NULL if there is none. */
   void *(*alloc_pinned)(const struct tagc_device *self, size_t bytes);
+  /* Bytes that the device has free now; SIZE_MAX for the host's memory, which nobody asks about. */
+  size_t (*spare)(const struct tagc_device *self);
   /* True if kernels can access the buffer. Checks its first byte alone, and waits for nothing. */
   bool (*reaches)(const struct tagc_device *self, const void *buffer);
   /* Fills memory with zeros. */
@@ -121,6 +123,10 @@ struct tagc_device {
    * for codecs that may refuse. digest: sets *job->digest, if decode or refer has not, and waits for it. */
   bool (*allgather_layout)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                            const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
+  /* Estimates the cost for an element of the own shard (encode), for one of each shard (decode), and for a call, the
+   * host's waiting included. False if the host can measure it, or nothing is known. */
+  bool (*allgather_cost)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                         const struct tagc_allgather_shape *shape, struct tagc_gpu_cost *out);
   bool (*allgather_encode)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                            struct tagc_allgather_job *job, void *stream);
   bool (*allgather_decode)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,

@@ -12,6 +12,21 @@ bool tagc_cuda_allgather_layout(const struct tagc_device *self, const struct tag
          tagc_allgather_cuda_layout(codec, shape, out) && tagc_cuda_allgather_passes(tagc_cuda_device_of(self), codec);
 }
 
+/* What exact takes is its instructions: some hundred for an element, whose few bytes memory moves in less time. */
+bool tagc_cuda_allgather_cost(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                              const struct tagc_allgather_shape *shape, struct tagc_gpu_cost *out) {
+  enum { LAUNCHES = 6 };
+  const struct tagc_allgather_cuda *its = tagc_allgather_cuda_of(codec);
+  struct tagc_cuda_visit visit;
+  (void)shape;
+  if (!its || !its->encode_ops || !tagc_cuda_enter_ready(self, &visit))
+    return false;
+  *out = (struct tagc_gpu_cost){.encode_ns = visit.device->rates.ns_per_op * its->encode_ops,
+                                .decode_ns = visit.device->rates.ns_per_op * its->decode_ops,
+                                .call_ns = LAUNCHES * TAGC_GPU_LAUNCH_NS + TAGC_GPU_WAIT_NS};
+  return tagc_cuda_leave(&visit, true);
+}
+
 /* `what`: for the log. */
 static bool run_allgather_step(const struct tagc_device *self, tagc_allgather_step *step,
                                const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job,

@@ -107,6 +107,8 @@ void tagc_cuda_self_test_codecs(struct tagc_cuda_device *device);
 /* Members of the table. */
 bool tagc_cuda_allgather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                                 const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
+bool tagc_cuda_allgather_cost(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                              const struct tagc_allgather_shape *shape, struct tagc_gpu_cost *out);
 bool tagc_cuda_allgather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                                 struct tagc_allgather_job *job, void *stream);
 bool tagc_cuda_allgather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
@@ -132,6 +134,7 @@ void *tagc_cuda_alloc(const struct tagc_device *self, size_t bytes, void *stream
 void tagc_cuda_release(const struct tagc_device *self, void *memory, void *stream);
 void tagc_cuda_release_after(const struct tagc_device *self, void *memory, void *fence);
 void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes);
+size_t tagc_cuda_spare(const struct tagc_device *self);
 bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer);
 bool tagc_cuda_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream);
 bool tagc_cuda_put(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream);

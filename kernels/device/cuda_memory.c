@@ -260,6 +260,15 @@ void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes) {
   return memory;
 }
 
+size_t tagc_cuda_spare(const struct tagc_device *self) {
+  struct tagc_cuda_visit visit;
+  size_t available = 0, total;
+  if (!tagc_cuda_enter(self, &visit))
+    return 0;
+  const bool good = tagc_cuda_did(visit.device, visit.device->driver->memory_info(&available, &total), "cuMemGetInfo");
+  return tagc_cuda_leave(&visit, good) ? available : 0;
+}
+
 /* For memory unknown to CUDA the driver answers zeros. Managed memory moves to whoever touches it, unless the GPU
  * cannot do that while the host runs. Some pinned memory has another address on the GPU, the only good one there. */
 bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer) {

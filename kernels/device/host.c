@@ -42,6 +42,11 @@ static void *host_alloc_pinned(const struct tagc_device *self, size_t bytes) {
   return NULL;
 }
 
+static size_t host_spare(const struct tagc_device *self) {
+  (void)self;
+  return SIZE_MAX;
+}
+
 static bool host_reaches(const struct tagc_device *self, const void *buffer) {
   (void)self, (void)buffer;
   return true;
@@ -133,6 +138,12 @@ static bool host_allgather_layout(const struct tagc_device *self, const struct t
                                   const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out) {
   (void)self;
   return codec->layout(shape, out);
+}
+
+static bool host_allgather_cost(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                const struct tagc_allgather_shape *shape, struct tagc_gpu_cost *out) {
+  (void)self, (void)codec, (void)shape, (void)out;
+  return false;
 }
 
 static bool host_allgather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
@@ -256,6 +267,7 @@ const struct tagc_device tagc_device_host = {
   .release = host_release,
   .release_after = host_release,
   .alloc_pinned = host_alloc_pinned,
+  .spare = host_spare,
   .reaches = host_reaches,
   .clear = host_clear,
   .put = host_copy,
@@ -273,6 +285,7 @@ const struct tagc_device tagc_device_host = {
   .decode = host_decode,
   .flush = host_flush,
   .allgather_layout = host_allgather_layout,
+  .allgather_cost = host_allgather_cost,
   .allgather_encode = host_allgather_encode,
   .allgather_decode = host_allgather_decode,
   .allgather_refer = host_allgather_refer,

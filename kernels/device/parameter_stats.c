@@ -72,7 +72,7 @@ bool tagc_parameter_stats_measure(const struct tagc_allgather_codec *codec, cons
                                   struct tagc_parameter_stats *out) {
   struct parameter_trial t = {.codec = codec, .before = before, .sample_bytes = n * tagc_dtype_size(dtype)};
   double best_ms[2] = {__builtin_inf(), __builtin_inf()};
-  *out = (struct tagc_parameter_stats){__builtin_inf(), __builtin_inf(), __builtin_inf()};
+  *out = (struct tagc_parameter_stats){__builtin_inf(), __builtin_inf(), __builtin_inf(), 0};
   if (!make_trial(&t, after, n, dtype))
     return false;
   run_trial(&t, no_clock, (double[2]){0, 0});

@@ -6,7 +6,7 @@
  * Codec      runs on it as it does in a call between two ranks, whose other shard is decoded; the best of three times
  *            counts. One element counts as changed, so that even a sample that stands still is encoded.
  * Units      bits of an element that travel, with the margin of sizes. Nanoseconds for an element of the own shard
- *            (encode), and for an element of each shard (decode).
+ *            (encode), for an element of each shard (decode), and for a call whatever its size: 0 on the host.
  * Ownership  Memory comes from the host and is freed.
  * Threads    Reentrant. Failure: false without memory, or if the codec cannot have the shape.
  */
@@ -17,7 +17,7 @@
 
 /* All infinite: the codec cannot carry the parameters, or nobody knows. */
 struct tagc_parameter_stats {
-  double bits, encode_ns, decode_ns;
+  double bits, encode_ns, decode_ns, call_ns;
 };
 
 /* `before` and `after`: n >= 1 elements in host memory. `codec` has a reference and payloads of any size. clock_ms:

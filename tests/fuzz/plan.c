@@ -61,7 +61,7 @@ static void check_call(const struct tagc_options *options, struct input *in) {
     .hosts = 1 + bits % 3,
     .shape_reason = bits % 7 ? TAGC_REASON_NONE : TAGC_REASON_odd_bytes,
     .allgather_reason = options->allgather == TAGC_ALLGATHER_OFF                 ? TAGC_REASON_allgather_off
-                        : options->allgather == TAGC_ALLGATHER_AUTO && bits % 11 ? TAGC_REASON_allgather_device
+                        : options->allgather == TAGC_ALLGATHER_AUTO && bits % 11 ? TAGC_REASON_allgather_messages
                                                                                  : TAGC_REASON_NONE,
   };
   struct tagc_decision d = tagc_plan_call(&f), again = tagc_plan_call(&f);

@@ -4,10 +4,12 @@
  * and before its backward pass, and reduced after that. All-gathers and reductions have their own streams, which wait
  * for one another only at the end of a step.
  *
- *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again|fresh]      under launch, with --cuda for cuda
+ *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again|fresh|messages]   under launch, with --cuda for
+ * cuda
  *
  * again: in one step all ranks gather a unit once more. On a GPU the first of these calls fails, because its receive
- * buffer is not aligned. fresh: gradients differ wholly from step to step; otherwise by little, like the parameters.
+ * buffer is not aligned. messages: each step ends with messages from rank to rank. fresh: gradients differ wholly from
+ * step to step; otherwise by little, like the parameters.
  *
  * Parameters change a little from step to step, and much in one step; in one step some are not finite.
  */
@@ -19,7 +21,7 @@ enum { UNITS = 4, AGAIN = 7, JUMP = 9, ODD = 11 };
 static const size_t counts[UNITS] = {4096, 10001, 5003, 3000};
 
 static ncclDataType_t type;
-static bool in_place, again, fresh, fails;
+static bool in_place, again, fresh, messages, fails;
 static char *shard[UNITS], *whole[UNITS], *gradient[UNITS], *reduced[UNITS], *host;
 
 static float parameter(int step, int unit, size_t i) {
@@ -63,6 +65,16 @@ static void tell(int step, int unit, const char *what, const char *from, size_t 
          (unsigned long long)tagc_hash_add(TAGC_HASH_START, host, bytes));
 }
 
+/* Around the ring of ranks, of what was gathered first. The buffer of reduced gradients of unit 1 has room beyond. */
+static void send_messages(void) {
+  enum { SENT = 16 };
+  char *to = reduced[1] + counts[1] * size_of(type);
+  CHECK(ncclGroupStart());
+  CHECK(ncclSend(whole[0], SENT, type, (rank + 1) % nranks, world, memory.stream[0]));
+  CHECK(ncclRecv(to, SENT, type, (rank + nranks - 1) % nranks, world, memory.stream[0]));
+  CHECK(ncclGroupEnd());
+}
+
 static void run_step(int step) {
   for (int unit = 0; unit < UNITS; unit++)
     fill(step, unit);
@@ -75,6 +87,8 @@ static void run_step(int step) {
     gather(unit);
     CHECK(ncclReduceScatter(gradient[unit], reduced[unit], counts[unit], type, ncclSum, world, memory.stream[1]));
   }
+  if (messages)
+    send_messages();
   memory.synchronize();
   for (int unit = 0; unit < UNITS; unit++) {
     tell(step, unit, "gathered", whole[unit], (size_t)nranks * counts[unit] * size_of(type));
@@ -89,12 +103,13 @@ int main(int argc, char **argv) {
   while (argc > 3 && which < 3 && strcmp(argv[2], names[which]) != 0)
     which++;
   if (argc < 4 || which == 3 || !use_memory(argv[1])) {
-    fprintf(stderr, "usage: on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again|fresh]\n");
+    fprintf(stderr, "usage: on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again|fresh|messages]\n");
     return 2;
   }
   type = types[which];
   in_place = argc > 4 && strcmp(argv[4], "in-place") == 0;
   fresh = argc > 4 && strcmp(argv[4], "fresh") == 0;
+  messages = argc > 4 && strcmp(argv[4], "messages") == 0;
   again = argc > 4 && strcmp(argv[4], "again") == 0;
   fails = strcmp(argv[1], "cuda") == 0;
   setvbuf(stdout, NULL, _IOLBF, 0); /* keeps lines whole: the ranks share a pipe */
@@ -104,7 +119,7 @@ int main(int argc, char **argv) {
     shard[unit] = memory.alloc(counts[unit] * sizeof(float));
     whole[unit] = memory.alloc((size_t)nranks * counts[unit] * sizeof(float));
     gradient[unit] = memory.alloc((size_t)nranks * counts[unit] * sizeof(float));
-    reduced[unit] = memory.alloc(counts[unit] * sizeof(float));
+    reduced[unit] = memory.alloc((counts[unit] + 16) * sizeof(float));
     if (!host || !shard[unit] || !whole[unit] || !gradient[unit] || !reduced[unit])
       return 1;
   }

@@ -420,11 +420,14 @@ static void is_gathered(const struct tagc_allgather_shape *shape, const struct t
 /* A million elements of bf16 a rank, two ranks: 2 bits of 16, and 3 ns for each element of a call. */
 static void allgathers(void) {
   const struct tagc_allgather_shape shape = {1 << 20, 2, TAGC_BFLOAT16}, many = {1 << 20, 8, TAGC_BFLOAT16};
-  const struct tagc_parameter_stats stats = {.bits = 2, .encode_ns = 1, .decode_ns = 1}, all = {16, 0, 0},
-                                    unknown = {INFINITY, INFINITY, INFINITY};
+  const struct tagc_parameter_stats stats = {.bits = 2, .encode_ns = 1, .decode_ns = 1}, all = {16, 0, 0, 0},
+                                    unknown = {INFINITY, INFINITY, INFINITY, 0};
   const struct tagc_wire slow = link_of(100e6), fast = link_of(1e9), latency = {.plain = {.latency_ns = 1e9}};
   is_gathered(&shape, &stats, &slow, TAGC_REASON_NONE, "17.5 ms less to send, 3 ms more to compute");
   is_gathered(&shape, &stats, &fast, TAGC_REASON_allgather_slower, "1.7 ms less to send");
+  const struct tagc_parameter_stats waits = {.bits = 2, .call_ns = 1e6}, long_waits = {.bits = 2, .call_ns = 2e6};
+  is_gathered(&shape, &waits, &fast, TAGC_REASON_NONE, "1.7 ms less to send, and the host waits 1 ms");
+  is_gathered(&shape, &long_waits, &fast, TAGC_REASON_allgather_slower, "1.7 ms less to send, and the host waits 2 ms");
   is_gathered(&shape, &all, &slow, TAGC_REASON_allgather_slower, "nothing less to send");
   is_gathered(&shape, &stats, &latency, TAGC_REASON_allgather_slower, "bytes that cost nothing");
   is_gathered(&shape, &unknown, &slow, TAGC_REASON_unseen, "unknown parameters");
@@ -434,7 +437,7 @@ static void allgathers(void) {
        tagc_choose_allgather_ns(&many, &stats, &slow, 1000) == (1 << 20) * 9.0 + 7 * (20e3 + 1000 * 10.0),
      "the times of a call");
   const double plain_ns = tagc_choose_allgather_plain_ns(&shape, &slow);
-  const struct tagc_parameter_stats edge = {16, 0, 0.049 * plain_ns / (2 << 20)};
+  const struct tagc_parameter_stats edge = {16, 0, 0.049 * plain_ns / (2 << 20), 0};
   struct tagc_parameter_stats less = edge;
   less.bits = 14.4; /* 10% less */
   is_gathered(&shape, &less, &slow, TAGC_REASON_NONE, "5.1% less");
