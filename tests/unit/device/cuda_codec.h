@@ -67,6 +67,7 @@ static void prepare_both(const struct setting *s, struct sim *sim, struct device
     host->seed = device->seed = s->seed ? s->seed + (uint64_t)step : 1000003u * (uint64_t)step + s->n;
     host->stats = &ranks[r].stats;
     device->residual_empty = host->residual_empty;
+    device->cycle = (uint64_t)step + 1;
     twin_put(&ranks[r].send);
     if (sim->codec->prepare)
       sim->codec->prepare(host);
@@ -100,6 +101,18 @@ static void encode_both(const struct setting *s, struct sim *sim, struct device_
     if (!about(after.residual_norm2, stats->residual_norm2, s->inexact))
       differs(s, step, r, "the norm", 0);
   }
+}
+
+/* A decode that ends its call counts calls with a surplus in a row, and enters a cycle that had exceptions. */
+static bool ended_right(const struct sim *sim, const struct device_rank *rank, const struct tagc_counts *after) {
+  const struct tagc_job *host = &sim->job[rank->job.rank];
+  const uint64_t cycle = rank->job.cycle;
+  const bool ends = rank->job.ends && tagc_cuda_codec_of(sim->codec)->ends;
+  const uint32_t surplus = host->surplus_seen ? rank->before.surplus_calls + 1 : 0;
+  struct tagc_health health;
+  device_read(&health, rank->health.base + GUARD, sizeof health);
+  return after->surplus_calls == (ends ? surplus : rank->before.surplus_calls) &&
+         health.nonfinite[cycle] == (ends && host->nonfinite_seen ? cycle : 0);
 }
 
 /* A decode without a prepare before it: the next one must give the same result. */
@@ -137,6 +150,8 @@ static void decode_both(const struct setting *s, struct sim *sim, struct device_
         after.overflowed - before->overflowed != stats->overflowed || after.nonfinite_seen != host->nonfinite_seen ||
         after.surplus_seen != host->surplus_seen)
       differs(s, step, r, "a count of decode", 0);
+    if (!ended_right(sim, &ranks[r], &after))
+      differs(s, step, r, "the end of the call", 0);
   }
 }
 
