@@ -12,8 +12,8 @@
 struct setting {
   const char *codec;
   uint64_t n;
-  int nranks;
-  uint32_t keep_ppm; /* sparse codecs */
+  int nranks, devices; /* devices: the first ranks, which have one; 0: all */
+  uint32_t keep_ppm;   /* sparse codecs */
   enum tagc_dtype dtype;
   enum tagc_storage storage;
   bool stochastic;
@@ -58,6 +58,8 @@ static void compare(const struct setting *s, int step, int rank, const char *wha
 
 static bool about(double a, double b, double inexact) { return a == b || fabs(a - b) <= inexact * fabs(b); }
 
+static bool has_device(const struct setting *s, int rank) { return !s->devices || rank < s->devices; }
+
 static void prepare_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step) {
   const struct tagc_cuda_codec *codec = tagc_cuda_codec_of(sim->codec);
   for (int r = 0; r < s->nranks; r++) {
@@ -71,9 +73,10 @@ static void prepare_both(const struct setting *s, struct sim *sim, struct device
     twin_put(&ranks[r].send);
     if (sim->codec->prepare)
       sim->codec->prepare(host);
-    if (codec->prepare)
+    if (codec->prepare && has_device(s, r))
       MUST(codec->prepare(&launcher, sim->codec, device, (void *)twin_at(&ranks[r].counts), NULL));
-    compare(s, step, r, "an exponent", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
+    if (has_device(s, r))
+      compare(s, step, r, "an exponent", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
   }
 }
 
@@ -84,6 +87,8 @@ static void encode_both(const struct setting *s, struct sim *sim, struct device_
     const struct tagc_counts *before = &ranks[r].before;
     twin_put(&ranks[r].exponents);
     sim->codec->encode(host);
+    if (!has_device(s, r))
+      continue;
     MUST(tagc_cuda_codec_of(sim->codec)
            ->encode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
     for (int shard = 0; shard < s->nranks; shard++)
@@ -123,7 +128,7 @@ static void decode_once_more(const struct setting *s, struct sim *sim, struct de
 }
 
 static void decode_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step) {
-  for (int r = 0; r < s->nranks; r++) {
+  for (int r = 0; r < s->nranks && has_device(s, r); r++) {
     struct tagc_job *host = &sim->job[r];
     const struct tagc_codec_stats *stats = &ranks[r].stats;
     const struct tagc_counts *before = &ranks[r].before;
