@@ -187,7 +187,6 @@ DEVICE bool is_far(const float difference[EACH], const float value[EACH], uint32
     const float x = row[i + lane % 16];
     squares += x * x;
   }
-  __syncwarp();
   squares = tree_sum(squares);
   return tagc_delta_far(__shfl_sync(ALL_LANES, squares, 0), __shfl_sync(ALL_LANES, squares, 16));
 }

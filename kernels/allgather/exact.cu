@@ -72,6 +72,7 @@ DEVICE uint32_t find_quad(const struct canon &canon, uint32_t bits) {
   return canon.sorted[at % QUADS] | length << 8;
 }
 
+/* Again at once: the next table writes what this one reads last only behind a barrier of its own. */
 DEVICE void make_table(const struct tagc_exact_opening &opening, uint32_t level) {
   __shared__ struct canon canon;
   struct tagc_exact_tables &tables = opening.call.kept->tables;
@@ -86,7 +87,6 @@ DEVICE void make_table(const struct tagc_exact_opening &opening, uint32_t level)
   __syncthreads();
   for (uint32_t bits = threadIdx.x; bits < 1 << CODE_BITS; bits += blockDim.x)
     tables.quad[level][bits] = (uint16_t)find_quad(canon, bits);
-  __syncthreads();
 }
 
 DEVICE void clear_tiles(const struct tagc_allgather_call &gather) {

@@ -95,12 +95,12 @@ DEVICE uint64_t exact_block_digest(const uint32_t bits[ITS], uint64_t block, uin
 /* -- where streams begin ------------------------------------------------------------------------------------------- */
 
 /* A word of a tile: a sum of bytes, and above how many times it was written. Once: the tile's bytes. Twice: with those
- * of all tiles before it. */
+ * of all tiles before it. A word says all that there is to know, so no other access needs an order. */
 enum { WRITTEN_AT = 62 };
 
 DEVICE uint64_t read_word(const unsigned long long *word) {
   unsigned long long x;
-  while ((x = word_wait(word)) >> WRITTEN_AT == 0)
+  while ((x = word_read(word)) >> WRITTEN_AT == 0)
     __nanosleep(32);
   return x;
 }
@@ -110,7 +110,7 @@ DEVICE uint64_t bytes_before(unsigned long long *words, uint64_t tile, uint64_t 
   const unsigned long long once = 1ull << WRITTEN_AT;
   uint64_t before = 0;
   if (lane == 0)
-    word_add(&words[tile], once | bytes);
+    atomicAdd(&words[tile], once | (unsigned long long)bytes);
   for (uint64_t at = tile; at > 0; at = at > LANES ? at - LANES : 0) {
     const uint64_t word = at > lane ? read_word(&words[at - 1 - lane]) : 2 * once;
     const uint32_t whole = __ballot_sync(ALL_LANES, word >> WRITTEN_AT == 2);
@@ -119,14 +119,13 @@ DEVICE uint64_t bytes_before(unsigned long long *words, uint64_t tile, uint64_t 
       break;
   }
   if (lane == 0)
-    word_add(&words[tile], once | before);
+    atomicAdd(&words[tile], once | (unsigned long long)before);
   return before;
 }
 
-/* The group's next tile. */
+/* The group's next tile. All of its threads meet somewhere between two calls. */
 DEVICE uint64_t take_ticket(const struct tagc_allgather_call &gather) {
   __shared__ unsigned long long ticket;
-  __syncthreads();
   if (threadIdx.x == 0)
     ticket = atomicAdd((unsigned long long *)&gather.work->tickets, 1ull);
   __syncthreads();
@@ -304,7 +303,8 @@ DEVICE void write_rests(const struct sending &from, const struct measured &at, u
   }
 }
 
-/* Writes a block's stream into the warp's room, and returns its head, in all lanes. `sent`: the elements. */
+/* Writes a block's stream into the warp's room, and returns its head, in all lanes. `sent`: the elements. The lanes
+ * meet before they read the stream. */
 DEVICE uint32_t encode_block(const struct tagc_exact_tables &tables, const struct sending &from, const char *sent,
                              uint32_t dtype, uint32_t count, uint32_t *words, uint32_t lane) {
   const struct measured at = measure(tables, from, lane);
@@ -328,7 +328,6 @@ DEVICE uint32_t encode_block(const struct tagc_exact_tables &tables, const struc
     write_tails(from, at, symbols, words);
   if (from.edge)
     write_rests(from, at, symbols + at.tails.all, words, dtype == TAGC_FLOAT32);
-  __syncwarp();
   return from.edge | from.level << 8 | bytes << 12;
 }
 

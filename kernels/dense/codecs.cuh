@@ -9,7 +9,8 @@
 #include "kernels/dense/dense.h"
 #include "kernels/cuda/lanes.cuh"
 
-/* A block on its way out. Every codec has a warp's scratch for a block, free before and after. */
+/* A block on its way out. Every codec has a warp's scratch for a block, free before and after: who writes there
+ * synchronizes the lanes first. */
 struct sent {
   uint16_t *scales; /* of this block */
   uint8_t *codes;
@@ -214,7 +215,6 @@ template <> struct steps<TAGC_DENSE_Q3> {
       products += its * level;
       levels += level * level;
     }
-    __syncwarp();
     products = tree_sum(products);
     levels = tree_sum(levels);
     const uint32_t scale = tagc_q3_scale(sum, products, levels, power, to.stochastic);
@@ -319,7 +319,6 @@ template <> struct steps<TAGC_DENSE_Q2> {
     __syncwarp();
     const float squares = q2_squares(scratch, lane), threshold = tagc_q2_threshold(squares);
     const float product = q2_products(scratch, lane, threshold, &large);
-    __syncwarp();
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
       const uint32_t code = tagc_bits_of(v[i]) >> 31 << 1 | (v[i] * v[i] > threshold);
       *word |= code << shift_of(lane, i);

@@ -112,7 +112,6 @@ DEVICE void mend_sums(const struct tagc_cuda_call &call, uint32_t block, uint32_
         x[i] = lowest == 1u << i ? sum : x[i];
     }
   }
-  __syncwarp();
 }
 
 /* Has fp64 added and rounded element i correctly? */

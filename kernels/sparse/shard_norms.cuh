@@ -26,24 +26,26 @@ DEVICE double squares_of(const float x[EACH], uint32_t which) {
   return (double)sum * __longlong_as_double((long long)(1023 - 2 * 128 + 2 * exponent) << 52);
 }
 
-/* The sum of the threads' parts, for thread 0. */
-DEVICE double group_sum(double sum) {
-  __shared__ double parts[WARPS];
-  sum = warp_sum(sum);
+/* The sums of the threads' parts, for thread 0, which reads what the others wrote: all meet before the next call. */
+DEVICE void group_sums(double *left, double *chosen) {
+  __shared__ double parts[2][WARPS];
+  *left = warp_sum(*left);
+  *chosen = warp_sum(*chosen);
+  if (threadIdx.x % LANES == 0) {
+    parts[0][threadIdx.x / LANES] = *left;
+    parts[1][threadIdx.x / LANES] = *chosen;
+  }
   __syncthreads();
-  if (threadIdx.x % LANES == 0)
-    parts[threadIdx.x / LANES] = sum;
-  __syncthreads();
-  for (uint32_t i = 1; threadIdx.x == 0 && i < WARPS; i++)
-    sum += parts[i];
-  return sum;
+  for (uint32_t i = 1; threadIdx.x == 0 && i < WARPS; i++) {
+    *left += parts[0][i];
+    *chosen += parts[1][i];
+  }
 }
 
 /* Adds up a shard's norms. All threads of the groups of a row of the grid call it, with their parts. The last of these
  * groups adds them up, in an order that does not depend on which one it is. `parts`: two a group. */
 DEVICE void add_shard_norms(struct tagc_choose_shard *shard, double *parts, double left, double chosen) {
-  left = group_sum(left);
-  chosen = group_sum(chosen);
+  group_sums(&left, &chosen);
   if (threadIdx.x == 0) {
     parts[2 * blockIdx.x] = left;
     parts[2 * blockIdx.x + 1] = chosen;
@@ -55,12 +57,12 @@ DEVICE void add_shard_norms(struct tagc_choose_shard *shard, double *parts, doub
     left += __ldcg(&parts[2 * i]);
     chosen += __ldcg(&parts[2 * i + 1]);
   }
-  left = group_sum(left);
-  chosen = group_sum(chosen);
+  group_sums(&left, &chosen);
   if (threadIdx.x == 0) {
     shard->left = left;
     shard->chosen = chosen;
   }
+  __syncthreads(); /* the next shard reuses the memory */
 }
 
 #endif

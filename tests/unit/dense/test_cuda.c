@@ -202,6 +202,40 @@ static void check_large(void) {
     }
 }
 
+/* -- flushing ------------------------------------------------------------------------------------------------------ */
+
+/* A gradient, with the residual that is flushed into it: whole blocks and the last one, at any address. */
+static void check_flush(void) {
+  bool all = true;
+  for (int storage = 0; storage < STORAGES; storage++)
+    for (int dtype = 0; dtype < DTYPES; dtype++) {
+      struct setting s = usual("q8");
+      const size_t off = 2 * (size_t)(dtype + storage);
+      s.n = 2 * 256 + 77;
+      struct sim sim = sim_new_stored(s.codec, s.n, s.nranks, (enum tagc_dtype)dtype, 0, (enum tagc_storage)storage);
+      struct device_rank rank = device_rank_new(sim.codec, &sim.job[0], off, false);
+      struct tagc_codec_stats stats = {0};
+      const size_t bytes = (size_t)s.nranks * s.n * tagc_dtype_size((enum tagc_dtype)dtype);
+      struct twin out = twin_new(calloc(1, bytes), bytes, off);
+      difference[0] = '\0';
+      sim.job[0].stats = &stats;
+      case_fill(&sim, GAUSS);
+      sim.codec->encode(&sim.job[0]);
+      sim.job[0].residual_empty = rank.job.residual_empty = storage == TAGC_STORAGE_BF16;
+      twin_put(&rank.send);
+      twin_put(&rank.residual);
+      tagc_residual_flush(&sim.job[0], out.host);
+      MUST(tagc_cuda_flush(&launcher, &rank.job, twin_at(&out), NULL));
+      compare(&s, 0, 0, "what is flushed", &out, 0, bytes);
+      all &= !difference[0];
+      MUST(cuMemFree_v2(out.base));
+      free(out.host);
+      device_rank_free(&rank);
+      sim_free(&sim);
+    }
+  ok(all, "a residual is flushed as on the host: %s", difference);
+}
+
 /* -- what others send ---------------------------------------------------------------------------------------------- */
 static struct tagc_exceptions *arrived(struct sim *sim, int rank) {
   return (struct tagc_exceptions *)(sim->job[rank].message_in + (size_t)(1 - rank) * sim->layout.message_bytes);
@@ -362,6 +396,7 @@ int main(int argc, char **argv) {
   check_exceptions();
   check_hostile();
   check_order();
+  check_flush();
   struct setting captured = usual("q4");
   captured.storage = TAGC_STORAGE_NONE;
   check_graph(&captured);

@@ -12,8 +12,8 @@
 struct setting {
   const char *codec;
   uint64_t n;
-  int nranks;
-  uint32_t keep_ppm; /* sparse codecs */
+  int nranks, devices; /* devices: the first ranks, which have one; 0: all */
+  uint32_t keep_ppm;   /* sparse codecs */
   enum tagc_dtype dtype;
   enum tagc_storage storage;
   bool stochastic;
@@ -58,6 +58,8 @@ static void compare(const struct setting *s, int step, int rank, const char *wha
 
 static bool about(double a, double b, double inexact) { return a == b || fabs(a - b) <= inexact * fabs(b); }
 
+static bool has_device(const struct setting *s, int rank) { return !s->devices || rank < s->devices; }
+
 static void prepare_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step) {
   const struct tagc_cuda_codec *codec = tagc_cuda_codec_of(sim->codec);
   for (int r = 0; r < s->nranks; r++) {
@@ -67,12 +69,14 @@ static void prepare_both(const struct setting *s, struct sim *sim, struct device
     host->seed = device->seed = s->seed ? s->seed + (uint64_t)step : 1000003u * (uint64_t)step + s->n;
     host->stats = &ranks[r].stats;
     device->residual_empty = host->residual_empty;
+    device->cycle = (uint64_t)step + 1;
     twin_put(&ranks[r].send);
     if (sim->codec->prepare)
       sim->codec->prepare(host);
-    if (codec->prepare)
+    if (codec->prepare && has_device(s, r))
       MUST(codec->prepare(&launcher, sim->codec, device, (void *)twin_at(&ranks[r].counts), NULL));
-    compare(s, step, r, "an exponent", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
+    if (has_device(s, r))
+      compare(s, step, r, "an exponent", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
   }
 }
 
@@ -83,6 +87,8 @@ static void encode_both(const struct setting *s, struct sim *sim, struct device_
     const struct tagc_counts *before = &ranks[r].before;
     twin_put(&ranks[r].exponents);
     sim->codec->encode(host);
+    if (!has_device(s, r))
+      continue;
     MUST(tagc_cuda_codec_of(sim->codec)
            ->encode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
     for (int shard = 0; shard < s->nranks; shard++)
@@ -102,6 +108,18 @@ static void encode_both(const struct setting *s, struct sim *sim, struct device_
   }
 }
 
+/* A decode that ends its call counts calls with a surplus in a row, and enters a cycle that had exceptions. */
+static bool ended_right(const struct sim *sim, const struct device_rank *rank, const struct tagc_counts *after) {
+  const struct tagc_job *host = &sim->job[rank->job.rank];
+  const uint64_t cycle = rank->job.cycle;
+  const bool ends = rank->job.ends && tagc_cuda_codec_of(sim->codec)->ends;
+  const uint32_t surplus = host->surplus_seen ? rank->before.surplus_calls + 1 : 0;
+  struct tagc_health health;
+  device_read(&health, rank->health.base + GUARD, sizeof health);
+  return after->surplus_calls == (ends ? surplus : rank->before.surplus_calls) &&
+         health.nonfinite[cycle] == (ends && host->nonfinite_seen ? cycle : 0);
+}
+
 /* A decode without a prepare before it: the next one must give the same result. */
 static void decode_once_more(const struct setting *s, struct sim *sim, struct device_rank *rank) {
   MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &rank->job, (void *)twin_at(&rank->counts), NULL));
@@ -110,7 +128,7 @@ static void decode_once_more(const struct setting *s, struct sim *sim, struct de
 }
 
 static void decode_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step) {
-  for (int r = 0; r < s->nranks; r++) {
+  for (int r = 0; r < s->nranks && has_device(s, r); r++) {
     struct tagc_job *host = &sim->job[r];
     const struct tagc_codec_stats *stats = &ranks[r].stats;
     const struct tagc_counts *before = &ranks[r].before;
@@ -137,6 +155,8 @@ static void decode_both(const struct setting *s, struct sim *sim, struct device_
         after.overflowed - before->overflowed != stats->overflowed || after.nonfinite_seen != host->nonfinite_seen ||
         after.surplus_seen != host->surplus_seen)
       differs(s, step, r, "a count of decode", 0);
+    if (!ended_right(sim, &ranks[r], &after))
+      differs(s, step, r, "the end of the call", 0);
   }
 }
 

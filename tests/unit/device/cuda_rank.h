@@ -24,8 +24,8 @@ struct twin {
 };
 
 struct device_rank {
-  struct tagc_job job; /* with pointers of the device */
-  struct twin send, recv, residual, message_out, message_in, state, counts;
+  struct tagc_job job; /* with pointers of the device; the decode of every other rank ends its call */
+  struct twin send, recv, residual, message_out, message_in, state, counts, health;
   struct twin exponents, sketch_out, sketch_in;
   struct tagc_codec_stats stats; /* of a step: the host's */
   struct tagc_counts before;     /* the device's before the step */
@@ -126,7 +126,9 @@ static inline struct device_rank device_rank_new(const struct tagc_codec *codec,
   rank.sketch_in = twin_new(host->sketch_in, host->layout.sketch_count * sizeof(int32_t), 0);
   rank.state = twin_new(NULL, job->layout.state_bytes, 0);
   rank.counts = twin_new(NULL, sizeof(struct tagc_counts), 0);
+  rank.health = twin_new(NULL, sizeof(struct tagc_health), 0);
   MUST(cuMemsetD8Async(rank.counts.base + GUARD, 0, rank.counts.bytes, NULL));
+  MUST(cuMemsetD8Async(rank.health.base + GUARD, 0, rank.health.bytes, NULL));
   job->send = twin_at(&rank.send);
   job->recv = in_place ? (char *)twin_at(&rank.send) + (size_t)host->rank * n * size : twin_at(&rank.recv);
   job->residual = host->residual ? twin_at(&rank.residual) : NULL;
@@ -136,6 +138,9 @@ static inline struct device_rank device_rank_new(const struct tagc_codec *codec,
   job->sketch_out = twin_at(&rank.sketch_out);
   job->sketch_in = twin_at(&rank.sketch_in);
   job->state = twin_at(&rank.state);
+  job->health = twin_at(&rank.health);
+  job->residual_cycle = TAGC_HEALTH_CYCLES - 1; /* no step comes so far */
+  job->ends = host->rank % 2 == 0;
   job->stats = NULL;
   MUST(cuCtxSynchronize());
   return rank;
@@ -144,7 +149,7 @@ static inline struct device_rank device_rank_new(const struct tagc_codec *codec,
 static inline void device_rank_free(struct device_rank *rank) {
   const struct twin *all[] = {&rank->send,       &rank->recv,      &rank->residual,   &rank->message_out,
                               &rank->message_in, &rank->exponents, &rank->sketch_out, &rank->sketch_in,
-                              &rank->state,      &rank->counts};
+                              &rank->state,      &rank->counts,    &rank->health};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     MUST(cuMemFree_v2(all[i]->base));
 }

@@ -59,7 +59,7 @@ static bool same_with_few(const struct setting *s) { return same_with(s, FEW_GRO
 
 /* Every type and storage; sizes, ranks, patterns and addresses take turns. */
 static void check_variants(void) {
-  static const uint64_t sizes[] = {16411, 16640, 17003, 18433, 20000};
+  static const uint64_t sizes[] = {16411, 17003, 16640, 18433, 20000};
   static const size_t offs[] = {0, 4, 2, 12, 8};
   static const float factors[][2] = {{1, 1}, {0.3f, 3}, {1, 8}, {-2, 0.7f}};
   unsigned turn = 0;

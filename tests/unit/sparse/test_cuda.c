@@ -99,6 +99,17 @@ static void check_sizes(void) {
   ok(same(&s), "a shard of more than one segment");
 }
 
+/* A warp has fewer lanes than there are senders. */
+static void check_many_ranks(void) {
+  struct setting s = usual();
+  s.n = 64;
+  s.nranks = 34;
+  s.devices = 1;
+  s.keep_ppm = 1000000;
+  s.steps = 1;
+  ok(same(&s), "33 senders");
+}
+
 static void check_addresses(void) {
   static const size_t offs[] = {1, 2, 3, 4, 6, 8, 12, 15};
   bool all = true;
@@ -488,6 +499,8 @@ int main(int argc, char **argv) {
   if (!brief) {
     check_patterns();
     check_sizes();
+  } else if (!SANITIZED) {
+    check_many_ranks();
   }
   check_full();
   check_tiny();
