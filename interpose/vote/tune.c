@@ -7,6 +7,7 @@
 #include "env/log.h"
 #include "interpose/calls/calls.h"
 #include "interpose/comm/partial.h"
+#include "interpose/exec/hierarchy.h"
 #include "interpose/nccl/process.h"
 #include "interpose/vote/message.h"
 #include "interpose/vote/proposal.h"
@@ -87,7 +88,8 @@ bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message) {
   }
   if (!again)
     any |= tagc_tune_allgathers_resolve(comm, &message);
-  return any && can_probe;
+  /* Sub-communicators are missing where no slot would use them. Then nothing is to be chosen, and they cannot be probed. */
+  return any && can_probe && tagc_hierarchy_is_ready(comm);
 }
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */

@@ -232,6 +232,8 @@ def hsdp2(model, device):
 
 def accelerate(model, device):
     from accelerate import Accelerator
+    if device.type == "cuda" and torch.cuda.device_count() == 1:
+        os.environ["LOCAL_RANK"] = "0"  # it takes the GPU of that number
     accelerator = Accelerator(cpu=device.type == "cpu")
     model = accelerator.prepare_model(model)
     return Program(model, clip=lambda whole: accelerator.clip_grad_norm_(whole.parameters(), 1.0), backward=accelerator.backward)
