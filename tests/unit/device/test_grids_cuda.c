@@ -60,6 +60,12 @@ static void one_exception(struct sim *sim) {
       sim_put(sim, rank, shard, 9 * 256 + 3, INFINITY);
 }
 
+/* At first nothing: a guess looks at a shard's sample to the end, and the next one reuses the memory. */
+static void zeros_first(struct sim *sim) {
+  if (sim->job[0].residual_empty)
+    sim_clear(sim);
+}
+
 int main(int argc, char **argv) {
   static const char *const whole[] = {"none", "precise", "bf16", "q8", "q4", "q3", "q2"};
   const bool brief = cuda_brief(argc, argv), ptx = cuda_said(argc, argv, "ptx");
@@ -78,7 +84,9 @@ int main(int argc, char **argv) {
     check(s, "", first_of_whole);
   }
   check(usual("sparse", 66000, 3), "", first);
-  check(usual("lhc", 9001, 5), ", lists", first);
+  struct setting lists = usual("lhc", 9001, 5);
+  lists.change = zeros_first;
+  check(lists, ", lists", first);
   check(usual("lhc", brief ? 17003 : 40003, 3), ", sketches", first);
   ok(tagc_cuda_beside(0) == 1 && tagc_cuda_beside(7) == 1 && tagc_cuda_beside(132) == 33,
      "beside the program: a fourth");
