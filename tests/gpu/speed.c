@@ -2,7 +2,8 @@
  * Measures the speed of codecs on a GPU, beside a copy of the foreign elements from device to device in the same run.
  * Runs all codecs of the library, through its own table for the device, with their residuals.
  * Usage: speed [ELEMENTS...]: of a shard (1 M to 128 M). speed once ELEMENTS...: makes each call once, for fp32 alone,
- * so that the stand-in can count (tests/gpu/counts); its times mean nothing.
+ * so that the stand-in can count (tests/gpu/counts); its times mean nothing. speed briefly ELEMENTS...: measures one
+ * call of each behind a warm-up, for a rehearsal.
  *
  * Two ranks: the first prepares and encodes, the second decodes; both have the same gradient. Each time is the median
  * of several, after a warm-up, between events around five calls. Factors are multiples of the copy's time; GB/s are
@@ -22,7 +23,7 @@
 
 enum { RANKS = 2, CALLS = 5, WARM = 2, TIMES = 7, TILE = 1 << 20 };
 
-static bool once;
+static bool once, briefly;
 
 /* The goals of lhc at 16 M elements of fp32, as factors of the copy. */
 enum { GOAL_ELEMENTS = 16 << 20, GOAL_ENCODE = 4, GOAL_DECODE = 6 };
@@ -65,7 +66,8 @@ static int by_size(const void *a, const void *b) {
 
 /* Milliseconds of one call. */
 static double time_of(struct bench *b, void (*call)(struct bench *)) {
-  const int warm = once ? 0 : WARM, count = once ? 1 : TIMES, calls = once ? 1 : CALLS;
+  const int warm = once ? 0 : briefly ? 1 : WARM, count = once || briefly ? 1 : TIMES;
+  const int calls = once || briefly ? 1 : CALLS;
   float times[TIMES], ms;
   CUevent begin, end;
   MUST(cuEventCreate(&begin, CU_EVENT_DEFAULT));
@@ -350,11 +352,12 @@ int main(int argc, char **argv) {
   uint64_t sizes[16] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, 128 << 20};
   int count = 5;
   once = argc > 1 && strcmp(argv[1], "once") == 0;
-  const int given = argc - 1 - once;
+  briefly = argc > 1 && strcmp(argv[1], "briefly") == 0;
+  const int words = once || briefly, given = argc - 1 - words;
   if (given > 0)
     count = given < 16 ? given : 16;
   for (int i = 0; i < count && given > 0; i++)
-    sizes[i] = strtoull(argv[1 + once + i], NULL, 0);
+    sizes[i] = strtoull(argv[1 + words + i], NULL, 0);
   device_open(0);
   const struct tagc_device *device = tagc_device_cuda(0);
   need(device, "to find a device that has kernels");

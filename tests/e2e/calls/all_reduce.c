@@ -64,7 +64,8 @@ static void fill_values(const struct test_case *c, int r, uint64_t step, int slo
     if (!exact && is_special(step, r, from + i))
       out[i] = h & 1 ? INFINITY : NAN;
   }
-  round_all(out, n, c->type);
+  if (!exact) /* small integers are numbers of all types */
+    round_all(out, n, c->type);
 }
 
 /* The exact sums, or means, of these elements. */

@@ -16,7 +16,7 @@
 #include "env/hash.h"
 #include "tests/e2e/device/either_memory.h"
 
-enum { UNITS = 4, AGAIN = 7, JUMP = 9, ODD = 11 };
+enum { UNITS = 4, AGAIN = 6, JUMP = 7, ODD = 9 };
 
 static const size_t counts[UNITS] = {4096, 10001, 5003, 3000};
 
