@@ -58,7 +58,7 @@ kernels/kernels.fatbin: $(cuda_sources) $(cuda_headers)
 kernels/kernels.ptx: $(cuda_sources) $(cuda_headers)
 	$(AM_V_GEN)$(MKDIR_P) kernels && $(nvcc_compile) -arch=compute_75 -ptx -o $@.new $(srcdir)/kernels/device/kernels.cu && \
 	  sed -i -e 's/^\.version .*/.version 6.3/' -e '/used_bytes_mask/d' -e '/^\/\//d' -e '/^$$/d' $@.new && \
-	  $(PTXAS) -arch=sm_75 -o /dev/null $@.new && mv $@.new $@
+	  $(PTXAS) -O0 -arch=sm_75 -o /dev/null $@.new && mv $@.new $@
 gpu-kernels: kernels/kernels.fatbin kernels/kernels.ptx
 kernel-info: kernels/kernels.fatbin
 	@$(srcdir)/kernels/device/kernel-info kernels/kernels.log
