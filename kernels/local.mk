@@ -6,13 +6,14 @@ libtagc_a_CFLAGS += -Wno-psabi
 
 # Hot functions are compiled once per instruction set (codec/instruction_set.h), with its flags, into the one library.
 # They need no thread sanitizer: they share nothing between threads, and gcc 12 loses the upper halves of 512-bit values
-# around its calls. Nor checks of each address ($(few_checks), tests/local.mk): the plain functions have these.
+# around its calls. Nor checks of each address ($(few_checks), tests/local.mk): the plain functions check
+# alignment.
 AVX512_CFLAGS = -fno-sanitize=thread $(few_checks) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
 AVX2_CFLAGS = $(few_checks) -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
 simd_sources =
 noinst_LIBRARIES += libtagc_plain.a
 libtagc_plain_a_SOURCES = $(simd_sources)
-libtagc_plain_a_CFLAGS = $(LIBRARY_CFLAGS) -Wno-psabi -DTAGC_SIMD=plain
+libtagc_plain_a_CFLAGS = $(LIBRARY_CFLAGS) $(plain_checks) -Wno-psabi -DTAGC_SIMD=plain
 libtagc_a_LIBADD += $(libtagc_plain_a_OBJECTS)
 EXTRA_libtagc_a_DEPENDENCIES = $(libtagc_plain_a_OBJECTS)
 if X86_64
@@ -58,7 +59,7 @@ kernels/kernels.fatbin: $(cuda_sources) $(cuda_headers)
 kernels/kernels.ptx: $(cuda_sources) $(cuda_headers)
 	$(AM_V_GEN)$(MKDIR_P) kernels && $(nvcc_compile) -arch=compute_75 -ptx -o $@.new $(srcdir)/kernels/device/kernels.cu && \
 	  sed -i -e 's/^\.version .*/.version 6.3/' -e '/used_bytes_mask/d' -e '/^\/\//d' -e '/^$$/d' $@.new && \
-	  $(PTXAS) -arch=sm_75 -o /dev/null $@.new && mv $@.new $@
+	  $(PTXAS) -O0 -arch=sm_75 -o /dev/null $@.new && mv $@.new $@
 gpu-kernels: kernels/kernels.fatbin kernels/kernels.ptx
 kernel-info: kernels/kernels.fatbin
 	@$(srcdir)/kernels/device/kernel-info kernels/kernels.log
