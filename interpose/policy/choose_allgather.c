@@ -16,7 +16,8 @@ double tagc_choose_allgather_plain_ns(const struct tagc_allgather_shape *shape, 
 double tagc_choose_allgather_ns(const struct tagc_allgather_shape *shape, const struct tagc_parameter_stats *stats,
                                 const struct tagc_wire *wire, double payload_bytes) {
   const double n = (double)shape->n;
-  return stats->call_ns + n * stats->encode_ns + n * shape->nranks * stats->decode_ns + ring_ns(shape, wire, payload_bytes);
+  return stats->call_ns + n * stats->encode_ns + n * shape->nranks * stats->decode_ns +
+         ring_ns(shape, wire, payload_bytes);
 }
 
 enum tagc_reason tagc_choose_allgather(const struct tagc_allgather_shape *shape,

@@ -5,8 +5,9 @@
  * a sample), and later the sizes of payloads, which all ranks know from their headers.
  *
  * The plain call is a ring of shards. With exact it is a ring of payloads, and each rank encodes its shard and decodes
- * all of them, one after the other; on a GPU the host waits for that. As in choose.h the time must be at least 5% and 50 us less than the plain call's.
- * All-gathers of the same unit share a reference, and so a choice: that of the first one, which sends the changes.
+ * all of them, one after the other; on a GPU the host waits for that. As in choose.h the time must be at least 5% and
+ * 50 us less than the plain call's. All-gathers of the same unit share a reference, and so a choice: that of the first
+ * one, which sends the changes.
  */
 #ifndef INTERPOSE_POLICY_CHOOSE_ALLGATHER_H
 #define INTERPOSE_POLICY_CHOOSE_ALLGATHER_H

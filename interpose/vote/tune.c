@@ -88,7 +88,8 @@ bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message) {
   }
   if (!again)
     any |= tagc_tune_allgathers_resolve(comm, &message);
-  /* Sub-communicators are missing where no slot would use them. Then nothing is to be chosen, and they cannot be probed. */
+  /* Sub-communicators are missing where no slot would use them. Then nothing is to be chosen, and they cannot be
+   * probed. */
   return any && can_probe && tagc_hierarchy_is_ready(comm);
 }
 

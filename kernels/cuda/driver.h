@@ -61,7 +61,7 @@ struct tagc_cuda_rows {
   X(alloc_from_pool, cuMemAllocFromPoolAsync, (uint64_t * memory, size_t bytes, void *pool, void *stream)) \
   X(free_async, cuMemFreeAsync, (uint64_t memory, void *stream)) \
   X(alloc_host, cuMemAllocHost_v2, (void **memory, size_t bytes)) \
-  X(memory_info, cuMemGetInfo_v2, (size_t *available, size_t *total)) \
+  X(memory_info, cuMemGetInfo_v2, (size_t * available, size_t * total)) \
   X(pointer_attributes, cuPointerGetAttributes, (unsigned count, int *attributes, void **values, uint64_t pointer)) \
   X(clear, cuMemsetD8Async, (uint64_t to, unsigned char value, size_t count, void *stream)) \
   X(put, cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream)) \

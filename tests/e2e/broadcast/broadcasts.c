@@ -250,11 +250,12 @@ static void make_round(long round) {
     order[i - 1] = order[j];
     order[j] = swapped;
   }
+  for (size_t i = 0; i < calls; i++)
+    fill_buffers(&tensors[order[i]], round);
   for (size_t i = 0; i < calls; i++) {
     const struct tensor *t = &tensors[order[i]];
     if (t->begins_group || (group && i % group == 0))
       CHECK(ncclGroupStart());
-    fill_buffers(t, round);
     CHECK(call_one(t, round, memory.stream[streams && i % 2]));
     if (t->ends_group || (group && (i % group == group - 1 || i + 1 == calls)))
       CHECK(ncclGroupEnd());

@@ -16,9 +16,7 @@ enum { STREAMS = 2 };
 /* The driver's functions, or their counterparts on the host. */
 static struct {
   void *(*alloc)(size_t bytes);
-  /* Between host and memory, for work on any stream from here on. The program has waited for the streams that use it.
-   */
-  void (*copy)(void *to, const void *from, size_t bytes, bool to_device);
+  void (*copy)(void *to, const void *from, size_t bytes, bool to_device); /* after all streams have finished */
   void (*synchronize)(void);
   cudaStream_t stream[STREAMS];
 } memory;
@@ -37,7 +35,6 @@ static struct {
   int (*put)(uint64_t to, const void *from, size_t bytes);
   int (*get)(void *to, uint64_t from, size_t bytes);
   int (*synchronize)(void);
-  int (*stream_synchronize)(void *stream);
 } cuda;
 
 static void need(int error, const char *what) {
@@ -57,7 +54,7 @@ static void copy_cuda(void *to, const void *from, size_t bytes, bool to_device) 
   need(to_device ? cuda.put((uint64_t)(uintptr_t)to, from, bytes) : cuda.get(to, (uint64_t)(uintptr_t)from, bytes),
        "a copy");
   /* From pageable memory it may still be under way, on the default stream, which other streams do not wait for. */
-  need(cuda.stream_synchronize(NULL), "cuStreamSynchronize");
+  need(cuda.synchronize(), "cuCtxSynchronize");
 }
 
 static void synchronize_cuda(void) { need(cuda.synchronize(), "cuCtxSynchronize"); }
@@ -89,7 +86,6 @@ static void use_cuda(void) {
   *(void **)&cuda.put = function(driver, "cuMemcpyHtoD_v2");
   *(void **)&cuda.get = function(driver, "cuMemcpyDtoH_v2");
   *(void **)&cuda.synchronize = function(driver, "cuCtxSynchronize");
-  *(void **)&cuda.stream_synchronize = function(driver, "cuStreamSynchronize");
   *(void **)&count = function(driver, "cuDeviceGetCount");
   need(init(0), "cuInit");
   need(count(&devices), "cuDeviceGetCount");
