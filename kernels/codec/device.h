@@ -68,6 +68,7 @@ enum { TAGC_PINNED_LARGE = 64 << 10 };
 struct tagc_device {
   const char *name;
   bool host_reads;     /* the host accesses its memory directly, and enqueued work is done at once */
+  bool emulated;       /* a CPU plays the kernels: thousands of times slower than a GPU */
   size_t health_bytes; /* of job->health, zero at first, for a communicator with residuals; 0: it needs none */
 
   /* Allocates memory, 64-byte aligned, undefined content, for `stream` or after a fence set there. NULL: none. */

@@ -461,6 +461,7 @@ static struct tagc_cuda_device *start_device(struct tagc_cuda_device *d, int ord
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
   d->base = functions;
   d->driver = tagc_cuda_driver(NULL);
+  d->base.emulated = d->driver->plays_kernels;
   d->ordinal = ordinal;
   pthread_mutex_init(&d->set_up_lock, NULL);
   pthread_mutex_init(&d->self_test_lock, &recursive);

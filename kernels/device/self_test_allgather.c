@@ -61,7 +61,7 @@ static void fill_parameters(const struct tagc_allgather_job *job, int call) {
   for (uint64_t i = 0; i < job->shape.n; i++)
     tagc_store(send, i, job->shape.dtype, test_parameter((uint64_t)job->rank << 32 | i, call));
   for (uint64_t i = 0; i < 3 && call == NONFINITE; i++)
-    tagc_store(send, 4321 * (i + 1), job->shape.dtype, tagc_float_of(i ? 0x7f800000u : 0x7fc00000u));
+    tagc_store(send, job->shape.n / 16 * (i + 1), job->shape.dtype, tagc_float_of(i ? 0x7f800000u : 0x7fc00000u));
 }
 
 static bool copy_to_device(struct tried *t, const void *there, const void *host, size_t bytes) {
@@ -201,7 +201,8 @@ enum tagc_self_test tagc_self_test_allgather(const struct tagc_device *device, c
   struct tried tried = {.run = {device, codec->name, stream, NULL, TAGC_SELF_TEST_PASSED, why, size}, .codec = codec};
   static const enum tagc_dtype types[] = {TAGC_FLOAT32, TAGC_FLOAT16, TAGC_BFLOAT16};
   for (size_t i = 0; i < sizeof types / sizeof *types && tried.run.result == TAGC_SELF_TEST_PASSED; i++) {
-    const struct tagc_allgather_shape shape = {.n = PART, .nranks = RANKS, .dtype = types[i]};
+    const struct tagc_allgather_shape shape = {
+      .n = tagc_self_test_elements(device, PART), .nranks = RANKS, .dtype = types[i]};
     memset(tried.ranks, 0, sizeof tried.ranks);
     try_type(&tried, &shape);
   }

@@ -56,7 +56,7 @@ enum { BLOCK = 1024 }; /* values that are made at a time */
 static void fill_values(const struct test_case *c, int r, uint64_t step, int slot, size_t from, size_t n, float *out) {
   const uint64_t call = mix((uint64_t)r << 32 ^ step << 8 ^ (uint64_t)slot);
   for (size_t i = 0; i < n; i++) {
-    const uint64_t h = mix(call ^ (from + i));
+    const uint64_t h = draw(call, from + i);
     out[i] =
       exact ? (float)(int)(h % 31) - 15 : ((float)(int)(h & 0xffff) - 32768) / 65536 * (1 + (float)(h >> 32 & 3));
     if (scattered && (exact || timed || step < STEPS - 1) && (h >> 32) % 61 != 0)

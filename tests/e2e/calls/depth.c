@@ -16,10 +16,11 @@
 
 #include "tests/e2e/harness.h"
 
-#ifdef __SANITIZE_THREAD__ /* work on a call takes ten times as long: an abort meets it in fewer elements */
-enum { LARGE = 1 << 20 };
+/* Elements that an abort meets, and the unit of its moments. */
+#ifdef __SANITIZE_THREAD__ /* work on a call takes ten times as long */
+enum { LARGE = 1 << 18, MOMENT_NS = 62500 };
 #else
-enum { LARGE = 8 << 20 };
+enum { LARGE = 8 << 20, MOMENT_NS = 250000 };
 #endif
 enum { N = 150001, LEARNING = 6 };
 
@@ -27,7 +28,7 @@ enum { N = 150001, LEARNING = 6 };
 
 static void fill(float *gradient, size_t n, int which, uint64_t step) {
   for (size_t i = 0; i < n * (size_t)nranks; i++) {
-    const uint64_t h = mix(mix((uint64_t)which << 40 ^ step) ^ i);
+    const uint64_t h = draw(mix((uint64_t)which << 40 ^ step), i);
     const float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
     gradient[i] = x * x * x;
   }
@@ -144,7 +145,7 @@ static bool abort_after(long ns) {
 static int abort_often(int times) {
   int wrong = 0;
   for (int i = 0; i < times; i++)
-    wrong += !abort_after(1000000L * i * i / 4);
+    wrong += !abort_after((long)MOMENT_NS * i * i);
   ok(wrong == 0, "aborted at %d moments of a call, with the program's buffers gone at once", times);
   return tap_done();
 }

@@ -55,7 +55,7 @@ static bool pays(const struct test_case *c, size_t n, struct tagc_layout *layout
 }
 
 static float value(const struct test_case *c, int r, uint64_t step, size_t shard, size_t i) {
-  uint64_t h = mix(mix((uint64_t)r << 32 ^ step) ^ (shard << 48) ^ i);
+  uint64_t h = draw(mix((uint64_t)r << 32 ^ step ^ (uint64_t)shard << 48), i);
   if (c->values == INTEGERS)
     return (float)(int)(h % 31) - 15;
   /* 12 binades, both signs */

@@ -29,8 +29,10 @@ static double *inputs[UNITS], *outputs[UNITS]; /* sums over steps of the own sha
 enum kind { DENSE, SPARSE };
 
 /* Gradients: dense ones have a few large values among many small ones, as real ones do; sparse ones are integers. */
-static float gradient_at(enum kind kind, int r, uint64_t step, int unit, size_t i) {
-  uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
+static uint64_t seed_of(int r, uint64_t step, int unit) { return mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit); }
+
+static float gradient_at(enum kind kind, uint64_t seed, int unit, size_t i) {
+  const uint64_t h = draw(seed, i);
   if (kind == SPARSE)
     return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
   float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
@@ -56,9 +58,11 @@ static void norm(void) {
 }
 
 static void fill(enum kind kind, uint64_t step) {
-  for (int u = 0; u < UNITS; u++)
+  for (int u = 0; u < UNITS; u++) {
+    const uint64_t seed = seed_of(rank, step, u);
     for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
-      gradient[u][i] = gradient_at(kind, rank, step, u, i);
+      gradient[u][i] = gradient_at(kind, seed, u, i);
+  }
 }
 
 static void step_calls(void) {
@@ -74,7 +78,7 @@ static void step_calls(void) {
 static double mean_at(enum kind kind, uint64_t step, int unit, size_t i) {
   double sum = 0;
   for (int r = 0; r < nranks; r++)
-    sum += gradient_at(kind, r, step, unit, (size_t)rank * sizes[unit] + i);
+    sum += gradient_at(kind, seed_of(r, step, unit), unit, (size_t)rank * sizes[unit] + i);
   return sum / nranks;
 }
 

@@ -35,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { UNITS = 3, COMMS = 3, HANG_S = 120 };
+enum { UNITS = 3, COMMS = 3, MOST_RANKS = 8, HANG_S = 120 };
 enum kind { DENSE, SPARSE, REDUCED };
 
 static const size_t sizes[UNITS] = {1500, 9000, 24000};
@@ -109,8 +109,12 @@ static bool failed(const char *call, ncclResult_t code) {
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
-static float gradient_at(int r, uint64_t at, int comm, int unit, size_t i) {
-  uint64_t h = mix(mix((uint64_t)r << 40 ^ at << 8 ^ (uint64_t)comm << 4 ^ (uint64_t)unit) ^ i);
+static uint64_t seed_of(int r, uint64_t at, int comm, int unit) {
+  return mix((uint64_t)r << 40 ^ at << 8 ^ (uint64_t)comm << 4 ^ (uint64_t)unit);
+}
+
+static float gradient_at(uint64_t seed, size_t i) {
+  const uint64_t h = draw(seed, i);
   if (kind == SPARSE)
     return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
   float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
@@ -119,11 +123,14 @@ static float gradient_at(int r, uint64_t at, int comm, int unit, size_t i) {
 
 static bool check_result(int comm, int unit) {
   const size_t first = kind == REDUCED ? 0 : (size_t)rank * sizes[unit];
+  uint64_t seeds[MOST_RANKS];
+  for (int r = 0; r < nranks; r++)
+    seeds[r] = seed_of(r, step, comm, unit);
   for (size_t i = 0; i < sizes[unit] * (kind == REDUCED ? (size_t)nranks : 1); i++) {
     float got = result[comm][unit][i], want = 0;
     hash = mix(hash ^ float_to_bits(got));
     for (int r = 0; r < nranks && kind != DENSE; r++)
-      want += gradient_at(r, step, comm, unit, first + i);
+      want += gradient_at(seeds[r], first + i);
     if (kind != DENSE && !(fabsf(got - want / (float)nranks) <= (kind == REDUCED ? 0.05f : 0))) {
       printf("rank %d: wrong result in step %llu, communicator %d, unit %d, element %zu: %g, not %g\n", rank,
              (unsigned long long)step, comm, unit, i, (double)got, (double)(want / (float)nranks));
@@ -134,7 +141,9 @@ static bool check_result(int comm, int unit) {
   return true;
 }
 
-static float parameter_at(int r, int unit, size_t i) { return gradient_at(r, 0, 0, unit, i) + 1e-4f * (float)step; }
+static float parameter_at(int r, int unit, size_t i) {
+  return gradient_at(seed_of(r, 0, 0, unit), i) + 1e-4f * (float)step;
+}
 
 static bool check_gathered(int unit) {
   for (size_t i = 0; i < sizes[unit] * (size_t)nranks; i++) {
@@ -199,9 +208,11 @@ static bool reduce_unit(int u) {
 static bool make_step(void) {
   float x = 1, sum;
   for (int c = 0; c < COMMS; c++)
-    for (int u = 0; u < UNITS; u++)
+    for (int u = 0; u < UNITS; u++) {
+      const uint64_t seed = seed_of(rank, step, c, u);
       for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
-        gradient[c][u][i] = gradient_at(rank, step, c, u, i);
+        gradient[c][u][i] = gradient_at(seed, i);
+    }
   if (!gather_all())
     return false;
   for (int u = UNITS; u-- > 0;)
@@ -358,12 +369,12 @@ int main(int argc, char **argv) {
   signal(SIGALRM, hung);
   signal(SIGTERM, waits);
   alarm(HANG_S);
-  gathered = calloc(sizes[UNITS - 1] * 8, sizeof *gathered);
+  gathered = calloc(sizes[UNITS - 1] * MOST_RANKS, sizeof *gathered);
   for (int u = 0; u < UNITS; u++) {
     parameters[u] = calloc(sizes[u], sizeof(float));
     for (int c = 0; c < COMMS; c++) {
-      gradient[c][u] = calloc(sizes[u] * 8, sizeof(float));
-      result[c][u] = calloc(sizes[u] * (kind == REDUCED ? 8 : 1), sizeof(float));
+      gradient[c][u] = calloc(sizes[u] * MOST_RANKS, sizeof(float));
+      result[c][u] = calloc(sizes[u] * (kind == REDUCED ? MOST_RANKS : 1), sizeof(float));
     }
   }
   if (!connect_ranks())

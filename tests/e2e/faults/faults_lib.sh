@@ -7,14 +7,24 @@ report_may_race
 # These tests look for hangs of ranks that should end by themselves: a hang fails a point after two minutes.
 patience=120
 
+# write_map RANKS: writes the layers of tests/e2e/faults/faults to $map, if a test has set that. The search for them
+# takes a third of the time of its ranks, and sends nothing: tests of messages go without. faults_system.test searches.
+write_map()
+{
+  [ -z "${map:-}" ] || printf '%s\n' "tagc-map 1" "unit embed" "parameter embed.weight $(($1 * 1500))" "unit block 0" \
+    "parameter attn.out.weight $(($1 * 3000))" "parameter mlp.up.weight $(($1 * 6000))" "unit head" \
+    "parameter head.weight $(($1 * 24000))" >"$map"
+}
+
 # faults RANKS KIND STEPS CONDITION [VARIABLE=value...]: runs tests/e2e/faults/faults, with $hosts as options of launch.
 # Leaves its lines in out, everything else in err, and the launcher's status in `ended`.
 faults()
 {
   faults_ranks=$1 faults_kind=$2 faults_steps=$3 faults_condition=$4
   shift 4
+  write_map "$faults_ranks"
   # shellcheck disable=SC2086 # $hosts is options
-  env "$@" "$launch" -n "$faults_ranks" ${hosts:-} --no-prefix --grace $patience \
+  env ${map:+TAGC_LAYERMAP="$map"} "$@" "$launch" -n "$faults_ranks" ${hosts:-} --no-prefix --grace $patience \
     --preload "$preload${behind:+:$behind}" -- \
     "$programs/faults/faults" "$faults_kind" "$faults_steps" "$faults_condition" >"$scratch/out" 2>"$scratch/err"
   ended=$?

@@ -26,7 +26,7 @@ static const struct {
 
 /* A few large values among many small ones. */
 static float dense_at(int r, uint64_t step, size_t shard, size_t i, ncclDataType_t type) {
-  const float x = (float)(mix(mix((uint64_t)r << 40 ^ step << 8 ^ shard << 20) ^ i) & 0xffffff) / 8388608 - 1;
+  const float x = (float)(draw(mix((uint64_t)r << 40 ^ step << 8 ^ shard << 20), i) & 0xffffff) / 8388608 - 1;
   return round_to(x * x * x, type);
 }
 
@@ -65,7 +65,7 @@ static void errors(size_t t, size_t n, bool average, double least, double most) 
 
 /* Uniform ones, or of magnitudes so far apart that no float holds their sums. */
 static float value_at(int r, uint64_t step, size_t i, ncclDataType_t type, bool wide) {
-  const uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8) ^ i);
+  const uint64_t h = draw(mix((uint64_t)r << 40 ^ step << 8), i);
   const int range = type == ncclFloat16 ? 24 : 80, power = (int)(h >> 32) % range - range / 2;
   return round_to(((float)(h & 0xffffff) / 8388608 - 1) * (wide ? (float)power_of_two(power) : 1), type);
 }
@@ -141,7 +141,7 @@ static const struct child {
 };
 
 static float sparse_at(int r, uint64_t step, size_t shard, size_t i) {
-  const uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ shard << 20) ^ i);
+  const uint64_t h = draw(mix((uint64_t)r << 40 ^ step << 8 ^ shard << 20), i);
   return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
 }
 

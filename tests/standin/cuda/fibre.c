@@ -13,14 +13,8 @@
 #else
 #define WITH_ASAN 0
 #endif
-#ifdef __SANITIZE_THREAD__
-#define WITH_TSAN 1
-#include <sanitizer/tsan_interface.h>
-#else
-#define WITH_TSAN 0
-#endif
 
-enum { STACK = WITH_ASAN || WITH_TSAN ? 256 << 10 : 64 << 10 };
+enum { STACK = WITH_ASAN ? 256 << 10 : 64 << 10 };
 
 void context_begin(void);
 void fibre_main(void) __attribute__((visibility("hidden"), noreturn));
@@ -48,9 +42,6 @@ void fibre_adopt(struct fibre *thread) {
     pthread_attr_getstack(&attributes, &thread->stack, &thread->size);
     pthread_attr_destroy(&attributes);
   }
-#if WITH_TSAN
-  thread->tsan = __tsan_get_current_fiber();
-#endif
   fibre_current = thread;
 }
 
@@ -82,33 +73,22 @@ struct fibre *fibre_create(void (*body)(void *data), void *data) {
   /* Stacks that all end at the same place of a page would share few lines of the cache. */
   static _Atomic unsigned created;
   fibre->kept = lay_out(memory + page + STACK - created++ * 7 % 64 * 64);
-#if WITH_TSAN
-  fibre->tsan = __tsan_create_fiber(0);
-#endif
   return fibre;
 }
 
 void fibre_free(struct fibre *fibre) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
-#if WITH_TSAN
-  __tsan_destroy_fiber(fibre->tsan);
-#endif
   munmap((char *)fibre->stack - page, fibre->size + page);
   free(fibre);
 }
 
-#if WITH_ASAN || WITH_TSAN
+#if WITH_ASAN
 void context_switch(void **from, void *to);
 
 /* Not instrumented: entered on one stack and left on another. */
-__attribute__((no_sanitize("address", "thread"))) void fibre_switch(struct fibre *from, struct fibre *to) {
+__attribute__((no_sanitize("address"))) void fibre_switch(struct fibre *from, struct fibre *to) {
   fibre_current = to;
-#if WITH_ASAN
   __sanitizer_start_switch_fiber(&from->fake, to->stack, to->size);
-#endif
-#if WITH_TSAN
-  __tsan_switch_to_fiber(to->tsan, 0);
-#endif
   context_switch(&from->kept, to->kept);
   arrived(from);
 }

@@ -10,7 +10,7 @@ struct fibre {
   void *kept;  /* the stack pointer while it does not run */
   void *stack; /* lowest address; NULL for the thread's own */
   size_t size;
-  void *fake, *tsan; /* the sanitizers' */
+  void *fake; /* the address sanitizer's */
   void (*body)(void *data);
   void *data;
   struct fibre *next; /* for its owner */
@@ -24,7 +24,7 @@ struct fibre *fibre_create(void (*body)(void *data), void *data);
 void fibre_free(struct fibre *fibre);
 
 /* Returns when another fibre switches back. Without sanitizers that is a call of context.S. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#ifdef __SANITIZE_ADDRESS__
 void fibre_switch(struct fibre *from, struct fibre *to);
 #else
 extern __thread struct fibre *fibre_current __attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -11,6 +11,7 @@
 static struct tagc_device liar;
 static const char *lies_in, *lies_about = "";
 static unsigned calls, lies_from; /* the first wrong call of a codec */
+static uint64_t largest;          /* elements of a shard */
 
 static bool lies(const struct tagc_codec *codec, const char *where) {
   return lies_in && codec && strcmp(where, lies_in) == 0 && strcmp(codec->name, lies_about) == 0 &&
@@ -27,6 +28,7 @@ static bool prepare(const struct tagc_device *self, const struct tagc_codec *cod
 
 static bool encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream) {
   const bool done = tagc_device_host.encode(self, codec, job, stream);
+  largest = job->shape.n > largest ? job->shape.n : largest;
   if (lies(codec, "a message"))
     job->message_out[2 * job->layout.message_bytes - 1] ^= 1;
   if (lies(codec, "a sketch"))
@@ -217,6 +219,14 @@ int main(void) {
   untried("q8", "no memory");
   liar.alloc = tagc_device_host.alloc;
   ok(all_are_right(), "and later they can be");
+  const uint64_t on_gpu = largest;
+  liar.emulated = true;
+  largest = 0;
+  const bool right = all_are_right();
+  ok(right && 6 * largest < on_gpu, "an emulated GPU gets shards of %llu elements, not %llu",
+     (unsigned long long)largest, (unsigned long long)on_gpu);
+  found("lhc", "a sketch", 11, "a sketch differs"); /* the last call */
+  liar.emulated = false;
   check_allgathers();
   return tap_done();
 }
