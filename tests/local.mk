@@ -113,7 +113,7 @@ EXTRA_DIST += %D%/soak.sh %D%/coverage.sh %D%/RELIABILITY.md %D%/README.md
 # Other processors, and a bare Debian: ./quickstart portable runs them, never a test.
 EXTRA_DIST += %D%/portable/build_recipe.py %D%/portable/debian.sh %D%/portable/packages.sh %D%/portable/qemu.sh %D%/portable/try_package.sh
 # Real PyTorch under the library: e2e/torch/programs.test runs a part of it where PyTorch is.
-EXTRA_DIST += %D%/torch/README.md %D%/torch/run %D%/torch/train.py %D%/torch/on_host/host_operators.py \
+EXTRA_DIST += %D%/torch/README.md %D%/torch/run %D%/torch/own_tests %D%/torch/train.py %D%/torch/on_host/host_operators.py \
   %D%/torch/on_host/sitecustomize.py
 
 # The host code of NVIDIA's NCCL: nccl-host/run builds it from its sources, which are not here.

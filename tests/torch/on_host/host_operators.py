@@ -49,8 +49,8 @@ def on_host(tensor):
                                                    tensor.stride())
 
 
-def on_device(tensor):
-    made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="cuda")
+def on_device(tensor, device):
+    made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device)
     if tensor.numel():
         on_host(made).copy_(tensor)
     return made
@@ -79,17 +79,20 @@ class Call:
 
     def __init__(self):
         self.used = []  # tensor, its twin on the host, is it written?
+        self.device = None  # the first that is named; else the current one
 
     def take(self, value, writes):
         if isinstance(value, torch.Tensor):
             if not value.is_cuda:
                 return value
             twin = on_host(value)
+            self.device = self.device or value.device
             self.used.append((value, twin, writes))
             return twin
         if isinstance(value, (list, tuple)):
             return [self.take(one, writes) for one in value]
         if isinstance(value, torch.device):
+            self.device = self.device or (value if value.type == "cuda" else None)
             return torch.device("cpu")
         return None if isinstance(value, torch.Generator) else value
 
@@ -98,7 +101,7 @@ class Call:
             for tensor, twin, _ in self.used:
                 if twin is value:
                     return tensor
-            return on_device(value)
+            return on_device(value, self.device or "cuda")
         return type(value)(map(self.give, value)) if isinstance(value, (list, tuple)) else value
 
     def finish(self):
@@ -126,7 +129,8 @@ def operator(overload):
         call = Call()
         arguments = [call.take(value, writes) for value, writes in zip(arguments, order)]
         more = {key: call.take(value, written[key]) for key, value in more.items()}
-        wait(word, [(tensor, writes) for tensor, _, writes in call.used])
+        with torch.cuda.device(call.device):
+            wait(word, [(tensor, writes) for tensor, _, writes in call.used])
         result = overload(*widened(name, arguments), **more)
         call.finish()
         return call.give(result)
@@ -140,7 +144,8 @@ def copy(to, source, non_blocking=False):
         to.is_contiguous() and to.is_neg() == source.is_neg() and to.is_conj() == source.is_conj())
     if alike or to.is_cuda != source.is_cuda:
         return own.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), to, source, non_blocking)
-    wait(b"aten::copy_", [(to, True), (source, False)])
+    with torch.cuda.device(to.device):
+        wait(b"aten::copy_", [(to, True), (source, False)])
     on_host(to).copy_(on_host(source))
     return to
 
@@ -165,6 +170,8 @@ def install():
             if overload and not is_view(overload._schema):
                 library.impl(overload, operator(overload), "CUDA")
         library.impl("copy_", copy, "CUDA")
+    torch._C._cuda_sleep = lambda cycles: None  # its kernel takes time, and does nothing
+    torch.backends.cudnn.enabled = False
     # Attention by matrix products and softmax, as the CPU has no twin of the fused ones.
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
