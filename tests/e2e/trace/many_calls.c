@@ -21,19 +21,22 @@ static void usurp(const char *path) {
   const int own = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (own < 0 || write(own, "mine\n", 5) != 5)
     exit(1);
-  int seen = 0, done = 0; /* its number is final one look after it was seen first */
+  enum { LOOKS = 20 }; /* the library moves its file once: its number is final if so many looks in a row find it */
+  int number = -1, looks = 0;
+  bool done = false;
   for (int tries = 0; !done && tries < 2400; tries++, usleep(50000)) {
-    int found = 0;
     DIR *files = opendir("/proc/self/fd");
     for (const struct dirent *entry; (entry = readdir(files));) {
       snprintf(name, sizeof name, "/proc/self/fd/%s", entry->d_name);
       const ssize_t length = readlink(name, target, sizeof target - 1);
       const char *end = target + (length < 6 ? 0 : length - 6);
       target[length < 0 ? 0 : length] = '\0';
-      if (strcmp(end, ".calls") == 0 || strcmp(end, ".trace") == 0)
-        done += seen ? dup2(own, atoi(entry->d_name)) >= 0 : 0, found++;
+      if (strcmp(end, ".calls") != 0 && strcmp(end, ".trace") != 0)
+        continue;
+      looks = atoi(entry->d_name) == number ? looks + 1 : 1;
+      number = atoi(entry->d_name);
+      done = done || (looks == LOOKS && dup2(own, number) >= 0);
     }
-    seen = found;
     closedir(files);
   }
 }
