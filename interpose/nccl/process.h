@@ -35,8 +35,9 @@ const struct tagc_model *tagc_library_map(uint64_t *digest);
 void tagc_library_refuse(void);
 void tagc_library_set_map(const struct tagc_model *model, uint64_t digest);
 
-/* The program sends messages of its own (ncclSend, ncclRecv, one-sided calls), whose order differs from rank to rank.
- * Collectives have one order everywhere, so the host may wait in them; beside messages it might wait in a circle. */
+/* The program sends messages of its own, whose order differs from rank to rank: ncclSend, ncclRecv, one-sided calls,
+ * kernels with a device communicator. Collectives have one order everywhere, so the host may wait in them; beside
+ * messages it might wait in a circle. */
 void tagc_library_note_messages(void);
 bool tagc_library_saw_messages(void);
 

@@ -127,7 +127,7 @@ struct tagc_device {
   /* Estimates the cost for an element of the own shard (encode), for one of each shard (decode), and for a call, the
    * host's waiting included. False if the host can measure it, or nothing is known. */
   bool (*allgather_cost)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                         const struct tagc_allgather_shape *shape, struct tagc_gpu_cost *out);
+                         struct tagc_gpu_cost *out);
   bool (*allgather_encode)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                            struct tagc_allgather_job *job, void *stream);
   bool (*allgather_decode)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,

@@ -14,11 +14,10 @@ bool tagc_cuda_allgather_layout(const struct tagc_device *self, const struct tag
 
 /* What exact takes is its instructions: some hundred for an element, whose few bytes memory moves in less time. */
 bool tagc_cuda_allgather_cost(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                              const struct tagc_allgather_shape *shape, struct tagc_gpu_cost *out) {
+                              struct tagc_gpu_cost *out) {
   enum { LAUNCHES = 6 };
   const struct tagc_allgather_cuda *its = tagc_allgather_cuda_of(codec);
   struct tagc_cuda_visit visit;
-  (void)shape;
   if (!its || !its->encode_ops || !tagc_cuda_enter_ready(self, &visit))
     return false;
   *out = (struct tagc_gpu_cost){.encode_ns = visit.device->rates.ns_per_op * its->encode_ops,

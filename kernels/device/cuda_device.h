@@ -108,7 +108,7 @@ void tagc_cuda_self_test_codecs(struct tagc_cuda_device *device);
 bool tagc_cuda_allgather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                                 const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
 bool tagc_cuda_allgather_cost(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                              const struct tagc_allgather_shape *shape, struct tagc_gpu_cost *out);
+                              struct tagc_gpu_cost *out);
 bool tagc_cuda_allgather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                                 struct tagc_allgather_job *job, void *stream);
 bool tagc_cuda_allgather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,

@@ -141,8 +141,8 @@ static bool host_allgather_layout(const struct tagc_device *self, const struct t
 }
 
 static bool host_allgather_cost(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                                const struct tagc_allgather_shape *shape, struct tagc_gpu_cost *out) {
-  (void)self, (void)codec, (void)shape, (void)out;
+                                struct tagc_gpu_cost *out) {
+  (void)self, (void)codec, (void)out;
   return false;
 }
 

@@ -4,8 +4,9 @@
  * and before its backward pass, and reduced after that. All-gathers and reductions have their own streams, which wait
  * for one another only at the end of a step.
  *
- *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again|fresh|messages]   under launch, with --cuda for
- * cuda
+ *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again|fresh|messages]
+ *
+ * It runs under launch, with --cuda for cuda.
  *
  * again: in one step all ranks gather a unit once more. On a GPU the first of these calls fails, because its receive
  * buffer is not aligned. messages: each step ends with messages from rank to rank. fresh: gradients differ wholly from
