@@ -3,7 +3,8 @@
  * aborted at every call that the library makes, their splits fail in every way, and their communicators end in every
  * way.
  *
- *   levels_life moments|failures|ends|groups|rounds [COUNT]|exit|_exit      test points
+ *   levels_life moments [STRIDE]|failures|ends|groups|rounds [COUNT]|exit|_exit      test points; with a stride two
+ *                           sweeps over the same calls take turns at them
  *   levels_life memory      under failing_malloc.so: prints "went on" or "gave up", and "wrong" with status 1 after a
  *                           fault
  */
@@ -140,14 +141,16 @@ static bool give_up(void) {
   return good && all_have_ended();
 }
 
-/* Runs once for each call of a step, with the fault at that call. */
-static void sweep(int rank, int step, void (*what)(const char *function), const char *description) {
-  int wrong = 0, errors = 0;
+/* Runs once for each call of a step, or each stride-th from `first` on, with the fault at that call. */
+static void sweep(int rank, int step, int first, int stride, void (*what)(const char *function),
+                  const char *description) {
+  int wrong = 0, errors = 0, tried = 0;
   happens_in = step;
   happens_to = rank;
   happening = what;
   aborts = true;
-  for (happens_at = 1; happens_at <= moments_of[rank][step]; happens_at++) {
+  for (happens_at = first; happens_at <= moments_of[rank][step]; happens_at += stride) {
+    tried++;
     bool good = start_on_hosts(step + 1) && run_all(run_until_error);
     errors += ranks[0].last != ncclSuccess; /* else it had finished before the abort */
     if (!give_up() || !good) {
@@ -155,7 +158,7 @@ static void sweep(int rank, int step, void (*what)(const char *function), const 
       wrong++;
     }
   }
-  ok(wrong == 0 && errors > 0 && moments_of[rank][step] >= 8, "%s: at any of %d moments of the %s", description,
+  ok(wrong == 0 && errors > 0 && moments_of[rank][step] >= 8, "%s: at %d of %d moments of the %s", description, tried,
      moments_of[rank][step], step == UNCOMPRESSED ? "vote and the call behind it" : "compressed call");
   printf("# %d of them in time\n", errors);
   happens_in = -1;
@@ -171,17 +174,18 @@ static void *abort_soon(void *argument) {
   return NULL;
 }
 
-static void moments(void) {
+static void moments(int stride) {
+  const int aborts_at_random = 60 / stride;
   bool good = start_on_hosts(STEPS) && run_well();
   finish();
   ok(good && account_is(LEVELS * RANKS, 0, LEVELS * RANKS),
      "two levels: %d steps are exact, and sub-communicators destroyed once", STEPS);
   for (int step = UNCOMPRESSED; step <= UNCOMPRESSED + 1; step++) {
-    sweep(0, step, abort_now, "an abort");
-    sweep(RANKS - 1, step, wait_for_abort, "an abort while another rank does not come");
+    sweep(0, step, 1, stride, abort_now, "an abort");
+    sweep(RANKS - 1, step, stride, stride, wait_for_abort, "an abort while another rank does not come");
   }
   int wrong = 0, early = 0;
-  for (int i = 0; i < 60; i++) {
+  for (int i = 0; i < aborts_at_random; i++) {
     long ns = 20000L * (i % 30) + 7000L * i;
     aborts = true;
     good = start_on_hosts(4 * STEPS);
@@ -192,7 +196,7 @@ static void moments(void) {
     wrong += !give_up() || !good;
   }
   aborts = false;
-  ok(wrong == 0, "60 aborts at some time, %d of them in the vote", early);
+  ok(wrong == 0, "%d aborts at some time, %d of them in the vote", aborts_at_random, early);
 }
 
 /* ---- splits that fail -------------------------------------------------------------------------------------------- */
@@ -440,7 +444,7 @@ static int memory(void) {
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "moments") == 0)
-    moments();
+    moments(argc > 2 ? atoi(argv[2]) : 1);
   else if (strcmp(what, "failures") == 0)
     failures();
   else if (strcmp(what, "ends") == 0)
@@ -459,7 +463,7 @@ int main(int argc, char **argv) {
       _exit(status);
     exit(status);
   } else {
-    fprintf(stderr, "usage: levels_life moments|failures|ends|groups|rounds [COUNT]|memory|exit|_exit\n");
+    fprintf(stderr, "usage: levels_life moments [STRIDE]|failures|ends|groups|rounds [COUNT]|memory|exit|_exit\n");
     return 2;
   }
   return done();
