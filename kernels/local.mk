@@ -46,7 +46,7 @@ cuda_headers = \
   kernels/codec/blocks.h kernels/codec/codec.h kernels/codec/device.h kernels/codec/exceptions.h kernels/codec/lossless.h \
   kernels/codec/residual.h kernels/codec/residual_blocks.h kernels/codec/rotate.h kernels/cuda/call.h \
   kernels/cuda/codecs.h kernels/cuda/kernel.h kernels/cuda/kernels.h kernels/dense/cuda.h kernels/dense/dense.h \
-  kernels/lhc/codec.h kernels/lhc/cuda.h kernels/none/cuda.h kernels/none/exact.h kernels/sparse/cuda.h kernels/sparse/sparsify_bits.h \
+  kernels/lhc/codec.h kernels/lhc/cuda.h kernels/none/cuda.h kernels/none/exact.h kernels/none/levels.h kernels/sparse/cuda.h kernels/sparse/sparsify_bits.h \
   kernels/sparse/sparsify_cuda.h
 EXTRA_DIST += $(cuda_sources)
 if HAVE_NVCC

@@ -199,7 +199,7 @@ tests_fast = $(unit_tests) \
 # tests of numbers alone, and of kernels where the interpreter of PTX looks at each access. The corpora of the fuzzers
 # check the memory of codecs. It has the project's own ABI header; tests/unit/nccl/test_abi compares that with the real one.
 tests_kernels = tests/unit/allgather/test_cuda tests/unit/dense/test_cuda tests/unit/lhc/test_cuda tests/unit/none/test_cuda \
-  tests/unit/sparse/test_cuda
+  tests/unit/none/test_levels_cuda tests/unit/sparse/test_cuda
 not_asan = \
   $(tests_kernels) \
   tests/unit/lhc/test_rows \

@@ -19,9 +19,8 @@ bool tagc_hierarchy_passes_all(const struct tagc_comm *comm) {
 }
 
 bool tagc_hierarchy_can_split(const struct tagc_comm *comm, const struct tagc_nccl_group *real) {
-  const bool adds = comm->device->host_reads || !tagc_plan_is_exact(tagc_library_options());
   return real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking &&
-         !comm->hierarchy.captured && adds;
+         !comm->hierarchy.captured;
 }
 
 /* Could some slot be compressed, whatever comm->hierarchy.scope says? Call it with the lock held. */
@@ -53,8 +52,8 @@ static void log_scope(const struct tagc_comm *comm) {
            t->hosts.hosts, t->hosts.hosts == 1 ? "host" : "hosts", local, passes ? "every call passes: " : "",
            passes                             ? tagc_reason_words(comm->hierarchy.scope.reason)
            : comm->hierarchy.scope.two_levels ? "two levels"
-           : lacks_levels(comm) ? "flat: precise takes two levels only in host memory, on hosts of three ranks or more"
-                                : "flat");
+           : lacks_levels(comm)               ? "flat: precise takes two levels only on hosts of three ranks or more"
+                                              : "flat");
 }
 
 bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split) {
@@ -238,6 +237,20 @@ ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct
   return status;
 }
 
+bool tagc_hierarchy_copy_own(const struct tagc_call *call, const struct tagc_shape *shape, const uint8_t *from,
+                             uint8_t *values) {
+  const struct tagc_device *device = call->comm->device;
+  const struct tagc_topology *t = &call->comm->hierarchy.topology;
+  const size_t shard = shape->n * tagc_dtype_size(shape->dtype), hosts = (size_t)t->hosts.hosts;
+  const int own = t->local[call->comm->rank];
+  bool good = true;
+  for (int owner = 0; owner < t->hosts.nranks && good; owner++)
+    if (t->local[owner] == own)
+      good = device->copy(device, values + ((size_t)own * hosts + (size_t)t->place[owner]) * shard, shard,
+                          from + (size_t)owner * shard, shard, shard, 1, call->stream);
+  return good;
+}
+
 ncclResult_t tagc_hierarchy_gather(const struct tagc_nccl_group *real, const struct tagc_call *call,
                                    const struct tagc_shape *shape, const uint8_t *from, uint8_t *values) {
   const struct tagc_topology *t = &call->comm->hierarchy.topology;
@@ -247,11 +260,8 @@ ncclResult_t tagc_hierarchy_gather(const struct tagc_nccl_group *real, const str
   ncclResult_t status = ncclSuccess;
   for (int owner = 0; owner < t->hosts.nranks && status == ncclSuccess; owner++) {
     const int local = t->local[owner];
-    const uint8_t *out = from + (size_t)owner * shard;
-    if (local == own)
-      memcpy(values + ((size_t)own * hosts + (size_t)t->place[owner]) * shard, out, shard);
-    else
-      status = real->send(out, shape->n, call->type, local, host, call->stream);
+    if (local != own)
+      status = real->send(from + (size_t)owner * shard, shape->n, call->type, local, host, call->stream);
   }
   for (int local = 0; local < t->hosts.local; local++)
     for (size_t place = 0; place < hosts && local != own && status == ncclSuccess; place++)

@@ -9,8 +9,8 @@
  * lost this one. Up to 2.27 NCCL has then also aborted the communicator, whose next call would leave garbage.
  *
  * With TAGC_CODEC=precise the ranks of a host exchange their values instead, and the codec adds them without error
- * (kernels/none/levels.h): the bits of flat calls. Only in host memory, because an owner may have to ask for values,
- * and a GPU's host would have to wait for each call to know it.
+ * (kernels/none/levels.h): the bits of flat calls. On a GPU its host waits in each call, to know whether values must
+ * follow (README.md).
  *
  * The sub-communicators live as long as the communicator. An abort of it aborts them first, because a thread may be
  * inside NCCL on their account; a destroy ends them afterwards. Their errors are returned when the program asks about
@@ -54,7 +54,9 @@ ncclResult_t tagc_hierarchy_sum(const struct tagc_nccl_group *real, const struct
 
 /* The first level with exact sums: adds to a group the exchange of the values of this host's ranks for those shards.
  * `from`: the scaled values of all shards. `values`: a part for each local rank, which has a shard for every host; the
- * own part is copied now. */
+ * own part is copied before, by the device. */
+bool tagc_hierarchy_copy_own(const struct tagc_call *call, const struct tagc_shape *shape, const uint8_t *from,
+                             uint8_t *values);
 ncclResult_t tagc_hierarchy_gather(const struct tagc_nccl_group *real, const struct tagc_call *call,
                                    const struct tagc_shape *shape, const uint8_t *from, uint8_t *values);
 

@@ -34,14 +34,19 @@ static bool has_exponents(const struct tagc_work *w) {
 
 static bool has_last(const struct tagc_work *w) { return w->reduce.told != NULL || w->reduce.lacks_sums; }
 
+/* Exact sums on a device: the exponents say whether some message lacks its sums. */
+static bool asks_for_values(const struct tagc_work *w) { return w->reduce.gathers && has_exponents(w); }
+
 /* PreMulSum: each rank has a scalar of its own. */
 static bool is_scaled(const struct tagc_work *w) { return w->call->scale != 1; }
+
+/* Of this rank, scaled. */
+static const uint8_t *values_of(const struct tagc_work *w) { return is_scaled(w) ? w->reduce.beside : w->call->send; }
 
 static ncclResult_t enqueue_sums(const struct tagc_nccl_group *real, struct tagc_work *w) {
   const struct tagc_shape whole = tagc_slot_shard(&w->call->comm->slots[w->call->slot]);
   if (w->reduce.gathers)
-    return tagc_hierarchy_gather(real, w->call, &whole, is_scaled(w) ? w->reduce.beside : w->call->send,
-                                 w->reduce.sums);
+    return tagc_hierarchy_gather(real, w->call, &whole, values_of(w), w->reduce.sums);
   return tagc_hierarchy_sum(real, w->call, &whole, w->reduce.sums);
 }
 
@@ -64,6 +69,35 @@ static ncclResult_t enqueue_rest(const struct tagc_nccl_group *real, const struc
                               w->reduce.sums ? plain_op(w) : w->call->op, w->reduce.peers.handle, w->call->stream);
 }
 
+/* Does a message to a host, or from it, hold no sums? Its chunks may differ; all values follow if one lacks them. */
+static bool lacks_sums(struct tagc_work *w, int host, bool received) {
+  const struct tagc_codec_levels *levels = codec_of(w)->levels;
+  for (unsigned k = 0; k < w->chunks[0]; k++) {
+    const struct tagc_job *job = job_of(w, k);
+    const uint8_t *messages = received ? job->message_in : job->message_out;
+    if (levels->lacks_sums(job, messages + (size_t)host * job->layout.message_bytes))
+      return true;
+  }
+  return false;
+}
+
+/* On a device all hosts exchange values if some message lacks its sums. */
+static ncclResult_t enqueue_values(const struct tagc_nccl_group *real, struct tagc_work *w) {
+  const struct tagc_shape whole = tagc_slot_shard(&w->call->comm->slots[w->call->slot]);
+  const size_t bytes = (size_t)whole.local * whole.n * tagc_dtype_size(whole.dtype);
+  ncclResult_t status = ncclSuccess;
+  for (int host = 0; host < w->reduce.peers.nranks && status == ncclSuccess; host++) {
+    if (host == w->reduce.peers.rank)
+      continue;
+    const bool sends = w->reduce.follow || lacks_sums(w, host, false),
+               receives = w->reduce.follow || lacks_sums(w, host, true);
+    w->reduce.values_bytes += sends ? bytes : 0;
+    status = tagc_hierarchy_exchange_values(real, w->call, &whole, host, sends ? w->reduce.sums : NULL,
+                                            receives ? w->reduce.beside : NULL);
+  }
+  return status;
+}
+
 static ncclResult_t reduce_enqueue_payloads(const struct tagc_nccl_group *real, struct tagc_work *w, unsigned chunk) {
   const struct tagc_job *job = job_of(w, chunk);
   ncclComm_t comm = w->reduce.peers.handle;
@@ -80,34 +114,9 @@ static ncclResult_t reduce_enqueue_payloads(const struct tagc_nccl_group *real, 
   if (bytes && status == ncclSuccess)
     status = tagc_nccl_group_exchange(real, &w->reduce.peers, stream, job->message_out, job->message_in, bytes,
                                       w->call->comm->vote.all_to_all);
+  if (w->reduce.follow && status == ncclSuccess)
+    status = enqueue_values(real, w);
   return status == ncclSuccess && chunk == 0 ? enqueue_rest(real, w) : status;
-}
-
-/* Does a message to a host, or from it, hold no sums? Its chunks may differ; all values follow if one lacks them. */
-static bool lacks_sums(struct tagc_work *w, int host, bool received) {
-  const struct tagc_codec_levels *levels = codec_of(w)->levels;
-  for (unsigned k = 0; k < w->chunks[0]; k++) {
-    const struct tagc_job *job = job_of(w, k);
-    const uint8_t *messages = received ? job->message_in : job->message_out;
-    if (levels->lacks_sums(job, messages + (size_t)host * job->layout.message_bytes))
-      return true;
-  }
-  return false;
-}
-
-static ncclResult_t enqueue_values(const struct tagc_nccl_group *real, struct tagc_work *w) {
-  const struct tagc_shape whole = tagc_slot_shard(&w->call->comm->slots[w->call->slot]);
-  const size_t bytes = (size_t)whole.local * whole.n * tagc_dtype_size(whole.dtype);
-  ncclResult_t status = ncclSuccess;
-  for (int host = 0; host < w->reduce.peers.nranks && status == ncclSuccess; host++) {
-    if (host == w->reduce.peers.rank)
-      continue;
-    const bool sends = lacks_sums(w, host, false), receives = lacks_sums(w, host, true);
-    w->reduce.values_bytes += sends ? bytes : 0;
-    status = tagc_hierarchy_exchange_values(real, w->call, &whole, host, sends ? w->reduce.sums : NULL,
-                                            receives ? w->reduce.beside : NULL);
-  }
-  return status;
 }
 
 /* In two levels a rank receives messages of only one rank a host; but all ranks must draw the same conclusions. */
@@ -298,14 +307,19 @@ static void reduce_account(const struct tagc_work *w) {
   w->call->trace.plain = plain;
 }
 
+/* A flush without a residual rounds the scaled values. */
+static bool begin_values(struct tagc_work *w) {
+  const struct tagc_call *call = w->call;
+  struct tagc_job job = {.shape = call->comm->slots[call->slot].packed, .send = call->send, .scale = call->scale};
+  job.shape.nranks = call->comm->nranks;
+  return (!is_scaled(w) || w->device->flush(w->device, &job, w->reduce.beside, call->stream)) &&
+         tagc_hierarchy_copy_own(call, &job.shape, values_of(w), w->reduce.sums);
+}
+
 static ncclResult_t reduce_begin(struct tagc_work *w) {
-  const struct tagc_shape *packed = &w->call->comm->slots[w->call->slot].packed;
-  if (w->reduce.gathers && is_scaled(w))
-    codec_of(w)->levels->scale(w->reduce.beside, w->call->send, packed->n * (uint64_t)w->call->comm->nranks,
-                               packed->dtype, w->call->scale);
   if (w->tally)
     tagc_comm_read_tally(w->call->comm, w->tally, w->call->slot);
-  return tagc_work_done(tagc_work_mark(w, TAGC_MARK_BEGUN));
+  return tagc_work_done(tagc_work_mark(w, TAGC_MARK_BEGUN) && (!w->reduce.gathers || begin_values(w)));
 }
 
 /* If calls go in chunks, so does the residual. */
@@ -330,6 +344,21 @@ static ncclResult_t reduce_prepare(struct tagc_work *w) {
   else if (w->chunks[0] == 1) /* chunks are prepared when they are encoded */
     good = good && w->device->prepare(w->device, codec_of(w), &w->reduce.job, w->call->stream);
   w->took.encode_ns += tagc_clock_ns() - began;
+  return tagc_work_done(good);
+}
+
+/* The host waits for the device here: the next exchange depends on the answer, which is equal on all ranks. */
+static ncclResult_t reduce_ask(struct tagc_work *w) {
+  const struct tagc_job *job = &w->reduce.job;
+  const size_t bytes = asks_for_values(w) ? (size_t)job->shape.nranks * job->layout.exponent_bytes : 0;
+  uint8_t some[1024];
+  bool good = true;
+  for (size_t at = 0; at < bytes && good; at += sizeof some) {
+    const size_t count = bytes - at < sizeof some ? bytes - at : sizeof some;
+    good = w->device->get(w->device, some, job->exponents + at, count, w->call->stream);
+    for (size_t i = 0; i < count && good; i++)
+      w->reduce.follow |= some[i] != 0;
+  }
   return tagc_work_done(good);
 }
 
@@ -360,7 +389,8 @@ static ncclResult_t reduce_after_decode(struct tagc_work *w) {
     good = tagc_partial_unpack(&w->reduce.partial, w->call);
   if (tagc_work_compresses(w))
     good = good && tagc_work_mark(w, w->phases[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
-  for (int host = 0; host < w->reduce.peers.nranks && w->reduce.gathers; host++)
+  const bool reads = w->reduce.gathers && tagc_work_compresses(w) && !asks_for_values(w);
+  for (int host = 0; host < w->reduce.peers.nranks && reads; host++)
     w->reduce.lacks_sums |= host != w->reduce.peers.rank && (lacks_sums(w, host, false) || lacks_sums(w, host, true));
   w->took.decode_ns += tagc_clock_ns() - began;
   return tagc_work_done(
@@ -408,7 +438,7 @@ const struct tagc_phase tagc_phase_reduce_scatter = {
   .lay_out = reduce_lay_out,
   .begin = reduce_begin,
   .exchanges = {[TAGC_EXCHANGE_SUMS] = {.wanted = has_sums, .enqueue = enqueue_sums, .then = reduce_prepare},
-                [TAGC_EXCHANGE_EXPONENTS] = {.wanted = has_exponents, .enqueue = enqueue_exponents},
+                [TAGC_EXCHANGE_EXPONENTS] = {.wanted = has_exponents, .enqueue = enqueue_exponents, .then = reduce_ask},
                 [TAGC_EXCHANGE_LAST] = {.wanted = has_last, .enqueue = enqueue_last, .then = reduce_hear}},
   .encoded = TAGC_MARK_ENCODED,
   .exchanged = TAGC_MARK_EXCHANGED,

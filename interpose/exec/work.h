@@ -65,7 +65,8 @@ struct tagc_reduce_scatter_work {
   uint8_t *sums;                             /* two levels: the sums over this host's ranks; otherwise NULL */
   bool gathers;                              /* with exact sums: `sums` has the values of this host's ranks instead */
   uint8_t *beside;             /* then: this rank's values, scaled; later those of hosts whose messages lack sums */
-  bool lacks_sums;             /* some message of this rank, or to it, does */
+  bool lacks_sums;             /* some message of this rank, or to it, does: values come after the decoding */
+  bool follow;                 /* the same on a device, known before: values come with the messages */
   uint64_t values_bytes;       /* sent for those */
   struct tagc_partial partial; /* if only a part of the slot is selected */
   int64_t *told;               /* flags that the ranks of a host exchange after the call; NULL: not needed */

@@ -56,7 +56,7 @@ struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const
   else if (!even)
     plan.reason = TAGC_REASON_uneven_hosts;
   else
-    plan.two_levels = splits && hosts->local > (exact ? 2 : 1);
+    plan.two_levels = splits && hosts->local >= (exact ? tagc_codec_precise.levels->least : 2);
   return plan;
 }
 

@@ -97,9 +97,9 @@ struct tagc_job {
 
 /* How a codec adds the values of a host's ranks itself (shape.local). Their values must be scaled already. */
 struct tagc_codec_levels {
-  /* Values as this codec sends them: times the scale, and rounded to their type. */
-  void (*scale)(void *to, const void *from, uint64_t count, enum tagc_dtype dtype, float scale);
-  /* Could the message hold no sums? Its receiver, which sees this, too, then needs the values (job->values). */
+  int least; /* ranks a host; with fewer, its sums would take more bytes than their values, and calls stay flat */
+  /* Could the message hold no sums? Its receiver, which sees this, too, then needs the values (job->values). The host
+   * reads it; a device says it in exponents, whose bytes are 0 if no message lacks its sums. */
   bool (*lacks_sums)(const struct tagc_job *job, const uint8_t *message);
 };
 

@@ -30,6 +30,11 @@
   X(tagc_none_encode) \
   X(tagc_none_decode) \
   X(tagc_precise_decode) \
+  X(tagc_hosts_add) \
+  X(tagc_hosts_close) \
+  X(tagc_hosts_list) \
+  X(tagc_hosts_decode) \
+  X(tagc_hosts_complete) \
   X(tagc_choose_begin) \
   X(tagc_choose_scan) \
   X(tagc_choose_coarse) \

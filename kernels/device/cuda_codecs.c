@@ -17,9 +17,9 @@ static const struct tagc_cuda_codec codecs[] = {
    true,
    {1, 2, 0, {30, 0}, {18, 0}}},
   {&tagc_codec_precise,
-   tagc_none_cuda_layout,
-   NULL,
-   tagc_none_cuda_encode,
+   tagc_precise_cuda_layout,
+   tagc_precise_cuda_prepare,
+   tagc_precise_cuda_encode,
    tagc_precise_cuda_decode,
    true,
    {1, 2, 0, {30, 0}, {40, 0}}},
@@ -88,5 +88,7 @@ bool tagc_cuda_codec_cost(const struct tagc_codec *codec, const struct tagc_shap
   if (!its || !its->layout(codec, shape, &layout))
     return false;
   *out = tagc_layout_gpu_cost(shape, &layout, &its->work, rates);
+  if (shape->local > 0) /* precise: three more kernels, and the host waits for the second half of the call */
+    out->call_ns += 3 * TAGC_GPU_LAUNCH_NS + TAGC_GPU_WAIT_NS;
   return true;
 }

@@ -5,6 +5,7 @@
 #include "kernels/dense/dense.cu"
 #include "kernels/none/none.cu"
 #include "kernels/none/precise.cu"
+#include "kernels/none/levels.cu"
 #include "kernels/sparse/sparsify.cu"
 #include "kernels/sparse/sparse.cu"
 #include "kernels/lhc/lhc.cu"

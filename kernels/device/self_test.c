@@ -18,6 +18,7 @@ enum {
   CALLS = 3, /* the second has a residual and a non-finite value, so the third one's residual is void */
   NONFINITE = 1,
   VOID = 2,        /* of the calls, from 0 on */
+  LOCAL = 3,       /* of the ranks of a host, in two levels */
   PART = 20011,    /* elements: no block size divides it */
   ANYTHING = 0xa5, /* fills memory at first, on both sides: padding is compared, too */
 };
@@ -28,10 +29,14 @@ static const struct variant {
   enum tagc_storage residual;
   uint32_t n, keep_ppm; /* enough for a sketch */
   bool large;           /* several stripes: for codecs that have them */
+  int local;            /* two levels: for codecs that add a host's values themselves */
 } variants[] = {
-  {TAGC_FLOAT32, TAGC_STORAGE_INT8, PART, 250000, false},     {TAGC_BFLOAT16, TAGC_STORAGE_FP32, PART, 250000, false},
-  {TAGC_FLOAT16, TAGC_STORAGE_BF16, PART, 250000, false},     {TAGC_FLOAT32, TAGC_STORAGE_NONE, PART, 250000, false},
-  {TAGC_BFLOAT16, TAGC_STORAGE_BF16, 7 * PART, 500000, true},
+  {TAGC_FLOAT32, TAGC_STORAGE_INT8, PART, 250000, false, 0},
+  {TAGC_BFLOAT16, TAGC_STORAGE_FP32, PART, 250000, false, 0},
+  {TAGC_FLOAT16, TAGC_STORAGE_BF16, PART, 250000, false, 0},
+  {TAGC_FLOAT32, TAGC_STORAGE_NONE, PART, 250000, false, 0},
+  {TAGC_BFLOAT16, TAGC_STORAGE_BF16, 7 * PART, 500000, true, 0},
+  {TAGC_BFLOAT16, TAGC_STORAGE_NONE, PART, 250000, false, LOCAL},
 };
 
 /* A rank's call and its memory. */
@@ -56,6 +61,11 @@ struct tried {
 
 static size_t bytes_of_all(const struct tagc_shape *shape) { return RANKS * shape->n * tagc_dtype_size(shape->dtype); }
 
+/* In two levels a host has the values of all its ranks. */
+static size_t shards_sent(const struct tagc_shape *shape) { return RANKS * (size_t)(shape->local ? shape->local : 1); }
+
+static size_t bytes_sent(const struct tagc_shape *shape) { return bytes_of_all(shape) / RANKS * shards_sent(shape); }
+
 /* Points the buffers into the memory, which may be NULL; returns the bytes that they need. */
 static size_t assign_rank_buffers(struct piece *its, const struct tagc_device *device) {
   struct tagc_job *job = &its->job;
@@ -63,7 +73,8 @@ static size_t assign_rank_buffers(struct piece *its, const struct tagc_device *d
   const size_t residual = tagc_residual_bytes(&job->shape);
   void *there = tagc_assign_buffer(its->memory, &used, residual);
   job->residual = residual ? there : NULL;
-  job->send = tagc_assign_buffer(its->memory, &used, bytes_of_all(&job->shape));
+  job->send = tagc_assign_buffer(its->memory, &used, bytes_sent(&job->shape));
+  job->values = tagc_assign_buffer(its->memory, &used, job->shape.local ? bytes_sent(&job->shape) : 0);
   job->recv = tagc_assign_buffer(its->memory, &used, bytes_of_all(&job->shape) / RANKS);
   its->flushed = tagc_assign_buffer(its->memory, &used, bytes_of_all(&job->shape));
   its->words = tagc_assign_buffer(its->memory, &used, TAGC_FLAGS * sizeof *its->words);
@@ -73,16 +84,20 @@ static size_t assign_rank_buffers(struct piece *its, const struct tagc_device *d
 }
 
 /* A value of random magnitude, sometimes zero. */
-static float test_gradient(uint64_t place) {
+static float test_gradient(uint64_t place, uint32_t binades) {
   const uint64_t mixed = tagc_mix64(place + 1);
-  const uint32_t exponent = 100 + (uint32_t)(mixed >> 32) % 24, sign = (uint32_t)(mixed >> 63) << 31;
+  const uint32_t exponent = 100 + (uint32_t)(mixed >> 32) % binades, sign = (uint32_t)(mixed >> 63) << 31;
   return mixed % 64 == 0 ? 0 : tagc_float_of(sign | exponent << 23 | ((uint32_t)mixed & 0x7fffff));
 }
 
 static void fill_gradient(const struct tagc_job *job, int call) {
   void *send = (void *)(uintptr_t)job->send;
-  for (uint64_t i = 0; i < RANKS * job->shape.n; i++)
-    tagc_store(send, i, job->shape.dtype, test_gradient(((uint64_t)call << 32 | (uint64_t)job->rank << 24) + i));
+  for (uint64_t i = 0; i < shards_sent(&job->shape) * job->shape.n; i++) {
+    /* Of a host's ranks only some values are far apart: their sums go in lists, which are full in the last call. */
+    const uint32_t binades = job->shape.local && call != VOID && i % 64 ? 6 : 24;
+    tagc_store(send, i, job->shape.dtype,
+               test_gradient(((uint64_t)call << 32 | (uint64_t)job->rank << 24) + i, binades));
+  }
   for (uint64_t shard = 0; shard < RANKS && call == NONFINITE; shard++)
     tagc_store(send, shard * job->shape.n + job->shape.n / 5, job->shape.dtype, tagc_float_of(0x7f800000u));
 }
@@ -91,6 +106,11 @@ static bool start_rank(struct played *rank, const struct tagc_codec *codec, cons
                        int number) {
   struct tagc_job *job = &rank->its.job;
   *rank = (struct played){.its.job = {.shape = *shape, .rank = number, .scale = 0.5f, .divisor = RANKS}};
+  if (shape->local) {
+    job->scale = 1;
+    job->divisor = (float)(RANKS * shape->local);
+    job->has_values = true;
+  }
   if (!codec->layout(shape, &job->layout))
     return false;
   rank->its.memory = aligned_alloc(64, assign_rank_buffers(&rank->its, NULL));
@@ -120,9 +140,33 @@ static void exchange_payloads(struct played ranks[RANKS]) {
   }
 }
 
+/* Of two hosts. */
+static void exchange_values(struct played ranks[RANKS]) {
+  const struct tagc_shape *shape = &ranks[0].its.job.shape;
+  const size_t bytes = bytes_of_all(shape) / RANKS;
+  for (int local = 0; local < shape->local; local++)
+    for (int to = 0; to < RANKS; to++)
+      memcpy(part((uint8_t *)(uintptr_t)ranks[to].its.job.values, local * RANKS + 1 - to, bytes),
+             part((uint8_t *)(uintptr_t)ranks[1 - to].its.job.send, local * RANKS + to, bytes), bytes);
+}
+
 static bool put_on_device(struct tried *t, void *there, const void *host, size_t bytes) {
   return !bytes || t->run.device->put(t->run.device, there, host, bytes, t->run.stream) ||
          tagc_self_test_device_failed(&t->run);
+}
+
+/* A message without sums says nothing more; a device says so in exponents. */
+static bool compare_message(struct tried *t, const struct tagc_job *host) {
+  const struct tagc_job *job = &t->its.job;
+  const size_t message = host->layout.message_bytes;
+  const uint8_t *sent = part(host->message_out, 1, message);
+  const bool lacks = host->shape.local && t->codec->levels->lacks_sums(host, sent);
+  uint8_t flags[16] = {lacks};
+  const size_t said = host->shape.local ? job->layout.exponent_bytes : 0;
+  return tagc_self_test_compare(&t->run, "a message differs", sent, part(job->message_out, 1, message),
+                                lacks ? sizeof(uint32_t) : message) &&
+         tagc_self_test_compare(&t->run, "which sums do not fit differs", flags, part(job->exponents, 1, said),
+                                said < sizeof flags ? said : sizeof flags);
 }
 
 /* Tries the sending side; the gradient is filled in. */
@@ -130,10 +174,10 @@ static bool try_send(struct tried *t, struct played ranks[RANKS]) {
   const struct tagc_codec *codec = t->codec;
   const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
-  const size_t exponents = RANKS * host->layout.exponent_bytes, message = host->layout.message_bytes;
+  const size_t exponents = RANKS * host->layout.exponent_bytes;
   for (int r = 0; r < RANKS && codec->prepare; r++)
     codec->prepare(&ranks[r].its.job);
-  if (!put_on_device(t, (void *)(uintptr_t)job->send, host->send, bytes_of_all(&host->shape)) ||
+  if (!put_on_device(t, (void *)(uintptr_t)job->send, host->send, bytes_sent(&host->shape)) ||
       !device->prepare(device, codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
   if (!tagc_self_test_compare(&t->run, "exponents differ", host->exponents, job->exponents, exponents))
@@ -142,11 +186,11 @@ static bool try_send(struct tried *t, struct played ranks[RANKS]) {
   for (int r = 0; r < RANKS; r++)
     codec->encode(&ranks[r].its.job);
   exchange_payloads(ranks);
+  exchange_values(ranks);
   if (!put_on_device(t, job->exponents, host->exponents, exponents) ||
       !device->encode(device, codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
-  return tagc_self_test_compare(&t->run, "a message differs", part(host->message_out, 1, message),
-                                part(job->message_out, 1, message), message) &&
+  return compare_message(t, host) &&
          tagc_self_test_compare(&t->run, "a sketch differs", host->sketch_out, job->sketch_out,
                                 RANKS * host->layout.sketch_count * sizeof(int32_t)) &&
          tagc_self_test_compare(&t->run, "a residual differs", host->residual, job->residual,
@@ -164,6 +208,8 @@ static bool try_receive(struct tried *t, struct played ranks[RANKS], bool by_wor
   job->ends = !by_words;
   if (!put_on_device(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
       !put_on_device(t, job->sketch_in, host->sketch_in, sketch) ||
+      !put_on_device(t, (void *)(uintptr_t)job->values, host->values,
+                     host->shape.local ? bytes_sent(&host->shape) : 0) ||
       !device->decode(device, t->codec, job, t->run.stream) ||
       !device->pack_flags(device, job, t->its.words, t->run.stream) ||
       !device->end_call(device, job, by_words ? t->its.words : NULL, t->run.stream))
@@ -215,6 +261,8 @@ static bool try_codec_calls(struct tried *t, struct played ranks[RANKS]) {
     if (!try_send(t, ranks) || !try_receive(t, ranks, call == NONFINITE))
       return false;
   }
+  if (job->shape.local) /* neither flushed nor counted as such */
+    return true;
   for (int r = 0; r < RANKS; r++)
     ranks[r].its.job.residual_empty = false;
   job->residual_empty = false;
@@ -271,8 +319,9 @@ enum tagc_self_test tagc_self_test_codec(const struct tagc_device *device, const
       .dtype = v->dtype,
       .keep_ppm = v->keep_ppm,
       .residual = v->residual,
+      .local = v->local,
     };
-    if (codec->needs_residual || !v->large)
+    if (v->local ? codec->levels != NULL : codec->needs_residual || !v->large)
       good = (codec->needs_residual && !v->residual) || try_variant(&tried, &shape);
   }
   return tried.run.result;

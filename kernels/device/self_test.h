@@ -4,9 +4,9 @@
  * Purpose  Kernels run on chips and with drivers that nobody has tried them on. A made-up gradient goes through a codec
  *          on the device, as rank 0 of two, and through the host's. Messages, sketches, exponents, residuals, results,
  *          flags, and a flush must be equal to the bit. The calls have a residual, none, or a void one, and a
- *          non-finite value; shards have several stripes. Rare races may still slip through. Codecs for all-gathers get
- *          parameters: payloads, results, references and refusals are compared. An emulated GPU gets smaller shards,
- *          each of one stripe.
+ *          non-finite value; shards have several stripes; in two levels messages hold sums, or none. Rare races may
+ *          still slip through. Codecs for all-gathers get parameters: payloads, results, references and refusals are
+ *          compared. An emulated GPU gets smaller shards, each of one stripe.
  * Time     Milliseconds, once a codec and device: the host waits for the device.
  * Threads  Any; the work is on `stream`.
  */

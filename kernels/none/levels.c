@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/none/levels.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "kernels/codec/fpmode.h"
@@ -9,29 +8,20 @@
 #include "kernels/none/exact.h"
 #include "kernels/none/none.h"
 
-enum { HEAD_BYTES = 16, ELEMENTS_AN_ENTRY = 32 };
-
-static uint32_t capacity_for(uint64_t n) {
-  return (uint32_t)((n + ELEMENTS_AN_ENTRY - 1) / ELEMENTS_AN_ENTRY + 15) & ~15u;
-}
-
 bool tagc_levels_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
   if (shape->dtype == TAGC_FLOAT32 || shape->n == 0 || shape->n > UINT32_MAX / 2 || shape->nranks < 2 ||
       (int64_t)shape->nranks * shape->local > TAGC_EXACT_DIVISOR)
     return false;
   *out = (struct tagc_layout){
-    .message_bytes = HEAD_BYTES + tagc_pad16(shape->n * sizeof(float)) + 2 * sizeof(float) * capacity_for(shape->n),
+    .message_bytes = TAGC_LEVELS_HEAD_BYTES + tagc_pad16(shape->n * sizeof(float)) +
+                     2 * sizeof(float) * tagc_levels_capacity(shape->n),
     .capacity = shape->n,
   };
   return true;
 }
 
 struct tagc_levels_message tagc_levels_message_at(const struct tagc_shape *shape, const uint8_t *message) {
-  uint8_t *at = (uint8_t *)(uintptr_t)message;
-  const uint32_t capacity = capacity_for(shape->n);
-  float *sums = (float *)(at + HEAD_BYTES);
-  uint32_t *places = (uint32_t *)(at + HEAD_BYTES + tagc_pad16(shape->n * sizeof(float)));
-  return (struct tagc_levels_message){(uint32_t *)at, sums, places, (float *)(places + capacity), capacity};
+  return tagc_levels_parts(shape->n, message);
 }
 
 const uint8_t *tagc_levels_message_of(const struct tagc_job *job, int host) {
@@ -73,39 +63,20 @@ static void add_term(const struct tagc_levels_message *to, uint64_t i, float ter
   ++*to->count;
 }
 
-/* The sum in fp64, and whether it has no error (Knuth, The Art of Computer Programming, vol. 2, 4.2.2, Theorem B). A
- * sum that is not finite has none: values of fp32 overflow no fp64. */
-static double add_in_double(const struct tagc_job *job, int shard, uint64_t i, bool *is_exact) {
-  double sum = 0;
-  *is_exact = true;
-  for (int l = 0; l < job->shape.local; l++) {
-    const double x = (double)tagc_load(tagc_levels_own_values(job, shard, l), i, job->shape.dtype), next = sum + x,
-                 part = next - sum;
-    *is_exact &= (sum - (next - part)) + (x - part) == 0;
-    sum = next;
-  }
-  *is_exact |= !isfinite(sum);
-  return sum;
-}
-
 void tagc_levels_add(const struct tagc_job *job, int shard, uint64_t i, const struct tagc_levels_message *to) {
-  bool is_exact;
-  const double sum = add_in_double(job, shard, i, &is_exact), rest = sum - (double)(float)sum;
-  if (is_exact && (!isfinite(sum) || rest == 0 || (isfinite(rest) && (double)(float)rest == rest))) {
-    to->sums[i] = isnan(sum) ? tagc_float_of(TAGC_NAN_BITS) : (float)sum;
-    if (isfinite(sum) && rest != 0)
-      add_term(to, i, (float)rest);
-    return;
-  }
-  to->sums[i] = 0;
+  struct tagc_levels_sum sum = {0, true};
+  float term;
   for (int l = 0; l < job->shape.local; l++)
-    add_term(to, i, tagc_load(tagc_levels_own_values(job, shard, l), i, job->shape.dtype));
+    tagc_levels_next(&sum, tagc_load(tagc_levels_own_values(job, shard, l), i, job->shape.dtype));
+  const uint32_t terms = tagc_levels_split(&sum, (uint32_t)job->shape.local, &to->sums[i], &term);
+  for (uint32_t l = 0; l < terms; l++)
+    add_term(to, i, terms == 1 ? term : tagc_load(tagc_levels_own_values(job, shard, (int)l), i, job->shape.dtype));
 }
 
 static void clear_rest(const struct tagc_job *job, const struct tagc_levels_message *message) {
   uint8_t *const end = (uint8_t *)(message->terms + message->capacity);
   const uint32_t used = *message->count == TAGC_LEVELS_FULL ? message->capacity : *message->count;
-  memset(message->count + 1, 0, HEAD_BYTES - sizeof *message->count);
+  memset(message->count + 1, 0, TAGC_LEVELS_HEAD_BYTES - sizeof *message->count);
   memset(message->sums + job->shape.n, 0,
          (size_t)((uint8_t *)message->places - (uint8_t *)(message->sums + job->shape.n)));
   memset(message->places + used, 0, (size_t)(message->capacity - used) * sizeof *message->places);
@@ -128,27 +99,10 @@ void tagc_levels_encode(struct tagc_job *job) {
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
-/* A message from outside may say anything. */
-static uint32_t entries_of(const struct tagc_levels_message *message) {
-  return *message->count < message->capacity ? *message->count : message->capacity;
-}
-
-/* The first entry of element i or of a later one. */
-static uint32_t entry_from(const struct tagc_levels_message *message, uint64_t i) {
-  uint32_t low = 0, high = entries_of(message);
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (message->places[middle] < i)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 static void add_sums(const struct tagc_levels_message *message, uint64_t i, struct tagc_exact *sum) {
   tagc_exact_add(sum, message->sums[i]);
-  for (uint32_t e = entry_from(message, i); e < entries_of(message) && message->places[e] == i; e++)
+  const uint32_t entries = tagc_levels_entries(message);
+  for (uint32_t e = tagc_levels_entry_from(message, i); e < entries && message->places[e] == i; e++)
     tagc_exact_add(sum, message->terms[e]);
 }
 
@@ -169,7 +123,7 @@ uint32_t tagc_levels_exact_sum(const struct tagc_job *job, uint64_t i) {
 /* The elements that have entries in a message: the vectors have left these out. */
 static void complete_sums(const struct tagc_job *job, int host) {
   const struct tagc_levels_message message = tagc_levels_message_at(&job->shape, tagc_levels_message_of(job, host));
-  for (uint32_t e = 0; e < entries_of(&message); e++)
+  for (uint32_t e = 0; e < tagc_levels_entries(&message); e++)
     if (message.places[e] < job->shape.n && (e == 0 || message.places[e] != message.places[e - 1]))
       ((uint16_t *)job->recv)[message.places[e]] = (uint16_t)tagc_levels_exact_sum(job, message.places[e]);
 }
@@ -190,13 +144,4 @@ void tagc_levels_decode(struct tagc_job *job) {
   tagc_fpmode_leave(mode);
 }
 
-/* ---- for the exchanges ------------------------------------------------------------------------------------------- */
-
-static void scale_values(void *to, const void *from, uint64_t count, enum tagc_dtype dtype, float scale) {
-  const tagc_fpmode mode = tagc_fpmode_enter();
-  for (uint64_t i = 0; i < count; i++)
-    tagc_store_result(to, i, dtype, scale * tagc_load(from, i, dtype), 1);
-  tagc_fpmode_leave(mode);
-}
-
-const struct tagc_codec_levels tagc_levels_of_precise = {.scale = scale_values, .lacks_sums = is_full};
+const struct tagc_codec_levels tagc_levels_of_precise = {.least = 3, .lacks_sums = is_full};

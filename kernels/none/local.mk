@@ -3,4 +3,4 @@
 libtagc_a_SOURCES += \
   %D%/codec.c %D%/cuda.c %D%/cuda.h %D%/exact.h %D%/levels.c %D%/levels.h %D%/none.h %D%/precise.c
 simd_sources += %D%/sums.c
-cuda_sources += %D%/none.cu %D%/precise.cu
+cuda_sources += %D%/levels.cu %D%/none.cu %D%/precise.cu %D%/precise.cuh

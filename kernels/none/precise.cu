@@ -6,59 +6,7 @@
  *           That has room for half a warp, so the halves take turns.
  * Groups    Two a processor: with fewer registers than that leaves, integer division would need a stack.
  */
-#include "kernels/cuda/exceptions.cuh"
-#include "kernels/none/exact.h"
-
-enum { ROOMS = LANES / 2, LARGEST_FINITE = 0x7f7fffff, LARGEST_DENORMAL = 0x7fffff };
-static_assert(ROOMS * sizeof(struct tagc_exact) <= BLOCK * sizeof(float), "a stage has room for half a warp's sums");
-
-/* The sums of a lane's elements, and the magnitudes that tell whether they are exact. */
-struct precise_sums {
-  double sum[EACH];
-  uint32_t most[EACH], least[EACH]; /* least: minus one, so that zeros are the largest */
-};
-
-DEVICE uint64_t bits_of_double(double x) {
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-DEVICE double double_of(uint64_t bits) {
-  double x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-/* v16d_odd() of simd/doubles_plain.h. */
-DEVICE double odd_double(double x, uint64_t below) {
-  const uint64_t bits = bits_of_double(x);
-  return double_of((bits | ((bits & below) + below)) & ~below);
-}
-
-/* v16d_divide_odd(). */
-DEVICE double quotient_odd(double x, double divisor, uint64_t below) {
-  const uint64_t cut = bits_of_double(x / divisor) & ~below;
-  return double_of(cut | (double_of(cut) * divisor != x ? below + 1 : 0));
-}
-
-DEVICE float nearest_sum(double sum, const struct tagc_exact_quotient &by, uint32_t dtype) {
-  const uint64_t below = tagc_exact_below((enum tagc_dtype)dtype);
-  if (!by.none && !by.power)
-    return (float)quotient_odd(sum, by.divisor, below);
-  if (!by.none)
-    sum = sum * (1 / by.divisor);
-  return (float)(dtype == TAGC_FLOAT32 ? sum : odd_double(sum, below));
-}
-
-DEVICE void add_wide(struct precise_sums &sums, const float x[EACH]) {
-  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
-    const uint32_t magnitude = tagc_bits_of(x[i]) & 0x7fffffffu;
-    sums.most[i] = magnitude > sums.most[i] ? magnitude : sums.most[i];
-    sums.least[i] = magnitude - 1 < sums.least[i] ? magnitude - 1 : sums.least[i];
-    sums.sum[i] += (double)x[i];
-  }
-}
+#include "kernels/none/precise.cuh"
 
 /* The own values of a block as a sender would send them, zeros beyond the end of the shard. The same lanes read them
  * before they write results: recv may be the own shard. */
@@ -80,16 +28,11 @@ DEVICE void own_values(const struct tagc_cuda_call &call, uint32_t block, uint32
 /* One element of all ranks in integers. `exact`: the lane's room in the warp's stage. */
 DEVICE float whole_sum(const struct tagc_cuda_call &call, uint64_t at, float own, struct tagc_exact *exact) {
   const enum tagc_dtype dtype = (enum tagc_dtype)call.dtype;
-  for (uint32_t w = 0; w < TAGC_EXACT_WORDS; w++)
-    exact->word[w] = 0;
-  exact->nan = exact->infinity[0] = exact->infinity[1] = false;
+  begin_exact(exact);
   for (uint32_t sender = 0; sender < call.nranks; sender++)
     tagc_exact_add(exact,
                    sender == call.rank ? own : tagc_load(call.message_in + call.message_bytes * sender, at, dtype));
-  const uint32_t bits = tagc_exact_round(exact, (uint32_t)call.divisor, dtype);
-  return dtype == TAGC_FLOAT32   ? tagc_float_of(bits)
-         : dtype == TAGC_FLOAT16 ? tagc_from_fp16((uint16_t)bits)
-                                 : tagc_from_bf16((uint16_t)bits);
+  return rounded_exact(exact, call);
 }
 
 /* Replaces the results that fp64 has not rounded correctly: those in the mask `wrong`. */
@@ -114,16 +57,6 @@ DEVICE void mend_sums(const struct tagc_cuda_call &call, uint32_t block, uint32_
   }
 }
 
-/* Has fp64 added and rounded element i correctly? */
-DEVICE bool is_exact(const struct precise_sums &sums, uint32_t i, uint32_t span, const struct tagc_exact_quotient &by,
-                     float x) {
-  const uint32_t finite = LARGEST_FINITE, least = sums.least[i] < finite ? sums.least[i] : finite;
-  const uint32_t bound = least + span < finite ? least + span : finite;
-  /* A quotient that is too small for a normal float would be rounded twice. */
-  const bool normal = by.none || (tagc_bits_of(x) & 0x7fffffffu) - 1 >= LARGEST_DENORMAL;
-  return span > 0 && sums.most[i] <= bound && normal;
-}
-
 DEVICE void decode_precise(const struct tagc_cuda_call &call) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -136,11 +69,7 @@ DEVICE void decode_precise(const struct tagc_cuda_call &call) {
     struct precise_sums sums;
     float own[EACH], x[EACH];
     own_values(call, block, lane, stage, own);
-    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
-      sums.sum[i] = 0;
-      sums.most[i] = 0;
-      sums.least[i] = UINT32_MAX;
-    }
+    begin_wide(sums);
     add_wide(sums, own);
     UNROLL_4_FOR (uint32_t i = 0; i < call.nranks - 1; i++) {
       const uint8_t *from = call.message_in + call.message_bytes * shard_at(call, i) + at;

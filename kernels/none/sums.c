@@ -181,12 +181,14 @@ static ALWAYS_INLINE struct v16i note_exceptions(struct v16i met, struct v16 x) 
   return v16i_or(met, v16i_add(v16_magnitudes(x), v16i_all(HIGHEST_BIT - TAGC_EXCEPTION_BITS)));
 }
 
-/* Two ranks, 16 bits: fp32 has 2 p + 2 bits or more, so that rounding to it before changes no result (precise.c). */
-static ALWAYS_INLINE bool pairs_as(const struct tagc_job *job, enum tagc_dtype dtype, bool mean) {
+/* Two ranks, 16 bits: fp32 has 2 p + 2 bits or more, so that rounding to it before changes no result (precise.c). Adds
+ * elements `from` to `to`. */
+static ALWAYS_INLINE bool pairs_between(const struct tagc_job *job, uint64_t from, uint64_t to, enum tagc_dtype dtype,
+                                        bool mean) {
   const void *own_shard = tagc_job_shard(job, job->rank), *other_shard = message_of(job, 1 - job->rank);
   const struct v16 half = v16_all(0.5f), zero = v16_all(0);
   struct v16i met = v16i_all(0);
-  for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
+  for (uint64_t i = from; i < to; i += TAGC_LANES) {
     const uint32_t count = part_count(job, i);
     const struct v16 own = own_as_sent(load_some(own_shard, i, count, dtype), job->scale, dtype);
     const struct v16 other = load_some(other_shard, i, count, dtype);
@@ -198,6 +200,65 @@ static ALWAYS_INLINE bool pairs_as(const struct tagc_job *job, enum tagc_dtype d
   return v16i_largest(met) >= HIGHEST_BIT;
 }
 
+/* -- pairs of bf16, two elements in a lane ------------------------------------------------------------------------- */
+
+enum { TILE = 512, HALVES = 2 * TAGC_LANES };
+
+static ALWAYS_INLINE struct v16 lower_bf16(struct v16i both) { return v16_from_bits(v16i_left(both, 16)); }
+
+static ALWAYS_INLINE struct v16 upper_bf16(struct v16i both) {
+  return v16_from_bits(v16i_and(both, v16i_all(0xffff0000u)));
+}
+
+/* Both highest bits of a lane: of exceptions. The additions do not carry into the other element. */
+static ALWAYS_INLINE struct v16i exceptions_of(struct v16i both) {
+  const uint32_t up = (HIGHEST_BIT - TAGC_EXCEPTION_BITS) >> 16;
+  return v16i_add(v16i_and(both, v16i_all(0x7fff7fffu)), v16i_all(up << 16 | up));
+}
+
+static ALWAYS_INLINE bool has_exceptions(const uint16_t *own, const uint16_t *other) {
+  struct v16i met = v16i_all(0);
+  for (uint32_t i = 0; i < TILE; i += HALVES) {
+    __builtin_prefetch((const char *)(own + i) + PREFETCH_BYTES);
+    __builtin_prefetch((const char *)(other + i) + PREFETCH_BYTES);
+    met = v16i_or(met, v16i_or(exceptions_of(v16i_load(own + i)), exceptions_of(v16i_load(other + i))));
+  }
+  return v16i_any_above(v16i_and(met, v16i_all(0x80008000u)), v16i_all(0));
+}
+
+/* The bits of a finite sum that is rounded to bf16, above others. Zero makes +0 of -0. */
+static ALWAYS_INLINE struct v16i sum_as_bf16(struct v16 a, struct v16 b, bool mean) {
+  struct v16 sum = v16_add(v16_add(a, b), v16_all(0));
+  if (mean) /* neither overflows, and small sums are exact in fp32: half of the rounded sum is the rounded half */
+    sum = v16_mul(sum, v16_all(0.5f));
+  const struct v16i bits = v16_bits(sum), odd = v16i_and(v16i_right(bits, 16), v16i_all(1));
+  return v16i_add(bits, v16i_add(odd, v16i_all(0x7fff)));
+}
+
+static ALWAYS_INLINE void add_tile(const uint16_t *own, const uint16_t *other, uint16_t *to, bool mean) {
+  for (uint32_t i = 0; i < TILE; i += HALVES) {
+    const struct v16i a = v16i_load(own + i), b = v16i_load(other + i);
+    const struct v16i lower = sum_as_bf16(lower_bf16(a), lower_bf16(b), mean);
+    const struct v16i upper = sum_as_bf16(upper_bf16(a), upper_bf16(b), mean);
+    v16i_store(to + i, v16i_or(v16i_right(lower, 16), v16i_and(upper, v16i_all(0xffff0000u))));
+  }
+}
+
+/* Tile by tile. One with exceptions goes the longer way, like the rest of the shard. */
+static ALWAYS_INLINE bool bf16_pairs(const struct tagc_job *job, bool mean) {
+  const uint16_t *own = tagc_job_shard(job, job->rank), *other = message_of(job, 1 - job->rank);
+  uint16_t *const recv = job->recv;
+  const uint64_t whole = job->scale == 1 ? job->shape.n / TILE * TILE : 0;
+  bool met = false;
+  for (uint64_t i = 0; i < whole; i += TILE) {
+    if (__builtin_expect(has_exceptions(own + i, other + i), 0))
+      met |= pairs_between(job, i, i + TILE, TAGC_BFLOAT16, mean);
+    else
+      add_tile(own + i, other + i, recv + i, mean);
+  }
+  return pairs_between(job, whole, job->shape.n, TAGC_BFLOAT16, mean) || met;
+}
+
 static bool has_pairs(const struct tagc_job *job) {
   return job->shape.nranks == 2 && job->shape.dtype != TAGC_FLOAT32 && (job->divisor == 1 || job->divisor == 2);
 }
@@ -205,8 +266,9 @@ static bool has_pairs(const struct tagc_job *job) {
 static bool sum_pairs(const struct tagc_job *job) {
   const bool mean = job->divisor == 2;
   if (job->shape.dtype == TAGC_FLOAT16)
-    return mean ? pairs_as(job, TAGC_FLOAT16, true) : pairs_as(job, TAGC_FLOAT16, false);
-  return mean ? pairs_as(job, TAGC_BFLOAT16, true) : pairs_as(job, TAGC_BFLOAT16, false);
+    return mean ? pairs_between(job, 0, job->shape.n, TAGC_FLOAT16, true)
+                : pairs_between(job, 0, job->shape.n, TAGC_FLOAT16, false);
+  return mean ? bf16_pairs(job, true) : bf16_pairs(job, false);
 }
 
 static bool sum_exactly(const struct tagc_job *job) {

@@ -40,13 +40,18 @@ static bool find_work(const struct bench_simulation *s, const struct bench_sende
   return true;
 }
 
+/* Does the library send so? A codec that adds a host's values itself stays flat where that takes more bytes. */
+static bool takes_levels(const struct bench_simulation *s, const struct bench_sender *sender) {
+  return sender->way == BENCH_TWO_LEVELS && (!sender->codec->levels || s->local >= sender->codec->levels->least);
+}
+
 struct bench_cost bench_unit_cost(const struct bench_options *o, const struct bench_sender *sender, uint64_t elements,
                                   int hosts) {
   const struct bench_simulation *s = &o->simulation;
   const struct tagc_link inside = link_of(s->alpha_inside_us, s->beta_inside_gbit, s->message_us);
   const struct tagc_link between = link_of(s->alpha_us, s->beta_gbit, s->message_us);
   const struct tagc_hosts who = {.nranks = hosts * s->local, .hosts = hosts, .local = s->local};
-  const bool levels = sender->way == BENCH_TWO_LEVELS;
+  const bool levels = takes_levels(s, sender);
   const struct tagc_links links = tagc_links_among(&who, &inside, &between, levels);
   const uint64_t ranks = (uint64_t)who.nranks;
   struct tagc_shape shape = {

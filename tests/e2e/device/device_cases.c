@@ -439,18 +439,26 @@ static void aborted(struct rank *r, const char *unused) {
   r->comm = NULL;
 }
 
-/* Broadcasts, until the last rank does not come: the others are aborted while they wait for it. */
-static void lonely(struct rank *r, const char *unused) {
-  (void)unused;
+/* A call in which the host waits for the device. */
+static ncclResult_t waiting_call(struct rank *r, bool sums) {
+  const cudaStream_t stream = (cudaStream_t)r->stream;
+  return settled(r, sums ? ncclReduceScatter(r->send, r->recv, r->n, ncclBfloat16, ncclSum, r->comm, stream)
+                         : ncclBroadcast(r->send, r->send, r->n, ncclFloat, 0, r->comm, stream));
+}
+
+/* Broadcasts, or reduce-scatters of bf16 (`sums`), until the last rank does not come: the others are aborted while they
+ * wait for it. */
+static void lonely(struct rank *r, const char *what) {
+  const bool sums = strcmp(what, "sums") == 0;
   pthread_t watchdog;
   ncclResult_t status = ncclSuccess;
-  for (int step = 0; step < 3 && status == ncclSuccess; step++)
-    status = settled(r, ncclBroadcast(r->send, r->send, r->n, ncclFloat, 0, r->comm, (cudaStream_t)r->stream));
-  must(status, "ncclBroadcast");
+  for (int step = 0; step < (sums ? 6 : 3) && status == ncclSuccess; step++)
+    status = waiting_call(r, sums);
+  must(status, "the calls before");
   if (pthread_create(&watchdog, NULL, abort_it, r) != 0)
     _exit(4);
   if (r->rank + 1 < r->nranks)
-    status = settled(r, ncclBroadcast(r->send, r->send, r->n, ncclFloat, 0, r->comm, (cudaStream_t)r->stream));
+    status = waiting_call(r, sums);
   pthread_join(watchdog, NULL);
   if (r->rank + 1 < r->nranks && status == ncclSuccess)
     _exit(4);

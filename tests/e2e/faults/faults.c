@@ -8,14 +8,15 @@
  *   rank R: wrong result ...       exit status 4
  *   rank R: waits in step S        the launcher has lost its patience. Exit status 5.
  *
- *   faults sparse|dense|reduced STEPS CONDITION
+ *   faults sparse|dense|reduced|exact STEPS CONDITION
  *
  * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. The hash
  * of dense ones shows whether and how they were compressed. `reduced` all-reduces dense ones, and checks results within
- * the error of an eight-bit codec; with TAGC_ALLGATHER it also checks gathered parameters. Each step reduces in groups
- * over three communicators, the last of them non-blocking. The ops are averages, and a pre-multiplied sum that is
- * destroyed inside its group. The first unit is reduced once more on the non-blocking communicator, outside of any
- * group.
+ * the error of an eight-bit codec; with TAGC_ALLGATHER it also checks gathered parameters. `exact` ones are bf16:
+ * integers that are checked, and in the last unit values so far apart that no float holds their sums. Each step reduces
+ * in groups over three communicators, the last of them non-blocking. The ops are averages, and a pre-multiplied sum
+ * that is destroyed inside its group. The first unit is reduced once more on the non-blocking communicator, outside of
+ * any group.
  *
  * Conditions: none; files (no descriptor is left after the initialisation); memory (none is left after three steps);
  * stack (all calls on a thread with 64 KiB); storm (two signals, with and without SA_RESTART, thousands of times a
@@ -36,13 +37,14 @@
 #include <unistd.h>
 
 enum { UNITS = 3, COMMS = 3, MOST_RANKS = 8, HANG_S = 120 };
-enum kind { DENSE, SPARSE, REDUCED };
+enum kind { DENSE, SPARSE, REDUCED, EXACT };
 
-static const size_t sizes[UNITS] = {1500, 9000, 24000};
+static size_t sizes[UNITS] = {1500, 9000, 24000};
 static ncclComm_t comms[COMMS];
 static float *gradient[COMMS][UNITS], *result[COMMS][UNITS], *parameters[UNITS], *gathered;
 static enum kind kind;
-static bool gathers; /* parameters are compressed, too */
+static ncclDataType_t type = ncclFloat32; /* of gradients; their memory is large enough for floats */
+static bool gathers;                      /* parameters are compressed, too */
 static uint64_t steps, step, hash;
 static int status;
 
@@ -113,8 +115,10 @@ static uint64_t seed_of(int r, uint64_t at, int comm, int unit) {
   return mix((uint64_t)r << 40 ^ at << 8 ^ (uint64_t)comm << 4 ^ (uint64_t)unit);
 }
 
-static float gradient_at(uint64_t seed, size_t i) {
+static float gradient_at(uint64_t seed, size_t i, int unit) {
   const uint64_t h = draw(seed, i);
+  if (kind == EXACT)
+    return (float)(int)(h & 63) - 31 + (unit == UNITS - 1 ? ldexpf(1, (int)(h >> 32 & 63) - 32) : 0);
   if (kind == SPARSE)
     return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
   float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
@@ -123,15 +127,17 @@ static float gradient_at(uint64_t seed, size_t i) {
 
 static bool check_result(int comm, int unit) {
   const size_t first = kind == REDUCED ? 0 : (size_t)rank * sizes[unit];
+  const float tolerance = kind == REDUCED ? 0.05f : kind == EXACT ? 0.25f : 0; /* plain calls of bf16 round */
   uint64_t seeds[MOST_RANKS];
   for (int r = 0; r < nranks; r++)
     seeds[r] = seed_of(r, step, comm, unit);
   for (size_t i = 0; i < sizes[unit] * (kind == REDUCED ? (size_t)nranks : 1); i++) {
-    float got = result[comm][unit][i], want = 0;
+    const bool known = kind != DENSE && (kind != EXACT || unit < UNITS - 1);
+    float got = load(result[comm][unit], i, type), want = 0;
     hash = mix(hash ^ float_to_bits(got));
-    for (int r = 0; r < nranks && kind != DENSE; r++)
-      want += gradient_at(seeds[r], first + i);
-    if (kind != DENSE && !(fabsf(got - want / (float)nranks) <= (kind == REDUCED ? 0.05f : 0))) {
+    for (int r = 0; r < nranks && known; r++)
+      want += gradient_at(seeds[r], first + i, unit);
+    if (known && !(fabsf(got - want / (float)nranks) <= tolerance)) {
       printf("rank %d: wrong result in step %llu, communicator %d, unit %d, element %zu: %g, not %g\n", rank,
              (unsigned long long)step, comm, unit, i, (double)got, (double)(want / (float)nranks));
       status = 4;
@@ -142,7 +148,7 @@ static bool check_result(int comm, int unit) {
 }
 
 static float parameter_at(int r, int unit, size_t i) {
-  return gradient_at(seed_of(r, 0, 0, unit), i) + 1e-4f * (float)step;
+  return gradient_at(seed_of(r, 0, 0, unit), i, unit) + 1e-4f * (float)step;
 }
 
 static bool check_gathered(int unit) {
@@ -175,18 +181,19 @@ static const char *name_of_reduction(void) { return kind == REDUCED ? "ncclAllRe
 
 static ncclResult_t reduce(int c, int u, ncclRedOp_t op) {
   return kind == REDUCED
-           ? ncclAllReduce(gradient[c][u], result[c][u], sizes[u] * (size_t)nranks, ncclFloat32, op, comms[c], NULL)
-           : ncclReduceScatter(gradient[c][u], result[c][u], sizes[u], ncclFloat32, op, comms[c], NULL);
+           ? ncclAllReduce(gradient[c][u], result[c][u], sizes[u] * (size_t)nranks, type, op, comms[c], NULL)
+           : ncclReduceScatter(gradient[c][u], result[c][u], sizes[u], type, op, comms[c], NULL);
 }
 
 /* Reduces a unit on all communicators, in one group. The op is an average, except a pre-multiplied sum for the first
  * unit on the second communicator. A group in which a call has failed must fail. */
 static bool reduce_unit(int u) {
   ncclRedOp_t ops[COMMS] = {ncclAvg, ncclAvg, ncclAvg};
-  float scalar = 1 / (float)nranks;
+  char scalar[4];
+  store(scalar, 0, 1 / (float)nranks, type);
   ncclResult_t first = ncclSuccess;
   if (u == 0)
-    TRY(ncclRedOpCreatePreMulSum(&ops[1], &scalar, ncclFloat32, ncclScalarHostImmediate, comms[1]));
+    TRY(ncclRedOpCreatePreMulSum(&ops[1], scalar, type, ncclScalarHostImmediate, comms[1]));
   TRY(ncclGroupStart());
   for (int c = 0; c < COMMS && is_well(first); c++)
     first = reduce(c, u, ops[c]);
@@ -211,7 +218,7 @@ static bool make_step(void) {
     for (int u = 0; u < UNITS; u++) {
       const uint64_t seed = seed_of(rank, step, c, u);
       for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
-        gradient[c][u][i] = gradient_at(seed, i);
+        store(gradient[c][u], i, gradient_at(seed, i, u), type);
     }
   if (!gather_all())
     return false;
@@ -356,11 +363,17 @@ static void waits(int signal) {
 
 int main(int argc, char **argv) {
   if (argc != 4) {
-    fprintf(stderr, "usage: faults sparse|dense|reduced STEPS CONDITION\n");
+    fprintf(stderr, "usage: faults sparse|dense|reduced|exact STEPS CONDITION\n");
     return 2;
   }
   const char *condition = argv[3];
-  kind = strcmp(argv[1], "sparse") == 0 ? SPARSE : strcmp(argv[1], "reduced") == 0 ? REDUCED : DENSE;
+  kind = strcmp(argv[1], "sparse") == 0    ? SPARSE
+         : strcmp(argv[1], "reduced") == 0 ? REDUCED
+         : strcmp(argv[1], "exact") == 0   ? EXACT
+                                           : DENSE;
+  type = kind == EXACT ? ncclBfloat16 : ncclFloat32;
+  for (int u = 0; u < UNITS && kind == EXACT; u++)
+    sizes[u]++; /* messages are padded, values are not: this tells them apart */
   gathers = getenv("TAGC_ALLGATHER") != NULL;
   steps = strtoull(argv[2], NULL, 10);
   setvbuf(stdout, NULL, _IOLBF, 0);

@@ -11,9 +11,10 @@ patience=120
 # takes a third of the time of its ranks, and sends nothing: tests of messages go without. faults_system.test searches.
 write_map()
 {
-  [ -z "${map:-}" ] || printf '%s\n' "tagc-map 1" "unit embed" "parameter embed.weight $(($1 * 1500))" "unit block 0" \
-    "parameter attn.out.weight $(($1 * 3000))" "parameter mlp.up.weight $(($1 * 6000))" "unit head" \
-    "parameter head.weight $(($1 * 24000))" >"$map"
+  [ "$faults_kind" = exact ] && odd=1 || odd=0
+  [ -z "${map:-}" ] || printf '%s\n' "tagc-map 1" "unit embed" "parameter embed.weight $(($1 * (1500 + odd)))" \
+    "unit block 0" "parameter attn.out.weight $(($1 * 3000))" "parameter mlp.up.weight $(($1 * (6000 + odd)))" \
+    "unit head" "parameter head.weight $(($1 * (24000 + odd)))" >"$map"
 }
 
 # faults RANKS KIND STEPS CONDITION [VARIABLE=value...]: runs tests/e2e/faults/faults, with $hosts as options of launch.
@@ -42,7 +43,9 @@ show() { sed 's/^/# /' "$scratch/out" "$scratch/err"; }
 
 # messages RANKS RANK [VARIABLE=value...]: prints the messages of the rank in a run, in order, as lines "BYTES-BEFORE
 # SIZE KIND". With two levels, a communicator that is made after the first vote is the library's own split, and later
-# sums are the first level. An all-gather of a size that did not occur before the vote carries payloads.
+# sums are the first level. An all-gather of a size that did not occur before the vote carries payloads. With exact sums
+# (kind exact), what is sent in a size that is no message's are values: those that a host shares, and, behind the sums of
+# the largest unit, those that do not fit, to each of its $shared_by ranks.
 messages()
 {
   messages_ranks=$1 messages_of=$2
@@ -51,12 +54,14 @@ messages()
   sed -n -e 's,^NCCL stand-in: after \([0-9]*\) bytes: \(.*\) of \([0-9]*\) bytes$,\1 \3 \2,p' "$scratch/err" |
     sed -e 's,all-reduce/4,vote,' -e 's,all-reduce/1,exponents,' -e 's,reduce-scatter/2,sketch,' \
       -e 's, 8 send/0, 8 greeting-of-peers,' -e 's,reduce-scatter/4,greeting-of-peers,' -e 's,send/0,message,' \
-      -e 's,reduce-scatter/7,sums,' -e 's,[^ ]*/7$,plain,' -e 's,all-gather/0,gathered,' -e 's,[^ ]*/0$,init,' |
-    awk '$3 == "vote" { voted = 1 }
+      -e 's,reduce-scatter/7,sums,' -e 's,[^ ]*/9$,plain,' -e 's,[^ ]*/7$,plain,' -e 's,all-gather/0,gathered,' -e 's,[^ ]*/0$,init,' |
+    awk -v ranks="${shared_by:-0}" '$3 == "vote" { voted = 1 }
       $3 == "gathered" && !voted { whole[$2] = 1 }
       $3 == "gathered" { $3 = $2 in whole ? "plain" : "payload" }
       $3 == "init" && voted { $3 = "split"; levels = 1 }
       $3 == "sums" && !levels { $3 = "plain" }
+      $3 == "message" && $2 % 16 { $3 = left-- > 0 ? "values" : "shared"; size = $2; largest = size > largest ? size : largest }
+      $3 == "message" && ranks && $2 > 2 * size && size == largest { left = ranks }
       !seen[$1]++'
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # faults/: dead ranks, broken connections, no memory, no descriptors, signals.
-e2e_tests += %D%/broken_calls.test %D%/faults_gathers.test %D%/faults_levels.test %D%/faults_memory.test \
+e2e_tests += %D%/broken_calls.test %D%/faults_exact.test %D%/faults_gathers.test %D%/faults_levels.test %D%/faults_memory.test \
   %D%/faults_ranks.test %D%/faults_system.test
 check_PROGRAMS += %D%/broken_calls %D%/faults %D%/failing_malloc.so
 EXTRA_DIST += %D%/broken.h %D%/faults_lib.sh

@@ -6,11 +6,11 @@
  * TAGC_MIN_BYTES=0.
  *
  *   levels errors LEAST MOST   dense gradients: the relative error (L2) of every compressed result is in this range
- *   levels bits                16-bit gradients, narrow ones and of any exponent; prints a hash of all compressed
- * results levels children HOST,...   integers, which must be exact, on children of the world; lists the host of each
- * rank
+ *   levels bits host|cuda      16-bit gradients, narrow ones and of any exponent, in this memory (--cuda for cuda);
+ *                              prints a hash of all compressed results
+ *   levels children HOST,...   integers, which must be exact, on children of the world; lists the host of each rank
  */
-#include "tests/e2e/harness.h"
+#include "tests/e2e/device/either_memory.h"
 
 enum { STEPS_LEARNING = 3, STEPS = 6, MOST_RANKS = 16, CHILD_N = 5000 };
 
@@ -70,12 +70,15 @@ static float value_at(int r, uint64_t step, size_t i, ncclDataType_t type, bool 
   return round_to(((float)(h & 0xffffff) / 8388608 - 1) * (wide ? (float)power_of_two(power) : 1), type);
 }
 
+/* The buffers of the calls. */
+static char *sent, *received;
+
 /* One kind of gradients on a communicator of its own. Adds the bits of its results to the hash. */
 static void hash_results(ncclDataType_t type, int op, bool wide, uint64_t *hash) {
-  const size_t n = wide ? 4099 : 20001;
+  const size_t n = wide ? 4099 : 20001, bytes = n * size_of(type);
   CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
   for (uint64_t step = 0; step < STEPS; step++) {
-    char *const shard = op == 1 ? send_buffer + (size_t)rank * n * size_of(type) : result; /* averages in place */
+    char *const shard = op == 1 ? sent + (size_t)rank * bytes : received; /* averages in place */
     ncclRedOp_t reduction = op == 1 ? ncclAvg : ncclSum;
     char scalar[4];
     for (size_t i = 0; i < n * (size_t)nranks; i++)
@@ -83,25 +86,33 @@ static void hash_results(ncclDataType_t type, int op, bool wide, uint64_t *hash)
     store(scalar, 0, 0.3f + (float)rank / 8, type);
     if (op == 2)
       CHECK(ncclRedOpCreatePreMulSum(&reduction, scalar, type, ncclScalarHostImmediate, other));
-    CHECK(ncclReduceScatter(send_buffer, shard, n, type, reduction, other, NULL));
+    memory.copy(sent, send_buffer, bytes * (size_t)nranks, true);
+    CHECK(ncclReduceScatter(sent, shard, n, type, reduction, other, memory.stream[0]));
     if (op == 2)
       CHECK(ncclRedOpDestroy(reduction, other));
+    memory.synchronize();
+    memory.copy(result, shard, bytes, false);
     for (size_t i = 0; i < n && step >= STEPS_LEARNING; i++)
-      *hash = mix(*hash ^ float_to_bits(load(shard, i, type)));
+      *hash = mix(*hash ^ float_to_bits(load(result, i, type)));
   }
   CHECK(ncclCommDestroy(other));
   other = NULL;
 }
 
 static void bits(void) {
-  uint64_t hash = (uint64_t)rank, all = 0;
+  uint64_t hash = (uint64_t)rank;
+  sent = memory.alloc(20001 * sizeof(uint16_t) * (size_t)nranks);
+  received = memory.alloc(20001 * sizeof(uint16_t));
   for (int op = 0; op < 3; op++)
     for (int wide = 0; wide < 2; wide++)
       for (size_t t = 1; t < 3; t++)
         hash_results(types[t].type, op, wide, &hash);
-  CHECK(ncclAllReduce(&hash, &all, 1, ncclUint64, ncclSum, world, NULL));
+  memory.copy(received, &hash, sizeof hash, true);
+  CHECK(ncclAllReduce(received, received, 1, ncclUint64, ncclSum, world, memory.stream[0]));
+  memory.synchronize();
+  memory.copy(&hash, received, sizeof hash, false);
   if (rank == 0)
-    printf("hash %016llx\n", (unsigned long long)all);
+    printf("hash %016llx\n", (unsigned long long)hash);
 }
 
 /* ---- children ---------------------------------------------------------------------------------------------------- */
@@ -187,9 +198,9 @@ static void run_child(const struct child *child) {
 
 int main(int argc, char **argv) {
   const bool is_errors = argc == 4 && strcmp(argv[1], "errors") == 0,
-             is_bits = argc == 2 && strcmp(argv[1], "bits") == 0;
+             is_bits = argc == 3 && strcmp(argv[1], "bits") == 0 && use_memory(argv[2]);
   if (!is_errors && !is_bits && (argc != 3 || strcmp(argv[1], "children") != 0)) {
-    fprintf(stderr, "usage: levels errors LEAST MOST|bits|children HOST,...\n");
+    fprintf(stderr, "usage: levels errors LEAST MOST|bits host|cuda|children HOST,...\n");
     return 2;
   }
   meet();

@@ -209,6 +209,8 @@ int main(void) {
   static const char *const codecs[] = {"none", "precise", "bf16", "q8", "q4", "q3", "q2", "sparse", "lhc"};
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
     found(codecs[i], "a result", (unsigned)(5 * i % 9), "a result differs");
+  found("precise", "a message", 13, "a message differs"); /* of two levels, with a list */
+  found("precise", "a result", 14, "a result differs");   /* of values, as the list is full */
   lies_about = "q4";
   lies_in = "nothing";
   lies_from = 3;
