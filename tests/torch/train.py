@@ -230,18 +230,45 @@ def hsdp2(model, device):
     return fsdp2(model, device, mesh=two_by_two(device))
 
 
+def share_gpu(device):
+    """Some libraries take the GPU of their local rank, whatever the script says."""
+    if device.type == "cuda" and torch.cuda.device_count() == 1:
+        os.environ["LOCAL_RANK"] = "0"
+
+
 def accelerate(model, device):
     from accelerate import Accelerator
-    if device.type == "cuda" and torch.cuda.device_count() == 1:
-        os.environ["LOCAL_RANK"] = "0"  # it takes the GPU of that number
+    share_gpu(device)
     accelerator = Accelerator(cpu=device.type == "cpu")
     model = accelerator.prepare_model(model)
     return Program(model, clip=lambda whole: accelerator.clip_grad_norm_(whole.parameters(), 1.0), backward=accelerator.backward)
 
 
+def zero(model, device, stage, **settings):
+    """DeepSpeed, with PyTorch's AdamW. Its engine clips norms, and is the optimizer, too."""
+    import deepspeed
+    share_gpu(device)
+    engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=RATE), config={
+        "train_micro_batch_size_per_gpu": BATCH, "gradient_clipping": 1.0, "zero_allow_untested_optimizer": True,
+        "zero_optimization": {"stage": stage, "reduce_bucket_size": 1 << 20, "allgather_bucket_size": 1 << 20, **settings}})
+    return Program(engine, clip=lambda engine: None, backward=engine.backward, optimizer=lambda parameters, lr: engine)
+
+
+def zero1(model, device):
+    return zero(model, device, 1)
+
+
+def zero2(model, device):
+    return zero(model, device, 2)
+
+
+def zero3(model, device):
+    return zero(model, device, 3)
+
+
 PROGRAMS = {f.__name__: f for f in (
     ddp, ddp_accumulate, ddp_evaluate, fsdp1, fsdp1_mixed, fsdp1_accumulate, fsdp1_whole, hsdp1, fsdp2, fsdp2_mixed, fsdp2_fp32_sums,
-    fsdp2_accumulate, fsdp2_checkpoint, fsdp2_evaluate, fsdp2_save, fsdp2_compile, hsdp2, accelerate)}
+    fsdp2_accumulate, fsdp2_checkpoint, fsdp2_evaluate, fsdp2_save, fsdp2_compile, hsdp2, accelerate, zero1, zero2, zero3)}
 
 
 # ---- the training --------------------------------------------------------------------------------------------------------
@@ -264,6 +291,7 @@ def save_and_load(program):
 
 def whole(tensor):
     """The own part of a parameter, for a digest."""
+    tensor = getattr(tensor, "ds_tensor", tensor)  # ZeRO-3
     return (tensor.to_local() if hasattr(tensor, "to_local") else tensor).detach().cpu().contiguous()
 
 
@@ -277,7 +305,8 @@ def train(program, text, steps):
             save_and_load(program)
     tested = program.evaluate(text, 8)
     for parameter in program.model.parameters():
-        digest.update(whole(parameter).view(torch.uint8).numpy().tobytes() if parameter.numel() else b"")
+        own = whole(parameter)
+        digest.update(own.view(torch.uint8).numpy().tobytes() if own.numel() else b"")
     digest.update(repr((losses, tested)).encode())
     digests = [None] * dist.get_world_size()
     dist.all_gather_object(digests, digest.hexdigest()[:16])
