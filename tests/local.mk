@@ -118,7 +118,7 @@ EXTRA_DIST += %D%/torch/README.md %D%/torch/run %D%/torch/own_tests %D%/torch/tr
 
 # The host code of NVIDIA's NCCL: nccl-host/run builds it from its sources, which are not here.
 EXTRA_DIST += %D%/nccl-host/README.md %D%/nccl-host/run %D%/nccl-host/device.mk %D%/nccl-host/kernels.cc \
-	%D%/nccl-host/nccl.conf
+  %D%/nccl-host/nccl.conf
 check_PROGRAMS += %D%/nccl-host/communicators
 %C%_nccl_host_communicators_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD) -lpthread
 %C%_nccl_host_communicators_LDFLAGS = $(to_driver)
