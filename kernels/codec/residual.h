@@ -20,6 +20,11 @@
 
 enum { TAGC_RESIDUAL_BLOCK = 256 };
 
+/* The blocks of a shard. Pure. */
+static inline uint64_t tagc_residual_block_count(const struct tagc_shape *shape) {
+  return (shape->n + TAGC_RESIDUAL_BLOCK - 1) / TAGC_RESIDUAL_BLOCK;
+}
+
 /* The residual's bytes for one foreign shard, and for all of them; 0 without a residual. Pure. */
 size_t tagc_residual_shard_bytes(const struct tagc_shape *shape);
 size_t tagc_residual_bytes(const struct tagc_shape *shape);

@@ -81,7 +81,7 @@ struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_
     .residual_at = tagc_residual_scale_bytes(shape),
     .cycle = job->cycle,
     .residual_cycle = job->residual_cycle,
-    .blocks = (uint32_t)((shape->n + TAGC_RESIDUAL_BLOCK - 1) / TAGC_RESIDUAL_BLOCK),
+    .blocks = (uint32_t)tagc_residual_block_count(shape),
     .capacity = (uint32_t)tagc_exceptions_capacity(shape->n),
     .list_bytes = (uint32_t)tagc_exceptions_bytes(shape->n),
     .rank = (uint32_t)job->rank,

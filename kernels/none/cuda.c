@@ -16,18 +16,14 @@ bool tagc_none_cuda_layout(const struct tagc_codec *codec, const struct tagc_sha
   return true;
 }
 
-static uint64_t blocks_of_shard(const struct tagc_shape *shape) {
-  return (shape->n + TAGC_RESIDUAL_BLOCK - 1) / TAGC_RESIDUAL_BLOCK;
-}
-
 bool tagc_precise_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out) {
   if (shape->local == 0)
     return tagc_none_cuda_layout(codec, shape, out);
   if (shape->local > MOST_LOCAL || !codec->layout(shape, out))
     return false;
   out->exponent_bytes = TAGC_LEVELS_FLAG_BYTES;
-  out->state_bytes =
-    tagc_pad16(sizeof(struct tagc_cuda_state) + (size_t)shape->nranks * blocks_of_shard(shape) * sizeof(uint32_t));
+  out->state_bytes = tagc_pad16(sizeof(struct tagc_cuda_state) +
+                                (size_t)shape->nranks * tagc_residual_block_count(shape) * sizeof(uint32_t));
   return true;
 }
 

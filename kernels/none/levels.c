@@ -20,16 +20,12 @@ bool tagc_levels_layout(const struct tagc_shape *shape, struct tagc_layout *out)
   return true;
 }
 
-struct tagc_levels_message tagc_levels_message_at(const struct tagc_shape *shape, const uint8_t *message) {
-  return tagc_levels_parts(shape->n, message);
-}
-
 const uint8_t *tagc_levels_message_of(const struct tagc_job *job, int host) {
   return (host == job->rank ? job->message_out : job->message_in) + (size_t)host * job->layout.message_bytes;
 }
 
 static bool is_full(const struct tagc_job *job, const uint8_t *message) {
-  return *tagc_levels_message_at(&job->shape, message).count == TAGC_LEVELS_FULL;
+  return *tagc_levels_parts(job->shape.n, message).count == TAGC_LEVELS_FULL;
 }
 
 bool tagc_levels_has_sums(const struct tagc_job *job, int host) {
@@ -87,7 +83,7 @@ void tagc_levels_encode(struct tagc_job *job) {
   const tagc_fpmode mode = tagc_fpmode_enter();
   for (int shard = 0; shard < job->shape.nranks; shard++) {
     uint8_t *at = job->message_out + (size_t)shard * job->layout.message_bytes;
-    const struct tagc_levels_message message = tagc_levels_message_at(&job->shape, at);
+    const struct tagc_levels_message message = tagc_levels_parts(job->shape.n, at);
     *message.count = 0;
     TAGC_OF_VARIANT(tagc_none)->add_local(job, shard, &message);
     clear_rest(job, &message);
@@ -110,7 +106,7 @@ uint32_t tagc_levels_exact_sum(const struct tagc_job *job, uint64_t i) {
   struct tagc_exact sum = {0};
   for (int host = 0; host < job->shape.nranks; host++) {
     if (tagc_levels_has_sums(job, host)) {
-      const struct tagc_levels_message message = tagc_levels_message_at(&job->shape, tagc_levels_message_of(job, host));
+      const struct tagc_levels_message message = tagc_levels_parts(job->shape.n, tagc_levels_message_of(job, host));
       add_sums(&message, i, &sum);
       continue;
     }
@@ -122,7 +118,7 @@ uint32_t tagc_levels_exact_sum(const struct tagc_job *job, uint64_t i) {
 
 /* The elements that have entries in a message: the vectors have left these out. */
 static void complete_sums(const struct tagc_job *job, int host) {
-  const struct tagc_levels_message message = tagc_levels_message_at(&job->shape, tagc_levels_message_of(job, host));
+  const struct tagc_levels_message message = tagc_levels_parts(job->shape.n, tagc_levels_message_of(job, host));
   for (uint32_t e = 0; e < tagc_levels_entries(&message); e++)
     if (message.places[e] < job->shape.n && (e == 0 || message.places[e] != message.places[e - 1]))
       ((uint16_t *)job->recv)[message.places[e]] = (uint16_t)tagc_levels_exact_sum(job, message.places[e]);

@@ -23,40 +23,22 @@ DEVICE struct tagc_levels_message message_to(const struct tagc_levels_call &leve
 
 /* Adds a block in fp32. Returns the mask of the lane's elements for which that may have an error (sums.c). */
 DEVICE uint32_t add_block(const struct tagc_levels_call &levels, uint32_t shard, uint32_t block, uint32_t lane,
-                          float sum[EACH], float *stage) {
+                          struct precise_sums<float> &sums, float *stage) {
   const struct tagc_cuda_call &call = levels.call;
   const uint32_t span = tagc_exact_span_in(24, levels.local, (enum tagc_dtype)call.dtype), finite = LARGEST_FINITE;
-  uint32_t most[EACH], least[EACH], unsafe = 0;
-  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
-    sum[i] = 0;
-    most[i] = 0;
-    least[i] = UINT32_MAX;
-  }
+  uint32_t unsafe = 0;
+  begin_sums(sums);
   UNROLL_4_FOR (uint32_t local = 0; local < levels.local; local++) {
     const char *from = own_values_of(levels, shard, local) + (uint64_t)block * BLOCK * size_of(call);
     float x[EACH];
     elements_convert(elements_fetch(from, call.dtype, lane, count_of(call, block), stage), call.dtype, x);
-    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
-      const uint32_t magnitude = tagc_bits_of(x[i]) & 0x7fffffffu;
-      most[i] = magnitude > most[i] ? magnitude : most[i];
-      least[i] = magnitude - 1 < least[i] ? magnitude - 1 : least[i];
-      sum[i] = sum[i] + x[i];
-    }
+    add_to_sums(sums, x);
   }
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
-    const uint32_t from = least[i] < finite ? least[i] : finite, bound = from + span < finite ? from + span : finite;
-    const bool safe = span > 0 && most[i] <= bound && (tagc_bits_of(sum[i]) & 0x7fffffffu) <= finite;
+    const bool safe = is_narrow(sums, i, span) && (tagc_bits_of(sums.sum[i]) & 0x7fffffffu) <= finite;
     unsafe |= (uint32_t)!safe << i;
   }
   return unsafe;
-}
-
-/* The place of the element that a mask with one bit means. */
-DEVICE uint32_t place_of_bit(uint32_t lane, uint32_t bit) {
-  uint32_t place = 0;
-  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-    place = bit == 1u << i ? place_of(lane, i) : place;
-  return place;
 }
 
 /* tagc_levels_add() without the list. Returns the number of terms. */
@@ -75,17 +57,17 @@ DEVICE void add_values(const struct tagc_levels_call &levels) {
   for (uint32_t shard = blockIdx.y; shard < call.nranks; shard += gridDim.y) {
     float *to = message_to(levels, shard).sums;
     for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
-      float sum[EACH];
+      struct precise_sums<float> sums;
       uint32_t entries = 0;
-      for (uint32_t left = add_block(levels, shard, block, lane, sum, stages[warp]); left != 0; left &= left - 1) {
+      for (uint32_t left = add_block(levels, shard, block, lane, sums, stages[warp]); left != 0; left &= left - 1) {
         const uint32_t bit = left & (0 - left);
         float head, term;
         entries += split_element(levels, shard, (uint64_t)block * BLOCK + place_of_bit(lane, bit), &head, &term);
         UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-          sum[i] = bit == 1u << i ? head : sum[i];
+          sums.sum[i] = bit == 1u << i ? head : sums.sum[i];
       }
-      elements_store(to + (uint64_t)block * BLOCK, TAGC_FLOAT32, lane, count_of(call, block), sum, stages[warp]);
-      entries = warp_sum(entries);
+      elements_store(to + (uint64_t)block * BLOCK, TAGC_FLOAT32, lane, count_of(call, block), sums.sum, stages[warp]);
+      entries = warp_add(entries);
       if (lane == 0)
         levels.entries[(uint64_t)shard * call.blocks + block] = entries;
     }
@@ -144,13 +126,14 @@ DEVICE void close_messages(const struct tagc_levels_call &levels) {
 /* Writes the entries of a block, the first of which is entry `at`: a half of the block after the other. */
 DEVICE void list_block(const struct tagc_levels_call &levels, const struct tagc_levels_message &message, uint32_t shard,
                        uint32_t block, uint32_t lane, uint32_t at, float *stage) {
-  float sum[EACH], term[EACH];
+  struct precise_sums<float> sums;
+  float term[EACH];
   uint32_t terms[EACH];
-  const uint32_t unsafe = add_block(levels, shard, block, lane, sum, stage);
+  const uint32_t unsafe = add_block(levels, shard, block, lane, sums, stage);
   UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
     terms[i] = 0;
     if (unsafe >> i & 1)
-      terms[i] = split_element(levels, shard, (uint64_t)block * BLOCK + place_of(lane, i), &sum[i], &term[i]);
+      terms[i] = split_element(levels, shard, (uint64_t)block * BLOCK + place_of(lane, i), &sums.sum[i], &term[i]);
   }
   UNROLL_FOR (uint32_t half = 0; half < 2; half++) {
     uint32_t mine = 0, all;
@@ -218,24 +201,9 @@ DEVICE float sum_of_all(const struct tagc_levels_call &levels, uint64_t at, stru
   return rounded_exact(exact, levels.call);
 }
 
-/* mend_sums() of precise.cu. */
-DEVICE void mend_levels(const struct tagc_levels_call &levels, uint32_t block, uint32_t lane, uint32_t wrong,
-                        float x[EACH], float *stage) {
-  struct tagc_exact *exact = (struct tagc_exact *)stage + lane % ROOMS;
-  for (uint32_t turn = 0; turn < LANES / ROOMS; turn++) {
-    __syncwarp();
-    for (uint32_t left = lane / ROOMS == turn ? wrong : 0; left != 0; left &= left - 1) {
-      const uint32_t bit = left & (0 - left);
-      const float sum = sum_of_all(levels, (uint64_t)block * BLOCK + place_of_bit(lane, bit), exact);
-      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-        x[i] = bit == 1u << i ? sum : x[i];
-    }
-  }
-}
-
 /* Adds what a host has of a block, without its entries. */
 DEVICE void add_host(const struct tagc_levels_call &levels, uint32_t host, uint32_t block, uint32_t lane,
-                     struct precise_sums &sums, float *stage) {
+                     struct precise_sums<double> &sums, float *stage) {
   const struct tagc_cuda_call &call = levels.call;
   const struct tagc_levels_message message = message_from(levels, host);
   const uint64_t first = (uint64_t)block * BLOCK;
@@ -243,13 +211,13 @@ DEVICE void add_host(const struct tagc_levels_call &levels, uint32_t host, uint3
   float x[EACH];
   if (*message.count != TAGC_LEVELS_FULL) {
     elements_convert(elements_fetch(message.sums + first, TAGC_FLOAT32, lane, count, stage), TAGC_FLOAT32, x);
-    add_wide(sums, x);
+    add_to_sums(sums, x);
     return;
   }
   for (uint32_t local = 0; local < levels.local; local++) {
     const char *from = values_of(levels, host, local) + first * size_of(call);
     elements_convert(elements_fetch(from, call.dtype, lane, count, stage), call.dtype, x);
-    add_wide(sums, x);
+    add_to_sums(sums, x);
   }
 }
 
@@ -262,10 +230,10 @@ DEVICE void decode_hosts(const struct tagc_levels_call &levels) {
   bool seen = false;
   for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
     const uint32_t count = count_of(call, block);
-    struct precise_sums sums;
+    struct precise_sums<double> sums;
     float x[EACH];
     uint32_t wrong = 0;
-    begin_wide(sums);
+    begin_sums(sums);
     for (uint32_t host = 0; host < call.nranks; host++)
       add_host(levels, host, block, lane, sums, stages[warp]);
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
@@ -274,7 +242,9 @@ DEVICE void decode_hosts(const struct tagc_levels_call &levels) {
       seen |= sums.most[i] >= TAGC_EXCEPTION_BITS;
     }
     if (__any_sync(ALL_LANES, wrong != 0))
-      mend_levels(levels, block, lane, wrong, x, stages[warp]);
+      mend_results(lane, wrong, x, stages[warp], [&](uint32_t bit, struct tagc_exact *exact) {
+        return sum_of_all(levels, (uint64_t)block * BLOCK + place_of_bit(lane, bit), exact);
+      });
     elements_store((char *)call.recv + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count, x,
                    stages[warp]);
   }

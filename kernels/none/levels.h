@@ -109,8 +109,6 @@ static inline TAGC_HD uint32_t tagc_levels_split(const struct tagc_levels_sum *w
   return local;
 }
 
-struct tagc_levels_message tagc_levels_message_at(const struct tagc_shape *shape, const uint8_t *message);
-
 /* The message of a host; the own one is never sent. Does it hold sums? */
 const uint8_t *tagc_levels_message_of(const struct tagc_job *job, int host);
 bool tagc_levels_has_sums(const struct tagc_job *job, int host);

@@ -3,7 +3,6 @@
  *
  * Fast      A warp takes block after block, and adds each element in fp64.
  * Exact     Where the exponents differ too much for fp64, a lane adds the element in integers, in the warp's stage.
- *           That has room for half a warp, so the halves take turns.
  * Groups    Two a processor: with fewer registers than that leaves, integer division would need a stack.
  */
 #include "kernels/none/precise.cuh"
@@ -35,28 +34,6 @@ DEVICE float whole_sum(const struct tagc_cuda_call &call, uint64_t at, float own
   return rounded_exact(exact, call);
 }
 
-/* Replaces the results that fp64 has not rounded correctly: those in the mask `wrong`. */
-DEVICE void mend_sums(const struct tagc_cuda_call &call, uint32_t block, uint32_t lane, uint32_t wrong,
-                      const float own[EACH], float x[EACH], float *stage) {
-  struct tagc_exact *exact = (struct tagc_exact *)stage + lane % ROOMS;
-  for (uint32_t turn = 0; turn < LANES / ROOMS; turn++) {
-    __syncwarp();
-    for (uint32_t left = lane / ROOMS == turn ? wrong : 0; left != 0; left &= left - 1) {
-      const uint32_t lowest = left & (0 - left);
-      uint32_t at = 0;
-      float mine = 0;
-      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-        if (lowest == 1u << i) {
-          at = place_of(lane, i);
-          mine = own[i];
-        }
-      const float sum = whole_sum(call, (uint64_t)block * BLOCK + at, mine, exact);
-      UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
-        x[i] = lowest == 1u << i ? sum : x[i];
-    }
-  }
-}
-
 DEVICE void decode_precise(const struct tagc_cuda_call &call) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -66,15 +43,15 @@ DEVICE void decode_precise(const struct tagc_cuda_call &call) {
   bool seen = false;
   for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
     const uint64_t at = (uint64_t)block * BLOCK * size_of(call);
-    struct precise_sums sums;
+    struct precise_sums<double> sums;
     float own[EACH], x[EACH];
     own_values(call, block, lane, stage, own);
-    begin_wide(sums);
-    add_wide(sums, own);
+    begin_sums(sums);
+    add_to_sums(sums, own);
     UNROLL_4_FOR (uint32_t i = 0; i < call.nranks - 1; i++) {
       const uint8_t *from = call.message_in + call.message_bytes * shard_at(call, i) + at;
       elements_convert(elements_fetch(from, call.dtype, lane, count_of(call, block), stage), call.dtype, x);
-      add_wide(sums, x);
+      add_to_sums(sums, x);
     }
     uint32_t wrong = 0;
     UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
@@ -84,7 +61,12 @@ DEVICE void decode_precise(const struct tagc_cuda_call &call) {
       seen |= sums.most[i] >= TAGC_EXCEPTION_BITS;
     }
     if (__any_sync(ALL_LANES, wrong != 0))
-      mend_sums(call, block, lane, wrong, own, x, stage);
+      mend_results(lane, wrong, x, stage, [&](uint32_t bit, struct tagc_exact *exact) {
+        float mine = 0;
+        UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
+          mine = bit == 1u << i ? own[i] : mine;
+        return whole_sum(call, (uint64_t)block * BLOCK + place_of_bit(lane, bit), mine, exact);
+      });
     elements_store((char *)call.recv + at, call.dtype, lane, count_of(call, block), x, stage);
   }
   if (__any_sync(ALL_LANES, seen) && lane == 0)

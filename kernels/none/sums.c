@@ -313,7 +313,7 @@ static void add_local(const struct tagc_job *job, int shard, const struct tagc_l
 static ALWAYS_INLINE void wide_add_host(const struct tagc_job *job, int host, uint64_t i, uint32_t count,
                                         enum tagc_dtype dtype, struct wide_sums *sums) {
   if (tagc_levels_has_sums(job, host)) {
-    const struct tagc_levels_message message = tagc_levels_message_at(&job->shape, tagc_levels_message_of(job, host));
+    const struct tagc_levels_message message = tagc_levels_parts(job->shape.n, tagc_levels_message_of(job, host));
     wide_add(sums, load_some(message.sums, i, count, TAGC_FLOAT32));
     return;
   }

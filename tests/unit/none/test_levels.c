@@ -252,7 +252,7 @@ static void check_hostile(void) {
   job.message_out = sim_memory(2 * job.layout.message_bytes);
   job.message_in = sim_memory(2 * job.layout.message_bytes);
   tagc_codec_precise.encode(&job);
-  const struct tagc_levels_message message = tagc_levels_message_at(&job.shape, tagc_levels_message_of(&job, 1));
+  const struct tagc_levels_message message = tagc_levels_parts(job.shape.n, tagc_levels_message_of(&job, 1));
   memset(message.count, 0xff, job.layout.message_bytes);
   *message.count = message.capacity + 1000;
   message.places[0] = 3;
