@@ -65,7 +65,7 @@ enum { TAGC_CODE_INT8 = 0, TAGC_CODE_UINT8 = 1, TAGC_CODE_INT32 = 2, TAGC_CODE_I
 enum { TAGC_CODE_FLOAT16 = 6, TAGC_CODE_FLOAT32 = 7, TAGC_CODE_FLOAT64 = 8 };
 enum { TAGC_CODE_SUM = 0, TAGC_CODE_AVERAGE = 1, TAGC_CODE_SCALED_SUM = 2 };
 
-/* All-reduces of fewer elements are no slots. (The models of PyTorch's own tests are small: see tests/torch.) */
+/* All-reduces of fewer elements are no slots. A build may set it lower, for PyTorch's own tests (tests/torch). */
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 #define TAGC_ALL_REDUCE_LEAST 16 /* so that short inputs have some */
 #elif !defined TAGC_ALL_REDUCE_LEAST

@@ -244,13 +244,13 @@ def accelerate(model, device):
     return Program(model, clip=lambda whole: accelerator.clip_grad_norm_(whole.parameters(), 1.0), backward=accelerator.backward)
 
 
-def zero(model, device, stage, **settings):
+def zero(model, device, stage):
     """DeepSpeed, with PyTorch's AdamW. Its engine clips norms, and is the optimizer, too."""
     import deepspeed
     share_gpu(device)
     engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=RATE), config={
         "train_micro_batch_size_per_gpu": BATCH, "gradient_clipping": 1.0, "zero_allow_untested_optimizer": True,
-        "zero_optimization": {"stage": stage, "reduce_bucket_size": 1 << 20, "allgather_bucket_size": 1 << 20, **settings}})
+        "zero_optimization": {"stage": stage, "reduce_bucket_size": 1 << 20, "allgather_bucket_size": 1 << 20}})
     return Program(engine, clip=lambda engine: None, backward=engine.backward, optimizer=lambda parameters, lr: engine)
 
 

@@ -54,7 +54,7 @@ messages()
   sed -n -e 's,^NCCL stand-in: after \([0-9]*\) bytes: \(.*\) of \([0-9]*\) bytes$,\1 \3 \2,p' "$scratch/err" |
     sed -e 's,all-reduce/4,vote,' -e 's,all-reduce/1,exponents,' -e 's,reduce-scatter/2,sketch,' \
       -e 's, 8 send/0, 8 greeting-of-peers,' -e 's,reduce-scatter/4,greeting-of-peers,' -e 's,send/0,message,' \
-      -e 's,reduce-scatter/7,sums,' -e 's,[^ ]*/9$,plain,' -e 's,[^ ]*/7$,plain,' -e 's,all-gather/0,gathered,' -e 's,[^ ]*/0$,init,' |
+      -e 's,reduce-scatter/7,sums,' -e 's,[^ ]*/[79]$,plain,' -e 's,all-gather/0,gathered,' -e 's,[^ ]*/0$,init,' |
     awk -v ranks="${shared_by:-0}" '$3 == "vote" { voted = 1 }
       $3 == "gathered" && !voted { whole[$2] = 1 }
       $3 == "gathered" { $3 = $2 in whole ? "plain" : "payload" }
