@@ -108,8 +108,19 @@ static void step_job(struct job *job, bool *progress) {
 
 /* -- sleeping ---------------------------------------------------------------------------------------------------- */
 /* A rank on this host answers within microseconds. A few sched_yield() are cheaper than a sleep, and ranks that wake
- * each other end up on one processor. */
+ * each other end up on one processor. But if another process has work, it keeps the processor for milliseconds at each
+ * of them, while a sleep ends as soon as the rank answers: then the next waits of this thread sleep. */
 #define PATIENCE 50
+#define LONG_YIELD_NS 500000
+#define SLEEPS_AFTER_LONG_YIELD 1000
+static _Thread_local int must_sleep; /* waits left */
+
+static void give_way(void) {
+  const int64_t began = standin_now();
+  sched_yield();
+  if (standin_now() - began > LONG_YIELD_NS)
+    must_sleep = SLEEPS_AFTER_LONG_YIELD;
+}
 
 struct watch {
   struct pollfd *fds;
@@ -188,10 +199,12 @@ void standin_run(struct job *jobs, size_t njobs) {
     tries = progress ? 0 : tries + 1;
     if (!left || progress)
       continue;
-    if (tries <= PATIENCE && may_give_way(jobs, njobs))
-      sched_yield();
-    else
+    if (tries <= PATIENCE && !must_sleep && may_give_way(jobs, njobs)) {
+      give_way();
+    } else {
+      must_sleep -= must_sleep > 0;
       sleep_until_ready(&watch, jobs, njobs);
+    }
   }
   free(watch.fds);
 }
