@@ -4,7 +4,9 @@
 #include "kernels/codec/chunks.h"
 #include "kernels/codec/residual.h"
 
-static const double ROUND_NS = 2e3; /* a guess: latencies added up (lhc/cuda.h) */
+/* Latencies added up (lhc/cuda.h), with the meeting of the groups. The end of a launch and the beginning of the next
+ * one, which waits in the stream already, are taken for as long: a guess. */
+static const double ROUND_NS = 2e3;
 
 static uint64_t bytes_of_shard(const struct tagc_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
 

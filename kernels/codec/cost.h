@@ -94,7 +94,7 @@ double tagc_call_ns(const struct tagc_call_times *times, int count);
 struct tagc_gpu_work {
   uint32_t passes;   /* times that prepare and encode read g and e; e is written once */
   uint32_t launches; /* of prepare, encode, decode, and of the end of the call */
-  uint32_t rounds;   /* in which groups wait for each other, or the last one for all */
+  uint32_t rounds;   /* after which all groups meet: by launches one behind the other, or the last one for all */
   struct {
     uint32_t element, value; /* for each foreign element, and for each that is kept (keep_ppm) */
   } encode_ops, decode_ops;
@@ -124,10 +124,11 @@ struct tagc_gpu_cost {
  *   decode   the messages of all senders; decode_ops
  *   call     launches; rounds; the own shard and the result; the sum of sketches; the state
  *            (bitmaps, cells), written and read by either side
- * The ops of each codec and the rounds are fitted to times of an H200 (tests/gpu/RESULTS.md), so for other GPUs this is
- * a forecast. tests/gpu/speed prints estimates beside measurements. Not modelled: conversions of fp16, which take
- * longer than those of bf16; a sketch that outgrows the second-level cache; in two levels the launches by which the
- * ranks of a host share flags. `layout`: as the kernels have it, with their state. */
+ * The ops of each codec and the rounds are fitted to times of an H200 (tests/gpu/RESULTS.md), those of lhc while its
+ * rounds were one cooperative launch. So for other GPUs this is a forecast. tests/gpu/speed prints estimates beside
+ * measurements. Not modelled: conversions of fp16, which take longer than those of bf16; a sketch that outgrows the
+ * second-level cache; in two levels the launches by which the ranks of a host share flags. `layout`: as the kernels
+ * have it, with their state. */
 struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const struct tagc_layout *layout,
                                           const struct tagc_gpu_work *work, const struct tagc_gpu_rates *rates);
 

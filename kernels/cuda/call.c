@@ -45,7 +45,8 @@ struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launch
 uint32_t tagc_cuda_beside(uint32_t processors) { return processors < 4 ? 1 : processors / 4; }
 
 static unsigned threads_of(enum tagc_cuda_kernel kernel) {
-  return kernel == tagc_lhc_recover_kernel ? TAGC_CUDA_MANY_THREADS : TAGC_CUDA_THREADS;
+  return kernel >= tagc_lhc_list_kernel && kernel <= tagc_lhc_recover_kernel ? TAGC_CUDA_MANY_THREADS
+                                                                             : TAGC_CUDA_THREADS;
 }
 
 int tagc_cuda_launch(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel,
@@ -53,13 +54,6 @@ int tagc_cuda_launch(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_k
   void *parameters[] = {(void *)(uintptr_t)call};
   return launcher->launch(launcher->function[kernel], grid.x, grid.y, 1, threads_of(kernel), 1, 1, 0, stream,
                           parameters, NULL);
-}
-
-int tagc_cuda_launch_together(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, uint32_t groups,
-                              const void *call, void *stream) {
-  void *parameters[] = {(void *)(uintptr_t)call};
-  return launcher->launch_together(launcher->function[kernel], groups, 1, 1, threads_of(kernel), 1, 1, 0, stream,
-                                   parameters);
 }
 
 struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_counts *counts) {

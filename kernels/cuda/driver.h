@@ -72,11 +72,7 @@ struct tagc_cuda_rows {
   X(module_function, cuModuleGetFunction, (void **function, void *module, const char *name)) \
   X(launch, cuLaunchKernel, \
     (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
-     unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra)) \
-  X(launch_together, cuLaunchCooperativeKernel, \
-    (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
-     unsigned block_z, unsigned shared, void *stream, void **parameters)) \
-  X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *groups, void *function, int threads, size_t shared))
+     unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra))
 
 /* The same for newer functions: NULL if the driver lacks them. */
 #define TAGC_CUDA_NEWER_FUNCTIONS(X) \
@@ -105,8 +101,6 @@ enum {
   TAGC_CUDA_INVALID_CONTEXT = 201,
   TAGC_CUDA_NOT_READY = 600, /* work is still running */
   TAGC_CUDA_CONTEXT_IS_DESTROYED = 709,
-  TAGC_CUDA_TOO_LARGE = 720,     /* a cooperative launch is too large for the context's part of the GPU; nothing runs */
-  TAGC_CUDA_NOT_SUPPORTED = 801, /* of cooperative launches: the same */
 };
 
 /* Writes "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)", cut at `size`. Returns `text`. */

@@ -6,7 +6,6 @@
  *   DYNAMIC_SHARED(type, name);     replaces `extern __shared__ type name[];`
  *   word_add(at, x), word_wait(at), word_read(at)
  *                                   words of device memory that others change meanwhile; see below
- *   grid_barrier(state)             all threads of a cooperative launch meet, and see the others' earlier writes
  */
 #ifndef KERNELS_CUDA_KERNEL_H
 #define KERNELS_CUDA_KERNEL_H
@@ -49,30 +48,6 @@ __device__ __forceinline__ unsigned long long word_read(const unsigned long long
 #else
   return __atomic_load_n(at, __ATOMIC_RELAXED);
 #endif
-}
-
-/* Two words of device memory, zero before the first launch; each launch leaves them ready for the next: blocks that
- * have arrived, and barriers passed (which may wrap around). */
-struct grid_state {
-  unsigned arrived, passed;
-};
-
-__device__ __forceinline__ void grid_barrier(grid_state *state) {
-  __syncthreads();
-  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
-    const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
-    const unsigned passed = atomicAdd(&state->passed, 0u);
-    __threadfence(); /* the block's writes, and the load above, come before its arrival */
-    if (atomicAdd(&state->arrived, 1u) == blocks - 1) {
-      atomicExch(&state->arrived, 0u);
-      __threadfence();
-      atomicAdd(&state->passed, 1u);
-    } else
-      while (atomicAdd(&state->passed, 0u) == passed)
-        __nanosleep(64);
-    __threadfence(); /* the others' writes come before what the block reads next */
-  }
-  __syncthreads();
 }
 
 #endif

@@ -49,6 +49,10 @@
   X(tagc_lhc_clear) \
   X(tagc_lhc_send) \
   X(tagc_lhc_open) \
+  X(tagc_lhc_list) \
+  X(tagc_lhc_build) \
+  X(tagc_lhc_look) \
+  X(tagc_lhc_take) \
   X(tagc_lhc_recover) \
   X(tagc_lhc_result) \
   X(tagc_allgather_open) \
@@ -83,7 +87,8 @@ enum tagc_cuda_kernel {
     TAGC_CUDA_KERNEL_COUNT
 };
 
-/* Threads of a group (CUDA's block; blocks are 256 elements here): of most kernels; of tagc_lhc_recover. */
+/* Threads of a group (CUDA's block; blocks are 256 elements here): of most kernels; from tagc_lhc_list to
+ * tagc_lhc_recover. */
 enum { TAGC_CUDA_THREADS = 256, TAGC_CUDA_MANY_THREADS = 1024 };
 
 /* The driver's functions and kernels, for one context. */
@@ -91,13 +96,9 @@ struct tagc_cuda_launcher {
   /* cuLaunchKernel */
   int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                 unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra);
-  /* cuLaunchCooperativeKernel */
-  int (*launch_together)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                         unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters);
   void *function[TAGC_CUDA_KERNEL_COUNT]; /* CUfunction */
   uint32_t processors;                    /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
   uint32_t most;                          /* most groups of a launch; 0: as many as are useful. Changes no result */
-  uint32_t together; /* groups of tagc_lhc_recover that can run at once; 0: no cooperative launches */
 };
 
 /* The size of a launch, in groups. */
@@ -125,8 +126,5 @@ uint32_t tagc_cuda_beside(uint32_t processors);
 /* `call`: the kernel's one parameter. */
 int tagc_cuda_launch(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel,
                      struct tagc_cuda_grid grid, const void *call, void *stream);
-/* Launches groups that may wait for each other. */
-int tagc_cuda_launch_together(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, uint32_t groups,
-                              const void *call, void *stream);
 
 #endif

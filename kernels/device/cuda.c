@@ -27,8 +27,7 @@ enum {
   CAPABILITY_MAJOR = 75,
   CAPABILITY_MINOR = 76,
   PAGEABLE_ACCESS = 88,
-  CONCURRENT_MANAGED = 89,
-  COOPERATIVE = 95, /* attributes of a device */
+  CONCURRENT_MANAGED = 89, /* attributes of a device */
 };
 
 /* The oldest GPUs that the kernels support, and their least rates, for drivers that do not report them. */
@@ -94,18 +93,6 @@ static bool load_kernels(struct tagc_cuda_device *d) {
   return !error;
 }
 
-/* The number of groups that may wait for each other. */
-static bool count_together(struct tagc_cuda_device *d) {
-  int groups = 0;
-  d->launcher.launch_together = d->driver->launch_together;
-  if (!attribute(d, COOPERATIVE))
-    return true;
-  const int error =
-    d->driver->occupancy(&groups, d->launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_MANY_THREADS, 0);
-  d->launcher.together = d->launcher.processors * (uint32_t)groups;
-  return went(d, error, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-}
-
 /* Finds the primary context, which the program uses, too, and the id that tells it from a later one. */
 static bool find_device_context(struct tagc_cuda_device *d) {
   if (atomic_load(&d->has_context))
@@ -123,8 +110,7 @@ static bool find_device_context(struct tagc_cuda_device *d) {
 static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d) {
   look_at(d);
   (void)tagc_cuda_pinned(d, 0); /* a piece, for votes: later the driver might wait for the GPU */
-  if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d) ||
-      !count_together(d))
+  if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d))
     return TAGC_CUDA_CRIPPLED;
   d->beside = d->launcher;
   d->beside.most = tagc_cuda_beside(d->launcher.processors);

@@ -64,7 +64,7 @@ static const struct tagc_cuda_codec codecs[] = {
    tagc_lhc_cuda_encode,
    tagc_lhc_cuda_decode,
    false,
-   {2, 14, 80, {240, 1350}, {75, 4400}}},
+   {2, 17, 76, {240, 1350}, {75, 4400}}},
   {&tagc_codec_sparse,
    tagc_sparse_cuda_layout,
    NULL,

@@ -4,7 +4,6 @@
 #include "kernels/lhc/cuda.h"
 
 #include "kernels/codec/assign_buffer.h"
-#include "kernels/cuda/driver.h"
 #include "kernels/lhc/lhc.h"
 
 enum { MANY_WARPS = TAGC_CUDA_MANY_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_THREADS };
@@ -12,7 +11,7 @@ enum { MANY_WARPS = TAGC_CUDA_MANY_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_
 /* The contents of job->state, one part after the other; sending and receiving share memory. */
 struct lhc_state {
   struct tagc_cuda_state *state;
-  unsigned long long *meetings;
+  unsigned long long *words;
   void *lists;
   /* from prepare to encode */
   double *norms, *shard_norms;
@@ -58,7 +57,7 @@ static size_t assign_gpu_receiving(struct lhc_state *out, const struct tagc_lhc_
 static size_t lhc_assign_gpu_state(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base) {
   size_t used = 0;
   out->state = tagc_assign_buffer(base, &used, sizeof *out->state);
-  out->meetings = tagc_assign_buffer(base, &used, geo->grid.stripes * (size_t)TAGC_LHC_WORDS * sizeof *out->meetings);
+  out->words = tagc_assign_buffer(base, &used, geo->grid.stripes * (size_t)TAGC_LHC_WORDS * sizeof *out->words);
   out->lists = tagc_assign_buffer(base, &used, geo->hashes ? 0 : tagc_lists_bytes(geo->grid.n, geo->senders + 1));
   const size_t sending = assign_gpu_sending(out, geo, base, used),
                receiving = assign_gpu_receiving(out, geo, base, used);
@@ -93,7 +92,7 @@ static struct tagc_lhc_call lhc_call_of(const struct tagc_job *job, struct tagc_
   lhc.bitmap_at = message->bitmap;
   lhc.shards = state->shards;
   lhc.norms = state->shard_norms;
-  lhc.meetings = state->meetings;
+  lhc.words = state->words;
   lhc.cells = state->cells;
   lhc.due = state->due;
   lhc.elements = state->elements;
@@ -153,12 +152,19 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
   return error ? error : tagc_choose_close(launcher, &choose, stream);
 }
 
-/* The groups that share a stripe. A cooperative launch waits until all of it has room, while kernels of NCCL, whose
- * blocks may wait for other GPUs, have up to 32 processors each. So it takes a quarter: two processes leave half. */
-static uint32_t groups_of_stripe(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc) {
-  const uint32_t quarter = launcher->together / 4;
-  const uint32_t room = (launcher->most && launcher->most < quarter ? launcher->most : quarter) / lhc->geo.grid.stripes;
-  return room < 2 ? 1 : room < lhc->most_parts ? room : lhc->most_parts;
+enum {
+  GROUPS_A_PROCESSOR = 2, /* as many of 1,024 threads as most processors have room for */
+  FEW_ROUNDS = 2,         /* in launches of their own, for supports below LARGE */
+  MANY_ROUNDS = 16,
+  LARGE = 16384,
+};
+
+/* The groups that share a stripe. */
+static uint32_t groups_of_stripe(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_geometry *geo,
+                                 uint32_t most) {
+  const uint32_t all = launcher->processors * GROUPS_A_PROCESSOR;
+  const uint32_t room = (launcher->most && launcher->most < all ? launcher->most : all) / geo->grid.stripes;
+  return room < 2 ? 1 : room < most ? room : most;
 }
 
 static int open_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream) {
@@ -167,16 +173,24 @@ static int open_decode(const struct tagc_cuda_launcher *launcher, const struct t
   return tagc_cuda_launch(launcher, tagc_lhc_open_kernel, grid, lhc, stream);
 }
 
+/* The steps and the first rounds, each a launch of groups that share stripes. */
+static int share_stripes(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_call *lhc, void *stream) {
+  static const enum tagc_cuda_kernel steps[] = {tagc_lhc_list_kernel, tagc_lhc_build_kernel, tagc_lhc_look_kernel};
+  const uint32_t rounds = lhc->geo.union_capacity < LARGE ? FEW_ROUNDS : MANY_ROUNDS;
+  const struct tagc_cuda_grid grid = {lhc->geo.grid.stripes * lhc->parts, 1};
+  int error = 0;
+  for (size_t i = 0; i < sizeof steps / sizeof *steps && !error; i++)
+    error = tagc_cuda_launch(launcher, steps[i], grid, lhc, stream);
+  for (; lhc->round <= rounds && !error; lhc->round++)
+    error = tagc_cuda_launch(launcher, tagc_lhc_take_kernel, grid, lhc, stream);
+  return error;
+}
+
 static int launch_recover(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_call *lhc, void *stream) {
-  const uint32_t stripes = lhc->geo.grid.stripes;
-  lhc->parts = groups_of_stripe(launcher, lhc);
-  if (lhc->parts > 1) {
-    const int error = tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, stripes * lhc->parts, lhc, stream);
-    if (error != TAGC_CUDA_TOO_LARGE && error != TAGC_CUDA_NOT_SUPPORTED)
-      return error;
-    lhc->parts = 1; /* the context or the process has only a part of the GPU */
-  }
-  return tagc_cuda_launch(launcher, tagc_lhc_recover_kernel, tagc_cuda_grid_for(launcher, stripes, 1), lhc, stream);
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, lhc->geo.grid.stripes, 1);
+  lhc->round = 1;
+  const int error = lhc->parts > 1 ? share_stripes(launcher, lhc, stream) : 0;
+  return error ? error : tagc_cuda_launch(launcher, tagc_lhc_recover_kernel, grid, lhc, stream);
 }
 
 int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
@@ -189,6 +203,7 @@ int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct
   int error = tagc_cuda_check(launcher, &lhc.call, stream);
   if (!error && lhc.geo.hashes == 0)
     return tagc_lists_sum(launcher, &lhc.call, &message.sparse, state.lists, stream);
+  lhc.parts = groups_of_stripe(launcher, &lhc.geo, lhc.most_parts);
   if (!error)
     error = open_decode(launcher, &lhc, stream);
   if (!error)

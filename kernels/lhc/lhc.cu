@@ -2,8 +2,9 @@
  * The kernels of the codec `lhc`: see cuda.h for their work, and codec.c for the same on the host, to the bit.
  *
  * Grid      send: groups of eight warps in x, foreign shards in y; result: x; a warp takes block after block of 256.
- *           recover: x, where each `parts` neighbours share a stripe; its groups are of 32 warps.
- * Memory    While recover runs, data of other groups is read past the first-level cache.
+ *           From list to recover: x, groups of 32 warps. Each `parts` neighbours share a stripe; recover has one for
+ * each stripe. No group waits for another one. Memory    From list to recover, data that other threads change is read
+ * past the first-level cache.
  */
 #include "kernels/cuda/call.cuh"
 #include "kernels/lhc/cuda.h"
@@ -101,106 +102,84 @@ DEVICE void send(const struct tagc_lhc_call &lhc) {
 
 /* -- decode: the support ------------------------------------------------------------------------------------------- */
 
-/* Initializes meetings, queues, cells and dues. */
-DEVICE void open(const struct tagc_lhc_call &lhc) {
-  const struct tagc_lhc_geometry &geo = lhc.geo;
-  const uint64_t stripes = geo.grid.stripes, first = blockIdx.x * blockDim.x + threadIdx.x,
-                 stride = gridDim.x * blockDim.x;
-  for (uint64_t i = first; i < stripes * TAGC_LHC_WORDS; i += stride)
-    lhc.meetings[i] = 0;
-  UNROLL_4_FOR (uint64_t i = first; i < stripes * geo.hashes * geo.part_cells; i += stride)
-    lhc.cells[i] = (unsigned long long)(uint32_t)lhc.sketch_in[i] << 32;
-  UNROLL_4_FOR (uint64_t i = first; i < stripes * geo.union_capacity; i += stride)
-    lhc.due[i] = ~0ull;
-}
-
 enum { MANY = TAGC_CUDA_MANY_THREADS, MANY_WARPS = MANY / LANES };
-static_assert((int)MANY_WARPS == (int)LANES, "a warp has a lane for each warp of a group");
 
-/* A stripe of the own shard, and the place of a group's threads among those of all its groups. */
+/* A stripe of the own shard, and the place of a group's threads among those of all groups that share it. */
 struct part {
-  uint32_t stripe, lines, parts;
+  uint32_t stripe, lines;
   uint32_t thread, threads; /* of all of its groups */
   uint32_t base;            /* of its elements, in `due`, `elements`, `queue` */
   uint64_t seed;
-  unsigned long long *meetings, *cells;
+  unsigned long long *words, *cells;
 };
 
-DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t stripe, uint32_t place) {
+DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t stripe, uint32_t place, uint32_t parts) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
   return {stripe,
           tagc_grid_stripe_lines(&geo.grid, stripe),
-          lhc.parts,
           place * MANY + threadIdx.x,
-          lhc.parts * MANY,
+          parts * MANY,
           stripe * geo.union_capacity,
           tagc_grid_seed(lhc.call.seed, lhc.call.rank, stripe),
-          lhc.meetings + (uint64_t)stripe * TAGC_LHC_WORDS,
+          lhc.words + (uint64_t)stripe * TAGC_LHC_WORDS,
           lhc.cells + (uint64_t)stripe * geo.hashes * geo.part_cells};
 }
 
 /* Values of the support, by warp. */
-DEVICE uint32_t *counts_of(const struct tagc_lhc_call &lhc, const struct part &part) {
-  return lhc.counts + (uint64_t)part.stripe * lhc.most_parts * MANY_WARPS;
-}
-
-/* All threads of a stripe meet, and see the others' writes. Returns the sum of their `said`. */
-DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said) {
-  __shared__ uint32_t parts[MANY_WARPS], sum;
-  said = warp_add(said);
-  if (threadIdx.x % LANES == 0)
-    parts[threadIdx.x / LANES] = said;
-  __syncthreads();
-  if (threadIdx.x < LANES)
-    said = warp_add(parts[threadIdx.x]);
-  if (threadIdx.x == 0) {
-    if (part.parts > 1) {
-      const unsigned long long one = (unsigned long long)said << 32 | 1;
-      unsigned long long all = word_add(&part.meetings[meeting], one) + one;
-      while ((uint32_t)all < part.parts) {
-        __nanosleep(20);
-        all = word_wait(&part.meetings[meeting]);
-      }
-      said = (uint32_t)(all >> 32);
-    }
-    sum = said;
-  }
-  __syncthreads();
-  return sum;
+DEVICE uint32_t *counts_of(const struct tagc_lhc_call &lhc, uint32_t stripe) {
+  return lhc.counts + (uint64_t)stripe * lhc.most_parts * MANY_WARPS;
 }
 
 /* The union of the senders' bits of a line of a stripe. */
-DEVICE uint32_t merged(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t local) {
+DEVICE uint32_t merged(const struct tagc_lhc_call &lhc, uint32_t stripe, uint32_t local) {
   const struct tagc_cuda_call &call = lhc.call;
-  const uint64_t at = lhc.bitmap_at + 4 * ((uint64_t)part.stripe * lhc.geo.grid.stripe_lines + local);
+  const uint64_t at = lhc.bitmap_at + 4 * ((uint64_t)stripe * lhc.geo.grid.stripe_lines + local);
   uint32_t mask = 0;
   for (uint32_t i = 0; i < call.nranks - 1; i++)
     mask |= __ldg((const uint32_t *)(call.message_in + call.message_bytes * shard_at(call, i) + at));
   return mask;
 }
 
-/* A warp's lines of its stripe. */
+/* The lines of a stripe that are a warp's. */
 struct range {
-  uint32_t warp, from, to; /* warp: of all of the stripe */
+  uint32_t from, to;
 };
 
-DEVICE struct range range_of(const struct part &part) {
-  const uint32_t warp = part.thread / LANES, warps = part.threads / LANES;
-  const uint32_t each = (part.lines / warps + 1 + LANES - 1) / LANES * LANES;
+DEVICE struct range range_of(uint32_t lines, uint32_t warp, uint32_t warps) {
+  const uint32_t each = (lines / warps + 1 + LANES - 1) / LANES * LANES;
   const uint64_t from = (uint64_t)warp * each;
-  const uint32_t begin = from < part.lines ? (uint32_t)from : part.lines;
-  return {warp, begin, part.lines - begin < each ? part.lines : begin + each};
+  const uint32_t begin = from < lines ? (uint32_t)from : lines;
+  return {begin, lines - begin < each ? lines : begin + each};
 }
 
-/* Counts the elements of the warp's lines. */
-DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part) {
-  const struct range range = range_of(part);
-  uint32_t sum = 0;
-  UNROLL_4_FOR (uint32_t local = range.from + part.thread % LANES; local < range.to; local += LANES)
-    sum += (uint32_t)__popc(merged(lhc, part, local));
-  sum = warp_add(sum);
-  if (part.thread % LANES == 0)
-    counts_of(lhc, part)[range.warp] = sum;
+/* Counts the elements in the lines of each warp of list(). This grid has other warps, which take them in turn. */
+DEVICE void count(const struct tagc_lhc_call &lhc) {
+  const uint32_t lane = threadIdx.x % LANES, warps = lhc.parts * MANY_WARPS;
+  for (uint32_t which = blockIdx.x * WARPS + threadIdx.x / LANES; which < lhc.geo.grid.stripes * warps;
+       which += gridDim.x * WARPS) {
+    const uint32_t stripe = which / warps, warp = which % warps;
+    const struct range range = range_of(tagc_grid_stripe_lines(&lhc.geo.grid, stripe), warp, warps);
+    uint32_t sum = 0;
+    UNROLL_4_FOR (uint32_t local = range.from + lane; local < range.to; local += LANES)
+      sum += (uint32_t)__popc(merged(lhc, stripe, local));
+    sum = warp_add(sum);
+    if (lane == 0)
+      counts_of(lhc, stripe)[warp] = sum;
+  }
+}
+
+/* Initializes words, cells and dues, and counts the support. */
+DEVICE void open(const struct tagc_lhc_call &lhc) {
+  const struct tagc_lhc_geometry &geo = lhc.geo;
+  const uint64_t stripes = geo.grid.stripes, first = blockIdx.x * blockDim.x + threadIdx.x,
+                 stride = gridDim.x * blockDim.x;
+  for (uint64_t i = first; i < stripes * TAGC_LHC_WORDS; i += stride)
+    lhc.words[i] = 0;
+  UNROLL_4_FOR (uint64_t i = first; i < stripes * geo.hashes * geo.part_cells; i += stride)
+    lhc.cells[i] = (unsigned long long)(uint32_t)lhc.sketch_in[i] << 32;
+  UNROLL_4_FOR (uint64_t i = first; i < stripes * geo.union_capacity; i += stride)
+    lhc.due[i] = ~0ull;
+  count(lhc);
 }
 
 /* The mask, or zero if it does not fit into `room` after those of the lanes before that do. No sender of ours causes
@@ -221,11 +200,11 @@ DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &p
                            uint32_t at) {
   const struct tagc_lhc_geometry &geo = lhc.geo;
   const uint32_t lane = part.thread % LANES;
-  uint32_t next = from + lane < to ? merged(lhc, part, from + lane) : 0;
+  uint32_t next = from + lane < to ? merged(lhc, part.stripe, from + lane) : 0;
   for (uint32_t line = from; line < to; line += LANES) {
     const uint32_t local = line + lane;
     uint32_t mask = next, all, first = at + warp_before((uint32_t)__popc(mask), lane, &all);
-    next = local + LANES < to ? merged(lhc, part, local + LANES) : 0;
+    next = local + LANES < to ? merged(lhc, part.stripe, local + LANES) : 0;
     if (at + all > geo.union_capacity) {
       mask = cut(mask, geo.union_capacity - at, lane);
       first = at + warp_before((uint32_t)__popc(mask), lane, &all);
@@ -240,24 +219,25 @@ DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &p
 }
 
 /* Lists the elements of the stripe, in order of their ids. All warps list theirs; if there are too many, the first warp
- * lists all, because each mask then depends on those before. Returns this thread's part of their number. */
-DEVICE uint32_t list(const struct tagc_lhc_call &lhc, const struct part &part) {
-  const uint32_t lane = part.thread % LANES;
-  struct range range = range_of(part);
+ * lists all, because each mask then depends on those before. */
+DEVICE void list(const struct tagc_lhc_call &lhc, const struct part &part) {
+  const uint32_t lane = part.thread % LANES, warp = part.thread / LANES, warps = part.threads / LANES;
+  struct range range = range_of(part.lines, warp, warps);
   unsigned long long all = 0;
   uint32_t before = 0;
-  for (uint32_t i = lane; i < part.threads / LANES; i += LANES) {
-    const uint32_t many = __ldcg(&counts_of(lhc, part)[i]);
-    before += i < range.warp ? many : 0;
+  for (uint32_t i = lane; i < warps; i += LANES) {
+    const uint32_t many = counts_of(lhc, part.stripe)[i];
+    before += i < warp ? many : 0;
     all += many;
   }
   before = warp_add(before);
   if (warp_sum(all) > lhc.geo.union_capacity) {
-    range = {range.warp, 0, range.warp == 0 ? part.lines : 0};
+    range = {0, warp == 0 ? part.lines : 0};
     before = 0;
   }
   const uint32_t listed = list_lines(lhc, part, range.from, range.to, before) - before;
-  return lane == 0 ? listed : 0;
+  if (lane == 0)
+    atomicAdd(&part.words[TAGC_LHC_LISTED], (unsigned long long)listed);
 }
 
 /* -- decode: peeling ----------------------------------------------------------------------------------------------- */
@@ -267,7 +247,11 @@ DEVICE unsigned long long *cell_of(const struct tagc_lhc_call &lhc, const struct
   return &part.cells[hash * lhc.geo.part_cells + (uint32_t)(cells >> 16 * hash & 0xffff)];
 }
 
-DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count) {
+/* The stripe's elements, once all are listed. */
+DEVICE uint32_t many_of(const struct part &part) { return (uint32_t)word_read(&part.words[TAGC_LHC_LISTED]); }
+
+DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part) {
+  const uint32_t count = many_of(part);
   for (uint32_t i = part.thread; i < count; i += part.threads) {
     const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
     UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
@@ -287,28 +271,44 @@ DEVICE bool look(const struct tagc_lhc_call &lhc, const struct part &part, unsig
 /* The cells that a lane looks at before the warp queues the results. */
 enum { AT_ONCE = 4 };
 
-/* Appends the last elements of a lane's cells, those with bits in `found`, to the queue. Called by all lanes of a warp.
- * Returns the lane's number of them. */
-DEVICE uint32_t enqueue(const struct tagc_lhc_call &lhc, const struct part &part,
-                        const unsigned long long cell[AT_ONCE], uint32_t found) {
-  const uint32_t lane = threadIdx.x % LANES, mine = (uint32_t)__popc(found);
+/* A round takes the queue's elements [from, to), and queues those of the next one behind them. Round 0 takes none: it
+ * finds the first round's. */
+struct round {
+  uint32_t number, from, to;
+};
+
+/* A round, after all earlier ones have ended. Called by all lanes of a warp. */
+DEVICE struct round round_of(const struct part &part, uint32_t number) {
+  uint32_t sum = 0, last = 0;
+  for (uint32_t i = threadIdx.x % LANES; i < number; i += LANES) {
+    const uint32_t queued = (uint32_t)word_read(&part.words[TAGC_LHC_QUEUED + i]);
+    sum += queued;
+    last += i + 1 == number ? queued : 0;
+  }
+  const uint32_t to = warp_add(sum);
+  return {number, to - warp_add(last), to};
+}
+
+/* Appends the last elements of a lane's cells, those with bits in `found`, to the queue. Called by all lanes of a
+ * warp. */
+DEVICE void enqueue(const struct tagc_lhc_call &lhc, const struct part &part, const struct round &round,
+                    const unsigned long long cell[AT_ONCE], uint32_t found) {
+  const uint32_t lane = threadIdx.x % LANES;
   uint32_t all, first = 0;
   if (!__any_sync(ALL_LANES, found != 0))
-    return 0;
-  uint32_t at = warp_before(mine, lane, &all);
+    return;
+  uint32_t at = warp_before((uint32_t)__popc(found), lane, &all);
   if (lane == 0)
-    first = (uint32_t)atomicAdd(&part.meetings[TAGC_LHC_QUEUED], (unsigned long long)all);
-  at += part.base + __shfl_sync(ALL_LANES, first, 0);
+    first = (uint32_t)atomicAdd(&part.words[TAGC_LHC_QUEUED + round.number], (unsigned long long)all);
+  at += part.base + round.to + __shfl_sync(ALL_LANES, first, 0);
   UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++)
     if (found >> i & 1)
       lhc.queue[at++] = (uint32_t)cell[i] & 0xffffff;
-  return mine;
 }
 
-/* Finds the first round's elements. Returns how many the thread has queued. */
-DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count) {
-  const uint32_t all = lhc.geo.hashes * lhc.geo.part_cells, lane = threadIdx.x % LANES;
-  uint32_t queued = 0;
+/* Finds the first round's elements. */
+DEVICE void look_at_all(const struct tagc_lhc_call &lhc, const struct part &part) {
+  const uint32_t all = lhc.geo.hashes * lhc.geo.part_cells, lane = threadIdx.x % LANES, count = many_of(part);
   for (uint32_t from = part.thread - lane; from < all; from += AT_ONCE * part.threads) {
     unsigned long long cell[AT_ONCE];
     uint32_t found = 0;
@@ -318,9 +318,8 @@ DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &
     }
     UNROLL_FOR (uint32_t i = 0; i < AT_ONCE; i++)
       found |= (uint32_t)look(lhc, part, cell[i], 1, count) << i;
-    queued += enqueue(lhc, part, cell, found);
+    enqueue(lhc, part, {0, 0, 0}, cell, found);
   }
-  return queued;
 }
 
 static_assert((int)AT_ONCE == (int)TAGC_LHC_MAX_HASHES, "an element's cells are looked at together");
@@ -339,19 +338,15 @@ DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &par
   return found;
 }
 
-/* A round: takes the queue's elements [from, to). Returns how many the thread has queued for the next. */
-DEVICE uint32_t take(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t from,
-                     uint32_t to, uint32_t count) {
+DEVICE void take(const struct tagc_lhc_call &lhc, const struct part &part, const struct round &round, uint32_t count) {
   const uint32_t lane = threadIdx.x % LANES;
-  uint32_t queued = 0;
-  for (uint32_t i = from + part.thread - lane; i < to; i += part.threads) {
+  for (uint32_t i = round.from + part.thread - lane; i < round.to; i += part.threads) {
     unsigned long long left[AT_ONCE] = {0, 0, 0, 0};
     uint32_t found = 0;
-    if (i + lane < to)
-      found = take_one(lhc, part, round, __ldcg(&lhc.queue[part.base + i + lane]), count, left);
-    queued += enqueue(lhc, part, left, found);
+    if (i + lane < round.to)
+      found = take_one(lhc, part, round.number, __ldcg(&lhc.queue[part.base + i + lane]), count, left);
+    enqueue(lhc, part, round, left, found);
   }
-  return queued;
 }
 
 /* Estimates the elements that are not due by `rounds`, from the rests of their cells. */
@@ -372,32 +367,49 @@ DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, u
   }
 }
 
-/* Recovers the foreign sums of a stripe. */
+/* The rounds from lhc.round on, and the end of a stripe: one group. If it is alone from the beginning, the steps before
+ * the first round, too. */
 DEVICE void recover_stripe(const struct tagc_lhc_call &lhc, const struct part &part) {
-  count(lhc, part);
-  meet(part, TAGC_LHC_COUNTED, 0);
-  const uint32_t many = meet(part, TAGC_LHC_LISTED, list(lhc, part));
-  build(lhc, part, many);
-  meet(part, TAGC_LHC_BUILT, 0);
-  uint32_t rounds = 0, taken = 0, queued = meet(part, TAGC_LHC_FOUND, look_at_all(lhc, part, many));
-  for (; rounds < TAGC_LHC_ROUNDS && taken < queued; rounds++) {
-    const uint32_t more = meet(part, TAGC_LHC_ROUND + rounds, take(lhc, part, rounds + 1, taken, queued, many));
-    taken = queued;
-    queued += more;
+  if (lhc.parts == 1) {
+    list(lhc, part);
+    __syncthreads();
+    build(lhc, part);
+    __syncthreads();
+    look_at_all(lhc, part);
+    __syncthreads();
   }
-  if (taken == many)
+  const uint32_t many = many_of(part);
+  struct round round = round_of(part, lhc.round);
+  while (round.number <= TAGC_LHC_ROUNDS && round.from < round.to) {
+    take(lhc, part, round, many);
+    __syncthreads();
+    const uint32_t queued = (uint32_t)word_read(&part.words[TAGC_LHC_QUEUED + round.number]);
+    round = {round.number + 1, round.to, round.to + queued};
+  }
+  if (round.from == many) /* all are taken */
     return;
-  estimate(lhc, part, rounds, many);
+  estimate(lhc, part, round.number - 1, many);
   if (part.thread == 0)
-    atomicAdd((unsigned long long *)&lhc.call.counts->unrecovered, (unsigned long long)(many - taken));
+    atomicAdd((unsigned long long *)&lhc.call.counts->unrecovered, (unsigned long long)(many - round.from));
 }
 
 DEVICE void recover(const struct tagc_lhc_call &lhc) {
-  const uint32_t stride = gridDim.x / lhc.parts;
   if (!lhc.call.state->fits)
     return;
-  for (uint32_t stripe = blockIdx.x / lhc.parts; stripe < lhc.geo.grid.stripes; stripe += stride)
-    recover_stripe(lhc, part_of(lhc, stripe, blockIdx.x % lhc.parts));
+  for (uint32_t stripe = blockIdx.x; stripe < lhc.geo.grid.stripes; stripe += gridDim.x)
+    recover_stripe(lhc, part_of(lhc, stripe, 0, 1));
+}
+
+/* One round; nothing if the stripe has ended. */
+DEVICE void take_round(const struct tagc_lhc_call &lhc, const struct part &part) {
+  take(lhc, part, round_of(part, lhc.round), many_of(part));
+}
+
+/* A step in a launch of its own: `parts` groups share each stripe. */
+template <void step(const struct tagc_lhc_call &, const struct part &)>
+DEVICE void share(const struct tagc_lhc_call &lhc) {
+  if (lhc.call.state->fits)
+    step(lhc, part_of(lhc, blockIdx.x / lhc.parts, blockIdx.x % lhc.parts, lhc.parts));
 }
 
 /* -- decode: results ----------------------------------------------------------------------------------------------- */
@@ -439,8 +451,14 @@ ENTRY(tagc_lhc_send, tagc_lhc_call, 2, lhc::send(call));
 ENTRY(tagc_lhc_open, tagc_lhc_call, 4, lhc::open(call));
 ENTRY(tagc_lhc_result, tagc_lhc_call, 4, lhc::write_results(call));
 
-extern "C" __global__ void __launch_bounds__(TAGC_CUDA_MANY_THREADS, 1)
-  tagc_lhc_recover(const struct tagc_lhc_call call) {
-  lhc::recover(call);
-}
-KERNEL(tagc_lhc_recover);
+#define MANY_ENTRY(name, ...) \
+  extern "C" __global__ void __launch_bounds__(TAGC_CUDA_MANY_THREADS, 1) name(const struct tagc_lhc_call call) { \
+    __VA_ARGS__; \
+  } \
+  KERNEL(name)
+
+MANY_ENTRY(tagc_lhc_list, lhc::share<lhc::list>(call));
+MANY_ENTRY(tagc_lhc_build, lhc::share<lhc::build>(call));
+MANY_ENTRY(tagc_lhc_look, lhc::share<lhc::look_at_all>(call));
+MANY_ENTRY(tagc_lhc_take, lhc::share<lhc::take_round>(call));
+MANY_ENTRY(tagc_lhc_recover, lhc::recover(call));

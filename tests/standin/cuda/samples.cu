@@ -77,6 +77,31 @@ extern "C" __global__ void histogram(histogram_arguments a) {
 }
 KERNEL(histogram);
 
+/* Two words of device memory, zero before the first launch; each launch leaves them ready for the next: blocks that
+ * have arrived, and barriers passed (which may wrap around). */
+struct grid_state {
+  unsigned arrived, passed;
+};
+
+/* All threads of a cooperative launch meet, and see the others' earlier writes. No kernel of the library does that. */
+static __device__ void grid_barrier(grid_state *state) {
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+    const unsigned passed = atomicAdd(&state->passed, 0u);
+    __threadfence(); /* the block's writes, and the load above, come before its arrival */
+    if (atomicAdd(&state->arrived, 1u) == blocks - 1) {
+      atomicExch(&state->arrived, 0u);
+      __threadfence();
+      atomicAdd(&state->passed, 1u);
+    } else
+      while (atomicAdd(&state->passed, 0u) == passed)
+        __nanosleep(64);
+    __threadfence(); /* the others' writes come before what the block reads next */
+  }
+  __syncthreads();
+}
+
 /* `rounds` times: every word becomes the sum of itself and the next; all blocks at once, one word per thread. A block's
  * shared memory must survive the other blocks. */
 extern "C" __global__ void neighbours(unsigned *x, unsigned *next, unsigned rounds, grid_state *state) {

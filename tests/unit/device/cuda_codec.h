@@ -24,8 +24,7 @@ struct setting {
   double inexact; /* tolerance of the norm, the same sum in another order */
   int steps;
   uint64_t seed;                    /* of the first step; 0: any */
-  uint32_t together;                /* groups that may wait for one another; 0: as on the device */
-  uint32_t most;                    /* groups of a launch; 0: as many as are useful */
+  uint32_t most, decode_most;       /* groups of a launch, of one to decode; 0: as many as are useful */
   bool again;                       /* the messages are decoded twice; not in place */
   bool disagrees;                   /* the messages contradict themselves: results are not compared */
   void (*change)(struct sim *sim);  /* changes the inputs before a step, beyond the pattern */
@@ -34,7 +33,7 @@ struct setting {
 
 static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
 static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
-enum { DTYPES = 3, STORAGES = 4, NONE_TOGETHER = UINT32_MAX };
+enum { DTYPES = 3, STORAGES = 4 };
 
 static struct tagc_cuda_launcher launcher;
 static char difference[256]; /* the first one of a setting */
@@ -164,10 +163,7 @@ static void decode_both(const struct setting *s, struct sim *sim, struct device_
 static bool same(const struct setting *s) {
   struct sim sim = sim_new_stored(s->codec, s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
   struct device_rank *ranks = calloc((size_t)s->nranks, sizeof *ranks);
-  const uint32_t together = launcher.together;
   difference[0] = '\0';
-  launcher.together = s->together == NONE_TOGETHER ? 0 : s->together ? s->together : together;
-  launcher.most = s->most;
   for (int r = 0; r < s->nranks; r++) {
     sim.job[r].scale = s->scale;
     sim.job[r].divisor = s->divisor;
@@ -178,19 +174,20 @@ static bool same(const struct setting *s) {
     case_fill(&sim, s->pattern);
     if (s->change)
       s->change(&sim);
+    launcher.most = s->most;
     prepare_both(s, &sim, ranks, step);
     sim_exchange_exponents(&sim);
     encode_both(s, &sim, ranks, step);
     sim_exchange(&sim);
     if (s->corrupt)
       s->corrupt(&sim);
+    launcher.most = s->decode_most ? s->decode_most : s->most;
     decode_both(s, &sim, ranks, step);
   }
   for (int r = 0; r < s->nranks; r++)
     device_rank_free(&ranks[r]);
   free(ranks);
   sim_free(&sim);
-  launcher.together = together;
   launcher.most = 0;
   if (difference[0])
     note("%s, residual %s%s: %s", s->codec, storages[s->storage], s->stochastic ? ", by chance" : "", difference);

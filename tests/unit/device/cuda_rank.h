@@ -37,33 +37,23 @@ static int device_launch(void *function, unsigned grid_x, unsigned grid_y, unsig
   return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra);
 }
 
-static int device_launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                                  unsigned block_y, unsigned block_z, unsigned shared, void *stream,
-                                  void **parameters) {
-  return cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
-                                   parameters);
-}
-
 static int device_get(void **function, void *module, const char *name) {
   return cuModuleGetFunction((CUfunction *)function, module, name);
 }
 
 /* The launcher of the first device. `ptx`: with the PTX for older drivers. */
 static inline struct tagc_cuda_launcher device_launcher(bool ptx) {
-  struct tagc_cuda_launcher launcher = {.launch = device_launch, .launch_together = device_launch_together};
+  struct tagc_cuda_launcher launcher = {.launch = device_launch};
   CUmodule module;
   CUdevice device;
   const char *missing;
-  int processors, groups;
+  int processors;
   device_open(0);
   MUST(cuCtxGetDevice(&device));
   MUST(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
   MUST(cuModuleLoadData(&module, tagc_fatbin_size() == 0 ? "CUDA-STANDIN" : ptx ? tagc_fatbin_ptx() : tagc_fatbin()));
   MUST(tagc_cuda_find(&launcher, device_get, module, &missing));
   launcher.processors = (uint32_t)processors;
-  MUST(cuOccupancyMaxActiveBlocksPerMultiprocessor(&groups, launcher.function[tagc_lhc_recover_kernel],
-                                                   TAGC_CUDA_MANY_THREADS, 0));
-  launcher.together = launcher.processors * (uint32_t)groups;
   return launcher;
 }
 

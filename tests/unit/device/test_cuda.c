@@ -593,13 +593,6 @@ static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned gri
                          extra);
 }
 
-static int launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                           unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters) {
-  launched++;
-  return launcher.launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
-                                  parameters);
-}
-
 /* The launches of each rank's call. */
 static unsigned launches_of(const char *codec, enum pattern pattern, bool tells) {
   const struct tagc_device *d = life_device(0);
@@ -611,7 +604,6 @@ static unsigned launches_of(const char *codec, enum pattern pattern, bool tells)
   EXPECT(life_begin(&life, d, &sim, device_stream(CU_STREAM_NON_BLOCKING)));
   launcher = device->launcher;
   device->launcher.launch = launch;
-  device->launcher.launch_together = launch_together;
   launched = 0;
   EXPECT(life_call(&life, &sim, 1, 0, tells));
   device->launcher = launcher;

@@ -18,14 +18,6 @@ static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned gri
   return device_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra);
 }
 
-static int launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                           unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters) {
-  const uint64_t groups = (uint64_t)grid_x * grid_y * grid_z;
-  largest = groups > largest ? groups : largest;
-  return device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
-                                parameters);
-}
-
 /* Checks every grid limit, and the size without a limit. */
 static void check(struct setting s, const char *what, size_t first) {
   bool all = true, obeyed = true;
@@ -74,7 +66,6 @@ int main(int argc, char **argv) {
   const size_t first = brief && ptx ? 1 : 0, first_of_whole = 2 * first;
   launcher = device_launcher(ptx);
   launcher.launch = launch;
-  launcher.launch_together = launch_together;
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
     struct setting s = usual(whole[i], 3 * 4096 + 77, 4);
     if (i < 2) { /* without lists */

@@ -29,27 +29,27 @@ static struct setting usual(void) {
                           .seed = 77};
 }
 
-/* -- launches of groups that wait for one another ------------------------------------------------------------------ */
+/* -- groups that share a stripe ------------------------------------------------------------------------------------ */
 
-static unsigned launched_together; /* groups of the last such launch */
-static CUresult refusal;           /* of the driver; 0: none */
+static unsigned shared;        /* groups of the last step that shares stripes; 0: none */
+static unsigned rounds, lasts; /* launches of one round each, and of what comes behind */
 
-static int launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                           unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters) {
-  launched_together = grid_x;
-  if (refusal)
-    return refusal;
-  return device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
-                                parameters);
+static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                  unsigned block_z, unsigned bytes, void *stream, void **parameters, void **extra) {
+  if (function == launcher.function[tagc_lhc_take_kernel])
+    shared = grid_x;
+  rounds += function == launcher.function[tagc_lhc_take_kernel];
+  lasts += function == launcher.function[tagc_lhc_recover_kernel];
+  return device_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, bytes, stream, parameters, extra);
 }
 
-/* With that many groups per stripe, if the device has room for them. */
+/* With that many groups per stripe, if the device has room for them; 0: one for all. */
 static bool same_with(const struct setting *s, uint32_t groups) {
   const struct tagc_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype, .keep_ppm = s->keep_ppm};
   struct setting with = *s;
   struct tagc_lhc_geometry geo;
   tagc_lhc_geometry_fill(&geo, &shape);
-  with.together = groups == ALL_GROUPS ? 0 : groups ? 4 * groups * geo.grid.stripes : NONE_TOGETHER;
+  with.decode_most = groups == ALL_GROUPS ? 0 : groups ? groups * geo.grid.stripes : 1;
   return same(&with);
 }
 
@@ -144,43 +144,29 @@ static void check_lists(void) {
   ok(all, "shards that are too small for a sketch");
 }
 
-/* Any number of groups peels any number of stripes. */
+/* Any number of groups peels any number of stripes: alone, or 16 rounds of a large support, 2 of a small one. */
 static void check_groups(void) {
   static const struct {
     uint64_t n;
-    uint32_t stripes, groups;
-  } cases[] = {{70001, 2, 0},          {70001, 2, 1},  {70001, 2, 2}, {70001, 2, 3},
-               {70001, 2, ALL_GROUPS}, {130003, 3, 2}, {60007, 1, 5}, {240007, 5, 1}};
+    int nranks;
+    uint32_t keep_ppm, stripes, groups, rounds;
+  } cases[] = {{70001, 3, 500000, 2, 0, 0},           {17003, 2, 250000, 1, 1, 0},   {17003, 2, 250000, 1, 3, 2},
+               {70001, 3, 500000, 2, 2, 16},          {101009, 2, 300000, 1, 5, 16}, {70001, 3, 500000, 2, 3, 16},
+               {70001, 3, 500000, 2, ALL_GROUPS, 16}, {130003, 3, 500000, 3, 2, 16}, {240007, 3, 500000, 5, 1, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i += (size_t)stride) {
     const uint32_t stripes = cases[i].stripes, groups = cases[i].groups;
     struct setting s = usual();
     s.n = cases[i].n;
-    s.nranks = 3;
-    s.keep_ppm = 500000;
-    launched_together = 0;
-    const bool good = same_with(&s, groups);
+    s.nranks = cases[i].nranks;
+    s.keep_ppm = cases[i].keep_ppm;
+    shared = rounds = lasts = 0;
+    const bool good = same_with(&s, groups) && rounds == cases[i].rounds * lasts;
     if (groups == ALL_GROUPS)
-      ok(good && launched_together % stripes == 0, "%u stripes, as many groups as there is room for", stripes);
+      ok(good && shared > stripes && shared % stripes == 0, "%u stripes, as many groups as there is room for", stripes);
     else
-      ok(good && launched_together == (groups > 1 ? groups * stripes : 0), "%u stripes, %u groups each%s", stripes,
-         groups ? groups : 1, groups ? "" : ", where none can wait for others");
-  }
-}
-
-/* A part of a GPU may have less room than the device reports, or no cooperative launches. */
-static void check_refusals(void) {
-  const CUresult refusals[] = {CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, CUDA_ERROR_NOT_SUPPORTED};
-  struct setting s = usual();
-  s.n = 70001;
-  s.nranks = 3;
-  s.keep_ppm = 500000;
-  for (size_t i = 0; i < (stride > 1 ? 1 : sizeof refusals / sizeof *refusals); i++) {
-    launched_together = 0;
-    refusal = refusals[i];
-    const bool good = same_with_few(&s);
-    refusal = CUDA_SUCCESS;
-    ok(good && launched_together == 2 * FEW_GROUPS, "one group a stripe where the driver refuses several: error %d",
-       (int)refusals[i]);
+      ok(good && shared == (groups > 1 ? groups * stripes : 0),
+         "stripes: %u, groups: %u each%s, launches of a round: %u", stripes, groups ? groups : 1,
+         groups ? "" : ", one after the other", cases[i].rounds);
   }
 }
 
@@ -276,6 +262,14 @@ static void a_stuck_pair(struct sim *sim) {
   sim_put(sim, 1, 0, STUCK_SECOND, -2.5f);
 }
 
+/* Nothing is left to peel when the last launch begins. */
+static void a_stuck_pair_alone(struct sim *sim) {
+  sim_clear(sim);
+  sim_put(sim, 1, 0, 1000, 3);
+  sim_put(sim, 1, 0, STUCK_FIRST, 6);
+  sim_put(sim, 1, 0, STUCK_SECOND, -2.5f);
+}
+
 static void check_stuck(void) {
   struct setting s = usual();
   s.n = STUCK_N;
@@ -286,7 +280,11 @@ static void check_stuck(void) {
   const bool good = same_with_few(&s);
   ok(good && estimated == 2, "two elements that share all of their cells are estimated and counted");
   if (!SANITIZED)
-    ok(same_with(&s, 0), "by one group as well");
+    ok(same_with(&s, 1), "by one group as well");
+  s.change = a_stuck_pair_alone;
+  estimated = 0;
+  const bool alone = same_with_few(&s);
+  ok(alone && estimated == 2, "two that are left before the last launch");
 }
 
 /* -- what others send ---------------------------------------------------------------------------------------------- */
@@ -416,7 +414,7 @@ int main(int argc, char **argv) {
   interpreted = brief && ptx;
   stride = SANITIZED ? 9 : interpreted ? 4 : 1;
   launcher = device_launcher(ptx);
-  launcher.launch_together = launch_together;
+  launcher.launch = launch;
   if (cuda_said(argc, argv, "large")) {
     check_large();
     return tap_done();
@@ -430,7 +428,6 @@ int main(int argc, char **argv) {
   }
   check_lists();
   check_groups();
-  check_refusals();
   check_again();
   check_stuck();
   check_hostile();
