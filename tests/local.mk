@@ -11,10 +11,10 @@ AM_TESTS_ENVIRONMENT = abs_top_srcdir='$(abs_top_srcdir)'; abs_top_builddir='$(a
 # The sanitizer of undefined behaviour costs half of a compiler's time for its checks of each address, and a third of a
 # second a file. Fuzzers have these checks, and kernels as plain C that of alignment; elsewhere the sanitizer of addresses
 # finds what matters. The code of tests, stand-ins and the trainer itself has no checks of undefined behaviour: what it
-# includes of the library is checked there. quickstart sets TEST_CFLAGS to -O0. Programs that calculate for longer than
-# a compiler optimises them are optimised all the same.
+# includes of the library is checked there.
 few_checks =
 plain_checks =
+test_checks =
 if SANITIZED
 if !FUZZERS
 plain_checks += -fno-sanitize=null,object-size,pointer-overflow
@@ -26,13 +26,16 @@ examples/%.o tests/standin/%.o: SANITIZE_CFLAGS += -fno-sanitize=undefined
 tests/standin/cuda/ptx/%.o tests/standin/cuda/libcuda_so_1-emulator.o tests/standin/cuda/libcuda_so_1-fibre.o \
   tests/standin/cuda/libcuda_so_1-warp.o: SANITIZE_CFLAGS += -fno-sanitize=address -fno-sanitize=thread
 endif
-tests/unit/%.o tests/e2e/%.o: SANITIZE_CFLAGS += -fno-sanitize=undefined
-tests/unit/%.o tests/e2e/%.o: CFLAGS += $(TEST_CFLAGS)
+test_checks += -fno-sanitize=undefined
+endif
+
+# quickstart sets TEST_CFLAGS, for the code of tests alone: most of a compiler's time goes into optimisation. Programs that
+# calculate for longer than a compiler optimises them are optimised all the same.
+tests/unit/%.o tests/e2e/%.o: CFLAGS += $(test_checks) $(TEST_CFLAGS)
 tests/e2e/calls/layouts.o tests/e2e/calls/reduce_scatter.o tests/e2e/calls/signatures.o tests/e2e/calls/steps.o \
   tests/e2e/faults/faults.o tests/e2e/hierarchy/levels.o tests/e2e/hierarchy/levels_life.o tests/e2e/trace/trace.o \
   tests/unit/allgather/test_exact.o tests/unit/codec/test_residual.o tests/unit/lhc/test_exceptions.o \
-  tests/unit/lhc/test_variants.o tests/unit/none/test_levels.o tests/unit/sparse/test_sparse.o: CFLAGS += -O1
-endif
+  tests/unit/lhc/test_variants.o tests/unit/none/test_levels.o tests/unit/sparse/test_sparse.o: CFLAGS += $(if $(TEST_CFLAGS),-O1)
 
 # libFuzzer has a main() for fuzz targets; without it fuzz/replay.c has one, which no other program takes.
 if FUZZERS

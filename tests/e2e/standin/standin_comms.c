@@ -277,7 +277,7 @@ static void test_init_all(void) {
 }
 
 static void test_bad_arguments(void) {
-  char buffer[8];
+  char buffer[8] = {0};
   void *handle;
   ncclComm_t made, stranger = (ncclComm_t)(void *)buffer;
   ncclUniqueId id = {{0}};
