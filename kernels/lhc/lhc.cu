@@ -3,8 +3,8 @@
  *
  * Grid      send: groups of eight warps in x, foreign shards in y; result: x; a warp takes block after block of 256.
  *           From list to recover: x, groups of 32 warps. Each `parts` neighbours share a stripe; recover has one for
- * each stripe. No group waits for another one. Memory    From list to recover, data that other threads change is read
- * past the first-level cache.
+ *           each stripe. No group waits for another one.
+ * Memory    From list to recover, data that other threads change is read past the first-level cache.
  */
 #include "kernels/cuda/call.cuh"
 #include "kernels/lhc/cuda.h"
