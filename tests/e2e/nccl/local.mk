@@ -9,7 +9,7 @@ check_PROGRAMS += %D%/dlsym_user %D%/no_nccl %D%/config_calls %D%/second_names %
 # All its references to NCCL are weak, so the linker would drop the library.
 %C%_versions_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
 %C%_nccl_plugin_so_SOURCES = %D%/nccl_plugin.c
-%C%_nccl_plugin_so_CFLAGS = $(of_shared_objects)
+%C%_nccl_plugin_so_CFLAGS = $(of_shared_objects) -foptimize-sibling-calls
 %C%_nccl_plugin_so_LDFLAGS = $(to_shared_objects)
 %C%_nccl_plugin_so_LDADD = tests/standin/libnccl.so
 %C%_nccl_wrapper_so_SOURCES = %D%/nccl_wrapper.c
