@@ -160,11 +160,10 @@ enum {
 };
 
 /* The groups that share a stripe. */
-static uint32_t groups_of_stripe(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_geometry *geo,
-                                 uint32_t most) {
+static uint32_t groups_of_stripe(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc) {
   const uint32_t all = launcher->processors * GROUPS_A_PROCESSOR;
-  const uint32_t room = (launcher->most && launcher->most < all ? launcher->most : all) / geo->grid.stripes;
-  return room < 2 ? 1 : room < most ? room : most;
+  const uint32_t room = (launcher->most && launcher->most < all ? launcher->most : all) / lhc->geo.grid.stripes;
+  return room < 2 ? 1 : room < lhc->most_parts ? room : lhc->most_parts;
 }
 
 static int open_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream) {
@@ -203,7 +202,7 @@ int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct
   int error = tagc_cuda_check(launcher, &lhc.call, stream);
   if (!error && lhc.geo.hashes == 0)
     return tagc_lists_sum(launcher, &lhc.call, &message.sparse, state.lists, stream);
-  lhc.parts = groups_of_stripe(launcher, &lhc.geo, lhc.most_parts);
+  lhc.parts = groups_of_stripe(launcher, &lhc);
   if (!error)
     error = open_decode(launcher, &lhc, stream);
   if (!error)

@@ -248,10 +248,10 @@ DEVICE unsigned long long *cell_of(const struct tagc_lhc_call &lhc, const struct
 }
 
 /* The stripe's elements, once all are listed. */
-DEVICE uint32_t many_of(const struct part &part) { return (uint32_t)word_read(&part.words[TAGC_LHC_LISTED]); }
+DEVICE uint32_t element_count(const struct part &part) { return (uint32_t)word_read(&part.words[TAGC_LHC_LISTED]); }
 
 DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part) {
-  const uint32_t count = many_of(part);
+  const uint32_t count = element_count(part);
   for (uint32_t i = part.thread; i < count; i += part.threads) {
     const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
     UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
@@ -308,7 +308,7 @@ DEVICE void enqueue(const struct tagc_lhc_call &lhc, const struct part &part, co
 
 /* Finds the first round's elements. */
 DEVICE void look_at_all(const struct tagc_lhc_call &lhc, const struct part &part) {
-  const uint32_t all = lhc.geo.hashes * lhc.geo.part_cells, lane = threadIdx.x % LANES, count = many_of(part);
+  const uint32_t all = lhc.geo.hashes * lhc.geo.part_cells, lane = threadIdx.x % LANES, count = element_count(part);
   for (uint32_t from = part.thread - lane; from < all; from += AT_ONCE * part.threads) {
     unsigned long long cell[AT_ONCE];
     uint32_t found = 0;
@@ -378,7 +378,7 @@ DEVICE void recover_stripe(const struct tagc_lhc_call &lhc, const struct part &p
     look_at_all(lhc, part);
     __syncthreads();
   }
-  const uint32_t many = many_of(part);
+  const uint32_t many = element_count(part);
   struct round round = round_of(part, lhc.round);
   while (round.number <= TAGC_LHC_ROUNDS && round.from < round.to) {
     take(lhc, part, round, many);
@@ -402,7 +402,7 @@ DEVICE void recover(const struct tagc_lhc_call &lhc) {
 
 /* One round; nothing if the stripe has ended. */
 DEVICE void take_round(const struct tagc_lhc_call &lhc, const struct part &part) {
-  take(lhc, part, round_of(part, lhc.round), many_of(part));
+  take(lhc, part, round_of(part, lhc.round), element_count(part));
 }
 
 /* A step in a launch of its own: `parts` groups share each stripe. */
