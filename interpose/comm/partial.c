@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/comm/partial.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,28 @@ static void warn_guessed(const struct tagc_comm *comm) {
              (unsigned long long)comm->ledger->number);
 }
 
+/* Says which parameters stay plain only because some of their kinds are unsure. */
+static void tell_unsure_kinds(const struct tagc_comm *comm, const struct tagc_slot_info *infos) {
+  const struct tagc_options *o = tagc_library_options();
+  char name[TAGC_MEMBER_NAME], first[TAGC_MEMBER_NAME] = "";
+  size_t parameters = 0;
+  uint64_t elements = 0;
+  for (size_t i = 0; i < comm->layers->count && comm->rank == 0; i++) {
+    const struct tagc_layer *layer = &comm->layers->layers[i];
+    for (size_t j = 0; j < layer->count; j++)
+      if (tagc_select_is_unsure(o->layers, o->skip, infos[i].unit, layer, j)) {
+        const struct tagc_parameter *p = layer->members[j].parameter;
+        strcpy(parameters++ ? name : first, tagc_layer_member_name(layer, j, name, sizeof name));
+        elements += p->rows * p->columns;
+      }
+  }
+  if (parameters)
+    tagc_log(TAGC_LOG_WARN, "interpose",
+             "communicator %llu: %zu parameters (%" PRIu64 " elements, the first is %.80s) stay plain, as no class of "
+             "PyTorch's modules tells whether TAGC_LAYERS and TAGC_SKIP mean them: patterns with their names do",
+             (unsigned long long)comm->ledger->number, parameters, elements, first);
+}
+
 bool tagc_partial_select(struct tagc_comm *comm) {
   const struct tagc_options *o = tagc_library_options();
   size_t count, most = 0;
@@ -132,6 +155,8 @@ bool tagc_partial_select(struct tagc_comm *comm) {
   }
   if (differs)
     warn_unsure(comm);
+  else
+    tell_unsure_kinds(comm, infos);
   if (whole && comm->rank == 0)
     tagc_log(TAGC_LOG_WARN, "interpose",
              "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside all-reduces: these pass "

@@ -142,7 +142,8 @@ static bool is_same_unit(const struct tagc_unit *unit, const struct reader *read
     return false;
   for (size_t i = 0; i < unit->count; i++) {
     const struct tagc_parameter *a = &unit->parameters[i], *b = &reader->parameters[i];
-    if (a->rows != b->rows || a->columns != b->columns || a->kinds != b->kinds || strcmp(a->name, b->name) != 0)
+    if (a->rows != b->rows || a->columns != b->columns || a->kinds != b->kinds || a->unsure != b->unsure ||
+        strcmp(a->name, b->name) != 0)
       return false;
   }
   return true;
@@ -245,20 +246,30 @@ static bool read_shape(struct tagc_text *text, struct tagc_word word, struct tag
   return true;
 }
 
-/* Reads "attn,bias", or "none". */
-static bool read_kinds(struct tagc_text *text, struct tagc_word word, uint32_t *kinds) {
-  *kinds = 0;
+/* Reads "attn,bias", "attn?,mlp?", "none" or "unknown". The parameter has the kinds of its name, which stay the likely
+ * ones of those that it may have. */
+static bool read_kinds(struct tagc_text *text, struct tagc_word word, struct tagc_parameter *parameter) {
+  const uint32_t likely = parameter->kinds;
+  parameter->kinds = 0;
   if (tagc_word_is(word, "none"))
     return true;
+  if (tagc_word_is(word, "unknown")) {
+    parameter->kinds = likely;
+    parameter->unsure = TAGC_KINDS;
+    return true;
+  }
   while (word.text) {
     struct tagc_word name = split(&word, ',');
-    uint32_t kind = tagc_kind_find(name.text, name.length);
+    const bool is_unsure = name.length > 0 && name.text[name.length - 1] == '?';
+    uint32_t kind = tagc_kind_find(name.text, name.length - is_unsure);
     if (!kind)
-      return tagc_text_refuse(
-        text, name,
-        "is no kind; expected are attn, mlp, embed, head, norm, bias, expert, with commas between, or none");
-    *kinds |= kind;
+      return tagc_text_refuse(text, name,
+                              "is no kind; expected are attn, mlp, embed, head, norm, bias, expert, with commas "
+                              "between and a ? behind those that are unsure, or none, or unknown");
+    parameter->kinds |= kind;
+    parameter->unsure |= is_unsure ? kind : 0;
   }
+  parameter->kinds = (parameter->kinds & ~parameter->unsure) | (likely & parameter->unsure);
   return true;
 }
 
@@ -301,7 +312,7 @@ static bool read_parameter(struct reader *reader, struct tagc_word first) {
     return false;
   kinds = tagc_text_word(text);
   parameter.kinds = tagc_kinds_of_name(parameter.name);
-  if (kinds.length && (!read_kinds(text, kinds, &parameter.kinds) || !tagc_text_ended(text)))
+  if (kinds.length && (!read_kinds(text, kinds, &parameter) || !tagc_text_ended(text)))
     return false;
   uint64_t elements = parameter.rows * parameter.columns;
   if (elements > TAGC_UNIT_ELEMENTS - reader->elements)

@@ -9,6 +9,7 @@
  *   unit block 0,2-31                     blocks that are alike; adjacent units of one name:
  *     parameter attn.q.weight 4096x4096   their blocks come in the order of their numbers
  *     parameter odd 4096 attn,norm        with its kinds, if the name does not tell them
+ *     parameter new 64x4096 attn?,mlp?    kinds that it may have; "unknown": any
  *   unit block 1
  *     order guessed                       the same for the parameters of this unit
  *     ...

@@ -19,6 +19,24 @@ static const char *name_of_place(const struct tagc_model *model, size_t place) {
   return model->units[model->places[place].unit].name;
 }
 
+/* Writes what the parameter's name does not tell. */
+static void write_kinds(FILE *file, const struct tagc_parameter *p) {
+  char separator = ' ';
+  if (!p->unsure && p->kinds == tagc_kinds_of_name(p->name))
+    return;
+  if (p->unsure == TAGC_KINDS) {
+    fputs(" unknown", file);
+    return;
+  }
+  for (uint32_t kind = 1; kind <= TAGC_KIND_EXPERT; kind *= 2)
+    if ((p->kinds | p->unsure) & kind) {
+      fprintf(file, "%c%s%s", separator, tagc_kind_name((enum tagc_kind)kind), p->unsure & kind ? "?" : "");
+      separator = ',';
+    }
+  if (separator == ' ')
+    fputs(" none", file);
+}
+
 /* Writes all of a unit but its first line. */
 static bool write_contents(FILE *file, const struct tagc_unit *unit) {
   if (unit->is_guessed)
@@ -27,16 +45,7 @@ static bool write_contents(FILE *file, const struct tagc_unit *unit) {
     const struct tagc_parameter *p = &unit->parameters[i];
     fprintf(file, p->columns == 1 ? "  parameter %s %" PRIu64 : "  parameter %s %" PRIu64 "x%" PRIu64, p->name, p->rows,
             p->columns);
-    if (p->kinds != tagc_kinds_of_name(p->name)) {
-      char separator = ' ';
-      for (uint32_t kind = 1; kind <= TAGC_KIND_EXPERT; kind *= 2)
-        if (p->kinds & kind) {
-          fprintf(file, "%c%s", separator, tagc_kind_name((enum tagc_kind)kind));
-          separator = ',';
-        }
-      if (separator == ' ')
-        fputs(" none", file);
-    }
+    write_kinds(file, p);
     fputc('\n', file);
   }
   return !ferror(file);

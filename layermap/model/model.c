@@ -72,7 +72,10 @@ bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32
 bool tagc_model_add_parameters(struct tagc_model *model, const struct tagc_parameter *parameters, size_t count) {
   bool added = true;
   for (const struct tagc_parameter *p = parameters; p < parameters + count && added; p++)
-    added = tagc_model_add_parameter(model, p->name, p->kinds, p->rows, p->columns);
+    if ((added = tagc_model_add_parameter(model, p->name, p->kinds, p->rows, p->columns))) {
+      const struct tagc_unit *unit = &model->units[model->unit_count - 1];
+      unit->parameters[unit->count - 1].unsure = p->unsure;
+    }
   return added;
 }
 

@@ -29,7 +29,8 @@ enum tagc_kind {
   TAGC_KIND_HEAD = 8,
   TAGC_KIND_NORM = 16,
   TAGC_KIND_BIAS = 32,
-  TAGC_KIND_EXPERT = 64
+  TAGC_KIND_EXPERT = 64,
+  TAGC_KINDS = 127 /* all of them */
 };
 
 /* How a framework lays parameters out in the buffer of a call: see layout.h. */
@@ -53,8 +54,9 @@ enum { TAGC_MODEL_PARAMETERS = 65536, TAGC_MODEL_PLACES = 16383 };
 
 struct tagc_parameter {
   char name[TAGC_PARAMETER_NAME]; /* in its unit: "attn.q.weight", "mlp.up.weight", "embed.weight", "norm.weight" */
-  uint32_t kinds;                 /* enum tagc_kind */
+  uint32_t kinds;                 /* enum tagc_kind: the likely ones */
   uint64_t rows, columns;         /* both >= 1 */
+  uint32_t unsure;                /* those of all kinds that it may have or lack */
 };
 
 struct tagc_unit {

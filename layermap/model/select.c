@@ -35,7 +35,7 @@ struct element {
 /* The subject of a list: a slot and, unless `parameter` is NULL, one in it. */
 struct question {
   const char *name, *parameter;
-  uint32_t unit, kinds;
+  uint32_t unit, kinds, against; /* the kinds that count for a match, and those that exclude one */
   char number[16]; /* "unit7": the slot's other name */
 };
 
@@ -151,7 +151,7 @@ const char *tagc_select_meant(const char *element) {
 }
 
 static bool preset_names(const struct preset *preset, const struct question *q) {
-  return preset->everything || (q->parameter && q->kinds & preset->kinds && !(q->kinds & preset->without));
+  return preset->everything || (q->parameter && q->kinds & preset->kinds && !(q->against & preset->without));
 }
 
 /* True if one element names the slot, or the parameter. An invalid element names nothing. */
@@ -187,16 +187,40 @@ bool tagc_select_matches(const char *list, const char *name, uint32_t unit) {
 }
 
 bool tagc_select_parameter(const char *list, const char *name, uint32_t unit, const char *parameter, uint32_t kinds) {
-  return names(list, (struct question){.name = name, .parameter = parameter, .unit = unit, .kinds = kinds});
+  return names(
+    list, (struct question){.name = name, .parameter = parameter, .unit = unit, .kinds = kinds, .against = kinds});
+}
+
+/* Does the list name the member: surely, or with some of the kinds that are unsure? */
+enum certainty { SURELY, PERHAPS };
+static bool names_member(const char *list, uint32_t unit, const struct tagc_layer *layer, size_t member,
+                         enum certainty certainty) {
+  char name[TAGC_MEMBER_NAME];
+  const struct tagc_parameter *p = layer->members[member].parameter;
+  const uint32_t sure = p->kinds & ~p->unsure, perhaps = p->kinds | p->unsure;
+  tagc_layer_member_name(layer, member, name, sizeof name);
+  return names(list, (struct question){.name = layer->name,
+                                       .parameter = name,
+                                       .unit = unit,
+                                       .kinds = certainty == SURELY ? sure : perhaps,
+                                       .against = certainty == SURELY ? perhaps : sure});
+}
+
+static bool selects_member(const char *layers, const char *skip, uint32_t unit, const struct tagc_layer *layer,
+                           size_t member) {
+  return names_member(layers, unit, layer, member, SURELY) && !names_member(skip, unit, layer, member, PERHAPS);
+}
+
+bool tagc_select_is_unsure(const char *layers, const char *skip, uint32_t unit, const struct tagc_layer *layer,
+                           size_t member) {
+  return layer->members[member].parameter->unsure && !selects_member(layers, skip, unit, layer, member) &&
+         names_member(layers, unit, layer, member, PERHAPS) && !names_member(skip, unit, layer, member, SURELY);
 }
 
 bool tagc_select_names(const char *list, uint32_t unit, const struct tagc_layer *layer) {
   bool is = tagc_select_matches(list, layer->name, unit);
-  for (size_t i = 0; i < layer->count && !is; i++) {
-    char name[TAGC_MEMBER_NAME];
-    tagc_layer_member_name(layer, i, name, sizeof name);
-    is = tagc_select_parameter(list, layer->name, unit, name, layer->members[i].parameter->kinds);
-  }
+  for (size_t i = 0; i < layer->count && !is; i++)
+    is = names_member(list, unit, layer, i, PERHAPS);
   return is;
 }
 
@@ -208,11 +232,7 @@ enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint
              : TAGC_SELECT_NONE;
   size_t selected = 0;
   for (size_t i = 0; i < layer->count; i++) {
-    char name[TAGC_MEMBER_NAME];
-    uint32_t kinds = layer->members[i].parameter->kinds;
-    tagc_layer_member_name(layer, i, name, sizeof name);
-    bool is = tagc_select_parameter(layers, layer->name, unit, name, kinds) &&
-              !tagc_select_parameter(skip, layer->name, unit, name, kinds);
+    const bool is = selects_member(layers, skip, unit, layer, i);
     if (is_selected)
       is_selected[i] = is;
     selected += is;

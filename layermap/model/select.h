@@ -8,7 +8,8 @@
  *   block.3.*   any other text, without spaces and semicolons, not starting with ! or -: a glob (glob.h) over the names
  *               of slots and parameters. It includes all that is inside: "block.3" also "block.3.mlp.up.weight". Slot 7
  *               is also called "unit7", whatever its name
- * A slot with unknown parameters has no kinds: kinds and @paper do not name it.
+ * A slot with unknown parameters has no kinds: kinds and @paper do not name it. A parameter of which some kinds are
+ * unsure is selected only if it would be with each of these kinds and without.
  *
  * Pure functions of their arguments (independent of the locale, so that ranks select alike), any thread, no allocation.
  */
@@ -46,6 +47,10 @@ bool tagc_select_matches(const char *list, const char *name, uint32_t unit);
 
 /* True if the (valid) list names `parameter` ("block.3.mlp.up.weight"), of these kinds, in the slot. */
 bool tagc_select_parameter(const char *list, const char *name, uint32_t unit, const char *parameter, uint32_t kinds);
+
+/* True if the (valid) lists leave the layer's member out only because some of its kinds are unsure. */
+bool tagc_select_is_unsure(const char *layers, const char *skip, uint32_t unit, const struct tagc_layer *layer,
+                           size_t member);
 
 enum tagc_selection { TAGC_SELECT_NONE, TAGC_SELECT_SOME, TAGC_SELECT_ALL };
 

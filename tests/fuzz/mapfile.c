@@ -19,7 +19,7 @@ static void check_model(const struct tagc_model *model) {
     for (size_t j = 0; j < unit->count; j++) {
       const struct tagc_parameter *p = &unit->parameters[j];
       MUST(p->rows >= 1 && p->columns >= 1 && p->rows <= TAGC_PARAMETER_ELEMENTS / p->columns &&
-           p->kinds < 2 * TAGC_KIND_EXPERT);
+           p->kinds <= TAGC_KINDS && p->unsure <= TAGC_KINDS);
       MUST(tagc_mapfile_is_name(p->name, strlen(p->name)));
       elements += p->rows * p->columns;
     }
@@ -38,7 +38,8 @@ static void check_same(const struct tagc_model *a, const struct tagc_model *b) {
          u->is_guessed == v->is_guessed);
     for (size_t j = 0; j < u->count; j++) {
       const struct tagc_parameter *p = &u->parameters[j], *q = &v->parameters[j];
-      MUST(strcmp(p->name, q->name) == 0 && p->kinds == q->kinds && p->rows == q->rows && p->columns == q->columns);
+      MUST(strcmp(p->name, q->name) == 0 && p->kinds == q->kinds && p->unsure == q->unsure && p->rows == q->rows &&
+           p->columns == q->columns);
     }
   }
 }

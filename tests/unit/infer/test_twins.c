@@ -131,7 +131,7 @@ static bool differs(const struct tagc_member *truth, size_t count, const struct 
   const struct zoo_sides sides = {.truth = {.members = truth, .count = count, .layout = view->layout}, .guess = &guess};
   return tagc_layout_shard(view->layout, truth, count, view->nranks, 4) ==
            tagc_layout_shard(view->layout, other, other_count, view->nranks, 4) &&
-         !zoo_is_true(&sides, view->nranks);
+         zoo_compare(&sides, view->nranks) == ZOO_FALSE;
 }
 
 /* The unit's parameters with its modules in the order of `letters`: the first norm stays the first norm. */

@@ -4,7 +4,7 @@
  *
  * A guess is *sure* from 50% on. It is *right* if every element of every slot has the kinds that it states, *wrong* if
  * one has others: then TAGC_SKIP and TAGC_LAYERS would select by kinds what they do not name. In between (*in part*)
- * what is stated is true, and some slots have no contents.
+ * what is stated is true, and some slots have no contents, or some kinds are unsure.
  *
  *   test_zoo all                  counts all cases
  *   test_zoo list FILE            also prints each, for people who change the search. (Never of held-out and fresh: who
@@ -40,10 +40,11 @@ static enum verdict judge(const struct zoo_case *c, const struct tagc_layers *la
     if (is_like_last)
       continue;
     sides.truth.count = zoo_members(model, place, members);
-    if (!sides.guess->count)
-      verdict = PART;
-    else if (!zoo_is_true(&sides, c->nranks))
+    const enum zoo_truth truth = sides.guess->count ? zoo_compare(&sides, c->nranks) : ZOO_UNSURE;
+    if (truth == ZOO_FALSE)
       return WRONG;
+    if (truth == ZOO_UNSURE)
+      verdict = PART;
   }
   return verdict;
 }

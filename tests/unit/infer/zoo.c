@@ -50,19 +50,24 @@ struct runs {
   size_t count;
   struct {
     uint64_t end;
-    uint32_t kinds;
+    uint32_t kinds, unsure;
   } run[MOST_RUNS];
 };
 
 static bool add_run(const struct tagc_segment *segment, void *data) {
   struct runs *runs = data;
-  const uint32_t before = runs->is_guess && runs->count ? runs->run[runs->count - 1].kinds : NO_KIND;
-  const uint32_t kinds = segment->member < 0 ? before : runs->members[segment->member].parameter->kinds & runs->kinds;
+  const struct tagc_parameter *p = segment->member < 0 ? NULL : runs->members[segment->member].parameter;
+  const bool goes_on = runs->is_guess && runs->count;
+  const uint32_t kinds = p ? p->kinds & ~p->unsure & runs->kinds : goes_on ? runs->run[runs->count - 1].kinds : NO_KIND;
+  const uint32_t unsure = p ? p->unsure & runs->kinds : goes_on ? runs->run[runs->count - 1].unsure : 0;
   const uint64_t end = segment->offset + segment->length;
-  if (runs->count && runs->run[runs->count - 1].kinds == kinds)
+  if (runs->count && runs->run[runs->count - 1].kinds == kinds && runs->run[runs->count - 1].unsure == unsure)
     runs->run[runs->count - 1].end = end;
-  else if (runs->count < MOST_RUNS)
-    runs->run[runs->count++].end = end, runs->run[runs->count - 1].kinds = kinds;
+  else if (runs->count < MOST_RUNS) {
+    runs->run[runs->count].end = end;
+    runs->run[runs->count].kinds = kinds;
+    runs->run[runs->count++].unsure = unsure;
+  }
   return true;
 }
 
@@ -72,21 +77,25 @@ static void read_runs(struct runs *runs, const struct tagc_layer *layer, int nra
   tagc_layout_walk(layer->layout, layer->members, layer->count, nranks, 4, shard, add_run, runs);
 }
 
-bool zoo_is_true(const struct zoo_sides *sides, int nranks) {
+enum zoo_truth zoo_compare(const struct zoo_sides *sides, int nranks) {
+  enum zoo_truth so_far = ZOO_TRUE;
   static struct runs truth, guess = {.is_guess = true};
   truth.kinds = guess.kinds = sides->kinds ? sides->kinds : UINT32_MAX;
   for (int shard = 0; shard < nranks; shard++) {
     read_runs(&truth, &sides->truth, nranks, shard);
     read_runs(&guess, sides->guess, nranks, shard);
     for (size_t i = 0, j = 0; i < truth.count && j < guess.count;) {
-      if (truth.run[i].kinds != NO_KIND && guess.run[j].kinds != NO_KIND && truth.run[i].kinds != guess.run[j].kinds)
-        return false;
+      const bool is_padding = truth.run[i].kinds == NO_KIND || guess.run[j].kinds == NO_KIND;
+      if (!is_padding && (truth.run[i].kinds ^ guess.run[j].kinds) & ~guess.run[j].unsure)
+        return ZOO_FALSE;
+      if (!is_padding && guess.run[j].unsure)
+        so_far = ZOO_UNSURE;
       const uint64_t end = truth.run[i].end, other = guess.run[j].end;
       i += end <= other;
       j += other <= end;
     }
   }
-  return true;
+  return so_far;
 }
 
 char *zoo_load(const char *name) {

@@ -34,7 +34,8 @@ struct tagc_model *zoo_next(const char **at, char *label);
 size_t zoo_members(const struct tagc_model *model, size_t place, struct tagc_member *members);
 void zoo_make_slots(struct zoo_case *c);
 
-/* True if the guess states these kinds of every element that is no padding. */
-bool zoo_is_true(const struct zoo_sides *sides, int nranks);
+/* Does the guess state the true kinds of every element that is no padding? UNSURE: it does, but calls some unsure. */
+enum zoo_truth { ZOO_TRUE, ZOO_UNSURE, ZOO_FALSE };
+enum zoo_truth zoo_compare(const struct zoo_sides *sides, int nranks);
 
 #endif

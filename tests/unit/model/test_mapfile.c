@@ -28,7 +28,8 @@ static bool same_unit(const struct tagc_unit *a, const struct tagc_unit *b) {
     return false;
   for (size_t i = 0; i < a->count; i++) {
     const struct tagc_parameter *p = &a->parameters[i], *q = &b->parameters[i];
-    if (strcmp(p->name, q->name) != 0 || p->kinds != q->kinds || p->rows != q->rows || p->columns != q->columns)
+    if (strcmp(p->name, q->name) != 0 || p->kinds != q->kinds || p->unsure != q->unsure || p->rows != q->rows ||
+        p->columns != q->columns)
       return false;
   }
   return true;
@@ -121,6 +122,16 @@ static void test_reading(void) {
   model = parse("tagc-map 1\norder guessed\nunit a\nparameter w 2\n", &complaint);
   ok(model && model->is_guessed && !model->units[0].is_guessed, "the order of units may be guessed, too");
   comes_back(model, 1, "it");
+  tagc_model_free(model);
+  model = parse("tagc-map 1\nunit a\nparameter mlp.up.weight 2 attn?,mlp?,bias\nparameter mlp.down.weight 2 unknown\n"
+                "parameter x 2 norm,norm?\nunit b\nparameter mlp.up.weight 2 attn,mlp,bias\n",
+                &complaint);
+  p = model ? model->units[0].parameters : NULL;
+  ok(p && p[0].kinds == (TAGC_KIND_MLP | TAGC_KIND_BIAS) && p[0].unsure == (TAGC_KIND_ATTN | TAGC_KIND_MLP) &&
+       p[1].kinds == TAGC_KIND_MLP && p[1].unsure == TAGC_KINDS && !p[2].kinds && p[2].unsure == TAGC_KIND_NORM,
+     "kinds may be unsure, and then the name tells the likely ones: %s", model ? "" : complaint.text);
+  if (model)
+    comes_back(model, 2, "it");
   tagc_model_free(model);
   tagc_model_free(parse("tagc-map 1\nunit a\nparameter w 281474976710656", &complaint));
   ok(!complaint.text[0], "2^48 elements are allowed");

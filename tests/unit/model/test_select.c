@@ -83,16 +83,16 @@ static void test_globs(void) {
 
 /* A slot of two blocks with the embedding before them, as a framework might wrap them. */
 static const struct tagc_parameter parameters[] = {
-  {"embed.weight", TAGC_KIND_EMBED, 10, 4},
-  {"attn.q.weight", TAGC_KIND_ATTN, 4, 4},
-  {"attn.q.bias", TAGC_KIND_ATTN | TAGC_KIND_BIAS, 4, 1},
-  {"attn.q_norm.weight", TAGC_KIND_ATTN | TAGC_KIND_NORM, 4, 1},
-  {"mlp.up.weight", TAGC_KIND_MLP, 4, 4},
-  {"mlp.up.bias", TAGC_KIND_MLP | TAGC_KIND_BIAS, 4, 1},
-  {"expert.0.up.weight", TAGC_KIND_MLP | TAGC_KIND_EXPERT, 4, 4},
-  {"norm.weight", TAGC_KIND_NORM, 4, 1},
-  {"head.weight", TAGC_KIND_HEAD, 10, 4},
-  {"odd", 0, 3, 1},
+  {"embed.weight", TAGC_KIND_EMBED, 10, 4, 0},
+  {"attn.q.weight", TAGC_KIND_ATTN, 4, 4, 0},
+  {"attn.q.bias", TAGC_KIND_ATTN | TAGC_KIND_BIAS, 4, 1, 0},
+  {"attn.q_norm.weight", TAGC_KIND_ATTN | TAGC_KIND_NORM, 4, 1, 0},
+  {"mlp.up.weight", TAGC_KIND_MLP, 4, 4, 0},
+  {"mlp.up.bias", TAGC_KIND_MLP | TAGC_KIND_BIAS, 4, 1, 0},
+  {"expert.0.up.weight", TAGC_KIND_MLP | TAGC_KIND_EXPERT, 4, 4, 0},
+  {"norm.weight", TAGC_KIND_NORM, 4, 1, 0},
+  {"head.weight", TAGC_KIND_HEAD, 10, 4, 0},
+  {"odd", 0, 3, 1, 0},
 };
 enum { PARAMETERS = sizeof parameters / sizeof *parameters };
 
@@ -154,6 +154,30 @@ static void test_parameters(void) {
   ok(tagc_select_layer("@all", "unit5", 5, &unknown, NULL) == TAGC_SELECT_NONE, "which may be left out");
   ok(tagc_select_layer("@paper,mlp,embed", "", 5, &unknown, NULL) == TAGC_SELECT_NONE, "kinds name nothing there");
   ok(tagc_select_layer("*", "@paper,mlp", 5, &unknown, NULL) == TAGC_SELECT_ALL, "nor leave anything out");
+}
+
+/* A parameter that is an embedding, and perhaps of an MLP or a norm, is selected only if that makes no difference. */
+static void test_unsure(void) {
+  static const struct tagc_parameter odd = {"x.weight", TAGC_KIND_EMBED | TAGC_KIND_MLP, 4, 4,
+                                            TAGC_KIND_MLP | TAGC_KIND_NORM};
+  const struct tagc_member member = {&odd, 0, "block"};
+  const struct tagc_layer layer = {.name = "block.0", .members = &member, .count = 1};
+  static const struct {
+    const char *layers, *skip;
+    bool is_selected, is_unsure;
+  } rows[] = {{"*", "", true, false},         {"*", "norm", false, true},        {"*", "mlp", false, true},
+              {"*", "attn,bias", true, false}, {"*", "embed", false, false},      {"mlp", "", false, true},
+              {"embed", "", true, false},      {"attn", "", false, false},        {"@paper", "", false, true},
+              {"*", "@paper", false, true},    {"embed", "norm", false, true},    {"block.0.x", "", true, false},
+              {"*", "x.weight", true, false},  {"*", "*.x.weight", false, false}, {"block.0", "head", true, false}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    bool is;
+    tagc_select_layer(rows[i].layers, rows[i].skip, 0, &layer, &is);
+    const bool is_unsure = tagc_select_is_unsure(rows[i].layers, rows[i].skip, 0, &layer, 0);
+    ok(is == rows[i].is_selected && is_unsure == rows[i].is_unsure, "unsure kinds, \"%s\" without \"%s\": %s%s",
+       rows[i].layers, rows[i].skip, is ? "selected" : "plain", is_unsure ? ", as nobody knows" : "");
+  }
+  ok(tagc_select_names("mlp", 0, &layer) && !tagc_select_names("head", 0, &layer), "a list names what it may mean");
 }
 
 static void means(const char *element, const char *wanted) {
@@ -267,6 +291,7 @@ int main(void) {
   names("mlp,norm", 3, false);
   test_globs();
   test_parameters();
+  test_unsure();
   test_elements();
   return tap_done();
 }

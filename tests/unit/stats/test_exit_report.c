@@ -12,13 +12,13 @@
 
 static void test_contents(void) {
   static const struct tagc_parameter parameters[] = {
-    {"attn.q.weight", TAGC_KIND_ATTN, 10, 10},
-    {"attn.norm.weight", TAGC_KIND_ATTN | TAGC_KIND_NORM, 10, 1},
-    {"experts.0.up.weight", TAGC_KIND_MLP | TAGC_KIND_EXPERT, 20, 10},
-    {"router.weight", TAGC_KIND_EXPERT, 4, 10},
-    {"embed.weight", TAGC_KIND_EMBED, 500, 10},
-    {"head.weight", TAGC_KIND_HEAD, 300, 10},
-    {"x", 0, 7, 1},
+    {"attn.q.weight", TAGC_KIND_ATTN, 10, 10, 0},
+    {"attn.norm.weight", TAGC_KIND_ATTN | TAGC_KIND_NORM, 10, 1, 0},
+    {"experts.0.up.weight", TAGC_KIND_MLP | TAGC_KIND_EXPERT, 20, 10, 0},
+    {"router.weight", TAGC_KIND_EXPERT, 4, 10, 0},
+    {"embed.weight", TAGC_KIND_EMBED, 500, 10, 0},
+    {"head.weight", TAGC_KIND_HEAD, 300, 10, 0},
+    {"x", 0, 7, 1, 0},
   };
   struct tagc_member members[7];
   uint64_t elements[TAGC_CONTENTS];

@@ -53,8 +53,8 @@ static void test_words(void) {
   says(tagc_selected_words(&block, is_selected, text), "experts.00.up.weight experts.02.up.weight experts.03.up.weight "
                                                        "experts.04.up.weight and 35 more");
   says(tagc_selected_words(&pair, is_selected, text), "h.3.experts.00.up.weight");
-  static const struct tagc_parameter outside[] = {{"norm.weight", TAGC_KIND_NORM, 4, 1},
-                                                  {"head.weight", TAGC_KIND_HEAD, 4, 4}};
+  static const struct tagc_parameter outside[] = {{"norm.weight", TAGC_KIND_NORM, 4, 1, 0},
+                                                  {"head.weight", TAGC_KIND_HEAD, 4, 4, 0}};
   const struct tagc_member of_head[] = {{&outside[0], -1, "head"}, {&outside[1], -1, "head"}};
   const struct tagc_layer head = {.name = "head", .members = of_head, .count = 2};
   says(tagc_selected_words(&head, (const bool[]){true, true}, text), "norm.weight head.weight");
@@ -87,8 +87,8 @@ static const char *listen_end(void) {
 
 /* ---- lists that name nothing ------------------------------------------------------------------------------------- */
 
-static const struct tagc_parameter weights[] = {{"attn.q.weight", TAGC_KIND_ATTN, 4, 4},
-                                                {"mlp.up.weight", TAGC_KIND_MLP, 4, 4}};
+static const struct tagc_parameter weights[] = {{"attn.q.weight", TAGC_KIND_ATTN, 4, 4, 0},
+                                                {"mlp.up.weight", TAGC_KIND_MLP, 4, 4, 0}};
 static const struct tagc_member inside[] = {{&weights[0], 0, "h"}, {&weights[1], 0, "h"}};
 static const struct tagc_slot_info two_slots[] = {{.unit = 1}, {.unit = 0}};
 
