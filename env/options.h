@@ -93,8 +93,11 @@ static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_opt
 /* True if measurements choose a codec for every slot. */
 static inline bool tagc_options_auto(const struct tagc_options *o) { return strcmp(o->codec, "auto") == 0; }
 
-/* True if PyTorch tells the layers, and no file. */
+/* True if TAGC_LAYERMAP asks for PyTorch; if it is a word, and no file. */
 static inline bool tagc_options_ask_torch(const struct tagc_options *o) { return strcmp(o->layermap, "torch") == 0; }
+static inline bool tagc_options_have_no_map(const struct tagc_options *o) {
+  return !*o->layermap || tagc_options_ask_torch(o) || strcmp(o->layermap, "infer") == 0;
+}
 
 /* True if TAGC_BUDGET chooses the codecs. It has nothing to choose if TAGC_CODEC names one. */
 static inline bool tagc_options_has_budget(const struct tagc_options *o) {

@@ -92,7 +92,7 @@ static bool check_files(const struct tagc_options *options) {
     if (o->kind != TAGC_OPTION_INPUT && o->kind != TAGC_OPTION_OUTPUT)
       continue;
     const char *path = *(const char *const *)((const char *)options + o->offset);
-    if (*path && !(i == TAGC_OPTION_layermap && tagc_options_ask_torch(options)))
+    if (*path && !(i == TAGC_OPTION_layermap && tagc_options_have_no_map(options)))
       good &=
         o->kind == TAGC_OPTION_INPUT ? check_input((enum tagc_option_index)i, path) : check_prefix(o->variable, path);
   }

@@ -203,8 +203,10 @@ static bool describe_rank(char *text, size_t size, int nccl_version, const char 
   const struct tagc_options *options = tagc_library_options();
   char map[20] = "none"; /* the file may lie elsewhere on other hosts: only its content counts */
   uint64_t digest;
-  if (tagc_library_asks_torch())
+  if (tagc_options_ask_torch(options))
     snprintf(map, sizeof map, "torch");
+  else if (tagc_library_asks_torch())
+    snprintf(map, sizeof map, "not set");
   else if (tagc_library_map(&digest))
     snprintf(map, sizeof map, "#%016" PRIx64, digest);
   int n = snprintf(text, size, "tagc version=%s\nNCCL version=%d\nmemory=%s\noptions=%s\nTAGC_LAYERMAP=%s\n",

@@ -27,8 +27,9 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
     return true;
   comm->layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
   if (*why)
-    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=%.200s does not fit its calls: %s",
-             (unsigned long long)comm->ledger->number, tagc_library_options()->layermap, why);
+    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: %s%.200s does not fit its calls: %s",
+             (unsigned long long)comm->ledger->number, comm->model ? "the model of PyTorch" : "TAGC_LAYERMAP=",
+             comm->model ? "" : tagc_library_options()->layermap, why);
   return comm->layers != NULL;
 }
 
@@ -61,7 +62,7 @@ static const char *taken_for(const struct tagc_comm *comm, const struct tagc_slo
     return all_reduces ? "gradients, as the program's first broadcasts or all-reduces show"
                        : "gradients, as their parameters are gathered in the forward pass";
   if (map_of(comm) && tagc_slot_is_gradient(comm, 0))
-    return "gradients, as TAGC_LAYERMAP says";
+    return comm->model ? "gradients, as PyTorch says" : "gradients, as TAGC_LAYERMAP says";
   if (comm->layers && comm->layers->proven)
     return "gradients, as a model of known sizes has all their elements";
   if (tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS)
@@ -143,7 +144,7 @@ static bool can_ask_torch(const struct tagc_comm *comm) {
   bool any = false;
   for (size_t i = 0; i < comm->slot_count && !any; i++)
     any = tagc_slot_has_codecs(&comm->slots[i]);
-  return any && tagc_library_asks_torch() && tagc_library_options()->mode != TAGC_MODE_OBSERVE && comm->device &&
+  return any && tagc_library_asks_torch() != TAGC_ASK_NOTHING && tagc_library_options()->mode != TAGC_MODE_OBSERVE && comm->device &&
          comm->nranks > 1 && tagc_comm_agreed(comm);
 }
 

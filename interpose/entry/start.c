@@ -29,7 +29,7 @@ static void check_options(const struct tagc_options *options) {
 static void read_map(const struct tagc_options *options) {
   char why[TAGC_OPTION_WHY];
   uint64_t digest = 0;
-  if (!*options->layermap || tagc_options_ask_torch(options))
+  if (tagc_options_have_no_map(options))
     return;
   const struct tagc_model *map = tagc_option_map(options->layermap, &digest, why);
   if (map) {

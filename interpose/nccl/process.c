@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "env/log.h"
+#include "layermap/model/select.h"
 
 static struct tagc_options options;
 static const struct tagc_codec *codec;
@@ -44,7 +45,20 @@ const struct tagc_model *tagc_library_map(uint64_t *digest) {
   return map;
 }
 
-bool tagc_library_asks_torch(void) { return tagc_options_ask_torch(tagc_library_options()); }
+static bool asks_kinds(const char *list) {
+  char element[TAGC_SELECT_ELEMENT];
+  for (const char *rest = list; rest;)
+    if (tagc_select_asks_kinds(tagc_select_next(&rest, element)))
+      return true;
+  return false;
+}
+
+enum tagc_ask tagc_library_asks_torch(void) {
+  const struct tagc_options *o = tagc_library_options();
+  if (tagc_options_ask_torch(o))
+    return TAGC_ASK_ALL;
+  return !*o->layermap && (asks_kinds(o->layers) || asks_kinds(o->skip)) ? TAGC_ASK_FULLY_SHARD : TAGC_ASK_NOTHING;
+}
 
 const struct tagc_allgather_codec *tagc_library_allgather_codec(void) {
   const int choice = tagc_library_options()->allgather;

@@ -24,8 +24,10 @@ const struct tagc_codec *tagc_library_codec(void);
 /* The codec of TAGC_ALLGATHER; NULL for off. Of auto it is exact, or NULL if TAGC_CODEC names a codec. */
 const struct tagc_allgather_codec *tagc_library_allgather_codec(void);
 
-/* TAGC_LAYERMAP=torch: there is no file, and each communicator asks PyTorch for its map. */
-bool tagc_library_asks_torch(void);
+/* Each communicator asks PyTorch for its map: with TAGC_LAYERMAP=torch for any model; without TAGC_LAYERMAP, if
+ * TAGC_LAYERS or TAGC_SKIP name kinds, for one that fully_shard wraps. Equal on all ranks that agree. */
+enum tagc_ask { TAGC_ASK_NOTHING, TAGC_ASK_FULLY_SHARD, TAGC_ASK_ALL };
+enum tagc_ask tagc_library_asks_torch(void);
 
 /* The model in the file of TAGC_LAYERMAP, and the digest of that file; NULL: none. (An unreadable one is refused.) */
 const struct tagc_model *tagc_library_map(uint64_t *digest);

@@ -47,6 +47,7 @@ struct python {
   PYTHON(MEMBER)
   void *(*current_state)(void); /* may be NULL */
   int (*is_finalizing)(void);   /* may be NULL */
+  int (*is_collecting)(void);   /* may be NULL, before Python 3.10 */
 };
 
 /* The function in the global scope, where an interpreter is: the program or its libpython. */
@@ -66,6 +67,7 @@ static bool find_python(struct python *python) {
     find_function("_PyThreadState_UncheckedGet", &python->current_state);
   if (!find_function("Py_IsFinalizing", &python->is_finalizing))
     find_function("_Py_IsFinalizing", &python->is_finalizing);
+  find_function("PyGC_IsEnabled", &python->is_collecting);
   return python->Py_IsInitialized() && !(python->is_finalizing && python->is_finalizing());
 }
 
@@ -87,16 +89,35 @@ static char *join_lines(void) {
   return text;
 }
 
+/* The question pauses the garbage collector, and another thread may get the lock and fork then. */
+static atomic_int pauses;
+
+static void collect_in_child(void) {
+  int (*enable)(void);
+  if (atomic_exchange(&pauses, 0) && find_function("PyGC_Enable", &enable))
+    enable();
+}
+
+/* pthread_atfork() of glibc, whose static part asks for the C runtime's start files: the library has none. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+static void register_fork(void) { __register_atfork(NULL, NULL, collect_in_child, NULL); }
+
 /* Runs the question with the interpreter's lock. Returns its answer; NULL: no memory, or no answer. */
-static char *run_question(const struct python *python, const char *text, int nranks) {
-  object *type, *value, *trace, *names = NULL, *ranks = NULL, *result = NULL;
+static char *run_question(const struct python *python, const char *text, int nranks, bool looks_everywhere) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  object *type, *value, *trace, *names = NULL, *ranks = NULL, *looks = NULL, *result = NULL;
   char *answer = NULL;
   python->PyErr_Fetch(&type, &value, &trace);
   object *builtins = python->PyEval_GetBuiltins();
   names = builtins ? python->PyDict_New() : NULL;
   ranks = names ? python->PyLong_FromLong(nranks) : NULL;
-  if (ranks && python->PyDict_SetItemString(names, "__builtins__", builtins) == 0 &&
-      python->PyDict_SetItemString(names, "ranks", ranks) == 0)
+  looks = ranks ? python->PyLong_FromLong(looks_everywhere) : NULL;
+  pthread_once(&once, register_fork);
+  const bool collects = python->is_collecting && python->is_collecting();
+  atomic_fetch_add(&pauses, collects);
+  if (looks && python->PyDict_SetItemString(names, "__builtins__", builtins) == 0 &&
+      python->PyDict_SetItemString(names, "ranks", ranks) == 0 &&
+      python->PyDict_SetItemString(names, "looks_everywhere", looks) == 0)
     result = python->PyRun_String(text, FILE_INPUT, names, names);
   object *said = result ? python->PyDict_GetItemString(names, "answer") : NULL;
   const char *words = said ? python->PyUnicode_AsUTF8AndSize(said, NULL) : NULL;
@@ -104,6 +125,9 @@ static char *run_question(const struct python *python, const char *text, int nra
     answer = strdup(words);
   if (result)
     python->Py_DecRef(result);
+  atomic_fetch_sub(&pauses, collects);
+  if (looks)
+    python->Py_DecRef(looks);
   if (ranks)
     python->Py_DecRef(ranks);
   if (names)
@@ -122,7 +146,7 @@ struct question {
   pthread_cond_t changed;
   char *text, *answer;
   int nranks, users;
-  bool answered, abandoned;
+  bool looks_everywhere, answered, abandoned;
 };
 
 static void leave_question(struct question *q) {
@@ -143,7 +167,7 @@ static void *ask_with_lock(void *q_) {
   pthread_mutex_lock(&q->lock);
   const bool abandoned = q->abandoned;
   pthread_mutex_unlock(&q->lock);
-  char *answer = abandoned ? NULL : run_question(&q->python, q->text, q->nranks);
+  char *answer = abandoned ? NULL : run_question(&q->python, q->text, q->nranks, q->looks_everywhere);
   q->python.PyGILState_Release(state);
   pthread_mutex_lock(&q->lock);
   q->answer = answer;
@@ -153,13 +177,14 @@ static void *ask_with_lock(void *q_) {
   return NULL;
 }
 
-static struct question *make_question(const struct python *python, int nranks) {
+static struct question *make_question(const struct python *python, int nranks, bool looks_everywhere) {
   struct question *q = calloc(1, sizeof *q);
   pthread_condattr_t attributes;
   if (!q)
     return NULL;
   q->python = *python;
   q->nranks = nranks;
+  q->looks_everywhere = looks_everywhere;
   q->users = 1;
   q->text = join_lines();
   pthread_mutex_init(&q->lock, NULL);
@@ -198,14 +223,17 @@ static char *ask_beside(struct question *q, uint64_t seconds, bool *is_late, cha
 }
 
 static char *ask_here(struct question *q) {
-  char *answer = run_question(&q->python, q->text, q->nranks);
+  char *answer = run_question(&q->python, q->text, q->nranks, q->looks_everywhere);
   pthread_mutex_lock(&q->lock);
   leave_question(q);
   return answer;
 }
 
-struct tagc_model *tagc_torch_ask(int nranks, uint64_t seconds, uint64_t *digest, char why[TAGC_TORCH_WHY]) {
-  static atomic_bool was_late;
+static atomic_bool was_late;
+bool tagc_torch_was_late(void) { return atomic_load(&was_late); }
+
+struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t seconds, uint64_t *digest,
+                                  char why[TAGC_TORCH_WHY]) {
   struct python python;
   bool is_late = false;
   *digest = 0;
@@ -217,7 +245,7 @@ struct tagc_model *tagc_torch_ask(int nranks, uint64_t seconds, uint64_t *digest
     snprintf(why, TAGC_TORCH_WHY, "this process runs no Python, or none that other libraries can reach");
     return NULL;
   }
-  struct question *q = make_question(&python, nranks);
+  struct question *q = make_question(&python, nranks, looks_everywhere);
   snprintf(why, TAGC_TORCH_WHY, "no memory");
   if (!q || !q->text) {
     free(q);

@@ -8,14 +8,17 @@
  *              may be waiting for the caller. After that nothing in this process is asked again. A question that comes
  *              too late ends at once.
  * The program  The question loads no module and prints nothing. Exceptions end in it, and one that is under way stays.
- *              The garbage collector pauses: no finalizer of the program shall run while a call waits.
+ *              The garbage collector pauses: no finalizer of the program shall run while a call waits. A child that
+ *              another thread forks meanwhile collects again. Of modules the question reads dictionaries alone: no
+ *              method or property of the program runs.
  *
- * The default  is not to ask, as nobody can show that this leaves every program as it is:
- *              - attributes of modules may be the program's own code, which then runs in a thread of ours;
- *              - the lock changes hands between two lines: who forks then has a child without garbage collection;
- *              - whoever holds the lock may wait for the caller, and all ranks wait for the time-out;
- *              - at the interpreter's end a thread that waits for the lock is stopped, or waits for ever.
- *              A safe default would ask only where the caller holds the lock already, and copy what it reads in C.
+ * The default  is to ask if TAGC_LAYERS or TAGC_SKIP name kinds, as only PyTorch knows these. Two risks are left:
+ *              - whoever holds the lock may wait for the caller: then all ranks wait for the time-out, once. PyTorch
+ *                gives the lock away before it waits for anything;
+ *              - at the interpreter's end a thread that waits for the lock is stopped, or waits for ever: the caller
+ *                goes on after the time-out.
+ *              FSDP1 and DDP have no list of their modules. Looking through all objects keeps each alive meanwhile, and
+ *              the last one to let go of it may be us: so they are asked about with TAGC_LAYERMAP=torch alone.
  *
  * Threads      Any, without locks of the library.
  */
@@ -28,8 +31,13 @@
 enum { TAGC_TORCH_WHY = 240 };
 
 /* The model that `nranks` ranks of this program train together, which the caller frees, and the digest of its map,
- * never 0. NULL: *why, also if the interpreter is not free within `seconds`. */
-struct tagc_model *tagc_torch_ask(int nranks, uint64_t seconds, uint64_t *digest, char why[TAGC_TORCH_WHY]);
+ * never 0. NULL: *why, also if the interpreter is not free within `seconds`. Only who looks everywhere finds FSDP1 and
+ * DDP. */
+struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t seconds, uint64_t *digest,
+                                  char why[TAGC_TORCH_WHY]);
+
+/* True if the interpreter was not free in time. */
+bool tagc_torch_was_late(void);
 
 /* What an answer of modules.py means: as tagc_torch_ask(). */
 struct tagc_model *tagc_torch_read(const char *answer, uint64_t *digest, char why[TAGC_TORCH_WHY]);

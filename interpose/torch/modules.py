@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs in the interpreter of a program that trains with PyTorch (ask.h), for TAGC_LAYERMAP=torch. `ranks` is the size of a
-# communicator. `answer` becomes the map (tagc-map(5)) of the model that so many ranks shard or replicate, or "!" and why
-# there is none. It reads attributes alone: it loads no module, and leaves all as it was.
+# Runs in the interpreter of a program that trains with PyTorch (ask.h). `ranks` is the size of a communicator, and
+# `looks_everywhere` allows to look through all objects. `answer` becomes the map (tagc-map(5)) of the model that so many
+# ranks shard or replicate, or "!" and why there is none. It reads attributes alone: it loads no module, and leaves all as
+# it was.
 
 
-def ask(ranks):
+def ask(ranks, looks_everywhere):
     import gc
     import sys
 
@@ -50,7 +51,7 @@ def ask(ranks):
             if ddp is not None and issubclass(type(o), ddp):
                 if o.process_group.size() == ranks:
                     roots.append((o.module, None, [
-                        (m, n, tuple(p.shape)) for path, m in o.module.named_modules() for n, p in m._parameters.items()
+                        (m, n, shape_of(p)) for path, m in walk(o.module) for n, p in inside_of(m, "_parameters").items()
                         if p is not None and p.requires_grad and
                         (path + "." * bool(path) + n) not in getattr(o, "parameters_to_ignore", ())]))
                 continue
@@ -66,15 +67,34 @@ def ask(ranks):
         return [(root, "fsdp1_aligned" if layout == "fsdp1" and aligned else layout, list_)
                 for root, layout, list_ in roots if list_]
 
-    # ---- the parameters of a model, in the order in which modules are registered
+    # ---- modules, without a line of the program's own code: its classes may have methods and properties of their own
+
+    def inside_of(module, table):
+        return dict(object.__getattribute__(module, "__dict__").get(table) or {})
+
+    def children(module):
+        return {name: m for name, m in inside_of(module, "_modules").items() if m is not None}
+
+    def walk(module, path="", seen=None):
+        seen = set() if seen is None else seen
+        if id(module) not in seen:
+            seen.add(id(module))
+            yield path, module
+            for name, child in children(module).items():
+                yield from walk(child, path + "." * bool(path) + name, seen)
+
+    def shape_of(p):
+        return tuple(p.shape) if p is not None else ()
 
     def plain(module):
         name = type(module).__name__
         return name[4:] if name.startswith("FSDP") else name      # as fully_shard calls a class that it wraps
 
+    # ---- the parameters of a model, in the order in which modules are registered
+
     def parameters_of(root, entries):
-        names, place, by_name, words = {}, {}, {}, set()
-        for path, module in root.named_modules():
+        names, place, by_name, words = {}, {}, {}, 0
+        for path, module in walk(root):
             names.setdefault(id(module), clean(path))
             place.setdefault(id(module), len(place))
             by_name[clean(path)] = module
@@ -84,13 +104,13 @@ def ask(ranks):
         for _, (module, name, shape) in own:
             path = names[id(module)]
             parts = path.split(".") if path else []
-            around = [plain(by_name.get(".".join(parts[:i]))) for i in range(len(parts) + 1)]
-            if "Embedding" in around[-1] and len(shape) > 1:
-                words.add(tuple(shape))
-            result.append((path, name, shape, around))
+            around = [by_name.get(".".join(parts[:i])) for i in range(len(parts) + 1)]
+            if is_embedding(plain(module)) and len(shape) == 2:
+                words = max(words, shape[0])
+            result.append((path, name, tuple(shape), around))
         return result, words, by_name
 
-    # ---- kinds, where the classes of modules tell them; else the library asks the names
+    # ---- kinds, where classes, shapes and places of modules prove them. "attn?" may be one; "unknown" may be any.
 
     def has(text, *words):
         return any(w in text for w in words)
@@ -103,43 +123,115 @@ def ask(ranks):
                 end = i
         return name[end:]
 
-    # What mixes tokens counts as attention, whatever it is.
-    def is_mixer(text):
-        return has(text, "Attention", "Attn", "Mixer", "Mamba", "SSM") and not has(text, "MLP", "Mlp")
+    def is_embedding(text):
+        return text.endswith(("Embedding", "Embeddings", "Embed"))
 
-    # Outer modules come first. The MLP of torch.nn.TransformerEncoderLayer has no module of its own.
-    def kinds_in_block(parts, inside):
-        kinds = ["mlp"] if len(parts) == 1 and parts[0] in ("linear1", "linear2") else []
-        for part, text in zip(parts, inside):
-            if has(text, "Expert", "MoE", "Moe"):
-                kinds = ["mlp", "expert"]
-            if has(part, "router", "expert_gate") or has(text, "Router", "MoEGate") or (kinds[1:] and part in ("gate", "wg")):
-                return ["expert"]
-            if not kinds and is_mixer(text):
-                return ["attn"]
-            if not kinds and (has(text, "MLP", "Mlp", "FeedForward", "FFN") or text in ("Intermediate", "Output")):
-                kinds = ["mlp"]
-        return kinds
+    def is_linear(text):
+        return has(text, "Linear") or text == "Conv1D"
 
-    def kinds_outside(shape, inside, words):
-        if has(inside[-1], "Embedding"):
+    def is_mlp(text):
+        return has(text, "MLP", "Mlp", "FeedForward", "FFN", "GLU") or text.endswith("FF")
+
+    def is_mixture(text):
+        return has(text, "Expert", "MoE", "Moe")
+
+    # What mixes tokens counts as attention, whatever it is. What holds an MLP, too, is none.
+    def is_mixer(module, outer):
+        text = own_words(plain(module), outer)
+        return has(text, "Attention", "Attn", "Mixer", "Mamba", "SSM", "DeltaNet", "Recurrent", "LSTM") and \
+            not has(text, "Norm") and \
+            not any(is_mlp(t) or is_mixture(t) for t in [own_words(plain(m), outer) for _, m in walk(module)])
+
+    # The numbers of experts that a mixture may have: modules of a list, first dimensions of parameters with three.
+    def experts_of(module):
+        return {len(children(m)) for _, m in walk(module) if plain(m) == "ModuleList"} | \
+            {shape_of(p)[0] for _, m in walk(module) for p in inside_of(m, "_parameters").values() if len(shape_of(p)) == 3}
+
+    # Two linear layers of a block itself, or of a sequence in it, up and down again beside attention, are its MLP.
+    def is_pair(block, modules, outer):
+        inside = modules[0] if len(modules) == 2 and plain(modules[0]) == "Sequential" else block
+        linears = [m for m in children(inside).values() if is_linear(plain(m))]
+        up, down = ([shape_of(inside_of(m, "_parameters").get("weight")) for m in linears] + [(), ()])[:2]
+        return any(m is modules[-1] for m in linears) and len(linears) == 2 and len(up) == 2 and up == down[::-1] and \
+            up[0] != up[1] and any(is_mixer(m, outer) for m in children(block).values())
+
+    # The parts of a mixture of experts: its routers have a row for each, or one for a shared expert.
+    def kinds_in_mixture(shape, mixture, parts, modules, texts):
+        if is_linear(texts[-1]) and (shape[0] == 1 or parts[-1] in ("gate", "wg", "router")):
+            return ["expert"] if shape[0] in experts_of(mixture) or shape[0] == 1 else ["mlp?", "expert?"]
+        is_inside = modules[-1] is not mixture and any(is_mlp(t) or part.startswith("expert") for part, t in zip(parts, texts))
+        return ["mlp", "expert"] if is_inside or has("".join(texts), "Expert") else ["mlp?", "expert?"]
+
+    def kinds_in_block(shape, block, parts, modules, texts, outer):
+        if has("".join(texts), "Router", "TopKGate", "MoEGate", "MoeGate"):
+            return ["expert"]
+        mixers = [i for i, m in enumerate(modules) if is_mixer(m, outer)]
+        mixtures = [i for i, t in enumerate(texts) if is_mixture(t)]
+        mlps = [i for i, t in enumerate(texts) if is_mlp(t) or t in ("Intermediate", "Output")]
+        if mixers:      # attention in an MLP, or among experts
+            return ["attn"] if mixers[0] <= min(mixtures + mlps + mixers) else []
+        if mixtures:
+            return kinds_in_mixture(shape, modules[mixtures[0]], parts, modules, texts)
+        if mlps or (modules and is_pair(block, modules, outer)):
+            return ["mlp"]
+        if modules and is_embedding(texts[-1]):
             return ["embed"]
-        if has(inside[-1], "Linear") and (tuple(shape) in words or (len(shape) == 1 and shape[0] in [w[0] for w in words])):
-            return ["head"]
-        is_head = any(text.endswith("Head") or has(text, "Classif", "Pooler", "Predict") for text in inside)
-        return ["head"] if is_head else None
+        return ["mlp"] if outer.startswith("Transformer") and parts and parts[0] in ("linear1", "linear2") else []
 
-    # A parameter of the last module of `inside`, whose names are `parts`: of those in a block, or else below the root.
-    def kinds_of(name, shape, outer, inside, parts, words):
-        bias = ["bias"] if name.endswith("bias") else []
-        inside = [own_words(text, outer) for text in inside]
-        own, around = ([""] * 2 + inside)[:-3:-1]
-        if has((own + name).lower(), "norm") and not has(own, "Embedding"):
-            return ["attn"] * (words is None and is_mixer(around) and not has(around, "Norm")) + ["norm"] + bias
-        if not inside:
-            return None
-        kinds = kinds_in_block(parts, inside) if words is None else kinds_outside(shape, inside, words)
-        return kinds + bias if kinds else None
+    # The configuration of transformers, whose fields are properties.
+    def fields_of(config):
+        fields = getattr(config, "__dict__", {})
+        return [fields] + [vars(f) for n, f in fields.items() if n == "text_config" and hasattr(f, "__dict__")]
+
+    def kinds_outside(shape, root, modules, texts, outer, words):
+        last = (texts or [""])[-1]
+        fields = fields_of(object.__getattribute__(root, "__dict__").get("config"))
+        words = {words} | {f["vocab_size"] for f in fields if type(f.get("vocab_size")) is int}
+        labels = len(fields[0].get("id2label") or ())
+        if any(t.endswith("Head") or has(t, "Classif", "Pooler", "Predict") for t in texts):
+            return ["head"]
+        if is_linear(last) and shape and (shape[0] in words or (len(texts) == 1 and shape[0] == labels)):
+            return ["head"]
+        if is_embedding(last) or (has(last, "Conv") and any(map(is_embedding, texts))) or \
+                (is_linear(last) and any(is_embedding(t) and has(t, "Patch") for t in texts)):
+            return ["embed"]
+        if any(is_mixer(m, outer) for m in modules):
+            return ["attn"]
+        return ["mlp"] if any(map(is_mlp, texts)) else []
+
+    # A bias is a vector of that name, or stands beside its matrices.
+    def bias_of(name, shape, module):
+        beside = inside_of(module, "_parameters")
+        is_vector = len(shape) == 1 and "correction" not in name
+        is_beside = name.endswith("_bias") and (name[:-5] in beside or name[:-4] + "weight" in beside)
+        return [] if not name.endswith("bias") else ["bias" if is_vector or is_beside else "bias?"]
+
+    # A parameter of the last of `modules`, whose names are `parts`: those in a block, or else below the root.
+    def kinds_of(name, shape, block, modules, parts, words):
+        outer = plain(block)
+        owner = modules[-1] if modules else block
+        bias = bias_of(name, shape, owner)
+        texts = [own_words(plain(m), outer) for m in modules]
+        own, around = ([""] * 2 + texts)[:-3:-1]
+        if has(own.lower(), "norm") and not is_embedding(own) and not own.endswith("Head"):
+            if len(shape) != 1 or children(owner):
+                return ["unknown"]
+            inside = [is_mixer(m, outer) for m in modules[:-1]]
+            if inside and inside[-1]:
+                return ["attn", "norm"] + bias
+            # The norm of BERT's attention stands behind it. A module with heads may be attention.
+            heads = modules[:-1] and any("head" in n for n in object.__getattribute__(modules[-2], "__dict__"))
+            is_behind = around.endswith("Output") and not heads
+            return ["attn?"] * bool((any(inside) or heads) and not is_behind) + ["norm"] + bias
+        if own == "LayerScale":
+            return ["none"]
+        kinds = kinds_in_block(shape, block, parts, modules, texts, outer) if words is None else \
+            kinds_outside(shape, block, modules, texts, outer, words)
+        if kinds and "norm" not in name.lower():
+            return kinds + bias
+        if not is_linear(own) or "norm" in name.lower():
+            return ["unknown"]
+        return ["attn?", "mlp?", "expert?"] + ["embed?", "head?"] * (words is not None) + bias
 
     # ---- blocks: members of a list of modules that have modules themselves
 
@@ -150,7 +242,8 @@ def ask(ranks):
             if number.isdigit():
                 lists.setdefault(parent, []).append(module)
         return {parent for parent, members in lists.items()
-                if len(members) > 1 and all(len(m._modules) for m in members if any(True for _ in m.parameters()))}
+                if len(members) > 1 and all(children(m) for m in members
+                                        if any(inside_of(inner, "_parameters") for _, inner in walk(m)))}
 
     # (list, number) of the block around a path, and how many names of the path are the block's.
     def split(path, lists):
@@ -166,7 +259,7 @@ def ask(ranks):
             columns *= n
         rows = shape[0] if shape else 1
         size = "%d" % rows if columns == 1 else "%dx%d" % (rows, columns)
-        return "" if rows * columns == 0 else "  parameter %s %s%s\n" % (word(name), size, " " + ",".join(kinds) if kinds else "")
+        return "" if rows * columns == 0 else "  parameter %s %s%s\n" % (word(name), size, " " + ",".join(kinds) if kinds else " unknown")
 
     def ranges(numbers):
         out, first = [], 0
@@ -228,7 +321,9 @@ def ask(ranks):
 
     if "torch" not in sys.modules:
         return "!this process has not loaded PyTorch"
-    models = of_fully_shard() or of_wrappers()
+    models = of_fully_shard() or (of_wrappers() if looks_everywhere else [])
+    if not models and not looks_everywhere:
+        return "!fully_shard wraps no model over %d ranks" % ranks
     if not models:
         return "!no model is wrapped by FSDP or DDP over %d ranks" % ranks
     if len(models) > 1:
@@ -241,7 +336,7 @@ try:
     collects = gc.isenabled()
     gc.disable()                # no finalizer of the program runs in this thread, which holds up a call
     try:
-        answer = ask(ranks)
+        answer = ask(ranks, looks_everywhere)
     finally:
         if collects:
             gc.enable()

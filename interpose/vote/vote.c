@@ -204,10 +204,15 @@ static ncclResult_t meet(const struct tagc_nccl_group *real, struct votes *votes
 
 /* ---- TAGC_LAYERMAP=torch ----------------------------------------------------------------------------------------- */
 
+/* Who did not ask for PyTorch gets a warning only if the library waited in vain; else if the inferred layers do not
+ * do. */
 static void tell_no_map(struct tagc_comm *comm, const char *why) {
+  const bool is_asked_for = tagc_library_asks_torch() == TAGC_ASK_ALL;
   if (!comm->vote.map_told)
-    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=torch: %s, so layers are inferred",
-             (unsigned long long)comm->ledger->number, why);
+    tagc_log(is_asked_for || tagc_torch_was_late() ? TAGC_LOG_WARN : TAGC_LOG_INFO, "layermap",
+             "communicator %llu: %s: %s, so layers are inferred", (unsigned long long)comm->ledger->number,
+             is_asked_for ? "TAGC_LAYERMAP=torch" : "PyTorch was asked for the kinds in TAGC_LAYERS or TAGC_SKIP",
+             why);
   comm->vote.map_told = true;
 }
 
@@ -234,7 +239,8 @@ static ncclResult_t share_maps(const struct tagc_nccl_group *real, struct votes 
   char why[TAGC_TORCH_WHY];
   for (size_t i = 0; i < votes->count; i++) {
     struct vote *v = &votes->votes[i];
-    v->model = tagc_torch_ask(v->comm->nranks, tagc_library_options()->torch_timeout, &v->model_digest, why);
+    v->model = tagc_torch_ask(v->comm->nranks, tagc_library_asks_torch() == TAGC_ASK_ALL,
+                              tagc_library_options()->torch_timeout, &v->model_digest, why);
     if (!v->model)
       tell_no_map(v->comm, why);
   }

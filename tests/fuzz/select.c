@@ -98,7 +98,7 @@ static void check_list(const char *list, const char *name, uint32_t unit, uint32
 /* Checks the selection of a layer of three parameters. */
 static void check_layer(const char *list, const char *skip, const char *name, uint32_t unit, uint32_t kinds) {
   struct tagc_parameter parameters[3] = {
-    {"mlp.up.weight", TAGC_KIND_MLP, 2, 3}, {"", kinds, 1, 1}, {"attn.q.bias", 0, 1, 1}};
+    {"mlp.up.weight", TAGC_KIND_MLP, 2, 3, 0}, {"", kinds, 1, 1, 0}, {"attn.q.bias", 0, 1, 1, 0}};
   struct tagc_member members[3];
   struct tagc_layer layer = {.members = members, .count = 3};
   bool is_selected[3];

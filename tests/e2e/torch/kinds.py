@@ -4,7 +4,7 @@
     kinds.py MODULES.PY
 
 A line of MODELS is a parameter: class of the model, path with the class of each module, shape, and the kinds that the answer
-states; "?" where the library shall ask the name. Classes and paths are those of transformers.
+states. Classes and paths are those of transformers.
 """
 import math
 import sys
@@ -28,8 +28,8 @@ MODELS = {
         Qwen3MoeForCausalLM list=ModuleList.0=Qwen3MoeDecoderLayer.mlp=Qwen3MoeMLP.up_proj=Linear.weight 256x64 mlp
         Qwen3MoeForCausalLM list=ModuleList.1=Qwen3MoeDecoderLayer.self_attn=Qwen3MoeAttention.q_proj=Linear.weight 64x64 attn
         Qwen3MoeForCausalLM list=ModuleList.1=Qwen3MoeDecoderLayer.mlp=Qwen3MoeSparseMoeBlock.gate=Linear.weight 8x64 expert
-        Qwen3MoeForCausalLM list=ModuleList.1=Qwen3MoeDecoderLayer.mlp=Qwen3MoeSparseMoeBlock.experts=Qwen3MoeExperts.down_proj 8x4096 mlp,expert
-        Qwen3MoeForCausalLM lm_head=Linear.weight 640x64 ?""",
+        Qwen3MoeForCausalLM list=ModuleList.1=Qwen3MoeDecoderLayer.mlp=Qwen3MoeSparseMoeBlock.experts=Qwen3MoeExperts.down_proj 8x64x64 mlp,expert
+        Qwen3MoeForCausalLM lm_head=Linear.weight 640x64 attn?,mlp?,expert?,embed?,head?""",
     "experts inside an FFN, and a module for norms and attention": """
         DbrxForCausalLM list=ModuleList.0=DbrxBlock.norm_attn_norm=DbrxNormAttentionNorm.norm_1=LayerNorm.weight 64 norm
         DbrxForCausalLM list=ModuleList.0=DbrxBlock.norm_attn_norm=DbrxNormAttentionNorm.attn=DbrxAttention.Wqkv=Linear.weight 192x64 attn
@@ -46,12 +46,38 @@ MODELS = {
         Mamba2ForCausalLM list=ModuleList.0=Mamba2Block.mixer=Mamba2Mixer.in_proj=Linear.weight 256x64 attn
         Mamba2ForCausalLM list=ModuleList.0=Mamba2Block.mixer=Mamba2Mixer.norm=MambaRMSNormGated.weight 64 attn,norm""",
     "attention in the name of a block, embeddings in that of a model": """
-        JinaEmbeddingsModel embed=EmbeddingWithNorm.weight 640x64 embed
+        JinaEmbeddingsModel embed=NormedEmbedding.weight 640x64 embed
         JinaEmbeddingsModel list=ModuleList.0=JinaEmbeddingsAttentionLayer.feed=JinaEmbeddingsMLP.up=FSDPLinear.weight 256x64 mlp
-        JinaEmbeddingsModel list=ModuleList.0=JinaEmbeddingsAttentionLayer.scale 64 ?
+        JinaEmbeddingsModel list=ModuleList.0=JinaEmbeddingsAttentionLayer.scale 64 unknown
         JinaEmbeddingsModel list=ModuleList.0=FSDPJinaEmbeddingsAttentionLayer.feed=FSDPJinaEmbeddingsMLP.down=Linear.weight 64x256 mlp
         JinaEmbeddingsModel lm_head=JinaEmbeddingsLMHead.bias 640 head,bias
         JinaEmbeddingsModel back=Linear.weight 640x64 head""",
+    "two linear layers beside attention, by themselves or in a sequence": """
+        Model list=ModuleList.0=Block.mix=Attention.qkv=Linear.weight 192x64 attn
+        Model list=ModuleList.0=Block.a=Linear.weight 256x64 mlp
+        Model list=ModuleList.0=Block.a=Linear.bias 256 mlp,bias
+        Model list=ModuleList.0=Block.b=Linear.weight 64x256 mlp
+        Model other=ModuleList.0=Layer.mix=Attention.qkv=Linear.weight 192x64 attn
+        Model other=ModuleList.0=Layer.more=Sequential.one=Linear.weight 256x64 mlp
+        Model other=ModuleList.0=Layer.more=Sequential.two=Linear.weight 64x256 mlp""",
+    "names alone": """
+        Model list=ModuleList.0=Block.attention=Inner.q_proj=Linear.weight 64x64 attn?,mlp?,expert?
+        Model list=ModuleList.0=Block.mlp=Inner.up_proj=Linear.bias 64 attn?,mlp?,expert?,bias
+        Model list=ModuleList.0=Block.mlp=Inner.norm_weight 64 unknown
+        Model list=ModuleList.0=Block.norm=Scale.weight 64 unknown
+        Model list=ModuleList.0=Block.three=Three.a=Linear.weight 256x64 attn?,mlp?,expert?
+        Model list=ModuleList.0=Block.three=Three.b=Linear.weight 64x256 attn?,mlp?,expert?
+        Model classifier=Linear.weight 10x64 attn?,mlp?,expert?,embed?,head?
+        Model wte=Table.weight 640x64 unknown""",
+    "parts that are neither": """
+        ViTModel list=ModuleList.0=ViTLayer.attention=ViTAttention.indexer=ViTIndexer.norm=LayerNorm.weight 16 attn?,norm
+        ViTModel list=ModuleList.0=ViTLayer.scale=ViTLayerScale.lambda1 64 none
+        ViTModel list=ModuleList.0=ViTLayer.mlp=ViTMLP.dt_bias 64 mlp,bias
+        ViTModel list=ModuleList.0=ViTLayer.mlp=ViTMLP.up_bias 8x64 mlp,bias?
+        ViTModel list=ModuleList.0=ViTLayer.mixed=ViTMLP.attention=ViTAttention.q=Linear.weight 64x64 attn?,mlp?,expert?
+        ViTModel list=ModuleList.0=ViTLayer.moe=ViTMoE.gate=Linear.weight 9x64 mlp?,expert?
+        ViTModel list=ModuleList.0=ViTLayer.moe=ViTMoE.one=Linear.weight 1x64 expert
+        ViTModel list=ModuleList.0=ViTLayer.moe=ViTMoE.experts=ViTExperts.up 8x64x64 mlp,expert""",
 }
 
 
@@ -84,14 +110,15 @@ def answer_of(question, root):
             for _, m in root.named_modules() for n, p in m._parameters.items()])
     sys.modules["torch"] = types.ModuleType("torch")
     sys.modules["torch.distributed._composable_state"] = types.SimpleNamespace(_module_state_mapping={root: state})
-    names = {"ranks": 2}
+    names = {"ranks": 2, "looks_everywhere": False}
     exec(question, names)
     return names["answer"]
 
 
 def name_of(path):
     parts = [part.partition("=")[0] for part in path.split(".")]
-    return ".".join(parts[parts.index("list") + 2:] if "list" in parts else parts)
+    block = next((i + 2 for i, part in enumerate(parts) if part in ("list", "other")), 0)
+    return ".".join(parts[block:])
 
 
 def main(path):
@@ -105,7 +132,7 @@ def main(path):
             number += 1
             rows, *columns = [int(n) for n in shape.split("x")]
             size = f"{rows}x{math.prod(columns)}" if columns else f"{rows}"
-            wanted = f"  parameter {name_of(path)} {size}" + ("" if kinds == "?" else f" {kinds}")
+            wanted = f"  parameter {name_of(path)} {size}" + f" {kinds}"
             good = wanted in answer.split("\n")
             print(f"{'' if good else 'not '}ok {number} - {what}: {name_of(path)} is {kinds}")
             if not good:

@@ -5,13 +5,14 @@
 
 MEETING is a file through which rank 0 hands out its unique id. WRAPPER is fsdp2, fsdp1 or ddp, with a word behind it:
 none (PyTorch is not loaded), raises (it has other attributes), differs (another model on rank 1), alone (none on rank
-1), twice (two models). WAY is how calls are made: released (without the interpreter's lock), held (with it), or beside
+1), twice (two models), forks (another thread forks meanwhile). WAY is how calls are made: released (without the interpreter's lock), held (with it), or beside
 (from another thread, for which the holder of the lock waits). The sums are checked to be exact.
 """
 import ctypes
 import gc
 import os
 import sys
+import threading
 import time
 import types
 import weakref
@@ -64,25 +65,35 @@ class ModuleList(Module):
             setattr(self, str(i), module)
 
 
-class Attention(Module):
+class Own(Module):
+    """A program's own class: the question must not run its code."""
+    is_asked = False
+
+    def __getattribute__(self, name):
+        if Own.is_asked:
+            os._exit(9)
+        return super().__getattribute__(name)
+
+
+class Attention(Own):
     def __init__(self):
         super().__init__()
         self.mix, self.out = Linear(3 * HIDDEN, HIDDEN), Linear(HIDDEN, HIDDEN)
 
 
-class FeedForward(Module):
+class FeedForward(Own):
     def __init__(self, inner):
         super().__init__()
         self.a, self.b = Linear(inner, HIDDEN), Linear(HIDDEN, inner)
 
 
-class Block(Module):
+class Block(Own):
     def __init__(self, inner):
         super().__init__()
         self.x, self.y, self.n, self.m = FeedForward(inner), Attention(), RMSNorm(HIDDEN), RMSNorm(HIDDEN)
 
 
-class Model(Module):
+class Model(Own):
     def __init__(self, inner=INNER):
         super().__init__()
         self.words, self.parts = Embedding(WORDS, HIDDEN), ModuleList(Block(inner) for _ in range(BLOCKS))
@@ -150,13 +161,30 @@ class Unlike:
         raise SystemExit("no such attribute\non two lines")
 
 
+class Forking(weakref.WeakKeyDictionary):
+    """Gives the interpreter's lock to a thread that forks. Its child must collect garbage."""
+    def items(self):
+        thread = threading.Thread(target=self.fork)
+        thread.start()
+        thread.join()
+        return super().items()
+
+    @staticmethod
+    def fork():
+        child = os.fork()
+        if not child:
+            os._exit(not gc.isenabled())
+        if os.waitpid(child, 0)[1]:
+            os._exit(8)
+
+
 def load_torch(wrapper, word):
     if word == "none" or (word == "alone" and rank):
         return None
     load("torch")
     models = [Model(INNER + (8 if word == "differs" and rank else 0)) for _ in range(2 if word == "twice" else 1)]
     if wrapper == "fsdp2":
-        mapping = Unlike() if word == "raises" else weakref.WeakKeyDictionary()
+        mapping = {"raises": Unlike, "forks": Forking}.get(word, weakref.WeakKeyDictionary)()
         load("torch.distributed._composable_state", _module_state_mapping=mapping)
         return models, [wrap_fsdp2(m, mapping) for m in models if word != "raises"]
     load("torch.distributed.fsdp.fully_sharded_data_parallel", FullyShardedDataParallel=FullyShardedDataParallel)
@@ -214,6 +242,7 @@ def main(meeting, path, plugin, wrapper, way):
     counts = [block] * BLOCKS + [root]
     if wrapper == "ddp":    # buckets in reverse order
         counts = [block + WORDS * HIDDEN + HIDDEN] + [block] * (BLOCKS - 1) + [WORDS * HIDDEN]
+    Own.is_asked = True
     for step in range(STEPS):
         for count in [] if wrapper == "ddp" else [root] + [block] * BLOCKS:    # the forward pass
             gather((ctypes.c_float * (count // nranks))(), (ctypes.c_float * count)(), count // nranks, FLOAT, comm, None)
@@ -230,6 +259,7 @@ def main(meeting, path, plugin, wrapper, way):
             reduce(send, out, length, FLOAT, SUM, comm, None)
             if bytes(out) != bytes(wanted):
                 sys.exit(f"step {step}: a wrong sum")
+    Own.is_asked = False
     checked(nccl, "ncclCommDestroy", [COMM])(comm)
     if not gc.isenabled() or sys.exc_info()[0]:
         sys.exit("the question has left something")
