@@ -199,10 +199,16 @@ def ask(ranks, looks_everywhere):
             return ["attn"]
         return ["mlp"] if any(map(is_mlp, texts)) else []
 
+    # Names prove nothing, but one that speaks against the class makes doubtful.
+    def contradicts(kinds, path):
+        is_attn, is_mlp = has(path, "attn", "attention"), has(path, "mlp", "ffn", "feed_forward", "feedforward")
+        return (kinds == ["attn"] and is_mlp and not is_attn) or (kinds == ["mlp"] and is_attn and not is_mlp) or \
+            ("expert" not in kinds and has(path, "expert", "router")) or (kinds == ["head"] and has(path, "embed"))
+
     # A bias is a vector of that name, or stands beside its matrices.
     def bias_of(name, shape, module):
         beside = inside_of(module, "_parameters")
-        is_vector = len(shape) == 1 and "correction" not in name
+        is_vector = name == "bias" or (len(shape) == 1 and "correction" not in name)
         is_beside = name.endswith("_bias") and (name[:-5] in beside or name[:-4] + "weight" in beside)
         return [] if not name.endswith("bias") else ["bias" if is_vector or is_beside else "bias?"]
 
@@ -219,17 +225,18 @@ def ask(ranks, looks_everywhere):
             inside = [is_mixer(m, outer) for m in modules[:-1]]
             if inside and inside[-1]:
                 return ["attn", "norm"] + bias
-            # The norm of BERT's attention stands behind it. A module with heads may be attention.
-            heads = modules[:-1] and any("head" in n for n in object.__getattribute__(modules[-2], "__dict__"))
-            is_behind = around.endswith("Output") and not heads
-            return ["attn?"] * bool((any(inside) or heads) and not is_behind) + ["norm"] + bias
+            # The norm of BERT's attention stands behind it. A module with matrices may be attention.
+            is_mixing = modules[:-1] and not is_mlp(around) and sum(is_linear(plain(m)) for m in children(modules[-2]).values()) > 1
+            return ["attn?"] * bool((any(inside) and not around.endswith("Output")) or is_mixing) + ["norm"] + bias
         if own == "LayerScale":
             return ["none"]
         kinds = kinds_in_block(shape, block, parts, modules, texts, outer) if words is None else \
             kinds_outside(shape, block, modules, texts, outer, words)
-        if kinds and "norm" not in name.lower():
+        called = "_".join(parts[-1:] + [name]).lower()
+        is_called_norm = "norm" in called or "ln" in called.split("_")
+        if kinds and not is_called_norm and not contradicts(kinds, ".".join(parts + [name]).lower()):
             return kinds + bias
-        if not is_linear(own) or "norm" in name.lower():
+        if not is_linear(own) or is_called_norm:
             return ["unknown"]
         return ["attn?", "mlp?", "expert?"] + ["embed?", "head?"] * (words is not None) + bias
 

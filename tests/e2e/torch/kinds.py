@@ -69,6 +69,15 @@ MODELS = {
         Model list=ModuleList.0=Block.three=Three.b=Linear.weight 64x256 attn?,mlp?,expert?
         Model classifier=Linear.weight 10x64 attn?,mlp?,expert?,embed?,head?
         Model wte=Table.weight 640x64 unknown""",
+    "classes against names": """
+        Model list=ModuleList.0=Block.attention=Inner.mix=MLP.up=Linear.weight 64x64 attn?,mlp?,expert?
+        Model list=ModuleList.0=Block.mlp=Attention.up=Linear.weight 64x64 attn?,mlp?,expert?
+        Model list=ModuleList.0=Block.one=MLP.router=Linear.weight 64x64 attn?,mlp?,expert?
+        Model list=ModuleList.0=Block.two=Attention.ln_x 64 unknown
+        Model list=ModuleList.0=Block.two=Attention.q_norm=Scale.weight 64 unknown
+        Model list=ModuleList.0=Block.three=Inner.a=Linear.weight 64x64 attn?,mlp?,expert?
+        Model list=ModuleList.0=Block.three=Inner.b=Linear.weight 64x64 attn?,mlp?,expert?
+        Model list=ModuleList.0=Block.three=Inner.c=RMSNorm.weight 64 attn?,norm""",
     "parts that are neither": """
         ViTModel list=ModuleList.0=ViTLayer.attention=ViTAttention.indexer=ViTIndexer.norm=LayerNorm.weight 16 attn?,norm
         ViTModel list=ModuleList.0=ViTLayer.scale=ViTLayerScale.lambda1 64 none
