@@ -144,8 +144,8 @@ static bool can_ask_torch(const struct tagc_comm *comm) {
   bool any = false;
   for (size_t i = 0; i < comm->slot_count && !any; i++)
     any = tagc_slot_has_codecs(&comm->slots[i]);
-  return any && tagc_library_asks_torch() != TAGC_ASK_NOTHING && tagc_library_options()->mode != TAGC_MODE_OBSERVE && comm->device &&
-         comm->nranks > 1 && tagc_comm_agreed(comm);
+  return any && tagc_library_asks_torch() != TAGC_ASK_NOTHING && tagc_library_options()->mode != TAGC_MODE_OBSERVE &&
+         comm->device && comm->nranks > 1 && tagc_comm_agreed(comm);
 }
 
 /* Decides what follows from the layers. */

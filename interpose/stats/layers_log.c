@@ -15,9 +15,9 @@ const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_L
              "places");
     return text;
   }
-  const char *by = layers->source != TAGC_LAYER_MAP                          ? ""
+  const char *by = layers->source != TAGC_LAYER_MAP                    ? ""
                    : tagc_library_asks_torch() == TAGC_ASK_FULLY_SHARD ? "by PyTorch, "
-                                                                             : "by TAGC_LAYERMAP, ";
+                                                                       : "by TAGC_LAYERMAP, ";
   snprintf(text, TAGC_LAYERS_WORDS, "%s (%s%u%% sure%s)", layers->what, by, layers->confidence,
            layers->confidence < TAGC_LAYERS_AMBIGUOUS ? ": ambiguous" : "");
   return text;
@@ -110,8 +110,9 @@ static void log_unnamed(uint64_t communicator, const char *variable, const char 
 /* If PyTorch was asked, another line says why it told nothing. */
 const char *tagc_layers_remedy(void) {
 #define WITH_A_FILE "TAGC_LAYERMAP=FILE after \"tagc-map from-config -o FILE config.json\""
-  return tagc_library_asks_torch() == TAGC_ASK_ALL ? "set " WITH_A_FILE
-                                   : "set TAGC_LAYERMAP=torch, which asks a program of PyTorch, or " WITH_A_FILE;
+  return tagc_library_asks_torch() == TAGC_ASK_ALL
+           ? "set " WITH_A_FILE
+           : "set TAGC_LAYERMAP=torch, which asks a program of PyTorch, or " WITH_A_FILE;
 #undef WITH_A_FILE
 }
 

@@ -17,7 +17,8 @@ def ask(ranks, looks_everywhere):
     def word(text):
         return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in text) or "_"
 
-    # ---- what is wrapped: [(root, layout, [(module, name, shape)] of the parameters with gradients)]
+    # ---- what is wrapped: [(root, layout, [(module, name, shape)] of the parameters with gradients)], and of DDP their
+    # order in its buckets, if these were rebuilt
 
     def of_fully_shard():
         mapping = getattr(sys.modules.get("torch.distributed._composable_state"), "_module_state_mapping", None) or {}
@@ -39,6 +40,22 @@ def ask(ranks, looks_everywhere):
                         found[id(p)] = (p._module_info.module, p._module_info.param_name, tuple(p._orig_size))
         return [(root, "fsdp2", list(found.values())) for root in roots] if found else []
 
+    # DDP's parameters: the order of their indices is that of its constructor, where tied ones count once.
+    def of_ddp(ddp):
+        own, seen = [], set()
+        for path, module in walk(ddp.module):
+            for name, p in inside_of(module, "_parameters").items():
+                is_ignored = path + "." * bool(path) + name in getattr(ddp, "parameters_to_ignore", ())
+                if p is not None and p.requires_grad and not is_ignored and id(p) not in seen:
+                    seen.add(id(p))
+                    own.append((module, name, shape_of(p)))
+        said = ddp.logger._get_ddp_logging_data() if getattr(ddp, "logger", None) is not None else None
+        order = getattr(said, "strs_map", {}).get("rebuilt_per_bucket_param_indices", "")
+        order = [int(i) for i in order.replace(",", " ").split()]
+        if getattr(said, "ints_map", {}).get("has_rebuilt_buckets") and sorted(order) != list(range(len(own))):
+            raise ValueError("DDP does not tell its buckets")
+        return [own[i] for i in reversed(order)] or own, bool(order)
+
     def of_wrappers():
         fsdp = getattr(sys.modules.get("torch.distributed.fsdp.fully_sharded_data_parallel"), "FullyShardedDataParallel", None)
         ddp = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
@@ -50,10 +67,8 @@ def ask(ranks, looks_everywhere):
         for o in objects:
             if ddp is not None and issubclass(type(o), ddp):
                 if o.process_group.size() == ranks:
-                    roots.append((o.module, None, [
-                        (m, n, shape_of(p)) for path, m in walk(o.module) for n, p in inside_of(m, "_parameters").items()
-                        if p is not None and p.requires_grad and
-                        (path + "." * bool(path) + n) not in getattr(o, "parameters_to_ignore", ())]))
+                    own, is_ordered = of_ddp(o)
+                    roots.append((o.module, "buckets" if is_ordered else None, own))
                 continue
             if o._is_root:
                 roots.append((o, "fsdp1", found))
@@ -276,25 +291,15 @@ def ask(ranks, looks_everywhere):
                 first = i + 1
         return ",".join(out)
 
-    def map_of(root, layout, entries):
-        parameters, words, by_name = parameters_of(root, entries)
-        lists, order, blocks, elements = lists_of(by_name), [], {}, {}
-        for path, name, shape, around in parameters:
-            where, depth = split(path, lists)
-            parts = path.split(".")[depth:] if path else []
-            kinds = kinds_of(name, shape, around[depth], around[depth + 1:], parts, None if where else words)
-            text = line(".".join(parts + [name]), shape, kinds)
+    # The units of lists of blocks: the one with the most elements is called "block".
+    def names_of(parameters, lists):
+        elements = {}
+        for path, _, shape, _ in parameters:
+            where, size = split(path, lists)[0], 1
+            for n in shape:
+                size *= n
             if where:
-                size = 1
-                for n in shape:
-                    size *= n
                 elements[where[0]] = elements.get(where[0], 0) + size
-            if not order or order[-1] != where:
-                if where is not None and where in blocks:
-                    raise ValueError("the parameters of block %s.%d are registered apart" % where)
-                order.append(where)
-                blocks[where if where is not None else len(order)] = ""
-            blocks[where if where is not None else len(order)] += text
         largest = sorted(elements, key=lambda p: -elements[p])
         unit, used = {}, {"block", "embed", "head", "model", "middle"}
         for i, prefix in enumerate(largest):
@@ -305,12 +310,36 @@ def ask(ranks, looks_everywhere):
                 name += "_"
             used.add(name)
             unit[prefix] = name
+        return unit
+
+    # Units would not come in the order of DDP's buckets: all parameters are in one.
+    def map_of(root, layout, entries):
+        parameters, words, by_name = parameters_of(root, entries)
+        lists, order, blocks, in_buckets = lists_of(by_name), [], {}, {}
+        unit = names_of(parameters, lists)
+        for path, name, shape, around in parameters:
+            where, depth = split(path, lists)
+            parts = path.split(".")[depth:] if path else []
+            kinds = kinds_of(name, shape, around[depth], around[depth + 1:], parts, None if where else words)
+            if layout == "buckets":
+                block = [unit[where[0]], "%d" % where[1]] if where else []
+                in_buckets[id(around[-1]), name] = line(".".join(block + parts + [name]), shape, kinds)
+                continue
+            text = line(".".join(parts + [name]), shape, kinds)
+            if not order or order[-1] != where:
+                if where is not None and where in blocks:
+                    raise ValueError("the parameters of block %s.%d are registered apart" % where)
+                order.append(where)
+                blocks[where if where is not None else len(order)] = ""
+            blocks[where if where is not None else len(order)] += text
+        if layout == "buckets":
+            return "tagc-map 1\nunit model\n" + "".join(in_buckets[id(module), name] for module, name, _ in entries)
         out = "tagc-map 1\n" + ("layout %s\n" % layout if layout else "")
         outside = [i for i, where in enumerate(order) if where is None]
         i = 0
         while i < len(order):
             if order[i] is None:
-                name = "model" if not largest else "embed" if i == 0 else "head" if i + 1 == len(order) else "middle"
+                name = "model" if not unit else "embed" if i == 0 else "head" if i + 1 == len(order) else "middle"
                 if name == "middle":
                     name += "%d" % outside.index(i)
                 out += "unit %s\n%s" % (name, blocks[i + 1])

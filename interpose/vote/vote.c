@@ -211,8 +211,7 @@ static void tell_no_map(struct tagc_comm *comm, const char *why) {
   if (!comm->vote.map_told)
     tagc_log(is_asked_for || tagc_torch_was_late() ? TAGC_LOG_WARN : TAGC_LOG_INFO, "layermap",
              "communicator %llu: %s: %s, so layers are inferred", (unsigned long long)comm->ledger->number,
-             is_asked_for ? "TAGC_LAYERMAP=torch" : "PyTorch was asked for the kinds in TAGC_LAYERS or TAGC_SKIP",
-             why);
+             is_asked_for ? "TAGC_LAYERMAP=torch" : "PyTorch was asked for the kinds in TAGC_LAYERS or TAGC_SKIP", why);
   comm->vote.map_told = true;
 }
 

@@ -36,7 +36,7 @@ struct element {
 struct question {
   const char *name, *parameter;
   uint32_t unit, kinds, against; /* the kinds that count for a match, and those that exclude one */
-  char number[16]; /* "unit7": the slot's other name */
+  char number[16];               /* "unit7": the slot's other name */
 };
 
 static bool is_space(char c) { return c == ' ' || c == '\t'; }
@@ -187,8 +187,8 @@ bool tagc_select_matches(const char *list, const char *name, uint32_t unit) {
 }
 
 bool tagc_select_parameter(const char *list, const char *name, uint32_t unit, const char *parameter, uint32_t kinds) {
-  return names(
-    list, (struct question){.name = name, .parameter = parameter, .unit = unit, .kinds = kinds, .against = kinds});
+  return names(list,
+               (struct question){.name = name, .parameter = parameter, .unit = unit, .kinds = kinds, .against = kinds});
 }
 
 /* Does the list name the member: surely, or with some of the kinds that are unsure? */

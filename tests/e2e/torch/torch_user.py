@@ -5,7 +5,8 @@
 
 MEETING is a file through which rank 0 hands out its unique id. WRAPPER is fsdp2, fsdp1 or ddp, with a word behind it:
 none (PyTorch is not loaded), raises (it has other attributes), differs (another model on rank 1), alone (none on rank
-1), twice (two models), forks (another thread forks meanwhile). WAY is how calls are made: released (without the interpreter's lock), held (with it), or beside
+1), twice (two models), forks (another thread forks meanwhile),
+rebuilt (DDP's buckets are in another order than the modules), lacks (DDP tells some of them). WAY is how calls are made: released (without the interpreter's lock), held (with it), or beside
 (from another thread, for which the holder of the lock waits). The sums are checked to be exact.
 """
 import ctypes
@@ -111,9 +112,12 @@ class FullyShardedDataParallel(Module):
 
 
 class DistributedDataParallel(Module):
-    def __init__(self, module):
+    """`order`: that of its rebuilt buckets, as PyTorch's logger tells it."""
+    def __init__(self, module, order=""):
         super().__init__()
         self.module, self.process_group = module, types.SimpleNamespace(size=lambda: nranks)
+        said = types.SimpleNamespace(strs_map={"rebuilt_per_bucket_param_indices": order}, ints_map={"has_rebuilt_buckets": 1})
+        self.logger = types.SimpleNamespace(_get_ddp_logging_data=lambda: said) if order else None
 
 
 def own_parameters(module):
@@ -189,7 +193,8 @@ def load_torch(wrapper, word):
         return models, [wrap_fsdp2(m, mapping) for m in models if word != "raises"]
     load("torch.distributed.fsdp.fully_sharded_data_parallel", FullyShardedDataParallel=FullyShardedDataParallel)
     load("torch.nn.parallel.distributed", DistributedDataParallel=DistributedDataParallel)
-    return [wrap_fsdp1(m) if wrapper == "fsdp1" else DistributedDataParallel(m) for m in models]
+    order = {"rebuilt": "0, 6 5 4 3 2 1, 12 11 10 9 8 7, 18 17 16 15 14 13 19 20", "lacks": "0, 1"}.get(word, "")
+    return [wrap_fsdp1(m) if wrapper == "fsdp1" else DistributedDataParallel(m, order) for m in models]
 
 
 # ---- NCCL -------------------------------------------------------------------------------------------------------------
@@ -242,6 +247,8 @@ def main(meeting, path, plugin, wrapper, way):
     counts = [block] * BLOCKS + [root]
     if wrapper == "ddp":    # buckets in reverse order
         counts = [block + WORDS * HIDDEN + HIDDEN] + [block] * (BLOCKS - 1) + [WORDS * HIDDEN]
+    if word == "rebuilt":   # as gradients came
+        counts.reverse()
     Own.is_asked = True
     for step in range(STEPS):
         for count in [] if wrapper == "ddp" else [root] + [block] * BLOCKS:    # the forward pass

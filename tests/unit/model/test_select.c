@@ -165,7 +165,7 @@ static void test_unsure(void) {
   static const struct {
     const char *layers, *skip;
     bool is_selected, is_unsure;
-  } rows[] = {{"*", "", true, false},         {"*", "norm", false, true},        {"*", "mlp", false, true},
+  } rows[] = {{"*", "", true, false},          {"*", "norm", false, true},        {"*", "mlp", false, true},
               {"*", "attn,bias", true, false}, {"*", "embed", false, false},      {"mlp", "", false, true},
               {"embed", "", true, false},      {"attn", "", false, false},        {"@paper", "", false, true},
               {"*", "@paper", false, true},    {"embed", "norm", false, true},    {"block.0.x", "", true, false},
