@@ -84,8 +84,14 @@ def ask(ranks, looks_everywhere):
 
     # ---- modules, without a line of the program's own code: its classes may have methods and properties of their own
 
+    def fields(thing):
+        try:
+            return object.__getattribute__(thing, "__dict__")
+        except AttributeError:      # it has slots, or is None
+            return {}
+
     def inside_of(module, table):
-        return dict(object.__getattribute__(module, "__dict__").get(table) or {})
+        return dict(fields(module).get(table) or {})
 
     def children(module):
         return {name: m for name, m in inside_of(module, "_modules").items() if m is not None}
@@ -193,16 +199,11 @@ def ask(ranks, looks_everywhere):
             return ["embed"]
         return ["mlp"] if outer.startswith("Transformer") and parts and parts[0] in ("linear1", "linear2") else []
 
-    # The configuration of transformers, whose fields are properties.
-    def fields_of(config):
-        fields = getattr(config, "__dict__", {})
-        return [fields] + [vars(f) for n, f in fields.items() if n == "text_config" and hasattr(f, "__dict__")]
-
     def kinds_outside(shape, root, modules, texts, outer, words):
         last = (texts or [""])[-1]
-        fields = fields_of(object.__getattribute__(root, "__dict__").get("config"))
-        words = {words} | {f["vocab_size"] for f in fields if type(f.get("vocab_size")) is int}
-        labels = len(fields[0].get("id2label") or ())
+        config = fields(fields(root).get("config"))      # that of transformers
+        words = {words, config.get("vocab_size"), fields(config.get("text_config")).get("vocab_size")}
+        labels = len(config.get("id2label") or ())
         if any(t.endswith("Head") or has(t, "Classif", "Pooler", "Predict") for t in texts):
             return ["head"]
         if is_linear(last) and shape and (shape[0] in words or (len(texts) == 1 and shape[0] == labels)):

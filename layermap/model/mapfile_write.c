@@ -20,7 +20,7 @@ static const char *name_of_place(const struct tagc_model *model, size_t place) {
 }
 
 /* Writes what the parameter's name does not tell. */
-static void write_kinds(FILE *file, const struct tagc_parameter *p) {
+static void write_unnamed_kinds(FILE *file, const struct tagc_parameter *p) {
   char separator = ' ';
   if (!p->unsure && p->kinds == tagc_kinds_of_name(p->name))
     return;
@@ -45,7 +45,7 @@ static bool write_contents(FILE *file, const struct tagc_unit *unit) {
     const struct tagc_parameter *p = &unit->parameters[i];
     fprintf(file, p->columns == 1 ? "  parameter %s %" PRIu64 : "  parameter %s %" PRIu64 "x%" PRIu64, p->name, p->rows,
             p->columns);
-    write_kinds(file, p);
+    write_unnamed_kinds(file, p);
     fputc('\n', file);
   }
   return !ferror(file);

@@ -69,6 +69,13 @@ MODELS = {
         Model list=ModuleList.0=Block.three=Three.b=Linear.weight 64x256 attn?,mlp?,expert?
         Model classifier=Linear.weight 10x64 attn?,mlp?,expert?,embed?,head?
         Model wte=Table.weight 640x64 unknown""",
+    "a model with a configuration": """
+        ViTModel list=ModuleList.0=ViTLayer.mlp=ViTMLP.up=Linear.weight 64x64 mlp
+        ViTModel classifier=Linear.weight 10x64 head
+        ViTModel classifier=Linear.bias 10 head,bias
+        ViTModel project=Linear.weight 12x64 attn?,mlp?,expert?,embed?,head?
+        ViTModel back=Linear.weight 77x64 head
+        ViTModel text=Linear.weight 78x64 head""",
     "classes against names": """
         Model list=ModuleList.0=Block.attention=Inner.mix=MLP.up=Linear.weight 64x64 attn?,mlp?,expert?
         Model list=ModuleList.0=Block.mlp=Attention.up=Linear.weight 64x64 attn?,mlp?,expert?
@@ -104,6 +111,9 @@ def fill(root, path, shape):
 
 def make(lines):
     root = type(lines[0].split()[0], (Module,), {})()
+    if root.__class__.__name__ == "ViTModel":
+        text = types.SimpleNamespace(vocab_size=78)
+        root.__dict__["config"] = types.SimpleNamespace(id2label=range(10), vocab_size=77, text_config=text)
     for _, path, shape, _ in map(str.split, lines):
         fill(root, path, tuple(int(n) for n in shape.split("x")))
         if not any(".1=" in line for line in lines):     # one block is no list
