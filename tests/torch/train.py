@@ -222,7 +222,7 @@ def fsdp2_save(model, device):
 
 def fsdp2_compile(model, device):
     for block in model.blocks:
-        block.compile()
+        block.compile(backend=os.environ.get("COMPILE_BACKEND", "inductor"))
     return fsdp2(model, device)
 
 
