@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels of programs do not run, but for that of played.c: a launch is refused, and says the kernel's name. nvcc's code registers each kernel at
- * the start of its library, and launches it by the address of a function of the host. A program may play a kernel by a
- * function of its own (cudaStandinPlays), which cuLaunchKernelEx() then calls.
+ * Kernels of programs do not run, but for that of played.c: a launch is refused, and says the kernel's name. nvcc's
+ * code registers each kernel at the start of its library, and launches it by the address of a function of the host. A
+ * program may play a kernel by a function of its own (cudaStandinPlays), which cuLaunchKernelEx() then calls.
  */
 #include "tests/standin/cuda/standin.h"
 #include "tests/standin/cudart/runtime.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The one kernel that PyTorch's groups for NCCL launch themselves: the search for NaN (TORCH_NCCL_NAN_CHECK=1). It waits for
- * the earlier work of its stream, and fails at once: on a GPU the assertion fails later, and all that follows.
+ * The one kernel that PyTorch's groups for NCCL launch themselves: the search for NaN (TORCH_NCCL_NAN_CHECK=1). It
+ * waits for the earlier work of its stream, and fails at once: on a GPU the assertion fails later, and all that
+ * follows.
  */
 #include "tests/standin/cuda/standin.h"
 #include "tests/standin/cudart/runtime.h"
@@ -9,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* c10d::checkForNaN<T>(T *data, size_t count): the end of its name, and the bits of an infinity or of the largest number. */
+/* c10d::checkForNaN<T>(T *data, size_t count): the end of its name, and the bits of the largest number. */
 static const struct type {
   const char *end;
   unsigned bytes;
