@@ -24,6 +24,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.utils import parametrize
 
 HIDDEN, HEADS, BLOCKS, CONTEXT, BATCH, RATE = 256, 4, 4, 64, 8, 1e-3
 
@@ -222,8 +223,32 @@ def fsdp2_save(model, device):
 
 def fsdp2_compile(model, device):
     for block in model.blocks:
-        block.compile()
+        block.compile(backend=os.environ.get("COMPILE_BACKEND", "inductor"))
     return fsdp2(model, device)
+
+
+class Gathered(nn.Module):
+    """Gathers a parameter whenever it is used. The backward pass averages, and scatters its gradient."""
+
+    def forward(self, part):
+        from torch.distributed.tensor import Partial, Replicate
+        return part.redistribute(placements=[Replicate()]).to_local(grad_placements=[Partial("avg")])
+
+
+def bucketed(model, device):
+    """FSDP without hooks ("SimpleFSDP"): all-gathers and reduce-scatters are operators of one graph, and the compiler puts them
+    into buckets."""
+    import torch._inductor.config as inductor
+    from torch.distributed.tensor import Shard, distribute_tensor
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    for module in list(model.modules()):
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            module.register_parameter(name, nn.Parameter(distribute_tensor(parameter, mesh, [Shard(0)], src_data_rank=None)))
+            parametrize.register_parametrization(module, name, Gathered(), unsafe=True)
+    inductor.bucket_all_gathers_fx = inductor.bucket_reduce_scatters_fx = "all"
+    inductor.force_disable_caches = True  # graphs of PyTorch 2.15 from a cache train something else
+    model.compile(fullgraph=True)
+    return Program(model)
 
 
 def hsdp2(model, device):
@@ -268,7 +293,7 @@ def zero3(model, device):
 
 PROGRAMS = {f.__name__: f for f in (
     ddp, ddp_accumulate, ddp_evaluate, fsdp1, fsdp1_mixed, fsdp1_accumulate, fsdp1_whole, hsdp1, fsdp2, fsdp2_mixed, fsdp2_fp32_sums,
-    fsdp2_accumulate, fsdp2_checkpoint, fsdp2_evaluate, fsdp2_save, fsdp2_compile, hsdp2, accelerate, zero1, zero2, zero3)}
+    fsdp2_accumulate, fsdp2_checkpoint, fsdp2_evaluate, fsdp2_save, fsdp2_compile, bucketed, hsdp2, accelerate, zero1, zero2, zero3)}
 
 
 # ---- the training --------------------------------------------------------------------------------------------------------

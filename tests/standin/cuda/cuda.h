@@ -33,6 +33,7 @@ extern "C" {
   E(CUDA_ERROR_ILLEGAL_ADDRESS, 700, "an illegal memory access was encountered") \
   E(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701, "too many resources requested for launch") \
   E(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709, "context is destroyed") \
+  E(CUDA_ERROR_ASSERT, 710, "device-side assert triggered") \
   E(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712, "part or all of the requested memory range is already mapped") \
   E(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, 713, "pointer does not correspond to a registered memory region") \
   E(CUDA_ERROR_LAUNCH_FAILED, 719, "unspecified launch failure") \

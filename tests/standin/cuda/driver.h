@@ -20,7 +20,7 @@
 #define CUDA_API __attribute__((visibility("default")))
 #define EMULATE_API CUDA_API
 
-enum { DEVICES = 8, SLOTS = 256 }; /* PyTorch alone makes 128 streams */
+enum { DEVICES = 8, SLOTS = 640 }; /* PyTorch alone makes 128 streams a device, here of four */
 
 /* -- settings.c ---------------------------------------------------------------------------------------------------- */
 struct standin_settings {

@@ -32,6 +32,7 @@ extern "C" {
   E(cudaErrorIllegalAddress, 700) \
   E(cudaErrorLaunchOutOfResources, 701) \
   E(cudaErrorContextIsDestroyed, 709) \
+  E(cudaErrorAssert, 710) \
   E(cudaErrorHostMemoryAlreadyRegistered, 712) \
   E(cudaErrorHostMemoryNotRegistered, 713) \
   E(cudaErrorLaunchFailure, 719) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels of programs do not run: a launch is refused, and says the kernel's name. nvcc's code registers each kernel at
- * the start of its library, and launches it by the address of a function of the host. A program may play a kernel by a
- * function of its own (cudaStandinPlays), which cuLaunchKernelEx() then calls.
+ * Kernels of programs do not run, but for that of played.c: a launch is refused, and says the kernel's name. nvcc's
+ * code registers each kernel at the start of its library, and launches it by the address of a function of the host. A
+ * program may play a kernel by a function of its own (cudaStandinPlays), which cuLaunchKernelEx() then calls.
  */
 #include "tests/standin/cuda/standin.h"
 #include "tests/standin/cudart/runtime.h"
@@ -101,8 +101,9 @@ static struct kernel kernel_of_stub(const void *stub) {
 
 CUDART_API cudaError_t cudaLaunchKernel(const void *stub, cudart_dim3 grid, cudart_dim3 block, void **parameters,
                                         size_t shared, cudaStream_t stream) {
-  (void)grid, (void)block, (void)parameters, (void)shared, (void)stream;
-  return cudart_refuse(kernel_of_stub(stub).name);
+  const char *name = kernel_of_stub(stub).name;
+  (void)grid, (void)block, (void)shared;
+  return cudart_plays(name) ? cudart_play(name, parameters, stream) : cudart_refuse(name);
 }
 
 CUDART_API cudaError_t cudaLaunchCooperativeKernel(const void *stub, cudart_dim3 grid, cudart_dim3 block,

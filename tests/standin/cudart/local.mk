@@ -6,6 +6,7 @@ tests_standin_cudart_libcudart_so_13_SOURCES = \
   tests/standin/cudart/device.c \
   tests/standin/cudart/kernel.c \
   tests/standin/cudart/memory.c \
+  tests/standin/cudart/played.c \
   tests/standin/cudart/refused.c \
   tests/standin/cudart/runtime.h \
   tests/standin/cudart/stream.c

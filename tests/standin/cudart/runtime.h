@@ -7,6 +7,8 @@
 #include "tests/standin/cuda/cuda.h"
 #include "tests/standin/cudart/cudart.h"
 
+#include <stdbool.h>
+
 #define CUDART_API __attribute__((visibility("default")))
 
 /* -- device.c ------------------------------------------------------------------------------------------------------ */
@@ -22,6 +24,10 @@ cudaError_t cudart_note(CUresult result);
 /* The result of a call of the driver that needs a context, or that needs none. */
 #define IN_CONTEXT(call) cudart_note(cudart_enter() ?: (call))
 #define WITHOUT_CONTEXT(call) cudart_note(cudart_start() ?: (call))
+
+/* -- played.c ------------------------------------------------------------------------------------------------------ */
+bool cudart_plays(const char *kernel);
+cudaError_t cudart_play(const char *kernel, void **parameters, cudaStream_t stream);
 
 /* -- refused.c ----------------------------------------------------------------------------------------------------- */
 /* Says once per name on stderr that it is not played; returns the error, which becomes the thread's last one. */

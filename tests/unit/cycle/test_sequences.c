@@ -7,6 +7,7 @@
  *           it; with the floor, one step after it at the latest. What was before the steps (broadcasts, a first step
  *           unlike the others) does not count, nor does it for the floor of cycles that are no whole step. All-reduces
  *           that are gradients are proven, and wait for no floor.
+ *           Calls of the start that could come back are waited for.
  * Comments  of the files say what must come out: see calls_file.py there.
  */
 #include <stdlib.h>
@@ -24,7 +25,7 @@ enum { NONE = -1, MOST = 1024, LONGEST = 400000, FLOOR = 256 };
 
 /* The expectations in a file's comments. */
 struct expected {
-  size_t step, unit_count, name_count, allgather_count;
+  size_t step, unit_count, name_count, allgather_count, wait;
   uint32_t units[MOST];
   char names[MOST][32];
   int allgathers[MOST]; /* units, or NONE */
@@ -52,6 +53,8 @@ static void read_comment(struct expected *e, char *line) {
   for (char *word = strtok_r(NULL, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
     if (strcmp(what, "step") == 0)
       e->step = (size_t)strtoul(word, NULL, 10);
+    else if (strcmp(what, "wait") == 0)
+      e->wait = (size_t)strtoul(word, NULL, 10);
     else if (strcmp(what, "gradients") == 0)
       e->gradients = (int)strtol(word, NULL, 10);
     else if (strcmp(what, "units") == 0 && e->unit_count < MOST)
@@ -150,7 +153,8 @@ static struct outcome play(const struct tagc_call_list *list, const struct expec
   struct tagc_cycle_options options = {warmup, FLOOR, list->nranks};
   struct outcome o = {.cycle = tagc_cycle_create(&options)};
   struct tagc_sighting seen;
-  const size_t least = list->count + 6 * e->step + 3 * FLOOR, most = least + e->step - (least - list->count) % e->step;
+  const size_t least = list->count + 6 * e->step + 3 * FLOOR + e->wait;
+  const size_t most = least + e->step - (least - list->count) % e->step;
   for (size_t i = 0; i < most; i++) {
     const struct tagc_signature *call = call_at(list, e->step, i);
     tagc_cycle_observe(o.cycle, call, &seen);
@@ -202,7 +206,7 @@ static void test_file(const char *path) {
     const double steps = ((double)o.locked_at - (double)begin) / (double)e.step;
     const bool proven = e.all_reduces && tagc_cycle_is_gradients(o.cycle);
     const bool is_late = e.all_reduces && (!proven || (!warmup && o.locks > 1)); /* the blocks alone were a cycle */
-    const size_t last = begin + (is_late ? 2 * FLOOR : 0) + 3 * e.step + 1;
+    const size_t last = begin + (is_late ? 2 * FLOOR : 0) + 3 * e.step + 1 + e.wait;
     const size_t floor = warmup && !proven ? FLOOR + e.step + 1 + (tagc_cycle_is_gradients(o.cycle) ? 0 : begin) : 0;
     ok(o.locked_at && (!e.gradients || o.locked_at <= (last > floor ? last : floor)),
        "%s, warm-up %u: a cycle of %zu calls is known after %zu, %.2f steps of %zu", file, warmup,

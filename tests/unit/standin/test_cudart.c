@@ -2,6 +2,7 @@
  * The stand-in for CUDA's runtime: its ABI, devices and contexts of threads, memory, copies, streams, events, and
  * errors that are told: as CUDA's documentation has them.
  */
+#include <math.h>
 #include <pthread.h>
 #include <stdint.h>
 
@@ -230,7 +231,7 @@ static void streams(void) {
 
 /* As many as PyTorch makes, and some more. */
 static void many_streams(void) {
-  enum { MANY = 200 };
+  enum { MANY = 300 };
   cudaStream_t stream[MANY];
   int calls = 0;
   for (int i = 0; i < MANY; i++)
@@ -238,6 +239,32 @@ static void many_streams(void) {
   WELL(cudaLaunchHostFunc(stream[MANY - 1], count_calls, &calls));
   WELL(cudaStreamSynchronize(stream[MANY - 1]));
   EXPECT(calls == 1);
+}
+
+/* -- kernels of PyTorch -------------------------------------------------------------------------------------------- */
+static cudaError_t look_for_nan(const char *name, const void *data, size_t count, size_t bytes) {
+  static char stubs[8]; /* one a call: the runtime remembers them */
+  static int calls;
+  const char *stub = &stubs[calls++];
+  void *memory, *parameters[] = {&memory, &count};
+  WELL(cudaMalloc(&memory, count * bytes));
+  WELL(cudaMemcpy(memory, data, count * bytes, cudaMemcpyHostToDevice));
+  __cudaRegisterFunction(__cudaRegisterFatBinary(NULL), stub, NULL, name, 0, NULL, NULL, NULL, NULL, NULL);
+  const cudaError_t error = cudaLaunchKernel(stub, (cudart_dim3){1, 1, 1}, (cudart_dim3){1, 1, 1}, parameters, 0, NULL);
+  EXPECT(cudaGetLastError() == error);
+  WELL(cudaFree(memory));
+  return error;
+}
+
+static void nan_checked(void) {
+  static const float numbers[] = {1, -2, INFINITY, NAN};
+  static const uint16_t halves[] = {0x7c00, 0xfc00, 0x7c01}, bf16s[] = {0x7c01, 0xff80, 0xff81};
+  EXPECT(look_for_nan("_ZN4c10d11checkForNaNIfEEvPT_m", numbers, 3, 4) == cudaSuccess);
+  EXPECT(look_for_nan("_ZN4c10d11checkForNaNIfEEvPT_m", numbers, 4, 4) == cudaErrorAssert);
+  EXPECT(look_for_nan("_ZN4c10d11checkForNaNIN3c104HalfEEEvPT_m", halves, 2, 2) == cudaSuccess);
+  EXPECT(look_for_nan("_ZN4c10d11checkForNaNIN3c104HalfEEEvPT_m", halves, 3, 2) == cudaErrorAssert);
+  EXPECT(look_for_nan("_ZN4c10d11checkForNaNIN3c108BFloat16EEEvPT_m", bf16s, 2, 2) == cudaSuccess);
+  EXPECT(look_for_nan("_ZN4c10d11checkForNaNIN3c108BFloat16EEEvPT_m", bf16s, 3, 2) == cudaErrorAssert);
 }
 
 /* -- errors -------------------------------------------------------------------------------------------------------- */
@@ -333,6 +360,7 @@ int main(void) {
           "launches are refused, and tell the kernel's name once"))
     child_show(status);
   lives("CUDA_STANDIN_LAZY=1", played, "a kernel that the program plays");
+  lives("", nan_checked, "the kernel by which PyTorch finds NaN");
   lives("", entry_points, "functions of the driver");
   lives("CUDA_STANDIN_FAULT=run:1", failed_work, "work that fails");
   return tap_done();

@@ -137,6 +137,7 @@ static const struct {
   {"real-tp-stages", TAGC_ROLE_UNKNOWN, "gradients and activations", ""},
   {"real-tp-widths", TAGC_ROLE_UNKNOWN, "gradients and activations", ""},
   {"real-tp", TAGC_ROLE_UNKNOWN, "activations (tensor parallel), or gradients", ""},
+  {"real-zero3", TAGC_ROLE_UNKNOWN, "no cycle of gradients was found", ""}, /* of so few steps */
   {"tp-llama2-7b-sequence", TAGC_ROLE_SEQUENCE, "129 reduce-scatters and 128 gathers", "--layers"},
   {"tp-llama2-7b", TAGC_ROLE_TENSOR, "130 all-reduces", "--layers"},
   {"tp-one-layer", TAGC_ROLE_TENSOR, "maxima over a divided vocabulary beside", "--layers"},
